@@ -180,6 +180,12 @@ struct node { /* one operation and its one value */
     } attr[NODE_ATTRS]; /* those that the operation may carry, in their order */
 };
 
+/* What a sample of the result says of a first pass that leaves few elements undecided. */
+struct first_pass {
+    int bits; /* of scaled integers, which seem to decide all but a few; 0: all bits */
+    int decided; /* chains in binary64 seem to decide all but 2^-decided; 0: not known */
+};
+
 struct plan {
     const char *name; /* "gemm", "conv2d" or what the text says */
     limber_promise promise;
@@ -190,7 +196,8 @@ struct plan {
     int slices; /* asked for by the caller or estimated; 0: no wish */
     limber_split split; /* where the caller wants limbs made */
     int kbits; /* k <= 2^kbits */
-    int size; /* schemes are compared at m = n = 2^size, k = 2^kbits; 0: at 1024 */
+    int size; /* schemes are compared at m = n = 2^size, on devices with k = 2^kbits, else with
+                 k = n; 0: at 1024 */
     double budget; /* what the promise allows: coefficient of |A||B|; INFINITY: any */
     double spent; /* what the plan may cost; NAN until known */
     double cost; /* predicted seconds for 2^30 multiply-adds, NAN until known */
@@ -199,7 +206,7 @@ struct plan {
                                                of B, of C, a launch */
         bool skips; /* products of tiles that are not shown take no time */
     } price;
-    int first_pass_bits; /* bits that seem to decide all but a few elements; 0: all bits */
+    struct first_pass first_pass;
     int roundings; /* how often other parts of a product round what this plan rounds once */
     const char *scheme; /* chosen; NULL before choose */
     int pruned; /* rows deleted so far */

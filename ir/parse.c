@@ -156,6 +156,7 @@ enum head {
     H_kbits,
     H_size,
     H_first_pass_bits,
+    H_decided,
     H_roundings,
     H_budget,
     H_spent,
@@ -208,7 +209,8 @@ static bool head_value(struct parser *s, int64_t key, struct word all, struct wo
         return true;
     case H_kbits: return read_int(s, all, v, 0, 62, &p->kbits);
     case H_size: return read_int(s, all, v, 1, 30, &p->size);
-    case H_first_pass_bits: return read_int(s, all, v, 1, 165, &p->first_pass_bits);
+    case H_first_pass_bits: return read_int(s, all, v, 1, 165, &p->first_pass.bits);
+    case H_decided: return read_int(s, all, v, 1, 64, &p->first_pass.decided);
     case H_roundings: return read_int(s, all, v, 1, 64, &p->roundings);
     case H_budget: return read_number(s, all, v, "any", &p->budget);
     case H_spent: return read_number(s, all, v, "any", &p->spent);
@@ -240,7 +242,7 @@ static bool parse_head(struct parser *s)
 
         key = limber_lex_cut(&v, '=');
         if (!read_word(key,
-                       "promise|bits|wanted|slices|split|kbits|size|first_pass_bits|"
+                       "promise|bits|wanted|slices|split|kbits|size|first_pass_bits|decided|"
                        "roundings|budget|spent|scheme|pruned|dropped|model|counts",
                        &which))
             return bad(s, w, "unknown word in the head of a plan");

@@ -54,8 +54,10 @@ static void print_head(const struct plan *p, struct text *out)
     limber_text_add(out, " kbits=%d", p->kbits);
     if (p->size)
         limber_text_add(out, " size=%d", p->size);
-    if (p->first_pass_bits)
-        limber_text_add(out, " first_pass_bits=%d", p->first_pass_bits);
+    if (p->first_pass.bits)
+        limber_text_add(out, " first_pass_bits=%d", p->first_pass.bits);
+    if (p->first_pass.decided)
+        limber_text_add(out, " decided=%d", p->first_pass.decided);
     if (p->roundings)
         limber_text_add(out, " roundings=%d", p->roundings);
     limber_text_add(out, " budget=");

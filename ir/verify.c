@@ -707,6 +707,24 @@ static bool check_crt(const struct check *c, const struct node *table)
     return true;
 }
 
+/* Integers are off by less than a power of two, chains of whole elements by a share of the lines'
+ * norms, whose squares binary64 holds. */
+static bool check_uncertain(const struct check *c, const struct node *table, int64_t reconstruct)
+{
+    if (reconstruct == RECONSTRUCT_crt)
+        return range(c, ATTR_uncertain, 0, 400);
+    if (reconstruct != RECONSTRUCT_sum || num(table, ATTR_unit) != UNIT_f64 || table->rows != 1)
+        return bad(c, "only crt and one product on f64 are uncertain");
+    for (int i = 0; i < 2; i++) {
+        const struct node *limbs = &c->p->node[table->in[i]];
+
+        if (limbs->op != OP_whole ||
+            !limber_format_embeds(c->p->node[limbs->in[0]].type.format, LIMBER_F32))
+            return bad(c, "%%%s is no operand that embeds in f32", limbs->name);
+    }
+    return range(c, ATTR_uncertain, -60, -1);
+}
+
 static bool check_combine(const struct check *c)
 {
     const struct node *table = in(c, 0);
@@ -717,10 +735,9 @@ static bool check_combine(const struct check *c)
         return bad(c, "%%%s is no table of products", table->name);
     if (!same_shape(c, table))
         return false;
-    if (reconstruct != RECONSTRUCT_crt &&
-        (limber_node_has(c->n, ATTR_moduli) || limber_node_has(c->n, ATTR_uncertain)))
-        return bad(c, "only crt has moduli, and uncertain bits");
-    if (limber_node_has(c->n, ATTR_uncertain) && !range(c, ATTR_uncertain, 0, 400))
+    if (reconstruct != RECONSTRUCT_crt && limber_node_has(c->n, ATTR_moduli))
+        return bad(c, "only crt has moduli");
+    if (limber_node_has(c->n, ATTR_uncertain) && !check_uncertain(c, table, reconstruct))
         return false;
     if (reconstruct != RECONSTRUCT_sum && !is_format(table->type.format, "i64"))
         return bad(c, "%s needs totals of i64", reconstruct == RECONSTRUCT_crt ? "crt" : "shift");

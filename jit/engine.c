@@ -152,10 +152,9 @@ static bool find_price(limber_context *ctx, const struct kernel_key *key, struct
 bool limber_engine_price(limber_context *ctx, const struct problem *p, const struct mask *a,
                          const struct mask *b, struct price *price, struct diag *d)
 {
-    const struct scan_result f = { .all_a = *a,
-                                   .all_b = *b,
-                                   .slices = p->contract.slices,
-                                   .first_pass_bits = p->first_pass_bits };
+    const struct scan_result f = {
+        .all_a = *a, .all_b = *b, .slices = p->contract.slices, .first_pass = p->first_pass
+    };
     struct kernel_key key;
 
     if (!limber_kernel_key_make(ctx, &key, p, &f, d))
@@ -666,10 +665,9 @@ bool limber_engine_plan_masked(limber_context *ctx, const struct problem *p, con
                                const struct mask *b, struct text *out, struct report *report,
                                struct diag *d)
 {
-    const struct scan_result f = { .all_a = *a,
-                                   .all_b = *b,
-                                   .slices = p->contract.slices,
-                                   .first_pass_bits = p->first_pass_bits };
+    const struct scan_result f = {
+        .all_a = *a, .all_b = *b, .slices = p->contract.slices, .first_pass = p->first_pass
+    };
     struct kernel_key key;
 
     return limber_kernel_key_make(ctx, &key, p, &f, d) && trace_plan(ctx, p, &key, out, report, d);

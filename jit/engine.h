@@ -114,7 +114,7 @@ enum { MASK_FIRST = ATTR_emin, MASK_LAST = ATTR_special, MASK_ATTRS = MASK_LAST 
 struct kernel_key {
     limber_format fa, fb, fc;
     int32_t promise, bits, slices, kbits;
-    int32_t size, split, roundings, first_pass_bits;
+    int32_t size, split, roundings, first_pass_bits, decided;
     int32_t alpha, beta, wrap, conv;
     int32_t counts, simulates;
     char wanted[SCHEME_NAME];

@@ -49,7 +49,7 @@ bool limber_kernel_key_make(limber_context *ctx, struct kernel_key *key, const s
     const struct product_request r = limber_request(p);
     struct request_class class;
 
-    limber_request_class(&class, &r, &ctx->machine.target, &f->all_a, &f->all_b, f->first_pass_bits,
+    limber_request_class(&class, &r, &ctx->machine.target, &f->all_a, &f->all_b, &f->first_pass,
                          f->fractional);
     memset(key, 0, sizeof *key);
     key->fa = p->fa;
@@ -62,7 +62,8 @@ bool limber_kernel_key_make(limber_context *ctx, struct kernel_key *key, const s
     key->kbits = class.kbits;
     key->size = class.size;
     key->roundings = p->roundings;
-    key->first_pass_bits = f->first_pass_bits;
+    key->first_pass_bits = f->first_pass.bits;
+    key->decided = f->first_pass.decided;
     key->alpha = p->alpha != NULL;
     key->beta = p->beta != NULL;
     key->wrap = class.wrap;
@@ -154,7 +155,7 @@ bool limber_plan_state(struct plan *p, const struct kernel_key *key, const struc
     p->kbits = key->kbits;
     p->size = key->size;
     p->roundings = key->roundings;
-    p->first_pass_bits = key->first_pass_bits;
+    p->first_pass = (struct first_pass){ key->first_pass_bits, key->decided };
     p->budget = limber_stated_budget(p, key->fc);
     if (p->budget < 0)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME,

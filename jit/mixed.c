@@ -18,7 +18,7 @@ enum { TILE_SHIFT = 8 };    /* of tiles along k: what kernels leave out at once 
 struct mixing {
     limber_context *ctx;
     const struct problem *p;
-    int first_pass_bits;
+    struct first_pass first_pass;
     char scheme[2][SCHEME_NAME]; /* of narrow and wide tiles; or the caller's wish, "" */
     bool plans;             /* nothing is run; */
     struct text *trace;     /* plans of the parts, or NULL */
@@ -37,7 +37,7 @@ static struct problem sized(const struct mixing *x, int64_t m, int64_t n, const 
     part.n = n;
     part.contract.scheme = scheme;
     part.roundings = roundings;
-    part.first_pass_bits = x->first_pass_bits;
+    part.first_pass = x->first_pass;
     part.fine = !limber_is_coarse(&whole, &x->ctx->machine.target);
     if (x->ctx->machine.backend->device_ops) /* limbs are made inside of whole matrices only */
         part.contract.split = LIMBER_SPLIT_AHEAD;
@@ -168,7 +168,7 @@ static bool make_ready(const struct mixing *x, const struct partition *parts,
                                  .all_a = r->m[0],
                                  .all_b = r->m[1],
                                  .slices = r->p.contract.slices,
-                                 .first_pass_bits = r->p.first_pass_bits };
+                                 .first_pass = r->p.first_pass };
     return true;
 }
 
@@ -266,7 +266,7 @@ static bool mix(struct mixing *x, const struct mask *a, const struct mask *b,
 bool limber_mixed_run(limber_context *ctx, const struct problem *p, const struct scan_result *f,
                       bool *done, struct report *report, struct diag *d)
 {
-    struct mixing x = { .ctx = ctx, .p = p, .first_pass_bits = f->first_pass_bits };
+    struct mixing x = { .ctx = ctx, .p = p, .first_pass = f->first_pass };
     struct partition parts = { .parts = 0 };
     bool ok = mix(&x, f->a, f->b, &parts, done, report, d);
 
@@ -279,11 +279,9 @@ bool limber_mixed_plan(limber_context *ctx, const struct problem *p, const struc
                        struct diag *d)
 {
     struct text trace = { 0 };
-    struct mixing x = { .ctx = ctx,
-                        .p = p,
-                        .first_pass_bits = f->first_pass_bits,
-                        .plans = true,
-                        .trace = out ? &trace : NULL };
+    struct mixing x = {
+        .ctx = ctx, .p = p, .first_pass = f->first_pass, .plans = true, .trace = out ? &trace : NULL
+    };
     struct partition parts = { .parts = 0 };
     bool ok = mix(&x, f->a, f->b, &parts, done, report, d);
 

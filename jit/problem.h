@@ -29,7 +29,8 @@ struct problem {
     enum counts count; /* what is counted */
     bool transposed; /* a and b are the caller's b and a, transposed, and so is c */
     bool fine; /* a part of a product large enough for a kernel of narrow classes */
-    int roundings, first_pass_bits; /* of a part: as in struct plan; chosen for the whole product */
+    int roundings; /* of a part: as in struct plan; */
+    struct first_pass first_pass; /* the same, chosen for the whole product */
     limber_prepared *kept[2]; /* a, b where they are prepared; else NULL */
 };
 

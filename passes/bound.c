@@ -110,7 +110,8 @@ static double accumulation(const struct plan *p, const struct node *products,
     limber_unit model;
     limber_format acc;
 
-    if (limber_num(combine, ATTR_reconstruct) != RECONSTRUCT_sum || unit->exact_bits == 0 || k == 0)
+    if (limber_num(combine, ATTR_reconstruct) != RECONSTRUCT_sum || unit->exact_bits == 0 ||
+        k == 0 || limber_node_has(combine, ATTR_uncertain))
         return 0;
     length = limber_plan_order(p, products->in[1]) == ORDER_rsc ? 2 * k : k;
     if (limber_unit_of_sums(products, &model))
@@ -137,7 +138,7 @@ double limber_spent(const struct plan *p, double k)
         return NAN;
     a = representation(p, products->in[0]);
     b = representation(p, products->in[1]);
-    if (limber_node_has(combine, ATTR_uncertain)) /* what the cut could change is summed exactly */
+    if (limber_node_has(combine, ATTR_uncertain)) /* what that could change is summed exactly */
         a = b = 0;
     sum = a + b + a * b + p->dropped + accumulation(p, products, combine, k);
     /* native counts the final rounding, the other promises grant it */

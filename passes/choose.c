@@ -35,21 +35,32 @@ static double prepare_ns(const struct plan *p, const struct node *products, int 
     case OP_whole: return is_exact(products) ? 4 * pieces(f) : 0.6;
     case OP_quantize: return 2;
     case OP_hilo: return 0.5 + 0.7 * n->type.count;
-    case OP_residues: return (pair ? 3 : 1) + 0.2 * n->type.count;
+    case OP_residues: return (pair ? 3 : 1) + 0.4 * n->type.count;
     default:
         return limber_num(n, ATTR_bits) <= 30 && !pair ? 0.5 + 0.1 * n->type.count :
                                                          (pair ? 3 : 1) + 0.2 * n->type.count;
     }
 }
 
-/* One element in a thousand is expected to be summed again, exactly; those that are not plain, or
- * no binary64 or binary32, are summed one by one. */
-static double uncertain_ns(const struct plan *p, const struct node *out)
+/* Elements that are expected to be summed again, exactly: one in a thousand of scaled integers, of
+ * chains as many as a sample left open. */
+static double again_ns(const struct plan *p, const struct node *combine)
 {
-    limber_format f = out->type.format;
+    enum { UNKNOWN = 8 };
+    int decided = limber_num(combine, ATTR_reconstruct) == RECONSTRUCT_crt ? 10 :
+                  p->first_pass.decided                                    ? p->first_pass.decided :
+                                                                             UNKNOWN;
+
+    return limber_node_has(combine, ATTR_uncertain) ? ldexp(5, p->kbits - decided) : 0;
+}
+
+/* Results that are no binary64 or binary32 are looked at one by one. */
+static double uncertain_ns(const struct plan *p, const struct node *combine, limber_format f)
+{
     bool one_by_one = f.kind != LIMBER_KIND_FLOAT || f.size > 8;
 
-    return ldexp(0x1p-10 * 3, p->kbits) + (one_by_one ? 300 : 0);
+    return again_ns(p, combine) +
+           (limber_node_has(combine, ATTR_uncertain) && one_by_one ? 300 : 0);
 }
 
 static double combine_ns(const struct plan *p, const struct node *products,
@@ -66,11 +77,13 @@ static double combine_ns(const struct plan *p, const struct node *products,
 
     switch (limber_num(combine, ATTR_reconstruct)) {
     case RECONSTRUCT_crt:
-        return (limber_node_has(combine, ATTR_uncertain) ? uncertain_ns(p, out) : 0) +
-               (plain && (bits <= 105 || !integer) ? 1 : 150) + 0.45 * products->type.count;
+        return uncertain_ns(p, combine, f) + (plain && (bits <= 105 || !integer) ? 1 : 150) +
+               0.6 * products->type.count;
     case RECONSTRUCT_shift:
         return (plain && (narrow || binary) ? 1 : 150) + 0.5 * (double)products->rows;
-    default: return is_exact(products) ? (plain && binary ? 20 : 300) : 1;
+    default:
+        return is_exact(products) ? (plain && binary ? 20 : 300) :
+                                    1 + again_ns(p, combine) + (binary ? 0 : 50);
     }
 }
 
@@ -97,11 +110,11 @@ static struct price price_of(const struct plan *p, const struct target *t)
     };
 }
 
-/* Seconds for 2^30 multiply-adds of the plan's size: on a core of m = n = k = 1024. */
-static double seconds(const struct plan *p, const struct price *price)
+/* Seconds for 2^30 multiply-adds of the plan's size: on a core of m = n = k. */
+static double seconds(const struct plan *p, const struct price *price, bool device)
 {
-    double k = p->size ? ldexp(1, p->kbits > 16 ? 16 : p->kbits) : 1024;
     double n = p->size ? ldexp(1, p->size) : 1024;
+    double k = device && p->size ? ldexp(1, p->kbits > 16 ? 16 : p->kbits) : n;
 
     return limber_price(price, n, n, k, 1) * (0x1p30 / (n * n * k));
 }
@@ -129,7 +142,7 @@ static bool try_one(const struct plan *p, const struct scheme *s, const struct t
          (p->split != LIMBER_SPLIT_INSIDE || splits_inside(&copy, t, why));
     if (ok) {
         *price = price_of(&copy, t);
-        *cost = seconds(&copy, price);
+        *cost = seconds(&copy, price, limber_is_device(t));
     }
     limber_plan_clear(&copy);
     return ok;

@@ -83,12 +83,19 @@ int limber_estimated_step(const struct product_request *r);
 int limber_slices_needed(const struct product_request *r, const struct mask *a,
                          const double *what_rounds, double scales, int step);
 
-/* Might fewer bits than all decide most elements of the result? */
+/* Might fewer bits than all decide most elements of the result, where chains of binary64 do not? */
 bool limber_wants_first_pass(const struct product_request *r, const struct target *t,
-                             const struct mask *a, const struct mask *b);
+                             const struct mask *a, const struct mask *b, int decided);
 /* As many bits; 0: all.  least: log2 of the least of some sums sum_p a_ip b_jp 2^-(E_i + F_j). */
 int limber_first_pass_bits(const struct product_request *r, const struct target *t,
                            const struct mask *a, const struct mask *b, double least);
+
+/* Might chains of binary64 decide most elements of the result? */
+bool limber_wants_chains(const struct product_request *r, const struct target *t);
+/* By what share of the product of its lines' norms such a chain may be off. */
+double limber_chain_share(const struct product_request *r);
+/* A class of the share of elements that they leave open: all but 2^-decided are decided. */
+int limber_decided(double open);
 
 /* Sums must be integers, which fractions among the operands may prevent. */
 bool limber_needs_integers(const struct product_request *r);
@@ -103,7 +110,7 @@ struct request_class {
 /* fractional: the sums may be no integers though they must be. */
 void limber_request_class(struct request_class *out, const struct product_request *r,
                           const struct target *t, const struct mask *a, const struct mask *b,
-                          int first_pass_bits, bool fractional);
+                          const struct first_pass *first_pass, bool fractional);
 /* What the promise of a stated plan allows at the least k of its class, as a coefficient of
  * |A||B|; c is the result's format. */
 double limber_stated_budget(const struct plan *p, limber_format c);

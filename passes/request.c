@@ -170,9 +170,12 @@ static int full_bits(const struct product_request *r, const struct mask *m)
 
 /* What is correct keeps a contract in bits, too. */
 bool limber_wants_first_pass(const struct product_request *r, const struct target *t,
-                             const struct mask *a, const struct mask *b)
+                             const struct mask *a, const struct mask *b, int decided)
 {
-    return (r->contract->promise == LIMBER_CONTRACT_CORRECT ||
+    enum { MOST_DECIDED = 8 };
+
+    return (decided < MOST_DECIDED || r->contract->scheme) &&
+           (r->contract->promise == LIMBER_CONTRACT_CORRECT ||
             r->contract->promise == LIMBER_CONTRACT_BITS) &&
            !limber_is_integer(r->c) && !limber_is_device(t) && !r->conv && r->groups == 1 &&
            !limber_is_tiny(r) && a->scanned && b->scanned &&
@@ -212,9 +215,36 @@ int limber_first_pass_bits(const struct product_request *r, const struct target 
     return bits <= MOST && spared >= GAIN ? bits : 0;
 }
 
+bool limber_wants_chains(const struct product_request *r, const struct target *t)
+{
+    return (r->contract->promise == LIMBER_CONTRACT_CORRECT ||
+            r->contract->promise == LIMBER_CONTRACT_BITS) &&
+           r->c.kind == LIMBER_KIND_FLOAT && limber_format_sig(r->c) <= 24 &&
+           limber_format_embeds(r->a, LIMBER_F32) && limber_format_embeds(r->b, LIMBER_F32) &&
+           !limber_is_device(t) && !r->conv && !limber_is_tiny(r) && r->k > 0;
+}
+
+double limber_chain_share(const struct product_request *r)
+{
+    return ldexp(1, limber_chain_error(k_class(r->k)));
+}
+
+int limber_decided(double open)
+{
+    static const int classes[] = { 12, 10, 8, 6, 4 };
+
+    for (size_t i = 0; i < COUNT(classes); i++)
+        if (open <= ldexp(1, -classes[i]))
+            return classes[i];
+    return isnan(open) ? 0 : 1;
+}
+
 /* ---- classes --------------------------------------------------------------------------------- */
 
-/* What decides between schemes on a device beside k: how often an operand is used again. */
+/* What decides between schemes beside k: how often an operand is used again.  On CPUs by two
+ * sizes. */
+enum { COARSE_SIZE = 8 };
+
 static int size_class(const struct product_request *r)
 {
     static const int classes[] = { 8, 10, 11, 12, 13, 14 };
@@ -288,7 +318,7 @@ static void set_wanted(struct request_class *out, const struct product_request *
 
 void limber_request_class(struct request_class *out, const struct product_request *r,
                           const struct target *t, const struct mask *a, const struct mask *b,
-                          int first_pass_bits, bool fractional)
+                          const struct first_pass *first_pass, bool fractional)
 {
     limber_promise promise = r->contract->promise;
     bool coarse = limber_is_coarse(r, t);
@@ -301,13 +331,15 @@ void limber_request_class(struct request_class *out, const struct product_reques
         out->kbits = coarse_k_class(out->kbits);
         out->bits = out->bits ? bits_class(out->bits) : 0;
     }
-    out->size = limber_is_device(t) ? size_class(r) : 0;
+    out->size = limber_is_device(t)                        ? size_class(r) :
+                coarse && limber_frees_scheme(r->contract) ? COARSE_SIZE :
+                                                             0;
     out->wrap = limber_is_integer(r->c) && limber_wraps(r->contract);
     set_wanted(out, r, fractional);
     limber_mask_class(a, r->a, use, &out->data[0]);
     limber_mask_class(b, r->b, use, &out->data[1]);
     if (coarse && !limber_is_integer(r->a) && !limber_is_integer(r->b))
-        join_widths(&out->data[0], &out->data[1], first_pass_bits > 0,
+        join_widths(&out->data[0], &out->data[1], first_pass->bits > 0,
                     promise == LIMBER_CONTRACT_CORRECT);
 }
 

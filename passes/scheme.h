@@ -76,6 +76,11 @@ bool limber_need_bits(const struct plan *p, const struct node *mask, limber_form
  * limbs of one image and that makes its integers only a little longer, all of it. */
 int limber_axis_b(const struct plan *p, const struct stated *s, struct node *mask);
 
+/* Native chains of binary64 with k <= 2^kbits: log2 of what they may err by, as a share of the
+ * product of both lines' Euclidean norms. */
+int limber_chain_error(int kbits);
+enum { MOST_CHAIN_ERROR = -20 };
+
 /* What a plan costs for inner dimension k, as a coefficient of |A||B|: docs/accuracy.md. */
 double limber_spent(const struct plan *p, double k);
 /* The smallest of budget - spent over all k that the plan serves. */

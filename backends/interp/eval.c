@@ -624,69 +624,134 @@ static bool is_special(const struct call *c, int64_t i, int64_t j)
            (c->mask_b && c->mask_b->line_special && c->mask_b->line_special[j]);
 }
 
-/* The rounded result where nothing within 2^uncertain of the integer rounds otherwise, else that
- * of the exact sum. */
-static bool store_uncertain(struct eval *e, const struct val *x, limber_format f, limber_format fa,
-                            limber_format fb, int64_t i, int64_t j, const struct limber_scalars *sc)
-{
-    const struct node *combine = limber_plan_find(e->p, OP_combine);
-    char *dst = limber_output_at(&e->out, i, j, f.size);
-    struct limber_big sum = { NULL, limber_dot_words(fa, fb, 62), limber_dot_base(fa, fb) };
+/* How elements become results. */
+struct results {
+    limber_format a, b, f;
+    struct limber_scalars sc;
+    double alpha, beta;
+    bool is_uncertain;
+    int uncertain;
+    double *norm[2]; /* of chains that are uncertain: Euclidean, of each line */
+};
 
-    if (limber_store_certain(dst, f, x->word + (i * e->c->n + j) * x->words, x->words,
-                             (int)limber_num(combine, ATTR_uncertain),
-                             -(x->scale_a[i] + x->scale_b[j]), sc))
-        return true;
+/* The rounded result, from the operands. */
+static bool store_exact(struct eval *e, const struct results *r, int64_t i, int64_t j)
+{
+    struct limber_big sum = { NULL, limber_dot_words(r->a, r->b, 62), limber_dot_base(r->a, r->b) };
+
     sum.w = many(e, sum.n, 1, 1, sizeof *sum.w);
     if (!sum.w)
         return false;
-    limber_dot(&sum, &e->operand[0], fa, i, &e->operand[1], fb, j, e->c->k);
-    limber_store_exact(dst, f, sum.w, sum.n, sum.base, sc);
+    limber_dot(&sum, &e->operand[0], r->a, i, &e->operand[1], r->b, j, e->c->k);
+    limber_store_exact(limber_output_at(&e->out, i, j, r->f.size), r->f, sum.w, sum.n, sum.base,
+                       &r->sc);
     free(sum.w);
     e->c->recomputed++;
+    return true;
+}
+
+/* The rounded result where nothing within 2^uncertain of the integer rounds otherwise, else that
+ * of the exact sum. */
+static bool store_uncertain(struct eval *e, const struct val *x, const struct results *r, int64_t i,
+                            int64_t j)
+{
+    return limber_store_certain(limber_output_at(&e->out, i, j, r->f.size), r->f,
+                                x->word + (i * e->c->n + j) * x->words, x->words, r->uncertain,
+                                -(x->scale_a[i] + x->scale_b[j]), &r->sc) ||
+           store_exact(e, r, i, j);
+}
+
+/* The same of a sum in binary64, off by less than 2^uncertain of the product of both norms. */
+static bool store_near(struct eval *e, const struct val *x, const struct results *r, int64_t i,
+                       int64_t j)
+{
+    const double scalars[2] = { r->alpha, r->beta };
+    struct near_sum sum = { x->total[i * e->c->n + j], 0,
+                            ldexp(r->norm[0][i] * r->norm[1][j], r->uncertain) };
+
+    return limber_store_near(limber_output_at(&e->out, i, j, r->f.size), r->f, sum,
+                             r->sc.alpha || r->sc.beta ? scalars : NULL) ||
+           store_exact(e, r, i, j);
+}
+
+/* NULL: no memory. */
+static double *norms(struct eval *e, int side, limber_format f, int64_t lines)
+{
+    double *norm = many(e, lines, 1, 1, sizeof *norm);
+
+    for (int64_t i = 0; norm && i < lines; i++) {
+        for (int64_t p = 0; p < e->c->k; p++) {
+            double x = element(&e->operand[side], f, i, p);
+
+            norm[i] += x * x;
+        }
+        norm[i] = sqrt(norm[i]);
+    }
+    return norm;
+}
+
+static bool set_results(struct eval *e, const struct node *n, bool chains, struct results *r)
+{
+    const struct node *products = limber_plan_find(e->p, OP_products);
+    const struct node *combine = limber_plan_find(e->p, OP_combine);
+    limber_format fs = n->type.format;
+
+    r->f = fs;
+    if (fs.kind == LIMBER_KIND_INT)
+        fs = format("i64");
+    r->a = e->p->node[e->p->node[products->in[0]].in[0]].type.format;
+    r->b = e->p->node[e->p->node[products->in[1]].in[0]].type.format;
+    r->sc = (struct limber_scalars){ limber_num(n, ATTR_alpha) ? e->c->alpha : NULL,
+                                     limber_num(n, ATTR_beta) ? e->c->beta : NULL, fs };
+    r->alpha = r->sc.alpha ? limber_format_value(fs, r->sc.alpha) : 1;
+    r->beta = r->sc.beta ? limber_format_value(fs, r->sc.beta) : 0;
+    r->is_uncertain = limber_node_has(combine, ATTR_uncertain);
+    r->uncertain = (int)limber_num(combine, ATTR_uncertain);
+    if (!r->is_uncertain || !chains)
+        return true;
+    r->norm[0] = norms(e, 0, r->a, e->c->m);
+    r->norm[1] = norms(e, 1, r->b, e->c->n);
+    return r->norm[0] && r->norm[1];
+}
+
+static bool store(struct eval *e, const struct node *n, const struct val *x,
+                  const struct results *r, int64_t i, int64_t j)
+{
+    char *dst = limber_output_at(&e->out, i, j, r->f.size);
+    int64_t at = i * e->c->n + j;
+    int flags = 0, exp = x->base - (x->scale_a ? x->scale_a[i] + x->scale_b[j] : 0);
+
+    if (is_special(e->c, i, j))
+        limber_store_class(dst, r->f, special(e, r->a, r->b, i, j), &r->sc);
+    else if (r->is_uncertain)
+        return x->total ? store_near(e, x, r, i, j) : store_uncertain(e, x, r, i, j);
+    else if (x->total)
+        limber_store_float(dst, r->f, x->total[at], r->sc.alpha != NULL, r->alpha,
+                           r->sc.beta != NULL, r->beta);
+    else if (r->f.kind == LIMBER_KIND_INT && limber_num(n, ATTR_wrap))
+        limber_store_wrapped(dst, r->f, limber_big_units(x->word + at * x->words, x->words, exp),
+                             &r->sc);
+    else
+        flags = limber_store_exact(dst, r->f, x->word + at * x->words, x->words, exp, &r->sc);
+    e->c->overflow +=
+        r->f.kind == LIMBER_KIND_INT &&
+        (flags & (limber_num(n, ATTR_integral) ? NUM_overflow | NUM_inexact : NUM_overflow));
     return true;
 }
 
 static bool eval_epilogue(struct eval *e, const struct node *n, struct val *v)
 {
     const struct val *x = &e->val[n->in[0]];
-    const struct node *products = limber_plan_find(e->p, OP_products);
-    limber_format f = n->type.format, fs = f.kind == LIMBER_KIND_INT ? format("i64") : f;
-    limber_format fa = e->p->node[e->p->node[products->in[0]].in[0]].type.format;
-    limber_format fb = e->p->node[e->p->node[products->in[1]].in[0]].type.format;
-    struct limber_scalars sc = { limber_num(n, ATTR_alpha) ? e->c->alpha : NULL,
-                                 limber_num(n, ATTR_beta) ? e->c->beta : NULL, fs };
-    double alpha = 1, beta = 0;
-    bool ok = true;
+    struct results r = { .uncertain = 0 };
+    bool ok = set_results(e, n, x->total != NULL, &r);
 
     (void)v;
     e->c->recomputed = 0;
-    if (sc.alpha)
-        alpha = limber_format_value(fs, sc.alpha);
-    if (sc.beta)
-        beta = limber_format_value(fs, sc.beta);
     for (int64_t i = 0; i < e->c->m; i++)
-        for (int64_t j = 0; j < e->c->n; j++) {
-            char *dst = limber_output_at(&e->out, i, j, f.size);
-            int64_t at = i * e->c->n + j;
-            int flags = 0, exp = x->base - (x->scale_a ? x->scale_a[i] + x->scale_b[j] : 0);
-
-            if (is_special(e->c, i, j))
-                limber_store_class(dst, f, special(e, fa, fb, i, j), &sc);
-            else if (x->total)
-                limber_store_float(dst, f, x->total[at], sc.alpha != NULL, alpha, sc.beta != NULL,
-                                   beta);
-            else if (limber_node_has(limber_plan_find(e->p, OP_combine), ATTR_uncertain))
-                ok = ok && store_uncertain(e, x, f, fa, fb, i, j, &sc);
-            else if (f.kind == LIMBER_KIND_INT && limber_num(n, ATTR_wrap))
-                limber_store_wrapped(dst, f,
-                                     limber_big_units(x->word + at * x->words, x->words, exp), &sc);
-            else
-                flags = limber_store_exact(dst, f, x->word + at * x->words, x->words, exp, &sc);
-            e->c->overflow += f.kind == LIMBER_KIND_INT &&
-                              (flags & (limber_num(n, ATTR_integral) ? NUM_overflow | NUM_inexact :
-                                                                       NUM_overflow));
-        }
+        for (int64_t j = 0; ok && j < e->c->n; j++)
+            ok = store(e, n, x, &r, i, j);
+    free(r.norm[0]);
+    free(r.norm[1]);
     return ok;
 }
 

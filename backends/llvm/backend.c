@@ -315,6 +315,11 @@ static int64_t range_bytes(const struct kernel_config *c, int side, int64_t pane
     return c->unit == UNIT_model ? KERNEL_RANGES * sum_lines(c, side, panels) * 4 : 0;
 }
 
+static int64_t norm_bytes(const struct kernel_config *c, int side, int64_t panels)
+{
+    return c->norms ? sum_lines(c, side, panels) * 8 : 0;
+}
+
 static int64_t side_bytes(const struct kernel_config *c, int side, int64_t lines, int64_t k)
 {
     int64_t limbs = c->side[side].limbs, panels = ceil_div(lines, c->side[side].lines);
@@ -322,7 +327,7 @@ static int64_t side_bytes(const struct kernel_config *c, int side, int64_t lines
     return limbs * panels * limb_bytes(c, side, k) + 128 +
            round_up(limbs * panels * ceil_div(k, c->kc), 64) +
            (c->offsets ? limbs * chunks_of(c, k) * sum_lines(c, side, panels) * 4 : 0) +
-           range_bytes(c, side, panels);
+           range_bytes(c, side, panels) + norm_bytes(c, side, panels);
 }
 
 static int64_t scratch_bytes(const struct kernel_config *c)
@@ -360,6 +365,10 @@ static char *set_side(const struct kernel_config *c, struct packed *o, int side,
         o->range_lines = o->sum_lines;
         memory += range_bytes(c, side, o->panels);
     }
+    if (c->norms) {
+        o->norm = (double *)(void *)memory;
+        memory += norm_bytes(c, side, o->panels);
+    }
     if (c->offsets) {
         o->sums = (int32_t *)(void *)memory;
         memory += limbs * o->chunks * o->sum_lines * 4;
@@ -375,6 +384,8 @@ static void clear_side(const struct kernel_config *c, const struct packed *o, in
     memset(o->nonzero, 0, (size_t)(limbs * o->panels * o->blocks));
     if (o->range)
         memset(o->range, 0, (size_t)range_bytes(c, side, o->panels));
+    if (o->norm)
+        memset(o->norm, 0, (size_t)norm_bytes(c, side, o->panels));
     if (o->sums)
         memset(o->sums, 0, (size_t)(limbs * o->chunks * o->sum_lines) * 4);
 }
@@ -429,12 +440,12 @@ static void run_block(void *arg, int64_t task, int worker)
 }
 
 /* Elements along k that a task packs of its lines at least.  What it notes of their limbs is of its
- * own blocks of k, and its sums are of its own chains. */
+ * own blocks of k, and its sums are of its own chains; norms are of all of k. */
 static int64_t least_depth(const struct kernel_config *f, int64_t k)
 {
     int64_t own = f->offsets ? f->chunk : f->kc;
 
-    if (f->unit == UNIT_exact || f->unit == UNIT_model || k == 0)
+    if (f->unit == UNIT_exact || f->unit == UNIT_model || f->norms || k == 0)
         return k ? k : 1;
     while (own % 64) /* what bytes are packed by */
         own *= 2;
@@ -595,6 +606,7 @@ static void part_of(const struct kernel_config *f, struct packed *o, const struc
     o->data = all->data + panel * all->panel_bytes + w->p * lines * f->bytes;
     o->nonzero = all->nonzero + panel * f->side[side].limbs * all->blocks + w->p / f->kc;
     o->sums = all->sums ? all->sums + o->line0 : NULL;
+    o->norm = all->norm ? all->norm + o->line0 : NULL;
 }
 
 /* ---- parts ----------------------------------------------------------------------------------- */
@@ -843,7 +855,7 @@ static void run_classes(void *arg, int64_t task, int worker)
 static bool looks_for_specials(const struct kernel_config *f)
 {
     return f->side[0].limb_kind != LIMB_KIND_half && f->unit != UNIT_model &&
-           (f->side[0].limb_kind != LIMB_KIND_whole || f->unit == UNIT_exact);
+           (f->side[0].limb_kind != LIMB_KIND_whole || f->unit == UNIT_exact || f->norms);
 }
 
 static void find_specials(struct specials *s, const struct kernel_config *f, const struct call *c,

@@ -183,7 +183,7 @@ static bool is_direct(const struct kernel_config *k)
         return k->reconstruct == RECONSTRUCT_shift && k->c.kind == LIMBER_KIND_INT &&
                k->c.size == 4 && k->side[0].axis == AXIS_none && k->side[1].axis == AXIS_none &&
                k->side[1].offset[k->row[0].b] == 0;
-    return k->side[0].limb_kind == LIMB_KIND_whole && k->c.kind == LIMBER_KIND_FLOAT &&
+    return k->side[0].limb_kind == LIMB_KIND_whole && !k->norms && k->c.kind == LIMBER_KIND_FLOAT &&
            (k->unit == UNIT_f64 ? k->c.size == 8 && k->c.frac_bits == 52 :
                                   k->c.size == 4 && k->c.frac_bits == 23);
 }
@@ -418,6 +418,7 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
     k->integral = (int)limber_num(out, ATTR_integral);
     k->uncertain_count = limber_node_has(combine, ATTR_uncertain);
     k->uncertain = (int)limber_num(combine, ATTR_uncertain);
+    k->norms = k->uncertain_count && k->reconstruct == RECONSTRUCT_sum;
     if (k->unit == UNIT_exact || k->uncertain_count)
         set_exact(p, k);
     if (k->reconstruct == RECONSTRUCT_crt && !set_crt(combine, k, d))

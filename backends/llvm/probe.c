@@ -135,8 +135,9 @@ static int64_t cache(int name, int64_t otherwise)
     return v > 0 ? v : otherwise;
 }
 
-/* Multiply-adds per cycle and core that these instruction sets allow, times a nominal 3 GHz;
- * only their ratios matter for choosing. */
+/* Multiply-adds per cycle and core that these instruction sets allow, times a nominal 3 GHz; of a
+ * matrix unit what is left of 128 where limbs come from the second level of cache.  Only their
+ * ratios matter for choosing. */
 static void rates(struct target *t, unsigned cpu)
 {
     double lanes = t->vector_bits / 64.0, cycle = 3e9;
@@ -144,7 +145,7 @@ static void rates(struct target *t, unsigned cpu)
     t->rate[UNIT_f64] = 2 * lanes * cycle;
     t->rate[UNIT_f32] = t->rate[UNIT_f16] = t->rate[UNIT_bf16] = t->rate[UNIT_tf32] =
         4 * lanes * cycle;
-    t->rate[UNIT_i8] = (cpu & CPU_amx                  ? 125 :
+    t->rate[UNIT_i8] = (cpu & CPU_amx                  ? 50 :
                         cpu & (CPU_vnni | CPU_avxvnni) ? 16 :
                                                          8) *
                        lanes * cycle;

@@ -5,6 +5,7 @@
  *           using small and large superaccumulators, arXiv 1505.05571 (columns) */
 #include "ir/num/dot.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Of what lies in memory: elements are decoded as the carrier's, whose bits go further down. */
@@ -188,5 +189,65 @@ bool limber_store_certain(void *dst, limber_format f, const uint64_t *w, int n, 
     if (memcmp(low, high, f.size))
         return false;
     memcpy(dst, low, f.size);
+    return true;
+}
+
+/* s + e = a + b */
+static double two_sum(double a, double b, double *e)
+{
+    double s = a + b, part = s - a;
+
+    *e = (a - (s - part)) + (b - part);
+    return s;
+}
+
+/* alpha s + beta c; what is rounded adds to off. */
+static struct near_sum scaled(struct near_sum s, double alpha, double beta, double c)
+{
+    double x = alpha * s.high, y = beta * c, e;
+
+    s.low = fma(alpha, s.high, -x) + alpha * s.low;
+    s.off = s.off * fabs(alpha) + fabs(s.low) * 0x1p-51;
+    s.high = two_sum(x, y, &e);
+    y = fma(beta, c, -y);
+    s.low += e + y;
+    s.off += (fabs(s.low) + fabs(e) + fabs(y)) * 0x1p-51;
+    return s;
+}
+
+/* Between two doubles all numbers round to f alike, and as the odd one of both does: f has at least
+ * two bits less. */
+static double to_odd(double r, double rest)
+{
+    int64_t bits;
+
+    memcpy(&bits, &r, sizeof bits);
+    return rest == 0 || bits & 1 ? r : nextafter(r, rest > 0 ? INFINITY : -INFINITY);
+}
+
+bool limber_store_near(void *dst, limber_format f, struct near_sum s, const double *scalars)
+{
+    char lower[16], upper[16];
+    double r, rest, off;
+
+    if (s.off == 0 && s.high == 0 && s.low == 0 && !scalars) {
+        limber_store_float(dst, f, 0, 0, 1, 0, 0);
+        return true;
+    }
+    if (scalars)
+        s = scaled(s, scalars[0], scalars[1], scalars[1] != 0 ? limber_format_value(f, dst) : 0);
+    r = two_sum(s.high, s.low, &rest);
+    off = s.off * (1 + 0x1p-50) + 0x1p-1060;
+    if (!isfinite(r) || !isfinite(off))
+        return false;
+    if (fabs(rest) > off && off < fabs(r) * 0x1p-54) {
+        limber_store_float(dst, f, to_odd(r, rest), 0, 1, 0, 0);
+        return true;
+    }
+    limber_store_float(lower, f, nextafter(r + (rest - off), -INFINITY), 0, 1, 0, 0);
+    limber_store_float(upper, f, nextafter(r + (rest + off), INFINITY), 0, 1, 0, 0);
+    if (memcmp(lower, upper, f.size))
+        return false;
+    memcpy(dst, lower, f.size);
     return true;
 }

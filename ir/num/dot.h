@@ -21,5 +21,12 @@ void limber_dot(struct limber_big *sum, const struct view *a, limber_format fa, 
  * the same; false where they do not, and dst is as it was. */
 bool limber_store_certain(void *dst, limber_format f, const uint64_t *w, int n, int uncertain,
                           int exp, const struct limber_scalars *sc);
+/* A sum of products, off by less than `off` from high + low. */
+struct near_sum {
+    double high, low, off;
+};
+/* dst = round(alpha s + beta dst), f a float of at most 24 bits, where all that s may be give the
+ * same; false where they do not, and dst is as it was.  scalars: NULL, or alpha and beta. */
+bool limber_store_near(void *dst, limber_format f, struct near_sum s, const double *scalars);
 
 #endif

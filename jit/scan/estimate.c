@@ -69,23 +69,47 @@ bool limber_estimate_slices(limber_context *ctx, const struct problem *p, const 
 
 /* ---- a sample of the result ------------------------------------------------------------------ */
 
-/* Elements of a line times 2^-E, its largest exponent; in binary64. */
+/* Elements of a line as the nearest doubles. */
+static void load_line(const struct view *v, limber_format f, int64_t line, int64_t k, double *out)
+{
+    const char *first = k > 0 ? limber_view_at(v, line, 0, f.size) : NULL;
+    bool strided = first && limber_view_strided(v) && !v->tile_subset;
+    bool wide = limber_format_equal(f, LIMBER_F64), narrow = limber_format_equal(f, LIMBER_F32);
+
+    for (int64_t q = 0; q < k; q++) {
+        const char *at = strided ? first + q * v->p * f.size : limber_view_at(v, line, q, f.size);
+        float x;
+
+        out[q] = 0;
+        if (at && wide) {
+            memcpy(&out[q], at, sizeof out[q]);
+        } else if (at && narrow) {
+            memcpy(&x, at, sizeof x);
+            out[q] = x;
+        } else if (at) {
+            out[q] = limber_format_value(f, at);
+        }
+    }
+}
+
+/* A sample is to cost little beside the product, whatever its size. */
+static int64_t samples(const struct problem *p, int64_t most)
+{
+    enum { LEAST = 8, WORK = 1 << 19 }; /* multiply-adds a sample */
+    double count = (double)p->m * (double)p->n * (double)p->k * (double)p->groups / WORK;
+
+    return count<LEAST ? LEAST : count>(double) most ? most : (int64_t)count;
+}
+
+/* The same times 2^-E, their largest exponent. */
 static void scaled_line(const struct view *v, limber_format f, int64_t line, int emax, int64_t k,
                         double *out)
 {
     double first = ldexp(1, -emax / 2), second = ldexp(1, -emax - -emax / 2);
-    bool plain = limber_format_equal(f, LIMBER_F64);
 
-    for (int64_t q = 0; q < k; q++) {
-        const char *at = limber_view_at(v, line, q, f.size);
-        double x = 0;
-
-        if (at && plain)
-            memcpy(&x, at, sizeof x);
-        else if (at)
-            x = limber_format_value(f, at);
-        out[q] = x - x == 0 ? x * first * second : 0;
-    }
+    load_line(v, f, line, k, out);
+    for (int64_t q = 0; q < k; q++)
+        out[q] = out[q] - out[q] == 0 ? out[q] * first * second : 0;
 }
 
 /* log2 of |sum_p a_ip b_jp| 2^-(E_i + F_j), the sum as far as binary64 knows it; NAN: 0, or not to
@@ -105,14 +129,56 @@ static double size_of(const struct problem *p, const struct mask *a, const struc
     return sum > absolute * 0x1p-40 ? log2(sum) : NAN;
 }
 
+/* The chance that the rounding of an element is open, if its sum is off by less than `error` of the
+ * product of its lines' norms and rounds to sig bits. */
+static double chance_of(const struct problem *p, int64_t i, int64_t j, double error, int sig,
+                        double *room)
+{
+    double sum = 0, size_a = 0, size_b = 0, off, *x = room, *y = room + p->k;
+    int exp;
+
+    load_line(&p->a, p->fa, i, p->k, x);
+    load_line(&p->b, p->fb, j, p->k, y);
+    for (int64_t q = 0; q < p->k; q++) {
+        sum += x[q] * y[q];
+        size_a += x[q] * x[q];
+        size_b += y[q] * y[q];
+    }
+    off = sqrt(size_a) * sqrt(size_b) * error;
+    if (off == 0 || !isfinite(off)) /* such an element needs no sum */
+        return 0;
+    frexp(sum, &exp);
+    return sum == 0 ? 1 : fmin(1, ldexp(2 * off, sig - exp));
+}
+
+double limber_sample_open(const struct problem *p, double error, int sig)
+{
+    enum { MOST = 32 };
+    int64_t count = samples(p, MOST);
+    double all = 0, *room = malloc((size_t)(2 * p->k + 1) * sizeof *room);
+
+    for (int64_t s = 0; room && s < count; s++) {
+        int64_t g = s * p->groups / count;
+        struct problem group = *p;
+
+        group.a = limber_group_a(p, g);
+        group.b = limber_group_b(p, g);
+        all += chance_of(&group, s * p->m / count, (s * 19 + 5) % count * p->n / count, error, sig,
+                         room);
+    }
+    free(room);
+    return room ? all / (double)count : NAN;
+}
+
 double limber_sample_sums(const struct problem *p, const struct mask *a, const struct mask *b)
 {
-    enum { SAMPLES = 48 };
+    enum { MOST = 48 };
+    int64_t count = samples(p, MOST);
     double least = INFINITY, *scaled = malloc((size_t)(2 * p->k + 1) * sizeof *scaled);
     bool known = scaled != NULL;
 
-    for (int64_t s = 0; known && s < SAMPLES; s++) {
-        int64_t i = s * p->m / SAMPLES, j = (s * 29 + 7) % SAMPLES * p->n / SAMPLES;
+    for (int64_t s = 0; known && s < count; s++) {
+        int64_t i = s * p->m / count, j = (s * 29 + 7) % count * p->n / count;
         double size;
 
         if (a->line_emax[i] == INT32_MIN || b->line_emax[j] == INT32_MIN)

@@ -216,8 +216,11 @@ bool limber_scan_operands(limber_context *ctx, struct scan_result *f, const stru
     if ((need != NEED_nothing && !scan_both(ctx, f, p, need, &runner, d)) ||
         !count_slices(ctx, f, p, limber_estimated_step(&r), d))
         return false;
-    if (limber_wants_first_pass(&r, t, &f->all_a, &f->all_b))
-        f->first_pass_bits =
+    if (limber_wants_chains(&r, t))
+        f->first_pass.decided =
+            limber_decided(limber_sample_open(p, limber_chain_share(&r), limber_format_sig(p->fc)));
+    if (limber_wants_first_pass(&r, t, &f->all_a, &f->all_b, f->first_pass.decided))
+        f->first_pass.bits =
             limber_first_pass_bits(&r, t, &f->all_a, &f->all_b, limber_sample_sums(p, f->a, f->b));
     f->fractional = limber_needs_integers(&r) && f->a && f->b &&
                     (int64_t)lowest_bit(p, f->a, true) + lowest_bit(p, f->b, false) < 0;

@@ -15,7 +15,8 @@ struct scan_result {
     struct mask *a, *b;
     struct mask all_a, all_b;
     bool borrowed[2]; /* masks of prepared operands */
-    int slices, first_pass_bits; /* as in struct plan */
+    int slices; /* as in struct plan, */
+    struct first_pass first_pass; /* and this */
     bool fractional; /* sums that must be integers may be none */
 };
 /* f is zero, and to be cleared also after a failure. */
@@ -49,5 +50,8 @@ bool limber_estimate_slices(limber_context *ctx, const struct problem *p, const 
 /* log2 of the smallest of some sums sum_p a_ip b_jp 2^-(E_i + F_j), INFINITY where all of them have
  * zero lines; NAN: one vanishes, or no memory. */
 double limber_sample_sums(const struct problem *p, const struct mask *a, const struct mask *b);
+/* The mean chance that the rounding of an element to sig bits is open where sums are off by less
+ * than `error` of the product of their lines' Euclidean norms; NAN: no memory. */
+double limber_sample_open(const struct problem *p, double error, int sig);
 
 #endif

@@ -46,13 +46,13 @@ static int first_pass_bits(const struct plan *p, const struct stated *s, int *bi
     int full[2] = { *bits_a, *bits_b }, *bits[2] = { bits_a, bits_b }, uncertain = -1;
     bool pairs = s->fa.kind == LIMBER_KIND_DD || s->fb.kind == LIMBER_KIND_DD;
 
-    if (!p->first_pass_bits ||
+    if (!p->first_pass.bits ||
         (p->promise != LIMBER_CONTRACT_CORRECT && p->promise != LIMBER_CONTRACT_BITS) ||
         s->result.kind == LIMBER_KIND_INT)
         return -1;
     for (int i = 0; i < 2; i++)
-        if (p->first_pass_bits < full[i])
-            *bits[i] = p->first_pass_bits;
+        if (p->first_pass.bits < full[i])
+            *bits[i] = p->first_pass.bits;
     for (int i = 0; i < 2; i++) /* each cut costs k times less than 2^bits of the other */
         if (*bits[i] < full[i] && *bits[!i] > uncertain)
             uncertain = *bits[!i];

@@ -11,6 +11,7 @@
 SPLIT(native);
 SPLIT(cublas);
 SPLIT(tensor);
+SPLIT(wider);
 SPLIT(hilo);
 SPLIT(ozaki1);
 SPLIT(ozaki2);

@@ -322,7 +322,7 @@ static void correct_under_cancellation(void **state)
     int ran = 0;
 
     (void)state;
-    for (int i = 0; i < 12; i += SANITIZED ? 5 : 1) {
+    for (int i = 0; i < 16; i += SANITIZED ? 5 : 1) {
         struct rng r = { 7000 + (uint64_t)i };
         struct trial t = { .m = 9,
                            .n = 20,
@@ -334,7 +334,8 @@ static void correct_under_cancellation(void **state)
         size_t size;
         char *c;
 
-        t.fa = t.fb = t.fc = named(formats[i % 3]);
+        t.fa = t.fb = t.fc = named(formats[i < 12 ? i % 3 : 1]);
+        t.contract.scheme = i < 12 ? NULL : "wider";
         make(&r, &t);
         t.trans_a = t.trans_b = false;
         size = t.fa.size;
@@ -356,7 +357,7 @@ static void correct_under_cancellation(void **state)
         free(c);
         clear(&t);
     }
-    assert_int_equal(ran, SANITIZED ? 3 : 12);
+    assert_int_equal(ran, SANITIZED ? 4 : 16);
 }
 
 /* The low double of a dd lies far below the high one: it is rounded from the whole sum. */
@@ -406,6 +407,9 @@ static void bounds_hold(void **state)
         { "ozaki1-bf16", "f64", LIMBER_CONTRACT_FAST, 0 },
         { "ozaki1-f64", "f64", LIMBER_CONTRACT_FAST, 0 },
         { "fp32-m", "f32", LIMBER_CONTRACT_FAST, 0 },
+        { "wider", "f32", LIMBER_CONTRACT_BITS, 40 },
+        { "wider", "f32", LIMBER_CONTRACT_BITS, 60 },
+        { "wider", "bf16", LIMBER_CONTRACT_BITS, 30 },
     };
     static const enum data kinds[] = { DATA_unit, DATA_spread, DATA_bytes }; /* fp32-m: bytes */
 

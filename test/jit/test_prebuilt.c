@@ -165,6 +165,9 @@ static const struct {
     { { "i64", "i32", "i64" }, LIMBER_CONTRACT_EXACT, 0, NULL },
     { { "i64", "i64", "i64" }, LIMBER_CONTRACT_NATIVE, 0, "ozaki2" },
     { { "f16", "e4m3", "f16" }, LIMBER_CONTRACT_CORRECT, 0, NULL },
+    { { "f32", "f32", "f32" }, LIMBER_CONTRACT_CORRECT, 0, "wider" },
+    { { "bf16", "i16", "bf16" }, LIMBER_CONTRACT_CORRECT, 0, "wider" },
+    { { "f32", "f16", "f32" }, LIMBER_CONTRACT_BITS, 35, "wider" },
 };
 
 static void test_bits(void **state)

@@ -200,10 +200,11 @@ static void windows_round_correctly(void **state)
 static void classes_of_results(void **state)
 {
     static const double value[] = { 0, -0.0, 1, -1, INFINITY, -INFINITY, NAN };
-    static const char *const schemes[] = { NULL, "exact", "ozaki2", "ozaki1-i8" };
+    static const char *const schemes[] = { NULL, "exact", "ozaki2", "ozaki1-i8", "wider" };
     enum { ALL = COUNT(value) * COUNT(value) };
     static double a[ALL * 70], b[70 * ALL], c[ALL * ALL];
-    limber_format f64 = named("f64");
+    static float narrow_a[ALL * 70], narrow_b[70 * ALL];
+    limber_format f64 = named("f64"), f32 = named("f32");
 
     (void)state;
     for (int k = 2; k <= 70; k += 68) /* the classes lie at the ends of the words of bits */
@@ -221,14 +222,27 @@ static void classes_of_results(void **state)
                 }
                 if (set && s > 1) /* kernels, not the library's code */
                     continue;
+                for (int i = 0; i < ALL * 70; i++) {
+                    narrow_a[i] = (float)a[i];
+                    narrow_b[i] = (float)b[i];
+                }
                 for (int j = 0; j < ALL; j += 9) { /* few columns are a small product */
                     int n = ALL - j < 9 ? ALL - j : 9;
+                    bool narrow = s == COUNT(schemes) - 1;
+                    float results[ALL * 9];
 
                     if (limber_gemm(compiled[set], &contract, ALL, n, k, NULL,
-                                    (limber_matrix){ a, f64, k, 1 },
-                                    (limber_matrix){ b + j, f64, ALL, 1 }, NULL,
-                                    (limber_output){ c + j, f64, ALL, 1 }, NULL))
+                                    narrow ? (limber_matrix){ narrow_a, f32, k, 1 } :
+                                             (limber_matrix){ a, f64, k, 1 },
+                                    narrow ? (limber_matrix){ narrow_b + j, f32, ALL, 1 } :
+                                             (limber_matrix){ b + j, f64, ALL, 1 },
+                                    NULL,
+                                    narrow ? (limber_output){ results, f32, n, 1 } :
+                                             (limber_output){ c + j, f64, ALL, 1 },
+                                    NULL))
                         fail_msg("%s", limber_error_text());
+                    for (int i = 0; narrow && i < ALL * n; i++)
+                        c[i / n * ALL + j + i % n] = results[i];
                 }
                 for (int i = 0; i < ALL * ALL; i++) {
                     const double *x = a + i / ALL * k, *y = b + i % ALL;

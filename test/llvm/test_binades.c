@@ -130,6 +130,7 @@ static const struct request {
     { "ozaki1-f64", LIMBER_CONTRACT_CORRECT }, { "ozaki1-f16", LIMBER_CONTRACT_CORRECT },
     { "exact", LIMBER_CONTRACT_CORRECT },      { "native", LIMBER_CONTRACT_NATIVE },
     { "integer", LIMBER_CONTRACT_NATIVE },     { "fp32-f", LIMBER_CONTRACT_FAST },
+    { "wider", LIMBER_CONTRACT_CORRECT },
 };
 
 /* Scalars that a product may have: neither, each, both, alpha far from 1. */

@@ -13,7 +13,7 @@ static const char *const formats[] = { "f64", "f64", "f32", "f128", "dd",  "i8",
                                        "i16", "i32", "i64", "u8",   "f16", "bf16" };
 static const char *const schemes[] = { NULL,     NULL,        NULL,         NULL,
                                        "ozaki2", "ozaki1-i8", "ozaki1-f64", "integer",
-                                       "fp32-f", "fp32-b",    "ozaki1-f16" };
+                                       "fp32-f", "fp32-b",    "ozaki1-f16", "wider" };
 
 static bool is_integer(limber_format f)
 {

@@ -234,6 +234,16 @@ static void sum(const struct kernel_call *c, int64_t i, int64_t j, double x)
                        c->beta_f64);
 }
 
+static int near(const struct kernel_call *c, int64_t i, int64_t j, double high, double low,
+                double off)
+{
+    const struct kernel_config *f = c->config;
+    const double scalars[2] = { c->alpha_f64, c->beta_f64 };
+
+    return limber_store_near(place(c, i, j), f->c, (struct near_sum){ high, low, off },
+                             f->plain ? NULL : scalars);
+}
+
 static double value(limber_format f, const char *p)
 {
     double x;
@@ -243,5 +253,5 @@ static double value(limber_format f, const char *p)
 }
 
 const struct kernel_cold limber_kernel_cold = {
-    rows, pack, words_of_bytes, load, special, words, total, sum, exact, value
+    rows, pack, words_of_bytes, load, special, words, total, sum, near, exact, value
 };

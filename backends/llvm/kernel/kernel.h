@@ -8,7 +8,7 @@
 #include "ir/num/crt.h"
 
 enum {
-    KERNEL_VERSION = 8,
+    KERNEL_VERSION = 9,
     KERNEL_ROWS = 640,
     KERNEL_ACCUMULATORS = 64,
     KERNEL_BLOCK = 16,      /* elements along k that are prepared at once; divides every kc */
@@ -59,7 +59,8 @@ struct kernel_config {
     int32_t whole;          /* integer results of at most 106 bits before the scales go */
     int32_t words;          /* 64-bit words of an exact result */
     int32_t big_words, big_base;    /* of exact sums of products */
-    int32_t uncertain_count, uncertain;          /* totals are off by less than 2^uncertain */
+    int32_t uncertain_count, uncertain;          /* totals are off by less than 2^uncertain, */
+    int32_t norms;          /* times the norms of both lines */
     int32_t offsets;        /* some packed limb has an offset: sums are needed */
     int32_t alike;          /* both sides are cut alike: one code serves them */
     int32_t direct;         /* the register tile is of C's format: it may be stored to C */
@@ -103,6 +104,7 @@ struct packed {
     char *data;
     int64_t limb_bytes, panel_bytes, panels;    /* of a limb of a panel; of a panel */
     int32_t *sums;          /* [limb][chunk][line]: of packed values; only with offsets */
+    double *norm;           /* of each line, Euclidean; only where sums are uncertain */
     int64_t chunks, sum_lines;
     uint8_t *nonzero;       /* [panel][limb][k/kc] */
     int32_t *range; /* units: what is known of each line's values, one array after another */
@@ -163,7 +165,10 @@ struct kernel_cold {
     int64_t (*total)(const struct kernel_call *c, int64_t i, int64_t j, const char *total,
                      int64_t stride);
     void (*sum)(const struct kernel_call *c, int64_t i, int64_t j, double x);
-    /* The same from the operands: the exact sum of products. */
+    /* From a sum that is off by less than `off`: 0 where that does not tell. */
+    int (*near)(const struct kernel_call *c, int64_t i, int64_t j, double high, double low,
+                double off);
+    /* From the operands: the exact sum of products. */
     int64_t (*exact)(const struct kernel_call *c, int64_t i, int64_t j);
     /* The element at p as the nearest double. */
     double (*value)(limber_format f, const char *p);

@@ -327,7 +327,8 @@ FLAT void put_floats(const struct strip *w, int limb, int p, v8d low, v8d high)
 
         put_row(w, limb, w->p0 + p, (const char *)&v, 4);
     }
-    mark(w, limb, ANY((low != 0) | (high != 0)));
+    if (LIMB_KIND != LIMB_KIND_whole)       /* those are shown, or not */
+        mark(w, limb, ANY((low != 0) | (high != 0)));
 }
 
 FLAT void put_values(const struct strip *w, int limb, v16i v[KERNEL_BLOCK])
@@ -388,8 +389,21 @@ FLAT void pack_hilo(const struct strip *w, const char *from, int64_t stride)
     }
 }
 
+/* Adds sums of squares, which become norms when all of k is packed. */
+FLAT void add_squares(const struct strip *w, const v8d sum[2])
+{
+    double *to = w->o->norm + w->first;
+
+    ROLL for (int i = 0; i < lanes_of(w->side); i++)
+        to[i] += sum[i / 8][i % 8];
+}
+
 FLAT void pack_whole(const struct strip *w, const char *from, int64_t stride)
 {
+    v8d squares[2] = { all_d(0), all_d(0) };
+    int single = w->as->f.kind == LIMBER_KIND_FLOAT && !w->as->f.carried && w->as->f.size == 4 &&
+                 w->as->f.frac_bits == 23;
+
     ROLL for (int p = 0; p < w->len; p++) {
         v8d low[PIECES], high[PIECES];
 
@@ -397,10 +411,21 @@ FLAT void pack_whole(const struct strip *w, const char *from, int64_t stride)
             put_row(w, 0, w->p0 + p, from + p * stride, FIXED(bytes));
             continue;
         }
-        load_eight(w, from + p * stride, w->scale_low, low);
-        load_eight(w, from + p * stride + 8 * w->as->f.size, w->scale_high, high);
+        if (single) {
+            v16f x = LOAD(v16f, from + p * stride);
+
+            low[0] = TO(v8d, LOW(x));
+            high[0] = TO(v8d, HIGH(x));
+        } else {
+            load_eight(w, from + p * stride, w->scale_low, low);
+            load_eight(w, from + p * stride + 8 * w->as->f.size, w->scale_high, high);
+        }
         put_floats(w, 0, p, low[0], high[0]);
+        squares[0] = FMA(low[0], low[0], squares[0]);
+        squares[1] = FMA(high[0], high[0], squares[1]);
     }
+    if (CFG(w->c).norms)
+        add_squares(w, squares);
 }
 
 /* Digits of base 2^base of the integers of a block, digit by digit: symmetric for residues, two's
@@ -732,6 +757,9 @@ FLAT void pack_lines(const struct kernel_call *c, int side, const struct side *a
             }
     if (FIXED(matrix) && !side && x->end == c->k)
         clear_tiles(c, x->from, x->to);
+    if (LIMB_KIND == LIMB_KIND_whole && CFG(c).norms)
+        ROLL for (int64_t i = x->from; i < x->to; i++)
+            o->norm[i] = __builtin_sqrt(o->norm[i]);
     if (c->stores && FIXED(unit) == UNIT_i8 && side == 1 && CFG(c).offsets)
         ROLL for (int64_t i = x->from; i < x->to; i++)  /* what the offsets of A add, taken away */
             o->sums[i] *= -CFG(c).side[0].offset[0];

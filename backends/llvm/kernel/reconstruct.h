@@ -501,6 +501,106 @@ FLAT v8d float_sum(const struct kernel_call *c, const char *scratch, int64_t i, 
     return x;
 }
 
+/* Eight dense binary32 elements, of sums that are off by less than `off`.  Bit x of the answer:
+ * element x is not known, and is as it was.  All terms are normal numbers of binary64, or zero. */
+FLAT int store_near(const struct kernel_call *c, char *to, v8d x, v8d off)
+{
+    v8f old = LOAD(v8f, to), up, down;
+    v8d size, term = all_d(0);
+    v8l field, sure;
+    v8i keep;
+    int left = 0;
+
+    if (CFG(c).has_alpha) {
+        x *= c->alpha_f64;
+        off *= __builtin_fabs(c->alpha_f64);
+        term = (v8d)((v8l)x & INT64_MAX);
+    }
+    if (CFG(c).has_beta)
+        x = FMA(all_d(c->beta_f64), TO(v8d, old), x);
+    size = (v8d)((v8l)x & INT64_MAX);
+    field = (v8l)x >> 52 & 0x7ff;
+    sure = (v8l)(off == 0) & (v8l)(size == 0) & (CFG(c).plain ? -1 : 0);
+    off += (size + term) * 0x1p-50;
+    up = TO(v8f, x + off);
+    down = TO(v8f, x - off);
+    sure |= (v8l)(TO(v8d, up) == TO(v8d, down)) & (field > 1023 - 126) & (field < 1023 + 127);
+    keep = TO(v8i, ~sure);
+    up = (v8f)(((v8i)TO(v8f, x) & ~keep) | ((v8i)old & keep));
+    STORE(to, up);
+    if (ANY(keep))
+        ROLL for (int l = 0; l < 8; l++)
+            left |= (keep[l] & 1) << l;
+    return left;
+}
+
+/* What the sum of row i and of eight columns may be off by. */
+FLAT v8d sum_error(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j)
+{
+    double line = c->op[0].norm[b->i0 + i] * power_of_two(CFG(c).uncertain);
+
+    return LOAD(v8d, c->op[1].norm + b->j0 + j) * line;
+}
+
+/* Element (i,j) from packed elements, whose products are exact, as a pair of doubles: Dot2 of
+ * Ogita, Rump and Oishi 2005.  Where that does not tell, from the operands. */
+SLOW void sum_again(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j)
+{
+    const struct packed *oa = &c->op[0], *ob = &c->op[1];
+    int64_t at_a = b->i0 + i, at_b = b->j0 + j, p = 0;
+    const double *x = (const double *)(oa->data + at_a / FIXED(mr) * oa->panel_bytes) +
+                      at_a % FIXED(mr);
+    const double *y = (const double *)(ob->data + at_b / FIXED(nr) * ob->panel_bytes) +
+                      at_b % FIXED(nr);
+    v8d high = all_d(0), low = all_d(0), one[2];
+    double k = (double)c->k, sum = 0, rest = 0;
+
+    for (; p + 8 <= c->k; p += 8, x += 8 * FIXED(mr), y += 8 * FIXED(nr)) {
+        UNROLL for (int l = 0; l < 8; l++) {
+            one[0][l] = x[l * FIXED(mr)];
+            one[1][l] = y[l * FIXED(nr)];
+        }
+        add_term(one[0] * one[1], &high, &low);
+    }
+    one[0] = all_d(0);
+    ROLL for (int l = 0; p < c->k; p++, l++, x += FIXED(mr), y += FIXED(nr))
+        one[0][l] = *x * *y;
+    add_term(one[0], &high, &low);
+    ROLL for (int l = 0; l < 8; l++) {
+        double next = sum + high[l], part = next - sum;
+
+        rest += (sum - (next - part)) + (high[l] - part) + low[l];
+        sum = next;
+    }
+    __atomic_fetch_add(c->recomputed, 1, __ATOMIC_RELAXED);
+    if (!c->cold->near(c, at_a, at_b, sum, rest,
+                       oa->norm[at_a] * ob->norm[at_b] * ((k + 8) * (k + 8) * 0x1p-104)))
+        c->cold->exact(c, at_a, at_b);
+}
+
+SLOW void near_strip(const struct kernel_call *c, const struct block *b, const char *scratch,
+                     int64_t i, int64_t j0, int64_t cols)
+{
+    int dense = is_dense(c, b->j0 + j0, cols);
+
+    ROLL for (int64_t j = 0; j < cols; j += 8) {
+        v8d x = float_sum(c, scratch, i, j0 + j), off = sum_error(c, b, i, j0 + j);
+        int left = 255;
+        double v[8], e[8];
+
+        if (stores_binary(c) && dense && j + 8 <= cols)
+            left = store_near(c, place(c, b->i0 + i, b->j0 + j0 + j), x, off);
+        if (!left)
+            continue;
+        STORE(v, x);
+        STORE(e, off);
+        ROLL for (int64_t l = 0; l < min64(8, cols - j); l++)
+            if ((left >> l & 1) &&
+                !c->cold->near(c, b->i0 + i, b->j0 + j0 + j + l, v[l], 0, e[l]))
+                sum_again(c, b, i, j0 + j + l);
+    }
+}
+
 FLAT void float_strip(const struct kernel_call *c, const struct block *b, const char *scratch,
                       int64_t i, int64_t j0, int64_t cols)
 {
@@ -525,7 +625,10 @@ FLAT int64_t ordinary_strip(const struct kernel_call *c, const struct block *b,
 {
     if (!is_float())
         return exact_strip(c, b, scratch, i, j0, cols);
-    float_strip(c, b, scratch, i, j0, cols);
+    if (LIMB_KIND == LIMB_KIND_whole && CFG(c).norms)
+        near_strip(c, b, scratch, i, j0, cols);
+    else
+        float_strip(c, b, scratch, i, j0, cols);
     return 0;
 }
 
@@ -577,7 +680,8 @@ FLAT int64_t reconstruct(const struct kernel_call *c, const struct block *b, con
         for (int64_t j0 = 0; j0 < b->cols; j0 += KERNEL_LANES) {
             int64_t cols = min64(KERNEL_LANES, b->cols - j0);
 
-            if (LIMB_KIND != LIMB_KIND_whole && !IS_UNIT && any_special(c, b, i, j0, cols))
+            if ((LIMB_KIND != LIMB_KIND_whole || CFG(c).norms) && !IS_UNIT &&
+                any_special(c, b, i, j0, cols))
                 lost += special_strip(c, b, scratch, i, j0, cols);
             else
                 lost += ordinary_strip(c, b, scratch, i, j0, cols);

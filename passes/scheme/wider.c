@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Wider: operands of binary32 and narrower in chains of binary64, whose error leaves the rounding
+ * of few elements open; these are summed again, exactly.
+ *
+ *   needs   operands that embed in binary32 and a float result of at most 24 bits
+ *   leaves  one row on f64, and at the combine how far the sums may be off
+ *   proof   docs/accuracy.md, "Chains that are wider than the result" */
+#include "passes/scheme/scheme_split.h"
+
+#include <math.h>
+
+/* Of a chain of 256 after the other, from section 7: (c + ceil(k/c) - 1) u, and an eighth for
+ * norms that are rounded. */
+int limber_chain_error(int kbits)
+{
+    double k = ldexp(1, kbits), n = fmin(k, NATIVE_CHAIN) + ceil(k / NATIVE_CHAIN) - 1;
+
+    return (int)ceil(log2(n * 1.125)) - 53;
+}
+
+static bool serves(const struct stated *s)
+{
+    return limber_format_embeds(s->fa, LIMBER_F32) && limber_format_embeds(s->fb, LIMBER_F32) &&
+           s->result.kind == LIMBER_KIND_FLOAT && limber_format_sig(s->result) <= 24;
+}
+
+static int add_whole(struct plan *p, int operand)
+{
+    struct type t = p->node[operand].type;
+
+    t.format = LIMBER_F64;
+    return limber_plan_add(p, OP_whole, NULL, operand, -1, t);
+}
+
+bool limber_split_wider(struct plan *p, const struct scheme *scheme, const struct target *t,
+                        struct diag *d)
+{
+    struct row row = { .share = INFINITY };
+    struct stated s;
+    int uncertain = limber_chain_error(p->kbits), a, b;
+
+    if (!limber_stated(p, &s, d))
+        return false;
+    if (p->promise != LIMBER_CONTRACT_CORRECT && p->promise != LIMBER_CONTRACT_BITS)
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "it serves correct and bits only");
+    if (limber_is_device(t))
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "it is for CPUs");
+    if (!serves(&s))
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                           "operands do not embed in f32, or the result is no float of at most "
+                           "24 bits");
+    if (uncertain > MOST_CHAIN_ERROR)
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "k up to 2^%d is too long", p->kbits);
+    a = add_whole(p, s.a);
+    b = add_whole(p, s.b);
+    if (!limber_split_finish(p, &s,
+                             &(const struct product_table){ .a = a,
+                                                            .b = b,
+                                                            .unit = scheme->unit,
+                                                            .chunk = NATIVE_CHAIN,
+                                                            .row = &row,
+                                                            .rows = 1,
+                                                            .accumulators = 1,
+                                                            .reconstruct = RECONSTRUCT_sum },
+                             d))
+        return false;
+    if (p->promise == LIMBER_CONTRACT_CORRECT || ldexp(1, uncertain) > p->budget)
+        limber_node_set(limber_plan_find(p, OP_combine), ATTR_uncertain, uncertain);
+    return true;
+}
