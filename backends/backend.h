@@ -28,7 +28,14 @@ struct runner {
     void (*run)(void *self, int64_t tasks, void (*fn)(void *arg, int64_t task, int worker),
                 void *arg);
     void *self;
+    int cpus; /* that the workers share; 0: each has its own */
 };
+
+/* How many workers work at once: as many as work is divided for. */
+static inline int limber_runner_busy(const struct runner *r)
+{
+    return r->cpus && r->cpus < r->workers ? r->cpus : r->workers;
+}
 
 /* What kernels count inside a model: limber_statistics has the meaning.  Partly swamped sums follow
  * the fully swamped ones of their kind. */

@@ -27,8 +27,10 @@ static bool has_workspace(const limber_context *ctx, const struct problem *p)
     return !ctx->machine.backend->device_ops && p->queue && p->queue->workspace;
 }
 
+/* More for more threads: parts of C are to have a block for each. */
 static size_t workspace(const limber_context *ctx, const struct problem *p)
 {
+    const struct runner all = limber_pool_runner(ctx->pool);
     double bytes;
 
     if (has_workspace(ctx, p))
@@ -39,7 +41,7 @@ static size_t workspace(const limber_context *ctx, const struct problem *p)
             (double)p->m * (double)p->n * p->fc.size;
     if (ctx->machine.backend->device_ops) /* all limbs of most products; the largest go in parts */
         return (size_t)(bytes * 1.25) + ((size_t)256 << 20);
-    return (size_t)(bytes / 4) + ((size_t)64 << 20);
+    return (size_t)(bytes / 4) + ((size_t)56 << 20) + ((size_t)limber_runner_busy(&all) << 23);
 }
 
 static void run_alone(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
@@ -84,6 +86,7 @@ struct launching {
     struct entry *e;
     struct maps maps;
     struct runner runner; /* of one group */
+    int64_t at_once; /* groups that run side by side, and share the bound of packed limbs */
     pthread_mutex_t lock; /* of what follows */
     bool dry;
     const struct guard *guard;
@@ -136,7 +139,7 @@ static struct call call_of(const struct launching *l, int64_t g, struct keeping 
         .allocator = l->ctx->allocator.alloc ? &l->ctx->allocator : NULL,
         .queue = p->queue,
         .device = l->ctx->machine.target.device,
-        .workspace_limit = workspace(l->ctx, p),
+        .workspace_limit = workspace(l->ctx, p) / (size_t)l->at_once,
         .dry = l->dry,
         .guard = l->guard,
         .keep = { limber_operand_keeper(p->kept[0], &l->e->facts, 0, &of[0]),
@@ -166,23 +169,25 @@ static bool launch_group(void *arg, int64_t g, int worker, struct diag *d)
     return true;
 }
 
-/* Brief products are tasks, side by side; others are done in turn, each by all threads, or by a
- * device, on which they follow each other. */
-static struct launching plan_launches(limber_context *ctx, const struct step *s, int64_t *at_once)
+/* Products that are brief, or would be on all threads, are tasks, side by side; others are done in
+ * turn, each by all threads, or by a device, on which they follow each other. */
+static struct launching plan_launches(limber_context *ctx, const struct step *s)
 {
     const struct product_request r = limber_request(s->p);
     const struct runner alone = { 1, run_alone, NULL }, all = limber_pool_runner(ctx->pool);
     const struct problem *p = s->p;
     double one = seconds(p, &s->e->facts);
+    int busy = limber_runner_busy(&all);
     bool small = limber_is_tiny(&r) || one < brief;
-    bool beside = small && !s->e->backend->device_ops && !has_workspace(ctx, p) &&
-                  one * (double)p->groups >= brief;
+    bool even = p->groups % busy == 0 || p->groups >= 4 * busy;
+    bool beside = (small || (one < brief * busy && even)) && !s->e->backend->device_ops &&
+                  !has_workspace(ctx, p) && one * (double)p->groups >= brief;
 
     struct launching l = {
-        .ctx = ctx, .p = p, .f = s->f, .e = s->e, .runner = small ? alone : all
+        .ctx = ctx, .p = p, .f = s->f, .e = s->e, .runner = small || beside ? alone : all
     };
 
-    *at_once = beside && all.workers < p->groups ? all.workers : beside ? p->groups : 1;
+    l.at_once = beside && all.workers < p->groups ? all.workers : beside ? p->groups : 1;
     limber_maps_bind(&l.maps, s->e, p);
     return l;
 }
@@ -192,22 +197,21 @@ static bool run_step(limber_context *ctx, const struct step *s, bool dry, const 
 {
     const struct runner alone = { 1, run_alone, NULL }, all = limber_pool_runner(ctx->pool);
     const struct problem *p = s->p;
-    int64_t at_once;
-    struct launching l = plan_launches(ctx, s, &at_once);
+    struct launching l = plan_launches(ctx, s);
     char name[32];
     bool ok;
 
     l.dry = dry;
     l.guard = guard;
     l.memory = memory;
-    l.share = memory ? memory->bytes / (size_t)at_once / LINE * LINE : 0;
+    l.share = memory ? memory->bytes / (size_t)l.at_once / LINE * LINE : 0;
     pthread_mutex_init(&l.lock, NULL);
     limber_pool_enter(ctx->pool);
-    ok = limber_groups_run(at_once > 1 ? &all : &alone, p->groups, launch_group, &l, d);
+    ok = limber_groups_run(l.at_once > 1 ? &all : &alone, p->groups, launch_group, &l, d);
     limber_pool_leave(ctx->pool);
     pthread_mutex_destroy(&l.lock);
     if (s->report) {
-        s->report->workspace = l.workspace * (size_t)at_once;
+        s->report->workspace = l.workspace * (size_t)l.at_once;
         s->report->recomputed = l.recomputed;
     }
     if (ok && l.overflow > 0)
@@ -258,12 +262,11 @@ static bool run_with_memory(limber_context *ctx, const struct step *s, int count
     bool ok;
 
     for (int i = 0; i < count; i++) {
-        int64_t at_once;
-        const struct launching l = plan_launches(ctx, &s[i], &at_once);
+        const struct launching l = plan_launches(ctx, &s[i]);
         size_t share;
 
         call = call_of(&l, 0, of);
-        share = (ops->bytes(s[i].e->kernel, &call) + LINE - 1) / LINE * LINE * (size_t)at_once;
+        share = (ops->bytes(s[i].e->kernel, &call) + LINE - 1) / LINE * LINE * (size_t)l.at_once;
         most = share > most ? share : most;
     }
     if (!ops->alloc(&call, most, &taken, d))

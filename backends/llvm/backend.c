@@ -11,13 +11,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-struct kernel {
-    struct kernel_config config;
-    struct object object;
-    kernel_pack *pack;
-    kernel_block *block;
-};
-
 /* Memory fresh from the system costs a fault a page: the largest workspace that is not in use is
  * kept for the next call of any kernel, as long as there are kernels. */
 struct spare {
@@ -26,9 +19,11 @@ struct spare {
 };
 enum {
     SPARE_MOST = 256 << 20,
+    SPARE_EACH = 16 << 20, /* the same of each worker, where these are many */
     HUGE_PAGE = 2 << 20,
     PART_BYTES = 32 << 20,
-    COLUMNS = 2 /* blocks that a part of C is wide at least */
+    COLUMNS = 2, /* blocks that a part of C is wide at least */
+    CUT = 512 /* elements along k that a task packs of its lines at least */
 };
 
 static _Atomic(struct spare *) spare_kept;
@@ -53,11 +48,11 @@ static struct spare *take_kept(size_t size)
     return s;
 }
 
-static void give_kept(struct spare *s)
+static void give_kept(struct spare *s, int workers)
 {
     struct spare *old = NULL;
 
-    if (s->size <= SPARE_MOST)
+    if (s->size <= SPARE_MOST || s->size <= (size_t)workers * SPARE_EACH)
         old = atomic_exchange(&spare_kept, s);
     else
         old = s;
@@ -91,7 +86,7 @@ static void free_memory(const struct call *c, const struct launch_memory *r)
     if (r->own && c->allocator)
         c->allocator->free(c->allocator->user, r->own);
     else if (r->own)
-        give_kept(r->own);
+        give_kept(r->own, c->runner->workers);
 }
 
 struct blob_head {
@@ -265,6 +260,16 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int busy_of(const struct call *c)
+{
+    return limber_runner_busy(c->runner);
+}
+
 /* Everything one part of C needs, in one allocation. */
 struct part {
     const struct kernel *k;
@@ -407,12 +412,21 @@ static void show(const struct kernel_config *c, const struct packed *o, int side
         }
 }
 
+/* Tasks of both sides evenly mixed: a worker's share of the tasks has its share of both, so that
+ * neither side's limbs end up in the memory of a few workers. */
+static int64_t mixed(const int64_t tasks[2], int64_t task)
+{
+    int64_t all = tasks[0] + tasks[1], of_a = task * tasks[0] / all;
+
+    return (task + 1) * tasks[0] / all > of_a ? of_a : tasks[0] + task - of_a;
+}
+
 static void run_pack(void *arg, int64_t task, int worker)
 {
     struct part *p = arg;
 
     (void)worker;
-    p->k->pack(&p->call, task);
+    p->k->pack(&p->call, mixed(p->call.tasks, task));
 }
 
 static void run_block(void *arg, int64_t task, int worker)
@@ -425,31 +439,77 @@ static void run_block(void *arg, int64_t task, int worker)
     p->k->block(&p->call, task, scratch);
 }
 
-/* Tasks that pack: panels side by side are read together where that is how memory holds them. */
-static int64_t share(const struct kernel_config *f, struct kernel_call *call, int side)
+/* Elements along k that a task packs of its lines at least.  What it notes of their limbs is of its
+ * own blocks of k, and its sums are of its own chains; norms are of all of k. */
+static int64_t least_depth(const struct kernel_config *f, int64_t k)
 {
-    int64_t lines = f->side[side].lines, step = 1;
+    int64_t own = f->offsets ? f->chunk : f->kc;
+
+    if (f->unit == UNIT_exact || f->unit == UNIT_model || f->norms || k == 0)
+        return k ? k : 1;
+    while (own % 64) /* what bytes are packed by */
+        own *= 2;
+    return smaller(round_up(CUT, own), k);
+}
+
+/* Tasks that pack: panels side by side are read together where that is how memory holds them, and
+ * many of them.  Tasks of so many lines are cut along k where they keep the workers busy no other
+ * way. */
+static int64_t share(const struct kernel_config *f, struct kernel_call *call, int side, int busy)
+{
+    int64_t lines = f->side[side].lines, panels = call->op[side].panels, step = 1;
+    int64_t least = least_depth(f, call->k), cuts = busy > 1 ? ceil_div(call->k, least) : 1, wanted;
 
     while (step * lines < KERNEL_LANES)
         step++;
     if (step * lines > KERNEL_LANES && lines < KERNEL_LANES)
         step--;
-    while (call->op[side].view.line == 1 && step * lines < 128)
+    while (call->op[side].view.line == 1 && step * lines < 128 &&
+           (busy == 1 || ceil_div(panels, 2 * step) * cuts >= 2 * busy))
         step *= 2;
+    wanted = ceil_div(16 * busy, ceil_div(panels, step));
     call->lines[side] = step * lines;
-    call->tasks[side] = ceil_div(call->op[side].panels, step);
+    call->depth[side] = call->k ? call->k : 1;
+    if (cuts > 1 && wanted > 1)
+        call->depth[side] = round_up(ceil_div(call->k, wanted), least);
+    call->cuts[side] = call->k ? ceil_div(call->k, call->depth[side]) : 1;
+    call->tasks[side] = ceil_div(panels, step) * call->cuts[side];
     return call->tasks[side];
 }
 
-/* Rows of a block: as even as whole panels allow, and where blocks are few, as many for each
- * worker; columns counts the blocks side by side. */
-static int64_t even_rows(const struct kernel_config *f, int64_t m, int64_t columns, int workers)
+/* What the longest of the workers does of an m x n part, in blocks of so many rows and columns: a
+ * block costs some panels more than its size, for what it fetches of both sides. */
+static int64_t longest(const struct kernel_config *f, int64_t m, int64_t n, int64_t rows,
+                       int64_t columns, int busy)
 {
-    int64_t blocks = ceil_div(m, f->mb);
+    int64_t blocks = ceil_div(m, rows) * ceil_div(n, columns);
 
-    while (blocks * columns < 4 * workers && blocks * columns % workers && blocks * f->mr < m)
-        blocks++;
-    return round_up(ceil_div(m, blocks), f->mr);
+    return ceil_div(blocks, busy) * (rows + 2 * f->mr) * (smaller(columns, n) + f->nr);
+}
+
+/* Rows and columns of a block: as even as whole panels allow, and such that the workers end
+ * together, as soon as they can. */
+static void set_block(const struct kernel_config *f, struct kernel_call *call, int64_t m, int64_t n,
+                      int busy)
+{
+    int64_t least = f->nr < KERNEL_LANES ? KERNEL_LANES : f->nr, best;
+    int64_t even = round_up(ceil_div(m, ceil_div(m, f->mb)), f->mr);
+
+    call->mb = even;
+    call->nb = f->nb;
+    if (busy == 1)
+        return;
+    best = longest(f, m, n, even, f->nb, busy);
+    for (int64_t nb = f->nb; nb >= least && nb % least == 0; nb /= 2)
+        for (int64_t mb = even; mb > 0; mb -= f->mr) {
+            int64_t way = longest(f, m, n, mb, nb, busy);
+
+            if (way < best) {
+                best = way;
+                call->mb = mb;
+                call->nb = nb;
+            }
+        }
 }
 
 /* Register tiles may be stored to C: its rows are dense, and chains end with k. */
@@ -502,7 +562,7 @@ static void keep_side(struct kernel *k, const struct call *c, const struct kerne
     if (!kept->packed) {
         clear_side(f, o, side);
         show(f, o, side, call->k);
-        c->runner->run(c->runner->self, share(f, &p.call, side), run_pack, &p);
+        c->runner->run(c->runner->self, share(f, &p.call, side, busy_of(c)), run_pack, &p);
         keep->packed(keep->self, kept);
     }
     w->kept[side] = kept;
@@ -560,7 +620,7 @@ static int64_t part_bytes(const struct kernel_config *f, const struct whole *w, 
 }
 
 /* Makes a side's limbs ready to be packed, or has them; returns where memory is free. */
-static char *begin_side(struct part *p, const struct whole *w, int side, char *memory)
+static char *begin_side(struct part *p, const struct whole *w, int side, int busy, char *memory)
 {
     const struct kernel_config *f = p->call.config;
     struct packed *o = &p->call.op[side];
@@ -575,7 +635,7 @@ static char *begin_side(struct part *p, const struct whole *w, int side, char *m
     limber_poison(memory, (size_t)(end - memory));
     clear_side(f, o, side);
     show(f, o, side, p->call.k);
-    share(f, &p->call, side);
+    share(f, &p->call, side, busy);
     return end;
 }
 
@@ -583,7 +643,6 @@ static char *begin_side(struct part *p, const struct whole *w, int side, char *m
 static void run_columns(struct part *p, struct call *c, const struct whole *w, int64_t j,
                         int64_t width, char *memory)
 {
-    const struct kernel_config *f = p->call.config;
     struct kernel_call *call = &p->call;
     int64_t tasks;
 
@@ -591,14 +650,14 @@ static void run_columns(struct part *p, struct call *c, const struct whole *w, i
     call->j0 = j;
     call->op[1].line0 = j;
     call->op[1].lines = width;
-    p->scratches = begin_side(p, w, 1, memory);
+    p->scratches = begin_side(p, w, 1, busy_of(c), memory);
     if (call->k == 0)
         memset(p->scratches, 0, (size_t)(c->runner->workers * p->scratch));
     tasks = call->tasks[0] + call->tasks[1];
     if (call->k > 0 && tasks > 0)
         c->runner->run(c->runner->self, tasks, run_pack, p);
     call->tasks[0] = 0; /* the rows are packed now */
-    call->blocks_j = ceil_div(width, f->nb);
+    call->blocks_j = ceil_div(width, call->nb);
     c->runner->run(c->runner->self, ceil_div(call->m, call->mb) * call->blocks_j, run_block, p);
     c->overflow += call->overflow;
     call->overflow = 0;
@@ -613,11 +672,10 @@ static void run_rows(struct kernel *k, struct call *c, struct kernel_call call,
 
     p.call.m = height;
     p.call.i0 = i;
-    p.call.mb =
-        even_rows(f, height, ceil_div(width < c->n ? width : c->n, f->nb), c->runner->workers);
+    set_block(f, &p.call, height, smaller(width, c->n), busy_of(c));
     p.call.op[0].line0 = i;
     p.call.op[0].lines = height;
-    memory = begin_side(&p, w, 0, memory);
+    memory = begin_side(&p, w, 0, busy_of(c), memory);
     for (int64_t j = 0; j < c->n; j += width)
         run_columns(&p, c, w, j, c->n - j < width ? c->n - j : width, memory);
 }
@@ -628,17 +686,22 @@ static const void *along(const struct view *v, int64_t p, int size)
 }
 
 /* Parts of C whose limbs fit the workspace: few columns first, since rows once packed serve all of
- * them; then fewer rows.  Returns the bytes that no part exceeds. */
+ * them, but enough for a block for each worker; then fewer rows.  A memory that is given holds the
+ * workers' scratch, too; the bound is of limbs alone.  Returns the bytes that no part exceeds. */
 static int64_t chunk(const struct kernel_config *f, const struct call *c, const struct whole *w,
                      int64_t k, int64_t *m, int64_t *n)
 {
     int workers = c->runner->workers;
-    int64_t bytes;
+    bool given = c->launch_memory || (c->queue && c->queue->workspace);
+    int64_t scratches = part_bytes(f, w, 0, 0, k, workers) - part_bytes(f, w, 0, 0, k, 0);
+    int64_t limit = (int64_t)c->workspace_limit + (given ? 0 : scratches), bytes;
 
     *m = c->m;
     *n = c->n;
-    while ((bytes = part_bytes(f, w, *m, *n, k, workers)) > (int64_t)c->workspace_limit) {
-        if (*n > COLUMNS * f->nb && !w->kept[1])
+    while ((bytes = part_bytes(f, w, *m, *n, k, workers)) > limit) {
+        int64_t columns = ceil_div(busy_of(c), ceil_div(*m, f->mb));
+
+        if (*n > (columns > COLUMNS ? columns : COLUMNS) * f->nb && !w->kept[1])
             *n = round_up(*n / 2, f->nb);
         else if (*m > f->mb && !w->kept[0])
             *m = round_up(*m / 2, f->mb);
@@ -649,11 +712,6 @@ static int64_t chunk(const struct kernel_config *f, const struct call *c, const 
     }
     *m = round_up(ceil_div(c->m, ceil_div(c->m, *m)), f->mr);
     return bytes;
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 /* All of C, part by part along k where C can hold the sum so far.  All memory is taken before

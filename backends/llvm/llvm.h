@@ -5,7 +5,7 @@
 
 #include "backends/backend.h"
 #include "backends/llvm/cpu.h"
-#include "backends/llvm/kernel/kernel.h"
+#include "backends/llvm/loaded.h"
 
 #include <llvm-c/Analysis.h>
 #include <llvm-c/BitReader.h>
@@ -93,10 +93,6 @@ bool limber_llvm_text_object(const struct text *text, const struct target *t,
 
 /* object.c: an x86-64 ELF object in memory, mapped without a linker.  Anything that it does not
  * understand is refused. */
-struct object {
-    unsigned char *map;
-    size_t size;
-};
 bool limber_object_map(const unsigned char *data, size_t size, struct object *o, struct diag *d);
 void *limber_object_symbol(const unsigned char *data, size_t size, const struct object *o,
                            const char *name);

@@ -89,7 +89,7 @@ typedef struct limber_config {
     const char *dump_dir; /* NULL: LIMBER_DUMP; "" dumps nothing */
     int verbose; /* lines to `log`; 0: LIMBER_VERBOSE */
     size_t workspace_bytes; /* bound of the packed limbs held at once; 0: a quarter of the operands
-                               plus 64 MiB */
+                               plus 56 MiB and 8 MiB a thread */
     void (*log)(void *user, const char *line); /* NULL: stderr, only when verbose */
     void *log_user;
     int device; /* backend "cuda": index of a GPU in the driver's list */

@@ -21,6 +21,12 @@
 #include <string.h>
 #include <unistd.h>
 
+/* The tasks that a worker begins with.  Each has lines of cache of its own. */
+struct share {
+    _Alignas(128) _Atomic int64_t next;
+    int64_t end;
+};
+
 struct pool {
     int threads;                /* the caller included */
     int started;                /* beside the caller */
@@ -38,8 +44,7 @@ struct pool {
     atomic_bool leave;
     int wanted;                 /* workers 1..wanted take part */
     atomic_int busy;            /* of these are not done */
-    int64_t tasks;
-    _Atomic int64_t next;
+    struct share *share;        /* of each thread */
     void (*fn)(void *, int64_t, int);
     void *arg;
 };
@@ -56,19 +61,45 @@ struct worker {
     int index;
 };
 
+/* A worker does its own share, then what others have left of theirs: what it writes in one run it
+ * mostly reads in the next, and nobody waits for a thread that has no CPU. */
 static void work(struct pool *p, int worker)
 {
-    for (int64_t i; (i = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed)) < p->tasks;)
-        p->fn(p->arg, i, worker);
+    int shares = p->wanted + 1;
+
+    for (int s = 0; s < shares; s++) {
+        struct share *of = &p->share[(worker + s) % shares];
+
+        for (int64_t i;
+             atomic_load_explicit(&of->next, memory_order_relaxed) < of->end &&
+             (i = atomic_fetch_add_explicit(&of->next, 1, memory_order_relaxed)) < of->end;)
+            p->fn(p->arg, i, worker);
+    }
+}
+
+static void divide(struct pool *p, int64_t tasks)
+{
+    int64_t shares = p->wanted + 1, each = tasks / shares, more = tasks % shares, next = 0;
+
+    for (int64_t s = 0; s < shares; s++) {
+        atomic_store_explicit(&p->share[s].next, next, memory_order_relaxed);
+        p->share[s].end = next += each + (s < more);
+    }
 }
 
 enum { YIELDS = 100 };      /* some 30 microseconds on an idle machine */
+
+/* Where threads are more than CPUs, who yields holds up who works. */
+static int yields(const struct pool *p)
+{
+    return CPU_COUNT(&p->cpus) < p->threads ? 0 : YIELDS;
+}
 
 /* The lock is held, and let go meanwhile.  Waits a moment for the next run of a call. */
 static void linger(struct pool *p, uint64_t seen)
 {
     pthread_mutex_unlock(&p->lock);
-    for (int i = 0; i < YIELDS && p->calls > 0 && p->run == seen && !p->leave; i++)
+    for (int i = 0, most = yields(p); i < most && p->calls > 0 && p->run == seen && !p->leave; i++)
         sched_yield();
     pthread_mutex_lock(&p->lock);
 }
@@ -199,7 +230,7 @@ static void start(struct pool *p, int wanted)
         ;
 }
 
-static void share(struct pool *p, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
+static void run_all(struct pool *p, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
 {
     int wanted = p->threads - 1;
 
@@ -209,15 +240,14 @@ static void share(struct pool *p, int64_t tasks, void (*fn)(void *, int64_t, int
     start(p, wanted);
     p->wanted = wanted < p->started ? wanted : p->started;
     p->busy = p->wanted;
-    p->tasks = tasks;
     p->fn = fn;
     p->arg = arg;
-    atomic_store_explicit(&p->next, 0, memory_order_relaxed);
+    divide(p, tasks);
     p->run++;
     pthread_cond_broadcast(&p->wake);
     pthread_mutex_unlock(&p->lock);
     work(p, 0);
-    for (int i = 0; i < YIELDS && atomic_load(&p->busy) > 0; i++)
+    for (int i = 0, most = yields(p); i < most && atomic_load(&p->busy) > 0; i++)
         sched_yield();
     pthread_mutex_lock(&p->lock);
     while (p->busy > 0)
@@ -245,7 +275,7 @@ static void run(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), voi
         run_alone(tasks, fn, arg);
         return;
     }
-    share(p, tasks, fn, arg);
+    run_all(p, tasks, fn, arg);
     atomic_flag_clear_explicit(&p->taken, memory_order_release);
 }
 
@@ -271,9 +301,11 @@ struct pool *limber_pool_new(int threads, bool pinned)
     p->pinned = pinned;
     p->pid = getpid();
     p->thread = calloc((size_t)threads, sizeof *p->thread);
+    p->share = aligned_alloc(_Alignof(struct share), (size_t)threads * sizeof *p->share);
     p->openmp = calloc(1, sizeof *p->openmp);
-    if (!p->thread || !p->openmp) {
+    if (!p->thread || !p->share || !p->openmp) {
         free(p->thread);
+        free(p->share);
         free(p->openmp);
         free(p);
         return NULL;
@@ -308,10 +340,11 @@ void limber_pool_free(struct pool *p)
         stop(p);
     openmp_free(p->openmp);
     free(p->thread);
+    free(p->share);
     free(p);
 }
 
 struct runner limber_pool_runner(struct pool *p)
 {
-    return (struct runner){ p->threads, run, p };
+    return (struct runner){ p->threads, run, p, CPU_COUNT(&p->cpus) };
 }

@@ -14,8 +14,9 @@
 #include <string.h>
 
 /* FEW: elements that are measured before another thread is awake.  STRETCH: elements of a line that
- * are measured before the next line's.  AHEAD: bytes that are fetched at least so early. */
-enum { RUN = LIMBER_TILE, FEW = 65536, STRETCH = 64 * RUN, AHEAD = 12 << 10 };
+ * are measured before the next line's.  CUT: the least that tasks of the same lines have of each.
+ * AHEAD: bytes that are fetched at least so early. */
+enum { RUN = LIMBER_TILE, FEW = 65536, STRETCH = 64 * RUN, CUT = 16 * RUN, AHEAD = 12 << 10 };
 _Static_assert((int)RUN == (int)MEASURE_RUN, "runs are tiles");
 
 /* What a run, a line or a tile holds; low/high sentinels when it has no finite nonzero. */
@@ -93,10 +94,11 @@ struct job {
     struct measures measure;
     int64_t lines, length;
     enum scan_depth depth;
-    struct extremes *line, *tile;
+    struct extremes *line, *tile; /* line: of each cut */
     struct growing *lanes; /* of a worker: tile_cols */
     struct mask *m;
     int64_t first, rows; /* rows of tiles: where the next run begins, and of a task */
+    int64_t cuts, depth_of_cut; /* tasks that share lines, and elements of each */
     atomic_bool stop; /* a probe has seen enough */
 };
 
@@ -182,21 +184,26 @@ static void set_tile(struct tile_mask *t, const struct extremes *s)
                          (s->negative ? TILE_negative : 0));
 }
 
-/* A glance has seen enough of full-width data. */
-static void probe(struct job *j, int64_t line)
-{
-    const struct extremes *s = &j->line[line];
+/* Elements of lines that one task measures, and what is known of the lines by them. */
+struct cut {
+    int64_t p0, end;
+    struct extremes *line;
+};
 
+/* A glance has seen enough of full-width data. */
+static void probe(struct job *j, const struct extremes *s)
+{
     if (j->depth == SCAN_probe && s->emax != NONE_HIGH && s->emax - s->lsb + 1 > SCAN_narrow)
         atomic_store(&j->stop, true);
 }
 
 /* What was seen of a line within a tile. */
-static void note(struct job *j, int64_t line, int64_t p0, const struct extremes *s)
+static void note(struct job *j, const struct cut *x, int64_t line, int64_t p0,
+                 const struct extremes *s)
 {
     join(&j->tile[line / RUN * j->m->tile_cols + p0 / RUN], s);
-    join(&j->line[line], s);
-    probe(j, line);
+    join(&x->line[line], s);
+    probe(j, &x->line[line]);
 }
 
 static bool stopped(struct job *j)
@@ -210,72 +217,76 @@ static const char *address(const struct job *j, int64_t line, int64_t p)
 }
 
 /* Line by line, run by run and element by element. */
-static void scan_any(struct job *j, int64_t line)
+static void scan_any(struct job *j, const struct cut *x, int64_t line)
 {
-    for (int64_t p0 = 0; p0 < j->length && !stopped(j); p0 += RUN) {
+    for (int64_t p0 = x->p0; p0 < x->end && !stopped(j); p0 += RUN) {
         struct extremes s;
 
-        run_any(j, line, p0, j->length - p0 < RUN ? j->length - p0 : RUN, &s);
-        note(j, line, p0, &s);
+        run_any(j, line, p0, x->end - p0 < RUN ? x->end - p0 : RUN, &s);
+        note(j, x, line, p0, &s);
     }
 }
 
 /* What is known of a line. */
-static void note_line(struct job *j, struct growing *s, int64_t line)
+static void note_line(struct job *j, const struct cut *x, struct growing *s, int64_t line)
 {
     struct extremes one;
 
     j->measure.end(s, j->kind, 1, false);
     one = lane(&s->known, 0, bias_of(j->kind));
-    join(&j->line[line], &one);
-    probe(j, line);
+    join(&x->line[line], &one);
+    probe(j, &x->line[line]);
 }
 
 /* Some tiles of all lines, each a stretch of memory, then the next. */
-static void scan_along(struct job *j, int64_t from, int64_t to, struct growing *tile)
+static void scan_along(struct job *j, const struct cut *x, int64_t from, int64_t to,
+                       struct growing *tile)
 {
     struct growing line[RUN];
-    int64_t lines = to - from, bytes = (j->length < STRETCH ? j->length : STRETCH) * j->f.size;
+    int64_t length = x->end - x->p0, tiles = (length + RUN - 1) / RUN;
+    int64_t lines = to - from, bytes = (length < STRETCH ? length : STRETCH) * j->f.size;
     int64_t ahead = (AHEAD / (bytes + 1) + 1) * j->v->line * j->f.size;
 
     j->measure.start(line, j->kind, lines);
-    j->measure.start(tile, j->kind, j->m->tile_cols);
-    for (int64_t p0 = 0; p0 < j->length && !stopped(j); p0 += STRETCH)
+    j->measure.start(tile, j->kind, tiles);
+    for (int64_t p0 = x->p0; p0 < x->end && !stopped(j); p0 += STRETCH)
         for (int64_t i = 0; i < lines && !stopped(j); i++) {
-            j->measure.along(&line[i], &tile[p0 / RUN], j->kind, address(j, from + i, p0),
-                             j->length - p0 < STRETCH ? j->length - p0 : STRETCH, ahead);
+            j->measure.along(&line[i], &tile[(p0 - x->p0) / RUN], j->kind, address(j, from + i, p0),
+                             x->end - p0 < STRETCH ? x->end - p0 : STRETCH, ahead);
             if (j->depth == SCAN_probe)
-                note_line(j, &line[i], from + i);
+                note_line(j, x, &line[i], from + i);
         }
     for (int64_t i = 0; i < lines && !stopped(j); i++) {
-        note_line(j, &line[i], from + i);
+        note_line(j, x, &line[i], from + i);
         if (is_odd(&line[i].known))
-            scan_any(j, from + i);
+            scan_any(j, x, from + i);
     }
-    j->measure.end(tile, j->kind, j->m->tile_cols, false);
-    for (int64_t c = 0; c < j->m->tile_cols; c++) {
+    j->measure.end(tile, j->kind, tiles, false);
+    for (int64_t c = 0; c < tiles; c++) {
         struct extremes s = lane(&tile[c].known, 0, bias_of(j->kind));
 
-        join(&j->tile[from / RUN * j->m->tile_cols + c], &s);
+        join(&j->tile[from / RUN * j->m->tile_cols + x->p0 / RUN + c], &s);
     }
 }
 
 /* What is known of lines side by side. */
-static void note_lines(struct job *j, struct growing *s, int groups, int64_t line)
+static void note_lines(struct job *j, const struct cut *x, struct growing *s, int groups,
+                       int64_t line)
 {
     j->measure.end(s, j->kind, groups, true);
     for (int64_t i = 0; i < 8 * groups; i++) {
         struct extremes one = lane(&s[i / 8].known, (int)(i % 8), bias_of(j->kind));
 
-        join(&j->line[line + i], &one);
-        probe(j, line + i);
+        join(&x->line[line + i], &one);
+        probe(j, &x->line[line + i]);
     }
 }
 
 /* A run of lines side by side, into what is known of them and of their tiles. */
-static void run_across(struct job *j, struct growing *s, int groups, int64_t line, int64_t p0)
+static void run_across(struct job *j, const struct cut *x, struct growing *s, int groups,
+                       int64_t line, int64_t p0)
 {
-    int64_t len = j->length - p0 < RUN ? j->length - p0 : RUN;
+    int64_t len = x->end - p0 < RUN ? x->end - p0 : RUN;
     struct eight tile[MEASURE_TILES];
     uint8_t odd[MEASURE_GROUPS];
     struct extremes one;
@@ -291,44 +302,69 @@ static void run_across(struct job *j, struct growing *s, int groups, int64_t lin
         }
         for (int l = 0; l < 8 && odd[i]; l++) {
             run_any(j, line + 8 * i + l, p0, len, &one);
-            note(j, line + 8 * i + l, p0, &one);
+            note(j, x, line + 8 * i + l, p0, &one);
         }
     }
 }
 
 /* All lines at once, run by run. */
-static void scan_across(struct job *j, int64_t from, int64_t to)
+static void scan_across(struct job *j, const struct cut *x, int64_t from, int64_t to)
 {
     struct growing s[MEASURE_GROUPS];
     int groups = (int)(to - from) / 8;
 
     j->measure.start(s, j->kind, groups);
-    for (int64_t p0 = 0; p0 < j->length && !stopped(j); p0 += RUN) {
-        run_across(j, s, groups, from, p0);
+    for (int64_t p0 = x->p0; p0 < x->end && !stopped(j); p0 += RUN) {
+        run_across(j, x, s, groups, from, p0);
         if (j->depth == SCAN_probe)
-            note_lines(j, s, groups, from);
+            note_lines(j, x, s, groups, from);
     }
     if (j->depth != SCAN_probe)
-        note_lines(j, s, groups, from);
+        note_lines(j, x, s, groups, from);
 }
 
-/* Some rows of tiles; a task. */
+static void clear_tile(struct job *j, int64_t tile)
+{
+    j->tile[tile] = nothing;
+}
+
+static void keep_tile(struct job *j, int64_t tile)
+{
+    set_tile(&j->m->tile[tile], &j->tile[tile]);
+}
+
+static void for_tiles(struct job *j, const struct cut *x, int64_t from, int64_t to,
+                      void (*fn)(struct job *j, int64_t tile))
+{
+    for (int64_t row = from / RUN; row * RUN < to; row++)
+        for (int64_t p0 = x->p0; p0 < x->end; p0 += RUN)
+            fn(j, row * j->m->tile_cols + p0 / RUN);
+}
+
+/* Some rows of tiles, or a cut of them; a task. */
 static void scan_lines(void *arg, int64_t task, int worker)
 {
     struct job *j = arg;
-    int64_t from = (task * j->rows + j->first) * RUN, end = from + j->rows * RUN;
-    int64_t to = end < j->lines ? end : j->lines, middle = from;
+    int64_t from = (task / j->cuts * j->rows + j->first) * RUN, last = from + j->rows * RUN;
+    int64_t to = last < j->lines ? last : j->lines, middle = from;
     bool direct = j->kind != KIND_none && limber_view_strided(j->v);
+    int64_t cut = task % j->cuts, p0 = cut * j->depth_of_cut, end = p0 + j->depth_of_cut;
+    const struct cut x = { p0, end < j->length ? end : j->length, j->line + cut * j->lines };
+
+    for (int64_t i = from; i < to; i++)
+        x.line[i] = nothing;
+    for_tiles(j, &x, from, to, clear_tile);
 
     if (direct && j->v->line == 1)
         middle = to - (to - from) % 8;
     if (middle > from)
-        scan_across(j, from, middle);
+        scan_across(j, &x, from, middle);
     if (direct && j->v->p == 1 && middle < to)
-        scan_along(j, middle, to, j->lanes + worker * j->m->tile_cols);
+        scan_along(j, &x, middle, to, j->lanes + worker * j->m->tile_cols);
     else
         for (int64_t i = middle; i < to; i++)
-            scan_any(j, i);
+            scan_any(j, &x, i);
+    for_tiles(j, &x, from, to, keep_tile);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
@@ -349,35 +385,45 @@ static void note_block(struct block_mask *b, const struct extremes *s)
     b->sig = s->sig > b->sig ? s->sig : b->sig;
 }
 
-static void conclude(struct mask *m, const struct job *j)
+/* A row of tiles, and its lines. */
+static void conclude_row(void *arg, int64_t row, int worker)
 {
-    struct extremes all = nothing;
+    const struct job *j = arg;
+    struct mask *m = j->m;
 
-    for (int64_t i = 0; i < m->tile_rows; i++)
-        m->block[i] = (struct block_mask){ .flags = TILE_zero };
-    for (int64_t i = 0; i < j->lines; i++)
-        note_block(&m->block[i / RUN], &j->line[i]);
-
-    for (int64_t i = 0; i < j->lines; i++) {
+    (void)worker;
+    m->block[row] = (struct block_mask){ .flags = TILE_zero };
+    for (int64_t i = row * RUN; i < (row + 1) * RUN && i < j->lines; i++) {
         const struct extremes *s = &j->line[i];
 
-        join(&all, s);
-        if (m->line_emax) {
-            m->line_emax[i] = s->emax == NONE_HIGH ? INT32_MIN : s->emax;
-            m->line_special[i] = s->special;
-        }
-        if (s->emax == NONE_HIGH)
+        note_block(&m->block[row], s);
+        m->line_emax[i] = s->emax == NONE_HIGH ? INT32_MIN : s->emax;
+        m->line_special[i] = s->special;
+    }
+}
+
+static void conclude(struct job *j, const struct runner *r)
+{
+    struct mask *m = j->m;
+    bool zero = true;
+
+    r->run(r->self, m->tile_rows, conclude_row, j);
+    for (int64_t row = 0; row < m->tile_rows; row++) {
+        const struct block_mask *b = &m->block[row];
+
+        m->special |= (b->flags & TILE_special) != 0;
+        m->negative |= (b->flags & TILE_negative) != 0;
+        if (b->flags & TILE_zero)
             continue;
-        m->spread = s->emax - s->emin > m->spread ? s->emax - s->emin : m->spread;
-        m->width = s->emax - s->lsb + 1 > m->width ? s->emax - s->lsb + 1 : m->width;
+        m->emin = zero || b->emin < m->emin ? b->emin : m->emin;
+        m->emax = zero || b->emax > m->emax ? b->emax : m->emax;
+        m->spread = b->spread > m->spread ? b->spread : m->spread;
+        m->width = b->width > m->width ? b->width : m->width;
+        m->sig = b->sig > m->sig ? b->sig : m->sig;
+        zero = false;
     }
     m->scanned = true;
-    m->zero = all.emax == NONE_HIGH;
-    m->special = all.special;
-    m->negative = all.negative;
-    m->emin = m->zero ? 0 : all.emin;
-    m->emax = m->zero ? 0 : all.emax;
-    m->sig = all.sig;
+    m->zero = zero;
 }
 
 static void inline_run(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
@@ -387,23 +433,56 @@ static void inline_run(void *self, int64_t tasks, void (*fn)(void *, int64_t, in
         fn(arg, i, 0);
 }
 
+/* How lines are shared out: some rows of tiles a task, and where these are few, cuts of them. */
+static void share_lines(struct job *j, const struct runner *r)
+{
+    int64_t busy = 4 * limber_runner_busy(r), rows = j->m->tile_rows / busy;
+    int64_t most = (j->length + CUT - 1) / CUT;
+
+    j->rows = j->cuts = 1;
+    j->depth_of_cut = j->length;
+    if (j->v->line == 1) /* long stretches of memory */
+        j->rows = rows < 1 ? 1 : rows < MEASURE_TILES ? rows : MEASURE_TILES;
+    if (j->depth == SCAN_probe || busy == 4 || j->m->tile_rows == 0 || most <= 1)
+        return;
+    j->cuts = (busy + j->m->tile_rows - 1) / j->m->tile_rows;
+    j->cuts = j->cuts < most ? j->cuts : most;
+    j->depth_of_cut = (most + j->cuts - 1) / j->cuts * CUT;
+    j->cuts = (j->length + j->depth_of_cut - 1) / j->depth_of_cut;
+}
+
 /* A probe mostly ends at its first lines: others are only asked when it does not. */
 static void scan_all(struct job *j, const struct runner *r)
 {
-    const struct runner alone = { 1, inline_run, NULL };
-    int64_t rows = j->m->tile_rows / (4 * r->workers);
+    int64_t rows = j->rows;
 
-    if (j->lines * j->length <= FEW)
-        r = &alone;
-    j->rows = 1;
     if (j->depth == SCAN_probe && j->lines > 0) {
+        j->rows = 1;
         scan_lines(j, 0, 0);
+        j->rows = rows;
         j->first = 1;
     }
-    if (j->v->line == 1) /* long stretches of memory */
-        j->rows = rows < 1 ? 1 : rows < MEASURE_TILES ? rows : MEASURE_TILES;
     if (!stopped(j))
-        r->run(r->self, (j->m->tile_rows - j->first + j->rows - 1) / j->rows, scan_lines, j);
+        r->run(r->self, (j->m->tile_rows - j->first + rows - 1) / rows * j->cuts, scan_lines, j);
+}
+
+struct cuts {
+    const struct job *j;
+    struct extremes *line;
+};
+
+/* Lines of a row of tiles as all of their cuts know them. */
+static void join_cuts(void *arg, int64_t task, int worker)
+{
+    const struct cuts *x = arg;
+    const struct job *j = x->j;
+
+    (void)worker;
+    for (int64_t i = task * RUN; i < (task + 1) * RUN && i < j->lines; i++) {
+        x->line[i] = nothing;
+        for (int64_t cut = 0; cut < j->cuts; cut++)
+            join(&x->line[i], &j->line[cut * j->lines + i]);
+    }
 }
 
 static bool take_lines(struct mask *m, int64_t lines)
@@ -424,9 +503,13 @@ static bool no_memory(struct mask *m, struct diag *d)
 /* The lines and tiles of j->v, into j->line. */
 static bool scan_job(struct job *j, const struct runner *r)
 {
+    const struct runner alone = { 1, inline_run, NULL };
+    struct extremes *line = j->line;
     struct mask *m = j->m;
     bool ok;
 
+    if (j->lines * j->length <= FEW)
+        r = &alone;
     m->lines = j->lines;
     m->length = j->length;
     m->tile_rows = (j->lines + RUN - 1) / RUN;
@@ -434,16 +517,18 @@ static bool scan_job(struct job *j, const struct runner *r)
     m->tile = calloc((size_t)(m->tile_rows * m->tile_cols + 1), sizeof *m->tile);
     j->tile = malloc((size_t)(m->tile_rows * m->tile_cols + 1) * sizeof *j->tile);
     j->lanes = malloc((size_t)(r->workers * m->tile_cols + 1) * sizeof *j->lanes);
-    ok = m->tile && j->tile && j->lanes;
+    share_lines(j, r);
+    if (j->cuts > 1)
+        j->line = malloc((size_t)(j->cuts * j->lines) * sizeof *j->line);
+    ok = m->tile && j->tile && j->lanes && j->line;
     if (ok) {
-        for (int64_t i = 0; i < j->lines; i++)
-            j->line[i] = nothing;
-        for (int64_t i = 0; i < m->tile_rows * m->tile_cols; i++)
-            j->tile[i] = nothing;
         scan_all(j, r);
-        for (int64_t i = 0; i < m->tile_rows * m->tile_cols; i++)
-            set_tile(&m->tile[i], &j->tile[i]);
+        if (j->cuts > 1)
+            r->run(r->self, m->tile_rows, join_cuts, &(struct cuts){ j, line });
     }
+    if (j->cuts > 1)
+        free(j->line);
+    j->line = line;
     free(j->tile);
     free(j->lanes);
     return ok;
@@ -541,7 +626,7 @@ static bool scan_on(struct mask *m, const struct view *v, limber_format f, int64
     else
         ok = ok && scan_job(&j, r);
     if (ok && !atomic_load(&j.stop))
-        conclude(m, &j);
+        conclude(&j, r);
     free(j.line);
     return ok || no_memory(m, d);
 }
@@ -633,6 +718,7 @@ static bool take_tiles(struct mask *m, const int32_t *found)
 bool limber_scan_found(struct mask *m, const int32_t *found, const int32_t *tiles, int64_t lines,
                        int64_t length, struct diag *d)
 {
+    const struct runner alone = { 1, inline_run, NULL };
     struct job j = { .lines = lines, .m = m };
 
     *m = (struct mask){ .lines = lines, .length = length };
@@ -643,7 +729,7 @@ bool limber_scan_found(struct mask *m, const int32_t *found, const int32_t *tile
     }
     for (int64_t i = 0; i < lines; i++)
         j.line[i] = found_at(found, lines, i);
-    conclude(m, &j);
+    conclude(&j, &alone);
     free(j.line);
     return true;
 }

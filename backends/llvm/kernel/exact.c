@@ -433,9 +433,9 @@ static int64_t sum_strip(struct strip *s, int64_t i, int64_t j, int live)
 
 void EXACT(block)(struct kernel_call *c, int64_t task, char *scratch)
 {
-    int64_t i0 = task / c->blocks_j * c->mb, j0 = task % c->blocks_j * c->config->nb;
+    int64_t i0 = task / c->blocks_j * c->mb, j0 = task % c->blocks_j * c->nb;
     int64_t rows = c->m - i0 < c->mb ? c->m - i0 : c->mb, lost = 0;
-    int64_t cols = c->n - j0 < c->config->nb ? c->n - j0 : c->config->nb;
+    int64_t cols = c->n - j0 < c->nb ? c->n - j0 : c->nb;
     struct strip s = { .c = c };
 
     (void)scratch;

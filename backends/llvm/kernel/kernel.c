@@ -90,20 +90,23 @@ FLAT void unit_block(const struct kernel_call *c, const struct block *b, char *s
 }
 #endif
 
-/* Packs some lines: first those of A, then those of B. */
+/* Packs some lines, or a part of them along k: first those of A, then those of B. */
 void limber_pack(struct kernel_call *c, int64_t task)
 {
     int side = task >= c->tasks[0];
-    int64_t lines = c->lines[side], from, to;
+    int64_t lines = c->lines[side], of_side = task - (side ? c->tasks[0] : 0);
+    struct cut x;
 
-    from = (task - (side ? c->tasks[0] : 0)) * lines;
-    to = min64(from + lines, c->op[side].panels * lines_of(side));
+    x.from = of_side / c->cuts[side] * lines;
+    x.to = min64(x.from + lines, c->op[side].panels * lines_of(side));
+    x.p0 = of_side % c->cuts[side] * c->depth[side];
+    x.end = min64(x.p0 + c->depth[side], c->k);
     if (CFG(c).alike)
-        pack_lines(c, side, &CFG(c).side[0], from, to);
+        pack_lines(c, side, &CFG(c).side[0], &x);
     else if (side)
-        pack_lines(c, 1, &CFG(c).side[1], from, to);
+        pack_lines(c, 1, &CFG(c).side[1], &x);
     else
-        pack_lines(c, 0, &CFG(c).side[0], from, to);
+        pack_lines(c, 0, &CFG(c).side[0], &x);
 }
 
 /* One block of C. */
@@ -113,9 +116,9 @@ void limber_block(struct kernel_call *c, int64_t task, char *scratch)
     int64_t lost;
 
     b.i0 = task / c->blocks_j * c->mb;
-    b.j0 = task % c->blocks_j * CFG(c).nb;
+    b.j0 = task % c->blocks_j * c->nb;
     b.rows = min64(c->mb, c->m - b.i0);
-    b.cols = min64(CFG(c).nb, c->n - b.j0);
+    b.cols = min64(c->nb, c->n - b.j0);
     b.panel_a = b.i0 / FIXED(mr);
     b.panel_b = b.j0 / FIXED(nr);
     b.panels_a = (b.rows + FIXED(mr) - 1) / FIXED(mr);

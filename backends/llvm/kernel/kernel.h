@@ -8,7 +8,7 @@
 #include "ir/num/crt.h"
 
 enum {
-    KERNEL_VERSION = 8,
+    KERNEL_VERSION = 9,
     KERNEL_ROWS = 640,
     KERNEL_ACCUMULATORS = 64,
     KERNEL_BLOCK = 16,      /* elements along k that are prepared at once; divides every kc */
@@ -130,9 +130,10 @@ struct kernel_call {
     int64_t i0, j0;         /* of this part of C */
     const void *alpha, *beta;
     double alpha_f64, beta_f64;
-    int64_t mb;             /* rows of a block, at most the configuration's */
+    int64_t mb, nb;         /* rows and columns of a block, at most the configuration's */
     int64_t blocks_j;       /* blocks of nb columns */
-    int64_t tasks[2], lines[2];     /* pack: of A, of B; lines of a task */
+    /* pack: tasks of A, of B; lines and elements along k of a task; tasks that share lines */
+    int64_t tasks[2], lines[2], depth[2], cuts[2];
     int32_t stores;         /* register tiles go straight to C */
     int32_t adds;           /* C holds the sum of earlier parts of k */
     int64_t overflow;

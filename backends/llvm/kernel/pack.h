@@ -756,32 +756,38 @@ FLAT void clear_tiles(const struct kernel_call *c, int64_t from, int64_t to)
                                      (row / 16 * FIXED(mr) + i) * 64 + row % 16 * 4, 0, 4);
 }
 
-/* All strips of lines [from, to).  Lines that are neighbours in memory are read together. */
-FLAT void pack_lines(const struct kernel_call *c, int side, const struct side *as, int64_t from,
-                        int64_t to)
+/* Lines [from, to), elements [p0, end) along k. */
+struct cut {
+    int64_t from, to, p0, end;
+};
+
+/* All strips of a cut.  Lines that are neighbours in memory are read together. */
+FLAT void pack_lines(const struct kernel_call *c, int side, const struct side *as,
+                     const struct cut *x)
 {
     const struct packed *o = &c->op[side];
-    int64_t step = lanes_of(side), span = o->view.line == 1 && !o->view.patch ? to - from : step;
+    int64_t step = lanes_of(side), lines = x->to - x->from;
+    int64_t span = o->view.line == 1 && !o->view.patch ? lines : step;
 
-    for (int64_t first = from; first < to; first += span)
-        for (int64_t p0 = 0; p0 < c->k; p0 += BYTES)
-            for (int64_t at = first; at < min64(first + span, to); at += step) {
+    for (int64_t first = x->from; first < x->to; first += span)
+        for (int64_t p0 = x->p0; p0 < x->end; p0 += BYTES)
+            for (int64_t at = first; at < min64(first + span, x->to); at += step) {
                 struct strip w = { .c = c, .o = o, .s = &CFG(c).side[side], .as = as, .side = side,
                                    .panel = at / lines_of(side), .first = at,
                                    .live = min64(o->lines - at, KERNEL_LANES) };
 
                 w.scale_low = scales_of(&w, 0);
                 w.scale_high = scales_of(&w, 8);
-                for (w.p0 = p0; w.p0 < min64(c->k, p0 + BYTES); w.p0 += w.len)
+                for (w.p0 = p0; w.p0 < min64(x->end, p0 + BYTES); w.p0 += w.len)
                     pack_piece(&w, c->k);
             }
-    if (FIXED(matrix) && !side)
-        clear_tiles(c, from, to);
+    if (FIXED(matrix) && !side && x->end == c->k)
+        clear_tiles(c, x->from, x->to);
     if (LIMB_KIND == LIMB_KIND_whole && CFG(c).norms)
-        ROLL for (int64_t i = from; i < to; i++)
+        ROLL for (int64_t i = x->from; i < x->to; i++)
             o->norm[i] = __builtin_sqrt(o->norm[i]);
     if (c->stores && FIXED(unit) == UNIT_i8 && side == 1 && CFG(c).offsets)
-        ROLL for (int64_t i = from; i < to; i++)    /* what the offsets of A add, taken away */
+        ROLL for (int64_t i = x->from; i < x->to; i++)  /* what the offsets of A add, taken away */
             o->sums[i] *= -CFG(c).side[0].offset[0];
 }
 

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What 64 threads do on a machine with a CPU for each, counted on any machine: the backend divides
+ * products into its tasks, which are priced in the place of being done, and a model of the pool
+ * hands them out.  Prices are the target's rates, not times of this machine.  Then the bits. */
+#define _GNU_SOURCE
+#include "engine_support.h"
+
+#include "backends/llvm/loaded.h"
+#include "ir/poison.h"
+#include "jit/scan/scan.h"
+
+#include <math.h>
+#include <sched.h>
+
+extern const struct backend limber_backend_llvm;
+
+enum { WORKERS = 64 };
+
+/* In the place of the C library's: as many CPUs as workers. */
+int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
+{
+    (void)pid;
+    CPU_ZERO_S(size, set);
+    for (size_t i = 0; i < WORKERS; i++)
+        CPU_SET_S(i, size, set);
+    return 0;
+}
+
+/* Seconds of one core, of an element or a limb of one: scanned, packed, put together, and an item
+ * that the caller handles between runs. */
+static const double scanned = 0.25e-9, packed = 0.5e-9, stored = 0.3e-9, handled = 2e-9;
+
+/* What a product costs: all tasks; their longest way through the threads; what of that only one
+ * thread does, the last of a run's tasks and what lies between runs; and how many runs. */
+struct cost {
+    double work, way, alone;
+    int runs;
+};
+
+static struct {
+    struct cost sum;
+    double *task;               /* of the run in progress */
+    int64_t tasks;
+    double side_by_side[4096];  /* groups of a batch, each one task */
+    atomic_int groups;
+    const struct target *target;
+} model;
+
+/* ---- the pool -------------------------------------------------------------------------------- */
+
+static int first_idle(const double *at, const bool *done, int workers)
+{
+    int first = -1;
+
+    for (int w = 0; w < workers; w++)
+        if (!done[w] && (first < 0 || at[w] < at[first]))
+            first = w;
+    return first;
+}
+
+/* The next task of a worker: of its own share, then of those that follow; -1: there is none. */
+static int64_t take(int64_t (*share)[2], int workers, int w)
+{
+    for (int s = 0; s < workers; s++) {
+        int64_t *of = share[(w + s) % workers];
+
+        if (of[0] < of[1])
+            return of[0]++;
+    }
+    return -1;
+}
+
+static void add_run(const double *task, int64_t tasks)
+{
+    int workers = tasks < WORKERS ? (int)tasks : WORKERS, w;
+    int64_t share[WORKERS][2], i;
+    double at[WORKERS] = { 0 }, last = 0, before = 0;
+    bool done[WORKERS] = { false };
+
+    for (w = 0; w < workers; w++) {
+        share[w][0] = w ? share[w - 1][1] : 0;
+        share[w][1] = share[w][0] + tasks / workers + (w < tasks % workers);
+    }
+    while ((w = first_idle(at, done, workers)) >= 0) {
+        if ((i = take(share, workers, w)) >= 0)
+            at[w] += task[i];
+        else
+            done[w] = true;
+    }
+    for (w = 0; w < workers; w++) {
+        before = fmax(before, fmin(last, at[w]));
+        last = fmax(last, at[w]);
+    }
+    for (i = 0; i < tasks; i++)
+        model.sum.work += task[i];
+    model.sum.way += last;
+    model.sum.alone += last - before;
+    model.sum.runs++;
+}
+
+static void add_caller(double items)
+{
+    model.sum.work += items * handled;
+    model.sum.way += items * handled;
+    model.sum.alone += items * handled;
+}
+
+/* ---- a launch -------------------------------------------------------------------------------- */
+
+static void price_pack(struct kernel_call *c, int64_t task)
+{
+    int side = task >= c->tasks[0];
+    int64_t i = task - (side ? c->tasks[0] : 0), from = i / c->cuts[side] * c->lines[side];
+    int64_t p0 = i % c->cuts[side] * c->depth[side], lines = c->op[side].lines - from;
+    int64_t depth = c->k - p0 < c->depth[side] ? c->k - p0 : c->depth[side];
+    const struct packed *o = &c->op[side];
+    int limbs = c->config->side[side].limbs;
+
+    lines = lines < c->lines[side] ? lines : c->lines[side];
+    model.task[model.tasks++] = packed * (double)lines * (double)depth * limbs;
+    if (i == 0) /* what the caller clears, a line of cache at a time, and other small things */
+        add_caller((double)(limbs * o->panels * o->blocks +
+                            (o->sums ? limbs * o->chunks * o->sum_lines * 4 : 0)) /
+                       64 +
+                   (double)(c->config->side[side].limb_kind == LIMB_KIND_whole ?
+                                o->panels * o->blocks :
+                                0) +
+                   (double)(o->scale ? o->lines : 0) / 4);
+}
+
+static void price_block(struct kernel_call *c, int64_t task, char *scratch)
+{
+    const struct kernel_config *f = c->config;
+    int64_t i = task / c->blocks_j * c->mb, j = task % c->blocks_j * c->nb;
+    double rows = (double)(c->m - i < c->mb ? c->m - i : c->mb);
+    double cols = (double)(c->n - j < c->nb ? c->n - j : c->nb);
+
+    (void)scratch;
+    model.task[model.tasks++] = rows * cols * (double)c->k * f->rows / model.target->rate[f->unit] +
+                                (c->stores ? 0 : rows * cols * f->accumulators * stored);
+}
+
+static void price_run(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
+{
+    (void)self;
+    model.task = calloc((size_t)tasks + 1, sizeof *model.task);
+    model.tasks = 0;
+    for (int64_t i = 0; i < tasks; i++)
+        fn(arg, i, (int)(i % WORKERS));
+    assert_int_equal(model.tasks, tasks);
+    add_run(model.task, tasks);
+    free(model.task);
+}
+
+static double products_of(const struct call *c)
+{
+    return (double)c->m * (double)c->n * (double)c->k;
+}
+
+static bool price_launch(struct kernel *k, struct call *c, struct diag *d)
+{
+    const struct runner runner = { WORKERS, price_run, NULL };
+    struct kernel priced = *k;
+    struct call all = *c;
+
+    if (c->runner->workers == 1) { /* a task of a batch */
+        model.side_by_side[model.groups++] =
+            products_of(c) * k->config.rows / model.target->rate[k->config.unit];
+        return true;
+    }
+    priced.pack = price_pack;
+    priced.block = price_block;
+    all.runner = &runner;
+    if (!limber_backend_llvm.launch(&priced, &all, d))
+        return false;
+    c->workspace = all.workspace;
+    return true;
+}
+
+static bool price_direct(const struct call *c, const struct target *t, int size, bool add)
+{
+    (void)add;
+    model.side_by_side[model.groups++] = products_of(c) / t->rate[size == 8 ? UNIT_f64 : UNIT_f32];
+    return true;
+}
+
+/* ---- scans ----------------------------------------------------------------------------------- */
+
+static double scan_task, scan_lines;
+
+/* Tasks of a scan are of one size. */
+static void scan_run(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
+{
+    double *task = calloc((size_t)tasks + 1, sizeof *task);
+
+    (void)self;
+    for (int64_t i = 0; i < tasks; i++) {
+        fn(arg, i, (int)(i % WORKERS));
+        task[i] = scan_task / (double)tasks;
+    }
+    scan_task = scan_lines; /* what follows is of lines alone */
+    add_run(task, tasks);
+    free(task);
+}
+
+static void add_scan(const struct view *v, limber_format f, int64_t lines, int64_t length)
+{
+    const struct runner runner = { WORKERS, scan_run, NULL };
+    struct mask m;
+    struct diag d = { 0 };
+
+    scan_task = scanned * (double)lines * (double)length;
+    scan_lines = handled * (double)lines;
+    assert_true(limber_scan(&m, v, f, lines, length, SCAN_full, &runner, &d));
+    add_caller((double)m.tile_rows);
+    limber_mask_clear(&m);
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+static const struct work {
+    const char *name, *f, *result;
+    limber_promise promise;
+    enum data data;
+    bool scans;
+} works[] = {
+    { "FP64 native", "f64", "f64", LIMBER_CONTRACT_NATIVE, DATA_unit, false },
+    { "FP32 native", "f32", "f32", LIMBER_CONTRACT_NATIVE, DATA_unit, false },
+    { "FP64 correct", "f64", "f64", LIMBER_CONTRACT_CORRECT, DATA_unit, true },
+    { "binary128", "f128", "f128", LIMBER_CONTRACT_CORRECT, DATA_unit, true },
+    { "INT8", "i8", "i32", LIMBER_CONTRACT_EXACT, DATA_ints, false },
+    { "doubles of bytes", "f64", "f64", LIMBER_CONTRACT_CORRECT, DATA_bytes, true },
+};
+
+/* busy: of the threads at least; alone: of the way at most. */
+static const struct shape {
+    int64_t m, n, k, count;
+    double busy, alone;
+} shapes[] = {
+    { 4096, 4096, 4096, 1, 0.9, 0.01 }, { 64, 16384, 4096, 1, 0.8, 0.04 },
+    { 16384, 64, 4096, 1, 0.8, 0.04 },  { 256, 256, 65536, 1, 0.5, 0.02 },
+    { 64, 64, 64, 64, 0.9, 0.01 },      { 256, 256, 256, 64, 0.9, 0.01 },
+};
+
+/* Rows and columns overlap, three elements apart: the operands' own memory is small. */
+static void price(limber_context *ctx, const struct work *w, const struct shape *s)
+{
+    limber_format f = named(w->f), result = named(w->result);
+    struct rng r = { 1 };
+    char *data = malloc((size_t)(s->k * 3 + s->n + s->m * 3 + s->k) * (size_t)f.size);
+    void *c = malloc((size_t)(s->m * s->n * s->count * result.size));
+    limber_contract contract = LIMBER_CONTRACT_INIT;
+    limber_problem p = LIMBER_PROBLEM_INIT;
+    limber_batch batch = LIMBER_BATCH_INIT;
+    const struct view a = { .data = data, .line = 3, .p = 1 },
+                      b = { .data = data, .line = 1, .p = 3 };
+
+    assert_true(data && c);
+    fill(&r, w->data, f, data, (size_t)(s->k * 3 + s->n + s->m * 3 + s->k));
+    memset(&model.sum, 0, sizeof model.sum);
+    model.groups = 0;
+    contract.promise = w->promise;
+    batch.count = s->count;
+    batch.c = s->m * s->n;
+    p.m = s->m;
+    p.n = s->n;
+    p.k = s->k;
+    p.a = (limber_matrix){ data, f, 3, 1 };
+    p.b = (limber_matrix){ data, f, 3, 1 };
+    p.c = (limber_output){ c, result, s->n, 1 };
+    p.contract = &contract;
+    p.batch = s->count > 1 ? &batch : NULL;
+    if (limber_run(ctx, &p, NULL) != LIMBER_STATUS_OK)
+        fail_msg("%s: %s", w->name, limber_error_text());
+    if (model.groups)
+        add_run(model.side_by_side, model.groups);
+    if (w->scans && s->count == 1) {
+        add_scan(&a, f, s->m, s->k);
+        add_scan(&b, f, s->n, s->k);
+    }
+    free(data);
+    free(c);
+}
+
+static struct backend priced_backend;
+static const struct backend *const priced_list[] = { &priced_backend, NULL };
+
+static limber_context *priced_context(void)
+{
+    limber_context *ctx;
+    struct diag d = { 0 };
+
+    priced_backend = limber_backend_llvm;
+    priced_backend.launch = price_launch;
+    priced_backend.direct = price_direct;
+    priced_backend.small = NULL;
+    if (!limber_context_make(&ctx,
+                             &(limber_config){ .size = sizeof(limber_config),
+                                               .cache_dir = "",
+                                               .kernels = LIMBER_KERNELS_PREBUILT,
+                                               .threads = WORKERS },
+                             priced_list, &d)) {
+        print_message("%s\n", d.text);
+        skip();
+    }
+    model.target = &ctx->machine.target;
+    return ctx;
+}
+
+static void threads_are_busy(void **state)
+{
+    limber_context *ctx = priced_context();
+    bool poisons = limber_poisons;
+
+    (void)state;
+    limber_poisons = false; /* memory that is only counted */
+    for (size_t i = 0; i < COUNT(works); i++)
+        for (size_t j = 0; j < COUNT(shapes); j++) {
+            const struct shape *s = &shapes[j];
+            double busy, alone;
+
+            price(ctx, &works[i], s);
+            busy = model.sum.work / model.sum.way / WORKERS;
+            alone = model.sum.alone / model.sum.way;
+            print_message("%-16s %5d x %5d x %5d, %2d: %3d runs, %8.3f ms, threads busy %.3f, "
+                          "one alone %.4f\n",
+                          works[i].name, (int)s->m, (int)s->n, (int)s->k, (int)s->count,
+                          model.sum.runs, model.sum.way * 1e3, busy, alone);
+            if (busy < s->busy || alone > s->alone)
+                fail_msg("threads are busy %.3f, not %.3f, or one alone %.4f, not %.4f", busy,
+                         s->busy, alone, s->alone);
+        }
+    limber_poisons = poisons;
+    limber_destroy(ctx);
+}
+
+/* ---- the bits -------------------------------------------------------------------------------- */
+
+static limber_context *context_of(int threads)
+{
+    limber_context *ctx;
+
+    if (limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config),
+                                              .backend = "llvm",
+                                              .cache_dir = "",
+                                              .kernels = LIMBER_KERNELS_PREBUILT,
+                                              .threads = threads }) != LIMBER_STATUS_OK) {
+        print_message("%s\n", limber_error_text());
+        skip();
+    }
+    return ctx;
+}
+
+static void *result_of(limber_context *ctx, const struct work *w, const struct shape *s,
+                       const void *a, const void *b)
+{
+    limber_format f = named(w->f), result = named(w->result);
+    void *c = calloc((size_t)(s->m * s->n), (size_t)result.size);
+    limber_contract contract = LIMBER_CONTRACT_INIT;
+
+    assert_non_null(c);
+    contract.promise = w->promise;
+    if (limber_gemm(ctx, &contract, s->m, s->n, s->k, NULL, (limber_matrix){ a, f, s->k, 1 },
+                    (limber_matrix){ b, f, s->n, 1 }, NULL, (limber_output){ c, result, s->n, 1 },
+                    NULL) != LIMBER_STATUS_OK)
+        fail_msg("%s: %s", w->name, limber_error_text());
+    return c;
+}
+
+static void compare(limber_context *one, limber_context *many, const struct work *w,
+                    const struct shape *s)
+{
+    limber_format f = named(w->f), result = named(w->result);
+    char *a = malloc((size_t)(s->m * s->k * f.size)), *b = malloc((size_t)(s->k * s->n * f.size));
+    struct rng r = { 7 };
+    void *x, *y;
+
+    assert_true(a && b);
+    fill(&r, w->data, f, a, (size_t)(s->m * s->k));
+    fill(&r, w->data, f, b, (size_t)(s->k * s->n));
+    x = result_of(one, w, s, a, b);
+    y = result_of(many, w, s, a, b);
+    if (memcmp(x, y, (size_t)(s->m * s->n * result.size)) != 0)
+        fail_msg("%s, %d x %d x %d: other bits with %d threads", w->name, (int)s->m, (int)s->n,
+                 (int)s->k, WORKERS);
+    free(a);
+    free(b);
+    free(x);
+    free(y);
+}
+
+/* Shapes whose blocks, and what packs and scans them, are cut smaller for many threads. */
+static void bits_are_those_of_one_thread(void **state)
+{
+    static const struct shape small[] = {
+        { .m = 200, .n = 130, .k = 300 },
+        { .m = 70, .n = 90, .k = 5000 },
+        { .m = 1, .n = 3000, .k = 700 },
+        { .m = 1500, .n = 17, .k = 1100 },
+    };
+    limber_context *one = context_of(1), *many = context_of(WORKERS);
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(works); i++)
+        for (size_t j = 0; j < COUNT(small); j++)
+            compare(one, many, &works[i], &small[j]);
+    limber_destroy(one);
+    limber_destroy(many);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(threads_are_busy),
+        cmocka_unit_test(bits_are_those_of_one_thread),
+    };
+
+    return cmocka_run_group_tests_name("schedule", tests, NULL, NULL);
+}
