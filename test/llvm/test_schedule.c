@@ -177,10 +177,14 @@ static bool price_launch(struct kernel *k, struct call *c, struct diag *d)
     return true;
 }
 
-static bool price_direct(const struct call *c, const struct target *t, int size, bool add)
+static bool price_direct(const struct fixed *f, const struct target *t, int size, const void *a,
+                         const void *b, void *c)
 {
-    (void)add;
-    model.side_by_side[model.groups++] = products_of(c) / t->rate[size == 8 ? UNIT_f64 : UNIT_f32];
+    const struct call call = { .m = f->m, .n = f->n, .k = f->k };
+
+    (void)a, (void)b, (void)c;
+    model.side_by_side[model.groups++] =
+        products_of(&call) / t->rate[size == 8 ? UNIT_f64 : UNIT_f32];
     return true;
 }
 
