@@ -46,10 +46,12 @@ static limber_context *gated_context(const char *cache_dir)
     gated = counted;
     gated.name = "gated";
     gated.compile = gated_compile;
-    if (!limber_context_make(
-            &ctx,
-            &(limber_config){ .size = sizeof(limber_config), .cache_dir = cache_dir, .threads = 2 },
-            gated_list, &d))
+    if (!limber_context_make(&ctx,
+                             &(limber_config){ .size = sizeof(limber_config),
+                                               .cache_dir = cache_dir,
+                                               .threads = 2,
+                                               .kernels = LIMBER_KERNELS_BOTH },
+                             gated_list, &d))
         fail_msg("%s", d.text);
     compiles = 0;
     shut = broken = false;
