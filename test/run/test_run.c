@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Plans with their data and the bits that they owe, run on every backend at hand: the interpreter,
- * LLVM, its prebuilt kernels (backend `prebuilt`), and CUDA's source on the stand-ins.  A file *.lir holds a plan, stated (passes finish it
- * for each backend's machine) or finished (only the tile is chosen), and
+ * LLVM, its prebuilt kernels (backend `prebuilt`), and CUDA's source on the stand-ins.  A file
+ * *.lir holds a plan, stated (passes finish it for each backend's machine) or finished (only the
+ * tile is chosen), and
  *
  *   ; size: M N K          of a convolution N C H W O R S
  *   ; a: NUMBERS           the rows of A, then of B (b:), and of C before (c0:); of a convolution
