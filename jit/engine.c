@@ -388,7 +388,7 @@ void limber_engine_make(void *context, const void *what)
         limber_kernels_put(ctx->memory, e);
 }
 
-/* Code that the disk or the library has is taken at once. */
+/* The kernel is there; or the disk or the library has its code, which is taken at once. */
 static bool is_ready(limber_context *ctx, const struct kernel_key *key)
 {
     const struct kernel_maker kernel_maker = { limber_make_kernel,
@@ -396,23 +396,17 @@ static bool is_ready(limber_context *ctx, const struct kernel_key *key)
                                                                       .key = key,
                                                                       .machine = &ctx->machine,
                                                                       .code = CODE_READY } };
-    struct diag ignored = { 0 };
-    struct entry *e;
-    bool found;
+    size_t size = limber_kernel_key_size(key);
 
-    if (ctx->kernels == LIMBER_KERNELS_SPECIALISED ||
-        !limber_kernels_get(ctx->memory, key, limber_kernel_key_size(key), kernel_maker, &e, &found,
-                            &ignored))
-        return false;
-    limber_kernels_put(ctx->memory, e);
-    return true;
+    return ctx->kernels == LIMBER_KERNELS_SPECIALISED ?
+               limber_kernels_has(ctx->memory, key, size) :
+               limber_kernels_offer(ctx->memory, key, size, kernel_maker);
 }
 
 /* The kernel is there, or there is no thread that could make it. */
 static bool is_there(limber_context *ctx, const struct background_job *job)
 {
-    return limber_kernels_has(ctx->memory, &job->key, limber_kernel_key_size(&job->key)) ||
-           is_ready(ctx, &job->key) || !limber_background_ask(ctx->background, job, sizeof *job);
+    return is_ready(ctx, &job->key) || !limber_background_ask(ctx->background, job, sizeof *job);
 }
 
 static bool run_while_compiling(limber_context *ctx, const struct problem *p,

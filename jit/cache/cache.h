@@ -75,6 +75,9 @@ void limber_kernels_put(struct kernel_cache *m, struct entry *e);
  * which those who use it keep until they put it.  Where it cannot be made nothing changes. */
 bool limber_kernels_replace(struct kernel_cache *m, const void *key, size_t size,
                             struct kernel_maker kernel_maker, struct diag *d);
+/* Makes the entry unless one is there, and waits for nobody who is making it.  Is it there? */
+bool limber_kernels_offer(struct kernel_cache *m, const void *key, size_t size,
+                          struct kernel_maker kernel_maker);
 size_t limber_kernels_count(struct kernel_cache *m);
 
 /* A copy of the stated plan of the entry whose key begins so; NULL: there is none, or, of one that

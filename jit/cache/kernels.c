@@ -270,8 +270,10 @@ bool limber_kernels_get(struct kernel_cache *m, const void *key, size_t size,
     return ok;
 }
 
-bool limber_kernels_replace(struct kernel_cache *m, const void *key, size_t size,
-                            struct kernel_maker kernel_maker, struct diag *d)
+/* Makes an entry that nobody waits for and puts it in.  Where one is there already, the new one
+ * takes its place if `anew` is set and nobody is making it; else the old one stays. */
+static bool make_apart(struct kernel_cache *m, const void *key, size_t size,
+                       struct kernel_maker kernel_maker, bool anew, struct diag *d)
 {
     struct slot *s = new_slot(XXH3_64bits(key, size), key, size), *old, *unused;
 
@@ -284,7 +286,7 @@ bool limber_kernels_replace(struct kernel_cache *m, const void *key, size_t size
     s->state = READY;
     pthread_mutex_lock(&m->lock);
     old = *place_of(m, s->hash, key, size);
-    if (old && old->state != READY) { /* somebody makes it anew: theirs is as good */
+    if (old && (!anew || old->state != READY)) { /* theirs is as good */
         old = s;
     } else {
         if (old)
@@ -300,6 +302,27 @@ bool limber_kernels_replace(struct kernel_cache *m, const void *key, size_t size
     pthread_mutex_unlock(&m->lock);
     drop_all(unused);
     return true;
+}
+
+bool limber_kernels_replace(struct kernel_cache *m, const void *key, size_t size,
+                            struct kernel_maker kernel_maker, struct diag *d)
+{
+    return make_apart(m, key, size, kernel_maker, true, d);
+}
+
+bool limber_kernels_offer(struct kernel_cache *m, const void *key, size_t size,
+                          struct kernel_maker kernel_maker)
+{
+    const struct slot *s;
+    struct diag ignored = { 0 };
+    bool known, ready;
+
+    pthread_mutex_lock(&m->lock);
+    s = *place_of(m, XXH3_64bits(key, size), key, size);
+    known = s != NULL;
+    ready = known && s->state == READY;
+    pthread_mutex_unlock(&m->lock);
+    return known ? ready : make_apart(m, key, size, kernel_maker, false, &ignored);
 }
 
 char *limber_kernels_stated(struct kernel_cache *m, const unsigned char *key, size_t size,

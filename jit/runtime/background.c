@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Kernels that a thread of its own makes while calls go on. */
+#define _GNU_SOURCE     /* gettid */
 #include "jit/runtime/runtime.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Of all contexts. */
 static pthread_mutex_t pending_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t pending_changed = PTHREAD_COND_INITIALIZER;
 static int pending;
+static atomic_bool ending;      /* the program's first thread has ended */
 
 struct job {
     struct job *next;
@@ -39,9 +43,12 @@ static void add_pending(int jobs)
     pthread_mutex_unlock(&pending_lock);
 }
 
+/* The first thread usually ends with its process: jobs that nobody has begun are left. */
 static void wait_for_all(void *unused)
 {
     (void)unused;
+    if (gettid() == getpid())
+        atomic_store(&ending, true);
     pthread_mutex_lock(&pending_lock);
     while (pending > 0)
         pthread_cond_wait(&pending_changed, &pending_lock);
@@ -50,7 +57,7 @@ static void wait_for_all(void *unused)
 
 /* The end of a process runs libLLVM's destructors whatever other threads do, the last registered
  * first; only destructors of the thread's own come before.  So threads that have asked end after
- * their kernels. */
+ * the kernel at work. */
 extern int __cxa_thread_atexit_impl(void (*)(void *), void *, void *) __attribute__((weak));
 extern void *__dso_handle;
 
@@ -78,7 +85,8 @@ static void *loop(void *arg)
             continue;
         }
         pthread_mutex_unlock(&b->lock);
-        b->make(b->user, first->key);
+        if (!atomic_load(&ending))
+            b->make(b->user, first->key);
         pthread_mutex_lock(&b->lock);
         b->jobs = first->next;
         free(first);
@@ -95,6 +103,11 @@ static bool start(struct background *b)
     return b->started;
 }
 
+bool limber_background_ending(void)
+{
+    return atomic_load(&ending);
+}
+
 /* The thread is not in the child. */
 static void in_child(void *self)
 {
@@ -104,6 +117,7 @@ static void in_child(void *self)
     pthread_mutex_init(&pending_lock, NULL);
     pthread_cond_init(&pending_changed, NULL);
     pending = 0;
+    atomic_store(&ending, false);
     b->jobs = NULL; /* one may have been half way through */
     b->started = false;
 }

@@ -92,5 +92,7 @@ bool limber_background_ask(struct background *b, const void *key, size_t size);
 /* Is the job still pending?  Waits for its end, but not beyond `seconds`, less than 1, after it was
  * queued. */
 bool limber_background_busy(struct background *b, const void *key, size_t size, double seconds);
+/* From now on jobs are dropped: the process ends. */
+bool limber_background_ending(void);
 
 #endif

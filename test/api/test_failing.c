@@ -285,7 +285,8 @@ static void each_backend(void (*run)(const char *backend, const char *dir, size_
         bool available = runs_here(name);
 
         for (size_t i = 0; i < COUNT(calls) && available; i++)
-            run(name, dir, i);
+            if (serves(name, &calls[i]))
+                run(name, dir, i);
     }
 }
 

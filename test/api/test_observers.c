@@ -3,6 +3,8 @@
  * operands and statistics the entries of the cache are, byte by byte, those of a run without, and
  * so are the results. */
 #include "engine_support.h"
+
+#include "compiler.h"
 #include "gpus.h"
 #include "support.h"
 
@@ -491,6 +493,7 @@ static void nothing_changes_in_the_interpreter(void **state)
 static void nothing_changes_in_compiled_kernels(void **state)
 {
     (void)state;
+    need_compiler();
     compare("llvm", do_llvm);
 }
 

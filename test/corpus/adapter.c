@@ -11,6 +11,7 @@
 #include "backends/backend.h"
 #include "backends/cuda/cuda.h"
 #include "backends/llvm/cpu.h"
+#include "compiler.h"
 #include "jit/api/api.h"
 #include "support.h"
 
@@ -78,7 +79,7 @@ bool corpus_plays(const char *machine)
     struct target here;
     struct diag d = { 0 };
 
-    return !m->target || limber_backend_llvm.probe(&here, &d);
+    return !m->target || (limber_backend_llvm.probe(&here, &d) && compiler_here());
 #else
     return !m->target;
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What real tensor cores answered (LIMBER_DATA/tensor-core), bit for bit: every row of every file
  * on both backends.  Skips, saying so, where the data is absent. */
+#include "compiler.h"
 #include "engine_support.h"
 #include "support.h"
 
@@ -18,6 +19,8 @@ static int make_contexts(void **state)
             .size = sizeof(limber_config), .backend = names[i], .cache_dir = "", .threads = 1
         };
 
+        if (i == 1 && !compiler_here())     /* units have no prebuilt kernels */
+            continue;
         if (limber_create(&backend[i], &c) != LIMBER_STATUS_OK && i == 0)
             return -1;
     }

@@ -113,6 +113,52 @@ static void a_failure_is_shared_and_not_kept(void **state)
     one_makes_and_the_others_wait(true);
 }
 
+static void *offer(void *arg)
+{
+    struct asker *a = arg;
+
+    a->ok = limber_kernels_offer(a->m, "slow", 4, (struct kernel_maker){ gated, a->gate });
+    return NULL;
+}
+
+/* Neither does an offer wait for one who makes the entry, nor anybody for an offer, or fail because
+ * it does. */
+static void nobody_waits_for_an_offer(void **state)
+{
+    const struct kernel_maker kernel_maker = { at_once, NULL };
+
+    (void)state;
+    for (int first = 0; first < 4; first++) {
+        struct gate gate = { .fails = first & 1 };
+        struct kernel_cache *m = limber_kernels_new(100);
+        struct asker held = { .m = m, .gate = &gate };
+        pthread_t thread;
+        struct entry *e;
+        struct diag d = { 0 };
+        bool found, offers = first & 2;
+
+        sem_init(&gate.entered, 0, 0);
+        sem_init(&gate.leave, 0, 0);
+        assert_int_equal(pthread_create(&thread, NULL, offers ? offer : ask, &held), 0);
+        sem_wait(&gate.entered);
+        if (offers) {
+            assert_true(limber_kernels_get(m, "slow", 4, kernel_maker, &e, &found, &d));
+            assert_false(found);
+            limber_kernels_put(m, e);
+        } else {
+            assert_false(limber_kernels_offer(m, "slow", 4, kernel_maker));
+        }
+        sem_post(&gate.leave);
+        pthread_join(thread, NULL);
+        assert_int_equal(held.ok, !gate.fails);
+        assert_true(limber_kernels_offer(m, "slow", 4, kernel_maker));
+        assert_int_equal(limber_kernels_count(m), 1);
+        limber_kernels_free(m);
+        sem_destroy(&gate.entered);
+        sem_destroy(&gate.leave);
+    }
+}
+
 static void memory_is_bounded(void **state)
 {
     struct kernel_cache *m = limber_kernels_new(4);
@@ -835,6 +881,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_makes_a_kernel_for_all),
         cmocka_unit_test(a_failure_is_shared_and_not_kept),
+        cmocka_unit_test(nobody_waits_for_an_offer),
         cmocka_unit_test(memory_is_bounded),
         cmocka_unit_test(kernels_come_from_memory_then_from_disk),
         cmocka_unit_test(plans_of_one_code_share_it),

@@ -35,6 +35,16 @@ static bool gated_compile(const struct plan *p, const struct target *t, const st
                    counted.compile(p, t, dump, out, d);
 }
 
+/* Is at work until the process ends. */
+static bool endless_compile(const struct plan *p, const struct target *t, const struct dump *dump,
+                            struct blob *out, struct diag *d)
+{
+    compiles++;
+    while (!limber_background_ending())
+        sched_yield();
+    return limber_backend_interp.compile(p, t, dump, out, d);
+}
+
 static struct backend gated;
 static const struct backend *const gated_list[] = { &gated, NULL };
 
@@ -46,10 +56,12 @@ static limber_context *gated_context(const char *cache_dir)
     gated = counted;
     gated.name = "gated";
     gated.compile = gated_compile;
-    if (!limber_context_make(
-            &ctx,
-            &(limber_config){ .size = sizeof(limber_config), .cache_dir = cache_dir, .threads = 2 },
-            gated_list, &d))
+    if (!limber_context_make(&ctx,
+                             &(limber_config){ .size = sizeof(limber_config),
+                                               .cache_dir = cache_dir,
+                                               .threads = 2,
+                                               .kernels = LIMBER_KERNELS_BOTH },
+                             gated_list, &d))
         fail_msg("%s", d.text);
     compiles = 0;
     shut = broken = false;
@@ -435,6 +447,41 @@ static void a_process_may_end_at_any_time(void **state)
     }
 }
 
+static void at_the_end(void)
+{
+    _exit(compiles == 1 ? 0 : 1);
+}
+
+/* Kernels that nobody has begun to make are left when the process ends. */
+static void a_process_ends_without_kernels_that_wait(void **state)
+{
+    int status;
+    pid_t pid;
+
+    (void)state;
+    fflush(NULL);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        static struct numbers x;
+        limber_context *ctx = gated_context("");
+
+        alarm(100);
+        atexit(at_the_end); /* after what the library does at a thread's end */
+        gated.compile = endless_compile;
+        for (int promise = LIMBER_CONTRACT_NATIVE; promise <= LIMBER_CONTRACT_CORRECT;
+             promise += LIMBER_CONTRACT_CORRECT)
+            if (multiply(ctx, &x, LIMBER_ON_MISS_REFUSE, promise, 1, NULL) !=
+                LIMBER_STATUS_NOT_READY)
+                _exit(2);
+        while (compiles == 0)
+            sched_yield();
+        exit(3);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -446,6 +493,7 @@ int main(void)
         cmocka_unit_test(c_is_made_what_it_was),
         cmocka_unit_test(correct_bits_do_not_tell),
         cmocka_unit_test(a_process_may_end_at_any_time),
+        cmocka_unit_test(a_process_ends_without_kernels_that_wait),
         cmocka_unit_test(a_child_finds_everything_at_rest),
     };
 

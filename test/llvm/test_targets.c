@@ -5,6 +5,7 @@
 #include "support.h"
 
 #include "amx_emulator.h"
+#include "compiler.h"
 #include "plans.h"
 #include "targets.h"
 
@@ -110,6 +111,8 @@ static void run(const struct backend *b, const struct target *t, const struct wo
 
 static void same_bits_everywhere(void **state_)
 {
+    const struct backend *const backends[] = { prebuilt_kernels(),
+                                               compiler_here() ? &limber_backend_llvm : NULL };
     struct target here, interp;
     struct diag d = { 0 };
     int ran = 0;
@@ -144,14 +147,18 @@ static void same_bits_everywhere(void **state_)
                 (SANITIZED && (i + t) % 3) || (targets[t].emulated && !amx_emulate()))
                 continue;
             assert_true(limber_target_parse(&target, targets[t].text, &d));
-            memset(got, 0xaa, size);
-            limber_cpu_emulated = targets[t].emulated;
-            run(&limber_backend_llvm, &target, &w, works[i].scheme, got);
-            limber_cpu_emulated = 0;
-            if (memcmp(got, want, size))
-                fail_msg("%s of %s on %s: other bits", works[i].scheme, works[i].format,
-                         target.isa);
-            ran++;
+            for (size_t b = 0; b < COUNT(backends); b++) {
+                if (!backends[b])
+                    continue;
+                memset(got, 0xaa, size);
+                limber_cpu_emulated = targets[t].emulated;
+                run(backends[b], &target, &w, works[i].scheme, got);
+                limber_cpu_emulated = 0;
+                if (memcmp(got, want, size))
+                    fail_msg("%s of %s on %s, %s: other bits", works[i].scheme, works[i].format,
+                             target.isa, backends[b]->name);
+                ran++;
+            }
         }
         limber_mask_clear(&w.ma);
         limber_mask_clear(&w.mb);
@@ -196,6 +203,7 @@ static void units_are_simulated_everywhere(void **state_)
     long emulated = amx_emulated();
 
     (void)state_;
+    need_compiler();
     assert_true(limber_backend_interp.probe(&interp, &d));
     if (!limber_backend_llvm.probe(&here, &d))
         skip();
@@ -320,6 +328,7 @@ static void halves_are_used(void **state_)
     struct diag d = { 0 };
 
     (void)state_;
+    need_compiler();
     if (!limber_backend_llvm.probe(&here, &d))
         skip();
     for (size_t i = 0; i < COUNT(targets); i++)
@@ -354,6 +363,7 @@ static void small_floats_fit_halves(void **state_)
     limber_unit u = LIMBER_UNIT_INIT;
 
     (void)state_;
+    need_compiler();
     assert_true(limber_backend_interp.probe(&interp, &d));
     if (!limber_backend_llvm.probe(&here, &d) || !strstr(here.features, "avx512vnni") ||
         !amx_emulate())
@@ -411,10 +421,15 @@ static void tiles_do_not_change_bits(void **state_)
     struct target here, interp;
     struct diag d = { 0 };
     struct rng r = { 4711 };
-    uint64_t *a = malloc(MOST * K * 8), *b = malloc(K * N * 8);
-    char *want = malloc(MOST * N * 8), *got = malloc(MOST * N * 8);
+    uint64_t *a, *b;
+    char *want, *got;
 
     (void)state_;
+    need_compiler();
+    a = malloc(MOST * K * 8);
+    b = malloc(K * N * 8);
+    want = malloc(MOST * N * 8);
+    got = malloc(MOST * N * 8);
     assert_true(limber_backend_interp.probe(&interp, &d));
     if (!limber_backend_llvm.probe(&here, &d))
         skip();
@@ -492,6 +507,7 @@ static void assembly_has_its_instructions(void **state_)
     struct diag d = { 0 };
 
     (void)state_;
+    need_compiler();
     if (!limber_backend_llvm.probe(&here, &d))
         skip();
     for (size_t i = 0; i < COUNT(targets); i++) {
@@ -534,6 +550,7 @@ static void foreign_kernels_are_refused(void **state_)
     struct blob blob = { 0 };
 
     (void)state_;
+    need_compiler();
     if (!limber_backend_llvm.probe(&here, &d) || (limber_cpu() & CPU_amx))
         skip();
     for (size_t i = 0; i < COUNT(targets); i++)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Plans with their data and the bits that they owe, run on every backend at hand: the interpreter,
- * LLVM, and CUDA's source on the stand-ins.  A file *.lir holds a plan, stated (passes finish it
- * for each backend's machine) or finished (only the tile is chosen), and
+ * LLVM, its prebuilt kernels (backend `prebuilt`), and CUDA's source on the stand-ins.  A file
+ * *.lir holds a plan, stated (passes finish it for each backend's machine) or finished (only the
+ * tile is chosen), and
  *
  *   ; size: M N K          of a convolution N C H W O R S
  *   ; a: NUMBERS           the rows of A, then of B (b:), and of C before (c0:); of a convolution
@@ -13,6 +14,7 @@
  *
  * A number is a decimal or hexadecimal one, or "hi+lo", a sum of two that no double holds.
  * `test_run FILE...` runs these files alone. */
+#include "compiler.h"
 #include "files.h"
 #include "gpus.h"
 #include "plans.h"
@@ -32,13 +34,22 @@
 
 extern const struct backend limber_backend_interp, limber_backend_llvm, limber_backend_cuda;
 
-static const struct backend *const backends[] = {
-    &limber_backend_interp,
+enum { MOST = 4 };
+
+static size_t backends_here(const struct backend *list[MOST])
+{
+    size_t count = 0;
+
+    list[count++] = &limber_backend_interp;
+    list[count++] = &limber_backend_cuda;
 #ifdef LIMBER_HAVE_LLVM
-    &limber_backend_llvm,
+    if (prebuilt_kernels())
+        list[count++] = prebuilt_kernels();
+    if (compiler_here())
+        list[count++] = &limber_backend_llvm;
 #endif
-    &limber_backend_cuda,
-};
+    return count;
+}
 
 struct trial {
     const char *path;
@@ -242,6 +253,8 @@ static void read_shape(struct trial *t, const struct plan *p, int64_t *na, int64
 static void check(void *user, const char *path)
 {
     struct trial t = { .path = path, .text = test_file_read(path) };
+    const struct backend *backends[MOST];
+    size_t count = backends_here(backends);
     struct plan p = { 0 };
     struct diag d = { 0 };
     limber_format scalar;
@@ -262,7 +275,7 @@ static void check(void *user, const char *path)
     t.beta = numbers(&t, "beta", scalar, 1);
     if (!t.a.data || !t.b.data || !t.want.data)
         fail_msg("%s lacks '; a: ', '; b: ' or '; expect: '", path);
-    for (size_t i = 0; i < sizeof backends / sizeof *backends; i++)
+    for (size_t i = 0; i < count; i++)
         check_on(backends[i], &t);
     free(t.text);
     free(t.a.data);

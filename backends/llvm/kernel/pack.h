@@ -622,32 +622,46 @@ FLAT v16i byte_sums(v16i word)
     return (word << 24 >> 24) + (word << 16 >> 24) + (word << 8 >> 24) + (word >> 24);
 }
 
-FLAT void put_bytes(const struct strip *w, int64_t p, v16i word, v16i *sum)
+/* What the bytes of a strip add up to, and whether any is not 0. */
+struct shown {
+    v16i sum, any;
+};
+
+FLAT void put_bytes(const struct strip *w, int64_t p, v16i word, struct shown *x)
 {
+    x->any |= word;
     if (w->s->offset[0])
         word ^= (int32_t)0x80808080;
     if (w->s->sums)
-        *sum += byte_sums(word);
+        x->sum += byte_sums(word);
     put_lanes(w, 0, p / 4, word);
+}
+
+FLAT void note_bytes(const struct strip *w, const struct shown *x)
+{
+    if (w->s->sums)
+        add_sums(w, 0, x->sum);
+    if (!CFG(w->c).offsets)
+        mark(w, 0, ANY(x->any));
 }
 
 /* Four neighbours along k are a word already. */
 FLAT void bytes_along_k(const struct strip *w)
 {
-    v16i row[16], sum = all_i(0);
+    struct shown x = { all_i(0), all_i(0) };
+    v16i row[16];
 
     w->c->cold->words_of_bytes(w->c, w->side, (int64_t[]){ w->first, w->live, w->p0, BYTES },
                                (char *)row);
     ROLL for (int i = 0; i < 16; i++)
-        put_bytes(w, w->p0 + 4 * i, row[i], &sum);
-    if (w->s->sums)
-        add_sums(w, 0, sum);
+        put_bytes(w, w->p0 + 4 * i, row[i], &x);
+    note_bytes(w, &x);
 }
 
 FLAT void bytes_along_lines(const struct strip *w)
 {
     const struct view *v = &w->o->view;
-    v16i sum = all_i(0);
+    struct shown x = { all_i(0), all_i(0) };
 
     ROLL for (int64_t p = w->p0; p < w->p0 + BYTES; p += 4) {
         v16i word = all_i(0);
@@ -655,10 +669,9 @@ FLAT void bytes_along_lines(const struct strip *w)
         UNROLL for (int q = 0; q < 4; q++)
             word |= TO(v16i, LOAD(v16b, (const char *)v->data + w->o->line0 + w->first +
                                         (p + q) * v->p)) << 8 * q;
-        put_bytes(w, p, word, &sum);
+        put_bytes(w, p, word, &x);
     }
-    if (w->s->sums)
-        add_sums(w, 0, sum);
+    note_bytes(w, &x);
 }
 
 /* Takes 64 elements along k of each lane, where their strides allow it. */

@@ -117,6 +117,7 @@ if $python -c 'import numpy' 2> /dev/null; then
     for backend in interp auto; do      # kernels of all products of a call are told
         export LIMBER_BACKEND=$backend
         expect 0 '^right$' $before LIMBER_CONTRACT=correct LIMBER_REPORT="$work/several" $python "$here/control.py" several
+        [ $backend,${LIMBER_KERNELS:-} = auto,prebuilt ] && continue     # has nothing to make ahead
         expect 0 '^[2-9] compiled' env LIMBER_CACHE_DIR="$work/many" "$limber" prebuild "$work/several"
         expect 0 '^right$' $before LIMBER_CONTRACT=correct LIMBER_CACHE_DIR="$work/many" LIMBER_NO_COMPILE=1 $python \
             "$here/control.py" several

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Ranks that share one cache on a node: who compiles, who waits, what is left of one that was
 # killed, where nothing may be written, and how many calls of the file system a start costs.
+[ "$LIMBER_KERNELS" = specialised ] || { echo "SKIPPED: needs a compiler"; exit 77; }
 storm=$1 server=$2 nodes=$3
 . "$(dirname "$0")/../../support/expect.sh"
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT

@@ -62,6 +62,11 @@ check "LIMBER_NO_COMPILE, prebuilt kernels: status $status" [ $status = 0 ]
 check "LIMBER_NO_COMPILE, prebuilt kernels: nothing is left to the BLAS" [ "$(unserved)" = 0 ]
 check "LIMBER_NO_COMPILE, prebuilt kernels: rank 1 is served" is_served correct 1
 
+if [ "${LIMBER_KERNELS:-}" = prebuilt ]; then
+    echo "needs a compiler: kernels made ahead are skipped"
+    finish
+    exit
+fi
 # Kernels that are neither there nor may be made: the BLAS serves, and says so.
 export LIMBER_KERNELS=specialised
 ranks 2 env LD_PRELOAD="$calls:$library" LIMBER_CONTRACT=correct LIMBER_NO_COMPILE=1 \

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "compiler.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#ifdef LIMBER_HAVE_LLVM
+extern const struct backend limber_backend_llvm;
+const struct llvm *limber_llvm(struct diag *d);
+
+static bool find_compiler(struct diag *d)
+{
+    return limber_llvm(d) != NULL;
+}
+
+static bool take_prebuilt(const struct plan *p, const struct target *t, const struct dump *dump,
+                          struct blob *out, struct diag *d)
+{
+    (void)dump;
+    return limber_backend_llvm.prebuilt(p, t, out, d);
+}
+
+const struct backend *prebuilt_kernels(void)
+{
+    static struct backend prebuilt;
+
+    prebuilt = limber_backend_llvm;
+    prebuilt.name = "prebuilt";
+    prebuilt.compile = take_prebuilt;
+    return prebuilt.prebuilt ? &prebuilt : NULL;
+}
+#else
+static bool find_compiler(struct diag *d)
+{
+    return limber_fail(d, LIMBER_STATUS_DEVICE, "built without the backend llvm");
+}
+
+const struct backend *prebuilt_kernels(void)
+{
+    return NULL;
+}
+#endif
+
+bool compiler_here(void)
+{
+    return find_compiler(&(struct diag){ 0 });
+}
+
+void need_compiler(void)
+{
+    struct diag d = { 0 };
+
+    if (!find_compiler(&d)) {
+        print_message("needs a compiler: %s\n", d.text);
+        skip();
+    }
+}

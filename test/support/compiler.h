@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Kernels for CPUs, with a compiler at run time and without one. */
+#ifndef LIMBER_TEST_COMPILER_H
+#define LIMBER_TEST_COMPILER_H
+
+#include "backends/backend.h"
+
+#include <stdbool.h>
+
+bool compiler_here(void); /* libLLVM can be opened */
+void need_compiler(void); /* or the test is skipped, and says why */
+/* The backend `llvm` under the name `prebuilt`: it compiles nothing and takes the library's own
+ * kernels.  NULL: the library has none. */
+const struct backend *prebuilt_kernels(void);
+
+#endif
