@@ -370,7 +370,7 @@ static void test_mixed(void **state)
                                     "f64",
                                     { .size = sizeof(limber_contract),
                                       .promise = LIMBER_CONTRACT_CORRECT },
-                                    DATA_unit };
+                                    DATA_bytes };
     struct rng r = { 15 };
     struct operands o = make(&r, &t, 448, 384, 512, 1);
     limber_prepared *a, *b;
@@ -378,7 +378,7 @@ static void test_mixed(void **state)
     char *c = result(&t, &o);
 
     (void)state;
-    fill(&r, DATA_range, o.a.format, (char *)o.a.data + 70 * o.a.row_stride * o.a.format.size, 512);
+    fill(&r, DATA_unit, o.a.format, (char *)o.a.data + 70 * o.a.row_stride * o.a.format.size, 512);
     a = prepare(fast, o.a, o.m, o.k, 1, 0);
     b = prepare(fast, o.b, o.k, o.n, 0, 0);
     run(fast, &t, &o, a, b, c, &report);
