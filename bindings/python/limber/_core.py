@@ -211,7 +211,7 @@ class Context(_Closing):
         with ExitStack() as held:
             p = _Product(self, held, a, b, contract, out, alpha, beta, scheme, format, dtype,
                          slices)
-            r = C.Report()
+            r = C.Report() if report else None
             p.run(r, conj_a, conj_b)
             made = p.result()
         return (made, _report(r)) if report else made
@@ -440,7 +440,7 @@ class _Product:
             each = [(c_void_p * count)(*[(v.data if v.count else 0) + at for at in offsets])
                     for v, offsets in zip((self.a, self.b, self.c), places)]
             problem.batch = ctypes.pointer(C.Batch(count, 0, 0, 0, *each))
-        check(lib.limber_run(self.ctx, byref(problem), byref(r)))
+        check(lib.limber_run(self.ctx, byref(problem), r and byref(r)))
 
     def plan(self):
         if self.stack or self.a.pairs:

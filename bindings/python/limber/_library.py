@@ -19,11 +19,15 @@ Log = CFUNCTYPE(None, c_void_p, c_char_p)
 class Sized(Structure):
     """A structure that starts with its size."""
 
+    def __init_subclass__(cls, **named):
+        super().__init_subclass__(**named)
+        cls._names = frozenset(field[0] for field in cls._fields_)
+
     def __init__(self, *fields, **named):
-        for name in named:      # ctypes would set an attribute that C never sees
-            if name not in dict(self._fields_):
-                raise TypeError(f"{type(self).__name__} has no field {name}")
-        super().__init__(ctypes.sizeof(type(self)), *fields, **named)
+        if not self._names.issuperset(named):   # ctypes would set what C never sees
+            unknown = next(name for name in named if name not in self._names)
+            raise TypeError(f"{type(self).__name__} has no field {unknown}")
+        super().__init__(ctypes.sizeof(self), *fields, **named)
 
 
 class Format(Structure):
