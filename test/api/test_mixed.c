@@ -286,8 +286,8 @@ static void pairs_of_schemes(void **state)
 static void lines_apart(void **state)
 {
     struct rng r = { 42 };
-    struct trial t = { .m = 640,
-                       .n = 500,
+    struct trial t = { .m = 1280,
+                       .n = 1500,
                        .k = 700,
                        .format = "f64",
                        .a = KIND_hot_row,

@@ -29,7 +29,7 @@ static void transpose(const struct kernel_call *c, int side, const int64_t part[
 {
     int64_t count = part[3] * step / size;
 
-    static const char zeros[KERNEL_LANES * 8];
+    static const char zeros[64 * 8];    /* the longest stretch */
     const struct packed *o = &c->op[side];
     const char *line[KERNEL_LANES];
 
