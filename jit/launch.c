@@ -255,6 +255,7 @@ static bool all_take_memory(const struct step *s, int count)
 static bool run_with_memory(limber_context *ctx, const struct step *s, int count, struct diag *d)
 {
     const struct launch_memory_ops *ops = s->e->backend->launch_memory;
+    struct launching l; /* the call points to it */
     struct keeping of[2];
     struct call call;
     struct launch_memory taken;
@@ -262,9 +263,9 @@ static bool run_with_memory(limber_context *ctx, const struct step *s, int count
     bool ok;
 
     for (int i = 0; i < count; i++) {
-        const struct launching l = plan_launches(ctx, &s[i]);
         size_t share;
 
+        l = plan_launches(ctx, &s[i]);
         call = call_of(&l, 0, of);
         share = (ops->bytes(s[i].e->kernel, &call) + LINE - 1) / LINE * LINE * (size_t)l.at_once;
         most = share > most ? share : most;
