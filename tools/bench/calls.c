@@ -224,33 +224,73 @@ struct moment {
     limber_report report;
 };
 
-static bool one_call(limber_context *ctx, struct moment *m)
+/* Products whose first call is timed. */
+static const struct first {
+    const char *what, *format;
+    limber_promise promise;
+    int n;
+} firsts[] = {
+    { "FP64 native", "f64", LIMBER_CONTRACT_NATIVE, 8 },
+    { "FP64 native", "f64", LIMBER_CONTRACT_NATIVE, 256 },
+    { "FP64 native", "f64", LIMBER_CONTRACT_NATIVE, 512 },
+    { "FP32 correct", "f32", LIMBER_CONTRACT_CORRECT, 256 },
+    { "FP64 correct", "f64", LIMBER_CONTRACT_CORRECT, 256 },
+    { "FP64 correct", "f64", LIMBER_CONTRACT_CORRECT, 512 },
+    { "binary128", "f128", LIMBER_CONTRACT_NATIVE, 256 },
+};
+
+/* Operands and result, one after the other; the operands' elements are below 1 and random. */
+static char *make_operands(const struct first *f, size_t *bytes)
 {
-    static const limber_contract native = { .size = sizeof(limber_contract),
-                                            .promise = LIMBER_CONTRACT_NATIVE };
-    limber_format f = format_of("f64");
-    double a[64] = { 1 }, y[64], start;
-    limber_matrix in = { a, f, 8, 1 };
-    limber_output out = { y, f, 8, 1 };
+    limber_format stored = format_of(f->format), f64 = format_of("f64");
+    size_t count = (size_t)f->n * (size_t)f->n;
+    double *x = malloc(2 * count * sizeof *x);
+    char *memory;
+    uint64_t state = 1;
+
+    *bytes = count * stored.size;
+    memory = calloc(3, *bytes);
+    for (size_t i = 0; x && i < 2 * count; i++) {
+        state = state * 6364136223846793005 + 1442695040888963407;
+        x[i] = (double)(int64_t)state * 0x1p-63;
+    }
+    if (!x || !memory ||
+        limber_convert(memory, stored, x, f64, 2 * count, LIMBER_ROUND_NEAREST) !=
+            LIMBER_STATUS_OK) {
+        free(memory);
+        memory = NULL;
+    }
+    free(x);
+    return memory;
+}
+
+static bool one_call(limber_context *ctx, const struct first *f, char *memory, size_t bytes,
+                     struct moment *m)
+{
+    const limber_contract contract = { .size = sizeof contract, .promise = f->promise };
+    limber_format stored = format_of(f->format);
+    double start;
     bool ok;
 
     m->report = (limber_report)LIMBER_REPORT_INIT;
     start = now();
-    ok =
-        limber_gemm(ctx, &native, 8, 8, 8, NULL, in, in, NULL, out, &m->report) == LIMBER_STATUS_OK;
-
+    ok = limber_gemm(ctx, &contract, f->n, f->n, f->n, NULL,
+                     (limber_matrix){ memory, stored, f->n, 1 },
+                     (limber_matrix){ memory + bytes, stored, f->n, 1 }, NULL,
+                     (limber_output){ memory + 2 * bytes, stored, f->n, 1 },
+                     &m->report) == LIMBER_STATUS_OK;
     m->seconds = now() - start;
-    if (!ok)
-        return !complain("bench: %s", limber_error_text());
-    return (y[0] == 1 && y[1] == 0) || !complain("bench: the first call's result is wrong");
+    return ok || !complain("bench: %s", limber_error_text());
 }
 
-/* Compiled, then in a new context that finds the disk, then from memory. */
-static bool three_calls(const char *dir, struct moment m[3])
+/* With nothing on disk, then in a new context that may find the disk, then from memory. */
+static bool three_calls(const char *dir, const struct first *f, struct moment m[3])
 {
     limber_config config = { .size = sizeof(limber_config), .threads = 1, .cache_dir = dir };
     limber_context *ctx = NULL;
-    bool ok = true;
+    size_t bytes;
+    char *memory = make_operands(f, &bytes);
+    bool ok = memory || !complain("bench: no memory for operands");
 
     for (int i = 0; ok && i < 3; i++) {
         if (i < 2) {
@@ -259,42 +299,60 @@ static bool three_calls(const char *dir, struct moment m[3])
             ok = limber_create(&ctx, &config) == LIMBER_STATUS_OK ||
                  !complain("bench: %s", limber_error_text());
         }
-        ok = ok && one_call(ctx, &m[i]);
+        ok = ok && one_call(ctx, f, memory, bytes, &m[i]);
     }
     context_end(ctx);
+    free(memory);
     return ok;
 }
 
-static void latency_line(struct bench *b, const char *what, const char *from, double seconds)
+static void latency_line(struct bench *b, const struct first *f, const char *what, const char *from,
+                         double seconds)
 {
-    print_line(b, &(struct line){ .what = what,
+    char text[80];
+
+    snprintf(text, sizeof text, "%s%s%s", *what == ' ' ? "" : f->what, *what == ' ' ? "" : ", ",
+             what);
+    print_line(b, &(struct line){ .what = text,
                                   .scheme = from,
                                   .unit = "us",
-                                  .n = 8,
+                                  .n = f->n,
                                   .value = 1e6 * seconds,
                                   .best = 1e6 * seconds });
 }
 
-bool latency_rows(struct bench *b)
+static void latency_lines(struct bench *b, const struct first *f, const struct moment m[3])
 {
     static const char *const what[] = { "first call, empty cache", "first call, cache on disk",
                                         "later call" };
-    char dir[4096];
-    struct moment m[3];
-    bool ok;
 
-    if (!make_directory(dir, sizeof dir))
-        return false;
-    ok = three_calls(dir, m);
-    for (int i = 0; ok && i < 3; i++) {
+    for (int i = 0; i < 3; i++) {
         const limber_report *r = &m[i].report;
+        const char *from = origin_name(r->from);
 
-        latency_line(b, what[i], origin_name(r->from), m[i].seconds);
-        latency_line(b, "  scan", origin_name(r->from), r->seconds_scan);
-        latency_line(
-            b, r->from == LIMBER_FROM_COMPILER ? "  passes and compiling" : "  finding the kernel",
-            origin_name(r->from), r->seconds_compile);
-        latency_line(b, "  running", origin_name(r->from), r->seconds_run);
+        latency_line(b, f, what[i], from, m[i].seconds);
+        latency_line(b, f, "  scan", from, r->seconds_scan);
+        latency_line(b, f,
+                     r->from == LIMBER_FROM_COMPILER ? "  passes and compiling" :
+                                                       "  finding the kernel",
+                     from, r->seconds_compile);
+        latency_line(b, f, "  running", from, r->seconds_run);
+    }
+}
+
+bool latency_rows(struct bench *b)
+{
+    char dir[4096];
+    bool ok = make_directory(dir, sizeof dir);
+
+    if (!ok)
+        return false;
+    for (size_t i = 0; ok && i < sizeof firsts / sizeof *firsts; i++) {
+        struct moment m[3];
+
+        ok = three_calls(dir, &firsts[i], m);
+        if (ok)
+            latency_lines(b, &firsts[i], m);
     }
     return remove_directory(dir) && ok;
 }
