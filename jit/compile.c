@@ -84,7 +84,7 @@ bool limber_passes_traced(struct plan *p, const struct target *t, const char *na
 
     limber_trace_stage(s, 0, "stated", p);
     ok = limber_passes_run(p, t, names, watch, d);
-    limber_trace_end(s, p);
+    limber_trace_end(s, p, t);
     return ok;
 }
 

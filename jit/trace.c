@@ -135,7 +135,20 @@ void limber_trace_pass(void *trace, const char *pass, const struct plan *p)
             limber_trace_stage(trace, (int)i + 1, pass, p);
 }
 
-void limber_trace_end(struct trace *s, const struct plan *p)
+static void add_traffic(struct text *out, const struct plan *p, const struct target *t)
+{
+    const struct traffic small = limber_traffic(p, t, 512), middle = limber_traffic(p, t, 2048),
+                         large = limber_traffic(p, t, 8192);
+
+    if (small.bytes > 0)
+        limber_text_add(out,
+                        "traffic %.3f, %.3f, %.3f bytes a multiply-add at n = 512, 2048, 8192: "
+                        "%.1f, %.1f, %.1f GB/s at the peak\n",
+                        small.bytes, middle.bytes, large.bytes, small.rate * 1e-9,
+                        middle.rate * 1e-9, large.rate * 1e-9);
+}
+
+void limber_trace_end(struct trace *s, const struct plan *p, const struct target *target)
 {
     struct text t = { 0 };
 
@@ -146,6 +159,7 @@ void limber_trace_end(struct trace *s, const struct plan *p)
                     limber_budget(p, ldexp(1, p->kbits)));
     if (!isnan(p->cost))
         limber_text_add(&t, "cost    %.3g s for 2^30 multiply-adds\n", p->cost);
+    add_traffic(&t, p, target);
     limber_text_add(&t, "pruned  %d\n", p->pruned);
     if (p->refused.s)
         limber_text_add(&t, "%s", p->refused.s);

@@ -18,7 +18,7 @@ int limber_dump_folder(const limber_context *ctx, const unsigned char key[KEY_BY
 void limber_trace_stage(struct trace *s, int number, const char *pass, const struct plan *p);
 /* As pass_watch.visit: writes the stages that changed something. */
 void limber_trace_pass(void *trace, const char *pass, const struct plan *p);
-void limber_trace_end(struct trace *s, const struct plan *p);
+void limber_trace_end(struct trace *s, const struct plan *p, const struct target *target);
 void limber_trace_clear(struct trace *s);
 /* As dump.file; user is the trace. */
 void limber_trace_file(void *trace, const char *name, const char *data, size_t size);

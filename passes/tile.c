@@ -11,6 +11,8 @@
  *   source  Goto and van de Geijn, ACM TOMS 34 (2008); Van Zee and van de Geijn, TOMS 41 (2015) */
 #include "passes/passes.h"
 
+#include <math.h>
+
 /* The most rows of a block of floats.  More fit the second level of cache, but are slower: FP64
  * reached 68 GFLOPS with 240 rows and 76 with 48 to 96 on a Xeon with 2 MiB of it. */
 enum { FLOAT_ROWS = 84 };
@@ -105,4 +107,88 @@ bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
     if (!limber_node_list(p, n, ATTR_tile, (int64_t[]){ mr, nr, group, mb, nb, kc }, 6))
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "tile: out of memory");
     return true;
+}
+
+/* ---- traffic --------------------------------------------------------------------------------- */
+
+/* A block of C of a product with m = n = k. */
+struct block {
+    double size, rows, nr, mb, nb, kc, chunk;
+    double limbs[2], bytes; /* limbs of A and of B; bytes of a limb's element */
+    double sum, total; /* bytes of a sum in a register tile, and of an accumulator's total */
+    double totals; /* accumulators that have one; 0: sums are the totals */
+    bool columns; /* a matrix unit ends the chains of a column of register tiles at once */
+};
+
+static struct block block_of(const struct plan *p, const struct node *n, const struct target *t,
+                             double size)
+{
+    const int64_t *tile = limber_list(n, ATTR_tile)->v;
+    int64_t how = limber_num(limber_plan_find(p, OP_combine), ATTR_reconstruct);
+    bool single = n->rows == 1 && size <= (double)limber_num(n, ATTR_chunk);
+    int64_t bytes, lanes, group;
+
+    shape(n, t, &bytes, &lanes, &group);
+    return (struct block){
+        .size = size,
+        .rows = (double)n->rows,
+        .nr = (double)tile[1],
+        .mb = fmin((double)tile[3], size),
+        .nb = fmin((double)tile[4], size),
+        .kc = fmin((double)tile[5], size),
+        .chunk = (double)limber_num(n, ATTR_chunk),
+        .limbs = { p->node[n->in[0]].type.count, p->node[n->in[1]].type.count },
+        .bytes = (double)bytes,
+        .sum = limber_num(n, ATTR_unit) == UNIT_f64 ? 8 : 4,
+        .total = how == RECONSTRUCT_crt ? 1 : 8,
+        .totals = how == RECONSTRUCT_sum || single ? 0 : n->type.count,
+        .columns = limber_num(n, ATTR_unit) == UNIT_i8 && t->matrix && n->rows > 1,
+    };
+}
+
+/* Bytes a multiply-add.  Each term is of an element of A, B or C, of which n^2 meet n^3
+ * multiply-adds.  What is stored counts twice: its line is fetched, and written back later.  What
+ * is used again comes from beyond the cache if more than the cache holds is used meanwhile. */
+static double block_traffic(const struct block *b, double operands, double result, double l2)
+{
+    double limbs = b->limbs[0] + b->limbs[1], of_c = b->mb * b->nb;
+    double used = (b->limbs[0] * b->mb + b->limbs[1] * b->nb) * b->size * b->bytes +
+                  b->totals * b->total * of_c;
+    double step = (b->mb + b->nb) * b->kc * b->bytes + of_c * b->sum;
+    double run = b->columns ? fmin(b->chunk, b->size) : b->kc; /* of A, while B passes by */
+    double each_a = ceil(b->size / b->nb), each_b = ceil(b->size / b->mb);
+    double moved = operands + 2 * result;
+
+    if (limbs * b->size * b->size * b->bytes > l2) {
+        moved += 2 * limbs * b->bytes; /* packing */
+        if (b->mb * run * b->bytes > l2)
+            each_a *= ceil(b->nb / b->nr);
+        if (used <= l2) /* limbs of A serve the blocks beside this one */
+            moved += (b->limbs[0] + b->limbs[1] * each_b) * b->bytes;
+        else
+            moved += b->rows * (each_a + each_b) * b->bytes;
+    }
+    if (step > l2 && !b->columns)
+        moved += 2 * b->sum * (b->rows * ceil(b->size / b->kc) - 1);
+    if (used > l2 && b->totals > 0)
+        moved += b->total * (2 * b->rows * ceil(b->size / b->chunk) + b->totals);
+    return moved / b->size;
+}
+
+struct traffic limber_traffic(const struct plan *p, const struct target *t, double size)
+{
+    const struct node *n = limber_plan_find(p, OP_products);
+    struct traffic x = { 0 };
+    struct block b;
+    int operands;
+
+    if (!n || !n->rows || !limber_node_has(n, ATTR_tile) || !limber_plan_find(p, OP_combine) ||
+        limber_num(n, ATTR_unit) == UNIT_model || limber_is_device(t) || t->group < 1)
+        return x;
+    b = block_of(p, n, t, size);
+    operands =
+        limber_source(p, n->in[0])->type.format.size + limber_source(p, n->in[1])->type.format.size;
+    x.bytes = block_traffic(&b, operands, p->node[p->ret].type.format.size, (double)t->l2);
+    x.rate = x.bytes * t->rate[limber_num(n, ATTR_unit)] / b.rows;
+    return x;
 }
