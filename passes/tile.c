@@ -8,6 +8,7 @@
  * chunks. On a machine whose threads share memory in blocks: a warp has mr x nr, a block mb x nb,
  *           its memory a ring of `group` stages of kc elements.  products.split = inside where
  *           limbs are made by the kernel that multiplies them.
+ *   tells   limber_traffic: what a tile makes a product move beyond L2
  *   source  Goto and van de Geijn, ACM TOMS 34 (2008); Van Zee and van de Geijn, TOMS 41 (2015) */
 #include "passes/passes.h"
 
