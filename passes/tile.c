@@ -15,7 +15,8 @@
 #include <math.h>
 
 /* The most rows of a block of floats.  More fit the second level of cache, but are slower: FP64
- * reached 68 GFLOPS with 240 rows and 76 with 48 to 96 on a Xeon with 2 MiB of it. */
+ * reached 68 GFLOPS with 240 rows and 76 with 48 to 96 on a Xeon with 2 MiB of it, the only CPU on
+ * which this has been measured. */
 enum { FLOAT_ROWS = 84 };
 
 static int64_t at_least(int64_t x, int64_t least)
@@ -114,7 +115,8 @@ bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
 
 /* A block of C of a product with m = n = k. */
 struct block {
-    double size, rows, nr, mb, nb, kc, chunk;
+    double size, rows; /* n; rows of the product table */
+    double nr, mb, nb, kc, chunk; /* of the tile: rows and columns of C, lengths along k */
     double limbs[2], bytes; /* limbs of A and of B; bytes of a limb's element */
     double sum, total; /* bytes of a sum in a register tile, and of an accumulator's total */
     double totals; /* accumulators that have one; 0: sums are the totals */

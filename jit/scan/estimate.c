@@ -98,7 +98,9 @@ static int64_t samples(const struct problem *p, int64_t most)
     enum { LEAST = 8, WORK = 1 << 19 }; /* multiply-adds a sample */
     double count = (double)p->m * (double)p->n * (double)p->k * (double)p->groups / WORK;
 
-    return count<LEAST ? LEAST : count>(double) most ? most : (int64_t)count;
+    if (count < LEAST)
+        return LEAST;
+    return count < (double)most ? (int64_t)count : most;
 }
 
 /* The same times 2^-E, their largest exponent. */
