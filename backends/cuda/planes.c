@@ -6,9 +6,7 @@ enum { THREADS = 256, WAVES = 8 };
 
 bool limber_cuda_has_planes(limber_format f)
 {
-    return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT ||
-           (f.kind == LIMBER_KIND_FLOAT && !f.carried && !f.flags &&
-            ((f.exp_bits == 11 && f.frac_bits == 52) || (f.exp_bits == 8 && f.frac_bits == 23)));
+    return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT || limber_format_is_binary(f);
 }
 
 static bool start(struct run *r, enum cuda_kernel which, int64_t elements, void *args,

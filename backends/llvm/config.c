@@ -20,6 +20,17 @@ bool limber_llvm_serves(const struct plan *p, struct diag *d)
     return limber_plan_served(p, &served, d);
 }
 
+/* Kernels see elements as sums of binary64 numbers.  The interpreter takes the others. */
+static bool can_read(limber_format f, struct diag *d)
+{
+    char name[64];
+
+    return f.kind != LIMBER_KIND_FLOAT || limber_num_is_f128(f) ||
+           limber_format_embeds(f, LIMBER_F64) ||
+           limber_fail(d, LIMBER_STATUS_DEVICE, "llvm: no kernel reads operands of %s",
+                       limber_format_name(f, name, sizeof name));
+}
+
 /* Instructions of i8 with group 4 multiply unsigned by signed bytes, or signed ones only: A is
  * moved up to unsigned, B, and where there is no mixed instruction A, down to signed. */
 static int offset_of(const struct kernel_config *k, const struct side *s, int side, int limb)
@@ -50,8 +61,8 @@ static void set_side(const struct plan *p, const struct node *products, int whic
         s->is_signed = true;
     s->pieces = s->f.kind == LIMBER_KIND_DD || (s->f.kind == LIMBER_KIND_INT && s->f.size == 8) ?
                     2 :
-                s->f.kind == LIMBER_KIND_FLOAT && !s->f.carried && s->f.size == 16 ? 3 :
-                                                                                     1;
+                limber_num_is_f128(s->f) ? 3 :
+                                           1;
     if (k->unit == UNIT_exact)
         s->limbs = s->pieces;
     s->narrow =
@@ -183,9 +194,8 @@ static bool is_direct(const struct kernel_config *k)
         return k->reconstruct == RECONSTRUCT_shift && k->c.kind == LIMBER_KIND_INT &&
                k->c.size == 4 && k->side[0].axis == AXIS_none && k->side[1].axis == AXIS_none &&
                k->side[1].offset[k->row[0].b] == 0;
-    return k->side[0].limb_kind == LIMB_KIND_whole && !k->norms && k->c.kind == LIMBER_KIND_FLOAT &&
-           (k->unit == UNIT_f64 ? k->c.size == 8 && k->c.frac_bits == 52 :
-                                  k->c.size == 4 && k->c.frac_bits == 23);
+    return k->side[0].limb_kind == LIMB_KIND_whole && !k->norms &&
+           (k->unit == UNIT_f64 ? limber_num_is_f64(k->c) : limber_num_is_f32(k->c));
 }
 
 static void set_exact(const struct plan *p, struct kernel_config *k)
@@ -399,6 +409,8 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
                                "llvm: slices of %d bits, at most 22 are cut", k->side[i].step);
     if (k->unit == UNIT_model)
         set_model(p, k, cpu);
+    if (!can_read(k->side[0].f, d) || !can_read(k->side[1].f, d))
+        return false;
     k->c = out->type.format;
     k->scalars = limber_scalar_format(k->c);
     k->rows = (int)products->rows;

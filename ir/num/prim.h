@@ -575,11 +575,11 @@ PRIM int limber_store_float(void *dst, limber_format f, double x, int has_alpha,
         limber_num_encode(&c0, limber_binary64(), &num, sticky, LIMBER_ROUND_NEAREST);
         x = limber_blend(has_alpha ? alpha : 1, x, beta, c0);
     }
-    if (f.kind == LIMBER_KIND_FLOAT && f.size == 8 && f.frac_bits == 52) {
+    if (limber_num_is_f64(f)) {
         __builtin_memcpy(dst, &x, 8);
         return 0;
     }
-    if (f.kind == LIMBER_KIND_FLOAT && f.size == 4 && f.frac_bits == 23) {
+    if (limber_num_is_f32(f)) {
         narrow = (float)x;
         __builtin_memcpy(dst, &narrow, 4);
         return 0;

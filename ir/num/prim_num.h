@@ -86,6 +86,32 @@ PRIM void limber_num_put16(void *p, limber_u128 v)
     __builtin_memcpy(p, &v, 16);
 }
 
+/* Elements that lie in memory as binary64, binary32, bfloat16 or binary128, in every field; the
+ * number of fraction bits alone does not say it. */
+PRIM int limber_num_is_f64(limber_format f)
+{
+    return f.kind == LIMBER_KIND_FLOAT && f.size == 8 && f.exp_bits == 11 && f.frac_bits == 52 &&
+           f.bias == 1023 && !f.flags && !f.carried;
+}
+
+PRIM int limber_num_is_f32(limber_format f)
+{
+    return f.kind == LIMBER_KIND_FLOAT && f.size == 4 && f.exp_bits == 8 && f.frac_bits == 23 &&
+           f.bias == 127 && !f.flags && !f.carried;
+}
+
+PRIM int limber_num_is_f128(limber_format f)
+{
+    return f.kind == LIMBER_KIND_FLOAT && f.size == 16 && f.exp_bits == 15 && f.frac_bits == 112 &&
+           f.bias == 16383 && !f.flags && !f.carried;
+}
+
+PRIM int limber_num_is_bf16(limber_format f)
+{
+    return f.kind == LIMBER_KIND_FLOAT && f.size == 2 && f.exp_bits == 8 && f.frac_bits == 7 &&
+           f.bias == 127 && !f.flags && !f.carried;
+}
+
 /* The number that a float's code stands for. */
 PRIM void limber_num_unpack(struct limber_num *x, int e, int m, int bias, int flags,
                             limber_u128 code)

@@ -22,7 +22,15 @@ static bool is_plain_contract(const limber_contract *k)
 
 static bool is_scalar(const void *x, int64_t size, double value)
 {
-    return size == 8 ? *(const double *)x == value : *(const float *)x == (float)value;
+    double wide;
+    float narrow;
+
+    if (size == 8) {
+        memcpy(&wide, x, sizeof wide);
+        return wide == value;
+    }
+    memcpy(&narrow, x, sizeof narrow);
+    return narrow == (float)value;
 }
 
 /* Where a matrix lies. */
@@ -102,7 +110,7 @@ bool limber_gemm_at_once(limber_context *ctx, const limber_contract *contract, i
            find_range(a->data, s.fixed.a, m, k, s.size, &in_a) &&
            find_range(b->data, s.fixed.b, k, n, s.size, &in_b) &&
            find_range(c->data, s.fixed.c, m, n, s.size, &in_c) && is_apart(in_a, in_c) &&
-           is_apart(in_b, in_c) && limber_has_stack(STACK_run) &&
+           is_apart(in_b, in_c) && limber_has_stack(STACK_small) &&
            multiply(ctx, &s, a->data, b->data, c->data, report,
                     contract ? limber_order(contract) : 0);
 }

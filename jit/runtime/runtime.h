@@ -33,8 +33,9 @@ struct call_scope {
 struct call_scope limber_call_enter(void);
 void limber_call_leave(const struct call_scope *before);
 /* Is so much of this thread's stack left?  False on a stack that the program has made itself: its
- * bounds are not known. */
-enum stack_need { STACK_run = 192 << 10, STACK_compile = 2 << 20 };
+ * bounds are not known.  STACK_small is for products that are neither scanned nor planned: they
+ * take 60 KiB. */
+enum stack_need { STACK_small = 96 << 10, STACK_run = 192 << 10, STACK_compile = 2 << 20 };
 bool limber_has_stack(enum stack_need need);
 /* Calls fn.  If this thread has less stack left than `need`, another thread calls it. */
 bool limber_with_stack(enum stack_need need, bool (*fn)(void *arg, struct diag *d), void *arg,

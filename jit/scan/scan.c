@@ -41,12 +41,12 @@ static void join(struct extremes *a, const struct extremes *b)
 
 static enum kind kind_of(limber_format f)
 {
-    if (f.carried)
-        return KIND_none;
+    if (f.kind == LIMBER_KIND_FLOAT)
+        return limber_num_is_f64(f)                ? KIND_f64 :
+               limber_num_is_f32(f)                ? KIND_f32 :
+               limber_format_equal(f, LIMBER_F128) ? KIND_f128 :
+                                                     KIND_none;
     switch (f.kind * 32 + f.size) {
-    case LIMBER_KIND_FLOAT * 32 + 8: return f.frac_bits == 52 ? KIND_f64 : KIND_none;
-    case LIMBER_KIND_FLOAT * 32 + 4: return f.frac_bits == 23 ? KIND_f32 : KIND_none;
-    case LIMBER_KIND_FLOAT * 32 + 16: return KIND_f128;
     case LIMBER_KIND_INT * 32 + 8: return KIND_i64;
     case LIMBER_KIND_INT * 32 + 4: return KIND_i32;
     case LIMBER_KIND_INT * 32 + 2: return KIND_i16;

@@ -75,8 +75,7 @@ bool limber_split_cublas(struct plan *p, const struct scheme *scheme, const stru
     if (!limber_stated(p, &s, d))
         return false;
     if (!limber_format_equal(s.fa, s.fb) || !limber_format_equal(s.fa, s.result) ||
-        s.fa.kind != LIMBER_KIND_FLOAT || s.fa.carried ||
-        !(s.fa.size == 8 || (s.fa.size == 4 && s.fa.frac_bits == 23)))
+        !limber_format_is_binary(s.fa))
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                            "operands and result are not all f32, or all f64");
     if (!limber_split_native(p, scheme, t, d))

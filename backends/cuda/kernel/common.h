@@ -126,11 +126,11 @@ DEVICE double double_of(limber_format f, const void *p)
     double v;
     float narrow;
 
-    if (f.kind == LIMBER_KIND_FLOAT && f.size == 8 && (f.carried || f.frac_bits == 52)) {
+    if (limber_num_is_f64(limber_num_carrier(f))) {
         memcpy(&v, p, 8);
         return v;
     }
-    if (f.kind == LIMBER_KIND_FLOAT && f.size == 4 && (f.carried || f.frac_bits == 23)) {
+    if (limber_num_is_f32(limber_num_carrier(f))) {
         memcpy(&narrow, p, 4);
         return (double)narrow;
     }

@@ -156,9 +156,9 @@ static void special(const struct kernel_call *c, int64_t i, int64_t j)
     struct limber_scalars sc = scalars(c);
     float narrow = (float)x;
 
-    if (f->plain && f->c.kind == LIMBER_KIND_FLOAT && !f->c.carried && f->c.frac_bits == 52)
+    if (f->plain && limber_num_is_f64(f->c))
         memcpy(place(c, i, j), &x, 8);
-    else if (f->plain && f->c.kind == LIMBER_KIND_FLOAT && !f->c.carried && f->c.frac_bits == 23)
+    else if (f->plain && limber_num_is_f32(f->c))
         memcpy(place(c, i, j), &narrow, 4);
     else
         limber_store_class(place(c, i, j), f->c, x, &sc);

@@ -311,9 +311,8 @@ FLAT void fold_residue(const struct kernel_call *c, const struct block *b, const
 
 FLAT int to_binary(const struct kernel_call *c)
 {
-    return CFG(c).small && CFG(c).plain && CFG(c).c.kind == LIMBER_KIND_FLOAT &&
-           ((CFG(c).c.size == 8 && CFG(c).c.frac_bits == 52) ||
-            (CFG(c).c.size == 4 && CFG(c).c.frac_bits == 23));
+    return CFG(c).small && CFG(c).plain &&
+           (limber_num_is_f64(CFG(c).c) || limber_num_is_f32(CFG(c).c));
 }
 
 FLAT int to_integer(const struct kernel_call *c)

@@ -77,7 +77,7 @@ FLAT void load_eight(const struct strip *w, const char *from, v8l scale, v8d x[P
 {
     limber_format f = w->as->f;
 
-    if (f.kind == LIMBER_KIND_DD || (f.kind == LIMBER_KIND_FLOAT && f.size == 16)) {
+    if (f.kind == LIMBER_KIND_DD || limber_num_is_f128(f)) {
         v8l a = LOAD(v8l, from), b = LOAD(v8l, from + 64);
         v8l even = __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
         v8l odd = __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
@@ -99,11 +99,11 @@ FLAT void load_eight(const struct strip *w, const char *from, v8l scale, v8d x[P
         x[0] = TO(v8d, LOAD(v8c, from));
     } else if (f.kind == LIMBER_KIND_UINT && f.size == 1) {
         x[0] = TO(v8d, LOAD(v8b, from));
-    } else if (f.kind == LIMBER_KIND_FLOAT && !f.carried && f.size == 8) {
+    } else if (limber_num_is_f64(f)) {
         x[0] = LOAD(v8d, from);
-    } else if (f.kind == LIMBER_KIND_FLOAT && !f.carried && f.size == 4 && f.frac_bits == 23) {
+    } else if (limber_num_is_f32(f)) {
         x[0] = TO(v8d, LOAD(v8f, from));
-    } else if (f.kind == LIMBER_KIND_FLOAT && !f.carried && f.size == 2 && f.exp_bits == 8) {
+    } else if (limber_num_is_bf16(f)) {
         x[0] = TO(v8d, (v8f)(TO(v8i, LOAD(v8h, from)) << 16));
     } else {
         double v[8];
@@ -422,8 +422,7 @@ FLAT void copy_rows(const struct strip *w, int side, const char *from, int64_t s
 FLAT void pack_whole(const struct strip *w, const char *from, int64_t stride)
 {
     v8d squares[2] = { all_d(0), all_d(0) };
-    int single = w->as->f.kind == LIMBER_KIND_FLOAT && !w->as->f.carried && w->as->f.size == 4 &&
-                 w->as->f.frac_bits == 23;
+    int single = limber_num_is_f32(w->as->f);
 
     if (w->as->copied && w->side) {     /* of constant length */
         copy_rows(w, 1, from, stride);

@@ -386,8 +386,7 @@ FLAT int round_strip(const struct kernel_call *c, const struct block *b, const c
 /* Results that are rounded many at once: pairs and binary128 from columns only. */
 FLAT int rounds_at_once(const struct kernel_call *c)
 {
-    int pair = CFG(c).c.kind == LIMBER_KIND_DD ||
-               (CFG(c).c.kind == LIMBER_KIND_FLOAT && !CFG(c).c.carried && CFG(c).c.size == 16);
+    int pair = CFG(c).c.kind == LIMBER_KIND_DD || limber_num_is_f128(CFG(c).c);
 
     return CFG(c).plain &&
            ((pair && RECONSTRUCT == RECONSTRUCT_crt && !CFG(c).uncertain_count) ||

@@ -16,9 +16,7 @@ FLAT int is_special(const struct kernel_call *c, int64_t i, int64_t j)
 
 FLAT int stores_binary(const struct kernel_call *c)
 {
-    return CFG(c).c.kind == LIMBER_KIND_FLOAT && !CFG(c).c.carried &&
-           ((CFG(c).c.size == 8 && CFG(c).c.frac_bits == 52) ||
-            (CFG(c).c.size == 4 && CFG(c).c.frac_bits == 23));
+    return limber_num_is_f64(CFG(c).c) || limber_num_is_f32(CFG(c).c);
 }
 
 /* `cols` elements from column j of this part on are neighbours in memory. */
