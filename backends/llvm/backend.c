@@ -274,6 +274,7 @@ static int busy_of(const struct call *c)
 struct part {
     const struct kernel *k;
     struct kernel_call call;
+    struct planes planes;
     int64_t scratch; /* bytes of a worker */
     char *scratches;
 };
@@ -376,7 +377,167 @@ static char *set_side(const struct kernel_config *c, struct packed *o, int side,
     return (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
 }
 
-/* What packing adds to. */
+/* ---- planes of a convolution's image --------------------------------------------------------- */
+
+static bool is_scaled(const struct side *s)
+{
+    return s->limb_kind != LIMB_KIND_whole && s->limb_kind < LIMB_KIND_unit && s->axis != AXIS_none;
+}
+
+/* One direction of a window: its elements see the pixels of so many phases, one after another, and
+ * `reach` pixels of a phase beyond the first. */
+struct direction {
+    int64_t count, step, stride, phases, reach;
+};
+
+static struct direction direction_of(int64_t count, int64_t dilate, int64_t stride)
+{
+    int64_t a = dilate, b = stride, phases;
+
+    while (b) {
+        int64_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    phases = stride / a;
+    return (struct direction){ count, dilate, stride, smaller(count, phases),
+                               (count - 1) * dilate / stride };
+}
+
+/* Rows of planes that n columns of the result see at most; all: exactly those of all images. */
+static int64_t most_rows(const struct patch *w, int64_t n, int64_t all)
+{
+    struct direction down = direction_of(w->r, w->dilate[0], w->stride[0]);
+    int64_t rows = ceil_div(n, w->ow) + 1, images = (rows - 1) / w->oh + 2;
+
+    return smaller(rows + images * down.reach, all / (w->oh * w->ow) * (w->oh + down.reach));
+}
+
+/* Elements from one channel to the next: whole strips and lines of cache, an odd number of them, so
+ * that channels do not fall on the same sets.  Panels of the last pixels read nr elements more. */
+static int64_t channel_length(const struct kernel_config *f, const struct patch *w, int64_t rows)
+{
+    struct direction down = direction_of(w->r, w->dilate[0], w->stride[0]);
+    struct direction across = direction_of(w->s, w->dilate[1], w->stride[1]);
+    int64_t pixels = down.phases * across.phases * rows * (w->ow + across.reach);
+    int64_t unit = 64 / f->bytes > KERNEL_LANES ? 64 / f->bytes : KERNEL_LANES;
+
+    return (ceil_div(pixels + f->nr, unit) | 1) * unit;
+}
+
+static int64_t channels_of(const struct patch *w, int64_t k)
+{
+    return k / (w->r * w->s);
+}
+
+static int64_t phase_bytes(const struct patch *w)
+{
+    return direction_of(w->r, w->dilate[0], w->stride[0]).phases *
+           direction_of(w->s, w->dilate[1], w->stride[1]).phases * (int64_t)sizeof(int64_t[3]);
+}
+
+static int64_t tap_bytes(const struct patch *w)
+{
+    return w->r * w->s * (int64_t)sizeof(int64_t);
+}
+
+static int64_t planes_bytes(const struct kernel_config *f, const struct call *c, int64_t n)
+{
+    const struct patch *w = c->b.patch;
+    int64_t length = channel_length(f, w, most_rows(w, n, c->n)), limbs = f->side[1].limbs;
+
+    return n == 0 ? 0 :
+                    limbs * (channels_of(w, c->k) * length * f->bytes + 64) +
+                        (f->offsets ? limbs * length * 4 : 0) + phase_bytes(w) + tap_bytes(w) + 256;
+}
+
+static int64_t room_bytes(const struct kernel_config *f)
+{
+    return round_up(f->kc * f->nr * f->bytes + 64 + (f->nb + f->nr) * 4, 64);
+}
+
+/* Is the image packed as planes?  Not where each window has its own scale, chains of sums begin
+ * anew, or padding makes them larger than panels of all windows. */
+static bool has_planes(const struct kernel_config *f, const struct call *c)
+{
+    const struct patch *w = c->b.patch;
+
+    return w && !w->depth && !c->b.tile_subset && c->k > 0 && f->unit != UNIT_exact &&
+           f->unit != UNIT_model && !f->norms &&
+           (!is_scaled(&f->side[1]) || f->side[1].axis == AXIS_all) &&
+           (!f->offsets || c->k <= f->chunk) &&
+           planes_bytes(f, c, c->n) <= 2 * side_bytes(f, 1, c->n, c->k) + (64 << 10);
+}
+
+static void set_taps(struct planes *x, const struct patch *w, int64_t (*phase)[3], int64_t *tap)
+{
+    struct direction down = direction_of(w->r, w->dilate[0], w->stride[0]);
+    struct direction across = direction_of(w->s, w->dilate[1], w->stride[1]);
+
+    x->phases = down.phases * across.phases;
+    x->phase = (const int64_t(*)[3])phase;
+    x->taps = w->r * w->s;
+    x->tap = tap;
+    for (int64_t r = 0; r < down.phases; r++)
+        for (int64_t s = 0; s < across.phases; s++, phase++) {
+            (*phase)[0] = 0;
+            (*phase)[1] = r * down.step % down.stride;
+            (*phase)[2] = s * across.step % across.stride;
+        }
+    for (int64_t r = 0; r < w->r; r++)
+        for (int64_t s = 0; s < w->s; s++) {
+            int64_t of = r % down.phases * across.phases + s % across.phases;
+
+            *tap++ = (of * x->rows + r * down.step / down.stride) * x->columns +
+                     s * across.step / across.stride;
+        }
+}
+
+/* Planes of what the columns of a part see, ready to be packed; returns where memory is free. */
+static char *begin_planes(const struct kernel_config *f, struct kernel_call *call, struct planes *x,
+                          int busy, char *memory)
+{
+    struct packed *o = &call->op[1];
+    const struct patch *w = o->view.patch;
+    int64_t first = o->line0 / w->ow, last = (o->line0 + o->lines - 1) / w->ow;
+    int64_t limbs = f->side[1].limbs, reach, (*phase)[3] = (int64_t(*)[3])(void *)memory;
+    int64_t *tap = (int64_t *)(void *)(memory + phase_bytes(w)), strips, cuts;
+
+    memory = (char *)(tap + w->r * w->s);
+    memory = (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
+    reach = direction_of(w->r, w->dilate[0], w->stride[0]).reach;
+    *x = (struct planes){ .channels = channels_of(w, call->k), .high = w->oh + reach, .deep = 1 };
+    x->first = first / w->oh * x->high + first % w->oh;
+    x->rows = last / w->oh * x->high + last % w->oh + reach + 1 - x->first;
+    x->columns = w->ow + direction_of(w->s, w->dilate[1], w->stride[1]).reach;
+    x->length = channel_length(f, w, x->rows);
+    set_taps(x, w, phase, tap);
+    limber_planes_code(x);
+    o->planes = x;
+    o->limb_bytes = x->channels * x->length * f->bytes + 64;
+    o->chunks = 1;
+    o->sum_lines = x->length;
+    o->data = memory;
+    memory += limbs * o->limb_bytes;
+    limber_poison(o->data, (size_t)(limbs * o->limb_bytes));
+    if (f->offsets) {
+        o->sums = (int32_t *)(void *)memory;
+        memset(o->sums, 0, (size_t)(limbs * o->sum_lines) * 4);
+        memory += limbs * o->sum_lines * 4;
+    }
+    strips = ceil_div(x->length, KERNEL_LANES);
+    call->lines[1] =
+        (busy == 1 ? strips : ceil_div(strips, smaller(strips, 4 * busy))) * KERNEL_LANES;
+    cuts = f->offsets ? 1 : smaller(ceil_div(x->channels, 64), ceil_div(4 * busy, strips));
+    call->depth[1] = round_up(ceil_div(x->channels, cuts), KERNEL_BLOCK);
+    call->cuts[1] = ceil_div(x->channels, call->depth[1]);
+    call->tasks[1] = ceil_div(x->length, call->lines[1]) * call->cuts[1];
+    return (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
+}
+
+/* ---- what packing adds to -------------------------------------------------------------------- */
+
 static void clear_side(const struct kernel_config *c, const struct packed *o, int side)
 {
     int64_t limbs = c->side[side].limbs;
@@ -536,6 +697,7 @@ static int64_t part_of_k(const struct kernel_config *f, const struct kernel_call
 
 /* Sides whose limbs outlive the call, all of their lines and of k. */
 struct whole {
+    const struct call *planes; /* B's limbs are planes, of this call; NULL: panels */
     struct kept *kept[2]; /* NULL: limbs are made part by part */
     struct packed side[2];
     int64_t p; /* where a part begins along k */
@@ -611,12 +773,19 @@ static void part_of(const struct kernel_config *f, struct packed *o, const struc
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
+/* Scratch of a worker. */
+static int64_t worker_bytes(const struct kernel_config *f, const struct whole *w)
+{
+    return round_up(scratch_bytes(f), 64) + (w->planes ? room_bytes(f) : 0);
+}
+
 /* Memory of one part of C's rows and the widest part of its columns. */
 static int64_t part_bytes(const struct kernel_config *f, const struct whole *w, int64_t m,
                           int64_t n, int64_t k, int workers)
 {
-    return side_bytes(f, 0, w->kept[0] ? 0 : m, k) + side_bytes(f, 1, w->kept[1] ? 0 : n, k) +
-           workers * round_up(scratch_bytes(f), 64) + 256;
+    return side_bytes(f, 0, w->kept[0] ? 0 : m, k) +
+           (w->planes ? planes_bytes(f, w->planes, n) : side_bytes(f, 1, w->kept[1] ? 0 : n, k)) +
+           workers * worker_bytes(f, w) + 256;
 }
 
 /* Makes a side's limbs ready to be packed, or has them; returns where memory is free. */
@@ -627,6 +796,8 @@ static char *begin_side(struct part *p, const struct whole *w, int side, int bus
     char *end;
 
     p->call.tasks[side] = 0;
+    if (side && w->planes)
+        return begin_planes(f, &p->call, &p->planes, busy, memory);
     if (w->kept[side]) {
         part_of(f, o, w, side);
         return memory;
@@ -668,8 +839,9 @@ static void run_rows(struct kernel *k, struct call *c, struct kernel_call call,
                      const struct whole *w, int64_t i, int64_t height, int64_t width, char *memory)
 {
     const struct kernel_config *f = &k->config;
-    struct part p = { .k = k, .call = call, .scratch = round_up(scratch_bytes(f), 64) };
+    struct part p = { .k = k, .call = call, .scratch = worker_bytes(f, w) };
 
+    p.call.room = round_up(scratch_bytes(f), 64);
     p.call.m = height;
     p.call.i0 = i;
     set_block(f, &p.call, height, smaller(width, c->n), busy_of(c));
@@ -721,7 +893,7 @@ static bool run_all(struct kernel *k, struct call *c, struct kernel_call call,
 {
     const struct kernel_config *f = &k->config;
     struct view a = call.op[0].view, b = call.op[1].view;
-    struct whole w = { .p = 0 };
+    struct whole w = { .planes = has_planes(f, c) ? c : NULL };
     struct launch_memory taken = *given;
     int64_t step, all = call.k, m, n;
     char *memory;
@@ -750,11 +922,6 @@ static bool run_all(struct kernel *k, struct call *c, struct kernel_call call,
     return ok;
 }
 
-static bool is_scaled(const struct side *s)
-{
-    return s->limb_kind != LIMB_KIND_whole && s->limb_kind < LIMB_KIND_unit && s->axis != AXIS_none;
-}
-
 /* Of the scales of all lines. */
 static int64_t scales_bytes(const struct side *s, int64_t lines)
 {
@@ -765,6 +932,8 @@ static int64_t scales_bytes(const struct side *s, int64_t lines)
 static bool line_scales(const struct side *s, const struct mask *m, int64_t lines, char **memory,
                         int32_t **out, struct diag *d)
 {
+    int32_t most = INT32_MIN;
+
     *out = NULL;
     if (!is_scaled(s))
         return true;
@@ -772,8 +941,12 @@ static bool line_scales(const struct side *s, const struct mask *m, int64_t line
         return limber_fail(d, LIMBER_STATUS_INTERNAL, "llvm: a scaled operand without its scan");
     *out = (int32_t *)(void *)*memory;
     *memory += scales_bytes(s, lines);
-    for (int64_t i = 0; i < lines; i++)
+    for (int64_t i = 0; i < lines; i++) {
         (*out)[i] = m->line_emax[i] == INT32_MIN ? 0 : s->top - 1 - m->line_emax[i];
+        most = m->line_emax[i] > most ? m->line_emax[i] : most;
+    }
+    for (int64_t i = 0; i < lines && s->axis == AXIS_all; i++)
+        (*out)[i] = most == INT32_MIN ? 0 : s->top - 1 - most;
     return true;
 }
 
@@ -821,7 +994,7 @@ static void workspace(const struct kernel *k, const struct call *c, size_t *leas
                                       .k = c->k,
                                       .stores = stores(f, c),
                                       .op = { { .view = c->a }, { .view = c->b } } };
-    const struct whole w = { .p = 0 };
+    const struct whole w = { .planes = has_planes(f, c) ? c : NULL };
     struct call small = *c;
     int64_t step = part_of_k(f, &call), part = c->k < step ? c->k : step, m, n;
 
@@ -893,7 +1066,7 @@ static size_t memory_bytes(const struct kernel *k, const struct call *c)
                                       .stores = stores(f, c),
                                       .op = { { .view = c->a }, { .view = c->b } } };
     int64_t beside = beside_bytes(f, c, true), part = smaller(c->k, part_of_k(f, &call)), m, n;
-    const struct whole w = { .p = 0 };
+    const struct whole w = { .planes = has_planes(f, c) ? c : NULL };
     struct call less = *c;
 
     less.workspace_limit -= (size_t)smaller(beside, (int64_t)c->workspace_limit);

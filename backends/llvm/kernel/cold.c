@@ -9,17 +9,45 @@
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
+#if defined(LIMBER_TRANSPOSE_X86)
+static bool has_avx512(void)
+{
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+static bool has_avx2(void)
+{
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx2");
+}
+#endif
+
 static kernel_transpose *transpose_here(void)
 {
 #if defined(LIMBER_TRANSPOSE_X86)
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    if (has_avx512())
         return limber_transpose_avx512;
-    if (__builtin_cpu_supports("avx2"))
+    if (has_avx2())
         return limber_transpose_avx2;
 #endif
     return limber_transpose;
+}
+
+void limber_planes_code(struct planes *x)
+{
+    x->gather = limber_planes_gather;
+    x->sums = limber_planes_sums;
+#if defined(LIMBER_TRANSPOSE_X86)
+    if (has_avx512()) {
+        x->gather = limber_planes_gather_avx512;
+        x->sums = limber_planes_sums_avx512;
+    } else if (has_avx2()) {
+        x->gather = limber_planes_gather_avx2;
+        x->sums = limber_planes_sums_avx2;
+    }
+#endif
 }
 
 /* Lines that are stretches of memory; those that do not exist repeat the last.  64 elements along k
@@ -79,10 +107,100 @@ static void windows(const struct packed *o, const int64_t part[4], size_t size, 
         }
 }
 
+/* Where sixteen pixels of planes lie, in elements from the first of the image; -1: in its padding,
+ * or nowhere. */
+static void find_pixels(const struct packed *o, int64_t first, int64_t at[KERNEL_LANES])
+{
+    const struct planes *x = o->planes;
+    const struct patch *w = o->view.patch;
+    int64_t row = first / x->columns, column = first % x->columns;
+    int64_t phase = row / x->rows, images = (o->line0 + o->lines - 1) / (w->oh * w->ow) + 1;
+
+    row %= x->rows;
+    for (int l = 0; l < KERNEL_LANES; l++) {
+        int64_t image = (x->first + row) / x->high, high, wide;
+
+        at[l] = -1;
+        if (phase < x->phases && image < images) {
+            high = (x->first + row) % x->high * w->stride[0] + x->phase[phase][1] - w->pad[0];
+            wide = column * w->stride[1] + x->phase[phase][2] - w->pad[1];
+            if (high >= 0 && high < w->h && wide >= 0 && wide < w->w)
+                at[l] = image * w->image + high * w->row + wide * w->col;
+        }
+        if (++column < x->columns)
+            continue;
+        column = 0;
+        if (++row == x->rows) {
+            row = 0;
+            phase++;
+        }
+    }
+}
+
+/* Neighbours among sixteen pixels. */
+struct run {
+    int lane, count;
+    int64_t at;
+};
+
+static int find_runs(const int64_t at[KERNEL_LANES], struct run run[KERNEL_LANES])
+{
+    int runs = 0;
+
+    for (int l = 0; l < KERNEL_LANES; l++) {
+        if (at[l] < 0)
+            continue;
+        if (l > 0 && at[l - 1] >= 0 && at[l] == at[l - 1] + 1)
+            run[runs - 1].count++;
+        else
+            run[runs++] = (struct run){ l, 1, at[l] };
+    }
+    return runs;
+}
+
+static void pixels(const struct packed *o, const int64_t part[4], size_t size, char *room)
+{
+    static const char zeros[KERNEL_BLOCK * 8];
+    const struct patch *w = o->view.patch;
+    const char *data = o->view.data;
+    int64_t at[KERNEL_LANES];
+    struct run run[KERNEL_LANES];
+    int runs;
+
+    find_pixels(o, part[0], at);
+    if (w->channel == 1 && part[3] == KERNEL_BLOCK && (size == 4 || size == 8)) {
+        const char *line[KERNEL_LANES];
+
+        for (int l = 0; l < KERNEL_LANES; l++)
+            line[l] = at[l] < 0 ? zeros : data + (size_t)(at[l] + part[2]) * size;
+        transpose_here()(line, (int)size, KERNEL_LANES, room, KERNEL_LANES * (int64_t)size,
+                         KERNEL_BLOCK);
+        return;
+    }
+    runs = find_runs(at, run);
+    if (runs != 1 || run[0].count < KERNEL_LANES)
+        memset(room, 0, KERNEL_BLOCK * KERNEL_LANES * size);
+    for (int64_t p = 0; p < part[3]; p++, room += KERNEL_LANES * size) {
+        const char *from = data + (size_t)((part[2] + p) * w->channel) * size;
+
+        for (int i = 0; i < runs; i++)
+            if (run[i].count == 1)
+                copy(room + (size_t)run[i].lane * size, from + (size_t)run[i].at * size, size);
+            else
+                memcpy(room + (size_t)run[i].lane * size, from + (size_t)run[i].at * size,
+                       (size_t)run[i].count * size);
+    }
+}
+
 static void rows(const struct kernel_call *c, int side, const int64_t part[4], char *room)
 {
     const struct packed *o = &c->op[side];
     size_t size = (size_t)c->config->side[side].f.size;
+
+    if (o->planes) {
+        pixels(o, part, size, room);
+        return;
+    }
 
     if (!o->view.patch && o->view.p == 1 && part[3] == KERNEL_BLOCK && part[1] > 0 &&
         (size == 4 || size == 8)) {

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Panels of a convolution's image, gathered from its planes when a block needs them: an implicit
+ * GEMM without a matrix of windows.  A panel serves all register tiles of its column.
+ *
+ *   source  implicit GEMM: Chetlur et al., cuDNN, arXiv 1410.0759, section 3 */
+#include "backends/llvm/kernel/kernel.h"
+
+#include <string.h>
+
+#ifndef GATHER
+#define GATHER limber_planes_gather
+#define WINDOW_SUMS limber_planes_sums
+#endif
+
+#define FLAT static inline __attribute__((always_inline))
+
+typedef int8_t v64c __attribute__((vector_size(64)));
+typedef int8_t v16c __attribute__((vector_size(16)));
+typedef int16_t v8h __attribute__((vector_size(16)));
+
+enum { VECTOR = 64, BATCH = 16 };
+
+/* Columns of a panel that are neighbours in the planes. */
+struct run {
+    int64_t to, count, from;
+};
+
+static int find_runs(const struct packed *o, int64_t j, int64_t columns, struct run *run)
+{
+    const struct planes *x = o->planes;
+    const struct patch *w = o->view.patch;
+    int64_t line = o->line0 + j, end = o->lines - j < columns ? o->lines - j : columns;
+    int64_t row = line / w->ow, column = line % w->ow, image = row / w->oh, y = row % w->oh;
+    int runs = 0;
+
+    for (int64_t at = 0; at < end; column = 0) {
+        int64_t count = w->ow - column < end - at ? w->ow - column : end - at;
+        int64_t from = (image * x->high + y - x->first) * x->columns + column;
+
+        if (runs > 0 && from == run[runs - 1].from + run[runs - 1].count)
+            run[runs - 1].count += count;
+        else
+            run[runs++] = (struct run){ at, count, from };
+        at += count;
+        if (++y == w->oh) {
+            y = 0;
+            image++;
+        }
+    }
+    if (runs > 0 && end < columns)      /* what is computed and not stored */
+        run[runs - 1].count += columns - end;
+    return runs;
+}
+
+/* Copies whole vectors: what is too much lies where the next run, or the next row, begins. */
+FLAT void copy_runs(const struct run *run, int runs, int64_t bytes, const char *from, char *to)
+{
+    for (int i = 0; i < runs; i++)
+        for (int64_t x = 0; x < run[i].count * bytes; x += VECTOR)
+            memcpy(to + run[i].to * bytes + x, from + run[i].from * bytes + x, VECTOR);
+}
+
+/* Four rows of 16 bytes as words of a byte each. */
+FLAT void join_four(const char *const row[4], char *to)
+{
+    v16c r[4], low[2], high[2];
+
+    for (int i = 0; i < 4; i++)
+        memcpy(&r[i], row[i], sizeof r[i]);
+    for (int i = 0; i < 2; i++) {
+        low[i] = __builtin_shufflevector(r[2 * i], r[2 * i + 1], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20,
+                                         5, 21, 6, 22, 7, 23);
+        high[i] = __builtin_shufflevector(r[2 * i], r[2 * i + 1], 8, 24, 9, 25, 10, 26, 11, 27, 12,
+                                          28, 13, 29, 14, 30, 15, 31);
+    }
+    for (int i = 0; i < 2; i++) {
+        v8h a = (v8h)(i ? high[0] : low[0]), b = (v8h)(i ? high[1] : low[1]);
+        v8h first = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+        v8h second = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+
+        memcpy(to + 32 * i, &first, sizeof first);
+        memcpy(to + 32 * i + 16, &second, sizeof second);
+    }
+}
+
+/* `group` rows of n elements of so many bytes, side by side. */
+FLAT void join(const char *const *row, int group, int64_t n, int bytes, char *to)
+{
+    int64_t x = 0;
+
+    for (; group == 4 && bytes == 1 && x + 16 <= n; x += 16)
+        join_four((const char *[]){ row[0] + x, row[1] + x, row[2] + x, row[3] + x }, to + 4 * x);
+    for (; x < n; x++)
+        for (int q = 0; q < group; q++)
+            memcpy(to + (x * group + q) * bytes, row[q] + x * bytes, (size_t)bytes);
+}
+
+/* Rows p0, p0 + 1, ... of a limb. */
+struct walk {
+    const char *at;     /* of the channel */
+    int64_t tap;
+};
+
+FLAT struct walk walk_from(const struct kernel_call *c, int limb, int64_t p0)
+{
+    const struct packed *o = &c->op[1];
+    const struct planes *x = o->planes;
+
+    return (struct walk){ o->data + limb * o->limb_bytes +
+                              p0 / x->taps * x->length * c->config->bytes,
+                          p0 % x->taps };
+}
+
+FLAT const char *next_row(struct walk *w, const struct planes *x, int64_t bytes)
+{
+    const char *at = w->at + x->tap[w->tap] * bytes;
+
+    if (++w->tap == x->taps) {
+        w->tap = 0;
+        w->at += x->length * bytes;
+    }
+    return at;
+}
+
+FLAT void gather_rows(const struct kernel_call *c, const struct run *run, int runs, struct walk w,
+                      int64_t len, int64_t bytes, char *room)
+{
+    int64_t row = c->config->nr * bytes;
+
+    for (int64_t p = 0; p < len; p++, room += row)
+        copy_runs(run, runs, bytes, next_row(&w, c->op[1].planes, bytes), room);
+}
+
+FLAT void gather_groups(const struct kernel_call *c, const struct run *run, int runs,
+                        struct walk w, int64_t len, int group, int64_t bytes, char *room)
+{
+    char copies[BATCH * (KERNEL_NR * 2 + VECTOR)];
+    static const char zeros[KERNEL_NR * 2];
+    int64_t nr = c->config->nr, step = nr * bytes + VECTOR;
+    const char *row[BATCH];
+
+    for (int64_t p = 0; p < len; p += BATCH) {
+        int64_t rows = len - p < BATCH ? len - p : BATCH;
+
+        for (int64_t i = 0; i < BATCH; i++) {
+            row[i] = i < rows ? next_row(&w, c->op[1].planes, bytes) : zeros;
+            if (i >= rows)
+                continue;
+            if (runs == 1) {
+                row[i] += run[0].from * bytes;
+                continue;
+            }
+            copy_runs(run, runs, bytes, row[i], copies + i * step);
+            row[i] = copies + i * step;
+        }
+        for (int64_t i = 0; i < rows; i += group, room += nr * group * bytes)
+            join(row + i, group, nr, (int)bytes, room);
+    }
+}
+
+void GATHER(const struct kernel_call *c, int64_t j, int limb, int64_t p0, int64_t len, char *room)
+{
+    const struct kernel_config *f = c->config;
+    struct run run[KERNEL_NR];
+    int runs = find_runs(&c->op[1], j, f->nr, run);
+    struct walk w = walk_from(c, limb, p0);
+
+    if (f->group == 1 && f->bytes == 4)
+        gather_rows(c, run, runs, w, len, 4, room);
+    else if (f->group == 1)
+        gather_rows(c, run, runs, w, len, f->bytes, room);
+    else if (f->group == 4 && f->bytes == 1)
+        gather_groups(c, run, runs, w, len, 4, 1, room);
+    else
+        gather_groups(c, run, runs, w, len, f->group, f->bytes, room);
+    if (f->matrix)      /* whole steps of the unit */
+        for (int64_t p = (len + 3) / 4; p % 16; p++)
+            memset(room + p * 4 * f->nr, 0, (size_t)f->nr * 4);
+}
+
+void WINDOW_SUMS(const struct kernel_call *c, int64_t j, int64_t columns, int limb, int32_t *sums)
+{
+    const struct packed *o = &c->op[1];
+    const struct planes *x = o->planes;
+    const int32_t *from = o->sums + limb * o->sum_lines;
+    int nr = c->config->nr;
+    struct run run[KERNEL_NR];
+
+    for (int64_t at = 0; at < columns; at += nr, sums += nr) {
+        int runs = find_runs(o, j + at, nr, run);
+
+        memset(sums, 0, (size_t)nr * sizeof *sums);
+        for (int64_t t = 0; t < x->taps; t++)
+            for (int i = 0; i < runs; i++)
+                for (int64_t l = 0; l < run[i].count; l++)
+                    sums[run[i].to + l] += from[run[i].from + x->tap[t] + l];
+    }
+}
