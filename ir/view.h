@@ -148,7 +148,7 @@ struct pixels {
     int64_t lines, length; /* of one image */
     int64_t images, image; /* image: elements from one to the next */
 };
-/* False where the windows see no more elements than the images have, or the view is no image. */
+/* False where the windows see few of them, or the view is no image. */
 int limber_view_pixels(struct pixels *x, const struct view *v, int64_t lines, int64_t length);
 #endif
 

@@ -583,6 +583,7 @@ static bool look_at_pixels(struct job *j, const struct pixels *x, const struct r
                                 .f = j->f,
                                 .kind = j->kind,
                                 .measure = j->measure,
+                                .depth = j->depth,
                                 .lines = x->lines,
                                 .length = x->length,
                                 .m = &m,
@@ -591,8 +592,12 @@ static bool look_at_pixels(struct job *j, const struct pixels *x, const struct r
         v.data = (const char *)v.data + i * x->image * j->f.size;
         ok = scan_job(&of_image, r);
         limber_mask_clear(&m);
+        if (stopped(&of_image)) {
+            atomic_store(&j->stop, true);
+            break;
+        }
     }
-    if (ok)
+    if (ok && !stopped(j))
         r->run(r->self, (j->lines + RUN - 1) / RUN, join_lines, &joining);
     free(pixel);
     return ok;
@@ -621,7 +626,7 @@ static bool scan_on(struct mask *m, const struct view *v, limber_format f, int64
     r = r ? r : &alone;
     j.line = malloc((size_t)(lines + 1) * sizeof *j.line);
     ok = j.line && take_lines(m, lines);
-    if (ok && depth == SCAN_full && limber_view_pixels(&x, v, lines, length))
+    if (ok && limber_view_pixels(&x, v, lines, length))
         ok = look_at_pixels(&j, &x, r);
     else
         ok = ok && scan_job(&j, r);

@@ -95,16 +95,61 @@ static void spread(const struct packed *o, const int64_t part[4], size_t size, c
     }
 }
 
+/* An element of a window: elements from the window's first one, and where it is in the image. */
+struct tap {
+    int64_t at, high, wide;
+};
+
+static void find_taps(const struct patch *w, int64_t p, int64_t len, struct tap tap[KERNEL_BLOCK])
+{
+    int64_t s = p % w->s, r = p / w->s % w->r, channel = p / w->s / w->r;
+
+    for (int64_t i = 0; i < len; i++) {
+        tap[i].high = r * w->dilate[0];
+        tap[i].wide = s * w->dilate[1];
+        tap[i].at = channel * w->channel + tap[i].high * w->row + tap[i].wide * w->col;
+        if (++s < w->s)
+            continue;
+        s = 0;
+        if (++r < w->r)
+            continue;
+        r = 0;
+        channel++;
+    }
+}
+
 static void windows(const struct packed *o, const int64_t part[4], size_t size, char *room)
 {
-    for (int64_t l = 0; l < part[1]; l++)
-        for (int64_t p = 0; p < part[3]; p++) {
-            const char *at = limber_view_at(&o->view, o->line0 + part[0] + l, part[2] + p,
-                                            (int)size);
+    const struct patch *w = o->view.patch;
+    struct tap tap[KERNEL_BLOCK];
 
-            if (at)
-                copy(room + (size_t)(p * KERNEL_LANES + l) * size, at, size);
+    if (w->depth || o->view.tile_subset) {
+        for (int64_t l = 0; l < part[1]; l++)
+            for (int64_t p = 0; p < part[3]; p++) {
+                const char *at = limber_view_at(&o->view, o->line0 + part[0] + l, part[2] + p,
+                                                (int)size);
+
+                if (at)
+                    copy(room + (size_t)(p * KERNEL_LANES + l) * size, at, size);
+            }
+        return;
+    }
+    find_taps(w, part[2], part[3], tap);
+    for (int64_t l = 0; l < part[1]; l++) {
+        int64_t line = o->line0 + part[0] + l, row = line / w->ow, image = row / w->oh;
+        int64_t y = row % w->oh * w->stride[0] - w->pad[0];
+        int64_t x = line % w->ow * w->stride[1] - w->pad[1];
+        const char *data = (const char *)o->view.data +
+                           (image * w->image + y * w->row + x * w->col) * (int64_t)size;
+
+        for (int64_t p = 0; p < part[3]; p++) {
+            int64_t high = y + tap[p].high, wide = x + tap[p].wide;
+
+            if (high >= 0 && high < w->h && wide >= 0 && wide < w->w)
+                copy(room + (size_t)(p * KERNEL_LANES + l) * size,
+                     data + tap[p].at * (int64_t)size, size);
         }
+    }
 }
 
 /* Where sixteen pixels of planes lie, in elements from the first of the image; -1: in its padding,
@@ -140,20 +185,31 @@ static void find_pixels(const struct packed *o, int64_t first, int64_t at[KERNEL
 /* Neighbours among sixteen pixels. */
 struct run {
     int lane, count;
-    int64_t at;
+    int64_t at, step;   /* elements */
 };
 
-static int find_runs(const int64_t at[KERNEL_LANES], struct run run[KERNEL_LANES])
+/* Elements `step` apart. */
+static void copy_apart(char *to, const char *from, int64_t step, int count, size_t size)
+{
+    if (size == 4)              /* of constant length */
+        for (int i = 0; i < count; i++)
+            memcpy(to + 4 * i, from + 4 * i * step, 4);
+    else
+        for (int i = 0; i < count; i++)
+            copy(to + (size_t)i * size, from + (int64_t)size * i * step, size);
+}
+
+static int find_runs(const int64_t at[KERNEL_LANES], int64_t step, struct run run[KERNEL_LANES])
 {
     int runs = 0;
 
     for (int l = 0; l < KERNEL_LANES; l++) {
         if (at[l] < 0)
             continue;
-        if (l > 0 && at[l - 1] >= 0 && at[l] == at[l - 1] + 1)
+        if (l > 0 && at[l - 1] >= 0 && at[l] == at[l - 1] + step)
             run[runs - 1].count++;
         else
-            run[runs++] = (struct run){ l, 1, at[l] };
+            run[runs++] = (struct run){ l, 1, at[l], step };
     }
     return runs;
 }
@@ -177,15 +233,16 @@ static void pixels(const struct packed *o, const int64_t part[4], size_t size, c
                          KERNEL_BLOCK);
         return;
     }
-    runs = find_runs(at, run);
+    runs = find_runs(at, w->col * w->stride[1], run);
     if (runs != 1 || run[0].count < KERNEL_LANES)
         memset(room, 0, KERNEL_BLOCK * KERNEL_LANES * size);
     for (int64_t p = 0; p < part[3]; p++, room += KERNEL_LANES * size) {
         const char *from = data + (size_t)((part[2] + p) * w->channel) * size;
 
         for (int i = 0; i < runs; i++)
-            if (run[i].count == 1)
-                copy(room + (size_t)run[i].lane * size, from + (size_t)run[i].at * size, size);
+            if (run[i].step != 1)
+                copy_apart(room + (size_t)run[i].lane * size, from + (size_t)run[i].at * size,
+                           run[i].step, run[i].count, size);
             else
                 memcpy(room + (size_t)run[i].lane * size, from + (size_t)run[i].at * size,
                        (size_t)run[i].count * size);
