@@ -3,6 +3,7 @@
  * launching do not touch LLVM. */
 #include "backends/llvm/llvm.h"
 
+#include "backends/llvm/stage.h"
 #include "ir/poison.h"
 #include "ir/unit/num.h"
 
@@ -275,6 +276,7 @@ struct part {
     const struct kernel *k;
     struct kernel_call call;
     struct planes planes;
+    int64_t stage; /* where in a worker's scratch a block of C is computed; 0: in C */
     int64_t scratch; /* bytes of a worker */
     char *scratches;
 };
@@ -590,6 +592,32 @@ static void run_pack(void *arg, int64_t task, int worker)
     p->k->pack(&p->call, mixed(p->call.tasks, task));
 }
 
+/* A block whose rows are not dense in C. */
+static void run_staged(struct part *p, int64_t task, char *scratch)
+{
+    const struct kernel_config *f = p->call.config;
+    struct kernel_call call = p->call;
+    struct staged s = { .c = &p->call.c, .size = f->c.size, .buffer = scratch + p->stage };
+    int64_t i = task / call.blocks_j * call.mb, j = task % call.blocks_j * call.nb;
+
+    s.i0 = call.i0 + i;
+    s.j0 = call.j0 + j;
+    s.rows = smaller(call.mb, call.m - i);
+    s.cols = smaller(call.nb, call.n - j);
+    s.row = call.nb;
+    if (f->has_beta || call.adds)
+        limber_stage_load(&s);
+    call.c = (struct output_view){ .data = s.buffer - (s.i0 * s.row + s.j0) * s.size,
+                                   .row = s.row,
+                                   .col = 1,
+                                   .inner = INT64_MAX };
+    call.overflow = 0;
+    p->k->block(&call, task, scratch);
+    if (call.overflow)
+        __atomic_fetch_add(&p->call.overflow, call.overflow, __ATOMIC_RELAXED);
+    limber_stage_store(&s);
+}
+
 static void run_block(void *arg, int64_t task, int worker)
 {
     struct part *p = arg;
@@ -597,7 +625,10 @@ static void run_block(void *arg, int64_t task, int worker)
 
     if (p->call.k > 0) /* else the scratch is made zero, once */
         limber_poison(scratch, (size_t)p->scratch);
-    p->k->block(&p->call, task, scratch);
+    if (p->stage)
+        run_staged(p, task, scratch);
+    else
+        p->k->block(&p->call, task, scratch);
 }
 
 /* Elements along k that a task packs of its lines at least.  What it notes of their limbs is of its
@@ -673,12 +704,17 @@ static void set_block(const struct kernel_config *f, struct kernel_call *call, i
         }
 }
 
-/* Register tiles may be stored to C: its rows are dense, and chains end with k. */
+/* Register tiles may be stored to C, or to the buffer of a block: chains end with k. */
 static bool stores(const struct kernel_config *f, const struct call *c)
 {
-    return f->direct && c->c.col == 1 && c->c.inner >= c->n && !c->c.rows && !c->c.cols &&
-           c->k > 0 && !c->a.tile_subset && !c->b.tile_subset &&
-           (f->unit != UNIT_i8 || c->k <= f->chunk);
+    return f->direct && !c->c.rows && !c->c.cols && c->k > 0 && !c->a.tile_subset &&
+           !c->b.tile_subset && (f->unit != UNIT_i8 || c->k <= f->chunk);
+}
+
+/* Is C's part computed in a buffer?  Where its rows are not dense. */
+static bool stages(const struct call *c)
+{
+    return (c->c.col != 1 || c->c.inner < c->n) && !c->c.rows && !c->c.cols;
 }
 
 /* Elements along k whose packed panels stay in the last level of cache, where C can hold the sum
@@ -698,6 +734,7 @@ static int64_t part_of_k(const struct kernel_config *f, const struct kernel_call
 /* Sides whose limbs outlive the call, all of their lines and of k. */
 struct whole {
     const struct call *planes; /* B's limbs are planes, of this call; NULL: panels */
+    bool stages; /* blocks of C are computed in a buffer */
     struct kept *kept[2]; /* NULL: limbs are made part by part */
     struct packed side[2];
     int64_t p; /* where a part begins along k */
@@ -776,7 +813,8 @@ static void part_of(const struct kernel_config *f, struct packed *o, const struc
 /* Scratch of a worker. */
 static int64_t worker_bytes(const struct kernel_config *f, const struct whole *w)
 {
-    return round_up(scratch_bytes(f), 64) + (w->planes ? room_bytes(f) : 0);
+    return round_up(scratch_bytes(f), 64) + (w->planes ? room_bytes(f) : 0) +
+           (w->stages ? round_up((int64_t)f->mb * f->nb * f->c.size, 64) : 0);
 }
 
 /* Memory of one part of C's rows and the widest part of its columns. */
@@ -842,6 +880,7 @@ static void run_rows(struct kernel *k, struct call *c, struct kernel_call call,
     struct part p = { .k = k, .call = call, .scratch = worker_bytes(f, w) };
 
     p.call.room = round_up(scratch_bytes(f), 64);
+    p.stage = w->stages ? p.call.room + (w->planes ? room_bytes(f) : 0) : 0;
     p.call.m = height;
     p.call.i0 = i;
     set_block(f, &p.call, height, smaller(width, c->n), busy_of(c));
@@ -893,7 +932,7 @@ static bool run_all(struct kernel *k, struct call *c, struct kernel_call call,
 {
     const struct kernel_config *f = &k->config;
     struct view a = call.op[0].view, b = call.op[1].view;
-    struct whole w = { .planes = has_planes(f, c) ? c : NULL };
+    struct whole w = { .planes = has_planes(f, c) ? c : NULL, .stages = stages(c) };
     struct launch_memory taken = *given;
     int64_t step, all = call.k, m, n;
     char *memory;
@@ -994,7 +1033,7 @@ static void workspace(const struct kernel *k, const struct call *c, size_t *leas
                                       .k = c->k,
                                       .stores = stores(f, c),
                                       .op = { { .view = c->a }, { .view = c->b } } };
-    const struct whole w = { .planes = has_planes(f, c) ? c : NULL };
+    const struct whole w = { .planes = has_planes(f, c) ? c : NULL, .stages = stages(c) };
     struct call small = *c;
     int64_t step = part_of_k(f, &call), part = c->k < step ? c->k : step, m, n;
 
@@ -1066,7 +1105,7 @@ static size_t memory_bytes(const struct kernel *k, const struct call *c)
                                       .stores = stores(f, c),
                                       .op = { { .view = c->a }, { .view = c->b } } };
     int64_t beside = beside_bytes(f, c, true), part = smaller(c->k, part_of_k(f, &call)), m, n;
-    const struct whole w = { .planes = has_planes(f, c) ? c : NULL };
+    const struct whole w = { .planes = has_planes(f, c) ? c : NULL, .stages = stages(c) };
     struct call less = *c;
 
     less.workspace_limit -= (size_t)smaller(beside, (int64_t)c->workspace_limit);

@@ -24,7 +24,7 @@ static bool has_avx2(void)
 }
 #endif
 
-static kernel_transpose *transpose_here(void)
+kernel_transpose *limber_transpose_here(void)
 {
 #if defined(LIMBER_TRANSPOSE_X86)
     if (has_avx512())
@@ -69,7 +69,7 @@ static void transpose(const struct kernel_call *c, int side, const int64_t part[
         for (int64_t ahead = 0; ahead < count * size; ahead += 64)
             __builtin_prefetch(line[l] + 4 * KERNEL_LANES * size + ahead);
     }
-    transpose_here()(line, size, lanes, to, stride, count);
+    limber_transpose_here()(line, size, lanes, to, stride, count);
 }
 
 static void copy(char *to, const char *from, size_t size)
@@ -229,7 +229,7 @@ static void pixels(const struct packed *o, const int64_t part[4], size_t size, c
 
         for (int l = 0; l < KERNEL_LANES; l++)
             line[l] = at[l] < 0 ? zeros : data + (size_t)(at[l] + part[2]) * size;
-        transpose_here()(line, (int)size, KERNEL_LANES, room, KERNEL_LANES * (int64_t)size,
+        limber_transpose_here()(line, (int)size, KERNEL_LANES, room, KERNEL_LANES * (int64_t)size,
                          KERNEL_BLOCK);
         return;
     }

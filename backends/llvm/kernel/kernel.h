@@ -213,6 +213,7 @@ extern const struct kernel_cold limber_kernel_cold;
 typedef void kernel_transpose(const char *const line[16], int size, int lanes, char *to,
                               int64_t stride, int64_t count);
 kernel_transpose limber_transpose, limber_transpose_avx2, limber_transpose_avx512;
+kernel_transpose *limber_transpose_here(void);  /* cold.c: this machine's */
 
 /* planes.c, one for each instruction set. */
 kernel_gather limber_planes_gather, limber_planes_gather_avx2, limber_planes_gather_avx512;
