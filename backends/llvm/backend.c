@@ -276,6 +276,7 @@ struct part {
     const struct kernel *k;
     struct kernel_call call;
     struct planes planes;
+    char *turned; /* where workers turn filters; NULL: they lie as k runs */
     int64_t stage; /* where in a worker's scratch a block of C is computed; 0: in C */
     int64_t scratch; /* bytes of a worker */
     char *scratches;
@@ -584,12 +585,83 @@ static int64_t mixed(const int64_t tasks[2], int64_t task)
     return (task + 1) * tasks[0] / all > of_a ? of_a : tasks[0] + task - of_a;
 }
 
+/* ---- filters whose channels are neighbours --------------------------------------------------- */
+
+/* Windows that are whole images, as filters are, of which k takes the channels one by one: the
+ * lines of a task are turned first, so that memory is read in its order. */
+static bool turns(const struct call *c)
+{
+    const struct patch *w = c->a.patch;
+
+    return w && !w->depth && !c->a.tile_subset && w->oh == 1 && w->ow == 1 && w->h == w->r &&
+           w->w == w->s && w->pad[0] == 0 && w->pad[1] == 0 && w->dilate[0] == 1 &&
+           w->dilate[1] == 1;
+}
+
+/* Of a worker. */
+static int64_t turned_bytes(const struct kernel_config *f, int64_t k)
+{
+    int64_t lines = f->side[0].lines > KERNEL_LANES ? f->side[0].lines : KERNEL_LANES;
+
+    return round_up(lines * k * f->side[0].f.size + 64, 64);
+}
+
+static void turn_channels(const char *from, int64_t channel, char *to, int64_t taps, int64_t count,
+                          int size)
+{
+    for (int64_t i = 0; i < count; i++)
+        switch (size) { /* of constant length */
+        case 1: to[i * taps] = from[i * channel]; break;
+        case 4: memcpy(to + 4 * i * taps, from + 4 * i * channel, 4); break;
+        case 8: memcpy(to + 8 * i * taps, from + 8 * i * channel, 8); break;
+        default: memcpy(to + size * i * taps, from + size * i * channel, (size_t)size); break;
+        }
+}
+
+/* Channels [first, first + count) of a filter. */
+static void turn_filter(const struct view *v, int64_t line, int64_t first, int64_t count, int size,
+                        char *to)
+{
+    const struct patch *w = v->patch;
+    const char *from = (const char *)v->data + (line * w->image + first * w->channel) * size;
+    int64_t taps = w->r * w->s;
+
+    to += first * taps * size;
+    for (int64_t t = 0; t < taps; t++)
+        turn_channels(from + (t / w->s * w->row + t % w->s * w->col) * size, w->channel,
+                      to + t * size, taps, count, size);
+}
+
+/* The lines of a task of A, turned. */
+static struct kernel_call turned_call(const struct part *p, int64_t task, char *memory)
+{
+    struct kernel_call call = p->call;
+    struct packed *o = &call.op[0];
+    const struct patch *w = o->view.patch;
+    int64_t taps = w->r * w->s, k = call.k, from = task / call.cuts[0] * call.lines[0];
+    int64_t to = smaller(from + call.lines[0], o->lines), p0 = task % call.cuts[0] * call.depth[0];
+    int64_t first = p0 / taps, end = ceil_div(smaller(p0 + call.depth[0], k), taps);
+    int size = p->call.config->side[0].f.size;
+
+    for (int64_t i = from; i < to; i++)
+        turn_filter(&o->view, o->line0 + i, first, end - first, size,
+                    memory + (i - from) * k * size);
+    o->view = (struct view){ .data = memory - (o->line0 + from) * k * size, .line = k, .p = 1 };
+    return call;
+}
+
 static void run_pack(void *arg, int64_t task, int worker)
 {
     struct part *p = arg;
+    struct kernel_call call;
 
-    (void)worker;
-    p->k->pack(&p->call, mixed(p->call.tasks, task));
+    task = mixed(p->call.tasks, task);
+    if (!p->turned || task >= p->call.tasks[0]) {
+        p->k->pack(&p->call, task);
+        return;
+    }
+    call = turned_call(p, task, p->turned + worker * turned_bytes(p->call.config, p->call.k));
+    p->k->pack(&call, task);
 }
 
 /* A block whose rows are not dense in C. */
@@ -669,6 +741,29 @@ static int64_t share(const struct kernel_config *f, struct kernel_call *call, in
     return call->tasks[side];
 }
 
+/* A window of one element that skips none sees a matrix. */
+static void straighten(struct view *v, int64_t lines)
+{
+    const struct patch *w = v->patch;
+
+    if (!w || w->depth || w->r != 1 || w->s != 1 || w->oh != w->h || w->ow != w->w ||
+        w->stride[0] != 1 || w->stride[1] != 1 || w->pad[0] != 0 || w->pad[1] != 0 ||
+        w->row != w->w * w->col || (w->image != w->h * w->row && lines > w->h * w->w))
+        return;
+    v->line = w->col;
+    v->p = w->channel;
+    v->patch = NULL;
+}
+
+static struct call straightened(const struct call *c)
+{
+    struct call s = *c;
+
+    straighten(&s.a, s.m);
+    straighten(&s.b, s.n);
+    return s;
+}
+
 /* What the longest of the workers does of an m x n part, in blocks of so many rows and columns: a
  * block costs some panels more than its size, for what it fetches of both sides. */
 static int64_t longest(const struct kernel_config *f, int64_t m, int64_t n, int64_t rows,
@@ -735,6 +830,7 @@ static int64_t part_of_k(const struct kernel_config *f, const struct kernel_call
 struct whole {
     const struct call *planes; /* B's limbs are planes, of this call; NULL: panels */
     bool stages; /* blocks of C are computed in a buffer */
+    bool turns; /* filters are turned before they are packed */
     struct kept *kept[2]; /* NULL: limbs are made part by part */
     struct packed side[2];
     int64_t p; /* where a part begins along k */
@@ -823,7 +919,7 @@ static int64_t part_bytes(const struct kernel_config *f, const struct whole *w, 
 {
     return side_bytes(f, 0, w->kept[0] ? 0 : m, k) +
            (w->planes ? planes_bytes(f, w->planes, n) : side_bytes(f, 1, w->kept[1] ? 0 : n, k)) +
-           workers * worker_bytes(f, w) + 256;
+           workers * (worker_bytes(f, w) + (w->turns ? turned_bytes(f, k) : 0)) + 256;
 }
 
 /* Makes a side's limbs ready to be packed, or has them; returns where memory is free. */
@@ -887,6 +983,10 @@ static void run_rows(struct kernel *k, struct call *c, struct kernel_call call,
     p.call.op[0].line0 = i;
     p.call.op[0].lines = height;
     memory = begin_side(&p, w, 0, busy_of(c), memory);
+    if (w->turns) {
+        p.turned = memory;
+        memory += c->runner->workers * turned_bytes(f, call.k);
+    }
     for (int64_t j = 0; j < c->n; j += width)
         run_columns(&p, c, w, j, c->n - j < width ? c->n - j : width, memory);
 }
@@ -932,7 +1032,9 @@ static bool run_all(struct kernel *k, struct call *c, struct kernel_call call,
 {
     const struct kernel_config *f = &k->config;
     struct view a = call.op[0].view, b = call.op[1].view;
-    struct whole w = { .planes = has_planes(f, c) ? c : NULL, .stages = stages(c) };
+    struct whole w = { .planes = has_planes(f, c) ? c : NULL,
+                       .stages = stages(c),
+                       .turns = turns(c) };
     struct launch_memory taken = *given;
     int64_t step, all = call.k, m, n;
     char *memory;
@@ -1025,15 +1127,18 @@ static bool run_model(struct kernel *k, struct call *c, struct kernel_call call,
     return run_all(k, c, call, given, d);
 }
 
-static void workspace(const struct kernel *k, const struct call *c, size_t *least, size_t *most)
+static void workspace(const struct kernel *k, const struct call *of, size_t *least, size_t *most)
 {
     const struct kernel_config *f = &k->config;
+    const struct call straight = straightened(of), *c = &straight;
     const struct kernel_call call = { .m = c->m,
                                       .n = c->n,
                                       .k = c->k,
                                       .stores = stores(f, c),
                                       .op = { { .view = c->a }, { .view = c->b } } };
-    const struct whole w = { .planes = has_planes(f, c) ? c : NULL, .stages = stages(c) };
+    const struct whole w = { .planes = has_planes(f, c) ? c : NULL,
+                             .stages = stages(c),
+                             .turns = turns(c) };
     struct call small = *c;
     int64_t step = part_of_k(f, &call), part = c->k < step ? c->k : step, m, n;
 
@@ -1084,10 +1189,13 @@ static void find_specials(struct specials *s, const struct kernel_config *f, con
                    run_classes, s);
 }
 
+/* ---- launch ---------------------------------------------------------------------------------- */
+
 /* Of both, where there are any special values. */
 static int64_t beside_bytes(const struct kernel_config *f, const struct call *c, bool any)
 {
-    int64_t bytes = scales_bytes(&f->side[0], c->m) + scales_bytes(&f->side[1], c->n);
+    int64_t bytes =
+        scales_bytes(&f->side[0], c->m) + scales_bytes(&f->side[1], c->n);
 
     if (any && looks_for_specials(f))
         bytes += round_up(limber_classes_bytes(c->m, c->k), 64) +
@@ -1096,16 +1204,19 @@ static int64_t beside_bytes(const struct kernel_config *f, const struct call *c,
 }
 
 /* Of a launch that is given its memory: that, and what any part needs. */
-static size_t memory_bytes(const struct kernel *k, const struct call *c)
+static size_t memory_bytes(const struct kernel *k, const struct call *of)
 {
     const struct kernel_config *f = &k->config;
+    const struct call straight = straightened(of), *c = &straight;
     const struct kernel_call call = { .m = c->m,
                                       .n = c->n,
                                       .k = c->k,
                                       .stores = stores(f, c),
                                       .op = { { .view = c->a }, { .view = c->b } } };
     int64_t beside = beside_bytes(f, c, true), part = smaller(c->k, part_of_k(f, &call)), m, n;
-    const struct whole w = { .planes = has_planes(f, c) ? c : NULL, .stages = stages(c) };
+    const struct whole w = { .planes = has_planes(f, c) ? c : NULL,
+                             .stages = stages(c),
+                             .turns = turns(c) };
     struct call less = *c;
 
     less.workspace_limit -= (size_t)smaller(beside, (int64_t)c->workspace_limit);
@@ -1123,6 +1234,8 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
     char *beside, *at;
     bool ok;
 
+    straighten(&c->a, c->m);
+    straighten(&c->b, c->n);
     c->overflow = 0;
     c->recomputed = 0;
     c->workspace = 0;
