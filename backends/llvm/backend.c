@@ -452,12 +452,15 @@ static int64_t planes_bytes(const struct kernel_config *f, const struct call *c,
 
     return n == 0 ? 0 :
                     limbs * (channels_of(w, c->k) * length * f->bytes + 64) +
-                        (f->offsets ? limbs * length * 4 : 0) + phase_bytes(w) + tap_bytes(w) + 256;
+                        (f->offsets ? limbs * length * 4 : 0) + (f->norms ? length * 8 : 0) +
+                        phase_bytes(w) + tap_bytes(w) + 256;
 }
 
 static int64_t room_bytes(const struct kernel_config *f)
 {
-    return round_up(f->kc * f->nr * f->bytes + 64 + (f->nb + f->nr) * 4, 64);
+    return round_up(f->kc * f->nr * f->bytes + 64 +
+                        (f->nb + f->nr) * (int64_t)(f->norms ? sizeof(double) : sizeof(int32_t)),
+                    64);
 }
 
 /* Is the image packed as planes?  Not where each window has its own scale, chains of sums begin
@@ -467,8 +470,7 @@ static bool has_planes(const struct kernel_config *f, const struct call *c)
     const struct patch *w = c->b.patch;
 
     return w && !w->depth && !c->b.tile_subset && c->k > 0 && f->unit != UNIT_exact &&
-           f->unit != UNIT_model && !f->norms &&
-           (!is_scaled(&f->side[1]) || f->side[1].axis == AXIS_all) &&
+           f->unit != UNIT_model && (!is_scaled(&f->side[1]) || f->side[1].axis == AXIS_all) &&
            (!f->offsets || c->k <= f->chunk) &&
            planes_bytes(f, c, c->n) <= 2 * side_bytes(f, 1, c->n, c->k) + (64 << 10);
 }
@@ -529,10 +531,16 @@ static char *begin_planes(const struct kernel_config *f, struct kernel_call *cal
         memset(o->sums, 0, (size_t)(limbs * o->sum_lines) * 4);
         memory += limbs * o->sum_lines * 4;
     }
+    if (f->norms) {
+        o->norm = (double *)(void *)memory;
+        memset(o->norm, 0, (size_t)x->length * sizeof *o->norm);
+        memory += x->length * (int64_t)sizeof *o->norm;
+    }
     strips = ceil_div(x->length, KERNEL_LANES);
     call->lines[1] =
         (busy == 1 ? strips : ceil_div(strips, smaller(strips, 4 * busy))) * KERNEL_LANES;
-    cuts = f->offsets ? 1 : smaller(ceil_div(x->channels, 64), ceil_div(4 * busy, strips));
+    cuts =
+        f->offsets || f->norms ? 1 : smaller(ceil_div(x->channels, 64), ceil_div(4 * busy, strips));
     call->depth[1] = round_up(ceil_div(x->channels, cuts), KERNEL_BLOCK);
     call->cuts[1] = ceil_div(x->channels, call->depth[1]);
     call->tasks[1] = ceil_div(x->length, call->lines[1]) * call->cuts[1];
@@ -1194,8 +1202,7 @@ static void find_specials(struct specials *s, const struct kernel_config *f, con
 /* Of both, where there are any special values. */
 static int64_t beside_bytes(const struct kernel_config *f, const struct call *c, bool any)
 {
-    int64_t bytes =
-        scales_bytes(&f->side[0], c->m) + scales_bytes(&f->side[1], c->n);
+    int64_t bytes = scales_bytes(&f->side[0], c->m) + scales_bytes(&f->side[1], c->n);
 
     if (any && looks_for_specials(f))
         bytes += round_up(limber_classes_bytes(c->m, c->k), 64) +

@@ -128,10 +128,13 @@ void limber_block(struct kernel_call *c, int64_t task, char *scratch)
     b.panels_b = (b.cols + FIXED(nr) - 1) / FIXED(nr);
     b.room = scratch + c->room;
     b.sums = (int32_t *)(void *)(b.room + FIXED(nr) * CFG(c).kc * FIXED(bytes) + 64);
+    b.norms = (double *)(void *)b.sums;
     if (IS_UNIT)
         unit_block(c, &b, scratch);
     else
         products(c, &b, scratch);
+    if (LIMB_KIND == LIMB_KIND_whole && CFG(c).norms && c->op[1].planes)
+        c->op[1].planes->norms(c, b.j0, b.panels_b * FIXED(nr), b.norms);
     lost = c->stores ? 0 : reconstruct(c, &b, scratch);
     if (lost)
         __atomic_fetch_add(&c->overflow, lost, __ATOMIC_RELAXED);

@@ -102,9 +102,11 @@ struct planes;
  * has 64 bytes more. */
 typedef void kernel_gather(const struct kernel_call *c, int64_t j, int limb, int64_t p0,
                            int64_t len, char *room);
-/* Sums of packed values of `columns` columns from j on. */
+/* Sums of packed values, and norms, of `columns` columns from j on. */
 typedef void kernel_window_sums(const struct kernel_call *c, int64_t j, int64_t columns, int limb,
                                 int32_t *sums);
+typedef void kernel_window_norms(const struct kernel_call *c, int64_t j, int64_t columns,
+                                 double *norms);
 
 /* One operand of a call, packed: panel by panel, limb by limb, [k/group][lines][group]. */
 struct packed {
@@ -115,7 +117,8 @@ struct packed {
     char *data;
     int64_t limb_bytes, panel_bytes, panels;    /* of a limb of a panel; of a panel */
     int32_t *sums;          /* [limb][chunk][line]: of packed values; only with offsets */
-    double *norm;           /* of each line, Euclidean; only where sums are uncertain */
+    double *norm;           /* of each line, Euclidean, of planes' pixels squared; only where sums
+                               are uncertain */
     int64_t chunks, sum_lines;
     uint8_t *nonzero;       /* [panel][limb][k/kc] */
     int32_t *range; /* units: what is known of each line's values, one array after another */
@@ -148,6 +151,7 @@ struct planes {
     const int64_t *tap;         /* of each element of the window: elements from the first */
     kernel_gather *gather;
     kernel_window_sums *sums;
+    kernel_window_norms *norms;
 };
 
 struct kernel_cold;
@@ -218,6 +222,7 @@ kernel_transpose *limber_transpose_here(void);  /* cold.c: this machine's */
 /* planes.c, one for each instruction set. */
 kernel_gather limber_planes_gather, limber_planes_gather_avx2, limber_planes_gather_avx512;
 kernel_window_sums limber_planes_sums, limber_planes_sums_avx2, limber_planes_sums_avx512;
+kernel_window_norms limber_planes_norms, limber_planes_norms_avx2, limber_planes_norms_avx512;
 /* cold.c: sets those of this machine. */
 void limber_planes_code(struct planes *x);
 

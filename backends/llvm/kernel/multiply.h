@@ -8,9 +8,10 @@
 struct block {
     int64_t i0, j0, rows, cols;     /* of C's part */
     int64_t panel_a, panels_a, panel_b, panels_b;
-    /* planes: where a panel of B is gathered, and the sums of a limb's columns */
+    /* planes: where a panel of B is gathered, and the sums of a limb's columns, or their norms */
     char *room;
     int32_t *sums;
+    double *norms;
 };
 
 static const int32_t no_bias[KERNEL_NR];

@@ -424,7 +424,7 @@ FLAT void add_squares(const struct strip *w, const v8d sum[2])
 {
     double *to = w->o->norm + w->first;
 
-    ROLL for (int i = 0; i < lanes_of(w->side); i++)
+    ROLL for (int i = 0; i < (w->o->planes ? KERNEL_LANES : lanes_of(w->side)); i++)
         to[i] += sum[i / 8][i % 8];
 }
 
@@ -856,7 +856,7 @@ FLAT void pack_lines(const struct kernel_call *c, int side, const struct side *a
             }
     if (FIXED(matrix) && !side && x->end == c->k)
         clear_tiles(c, x->from, x->to);
-    if (LIMB_KIND == LIMB_KIND_whole && CFG(c).norms)
+    if (LIMB_KIND == LIMB_KIND_whole && CFG(c).norms && !o->planes)
         ROLL for (int64_t i = x->from; i < x->to; i++)
             o->norm[i] = __builtin_sqrt(o->norm[i]);
     if (c->stores && FIXED(unit) == UNIT_i8 && side == 1 && CFG(c).offsets)

@@ -5,11 +5,13 @@
  *   source  implicit GEMM: Chetlur et al., cuDNN, arXiv 1410.0759, section 3 */
 #include "backends/llvm/kernel/kernel.h"
 
+#include <math.h>
 #include <string.h>
 
 #ifndef GATHER
 #define GATHER limber_planes_gather
 #define WINDOW_SUMS limber_planes_sums
+#define WINDOW_NORMS limber_planes_norms
 #endif
 
 #define FLAT static inline __attribute__((always_inline))
@@ -194,5 +196,25 @@ void WINDOW_SUMS(const struct kernel_call *c, int64_t j, int64_t columns, int li
             for (int i = 0; i < runs; i++)
                 for (int64_t l = 0; l < run[i].count; l++)
                     sums[run[i].to + l] += from[run[i].from + x->tap[t] + l];
+    }
+}
+
+void WINDOW_NORMS(const struct kernel_call *c, int64_t j, int64_t columns, double *norms)
+{
+    const struct packed *o = &c->op[1];
+    const struct planes *x = o->planes;
+    int nr = c->config->nr;
+    struct run run[KERNEL_NR];
+
+    for (int64_t at = 0; at < columns; at += nr, norms += nr) {
+        int runs = find_runs(o, j + at, nr, run);
+
+        memset(norms, 0, (size_t)nr * sizeof *norms);
+        for (int64_t t = 0; t < x->taps; t++)
+            for (int i = 0; i < runs; i++)
+                for (int64_t l = 0; l < run[i].count; l++)
+                    norms[run[i].to + l] += o->norm[run[i].from + x->tap[t] + l];
+        for (int l = 0; l < nr; l++)
+            norms[l] = sqrt(norms[l]);
     }
 }
