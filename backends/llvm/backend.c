@@ -276,6 +276,7 @@ struct part {
     const struct kernel *k;
     struct kernel_call call;
     struct planes planes;
+    bool copies; /* planes have elements of the image as they are */
     char *turned; /* where workers turn filters; NULL: they lie as k runs */
     int64_t stage; /* where in a worker's scratch a block of C is computed; 0: in C */
     int64_t scratch; /* bytes of a worker */
@@ -475,6 +476,15 @@ static bool has_planes(const struct kernel_config *f, const struct call *c)
            planes_bytes(f, c, c->n) <= 2 * side_bytes(f, 1, c->n, c->k) + (64 << 10);
 }
 
+/* Are elements moved as they are, from rows of pixels? */
+static bool copies_planes(const struct kernel_config *f, const struct patch *w)
+{
+    const struct side *s = &f->side[1];
+
+    return s->copied && !f->offsets && !f->norms && w->col == 1 &&
+           (s->f.size == 1 || s->f.size == 4 || s->f.size == 8);
+}
+
 static void set_taps(struct planes *x, const struct patch *w, int64_t (*phase)[3], int64_t *tap)
 {
     struct direction down = direction_of(w->r, w->dilate[0], w->stride[0]);
@@ -499,15 +509,34 @@ static void set_taps(struct planes *x, const struct patch *w, int64_t (*phase)[3
         }
 }
 
-/* Planes of what the columns of a part see, ready to be packed; returns where memory is free. */
-static char *begin_planes(const struct kernel_config *f, struct kernel_call *call, struct planes *x,
-                          int busy, char *memory)
+/* Tasks: some pixels and channels of them; all pixels of some channels where they are copied. */
+static void share_planes(const struct kernel_config *f, struct part *p, int busy)
 {
+    struct kernel_call *call = &p->call;
+    const struct planes *x = &p->planes;
+    int64_t strips = ceil_div(x->length, KERNEL_LANES), tasks = busy == 1 ? 1 : 4 * busy, cuts = 1;
+
+    if (p->copies) {
+        call->lines[1] = x->length;
+        call->depth[1] = ceil_div(x->channels, smaller(x->channels, tasks));
+        return;
+    }
+    if (!f->offsets && !f->norms)
+        cuts = smaller(ceil_div(x->channels, 64), ceil_div(tasks, strips));
+    call->lines[1] = ceil_div(strips, smaller(strips, tasks)) * KERNEL_LANES;
+    call->depth[1] = round_up(ceil_div(x->channels, cuts), KERNEL_BLOCK);
+}
+
+/* Planes of what the columns of a part see, ready to be packed; returns where memory is free. */
+static char *begin_planes(const struct kernel_config *f, struct part *p, int busy, char *memory)
+{
+    struct kernel_call *call = &p->call;
+    struct planes *x = &p->planes;
     struct packed *o = &call->op[1];
     const struct patch *w = o->view.patch;
     int64_t first = o->line0 / w->ow, last = (o->line0 + o->lines - 1) / w->ow;
     int64_t limbs = f->side[1].limbs, reach, (*phase)[3] = (int64_t(*)[3])(void *)memory;
-    int64_t *tap = (int64_t *)(void *)(memory + phase_bytes(w)), strips, cuts;
+    int64_t *tap = (int64_t *)(void *)(memory + phase_bytes(w));
 
     memory = (char *)(tap + w->r * w->s);
     memory = (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
@@ -536,12 +565,8 @@ static char *begin_planes(const struct kernel_config *f, struct kernel_call *cal
         memset(o->norm, 0, (size_t)x->length * sizeof *o->norm);
         memory += x->length * (int64_t)sizeof *o->norm;
     }
-    strips = ceil_div(x->length, KERNEL_LANES);
-    call->lines[1] =
-        (busy == 1 ? strips : ceil_div(strips, smaller(strips, 4 * busy))) * KERNEL_LANES;
-    cuts =
-        f->offsets || f->norms ? 1 : smaller(ceil_div(x->channels, 64), ceil_div(4 * busy, strips));
-    call->depth[1] = round_up(ceil_div(x->channels, cuts), KERNEL_BLOCK);
+    p->copies = copies_planes(f, w);
+    share_planes(f, p, busy);
     call->cuts[1] = ceil_div(x->channels, call->depth[1]);
     call->tasks[1] = ceil_div(x->length, call->lines[1]) * call->cuts[1];
     return (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
@@ -664,6 +689,12 @@ static void run_pack(void *arg, int64_t task, int worker)
     struct kernel_call call;
 
     task = mixed(p->call.tasks, task);
+    if (p->copies && task >= p->call.tasks[0]) {
+        int64_t from = (task - p->call.tasks[0]) * p->call.depth[1], all = p->planes.channels;
+
+        p->planes.copy(&p->call, from, smaller(from + p->call.depth[1], all));
+        return;
+    }
     if (!p->turned || task >= p->call.tasks[0]) {
         p->k->pack(&p->call, task);
         return;
@@ -939,7 +970,7 @@ static char *begin_side(struct part *p, const struct whole *w, int side, int bus
 
     p->call.tasks[side] = 0;
     if (side && w->planes)
-        return begin_planes(f, &p->call, &p->planes, busy, memory);
+        return begin_planes(f, p, busy, memory);
     if (w->kept[side]) {
         part_of(f, o, w, side);
         return memory;

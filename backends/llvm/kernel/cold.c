@@ -40,15 +40,18 @@ void limber_planes_code(struct planes *x)
     x->gather = limber_planes_gather;
     x->sums = limber_planes_sums;
     x->norms = limber_planes_norms;
+    x->copy = limber_planes_copy;
 #if defined(LIMBER_TRANSPOSE_X86)
     if (has_avx512()) {
         x->gather = limber_planes_gather_avx512;
         x->sums = limber_planes_sums_avx512;
         x->norms = limber_planes_norms_avx512;
+        x->copy = limber_planes_copy_avx512;
     } else if (has_avx2()) {
         x->gather = limber_planes_gather_avx2;
         x->sums = limber_planes_sums_avx2;
         x->norms = limber_planes_norms_avx2;
+        x->copy = limber_planes_copy_avx2;
     }
 #endif
 }

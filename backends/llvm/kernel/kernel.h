@@ -105,6 +105,8 @@ typedef void kernel_gather(const struct kernel_call *c, int64_t j, int limb, int
 /* Sums of packed values, and norms, of `columns` columns from j on. */
 typedef void kernel_window_sums(const struct kernel_call *c, int64_t j, int64_t columns, int limb,
                                 int32_t *sums);
+/* Channels [from, to) of an image into its planes, as they are. */
+typedef void kernel_plane_copy(const struct kernel_call *c, int64_t from, int64_t to);
 typedef void kernel_window_norms(const struct kernel_call *c, int64_t j, int64_t columns,
                                  double *norms);
 
@@ -152,6 +154,7 @@ struct planes {
     kernel_gather *gather;
     kernel_window_sums *sums;
     kernel_window_norms *norms;
+    kernel_plane_copy *copy;
 };
 
 struct kernel_cold;
@@ -223,6 +226,7 @@ kernel_transpose *limber_transpose_here(void);  /* cold.c: this machine's */
 kernel_gather limber_planes_gather, limber_planes_gather_avx2, limber_planes_gather_avx512;
 kernel_window_sums limber_planes_sums, limber_planes_sums_avx2, limber_planes_sums_avx512;
 kernel_window_norms limber_planes_norms, limber_planes_norms_avx2, limber_planes_norms_avx512;
+kernel_plane_copy limber_planes_copy, limber_planes_copy_avx2, limber_planes_copy_avx512;
 /* cold.c: sets those of this machine. */
 void limber_planes_code(struct planes *x);
 

@@ -12,11 +12,13 @@
 #define GATHER limber_planes_gather
 #define WINDOW_SUMS limber_planes_sums
 #define WINDOW_NORMS limber_planes_norms
+#define COPY limber_planes_copy
 #endif
 
 #define FLAT static inline __attribute__((always_inline))
 
 typedef int8_t v64c __attribute__((vector_size(64)));
+typedef int32_t v16i __attribute__((vector_size(64)));
 typedef int8_t v16c __attribute__((vector_size(16)));
 typedef int16_t v8h __attribute__((vector_size(16)));
 
@@ -217,4 +219,94 @@ void WINDOW_NORMS(const struct kernel_call *c, int64_t j, int64_t columns, doubl
         for (int l = 0; l < nr; l++)
             norms[l] = sqrt(norms[l]);
     }
+}
+
+/* ---- planes of elements as they are ---------------------------------------------------------- */
+
+/* Every second of 2 x 64 bytes. */
+FLAT void halve(char *to, const char *from, int size)
+{
+    v64c a, b, even;
+
+    memcpy(&a, from, sizeof a);
+    memcpy(&b, from + sizeof a, sizeof b);
+    if (size == 1)
+        even = __builtin_shufflevector(
+            a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34, 36, 38, 40,
+            42, 44, 46, 48, 50, 52, 54, 56, 58, 60, 62, 64, 66, 68, 70, 72, 74, 76, 78, 80, 82, 84,
+            86, 88, 90, 92, 94, 96, 98, 100, 102, 104, 106, 108, 110, 112, 114, 116, 118, 120, 122,
+            124, 126);
+    else
+        even = (v64c)__builtin_shufflevector((v16i)a, (v16i)b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18,
+                                             20, 22, 24, 26, 28, 30);
+    memcpy(to, &even, sizeof even);
+}
+
+/* count elements, `step` elements apart. */
+FLAT void copy_apart(char *to, const char *from, int64_t step, int64_t count, int size)
+{
+    int64_t x = 0, each = 64 / size;
+
+    if (step == 1) {
+        memcpy(to, from, (size_t)(count * size));
+        return;
+    }
+    /* what is read beyond an element is the next one's */
+    for (; step == 2 && (size == 1 || size == 4) && x + each < count; x += each)
+        halve(to + x * size, from + 2 * x * size, size);
+    for (; x < count; x++)
+        memcpy(to + x * size, from + x * step * size, (size_t)size);
+}
+
+/* A row of a phase: zeros, elements of a row of the image, zeros. */
+FLAT void copy_row(const struct patch *w, const char *from, int64_t first, int64_t columns,
+                   int size, char *to)
+{
+    int64_t step = w->stride[1], before, end;
+
+    /* columns [before, end) are pixels of the image: 0 <= first + x step < w */
+    before = first < 0 ? (-first + step - 1) / step : 0;
+    end = first < w->w ? (w->w - first + step - 1) / step : 0;
+    before = before < columns ? before : columns;
+    end = end < before ? before : end < columns ? end : columns;
+    memset(to, 0, (size_t)(before * size));
+    copy_apart(to + before * size, from + (first + before * step) * w->col * size, step * w->col,
+               end - before, size);
+    memset(to + end * size, 0, (size_t)((columns - end) * size));
+}
+
+FLAT void copy_channel(const struct kernel_call *c, int64_t channel, int size, int64_t images)
+{
+    const struct packed *o = &c->op[1];
+    const struct planes *x = o->planes;
+    const struct patch *w = o->view.patch;
+    char *to = o->data + channel * x->length * size, *end = to + x->length * size;
+    const char *from = (const char *)o->view.data + channel * w->channel * size;
+
+    for (int64_t phase = 0; phase < x->phases; phase++)
+        for (int64_t row = 0; row < x->rows; row++, to += x->columns * size) {
+            int64_t image = (x->first + row) / x->high;
+            int64_t y = (x->first + row) % x->high * w->stride[0] + x->phase[phase][1] - w->pad[0];
+
+            if (image < images && y >= 0 && y < w->h)
+                copy_row(w, from + (image * w->image + y * w->row) * size,
+                         x->phase[phase][2] - w->pad[1], x->columns, size, to);
+            else
+                memset(to, 0, (size_t)(x->columns * size));
+        }
+    memset(to, 0, (size_t)(end - to));
+}
+
+void COPY(const struct kernel_call *c, int64_t from, int64_t to)
+{
+    const struct packed *o = &c->op[1];
+    const struct patch *w = o->view.patch;
+    int64_t images = (o->line0 + o->lines - 1) / (w->oh * w->ow) + 1;
+
+    for (int64_t channel = from; channel < to; channel++)
+        switch (c->config->bytes) {     /* of constant size */
+        case 1: copy_channel(c, channel, 1, images); break;
+        case 4: copy_channel(c, channel, 4, images); break;
+        default: copy_channel(c, channel, 8, images); break;
+        }
 }
