@@ -481,7 +481,7 @@ static bool copies_planes(const struct kernel_config *f, const struct patch *w)
 {
     const struct side *s = &f->side[1];
 
-    return s->copied && !f->offsets && !f->norms && w->col == 1 &&
+    return s->copied && !f->norms && w->col == 1 &&
            (s->f.size == 1 || s->f.size == 4 || s->f.size == 8);
 }
 
@@ -509,22 +509,27 @@ static void set_taps(struct planes *x, const struct patch *w, int64_t (*phase)[3
         }
 }
 
-/* Tasks: some pixels and channels of them; all pixels of some channels where they are copied. */
+/* Tasks: some pixels and channels of them, or rows of pixels where they are copied.  Sums of a
+ * pixel are of one task. */
 static void share_planes(const struct kernel_config *f, struct part *p, int busy)
 {
     struct kernel_call *call = &p->call;
     const struct planes *x = &p->planes;
     int64_t strips = ceil_div(x->length, KERNEL_LANES), tasks = busy == 1 ? 1 : 4 * busy, cuts = 1;
+    int64_t all = x->length;
 
     if (p->copies) {
-        call->lines[1] = x->length;
-        call->depth[1] = ceil_div(x->channels, smaller(x->channels, tasks));
-        return;
+        all = x->phases * x->rows;
+        call->lines[1] = f->offsets ? ceil_div(all, smaller(all, tasks)) : all;
+        call->depth[1] = f->offsets ? x->channels : ceil_div(x->channels, tasks);
+    } else {
+        if (!f->offsets && !f->norms)
+            cuts = smaller(ceil_div(x->channels, 64), ceil_div(tasks, strips));
+        call->lines[1] = ceil_div(strips, smaller(strips, tasks)) * KERNEL_LANES;
+        call->depth[1] = round_up(ceil_div(x->channels, cuts), KERNEL_BLOCK);
     }
-    if (!f->offsets && !f->norms)
-        cuts = smaller(ceil_div(x->channels, 64), ceil_div(tasks, strips));
-    call->lines[1] = ceil_div(strips, smaller(strips, tasks)) * KERNEL_LANES;
-    call->depth[1] = round_up(ceil_div(x->channels, cuts), KERNEL_BLOCK);
+    call->cuts[1] = ceil_div(x->channels, call->depth[1]);
+    call->tasks[1] = ceil_div(all, call->lines[1]) * call->cuts[1];
 }
 
 /* Planes of what the columns of a part see, ready to be packed; returns where memory is free. */
@@ -567,8 +572,6 @@ static char *begin_planes(const struct kernel_config *f, struct part *p, int bus
     }
     p->copies = copies_planes(f, w);
     share_planes(f, p, busy);
-    call->cuts[1] = ceil_div(x->channels, call->depth[1]);
-    call->tasks[1] = ceil_div(x->length, call->lines[1]) * call->cuts[1];
     return (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
 }
 
@@ -683,6 +686,16 @@ static struct kernel_call turned_call(const struct part *p, int64_t task, char *
     return call;
 }
 
+static void copy_planes(const struct part *p, int64_t task)
+{
+    const struct kernel_call *c = &p->call;
+    const struct planes *x = &p->planes;
+    int64_t row = task / c->cuts[1] * c->lines[1], channel = task % c->cuts[1] * c->depth[1];
+
+    x->copy(c, channel, smaller(channel + c->depth[1], x->channels), row,
+            smaller(row + c->lines[1], x->phases * x->rows));
+}
+
 static void run_pack(void *arg, int64_t task, int worker)
 {
     struct part *p = arg;
@@ -690,9 +703,7 @@ static void run_pack(void *arg, int64_t task, int worker)
 
     task = mixed(p->call.tasks, task);
     if (p->copies && task >= p->call.tasks[0]) {
-        int64_t from = (task - p->call.tasks[0]) * p->call.depth[1], all = p->planes.channels;
-
-        p->planes.copy(&p->call, from, smaller(from + p->call.depth[1], all));
+        copy_planes(p, task - p->call.tasks[0]);
         return;
     }
     if (!p->turned || task >= p->call.tasks[0]) {

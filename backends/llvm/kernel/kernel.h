@@ -105,8 +105,10 @@ typedef void kernel_gather(const struct kernel_call *c, int64_t j, int limb, int
 /* Sums of packed values, and norms, of `columns` columns from j on. */
 typedef void kernel_window_sums(const struct kernel_call *c, int64_t j, int64_t columns, int limb,
                                 int32_t *sums);
-/* Channels [from, to) of an image into its planes, as they are. */
-typedef void kernel_plane_copy(const struct kernel_call *c, int64_t from, int64_t to);
+/* Channels [from, to) of an image into its planes, of which rows [first, end), as they are but for
+ * a unit's offset. */
+typedef void kernel_plane_copy(const struct kernel_call *c, int64_t from, int64_t to,
+                               int64_t first, int64_t end);
 typedef void kernel_window_norms(const struct kernel_call *c, int64_t j, int64_t columns,
                                  double *norms);
 

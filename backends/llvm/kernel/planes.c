@@ -275,38 +275,81 @@ FLAT void copy_row(const struct patch *w, const char *from, int64_t first, int64
     memset(to + end * size, 0, (size_t)((columns - end) * size));
 }
 
-FLAT void copy_channel(const struct kernel_call *c, int64_t channel, int size, int64_t images)
+/* Adds a unit's offset to bytes, and them to the sums of their pixels. */
+FLAT void offset_row(int8_t *to, int64_t columns, int8_t offset, int32_t *sums)
+{
+    int64_t x = 0;
+
+    for (; x + 16 <= columns; x += 16) {
+        v16c v;
+        v16i sum;
+
+        memcpy(&v, to + x, sizeof v);
+        memcpy(&sum, sums + x, sizeof sum);
+        v += offset;
+        sum += __builtin_convertvector(v, v16i);
+        memcpy(to + x, &v, sizeof v);
+        memcpy(sums + x, &sum, sizeof sum);
+    }
+    for (; x < columns; x++) {
+        to[x] = (int8_t)(to[x] + offset);
+        sums[x] += to[x];
+    }
+}
+
+/* Row `row` of the planes of a channel. */
+FLAT void copy_row_of(const struct kernel_call *c, int64_t channel, int64_t row, int size)
 {
     const struct packed *o = &c->op[1];
     const struct planes *x = o->planes;
     const struct patch *w = o->view.patch;
-    char *to = o->data + channel * x->length * size, *end = to + x->length * size;
+    char *to = o->data + (channel * x->length + row * x->columns) * size;
     const char *from = (const char *)o->view.data + channel * w->channel * size;
+    int64_t images = (o->line0 + o->lines - 1) / (w->oh * w->ow) + 1;
+    int64_t phase = row / x->rows, at = x->first + row % x->rows, image = at / x->high;
+    int64_t y = at % x->high * w->stride[0] + x->phase[phase][1] - w->pad[0];
 
-    for (int64_t phase = 0; phase < x->phases; phase++)
-        for (int64_t row = 0; row < x->rows; row++, to += x->columns * size) {
-            int64_t image = (x->first + row) / x->high;
-            int64_t y = (x->first + row) % x->high * w->stride[0] + x->phase[phase][1] - w->pad[0];
-
-            if (image < images && y >= 0 && y < w->h)
-                copy_row(w, from + (image * w->image + y * w->row) * size,
-                         x->phase[phase][2] - w->pad[1], x->columns, size, to);
-            else
-                memset(to, 0, (size_t)(x->columns * size));
-        }
-    memset(to, 0, (size_t)(end - to));
+    if (image < images && y >= 0 && y < w->h)
+        copy_row(w, from + (image * w->image + y * w->row) * size,
+                 x->phase[phase][2] - w->pad[1], x->columns, size, to);
+    else
+        memset(to, 0, (size_t)(x->columns * size));
+    if (size == 1 && c->config->offsets)
+        offset_row((int8_t *)to, x->columns, (int8_t)c->config->side[1].offset[0],
+                   o->sums + row * x->columns);
 }
 
-void COPY(const struct kernel_call *c, int64_t from, int64_t to)
+/* What panels of the last pixels read. */
+FLAT void clear_rest(const struct kernel_call *c, int64_t channel, int size)
 {
     const struct packed *o = &c->op[1];
-    const struct patch *w = o->view.patch;
-    int64_t images = (o->line0 + o->lines - 1) / (w->oh * w->ow) + 1;
+    const struct planes *x = o->planes;
+    int64_t used = x->phases * x->rows * x->columns;
 
-    for (int64_t channel = from; channel < to; channel++)
-        switch (c->config->bytes) {     /* of constant size */
-        case 1: copy_channel(c, channel, 1, images); break;
-        case 4: copy_channel(c, channel, 4, images); break;
-        default: copy_channel(c, channel, 8, images); break;
-        }
+    memset(o->data + (channel * x->length + used) * size, 0, (size_t)((x->length - used) * size));
+}
+
+FLAT void copy_rows(const struct kernel_call *c, int64_t from, int64_t to, int64_t first,
+                    int64_t end, int size)
+{
+    const struct planes *x = c->op[1].planes;
+    int32_t factor = c->stores ? -c->config->side[0].offset[0] : 1;
+
+    for (int64_t row = first; row < end; row++) {
+        for (int64_t channel = from; channel < to; channel++)
+            copy_row_of(c, channel, row, size);
+        for (int64_t i = 0; i < x->columns && c->config->offsets; i++)
+            c->op[1].sums[row * x->columns + i] *= factor;
+    }
+    for (int64_t channel = from; channel < to && end == x->phases * x->rows; channel++)
+        clear_rest(c, channel, size);
+}
+
+void COPY(const struct kernel_call *c, int64_t from, int64_t to, int64_t first, int64_t end)
+{
+    switch (c->config->bytes) { /* of constant size */
+    case 1: copy_rows(c, from, to, first, end, 1); break;
+    case 4: copy_rows(c, from, to, first, end, 4); break;
+    default: copy_rows(c, from, to, first, end, 8); break;
+    }
 }
