@@ -63,6 +63,9 @@ struct patch {
     int64_t oh, ow; /* of the result; line = (image*oh + y)*ow + x */
     int64_t stride[2], pad[2], dilate[2]; /* pad: top, left */
     int64_t image, channel, row, col; /* strides in elements */
+    int64_t divide[2]; /* 0, or the image has zeros between its pixels: it is seen as so many times
+                          as high and wide */
+    int64_t transposed; /* lines run through the window, and k through the result */
 };
 
 /* The index map of a complex matrix: pairs (re, im) as real elements.  view.line and view.p are
@@ -119,6 +122,11 @@ PRIM const char *limber_view_at(const struct view *v, int64_t line, int64_t p, i
         return limber_pair_at(v, line, p, size);
     if (!w)
         return (const char *)v->data + (line * v->line + p * v->p) * size;
+    if (w->transposed) {
+        y = line;
+        line = p;
+        p = y;
+    }
     if (w->depth) {
         s = limber_quotient(p, w->depth);
         c = p - s * w->depth;
@@ -134,7 +142,15 @@ PRIM const char *limber_view_at(const struct view *v, int64_t line, int64_t p, i
     image = limber_quotient(y, w->oh);
     x = (line - y * w->ow) * w->stride[1] + s * w->dilate[1] - w->pad[1];
     y = (y - image * w->oh) * w->stride[0] + r * w->dilate[0] - w->pad[0];
-    if (y < 0 || y >= w->h || x < 0 || x >= w->w || (w->depth && c >= w->channels))
+    if (y < 0 || x < 0)
+        return NULL;
+    if (w->divide[0]) {
+        if (y % w->divide[0] || x % w->divide[1])
+            return NULL;
+        y /= w->divide[0];
+        x /= w->divide[1];
+    }
+    if (y >= w->h || x >= w->w || (w->depth && c >= w->channels))
         return NULL;
     return (const char *)v->data +
            (image * w->image + c * w->channel + y * w->row + x * w->col) * size;

@@ -470,8 +470,9 @@ static bool has_planes(const struct kernel_config *f, const struct call *c)
 {
     const struct patch *w = c->b.patch;
 
-    return w && !w->depth && !c->b.tile_subset && c->k > 0 && f->unit != UNIT_exact &&
-           f->unit != UNIT_model && (!is_scaled(&f->side[1]) || f->side[1].axis == AXIS_all) &&
+    return w && !w->depth && !w->transposed && !w->divide[0] && w->dilate[0] > 0 &&
+           !c->b.tile_subset && c->k > 0 && f->unit != UNIT_exact && f->unit != UNIT_model &&
+           (!is_scaled(&f->side[1]) || f->side[1].axis == AXIS_all) &&
            (!f->offsets || c->k <= f->chunk) &&
            planes_bytes(f, c, c->n) <= 2 * side_bytes(f, 1, c->n, c->k) + (64 << 10);
 }
@@ -629,8 +630,8 @@ static bool turns(const struct call *c)
 {
     const struct patch *w = c->a.patch;
 
-    return w && !w->depth && !c->a.tile_subset && w->oh == 1 && w->ow == 1 && w->h == w->r &&
-           w->w == w->s && w->pad[0] == 0 && w->pad[1] == 0 && w->dilate[0] == 1 &&
+    return w && !w->depth && !w->transposed && !c->a.tile_subset && w->oh == 1 && w->ow == 1 &&
+           w->h == w->r && w->w == w->s && w->pad[0] == 0 && w->pad[1] == 0 && w->dilate[0] == 1 &&
            w->dilate[1] == 1;
 }
 
@@ -796,9 +797,10 @@ static void straighten(struct view *v, int64_t lines)
 {
     const struct patch *w = v->patch;
 
-    if (!w || w->depth || w->r != 1 || w->s != 1 || w->oh != w->h || w->ow != w->w ||
-        w->stride[0] != 1 || w->stride[1] != 1 || w->pad[0] != 0 || w->pad[1] != 0 ||
-        w->row != w->w * w->col || (w->image != w->h * w->row && lines > w->h * w->w))
+    if (!w || w->depth || w->transposed || w->divide[0] || w->r != 1 || w->s != 1 ||
+        w->oh != w->h || w->ow != w->w || w->stride[0] != 1 || w->stride[1] != 1 ||
+        w->pad[0] != 0 || w->pad[1] != 0 || w->row != w->w * w->col ||
+        (w->image != w->h * w->row && lines > w->h * w->w))
         return;
     v->line = w->col;
     v->p = w->channel;

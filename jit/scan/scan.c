@@ -556,6 +556,12 @@ static void join_line(const struct joining *x, int64_t line)
         for (int64_t s = 0; s < w->s; s++) {
             int64_t at_y = y0 + r * w->dilate[0], at_x = x0 + s * w->dilate[1];
 
+            if (w->divide[0]) {
+                if (at_y < 0 || at_x < 0 || at_y % w->divide[0] || at_x % w->divide[1])
+                    continue;
+                at_y /= w->divide[0];
+                at_x /= w->divide[1];
+            }
             if (at_y >= 0 && at_y < w->h && at_x >= 0 && at_x < w->w)
                 join(&x->line[line], &x->pixel[(image * w->h + at_y) * w->w + at_x]);
         }

@@ -129,7 +129,7 @@ static void windows(const struct packed *o, const int64_t part[4], size_t size, 
     const struct patch *w = o->view.patch;
     struct tap tap[KERNEL_BLOCK];
 
-    if (w->depth || o->view.tile_subset) {
+    if (w->depth || w->transposed || w->divide[0] || o->view.tile_subset) {
         for (int64_t l = 0; l < part[1]; l++)
             for (int64_t p = 0; p < part[3]; p++) {
                 const char *at = limber_view_at(&o->view, o->line0 + part[0] + l, part[2] + p,
