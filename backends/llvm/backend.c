@@ -389,14 +389,18 @@ static bool is_scaled(const struct side *s)
 }
 
 /* One direction of a window: its elements see the pixels of so many phases, one after another, and
- * `reach` pixels of a phase beyond the first. */
+ * `reach` pixels of a phase beyond the first.  One that runs backwards is turned round. */
 struct direction {
-    int64_t count, step, stride, phases, reach;
+    int64_t count, step, stride, phases, reach, pad;
+    bool back;
 };
 
-static struct direction direction_of(int64_t count, int64_t dilate, int64_t stride)
+static struct direction direction_of(const struct patch *w, int of)
 {
+    int64_t count = of ? w->s : w->r, stride = w->stride[of];
+    int64_t dilate = w->dilate[of] < 0 ? -w->dilate[of] : w->dilate[of];
     int64_t a = dilate, b = stride, phases;
+    bool back = w->dilate[of] < 0;
 
     while (b) {
         int64_t rest = a % b;
@@ -405,14 +409,19 @@ static struct direction direction_of(int64_t count, int64_t dilate, int64_t stri
         b = rest;
     }
     phases = stride / a;
-    return (struct direction){ count, dilate, stride, smaller(count, phases),
-                               (count - 1) * dilate / stride };
+    return (struct direction){ count,
+                               dilate,
+                               stride,
+                               smaller(count, phases),
+                               (count - 1) * dilate / stride,
+                               w->pad[of] + (back ? (count - 1) * dilate : 0),
+                               back };
 }
 
 /* Rows of planes that n columns of the result see at most; all: exactly those of all images. */
 static int64_t most_rows(const struct patch *w, int64_t n, int64_t all)
 {
-    struct direction down = direction_of(w->r, w->dilate[0], w->stride[0]);
+    struct direction down = direction_of(w, 0);
     int64_t rows = ceil_div(n, w->ow) + 1, images = (rows - 1) / w->oh + 2;
 
     return smaller(rows + images * down.reach, all / (w->oh * w->ow) * (w->oh + down.reach));
@@ -422,8 +431,8 @@ static int64_t most_rows(const struct patch *w, int64_t n, int64_t all)
  * that channels do not fall on the same sets.  Panels of the last pixels read nr elements more. */
 static int64_t channel_length(const struct kernel_config *f, const struct patch *w, int64_t rows)
 {
-    struct direction down = direction_of(w->r, w->dilate[0], w->stride[0]);
-    struct direction across = direction_of(w->s, w->dilate[1], w->stride[1]);
+    struct direction down = direction_of(w, 0);
+    struct direction across = direction_of(w, 1);
     int64_t pixels = down.phases * across.phases * rows * (w->ow + across.reach);
     int64_t unit = 64 / f->bytes > KERNEL_LANES ? 64 / f->bytes : KERNEL_LANES;
 
@@ -437,8 +446,7 @@ static int64_t channels_of(const struct patch *w, int64_t k)
 
 static int64_t phase_bytes(const struct patch *w)
 {
-    return direction_of(w->r, w->dilate[0], w->stride[0]).phases *
-           direction_of(w->s, w->dilate[1], w->stride[1]).phases * (int64_t)sizeof(int64_t[3]);
+    return direction_of(w, 0).phases * direction_of(w, 1).phases * (int64_t)sizeof(int64_t[2]);
 }
 
 static int64_t tap_bytes(const struct patch *w)
@@ -470,8 +478,8 @@ static bool has_planes(const struct kernel_config *f, const struct call *c)
 {
     const struct patch *w = c->b.patch;
 
-    return w && !w->depth && !w->transposed && !w->divide[0] && w->dilate[0] > 0 &&
-           !c->b.tile_subset && c->k > 0 && f->unit != UNIT_exact && f->unit != UNIT_model &&
+    return w && !w->depth && !w->transposed && !w->divide[0] && !c->b.tile_subset && c->k > 0 &&
+           f->unit != UNIT_exact && f->unit != UNIT_model &&
            (!is_scaled(&f->side[1]) || f->side[1].axis == AXIS_all) &&
            (!f->offsets || c->k <= f->chunk) &&
            planes_bytes(f, c, c->n) <= 2 * side_bytes(f, 1, c->n, c->k) + (64 << 10);
@@ -486,28 +494,30 @@ static bool copies_planes(const struct kernel_config *f, const struct patch *w)
            (s->f.size == 1 || s->f.size == 4 || s->f.size == 8);
 }
 
-static void set_taps(struct planes *x, const struct patch *w, int64_t (*phase)[3], int64_t *tap)
+static void set_taps(struct planes *x, const struct patch *w, int64_t (*phase)[2], int64_t *tap)
 {
-    struct direction down = direction_of(w->r, w->dilate[0], w->stride[0]);
-    struct direction across = direction_of(w->s, w->dilate[1], w->stride[1]);
+    struct direction down = direction_of(w, 0);
+    struct direction across = direction_of(w, 1);
 
     x->phases = down.phases * across.phases;
-    x->phase = (const int64_t(*)[3])phase;
+    x->phase = (const int64_t(*)[2])phase;
     x->taps = w->r * w->s;
     x->tap = tap;
+    x->pad[0] = down.pad;
+    x->pad[1] = across.pad;
     for (int64_t r = 0; r < down.phases; r++)
         for (int64_t s = 0; s < across.phases; s++, phase++) {
-            (*phase)[0] = 0;
-            (*phase)[1] = r * down.step % down.stride;
-            (*phase)[2] = s * across.step % across.stride;
+            (*phase)[0] = r * down.step % down.stride;
+            (*phase)[1] = s * across.step % across.stride;
         }
-    for (int64_t r = 0; r < w->r; r++)
-        for (int64_t s = 0; s < w->s; s++) {
-            int64_t of = r % down.phases * across.phases + s % across.phases;
+    for (int64_t t = 0; t < x->taps; t++) {
+        int64_t r = down.back ? w->r - 1 - t / w->s : t / w->s;
+        int64_t c = across.back ? w->s - 1 - t % w->s : t % w->s;
+        int64_t of = r % down.phases * across.phases + c % across.phases;
 
-            *tap++ = (of * x->rows + r * down.step / down.stride) * x->columns +
-                     s * across.step / across.stride;
-        }
+        tap[t] = (of * x->rows + r * down.step / down.stride) * x->columns +
+                 c * across.step / across.stride;
+    }
 }
 
 /* Tasks: some pixels and channels of them, or rows of pixels where they are copied.  Sums of a
@@ -541,16 +551,16 @@ static char *begin_planes(const struct kernel_config *f, struct part *p, int bus
     struct packed *o = &call->op[1];
     const struct patch *w = o->view.patch;
     int64_t first = o->line0 / w->ow, last = (o->line0 + o->lines - 1) / w->ow;
-    int64_t limbs = f->side[1].limbs, reach, (*phase)[3] = (int64_t(*)[3])(void *)memory;
+    int64_t limbs = f->side[1].limbs, reach, (*phase)[2] = (int64_t(*)[2])(void *)memory;
     int64_t *tap = (int64_t *)(void *)(memory + phase_bytes(w));
 
     memory = (char *)(tap + w->r * w->s);
     memory = (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
-    reach = direction_of(w->r, w->dilate[0], w->stride[0]).reach;
-    *x = (struct planes){ .channels = channels_of(w, call->k), .high = w->oh + reach, .deep = 1 };
+    reach = direction_of(w, 0).reach;
+    *x = (struct planes){ .channels = channels_of(w, call->k), .high = w->oh + reach };
     x->first = first / w->oh * x->high + first % w->oh;
     x->rows = last / w->oh * x->high + last % w->oh + reach + 1 - x->first;
-    x->columns = w->ow + direction_of(w->s, w->dilate[1], w->stride[1]).reach;
+    x->columns = w->ow + direction_of(w, 1).reach;
     x->length = channel_length(f, w, x->rows);
     set_taps(x, w, phase, tap);
     limber_planes_code(x);

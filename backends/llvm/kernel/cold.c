@@ -173,8 +173,8 @@ static void find_pixels(const struct packed *o, int64_t first, int64_t at[KERNEL
 
         at[l] = -1;
         if (phase < x->phases && image < images) {
-            high = (x->first + row) % x->high * w->stride[0] + x->phase[phase][1] - w->pad[0];
-            wide = column * w->stride[1] + x->phase[phase][2] - w->pad[1];
+            high = (x->first + row) % x->high * w->stride[0] + x->phase[phase][0] - x->pad[0];
+            wide = column * w->stride[1] + x->phase[phase][1] - x->pad[1];
             if (high >= 0 && high < w->h && wide >= 0 && wide < w->w)
                 at[l] = image * w->image + high * w->row + wide * w->col;
         }

@@ -142,15 +142,16 @@ struct classes {
 /* Limbs of a convolution's image, made once: of each limb and channel a row of `length` elements,
  * [phase][row][column] with the image's padding.  A phase has the pixels that one element of the
  * window sees as it moves in steps of the stride, so that what is neighbours in the result is
- * neighbours here.  Rows of several images lie below each other.  Register tiles read panels that
+ * neighbours here.  (A window may run backwards: dilate < 0.)  Rows of several images lie below each other.  Register tiles read panels that
  * are gathered from these, an offset for each element of the window. */
 struct planes {
     int64_t length, channels;
     int64_t rows, columns;      /* of a phase */
     int64_t first;              /* the first row that is kept */
-    int64_t high, deep;         /* rows of a slice, slices of an image */
+    int64_t high;               /* rows of an image */
+    int64_t pad[2];             /* before the image: rows, columns */
     int64_t phases;
-    const int64_t (*phase)[3];  /* where one begins: slices, rows, columns of the padded image */
+    const int64_t (*phase)[2];  /* where one begins: row, column of the padded image */
     int64_t taps;
     const int64_t *tap;         /* of each element of the window: elements from the first */
     kernel_gather *gather;

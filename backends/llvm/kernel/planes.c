@@ -307,11 +307,11 @@ FLAT void copy_row_of(const struct kernel_call *c, int64_t channel, int64_t row,
     const char *from = (const char *)o->view.data + channel * w->channel * size;
     int64_t images = (o->line0 + o->lines - 1) / (w->oh * w->ow) + 1;
     int64_t phase = row / x->rows, at = x->first + row % x->rows, image = at / x->high;
-    int64_t y = at % x->high * w->stride[0] + x->phase[phase][1] - w->pad[0];
+    int64_t y = at % x->high * w->stride[0] + x->phase[phase][0] - x->pad[0];
 
     if (image < images && y >= 0 && y < w->h)
         copy_row(w, from + (image * w->image + y * w->row) * size,
-                 x->phase[phase][2] - w->pad[1], x->columns, size, to);
+                 x->phase[phase][1] - x->pad[1], x->columns, size, to);
     else
         memset(to, 0, (size_t)(x->columns * size));
     if (size == 1 && c->config->offsets)
