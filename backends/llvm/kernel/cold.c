@@ -101,6 +101,17 @@ static void spread(const struct packed *o, const int64_t part[4], size_t size, c
     }
 }
 
+/* Elements `step` apart. */
+static void copy_apart(char *to, const char *from, int64_t step, int count, size_t size)
+{
+    if (size == 4)              /* of constant length */
+        for (int i = 0; i < count; i++)
+            memcpy(to + 4 * i, from + 4 * i * step, 4);
+    else
+        for (int i = 0; i < count; i++)
+            copy(to + (size_t)i * size, from + (int64_t)size * i * step, size);
+}
+
 /* An element of a window: elements from the window's first one, and where it is in the image. */
 struct tap {
     int64_t at, high, wide;
@@ -124,12 +135,101 @@ static void find_taps(const struct patch *w, int64_t p, int64_t len, struct tap 
     }
 }
 
+/* Neighbours in a row of the result, among sixteen of its pixels. */
+struct stretch {
+    int64_t p, count, image, high, wide;        /* high, wide: in steps of the stride */
+};
+
+static int find_stretches(const struct patch *w, int64_t p0, int64_t len,
+                          struct stretch s[KERNEL_BLOCK])
+{
+    int64_t row = p0 / w->ow, x = p0 % w->ow, image = row / w->oh, y = row % w->oh;
+    int count = 0;
+
+    for (int64_t p = 0; p < len; x = 0) {
+        int64_t left = w->ow - x < len - p ? w->ow - x : len - p;
+
+        s[count++] = (struct stretch){ p, left, image, y * w->stride[0], x * w->stride[1] };
+        p += left;
+        if (++y == w->oh) {
+            y = 0;
+            image++;
+        }
+    }
+    return count;
+}
+
+/* What one element of a window sees of a stretch, at first + i step for i in [from, end). */
+struct seen {
+    int64_t first, step, from, end;
+};
+
+static struct seen see(const struct patch *w, const struct stretch *s, const struct tap *tap)
+{
+    int64_t high = s->high + tap->high - w->pad[0], wide = s->wide + tap->wide - w->pad[1];
+    int64_t step = w->stride[1];
+    struct seen x = { s->image * w->image + (s->high - w->pad[0]) * w->row +
+                          (s->wide - w->pad[1]) * w->col + tap->at,
+                      step * w->col,
+                      wide < 0 ? (step - 1 - wide) / step : 0,
+                      wide < w->w ? (w->w - wide + step - 1) / step : 0 };
+
+    x.end = x.end < s->count ? x.end : s->count;
+    if (high < 0 || high >= w->h)
+        x.end = 0;
+    return x;
+}
+
+/* Lines are elements of windows, and k runs through the pixels of the result. */
+static void windows_across(const struct packed *o, const int64_t part[4], size_t size, char *room)
+{
+    const struct patch *w = o->view.patch;
+    char copies[KERNEL_LANES][KERNEL_BLOCK * 16] __attribute__((aligned(64)));
+    const char *line[KERNEL_LANES], *data = o->view.data;
+    struct stretch stretch[KERNEL_BLOCK];
+    struct tap tap[KERNEL_LANES];
+    int count = find_stretches(w, part[2], part[3], stretch);
+
+    find_taps(w, o->line0 + part[0], part[1], tap);
+    for (int64_t l = 0; l < KERNEL_LANES; l++) {
+        line[l] = copies[l];
+        if (l >= part[1] || part[3] < KERNEL_BLOCK)
+            memset(copies[l], 0, KERNEL_BLOCK * size);
+        for (int i = 0; i < count && l < part[1]; i++) {
+            struct seen x = see(w, &stretch[i], &tap[l]);
+            char *to = copies[l] + (size_t)stretch[i].p * size;
+
+            if (x.step == 1 && x.from == 0 && x.end == KERNEL_BLOCK) {
+                line[l] = data + x.first * (int64_t)size;
+                continue;
+            }
+            memset(to, 0, (size_t)stretch[i].count * size);
+            if (x.end > x.from)
+                copy_apart(to + (size_t)x.from * size,
+                           data + (x.first + x.from * x.step) * (int64_t)size, x.step,
+                           (int)(x.end - x.from), size);
+        }
+    }
+    if (size == 4 || size == 8) {
+        limber_transpose_here()(line, (int)size, KERNEL_LANES, room, KERNEL_LANES * (int64_t)size,
+                                KERNEL_BLOCK);
+        return;
+    }
+    for (int64_t l = 0; l < KERNEL_LANES; l++)
+        for (int64_t p = 0; p < KERNEL_BLOCK; p++)
+            copy(room + (size_t)(p * KERNEL_LANES + l) * size, line[l] + (size_t)p * size, size);
+}
+
 static void windows(const struct packed *o, const int64_t part[4], size_t size, char *room)
 {
     const struct patch *w = o->view.patch;
     struct tap tap[KERNEL_BLOCK];
 
-    if (w->depth || w->transposed || w->divide[0] || o->view.tile_subset) {
+    if (w->transposed && !w->depth && !o->view.tile_subset) {
+        windows_across(o, part, size, room);
+        return;
+    }
+    if (w->depth || w->divide[0] || o->view.tile_subset) {
         for (int64_t l = 0; l < part[1]; l++)
             for (int64_t p = 0; p < part[3]; p++) {
                 const char *at = limber_view_at(&o->view, o->line0 + part[0] + l, part[2] + p,
@@ -193,17 +293,6 @@ struct run {
     int lane, count;
     int64_t at, step;   /* elements */
 };
-
-/* Elements `step` apart. */
-static void copy_apart(char *to, const char *from, int64_t step, int count, size_t size)
-{
-    if (size == 4)              /* of constant length */
-        for (int i = 0; i < count; i++)
-            memcpy(to + 4 * i, from + 4 * i * step, 4);
-    else
-        for (int i = 0; i < count; i++)
-            copy(to + (size_t)i * size, from + (int64_t)size * i * step, size);
-}
 
 static int find_runs(const int64_t at[KERNEL_LANES], int64_t step, struct run run[KERNEL_LANES])
 {
