@@ -75,6 +75,42 @@ static int64_t filters_of(const struct conv *c)
     return c->sizes.o / c->geometry.groups;
 }
 
+/* One direction of backward data: of which elements of the window, first, first + step, ..., the
+ * pixels begin, begin + stride, ... of dx are sums, and where in dy the first of both meet. */
+struct lattice {
+    int64_t begin, stride, pixels; /* of dx */
+    int64_t first, step, taps; /* of the window */
+    int64_t at, dilate; /* in dy: of the first; from one element to the next, back */
+};
+
+static int64_t divisor(int64_t a, int64_t b)
+{
+    return b ? divisor(b, a % b) : a;
+}
+
+static struct lattice lattice_of(const struct conv *c, int of)
+{
+    const struct conv_geometry *g = &c->geometry;
+    int64_t size = of ? c->sizes.w : c->sizes.h, window = of ? c->sizes.s : c->sizes.r;
+    int64_t stride = g->stride[of], dilate = g->dilate[of], pad = g->pad[2 * of];
+    int64_t begin = c->sizes.phase[of] - 1;
+    struct lattice x = { .begin = begin, .stride = stride, .dilate = dilate };
+
+    x.step = stride / divisor(dilate, stride);
+    x.pixels = size > begin ? (size - begin + stride - 1) / stride : 0;
+    while (x.first < x.step && (begin + pad - x.first * dilate) % stride != 0)
+        x.first++;
+    x.taps = x.first < x.step && x.first < window ? (window - 1 - x.first) / x.step + 1 : 0;
+    x.at = (begin + pad - x.first * dilate) / stride;
+    x.dilate = dilate * x.step / stride;
+    return x;
+}
+
+static bool is_phase(const struct conv *c)
+{
+    return c->geometry.direction == DIRECTION_data && c->sizes.phase[0] > 0;
+}
+
 void limber_conv_product(const struct conv *c, int64_t *m, int64_t *n, int64_t *k)
 {
     const struct conv_sizes *s = &c->sizes;
@@ -85,6 +121,12 @@ void limber_conv_product(const struct conv *c, int64_t *m, int64_t *n, int64_t *
         *m = channels(c);
         *n = s->n * s->h * s->w;
         *k = filters_of(c) * window;
+        if (is_phase(c)) {
+            const struct lattice down = lattice_of(c, 0), across = lattice_of(c, 1);
+
+            *n = s->n * down.pixels * across.pixels;
+            *k = filters_of(c) * down.taps * across.taps;
+        }
         break;
     case DIRECTION_filter:
         *m = filters_of(c);
@@ -215,6 +257,15 @@ static void map_filters_back(struct index_map *m, const struct conv *c)
         .row = nchw ? s->s : s->s * depth,
         .col = nchw ? 1 : depth,
     };
+    if (is_phase(c)) {
+        const struct lattice down = lattice_of(c, 0), across = lattice_of(c, 1);
+
+        m->patch.origin = down.first * m->patch.row + across.first * m->patch.col;
+        m->patch.row *= down.step;
+        m->patch.col *= across.step;
+        m->patch.h = m->patch.r = down.taps ? down.taps : 1;
+        m->patch.w = m->patch.s = across.taps ? across.taps : 1;
+    }
 }
 
 /* dy at (y + pad - r dilate) / stride, where that is a whole number. */
@@ -243,6 +294,15 @@ static void map_patches_back(struct index_map *m, const struct conv *c)
         .col = nchw ? 1 : s->o,
         .divide = { apart ? g->stride[0] : 0, apart ? g->stride[1] : 0 },
     };
+    for (int i = 0; i < 2 && is_phase(c); i++) {
+        const struct lattice x = lattice_of(c, i);
+
+        *(i ? &m->patch.ow : &m->patch.oh) = x.pixels ? x.pixels : 1;
+        *(i ? &m->patch.s : &m->patch.r) = x.taps ? x.taps : 1;
+        m->patch.pad[i] = -x.at;
+        m->patch.dilate[i] = -x.dilate;
+        m->patch.divide[i] = 0;
+    }
 }
 
 static void map_image_back(struct index_map *m, const struct conv *c)
@@ -258,6 +318,16 @@ static void map_image_back(struct index_map *m, const struct conv *c)
         .inner = pixels > 0 ? pixels : 1,
         .outer = s->c * pixels,
     };
+    if (is_phase(c)) {
+        const struct lattice down = lattice_of(c, 0), across = lattice_of(c, 1);
+        int64_t some = down.pixels * across.pixels;
+
+        m->output.origin = (down.begin * s->w + across.begin) * m->output.col;
+        m->output.inner = some > 0 ? some : 1;
+        m->output.wide = across.pixels > 0 ? across.pixels : 1;
+        m->output.jump = down.stride * s->w * m->output.col;
+        m->output.col *= across.stride;
+    }
 }
 
 /* ---- backward: filters ----------------------------------------------------------------------- */

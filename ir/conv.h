@@ -5,7 +5,7 @@
  *   direction   filters: m x k                  patches: k x n              image: m x n
  *   forward     filters, (o) x (c r s)          x, windows                  y, (o) x (pixels)
  *   data        filters, (c) x (o r s)          dy, windows with zeros      dx, (c) x (pixels)
- *               between pixels, run through backwards
+ *               between pixels, run through backwards; or, phase by phase, without the zeros
  *   filter      dy, (o) x (pixels)              x, windows transposed       dw, (o) x (c r s)  */
 #ifndef LIMBER_CONV_H
 #define LIMBER_CONV_H
@@ -21,6 +21,9 @@ struct conv_geometry {
 /* Of the tensors n c h w, o c/groups r s and n o oh ow, in every direction. */
 struct conv_sizes {
     int64_t n, c, h, w, o, r, s, oh, ow;
+    int64_t phase[2]; /* backward data: 0, or one more than what pixels of dx leave as rest modulo the
+                         stride: only these are computed, of the elements of the window that reach
+                         them */
 };
 
 struct conv {

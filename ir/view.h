@@ -65,6 +65,7 @@ struct patch {
     int64_t image, channel, row, col; /* strides in elements */
     int64_t divide[2]; /* 0, or the image has zeros between its pixels: it is seen as so many times
                           as high and wide */
+    int64_t origin; /* elements from the data to where the first image's first row begins */
     int64_t transposed; /* lines run through the window, and k through the result */
 };
 
@@ -153,7 +154,7 @@ PRIM const char *limber_view_at(const struct view *v, int64_t line, int64_t p, i
     if (y >= w->h || x >= w->w || (w->depth && c >= w->channels))
         return NULL;
     return (const char *)v->data +
-           (image * w->image + c * w->channel + y * w->row + x * w->col) * size;
+           (w->origin + image * w->image + c * w->channel + y * w->row + x * w->col) * size;
 }
 
 #ifndef LIMBER_DEVICE_H
@@ -168,25 +169,30 @@ struct pixels {
 int limber_view_pixels(struct pixels *x, const struct view *v, int64_t lines, int64_t length);
 #endif
 
-/* Element (i,j) of the result is at i*row + (j / inner)*outer + (j % inner)*col; inner >= 1. */
+/* Element (i,j) of the result is at origin + i*row + (j / inner)*outer + (j % inner)*col; inner >=
+ * 1.  Where wide is not 0, rest = j % inner lies at (rest / wide)*jump + (rest % wide)*col: pixels
+ * of a lattice. */
 struct output_view {
     void *data;
     int64_t row, col, inner, outer;
     const int32_t *rows, *cols; /* blocks, as of a tile subset: i and j count in their order; or
                                    NULL */
+    int64_t origin, wide, jump;
 };
 
 PRIM char *limber_output_at(const struct output_view *c, int64_t i, int64_t j, int size)
 {
-    int64_t outer;
+    int64_t outer, rest;
 
     i = c->rows ? limber_block_line(c->rows, i) : i;
     j = c->cols ? limber_block_line(c->cols, j) : j;
-    if (j < c->inner) /* spares matrices the division */
-        return (char *)c->data + (i * c->row + j * c->col) * size;
-    outer = limber_quotient(j, c->inner);
-    return (char *)c->data +
-           (i * c->row + outer * c->outer + (j - outer * c->inner) * c->col) * size;
+    if (j < c->inner && !c->wide) /* spares matrices the divisions */
+        return (char *)c->data + (c->origin + i * c->row + j * c->col) * size;
+    outer = j / c->inner;
+    j -= outer * c->inner;
+    rest = c->wide ? j / c->wide : 0;
+    return (char *)c->data + (c->origin + i * c->row + outer * c->outer + rest * c->jump +
+                              (j - rest * c->wide) * c->col) * size;
 }
 
 #endif

@@ -97,7 +97,7 @@ static size_t extent(const struct view *v, int64_t lines, int64_t k, int size)
         k = images;
     }
     images = lines / (w->oh * w->ow);
-    return (size_t)((images - 1) * w->image + (k / (w->r * w->s) - 1) * w->channel +
+    return (size_t)(w->origin + (images - 1) * w->image + (k / (w->r * w->s) - 1) * w->channel +
                     (w->h - 1) * w->row + (w->w - 1) * w->col + 1) *
            (size_t)size;
 }

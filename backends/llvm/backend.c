@@ -478,8 +478,8 @@ static bool has_planes(const struct kernel_config *f, const struct call *c)
 {
     const struct patch *w = c->b.patch;
 
-    return w && !w->depth && !w->transposed && !w->divide[0] && !c->b.tile_subset && c->k > 0 &&
-           f->unit != UNIT_exact && f->unit != UNIT_model &&
+    return w && !w->depth && !w->transposed && !w->divide[0] && !w->origin && !c->b.tile_subset &&
+           c->k > 0 && f->unit != UNIT_exact && f->unit != UNIT_model &&
            (!is_scaled(&f->side[1]) || f->side[1].axis == AXIS_all) &&
            (!f->offsets || c->k <= f->chunk) &&
            planes_bytes(f, c, c->n) <= 2 * side_bytes(f, 1, c->n, c->k) + (64 << 10);
@@ -670,7 +670,8 @@ static void turn_filter(const struct view *v, int64_t line, int64_t first, int64
                         char *to)
 {
     const struct patch *w = v->patch;
-    const char *from = (const char *)v->data + (line * w->image + first * w->channel) * size;
+    const char *from =
+        (const char *)v->data + (w->origin + line * w->image + first * w->channel) * size;
     int64_t taps = w->r * w->s;
 
     to += first * taps * size;
@@ -807,7 +808,7 @@ static void straighten(struct view *v, int64_t lines)
 {
     const struct patch *w = v->patch;
 
-    if (!w || w->depth || w->transposed || w->divide[0] || w->r != 1 || w->s != 1 ||
+    if (!w || w->depth || w->transposed || w->divide[0] || w->origin || w->r != 1 || w->s != 1 ||
         w->oh != w->h || w->ow != w->w || w->stride[0] != 1 || w->stride[1] != 1 ||
         w->pad[0] != 0 || w->pad[1] != 0 || w->row != w->w * w->col ||
         (w->image != w->h * w->row && lines > w->h * w->w))
@@ -871,7 +872,7 @@ static bool stores(const struct kernel_config *f, const struct call *c)
 /* Is C's part computed in a buffer?  Where its rows are not dense. */
 static bool stages(const struct call *c)
 {
-    return (c->c.col != 1 || c->c.inner < c->n) && !c->c.rows && !c->c.cols;
+    return (c->c.col != 1 || c->c.inner < c->n || c->c.wide) && !c->c.rows && !c->c.cols;
 }
 
 /* Elements along k whose packed panels stay in the last level of cache, where C can hold the sum

@@ -24,8 +24,10 @@ struct stretch {
 
 static struct stretch stretch_at(const struct staged *s, int64_t j)
 {
-    int64_t of_c = s->j0 + j, left = s->c->inner - of_c % s->c->inner;
+    int64_t of_c = s->j0 + j, rest = of_c % s->c->inner, left = s->c->inner - rest;
 
+    if (s->c->wide && left > s->c->wide - rest % s->c->wide)
+        left = s->c->wide - rest % s->c->wide;
     return (struct stretch){ limber_output_at(s->c, s->i0, of_c, s->size), j,
                              left < s->cols - j ? left : s->cols - j };
 }

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+enum { MOST_STRIDE = 8 }; /* each phase is a product */
+
 static bool least(int64_t v, int64_t bound, const char *what, struct diag *d)
 {
     return v >= bound ||
@@ -177,7 +179,7 @@ static bool check(const limber_problem *p, const struct tensors *t, bool stores,
 
 /* Fills what is there: the views point into it. */
 static void state(struct problem *to, const limber_problem *p, const struct tensors *t,
-                  const int64_t out[2])
+                  const int64_t out[2], const int64_t phase[2])
 {
     const limber_conv *s = p->conv;
     struct index_map result;
@@ -192,7 +194,16 @@ static void state(struct problem *to, const limber_problem *p, const struct tens
                                 .layout =
                                     s->layout == LIMBER_LAYOUT_NHWC ? LAYOUT_nhwc : LAYOUT_nchw,
                                 .direction = direction_of(p->operation) },
-                  .sizes = { s->n, s->c, s->h, s->w, s->o, s->r, s->s, out[0], out[1] } },
+                  .sizes = { s->n,
+                             s->c,
+                             s->h,
+                             s->w,
+                             s->o,
+                             s->r,
+                             s->s,
+                             out[0],
+                             out[1],
+                             { phase[0], phase[1] } } },
         .groups = s->groups,
         .fa = t->format[1],
         .fb = t->format[0],
@@ -221,7 +232,72 @@ bool limber_conv_state(limber_context *ctx, const limber_problem *p, bool stores
     (void)ctx;
     if (!check(p, &t, stores, out, d))
         return false;
-    state(to, p, &t, out);
+    state(to, p, &t, out, (int64_t[]){ 0, 0 });
     to->queue = p->queue;
     return true;
+}
+
+/* ---- backward data of strides ---------------------------------------------------------------- */
+
+/* Pixels of dx that leave the same rest modulo the stride are sums over the same elements of the
+ * window: a convolution of their own, without zeros.  Simulated units, and steps of more than that,
+ * compute all of them at once, with zeros. */
+static bool has_phases(const limber_problem *p)
+{
+    return p->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA &&
+           (p->conv->stride[0] > 1 || p->conv->stride[1] > 1) &&
+           p->conv->stride[0] <= MOST_STRIDE && p->conv->stride[1] <= MOST_STRIDE &&
+           !limber_simulates(p->contract);
+}
+
+static void join_report(struct report *all, const struct report *r, bool first)
+{
+    if (first) {
+        *all = *r;
+        return;
+    }
+    all->seconds_scan += r->seconds_scan;
+    all->seconds_compile += r->seconds_compile;
+    all->seconds_run += r->seconds_run;
+    all->cost += r->cost;
+    all->recomputed += r->recomputed;
+    all->bound = r->bound > all->bound ? r->bound : all->bound;
+    all->workspace = r->workspace > all->workspace ? r->workspace : all->workspace;
+}
+
+static bool run_phases(limber_context *ctx, const limber_problem *p, struct report *report,
+                       struct diag *d)
+{
+    const struct tensors t = tensors_of(p);
+    struct problem whole, part;
+    struct backup keep;
+    struct report r;
+    int64_t out[2];
+    bool ok = true, first = true;
+
+    if (!check(p, &t, true, out, d))
+        return false;
+    state(&whole, p, &t, out, (int64_t[]){ 0, 0 });
+    if (!limber_backup(ctx, &whole, &keep, d))
+        return false;
+    for (int64_t y = 0; ok && y < p->conv->stride[0]; y++)
+        for (int64_t x = 0; ok && x < p->conv->stride[1]; x++, first = false) {
+            state(&part, p, &t, out, (int64_t[]){ y + 1, x + 1 });
+            part.queue = p->queue;
+            ok = limber_engine_run(ctx, &part, report ? &r : NULL, d);
+            if (ok && report)
+                join_report(report, &r, first);
+        }
+    limber_backup_end(&keep, ok);
+    return ok;
+}
+
+bool limber_conv_run(limber_context *ctx, const limber_problem *p, struct report *report,
+                     struct diag *d)
+{
+    struct problem x;
+
+    if (p->conv && has_phases(p))
+        return run_phases(ctx, p, report, d);
+    return limber_conv_state(ctx, p, true, &x, d) && limber_engine_run(ctx, &x, report, d);
 }

@@ -147,7 +147,7 @@ static bool run(limber_context *ctx, const limber_problem *p, struct report *r, 
     struct problem x;
 
     if (p->operation != LIMBER_OPERATION_GEMM)
-        return limber_conv_state(ctx, p, true, &x, d) && limber_engine_run(ctx, &x, r, d);
+        return limber_conv_run(ctx, p, r, d);
     if (p->domain == LIMBER_DOMAIN_COMPLEX)
         return limber_complex_run(ctx, p, r, d);
     return limber_gemm_state(ctx, p, true, &x, d) && limber_engine_run(ctx, &x, r, d);

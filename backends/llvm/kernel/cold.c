@@ -246,7 +246,8 @@ static void windows(const struct packed *o, const int64_t part[4], size_t size, 
         int64_t y = row % w->oh * w->stride[0] - w->pad[0];
         int64_t x = line % w->ow * w->stride[1] - w->pad[1];
         const char *data = (const char *)o->view.data +
-                           (image * w->image + y * w->row + x * w->col) * (int64_t)size;
+                           (w->origin + image * w->image + y * w->row + x * w->col) *
+                               (int64_t)size;
 
         for (int64_t p = 0; p < part[3]; p++) {
             int64_t high = y + tap[p].high, wide = x + tap[p].wide;
