@@ -269,6 +269,65 @@ static void scan_along(struct job *j, const struct cut *x, int64_t from, int64_t
     }
 }
 
+/* What element `tap` of a window sees of a row of the result: elements first + i step for i in
+ * [from, end), of the row's `count` pixels from x0 on. */
+struct seen {
+    int64_t first, step, from, end;
+};
+
+static struct seen see(const struct patch *w, int64_t line, int64_t row, int64_t x0, int64_t count)
+{
+    int64_t s = line % w->s, r = line / w->s % w->r, channel = line / (w->s * w->r);
+    int64_t image = row / w->oh, step = w->stride[1];
+    int64_t high = row % w->oh * w->stride[0] + r * w->dilate[0] - w->pad[0];
+    int64_t wide = x0 * step + s * w->dilate[1] - w->pad[1];
+    struct seen x = { w->origin + image * w->image + channel * w->channel + high * w->row +
+                          wide * w->col,
+                      step * w->col, wide < 0 ? (step - 1 - wide) / step : 0,
+                      wide < w->w ? (w->w - wide + step - 1) / step : 0 };
+
+    x.end = x.end < count ? x.end : count;
+    if (high < 0 || high >= w->h)
+        x.end = 0;
+    return x;
+}
+
+/* A line that runs through the pixels of a convolution's result, row by row. */
+static void scan_rows(struct job *j, const struct cut *x, int64_t i, struct growing *tile)
+{
+    const struct patch *w = j->v->patch;
+    const int64_t tiles = (STRETCH + RUN - 1) / RUN;
+    char copies[STRETCH * 16];
+    struct growing line;
+
+    j->measure.start(&line, j->kind, 1);
+    j->measure.start(tile, j->kind, tiles < j->m->tile_cols ? tiles : j->m->tile_cols);
+    for (int64_t p = x->p0; p < x->end && !stopped(j);) {
+        int64_t x0 = p % w->ow, count = w->ow - x0 < x->end - p ? w->ow - x0 : x->end - p;
+        struct seen s;
+
+        count = count < STRETCH ? count : STRETCH;
+        s = see(w, i, p / w->ow, x0, count);
+        p += count;
+        if (s.end <= s.from)
+            continue;
+        for (int64_t l = s.from; l < s.end && s.step != 1; l++)
+            memcpy(copies + l * j->f.size,
+                   (const char *)j->v->data + (s.first + l * s.step) * j->f.size, j->f.size);
+        j->measure.along(&line, tile, j->kind,
+                         s.step != 1 ? copies + s.from * j->f.size :
+                                       (const char *)j->v->data + (s.first + s.from) * j->f.size,
+                         s.end - s.from, 0);
+        if (j->depth == SCAN_probe)
+            note_line(j, x, &line, i);
+    }
+    note_line(j, x, &line, i);
+    if (is_odd(&line.known))
+        scan_any(j, x, i);
+    for (int64_t c = x->p0 / RUN; c * RUN < x->end; c++) /* tiles are not told apart */
+        join(&j->tile[i / RUN * j->m->tile_cols + c], &x->line[i]);
+}
+
 /* What is known of lines side by side. */
 static void note_lines(struct job *j, const struct cut *x, struct growing *s, int groups,
                        int64_t line)
@@ -361,6 +420,9 @@ static void scan_lines(void *arg, int64_t task, int worker)
         scan_across(j, &x, from, middle);
     if (direct && j->v->p == 1 && middle < to)
         scan_along(j, &x, middle, to, j->lanes + worker * j->m->tile_cols);
+    else if (j->kind != KIND_none && j->v->patch && j->v->patch->transposed)
+        for (int64_t i = from; i < to; i++)
+            scan_rows(j, &x, i, j->lanes + worker * j->m->tile_cols);
     else
         for (int64_t i = middle; i < to; i++)
             scan_any(j, &x, i);
