@@ -296,8 +296,9 @@ static struct seen see(const struct patch *w, int64_t line, int64_t row, int64_t
 static void scan_rows(struct job *j, const struct cut *x, int64_t i, struct growing *tile)
 {
     const struct patch *w = j->v->patch;
-    const int64_t tiles = (STRETCH + RUN - 1) / RUN;
-    char copies[STRETCH * 16];
+    enum { MOST = 4 * RUN };
+    const int64_t tiles = MOST / RUN;
+    char copies[MOST * 16];
     struct growing line;
 
     j->measure.start(&line, j->kind, 1);
@@ -306,7 +307,7 @@ static void scan_rows(struct job *j, const struct cut *x, int64_t i, struct grow
         int64_t x0 = p % w->ow, count = w->ow - x0 < x->end - p ? w->ow - x0 : x->end - p;
         struct seen s;
 
-        count = count < STRETCH ? count : STRETCH;
+        count = count < MOST ? count : MOST;
         s = see(w, i, p / w->ow, x0, count);
         p += count;
         if (s.end <= s.from)
