@@ -48,7 +48,7 @@ struct row {
         CONV(group, name, of "INT8", "i8 i8 i32", shape ",nchw" count, "integers 7", \
              "native conv-plain conv-any*"), \
         CONV(group, name, of "bytes in FP32", "f32", shape ",nchw" count, "integers 7", \
-             "exact conv-plain* conv-any"), \
+             "correct conv-plain* conv-any"), \
         CONV(group, name, of "FP32 correct", "f32", shape ",nchw" count, "normal", \
              "correct conv-plain* conv-any"), \
         BACKWARD(group, name, of "backward data", shape ",nchw" count, DATA), \
