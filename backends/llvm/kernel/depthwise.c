@@ -5,27 +5,42 @@
 
 #include <immintrin.h>
 #include <stdbool.h>
+#include <string.h>
 
 #define FLAT static inline __attribute__((always_inline))
 #define UNROLL _Pragma("clang loop unroll(full)")
-#define VECTORISE _Pragma("clang loop vectorize(enable)")
 
-/* Vectors of the result that are summed at once; outputs of a channel whose filters are packed at
- * once; columns of the result that a piece has at most; bytes that a piece may pack. */
-enum { TILE = 8, OUTPUTS = 4, ACROSS = 2048, ALONG = 128, MOST_ROOM = 1 << 22 };
-enum { LINE = 64 };
+enum {
+    TILE = 8,       /* vectors of a row of the result that are summed at once */
+    OUTPUTS = 4,    /* outputs of a channel whose filters are packed at once */
+    ACROSS = 2048,  /* columns of the result that a piece has at most, NCHW */
+    ALONG = 128,    /* and NHWC */
+    SHORTEST = 8,   /* rows that a piece has at least where threads share an image */
+    GROUPS = 64,    /* vectors of channels that are packed at once */
+    NEAR = 256 << 10,   /* bytes of packed rows that stay in a near cache */
+    MOST_ROOM = 1 << 22,    /* bytes that a piece may pack */
+    LINE = 64
+};
+/* Rows of the result that are summed at once, where they share rows of the image. */
+enum { ROWS = 4 };
 
 struct piece {
-    int64_t image, channel, lanes; /* lanes: channels of it */
+    int64_t image, channel, channels, groups; /* groups: vectors of channels (NHWC) */
     int64_t x, width, y, height; /* of the result */
     int64_t phases, length; /* a packed row: of each remainder of columns by the stride so many
                                elements; NHWC: so many pixels */
     int64_t slots, row; /* packed rows, and elements of each */
+    int64_t together; /* rows of the result that are summed at once */
 };
 
 static int64_t least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
+}
+
+static bool shares_rows(const struct depthwise *d)
+{
+    return d->r == 3 && d->s == 3 && d->stride[0] == 1 && d->dilate[0] == 1;
 }
 
 static int64_t parts(int64_t all, int64_t most)
@@ -40,11 +55,13 @@ static void shape_piece(const struct depthwise *d, int64_t lanes, int group, str
     const int64_t vectors = parts(p->width, lanes);
 
     p->phases = d->nhwc ? 1 : least(window + 1, stride);
-    p->length = d->nhwc ? (p->width - 1) * stride + window + 1 : vectors * lanes + window / stride;
-    p->slots = (d->r - 1) * d->dilate[0] + 1;
-    p->row = group > 1 ? parts(d->s, group) * (d->nhwc ? p->width * lanes : vectors * lanes) :
-             d->nhwc   ? p->length * lanes :
+    p->length = d->nhwc ? (p->width - 1) * stride + window + 1 :
+                          (vectors + parts(window / stride, lanes)) * lanes;
+    p->row = group > 1 ? parts(d->s, group) * (d->nhwc ? p->width : vectors) * p->groups * lanes :
+             d->nhwc   ? p->length * p->groups * lanes :
                          p->phases * p->length;
+    p->together = shares_rows(d) ? ROWS : 1;
+    p->slots = (p->together - 1) * d->stride[0] + (d->r - 1) * d->dilate[0] + 1;
 }
 
 static struct piece find_piece(const struct depthwise *d, const struct depthwise_plan *plan,
@@ -52,10 +69,12 @@ static struct piece find_piece(const struct depthwise *d, const struct depthwise
 {
     const int64_t x = task % plan->across * plan->width, rows = task / plan->across;
     const int64_t y = rows % plan->along * plan->height, block = rows / plan->along;
-    const int64_t channel = block % plan->blocks * (d->nhwc ? lanes : 1);
+    const int64_t each = (d->nhwc ? plan->groups : 1) * lanes;
+    const int64_t channel = block % plan->blocks * each;
     struct piece p = { .image = block / plan->blocks,
                        .channel = channel,
-                       .lanes = d->nhwc ? least(lanes, d->channels - channel) : lanes,
+                       .channels = least(each, d->channels - channel),
+                       .groups = plan->groups,
                        .x = x,
                        .width = least(plan->width, d->ow - x),
                        .y = y,
@@ -65,14 +84,41 @@ static struct piece find_piece(const struct depthwise *d, const struct depthwise
     return p;
 }
 
+#define EVEN_4(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6)
+#define EVEN_8(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14)
+#define EVEN_16(a, b) \
+    __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
+
 #if defined(__AVX512F__)
 enum { VECTOR = 64 };
+#define REGISTER "+v"
+#define BETWEEN(from, end) ((1u << (end)) - (1u << (from)))
+#define PICKED_LOAD_1(p, from, end) _mm_maskz_loadu_epi8((__mmask16)BETWEEN(from, end), p)
+#define PICKED_LOAD_4(p, from, end) _mm512_maskz_loadu_epi32((__mmask16)BETWEEN(from, end), p)
+#define PICKED_LOAD_8(p, from, end) _mm512_maskz_loadu_epi64((__mmask8)BETWEEN(from, end), p)
+#define EVEN_4BYTES EVEN_16
+#define EVEN_8BYTES EVEN_8
 #define MASKED_STORE_4(c, v, lanes) \
     _mm512_mask_storeu_epi32(c, (__mmask16)((1u << (lanes)) - 1), (__m512i)(v))
 #define MASKED_STORE_8(c, v, lanes) \
     _mm512_mask_storeu_epi64(c, (__mmask8)((1u << (lanes)) - 1), (__m512i)(v))
 #else
 enum { VECTOR = 32 };
+#define REGISTER "+x"
+/* Lanes of `which`, the numbers of lanes, from `from` on and before `end`. */
+#define BETWEEN(bits, which, from, end) \
+    _mm256_andnot_si256(_mm256_cmpgt_epi##bits(SPREAD_##bits(from), which), \
+                        _mm256_cmpgt_epi##bits(SPREAD_##bits(end), which))
+#define SPREAD_32(i) _mm256_set1_epi32((int)(i))
+#define SPREAD_64(i) _mm256_set1_epi64x(i)
+#define PICKED_LOAD_4(p, from, end) \
+    _mm256_maskload_epi32((const int *)(p), \
+                          BETWEEN(32, _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), from, end))
+#define PICKED_LOAD_8(p, from, end) \
+    _mm256_maskload_epi64((const long long *)(p), \
+                          BETWEEN(64, _mm256_setr_epi64x(0, 1, 2, 3), from, end))
+#define EVEN_4BYTES EVEN_8
+#define EVEN_8BYTES EVEN_4
 #define MASKED_STORE_4(c, v, lanes) \
     _mm256_maskstore_epi32((int *)(c), \
                            _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(lanes)), \
@@ -87,26 +133,34 @@ enum { VECTOR = 32 };
 #define NAME(x) f64_##x
 #define REAL double
 #define PIXEL double
+#define FILTER double
+#define PICKED_LOAD PICKED_LOAD_8
+#define EVEN EVEN_8BYTES
 #define GROUP 1
 #define MULTIPLY_ADD(x, w, sum) __builtin_elementwise_fma(x, w, sum)
 #define MASKED_STORE MASKED_STORE_8
-#define OFFSET(padding)
 #include "backends/llvm/kernel/depthwise.h"
 
 #define NAME(x) f32_##x
 #define REAL float
 #define PIXEL float
+#define FILTER float
+#define PICKED_LOAD PICKED_LOAD_4
+#define EVEN EVEN_4BYTES
 #define GROUP 1
 #define MULTIPLY_ADD(x, w, sum) __builtin_elementwise_fma(x, w, sum)
 #define MASKED_STORE MASKED_STORE_4
-#define OFFSET(padding)
 #include "backends/llvm/kernel/depthwise.h"
 
 #define NAME(x) i8_##x
 #define REAL int32_t
 #define PIXEL uint8_t
+#define FILTER int8_t
+#if defined(PICKED_LOAD_1)
+#define PICKED_LOAD PICKED_LOAD_1
+#endif
+#define EVEN EVEN_4BYTES
 #define MASKED_STORE MASKED_STORE_4
-#define OFFSET(padding) ^ (padding)
 #if defined(__AVX512VNNI__)
 #define GROUP 4
 #define MULTIPLY_ADD(x, w, sum) \
@@ -126,26 +180,30 @@ bool limber_depthwise_plan(const struct depthwise *d, int workers, struct depthw
 {
     const int size = d->size == 1 ? 4 : d->size, group = d->size == 1 ? BYTES_TOGETHER : 1;
     const int64_t lanes = VECTOR / size, enough = workers > 1 ? 4 * (int64_t)workers : 1;
-    struct piece p;
-    int64_t tasks, bands;
+    struct piece p = { .groups = 1 };
+    int64_t tasks, most;
 
-    *plan = (struct depthwise_plan){ .outputs = least(d->multiplier, OUTPUTS) };
+    *plan = (struct depthwise_plan){ .groups = 1, .outputs = least(d->multiplier, OUTPUTS) };
     plan->across = parts(d->ow, d->nhwc ? ALONG : ACROSS);
     plan->width = parts(d->ow, plan->across);
     plan->across = parts(d->ow, plan->width);
-    plan->blocks = d->nhwc ? parts(d->channels, lanes) : d->channels;
-    tasks = d->images * plan->blocks * plan->across;
-    bands = least(parts(enough, tasks), parts(d->oh, 8));
-    plan->height = parts(d->oh, bands);
-    plan->along = parts(d->oh, plan->height);
-    plan->tasks = tasks * plan->along;
     p.width = plan->width;
     shape_piece(d, lanes, group, &p);
-    if (p.slots > MOST_ROOM || p.row > MOST_ROOM || p.slots * p.row > MOST_ROOM ||
-        p.phases * p.length > MOST_ROOM)
+    if (p.slots > MOST_ROOM || p.row > MOST_ROOM || p.phases * p.length > MOST_ROOM)
         return false;
-    plan->room = (size_t)(plan->outputs * (1 + d->r * parts(d->s, group)) * lanes + p.slots * p.row +
-                          p.phases * p.length * (d->nhwc ? lanes : 1)) *
+    if (d->nhwc) { /* neighbouring channels: as many as stay in the nearest cache */
+        most = NEAR / (p.slots * p.row * size);
+        plan->groups = least(parts(d->channels, lanes), most < 1 ? 1 : least(most, GROUPS));
+        p.groups = plan->groups;
+        shape_piece(d, lanes, group, &p);
+    }
+    plan->blocks = parts(d->channels, plan->groups * lanes);
+    tasks = d->images * plan->blocks * plan->across;
+    plan->height = parts(d->oh, least(parts(enough, tasks), parts(d->oh, SHORTEST)));
+    plan->along = parts(d->oh, plan->height);
+    plan->tasks = tasks * plan->along;
+    plan->room = (size_t)(plan->groups * plan->outputs * (1 + d->r * parts(d->s, group)) * lanes +
+                          p.slots * p.row + p.phases * p.length * plan->groups * lanes) *
                  (size_t)size;
     plan->room = (plan->room + LINE) / LINE * LINE;
     return plan->room <= MOST_ROOM;
