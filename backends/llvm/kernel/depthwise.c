@@ -74,12 +74,12 @@ static struct piece find_piece(const struct depthwise *d, const struct depthwise
     struct piece p = { .image = block / plan->blocks,
                        .channel = channel,
                        .channels = least(each, d->channels - channel),
-                       .groups = plan->groups,
                        .x = x,
                        .width = least(plan->width, d->ow - x),
                        .y = y,
                        .height = least(plan->height, d->oh - y) };
 
+    p.groups = d->nhwc ? parts(p.channels, lanes) : 1;
     shape_piece(d, lanes, group, &p);
     return p;
 }
