@@ -3,6 +3,7 @@
  * for a single use.  Code of the library sums them as they lie.  Bits are those of the scheme
  * `native`, or of exact integers. */
 #include "jit/engine.h"
+#include "jit/scan/scan.h"
 
 #include <string.h>
 
@@ -39,21 +40,6 @@ bool limber_is_depthwise(const limber_context *ctx, const struct problem *p)
     return has_ops(ctx, p) && (are_bytes(p) || (are_floats(p) && limber_is_plain(&p->contract)));
 }
 
-/* Every partial sum of floats is a multiple of one power of two, and has no more bits than they:
- * nothing is rounded before the last addition. */
-bool limber_is_depthwise_exact(const limber_context *ctx, const struct problem *p,
-                               const struct mask *a, const struct mask *b)
-{
-    const int bits = p->fc.frac_bits + 1, most = 1 << (p->fc.exp_bits - 1);
-    int k = 0;
-
-    while (p->k > (int64_t)1 << k)
-        k++;
-    return has_ops(ctx, p) && are_floats(p) && a->scanned && b->scanned && !a->special &&
-           !b->special && !a->zero && !b->zero && a->width + b->width + k <= bits &&
-           a->emax + b->emax + 2 + k < most && a->emin + b->emin - a->width - b->width > -most;
-}
-
 static void describe(const struct problem *p, struct depthwise *d)
 {
     const struct conv_geometry *g = &p->conv.geometry;
@@ -85,7 +71,8 @@ struct running {
     const struct target *target;
     struct depthwise d;
     struct depthwise_plan plan;
-    char *rooms; /* one for each worker */
+    char *rooms; /* one for each worker, */
+    size_t bytes; /* together */
 };
 
 static void run_task(void *arg, int64_t task, int worker)
@@ -99,14 +86,15 @@ static void report(const limber_context *ctx, const struct problem *p, const str
                    struct report *r)
 {
     double n = (double)p->k * (p->fc.size == 8 ? 0x1p-53 : 0x1p-24); /* as of direct products */
+    bool rounds = limber_is_plain(&p->contract) && !are_bytes(p);
 
     limber_report_clear(r);
     r->rows = 1;
     r->from = LIMBER_FROM_LIBRARY;
-    r->bound = are_bytes(p) ? 0 : n / (1 - n);
-    r->workspace = x->plan.room;
+    r->bound = rounds ? n / (1 - n) : 0;
     strcpy(r->scheme, are_bytes(p) ? "integer" : "native");
     memccpy(r->backend, ctx->machine.backend->name, '\0', sizeof r->backend - 1);
+    r->workspace = x->bytes;
 }
 
 bool limber_depthwise_run(limber_context *ctx, const struct problem *p, struct report *r)
@@ -114,13 +102,12 @@ bool limber_depthwise_run(limber_context *ctx, const struct problem *p, struct r
     struct runner all = limber_pool_runner(ctx->pool);
     struct running x = { .ops = ctx->machine.backend->depthwise, .target = &ctx->machine.target };
     double start = r ? limber_now() : 0;
-    size_t bytes;
 
     describe(p, &x.d);
     if (!x.ops->plan(&x.d, x.target, limber_runner_busy(&all), &x.plan))
         return false;
-    bytes = x.plan.room * (size_t)all.workers;
-    x.rooms = limber_memory_alloc(&ctx->allocator, bytes);
+    x.bytes = x.plan.room * (size_t)all.workers;
+    x.rooms = limber_memory_alloc(&ctx->allocator, x.bytes);
     if (!x.rooms)
         return false;
     if (all.workers > 1 && x.plan.tasks > 1) {
@@ -135,7 +122,52 @@ bool limber_depthwise_run(limber_context *ctx, const struct problem *p, struct r
     if (!r)
         return true;
     report(ctx, p, &x, r);
-    r->workspace = bytes;
     r->seconds_run = limber_now() - start;
+    return true;
+}
+
+/* What a look at dense elements says; false: they are not known to be narrow. */
+static bool look_at(const void *data, limber_format f, int64_t lines, int64_t length,
+                    const struct runner *all, struct mask *m)
+{
+    const struct view v = { .data = data, .line = length, .p = 1 };
+    struct diag ignored = { 0 };
+
+    return limber_scan(m, &v, f, lines, length, SCAN_probe, all, &ignored) && m->scanned &&
+           !m->special && !m->zero;
+}
+
+/* Every partial sum is a multiple of one power of two, and has so few bits that none is rounded. */
+static bool is_exact(const struct problem *p, const struct mask *a, const struct mask *b)
+{
+    const int low[] = { limber_mask_low(a), limber_mask_low(b) };
+    const int range = 1 << (p->fc.exp_bits - 1);
+    int high = a->emax + b->emax + 2;
+
+    while (p->k > (int64_t)1 << (high - a->emax - b->emax - 2))
+        high++;
+    return low[0] > -range && low[1] > -range && high < range && low[0] + low[1] > -range &&
+           high - low[0] - low[1] <= p->fc.frac_bits + 1;
+}
+
+bool limber_depthwise_run_exact(limber_context *ctx, const struct problem *p, struct report *r)
+{
+    const struct conv_sizes *s = &p->conv.sizes;
+    const struct runner all = limber_pool_runner(ctx->pool);
+    struct mask a = { 0 }, b = { 0 };
+    double start = r ? limber_now() : 0, end;
+    bool exact;
+
+    if (!has_ops(ctx, p) || !are_floats(p) || p->contract.promise != LIMBER_CONTRACT_CORRECT)
+        return false;
+    exact = look_at(p->a.data, p->fa, 1, s->o * s->r * s->s, NULL, &a) &&
+            look_at(p->b.data, p->fb, s->n * s->c, s->h * s->w, &all, &b) && is_exact(p, &a, &b);
+    limber_mask_clear(&a);
+    limber_mask_clear(&b);
+    end = r ? limber_now() : 0;
+    if (!exact || !limber_depthwise_run(ctx, p, r))
+        return false;
+    if (r)
+        r->seconds_scan = end - start;
     return true;
 }

@@ -475,10 +475,10 @@ static bool run(limber_context *ctx, const struct problem *p, struct scan_result
 
     if (limber_device_records(ctx, p->queue))
         return run_recorded(ctx, p, r, d);
+    if (limber_depthwise_run_exact(ctx, p, r))
+        return true;
     if (!scan_and_key(ctx, p, f, &key, r, d))
         return false;
-    if (limber_is_depthwise_exact(ctx, p, &f->all_a, &f->all_b) && limber_depthwise_run(ctx, p, r))
-        return true;
     if (may_mix(ctx, p, f) && !limber_mixed_run(ctx, p, f, &done, r, d))
         return false;
     return done || run_found(ctx, p, f, &key, r, d);

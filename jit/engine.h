@@ -212,10 +212,9 @@ void limber_shape_report(const limber_context *ctx, const struct product_shape *
  * that needs no plan; and it is done.  False: nothing is done, no code serves here or there is no
  * memory. */
 bool limber_is_depthwise(const limber_context *ctx, const struct problem *p);
-/* Floats with these masks come out exact, whatever the contract. */
-bool limber_is_depthwise_exact(const limber_context *ctx, const struct problem *p,
-                               const struct mask *a, const struct mask *b);
 bool limber_depthwise_run(limber_context *ctx, const struct problem *p, struct report *r);
+/* The same of correct results whose sums, as a look at the data says, are exact. */
+bool limber_depthwise_run_exact(limber_context *ctx, const struct problem *p, struct report *r);
 
 /* ---- shapes.c -------------------------------------------------------------------------------- */
 

@@ -76,12 +76,12 @@ bool limber_direct(const struct fixed *f, const struct target *t, int size, cons
 /* Best first. */
 static const struct {
     unsigned needs;
-    kernel_depthwise_plan *plan;
-    kernel_depthwise_run *run;
+    kernel_depthwise_cut *plan;
+    kernel_depthwise_piece *run;
 } depthwise[] = {
-    { NEEDS_avx512vnni, limber_depthwise_plan_avx512vnni, limber_depthwise_run_avx512vnni },
-    { NEEDS_avx512, limber_depthwise_plan_avx512, limber_depthwise_run_avx512 },
-    { NEEDS_avx2, limber_depthwise_plan_avx2, limber_depthwise_run_avx2 },
+    { NEEDS_avx512vnni, limber_depthwise_cut_avx512vnni, limber_depthwise_piece_avx512vnni },
+    { NEEDS_avx512, limber_depthwise_cut_avx512, limber_depthwise_piece_avx512 },
+    { NEEDS_avx2, limber_depthwise_cut_avx2, limber_depthwise_piece_avx2 },
 };
 
 static size_t depthwise_of(const struct target *t)

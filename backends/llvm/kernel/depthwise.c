@@ -176,7 +176,7 @@ enum { BYTES_TOGETHER = GROUP };
 #include "backends/llvm/kernel/depthwise.h"
 
 /* How a convolution is cut into pieces; false: it needs too much room. */
-bool limber_depthwise_plan(const struct depthwise *d, int workers, struct depthwise_plan *plan)
+bool limber_depthwise_cut(const struct depthwise *d, int workers, struct depthwise_plan *plan)
 {
     const int size = d->size == 1 ? 4 : d->size, group = d->size == 1 ? BYTES_TOGETHER : 1;
     const int64_t lanes = VECTOR / size, enough = workers > 1 ? 4 * (int64_t)workers : 1;
@@ -209,7 +209,7 @@ bool limber_depthwise_plan(const struct depthwise *d, int workers, struct depthw
     return plan->room <= MOST_ROOM;
 }
 
-void limber_depthwise_run(const struct depthwise *d, const struct depthwise_plan *plan,
+void limber_depthwise_piece(const struct depthwise *d, const struct depthwise_plan *plan,
                           int64_t task, void *room)
 {
     if (d->size == 8)

@@ -32,7 +32,8 @@ struct NAME(piece) {
 
 /* ---- packing --------------------------------------------------------------------------------- */
 
-typedef PIXEL NAME(pixels) __attribute__((vector_size(LANES * sizeof(PIXEL)), aligned(1), may_alias));
+typedef PIXEL NAME(pixels)
+    __attribute__((vector_size(LANES * sizeof(PIXEL)), aligned(1), may_alias));
 
 /* Elements from `first` on of a row of w, and zeros for those that it does not have. */
 FLAT NAME(pixels) NAME(some_pixels)(const PIXEL *row, int64_t first, int64_t w)

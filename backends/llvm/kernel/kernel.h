@@ -202,14 +202,14 @@ typedef void kernel_direct(const struct fixed *f, int size, const void *a, const
 kernel_direct limber_direct_run_avx2, limber_direct_run_avx512;
 
 /* depthwise.c: of backend.depthwise. */
-typedef bool kernel_depthwise_plan(const struct depthwise *d, int workers,
-                                   struct depthwise_plan *plan);
-typedef void kernel_depthwise_run(const struct depthwise *d, const struct depthwise_plan *plan,
-                                  int64_t task, void *room);
-kernel_depthwise_plan limber_depthwise_plan, limber_depthwise_plan_avx2,
-    limber_depthwise_plan_avx512, limber_depthwise_plan_avx512vnni;
-kernel_depthwise_run limber_depthwise_run, limber_depthwise_run_avx2, limber_depthwise_run_avx512,
-    limber_depthwise_run_avx512vnni;
+typedef bool kernel_depthwise_cut(const struct depthwise *d, int workers,
+                                  struct depthwise_plan *plan);
+typedef void kernel_depthwise_piece(const struct depthwise *d, const struct depthwise_plan *plan,
+                                    int64_t task, void *room);
+kernel_depthwise_cut limber_depthwise_cut, limber_depthwise_cut_avx2,
+    limber_depthwise_cut_avx512, limber_depthwise_cut_avx512vnni;
+kernel_depthwise_piece limber_depthwise_piece, limber_depthwise_piece_avx2,
+    limber_depthwise_piece_avx512, limber_depthwise_piece_avx512vnni;
 
 /* The two entry points of a kernel.  Both may run on many threads at once. */
 typedef void kernel_pack(struct kernel_call *c, int64_t task);
