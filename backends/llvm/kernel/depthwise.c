@@ -14,7 +14,8 @@ enum {
     TILE = 8,       /* vectors of a row of the result that are summed at once */
     OUTPUTS = 4,    /* outputs of a channel whose filters are packed at once */
     ACROSS = 2048,  /* columns of the result that a piece has at most, NCHW */
-    ALONG = 128,    /* and NHWC */
+    ALONG = 128,    /* and where lanes are channels */
+    SHORT = 64,     /* columns of a result whose rows are short */
     SHORTEST = 8,   /* rows that a piece has at least where threads share an image */
     GROUPS = 64,    /* vectors of channels that are packed at once */
     NEAR = 256 << 10,   /* bytes of packed rows that stay in a near cache */
@@ -30,6 +31,7 @@ struct piece {
     int64_t phases, length; /* a packed row: of each remainder of columns by the stride so many
                                elements; NHWC: so many pixels */
     int64_t slots, row; /* packed rows, and elements of each */
+    bool turned, by_channel; /* lanes are channels; turned: and yet the layout is NCHW */
     int64_t together; /* rows of the result that are summed at once */
 };
 
@@ -43,6 +45,14 @@ static bool shares_rows(const struct depthwise *d)
     return d->r == 3 && d->s == 3 && d->stride[0] == 1 && d->dilate[0] == 1;
 }
 
+/* NCHW whose channels become lanes on the way in and out: rows are so short, or so much of them is
+ * skipped, that vectors of pixels would be mostly overhead. */
+static bool turns(const struct depthwise *d, int64_t lanes)
+{
+    return !d->nhwc && !d->add && d->stride[1] <= 2 && 2 * d->channels >= lanes &&
+           (d->ow <= SHORT || d->stride[1] == 2);
+}
+
 static int64_t parts(int64_t all, int64_t most)
 {
     return (all + most - 1) / most;
@@ -54,12 +64,15 @@ static void shape_piece(const struct depthwise *d, int64_t lanes, int group, str
     const int64_t window = (d->s - 1) * d->dilate[1], stride = d->stride[1];
     const int64_t vectors = parts(p->width, lanes);
 
-    p->phases = d->nhwc ? 1 : least(window + 1, stride);
-    p->length = d->nhwc ? (p->width - 1) * stride + window + 1 :
-                          (vectors + parts(window / stride, lanes)) * lanes;
-    p->row = group > 1 ? parts(d->s, group) * (d->nhwc ? p->width : vectors) * p->groups * lanes :
-             d->nhwc   ? p->length * p->groups * lanes :
-                         p->phases * p->length;
+    p->turned = turns(d, lanes);
+    p->by_channel = d->nhwc || p->turned;
+    p->phases = p->by_channel ? 1 : least(window + 1, stride);
+    p->length = p->by_channel ? (p->width - 1) * stride + window + 1 :
+                                (vectors + parts(window / stride, lanes)) * lanes;
+    p->row = group > 1 ?
+                 parts(d->s, group) * (p->by_channel ? p->width : vectors) * p->groups * lanes :
+             p->by_channel ? p->length * p->groups * lanes :
+                             p->phases * p->length;
     p->together = shares_rows(d) ? ROWS : 1;
     p->slots = (p->together - 1) * d->stride[0] + (d->r - 1) * d->dilate[0] + 1;
 }
@@ -84,6 +97,14 @@ static struct piece find_piece(const struct depthwise *d, const struct depthwise
     return p;
 }
 
+#define ZIP_4(a, b, i) __builtin_shufflevector(a, b, (i), 4 + (i), 1 + (i), 5 + (i))
+#define ZIP_8(a, b, i) \
+    __builtin_shufflevector(a, b, (i), 8 + (i), 1 + (i), 9 + (i), 2 + (i), 10 + (i), 3 + (i), \
+                            11 + (i))
+#define ZIP_16(a, b, i) \
+    __builtin_shufflevector(a, b, (i), 16 + (i), 1 + (i), 17 + (i), 2 + (i), 18 + (i), 3 + (i), \
+                            19 + (i), 4 + (i), 20 + (i), 5 + (i), 21 + (i), 6 + (i), 22 + (i), \
+                            7 + (i), 23 + (i))
 #define EVEN_4(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6)
 #define EVEN_8(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14)
 #define EVEN_16(a, b) \
@@ -98,6 +119,8 @@ enum { VECTOR = 64 };
 #define PICKED_LOAD_8(p, from, end) _mm512_maskz_loadu_epi64((__mmask8)BETWEEN(from, end), p)
 #define EVEN_4BYTES EVEN_16
 #define EVEN_8BYTES EVEN_8
+#define ZIP_4BYTES ZIP_16
+#define ZIP_8BYTES ZIP_8
 #define MASKED_STORE_4(c, v, lanes) \
     _mm512_mask_storeu_epi32(c, (__mmask16)((1u << (lanes)) - 1), (__m512i)(v))
 #define MASKED_STORE_8(c, v, lanes) \
@@ -119,6 +142,8 @@ enum { VECTOR = 32 };
                           BETWEEN(64, _mm256_setr_epi64x(0, 1, 2, 3), from, end))
 #define EVEN_4BYTES EVEN_8
 #define EVEN_8BYTES EVEN_4
+#define ZIP_4BYTES ZIP_8
+#define ZIP_8BYTES ZIP_4
 #define MASKED_STORE_4(c, v, lanes) \
     _mm256_maskstore_epi32((int *)(c), \
                            _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(lanes)), \
@@ -136,6 +161,7 @@ enum { VECTOR = 32 };
 #define FILTER double
 #define PICKED_LOAD PICKED_LOAD_8
 #define EVEN EVEN_8BYTES
+#define ZIP ZIP_8BYTES
 #define GROUP 1
 #define MULTIPLY_ADD(x, w, sum) __builtin_elementwise_fma(x, w, sum)
 #define MASKED_STORE MASKED_STORE_8
@@ -147,6 +173,7 @@ enum { VECTOR = 32 };
 #define FILTER float
 #define PICKED_LOAD PICKED_LOAD_4
 #define EVEN EVEN_4BYTES
+#define ZIP ZIP_4BYTES
 #define GROUP 1
 #define MULTIPLY_ADD(x, w, sum) __builtin_elementwise_fma(x, w, sum)
 #define MASKED_STORE MASKED_STORE_4
@@ -160,6 +187,7 @@ enum { VECTOR = 32 };
 #define PICKED_LOAD PICKED_LOAD_1
 #endif
 #define EVEN EVEN_4BYTES
+#define ZIP ZIP_4BYTES
 #define MASKED_STORE MASKED_STORE_4
 #if defined(__AVX512VNNI__)
 #define GROUP 4
@@ -184,7 +212,7 @@ bool limber_depthwise_cut(const struct depthwise *d, int workers, struct depthwi
     int64_t tasks, most;
 
     *plan = (struct depthwise_plan){ .groups = 1, .outputs = least(d->multiplier, OUTPUTS) };
-    plan->across = parts(d->ow, d->nhwc ? ALONG : ACROSS);
+    plan->across = parts(d->ow, d->nhwc || turns(d, lanes) ? ALONG : ACROSS);
     plan->width = parts(d->ow, plan->across);
     plan->across = parts(d->ow, plan->width);
     p.width = plan->width;
@@ -203,7 +231,8 @@ bool limber_depthwise_cut(const struct depthwise *d, int workers, struct depthwi
     plan->along = parts(d->oh, plan->height);
     plan->tasks = tasks * plan->along;
     plan->room = (size_t)(plan->groups * plan->outputs * (1 + d->r * parts(d->s, group)) * lanes +
-                          p.slots * p.row + p.phases * p.length * plan->groups * lanes) *
+                          p.slots * p.row + p.phases * p.length * plan->groups * lanes +
+                          (p.turned ? p.together * p.width * lanes : 0)) *
                  (size_t)size;
     plan->room = (plan->room + LINE) / LINE * LINE;
     return plan->room <= MOST_ROOM;

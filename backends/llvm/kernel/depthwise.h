@@ -27,6 +27,7 @@ struct NAME(piece) {
     int64_t vectors, last;      /* of a row of the result; lanes of the last (NCHW) */
     REAL *start, *weight, *ring; /* [group and output][lane], [group and output][tap][lane],
                                     [row][...] */
+    REAL *out;                  /* rows of the result before they are turned */
     PIXEL *pixels;              /* a row whose taps are not yet together; floats: none */
 };
 
@@ -104,6 +105,40 @@ static void NAME(pack_channels)(const struct NAME(piece) *x, const PIXEL *row, P
         *pixel++ = zero;
 }
 
+/* LANES rows of so many lanes become columns: each round deals two halves like cards. */
+#define TURN(type, v) \
+    do { \
+        UNROLL for (int n = 1; n < LANES; n *= 2) { \
+            type dealt[LANES]; \
+\
+            UNROLL for (int i = 0; i < LANES / 2; i++) { \
+                dealt[2 * i] = ZIP(v[i], v[i + LANES / 2], 0); \
+                dealt[2 * i + 1] = ZIP(v[i], v[i + LANES / 2], LANES / 2); \
+            } \
+            UNROLL for (int i = 0; i < LANES; i++) \
+                v[i] = dealt[i]; \
+        } \
+    } while (0)
+
+/* The same of NCHW: a row of some channels, `plane` elements apart. */
+static void NAME(pack_turned)(const struct NAME(piece) *x, const PIXEL *row, PIXEL *to)
+{
+    const int64_t first = x->p.x * x->d->stride[1] - x->d->pad[1], plane = x->d->h * x->d->w;
+
+    for (int64_t i = 0; i < x->p.length; i += LANES) {
+        const int64_t count = least(LANES, x->p.length - i);
+        NAME(pixels) v[LANES];
+
+        UNROLL for (int l = 0; l < LANES; l++)
+            v[l] = l < x->p.channels ? NAME(some_pixels)(row + l * plane, first + i, x->d->w) :
+                                       (NAME(pixels)){ 0 };
+        TURN(NAME(pixels), v);
+        UNROLL for (int l = 0; l < LANES; l++)
+            if (l < count)
+                *(NAME(pixels) *)(to + (i + l) * LANES) = v[l];
+    }
+}
+
 #if GROUP > 1
 typedef uint32_t NAME(words) __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 
@@ -137,15 +172,15 @@ static void NAME(pack_row)(const struct NAME(piece) *x, int64_t y, REAL *to)
     PIXEL *pixels = GROUP > 1 ? x->pixels : (PIXEL *)to;
 
     if (y < 0 || y >= d->h)
-        memset(pixels, 0, (size_t)(d->nhwc ? x->p.length * x->p.groups * LANES :
-                                             x->p.phases * x->p.length) *
+        memset(pixels, 0, (size_t)(x->p.by_channel ? x->p.length * x->p.groups * LANES :
+                                                     x->p.phases * x->p.length) *
                               sizeof *pixels);
     else if (d->nhwc)
         NAME(pack_channels)
         (x, image + (x->p.image * d->h + y) * d->w * d->channels + x->p.channel, pixels);
     else
-        NAME(pack_pixels)
-        (x, image + ((x->p.image * d->channels + x->p.channel) * d->h + y) * d->w, pixels);
+        (x->p.turned ? NAME(pack_turned) : NAME(pack_pixels))(
+            x, image + ((x->p.image * d->channels + x->p.channel) * d->h + y) * d->w, pixels);
 #if GROUP > 1
     NAME(join)(x, to);
 #endif
@@ -192,17 +227,17 @@ static void NAME(pack_filters)(const struct NAME(piece) *x, int64_t j, int64_t o
 
     for (int64_t i = 0; i < x->p.groups * outputs; i++, start += LANES) {
         const int64_t done = i / outputs * LANES, channel = x->p.channel + done;
-        const int64_t lanes = d->nhwc ? least(LANES, x->p.channels - done) : 1;
+        const int64_t lanes = x->p.by_channel ? least(LANES, x->p.channels - done) : 1;
         const FILTER *from =
             (const FILTER *)d->filters + (channel * d->multiplier + j + i % outputs) * size;
 
         STORE(start, (VEC){ 0 });
         for (int64_t l = 0; l < lanes; l++)
             NAME(pack_filter)(x, from + l * d->multiplier * size, to + l, start + l);
-        if (!d->nhwc) /* the same for all lanes */
+        if (!x->p.by_channel) /* the same for all lanes */
             STORE(start, (VEC){ 0 } + *start);
         for (int64_t e = 0; e < all; e++, to += LANES)
-            if (!d->nhwc)
+            if (!x->p.by_channel)
                 STORE(to, (VEC){ 0 } + *to);
             else
                 for (int64_t l = lanes; l < LANES; l++)
@@ -381,19 +416,33 @@ static void NAME(sum_any)(const struct NAME(piece) *x, const REAL *const *row,
 
 /* ---- a piece --------------------------------------------------------------------------------- */
 
+/* Where output j of channel c lies in row y. */
+static REAL *NAME(output)(const struct NAME(piece) *x, int64_t c, int64_t j, int64_t y)
+{
+    const struct depthwise *d = x->d;
+    const int64_t outputs = d->channels * d->multiplier, output = c * d->multiplier + j;
+
+    if (d->nhwc)
+        return (REAL *)d->result + ((x->p.image * d->oh + y) * d->ow + x->p.x) * outputs + output;
+    return (REAL *)d->result + ((x->p.image * outputs + output) * d->oh + y) * d->ow + x->p.x;
+}
+
 /* Of output j of the channels of a group and of those behind it, which have so many lanes. */
 static struct NAME(result) NAME(result_at)(const struct NAME(piece) *x, int64_t group, int64_t j,
                                            int64_t y, int64_t lanes)
 {
     const struct depthwise *d = x->d;
     const int64_t outputs = d->channels * d->multiplier;
-    const int64_t output = (x->p.channel + group * LANES) * d->multiplier + j;
-    const int64_t row = d->nhwc ? x->p.image * d->oh + y :
-                                  (x->p.image * outputs + output) * d->oh + y;
 
+    if (x->p.turned)
+        return (struct NAME(result)){ .at = x->out,
+                                      .row = x->p.width * LANES,
+                                      .step = LANES,
+                                      .lane = 1,
+                                      .lanes = LANES,
+                                      .last = LANES };
     return (struct NAME(result)){
-        .at = (REAL *)d->result +
-              (d->nhwc ? (row * d->ow + x->p.x) * outputs + output : row * d->ow + x->p.x),
+        .at = NAME(output)(x, x->p.channel + group * LANES, j, y),
         .row = d->nhwc ? d->ow * outputs : d->ow,
         .step = d->nhwc ? outputs : LANES,
         .lane = d->nhwc ? d->multiplier : 1,
@@ -403,12 +452,38 @@ static struct NAME(result) NAME(result_at)(const struct NAME(piece) *x, int64_t 
     };
 }
 
+/* Some rows of output j of each channel, where lanes were channels. */
+static void NAME(turn_out)(const struct NAME(piece) *x, int64_t j, int64_t y, int64_t rows)
+{
+    const REAL *from = x->out;
+
+    for (int64_t q = 0; q < rows; q++)
+        for (int64_t i = 0; i < x->p.width; i += LANES) {
+            const int64_t count = least(LANES, x->p.width - i);
+            VEC v[LANES];
+
+            UNROLL for (int l = 0; l < LANES; l++, from += LANES)
+                v[l] = l < count ? LOAD(from) : (VEC){ 0 };
+            from -= (LANES - count) * LANES;
+            TURN(VEC, v);
+            UNROLL for (int l = 0; l < LANES; l++)
+                if (l < x->p.channels) {
+                    REAL *to = NAME(output)(x, x->p.channel + l, j, y + q) + i;
+
+                    if (count == LANES)
+                        STORE(to, v[l]);
+                    else
+                        MASKED_STORE(to, v[l], count);
+                }
+        }
+}
+
 /* One group, where not all is common. */
 static void NAME(run_group)(const struct NAME(piece) *x, const REAL *const *row,
                             const struct NAME(filters) *f, int64_t group, int64_t j, int64_t y,
                             int64_t rows)
 {
-    const int64_t lanes = least(LANES, x->p.channels - group * LANES);
+    const int64_t some = x->p.channels - group * LANES, lanes = least(LANES, some);
     const struct NAME(filters) own = { .weight = f->weight + group * f->weights,
                                        .start = f->start + group * f->starts,
                                        .groups = 1 };
@@ -428,7 +503,7 @@ static void NAME(run_rows)(const struct NAME(piece) *x, int64_t j, int64_t outpu
 {
     const struct depthwise *d = x->d;
     const int64_t all = d->r * x->taps * LANES, seen = rows > 1 ? rows + 2 : d->r;
-    const int64_t whole = !d->nhwc ? 1 : x->p.channels / LANES; /* groups */
+    const int64_t whole = d->nhwc ? x->p.channels / LANES : 1; /* groups */
     const bool plain = d->r == 3 && d->s == 3 && !d->add && (!d->nhwc || d->multiplier == 1);
     const REAL *row[LIMBER_SMALL_K];
 
@@ -451,6 +526,8 @@ static void NAME(run_rows)(const struct NAME(piece) *x, int64_t j, int64_t outpu
             NAME(sum_3)(x, row, &f, &to), done = whole;
         for (f.groups = 1; done < x->p.groups; done++)
             NAME(run_group)(x, row, &f, done, j + o, y, rows);
+        if (x->p.turned)
+            NAME(turn_out)(x, j + o, y, rows);
     }
 }
 
@@ -482,24 +559,25 @@ static void NAME(run)(const struct depthwise *d, const struct depthwise_plan *pl
     struct NAME(piece) x = { .d = d, .p = find_piece(d, plan, LANES, GROUP, task), .at = at };
     const int64_t pixel = x.p.groups * LANES;
 
-    x.vectors = d->nhwc ? x.p.width : (x.p.width + LANES - 1) / LANES;
+    x.vectors = x.p.by_channel ? x.p.width : (x.p.width + LANES - 1) / LANES;
     x.last = x.p.width - (x.vectors - 1) * LANES;
     x.taps = (d->s + GROUP - 1) / GROUP;
     for (int64_t s = 0; s < d->s + GROUP - 1; s++) {
         int64_t column = (s < d->s ? s : d->s - 1) * d->dilate[1];
 
-        at[s] = d->nhwc ? column * pixel :
-                          column % d->stride[1] * x.p.length + column / d->stride[1];
+        at[s] = x.p.by_channel ? column * pixel :
+                                 column % d->stride[1] * x.p.length + column / d->stride[1];
     }
-    x.step = d->nhwc ? d->stride[1] * pixel : LANES;
+    x.step = x.p.by_channel ? d->stride[1] * pixel : LANES;
     x.sum_step = GROUP > 1 ? pixel : x.step;
     for (int64_t t = 0; t < x.taps; t++)
         x.sum_at[t] = GROUP > 1 ? t * x.vectors * pixel : at[t];
     x.start = room;
     x.weight = x.start + x.p.groups * plan->outputs * LANES;
     x.ring = x.weight + x.p.groups * plan->outputs * d->r * x.taps * LANES;
-    x.pixels = (PIXEL *)(x.ring + x.p.slots * x.p.row);
-    for (int64_t c = 0; c < (d->nhwc ? 1 : x.p.channels); c++, x.p.channel++)
+    x.out = x.ring + x.p.slots * x.p.row;
+    x.pixels = (PIXEL *)(x.out + (x.p.turned ? x.p.together * x.p.width * LANES : 0));
+    for (int64_t c = 0; c < (x.p.by_channel ? 1 : x.p.channels); c++, x.p.channel++)
         for (int64_t j = 0; j < d->multiplier; j += plan->outputs) {
             const int64_t outputs = least(d->multiplier - j, plan->outputs);
 
@@ -514,6 +592,8 @@ static void NAME(run)(const struct depthwise *d, const struct depthwise_plan *pl
 #undef FILTER
 #undef GROUP
 #undef EVEN
+#undef ZIP
+#undef TURN
 #undef PICKED_LOAD
 #undef MULTIPLY_ADD
 #undef MASKED_STORE
