@@ -129,13 +129,21 @@ static void NAME(pack_turned)(const struct NAME(piece) *x, const PIXEL *row, PIX
         const int64_t count = least(LANES, x->p.length - i);
         NAME(pixels) v[LANES];
 
-        UNROLL for (int l = 0; l < LANES; l++)
-            v[l] = l < x->p.channels ? NAME(some_pixels)(row + l * plane, first + i, x->d->w) :
-                                       (NAME(pixels)){ 0 };
+        if (first + i >= 0 && first + i + LANES <= x->d->w && x->p.channels == LANES)
+            UNROLL for (int l = 0; l < LANES; l++)
+                v[l] = *(const NAME(pixels) *)(row + l * plane + first + i);
+        else
+            UNROLL for (int l = 0; l < LANES; l++)
+                v[l] = l < x->p.channels ? NAME(some_pixels)(row + l * plane, first + i, x->d->w) :
+                                           (NAME(pixels)){ 0 };
         TURN(NAME(pixels), v);
-        UNROLL for (int l = 0; l < LANES; l++)
-            if (l < count)
+        if (count == LANES)
+            UNROLL for (int l = 0; l < LANES; l++)
                 *(NAME(pixels) *)(to + (i + l) * LANES) = v[l];
+        else
+            UNROLL for (int l = 0; l < LANES; l++)
+                if (l < count)
+                    *(NAME(pixels) *)(to + (i + l) * LANES) = v[l];
     }
 }
 
@@ -455,26 +463,30 @@ static struct NAME(result) NAME(result_at)(const struct NAME(piece) *x, int64_t 
 /* Some rows of output j of each channel, where lanes were channels. */
 static void NAME(turn_out)(const struct NAME(piece) *x, int64_t j, int64_t y, int64_t rows)
 {
+    const int64_t plane = x->d->multiplier * x->d->oh * x->d->ow;
     const REAL *from = x->out;
 
     for (int64_t q = 0; q < rows; q++)
         for (int64_t i = 0; i < x->p.width; i += LANES) {
             const int64_t count = least(LANES, x->p.width - i);
+            REAL *to = NAME(output)(x, x->p.channel, j, y + q) + i;
             VEC v[LANES];
 
-            UNROLL for (int l = 0; l < LANES; l++, from += LANES)
-                v[l] = l < count ? LOAD(from) : (VEC){ 0 };
-            from -= (LANES - count) * LANES;
-            TURN(VEC, v);
-            UNROLL for (int l = 0; l < LANES; l++)
-                if (l < x->p.channels) {
-                    REAL *to = NAME(output)(x, x->p.channel + l, j, y + q) + i;
-
-                    if (count == LANES)
-                        STORE(to, v[l]);
-                    else
+            if (count == LANES && x->p.channels == LANES) {
+                UNROLL for (int l = 0; l < LANES; l++)
+                    v[l] = LOAD(from + l * LANES);
+                TURN(VEC, v);
+                UNROLL for (int l = 0; l < LANES; l++, to += plane)
+                    STORE(to, v[l]);
+            } else {
+                UNROLL for (int l = 0; l < LANES; l++)
+                    v[l] = l < count ? LOAD(from + l * LANES) : (VEC){ 0 };
+                TURN(VEC, v);
+                UNROLL for (int l = 0; l < LANES; l++, to += plane)
+                    if (l < x->p.channels)
                         MASKED_STORE(to, v[l], count);
-                }
+            }
+            from += count * LANES;
         }
 }
 
