@@ -137,6 +137,31 @@ struct functions {
     void (*unload)(struct function *);
 };
 
+/* A convolution whose every filter sees one channel, of floats of `size` bytes throughout, or (size
+ * 1) of bytes whose sums are i32.  Channel c has the outputs c*multiplier and on; a window has at
+ * most LIMBER_SMALL_K elements, and no dimension is 0. */
+struct depthwise {
+    int64_t images, channels, multiplier, h, w, r, s, oh, ow;
+    int64_t stride[2], pad[2], dilate[2]; /* pad: top, left */
+    int size;
+    bool nhwc, is_unsigned, add; /* bytes of the image are unsigned; the result is added */
+    const void *image, *filters;
+    void *result;
+};
+/* How it is cut: tasks, each of which needs so many bytes of room, aligned to 64. */
+struct depthwise_plan {
+    int64_t tasks, blocks, across, along, width, height, groups, outputs;
+    size_t room;
+};
+struct depthwise_ops {
+    /* False: not on this target, or with too much room. */
+    bool (*plan)(const struct depthwise *, const struct target *, int workers,
+                 struct depthwise_plan *);
+    /* Each task stores elements of its own, as the scheme `native` computes them. */
+    void (*run)(const struct depthwise *, const struct target *, const struct depthwise_plan *,
+                int64_t task, void *room);
+};
+
 struct kernel;
 
 /* What a scan of operands in a device's memory finds, field after field of `lines` numbers:
@@ -255,6 +280,7 @@ struct backend {
      * code of the library for any shape.  False: not on this target.  NULL: there is none. */
     bool (*direct)(const struct fixed *, const struct target *, int size, const void *a,
                    const void *b, void *c);
+    const struct depthwise_ops *depthwise; /* by code of the library; NULL: there is none */
     bool reads_tiles; /* its kernels take tiles and rates that were measured: target.tile, .rate */
 };
 

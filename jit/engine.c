@@ -475,6 +475,8 @@ static bool run(limber_context *ctx, const struct problem *p, struct scan_result
 
     if (limber_device_records(ctx, p->queue))
         return run_recorded(ctx, p, r, d);
+    if (limber_depthwise_run_exact(ctx, p, r))
+        return true;
     if (!scan_and_key(ctx, p, f, &key, r, d))
         return false;
     if (may_mix(ctx, p, f) && !limber_mixed_run(ctx, p, f, &done, r, d))
@@ -579,24 +581,30 @@ bool limber_engine_run(limber_context *ctx, const struct problem *p, struct repo
                              d);
 }
 
-/* A product that is neither scanned nor planned; r may be NULL. */
-static bool run_at_once(limber_context *ctx, const struct problem *p, bool direct, struct report *r)
+/* Products that are neither scanned nor planned. */
+enum at_once { AT_ONCE_none, AT_ONCE_direct, AT_ONCE_small, AT_ONCE_depthwise };
+
+/* r may be NULL. */
+static bool run_at_once(limber_context *ctx, const struct problem *p, enum at_once how,
+                        struct report *r)
 {
-    if (direct)
+    if (how == AT_ONCE_direct)
         return limber_direct_run(ctx, p, r);
+    if (how == AT_ONCE_depthwise)
+        return limber_depthwise_run(ctx, p, r);
     limber_small_run(ctx, p, r);
     return true;
 }
 
 /* Not inlined: only calls that want a report spend the time to clear one. */
 static __attribute__((noinline)) bool run_at_once_reported(limber_context *ctx,
-                                                           const struct problem *p, bool direct,
-                                                           struct report *report)
+                                                           const struct problem *p,
+                                                           enum at_once how, struct report *report)
 {
     struct report own, *r = report ? report : &own;
 
     r->seconds_scan = 0;
-    if (!run_at_once(ctx, p, direct, r))
+    if (!run_at_once(ctx, p, how, r))
         return false;
     if (ctx->verbose > 0)
         log_call(ctx, p, r);
@@ -625,14 +633,19 @@ static __attribute__((noinline)) bool run_planned(limber_context *ctx, const str
 bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, struct report *report,
                              struct diag *d)
 {
-    bool some = p->m > 0 && p->n > 0 && p->groups > 0, direct = some && limber_is_direct(ctx, p);
+    bool some = p->m > 0 && p->n > 0 && p->groups > 0;
+    enum at_once how = some && limber_is_direct(ctx, p)    ? AT_ONCE_direct :
+                       some && limber_is_depthwise(ctx, p) ? AT_ONCE_depthwise :
+                                                             AT_ONCE_none;
 
-    if (!direct && !limber_check_small(ctx, p, d))
+    if (how == AT_ONCE_none && !limber_check_small(ctx, p, d))
         return false;
-    if (!direct && !(some && limber_is_small(ctx, p)))
+    if (how == AT_ONCE_none && some && limber_is_small(ctx, p))
+        how = AT_ONCE_small;
+    if (how == AT_ONCE_none)
         return run_planned(ctx, p, report, d);
-    return (report || ctx->verbose > 0 ? run_at_once_reported(ctx, p, direct, report) :
-                                         run_at_once(ctx, p, direct, NULL)) ||
+    return (report || ctx->verbose > 0 ? run_at_once_reported(ctx, p, how, report) :
+                                         run_at_once(ctx, p, how, NULL)) ||
            run_planned(ctx, p, report, d);
 }
 

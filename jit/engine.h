@@ -206,6 +206,16 @@ bool limber_shape_run(limber_context *ctx, const struct product_shape *s, limber
 void limber_shape_report(const limber_context *ctx, const struct product_shape *s,
                          limber_kernel code, double seconds, struct report *r);
 
+/* ---- depthwise.c ----------------------------------------------------------------------------- */
+
+/* A convolution whose filters see one channel each, native or of bytes, by code of the library
+ * that needs no plan; and it is done.  False: nothing is done, no code serves here or there is no
+ * memory. */
+bool limber_is_depthwise(const limber_context *ctx, const struct problem *p);
+bool limber_depthwise_run(limber_context *ctx, const struct problem *p, struct report *r);
+/* The same of correct results whose sums, as a look at the data says, are exact. */
+bool limber_depthwise_run_exact(limber_context *ctx, const struct problem *p, struct report *r);
+
 /* ---- shapes.c -------------------------------------------------------------------------------- */
 
 struct shapes *limber_shapes_new(void); /* NULL: no memory */

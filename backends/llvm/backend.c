@@ -1379,5 +1379,6 @@ const struct backend limber_backend_llvm = {
     .launch_memory = &launch_memory_ops,
     .prebuilt = prebuilt,
     .direct = limber_direct,
+    .depthwise = &limber_llvm_depthwise,
     .reads_tiles = true,
 };

@@ -78,6 +78,8 @@ bool limber_prebuilt_find(const struct kernel_config *k, unsigned cpu, kernel_pa
 /* prebuilt.c: backend.direct. */
 bool limber_direct(const struct fixed *f, const struct target *t, int size, const void *a,
                    const void *b, void *c);
+/* prebuilt.c: backend.depthwise. */
+extern const struct depthwise_ops limber_llvm_depthwise;
 /* zeros.c: bytes that are mostly zeros in little room, `size` a multiple of 4; answers the bytes
  * that it takes at `to`, at most LIMBER_ZEROS_MOST.  Damaged bytes give false. */
 #define LIMBER_ZEROS_MOST(size) (2 * (size) + 8)

@@ -72,6 +72,42 @@ bool limber_direct(const struct fixed *f, const struct target *t, int size, cons
                                                                                      c);
     return !(NEEDS_avx2 & ~cpu);
 }
+
+/* Best first. */
+static const struct {
+    unsigned needs;
+    kernel_depthwise_cut *plan;
+    kernel_depthwise_piece *run;
+} depthwise[] = {
+    { NEEDS_avx512vnni, limber_depthwise_cut_avx512vnni, limber_depthwise_piece_avx512vnni },
+    { NEEDS_avx512, limber_depthwise_cut_avx512, limber_depthwise_piece_avx512 },
+    { NEEDS_avx2, limber_depthwise_cut_avx2, limber_depthwise_piece_avx2 },
+};
+
+static size_t depthwise_of(const struct target *t)
+{
+    unsigned cpu = limber_cpu_of(t);
+    size_t i = 0;
+
+    while (i < COUNT(depthwise) && depthwise[i].needs & ~cpu)
+        i++;
+    return i;
+}
+
+static bool plan_depthwise(const struct depthwise *d, const struct target *t, int workers,
+                           struct depthwise_plan *plan)
+{
+    size_t i = depthwise_of(t);
+
+    return i < COUNT(depthwise) && depthwise[i].plan(d, workers, plan);
+}
+
+static void run_depthwise(const struct depthwise *d, const struct target *t,
+                          const struct depthwise_plan *plan, int64_t task, void *room)
+{
+    depthwise[depthwise_of(t)].run(d, plan, task, room);
+}
+
 #else
 bool limber_prebuilt_find(const struct kernel_config *k, unsigned cpu, kernel_pack **pack,
                           kernel_block **block)
@@ -86,4 +122,19 @@ bool limber_direct(const struct fixed *f, const struct target *t, int size, cons
     (void)f, (void)t, (void)size, (void)a, (void)b, (void)c;
     return false;
 }
+
+static bool plan_depthwise(const struct depthwise *d, const struct target *t, int workers,
+                           struct depthwise_plan *plan)
+{
+    (void)d, (void)t, (void)workers, (void)plan;
+    return false;
+}
+
+static void run_depthwise(const struct depthwise *d, const struct target *t,
+                          const struct depthwise_plan *plan, int64_t task, void *room)
+{
+    (void)d, (void)t, (void)plan, (void)task, (void)room;
+}
 #endif
+
+const struct depthwise_ops limber_llvm_depthwise = { plan_depthwise, run_depthwise };

@@ -93,6 +93,18 @@ foreach(isa avx2 avx512)
     COMMAND_EXPAND_LISTS COMMENT "Small native products ${isa}" VERBATIM)
   list(APPEND _objects ${_out}/direct_${isa}.o)
 endforeach()
+foreach(isa avx2 avx512 avx512vnni)
+  add_custom_command(
+    OUTPUT ${_out}/depthwise_${isa}.o
+    COMMAND ${CMAKE_C_COMPILER_LAUNCHER} ${LIMBER_CLANG} -std=gnu11 -O2 -c
+            -Dlimber_depthwise_cut=limber_depthwise_cut_${isa}
+            -Dlimber_depthwise_piece=limber_depthwise_piece_${isa}
+            ${_clang_${isa}} ${_clang_prebuilt}
+            ${_kernel}/depthwise.c -o ${_out}/depthwise_${isa}.o
+    DEPENDS ${_kernel}/depthwise.c ${_kernel}/depthwise.h ${_headers}
+    COMMAND_EXPAND_LISTS COMMENT "Depthwise convolution ${isa}" VERBATIM)
+  list(APPEND _objects ${_out}/depthwise_${isa}.o)
+endforeach()
 file(CONFIGURE OUTPUT ${_out}/prebuilt_rows.h CONTENT
 "/* isa, unit, kind of limbs, columns, mr, nr, group, matrix */
 #define LIMBER_PREBUILT(F) \\

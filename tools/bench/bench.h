@@ -162,14 +162,16 @@ struct work {
     const char *group;
     char what[64], data_name[48]; /* data_name "": not shown */
     int64_t m, n, k;
+    double products; /* that a plain loop would form: those of m x n x k, or of a convolution */
     limber_format fa, fb, fc;
     struct data_kind data;
     bool ta, tb; /* A is stored as k x m, B as n x k */
     const char *unit_words; /* of a simulated unit; NULL: none */
     limber_unit unit;
     limber_statistics statistics;
-    bool counts, is_conv;
-    limber_conv conv;
+    bool counts;
+    limber_operation operation;
+    limber_conv conv; /* of a convolution */
     struct contender list[MOST_CONTENDERS];
     int count;
     int threads;
@@ -279,6 +281,10 @@ bool onednn_run(struct contender *c);
 bool onednn_prepare(struct contender *c);
 bool onednn_matmul(struct contender *c);
 void onednn_release(struct contender *c);
+bool onednn_conv_prepare(struct contender *c);
+bool onednn_conv_run(struct contender *c);
+void onednn_conv_fetch(struct contender *c);
+void onednn_conv_release(struct contender *c);
 bool flint_prepare(struct contender *c);
 bool flint_run(struct contender *c);
 void flint_fetch(struct contender *c);
@@ -317,6 +323,20 @@ double limits_read(int threads, const void *buffer, size_t bytes);
 
 /* ---- the two commands ------------------------------------------------------------------------ */
 
+/* Sums of logarithms over rows of one kind. */
+struct mean_ratio {
+    const char *name; /* of the peer */
+    double sum, least;
+    int count, below; /* below: ratios under 1 */
+};
+struct conv_mean {
+    char kind[48]; /* as the rows' data is named */
+    double rate;
+    int count;
+    struct mean_ratio to[2];
+};
+enum { MOST_MEANS = 16 };
+
 struct bench {
     bool gpu, json;
     limber_context *ctx;
@@ -335,6 +355,8 @@ struct bench {
     double int8; /* the machine's byte products per second; 0: not measured yet */
     const char *int8_by;
     double rate128, rate_dd; /* of the last products in these formats */
+    struct conv_mean means[MOST_MEANS]; /* of the convolutions so far */
+    int mean_count;
 };
 
 /* rows.c: all groups that were asked for.  False: a row failed, after a message. */
@@ -367,9 +389,12 @@ struct line {
     double share; /* of the time that the byte products need at their peak; 0 */
     bool untimed; /* the value is no rate */
     bool all; /* the JSON has what every contender took */
+    bool shows_workspace; /* beyond operands: the JSON has its bytes */
 };
 void print_line(struct bench *b, const struct line *l); /* of `limber bench` */
 void print_gpu_line(struct bench *b, const struct line *l);
+/* A geometric mean of rates, and ratios as a text. */
+void print_mean(struct bench *b, const char *what, double rate, const char *ratios);
 void print_skip(struct bench *b, const char *what, const char *why);
 /* To the table, and to its copy in a file. */
 void print_text(struct bench *b, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -90,34 +90,108 @@ static void add_gemm(struct sum *s, const struct work *w, const struct tensor *a
                     w->tb ? element(b, j, q) : element(b, q, j));
 }
 
-/* Rows are images and filters. */
-static void add_conv(struct sum *sum, const struct work *w, const struct tensor *a,
-                     const struct tensor *b, int64_t at)
+/* Where an element of a tensor of images or filters lies in its row. */
+static int64_t pixel(bool nchw, int64_t c, int64_t h, int64_t w, int64_t of_c, int64_t y, int64_t x)
+{
+    return nchw ? (of_c * h + y) * w + x : (y * w + x) * c + of_c;
+}
+
+/* The reverse, for an element of any row. */
+struct place {
+    int64_t row, c, y, x;
+};
+static struct place place_of(bool nchw, int64_t c, int64_t h, int64_t w, int64_t at)
+{
+    const int64_t image = c * h * w, in = at % image;
+
+    return nchw ? (struct place){ at / image, in / (h * w), in / w % h, in % w } :
+                  (struct place){ at / image, in % c, in / (w * c), in / c % w };
+}
+
+/* The pixel of the image that tap (r, s) of the output's pixel (y, x) sees. */
+static bool sees(const limber_conv *s, int64_t y, int64_t x, int64_t r, int64_t t, int64_t *iy,
+                 int64_t *ix)
+{
+    *iy = y * s->stride[0] + r * s->dilate[0] - s->pad[0];
+    *ix = x * s->stride[1] + t * s->dilate[1] - s->pad[2];
+    return *iy >= 0 && *iy < s->h && *ix >= 0 && *ix < s->w;
+}
+
+static void add_forward(struct sum *sum, const struct work *w, const struct tensor *a,
+                        const struct tensor *b, int64_t at)
 {
     const limber_conv *s = &w->conv;
     bool nchw = s->layout == LIMBER_LAYOUT_NCHW;
-    int64_t oh = 0, ow = 0, x, y, o, image, c = s->c;
+    int64_t oh = 0, ow = 0, iy, ix, depth = s->c / s->groups;
+    struct place y;
 
     limber_conv_output(s, &oh, &ow);
-    image = at / (s->o * oh * ow);
-    x = nchw ? at % ow : at / s->o % ow;
-    y = nchw ? at / ow % oh : at / (s->o * ow) % oh;
-    o = nchw ? at / (ow * oh) % s->o : at % s->o;
-    for (int64_t d = 0; d < c * s->r * s->s; d++) {
-        int64_t ch = d / (s->r * s->s), i = d / s->s % s->r, j = d % s->s;
-        int64_t iy = y * s->stride[0] + i - s->pad[0], ix = x * s->stride[1] + j - s->pad[2];
+    y = place_of(nchw, s->o, oh, ow, at);
+    for (int64_t d = 0; d < depth * s->r * s->s; d++) {
+        int64_t c = d / (s->r * s->s), i = d / s->s % s->r, j = d % s->s;
+        int64_t first = y.c / (s->o / s->groups) * depth; /* channel of the group */
 
-        if (iy < 0 || iy >= s->h || ix < 0 || ix >= s->w)
-            continue;
-        add_product(
-            sum, w,
-            element(a, image, nchw ? (ch * s->h + iy) * s->w + ix : (iy * s->w + ix) * c + ch),
-            element(b, o, nchw ? d : (i * s->s + j) * c + ch));
+        if (sees(s, y.y, y.x, i, j, &iy, &ix))
+            add_product(sum, w, element(a, y.row, pixel(nchw, s->c, s->h, s->w, first + c, iy, ix)),
+                        element(b, y.c, pixel(nchw, depth, s->r, s->s, c, i, j)));
+    }
+}
+
+/* A is the gradient of the output, B are the filters. */
+static void add_backward_data(struct sum *sum, const struct work *w, const struct tensor *a,
+                              const struct tensor *b, int64_t at)
+{
+    const limber_conv *s = &w->conv;
+    bool nchw = s->layout == LIMBER_LAYOUT_NCHW;
+    int64_t oh = 0, ow = 0, iy, ix, depth = s->c / s->groups, filters = s->o / s->groups;
+    const struct place x = place_of(nchw, s->c, s->h, s->w, at);
+
+    limber_conv_output(s, &oh, &ow);
+    for (int64_t d = 0; d < filters * s->r * s->s; d++) {
+        int64_t o = x.c / depth * filters + d / (s->r * s->s), i = d / s->s % s->r, j = d % s->s;
+        int64_t y = (x.y + s->pad[0] - i * s->dilate[0]) / s->stride[0];
+        int64_t z = (x.x + s->pad[2] - j * s->dilate[1]) / s->stride[1];
+
+        if (y >= 0 && y < oh && z >= 0 && z < ow && sees(s, y, z, i, j, &iy, &ix) && iy == x.y &&
+            ix == x.x)
+            add_product(sum, w, element(a, x.row, pixel(nchw, s->o, oh, ow, o, y, z)),
+                        element(b, o, pixel(nchw, depth, s->r, s->s, x.c % depth, i, j)));
+    }
+}
+
+/* A is the image, B the gradient of the output. */
+static void add_backward_filter(struct sum *sum, const struct work *w, const struct tensor *a,
+                                const struct tensor *b, int64_t at)
+{
+    const limber_conv *s = &w->conv;
+    bool nchw = s->layout == LIMBER_LAYOUT_NCHW;
+    int64_t oh = 0, ow = 0, iy, ix, depth = s->c / s->groups;
+    const struct place f = place_of(nchw, depth, s->r, s->s, at);
+    const int64_t c = f.row / (s->o / s->groups) * depth + f.c;
+
+    limber_conv_output(s, &oh, &ow);
+    for (int64_t p = 0; p < s->n * oh * ow; p++) {
+        int64_t image = p / (oh * ow), y = p / ow % oh, x = p % ow;
+
+        if (sees(s, y, x, f.y, f.x, &iy, &ix))
+            add_product(sum, w, element(a, image, pixel(nchw, s->c, s->h, s->w, c, iy, ix)),
+                        element(b, image, pixel(nchw, s->o, oh, ow, f.row, y, x)));
+    }
+}
+
+static void add_terms(struct sum *s, const struct work *w, const struct tensor *a,
+                      const struct tensor *b, int64_t at)
+{
+    switch (w->operation) {
+    case LIMBER_OPERATION_GEMM: add_gemm(s, w, a, b, at); break;
+    case LIMBER_OPERATION_CONV_FORWARD: add_forward(s, w, a, b, at); break;
+    case LIMBER_OPERATION_CONV_BACKWARD_DATA: add_backward_data(s, w, a, b, at); break;
+    case LIMBER_OPERATION_CONV_BACKWARD_FILTER: add_backward_filter(s, w, a, b, at); break;
     }
 }
 
 /* The corners, then anywhere. */
-static int64_t place(const struct work *w, int pick, uint64_t *state)
+static int64_t choose_place(const struct work *w, int pick, uint64_t *state)
 {
     int64_t corners[] = { 0, w->n - 1, (w->m - 1) * w->n, w->m * w->n - 1 };
 
@@ -138,13 +212,10 @@ struct reference *reference_make(const struct work *w, const struct tensor *a,
     for (int i = 0; r && i < PICKS; i++) {
         mpfr_init2(r->sum[i], SUM_BITS);
         mpfr_set_zero(r->sum[i], 1);
-        r->place[i] = place(w, i, &state);
+        r->place[i] = choose_place(w, i, &state);
         s.sum = r->sum[i];
         s.scale = &r->scale[i];
-        if (w->is_conv)
-            add_conv(&s, w, a, b, r->place[i]);
-        else
-            add_gemm(&s, w, a, b, r->place[i]);
+        add_terms(&s, w, a, b, r->place[i]);
     }
     mpfr_clears(s.x, s.y, s.z, (mpfr_ptr)NULL);
     if (s.ok)

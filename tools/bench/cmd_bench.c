@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MOST_THREAD_COUNTS = 8, MOST_THREADS = 256 };
+enum { MOST_THREAD_COUNTS = 8, MOST_THREADS = 256, MOST_BATCH = 1024 };
 enum { NO_DEVICE = 77 }; /* an exit status that test drivers read as "skipped" */
 
 /* Up to `room` numbers from 1 to `most`, with commas between; 0: something else. */
@@ -91,7 +91,7 @@ static int run_bench(struct bench *b, const int64_t *threads, int count)
 
 int cmd_bench(int argc, const char **argv)
 {
-    int json = 0, full = 0, runs = 5, n = 0, status = 2;
+    int json = 0, full = 0, runs = 5, batch = 1, n = 0, status = 2;
     int64_t counts[MOST_THREAD_COUNTS];
     char *rows = NULL, *threads = NULL, *kernels = NULL;
     struct poptOption table[] = {
@@ -104,6 +104,7 @@ int cmd_bench(int argc, const char **argv)
           "is compiled beside a measurement); rows of latency: both",
           "WORD" },
         { "runs", 0, POPT_ARG_INT, &runs, 0, "runs of every row (5)", "1..99" },
+        { "batch", 0, POPT_ARG_INT, &batch, 0, "images of a convolution (1)", "N" },
         { "json", 0, POPT_ARG_NONE, &json, 0, "print one JSON object", NULL },
         POPT_AUTOHELP POPT_TABLEEND
     };
@@ -125,9 +126,12 @@ int cmd_bench(int argc, const char **argv)
         complain("bench: --threads takes numbers from 1 to %d with commas between", MOST_THREADS);
     else if (runs < 1 || runs > MOST_SAMPLES)
         complain("bench: --runs takes a number from 1 to %d", MOST_SAMPLES);
+    else if (batch < 1 || batch > MOST_BATCH)
+        complain("bench: --batch takes a number from 1 to %d", MOST_BATCH);
     else if (rows_known(rows, false) &&
              (b.kernels = kernels_of(kernels ? kernels : "specialised"))) {
         b.runs = runs;
+        b.batch = batch;
         b.full = full;
         b.only = rows;
         b.json = json;
@@ -272,8 +276,8 @@ static int checked(const struct options *o)
 
     if (!(o->seconds > 0))
         return complain("gpu: --seconds takes a time above 0"), 2;
-    if (o->batch < 1 || o->batch > 1024)
-        return complain("gpu: --batch takes a number from 1 to 1024"), 2;
+    if (o->batch < 1 || o->batch > MOST_BATCH)
+        return complain("gpu: --batch takes a number from 1 to %d", MOST_BATCH), 2;
     if (!rows_known(o->rows, true))
         return 2;
     if (o->sizes && !(b.size_count = read_numbers(o->sizes, 65536, b.sizes, MOST_SIZES - 1)))

@@ -26,8 +26,11 @@ bool contender_stop(struct contender *c, enum state state, const char *format, .
 static bool limber_failed(struct contender *c, limber_status status)
 {
     bool refused = status == LIMBER_STATUS_NO_SCHEME || status == LIMBER_STATUS_NO_MEMORY;
+    bool backward = c->work->operation > LIMBER_OPERATION_CONV_FORWARD;
 
     c->refused = status == LIMBER_STATUS_NO_SCHEME;
+    if (backward && status == LIMBER_STATUS_BAD_ARGUMENT)
+        return contender_stop(c, STATE_absent, "this version does not convolve backward");
     return contender_stop(c, refused ? STATE_skipped : STATE_failed, "%s: %.160s",
                           limber_status_name(status), limber_error_text());
 }
@@ -39,20 +42,28 @@ static void shape_tensors(const struct work *w, struct tensor *a, struct tensor 
                           struct tensor *y)
 {
     const limber_conv *s = &w->conv;
+    const struct tensor image = { .rows = s->n, .cols = s->c * s->h * s->w };
+    const struct tensor filters = { .rows = s->o,
+                                    .cols = s->groups ? s->c / s->groups * s->r * s->s : 0 };
+    int64_t oh = 0, ow = 0;
+    struct tensor output;
 
-    *a = (struct tensor){ .format = w->fa,
-                          .rows = w->ta ? w->k : w->m,
-                          .cols = w->ta ? w->m : w->k };
-    *b = (struct tensor){ .format = w->fb,
-                          .rows = w->tb ? w->n : w->k,
-                          .cols = w->tb ? w->k : w->n };
-    *y = (struct tensor){ .format = w->fc, .rows = w->m, .cols = w->n };
-    if (w->is_conv) {
-        a->rows = s->n;
-        a->cols = s->c * s->h * s->w;
-        b->rows = s->o;
-        b->cols = s->c * s->r * s->s;
+    if (w->operation != LIMBER_OPERATION_GEMM)
+        limber_conv_output(s, &oh, &ow);
+    output = (struct tensor){ .rows = s->n, .cols = s->o * oh * ow };
+    switch (w->operation) {
+    case LIMBER_OPERATION_GEMM:
+        *a = (struct tensor){ .rows = w->ta ? w->k : w->m, .cols = w->ta ? w->m : w->k };
+        *b = (struct tensor){ .rows = w->tb ? w->n : w->k, .cols = w->tb ? w->k : w->n };
+        *y = (struct tensor){ .rows = w->m, .cols = w->n };
+        break;
+    case LIMBER_OPERATION_CONV_FORWARD: *a = image, *b = filters, *y = output; break;
+    case LIMBER_OPERATION_CONV_BACKWARD_DATA: *a = output, *b = filters, *y = image; break;
+    case LIMBER_OPERATION_CONV_BACKWARD_FILTER: *a = image, *b = output, *y = filters; break;
     }
+    a->format = w->fa;
+    b->format = w->fb;
+    y->format = w->fc;
 }
 
 static int sets_wanted(size_t bytes, int most)
@@ -259,8 +270,8 @@ static const struct operands *operands_for(const struct peer *p, const struct wo
         limber_format_equal(o->fy, w->fc))
         return own;
     copies->count++;
-    o->a = converted(o->fa, own->a, w->fa, w->m * w->k);
-    o->b = converted(o->fb, own->b, w->fb, w->k * w->n);
+    o->a = converted(o->fa, own->a, w->fa, s->a[0].rows * s->a[0].cols);
+    o->b = converted(o->fb, own->b, w->fb, s->b[0].rows * s->b[0].cols);
     o->y = calloc((size_t)(w->m * w->n), o->fy.size);
     return o;
 }
@@ -310,8 +321,8 @@ static limber_status call_product(struct contender *c)
     p.a = (limber_matrix){ o->a, o->fa, 0, 0 };
     p.b = (limber_matrix){ o->b, o->fb, 0, 0 };
     p.c = (limber_output){ o->y, o->fy, 0, 0 };
-    if (w->is_conv) {
-        p.operation = LIMBER_OPERATION_CONV_FORWARD;
+    if (w->operation != LIMBER_OPERATION_GEMM) {
+        p.operation = w->operation;
         p.conv = &w->conv;
         return limber_run(c->ctx, &p, &c->report);
     }

@@ -382,7 +382,7 @@ struct library libxsmm = { .name = "LIBXSMM",
 /* Types of cuBLAS (R_32F ...), what it computes in, and types of oneDNN. */
 enum { R32F = 0, R64F = 1, R16F = 2, R8I = 3, R32I = 10, R16BF = 14 };
 enum { IN_32F = 68, IN_64F = 70, IN_32I = 72, IN_TF32 = 77, IN_BF16X9 = 78, IN_FIXED = 79 };
-enum { DNN_F32 = 3, DNN_S32 = 4, DNN_S8 = 5, DNN_U8 = 6 };
+enum { DNN_ANY = 1, DNN_F32 = 3, DNN_S32 = 4, DNN_S8 = 5, DNN_U8 = 6 };
 
 #define SUM .promise = PROMISE_sum, .factor = 1
 #define EXACT .promise = PROMISE_exact
@@ -399,6 +399,10 @@ enum { DNN_F32 = 3, DNN_S32 = 4, DNN_S8 = 5, DNN_U8 = 6 };
 #define MATMUL \
     .library = &onednn, .packed_before = true, .prepare = onednn_prepare, .run = onednn_matmul, \
     .release = onednn_release
+/* Of the row's formats and layout. */
+#define CONVOLUTION(how) \
+    .library = &onednn, .code = { how }, .prepare = onednn_conv_prepare, .run = onednn_conv_run, \
+    .fetch = onednn_conv_fetch, .release = onednn_conv_release, SUM
 #define XSMM \
     .library = &libxsmm, .largest = 128, .plain = true, .prepare = prepare_xsmm, .run = run_xsmm
 #define MKL_JIT \
@@ -423,6 +427,8 @@ static const struct peer peers[] = {
     { .name = "oneDNN f32, B packed before", F32, MATMUL, .code = { DNN_F32, DNN_F32, DNN_F32 } },
     { .name = "oneDNN u8s8s32, B packed before", U8, MATMUL },
     { .name = "oneDNN s8s8s32, B packed before", I8, MATMUL },
+    { .word = "conv-plain", .name = "oneDNN plain", CONVOLUTION(0) },
+    { .word = "conv-any", .name = "oneDNN any", CONVOLUTION(DNN_ANY) },
     { .name = "LIBXSMM", F64, XSMM },
     { .name = "LIBXSMM", F32, XSMM },
     { .name = "MKL, one shape", F64, MKL_JIT },

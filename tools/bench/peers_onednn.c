@@ -1,86 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * oneDNN as a peer: its gemm functions, and its matmul primitive with B packed before. */
 #define _GNU_SOURCE
-#include "tools/bench/bench.h"
+#include "tools/bench/onednn.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
 
-/* Releases 2 and 3 differ in who owns a memory descriptor: in 2 it is a structure of the caller
- * (696 bytes in 2.6), in 3 an object behind a pointer.  Both are held by pointer here. */
-enum {
-    DNN_F32 = 3,
-    DNN_S32 = 4,
-    DNN_S8 = 5,
-    DNN_U8 = 6,
-    DNN_ANY = 1,
-    DNN_CPU = 1,
-    DNN_IN_ORDER = 1,
-    DNN_WEIGHTS_MD = 131,
-    DNN_SRC = 1,
-    DNN_DST = 17,
-    DNN_WEIGHTS = 33,
-    DNN_ROOM = 8192
-};
-
-struct dnn_argument {
-    int which;
-    void *memory;
-};
-
-/* The functions of releases 2 and 3, those of 2 alone, those of 3 alone. */
-#define GEMM(F) \
-    F(version, dnnl_version, const void *, (void)) \
-    F(sgemm, dnnl_sgemm, int, \
-      (char, char, int64_t, int64_t, int64_t, float, const float *, int64_t, const float *, \
-       int64_t, float, float *, int64_t)) \
-    F(u8, dnnl_gemm_u8s8s32, int, \
-      (char, char, char, int64_t, int64_t, int64_t, float, const uint8_t *, int64_t, uint8_t, \
-       const int8_t *, int64_t, int8_t, float, int32_t *, int64_t, const int32_t *)) \
-    F(s8, dnnl_gemm_s8s8s32, int, \
-      (char, char, char, int64_t, int64_t, int64_t, float, const int8_t *, int64_t, int8_t, \
-       const int8_t *, int64_t, int8_t, float, int32_t *, int64_t, const int32_t *))
-#define MATMUL(F) \
-    F(engine_create, dnnl_engine_create, int, (void **, int, size_t)) \
-    F(stream_create, dnnl_stream_create, int, (void **, void *, unsigned)) \
-    F(stream_wait, dnnl_stream_wait, int, (void *)) \
-    F(execute, dnnl_primitive_execute, int, \
-      (const void *, void *, int, const struct dnn_argument *)) \
-    F(memory_create, dnnl_memory_create, int, (void **, const void *, void *, void *)) \
-    F(memory_destroy, dnnl_memory_destroy, int, (void *)) \
-    F(query_md, dnnl_primitive_desc_query_md, const void *, (const void *, int, int)) \
-    F(primitive_create, dnnl_primitive_create, int, (void **, const void *)) \
-    F(primitive_destroy, dnnl_primitive_destroy, int, (void *)) \
-    F(desc_destroy, dnnl_primitive_desc_destroy, int, (void *)) \
-    F(reorder_create, dnnl_reorder_primitive_desc_create, int, \
-      (void **, const void *, void *, const void *, void *, const void *))
-#define RELEASE2(F) \
-    F(matmul_init, dnnl_matmul_desc_init, int, \
-      (void *, const void *, const void *, const void *, const void *)) \
-    F(desc_create, dnnl_primitive_desc_create, int, \
-      (void **, const void *, const void *, void *, const void *)) \
-    F(strides2, dnnl_memory_desc_init_by_strides, int, \
-      (void *, int, const int64_t *, int, const int64_t *)) \
-    F(tag2, dnnl_memory_desc_init_by_tag, int, (void *, int, const int64_t *, int, int))
-#define RELEASE3(F) \
-    F(matmul_create, dnnl_matmul_primitive_desc_create, int, \
-      (void **, void *, const void *, const void *, const void *, const void *, const void *)) \
-    F(strides3, dnnl_memory_desc_create_with_strides, int, \
-      (void **, int, const int64_t *, int, const int64_t *)) \
-    F(tag3, dnnl_memory_desc_create_with_tag, int, (void **, int, const int64_t *, int, int)) \
-    F(md_destroy, dnnl_memory_desc_destroy, int, (void *))
-#define DECLARE(here, symbol, result, arguments) result(*here) arguments;
+struct dnn dnn;
 #define NEEDED(here, symbol, result, arguments) { #symbol, &dnn.here },
-
-static struct {
-    int major;
-    bool matmul; /* there is a primitive */
-    void *engine, *stream;
-    void (*omp_threads)(int);
-    GEMM(DECLARE) MATMUL(DECLARE) RELEASE2(DECLARE) RELEASE3(DECLARE)
-} dnn;
 static const struct symbol gemm[] = { GEMM(NEEDED) }, matmul[] = { MATMUL(NEEDED) };
 static const struct symbol release2[] = { RELEASE2(NEEDED) }, release3[] = { RELEASE3(NEEDED) };
+static const struct symbol convolution[] = { CONVOLUTION(NEEDED) };
 
 /* The codes of the peer: the types of A, B and C. */
 bool onednn_run(struct contender *c)
@@ -175,27 +105,33 @@ void onednn_release(struct contender *c)
     dnn_release(c->prepared);
 }
 
+bool dnn_reorder(const struct dnn_copy *p)
+{
+    const struct dnn_argument arguments[] = { { DNN_SRC, p->from }, { DNN_DST, p->to } };
+    void *pd = NULL, *reorder = NULL;
+    bool ok = !dnn.reorder_create(&pd, p->from_md, dnn.engine, p->to_md, dnn.engine, NULL) &&
+              !dnn.primitive_create(&reorder, pd) &&
+              !dnn.execute(reorder, dnn.stream, 2, arguments) && !dnn.stream_wait(dnn.stream);
+
+    if (reorder)
+        dnn.primitive_destroy(reorder);
+    if (pd)
+        dnn.desc_destroy(pd);
+    return ok;
+}
+
 /* Packs B as the primitive likes it best. */
 static bool pack_weights(struct dnn_state *s, const void *pd, const void *plain, const void *b)
 {
-    const void *packed = dnn.query_md(pd, DNN_WEIGHTS_MD, 0);
-    void *from = NULL, *reorder_pd = NULL, *reorder = NULL;
-    bool ok = packed && !dnn.memory_create(&s->b, packed, dnn.engine, (void *)~(uintptr_t)0) &&
-              !dnn.memory_create(&from, plain, dnn.engine, (void *)(uintptr_t)b) &&
-              !dnn.reorder_create(&reorder_pd, plain, dnn.engine, packed, dnn.engine, NULL) &&
-              !dnn.primitive_create(&reorder, reorder_pd);
+    struct dnn_copy copy = { .from_md = plain, .to_md = dnn.query_md(pd, DNN_WEIGHTS_MD, 0) };
+    bool ok = copy.to_md &&
+              !dnn.memory_create(&s->b, copy.to_md, dnn.engine, (void *)~(uintptr_t)0) &&
+              !dnn.memory_create(&copy.from, plain, dnn.engine, (void *)(uintptr_t)b);
 
-    if (ok) {
-        struct dnn_argument arguments[] = { { DNN_SRC, from }, { DNN_DST, s->b } };
-
-        ok = !dnn.execute(reorder, dnn.stream, 2, arguments) && !dnn.stream_wait(dnn.stream);
-    }
-    if (reorder)
-        dnn.primitive_destroy(reorder);
-    if (reorder_pd)
-        dnn.desc_destroy(reorder_pd);
-    if (from)
-        dnn.memory_destroy(from);
+    copy.to = s->b;
+    ok = ok && dnn_reorder(&copy);
+    if (copy.from)
+        dnn.memory_destroy(copy.from);
     return ok;
 }
 
@@ -265,6 +201,7 @@ static bool open_onednn(struct library *l)
     dnn.major = v->major;
     snprintf(l->version, sizeof l->version, "%d.%d.%d", v->major, v->minor, v->patch);
     dnn.matmul = find_matmul(l);
+    dnn.convolution = dnn.matmul && dnn.major == 3 && LIBRARY_FIND(l, convolution);
     *(void **)&dnn.omp_threads = dlsym(l->handle, "omp_set_num_threads");
     if ((*(void **)&isa = dlsym(l->handle, "dnnl_get_effective_cpu_isa")) &&
         (*(void **)&isa_name = dlsym(l->handle, "dnnl_cpu_isa2str")))

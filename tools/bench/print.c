@@ -134,7 +134,7 @@ static void add_shape(cJSON *j, const struct work *w)
     cJSON_AddNumberToObject(j, "m", (double)w->m);
     cJSON_AddNumberToObject(j, "n", (double)w->n);
     cJSON_AddNumberToObject(j, "k", (double)w->k);
-    if (w->is_conv)
+    if (w->operation != LIMBER_OPERATION_GEMM)
         cJSON_AddStringToObject(j, "layout",
                                 w->conv.layout == LIMBER_LAYOUT_NHWC ? "nhwc" : "nchw");
 }
@@ -276,6 +276,10 @@ static void add_line(struct bench *b, const struct line *l)
     add_ratio(j, l);
     if (l->share > 0)
         cJSON_AddNumberToObject(j, "products_at_peak", l->share);
+    if (l->note)
+        cJSON_AddStringToObject(j, "note", l->note);
+    if (l->shows_workspace)
+        cJSON_AddNumberToObject(j, "workspace", (double)l->w->list[0].report.workspace);
     if (l->all)
         add_contenders(j, l->w);
     cJSON_AddItemToArray(b->rows, j);
@@ -304,11 +308,28 @@ void print_line(struct bench *b, const struct line *l)
                l->scheme, l->value, l->best, l->unit, ratio, share);
 }
 
+void print_mean(struct bench *b, const char *what, double rate, const char *ratios)
+{
+    cJSON *j;
+
+    print_text(b, "%-46s %5s  %-12s %9.1f %9s %-7s %s", what, "", "", rate, "", "GFLOPS", ratios);
+    if (!b->json)
+        return;
+    j = cJSON_CreateObject();
+    cJSON_AddStringToObject(j, "group", "conv");
+    cJSON_AddStringToObject(j, "work", what);
+    cJSON_AddNumberToObject(j, "threads", b->threads);
+    cJSON_AddNumberToObject(j, "value", rate);
+    cJSON_AddStringToObject(j, "unit", "GFLOPS");
+    cJSON_AddStringToObject(j, "note", ratios);
+    cJSON_AddItemToArray(b->rows, j);
+}
+
 /* ---- lines of `limber gpu` ------------------------------------------------------------------- */
 
 static void size_text(const struct work *w, char *text, size_t size)
 {
-    if (w->is_conv)
+    if (w->operation != LIMBER_OPERATION_GEMM)
         snprintf(text, size, "batch %lld", (long long)w->conv.n);
     else if (w->m == w->n && w->n == w->k)
         snprintf(text, size, "%lld", (long long)w->n);

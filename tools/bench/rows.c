@@ -4,6 +4,7 @@
 
 #include <limber/unit.h>
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,7 @@
  * work     what it is called; behind ";" the name of the data where the table shows it
  * formats  of A, B and C, or of all three; ' : the operand is stored transposed
  * sizes    n, or MxNxK, or N/16 for k = n / 16; + : with --full alone, - : without it alone; or a
- *          convolution: channels, image, filters, window, stride, layout
+ *          convolution: channels, image, filters, window, stride, layout, groups (1)
  * data     as in data_words below, with its numbers
  * by       who computes it: words of the table of peers, and Limber as CONTRACT:SCHEME@SPLIT/HOW,
  *          of which all but the first may be missing.  * : ratios are to the fastest of these
@@ -21,6 +22,7 @@
 struct row {
     const char *group, *work, *formats, *sizes, *data, *by, *show, *unit;
     bool (*special)(struct bench *b); /* this is no product */
+    limber_operation operation; /* of a convolution, where it is not forward */
 };
 
 #define SMALL "8 16 24 32 48 64 96 128"
@@ -29,6 +31,34 @@ struct row {
       "unit",     description }
 #define COUNTED(name, show, description) \
     { "simulate", name, "f32", "512 1024", "normal", "simulate native/fp32*", show, description }
+
+/* A layer as CPUs compute it.  "of" is added to the kinds of rows, of which means are shown. */
+#define CONV(group, name, of, formats, shape, data, by) \
+    { group, name ";" of, formats, shape, data, by, "conv" }
+#define BACKWARD(group, name, of, shape, way) \
+    { group,    name ";" of, \
+      "f32",    shape, \
+      "normal", "native conv-plain conv-any*", \
+      "conv",   .operation = LIMBER_OPERATION_CONV_BACKWARD_##way }
+#define CPU_LAYER(group, name, of, shape, count) \
+    CONV(group, name, of "FP32 NCHW", "f32", shape ",nchw" count, "normal", \
+         "native conv-plain* conv-any"), \
+        CONV(group, name, of "FP32 NHWC", "f32", shape ",nhwc" count, "normal", \
+             "native conv-plain conv-any*"), \
+        CONV(group, name, of "INT8", "i8 i8 i32", shape ",nchw" count, "integers 7", \
+             "native conv-plain conv-any*"), \
+        CONV(group, name, of "bytes in FP32", "f32", shape ",nchw" count, "integers 7", \
+             "correct conv-plain* conv-any"), \
+        CONV(group, name, of "FP32 correct", "f32", shape ",nchw" count, "normal", \
+             "correct conv-plain* conv-any"), \
+        BACKWARD(group, name, of "backward data", shape ",nchw" count, DATA), \
+        BACKWARD(group, name, of "backward filter", shape ",nchw" count, FILTER)
+#define RESNET(name, shape) CPU_LAYER("conv/resnet18", name, "", shape, "")
+#define MOBILE(c, h, o) \
+    CPU_LAYER("conv/mobilenetv2", "1x1 " #c " -> " #o ", " #h, "", #c "," #h "," #o ",1,1", "")
+#define DEPTHWISE(c, h, stride) \
+    CPU_LAYER("conv/depthwise", "3x3/" #stride ", " #c ", " #h, "depthwise ", \
+              #c "," #h "," #c ",3," #stride, "," #c)
 
 /* clang-format off */
 static const struct row cpu_rows[] = {
@@ -121,6 +151,28 @@ static const struct row cpu_rows[] = {
     { "hostile", "2^600, correct", "f64", "512", "spread 600", "correct correct/easy*" },
     { "hostile", "full range, correct", "f64", "512", "spread 2000", "correct correct/easy*" },
     { "hostile", "full range, bits=53", "f64", "512", "spread 2000", "bits=53 correct/easy*" },
+    /* the distinct layers of networks for images of 224 x 224, and a Transformer's as a 1x1 */
+    RESNET("conv1 7x7/2", "3,224,64,7,2"),
+    RESNET("layer1 3x3", "64,56,64,3,1"),
+    RESNET("layer2 3x3/2", "64,56,128,3,2"),
+    RESNET("layer2 1x1/2", "64,56,128,1,2"),
+    RESNET("layer2 3x3", "128,28,128,3,1"),
+    RESNET("layer3 3x3/2", "128,28,256,3,2"),
+    RESNET("layer3 1x1/2", "128,28,256,1,2"),
+    RESNET("layer3 3x3", "256,14,256,3,1"),
+    RESNET("layer4 3x3/2", "256,14,512,3,2"),
+    RESNET("layer4 1x1/2", "256,14,512,1,2"),
+    RESNET("layer4 3x3", "512,7,512,3,1"),
+    CPU_LAYER("conv/mobilenetv2", "3x3/2 3 -> 32, 224", "", "3,224,32,3,2", ""),
+    MOBILE(32, 112, 16), MOBILE(16, 112, 96), MOBILE(96, 56, 24), MOBILE(24, 56, 144),
+    MOBILE(144, 56, 24), MOBILE(144, 28, 32), MOBILE(32, 28, 192), MOBILE(192, 28, 32),
+    MOBILE(192, 14, 64), MOBILE(64, 14, 384), MOBILE(384, 14, 64), MOBILE(384, 14, 96),
+    MOBILE(96, 14, 576), MOBILE(576, 14, 96), MOBILE(576, 7, 160), MOBILE(160, 7, 960),
+    MOBILE(960, 7, 160), MOBILE(960, 7, 320), MOBILE(320, 7, 1280),
+    CPU_LAYER("conv/bert", "1x1 768 -> 768, 16", "", "768,16,768,1,1", ""),
+    DEPTHWISE(32, 112, 1), DEPTHWISE(96, 112, 2), DEPTHWISE(144, 56, 1), DEPTHWISE(144, 56, 2),
+    DEPTHWISE(192, 28, 1), DEPTHWISE(192, 28, 2), DEPTHWISE(384, 14, 1), DEPTHWISE(576, 14, 1),
+    DEPTHWISE(576, 14, 2), DEPTHWISE(960, 7, 1),
     { "scan", .special = scan_rows },
     { "latency", .special = latency_rows },
     { "threads", "2 threads, FP64 native", "f64", "1024 2048+", "signed", "native/2 native/1*",
@@ -260,14 +312,15 @@ static void read_data(struct work *w, const char *text)
         sscanf(text, "%d", &w->data.bits);
 }
 
-static void read_conv(const struct bench *b, struct work *w, const char *text)
+static void read_conv(const struct bench *b, const struct row *row, struct work *w,
+                      const char *text)
 {
-    int c = 0, h = 0, o = 0, r = 0, stride = 0;
+    int c = 0, h = 0, o = 0, r = 0, stride = 0, groups = 1;
     char layout[8] = "";
-    int64_t oh = 0, ow = 0;
+    int64_t oh = 0, ow = 0, depth, pixels;
 
-    sscanf(text, "%d,%d,%d,%d,%d,%7s", &c, &h, &o, &r, &stride, layout);
-    w->is_conv = true;
+    sscanf(text, "%d,%d,%d,%d,%d,%7[^,],%d", &c, &h, &o, &r, &stride, layout, &groups);
+    w->operation = row->operation ? row->operation : LIMBER_OPERATION_CONV_FORWARD;
     w->conv =
         (limber_conv){ .size = sizeof(limber_conv),
                        .n = b->batch,
@@ -280,22 +333,29 @@ static void read_conv(const struct bench *b, struct work *w, const char *text)
                        .stride = { stride, stride },
                        .dilate = { 1, 1 },
                        .pad = { r / 2, r / 2, r / 2, r / 2 },
-                       .groups = 1,
+                       .groups = groups,
                        .layout = strcmp(layout, "nhwc") ? LIMBER_LAYOUT_NCHW : LIMBER_LAYOUT_NHWC };
     limber_conv_output(&w->conv, &oh, &ow);
-    w->m = b->batch;
-    w->n = o * oh * ow;
-    w->k = (int64_t)c * r * r;
+    depth = c / groups * r * r;
+    pixels = b->batch * oh * ow;
+    w->m = w->operation == LIMBER_OPERATION_CONV_BACKWARD_FILTER ? o : b->batch;
+    w->n = w->operation == LIMBER_OPERATION_CONV_FORWARD       ? o * oh * ow :
+           w->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA ? (int64_t)c * h * h :
+                                                                 depth;
+    w->k = w->operation == LIMBER_OPERATION_CONV_FORWARD       ? depth :
+           w->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA ? (int64_t)o / groups * r * r :
+                                                                 pixels;
+    w->products = (double)depth * (double)o * (double)pixels;
 }
 
 /* False: this size is not asked for. */
-static bool read_size(const struct bench *b, struct work *w, char *text)
+static bool read_size(const struct bench *b, const struct row *r, struct work *w, char *text)
 {
     long long m = 0, n = 0, k = 0, part = 1;
     size_t last = strlen(text) - 1;
 
     if (strchr(text, ',')) {
-        read_conv(b, w, text);
+        read_conv(b, r, w, text);
         return true;
     }
     if ((text[last] == '+' && !b->full) || (text[last] == '-' && b->full))
@@ -308,6 +368,7 @@ static bool read_size(const struct bench *b, struct work *w, char *text)
     w->m = m;
     w->n = n;
     w->k = k;
+    w->products = (double)m * (double)n * (double)k;
     return true;
 }
 
@@ -443,7 +504,7 @@ static bool read_work(const struct bench *b, const struct row *r, char *size, st
         snprintf(w->data_name, sizeof w->data_name, "%s", name);
     read_formats(w, r->formats);
     read_data(w, r->data);
-    if (!read_size(b, w, size))
+    if (!read_size(b, r, w, size))
         return false;
     if (r->unit) {
         w->unit_words = r->unit;
@@ -459,11 +520,6 @@ static bool read_work(const struct bench *b, const struct row *r, char *size, st
 }
 
 /* ---- the lines of `limber bench` ------------------------------------------------------------- */
-
-static double volume(const struct work *w)
-{
-    return (double)w->m * (double)w->n * (double)w->k;
-}
 
 static double int8_peak(struct bench *b)
 {
@@ -481,7 +537,7 @@ static double share(struct bench *b, const struct work *w)
     if ((strcmp(scheme, "ozaki2") && strcmp(scheme, "ozaki1-i8") && strcmp(scheme, "integer")) ||
         int8_peak(b) <= 0)
         return 0;
-    return c->report.rows * volume(w) / int8_peak(b) / c->median;
+    return c->report.rows * w->products / int8_peak(b) / c->median;
 }
 
 static bool integers(const struct work *w)
@@ -494,7 +550,7 @@ static bool integers(const struct work *w)
 static struct line rate_line(const struct work *w, char *note, size_t size)
 {
     const struct contender *c = &w->list[0], *base = work_base(w), *other = NULL;
-    double amount = 1e-9 * (integers(w) ? 1 : 2) * volume(w);
+    double amount = 1e-9 * (integers(w) ? 1 : 2) * w->products;
     struct line l = { .w = w,
                       .scheme = c->variant == CALL_bound ? "bound" :
                                 c->variant == CALL_shape ? "shape" :
@@ -570,8 +626,8 @@ static void show_bytes(struct bench *b, const struct work *w)
     print_line(b, &l);
     run_median(&w->list[0], &median, &best);
     l.what = "  without the scan";
-    l.value = 1e-9 * volume(w) / median;
-    l.best = 1e-9 * volume(w) / best;
+    l.value = 1e-9 * w->products / median;
+    l.best = 1e-9 * w->products / best;
     l.ratio = peak > 0 ? 1e9 * l.value / peak : 0;
     l.all = false;
     print_line(b, &l);
@@ -582,7 +638,7 @@ static void show_bytes(struct bench *b, const struct work *w)
 static void show_peer(struct bench *b, const struct work *w)
 {
     const struct contender *peer = &w->list[1];
-    double amount = 2e-9 * volume(w);
+    double amount = 2e-9 * w->products;
     double rate = w->fc.kind == LIMBER_KIND_DD ? b->rate_dd : b->rate128;
     char of[64];
 
@@ -609,8 +665,8 @@ static void show_counted(struct bench *b, const struct work *w)
     double median, best;
 
     run_median(&w->list[0], &median, &best);
-    l.value = 1e-9 * volume(w) / median;
-    l.best = 1e-9 * volume(w) / best;
+    l.value = 1e-9 * w->products / median;
+    l.best = 1e-9 * w->products / best;
     l.ratio = w->list[1].median / median;
     print_line(b, &l);
 }
@@ -647,6 +703,85 @@ static void show_workspace(struct bench *b, const struct work *w)
         print_line(b, &l);
 }
 
+/* The mean of this kind of rows, which begins with its first. */
+static struct conv_mean *mean_of(struct bench *b, const char *kind)
+{
+    for (int i = 0; i < b->mean_count; i++)
+        if (!strcmp(b->means[i].kind, kind))
+            return &b->means[i];
+    if (b->mean_count == MOST_MEANS)
+        return NULL;
+    b->means[b->mean_count] = (struct conv_mean){ .count = 0 };
+    snprintf(b->means[b->mean_count].kind, sizeof b->means->kind, "%s", kind);
+    return &b->means[b->mean_count++];
+}
+
+static void add_to_mean(struct mean_ratio *m, const struct contender *peer, double ratio)
+{
+    m->name = peer->peer->name;
+    m->least = m->count && m->least < ratio ? m->least : ratio;
+    m->below += ratio < 1;
+    m->sum += log(ratio);
+    m->count++;
+}
+
+/* A layer: ratios to oneDNN in both kinds of layouts, and the memory that was needed. */
+static void show_conv(struct bench *b, const struct work *w)
+{
+    const struct contender *c = &w->list[0];
+    struct conv_mean *mean = mean_of(b, w->data_name);
+    char what[128], note[128];
+    struct line l = rate_line(w, note, sizeof note);
+    size_t at = 0;
+
+    snprintf(what, sizeof what, "%s, %s", w->what, w->data_name);
+    l.what = what;
+    l.n = w->conv.n;
+    l.unit = "GFLOPS";
+    l.value = 2e-9 * w->products / c->median;
+    l.best = 2e-9 * w->products / c->best;
+    l.note = note;
+    l.shows_workspace = true;
+    for (int i = 1; i < w->count; i++) {
+        const struct contender *x = &w->list[i];
+
+        if (x->state != STATE_ok)
+            continue;
+        if (mean && i <= (int)(sizeof mean->to / sizeof *mean->to))
+            add_to_mean(&mean->to[i - 1], x, x->median / c->median);
+        if (!x->base)
+            at += (size_t)snprintf(note + at, sizeof note - at, "%.2f x %s; ",
+                                   x->median / c->median, x->peer->name);
+    }
+    if (mean) {
+        mean->rate += log(l.value);
+        mean->count++;
+    }
+    snprintf(note + at, sizeof note - at, "%.1f MiB beyond operands",
+             (double)c->report.workspace / (1 << 20));
+    print_line(b, &l);
+}
+
+/* Geometric means of what show_conv showed. */
+static void show_means(struct bench *b)
+{
+    for (int i = 0; i < b->mean_count; i++) {
+        const struct conv_mean *m = &b->means[i];
+        char what[96], note[200] = "";
+        size_t at = 0;
+
+        snprintf(what, sizeof what, "mean of %d, %s", m->count, m->kind);
+        for (size_t j = 0; j < sizeof m->to / sizeof *m->to; j++)
+            if (m->to[j].count)
+                at += (size_t)snprintf(note + at, sizeof note - at,
+                                       "%s%.2f x %s (least %.2f, %d of %d below 1)", at ? "; " : "",
+                                       exp(m->to[j].sum / m->to[j].count), m->to[j].name,
+                                       m->to[j].least, m->to[j].below, m->to[j].count);
+        print_mean(b, what, exp(m->rate / m->count), note);
+    }
+    b->mean_count = 0;
+}
+
 static const struct show {
     const char *word;
     void (*lines)(struct bench *b, const struct work *w);
@@ -661,6 +796,7 @@ static const struct show {
     { "counted", show_counted, false },
     { "threads", show_threads, false },
     { "workspace", show_workspace, true },
+    { "conv", show_conv, false },
 };
 
 static const struct show *show_of(const struct row *r)
@@ -691,9 +827,9 @@ static bool no_failure(const struct work *w)
 static void gpu_lines(struct bench *b, const struct work *w, const struct contender *base)
 {
     char what[160];
-    double amount = 2e-12 * volume(w);
+    double amount = 2e-12 * w->products;
 
-    if (w->is_conv)
+    if (w->operation != LIMBER_OPERATION_GEMM)
         snprintf(what, sizeof what, "%s, %s", w->what, w->data_name);
     else
         snprintf(what, sizeof what, "%s, %lld x %lld x %lld", w->what, (long long)w->m,
@@ -866,13 +1002,19 @@ static bool one_group(struct bench *b, const struct row *r, const struct row *la
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* Whether the word of the given length stands in a list with commas. */
-static bool listed(const char *list, const char *word, size_t length)
+/* "conv" names all groups "conv/...", too. */
+static bool names(const char *word, size_t length, const char *group)
+{
+    return !strncmp(word, group, length) && (!group[length] || group[length] == '/');
+}
+
+/* Whether a list with commas names the group. */
+static bool listed(const char *list, const char *group)
 {
     while (*list) {
         size_t n = strcspn(list, ",");
 
-        if (n == length && !strncmp(list, word, n))
+        if (names(list, n, group))
             return true;
         list += n + (list[n] == ',');
     }
@@ -881,7 +1023,7 @@ static bool listed(const char *list, const char *word, size_t length)
 
 const char *rows_words(bool gpu)
 {
-    static char text[256];
+    static char text[320];
     const struct row *rows;
     int count = table_of(gpu, &rows);
     size_t at = (size_t)snprintf(text, sizeof text, "only these:");
@@ -902,7 +1044,7 @@ bool rows_known(const char *list, bool gpu)
         bool known = false;
 
         for (int i = 0; i < count; i++)
-            known |= strlen(rows[i].group) == n && !strncmp(rows[i].group, list, n);
+            known |= names(list, n, rows[i].group);
         if (!known)
             return !complain("%s: no rows are called \"%.*s\"", gpu ? "gpu" : "bench", (int)n,
                              list);
@@ -919,12 +1061,13 @@ bool rows_measure(struct bench *b)
     for (const struct row *r = rows; r < rows + count; r = last) {
         for (last = r; last < rows + count && !strcmp(last->group, r->group);)
             last++;
-        if ((b->only && !listed(b->only, r->group, strlen(r->group))) ||
-            (!b->gpu && !b->first && listed(once, r->group, strlen(r->group))))
+        if ((b->only && !listed(b->only, r->group)) ||
+            (!b->gpu && !b->first && listed(once, r->group)))
             continue;
         print_group(b, r->group);
         if (!one_group(b, r, last))
             return false;
     }
+    show_means(b);
     return true;
 }

@@ -251,6 +251,16 @@ kernel_pairs limber_pairs_run, limber_pairs_run_avx2, limber_pairs_run_avx512;
 typedef void kernel_direct(const struct fixed *f, int size, const void *a, const void *b, void *c);
 kernel_direct limber_direct_run_avx2, limber_direct_run_avx512;
 
+/* depthwise.c: of backend.depthwise. */
+typedef bool kernel_depthwise_cut(const struct depthwise *d, int workers,
+                                  struct depthwise_plan *plan);
+typedef void kernel_depthwise_piece(const struct depthwise *d, const struct depthwise_plan *plan,
+                                    int64_t task, void *room);
+kernel_depthwise_cut limber_depthwise_cut, limber_depthwise_cut_avx2,
+    limber_depthwise_cut_avx512, limber_depthwise_cut_avx512vnni;
+kernel_depthwise_piece limber_depthwise_piece, limber_depthwise_piece_avx2,
+    limber_depthwise_piece_avx512, limber_depthwise_piece_avx512vnni;
+
 /* The two entry points of a kernel.  Both may run on many threads at once. */
 typedef void kernel_pack(struct kernel_call *c, int64_t task);
 typedef void kernel_block(struct kernel_call *c, int64_t task, char *scratch);

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Depthwise convolution without a product of matrices.  Built once for each instruction set, by the
+ * compiler that makes prebuilt kernels. */
+#include "backends/llvm/kernel/kernel.h"
+
+#include <immintrin.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define FLAT static inline __attribute__((always_inline))
+#define UNROLL _Pragma("clang loop unroll(full)")
+
+enum {
+    TILE = 8,       /* vectors of a row of the result that are summed at once */
+    OUTPUTS = 4,    /* outputs of a channel whose filters are packed at once */
+    ACROSS = 2048,  /* columns of the result that a piece has at most, NCHW */
+    ALONG = 128,    /* and where lanes are channels */
+    SHORT = 64,     /* columns of a result whose rows are short */
+    SHORTEST = 8,   /* rows that a piece has at least where threads share an image */
+    GROUPS = 64,    /* vectors of channels that are packed at once */
+    NEAR = 256 << 10,   /* bytes of packed rows that stay in a near cache */
+    MOST_ROOM = 1 << 22,    /* bytes that a piece may pack */
+    LINE = 64
+};
+/* Rows of the result that are summed at once, where they share rows of the image. */
+enum { ROWS = 4 };
+
+struct piece {
+    int64_t image, channel, channels, groups; /* groups: vectors of channels (NHWC) */
+    int64_t x, width, y, height; /* of the result */
+    int64_t phases, length; /* a packed row: of each remainder of columns by the stride so many
+                               elements; NHWC: so many pixels */
+    int64_t slots, row; /* packed rows, and elements of each */
+    bool turned, by_channel; /* lanes are channels; turned: and yet the layout is NCHW */
+    int64_t together; /* rows of the result that are summed at once */
+};
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static bool shares_rows(const struct depthwise *d)
+{
+    return d->r == 3 && d->s == 3 && d->stride[0] == 1 && d->dilate[0] == 1;
+}
+
+/* NCHW whose channels become lanes on the way in and out: rows are so short, or so much of them is
+ * skipped, that vectors of pixels would be mostly overhead. */
+static bool turns(const struct depthwise *d, int64_t lanes)
+{
+    return !d->nhwc && !d->add && d->stride[1] <= 2 && 2 * d->channels >= lanes &&
+           (d->ow <= SHORT || d->stride[1] == 2);
+}
+
+static int64_t parts(int64_t all, int64_t most)
+{
+    return (all + most - 1) / most;
+}
+
+/* Sizes of what a piece packs, which are those of the largest. */
+static void shape_piece(const struct depthwise *d, int64_t lanes, int group, struct piece *p)
+{
+    const int64_t window = (d->s - 1) * d->dilate[1], stride = d->stride[1];
+    const int64_t vectors = parts(p->width, lanes);
+
+    p->turned = turns(d, lanes);
+    p->by_channel = d->nhwc || p->turned;
+    p->phases = p->by_channel ? 1 : least(window + 1, stride);
+    p->length = p->by_channel ? (p->width - 1) * stride + window + 1 :
+                                (vectors + parts(window / stride, lanes)) * lanes;
+    p->row = group > 1 ?
+                 parts(d->s, group) * (p->by_channel ? p->width : vectors) * p->groups * lanes :
+             p->by_channel ? p->length * p->groups * lanes :
+                             p->phases * p->length;
+    p->together = shares_rows(d) ? ROWS : 1;
+    p->slots = (p->together - 1) * d->stride[0] + (d->r - 1) * d->dilate[0] + 1;
+}
+
+static struct piece find_piece(const struct depthwise *d, const struct depthwise_plan *plan,
+                               int64_t lanes, int group, int64_t task)
+{
+    const int64_t x = task % plan->across * plan->width, rows = task / plan->across;
+    const int64_t y = rows % plan->along * plan->height, block = rows / plan->along;
+    const int64_t each = (d->nhwc ? plan->groups : 1) * lanes;
+    const int64_t channel = block % plan->blocks * each;
+    struct piece p = { .image = block / plan->blocks,
+                       .channel = channel,
+                       .channels = least(each, d->channels - channel),
+                       .x = x,
+                       .width = least(plan->width, d->ow - x),
+                       .y = y,
+                       .height = least(plan->height, d->oh - y) };
+
+    p.groups = d->nhwc ? parts(p.channels, lanes) : 1;
+    shape_piece(d, lanes, group, &p);
+    return p;
+}
+
+#define ZIP_4(a, b, i) __builtin_shufflevector(a, b, (i), 4 + (i), 1 + (i), 5 + (i))
+#define ZIP_8(a, b, i) \
+    __builtin_shufflevector(a, b, (i), 8 + (i), 1 + (i), 9 + (i), 2 + (i), 10 + (i), 3 + (i), \
+                            11 + (i))
+#define ZIP_16(a, b, i) \
+    __builtin_shufflevector(a, b, (i), 16 + (i), 1 + (i), 17 + (i), 2 + (i), 18 + (i), 3 + (i), \
+                            19 + (i), 4 + (i), 20 + (i), 5 + (i), 21 + (i), 6 + (i), 22 + (i), \
+                            7 + (i), 23 + (i))
+#define EVEN_4(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6)
+#define EVEN_8(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14)
+#define EVEN_16(a, b) \
+    __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
+
+#if defined(__AVX512F__)
+enum { VECTOR = 64 };
+#define REGISTER "+v"
+#define BETWEEN(from, end) ((1u << (end)) - (1u << (from)))
+#define PICKED_LOAD_1(p, from, end) _mm_maskz_loadu_epi8((__mmask16)BETWEEN(from, end), p)
+#define PICKED_LOAD_4(p, from, end) _mm512_maskz_loadu_epi32((__mmask16)BETWEEN(from, end), p)
+#define PICKED_LOAD_8(p, from, end) _mm512_maskz_loadu_epi64((__mmask8)BETWEEN(from, end), p)
+#define EVEN_4BYTES EVEN_16
+#define EVEN_8BYTES EVEN_8
+#define ZIP_4BYTES ZIP_16
+#define ZIP_8BYTES ZIP_8
+#define MASKED_STORE_4(c, v, lanes) \
+    _mm512_mask_storeu_epi32(c, (__mmask16)((1u << (lanes)) - 1), (__m512i)(v))
+#define MASKED_STORE_8(c, v, lanes) \
+    _mm512_mask_storeu_epi64(c, (__mmask8)((1u << (lanes)) - 1), (__m512i)(v))
+#else
+enum { VECTOR = 32 };
+#define REGISTER "+x"
+/* Lanes of `which`, the numbers of lanes, from `from` on and before `end`. */
+#define BETWEEN(bits, which, from, end) \
+    _mm256_andnot_si256(_mm256_cmpgt_epi##bits(SPREAD_##bits(from), which), \
+                        _mm256_cmpgt_epi##bits(SPREAD_##bits(end), which))
+#define SPREAD_32(i) _mm256_set1_epi32((int)(i))
+#define SPREAD_64(i) _mm256_set1_epi64x(i)
+#define PICKED_LOAD_4(p, from, end) \
+    _mm256_maskload_epi32((const int *)(p), \
+                          BETWEEN(32, _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), from, end))
+#define PICKED_LOAD_8(p, from, end) \
+    _mm256_maskload_epi64((const long long *)(p), \
+                          BETWEEN(64, _mm256_setr_epi64x(0, 1, 2, 3), from, end))
+#define EVEN_4BYTES EVEN_8
+#define EVEN_8BYTES EVEN_4
+#define ZIP_4BYTES ZIP_8
+#define ZIP_8BYTES ZIP_4
+#define MASKED_STORE_4(c, v, lanes) \
+    _mm256_maskstore_epi32((int *)(c), \
+                           _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(lanes)), \
+                                              _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)), \
+                           (__m256i)(v))
+#define MASKED_STORE_8(c, v, lanes) \
+    _mm256_maskstore_epi64( \
+        (long long *)(c), \
+        _mm256_cmpgt_epi64(_mm256_set1_epi64x(lanes), _mm256_setr_epi64x(0, 1, 2, 3)), (__m256i)(v))
+#endif
+
+#define NAME(x) f64_##x
+#define REAL double
+#define PIXEL double
+#define FILTER double
+#define PICKED_LOAD PICKED_LOAD_8
+#define EVEN EVEN_8BYTES
+#define ZIP ZIP_8BYTES
+#define GROUP 1
+#define MULTIPLY_ADD(x, w, sum) __builtin_elementwise_fma(x, w, sum)
+#define MASKED_STORE MASKED_STORE_8
+#include "backends/llvm/kernel/depthwise.h"
+
+#define NAME(x) f32_##x
+#define REAL float
+#define PIXEL float
+#define FILTER float
+#define PICKED_LOAD PICKED_LOAD_4
+#define EVEN EVEN_4BYTES
+#define ZIP ZIP_4BYTES
+#define GROUP 1
+#define MULTIPLY_ADD(x, w, sum) __builtin_elementwise_fma(x, w, sum)
+#define MASKED_STORE MASKED_STORE_4
+#include "backends/llvm/kernel/depthwise.h"
+
+#define NAME(x) i8_##x
+#define REAL int32_t
+#define PIXEL uint8_t
+#define FILTER int8_t
+#if defined(PICKED_LOAD_1)
+#define PICKED_LOAD PICKED_LOAD_1
+#endif
+#define EVEN EVEN_4BYTES
+#define ZIP ZIP_4BYTES
+#define MASKED_STORE MASKED_STORE_4
+#if defined(__AVX512VNNI__)
+#define GROUP 4
+#define MULTIPLY_ADD(x, w, sum) \
+    ((VEC)_mm512_dpbusd_epi32((__m512i)(sum), (__m512i)(x), (__m512i)(w)))
+#elif defined(__AVX512F__)
+#define GROUP 2
+#define MULTIPLY_ADD(x, w, sum) ((sum) + (VEC)_mm512_madd_epi16((__m512i)(x), (__m512i)(w)))
+#else
+#define GROUP 2
+#define MULTIPLY_ADD(x, w, sum) ((sum) + (VEC)_mm256_madd_epi16((__m256i)(x), (__m256i)(w)))
+#endif
+enum { BYTES_TOGETHER = GROUP };
+#include "backends/llvm/kernel/depthwise.h"
+
+/* How a convolution is cut into pieces; false: it needs too much room. */
+bool limber_depthwise_cut(const struct depthwise *d, int workers, struct depthwise_plan *plan)
+{
+    const int size = d->size == 1 ? 4 : d->size, group = d->size == 1 ? BYTES_TOGETHER : 1;
+    const int64_t lanes = VECTOR / size, enough = workers > 1 ? 4 * (int64_t)workers : 1;
+    struct piece p = { .groups = 1 };
+    int64_t tasks, most;
+
+    *plan = (struct depthwise_plan){ .groups = 1, .outputs = least(d->multiplier, OUTPUTS) };
+    plan->across = parts(d->ow, d->nhwc || turns(d, lanes) ? ALONG : ACROSS);
+    plan->width = parts(d->ow, plan->across);
+    plan->across = parts(d->ow, plan->width);
+    p.width = plan->width;
+    shape_piece(d, lanes, group, &p);
+    if (p.slots > MOST_ROOM || p.row > MOST_ROOM || p.phases * p.length > MOST_ROOM)
+        return false;
+    if (d->nhwc) { /* neighbouring channels: as many as stay in the nearest cache */
+        most = NEAR / (p.slots * p.row * size);
+        plan->groups = least(parts(d->channels, lanes), most < 1 ? 1 : least(most, GROUPS));
+        p.groups = plan->groups;
+        shape_piece(d, lanes, group, &p);
+    }
+    plan->blocks = parts(d->channels, plan->groups * lanes);
+    tasks = d->images * plan->blocks * plan->across;
+    plan->height = parts(d->oh, least(parts(enough, tasks), parts(d->oh, SHORTEST)));
+    plan->along = parts(d->oh, plan->height);
+    plan->tasks = tasks * plan->along;
+    plan->room = (size_t)(plan->groups * plan->outputs * (1 + d->r * parts(d->s, group)) * lanes +
+                          p.slots * p.row + p.phases * p.length * plan->groups * lanes +
+                          (p.turned ? p.together * p.width * lanes : 0)) *
+                 (size_t)size;
+    plan->room = (plan->room + LINE) / LINE * LINE;
+    return plan->room <= MOST_ROOM;
+}
+
+void limber_depthwise_piece(const struct depthwise *d, const struct depthwise_plan *plan,
+                          int64_t task, void *room)
+{
+    if (d->size == 8)
+        f64_run(d, plan, task, room);
+    else if (d->size == 4)
+        f32_run(d, plan, task, room);
+    else
+        i8_run(d, plan, task, room);
+}

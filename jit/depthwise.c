@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Depthwise convolutions: as products of matrices each group would be one row by a window, packed
+ * for a single use.  Code of the library sums them as they lie.  Bits are those of the scheme
+ * `native`, or of exact integers. */
+#include "jit/engine.h"
+#include "jit/scan/scan.h"
+
+#include <string.h>
+
+/* The scalar is absent, or 1; integers have none. */
+static bool is_one(const void *scalar, limber_format f)
+{
+    return !scalar || (f.size == 8 ? *(const double *)scalar == 1 : *(const float *)scalar == 1);
+}
+
+static bool are_floats(const struct problem *p)
+{
+    return limber_format_is_binary(p->fc) && limber_format_equal(p->fa, p->fc) &&
+           limber_format_equal(p->fb, p->fc) && is_one(p->alpha, p->fc) && is_one(p->beta, p->fc);
+}
+
+/* Filters are signed: no sum of so few products leaves i32. */
+static bool are_bytes(const struct problem *p)
+{
+    return limber_is_integer(p->fa) && p->fa.size == 1 && p->fa.kind == LIMBER_KIND_INT &&
+           limber_is_integer(p->fb) && p->fb.size == 1 && limber_format_equal(p->fc, LIMBER_I32) &&
+           !p->alpha && !p->beta;
+}
+
+static bool has_ops(const limber_context *ctx, const struct problem *p)
+{
+    return p->shape && p->groups == p->conv.sizes.c && ctx->small &&
+           ctx->machine.backend->depthwise && p->m > 0 && p->n > 0 && p->k > 0 &&
+           p->k <= LIMBER_SMALL_K && !p->contract.scheme && !limber_simulates(&p->contract) &&
+           !(p->queue && p->queue->workspace);
+}
+
+bool limber_is_depthwise(const limber_context *ctx, const struct problem *p)
+{
+    return has_ops(ctx, p) && (are_bytes(p) || (are_floats(p) && limber_is_plain(&p->contract)));
+}
+
+static void describe(const struct problem *p, struct depthwise *d)
+{
+    const struct conv_geometry *g = &p->conv.geometry;
+    const struct conv_sizes *s = &p->conv.sizes;
+
+    *d = (struct depthwise){ .images = s->n,
+                             .channels = s->c,
+                             .multiplier = s->o / s->c,
+                             .h = s->h,
+                             .w = s->w,
+                             .r = s->r,
+                             .s = s->s,
+                             .oh = s->oh,
+                             .ow = s->ow,
+                             .stride = { g->stride[0], g->stride[1] },
+                             .pad = { g->pad[0], g->pad[2] },
+                             .dilate = { g->dilate[0], g->dilate[1] },
+                             .size = p->fa.size,
+                             .nhwc = g->layout == LAYOUT_nhwc,
+                             .is_unsigned = p->fb.kind == LIMBER_KIND_UINT,
+                             .add = p->beta != NULL,
+                             .image = p->b.data,
+                             .filters = p->a.data,
+                             .result = p->c.data };
+}
+
+struct running {
+    const struct depthwise_ops *ops;
+    const struct target *target;
+    struct depthwise d;
+    struct depthwise_plan plan;
+    char *rooms; /* one for each worker, */
+    size_t bytes; /* together */
+};
+
+static void run_task(void *arg, int64_t task, int worker)
+{
+    const struct running *x = arg;
+
+    x->ops->run(&x->d, x->target, &x->plan, task, x->rooms + (size_t)worker * x->plan.room);
+}
+
+static void report(const limber_context *ctx, const struct problem *p, const struct running *x,
+                   struct report *r)
+{
+    double n = (double)p->k * (p->fc.size == 8 ? 0x1p-53 : 0x1p-24); /* as of direct products */
+    bool rounds = limber_is_plain(&p->contract) && !are_bytes(p);
+
+    limber_report_clear(r);
+    r->rows = 1;
+    r->from = LIMBER_FROM_LIBRARY;
+    r->bound = rounds ? n / (1 - n) : 0;
+    strcpy(r->scheme, are_bytes(p) ? "integer" : "native");
+    memccpy(r->backend, ctx->machine.backend->name, '\0', sizeof r->backend - 1);
+    r->workspace = x->bytes;
+}
+
+bool limber_depthwise_run(limber_context *ctx, const struct problem *p, struct report *r)
+{
+    struct runner all = limber_pool_runner(ctx->pool);
+    struct running x = { .ops = ctx->machine.backend->depthwise, .target = &ctx->machine.target };
+    double start = r ? limber_now() : 0;
+
+    describe(p, &x.d);
+    if (!x.ops->plan(&x.d, x.target, limber_runner_busy(&all), &x.plan))
+        return false;
+    x.bytes = x.plan.room * (size_t)all.workers;
+    x.rooms = limber_memory_alloc(&ctx->allocator, x.bytes);
+    if (!x.rooms)
+        return false;
+    if (all.workers > 1 && x.plan.tasks > 1) {
+        limber_pool_enter(ctx->pool);
+        all.run(all.self, x.plan.tasks, run_task, &x);
+        limber_pool_leave(ctx->pool);
+    } else {
+        for (int64_t i = 0; i < x.plan.tasks; i++)
+            run_task(&x, i, 0);
+    }
+    limber_memory_free(&ctx->allocator, x.rooms);
+    if (!r)
+        return true;
+    report(ctx, p, &x, r);
+    r->seconds_run = limber_now() - start;
+    return true;
+}
+
+/* What a look at dense elements says; false: they are not known to be narrow. */
+static bool look_at(const void *data, limber_format f, int64_t lines, int64_t length,
+                    const struct runner *all, struct mask *m)
+{
+    const struct view v = { .data = data, .line = length, .p = 1 };
+    struct diag ignored = { 0 };
+
+    return limber_scan(m, &v, f, lines, length, SCAN_probe, all, &ignored) && m->scanned &&
+           !m->special && !m->zero;
+}
+
+/* Every partial sum is a multiple of one power of two, and has so few bits that none is rounded. */
+static bool is_exact(const struct problem *p, const struct mask *a, const struct mask *b)
+{
+    const int low[] = { limber_mask_low(a), limber_mask_low(b) };
+    const int range = 1 << (p->fc.exp_bits - 1);
+    int high = a->emax + b->emax + 2;
+
+    while (p->k > (int64_t)1 << (high - a->emax - b->emax - 2))
+        high++;
+    return low[0] > -range && low[1] > -range && high < range && low[0] + low[1] > -range &&
+           high - low[0] - low[1] <= p->fc.frac_bits + 1;
+}
+
+bool limber_depthwise_run_exact(limber_context *ctx, const struct problem *p, struct report *r)
+{
+    const struct conv_sizes *s = &p->conv.sizes;
+    const struct runner all = limber_pool_runner(ctx->pool);
+    struct mask a = { 0 }, b = { 0 };
+    double start = r ? limber_now() : 0, end;
+    bool exact;
+
+    if (!has_ops(ctx, p) || !are_floats(p) || p->contract.promise != LIMBER_CONTRACT_CORRECT)
+        return false;
+    exact = look_at(p->a.data, p->fa, 1, s->o * s->r * s->s, NULL, &a) &&
+            look_at(p->b.data, p->fb, s->n * s->c, s->h * s->w, &all, &b) && is_exact(p, &a, &b);
+    limber_mask_clear(&a);
+    limber_mask_clear(&b);
+    end = r ? limber_now() : 0;
+    if (!exact || !limber_depthwise_run(ctx, p, r))
+        return false;
+    if (r)
+        r->seconds_scan = end - start;
+    return true;
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Depthwise convolutions by code of the library: the interpreter has the bits, on every instruction
+ * set at hand, whatever the geometry.  Operands and result lie between pages that nobody may
+ * touch. */
+#include "engine_support.h"
+
+#include "support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { TRIALS = SANITIZED ? 100 : 400, SETS = 5 };
+
+/* The machine as it is, with three threads, without the library's code, with that for others. */
+static const char *const sets[SETS] = { NULL, NULL, "", "avx2,fma", "avx2,fma,avx512" };
+enum { THREADS = 1, NONE = 2, AVX2 = 3, AVX512 = 4 };
+static limber_context *compiled[SETS], *interp;
+
+static int make_contexts(void **state)
+{
+    limber_config config = { .size = sizeof(limber_config), .cache_dir = "", .threads = 1 };
+
+    (void)state;
+#ifdef LIMBER_HAVE_LLVM
+    for (int i = 0; i < SETS; i++) {
+        limber_config own = config;
+        struct target *t;
+
+        own.backend = "llvm";
+        own.threads = i == THREADS ? 3 : 1;
+        if (limber_create(&compiled[i], &own)) {
+            print_message("no compiled backend here: %s\n", limber_error_text());
+            break;
+        }
+        t = &compiled[i]->machine.target;
+        if ((i == AVX2 && !strstr(t->features, "avx2")) ||
+            (i == AVX512 && !strstr(t->features, "avx512"))) {
+            limber_destroy(compiled[i]);
+            compiled[i] = NULL;
+            break;
+        }
+        if (sets[i])
+            snprintf(t->features, sizeof t->features, "%s", sets[i]);
+    }
+#endif
+    config.backend = "interp";
+    return limber_create(&interp, &config);
+}
+
+static int free_contexts(void **state)
+{
+    (void)state;
+    for (int i = 0; i < SETS; i++)
+        limber_destroy(compiled[i]);
+    limber_destroy(interp);
+    return 0;
+}
+
+/* ---- memory between pages -------------------------------------------------------------------- */
+
+struct guarded {
+    char *map, *data;
+    size_t all;
+};
+
+/* At the end of its pages, or at their beginning. */
+static struct guarded guarded(size_t bytes, bool at_end)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), inside = (bytes + page - 1) / page * page + page;
+    struct guarded g = { .all = inside + 2 * page };
+
+    g.map = mmap(NULL, g.all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(g.map != MAP_FAILED);
+    assert_int_equal(mprotect(g.map + page, inside, PROT_READ | PROT_WRITE), 0);
+    g.data = at_end ? g.map + page + inside - bytes : g.map + page;
+    return g;
+}
+
+/* ---- trials ---------------------------------------------------------------------------------- */
+
+struct trial {
+    limber_conv s;
+    limber_format image, filters, result;
+    limber_contract contract;
+    enum data data;
+    struct guarded x, w, y;
+    char *expected, *before;
+    size_t bytes;
+    bool adds;
+};
+
+static void choose_geometry(struct rng *r, limber_conv *s)
+{
+    const bool common = rng_below(r, 3) == 0;
+
+    s->size = sizeof *s;
+    s->n = 1 + rng_below(r, 2);
+    s->c = 1 + rng_below(r, 40);
+    s->groups = s->c;
+    s->o = s->c * (rng_below(r, 3) ? 1 : 1 + rng_below(r, 6));
+    s->r = common ? 3 : 1 + rng_below(r, 6);
+    s->s = common ? 3 : 1 + rng_below(r, 6);
+    for (int i = 0; i < 2; i++) {
+        s->stride[i] = common && rng_below(r, 2) ? 1 : 1 + rng_below(r, 3);
+        s->dilate[i] = common || rng_below(r, 2) ? 1 : 1 + rng_below(r, 3);
+    }
+    if (rng_below(r, 10) == 0)
+        s->stride[rng_below(r, 2)] = 7;
+    for (int i = 0; i < 4; i++)
+        s->pad[i] = rng_below(r, 2) ? 1 : rng_below(r, 6);
+    s->h = 1 + rng_below(r, 12) + s->dilate[0] * (s->r - 1);
+    s->w = 1 + rng_below(r, rng_below(r, 8) ? 40 : 500) + s->dilate[1] * (s->s - 1);
+    s->layout = rng_below(r, 2) ? LIMBER_LAYOUT_NCHW : LIMBER_LAYOUT_NHWC;
+}
+
+enum work { FLOATS, BYTES, EXACT_FLOATS, WORKS };
+
+static void choose(struct rng *r, struct trial *t, enum work work)
+{
+    static const enum data real[] = { DATA_unit,  DATA_spread,  DATA_tiny,
+                                      DATA_zeros, DATA_special, DATA_range };
+    int64_t oh, ow;
+
+    memset(t, 0, sizeof *t);
+    choose_geometry(r, &t->s);
+    t->contract = (limber_contract)LIMBER_CONTRACT_INIT;
+    t->image = t->filters = t->result = named(rng_below(r, 2) ? "f32" : "f64");
+    t->data = real[rng_below(r, (int)COUNT(real))];
+    t->adds = work != BYTES && rng_below(r, 4) == 0;
+    if (work == FLOATS && rng_below(r, 2))
+        t->contract.promise = LIMBER_CONTRACT_REPRODUCIBLE;
+    if (work == BYTES) {
+        t->image = named(rng_below(r, 2) ? "i8" : "u8");
+        t->filters = named("i8");
+        t->result = named("i32");
+        t->contract.promise = rng_below(r, 2) ? LIMBER_CONTRACT_EXACT : LIMBER_CONTRACT_NATIVE;
+    }
+    if (work == EXACT_FLOATS) {
+        t->contract.promise = LIMBER_CONTRACT_CORRECT;
+        t->data = rng_below(r, 3) ? DATA_bytes : rng_below(r, 2) ? DATA_ints : DATA_nothing;
+    }
+    assert_int_equal(limber_conv_output(&t->s, &oh, &ow), LIMBER_STATUS_OK);
+    t->bytes = (size_t)(t->s.n * t->s.o * oh * ow) * t->result.size;
+}
+
+static void fill_trial(struct rng *r, struct trial *t)
+{
+    const limber_conv *s = &t->s;
+    const size_t x = (size_t)(s->n * s->c * s->h * s->w), w = (size_t)(s->o * s->r * s->s);
+    const bool at_end = rng_below(r, 2);
+
+    t->x = guarded(x * t->image.size, at_end);
+    t->w = guarded(w * t->filters.size, at_end);
+    t->y = guarded(t->bytes, at_end);
+    t->expected = malloc(t->bytes + 1);
+    t->before = malloc(t->bytes + 1);
+    if (t->image.size == 1) {
+        for (size_t i = 0; i < x; i++)
+            t->x.data[i] = (char)rng_next(r);
+        for (size_t i = 0; i < w; i++)
+            t->w.data[i] = (char)rng_next(r);
+    } else {
+        fill(r, t->data, t->image, t->x.data, x);
+        fill(r, t->data == DATA_special ? DATA_unit : t->data, t->filters, t->w.data, w);
+        if (t->data == DATA_special && rng_below(r, 2)) /* times padding is NaN */
+            fill(r, DATA_special, t->filters, t->w.data, w);
+    }
+    fill(r, t->adds && t->result.kind == LIMBER_KIND_FLOAT ? DATA_unit : DATA_ints, t->result,
+         t->before, t->bytes / t->result.size);
+}
+
+static void free_trial(const struct trial *t)
+{
+    munmap(t->x.map, t->x.all);
+    munmap(t->w.map, t->w.all);
+    munmap(t->y.map, t->y.all);
+    free(t->expected);
+    free(t->before);
+}
+
+static void call(limber_context *ctx, const struct trial *t, char *y, limber_report *report)
+{
+    const double one = 1;
+    const float one_f = 1;
+    const void *beta = t->result.size == 8 ? (const void *)&one : &one_f;
+
+    memcpy(y, t->before, t->bytes);
+    if (limber_conv2d(ctx, &t->contract, &t->s, NULL, t->x.data, t->image, t->w.data, t->filters,
+                      t->adds ? beta : NULL, y, t->result, report) != LIMBER_STATUS_OK)
+        fail_msg("%s", limber_error_text());
+}
+
+static void compare(const struct trial *t, int set)
+{
+    const limber_conv *s = &t->s;
+
+    for (size_t i = 0; i < t->bytes; i += t->result.size)
+        if (!same_number(t->result, t->y.data + i, t->expected + i))
+            fail_msg("set %d, %s of %s, element %zu: %lld x %lld x %lld x %lld, %lld outputs, "
+                     "window %lld x %lld, stride %lld %lld, pad %lld %lld %lld %lld, dilation %lld "
+                     "%lld, %s",
+                     set, data_name(t->data), limber_format_name(t->result, (char[32]){ 0 }, 32),
+                     i / t->result.size, (long long)s->n, (long long)s->c, (long long)s->h,
+                     (long long)s->w, (long long)s->o, (long long)s->r, (long long)s->s,
+                     (long long)s->stride[0], (long long)s->stride[1], (long long)s->pad[0],
+                     (long long)s->pad[1], (long long)s->pad[2], (long long)s->pad[3],
+                     (long long)s->dilate[0], (long long)s->dilate[1],
+                     s->layout == LIMBER_LAYOUT_NHWC ? "nhwc" : "nchw");
+}
+
+/* Answers whether the library's own code served. */
+static bool serves(limber_context *ctx, const struct trial *t)
+{
+    limber_report report = LIMBER_REPORT_INIT;
+
+    call(ctx, t, t->y.data, &report);
+    return report.from == LIMBER_FROM_LIBRARY && report.workspace > 0 && !*report.kernel;
+}
+
+static void try_one(struct rng *r, enum work work, int *served)
+{
+    struct trial t;
+
+    choose(r, &t, work);
+    fill_trial(r, &t);
+    call(interp, &t, t.expected, NULL);
+    for (int i = 0; i < SETS; i++)
+        if (compiled[i] && i != NONE) {
+            *served += serves(compiled[i], &t);
+            compare(&t, i);
+        }
+    free_trial(&t);
+}
+
+/* Of exact data not all are served. */
+static void try_many(enum work work, int least_percent)
+{
+    struct rng r = { 4000 + (uint64_t)work };
+    int served = 0, contexts = 0;
+
+    for (int i = 0; i < SETS; i++)
+        contexts += compiled[i] && compiled[i]->small && i != NONE &&
+                    strstr(compiled[i]->machine.target.features, "avx2");
+    for (int i = 0; i < TRIALS; i++)
+        try_one(&r, work, &served);
+    if (100 * served < least_percent * TRIALS * contexts)
+        fail_msg("%d of %d were served", served, TRIALS * contexts);
+}
+
+static void floats_are_native(void **state)
+{
+    (void)state;
+    try_many(FLOATS, 99);
+}
+
+static void bytes_are_exact(void **state)
+{
+    (void)state;
+    try_many(BYTES, 99);
+}
+
+static void integers_in_floats_are_correct(void **state)
+{
+    (void)state;
+    try_many(EXACT_FLOATS, 40);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(floats_are_native),
+        cmocka_unit_test(bytes_are_exact),
+        cmocka_unit_test(integers_in_floats_are_correct),
+    };
+
+    return cmocka_run_group_tests(tests, make_contexts, free_contexts);
+}

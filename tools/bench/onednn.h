@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What of oneDNN's interface the peers use. */
+#ifndef LIMBER_BENCH_ONEDNN_H
+#define LIMBER_BENCH_ONEDNN_H
+
+#include "tools/bench/bench.h"
+
+/* Releases 2 and 3 differ in who owns a memory descriptor: in 2 it is a structure of the caller
+ * (696 bytes in 2.6), in 3 an object behind a pointer.  Both are held by pointer here. */
+enum {
+    DNN_F32 = 3,
+    DNN_S32 = 4,
+    DNN_S8 = 5,
+    DNN_U8 = 6,
+    DNN_ANY = 1,
+    DNN_CPU = 1,
+    DNN_IN_ORDER = 1,
+    DNN_SRC_MD = 129,
+    DNN_DIFF_SRC_MD,
+    DNN_WEIGHTS_MD,
+    DNN_DIFF_WEIGHTS_MD,
+    DNN_DST_MD,
+    DNN_DIFF_DST_MD,
+    DNN_SRC = 1,
+    DNN_DST = 17,
+    DNN_WEIGHTS = 33,
+    DNN_DIFF_SRC = 129,
+    DNN_DIFF_DST = 145,
+    DNN_DIFF_WEIGHTS = 161,
+    DNN_FORWARD = 64, /* of training: a hint for the backward forms, too */
+    DNN_DIRECT = 1,
+    DNN_ROOM = 8192
+};
+
+struct dnn_argument {
+    int which;
+    void *memory;
+};
+
+/* The functions of releases 2 and 3, those of 2 alone, those of 3 alone. */
+#define GEMM(F) \
+    F(version, dnnl_version, const void *, (void)) \
+    F(sgemm, dnnl_sgemm, int, \
+      (char, char, int64_t, int64_t, int64_t, float, const float *, int64_t, const float *, \
+       int64_t, float, float *, int64_t)) \
+    F(u8, dnnl_gemm_u8s8s32, int, \
+      (char, char, char, int64_t, int64_t, int64_t, float, const uint8_t *, int64_t, uint8_t, \
+       const int8_t *, int64_t, int8_t, float, int32_t *, int64_t, const int32_t *)) \
+    F(s8, dnnl_gemm_s8s8s32, int, \
+      (char, char, char, int64_t, int64_t, int64_t, float, const int8_t *, int64_t, int8_t, \
+       const int8_t *, int64_t, int8_t, float, int32_t *, int64_t, const int32_t *))
+#define MATMUL(F) \
+    F(engine_create, dnnl_engine_create, int, (void **, int, size_t)) \
+    F(stream_create, dnnl_stream_create, int, (void **, void *, unsigned)) \
+    F(stream_wait, dnnl_stream_wait, int, (void *)) \
+    F(execute, dnnl_primitive_execute, int, \
+      (const void *, void *, int, const struct dnn_argument *)) \
+    F(memory_create, dnnl_memory_create, int, (void **, const void *, void *, void *)) \
+    F(memory_destroy, dnnl_memory_destroy, int, (void *)) \
+    F(query_md, dnnl_primitive_desc_query_md, const void *, (const void *, int, int)) \
+    F(primitive_create, dnnl_primitive_create, int, (void **, const void *)) \
+    F(primitive_destroy, dnnl_primitive_destroy, int, (void *)) \
+    F(desc_destroy, dnnl_primitive_desc_destroy, int, (void *)) \
+    F(reorder_create, dnnl_reorder_primitive_desc_create, int, \
+      (void **, const void *, void *, const void *, void *, const void *))
+#define RELEASE2(F) \
+    F(matmul_init, dnnl_matmul_desc_init, int, \
+      (void *, const void *, const void *, const void *, const void *)) \
+    F(desc_create, dnnl_primitive_desc_create, int, \
+      (void **, const void *, const void *, void *, const void *)) \
+    F(strides2, dnnl_memory_desc_init_by_strides, int, \
+      (void *, int, const int64_t *, int, const int64_t *)) \
+    F(tag2, dnnl_memory_desc_init_by_tag, int, (void *, int, const int64_t *, int, int))
+#define RELEASE3(F) \
+    F(matmul_create, dnnl_matmul_primitive_desc_create, int, \
+      (void **, void *, const void *, const void *, const void *, const void *, const void *)) \
+    F(strides3, dnnl_memory_desc_create_with_strides, int, \
+      (void **, int, const int64_t *, int, const int64_t *)) \
+    F(tag3, dnnl_memory_desc_create_with_tag, int, (void **, int, const int64_t *, int, int)) \
+    F(md_destroy, dnnl_memory_desc_destroy, int, (void *))
+#define CONVOLUTION(F) \
+    F(conv_forward, dnnl_convolution_forward_primitive_desc_create, int, \
+      (void **, void *, int, int, const void *, const void *, const void *, const void *, \
+       const int64_t *, const int64_t *, const int64_t *, const int64_t *, const void *)) \
+    F(conv_data, dnnl_convolution_backward_data_primitive_desc_create, int, \
+      (void **, void *, int, const void *, const void *, const void *, const int64_t *, \
+       const int64_t *, const int64_t *, const int64_t *, const void *, const void *)) \
+    F(conv_weights, dnnl_convolution_backward_weights_primitive_desc_create, int, \
+      (void **, void *, int, const void *, const void *, const void *, const void *, \
+       const int64_t *, const int64_t *, const int64_t *, const int64_t *, const void *, \
+       const void *))
+#define DECLARE(here, symbol, result, arguments) result(*here) arguments;
+
+extern struct dnn {
+    int major;
+    bool matmul; /* there are primitives */
+    bool convolution; /* of release 3 */
+    void *engine, *stream;
+    void (*omp_threads)(int);
+    GEMM(DECLARE) MATMUL(DECLARE) RELEASE2(DECLARE) RELEASE3(DECLARE) CONVOLUTION(DECLARE)
+} dnn;
+
+/* The order of p->from is changed to that of p->to; false: it cannot be. */
+struct dnn_copy {
+    const void *from_md, *to_md;
+    void *from, *to; /* memories of these */
+};
+bool dnn_reorder(const struct dnn_copy *p);
+
+#endif
