@@ -97,6 +97,7 @@ expect 0 'later call +256 +memory' env TMPDIR="$work/scratch" "$limber" bench --
 expect 0 'absent' sh -c 'ls scratch | grep . || echo absent'
 expect 0 '"work":.*"small FP64, bound function"' "$limber" bench --rows small --runs 1 --json
 expect 0 'OpenBLAS' "$limber" bench --rows latency --runs 1
+expect 0 'mean of 1, FP32 NHWC' "$limber" bench --rows conv/bert --runs 1
 # a peer that computes something else is named, and ends the run
 if command -v cc > /dev/null; then
     cat > wrong.c <<'END'
@@ -126,6 +127,7 @@ expect 2 'no rows are called "all"' "$limber" bench --rows fp64,all
 expect 2 '--threads takes numbers' "$limber" bench --threads 1,0
 expect 2 '--kernels takes both' "$limber" bench --kernels fast
 expect 2 '--runs takes a number' "$limber" bench --runs 0
+expect 2 '--batch takes a number' "$limber" bench --batch 0
 expect 2 'takes no files' "$limber" bench a.mtx
 
 # simulated units
