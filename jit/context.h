@@ -46,7 +46,7 @@ struct limber_context {
     struct at_fork at_fork;
     struct binding *bindings;
     struct recordable *recordable; /* engine.c: calls that may be recorded */
-    int small; /* 0: small products have kernels of their own, too */
+    int small; /* 0: small products and depthwise convolutions have kernels of their own, too */
     int one_plan; /* products are never cut into parts */
     double brief; /* seconds: products that are predicted to take less are not cut, either */
     int64_t prices; /* found so far */
