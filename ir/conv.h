@@ -21,7 +21,8 @@ struct conv_geometry {
 /* Of the tensors n c h w, o c/groups r s and n o oh ow, in every direction. */
 struct conv_sizes {
     int64_t n, c, h, w, o, r, s, oh, ow;
-    int64_t phase[2]; /* backward data: 0, or one more than what pixels of dx leave as rest modulo the
+    int64_t
+        phase[2]; /* backward data: 0, or one more than what pixels of dx leave as rest modulo the
                          stride: only these are computed, of the elements of the window that reach
                          them */
 };

@@ -18,8 +18,7 @@ OP(conv2d, 2, 2, A(stride) | A(pad) | A(dilate) | A(groups) | A(layout) | A(dire
 
 /* index maps of convolution: views, nothing is copied.  Backward `data` and `filter` see other
  * tensors through them, by other maps. */
-OP(patches, 1, 1,
-   A(stride) | A(pad) | A(dilate) | A(groups) | A(layout) | A(direction) | A(order),
+OP(patches, 1, 1, A(stride) | A(pad) | A(dilate) | A(groups) | A(layout) | A(direction) | A(order),
    EXACT)  /* x as k x n */
 OP(filters, 1, 1, A(groups) | A(layout) | A(direction) | A(order), EXACT)  /* w as m x k */
 OP(image, 1, 1, A(groups) | A(layout) | A(direction), EXACT)  /* m x n as y */

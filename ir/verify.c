@@ -110,9 +110,10 @@ static bool check_type(const struct check *c)
     return true;
 }
 
-/* Attributes that may be absent: the direction where it is forward, a mask (whole, or not at all), tiles before the tile pass, moduli
- * without crt, uncertain where nothing is cut, sums where they are by fused multiply-adds, the
- * order along k where it is crs, limbs made ahead, integral where results round. */
+/* Attributes that may be absent: a direction that is forward, a mask (whole, or not at all), tiles
+ * before the tile pass, moduli without crt, uncertain where nothing is cut, sums where they are by
+ * fused multiply-adds, the order along k where it is crs, limbs made ahead, integral where results
+ * round. */
 static uint64_t optional(const struct node *n)
 {
     uint64_t mask =

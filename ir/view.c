@@ -8,8 +8,8 @@ int limber_view_pixels(struct pixels *x, const struct view *v, int64_t lines, in
 {
     const struct patch *w = v->patch;
 
-    if (!w || w->depth || w->transposed || w->origin || lines == 0 || length == 0 || w->row != w->w * w->col ||
-        w->h * w->w > MANY * w->oh * w->ow * w->r * w->s)
+    if (!w || w->depth || w->transposed || w->origin || lines == 0 || length == 0 ||
+        w->row != w->w * w->col || w->h * w->w > MANY * w->oh * w->ow * w->r * w->s)
         return 0;
     *x = (struct pixels){
         .view = { v->data, w->col, w->channel, NULL, NULL, NULL },

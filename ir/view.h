@@ -192,7 +192,8 @@ PRIM char *limber_output_at(const struct output_view *c, int64_t i, int64_t j, i
     j -= outer * c->inner;
     rest = c->wide ? j / c->wide : 0;
     return (char *)c->data + (c->origin + i * c->row + outer * c->outer + rest * c->jump +
-                              (j - rest * c->wide) * c->col) * size;
+                              (j - rest * c->wide) * c->col) *
+                                 size;
 }
 
 #endif

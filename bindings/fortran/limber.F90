@@ -301,8 +301,8 @@ module limber
       type(limber_format), value :: xf, wf, yf
       integer(c_int) :: status
     end function
-    function limber_conv2d_backward_data(ctx, contract, conv, alpha, dy, dyf, w, wf, beta, dx, dxf, &
-        report) bind(c) result(status)
+    function limber_conv2d_backward_data(ctx, contract, conv, alpha, dy, dyf, w, wf, beta, dx, &
+        dxf, report) bind(c) result(status)
       import
       type(c_ptr), value :: ctx, alpha, dy, w, beta, dx, report
       type(limber_contract), intent(in) :: contract

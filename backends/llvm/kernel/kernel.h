@@ -142,8 +142,9 @@ struct classes {
 /* Limbs of a convolution's image, made once: of each limb and channel a row of `length` elements,
  * [phase][row][column] with the image's padding.  A phase has the pixels that one element of the
  * window sees as it moves in steps of the stride, so that what is neighbours in the result is
- * neighbours here.  (A window may run backwards: dilate < 0.)  Rows of several images lie below each other.  Register tiles read panels that
- * are gathered from these, an offset for each element of the window. */
+ * neighbours here.  (A window may run backwards: dilate < 0.)  Rows of several images lie below
+ * each other.  Register tiles read panels that are gathered from these, an offset for each element
+ * of the window. */
 struct planes {
     int64_t length, channels;
     int64_t rows, columns;      /* of a phase */

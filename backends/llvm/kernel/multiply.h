@@ -440,7 +440,8 @@ FLAT void multiply_column(const struct kernel_call *c, const struct block *b, in
                                                 next_b + from * line_b;
 
         for (int64_t i = 0; i < b->panels_a; i++) {
-            struct ahead ahead = ahead_of(then_b, ob->planes ? 0 : length * line_b, next_a, oa->panel_bytes,
+            struct ahead ahead = ahead_of(then_b, ob->planes ? 0 : length * line_b,
+                                          next_a, oa->panel_bytes,
                                           (end - from) * line_a, b->panels_a, groups,
                                           i, j * parts + part, pb);
             char *to = tile + i * FIXED(mr) * FIXED(nr) * 4;

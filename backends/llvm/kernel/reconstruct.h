@@ -547,8 +547,8 @@ FLAT v8d sum_error(const struct kernel_call *c, const struct block *b, int64_t i
     return LOAD(v8d, norms_of_b(c, b) + j) * line;
 }
 
-/* Element (i,j) from panels of packed elements, whose products are exact, as a pair of doubles: Dot2 of
- * Ogita, Rump and Oishi 2005.  Where that does not tell, from the operands. */
+/* Element (i,j) from panels of packed elements, whose products are exact, as a pair of doubles:
+ * Dot2 of Ogita, Rump and Oishi 2005.  Where that does not tell, from the operands. */
 SLOW void sum_again(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j)
 {
     const struct packed *oa = &c->op[0], *ob = &c->op[1];
