@@ -8,9 +8,10 @@ static const struct served common = {
     .op = {
         LIMBER_SERVES(arg, R(index) | R(emin) | R(emax) | R(spread) | R(width) | R(sig) | R(sign) |
                                R(special)),
-        LIMBER_SERVES(patches, R(stride) | R(pad) | R(dilate) | R(groups) | R(layout)),
-        LIMBER_SERVES(filters, R(groups) | R(layout)),
-        LIMBER_SERVES(image, R(groups) | R(layout)),
+        LIMBER_SERVES(patches,
+                      R(stride) | R(pad) | R(dilate) | R(groups) | R(layout) | R(direction)),
+        LIMBER_SERVES(filters, R(groups) | R(layout) | R(direction)),
+        LIMBER_SERVES(image, R(groups) | R(layout) | R(direction)),
         LIMBER_SERVES(whole, 0),
         LIMBER_SERVES(hilo, R(axis) | R(top) | R(shift)),
         LIMBER_SERVES(slices, R(axis) | R(bits) | R(step) | R(sign)),
@@ -22,6 +23,7 @@ static const struct served common = {
     },
     .words = {
         [ATTR_layout] = W(LAYOUT_nchw) | W(LAYOUT_nhwc),
+        [ATTR_direction] = W(DIRECTION_forward) | W(DIRECTION_data) | W(DIRECTION_filter),
         [ATTR_order] = W(ORDER_crs),
         [ATTR_axis] = W(AXIS_none) | W(AXIS_row) | W(AXIS_col),
         [ATTR_reconstruct] = W(RECONSTRUCT_sum) | W(RECONSTRUCT_shift) | W(RECONSTRUCT_crt),

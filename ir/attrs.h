@@ -9,6 +9,7 @@ ATTR(pad, LIST, "")             /* conv2d: top, bottom, left, right */
 ATTR(dilate, LIST, "")             /* conv2d: down, right */
 ATTR(groups, INT, "")             /* conv2d */
 ATTR(layout, WORD, LIMBER_WORDS(LIMBER_LAYOUTS))    /* conv2d and its maps */
+ATTR(direction, WORD, LIMBER_WORDS(LIMBER_DIRECTIONS))    /* conv2d and its maps */
 ATTR(order, WORD,
      LIMBER_WORDS(LIMBER_ORDERS))      /* patches, filters: what runs along k, slowest first */
 ATTR(axis, WORD, LIMBER_WORDS(LIMBER_AXES))  /* lines that share one power-of-two scale */

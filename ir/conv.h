@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The index maps of a convolution: its nodes say stride, padding, dilation, groups and layout, a
- * call says sizes, and together they say where elements lie.  Another direction of convolution is
- * another operation of the IR and one more case in conv.c. */
+ * call says sizes, and together they say where elements lie.
+ *
+ *   direction   filters: m x k                  patches: k x n              image: m x n
+ *   forward     filters, (o) x (c r s)          x, windows                  y, (o) x (pixels)
+ *   data        filters, (c) x (o r s)          dy, windows with zeros      dx, (c) x (pixels)
+ *               between pixels, run through backwards; or, phase by phase, without the zeros
+ *   filter      dy, (o) x (pixels)              x, windows transposed       dw, (o) x (c r s)  */
 #ifndef LIMBER_CONV_H
 #define LIMBER_CONV_H
 
@@ -10,12 +15,15 @@
 
 /* Attributes of the same names.  Compared as bytes: no holes. */
 struct conv_geometry {
-    int64_t stride[2], pad[4], dilate[2], groups, layout, order;
+    int64_t stride[2], pad[4], dilate[2], groups, layout, direction, order;
 };
 
-/* Of the tensors n c h w, o c/groups r s and n o oh ow. */
+/* Of the tensors n c h w, o c/groups r s and n o oh ow, in every direction. */
 struct conv_sizes {
     int64_t n, c, h, w, o, r, s, oh, ow;
+    int64_t phase[2]; /* backward data: 0, or one more than what pixels of dx leave as rest modulo the
+                         stride: only these are computed, of the elements of the window that reach
+                         them */
 };
 
 struct conv {
@@ -37,6 +45,8 @@ struct index_map {
     int64_t group; /* elements from one group to the next */
 };
 
+/* Of a group: m x k by k x n. */
+void limber_conv_product(const struct conv *c, int64_t *m, int64_t *n, int64_t *k);
 /* The map of operation op: filters, patches or image.  bytes: of a limb's element, which order=rsc
  * pads for. */
 void limber_conv_map(struct index_map *m, enum op op, const struct conv *c, int bytes);

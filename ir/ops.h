@@ -14,13 +14,15 @@ OP(arg, 0, 0, A(index) | A(emin) | A(emax) | A(spread) | A(width) | A(sig) | A(s
 
 /* problems: what a caller states; none is left after split */
 OP(gemm, 2, 2, 0, 0)
-OP(conv2d, 2, 2, A(stride) | A(pad) | A(dilate) | A(groups) | A(layout), 0)
+OP(conv2d, 2, 2, A(stride) | A(pad) | A(dilate) | A(groups) | A(layout) | A(direction), 0)
 
-/* index maps of convolution: views, nothing is copied */
-OP(patches, 1, 1, A(stride) | A(pad) | A(dilate) | A(groups) | A(layout) | A(order),
+/* index maps of convolution: views, nothing is copied.  Backward `data` and `filter` see other
+ * tensors through them, by other maps. */
+OP(patches, 1, 1,
+   A(stride) | A(pad) | A(dilate) | A(groups) | A(layout) | A(direction) | A(order),
    EXACT)  /* x as k x n */
-OP(filters, 1, 1, A(groups) | A(layout) | A(order), EXACT)  /* w as m x k */
-OP(image, 1, 1, A(groups) | A(layout), EXACT)  /* m x n as y */
+OP(filters, 1, 1, A(groups) | A(layout) | A(direction) | A(order), EXACT)  /* w as m x k */
+OP(image, 1, 1, A(groups) | A(layout) | A(direction), EXACT)  /* m x n as y */
 
 /* limbs: operands become pieces that a unit can multiply */
 OP(whole, 1, 1, 0, MANY)   /* converted as it is */

@@ -110,7 +110,7 @@ static bool check_type(const struct check *c)
     return true;
 }
 
-/* Attributes that may be absent: a mask (whole, or not at all), tiles before the tile pass, moduli
+/* Attributes that may be absent: the direction where it is forward, a mask (whole, or not at all), tiles before the tile pass, moduli
  * without crt, uncertain where nothing is cut, sums where they are by fused multiply-adds, the
  * order along k where it is crs, limbs made ahead, integral where results round. */
 static uint64_t optional(const struct node *n)
@@ -121,8 +121,10 @@ static uint64_t optional(const struct node *n)
     switch (n->op) {
     case OP_arg: return n->has & mask ? 0 : mask;
     case OP_products: return BIT(tile) | BIT(sums) | BIT(split);
+    case OP_conv2d:
+    case OP_image: return BIT(direction);
     case OP_patches:
-    case OP_filters: return BIT(order);
+    case OP_filters: return BIT(order) | BIT(direction);
     case OP_epilogue: return BIT(integral);
     case OP_combine:
         return BIT(uncertain) | (limber_node_has(n, ATTR_reconstruct) &&
@@ -322,13 +324,20 @@ static bool conv_channels(const struct check *c)
     return true;
 }
 
+static bool is_forward(const struct node *n)
+{
+    return limber_num(n, ATTR_direction) == DIRECTION_forward;
+}
+
 static bool check_conv2d(const struct check *c)
 {
     const struct node *n = c->n, *x = in(c, 0), *w = in(c, 1);
 
-    return stored(c, x) && stored(c, w) && rank(c, n, 4) && rank(c, x, 4) && rank(c, w, 4) &&
-           window(c) && range(c, ATTR_groups, 1, INT32_MAX) && conv_channels(c) &&
-           same_dim(c, 0, x, 0) && same_dim(c, CHANNELS, w, 0) && side(c, 0) && side(c, 1);
+    if (!stored(c, x) || !stored(c, w) || !rank(c, n, 4) || !rank(c, x, 4) || !rank(c, w, 4) ||
+        !window(c) || !range(c, ATTR_groups, 1, INT32_MAX))
+        return false;
+    return !is_forward(n) || (conv_channels(c) && same_dim(c, 0, x, 0) &&
+                              same_dim(c, CHANNELS, w, 0) && side(c, 0) && side(c, 1));
 }
 
 /* ---- maps of convolution --------------------------------------------------------------------- */
@@ -374,8 +383,9 @@ static bool check_filters(const struct check *c)
     const struct node *w = in(c, 0);
 
     return stored(c, w) && rank(c, w, 4) && rank(c, c->n, 2) && same_format(c, w) &&
-           range(c, ATTR_groups, 1, INT32_MAX) && folded(c, c->n, 0, of_group(c, w, 0)) &&
-           folded(c, c->n, 1, elements(w, 1, 4, -1));
+           range(c, ATTR_groups, 1, INT32_MAX) &&
+           (!is_forward(c->n) ||
+            (folded(c, c->n, 0, of_group(c, w, 0)) && folded(c, c->n, 1, elements(w, 1, 4, -1))));
 }
 
 static bool check_image(const struct check *c)
@@ -383,8 +393,9 @@ static bool check_image(const struct check *c)
     const struct node *n = c->n, *flat = in(c, 0);
 
     return rank(c, flat, 2) && rank(c, n, 4) && same_format(c, flat) &&
-           range(c, ATTR_groups, 1, INT32_MAX) && folded(c, flat, 0, of_group(c, n, CHANNELS)) &&
-           folded(c, flat, 1, elements(n, 0, 4, CHANNELS));
+           range(c, ATTR_groups, 1, INT32_MAX) &&
+           (!is_forward(n) || (folded(c, flat, 0, of_group(c, n, CHANNELS)) &&
+                               folded(c, flat, 1, elements(n, 0, 4, CHANNELS))));
 }
 
 /* ---- limbs ----------------------------------------------------------------------------------- */

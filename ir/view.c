@@ -2,12 +2,14 @@
  * The pixels of a convolution's image. */
 #include "ir/view.h"
 
+enum { MANY = 8 };      /* pixels side by side cost as much as one element of a window */
+
 int limber_view_pixels(struct pixels *x, const struct view *v, int64_t lines, int64_t length)
 {
     const struct patch *w = v->patch;
 
-    if (!w || w->depth || lines == 0 || length == 0 || w->row != w->w * w->col ||
-        w->h * w->w >= w->oh * w->ow * w->r * w->s)
+    if (!w || w->depth || w->transposed || w->origin || lines == 0 || length == 0 || w->row != w->w * w->col ||
+        w->h * w->w > MANY * w->oh * w->ow * w->r * w->s)
         return 0;
     *x = (struct pixels){
         .view = { v->data, w->col, w->channel, NULL, NULL, NULL },

@@ -63,6 +63,10 @@ struct patch {
     int64_t oh, ow; /* of the result; line = (image*oh + y)*ow + x */
     int64_t stride[2], pad[2], dilate[2]; /* pad: top, left */
     int64_t image, channel, row, col; /* strides in elements */
+    int64_t divide[2]; /* 0, or the image has zeros between its pixels: it is seen as so many times
+                          as high and wide */
+    int64_t origin; /* elements from the data to where the first image's first row begins */
+    int64_t transposed; /* lines run through the window, and k through the result */
 };
 
 /* The index map of a complex matrix: pairs (re, im) as real elements.  view.line and view.p are
@@ -119,6 +123,11 @@ PRIM const char *limber_view_at(const struct view *v, int64_t line, int64_t p, i
         return limber_pair_at(v, line, p, size);
     if (!w)
         return (const char *)v->data + (line * v->line + p * v->p) * size;
+    if (w->transposed) {
+        y = line;
+        line = p;
+        p = y;
+    }
     if (w->depth) {
         s = limber_quotient(p, w->depth);
         c = p - s * w->depth;
@@ -134,10 +143,18 @@ PRIM const char *limber_view_at(const struct view *v, int64_t line, int64_t p, i
     image = limber_quotient(y, w->oh);
     x = (line - y * w->ow) * w->stride[1] + s * w->dilate[1] - w->pad[1];
     y = (y - image * w->oh) * w->stride[0] + r * w->dilate[0] - w->pad[0];
-    if (y < 0 || y >= w->h || x < 0 || x >= w->w || (w->depth && c >= w->channels))
+    if (y < 0 || x < 0)
+        return NULL;
+    if (w->divide[0]) {
+        if (y % w->divide[0] || x % w->divide[1])
+            return NULL;
+        y /= w->divide[0];
+        x /= w->divide[1];
+    }
+    if (y >= w->h || x >= w->w || (w->depth && c >= w->channels))
         return NULL;
     return (const char *)v->data +
-           (image * w->image + c * w->channel + y * w->row + x * w->col) * size;
+           (w->origin + image * w->image + c * w->channel + y * w->row + x * w->col) * size;
 }
 
 #ifndef LIMBER_DEVICE_H
@@ -148,29 +165,34 @@ struct pixels {
     int64_t lines, length; /* of one image */
     int64_t images, image; /* image: elements from one to the next */
 };
-/* False where the windows see no more elements than the images have, or the view is no image. */
+/* False where the windows see few of them, or the view is no image. */
 int limber_view_pixels(struct pixels *x, const struct view *v, int64_t lines, int64_t length);
 #endif
 
-/* Element (i,j) of the result is at i*row + (j / inner)*outer + (j % inner)*col; inner >= 1. */
+/* Element (i,j) of the result is at origin + i*row + (j / inner)*outer + (j % inner)*col; inner >=
+ * 1.  Where wide is not 0, rest = j % inner lies at (rest / wide)*jump + (rest % wide)*col: pixels
+ * of a lattice. */
 struct output_view {
     void *data;
     int64_t row, col, inner, outer;
     const int32_t *rows, *cols; /* blocks, as of a tile subset: i and j count in their order; or
                                    NULL */
+    int64_t origin, wide, jump;
 };
 
 PRIM char *limber_output_at(const struct output_view *c, int64_t i, int64_t j, int size)
 {
-    int64_t outer;
+    int64_t outer, rest;
 
     i = c->rows ? limber_block_line(c->rows, i) : i;
     j = c->cols ? limber_block_line(c->cols, j) : j;
-    if (j < c->inner) /* spares matrices the division */
-        return (char *)c->data + (i * c->row + j * c->col) * size;
-    outer = limber_quotient(j, c->inner);
-    return (char *)c->data +
-           (i * c->row + outer * c->outer + (j - outer * c->inner) * c->col) * size;
+    if (j < c->inner && !c->wide) /* spares matrices the divisions */
+        return (char *)c->data + (c->origin + i * c->row + j * c->col) * size;
+    outer = j / c->inner;
+    j -= outer * c->inner;
+    rest = c->wide ? j / c->wide : 0;
+    return (char *)c->data + (c->origin + i * c->row + outer * c->outer + rest * c->jump +
+                              (j - rest * c->wide) * c->col) * size;
 }
 
 #endif

@@ -6,6 +6,7 @@
 
 /* clang-format off */
 #define LIMBER_LAYOUTS(F) F(LAYOUT, nchw) F(LAYOUT, nhwc)
+#define LIMBER_DIRECTIONS(F) F(DIRECTION, forward) F(DIRECTION, data) F(DIRECTION, filter)
 #define LIMBER_ORDERS(F) F(ORDER, crs) F(ORDER, rsc)
 #define LIMBER_AXES(F) F(AXIS, none) F(AXIS, row) F(AXIS, col) F(AXIS, all)
 #define LIMBER_RECONSTRUCTIONS(F) F(RECONSTRUCT, sum) F(RECONSTRUCT, shift) F(RECONSTRUCT, crt)

@@ -29,7 +29,8 @@ static bool are_bytes(const struct problem *p)
 
 static bool has_ops(const limber_context *ctx, const struct problem *p)
 {
-    return p->shape && p->groups == p->conv.sizes.c && ctx->small &&
+    return p->shape && p->conv.geometry.direction == DIRECTION_forward &&
+           p->groups == p->conv.sizes.c && ctx->small &&
            ctx->machine.backend->depthwise && p->m > 0 && p->n > 0 && p->k > 0 &&
            p->k <= LIMBER_SMALL_K && !p->contract.scheme && !limber_simulates(&p->contract) &&
            !(p->queue && p->queue->workspace);

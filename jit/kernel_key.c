@@ -127,11 +127,26 @@ static int add_gemm(struct plan *p, const struct kernel_key *key, const struct f
     return b < 0 ? -1 : limber_plan_add(p, OP_gemm, "c", a, b, exact);
 }
 
-/* Operand 0 is the image, which is the right one of the products. */
+static const char *result_letters(const struct kernel_key *key)
+{
+    static const char *const of[] = {
+        [DIRECTION_forward] = "nopq", [DIRECTION_data] = "nchw", [DIRECTION_filter] = "odrs"
+    };
+
+    return key->conv ? of[key->geometry.direction] : "mn";
+}
+
+/* Operand 0 is what windows see, which is the right one of the products. */
 static int add_conv(struct plan *p, const struct kernel_key *key, struct type exact)
 {
-    int x = add_arg(p, key, "x", 0, 1, type_of(key->fb, "nchw"));
-    int w = x < 0 ? -1 : add_arg(p, key, "w", 1, 0, type_of(key->fa, "odrs"));
+    static const struct direction {
+        const char *name[2], *letters[2];
+    } directions[] = { [DIRECTION_forward] = { { "x", "w" }, { "nchw", "odrs" } },
+                       [DIRECTION_data] = { { "dy", "w" }, { "nopq", "odrs" } },
+                       [DIRECTION_filter] = { { "x", "dy" }, { "nchw", "nopq" } } };
+    const struct direction *of = &directions[key->geometry.direction];
+    int x = add_arg(p, key, of->name[0], 0, 1, type_of(key->fb, of->letters[0]));
+    int w = x < 0 ? -1 : add_arg(p, key, of->name[1], 1, 0, type_of(key->fa, of->letters[1]));
     int y = w < 0 ? -1 : limber_plan_add(p, OP_conv2d, "c", x, w, exact);
 
     return y >= 0 && limber_conv_write(p, &p->node[y], &key->geometry) ? y : -1;
@@ -142,7 +157,7 @@ bool limber_plan_state(struct plan *p, const struct kernel_key *key, const struc
                        struct diag *d)
 {
     const limber_format exact = { .kind = LIMBER_KIND_EXACT };
-    const char *letters = key->conv ? "nopq" : "mn";
+    const char *letters = result_letters(key);
     struct type result = type_of(key->fc, letters), product = type_of(exact, letters);
     int c, c0 = -1, out = -1;
 

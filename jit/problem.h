@@ -9,7 +9,7 @@
 #include "limber/limber.h"
 
 /* A call whose arguments are checked.  a and b are the left and right operands of the products;
- * for convolutions these are the filters and the image.  One group is m x k by k x n. */
+ * for convolutions what ir/conv.h calls filters and patches.  One group is m x k by k x n. */
 struct problem {
     limber_contract contract;
     const limber_conv *shape;       /* NULL: gemm */

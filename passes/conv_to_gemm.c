@@ -5,6 +5,7 @@
  *   leaves  gemm of filters(%w): m x k and patches(%x): k x n, seen through index maps; the
  *           m x n result is written through the map `image`.  Nothing is copied.
  *           m = output channels of a group, k = (c/groups) r s, n = images oh ow.
+ *           (Backward: ir/conv.h.)
  *           Where threads share memory in blocks k runs window by window (order=rsc): a pixel's
  *           channels lie together, and tiles are fetched from the image's own limbs.
  *   source  implicit GEMM: Chetlur et al., cuDNN, arXiv 1410.0759, section 3 */
@@ -60,7 +61,8 @@ bool limber_pass_conv_to_gemm(struct plan *p, const struct target *t, struct dia
     w = conv->in[1];
     limber_conv_read(conv, &geometry);
     /* simulated units take products in the order of the definition, reproducible sums in crs */
-    if (t->blocks && !p->model && p->promise != LIMBER_CONTRACT_REPRODUCIBLE)
+    if (t->blocks && !p->model && geometry.direction == DIRECTION_forward &&
+        p->promise != LIMBER_CONTRACT_REPRODUCIBLE)
         geometry.order = ORDER_rsc;
     filters = limber_plan_add(p, OP_filters, NULL, w, -1, matrix(p->node[w].type.format, 'm', 'k'));
     patches = limber_plan_add(p, OP_patches, NULL, x, -1, matrix(p->node[x].type.format, 'k', 'n'));

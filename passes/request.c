@@ -221,7 +221,7 @@ bool limber_wants_chains(const struct product_request *r, const struct target *t
             r->contract->promise == LIMBER_CONTRACT_BITS) &&
            r->c.kind == LIMBER_KIND_FLOAT && limber_format_sig(r->c) <= 24 &&
            limber_format_embeds(r->a, LIMBER_F32) && limber_format_embeds(r->b, LIMBER_F32) &&
-           !limber_is_device(t) && !r->conv && !limber_is_tiny(r) && r->k > 0;
+           !limber_is_device(t) && !limber_is_tiny(r) && r->k > 0;
 }
 
 double limber_chain_share(const struct product_request *r)

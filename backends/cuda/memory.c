@@ -91,8 +91,13 @@ static size_t extent(const struct view *v, int64_t lines, int64_t k, int size)
                (size_t)(v->pairs->stored ? v->pairs->stored : size);
     if (!w)
         return (size_t)((lines - 1) * v->line + (k - 1) * v->p + 1) * (size_t)size;
+    if (w->transposed) {
+        images = lines;
+        lines = k;
+        k = images;
+    }
     images = lines / (w->oh * w->ow);
-    return (size_t)((images - 1) * w->image + (k / (w->r * w->s) - 1) * w->channel +
+    return (size_t)(w->origin + (images - 1) * w->image + (k / (w->r * w->s) - 1) * w->channel +
                     (w->h - 1) * w->row + (w->w - 1) * w->col + 1) *
            (size_t)size;
 }

@@ -784,12 +784,20 @@ static bool (*const eval[OP_count])(struct eval *, const struct node *, struct v
 #include "ir/ops.h"
 };
 
+/* The patches know the whole geometry, of which all three maps of backward data are made. */
+static const struct node *geometry_node(const struct eval *e, const struct node *n)
+{
+    const struct node *patches = limber_plan_find(e->p, OP_patches);
+
+    return patches ? patches : n;
+}
+
 /* A node's map, of the call's sizes, in the order that memory has (crs) and in the node's. */
 static void set_operand(struct eval *e, int side, const struct node *n, const void *data, int bytes)
 {
     struct conv conv = { .sizes = e->c->conv->sizes };
 
-    limber_conv_read(n, &conv.geometry);
+    limber_conv_read(geometry_node(e, n), &conv.geometry);
     e->k = limber_conv_length(&conv, bytes);
     limber_conv_map(&e->ordered[side], n->op, &conv, bytes);
     e->view[side] = limber_map_view(&e->ordered[side], data);
@@ -803,7 +811,7 @@ static void set_result(struct eval *e, const struct node *n)
     struct conv conv = { .sizes = e->c->conv->sizes };
     struct index_map map;
 
-    limber_conv_read(n, &conv.geometry);
+    limber_conv_read(geometry_node(e, n), &conv.geometry);
     limber_conv_map(&map, n->op, &conv, 0);
     e->out = limber_map_output(&map, e->c->c.data);
 }

@@ -3,6 +3,7 @@
  * launching do not touch LLVM. */
 #include "backends/llvm/llvm.h"
 
+#include "backends/llvm/stage.h"
 #include "ir/poison.h"
 #include "ir/unit/num.h"
 
@@ -274,6 +275,10 @@ static int busy_of(const struct call *c)
 struct part {
     const struct kernel *k;
     struct kernel_call call;
+    struct planes planes;
+    bool copies; /* planes have elements of the image as they are */
+    char *turned; /* where workers turn filters; NULL: they lie as k runs */
+    int64_t stage; /* where in a worker's scratch a block of C is computed; 0: in C */
     int64_t scratch; /* bytes of a worker */
     char *scratches;
 };
@@ -376,7 +381,213 @@ static char *set_side(const struct kernel_config *c, struct packed *o, int side,
     return (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
 }
 
-/* What packing adds to. */
+/* ---- planes of a convolution's image --------------------------------------------------------- */
+
+static bool is_scaled(const struct side *s)
+{
+    return s->limb_kind != LIMB_KIND_whole && s->limb_kind < LIMB_KIND_unit && s->axis != AXIS_none;
+}
+
+/* One direction of a window: its elements see the pixels of so many phases, one after another, and
+ * `reach` pixels of a phase beyond the first.  One that runs backwards is turned round. */
+struct direction {
+    int64_t count, step, stride, phases, reach, pad;
+    bool back;
+};
+
+static struct direction direction_of(const struct patch *w, int of)
+{
+    int64_t count = of ? w->s : w->r, stride = w->stride[of];
+    int64_t dilate = w->dilate[of] < 0 ? -w->dilate[of] : w->dilate[of];
+    int64_t a = dilate, b = stride, phases;
+    bool back = w->dilate[of] < 0;
+
+    while (b) {
+        int64_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    phases = stride / a;
+    return (struct direction){ count,
+                               dilate,
+                               stride,
+                               smaller(count, phases),
+                               (count - 1) * dilate / stride,
+                               w->pad[of] + (back ? (count - 1) * dilate : 0),
+                               back };
+}
+
+/* Rows of planes that n columns of the result see at most; all: exactly those of all images. */
+static int64_t most_rows(const struct patch *w, int64_t n, int64_t all)
+{
+    struct direction down = direction_of(w, 0);
+    int64_t rows = ceil_div(n, w->ow) + 1, images = (rows - 1) / w->oh + 2;
+
+    return smaller(rows + images * down.reach, all / (w->oh * w->ow) * (w->oh + down.reach));
+}
+
+/* Elements from one channel to the next: whole strips and lines of cache, an odd number of them, so
+ * that channels do not fall on the same sets.  Panels of the last pixels read nr elements more. */
+static int64_t channel_length(const struct kernel_config *f, const struct patch *w, int64_t rows)
+{
+    struct direction down = direction_of(w, 0);
+    struct direction across = direction_of(w, 1);
+    int64_t pixels = down.phases * across.phases * rows * (w->ow + across.reach);
+    int64_t unit = 64 / f->bytes > KERNEL_LANES ? 64 / f->bytes : KERNEL_LANES;
+
+    return (ceil_div(pixels + f->nr, unit) | 1) * unit;
+}
+
+static int64_t channels_of(const struct patch *w, int64_t k)
+{
+    return k / (w->r * w->s);
+}
+
+static int64_t phase_bytes(const struct patch *w)
+{
+    return direction_of(w, 0).phases * direction_of(w, 1).phases * (int64_t)sizeof(int64_t[2]);
+}
+
+static int64_t tap_bytes(const struct patch *w)
+{
+    return w->r * w->s * (int64_t)sizeof(int64_t);
+}
+
+static int64_t planes_bytes(const struct kernel_config *f, const struct call *c, int64_t n)
+{
+    const struct patch *w = c->b.patch;
+    int64_t length = channel_length(f, w, most_rows(w, n, c->n)), limbs = f->side[1].limbs;
+
+    return n == 0 ? 0 :
+                    limbs * (channels_of(w, c->k) * length * f->bytes + 64) +
+                        (f->offsets ? limbs * length * 4 : 0) + (f->norms ? length * 8 : 0) +
+                        phase_bytes(w) + tap_bytes(w) + 256;
+}
+
+static int64_t room_bytes(const struct kernel_config *f)
+{
+    return round_up(f->kc * f->nr * f->bytes + 64 +
+                        (f->nb + f->nr) * (int64_t)(f->norms ? sizeof(double) : sizeof(int32_t)),
+                    64);
+}
+
+/* Is the image packed as planes?  Not where each window has its own scale, chains of sums begin
+ * anew, or padding makes them larger than panels of all windows. */
+static bool has_planes(const struct kernel_config *f, const struct call *c)
+{
+    const struct patch *w = c->b.patch;
+
+    return w && !w->depth && !w->transposed && !w->divide[0] && !w->origin && !c->b.tile_subset &&
+           c->k > 0 && f->unit != UNIT_exact && f->unit != UNIT_model &&
+           (!is_scaled(&f->side[1]) || f->side[1].axis == AXIS_all) &&
+           (!f->offsets || c->k <= f->chunk) &&
+           planes_bytes(f, c, c->n) <= 2 * side_bytes(f, 1, c->n, c->k) + (64 << 10);
+}
+
+/* Are elements moved as they are, from rows of pixels? */
+static bool copies_planes(const struct kernel_config *f, const struct patch *w)
+{
+    const struct side *s = &f->side[1];
+
+    return s->copied && !f->norms && w->col == 1 &&
+           (s->f.size == 1 || s->f.size == 4 || s->f.size == 8);
+}
+
+static void set_taps(struct planes *x, const struct patch *w, int64_t (*phase)[2], int64_t *tap)
+{
+    struct direction down = direction_of(w, 0);
+    struct direction across = direction_of(w, 1);
+
+    x->phases = down.phases * across.phases;
+    x->phase = (const int64_t(*)[2])phase;
+    x->taps = w->r * w->s;
+    x->tap = tap;
+    x->pad[0] = down.pad;
+    x->pad[1] = across.pad;
+    for (int64_t r = 0; r < down.phases; r++)
+        for (int64_t s = 0; s < across.phases; s++, phase++) {
+            (*phase)[0] = r * down.step % down.stride;
+            (*phase)[1] = s * across.step % across.stride;
+        }
+    for (int64_t t = 0; t < x->taps; t++) {
+        int64_t r = down.back ? w->r - 1 - t / w->s : t / w->s;
+        int64_t c = across.back ? w->s - 1 - t % w->s : t % w->s;
+        int64_t of = r % down.phases * across.phases + c % across.phases;
+
+        tap[t] = (of * x->rows + r * down.step / down.stride) * x->columns +
+                 c * across.step / across.stride;
+    }
+}
+
+/* Tasks: some pixels and channels of them, or rows of pixels where they are copied.  Sums of a
+ * pixel are of one task. */
+static void share_planes(const struct kernel_config *f, struct part *p, int busy)
+{
+    struct kernel_call *call = &p->call;
+    const struct planes *x = &p->planes;
+    int64_t strips = ceil_div(x->length, KERNEL_LANES), tasks = busy == 1 ? 1 : 4 * busy, cuts = 1;
+    int64_t all = x->length;
+
+    if (p->copies) {
+        all = x->phases * x->rows;
+        call->lines[1] = f->offsets ? ceil_div(all, smaller(all, tasks)) : all;
+        call->depth[1] = f->offsets ? x->channels : ceil_div(x->channels, tasks);
+    } else {
+        if (!f->offsets && !f->norms)
+            cuts = smaller(ceil_div(x->channels, 64), ceil_div(tasks, strips));
+        call->lines[1] = ceil_div(strips, smaller(strips, tasks)) * KERNEL_LANES;
+        call->depth[1] = round_up(ceil_div(x->channels, cuts), KERNEL_BLOCK);
+    }
+    call->cuts[1] = ceil_div(x->channels, call->depth[1]);
+    call->tasks[1] = ceil_div(all, call->lines[1]) * call->cuts[1];
+}
+
+/* Planes of what the columns of a part see, ready to be packed; returns where memory is free. */
+static char *begin_planes(const struct kernel_config *f, struct part *p, int busy, char *memory)
+{
+    struct kernel_call *call = &p->call;
+    struct planes *x = &p->planes;
+    struct packed *o = &call->op[1];
+    const struct patch *w = o->view.patch;
+    int64_t first = o->line0 / w->ow, last = (o->line0 + o->lines - 1) / w->ow;
+    int64_t limbs = f->side[1].limbs, reach, (*phase)[2] = (int64_t(*)[2])(void *)memory;
+    int64_t *tap = (int64_t *)(void *)(memory + phase_bytes(w));
+
+    memory = (char *)(tap + w->r * w->s);
+    memory = (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
+    reach = direction_of(w, 0).reach;
+    *x = (struct planes){ .channels = channels_of(w, call->k), .high = w->oh + reach };
+    x->first = first / w->oh * x->high + first % w->oh;
+    x->rows = last / w->oh * x->high + last % w->oh + reach + 1 - x->first;
+    x->columns = w->ow + direction_of(w, 1).reach;
+    x->length = channel_length(f, w, x->rows);
+    set_taps(x, w, phase, tap);
+    limber_planes_code(x);
+    o->planes = x;
+    o->limb_bytes = x->channels * x->length * f->bytes + 64;
+    o->chunks = 1;
+    o->sum_lines = x->length;
+    o->data = memory;
+    memory += limbs * o->limb_bytes;
+    limber_poison(o->data, (size_t)(limbs * o->limb_bytes));
+    if (f->offsets) {
+        o->sums = (int32_t *)(void *)memory;
+        memset(o->sums, 0, (size_t)(limbs * o->sum_lines) * 4);
+        memory += limbs * o->sum_lines * 4;
+    }
+    if (f->norms) {
+        o->norm = (double *)(void *)memory;
+        memset(o->norm, 0, (size_t)x->length * sizeof *o->norm);
+        memory += x->length * (int64_t)sizeof *o->norm;
+    }
+    p->copies = copies_planes(f, w);
+    share_planes(f, p, busy);
+    return (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
+}
+
+/* ---- what packing adds to -------------------------------------------------------------------- */
+
 static void clear_side(const struct kernel_config *c, const struct packed *o, int side)
 {
     int64_t limbs = c->side[side].limbs;
@@ -421,12 +632,124 @@ static int64_t mixed(const int64_t tasks[2], int64_t task)
     return (task + 1) * tasks[0] / all > of_a ? of_a : tasks[0] + task - of_a;
 }
 
+/* ---- filters whose channels are neighbours --------------------------------------------------- */
+
+/* Windows that are whole images, as filters are, of which k takes the channels one by one: the
+ * lines of a task are turned first, so that memory is read in its order. */
+static bool turns(const struct call *c)
+{
+    const struct patch *w = c->a.patch;
+
+    return w && !w->depth && !w->transposed && !c->a.tile_subset && w->oh == 1 && w->ow == 1 &&
+           w->h == w->r && w->w == w->s && w->pad[0] == 0 && w->pad[1] == 0 && w->dilate[0] == 1 &&
+           w->dilate[1] == 1;
+}
+
+/* Of a worker. */
+static int64_t turned_bytes(const struct kernel_config *f, int64_t k)
+{
+    int64_t lines = f->side[0].lines > KERNEL_LANES ? f->side[0].lines : KERNEL_LANES;
+
+    return round_up(lines * k * f->side[0].f.size + 64, 64);
+}
+
+static void turn_channels(const char *from, int64_t channel, char *to, int64_t taps, int64_t count,
+                          int size)
+{
+    for (int64_t i = 0; i < count; i++)
+        switch (size) { /* of constant length */
+        case 1: to[i * taps] = from[i * channel]; break;
+        case 4: memcpy(to + 4 * i * taps, from + 4 * i * channel, 4); break;
+        case 8: memcpy(to + 8 * i * taps, from + 8 * i * channel, 8); break;
+        default: memcpy(to + size * i * taps, from + size * i * channel, (size_t)size); break;
+        }
+}
+
+/* Channels [first, first + count) of a filter. */
+static void turn_filter(const struct view *v, int64_t line, int64_t first, int64_t count, int size,
+                        char *to)
+{
+    const struct patch *w = v->patch;
+    const char *from =
+        (const char *)v->data + (w->origin + line * w->image + first * w->channel) * size;
+    int64_t taps = w->r * w->s;
+
+    to += first * taps * size;
+    for (int64_t t = 0; t < taps; t++)
+        turn_channels(from + (t / w->s * w->row + t % w->s * w->col) * size, w->channel,
+                      to + t * size, taps, count, size);
+}
+
+/* The lines of a task of A, turned. */
+static struct kernel_call turned_call(const struct part *p, int64_t task, char *memory)
+{
+    struct kernel_call call = p->call;
+    struct packed *o = &call.op[0];
+    const struct patch *w = o->view.patch;
+    int64_t taps = w->r * w->s, k = call.k, from = task / call.cuts[0] * call.lines[0];
+    int64_t to = smaller(from + call.lines[0], o->lines), p0 = task % call.cuts[0] * call.depth[0];
+    int64_t first = p0 / taps, end = ceil_div(smaller(p0 + call.depth[0], k), taps);
+    int size = p->call.config->side[0].f.size;
+
+    for (int64_t i = from; i < to; i++)
+        turn_filter(&o->view, o->line0 + i, first, end - first, size,
+                    memory + (i - from) * k * size);
+    o->view = (struct view){ .data = memory - (o->line0 + from) * k * size, .line = k, .p = 1 };
+    return call;
+}
+
+static void copy_planes(const struct part *p, int64_t task)
+{
+    const struct kernel_call *c = &p->call;
+    const struct planes *x = &p->planes;
+    int64_t row = task / c->cuts[1] * c->lines[1], channel = task % c->cuts[1] * c->depth[1];
+
+    x->copy(c, channel, smaller(channel + c->depth[1], x->channels), row,
+            smaller(row + c->lines[1], x->phases * x->rows));
+}
+
 static void run_pack(void *arg, int64_t task, int worker)
 {
     struct part *p = arg;
+    struct kernel_call call;
 
-    (void)worker;
-    p->k->pack(&p->call, mixed(p->call.tasks, task));
+    task = mixed(p->call.tasks, task);
+    if (p->copies && task >= p->call.tasks[0]) {
+        copy_planes(p, task - p->call.tasks[0]);
+        return;
+    }
+    if (!p->turned || task >= p->call.tasks[0]) {
+        p->k->pack(&p->call, task);
+        return;
+    }
+    call = turned_call(p, task, p->turned + worker * turned_bytes(p->call.config, p->call.k));
+    p->k->pack(&call, task);
+}
+
+/* A block whose rows are not dense in C. */
+static void run_staged(struct part *p, int64_t task, char *scratch)
+{
+    const struct kernel_config *f = p->call.config;
+    struct kernel_call call = p->call;
+    struct staged s = { .c = &p->call.c, .size = f->c.size, .buffer = scratch + p->stage };
+    int64_t i = task / call.blocks_j * call.mb, j = task % call.blocks_j * call.nb;
+
+    s.i0 = call.i0 + i;
+    s.j0 = call.j0 + j;
+    s.rows = smaller(call.mb, call.m - i);
+    s.cols = smaller(call.nb, call.n - j);
+    s.row = call.nb;
+    if (f->has_beta || call.adds)
+        limber_stage_load(&s);
+    call.c = (struct output_view){ .data = s.buffer - (s.i0 * s.row + s.j0) * s.size,
+                                   .row = s.row,
+                                   .col = 1,
+                                   .inner = INT64_MAX };
+    call.overflow = 0;
+    p->k->block(&call, task, scratch);
+    if (call.overflow)
+        __atomic_fetch_add(&p->call.overflow, call.overflow, __ATOMIC_RELAXED);
+    limber_stage_store(&s);
 }
 
 static void run_block(void *arg, int64_t task, int worker)
@@ -436,7 +759,10 @@ static void run_block(void *arg, int64_t task, int worker)
 
     if (p->call.k > 0) /* else the scratch is made zero, once */
         limber_poison(scratch, (size_t)p->scratch);
-    p->k->block(&p->call, task, scratch);
+    if (p->stage)
+        run_staged(p, task, scratch);
+    else
+        p->k->block(&p->call, task, scratch);
 }
 
 /* Elements along k that a task packs of its lines at least.  What it notes of their limbs is of its
@@ -477,6 +803,30 @@ static int64_t share(const struct kernel_config *f, struct kernel_call *call, in
     return call->tasks[side];
 }
 
+/* A window of one element that skips none sees a matrix. */
+static void straighten(struct view *v, int64_t lines)
+{
+    const struct patch *w = v->patch;
+
+    if (!w || w->depth || w->transposed || w->divide[0] || w->origin || w->r != 1 || w->s != 1 ||
+        w->oh != w->h || w->ow != w->w || w->stride[0] != 1 || w->stride[1] != 1 ||
+        w->pad[0] != 0 || w->pad[1] != 0 || w->row != w->w * w->col ||
+        (w->image != w->h * w->row && lines > w->h * w->w))
+        return;
+    v->line = w->col;
+    v->p = w->channel;
+    v->patch = NULL;
+}
+
+static struct call straightened(const struct call *c)
+{
+    struct call s = *c;
+
+    straighten(&s.a, s.m);
+    straighten(&s.b, s.n);
+    return s;
+}
+
 /* What the longest of the workers does of an m x n part, in blocks of so many rows and columns: a
  * block costs some panels more than its size, for what it fetches of both sides. */
 static int64_t longest(const struct kernel_config *f, int64_t m, int64_t n, int64_t rows,
@@ -512,12 +862,17 @@ static void set_block(const struct kernel_config *f, struct kernel_call *call, i
         }
 }
 
-/* Register tiles may be stored to C: its rows are dense, and chains end with k. */
+/* Register tiles may be stored to C, or to the buffer of a block: chains end with k. */
 static bool stores(const struct kernel_config *f, const struct call *c)
 {
-    return f->direct && c->c.col == 1 && c->c.inner >= c->n && !c->c.rows && !c->c.cols &&
-           c->k > 0 && !c->a.tile_subset && !c->b.tile_subset &&
-           (f->unit != UNIT_i8 || c->k <= f->chunk);
+    return f->direct && !c->c.rows && !c->c.cols && c->k > 0 && !c->a.tile_subset &&
+           !c->b.tile_subset && (f->unit != UNIT_i8 || c->k <= f->chunk);
+}
+
+/* Is C's part computed in a buffer?  Where its rows are not dense. */
+static bool stages(const struct call *c)
+{
+    return (c->c.col != 1 || c->c.inner < c->n || c->c.wide) && !c->c.rows && !c->c.cols;
 }
 
 /* Elements along k whose packed panels stay in the last level of cache, where C can hold the sum
@@ -536,6 +891,9 @@ static int64_t part_of_k(const struct kernel_config *f, const struct kernel_call
 
 /* Sides whose limbs outlive the call, all of their lines and of k. */
 struct whole {
+    const struct call *planes; /* B's limbs are planes, of this call; NULL: panels */
+    bool stages; /* blocks of C are computed in a buffer */
+    bool turns; /* filters are turned before they are packed */
     struct kept *kept[2]; /* NULL: limbs are made part by part */
     struct packed side[2];
     int64_t p; /* where a part begins along k */
@@ -611,12 +969,20 @@ static void part_of(const struct kernel_config *f, struct packed *o, const struc
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
+/* Scratch of a worker. */
+static int64_t worker_bytes(const struct kernel_config *f, const struct whole *w)
+{
+    return round_up(scratch_bytes(f), 64) + (w->planes ? room_bytes(f) : 0) +
+           (w->stages ? round_up((int64_t)f->mb * f->nb * f->c.size, 64) : 0);
+}
+
 /* Memory of one part of C's rows and the widest part of its columns. */
 static int64_t part_bytes(const struct kernel_config *f, const struct whole *w, int64_t m,
                           int64_t n, int64_t k, int workers)
 {
-    return side_bytes(f, 0, w->kept[0] ? 0 : m, k) + side_bytes(f, 1, w->kept[1] ? 0 : n, k) +
-           workers * round_up(scratch_bytes(f), 64) + 256;
+    return side_bytes(f, 0, w->kept[0] ? 0 : m, k) +
+           (w->planes ? planes_bytes(f, w->planes, n) : side_bytes(f, 1, w->kept[1] ? 0 : n, k)) +
+           workers * (worker_bytes(f, w) + (w->turns ? turned_bytes(f, k) : 0)) + 256;
 }
 
 /* Makes a side's limbs ready to be packed, or has them; returns where memory is free. */
@@ -627,6 +993,8 @@ static char *begin_side(struct part *p, const struct whole *w, int side, int bus
     char *end;
 
     p->call.tasks[side] = 0;
+    if (side && w->planes)
+        return begin_planes(f, p, busy, memory);
     if (w->kept[side]) {
         part_of(f, o, w, side);
         return memory;
@@ -668,14 +1036,20 @@ static void run_rows(struct kernel *k, struct call *c, struct kernel_call call,
                      const struct whole *w, int64_t i, int64_t height, int64_t width, char *memory)
 {
     const struct kernel_config *f = &k->config;
-    struct part p = { .k = k, .call = call, .scratch = round_up(scratch_bytes(f), 64) };
+    struct part p = { .k = k, .call = call, .scratch = worker_bytes(f, w) };
 
+    p.call.room = round_up(scratch_bytes(f), 64);
+    p.stage = w->stages ? p.call.room + (w->planes ? room_bytes(f) : 0) : 0;
     p.call.m = height;
     p.call.i0 = i;
     set_block(f, &p.call, height, smaller(width, c->n), busy_of(c));
     p.call.op[0].line0 = i;
     p.call.op[0].lines = height;
     memory = begin_side(&p, w, 0, busy_of(c), memory);
+    if (w->turns) {
+        p.turned = memory;
+        memory += c->runner->workers * turned_bytes(f, call.k);
+    }
     for (int64_t j = 0; j < c->n; j += width)
         run_columns(&p, c, w, j, c->n - j < width ? c->n - j : width, memory);
 }
@@ -721,7 +1095,9 @@ static bool run_all(struct kernel *k, struct call *c, struct kernel_call call,
 {
     const struct kernel_config *f = &k->config;
     struct view a = call.op[0].view, b = call.op[1].view;
-    struct whole w = { .p = 0 };
+    struct whole w = { .planes = has_planes(f, c) ? c : NULL,
+                       .stages = stages(c),
+                       .turns = turns(c) };
     struct launch_memory taken = *given;
     int64_t step, all = call.k, m, n;
     char *memory;
@@ -750,11 +1126,6 @@ static bool run_all(struct kernel *k, struct call *c, struct kernel_call call,
     return ok;
 }
 
-static bool is_scaled(const struct side *s)
-{
-    return s->limb_kind != LIMB_KIND_whole && s->limb_kind < LIMB_KIND_unit && s->axis != AXIS_none;
-}
-
 /* Of the scales of all lines. */
 static int64_t scales_bytes(const struct side *s, int64_t lines)
 {
@@ -765,6 +1136,8 @@ static int64_t scales_bytes(const struct side *s, int64_t lines)
 static bool line_scales(const struct side *s, const struct mask *m, int64_t lines, char **memory,
                         int32_t **out, struct diag *d)
 {
+    int32_t most = INT32_MIN;
+
     *out = NULL;
     if (!is_scaled(s))
         return true;
@@ -772,8 +1145,12 @@ static bool line_scales(const struct side *s, const struct mask *m, int64_t line
         return limber_fail(d, LIMBER_STATUS_INTERNAL, "llvm: a scaled operand without its scan");
     *out = (int32_t *)(void *)*memory;
     *memory += scales_bytes(s, lines);
-    for (int64_t i = 0; i < lines; i++)
+    for (int64_t i = 0; i < lines; i++) {
         (*out)[i] = m->line_emax[i] == INT32_MIN ? 0 : s->top - 1 - m->line_emax[i];
+        most = m->line_emax[i] > most ? m->line_emax[i] : most;
+    }
+    for (int64_t i = 0; i < lines && s->axis == AXIS_all; i++)
+        (*out)[i] = most == INT32_MIN ? 0 : s->top - 1 - most;
     return true;
 }
 
@@ -813,15 +1190,18 @@ static bool run_model(struct kernel *k, struct call *c, struct kernel_call call,
     return run_all(k, c, call, given, d);
 }
 
-static void workspace(const struct kernel *k, const struct call *c, size_t *least, size_t *most)
+static void workspace(const struct kernel *k, const struct call *of, size_t *least, size_t *most)
 {
     const struct kernel_config *f = &k->config;
+    const struct call straight = straightened(of), *c = &straight;
     const struct kernel_call call = { .m = c->m,
                                       .n = c->n,
                                       .k = c->k,
                                       .stores = stores(f, c),
                                       .op = { { .view = c->a }, { .view = c->b } } };
-    const struct whole w = { .p = 0 };
+    const struct whole w = { .planes = has_planes(f, c) ? c : NULL,
+                             .stages = stages(c),
+                             .turns = turns(c) };
     struct call small = *c;
     int64_t step = part_of_k(f, &call), part = c->k < step ? c->k : step, m, n;
 
@@ -872,6 +1252,8 @@ static void find_specials(struct specials *s, const struct kernel_config *f, con
                    run_classes, s);
 }
 
+/* ---- launch ---------------------------------------------------------------------------------- */
+
 /* Of both, where there are any special values. */
 static int64_t beside_bytes(const struct kernel_config *f, const struct call *c, bool any)
 {
@@ -884,16 +1266,19 @@ static int64_t beside_bytes(const struct kernel_config *f, const struct call *c,
 }
 
 /* Of a launch that is given its memory: that, and what any part needs. */
-static size_t memory_bytes(const struct kernel *k, const struct call *c)
+static size_t memory_bytes(const struct kernel *k, const struct call *of)
 {
     const struct kernel_config *f = &k->config;
+    const struct call straight = straightened(of), *c = &straight;
     const struct kernel_call call = { .m = c->m,
                                       .n = c->n,
                                       .k = c->k,
                                       .stores = stores(f, c),
                                       .op = { { .view = c->a }, { .view = c->b } } };
     int64_t beside = beside_bytes(f, c, true), part = smaller(c->k, part_of_k(f, &call)), m, n;
-    const struct whole w = { .p = 0 };
+    const struct whole w = { .planes = has_planes(f, c) ? c : NULL,
+                             .stages = stages(c),
+                             .turns = turns(c) };
     struct call less = *c;
 
     less.workspace_limit -= (size_t)smaller(beside, (int64_t)c->workspace_limit);
@@ -911,6 +1296,8 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
     char *beside, *at;
     bool ok;
 
+    straighten(&c->a, c->m);
+    straighten(&c->b, c->n);
     c->overflow = 0;
     c->recomputed = 0;
     c->workspace = 0;

@@ -13,6 +13,7 @@
 static const struct served served = {
     .backend = "llvm",
     .op = { LIMBER_SERVES(combine, LIMBER_READS(uncertain)) },
+    .words = { [ATTR_axis] = LIMBER_WORD(AXIS_all) },
 };
 
 bool limber_llvm_serves(const struct plan *p, struct diag *d)

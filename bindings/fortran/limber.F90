@@ -301,6 +301,24 @@ module limber
       type(limber_format), value :: xf, wf, yf
       integer(c_int) :: status
     end function
+    function limber_conv2d_backward_data(ctx, contract, conv, alpha, dy, dyf, w, wf, beta, dx, dxf, &
+        report) bind(c) result(status)
+      import
+      type(c_ptr), value :: ctx, alpha, dy, w, beta, dx, report
+      type(limber_contract), intent(in) :: contract
+      type(limber_conv), intent(in) :: conv
+      type(limber_format), value :: dyf, wf, dxf
+      integer(c_int) :: status
+    end function
+    function limber_conv2d_backward_filter(ctx, contract, conv, alpha, x, xf, dy, dyf, beta, dw, &
+        dwf, report) bind(c) result(status)
+      import
+      type(c_ptr), value :: ctx, alpha, x, dy, beta, dw, report
+      type(limber_contract), intent(in) :: contract
+      type(limber_conv), intent(in) :: conv
+      type(limber_format), value :: xf, dyf, dwf
+      integer(c_int) :: status
+    end function
     function limber_gemm(ctx, contract, m, n, k, alpha, a, b, beta, c, report) bind(c) &
         result(status)
       import

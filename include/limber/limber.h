@@ -280,18 +280,22 @@ typedef struct limber_output {
 typedef enum limber_operation {
     LIMBER_OPERATION_GEMM, /* C = alpha op(A) op(B) + beta C */
     LIMBER_OPERATION_CONV_FORWARD, /* C = alpha conv(A, B) + beta C: image A, filters B */
-    LIMBER_OPERATION_CONV_BACKWARD_DATA, /* not in this version: BAD_ARGUMENT */
-    LIMBER_OPERATION_CONV_BACKWARD_FILTER /* not in this version: BAD_ARGUMENT */
+    LIMBER_OPERATION_CONV_BACKWARD_DATA, /* of its result A and filters B: C is of the image */
+    LIMBER_OPERATION_CONV_BACKWARD_FILTER /* of image A and its result B: C is of the filters */
 } limber_operation;
 
 typedef enum limber_layout { LIMBER_LAYOUT_NCHW, LIMBER_LAYOUT_NHWC } limber_layout;
 
-/* The geometry of a forward convolution (cross-correlation, as in neural networks).
+/* The geometry of a convolution (cross-correlation, as in neural networks), in every direction.
  *   image    n x c x h x w                     (NHWC: n x h x w x c)
  *   filters  o x (c/groups) x r x s            (NHWC: o x r x s x (c/groups))
  *   result   n x o x oh x ow                   (NHWC: n x oh x ow x o)
  *   oh = (h + pad[0] + pad[1] - dilate[0]*(r-1) - 1) / stride[0] + 1; ow alike with w, s,
- *   pad[2], pad[3].  All tensors are dense. */
+ *   pad[2], pad[3].  All tensors are dense.
+ * Forward computes the result.  Backward data computes the gradient of the image from that of the
+ * result, dx = conv^T(dy, w), which is also called transposed convolution: h and w say how large
+ * dx is (and so what "output padding" says).  Backward filter computes the gradient of the filters
+ * from the image and the gradient of the result.  Gradients have the shapes of what they are of. */
 typedef struct limber_conv {
     size_t size;
     int64_t n, c, h, w, o, r, s;
@@ -381,6 +385,8 @@ typedef struct limber_prepared limber_prepared; /* limber_prepare */
  * GEMM         A is m x k, B is k x n, C is m x n.  m, n, k >= 0; k = 0 gives beta C.
  * Convolution  a is the image, b the filters, c the result: data and format; strides stay 0.
  *              `conv` has the sizes; m, n, k stay 0.  Bounds hold with k = (c/groups) r s.
+ *              Backward data: a is dy, b the filters, c is dx; k = (o/groups) r s.
+ *              Backward filter: a is the image, b is dy, c is dw; k = n oh ow.
  * Scalars      alpha and beta point to one value in C's format (integers: in i64); NULL means 1 and
  *              0.  beta = 0 does not read C.
  * Error        as the contract promises, per element; docs/accuracy.md.  NaN, infinities and signed
@@ -491,6 +497,18 @@ LIMBER_API limber_status limber_gemm(limber_context *ctx, const limber_contract 
                                      int64_t m, int64_t n, int64_t k, const void *alpha,
                                      limber_matrix a, limber_matrix b, const void *beta,
                                      limber_output c, limber_report *report);
+
+/* limber_run of a convolution backward: dx = alpha conv^T(dy, w) + beta dx, and
+ * dw = alpha (the sum over images and pixels of x times dy) + beta dw.  conv is the geometry of the
+ * forward convolution.  contract may be NULL. */
+LIMBER_API limber_status limber_conv2d_backward_data(
+    limber_context *ctx, const limber_contract *contract, const limber_conv *conv,
+    const void *alpha, const void *dy, limber_format dyf, const void *w, limber_format wf,
+    const void *beta, void *dx, limber_format dxf, limber_report *report);
+LIMBER_API limber_status limber_conv2d_backward_filter(
+    limber_context *ctx, const limber_contract *contract, const limber_conv *conv,
+    const void *alpha, const void *x, limber_format xf, const void *dy, limber_format dyf,
+    const void *beta, void *dw, limber_format dwf, limber_report *report);
 
 /* limber_run of a forward convolution, y = alpha conv(x, w) + beta y.  contract may be NULL. */
 LIMBER_API limber_status limber_conv2d(limber_context *ctx, const limber_contract *contract,

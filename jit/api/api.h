@@ -42,6 +42,8 @@ bool limber_check_batch(const limber_batch *t, const struct product *x, struct d
  * this version's size and outlive *to. */
 bool limber_gemm_state(limber_context *ctx, const limber_problem *p, bool stores,
                        struct problem *to, struct diag *d);
+bool limber_conv_run(limber_context *ctx, const limber_problem *p, struct report *report,
+                     struct diag *d);
 bool limber_conv_state(limber_context *ctx, const limber_problem *p, bool stores,
                        struct problem *to, struct diag *d);
 /* complex.c: computes it.  r may be NULL. */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Convolutions: check the arguments, state the problem as an implicit GEMM whose
- * left operand are the filters (o x k) and whose right operand is the image seen through the
- * window (k x pixels), k = (c/groups) r s. */
+ * Convolutions: check the arguments, state the problem as an implicit GEMM (ir/conv.h). */
 #include "jit/api/api.h"
+
+#include <string.h>
+
+enum { MOST_STRIDE = 8 }; /* each phase is a product */
 
 static bool least(int64_t v, int64_t bound, const char *what, struct diag *d)
 {
@@ -111,83 +113,191 @@ static bool tensor(limber_matrix *m, const char *what, const void *data, limber_
     return limber_check_matrix(m, what, 1, elements, d);
 }
 
-struct operands {
-    const void *x, *w;
-    void *y;
-    limber_format xf, wf, yf;
+/* The three tensors of a direction, as the caller gives them: two are read, the right and the left
+ * operand of the products, and one is written. */
+struct tensors {
+    const char *name[3];
+    const void *data[3];
+    limber_format format[3];
 };
 
-/* A plan (no y) has no result to check. */
-static bool check(const limber_contract *contract, const limber_conv *s, const struct operands *o,
-                  bool want_y, int64_t out[2], struct diag *d)
+static struct tensors tensors_of(const limber_problem *p)
 {
-    struct extent x, w, y;
-    limber_matrix mx, mw, my;
+    struct tensors t = { .data = { p->a.data, p->b.data, p->c.data },
+                         .format = { p->a.format, p->b.format, p->c.format } };
+    static const char *const names[][3] = { { "x", "w", "y" },
+                                            { "dy", "w", "dx" },
+                                            { "x", "dy", "dw" } };
 
-    if (!check_shape(s, out, d) ||
-        !tensor(&mx, "x", o->x, o->xf, (int64_t[]){ s->n, s->c, s->h, s->w }, d) ||
-        !tensor(&mw, "w", o->w, o->wf, (int64_t[]){ s->o, s->c / s->groups, s->r, s->s }, d) ||
-        !tensor(&my, "y", o->y, o->yf, (int64_t[]){ s->n, s->o, out[0], out[1] }, d) ||
-        !limber_contract_check(contract, o->xf, o->wf, o->yf, d) ||
-        !limber_check_data(&mx, "x", 1, mx.row_stride, d) ||
-        !limber_check_data(&mw, "w", 1, mw.row_stride, d))
+    memcpy(t.name, names[p->operation - LIMBER_OPERATION_CONV_FORWARD], sizeof t.name);
+    return t;
+}
+
+static int64_t direction_of(limber_operation o)
+{
+    return o == LIMBER_OPERATION_CONV_BACKWARD_DATA   ? DIRECTION_data :
+           o == LIMBER_OPERATION_CONV_BACKWARD_FILTER ? DIRECTION_filter :
+                                                        DIRECTION_forward;
+}
+
+static bool check_tensor(limber_matrix *m, const struct tensors *t, int i, const limber_conv *s,
+                         const int64_t out[2], struct diag *d)
+{
+    const int64_t dim[3][4] = { { s->n, s->c, s->h, s->w },
+                                { s->o, s->c / s->groups, s->r, s->s },
+                                { s->n, s->o, out[0], out[1] } };
+    int of = t->name[i][0] == 'd' ? t->name[i][1] : t->name[i][0];
+
+    return tensor(m, t->name[i], t->data[i], t->format[i],
+                  dim[of == 'x' ? 0 :
+                      of == 'w' ? 1 :
+                                  2],
+                  d);
+}
+
+/* A plan (result not wanted) has no result to check. */
+static bool check(const limber_problem *p, const struct tensors *t, bool stores, int64_t out[2],
+                  struct diag *d)
+{
+    struct extent at[3];
+    limber_matrix m[3];
+
+    if (!check_shape(p->conv, out, d))
         return false;
-    x = (struct extent){ &mx, "x", 1, mx.row_stride };
-    w = (struct extent){ &mw, "w", 1, mw.row_stride };
-    y = (struct extent){ &my, "y", 1, my.row_stride };
-    return !want_y || (limber_check_data(&my, "y", 1, my.row_stride, d) &&
-                       limber_check_apart(y, x, d) && limber_check_apart(y, w, d));
+    for (int i = 0; i < 3; i++) {
+        if (!check_tensor(&m[i], t, i, p->conv, out, d))
+            return false;
+        at[i] = (struct extent){ &m[i], t->name[i], 1, m[i].row_stride };
+    }
+    if (!limber_contract_check(p->contract, t->format[0], t->format[1], t->format[2], d))
+        return false;
+    for (int i = 0; i < (stores ? 3 : 2); i++)
+        if (!limber_check_data(&m[i], t->name[i], 1, m[i].row_stride, d))
+            return false;
+    return !stores || (limber_check_apart(at[2], at[0], d) && limber_check_apart(at[2], at[1], d));
 }
 
 /* Fills what is there: the views point into it. */
-static void state(struct problem *p, const limber_contract *contract, const limber_conv *s,
-                  const void *alpha, const struct operands *o, const void *beta,
-                  const int64_t out[2])
+static void state(struct problem *to, const limber_problem *p, const struct tensors *t,
+                  const int64_t out[2], const int64_t phase[2])
 {
+    const limber_conv *s = p->conv;
     struct index_map result;
 
-    *p = (struct problem){
-        .contract = *contract,
+    *to = (struct problem){
+        .contract = *p->contract,
         .shape = s,
         .conv = { .geometry = { .stride = { s->stride[0], s->stride[1] },
                                 .pad = { s->pad[0], s->pad[1], s->pad[2], s->pad[3] },
                                 .dilate = { s->dilate[0], s->dilate[1] },
                                 .groups = s->groups,
                                 .layout =
-                                    s->layout == LIMBER_LAYOUT_NHWC ? LAYOUT_nhwc : LAYOUT_nchw },
-                  .sizes = { s->n, s->c, s->h, s->w, s->o, s->r, s->s, out[0], out[1] } },
-        .m = s->o / s->groups,
-        .n = s->n * out[0] * out[1],
-        .k = s->c / s->groups * s->r * s->s,
+                                    s->layout == LIMBER_LAYOUT_NHWC ? LAYOUT_nhwc : LAYOUT_nchw,
+                                .direction = direction_of(p->operation) },
+                  .sizes = { s->n,
+                             s->c,
+                             s->h,
+                             s->w,
+                             s->o,
+                             s->r,
+                             s->s,
+                             out[0],
+                             out[1],
+                             { phase[0], phase[1] } } },
         .groups = s->groups,
-        .fa = o->wf,
-        .fb = o->xf,
-        .fc = o->yf,
-        .alpha = limber_scalar(alpha, o->yf, 1),
-        .beta = limber_scalar(beta, o->yf, 0),
+        .fa = t->format[1],
+        .fb = t->format[0],
+        .fc = t->format[2],
+        .alpha = limber_scalar(p->alpha, t->format[2], 1),
+        .beta = limber_scalar(p->beta, t->format[2], 0),
     };
-    limber_conv_map(&p->map_a, OP_filters, &p->conv, 0);
-    limber_conv_map(&p->map_b, OP_patches, &p->conv, 0);
-    limber_conv_map(&result, OP_image, &p->conv, 0);
-    p->a = limber_map_view(&p->map_a, o->w);
-    p->b = limber_map_view(&p->map_b, o->x);
-    p->c = limber_map_output(&result, o->y);
-    p->step_a = p->map_a.group;
-    p->step_b = p->map_b.group;
-    p->step_c = result.group;
+    limber_conv_product(&to->conv, &to->m, &to->n, &to->k);
+    limber_conv_map(&to->map_a, OP_filters, &to->conv, 0);
+    limber_conv_map(&to->map_b, OP_patches, &to->conv, 0);
+    limber_conv_map(&result, OP_image, &to->conv, 0);
+    to->a = limber_map_view(&to->map_a, t->data[1]);
+    to->b = limber_map_view(&to->map_b, t->data[0]);
+    to->c = limber_map_output(&result, p->c.data);
+    to->step_a = to->map_a.group;
+    to->step_b = to->map_b.group;
+    to->step_c = result.group;
 }
 
 bool limber_conv_state(limber_context *ctx, const limber_problem *p, bool stores,
                        struct problem *to, struct diag *d)
 {
-    const struct operands o = { p->a.data,   p->b.data,   p->c.data,
-                                p->a.format, p->b.format, p->c.format };
+    const struct tensors t = tensors_of(p);
     int64_t out[2];
 
     (void)ctx;
-    if (!check(p->contract, p->conv, &o, stores, out, d))
+    if (!check(p, &t, stores, out, d))
         return false;
-    state(to, p->contract, p->conv, p->alpha, &o, p->beta, out);
+    state(to, p, &t, out, (int64_t[]){ 0, 0 });
     to->queue = p->queue;
     return true;
+}
+
+/* ---- backward data of strides ---------------------------------------------------------------- */
+
+/* Pixels of dx that leave the same rest modulo the stride are sums over the same elements of the
+ * window: a convolution of their own, without zeros.  Simulated units, and steps of more than that,
+ * compute all of them at once, with zeros. */
+static bool has_phases(const limber_problem *p)
+{
+    return p->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA &&
+           (p->conv->stride[0] > 1 || p->conv->stride[1] > 1) &&
+           p->conv->stride[0] <= MOST_STRIDE && p->conv->stride[1] <= MOST_STRIDE &&
+           !limber_simulates(p->contract);
+}
+
+static void join_report(struct report *all, const struct report *r, bool first)
+{
+    if (first) {
+        *all = *r;
+        return;
+    }
+    all->seconds_scan += r->seconds_scan;
+    all->seconds_compile += r->seconds_compile;
+    all->seconds_run += r->seconds_run;
+    all->cost += r->cost;
+    all->recomputed += r->recomputed;
+    all->bound = r->bound > all->bound ? r->bound : all->bound;
+    all->workspace = r->workspace > all->workspace ? r->workspace : all->workspace;
+}
+
+static bool run_phases(limber_context *ctx, const limber_problem *p, struct report *report,
+                       struct diag *d)
+{
+    const struct tensors t = tensors_of(p);
+    struct problem whole, part;
+    struct backup keep;
+    struct report r;
+    int64_t out[2];
+    bool ok = true, first = true;
+
+    if (!check(p, &t, true, out, d))
+        return false;
+    state(&whole, p, &t, out, (int64_t[]){ 0, 0 });
+    if (!limber_backup(ctx, &whole, &keep, d))
+        return false;
+    for (int64_t y = 0; ok && y < p->conv->stride[0]; y++)
+        for (int64_t x = 0; ok && x < p->conv->stride[1]; x++, first = false) {
+            state(&part, p, &t, out, (int64_t[]){ y + 1, x + 1 });
+            part.queue = p->queue;
+            ok = limber_engine_run(ctx, &part, report ? &r : NULL, d);
+            if (ok && report)
+                join_report(report, &r, first);
+        }
+    limber_backup_end(&keep, ok);
+    return ok;
+}
+
+bool limber_conv_run(limber_context *ctx, const limber_problem *p, struct report *report,
+                     struct diag *d)
+{
+    struct problem x;
+
+    if (p->conv && has_phases(p))
+        return run_phases(ctx, p, report, d);
+    return limber_conv_state(ctx, p, true, &x, d) && limber_engine_run(ctx, &x, report, d);
 }

@@ -79,8 +79,6 @@ static bool check_gemm(const limber_problem *p, struct diag *d)
 
 static bool check_conv(const limber_problem *p, struct diag *d)
 {
-    if (p->operation != LIMBER_OPERATION_CONV_FORWARD)
-        return refuse("operation", "backward convolution is not in this version", d);
     if (!p->conv)
         return refuse("conv", "NULL, but a convolution needs its geometry", d);
     if (p->m || p->n || p->k)
@@ -149,7 +147,7 @@ static bool run(limber_context *ctx, const limber_problem *p, struct report *r, 
     struct problem x;
 
     if (p->operation != LIMBER_OPERATION_GEMM)
-        return limber_conv_state(ctx, p, true, &x, d) && limber_engine_run(ctx, &x, r, d);
+        return limber_conv_run(ctx, p, r, d);
     if (p->domain == LIMBER_DOMAIN_COMPLEX)
         return limber_complex_run(ctx, p, r, d);
     return limber_gemm_state(ctx, p, true, &x, d) && limber_engine_run(ctx, &x, r, d);
@@ -291,21 +289,62 @@ limber_status limber_gemm(limber_context *ctx, const limber_contract *contract, 
     return limber_run_as("gemm", ctx, &p, report);
 }
 
+static limber_problem conv_problem(limber_operation operation, const limber_contract *contract,
+                                   const limber_conv *conv, const void *alpha, limber_matrix a,
+                                   limber_matrix b, const void *beta, limber_output c)
+{
+    limber_problem p = LIMBER_PROBLEM_INIT;
+
+    p.operation = operation;
+    p.conv = conv;
+    p.a = a;
+    p.b = b;
+    p.c = c;
+    p.alpha = alpha;
+    p.beta = beta;
+    p.contract = contract;
+    return p;
+}
+
 limber_status limber_conv2d(limber_context *ctx, const limber_contract *contract,
                             const limber_conv *conv, const void *alpha, const void *x,
                             limber_format xf, const void *w, limber_format wf, const void *beta,
                             void *y, limber_format yf, limber_report *report)
 {
     CALL_SCOPE;
-    limber_problem p = LIMBER_PROBLEM_INIT;
+    const limber_problem p = conv_problem(
+        LIMBER_OPERATION_CONV_FORWARD, contract, conv, alpha, (limber_matrix){ x, xf, 0, 0 },
+        (limber_matrix){ w, wf, 0, 0 }, beta, (limber_output){ y, yf, 0, 0 });
 
-    p.operation = LIMBER_OPERATION_CONV_FORWARD;
-    p.conv = conv;
-    p.a = (limber_matrix){ x, xf, 0, 0 };
-    p.b = (limber_matrix){ w, wf, 0, 0 };
-    p.c = (limber_output){ y, yf, 0, 0 };
-    p.alpha = alpha;
-    p.beta = beta;
-    p.contract = contract;
     return limber_run_as("conv2d", ctx, &p, report);
+}
+
+limber_status limber_conv2d_backward_data(limber_context *ctx, const limber_contract *contract,
+                                          const limber_conv *conv, const void *alpha,
+                                          const void *dy, limber_format dyf, const void *w,
+                                          limber_format wf, const void *beta, void *dx,
+                                          limber_format dxf, limber_report *report)
+{
+    CALL_SCOPE;
+    const limber_problem p =
+        conv_problem(LIMBER_OPERATION_CONV_BACKWARD_DATA, contract, conv, alpha,
+                     (limber_matrix){ dy, dyf, 0, 0 }, (limber_matrix){ w, wf, 0, 0 }, beta,
+                     (limber_output){ dx, dxf, 0, 0 });
+
+    return limber_run_as("conv2d_backward_data", ctx, &p, report);
+}
+
+limber_status limber_conv2d_backward_filter(limber_context *ctx, const limber_contract *contract,
+                                            const limber_conv *conv, const void *alpha,
+                                            const void *x, limber_format xf, const void *dy,
+                                            limber_format dyf, const void *beta, void *dw,
+                                            limber_format dwf, limber_report *report)
+{
+    CALL_SCOPE;
+    const limber_problem p =
+        conv_problem(LIMBER_OPERATION_CONV_BACKWARD_FILTER, contract, conv, alpha,
+                     (limber_matrix){ x, xf, 0, 0 }, (limber_matrix){ dy, dyf, 0, 0 }, beta,
+                     (limber_output){ dw, dwf, 0, 0 });
+
+    return limber_run_as("conv2d_backward_filter", ctx, &p, report);
 }

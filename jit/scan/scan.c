@@ -269,6 +269,66 @@ static void scan_along(struct job *j, const struct cut *x, int64_t from, int64_t
     }
 }
 
+/* What element `tap` of a window sees of a row of the result: elements first + i step for i in
+ * [from, end), of the row's `count` pixels from x0 on. */
+struct seen {
+    int64_t first, step, from, end;
+};
+
+static struct seen see(const struct patch *w, int64_t line, int64_t row, int64_t x0, int64_t count)
+{
+    int64_t s = line % w->s, r = line / w->s % w->r, channel = line / (w->s * w->r);
+    int64_t image = row / w->oh, step = w->stride[1];
+    int64_t high = row % w->oh * w->stride[0] + r * w->dilate[0] - w->pad[0];
+    int64_t wide = x0 * step + s * w->dilate[1] - w->pad[1];
+    struct seen x = { w->origin + image * w->image + channel * w->channel + high * w->row +
+                          wide * w->col,
+                      step * w->col, wide < 0 ? (step - 1 - wide) / step : 0,
+                      wide < w->w ? (w->w - wide + step - 1) / step : 0 };
+
+    x.end = x.end < count ? x.end : count;
+    if (high < 0 || high >= w->h)
+        x.end = 0;
+    return x;
+}
+
+/* A line that runs through the pixels of a convolution's result, row by row. */
+static void scan_rows(struct job *j, const struct cut *x, int64_t i, struct growing *tile)
+{
+    const struct patch *w = j->v->patch;
+    enum { MOST = 4 * RUN };
+    const int64_t tiles = MOST / RUN;
+    char copies[MOST * 16];
+    struct growing line;
+
+    j->measure.start(&line, j->kind, 1);
+    j->measure.start(tile, j->kind, tiles < j->m->tile_cols ? tiles : j->m->tile_cols);
+    for (int64_t p = x->p0; p < x->end && !stopped(j);) {
+        int64_t x0 = p % w->ow, count = w->ow - x0 < x->end - p ? w->ow - x0 : x->end - p;
+        struct seen s;
+
+        count = count < MOST ? count : MOST;
+        s = see(w, i, p / w->ow, x0, count);
+        p += count;
+        if (s.end <= s.from)
+            continue;
+        for (int64_t l = s.from; l < s.end && s.step != 1; l++)
+            memcpy(copies + l * j->f.size,
+                   (const char *)j->v->data + (s.first + l * s.step) * j->f.size, j->f.size);
+        j->measure.along(&line, tile, j->kind,
+                         s.step != 1 ? copies + s.from * j->f.size :
+                                       (const char *)j->v->data + (s.first + s.from) * j->f.size,
+                         s.end - s.from, 0);
+        if (j->depth == SCAN_probe)
+            note_line(j, x, &line, i);
+    }
+    note_line(j, x, &line, i);
+    if (is_odd(&line.known))
+        scan_any(j, x, i);
+    for (int64_t c = x->p0 / RUN; c * RUN < x->end; c++) /* tiles are not told apart */
+        join(&j->tile[i / RUN * j->m->tile_cols + c], &x->line[i]);
+}
+
 /* What is known of lines side by side. */
 static void note_lines(struct job *j, const struct cut *x, struct growing *s, int groups,
                        int64_t line)
@@ -361,6 +421,9 @@ static void scan_lines(void *arg, int64_t task, int worker)
         scan_across(j, &x, from, middle);
     if (direct && j->v->p == 1 && middle < to)
         scan_along(j, &x, middle, to, j->lanes + worker * j->m->tile_cols);
+    else if (j->kind != KIND_none && j->v->patch && j->v->patch->transposed)
+        for (int64_t i = from; i < to; i++)
+            scan_rows(j, &x, i, j->lanes + worker * j->m->tile_cols);
     else
         for (int64_t i = middle; i < to; i++)
             scan_any(j, &x, i);
@@ -556,6 +619,12 @@ static void join_line(const struct joining *x, int64_t line)
         for (int64_t s = 0; s < w->s; s++) {
             int64_t at_y = y0 + r * w->dilate[0], at_x = x0 + s * w->dilate[1];
 
+            if (w->divide[0]) {
+                if (at_y < 0 || at_x < 0 || at_y % w->divide[0] || at_x % w->divide[1])
+                    continue;
+                at_y /= w->divide[0];
+                at_x /= w->divide[1];
+            }
             if (at_y >= 0 && at_y < w->h && at_x >= 0 && at_x < w->w)
                 join(&x->line[line], &x->pixel[(image * w->h + at_y) * w->w + at_x]);
         }
@@ -583,6 +652,7 @@ static bool look_at_pixels(struct job *j, const struct pixels *x, const struct r
                                 .f = j->f,
                                 .kind = j->kind,
                                 .measure = j->measure,
+                                .depth = j->depth,
                                 .lines = x->lines,
                                 .length = x->length,
                                 .m = &m,
@@ -591,8 +661,12 @@ static bool look_at_pixels(struct job *j, const struct pixels *x, const struct r
         v.data = (const char *)v.data + i * x->image * j->f.size;
         ok = scan_job(&of_image, r);
         limber_mask_clear(&m);
+        if (stopped(&of_image)) {
+            atomic_store(&j->stop, true);
+            break;
+        }
     }
-    if (ok)
+    if (ok && !stopped(j))
         r->run(r->self, (j->lines + RUN - 1) / RUN, join_lines, &joining);
     free(pixel);
     return ok;
@@ -621,7 +695,7 @@ static bool scan_on(struct mask *m, const struct view *v, limber_format f, int64
     r = r ? r : &alone;
     j.line = malloc((size_t)(lines + 1) * sizeof *j.line);
     ok = j.line && take_lines(m, lines);
-    if (ok && depth == SCAN_full && limber_view_pixels(&x, v, lines, length))
+    if (ok && limber_view_pixels(&x, v, lines, length))
         ok = look_at_pixels(&j, &x, r);
     else
         ok = ok && scan_job(&j, r);

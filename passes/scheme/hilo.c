@@ -107,6 +107,7 @@ bool limber_split_hilo(struct plan *p, const struct scheme *scheme, const struct
     struct stated s;
     struct node mb;
     bool scale_a, scale_b, tensor = t->sums[0] != 0;
+    struct diag shared = { 0 };
     size_t n;
     int a, b, accumulators = 1, axis;
 
@@ -117,6 +118,10 @@ bool limber_split_hilo(struct plan *p, const struct scheme *scheme, const struct
     if (s.result.kind != LIMBER_KIND_FLOAT || limber_format_sig(s.result) > 24)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "the result is no float of at most 24 bits");
     axis = limber_axis_b(p, &s, &mb);
+    if (axis == AXIS_all && !fits(scheme, &mb, &scale_b, &shared)) {
+        axis = AXIS_col; /* no scale serves all windows */
+        mb = *s.mb;
+    }
     if (!fits(scheme, s.ma, &scale_a, d) || !fits(scheme, &mb, &scale_b, d))
         return false;
     a = add_limbs(p, scheme, s.a, AXIS_row, scale_a);

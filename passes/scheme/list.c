@@ -204,7 +204,7 @@ int limber_axis_b(const struct plan *p, const struct stated *s, struct node *mas
     *mask = *s->mb;
     spread = limber_num(mask, ATTR_emax) - limber_num(mask, ATTR_emin);
     width = spread + limber_num(mask, ATTR_sig);
-    if (limber_plan_order(p, s->b) != ORDER_rsc || !limber_node_has(mask, ATTR_width) ||
+    if (!limber_plan_map(p, s->b) || !limber_node_has(mask, ATTR_width) ||
         width > limber_num(mask, ATTR_width) + MORE)
         return AXIS_col;
     limber_node_set(mask, ATTR_spread, spread);

@@ -144,7 +144,7 @@ static void combinations(void **state)
                                     LIMBER_SIDE_A, NULL, &prepared),
                      LIMBER_STATUS_OK);
     REFUSED(p.operation = (limber_operation)9, "problem.operation");
-    REFUSED(p.operation = LIMBER_OPERATION_CONV_BACKWARD_DATA, "backward convolution");
+    REFUSED(p.operation = LIMBER_OPERATION_CONV_BACKWARD_DATA, "problem.conv");
     REFUSED(p.operation = LIMBER_OPERATION_CONV_FORWARD, "problem.conv");
     REFUSED((p.operation = LIMBER_OPERATION_CONV_FORWARD, p.conv = &conv), "problem.m, n, k");
     REFUSED(p.conv = &conv, "problem.conv");

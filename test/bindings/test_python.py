@@ -253,6 +253,26 @@ class Buffers(unittest.TestCase):
                         for u in [2 * i - 1 + r] if 0 <= u < 5)
             self.assertEqual(y[n, o, i, j], total)
 
+    def test_backward_convolutions_are_adjoint(self):
+        four = lambda flat, shape: memoryview(array.array("d", flat)).cast("B").cast("d", shape)
+        draw_four = lambda shape: [float(random.randint(-9, 9))
+                                   for _ in range(shape[0] * shape[1] * shape[2] * shape[3])]
+        dot = lambda a, b: sum(p * q for p, q in zip(a, b))
+        flat = lambda y: list(memoryview(y).cast("B").cast("d"))
+        for layout in ("NCHW", "NHWC"):
+            last = lambda s: s if layout == "NCHW" else (s[0], s[2], s[3], s[1])
+            sx, sw, sy = last((2, 4, 7, 6)), last((6, 2, 3, 2)), last((2, 6, 3, 4))
+            x, w, dy = draw_four(sx), draw_four(sw), draw_four(sy)
+            how = dict(stride=2, pad=(0, 0, 1, 1), groups=2, layout=layout)
+            y = self.ctx.conv2d(four(x, sx), four(w, sw), **how)
+            dx = self.ctx.conv2d_backward_data(four(dy, sy), four(w, sw), (7, 6), **how)
+            dw = self.ctx.conv2d_backward_filter(four(x, sx), four(dy, sy), (3, 2), **how)
+            self.assertEqual([memoryview(t).shape for t in (y, dx, dw)], [sy, sx, sw])
+            self.assertEqual(dot(flat(y), dy), dot(flat(dx), x))
+            self.assertEqual(dot(flat(y), dy), dot(flat(dw), w))
+            with self.assertRaisesRegex(limber.BadArgument, "dy: shape"):
+                self.ctx.conv2d_backward_filter(four(x, sx), four(dy, sy), (2, 2), **how)
+
     def test_threads_share_a_context(self):
         a, b = draw(30, 40), draw(40, 20)
         expected, wrong = rounded(product(a, b)), []

@@ -129,6 +129,59 @@ static void convolve(limber_contract contract, const char *format, const char *r
     drop_tensors(&t);
 }
 
+/* Both gradients, from host and device memory: what forward reads or writes, of random data. */
+static void backward(limber_contract contract, const char *format, const char *result,
+                     enum data data, const struct layer *l, bool filter)
+{
+    struct tensors t = make_tensors(l, format, format, data);
+    limber_conv shape = shape_of(l);
+    limber_format to = named(result);
+    size_t count = filter ? t.nw : t.nx, bytes = count * to.size;
+    limber_problem p = LIMBER_PROBLEM_INIT;
+    char *out[3];
+    struct rng r = { 31 };
+    struct there a, b, c;
+
+    fill(&r, data, t.f, t.y, t.ny);
+    p.operation =
+        filter ? LIMBER_OPERATION_CONV_BACKWARD_FILTER : LIMBER_OPERATION_CONV_BACKWARD_DATA;
+    p.conv = &shape;
+    p.contract = &contract;
+    p.a = (limber_matrix){ filter ? t.x : t.y, t.f, 0, 0 };
+    p.b = (limber_matrix){ filter ? t.y : t.w, t.f, 0, 0 };
+    for (int i = 0; i < 3; i++)
+        out[i] = calloc(count, to.size);
+    a = gpu_put((char *)p.a.data, (filter ? t.nx : t.ny) * t.f.size);
+    b = gpu_put((char *)p.b.data, (filter ? t.ny : t.nw) * t.f.size);
+    c = gpu_put(out[1], bytes);
+    for (int i = 0; i < 3; i++) {
+        limber_report report = LIMBER_REPORT_INIT;
+
+        p.c = (limber_output){ i == 1 ? (void *)c.at : out[i], to, 0, 0 };
+        if (i == 1) {
+            p.a.data = (void *)a.at;
+            p.b.data = (void *)b.at;
+        } else if (i == 2) {
+            p.a.data = filter ? t.x : t.y;
+            p.b.data = filter ? t.y : t.w;
+        }
+        if (limber_run(i == 2 ? reference : cuda, &p, &report))
+            fail_msg("%s", limber_error_text());
+        assert_string_equal(report.backend, i == 2 ? "interp" : "cuda");
+    }
+    gpu_get(out[1], c);
+    for (int i = 0; i < 2; i++)
+        if (memcmp(out[i], out[2], bytes))
+            fail_msg("%s of %s, layer %d, from %s memory, differs", filter ? "filters" : "image",
+                     format, (int)(l - layers), i ? "device" : "host");
+    gpu_drop(a);
+    gpu_drop(b);
+    gpu_drop(c);
+    for (int i = 0; i < 3; i++)
+        free(out[i]);
+    drop_tensors(&t);
+}
+
 static struct placed place_layer(const struct layer *l)
 {
     const struct conv_geometry g = { .stride = { l->stride, l->stride },
@@ -252,6 +305,23 @@ static void convolutions_have_the_bits_of_the_interpreter(void **state)
     same_conv("ozaki2", "f64", DATA_spread, &layers[4], ROOM);
     same_conv("ozaki1-i8", "f32", DATA_unit, &layers[5], ROOM);
     same_conv("native", "f32", DATA_special, &layers[2], ROOM);
+}
+
+static void gradients_have_the_bits_of_the_interpreter(void **state)
+{
+    static const int some[] = { 0, 3, 4, 5 };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(some); i++)
+        for (int filter = 0; filter < 2; filter++) {
+            const struct layer *l = &layers[some[i]];
+
+            backward(reproducible, "f32", "f32", DATA_unit, l, filter);
+            backward(exact, "i8", "i32", DATA_bytes, l, filter);
+            if (i < 2)
+                backward(correct, "f64", "f64", DATA_unit, l, filter);
+        }
+    backward(correct, "f32", "f32", DATA_special, &layers[3], false);
 }
 
 /* What no window sees is no part of the class: stride 2 leaves the last row and column. */
@@ -488,6 +558,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(convolutions_have_the_bits_of_the_interpreter),
+        cmocka_unit_test(gradients_have_the_bits_of_the_interpreter),
         cmocka_unit_test(unseen_pixels_may_hold_anything),
         cmocka_unit_test(convolutions_have_the_bits_of_tensor_cores),
         cmocka_unit_test(an_image_is_cut_once),

@@ -275,6 +275,14 @@ print('close' if np.allclose(np.load('out.npy'), a @ b, rtol=1e-14) else 'off')"
     done
     expect 0 'error +0(\.[0-4][0-9]*)? ulp' "$limber" conv image.npy filters.npy --groups 2 --pad 1 --stride 2,1 --contract correct --check
     expect 1 'groups' "$limber" conv image.npy filters.npy --groups 3
+    expect 0 'error +0(\.[0-4][0-9]*)? ulp' "$limber" conv image.npy filters.npy --groups 2 --pad 1 --stride 2,1 --contract correct --check -o y.npy
+    expect 0 'error +0(\.[0-4][0-9]*)? ulp' "$limber" conv y.npy filters.npy --groups 2 --pad 1 --stride 2,1 --contract correct --check --backward data
+    expect 0 'error +0(\.[0-4][0-9]*)? ulp' "$limber" conv image.npy y.npy --groups 2 --pad 1 --stride 2,1 --contract correct --check --backward filter -o dw.npy
+    expect 0 'same shape' $python -c "
+import numpy as np
+print('same shape' if np.load('dw.npy').shape == np.load('filters.npy').shape else 'another')"
+    expect 1 'backward' "$limber" conv image.npy filters.npy --groups 2 --backward both
+    expect 1 'y.npy.*result has' "$limber" conv image.npy y.npy --groups 2 --backward filter --size 1
     expect 0 'unit +in=f16' "$limber" conv image.npy filters.npy --groups 2 --contract simulate=h100-fp16 --statistics
     expect 0 'inner 18; operands in e5m2' env LIMBER_BACKEND=interp "$limber" explore --conv image.npy filters.npy --conv-groups 2 --pad 1 --in e5m2
     expect 2 'stride' "$limber" explore --conv image.npy filters.npy --conv-groups 2 --stride x

@@ -224,33 +224,102 @@ static void gemm_element(struct walk *w, const struct product *p, int64_t at)
     }
 }
 
-static void conv_element(struct walk *w, const struct product *p, int64_t at)
+/* Element (n, c, h, w) of a tensor. */
+static char *tensor_at(const struct product *p, const struct array *a, int64_t n, int64_t c,
+                       int64_t h, int64_t w)
+{
+    int64_t d[4], at;
+
+    product_axes(p, a, d);
+    at = p->conv.layout == LIMBER_LAYOUT_NCHW ? ((n * d[1] + c) * d[2] + h) * d[3] + w :
+                                                ((n * d[2] + h) * d[3] + w) * d[1] + c;
+    return (char *)a->data + at * a->format.size;
+}
+
+/* The product of image x at (n, c, h, w), filter o at (d, r, s) and y at (n, o, i, j), of which two
+ * are read. */
+struct term {
+    int64_t n, o, d, r, s, i, j;
+};
+
+static void add_term(struct walk *w, const struct product *p, const struct term *t)
 {
     const limber_conv *s = &p->conv;
-    bool nchw = s->layout == LIMBER_LAYOUT_NCHW;
-    int64_t oh = p->c.dim[nchw ? 2 : 1], ow = p->c.dim[nchw ? 3 : 2], depth = s->c / s->groups;
-    int64_t x = nchw ? at % ow : at / s->o % ow, y = nchw ? at / ow % oh : at / (s->o * ow) % oh;
-    int64_t o = nchw ? at / (ow * oh) % s->o : at % s->o, image = at / (s->o * oh * ow);
-    int64_t first = o / (s->o / s->groups) * depth;
+    int64_t c = t->o / (s->o / s->groups) * (s->c / s->groups) + t->d;
+    int64_t h = t->i * s->stride[0] + t->r * s->dilate[0] - s->pad[0];
+    int64_t x = t->j * s->stride[1] + t->s * s->dilate[1] - s->pad[2];
 
-    for (int64_t d = 0; d < depth; d++)
-        for (int64_t i = 0; i < s->r; i++)
-            for (int64_t j = 0; j < s->s; j++) {
-                int64_t iy = y * s->stride[0] + i * s->dilate[0] - s->pad[0];
-                int64_t ix = x * s->stride[1] + j * s->dilate[1] - s->pad[2], c = first + d;
+    if (h < 0 || h >= s->h || x < 0 || x >= s->w)
+        return;
+    load(w->x, p->a.format,
+         p->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA ?
+             tensor_at(p, &p->a, t->n, t->o, t->i, t->j) :
+             tensor_at(p, &p->a, t->n, c, h, x));
+    load(w->y, p->b.format,
+         p->operation == LIMBER_OPERATION_CONV_BACKWARD_FILTER ?
+             tensor_at(p, &p->b, t->n, t->o, t->i, t->j) :
+             tensor_at(p, &p->b, t->o, t->d, t->r, t->s));
+    add_product(w);
+}
 
-                if (iy < 0 || iy >= s->h || ix < 0 || ix >= s->w)
-                    continue;
-                load(w->x, p->a.format,
-                     (char *)p->a.data +
-                         p->a.format.size * (nchw ? ((image * s->c + c) * s->h + iy) * s->w + ix :
-                                                    ((image * s->h + iy) * s->w + ix) * s->c + c));
-                load(w->y, p->b.format,
-                     (char *)p->b.data +
-                         p->b.format.size * (nchw ? ((o * depth + d) * s->r + i) * s->s + j :
-                                                    ((o * s->r + i) * s->s + j) * depth + d));
-                add_product(w);
-            }
+/* Element v of y: all of the window. */
+static void forward_element(struct walk *w, const struct product *p, const int64_t v[4])
+{
+    const limber_conv *s = &p->conv;
+
+    for (int64_t q = 0; q < s->c / s->groups * s->r * s->s; q++)
+        add_term(
+            w, p,
+            &(struct term){ v[0], v[1], q / (s->r * s->s), q / s->s % s->r, q % s->s, v[2], v[3] });
+}
+
+/* Element v of x: the filters of its group, where they meet it. */
+static void data_element(struct walk *w, const struct product *p, const int64_t v[4])
+{
+    const limber_conv *s = &p->conv;
+    int64_t filters = s->o / s->groups, depth = s->c / s->groups, y[4];
+
+    product_axes(p, &p->a, y);
+    for (int64_t q = 0; q < filters * s->r * s->s; q++) {
+        int64_t r = q / s->s % s->r, x = q % s->s;
+        int64_t high = v[2] + s->pad[0] - r * s->dilate[0];
+        int64_t wide = v[3] + s->pad[2] - x * s->dilate[1];
+
+        if (high >= 0 && wide >= 0 && high % s->stride[0] == 0 && wide % s->stride[1] == 0 &&
+            high / s->stride[0] < y[2] && wide / s->stride[1] < y[3])
+            add_term(w, p,
+                     &(struct term){ v[0], v[1] / depth * filters + q / (s->r * s->s), v[1] % depth,
+                                     r, x, high / s->stride[0], wide / s->stride[1] });
+    }
+}
+
+/* Element v of w: all pixels of y. */
+static void filter_element(struct walk *w, const struct product *p, const int64_t v[4])
+{
+    int64_t y[4];
+
+    product_axes(p, &p->b, y);
+    for (int64_t q = 0; q < y[0] * y[2] * y[3]; q++)
+        add_term(
+            w, p,
+            &(struct term){ q / (y[2] * y[3]), v[0], v[1], v[2], v[3], q / y[3] % y[2], q % y[3] });
+}
+
+static void conv_element(struct walk *w, const struct product *p, int64_t at)
+{
+    bool nchw = p->conv.layout == LIMBER_LAYOUT_NCHW;
+    int64_t d[4], v[4];
+
+    product_axes(p, &p->c, d);
+    v[1] = nchw ? at / (d[2] * d[3]) % d[1] : at % d[1];
+    v[3] = nchw ? at % d[3] : at / d[1] % d[3];
+    v[2] = nchw ? at / d[3] % d[2] : at / (d[1] * d[3]) % d[2];
+    v[0] = at / (d[1] * d[2] * d[3]);
+    switch (p->operation) {
+    case LIMBER_OPERATION_CONV_BACKWARD_DATA: data_element(w, p, v); break;
+    case LIMBER_OPERATION_CONV_BACKWARD_FILTER: filter_element(w, p, v); break;
+    default: forward_element(w, p, v); break;
+    }
 }
 
 struct verdict check_product(const struct product *p, const void *before)

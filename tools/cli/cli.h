@@ -104,6 +104,7 @@ bool contract_of(const char *words, limber_contract *k);
 struct product {
     char *out, *as, *contract, *scheme, *alpha, *beta, *c0, *backend; /* owned */
     char *stride, *pad, *dilate, *layout, *lpgemm, *layer, *split, *svg, *name[2];
+    char *backward, *size; /* of a convolution */
     int slices, threads, trans_a, trans_b, check, json, time, groups, count, run;
     /* filled by product_read */
     limber_contract promise;
@@ -112,12 +113,15 @@ struct product {
     bool unquantised; /* --layer is not listed: native f32 */
     struct array a, b, c;
     limber_conv conv;
+    limber_operation operation; /* of a convolution: its direction */
     char alpha_value[16], beta_value[16];
     bool is_conv;
 };
 /* Reads options and files.  plans: the options of `limber plan` too.  0: there is work to do; else
  * the exit status + 1. */
 int product_read(int argc, const char **argv, bool is_conv, bool plans, struct product *p);
+/* Sizes of a convolution's tensor as images, channels, rows, columns. */
+void product_axes(const struct product *p, const struct array *a, int64_t dim[4]);
 /* Two steps of product_read: read the convolution's geometry; read the files (NULL: a and b are
  * filled) and check all shapes.  False after a message. */
 bool product_geometry(struct product *p);

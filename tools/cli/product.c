@@ -102,6 +102,11 @@ bool product_geometry(struct product *p)
     s->groups = p->groups ? p->groups : 1;
     if (p->layout && strcmp(p->layout, "nchw") && strcmp(p->layout, "nhwc"))
         return complain("--layout: \"%s\" is neither nchw nor nhwc", p->layout), false;
+    if (p->backward && strcmp(p->backward, "data") && strcmp(p->backward, "filter"))
+        return complain("--backward: \"%s\" is neither data nor filter", p->backward), false;
+    p->operation = !p->backward                     ? LIMBER_OPERATION_CONV_FORWARD :
+                   strcmp(p->backward, "data") == 0 ? LIMBER_OPERATION_CONV_BACKWARD_DATA :
+                                                      LIMBER_OPERATION_CONV_BACKWARD_FILTER;
     s->layout =
         p->layout && strcmp(p->layout, "nhwc") == 0 ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW;
     return parse_list("stride", p->stride, s->stride, 2) &&
@@ -162,36 +167,88 @@ static bool gemm_shape(struct product *p, const char *const *files)
     return true;
 }
 
+void product_axes(const struct product *p, const struct array *a, int64_t dim[4])
+{
+    static const int nchw[] = { 0, 1, 2, 3 }, nhwc[] = { 0, 3, 1, 2 };
+
+    for (int i = 0; i < 4; i++)
+        dim[i] = a->dim[(p->conv.layout == LIMBER_LAYOUT_NCHW ? nchw : nhwc)[i]];
+}
+
+/* Sizes that a backward convolution writes: as --size says, or the smallest image that has such a
+ * result, or the largest window. */
+static bool written_size(struct product *p, const int64_t dy[4], const int64_t other[4],
+                         int64_t size[2])
+{
+    const limber_conv *s = &p->conv;
+
+    for (int i = 0; i < 2; i++) {
+        int64_t pads = s->pad[2 * i] + s->pad[2 * i + 1], steps = (dy[2 + i] - 1) * s->stride[i];
+
+        size[i] = p->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA ?
+                      steps + s->dilate[i] * (other[2 + i] - 1) + 1 - pads :
+                      (other[2 + i] + pads - 1 - steps) / s->dilate[i] + 1;
+    }
+    return parse_list("size", p->size, size, 2);
+}
+
+static bool has_axes(const char *file, const int64_t have[4], const int64_t want[4])
+{
+    for (int i = 0; i < 4; i++)
+        if (have[i] != want[i])
+            return complain("%s: %lld x %lld x %lld x %lld (images, channels, rows, columns), but "
+                            "the convolution's result has %lld x %lld x %lld x %lld",
+                            file, (long long)have[0], (long long)have[1], (long long)have[2],
+                            (long long)have[3], (long long)want[0], (long long)want[1],
+                            (long long)want[2], (long long)want[3]),
+                   false;
+    return true;
+}
+
 static bool conv_shape(struct product *p, const char *const *files)
 {
     limber_conv *s = &p->conv;
-    bool nchw = s->layout == LIMBER_LAYOUT_NCHW;
-    const int64_t *x = p->a.dim, *w = p->b.dim;
-    int64_t oh, ow;
+    bool data = p->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA, nchw;
+    bool filter = p->operation == LIMBER_OPERATION_CONV_BACKWARD_FILTER;
+    int64_t a[4], b[4], y[4], size[2] = { 0, 0 };
 
     if (p->a.rank != 4 || p->b.rank != 4)
         return complain("%s: a convolution's tensors have four dimensions",
                         p->a.rank != 4 ? files[0] : files[1]),
                false;
-    s->n = x[0];
-    s->c = x[nchw ? 1 : 3];
-    s->h = x[nchw ? 2 : 1];
-    s->w = x[nchw ? 3 : 2];
-    s->o = w[0];
-    s->r = w[nchw ? 2 : 1];
-    s->s = w[nchw ? 3 : 2];
-    if (s->groups < 1 || w[nchw ? 1 : 3] * s->groups != s->c)
+    product_axes(p, &p->a, a);
+    product_axes(p, &p->b, b);
+    if ((data || filter) && !written_size(p, data ? a : b, data ? b : a, size))
+        return false;
+    if (!data && !filter && p->size)
+        return complain("--size goes with --backward"), false;
+    s->n = a[0];
+    s->c = data ? b[1] * s->groups : a[1];
+    s->h = data ? size[0] : a[2];
+    s->w = data ? size[1] : a[3];
+    s->o = filter ? b[1] : b[0];
+    s->r = filter ? size[0] : b[2];
+    s->s = filter ? size[1] : b[3];
+    if (s->groups < 1 || (!filter && b[1] * s->groups != s->c))
         return complain("%s: %lld channels a filter in %lld groups do not make the image's %lld",
-                        files[1], (long long)w[nchw ? 1 : 3], (long long)s->groups,
-                        (long long)s->c),
+                        files[1], (long long)b[1], (long long)s->groups, (long long)s->c),
                false;
-    if (limber_conv_output(s, &oh, &ow) != LIMBER_STATUS_OK)
+    y[0] = s->n;
+    y[1] = s->o;
+    if (limber_conv_output(s, &y[2], &y[3]) != LIMBER_STATUS_OK)
         return complain("%s", limber_error_text()), false;
+    if ((data && !has_axes(files[0], a, y)) || (filter && !has_axes(files[1], b, y)))
+        return false;
+    if (data)
+        memcpy(y, (int64_t[]){ s->n, s->c, s->h, s->w }, sizeof y);
+    else if (filter)
+        memcpy(y, (int64_t[]){ s->o, s->c / s->groups, s->r, s->s }, sizeof y);
+    nchw = s->layout == LIMBER_LAYOUT_NCHW;
     p->c.rank = 4;
-    p->c.dim[0] = s->n;
-    p->c.dim[1] = nchw ? s->o : oh;
-    p->c.dim[2] = nchw ? oh : ow;
-    p->c.dim[3] = nchw ? ow : s->o;
+    p->c.dim[0] = y[0];
+    p->c.dim[1] = y[nchw ? 1 : 2];
+    p->c.dim[2] = y[nchw ? 2 : 3];
+    p->c.dim[3] = y[nchw ? 3 : 1];
     return true;
 }
 
@@ -294,6 +351,12 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
           "A,B" },
         { "groups", 0, POPT_ARG_INT, &p->groups, 0, "independent groups of channels", "N" },
         { "layout", 0, POPT_ARG_STRING, &p->layout, 0, "nchw (default) or nhwc", "NAME" },
+        { "backward", 0, POPT_ARG_STRING, &p->backward, 0,
+          "data: X and the result are gradients of y and x; filter: W and the result are "
+          "gradients of y and w",
+          "WORD" },
+        { "size", 0, POPT_ARG_STRING, &p->size, 0,
+          "with --backward: rows and columns of the image, or of the filters", "H,W" },
         POPT_TABLEEND
     };
     struct poptOption gemm[] = {
@@ -377,11 +440,10 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
 
 void product_clear(struct product *p)
 {
-    char **strings[] = {
-        &p->out,    &p->as,      &p->contract, &p->scheme, &p->alpha,   &p->beta,
-        &p->c0,     &p->backend, &p->stride,   &p->pad,    &p->dilate,  &p->layout,
-        &p->lpgemm, &p->layer,   &p->split,    &p->svg,    &p->name[0], &p->name[1]
-    };
+    char **strings[] = { &p->out,    &p->as,     &p->contract, &p->scheme,  &p->alpha,
+                         &p->beta,   &p->c0,     &p->backend,  &p->stride,  &p->pad,
+                         &p->dilate, &p->layout, &p->backward, &p->size,    &p->lpgemm,
+                         &p->layer,  &p->split,  &p->svg,      &p->name[0], &p->name[1] };
 
     for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) {
         free(*strings[i]);          /* popt's copies */
@@ -425,7 +487,7 @@ static limber_problem stated(const struct product *p)
     x.contract = &p->promise;
     x.c = (limber_output){ p->c.data, p->c.format, 0, 0 };
     if (p->is_conv) {
-        x.operation = LIMBER_OPERATION_CONV_FORWARD;
+        x.operation = p->operation;
         x.conv = &p->conv;
         x.a = (limber_matrix){ p->a.data, p->a.format, 0, 0 };
         x.b = (limber_matrix){ p->b.data, p->b.format, 0, 0 };

@@ -156,6 +156,12 @@ KERNEL(limber_scan_windows, struct windows_args, PACK_THREADS, 1)
         ROLL for (int64_t c = 0; c < w.s; c++) {
             int64_t y = y0 + r * w.dilate[0], x = x0 + c * w.dilate[1];
 
+            if (w.divide[0]) {
+                if (y < 0 || x < 0 || y % w.divide[0] || x % w.divide[1])
+                    continue;
+                y /= w.divide[0];
+                x /= w.divide[1];
+            }
             if (y >= 0 && y < w.h && x >= 0 && x < w.w)
                 join_found(s, args.pixels + (image * w.h + y) * w.w + x, args.count);
         }

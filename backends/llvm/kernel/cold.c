@@ -9,17 +9,51 @@
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
-static kernel_transpose *transpose_here(void)
+#if defined(LIMBER_TRANSPOSE_X86)
+static bool has_avx512(void)
+{
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+static bool has_avx2(void)
+{
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx2");
+}
+#endif
+
+kernel_transpose *limber_transpose_here(void)
 {
 #if defined(LIMBER_TRANSPOSE_X86)
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    if (has_avx512())
         return limber_transpose_avx512;
-    if (__builtin_cpu_supports("avx2"))
+    if (has_avx2())
         return limber_transpose_avx2;
 #endif
     return limber_transpose;
+}
+
+void limber_planes_code(struct planes *x)
+{
+    x->gather = limber_planes_gather;
+    x->sums = limber_planes_sums;
+    x->norms = limber_planes_norms;
+    x->copy = limber_planes_copy;
+#if defined(LIMBER_TRANSPOSE_X86)
+    if (has_avx512()) {
+        x->gather = limber_planes_gather_avx512;
+        x->sums = limber_planes_sums_avx512;
+        x->norms = limber_planes_norms_avx512;
+        x->copy = limber_planes_copy_avx512;
+    } else if (has_avx2()) {
+        x->gather = limber_planes_gather_avx2;
+        x->sums = limber_planes_sums_avx2;
+        x->norms = limber_planes_norms_avx2;
+        x->copy = limber_planes_copy_avx2;
+    }
+#endif
 }
 
 /* Lines that are stretches of memory; those that do not exist repeat the last.  64 elements along k
@@ -41,7 +75,7 @@ static void transpose(const struct kernel_call *c, int side, const int64_t part[
         for (int64_t ahead = 0; ahead < count * size; ahead += 64)
             __builtin_prefetch(line[l] + 4 * KERNEL_LANES * size + ahead);
     }
-    transpose_here()(line, size, lanes, to, stride, count);
+    limber_transpose_here()(line, size, lanes, to, stride, count);
 }
 
 static void copy(char *to, const char *from, size_t size)
@@ -67,22 +101,259 @@ static void spread(const struct packed *o, const int64_t part[4], size_t size, c
     }
 }
 
+/* Elements `step` apart. */
+static void copy_apart(char *to, const char *from, int64_t step, int count, size_t size)
+{
+    if (size == 4)              /* of constant length */
+        for (int i = 0; i < count; i++)
+            memcpy(to + 4 * i, from + 4 * i * step, 4);
+    else
+        for (int i = 0; i < count; i++)
+            copy(to + (size_t)i * size, from + (int64_t)size * i * step, size);
+}
+
+/* An element of a window: elements from the window's first one, and where it is in the image. */
+struct tap {
+    int64_t at, high, wide;
+};
+
+static void find_taps(const struct patch *w, int64_t p, int64_t len, struct tap tap[KERNEL_BLOCK])
+{
+    int64_t s = p % w->s, r = p / w->s % w->r, channel = p / w->s / w->r;
+
+    for (int64_t i = 0; i < len; i++) {
+        tap[i].high = r * w->dilate[0];
+        tap[i].wide = s * w->dilate[1];
+        tap[i].at = channel * w->channel + tap[i].high * w->row + tap[i].wide * w->col;
+        if (++s < w->s)
+            continue;
+        s = 0;
+        if (++r < w->r)
+            continue;
+        r = 0;
+        channel++;
+    }
+}
+
+/* Neighbours in a row of the result, among sixteen of its pixels. */
+struct stretch {
+    int64_t p, count, image, high, wide;        /* high, wide: in steps of the stride */
+};
+
+static int find_stretches(const struct patch *w, int64_t p0, int64_t len,
+                          struct stretch s[KERNEL_BLOCK])
+{
+    int64_t row = p0 / w->ow, x = p0 % w->ow, image = row / w->oh, y = row % w->oh;
+    int count = 0;
+
+    for (int64_t p = 0; p < len; x = 0) {
+        int64_t left = w->ow - x < len - p ? w->ow - x : len - p;
+
+        s[count++] = (struct stretch){ p, left, image, y * w->stride[0], x * w->stride[1] };
+        p += left;
+        if (++y == w->oh) {
+            y = 0;
+            image++;
+        }
+    }
+    return count;
+}
+
+/* What one element of a window sees of a stretch, at first + i step for i in [from, end). */
+struct seen {
+    int64_t first, step, from, end;
+};
+
+static struct seen see(const struct patch *w, const struct stretch *s, const struct tap *tap)
+{
+    int64_t high = s->high + tap->high - w->pad[0], wide = s->wide + tap->wide - w->pad[1];
+    int64_t step = w->stride[1];
+    struct seen x = { s->image * w->image + (s->high - w->pad[0]) * w->row +
+                          (s->wide - w->pad[1]) * w->col + tap->at,
+                      step * w->col,
+                      wide < 0 ? (step - 1 - wide) / step : 0,
+                      wide < w->w ? (w->w - wide + step - 1) / step : 0 };
+
+    x.end = x.end < s->count ? x.end : s->count;
+    if (high < 0 || high >= w->h)
+        x.end = 0;
+    return x;
+}
+
+/* Lines are elements of windows, and k runs through the pixels of the result. */
+static void windows_across(const struct packed *o, const int64_t part[4], size_t size, char *room)
+{
+    const struct patch *w = o->view.patch;
+    char copies[KERNEL_LANES][KERNEL_BLOCK * 16] __attribute__((aligned(64)));
+    const char *line[KERNEL_LANES], *data = o->view.data;
+    struct stretch stretch[KERNEL_BLOCK];
+    struct tap tap[KERNEL_LANES];
+    int count = find_stretches(w, part[2], part[3], stretch);
+
+    find_taps(w, o->line0 + part[0], part[1], tap);
+    for (int64_t l = 0; l < KERNEL_LANES; l++) {
+        line[l] = copies[l];
+        if (l >= part[1] || part[3] < KERNEL_BLOCK)
+            memset(copies[l], 0, KERNEL_BLOCK * size);
+        for (int i = 0; i < count && l < part[1]; i++) {
+            struct seen x = see(w, &stretch[i], &tap[l]);
+            char *to = copies[l] + (size_t)stretch[i].p * size;
+
+            if (x.step == 1 && x.from == 0 && x.end == KERNEL_BLOCK) {
+                line[l] = data + x.first * (int64_t)size;
+                continue;
+            }
+            memset(to, 0, (size_t)stretch[i].count * size);
+            if (x.end > x.from)
+                copy_apart(to + (size_t)x.from * size,
+                           data + (x.first + x.from * x.step) * (int64_t)size, x.step,
+                           (int)(x.end - x.from), size);
+        }
+    }
+    if (size == 4 || size == 8) {
+        limber_transpose_here()(line, (int)size, KERNEL_LANES, room, KERNEL_LANES * (int64_t)size,
+                                KERNEL_BLOCK);
+        return;
+    }
+    for (int64_t l = 0; l < KERNEL_LANES; l++)
+        for (int64_t p = 0; p < KERNEL_BLOCK; p++)
+            copy(room + (size_t)(p * KERNEL_LANES + l) * size, line[l] + (size_t)p * size, size);
+}
+
 static void windows(const struct packed *o, const int64_t part[4], size_t size, char *room)
 {
-    for (int64_t l = 0; l < part[1]; l++)
-        for (int64_t p = 0; p < part[3]; p++) {
-            const char *at = limber_view_at(&o->view, o->line0 + part[0] + l, part[2] + p,
-                                            (int)size);
+    const struct patch *w = o->view.patch;
+    struct tap tap[KERNEL_BLOCK];
 
-            if (at)
-                copy(room + (size_t)(p * KERNEL_LANES + l) * size, at, size);
+    if (w->transposed && !w->depth && !o->view.tile_subset) {
+        windows_across(o, part, size, room);
+        return;
+    }
+    if (w->depth || w->divide[0] || o->view.tile_subset) {
+        for (int64_t l = 0; l < part[1]; l++)
+            for (int64_t p = 0; p < part[3]; p++) {
+                const char *at = limber_view_at(&o->view, o->line0 + part[0] + l, part[2] + p,
+                                                (int)size);
+
+                if (at)
+                    copy(room + (size_t)(p * KERNEL_LANES + l) * size, at, size);
+            }
+        return;
+    }
+    find_taps(w, part[2], part[3], tap);
+    for (int64_t l = 0; l < part[1]; l++) {
+        int64_t line = o->line0 + part[0] + l, row = line / w->ow, image = row / w->oh;
+        int64_t y = row % w->oh * w->stride[0] - w->pad[0];
+        int64_t x = line % w->ow * w->stride[1] - w->pad[1];
+        const char *data = (const char *)o->view.data +
+                           (w->origin + image * w->image + y * w->row + x * w->col) *
+                               (int64_t)size;
+
+        for (int64_t p = 0; p < part[3]; p++) {
+            int64_t high = y + tap[p].high, wide = x + tap[p].wide;
+
+            if (high >= 0 && high < w->h && wide >= 0 && wide < w->w)
+                copy(room + (size_t)(p * KERNEL_LANES + l) * size,
+                     data + tap[p].at * (int64_t)size, size);
         }
+    }
+}
+
+/* Where sixteen pixels of planes lie, in elements from the first of the image; -1: in its padding,
+ * or nowhere. */
+static void find_pixels(const struct packed *o, int64_t first, int64_t at[KERNEL_LANES])
+{
+    const struct planes *x = o->planes;
+    const struct patch *w = o->view.patch;
+    int64_t row = first / x->columns, column = first % x->columns;
+    int64_t phase = row / x->rows, images = (o->line0 + o->lines - 1) / (w->oh * w->ow) + 1;
+
+    row %= x->rows;
+    for (int l = 0; l < KERNEL_LANES; l++) {
+        int64_t image = (x->first + row) / x->high, high, wide;
+
+        at[l] = -1;
+        if (phase < x->phases && image < images) {
+            high = (x->first + row) % x->high * w->stride[0] + x->phase[phase][0] - x->pad[0];
+            wide = column * w->stride[1] + x->phase[phase][1] - x->pad[1];
+            if (high >= 0 && high < w->h && wide >= 0 && wide < w->w)
+                at[l] = image * w->image + high * w->row + wide * w->col;
+        }
+        if (++column < x->columns)
+            continue;
+        column = 0;
+        if (++row == x->rows) {
+            row = 0;
+            phase++;
+        }
+    }
+}
+
+/* Neighbours among sixteen pixels. */
+struct run {
+    int lane, count;
+    int64_t at, step;   /* elements */
+};
+
+static int find_runs(const int64_t at[KERNEL_LANES], int64_t step, struct run run[KERNEL_LANES])
+{
+    int runs = 0;
+
+    for (int l = 0; l < KERNEL_LANES; l++) {
+        if (at[l] < 0)
+            continue;
+        if (l > 0 && at[l - 1] >= 0 && at[l] == at[l - 1] + step)
+            run[runs - 1].count++;
+        else
+            run[runs++] = (struct run){ l, 1, at[l], step };
+    }
+    return runs;
+}
+
+static void pixels(const struct packed *o, const int64_t part[4], size_t size, char *room)
+{
+    static const char zeros[KERNEL_BLOCK * 8];
+    const struct patch *w = o->view.patch;
+    const char *data = o->view.data;
+    int64_t at[KERNEL_LANES];
+    struct run run[KERNEL_LANES];
+    int runs;
+
+    find_pixels(o, part[0], at);
+    if (w->channel == 1 && part[3] == KERNEL_BLOCK && (size == 4 || size == 8)) {
+        const char *line[KERNEL_LANES];
+
+        for (int l = 0; l < KERNEL_LANES; l++)
+            line[l] = at[l] < 0 ? zeros : data + (size_t)(at[l] + part[2]) * size;
+        limber_transpose_here()(line, (int)size, KERNEL_LANES, room, KERNEL_LANES * (int64_t)size,
+                         KERNEL_BLOCK);
+        return;
+    }
+    runs = find_runs(at, w->col * w->stride[1], run);
+    if (runs != 1 || run[0].count < KERNEL_LANES)
+        memset(room, 0, KERNEL_BLOCK * KERNEL_LANES * size);
+    for (int64_t p = 0; p < part[3]; p++, room += KERNEL_LANES * size) {
+        const char *from = data + (size_t)((part[2] + p) * w->channel) * size;
+
+        for (int i = 0; i < runs; i++)
+            if (run[i].step != 1)
+                copy_apart(room + (size_t)run[i].lane * size, from + (size_t)run[i].at * size,
+                           run[i].step, run[i].count, size);
+            else
+                memcpy(room + (size_t)run[i].lane * size, from + (size_t)run[i].at * size,
+                       (size_t)run[i].count * size);
+    }
 }
 
 static void rows(const struct kernel_call *c, int side, const int64_t part[4], char *room)
 {
     const struct packed *o = &c->op[side];
     size_t size = (size_t)c->config->side[side].f.size;
+
+    if (o->planes) {
+        pixels(o, part, size, room);
+        return;
+    }
 
     if (!o->view.patch && o->view.p == 1 && part[3] == KERNEL_BLOCK && part[1] > 0 &&
         (size == 4 || size == 8)) {

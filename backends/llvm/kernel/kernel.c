@@ -95,12 +95,15 @@ void limber_pack(struct kernel_call *c, int64_t task)
 {
     int side = task >= c->tasks[0];
     int64_t lines = c->lines[side], of_side = task - (side ? c->tasks[0] : 0);
+    const struct planes *planes = c->op[side].planes;
     struct cut x;
 
+    int64_t all = planes ? planes->length : c->op[side].panels * lines_of(side);
+
     x.from = of_side / c->cuts[side] * lines;
-    x.to = min64(x.from + lines, c->op[side].panels * lines_of(side));
+    x.to = min64(x.from + lines, all);
     x.p0 = of_side % c->cuts[side] * c->depth[side];
-    x.end = min64(x.p0 + c->depth[side], c->k);
+    x.end = min64(x.p0 + c->depth[side], planes ? planes->channels : c->k);
     if (CFG(c).alike)
         pack_lines(c, side, &CFG(c).side[0], &x);
     else if (side)
@@ -123,10 +126,15 @@ void limber_block(struct kernel_call *c, int64_t task, char *scratch)
     b.panel_b = b.j0 / FIXED(nr);
     b.panels_a = (b.rows + FIXED(mr) - 1) / FIXED(mr);
     b.panels_b = (b.cols + FIXED(nr) - 1) / FIXED(nr);
+    b.room = scratch + c->room;
+    b.sums = (int32_t *)(void *)(b.room + FIXED(nr) * CFG(c).kc * FIXED(bytes) + 64);
+    b.norms = (double *)(void *)b.sums;
     if (IS_UNIT)
         unit_block(c, &b, scratch);
     else
         products(c, &b, scratch);
+    if (LIMB_KIND == LIMB_KIND_whole && CFG(c).norms && c->op[1].planes)
+        c->op[1].planes->norms(c, b.j0, b.panels_b * FIXED(nr), b.norms);
     lost = c->stores ? 0 : reconstruct(c, &b, scratch);
     if (lost)
         __atomic_fetch_add(&c->overflow, lost, __ATOMIC_RELAXED);

@@ -8,7 +8,7 @@
 #include "ir/num/crt.h"
 
 enum {
-    KERNEL_VERSION = 9,
+    KERNEL_VERSION = 10,
     KERNEL_ROWS = 640,
     KERNEL_ACCUMULATORS = 64,
     KERNEL_BLOCK = 16,      /* elements along k that are prepared at once; divides every kc */
@@ -95,6 +95,23 @@ static inline int64_t kernel_tile_bytes(const struct kernel_config *c, int64_t e
     return (int64_t)c->mb * (c->matrix && c->rows > 1 ? c->nr : c->nb) * each;
 }
 
+struct kernel_call;
+struct planes;
+/* planes.c: elements [p0, p0 + len) along k of a limb of the nr columns from j on, as a panel has
+ * them, in whole groups; those behind the last column are any, those behind len are zero.  `room`
+ * has 64 bytes more. */
+typedef void kernel_gather(const struct kernel_call *c, int64_t j, int limb, int64_t p0,
+                           int64_t len, char *room);
+/* Sums of packed values, and norms, of `columns` columns from j on. */
+typedef void kernel_window_sums(const struct kernel_call *c, int64_t j, int64_t columns, int limb,
+                                int32_t *sums);
+/* Channels [from, to) of an image into its planes, of which rows [first, end), as they are but for
+ * a unit's offset. */
+typedef void kernel_plane_copy(const struct kernel_call *c, int64_t from, int64_t to,
+                               int64_t first, int64_t end);
+typedef void kernel_window_norms(const struct kernel_call *c, int64_t j, int64_t columns,
+                                 double *norms);
+
 /* One operand of a call, packed: panel by panel, limb by limb, [k/group][lines][group]. */
 struct packed {
     struct view view;
@@ -104,12 +121,14 @@ struct packed {
     char *data;
     int64_t limb_bytes, panel_bytes, panels;    /* of a limb of a panel; of a panel */
     int32_t *sums;          /* [limb][chunk][line]: of packed values; only with offsets */
-    double *norm;           /* of each line, Euclidean; only where sums are uncertain */
+    double *norm;           /* of each line, Euclidean, of planes' pixels squared; only where sums
+                               are uncertain */
     int64_t chunks, sum_lines;
     uint8_t *nonzero;       /* [panel][limb][k/kc] */
     int32_t *range; /* units: what is known of each line's values, one array after another */
     int64_t range_lines;
     int64_t blocks;         /* ceil(k/kc) */
+    const struct planes *planes;        /* of B: NULL where `data` are panels */
 };
 
 /* What decides about results where NaN or infinities are: for each line of an operand the signs of
@@ -118,6 +137,27 @@ struct classes {
     int64_t words;              /* of a line */
     uint64_t *positive, *negative, *infinite;
     uint8_t *nan;
+};
+
+/* Limbs of a convolution's image, made once: of each limb and channel a row of `length` elements,
+ * [phase][row][column] with the image's padding.  A phase has the pixels that one element of the
+ * window sees as it moves in steps of the stride, so that what is neighbours in the result is
+ * neighbours here.  (A window may run backwards: dilate < 0.)  Rows of several images lie below each other.  Register tiles read panels that
+ * are gathered from these, an offset for each element of the window. */
+struct planes {
+    int64_t length, channels;
+    int64_t rows, columns;      /* of a phase */
+    int64_t first;              /* the first row that is kept */
+    int64_t high;               /* rows of an image */
+    int64_t pad[2];             /* before the image: rows, columns */
+    int64_t phases;
+    const int64_t (*phase)[2];  /* where one begins: row, column of the padded image */
+    int64_t taps;
+    const int64_t *tap;         /* of each element of the window: elements from the first */
+    kernel_gather *gather;
+    kernel_window_sums *sums;
+    kernel_window_norms *norms;
+    kernel_plane_copy *copy;
 };
 
 struct kernel_cold;
@@ -141,6 +181,7 @@ struct kernel_call {
     uint64_t seed;
     struct unit_counts *counts;
     const struct classes *classes;      /* of A, of B; where one of them has special lines */
+    int64_t room;           /* planes: where in a worker's scratch a panel is gathered */
 };
 
 /* What is rare or slow anyway is not compiled into every kernel: cold.c. */
@@ -182,6 +223,15 @@ extern const struct kernel_cold limber_kernel_cold;
 typedef void kernel_transpose(const char *const line[16], int size, int lanes, char *to,
                               int64_t stride, int64_t count);
 kernel_transpose limber_transpose, limber_transpose_avx2, limber_transpose_avx512;
+kernel_transpose *limber_transpose_here(void);  /* cold.c: this machine's */
+
+/* planes.c, one for each instruction set. */
+kernel_gather limber_planes_gather, limber_planes_gather_avx2, limber_planes_gather_avx512;
+kernel_window_sums limber_planes_sums, limber_planes_sums_avx2, limber_planes_sums_avx512;
+kernel_window_norms limber_planes_norms, limber_planes_norms_avx2, limber_planes_norms_avx512;
+kernel_plane_copy limber_planes_copy, limber_planes_copy_avx2, limber_planes_copy_avx512;
+/* cold.c: sets those of this machine. */
+void limber_planes_code(struct planes *x);
 
 /* special.c: words of 64 bits that an operand's classes take, of so many lines; then they are set
  * from `memory` and filled, sixteen lines a task. */

@@ -8,6 +8,10 @@
 struct block {
     int64_t i0, j0, rows, cols;     /* of C's part */
     int64_t panel_a, panels_a, panel_b, panels_b;
+    /* planes: where a panel of B is gathered, and the sums of a limb's columns, or their norms */
+    char *room;
+    int32_t *sums;
+    double *norms;
 };
 
 static const int32_t no_bias[KERNEL_NR];
@@ -107,7 +111,39 @@ FLAT int is_zero(const struct kernel_call *c, int side, int64_t panel, int limb,
 {
     const struct packed *o = &c->op[side];
 
-    return !o->nonzero[(panel * CFG(c).side[side].limbs + limb) * o->blocks + kb];
+    return !o->planes && !o->nonzero[(panel * CFG(c).side[side].limbs + limb) * o->blocks + kb];
+}
+
+/* What panels of planes that are gathered miss. */
+FLAT void begin_limb(const struct kernel_call *c, const struct block *b, int lb)
+{
+    const struct packed *o = &c->op[1];
+
+    if (o->planes && CFG(c).side[1].sums)
+        o->planes->sums(c, b->j0, b->panels_b * FIXED(nr), lb, b->sums);
+}
+
+/* Elements [p0, end) along k of column j of panels of B. */
+FLAT const char *panel_of_b(const struct kernel_call *c, const struct block *b, int64_t j, int lb,
+                            int64_t p0, int64_t end)
+{
+    const struct packed *o = &c->op[1];
+
+    if (o->planes) {
+        o->planes->gather(c, b->j0 + j * FIXED(nr), lb, p0, end - p0, b->room);
+        return b->room;
+    }
+    return o->data + (b->panel_b + j) * o->panel_bytes + lb * o->limb_bytes +
+           p0 * FIXED(bytes) * FIXED(nr);
+}
+
+/* Sums of packed values of B's columns. */
+FLAT const int32_t *sums_of_b(const struct kernel_call *c, const struct block *b, int lb,
+                              int64_t chunk)
+{
+    const struct packed *o = &c->op[1];
+
+    return o->planes ? b->sums : o->sums + (lb * o->chunks + chunk) * o->sum_lines + b->j0;
 }
 
 /* Products of limbs la, lb over k in [p0, p0 + kc); then come those at next_p0 of limb next_la.
@@ -116,7 +152,7 @@ FLAT void multiply(const struct kernel_call *c, const struct block *b, int la, i
                    int next_la, int64_t next_p0, int first, const struct tiles *t)
 {
     const struct packed *oa = &c->op[0], *ob = &c->op[1];
-    int64_t kb = p0 / CFG(c).kc, groups = groups_of(p0, min64(p0 + CFG(c).kc, c->k));
+    int64_t kb = p0 / CFG(c).kc, end = min64(p0 + CFG(c).kc, c->k), groups = groups_of(p0, end);
     int64_t each = groups * FIXED(group) * FIXED(bytes);      /* bytes of a line */
     const char *a = oa->data + b->panel_a * oa->panel_bytes + la * oa->limb_bytes +
                     p0 * FIXED(bytes) * FIXED(mr);
@@ -127,17 +163,17 @@ FLAT void multiply(const struct kernel_call *c, const struct block *b, int la, i
     if (FIXED(matrix))
         limber_micro_open();
     for (int64_t j = 0; j < b->panels_b; j++) {
-        const char *pb = ob->data + (b->panel_b + j) * ob->panel_bytes + lb * ob->limb_bytes +
-                         p0 * FIXED(bytes) * FIXED(nr);
+        const char *pb = panel_of_b(c, b, j, lb, p0, end);
         const int32_t *bias = t->stores && FIXED(unit) == UNIT_i8 && CFG(c).offsets && p0 == 0 ?
-                              ob->sums + b->j0 + j * FIXED(nr) : no_bias;
+                              sums_of_b(c, b, 0, 0) + j * FIXED(nr) : no_bias;
         const char *next_b = j + 1 < b->panels_b ? pb + ob->panel_bytes : pb + each * FIXED(nr);
+        int64_t bytes_b = ob->planes ? 0 : each * FIXED(nr);
         int zero_b = skips && is_zero(c, 1, b->panel_b + j, lb, kb);
 
         for (int64_t i = 0; i < b->panels_a; i++) {
             const char *pa = a + i * oa->panel_bytes;
             char *to = t->at + i * FIXED(mr) * t->row + j * FIXED(nr) * acc_bytes();
-            struct ahead ahead = ahead_of(next_b, each * FIXED(nr), next_a, oa->panel_bytes,
+            struct ahead ahead = ahead_of(next_b, bytes_b, next_a, oa->panel_bytes,
                                           each * FIXED(mr), b->panels_a, groups, i, j, pb);
 
             if (t->stores && ((i + 1) * FIXED(mr) > t->rows || (j + 1) * FIXED(nr) > t->cols))
@@ -201,14 +237,14 @@ struct correction {
 FLAT struct correction correction_of(const struct kernel_call *c, const struct block *b, int la,
                                      int lb, int64_t chunk, int64_t length)
 {
-    const struct packed *a = &c->op[0], *o = &c->op[1];
+    const struct packed *a = &c->op[0];
     struct correction x = { CFG(c).side[0].offset[la], CFG(c).side[1].offset[lb], no_bias, no_bias,
                             0 };
 
     if (x.ob)
         x.sa = a->sums + (la * a->chunks + chunk) * a->sum_lines + b->i0;
     if (x.oa)
-        x.sb = o->sums + (lb * o->chunks + chunk) * o->sum_lines + b->j0;
+        x.sb = sums_of_b(c, b, lb, chunk);
     x.both = (int32_t)((uint32_t)(x.oa * x.ob) * (uint32_t)length);
     return x;
 }
@@ -361,6 +397,7 @@ FLAT void exact_row(const struct kernel_call *c, const struct block *b, int r, c
     char *total = (char *)totals(c, scratch);
     struct chains all = { scratch, t.row, 0, b->cols };
 
+    begin_limb(c, b, row->b);
     for (int64_t p0 = 0; p0 < c->k; p0 += CFG(c).kc) {
         int64_t chunk = p0 / CFG(c).chunk, from = chunk * CFG(c).chunk;
         int64_t end = min64(from + CFG(c).chunk, c->k);
@@ -387,22 +424,23 @@ FLAT void multiply_column(const struct kernel_call *c, const struct block *b, in
     const struct packed *oa = &c->op[0], *ob = &c->op[1];
     int64_t line_a = FIXED(mr) * FIXED(bytes), line_b = FIXED(nr) * FIXED(bytes);
     const char *a = oa->data + b->panel_a * oa->panel_bytes;
-    const char *pb = ob->data + (b->panel_b + j) * ob->panel_bytes + row->b * ob->limb_bytes;
+    const char *panel = ob->data + (b->panel_b + j) * ob->panel_bytes + row->b * ob->limb_bytes;
     const char *next_a = a + next->a * oa->limb_bytes + from * line_a;
-    const char *next_b = j + 1 < b->panels_b ? pb + ob->panel_bytes :
+    const char *next_b = j + 1 < b->panels_b ? panel + ob->panel_bytes :
                          ob->data + b->panel_b * ob->panel_bytes + next->b * ob->limb_bytes;
     int64_t parts = (end - from + CFG(c).kc - 1) / CFG(c).kc, part = 0;
 
     for (int64_t p0 = from; p0 < end; p0 += CFG(c).kc, part++) {
-        int64_t groups = groups_of(p0, min64(p0 + CFG(c).kc, end));
+        int64_t stop = min64(p0 + CFG(c).kc, end), groups = groups_of(p0, stop);
         int64_t length = groups * FIXED(group);
+        const char *pb = panel_of_b(c, b, j, row->b, p0, stop);
         int64_t kb = p0 / CFG(c).kc;
         int zero_b = !CFG(c).offsets && is_zero(c, 1, b->panel_b + j, row->b, kb);
-        const char *then_b = part + 1 < parts ? pb + (p0 + length) * line_b :
+        const char *then_b = part + 1 < parts ? panel + (p0 + length) * line_b :
                                                 next_b + from * line_b;
 
         for (int64_t i = 0; i < b->panels_a; i++) {
-            struct ahead ahead = ahead_of(then_b, length * line_b, next_a, oa->panel_bytes,
+            struct ahead ahead = ahead_of(then_b, ob->planes ? 0 : length * line_b, next_a, oa->panel_bytes,
                                           (end - from) * line_a, b->panels_a, groups,
                                           i, j * parts + part, pb);
             char *to = tile + i * FIXED(mr) * FIXED(nr) * 4;
@@ -411,7 +449,7 @@ FLAT void multiply_column(const struct kernel_call *c, const struct block *b, in
 
             if (!zero)
                 limber_micro(a + i * oa->panel_bytes + row->a * oa->limb_bytes + p0 * line_a,
-                             pb + p0 * line_b, groups, to, FIXED(nr) * 4, p0 == from, 0,
+                             pb, groups, to, FIXED(nr) * 4, p0 == from, 0,
                              ahead.from, ahead.step);
             else if (p0 == from)
                 clear_tile(to, FIXED(nr) * 4);
@@ -427,6 +465,7 @@ FLAT void exact_columns(const struct kernel_call *c, const struct block *b, int 
     const struct kernel_row *row = &CFG(c).row[r];
     char *total = (char *)totals(c, scratch);
 
+    begin_limb(c, b, row->b);
     limber_micro_open();
     for (int64_t from = 0; from < c->k; from += CFG(c).chunk, fresh = 0) {
         int64_t end = min64(from + CFG(c).chunk, c->k), chunk = from / CFG(c).chunk;
@@ -447,6 +486,8 @@ FLAT void products_in_place(const struct kernel_call *c, const struct block *b)
 {
     struct tiles t = { place(c, b->i0, b->j0), c->c.row * CFG(c).c.size, b->rows, b->cols, 1 };
 
+    if (FIXED(unit) == UNIT_i8)
+        begin_limb(c, b, 0);
     for (int64_t p0 = 0; p0 < c->k; p0 += CFG(c).kc)
         multiply(c, b, CFG(c).row[0].a, CFG(c).row[0].b, p0, CFG(c).row[0].a,
                  p0 + CFG(c).kc < c->k ? p0 + CFG(c).kc : 0, p0 == 0 && !c->adds, &t);

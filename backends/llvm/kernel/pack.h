@@ -149,6 +149,13 @@ FLAT int lanes_of(int side)
     return lines < KERNEL_LANES ? KERNEL_LANES / lines * lines : KERNEL_LANES;
 }
 
+/* Where lanes of channel p of a limb of an image go. */
+FLAT char *pixels_at(const struct strip *w, int limb, int64_t p)
+{
+    return w->o->data + limb * w->o->limb_bytes +
+           (p * w->o->planes->length + w->first) * FIXED(bytes);
+}
+
 /* Stores row `row` (a group of k) of a limb: 16 lanes of `bytes` each. */
 FLAT void put_row_of(const struct strip *w, int side, int limb, int64_t row, const char *v,
                      int bytes)
@@ -168,7 +175,9 @@ FLAT void put_row_of(const struct strip *w, int side, int limb, int64_t row, con
 
 FLAT void put_row(const struct strip *w, int limb, int64_t row, const char *v, int bytes)
 {
-    if (w->side)        /* of constant length */
+    if (w->o->planes)   /* of constant length */
+        __builtin_memcpy(pixels_at(w, limb, row), v, (unsigned)(KERNEL_LANES * bytes));
+    else if (w->side)
         put_row_of(w, 1, limb, row, v, bytes);
     else
         put_row_of(w, 0, limb, row, v, bytes);
@@ -178,7 +187,7 @@ FLAT void mark(const struct strip *w, int limb, int any)
 {
     int64_t lines = lines_of(w->side), last = lines < KERNEL_LANES ? KERNEL_LANES / lines : 1;
 
-    if (any)
+    if (any && !w->o->planes)
         ROLL for (int64_t q = 0; q < last && w->panel + q < w->o->panels; q++)
             w->o->nonzero[((w->panel + q) * w->as->limbs + limb) * w->o->blocks +
                           w->p0 / CFG(w->c).kc] = 1;
@@ -189,7 +198,7 @@ FLAT void add_sums(const struct strip *w, int limb, v16i sum)
     int32_t *to = w->o->sums + (limb * w->o->chunks + w->p0 / CFG(w->c).chunk) * w->o->sum_lines +
                   w->first;
 
-    ROLL for (int i = 0; i < lanes_of(w->side); i++)
+    ROLL for (int i = 0; i < (w->o->planes ? KERNEL_LANES : lanes_of(w->side)); i++)
         to[i] += sum[i];
 }
 
@@ -273,9 +282,30 @@ FLAT void put_square(const struct strip *w, int limb, const v16i v[KERNEL_BLOCK]
     }
 }
 
+/* Row p of a limb of an image. */
+FLAT void put_pixels(const struct strip *w, int limb, int p, v16i v)
+{
+    char *to = pixels_at(w, limb, w->p0 + p);
+
+    if (FIXED(bytes) == 1) {
+        v16c narrow = TO(v16c, v);
+
+        STORE(to, narrow);
+    } else {
+        v16h narrow = TO(v16h, v);
+
+        STORE(to, narrow);
+    }
+}
+
 /* Eight rows of a limb as integers. */
 FLAT void put_eight(const struct strip *w, int limb, int p, const v16i v[8])
 {
+    if (w->o->planes) {
+        ROLL for (int i = 0; i < 8 && p + i < w->len; i++)
+            put_pixels(w, limb, p + i, v[i]);
+        return;
+    }
     UNROLL for (int i = 0; i < 8; i += FIXED(group)) {
         v16i word = v[i];
 
@@ -394,7 +424,7 @@ FLAT void add_squares(const struct strip *w, const v8d sum[2])
 {
     double *to = w->o->norm + w->first;
 
-    ROLL for (int i = 0; i < lanes_of(w->side); i++)
+    ROLL for (int i = 0; i < (w->o->planes ? KERNEL_LANES : lanes_of(w->side)); i++)
         to[i] += sum[i / 8][i % 8];
 }
 
@@ -404,6 +434,11 @@ FLAT void copy_rows(const struct strip *w, int side, const char *from, int64_t s
     int64_t lines = lines_of(side), row = lines * FIXED(bytes), len = w->len;
     char *panel = w->o->data + w->panel * w->o->panel_bytes + w->p0 * row, *to;
 
+    if (w->o->planes) {
+        ROLL for (int64_t p = 0; p < len; p++, from += stride)
+            __builtin_memcpy(pixels_at(w, 0, w->p0 + p), from, KERNEL_LANES * FIXED(bytes));
+        return;
+    }
     if (lines >= KERNEL_LANES) {
         to = panel + (w->first - w->panel * lines) * FIXED(bytes);
         ROLL for (int64_t p = 0; p < len; p++, from += stride, to += row)
@@ -644,6 +679,22 @@ FLAT void note_bytes(const struct strip *w, const struct shown *x)
         mark(w, 0, ANY(x->any));
 }
 
+/* Of an image. */
+FLAT void pack_pixel_bytes(const struct strip *w, const char *from, int64_t stride)
+{
+    v16i sum = all_i(0);
+
+    ROLL for (int64_t p = 0; p < w->len; p++, from += stride) {
+        v16c v = LOAD(v16c, from) + (signed char)w->s->offset[0];
+
+        STORE(pixels_at(w, 0, w->p0 + p), v);
+        if (w->s->sums)
+            sum += TO(v16i, v);
+    }
+    if (w->s->sums)
+        add_sums(w, 0, sum);
+}
+
 /* Four neighbours along k are a word already. */
 FLAT void bytes_along_k(const struct strip *w)
 {
@@ -699,6 +750,8 @@ FLAT v8l scales_of(const struct strip *w, int64_t from)
 
     if (!w->o->scale)
         return all_l(0);
+    if (w->o->planes)   /* they have one */
+        return all_l(*w->o->scale);
     if (w->live - from >= 8)
         return TO(v8l, LOAD(v8i, scale));
     ROLL for (int64_t i = 0; i < w->live - from; i++)
@@ -748,7 +801,12 @@ FLAT void pack_piece(struct strip *w, int64_t k)
     switch (LIMB_KIND) {
     case LIMB_KIND_whole: pack_whole(w, from, stride); break;
     case LIMB_KIND_hilo: pack_hilo(w, from, stride); break;
-    case LIMB_KIND_slices: pack_slices(w, from, stride); break;
+    case LIMB_KIND_slices:
+        if (w->as->copied && w->o->planes)
+            pack_pixel_bytes(w, from, stride);
+        else
+            pack_slices(w, from, stride);
+        break;
     case LIMB_KIND_unit:
     case LIMB_KIND_half: pack_unit(w, from, stride); break;
     default: pack_residues(w, from, stride); break;
@@ -773,12 +831,14 @@ struct cut {
     int64_t from, to, p0, end;
 };
 
-/* All strips of a cut.  Lines that are neighbours in memory are read together. */
+/* All strips of a cut, or of pixels and channels of planes.  Lines that are neighbours in memory
+ * are read together. */
 FLAT void pack_lines(const struct kernel_call *c, int side, const struct side *as,
                      const struct cut *x)
 {
     const struct packed *o = &c->op[side];
-    int64_t step = lanes_of(side), lines = x->to - x->from;
+    int64_t step = o->planes ? KERNEL_LANES : lanes_of(side), lines = x->to - x->from;
+    int64_t k = o->planes ? o->planes->channels : c->k;
     int64_t span = o->view.line == 1 && !o->view.patch ? lines : step;
 
     for (int64_t first = x->from; first < x->to; first += span)
@@ -786,16 +846,17 @@ FLAT void pack_lines(const struct kernel_call *c, int side, const struct side *a
             for (int64_t at = first; at < min64(first + span, x->to); at += step) {
                 struct strip w = { .c = c, .o = o, .s = &CFG(c).side[side], .as = as, .side = side,
                                    .panel = at / lines_of(side), .first = at,
-                                   .live = min64(o->lines - at, KERNEL_LANES) };
+                                   .live = o->planes ? KERNEL_LANES :
+                                                       min64(o->lines - at, KERNEL_LANES) };
 
                 w.scale_low = scales_of(&w, 0);
                 w.scale_high = scales_of(&w, 8);
                 for (w.p0 = p0; w.p0 < min64(x->end, p0 + BYTES); w.p0 += w.len)
-                    pack_piece(&w, c->k);
+                    pack_piece(&w, k);
             }
     if (FIXED(matrix) && !side && x->end == c->k)
         clear_tiles(c, x->from, x->to);
-    if (LIMB_KIND == LIMB_KIND_whole && CFG(c).norms)
+    if (LIMB_KIND == LIMB_KIND_whole && CFG(c).norms && !o->planes)
         ROLL for (int64_t i = x->from; i < x->to; i++)
             o->norm[i] = __builtin_sqrt(o->norm[i]);
     if (c->stores && FIXED(unit) == UNIT_i8 && side == 1 && CFG(c).offsets)

@@ -533,15 +533,21 @@ FLAT int store_near(const struct kernel_call *c, char *to, v8d x, v8d off)
     return left;
 }
 
+/* Of the columns of a block. */
+FLAT const double *norms_of_b(const struct kernel_call *c, const struct block *b)
+{
+    return c->op[1].planes ? b->norms : c->op[1].norm + b->j0;
+}
+
 /* What the sum of row i and of eight columns may be off by. */
 FLAT v8d sum_error(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j)
 {
     double line = c->op[0].norm[b->i0 + i] * power_of_two(CFG(c).uncertain);
 
-    return LOAD(v8d, c->op[1].norm + b->j0 + j) * line;
+    return LOAD(v8d, norms_of_b(c, b) + j) * line;
 }
 
-/* Element (i,j) from packed elements, whose products are exact, as a pair of doubles: Dot2 of
+/* Element (i,j) from panels of packed elements, whose products are exact, as a pair of doubles: Dot2 of
  * Ogita, Rump and Oishi 2005.  Where that does not tell, from the operands. */
 SLOW void sum_again(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j)
 {
@@ -554,6 +560,11 @@ SLOW void sum_again(const struct kernel_call *c, const struct block *b, int64_t 
     v8d high = all_d(0), low = all_d(0), one[2];
     double k = (double)c->k, sum = 0, rest = 0;
 
+    __atomic_fetch_add(c->recomputed, 1, __ATOMIC_RELAXED);
+    if (ob->planes) {
+        c->cold->exact(c, at_a, at_b);
+        return;
+    }
     for (; p + 8 <= c->k; p += 8, x += 8 * FIXED(mr), y += 8 * FIXED(nr)) {
         UNROLL for (int l = 0; l < 8; l++) {
             one[0][l] = x[l * FIXED(mr)];
@@ -571,7 +582,6 @@ SLOW void sum_again(const struct kernel_call *c, const struct block *b, int64_t 
         rest += (sum - (next - part)) + (high[l] - part) + low[l];
         sum = next;
     }
-    __atomic_fetch_add(c->recomputed, 1, __ATOMIC_RELAXED);
     if (!c->cold->near(c, at_a, at_b, sum, rest,
                        oa->norm[at_a] * ob->norm[at_b] * ((k + 8) * (k + 8) * 0x1p-104)))
         c->cold->exact(c, at_a, at_b);

@@ -16,6 +16,7 @@ typedef float v8f __attribute__((vector_size(32)));
 typedef int32_t v8i __attribute__((vector_size(32)));
 typedef int32_t v4i __attribute__((vector_size(16)));
 typedef int16_t v8h __attribute__((vector_size(16)));
+typedef int16_t v16h __attribute__((vector_size(32)));
 typedef int8_t v8c __attribute__((vector_size(8)));
 typedef uint8_t v8b __attribute__((vector_size(8)));
 

@@ -17,7 +17,8 @@ from .errors import (BadArgument, DeviceError, FileError, InternalError, LimberE
                      NoScheme, NotReady, OutOfRange, Status)
 from .quad import Quad
 
-__all__ = ["matmul", "conv2d", "plan", "inspect", "prepare", "default_context", "formats",
+__all__ = ["matmul", "conv2d", "conv2d_backward_data", "conv2d_backward_filter", "plan", "inspect",
+           "prepare", "default_context", "formats",
            "schemes",
            "Context", "Operand", "Report", "Part", "Inspection", "Tile", "Quad", "Status",
            "LimberError", "BadArgument", "NoScheme", "OutOfRange", "NoMemory", "FileError",
@@ -50,5 +51,6 @@ def _function(name):
     return function
 
 
-matmul, conv2d, plan, inspect, prepare = map(
-    _function, ("matmul", "conv2d", "plan", "inspect", "prepare"))
+matmul, conv2d, conv2d_backward_data, conv2d_backward_filter, plan, inspect, prepare = map(
+    _function, ("matmul", "conv2d", "conv2d_backward_data", "conv2d_backward_filter", "plan",
+                "inspect", "prepare"))

@@ -234,19 +234,58 @@ class Context(_Closing):
         stride, dilation    a number or (down, along)
         pad                 a number, (down, along) or (top, bottom, left, right)
         Others as matmul.  Arrays with gaps are copied."""
+        return self._convolve(_FORWARD, x, w, None, stride, pad, dilation, groups, layout,
+                              contract, out, alpha, beta, scheme, report, format, dtype, slices)
+
+    def conv2d_backward_data(self, dy, w, size, stride=1, pad=0, dilation=1, groups=1,
+                             layout="NCHW", contract="correct", out=None, alpha=1, beta=0,
+                             scheme=None, report=False, format=None, dtype=None, slices=0):
+        """The gradient of conv2d's image, from that of its result, dy, and the filters: also called
+        transposed convolution.
+
+        size                (h, w) of the image
+        Others as conv2d."""
+        return self._convolve(_DATA, dy, w, _numbers(size, "size", (2, 2)), stride, pad, dilation,
+                              groups, layout, contract, out, alpha, beta, scheme, report, format,
+                              dtype, slices)
+
+    def conv2d_backward_filter(self, x, dy, window, stride=1, pad=0, dilation=1, groups=1,
+                               layout="NCHW", contract="correct", out=None, alpha=1, beta=0,
+                               scheme=None, report=False, format=None, dtype=None, slices=0):
+        """The gradient of conv2d's filters, from its image and the gradient of its result, dy.
+
+        window              (r, s) of the filters
+        Others as conv2d."""
+        return self._convolve(_FILTER, x, dy, _numbers(window, "window", (2, 2)), stride, pad,
+                              dilation, groups, layout, contract, out, alpha, beta, scheme, report,
+                              format, dtype, slices)
+
+    def _convolve(self, direction, left, right, size, stride, pad, dilation, groups, layout,
+                  contract, out, alpha, beta, scheme, report, format, dtype, slices):
+        names = _TENSORS[direction]
         formats_of = _pair(format)
         with ExitStack() as held:
-            xv = held.enter_context(_view(x, "x", formats_of[0]))
-            wv = held.enter_context(_view(w, "w", formats_of[1]))
+            xv = held.enter_context(_view(left, names[0], formats_of[0]))
+            wv = held.enter_context(_view(right, names[1], formats_of[1]))
             for view in (xv, wv):
                 if len(view.shape) != 4 or view.pairs:
                     raise BadArgument(f"{view.what}: expected four axes of real numbers")
                 view.dense()
-            shape = _conv(xv.shape, wv.shape, stride, pad, dilation, groups, layout)
+            if layout not in ("NCHW", "NHWC"):
+                raise BadArgument(f"layout = {layout!r} is neither 'NCHW' nor 'NHWC'")
+            shape = _conv(direction, _axes(xv.shape, layout), _axes(wv.shape, layout), size, stride,
+                          pad, dilation, groups, layout)
             oh, ow = c_int64(), c_int64()
             check(lib.limber_conv_output(byref(shape), byref(oh), byref(ow)))
-            extents = (shape.n, shape.o, oh.value, ow.value) if shape.layout == 0 else \
-                      (shape.n, oh.value, ow.value, shape.o)
+            tensors = {"x": (shape.n, shape.c, shape.h, shape.w),
+                       "w": (shape.o, shape.c // groups, shape.r, shape.s),
+                       "y": (shape.n, shape.o, oh.value, ow.value)}
+            for view in (xv, wv):
+                wanted = tensors[view.what[-1]]
+                if _axes(view.shape, layout) != wanted:
+                    raise BadArgument(f"{view.what}: shape {view.shape}, expected "
+                                      f"{_stored(wanted, layout)}")
+            extents = _stored(tensors[names[2]], layout)
             name = _name(dtype) or _out_name(out, *formats_of) or _result_name(xv.name, wv.name)
             y = _new(extents, name, False) if out is None else out
             yv = held.enter_context(_view(y, "out", _given(name, out), writable=True))
@@ -259,7 +298,7 @@ class Context(_Closing):
             ctx = held.enter_context(self._handle.use())
             a, b = _scalar(alpha, 1, yv, "alpha"), _scalar(beta, 0, yv, "beta")
             wish = _contract(contract, scheme, slices)
-            problem = C.Problem(operation=1, conv=ctypes.pointer(shape),
+            problem = C.Problem(operation=direction, conv=ctypes.pointer(shape),
                                 a=C.Matrix(xv.data, xv.format), b=C.Matrix(wv.data, wv.format),
                                 c=C.Output(yv.data, yv.format), alpha=_address(a),
                                 beta=_address(b), contract=ctypes.pointer(wish))
@@ -604,16 +643,35 @@ def _scalar(x, neutral, c, what):
     return _one_scalar(x, c, what)
 
 
-def _conv(x, w, stride, pad, dilation, groups, layout):
-    if layout not in ("NCHW", "NHWC"):
-        raise BadArgument(f"layout = {layout!r} is neither 'NCHW' nor 'NHWC'")
-    if layout == "NHWC":
-        x, w = (x[0], x[3], x[1], x[2]), (w[0], w[3], w[1], w[2])
-    if w[1] * groups != x[1]:
-        raise BadArgument(f"x has {x[1]} channels, w {w[1]} in each of {groups} groups")
+# limber_operation, and the tensors that each reads and writes
+_FORWARD, _DATA, _FILTER = 1, 2, 3
+_TENSORS = {_FORWARD: ("x", "w", "y"), _DATA: ("dy", "w", "x"), _FILTER: ("x", "dy", "w")}
+
+
+def _axes(shape, layout):
+    """A stored shape as images, channels, rows, columns."""
+    return tuple(shape) if layout == "NCHW" else (shape[0], shape[3], shape[1], shape[2])
+
+
+def _stored(axes, layout):
+    return axes if layout == "NCHW" else (axes[0], axes[2], axes[3], axes[1])
+
+
+def _conv(direction, first, second, size, stride, pad, dilation, groups, layout):
+    """The geometry that two tensors, and the size of what is written, make."""
+    if not isinstance(groups, int) or groups < 1:
+        raise BadArgument(f"groups = {groups!r} is no positive number")
+    if direction == _FORWARD:
+        x, window, filters = first, second[2:], second[0]
+        if second[1] * groups != x[1]:
+            raise BadArgument(f"x has {x[1]} channels, w {second[1]} in each of {groups} groups")
+    elif direction == _DATA:
+        x, window, filters = (first[0], second[1] * groups, *size), second[2:], second[0]
+    else:
+        x, window, filters = first, size, second[1]
     pad = _numbers(pad, "pad", (1, 2, 4))
     pad = {1: pad * 4, 2: (pad[0], pad[0], pad[-1], pad[-1]), 4: pad}[len(pad)]
-    made = C.Conv(*x, w[0], w[2], w[3], groups=groups, layout=layout == "NHWC")
+    made = C.Conv(*x, filters, *window, groups=groups, layout=layout == "NHWC")
     made.stride[:] = (_numbers(stride, "stride", (1, 2)) * 2)[:2]
     made.dilate[:] = (_numbers(dilation, "dilation", (1, 2)) * 2)[:2]
     made.pad[:] = pad

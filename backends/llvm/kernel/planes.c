@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Panels of a convolution's image, gathered from its planes when a block needs them: an implicit
+ * GEMM without a matrix of windows.  A panel serves all register tiles of its column.
+ *
+ *   source  implicit GEMM: Chetlur et al., cuDNN, arXiv 1410.0759, section 3 */
+#include "backends/llvm/kernel/kernel.h"
+
+#include <math.h>
+#include <string.h>
+
+#ifndef GATHER
+#define GATHER limber_planes_gather
+#define WINDOW_SUMS limber_planes_sums
+#define WINDOW_NORMS limber_planes_norms
+#define COPY limber_planes_copy
+#endif
+
+#define FLAT static inline __attribute__((always_inline))
+
+typedef int8_t v64c __attribute__((vector_size(64)));
+typedef int32_t v16i __attribute__((vector_size(64)));
+typedef int8_t v16c __attribute__((vector_size(16)));
+typedef int16_t v8h __attribute__((vector_size(16)));
+
+enum { VECTOR = 64, BATCH = 16 };
+
+/* Columns of a panel that are neighbours in the planes. */
+struct run {
+    int64_t to, count, from;
+};
+
+static int find_runs(const struct packed *o, int64_t j, int64_t columns, struct run *run)
+{
+    const struct planes *x = o->planes;
+    const struct patch *w = o->view.patch;
+    int64_t line = o->line0 + j, end = o->lines - j < columns ? o->lines - j : columns;
+    int64_t row = line / w->ow, column = line % w->ow, image = row / w->oh, y = row % w->oh;
+    int runs = 0;
+
+    for (int64_t at = 0; at < end; column = 0) {
+        int64_t count = w->ow - column < end - at ? w->ow - column : end - at;
+        int64_t from = (image * x->high + y - x->first) * x->columns + column;
+
+        if (runs > 0 && from == run[runs - 1].from + run[runs - 1].count)
+            run[runs - 1].count += count;
+        else
+            run[runs++] = (struct run){ at, count, from };
+        at += count;
+        if (++y == w->oh) {
+            y = 0;
+            image++;
+        }
+    }
+    if (runs > 0 && end < columns)      /* what is computed and not stored */
+        run[runs - 1].count += columns - end;
+    return runs;
+}
+
+/* Copies whole vectors: what is too much lies where the next run, or the next row, begins. */
+FLAT void copy_runs(const struct run *run, int runs, int64_t bytes, const char *from, char *to)
+{
+    for (int i = 0; i < runs; i++)
+        for (int64_t x = 0; x < run[i].count * bytes; x += VECTOR)
+            memcpy(to + run[i].to * bytes + x, from + run[i].from * bytes + x, VECTOR);
+}
+
+/* Four rows of 16 bytes as words of a byte each. */
+FLAT void join_four(const char *const row[4], char *to)
+{
+    v16c r[4], low[2], high[2];
+
+    for (int i = 0; i < 4; i++)
+        memcpy(&r[i], row[i], sizeof r[i]);
+    for (int i = 0; i < 2; i++) {
+        low[i] = __builtin_shufflevector(r[2 * i], r[2 * i + 1], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20,
+                                         5, 21, 6, 22, 7, 23);
+        high[i] = __builtin_shufflevector(r[2 * i], r[2 * i + 1], 8, 24, 9, 25, 10, 26, 11, 27, 12,
+                                          28, 13, 29, 14, 30, 15, 31);
+    }
+    for (int i = 0; i < 2; i++) {
+        v8h a = (v8h)(i ? high[0] : low[0]), b = (v8h)(i ? high[1] : low[1]);
+        v8h first = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+        v8h second = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+
+        memcpy(to + 32 * i, &first, sizeof first);
+        memcpy(to + 32 * i + 16, &second, sizeof second);
+    }
+}
+
+/* `group` rows of n elements of so many bytes, side by side. */
+FLAT void join(const char *const *row, int group, int64_t n, int bytes, char *to)
+{
+    int64_t x = 0;
+
+    for (; group == 4 && bytes == 1 && x + 16 <= n; x += 16)
+        join_four((const char *[]){ row[0] + x, row[1] + x, row[2] + x, row[3] + x }, to + 4 * x);
+    for (; x < n; x++)
+        for (int q = 0; q < group; q++)
+            memcpy(to + (x * group + q) * bytes, row[q] + x * bytes, (size_t)bytes);
+}
+
+/* Rows p0, p0 + 1, ... of a limb. */
+struct walk {
+    const char *at;     /* of the channel */
+    int64_t tap;
+};
+
+FLAT struct walk walk_from(const struct kernel_call *c, int limb, int64_t p0)
+{
+    const struct packed *o = &c->op[1];
+    const struct planes *x = o->planes;
+
+    return (struct walk){ o->data + limb * o->limb_bytes +
+                              p0 / x->taps * x->length * c->config->bytes,
+                          p0 % x->taps };
+}
+
+FLAT const char *next_row(struct walk *w, const struct planes *x, int64_t bytes)
+{
+    const char *at = w->at + x->tap[w->tap] * bytes;
+
+    if (++w->tap == x->taps) {
+        w->tap = 0;
+        w->at += x->length * bytes;
+    }
+    return at;
+}
+
+FLAT void gather_rows(const struct kernel_call *c, const struct run *run, int runs, struct walk w,
+                      int64_t len, int64_t bytes, char *room)
+{
+    int64_t row = c->config->nr * bytes;
+
+    for (int64_t p = 0; p < len; p++, room += row)
+        copy_runs(run, runs, bytes, next_row(&w, c->op[1].planes, bytes), room);
+}
+
+FLAT void gather_groups(const struct kernel_call *c, const struct run *run, int runs,
+                        struct walk w, int64_t len, int group, int64_t bytes, char *room)
+{
+    char copies[BATCH * (KERNEL_NR * 2 + VECTOR)];
+    static const char zeros[KERNEL_NR * 2];
+    int64_t nr = c->config->nr, step = nr * bytes + VECTOR;
+    const char *row[BATCH];
+
+    for (int64_t p = 0; p < len; p += BATCH) {
+        int64_t rows = len - p < BATCH ? len - p : BATCH;
+
+        for (int64_t i = 0; i < BATCH; i++) {
+            row[i] = i < rows ? next_row(&w, c->op[1].planes, bytes) : zeros;
+            if (i >= rows)
+                continue;
+            if (runs == 1) {
+                row[i] += run[0].from * bytes;
+                continue;
+            }
+            copy_runs(run, runs, bytes, row[i], copies + i * step);
+            row[i] = copies + i * step;
+        }
+        for (int64_t i = 0; i < rows; i += group, room += nr * group * bytes)
+            join(row + i, group, nr, (int)bytes, room);
+    }
+}
+
+void GATHER(const struct kernel_call *c, int64_t j, int limb, int64_t p0, int64_t len, char *room)
+{
+    const struct kernel_config *f = c->config;
+    struct run run[KERNEL_NR];
+    int runs = find_runs(&c->op[1], j, f->nr, run);
+    struct walk w = walk_from(c, limb, p0);
+
+    if (f->group == 1 && f->bytes == 4)
+        gather_rows(c, run, runs, w, len, 4, room);
+    else if (f->group == 1)
+        gather_rows(c, run, runs, w, len, f->bytes, room);
+    else if (f->group == 4 && f->bytes == 1)
+        gather_groups(c, run, runs, w, len, 4, 1, room);
+    else
+        gather_groups(c, run, runs, w, len, f->group, f->bytes, room);
+    if (f->matrix)      /* whole steps of the unit */
+        for (int64_t p = (len + 3) / 4; p % 16; p++)
+            memset(room + p * 4 * f->nr, 0, (size_t)f->nr * 4);
+}
+
+void WINDOW_SUMS(const struct kernel_call *c, int64_t j, int64_t columns, int limb, int32_t *sums)
+{
+    const struct packed *o = &c->op[1];
+    const struct planes *x = o->planes;
+    const int32_t *from = o->sums + limb * o->sum_lines;
+    int nr = c->config->nr;
+    struct run run[KERNEL_NR];
+
+    for (int64_t at = 0; at < columns; at += nr, sums += nr) {
+        int runs = find_runs(o, j + at, nr, run);
+
+        memset(sums, 0, (size_t)nr * sizeof *sums);
+        for (int64_t t = 0; t < x->taps; t++)
+            for (int i = 0; i < runs; i++)
+                for (int64_t l = 0; l < run[i].count; l++)
+                    sums[run[i].to + l] += from[run[i].from + x->tap[t] + l];
+    }
+}
+
+void WINDOW_NORMS(const struct kernel_call *c, int64_t j, int64_t columns, double *norms)
+{
+    const struct packed *o = &c->op[1];
+    const struct planes *x = o->planes;
+    int nr = c->config->nr;
+    struct run run[KERNEL_NR];
+
+    for (int64_t at = 0; at < columns; at += nr, norms += nr) {
+        int runs = find_runs(o, j + at, nr, run);
+
+        memset(norms, 0, (size_t)nr * sizeof *norms);
+        for (int64_t t = 0; t < x->taps; t++)
+            for (int i = 0; i < runs; i++)
+                for (int64_t l = 0; l < run[i].count; l++)
+                    norms[run[i].to + l] += o->norm[run[i].from + x->tap[t] + l];
+        for (int l = 0; l < nr; l++)
+            norms[l] = sqrt(norms[l]);
+    }
+}
+
+/* ---- planes of elements as they are ---------------------------------------------------------- */
+
+/* Every second of 2 x 64 bytes. */
+FLAT void halve(char *to, const char *from, int size)
+{
+    v64c a, b, even;
+
+    memcpy(&a, from, sizeof a);
+    memcpy(&b, from + sizeof a, sizeof b);
+    if (size == 1)
+        even = __builtin_shufflevector(
+            a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34, 36, 38, 40,
+            42, 44, 46, 48, 50, 52, 54, 56, 58, 60, 62, 64, 66, 68, 70, 72, 74, 76, 78, 80, 82, 84,
+            86, 88, 90, 92, 94, 96, 98, 100, 102, 104, 106, 108, 110, 112, 114, 116, 118, 120, 122,
+            124, 126);
+    else
+        even = (v64c)__builtin_shufflevector((v16i)a, (v16i)b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18,
+                                             20, 22, 24, 26, 28, 30);
+    memcpy(to, &even, sizeof even);
+}
+
+/* count elements, `step` elements apart. */
+FLAT void copy_apart(char *to, const char *from, int64_t step, int64_t count, int size)
+{
+    int64_t x = 0, each = 64 / size;
+
+    if (step == 1) {
+        memcpy(to, from, (size_t)(count * size));
+        return;
+    }
+    /* what is read beyond an element is the next one's */
+    for (; step == 2 && (size == 1 || size == 4) && x + each < count; x += each)
+        halve(to + x * size, from + 2 * x * size, size);
+    for (; x < count; x++)
+        memcpy(to + x * size, from + x * step * size, (size_t)size);
+}
+
+/* A row of a phase: zeros, elements of a row of the image, zeros. */
+FLAT void copy_row(const struct patch *w, const char *from, int64_t first, int64_t columns,
+                   int size, char *to)
+{
+    int64_t step = w->stride[1], before, end;
+
+    /* columns [before, end) are pixels of the image: 0 <= first + x step < w */
+    before = first < 0 ? (-first + step - 1) / step : 0;
+    end = first < w->w ? (w->w - first + step - 1) / step : 0;
+    before = before < columns ? before : columns;
+    end = end < before ? before : end < columns ? end : columns;
+    memset(to, 0, (size_t)(before * size));
+    copy_apart(to + before * size, from + (first + before * step) * w->col * size, step * w->col,
+               end - before, size);
+    memset(to + end * size, 0, (size_t)((columns - end) * size));
+}
+
+/* Adds a unit's offset to bytes, and them to the sums of their pixels. */
+FLAT void offset_row(int8_t *to, int64_t columns, int8_t offset, int32_t *sums)
+{
+    int64_t x = 0;
+
+    for (; x + 16 <= columns; x += 16) {
+        v16c v;
+        v16i sum;
+
+        memcpy(&v, to + x, sizeof v);
+        memcpy(&sum, sums + x, sizeof sum);
+        v += offset;
+        sum += __builtin_convertvector(v, v16i);
+        memcpy(to + x, &v, sizeof v);
+        memcpy(sums + x, &sum, sizeof sum);
+    }
+    for (; x < columns; x++) {
+        to[x] = (int8_t)(to[x] + offset);
+        sums[x] += to[x];
+    }
+}
+
+/* Row `row` of the planes of a channel. */
+FLAT void copy_row_of(const struct kernel_call *c, int64_t channel, int64_t row, int size)
+{
+    const struct packed *o = &c->op[1];
+    const struct planes *x = o->planes;
+    const struct patch *w = o->view.patch;
+    char *to = o->data + (channel * x->length + row * x->columns) * size;
+    const char *from = (const char *)o->view.data + channel * w->channel * size;
+    int64_t images = (o->line0 + o->lines - 1) / (w->oh * w->ow) + 1;
+    int64_t phase = row / x->rows, at = x->first + row % x->rows, image = at / x->high;
+    int64_t y = at % x->high * w->stride[0] + x->phase[phase][0] - x->pad[0];
+
+    if (image < images && y >= 0 && y < w->h)
+        copy_row(w, from + (image * w->image + y * w->row) * size,
+                 x->phase[phase][1] - x->pad[1], x->columns, size, to);
+    else
+        memset(to, 0, (size_t)(x->columns * size));
+    if (size == 1 && c->config->offsets)
+        offset_row((int8_t *)to, x->columns, (int8_t)c->config->side[1].offset[0],
+                   o->sums + row * x->columns);
+}
+
+/* What panels of the last pixels read. */
+FLAT void clear_rest(const struct kernel_call *c, int64_t channel, int size)
+{
+    const struct packed *o = &c->op[1];
+    const struct planes *x = o->planes;
+    int64_t used = x->phases * x->rows * x->columns;
+
+    memset(o->data + (channel * x->length + used) * size, 0, (size_t)((x->length - used) * size));
+}
+
+FLAT void copy_rows(const struct kernel_call *c, int64_t from, int64_t to, int64_t first,
+                    int64_t end, int size)
+{
+    const struct planes *x = c->op[1].planes;
+    int32_t factor = c->stores ? -c->config->side[0].offset[0] : 1;
+
+    for (int64_t row = first; row < end; row++) {
+        for (int64_t channel = from; channel < to; channel++)
+            copy_row_of(c, channel, row, size);
+        for (int64_t i = 0; i < x->columns && c->config->offsets; i++)
+            c->op[1].sums[row * x->columns + i] *= factor;
+    }
+    for (int64_t channel = from; channel < to && end == x->phases * x->rows; channel++)
+        clear_rest(c, channel, size);
+}
+
+void COPY(const struct kernel_call *c, int64_t from, int64_t to, int64_t first, int64_t end)
+{
+    switch (c->config->bytes) { /* of constant size */
+    case 1: copy_rows(c, from, to, first, end, 1); break;
+    case 4: copy_rows(c, from, to, first, end, 4); break;
+    default: copy_rows(c, from, to, first, end, 8); break;
+    }
+}

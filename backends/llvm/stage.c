@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Results whose rows are not dense: a block is computed in a buffer with dense rows, and then moves
+ * to where it belongs. */
+#include "backends/llvm/stage.h"
+
+#include <string.h>
+
+static void copy(char *to, const char *from, int size)
+{
+    switch (size) { /* of constant length */
+    case 1: *to = *from; break;
+    case 2: memcpy(to, from, 2); break;
+    case 4: memcpy(to, from, 4); break;
+    case 8: memcpy(to, from, 8); break;
+    default: memcpy(to, from, (size_t)size); break;
+    }
+}
+
+/* Columns [j, j + count) of a stretch between two jumps. */
+struct stretch {
+    char *at; /* of the block's first row */
+    int64_t j, count;
+};
+
+static struct stretch stretch_at(const struct staged *s, int64_t j)
+{
+    int64_t of_c = s->j0 + j, rest = of_c % s->c->inner, left = s->c->inner - rest;
+
+    if (s->c->wide && left > s->c->wide - rest % s->c->wide)
+        left = s->c->wide - rest % s->c->wide;
+    return (struct stretch){ limber_output_at(s->c, s->i0, of_c, s->size), j,
+                             left < s->cols - j ? left : s->cols - j };
+}
+
+static char *row_of(const struct staged *s, int64_t i, int64_t j)
+{
+    return s->buffer + (i * s->row + j) * s->size;
+}
+
+void limber_stage_load(const struct staged *s)
+{
+    int64_t row = s->c->row * s->size, col = s->c->col * s->size;
+
+    for (int64_t j = 0; j < s->cols;) {
+        struct stretch x = stretch_at(s, j);
+
+        for (int64_t i = 0; i < s->rows; i++)
+            for (int64_t l = 0; l < x.count; l++)
+                copy(row_of(s, i, j + l), x.at + i * row + l * col, s->size);
+        j += x.count;
+    }
+}
+
+/* Sixteen rows by whole groups of sixteen columns; returns how many columns. */
+static int64_t store_columns(const struct staged *s, const struct stretch *x, int64_t i)
+{
+    int64_t lanes = s->rows - i < KERNEL_LANES ? s->rows - i : KERNEL_LANES;
+    int64_t count = x->count / KERNEL_LANES * KERNEL_LANES;
+    const char *line[KERNEL_LANES];
+
+    if (s->c->row != 1 || (s->size != 4 && s->size != 8) || count == 0)
+        return 0;
+    for (int64_t l = 0; l < KERNEL_LANES; l++)
+        line[l] = row_of(s, i + (l < lanes ? l : lanes - 1), x->j);
+    limber_transpose_here()(line, s->size, (int)lanes, x->at + i * s->size, s->c->col * s->size,
+                            count);
+    return count;
+}
+
+static void store_row(const struct staged *s, const struct stretch *x, int64_t i, int64_t from)
+{
+    char *to = x->at + i * s->c->row * s->size;
+    int64_t col = s->c->col * s->size;
+
+    if (s->c->col == 1)
+        memcpy(to + from * col, row_of(s, i, x->j + from), (size_t)((x->count - from) * s->size));
+    else
+        for (int64_t l = from; l < x->count; l++)
+            copy(to + l * col, row_of(s, i, x->j + l), s->size);
+}
+
+void limber_stage_store(const struct staged *s)
+{
+    for (int64_t j = 0; j < s->cols;) {
+        struct stretch x = stretch_at(s, j);
+
+        for (int64_t i = 0; i < s->rows; i += KERNEL_LANES) {
+            int64_t done = store_columns(s, &x, i);
+
+            for (int64_t l = i; l < i + KERNEL_LANES && l < s->rows && done < x.count; l++)
+                store_row(s, &x, l, done);
+        }
+        j += x.count;
+    }
+}

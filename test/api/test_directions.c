@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Convolutions in every direction, over random geometry: against sums by definition, against each
+ * other (they are adjoint), and over backends, threads and layouts. */
+#include "support.h"
+
+#include <limber/limber.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { FORWARD, DATA, FILTER, DIRECTIONS };
+enum { X, W, Y, TENSORS };
+enum { LLVM, THREADS, INTERP, CONTEXTS };
+
+static limber_context *context[CONTEXTS];
+
+static int make_contexts(void **state)
+{
+    static const char *const backends[] = { NULL, NULL, "interp" };
+
+    (void)state;
+    for (int i = 0; i < CONTEXTS; i++) {
+        limber_config config = LIMBER_CONFIG_INIT;
+
+        config.cache_dir = "";
+        config.backend = backends[i];
+        config.threads = i == THREADS ? 3 : 1;
+        if (limber_create(&context[i], &config))
+            return -1;
+    }
+    return 0;
+}
+
+static int drop_contexts(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CONTEXTS; i++)
+        limber_destroy(context[i]);
+    return 0;
+}
+
+/* A convolution with whole numbers in the order n c h w; what a direction writes is `tensor`. */
+struct trial {
+    limber_conv s;
+    int64_t oh, ow, count[TENSORS];
+    int64_t dim[TENSORS][4];
+    double *v[TENSORS];
+};
+
+static const int written[DIRECTIONS] = { Y, X, W };
+static const int reads[DIRECTIONS][2] = { { X, W }, { Y, W }, { X, Y } };
+
+static void make(struct trial *t, struct rng *r, int64_t most)
+{
+    limber_conv *s = &t->s;
+
+    *s = (limber_conv)LIMBER_CONV_INIT;
+    s->groups = 1 + rng_below(r, 3);
+    s->n = 1 + rng_below(r, 3);
+    s->c = s->groups * (1 + rng_below(r, 4));
+    s->o = s->groups * (1 + rng_below(r, 5));
+    for (int i = 0; i < 2; i++) {
+        s->stride[i] = 1 + rng_below(r, 4);
+        s->dilate[i] = 1 + rng_below(r, 3);
+    }
+    for (int i = 0; i < 4; i++)
+        s->pad[i] = rng_below(r, 4);
+    s->layout = rng_below(r, 2) ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW;
+    do {
+        s->r = 1 + rng_below(r, 4);
+        s->s = 1 + rng_below(r, 4);
+        s->h = 1 + rng_below(r, most);
+        s->w = 1 + rng_below(r, most);
+    } while (s->h + s->pad[0] + s->pad[1] < s->dilate[0] * (s->r - 1) + 1 ||
+             s->w + s->pad[2] + s->pad[3] < s->dilate[1] * (s->s - 1) + 1);
+    assert_int_equal(limber_conv_output(s, &t->oh, &t->ow), LIMBER_STATUS_OK);
+    memcpy(t->dim,
+           ((int64_t[TENSORS][4]){ { s->n, s->c, s->h, s->w },
+                                   { s->o, s->c / s->groups, s->r, s->s },
+                                   { s->n, s->o, t->oh, t->ow } }),
+           sizeof t->dim);
+    for (int i = 0; i < TENSORS; i++) {
+        t->count[i] = t->dim[i][0] * t->dim[i][1] * t->dim[i][2] * t->dim[i][3];
+        t->v[i] = malloc((size_t)t->count[i] * sizeof(double));
+        for (int64_t j = 0; j < t->count[i]; j++)
+            t->v[i][j] = (double)rng_below(r, 15) - 7;
+    }
+}
+
+static void drop(struct trial *t)
+{
+    for (int i = 0; i < TENSORS; i++)
+        free(t->v[i]);
+}
+
+/* Adds every product of a forward convolution to what the direction writes. */
+static void by_definition(const struct trial *t, int direction, double *sum)
+{
+    const limber_conv *s = &t->s;
+    int64_t depth = s->c / s->groups, at[TENSORS];
+
+    memset(sum, 0, (size_t)t->count[written[direction]] * sizeof *sum);
+    for (int64_t i = 0; i < t->count[Y] * depth * s->r * s->s; i++) {
+        int64_t x = i % s->s, y = i / s->s % s->r, c = i / (s->s * s->r) % depth;
+        int64_t of = i / (s->s * s->r * depth), ox = of % t->ow, oy = of / t->ow % t->oh;
+        int64_t o = of / (t->ow * t->oh) % s->o, n = of / (t->ow * t->oh * s->o);
+        int64_t h = oy * s->stride[0] + y * s->dilate[0] - s->pad[0];
+        int64_t w = ox * s->stride[1] + x * s->dilate[1] - s->pad[2];
+
+        if (h < 0 || h >= s->h || w < 0 || w >= s->w)
+            continue;
+        at[X] = ((n * s->c + o / (s->o / s->groups) * depth + c) * s->h + h) * s->w + w;
+        at[W] = ((o * depth + c) * s->r + y) * s->s + x;
+        at[Y] = of;
+        sum[at[written[direction]]] += t->v[reads[direction][0]][at[reads[direction][0]]] *
+                                       t->v[reads[direction][1]][at[reads[direction][1]]];
+    }
+}
+
+/* Where element i of a tensor lies. */
+static int64_t place(const struct trial *t, int tensor, int64_t i)
+{
+    const int64_t *d = t->dim[tensor];
+    int64_t w = i % d[3], h = i / d[3] % d[2], c = i / (d[3] * d[2]) % d[1];
+    int64_t n = i / (d[3] * d[2] * d[1]);
+
+    return t->s.layout == LIMBER_LAYOUT_NCHW ? i : ((n * d[2] + h) * d[3] + w) * d[1] + c;
+}
+
+static char *stored(const struct trial *t, int tensor, limber_format f)
+{
+    char *out = malloc((size_t)t->count[tensor] * f.size);
+
+    for (int64_t i = 0; i < t->count[tensor]; i++)
+        assert_int_equal(limber_convert(out + place(t, tensor, i) * f.size, f, &t->v[tensor][i],
+                                        LIMBER_F64, 1, LIMBER_ROUND_NEAREST),
+                         LIMBER_STATUS_OK);
+    return out;
+}
+
+static limber_status run(limber_context *ctx, int direction, const limber_contract *contract,
+                         const limber_conv *s, limber_format f, const void *a, const void *b,
+                         limber_format to, void *c, const void *alpha, const void *beta,
+                         limber_report *report)
+{
+    switch (direction) {
+    case FORWARD: return limber_conv2d(ctx, contract, s, alpha, a, f, b, f, beta, c, to, report);
+    case DATA:
+        return limber_conv2d_backward_data(ctx, contract, s, alpha, a, f, b, f, beta, c, to,
+                                           report);
+    default:
+        return limber_conv2d_backward_filter(ctx, contract, s, alpha, a, f, b, f, beta, c, to,
+                                             report);
+    }
+}
+
+static void fail_at(const struct trial *t, int direction, int ctx, const char *scheme, int64_t i,
+                    double got, double want)
+{
+    const limber_conv *s = &t->s;
+
+    fail_msg("direction %d, context %d, %s: n %d c %d h %d w %d o %d r %d s %d stride %d,%d dilate "
+             "%d,%d pad %d,%d,%d,%d groups %d layout %d: element %d is %g, not %g",
+             direction, ctx, scheme, (int)s->n, (int)s->c, (int)s->h, (int)s->w, (int)s->o,
+             (int)s->r, (int)s->s, (int)s->stride[0], (int)s->stride[1], (int)s->dilate[0],
+             (int)s->dilate[1], (int)s->pad[0], (int)s->pad[1], (int)s->pad[2], (int)s->pad[3],
+             (int)s->groups, (int)s->layout, (int)i, got, want);
+}
+
+static void check(const struct trial *t, int direction, const limber_contract *contract,
+                  limber_format f, limber_format to, int ctx, int scalars)
+{
+    int tensor = written[direction];
+    double *sum = malloc((size_t)t->count[tensor] * sizeof *sum), got;
+    char *a = stored(t, reads[direction][0], f), *b = stored(t, reads[direction][1], f);
+    char *c = stored(t, tensor, to), alpha[16], beta[16];
+    limber_format scalar = to.kind == LIMBER_KIND_INT ? LIMBER_I64 : to;
+    static const double values[] = { 2, -1 };
+    limber_report report = LIMBER_REPORT_INIT;
+
+    limber_convert(alpha, scalar, &values[0], LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+    limber_convert(beta, scalar, &values[1], LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+    by_definition(t, direction, sum);
+    if (run(context[ctx], direction, contract, &t->s, f, a, b, to, c, scalars ? alpha : NULL,
+            scalars ? beta : NULL, &report))
+        fail_msg("direction %d: %s", direction, limber_error_text());
+    for (int64_t i = 0; i < t->count[tensor]; i++) {
+        double want = scalars ? 2 * sum[i] - t->v[tensor][i] : sum[i];
+
+        limber_convert(&got, LIMBER_F64, c + place(t, tensor, i) * to.size, to, 1,
+                       LIMBER_ROUND_NEAREST);
+        if (got != want)
+            fail_at(t, direction, ctx, report.scheme, i, got, want);
+    }
+    free(sum);
+    free(a);
+    free(b);
+    free(c);
+}
+
+static const struct kind {
+    limber_promise promise;
+    const char *scheme, *from, *to;
+} kinds[] = {
+    { LIMBER_CONTRACT_NATIVE, NULL, "f32", "f32" },
+    { LIMBER_CONTRACT_NATIVE, "native", "f32", "f32" },
+    { LIMBER_CONTRACT_NATIVE, "native", "f64", "f64" },
+    { LIMBER_CONTRACT_CORRECT, NULL, "f64", "f64" },
+    { LIMBER_CONTRACT_CORRECT, "wider", "f32", "f32" },
+    { LIMBER_CONTRACT_CORRECT, "ozaki2", "f64", "f64" },
+    { LIMBER_CONTRACT_CORRECT, "ozaki1-i8", "f64", "f64" },
+    { LIMBER_CONTRACT_CORRECT, "exact", "f64", "f64" },
+    { LIMBER_CONTRACT_CORRECT, "ozaki2", "f128", "f128" },
+    { LIMBER_CONTRACT_FAST, "fp32-b", "f32", "f32" },
+    { LIMBER_CONTRACT_EXACT, "integer", "i8", "i32" },
+    { LIMBER_CONTRACT_EXACT, "integer", "i32", "i64" },
+    { LIMBER_CONTRACT_REPRODUCIBLE, NULL, "f32", "f32" },
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+static limber_format format(const char *name)
+{
+    limber_format f;
+
+    assert_int_equal(limber_format_named(name, &f), LIMBER_STATUS_OK);
+    return f;
+}
+
+static limber_contract contract_of(const struct kind *k)
+{
+    limber_contract c = LIMBER_CONTRACT_INIT;
+
+    c.promise = k->promise;
+    c.scheme = k->scheme;
+    return c;
+}
+
+static void every_direction_is_right(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2500; i++) {
+        const struct kind *k = &kinds[i % KINDS];
+        limber_contract contract = contract_of(k);
+        struct rng r = { 4000 + (uint64_t)i };
+        struct trial t;
+
+        make(&t, &r, i % 50 ? 7 : 24);
+        check(&t, i / KINDS % DIRECTIONS, &contract, format(k->from), format(k->to),
+              i / 7 % CONTEXTS, i / 3 % 2);
+        drop(&t);
+    }
+}
+
+/* <conv(x, w), y> = <x, conv^T(y, w)> = <w, the filters' gradient of x and y>, exactly. */
+static void directions_are_adjoint(void **state)
+{
+    limber_contract contract = LIMBER_CONTRACT_INIT;
+
+    (void)state;
+    contract.promise = LIMBER_CONTRACT_EXACT;
+    for (int i = 0; i < 60; i++) {
+        struct rng r = { 9000 + (uint64_t)i };
+        int64_t dot[DIRECTIONS] = { 0 };
+        struct trial t;
+
+        make(&t, &r, 9);
+        for (int d = 0; d < DIRECTIONS; d++) {
+            int tensor = written[d];
+            char *a = stored(&t, reads[d][0], LIMBER_I32), *b = stored(&t, reads[d][1], LIMBER_I32);
+            char *own = stored(&t, tensor, LIMBER_I64);
+            int64_t *c = calloc((size_t)t.count[tensor], sizeof *c);
+
+            assert_int_equal(run(context[i % CONTEXTS], d, &contract, &t.s, LIMBER_I32, a, b,
+                                 LIMBER_I64, c, NULL, NULL, NULL),
+                             LIMBER_STATUS_OK);
+            for (int64_t j = 0; j < t.count[tensor]; j++) {
+                int64_t v;
+
+                memcpy(&v, own + 8 * j, sizeof v);
+                dot[d] += v * c[j];
+            }
+            free(a);
+            free(b);
+            free(own);
+            free(c);
+        }
+        assert_true(dot[FORWARD] == dot[DATA] && dot[FORWARD] == dot[FILTER]);
+        drop(&t);
+    }
+}
+
+/* Roundings, too, are the same everywhere: sums of random floats have the bits of the
+ * interpreter's, and those of the other layout. */
+static void bits_are_the_same_everywhere(void **state)
+{
+    static const struct kind kind[] = { { LIMBER_CONTRACT_NATIVE, "native", "f32", "f32" },
+                                        { LIMBER_CONTRACT_REPRODUCIBLE, NULL, "f64", "f64" },
+                                        { LIMBER_CONTRACT_CORRECT, NULL, "f32", "f32" },
+                                        { LIMBER_CONTRACT_FAST, "fp32-f", "f32", "f32" } };
+
+    (void)state;
+    for (int i = 0; i < 120; i++) {
+        const struct kind *k = &kind[i % 4];
+        limber_contract contract = contract_of(k);
+        limber_format f = format(k->from);
+        int d = i / 4 % DIRECTIONS, tensor = written[d];
+        struct rng r = { 7000 + (uint64_t)i };
+        char *got[2][CONTEXTS];
+        struct trial t;
+
+        make(&t, &r, 14);
+        for (int j = 0; j < TENSORS; j++)
+            for (int64_t l = 0; l < t.count[j]; l++)
+                t.v[j][l] = (double)(rng_below(&r, 1 << 20) + 1) / (i % 2 ? -1000 : 3);
+        for (int layout = 0; layout < 2; layout++) {
+            char *a, *b;
+
+            t.s.layout = layout ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW;
+            a = stored(&t, reads[d][0], f);
+            b = stored(&t, reads[d][1], f);
+            for (int ctx = 0; ctx < CONTEXTS; ctx++) {
+                got[layout][ctx] = calloc((size_t)t.count[tensor], f.size);
+                if (run(context[ctx], d, &contract, &t.s, f, a, b, f, got[layout][ctx], NULL, NULL,
+                        NULL))
+                    fail_msg("%s", limber_error_text());
+            }
+            free(a);
+            free(b);
+        }
+        for (int64_t j = 0; j < t.count[tensor]; j++)
+            for (int layout = 0; layout < 2; layout++)
+                for (int ctx = 0; ctx < CONTEXTS; ctx++) {
+                    int64_t at;
+
+                    t.s.layout = layout ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW;
+                    at = place(&t, tensor, j);
+                    if (memcmp(got[layout][ctx] + at * f.size, got[0][INTERP] + j * f.size, f.size))
+                        fail_at(&t, d, ctx, k->scheme ? k->scheme : "-", j, layout, 0);
+                }
+        for (int j = 0; j < 2 * CONTEXTS; j++)
+            free(got[j / CONTEXTS][j % CONTEXTS]);
+        drop(&t);
+    }
+}
+
+static void refusals_name_the_argument(void **state)
+{
+    limber_conv s = LIMBER_CONV_INIT;
+    float x[64] = { 0 }, y[64] = { 0 }, w[64] = { 0 };
+    limber_contract contract = LIMBER_CONTRACT_INIT;
+
+    (void)state;
+    s.n = s.c = s.o = s.groups = 1;
+    s.stride[0] = s.stride[1] = s.dilate[0] = s.dilate[1] = 1;
+    s.h = s.w = 4;
+    s.r = s.s = 3;
+    w[0] = 5;
+    assert_int_equal(run(context[0], FILTER, &contract, &s, LIMBER_F32, x, y, LIMBER_F32, NULL,
+                         NULL, NULL, NULL),
+                     LIMBER_STATUS_BAD_ARGUMENT);
+    assert_non_null(strstr(limber_error_text(), "conv2d_backward_filter: dw"));
+    assert_int_equal(
+        run(context[0], DATA, &contract, &s, LIMBER_F32, NULL, w, LIMBER_F32, x, NULL, NULL, NULL),
+        LIMBER_STATUS_BAD_ARGUMENT);
+    assert_non_null(strstr(limber_error_text(), "conv2d_backward_data: dy"));
+    assert_int_equal(
+        run(context[0], DATA, &contract, &s, LIMBER_F32, y, w, LIMBER_F32, w + 1, NULL, NULL, NULL),
+        LIMBER_STATUS_BAD_ARGUMENT);
+    assert_non_null(strstr(limber_error_text(), "dx"));
+    s.r = 9;
+    assert_int_equal(
+        run(context[0], FILTER, &contract, &s, LIMBER_F32, x, y, LIMBER_F32, w, NULL, NULL, NULL),
+        LIMBER_STATUS_BAD_ARGUMENT);
+    assert_non_null(strstr(limber_error_text(), "conv.r"));
+    assert_true(w[0] == 5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_direction_is_right),
+        cmocka_unit_test(directions_are_adjoint),
+        cmocka_unit_test(bits_are_the_same_everywhere),
+        cmocka_unit_test(refusals_name_the_argument),
+    };
+
+    return cmocka_run_group_tests(tests, make_contexts, drop_contexts);
+}
