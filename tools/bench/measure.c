@@ -26,11 +26,8 @@ bool contender_stop(struct contender *c, enum state state, const char *format, .
 static bool limber_failed(struct contender *c, limber_status status)
 {
     bool refused = status == LIMBER_STATUS_NO_SCHEME || status == LIMBER_STATUS_NO_MEMORY;
-    bool backward = c->work->operation > LIMBER_OPERATION_CONV_FORWARD;
 
     c->refused = status == LIMBER_STATUS_NO_SCHEME;
-    if (backward && status == LIMBER_STATUS_BAD_ARGUMENT)
-        return contender_stop(c, STATE_absent, "this version does not convolve backward");
     return contender_stop(c, refused ? STATE_skipped : STATE_failed, "%s: %.160s",
                           limber_status_name(status), limber_error_text());
 }
