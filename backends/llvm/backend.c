@@ -472,8 +472,22 @@ static int64_t room_bytes(const struct kernel_config *f)
                     64);
 }
 
-/* Is the image packed as planes?  Not where each window has its own scale, chains of sums begin
- * anew, or padding makes them larger than panels of all windows. */
+/* Padding and dilation may be so large that planes are larger than panels of all windows, or than
+ * any memory. */
+static bool are_small(const struct kernel_config *f, const struct call *c)
+{
+    const struct patch *w = c->b.patch;
+    const struct direction down = direction_of(w, 0), across = direction_of(w, 1);
+    double pixels = (double)down.phases * (double)across.phases * (double)(w->ow + across.reach) *
+                    (double)(w->oh + down.reach) * (double)(c->n / (w->oh * w->ow));
+    double all = pixels * (double)channels_of(w, c->k) * f->side[1].limbs * f->bytes;
+
+    return all <= 2 * (double)side_bytes(f, 1, c->n, c->k) + (64 << 10) &&
+           planes_bytes(f, c, c->n) <= 2 * side_bytes(f, 1, c->n, c->k) + (64 << 10);
+}
+
+/* Is the image packed as planes?  Not where each window has its own scale, or chains of sums begin
+ * anew. */
 static bool has_planes(const struct kernel_config *f, const struct call *c)
 {
     const struct patch *w = c->b.patch;
@@ -481,8 +495,7 @@ static bool has_planes(const struct kernel_config *f, const struct call *c)
     return w && !w->depth && !w->transposed && !w->divide[0] && !w->origin && !c->b.tile_subset &&
            c->k > 0 && f->unit != UNIT_exact && f->unit != UNIT_model &&
            (!is_scaled(&f->side[1]) || f->side[1].axis == AXIS_all) &&
-           (!f->offsets || c->k <= f->chunk) &&
-           planes_bytes(f, c, c->n) <= 2 * side_bytes(f, 1, c->n, c->k) + (64 << 10);
+           (!f->offsets || c->k <= f->chunk) && are_small(f, c);
 }
 
 /* Are elements moved as they are, from rows of pixels? */

@@ -65,7 +65,7 @@ static void make(struct trial *t, struct rng *r, int64_t most)
     s->c = s->groups * (1 + rng_below(r, 4));
     s->o = s->groups * (1 + rng_below(r, 5));
     for (int i = 0; i < 2; i++) {
-        s->stride[i] = 1 + rng_below(r, 4);
+        s->stride[i] = 1 + rng_below(r, rng_below(r, 8) ? 4 : 12);
         s->dilate[i] = 1 + rng_below(r, 3);
     }
     for (int i = 0; i < 4; i++)
@@ -205,21 +205,22 @@ static void check(const struct trial *t, int direction, const limber_contract *c
 
 static const struct kind {
     limber_promise promise;
-    const char *scheme, *from, *to;
+    const char *scheme, *from, *to, *unit;
 } kinds[] = {
-    { LIMBER_CONTRACT_NATIVE, NULL, "f32", "f32" },
-    { LIMBER_CONTRACT_NATIVE, "native", "f32", "f32" },
-    { LIMBER_CONTRACT_NATIVE, "native", "f64", "f64" },
-    { LIMBER_CONTRACT_CORRECT, NULL, "f64", "f64" },
-    { LIMBER_CONTRACT_CORRECT, "wider", "f32", "f32" },
-    { LIMBER_CONTRACT_CORRECT, "ozaki2", "f64", "f64" },
-    { LIMBER_CONTRACT_CORRECT, "ozaki1-i8", "f64", "f64" },
-    { LIMBER_CONTRACT_CORRECT, "exact", "f64", "f64" },
-    { LIMBER_CONTRACT_CORRECT, "ozaki2", "f128", "f128" },
-    { LIMBER_CONTRACT_FAST, "fp32-b", "f32", "f32" },
-    { LIMBER_CONTRACT_EXACT, "integer", "i8", "i32" },
-    { LIMBER_CONTRACT_EXACT, "integer", "i32", "i64" },
-    { LIMBER_CONTRACT_REPRODUCIBLE, NULL, "f32", "f32" },
+    { LIMBER_CONTRACT_NATIVE, NULL, "f32", "f32", NULL },
+    { LIMBER_CONTRACT_NATIVE, "native", "f32", "f32", NULL },
+    { LIMBER_CONTRACT_NATIVE, "native", "f64", "f64", NULL },
+    { LIMBER_CONTRACT_CORRECT, NULL, "f64", "f64", NULL },
+    { LIMBER_CONTRACT_CORRECT, "wider", "f32", "f32", NULL },
+    { LIMBER_CONTRACT_CORRECT, "ozaki2", "f64", "f64", NULL },
+    { LIMBER_CONTRACT_CORRECT, "ozaki1-i8", "f64", "f64", NULL },
+    { LIMBER_CONTRACT_CORRECT, "exact", "f64", "f64", NULL },
+    { LIMBER_CONTRACT_CORRECT, "ozaki2", "f128", "f128", NULL },
+    { LIMBER_CONTRACT_FAST, "fp32-b", "f32", "f32", NULL },
+    { LIMBER_CONTRACT_EXACT, "integer", "i8", "i32", NULL },
+    { LIMBER_CONTRACT_EXACT, "integer", "i32", "i64", NULL },
+    { LIMBER_CONTRACT_REPRODUCIBLE, NULL, "f32", "f32", NULL },
+    { LIMBER_CONTRACT_SIMULATE, NULL, "f16", "f32", "h100-fp16" },
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
@@ -233,10 +234,15 @@ static limber_format format(const char *name)
 
 static limber_contract contract_of(const struct kind *k)
 {
+    static limber_unit unit = LIMBER_UNIT_INIT;
     limber_contract c = LIMBER_CONTRACT_INIT;
 
     c.promise = k->promise;
     c.scheme = k->scheme;
+    if (k->unit) {
+        assert_int_equal(limber_unit_parse(k->unit, &unit), LIMBER_STATUS_OK);
+        c.unit = &unit;
+    }
     return c;
 }
 
@@ -253,6 +259,45 @@ static void every_direction_is_right(void **state)
         check(&t, i / KINDS % DIRECTIONS, &contract, format(k->from), format(k->to),
               i / 7 % CONTEXTS, i / 3 % 2);
         drop(&t);
+    }
+}
+
+/* Windows and padding that no memory could hold as an image. */
+static void far_windows_are_served(void **state)
+{
+    const int64_t far = (int64_t)1 << 30;
+    limber_conv s = LIMBER_CONV_INIT;
+    double x[16], w[64], y, dx[16], dw[64];
+
+    (void)state;
+    s.n = s.o = s.h = s.w = s.groups = 1;
+    s.c = 16;
+    s.r = s.s = 2;
+    s.stride[0] = s.stride[1] = 1;
+    s.dilate[0] = s.dilate[1] = s.pad[0] = s.pad[2] = far;
+    for (int i = 0; i < 64; i++) {
+        w[i] = i % 7 - 3;
+        x[i / 4] = i / 4 % 5 - 2;
+    }
+    for (int ctx = 0; ctx < CONTEXTS; ctx++) {
+        double sum = 0, one = 1;
+        limber_contract native = LIMBER_CONTRACT_INIT;
+
+        /* only the window's last element sees the pixel */
+        for (int i = 0; i < 16; i++)
+            sum += x[i] * w[4 * i + 3];
+        assert_int_equal(run(context[ctx], FORWARD, &native, &s, LIMBER_F64, x, w, LIMBER_F64, &y,
+                             NULL, NULL, NULL),
+                         LIMBER_STATUS_OK);
+        assert_true(y == sum);
+        assert_int_equal(run(context[ctx], DATA, &native, &s, LIMBER_F64, &one, w, LIMBER_F64, dx,
+                             NULL, NULL, NULL),
+                         LIMBER_STATUS_OK);
+        assert_int_equal(run(context[ctx], FILTER, &native, &s, LIMBER_F64, x, &one, LIMBER_F64, dw,
+                             NULL, NULL, NULL),
+                         LIMBER_STATUS_OK);
+        for (int i = 0; i < 64; i++)
+            assert_true(dx[i / 4] == w[i / 4 * 4 + 3] && dw[i] == (i % 4 == 3 ? x[i / 4] : 0));
     }
 }
 
@@ -384,6 +429,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_direction_is_right),
+        cmocka_unit_test(far_windows_are_served),
         cmocka_unit_test(directions_are_adjoint),
         cmocka_unit_test(bits_are_the_same_everywhere),
         cmocka_unit_test(refusals_name_the_argument),

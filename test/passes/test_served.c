@@ -45,11 +45,6 @@ static const char unsplit[] = "plan gemm promise=fast kbits=8 budget=any {\n"
 static const char sums[] = PLAN(
     WHOLE, "  %s = products %x %y unit=f16 chunk=64 sums=v100 tile=32,32,4,64,64,32 : f32[m,n]x1",
     SUMS);
-static const char all[] =
-    PLAN("  %x = slices %a axis=row bits=7 step=8 sign=signed : i8[m,k]x1\n"
-         "  %y = slices %b axis=all bits=7 step=8 sign=signed : i8[k,n]x1\n",
-         "  %s = products %x %y unit=i8 chunk=64 tile=4,8,2,4,8,64 : i64[m,n]x1",
-         "  %c = combine %s reconstruct=shift : exact[m,n]\n");
 static const char uncertain[] =
     PLAN("  %x = residues %a axis=row bits=8 moduli=255 sign=signed : i8[m,k]x1\n"
          "  %y = residues %b axis=col bits=8 moduli=255 sign=signed : i8[k,n]x1\n",
@@ -83,9 +78,8 @@ static void a_cpu_refuses(void **state)
     assert_true(limber_target_parse(&t, cpu, &d));
     refused(&limber_backend_llvm, &t, unsplit, "llvm: %c: operation gemm is not served");
     refused(&limber_backend_llvm, &t, sums, "llvm: %s: attribute sums is not served");
-    refused(&limber_backend_llvm, &t, all, "llvm: %y: axis=all is not served");
 #else
-    (void)cpu, (void)all;
+    (void)cpu;
     skip();
 #endif
 }
