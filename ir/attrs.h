@@ -4,12 +4,12 @@
  *
  *   ATTR(name, kind, words)
  *     kind   INT a number, LIST numbers with commas, WORD one word of a list (words.h)  */
-ATTR(stride, LIST, "")             /* conv2d: down, right */
-ATTR(pad, LIST, "")             /* conv2d: top, bottom, left, right */
-ATTR(dilate, LIST, "")             /* conv2d: down, right */
-ATTR(groups, INT, "")             /* conv2d */
-ATTR(layout, WORD, LIMBER_WORDS(LIMBER_LAYOUTS))    /* conv2d and its maps */
-ATTR(direction, WORD, LIMBER_WORDS(LIMBER_DIRECTIONS))    /* conv2d and its maps */
+ATTR(stride, LIST, "")             /* conv: down, right; or into the depth, down, right */
+ATTR(pad, LIST, "")             /* conv: top, bottom, left, right; or front, back, and these */
+ATTR(dilate, LIST, "")             /* conv: as stride */
+ATTR(groups, INT, "")             /* conv */
+ATTR(layout, WORD, LIMBER_WORDS(LIMBER_LAYOUTS))    /* conv and its maps */
+ATTR(direction, WORD, LIMBER_WORDS(LIMBER_DIRECTIONS))    /* conv and its maps */
 ATTR(order, WORD,
      LIMBER_WORDS(LIMBER_ORDERS))      /* patches, filters: what runs along k, slowest first */
 ATTR(axis, WORD, LIMBER_WORDS(LIMBER_AXES))  /* lines that share one power-of-two scale */

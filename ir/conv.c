@@ -6,31 +6,43 @@
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-/* How each attribute is kept: count 0 is a number, else a list. */
+/* How each attribute is kept: 0 is a number, else a list of so many of each dimension. */
 static const struct field {
     enum attr attr;
-    size_t offset, count;
+    size_t offset, each;
     int64_t neutral; /* where a node does not carry it */
 } fields[] = {
-    { ATTR_stride, offsetof(struct conv_geometry, stride), 2, 1 },
-    { ATTR_pad, offsetof(struct conv_geometry, pad), 4, 0 },
-    { ATTR_dilate, offsetof(struct conv_geometry, dilate), 2, 1 },
+    { ATTR_stride, offsetof(struct conv_geometry, stride), 1, 1 },
+    { ATTR_pad, offsetof(struct conv_geometry, pad), 2, 0 },
+    { ATTR_dilate, offsetof(struct conv_geometry, dilate), 1, 1 },
     { ATTR_groups, offsetof(struct conv_geometry, groups), 0, 1 },
     { ATTR_layout, offsetof(struct conv_geometry, layout), 0, LAYOUT_nchw },
     { ATTR_direction, offsetof(struct conv_geometry, direction), 0, DIRECTION_forward },
     { ATTR_order, offsetof(struct conv_geometry, order), 0, ORDER_crs },
 };
 
+/* Lists of three dimensions begin with the depth, which is kept last. */
+static size_t place_in(size_t j, size_t each, size_t count)
+{
+    return count > 2 * each ? (j + 2 * each) % count : j;
+}
+
 void limber_conv_read(const struct node *n, struct conv_geometry *g)
 {
     for (size_t i = 0; i < COUNT(fields); i++) {
         const struct field *f = &fields[i];
         int64_t *to = (int64_t *)(void *)((char *)g + f->offset);
+        const struct dims_list *list =
+            f->each && limber_node_has(n, f->attr) ? limber_list(n, f->attr) : NULL;
 
-        for (size_t j = 0; j < (f->count ? f->count : 1); j++)
-            to[j] = !limber_node_has(n, f->attr) ? f->neutral :
-                    f->count                     ? limber_list(n, f->attr)->v[j] :
-                                                   limber_num(n, f->attr);
+        for (size_t j = 0; j < (f->each ? 3 * f->each : 1); j++)
+            to[j] = f->neutral;
+        if (!f->each && limber_node_has(n, f->attr))
+            *to = limber_num(n, f->attr);
+        for (size_t j = 0; list && j < list->n; j++)
+            to[place_in(j, f->each, list->n)] = list->v[j];
+        if (f->attr == ATTR_stride)
+            g->deep = list && list->n == 3;
     }
 }
 
@@ -40,12 +52,17 @@ bool limber_conv_write(struct plan *p, struct node *n, const struct conv_geometr
         const struct field *f = &fields[i];
         const int64_t *from = (const int64_t *)(const void *)((const char *)g + f->offset);
 
+        int64_t list[6];
+        size_t count = (g->deep ? 3 : 2) * f->each;
+
         if (!(limber_ops[n->op].attrs >> f->attr & 1))
             continue;
-        if (f->count && !limber_node_list(p, n, f->attr, from, f->count))
+        for (size_t j = 0; j < count; j++)
+            list[j] = from[place_in(j, f->each, count)];
+        if (count && !limber_node_list(p, n, f->attr, list, count))
             return false;
         /* words of which one is usual */
-        if (!f->count && ((f->attr != ATTR_order && f->attr != ATTR_direction) || *from != 0))
+        if (!count && ((f->attr != ATTR_order && f->attr != ATTR_direction) || *from != 0))
             limber_node_set(n, f->attr, *from);
     }
     return true;
@@ -75,6 +92,42 @@ static int64_t filters_of(const struct conv *c)
     return c->sizes.o / c->geometry.groups;
 }
 
+/* Planes of the image, of the window and of the result: 1 of two dimensions. */
+struct depths {
+    int64_t image, window, result;
+};
+
+static struct depths depths_of(const struct conv *c)
+{
+    return c->geometry.deep ? (struct depths){ c->sizes.d, c->sizes.t, c->sizes.od } :
+                              (struct depths){ 1, 1, 1 };
+}
+
+static int64_t window_of(const struct conv *c)
+{
+    return depths_of(c).window * c->sizes.r * c->sizes.s;
+}
+
+static int64_t image_pixels(const struct conv *c)
+{
+    return depths_of(c).image * c->sizes.h * c->sizes.w;
+}
+
+static int64_t result_pixels(const struct conv *c)
+{
+    return depths_of(c).result * c->sizes.oh * c->sizes.ow;
+}
+
+/* Of filters, whose planes a window sees whole. */
+static void deepen_filters(struct patch *w, const struct conv *c)
+{
+    if (!c->geometry.deep)
+        return;
+    w->t = w->d = c->sizes.t;
+    w->od = w->stride[2] = w->dilate[2] = 1;
+    w->plane = c->sizes.r * w->row;
+}
+
 /* One direction of backward data: of which elements of the window, first, first + step, ..., the
  * pixels begin, begin + stride, ... of dx are sums, and where in dy the first of both meet. */
 struct lattice {
@@ -82,6 +135,12 @@ struct lattice {
     int64_t first, step, taps; /* of the window */
     int64_t at, dilate; /* in dy: of the first; from one element to the next, back */
 };
+
+/* Of sizes by which something is divided. */
+static int64_t least_one(int64_t size)
+{
+    return size > 0 ? size : 1;
+}
 
 static int64_t divisor(int64_t a, int64_t b)
 {
@@ -91,7 +150,8 @@ static int64_t divisor(int64_t a, int64_t b)
 static struct lattice lattice_of(const struct conv *c, int of)
 {
     const struct conv_geometry *g = &c->geometry;
-    int64_t size = of ? c->sizes.w : c->sizes.h, window = of ? c->sizes.s : c->sizes.r;
+    int64_t size = (const int64_t[]){ c->sizes.h, c->sizes.w, c->sizes.d }[of];
+    int64_t window = (const int64_t[]){ c->sizes.r, c->sizes.s, c->sizes.t }[of];
     int64_t stride = g->stride[of], dilate = g->dilate[of], pad = g->pad[2 * of];
     int64_t begin = c->sizes.phase[of] - 1;
     struct lattice x = { .begin = begin, .stride = stride, .dilate = dilate };
@@ -114,28 +174,30 @@ static bool is_phase(const struct conv *c)
 void limber_conv_product(const struct conv *c, int64_t *m, int64_t *n, int64_t *k)
 {
     const struct conv_sizes *s = &c->sizes;
-    int64_t window = s->r * s->s;
+    int64_t window = window_of(c);
 
     switch (c->geometry.direction) {
     case DIRECTION_data:
         *m = channels(c);
-        *n = s->n * s->h * s->w;
+        *n = s->n * image_pixels(c);
         *k = filters_of(c) * window;
-        if (is_phase(c)) {
-            const struct lattice down = lattice_of(c, 0), across = lattice_of(c, 1);
-
-            *n = s->n * down.pixels * across.pixels;
-            *k = filters_of(c) * down.taps * across.taps;
+        if (!is_phase(c))
+            break;
+        *n = s->n;
+        *k = filters_of(c);
+        for (int i = 0; i < (c->geometry.deep ? 3 : 2); i++) {
+            *n *= lattice_of(c, i).pixels;
+            *k *= lattice_of(c, i).taps;
         }
         break;
     case DIRECTION_filter:
         *m = filters_of(c);
         *n = channels(c) * window;
-        *k = s->n * s->oh * s->ow;
+        *k = s->n * result_pixels(c);
         break;
     default:
         *m = filters_of(c);
-        *n = s->n * s->oh * s->ow;
+        *n = s->n * result_pixels(c);
         *k = channels(c) * window;
         break;
     }
@@ -143,19 +205,19 @@ void limber_conv_product(const struct conv *c, int64_t *m, int64_t *n, int64_t *
 
 int64_t limber_conv_length(const struct conv *c, int bytes)
 {
-    int64_t depth = channels(c), window = c->sizes.r * c->sizes.s, m, n, k;
+    int64_t m, n, k;
 
     limber_conv_product(c, &m, &n, &k);
-    if (c->geometry.direction != DIRECTION_forward)
+    if (c->geometry.direction != DIRECTION_forward || c->geometry.order != ORDER_rsc)
         return k;
-    return (c->geometry.order == ORDER_rsc ? padded(depth, bytes) : depth) * window;
+    return padded(channels(c) * depths_of(c).window, bytes) * c->sizes.r * c->sizes.s;
 }
 
 static void set_order(struct patch *w, const struct conv *c, int bytes)
 {
     if (c->geometry.order != ORDER_rsc)
         return;
-    w->channels = channels(c);
+    w->channels = channels(c) * depths_of(c).window;
     w->depth = padded(w->channels, bytes);
 }
 
@@ -165,9 +227,9 @@ static void map_filters(struct index_map *m, const struct conv *c, int bytes)
 {
     const struct conv_sizes *s = &c->sizes;
     bool nchw = c->geometry.layout == LAYOUT_nchw;
-    int64_t depth = channels(c), size = depth * s->r * s->s;
+    int64_t depth = channels(c), window = window_of(c), size = depth * window;
 
-    m->group = s->o / c->geometry.groups * size;
+    m->group = filters_of(c) * size;
     m->patched = !nchw || c->geometry.order == ORDER_rsc;
     if (!m->patched) {
         m->line = size;
@@ -184,10 +246,11 @@ static void map_filters(struct index_map *m, const struct conv *c, int bytes)
         .stride = { 1, 1 },
         .dilate = { 1, 1 },
         .image = size,
-        .channel = nchw ? s->r * s->s : 1,
+        .channel = nchw ? window : 1,
         .row = nchw ? s->s : s->s * depth,
         .col = nchw ? 1 : depth,
     };
+    deepen_filters(&m->patch, c);
     set_order(&m->patch, c, bytes);
 }
 
@@ -197,7 +260,7 @@ static void map_patches(struct index_map *m, const struct conv *c, int bytes)
     const struct conv_sizes *s = &c->sizes;
     bool nchw = g->layout == LAYOUT_nchw;
 
-    m->group = nchw ? channels(c) * s->h * s->w : channels(c);
+    m->group = nchw ? channels(c) * image_pixels(c) : channels(c);
     m->patched = true;
     m->patch = (struct patch){
         .h = s->h,
@@ -206,14 +269,20 @@ static void map_patches(struct index_map *m, const struct conv *c, int bytes)
         .s = s->s,
         .oh = s->oh,
         .ow = s->ow,
-        .stride = { g->stride[0], g->stride[1] },
-        .pad = { g->pad[0], g->pad[2] },
-        .dilate = { g->dilate[0], g->dilate[1] },
-        .image = s->c * s->h * s->w,
-        .channel = nchw ? s->h * s->w : 1,
+        .stride = { g->stride[0], g->stride[1], g->stride[2] },
+        .pad = { g->pad[0], g->pad[2], g->pad[4] },
+        .dilate = { g->dilate[0], g->dilate[1], g->dilate[2] },
+        .image = s->c * image_pixels(c),
+        .channel = nchw ? image_pixels(c) : 1,
         .row = nchw ? s->w : s->w * s->c,
         .col = nchw ? 1 : s->c,
     };
+    if (g->deep) {
+        m->patch.d = s->d;
+        m->patch.t = s->t;
+        m->patch.od = s->od;
+        m->patch.plane = s->h * m->patch.row;
+    }
     set_order(&m->patch, c, bytes);
 }
 
@@ -221,13 +290,13 @@ static void map_image(struct index_map *m, const struct conv *c)
 {
     const struct conv_sizes *s = &c->sizes;
     bool nchw = c->geometry.layout == LAYOUT_nchw;
-    int64_t pixels = s->oh * s->ow, rows = s->o / c->geometry.groups;
+    int64_t pixels = result_pixels(c), rows = filters_of(c);
 
     m->group = nchw ? rows * pixels : rows;
     m->output = (struct output_view){
         .row = nchw ? pixels : 1,
         .col = nchw ? 1 : s->o,
-        .inner = pixels > 0 ? pixels : 1,
+        .inner = least_one(pixels),
         .outer = s->o * pixels,
     };
 }
@@ -239,7 +308,7 @@ static void map_filters_back(struct index_map *m, const struct conv *c)
 {
     const struct conv_sizes *s = &c->sizes;
     bool nchw = c->geometry.layout == LAYOUT_nchw;
-    int64_t depth = channels(c), window = s->r * s->s, size = depth * window;
+    int64_t depth = channels(c), window = window_of(c), size = depth * window;
 
     m->group = filters_of(c) * size;
     m->patched = true;
@@ -257,14 +326,22 @@ static void map_filters_back(struct index_map *m, const struct conv *c)
         .row = nchw ? s->s : s->s * depth,
         .col = nchw ? 1 : depth,
     };
+    deepen_filters(&m->patch, c);
     if (is_phase(c)) {
         const struct lattice down = lattice_of(c, 0), across = lattice_of(c, 1);
 
         m->patch.origin = down.first * m->patch.row + across.first * m->patch.col;
         m->patch.row *= down.step;
         m->patch.col *= across.step;
-        m->patch.h = m->patch.r = down.taps ? down.taps : 1;
-        m->patch.w = m->patch.s = across.taps ? across.taps : 1;
+        m->patch.h = m->patch.r = least_one(down.taps);
+        m->patch.w = m->patch.s = least_one(across.taps);
+    }
+    if (is_phase(c) && c->geometry.deep) {
+        const struct lattice into = lattice_of(c, 2);
+
+        m->patch.origin += into.first * m->patch.plane;
+        m->patch.plane *= into.step;
+        m->patch.d = m->patch.t = least_one(into.taps);
     }
 }
 
@@ -273,8 +350,10 @@ static void map_patches_back(struct index_map *m, const struct conv *c)
 {
     const struct conv_geometry *g = &c->geometry;
     const struct conv_sizes *s = &c->sizes;
-    bool nchw = g->layout == LAYOUT_nchw, apart = g->stride[0] > 1 || g->stride[1] > 1;
-    int64_t pixels = s->oh * s->ow;
+    bool nchw = g->layout == LAYOUT_nchw;
+    bool apart = g->stride[0] > 1 || g->stride[1] > 1 || g->stride[2] > 1;
+    int64_t pixels = result_pixels(c);
+    struct patch *w = &m->patch;
 
     m->group = nchw ? filters_of(c) * pixels : filters_of(c);
     m->patched = true;
@@ -285,23 +364,29 @@ static void map_patches_back(struct index_map *m, const struct conv *c)
         .s = s->s,
         .oh = s->h,
         .ow = s->w,
-        .stride = { 1, 1 },
-        .pad = { -g->pad[0], -g->pad[2] },
-        .dilate = { -g->dilate[0], -g->dilate[1] },
+        .stride = { 1, 1, 1 },
+        .pad = { -g->pad[0], -g->pad[2], -g->pad[4] },
+        .dilate = { -g->dilate[0], -g->dilate[1], -g->dilate[2] },
         .image = s->o * pixels,
         .channel = nchw ? pixels : 1,
         .row = nchw ? s->ow : s->ow * s->o,
         .col = nchw ? 1 : s->o,
-        .divide = { apart ? g->stride[0] : 0, apart ? g->stride[1] : 0 },
     };
-    for (int i = 0; i < 2 && is_phase(c); i++) {
+    if (g->deep) {
+        w->d = s->od;
+        w->t = s->t;
+        w->od = s->d;
+        w->plane = s->oh * w->row;
+    }
+    for (int i = 0; i < 3 && apart && !is_phase(c); i++)
+        w->divide[i] = g->stride[i];
+    for (int i = 0; i < (g->deep ? 3 : 2) && is_phase(c); i++) {
         const struct lattice x = lattice_of(c, i);
 
-        *(i ? &m->patch.ow : &m->patch.oh) = x.pixels ? x.pixels : 1;
-        *(i ? &m->patch.s : &m->patch.r) = x.taps ? x.taps : 1;
-        m->patch.pad[i] = -x.at;
-        m->patch.dilate[i] = -x.dilate;
-        m->patch.divide[i] = 0;
+        *(int64_t *[]){ &w->oh, &w->ow, &w->od }[i] = least_one(x.pixels);
+        *(int64_t *[]){ &w->r, &w->s, &w->t }[i] = least_one(x.taps);
+        w->pad[i] = -x.at;
+        w->dilate[i] = -x.dilate;
     }
 }
 
@@ -309,24 +394,32 @@ static void map_image_back(struct index_map *m, const struct conv *c)
 {
     const struct conv_sizes *s = &c->sizes;
     bool nchw = c->geometry.layout == LAYOUT_nchw;
-    int64_t pixels = s->h * s->w, rows = channels(c);
+    int64_t pixels = image_pixels(c), rows = channels(c);
 
     m->group = nchw ? rows * pixels : rows;
     m->output = (struct output_view){
         .row = nchw ? pixels : 1,
         .col = nchw ? 1 : s->c,
-        .inner = pixels > 0 ? pixels : 1,
+        .inner = least_one(pixels),
         .outer = s->c * pixels,
     };
     if (is_phase(c)) {
         const struct lattice down = lattice_of(c, 0), across = lattice_of(c, 1);
-        int64_t some = down.pixels * across.pixels;
+        struct output_view *v = &m->output;
 
-        m->output.origin = (down.begin * s->w + across.begin) * m->output.col;
-        m->output.inner = some > 0 ? some : 1;
-        m->output.wide = across.pixels > 0 ? across.pixels : 1;
-        m->output.jump = down.stride * s->w * m->output.col;
-        m->output.col *= across.stride;
+        v->origin = (down.begin * s->w + across.begin) * v->col;
+        v->inner = least_one(down.pixels * across.pixels);
+        v->wide = least_one(across.pixels);
+        v->jump = down.stride * s->w * v->col;
+        if (c->geometry.deep) {
+            const struct lattice into = lattice_of(c, 2);
+
+            v->origin += into.begin * s->h * s->w * v->col;
+            v->inner = least_one(into.pixels * down.pixels * across.pixels);
+            v->high = least_one(down.pixels);
+            v->leap = into.stride * s->h * s->w * v->col;
+        }
+        v->col *= across.stride;
     }
 }
 
@@ -337,7 +430,7 @@ static void map_result(struct index_map *m, const struct conv *c)
 {
     const struct conv_sizes *s = &c->sizes;
     bool nchw = c->geometry.layout == LAYOUT_nchw;
-    int64_t pixels = s->oh * s->ow;
+    int64_t pixels = result_pixels(c), rows = depths_of(c).result * s->oh;
 
     m->group = nchw ? filters_of(c) * pixels : filters_of(c);
     m->patched = nchw && s->n > 1;
@@ -346,11 +439,11 @@ static void map_result(struct index_map *m, const struct conv *c)
     if (!m->patched)
         return;
     m->patch = (struct patch){
-        .h = s->oh,
+        .h = rows,
         .w = s->ow,
         .r = 1,
         .s = 1,
-        .oh = s->oh,
+        .oh = rows,
         .ow = s->ow,
         .stride = { 1, 1 },
         .dilate = { 1, 1 },
@@ -364,15 +457,14 @@ static void map_result(struct index_map *m, const struct conv *c)
 
 static void map_gradient(struct index_map *m, const struct conv *c)
 {
-    const struct conv_sizes *s = &c->sizes;
     bool nchw = c->geometry.layout == LAYOUT_nchw;
-    int64_t depth = channels(c), window = s->r * s->s, size = depth * window;
+    int64_t depth = channels(c), window = window_of(c), size = depth * window;
 
     m->group = filters_of(c) * size;
     m->output = (struct output_view){
         .row = size,
         .col = nchw ? 1 : depth,
-        .inner = nchw ? (size > 0 ? size : 1) : window,
+        .inner = nchw ? least_one(size) : window,
         .outer = nchw ? 0 : 1,
     };
 }

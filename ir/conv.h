@@ -13,16 +13,20 @@
 #include "ir/ir.h"
 #include "ir/view.h"
 
-/* Attributes of the same names.  Compared as bytes: no holes. */
+/* Attributes of the same names; stride, pad and dilate: down, across and into the depth, whose
+ * are last.  Compared as bytes: no holes. */
 struct conv_geometry {
-    int64_t stride[2], pad[4], dilate[2], groups, layout, direction, order;
+    int64_t stride[3], pad[6], dilate[3], groups, layout, direction, order;
+    int64_t deep; /* of three dimensions; else what is of the depth is 1, its pads 0 */
 };
 
-/* Of the tensors n c h w, o c/groups r s and n o oh ow, in every direction. */
+/* Of the tensors n c h w, o c/groups r s and n o oh ow, in every direction; deep: n c d h w,
+ * o c/groups t r s and n o od oh ow. */
 struct conv_sizes {
     int64_t n, c, h, w, o, r, s, oh, ow;
+    int64_t d, t, od;
     int64_t
-        phase[2]; /* backward data: 0, or one more than what pixels of dx leave as rest modulo the
+        phase[3]; /* backward data: 0, or one more than what pixels of dx leave as rest modulo the
                          stride: only these are computed, of the elements of the window that reach
                          them */
 };

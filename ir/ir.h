@@ -148,11 +148,13 @@ struct dims_list {
     size_t n;
 };
 
+enum { MOST_RANK = 5 };
+
 /* A type: "f64[m,k]" or "u8[128,k]x16".  A dimension is a number, or minus a letter. */
 struct type {
     limber_format format;
-    int rank; /* 2 or 4 */
-    int64_t dim[4];
+    int rank; /* 2, 4 or 5 */
+    int64_t dim[MOST_RANK];
     int count; /* limbs or accumulators; 1 without x */
 };
 
@@ -188,7 +190,7 @@ struct first_pass {
 };
 
 struct plan {
-    const char *name; /* "gemm", "conv2d" or what the text says */
+    const char *name; /* "gemm", "conv" or what the text says */
     limber_promise promise;
     int bits; /* promise bits */
     const limber_unit *model; /* promise simulate: in the arena, its seed 0; else NULL */

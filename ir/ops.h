@@ -14,7 +14,7 @@ OP(arg, 0, 0, A(index) | A(emin) | A(emax) | A(spread) | A(width) | A(sig) | A(s
 
 /* problems: what a caller states; none is left after split */
 OP(gemm, 2, 2, 0, 0)
-OP(conv2d, 2, 2, A(stride) | A(pad) | A(dilate) | A(groups) | A(layout) | A(direction), 0)
+OP(conv, 2, 2, A(stride) | A(pad) | A(dilate) | A(groups) | A(layout) | A(direction), 0)
 
 /* index maps of convolution: views, nothing is copied.  Backward `data` and `filter` see other
  * tensors through them, by other maps. */

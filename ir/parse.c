@@ -300,8 +300,8 @@ static bool read_type(struct parser *s, struct word w, struct type *t)
     if (limber_format_named(name, &t->format))
         return bad(s, w, "unknown format");
     do {
-        if (t->rank == 4 || !read_dim(limber_lex_cut(&dims, ','), &t->dim[t->rank]))
-            return bad(s, w, "a type has up to four dimensions, numbers or letters");
+        if (t->rank == MOST_RANK || !read_dim(limber_lex_cut(&dims, ','), &t->dim[t->rank]))
+            return bad(s, w, "a type has up to five dimensions, numbers or letters");
         t->rank++;
     } while (dims.n);
     if (!rest.n)

@@ -99,7 +99,7 @@ static void print_type(const struct node *n, struct text *out)
     char name[48];
 
     limber_text_add(out, " : %s[", limber_format_name(n->type.format, name, sizeof name));
-    for (int i = 0; i < n->type.rank && i < 4; i++) {
+    for (int i = 0; i < n->type.rank && i < MOST_RANK; i++) {
         int64_t d = n->type.dim[i];
 
         if (d < 0)

@@ -100,8 +100,8 @@ static bool check_type(const struct check *c)
 
     if (t->format.kind != LIMBER_KIND_EXACT && !limber_format_check("format", t->format, NULL))
         return bad(c, "the type's format is no format");
-    if (t->rank != 2 && t->rank != 4)
-        return bad(c, "the type has %d dimensions, not 2 or 4", t->rank);
+    if (t->rank != 2 && t->rank != 4 && t->rank != 5)
+        return bad(c, "the type has %d dimensions, not 2, 4 or 5", t->rank);
     for (int i = 0; i < t->rank; i++)
         if (t->dim[i] < 0 ? t->dim[i] > -'a' || t->dim[i] < -'z' : (t->dim[i] >> 48) != 0)
             return bad(c, "dimension %d is neither a size nor a letter", i);
@@ -122,7 +122,7 @@ static uint64_t optional(const struct node *n)
     switch (n->op) {
     case OP_arg: return n->has & mask ? 0 : mask;
     case OP_products: return BIT(tile) | BIT(sums) | BIT(split);
-    case OP_conv2d:
+    case OP_conv:
     case OP_image: return BIT(direction);
     case OP_patches:
     case OP_filters: return BIT(order) | BIT(direction);
@@ -278,14 +278,21 @@ static bool check_gemm(const struct check *c)
     return stored(c, in(c, 0)) && stored(c, in(c, 1)) && product_shape(c);
 }
 
-static bool window(const struct check *c)
+/* Dimensions are in the order n c h w (o c h w), or n c d h w, whatever the layout in memory. */
+enum { CHANNELS = 1, SIDES = 2 };
+
+static bool image_rank(const struct check *c, const struct node *n)
 {
-    return list(c, ATTR_stride, 2, 1, INT32_MAX) && list(c, ATTR_pad, 4, 0, INT32_MAX) &&
-           list(c, ATTR_dilate, 2, 1, INT32_MAX);
+    return n->type.rank == SIDES + 3 || rank(c, n, SIDES + 2);
 }
 
-/* Dimensions are in the order n c h w (o c h w), whatever the layout in memory. */
-enum { CHANNELS = 1, SIDES = 2 };
+static bool window(const struct check *c)
+{
+    size_t sides = (size_t)(in(c, 0)->type.rank - SIDES);
+
+    return list(c, ATTR_stride, sides, 1, INT32_MAX) &&
+           list(c, ATTR_pad, 2 * sides, 0, INT32_MAX) && list(c, ATTR_dilate, sides, 1, INT32_MAX);
+}
 
 /* One side of the result: (x + pads - dilate (w - 1) - 1) / stride + 1. */
 static bool side(const struct check *c, int i)
@@ -330,22 +337,26 @@ static bool is_forward(const struct node *n)
     return limber_num(n, ATTR_direction) == DIRECTION_forward;
 }
 
-static bool check_conv2d(const struct check *c)
+static bool check_conv(const struct check *c)
 {
     const struct node *n = c->n, *x = in(c, 0), *w = in(c, 1);
 
-    if (!stored(c, x) || !stored(c, w) || !rank(c, n, 4) || !rank(c, x, 4) || !rank(c, w, 4) ||
-        !window(c) || !range(c, ATTR_groups, 1, INT32_MAX))
+    if (!stored(c, x) || !stored(c, w) || !image_rank(c, x) || !rank(c, n, x->type.rank) ||
+        !rank(c, w, x->type.rank) || !window(c) || !range(c, ATTR_groups, 1, INT32_MAX))
         return false;
-    return !is_forward(n) || (conv_channels(c) && same_dim(c, 0, x, 0) &&
-                              same_dim(c, CHANNELS, w, 0) && side(c, 0) && side(c, 1));
+    if (!is_forward(n))
+        return true;
+    for (int i = 0; i < x->type.rank - SIDES; i++)
+        if (!side(c, i))
+            return false;
+    return conv_channels(c) && same_dim(c, 0, x, 0) && same_dim(c, CHANNELS, w, 0);
 }
 
 /* ---- maps of convolution --------------------------------------------------------------------- */
 
 static bool check_patches(const struct check *c)
 {
-    return stored(c, in(c, 0)) && rank(c, in(c, 0), 4) && rank(c, c->n, 2) && window(c) &&
+    return stored(c, in(c, 0)) && image_rank(c, in(c, 0)) && rank(c, c->n, 2) && window(c) &&
            range(c, ATTR_groups, 1, INT32_MAX) && same_format(c, in(c, 0));
 }
 
@@ -383,20 +394,20 @@ static bool check_filters(const struct check *c)
 {
     const struct node *w = in(c, 0);
 
-    return stored(c, w) && rank(c, w, 4) && rank(c, c->n, 2) && same_format(c, w) &&
+    return stored(c, w) && image_rank(c, w) && rank(c, c->n, 2) && same_format(c, w) &&
            range(c, ATTR_groups, 1, INT32_MAX) &&
-           (!is_forward(c->n) ||
-            (folded(c, c->n, 0, of_group(c, w, 0)) && folded(c, c->n, 1, elements(w, 1, 4, -1))));
+           (!is_forward(c->n) || (folded(c, c->n, 0, of_group(c, w, 0)) &&
+                                  folded(c, c->n, 1, elements(w, 1, w->type.rank, -1))));
 }
 
 static bool check_image(const struct check *c)
 {
     const struct node *n = c->n, *flat = in(c, 0);
 
-    return rank(c, flat, 2) && rank(c, n, 4) && same_format(c, flat) &&
+    return rank(c, flat, 2) && image_rank(c, n) && same_format(c, flat) &&
            range(c, ATTR_groups, 1, INT32_MAX) &&
            (!is_forward(n) || (folded(c, flat, 0, of_group(c, n, CHANNELS)) &&
-                               folded(c, flat, 1, elements(n, 0, 4, CHANNELS))));
+                               folded(c, flat, 1, elements(n, 0, n->type.rank, CHANNELS))));
 }
 
 /* ---- limbs ----------------------------------------------------------------------------------- */

@@ -7,15 +7,17 @@ enum { MANY = 8 };      /* pixels side by side cost as much as one element of a 
 int limber_view_pixels(struct pixels *x, const struct view *v, int64_t lines, int64_t length)
 {
     const struct patch *w = v->patch;
+    int64_t d = w && w->t ? w->d : 1, t = w && w->t ? w->t : 1, od = w && w->t ? w->od : 1;
 
     if (!w || w->depth || w->transposed || w->origin || lines == 0 || length == 0 ||
-        w->row != w->w * w->col || w->h * w->w > MANY * w->oh * w->ow * w->r * w->s)
+        w->row != w->w * w->col || (w->t && w->plane != w->h * w->row) ||
+        d * w->h * w->w > MANY * od * w->oh * w->ow * t * w->r * w->s)
         return 0;
     *x = (struct pixels){
         .view = { v->data, w->col, w->channel, NULL, NULL, NULL },
-        .lines = w->h * w->w,
-        .length = length / (w->r * w->s),
-        .images = lines / (w->oh * w->ow),
+        .lines = d * w->h * w->w,
+        .length = length / (t * w->r * w->s),
+        .images = lines / (od * w->oh * w->ow),
         .image = w->image,
     };
     if (x->image == x->lines * w->col) {        /* pixels of all images are as far apart */

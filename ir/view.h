@@ -54,17 +54,20 @@ struct view {
     const struct pair_map *pairs; /* NULL, or of a complex matrix seen as a real one */
 };
 
-/* The index map of a convolution; ir/conv.h makes it. */
+/* The index map of a convolution; ir/conv.h makes it.  Three dimensions are seen as two: a channel
+ * for each plane of the window that a channel has, and an image for each plane of the result. */
 struct patch {
     int64_t h, w; /* of the image */
     int64_t r, s; /* of the window; p = (c*r + y)*s + x, or, */
     int64_t depth; /* where this is not 0, p = (y*s + x)*depth + c; elements */
     int64_t channels; /* from c = channels on are zero */
     int64_t oh, ow; /* of the result; line = (image*oh + y)*ow + x */
-    int64_t stride[2], pad[2], dilate[2]; /* pad: top, left */
-    int64_t image, channel, row, col; /* strides in elements */
-    int64_t divide[2]; /* 0, or the image has zeros between its pixels: it is seen as so many times
-                          as high and wide */
+    int64_t t; /* 0: two dimensions; else c = channel*t + plane of the window */
+    int64_t d, od; /* planes of the image, and of the result: image = i*od + plane */
+    int64_t stride[3], pad[3], dilate[3]; /* down, across, into the depth; pad: top, left, front */
+    int64_t image, channel, row, col, plane; /* strides in elements */
+    int64_t divide[3]; /* [0] is 0, or the image has zeros between its pixels: it is seen as so many
+                          times as high, wide and deep */
     int64_t origin; /* elements from the data to where the first image's first row begins */
     int64_t transposed; /* lines run through the window, and k through the result */
 };
@@ -102,6 +105,34 @@ PRIM int64_t limber_quotient(int64_t a, int64_t b)
     return (a | b) >> 31 ? a / b : (int64_t)((uint32_t)a / (uint32_t)b);
 }
 
+/* Of three dimensions: the plane that an image of the view and a plane of the window see; -1 where
+ * there is none. */
+PRIM int64_t limber_patch_depth(const struct patch *w, int64_t image, int64_t plane)
+{
+    int64_t z = image % w->od * w->stride[2] + plane * w->dilate[2] - w->pad[2];
+
+    if (z < 0)
+        return -1;
+    if (w->divide[0]) {
+        if (z % w->divide[2])
+            return -1;
+        z /= w->divide[2];
+    }
+    return z < w->d ? z : -1;
+}
+
+/* Elements from the data to where an image and a channel of the view begin; -1: nowhere. */
+PRIM int64_t limber_patch_begin(const struct patch *w, int64_t image, int64_t channel)
+{
+    int64_t c, z;
+
+    if (!w->t)
+        return image * w->image + channel * w->channel;
+    c = limber_quotient(channel, w->t);
+    z = limber_patch_depth(w, image, channel - c * w->t);
+    return z < 0 ? -1 : image / w->od * w->image + c * w->channel + z * w->plane;
+}
+
 /* Are elements strides apart? */
 PRIM int limber_view_strided(const struct view *v)
 {
@@ -112,7 +143,7 @@ PRIM int limber_view_strided(const struct view *v)
 PRIM const char *limber_view_at(const struct view *v, int64_t line, int64_t p, int size)
 {
     const struct patch *w = v->patch;
-    int64_t y, x, c, r, s, image;
+    int64_t y, x, c, r, s, image, begin;
 
     if (v->tile_subset) {
         line = limber_block_line(v->tile_subset->block, line);
@@ -153,8 +184,10 @@ PRIM const char *limber_view_at(const struct view *v, int64_t line, int64_t p, i
     }
     if (y >= w->h || x >= w->w || (w->depth && c >= w->channels))
         return NULL;
-    return (const char *)v->data +
-           (w->origin + image * w->image + c * w->channel + y * w->row + x * w->col) * size;
+    begin = limber_patch_begin(w, image, c);
+    if (begin < 0)
+        return NULL;
+    return (const char *)v->data + (w->origin + begin + y * w->row + x * w->col) * size;
 }
 
 #ifndef LIMBER_DEVICE_H
@@ -171,18 +204,18 @@ int limber_view_pixels(struct pixels *x, const struct view *v, int64_t lines, in
 
 /* Element (i,j) of the result is at origin + i*row + (j / inner)*outer + (j % inner)*col; inner >=
  * 1.  Where wide is not 0, rest = j % inner lies at (rest / wide)*jump + (rest % wide)*col: pixels
- * of a lattice. */
+ * of a lattice; and where high is not 0 either, lattices of so many rows lie `leap` apart. */
 struct output_view {
     void *data;
     int64_t row, col, inner, outer;
     const int32_t *rows, *cols; /* blocks, as of a tile subset: i and j count in their order; or
                                    NULL */
-    int64_t origin, wide, jump;
+    int64_t origin, wide, jump, high, leap;
 };
 
 PRIM char *limber_output_at(const struct output_view *c, int64_t i, int64_t j, int size)
 {
-    int64_t outer, rest;
+    int64_t outer, rest, plane;
 
     i = c->rows ? limber_block_line(c->rows, i) : i;
     j = c->cols ? limber_block_line(c->cols, j) : j;
@@ -191,8 +224,10 @@ PRIM char *limber_output_at(const struct output_view *c, int64_t i, int64_t j, i
     outer = j / c->inner;
     j -= outer * c->inner;
     rest = c->wide ? j / c->wide : 0;
-    return (char *)c->data + (c->origin + i * c->row + outer * c->outer + rest * c->jump +
-                              (j - rest * c->wide) * c->col) *
+    j -= rest * c->wide;
+    plane = c->high ? rest / c->high : 0;
+    return (char *)c->data + (c->origin + i * c->row + outer * c->outer + plane * c->leap +
+                              (rest - plane * c->high) * c->jump + j * c->col) *
                                  size;
 }
 

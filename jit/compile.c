@@ -361,7 +361,7 @@ static bool make_on(const struct compile_job *m, struct entry *e, struct diag *d
          limber_plan_key(m->ctx, m->machine, &plan, m->fixed, e->facts.key,
                          e->stated ? NULL : &e->stated, d);
     e->promise = plan.promise;
-    if (ok && (conv = limber_plan_find(&plan, OP_conv2d)))
+    if (ok && (conv = limber_plan_find(&plan, OP_conv)))
         limber_conv_read(conv, &e->geometry);
     if (ok && !from_disk(m, e) && !(may_be_prebuilt(m) && take_prebuilt(m, e, &why)))
         ok = why.status && why.status != LIMBER_STATUS_NOT_READY ?

@@ -10,7 +10,7 @@
 /* The scalar is absent, or 1; integers have none. */
 static bool is_one(const void *scalar, limber_format f)
 {
-    return !scalar || (f.size == 8 ? *(const double *)scalar == 1 : *(const float *)scalar == 1);
+    return !scalar || limber_scalar_is(scalar, f.size, 1);
 }
 
 static bool are_floats(const struct problem *p)
@@ -29,7 +29,7 @@ static bool are_bytes(const struct problem *p)
 
 static bool has_ops(const limber_context *ctx, const struct problem *p)
 {
-    return p->shape && p->conv.geometry.direction == DIRECTION_forward &&
+    return p->shape && !p->conv.geometry.deep && p->conv.geometry.direction == DIRECTION_forward &&
            p->groups == p->conv.sizes.c && ctx->small && ctx->machine.backend->depthwise &&
            p->m > 0 && p->n > 0 && p->k > 0 && p->k <= LIMBER_SMALL_K && !p->contract.scheme &&
            !limber_simulates(&p->contract) && !(p->queue && p->queue->workspace);

@@ -16,12 +16,6 @@ bool limber_is_direct_size(int64_t m, int64_t n, int64_t k)
            m * n <= DIRECT_WORK && m * n * k <= DIRECT_WORK;
 }
 
-/* The scalar is absent, or 1. */
-static bool is_one(const void *scalar, int size)
-{
-    return !scalar || (size == 8 ? *(const double *)scalar == 1 : *(const float *)scalar == 1);
-}
-
 static bool is_plain(const struct view *v)
 {
     return limber_view_strided(v) && !v->tile_subset;
@@ -32,9 +26,11 @@ bool limber_is_direct(const limber_context *ctx, const struct problem *p)
     return limber_is_plain(&p->contract) && ctx->small && ctx->machine.backend->direct &&
            !p->roundings && limber_is_direct_size(p->m, p->n, p->k) && !p->contract.scheme &&
            !p->shape && limber_format_is_binary(p->fc) && limber_format_equal(p->fa, p->fc) &&
-           limber_format_equal(p->fb, p->fc) && is_one(p->alpha, p->fc.size) &&
-           (!p->beta || is_one(p->beta, p->fc.size)) && (p->c.col == 1 || p->c.row == 1) &&
-           p->c.inner >= p->n && !p->c.rows && !p->c.cols && is_plain(&p->a) && is_plain(&p->b);
+           limber_format_equal(p->fb, p->fc) &&
+           (!p->alpha || limber_scalar_is(p->alpha, p->fc.size, 1)) &&
+           (!p->beta || limber_scalar_is(p->beta, p->fc.size, 1)) &&
+           (p->c.col == 1 || p->c.row == 1) && p->c.inner >= p->n && !p->c.rows && !p->c.cols &&
+           is_plain(&p->a) && is_plain(&p->b);
 }
 
 bool limber_shape_run(limber_context *ctx, const struct product_shape *s, limber_kernel code,

@@ -39,7 +39,9 @@ static void log_call(const limber_context *ctx, const struct problem *p, const s
         limber_text_add(&t, "limber conv n=%lld c=%lld h=%lld w=%lld o=%lld r=%lld s=%lld",
                         (long long)s->n, (long long)s->c, (long long)s->h, (long long)s->w,
                         (long long)s->o, (long long)s->r, (long long)s->s);
-    else
+    if (s && s->t)
+        limber_text_add(&t, " d=%lld t=%lld", (long long)s->d, (long long)s->t);
+    if (!s)
         limber_text_add(&t, "limber gemm m=%lld n=%lld k=%lld", (long long)p->m, (long long)p->n,
                         (long long)p->k);
     limber_text_add(&t, " a=%s b=%s c=%s contract=%s", limber_format_name(p->fa, a, sizeof a),

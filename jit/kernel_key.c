@@ -127,27 +127,40 @@ static int add_gemm(struct plan *p, const struct kernel_key *key, const struct f
     return b < 0 ? -1 : limber_plan_add(p, OP_gemm, "c", a, b, exact);
 }
 
+/* Dimensions of a convolution's image x, filters w and result y. */
+static const char *letters_of(const struct kernel_key *key, char tensor)
+{
+    bool deep = key->geometry.deep;
+
+    switch (tensor) {
+    case 'x': return deep ? "nczhw" : "nchw";
+    case 'w': return deep ? "odtrs" : "odrs";
+    default: return deep ? "noypq" : "nopq";
+    }
+}
+
 static const char *result_letters(const struct kernel_key *key)
 {
-    static const char *const of[] = {
-        [DIRECTION_forward] = "nopq", [DIRECTION_data] = "nchw", [DIRECTION_filter] = "odrs"
-    };
-
-    return key->conv ? of[key->geometry.direction] : "mn";
+    return key->conv ? letters_of(key, key->geometry.direction == DIRECTION_data   ? 'x' :
+                                       key->geometry.direction == DIRECTION_filter ? 'w' :
+                                                                                     'y') :
+                       "mn";
 }
 
 /* Operand 0 is what windows see, which is the right one of the products. */
 static int add_conv(struct plan *p, const struct kernel_key *key, struct type exact)
 {
     static const struct direction {
-        const char *name[2], *letters[2];
-    } directions[] = { [DIRECTION_forward] = { { "x", "w" }, { "nchw", "odrs" } },
-                       [DIRECTION_data] = { { "dy", "w" }, { "nopq", "odrs" } },
-                       [DIRECTION_filter] = { { "x", "dy" }, { "nchw", "nopq" } } };
+        const char *name[2], tensor[2];
+    } directions[] = { [DIRECTION_forward] = { { "x", "w" }, { 'x', 'w' } },
+                       [DIRECTION_data] = { { "dy", "w" }, { 'y', 'w' } },
+                       [DIRECTION_filter] = { { "x", "dy" }, { 'x', 'y' } } };
     const struct direction *of = &directions[key->geometry.direction];
-    int x = add_arg(p, key, of->name[0], 0, 1, type_of(key->fb, of->letters[0]));
-    int w = x < 0 ? -1 : add_arg(p, key, of->name[1], 1, 0, type_of(key->fa, of->letters[1]));
-    int y = w < 0 ? -1 : limber_plan_add(p, OP_conv2d, "c", x, w, exact);
+    int x = add_arg(p, key, of->name[0], 0, 1, type_of(key->fb, letters_of(key, of->tensor[0])));
+    int w = x < 0 ? -1 :
+                    add_arg(p, key, of->name[1], 1, 0,
+                            type_of(key->fa, letters_of(key, of->tensor[1])));
+    int y = w < 0 ? -1 : limber_plan_add(p, OP_conv, "c", x, w, exact);
 
     return y >= 0 && limber_conv_write(p, &p->node[y], &key->geometry) ? y : -1;
 }
@@ -162,7 +175,7 @@ bool limber_plan_state(struct plan *p, const struct kernel_key *key, const struc
     int c, c0 = -1, out = -1;
 
     limber_plan_init(p);
-    p->name = key->conv ? "conv2d" : "gemm";
+    p->name = key->conv ? "conv" : "gemm";
     p->promise = (limber_promise)key->promise;
     p->bits = key->bits;
     p->slices = key->slices;

@@ -8,6 +8,8 @@
 #include "jit/report.h"
 #include "limber/limber.h"
 
+#include <string.h>
+
 /* A call whose arguments are checked.  a and b are the left and right operands of the products;
  * for convolutions what ir/conv.h calls filters and patches.  One group is m x k by k x n. */
 struct problem {
@@ -46,6 +48,20 @@ void limber_output_copy(const struct output_view *to, const struct output_view *
 bool limber_groups_run(const struct runner *r, int64_t groups,
                        bool (*fn)(void *arg, int64_t g, int worker, struct diag *d), void *arg,
                        struct diag *d);
+
+/* Is a double, or of size 4 a float, at any address this value? */
+static inline bool limber_scalar_is(const void *x, int64_t size, double value)
+{
+    double wide;
+    float narrow;
+
+    if (size == 8) {
+        memcpy(&wide, x, sizeof wide);
+        return wide == value;
+    }
+    memcpy(&narrow, x, sizeof narrow);
+    return narrow == (float)value;
+}
 
 /* The scalar or NULL when it is exactly `neutral` (1 or 0). */
 const void *limber_scalar(const void *x, limber_format c, double neutral);

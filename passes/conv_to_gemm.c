@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Convolution becomes an implicit GEMM.
  *
- *   needs   conv2d %x %w
+ *   needs   conv %x %w
  *   leaves  gemm of filters(%w): m x k and patches(%x): k x n, seen through index maps; the
  *           m x n result is written through the map `image`.  Nothing is copied.
- *           m = output channels of a group, k = (c/groups) r s, n = images oh ow.
+ *           m = output channels of a group, k = (c/groups) (t) r s, n = images (od) oh ow.
  *           (Backward: ir/conv.h.)
  *           Where threads share memory in blocks k runs window by window (order=rsc): a pixel's
  *           channels lie together, and tiles are fetched from the image's own limbs.
@@ -50,7 +50,7 @@ static bool finish(struct plan *p, int conv, int gemm, const struct conv_geometr
 
 bool limber_pass_conv_to_gemm(struct plan *p, const struct target *t, struct diag *d)
 {
-    struct node *conv = limber_plan_find(p, OP_conv2d);
+    struct node *conv = limber_plan_find(p, OP_conv);
     struct conv_geometry geometry;
     int c, x, w, patches, filters, gemm;
 

@@ -80,7 +80,7 @@ static int64_t end_of(const struct tile_subset *x, int64_t lines)
 static size_t extent(const struct view *v, int64_t lines, int64_t k, int size)
 {
     const struct patch *w = v->patch;
-    int64_t images;
+    int64_t images, channels, planes = 0;
 
     if (lines == 0 || k == 0)
         return 0;
@@ -97,8 +97,14 @@ static size_t extent(const struct view *v, int64_t lines, int64_t k, int size)
         k = images;
     }
     images = lines / (w->oh * w->ow);
-    return (size_t)(w->origin + (images - 1) * w->image + (k / (w->r * w->s) - 1) * w->channel +
-                    (w->h - 1) * w->row + (w->w - 1) * w->col + 1) *
+    channels = k / (w->r * w->s);
+    if (w->t) {
+        images /= w->od;
+        channels /= w->t;
+        planes = w->d - 1;
+    }
+    return (size_t)(w->origin + (images - 1) * w->image + (channels - 1) * w->channel +
+                    planes * w->plane + (w->h - 1) * w->row + (w->w - 1) * w->col + 1) *
            (size_t)size;
 }
 

@@ -21,7 +21,7 @@ static bool small(const struct patch *w)
 /* An element of the patches matrix is found by divisions, which takes longer than to cut four. */
 static bool pays(const struct patch *w, int bytes)
 {
-    return small(w) && w->depth * bytes % PIECE == 0 && w->row == w->w * w->col &&
+    return !w->t && small(w) && w->depth * bytes % PIECE == 0 && w->row == w->w * w->col &&
            w->h * w->w <= 4 * w->oh * w->ow * w->r * w->s;
 }
 

@@ -90,7 +90,7 @@ static bool eval_gemm(struct eval *e, const struct node *n, struct val *v)
     return limber_fail(e->d, LIMBER_STATUS_INTERNAL, "interp: %%%s was not split", n->name);
 }
 
-static bool eval_conv2d(struct eval *e, const struct node *n, struct val *v)
+static bool eval_conv(struct eval *e, const struct node *n, struct val *v)
 {
     return eval_gemm(e, n, v);
 }

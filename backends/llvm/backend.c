@@ -653,9 +653,9 @@ static bool turns(const struct call *c)
 {
     const struct patch *w = c->a.patch;
 
-    return w && !w->depth && !w->transposed && !c->a.tile_subset && w->oh == 1 && w->ow == 1 &&
-           w->h == w->r && w->w == w->s && w->pad[0] == 0 && w->pad[1] == 0 && w->dilate[0] == 1 &&
-           w->dilate[1] == 1;
+    return w && !w->depth && !w->t && !w->transposed && !c->a.tile_subset && w->oh == 1 &&
+           w->ow == 1 && w->h == w->r && w->w == w->s && w->pad[0] == 0 && w->pad[1] == 0 &&
+           w->dilate[0] == 1 && w->dilate[1] == 1;
 }
 
 /* Of a worker. */
@@ -821,8 +821,8 @@ static void straighten(struct view *v, int64_t lines)
 {
     const struct patch *w = v->patch;
 
-    if (!w || w->depth || w->transposed || w->divide[0] || w->origin || w->r != 1 || w->s != 1 ||
-        w->oh != w->h || w->ow != w->w || w->stride[0] != 1 || w->stride[1] != 1 ||
+    if (!w || w->depth || w->t || w->transposed || w->divide[0] || w->origin || w->r != 1 ||
+        w->s != 1 || w->oh != w->h || w->ow != w->w || w->stride[0] != 1 || w->stride[1] != 1 ||
         w->pad[0] != 0 || w->pad[1] != 0 || w->row != w->w * w->col ||
         (w->image != w->h * w->row && lines > w->h * w->w))
         return;

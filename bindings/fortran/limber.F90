@@ -212,10 +212,11 @@ module limber
   end type
 
   type, bind(c) :: limber_conv
-    integer(c_size_t) :: size = 144
+    integer(c_size_t) :: size = 192
     integer(c_int64_t) :: n = 0, c = 0, h = 0, w = 0, o = 0, r = 0, s = 0
     integer(c_int64_t) :: stride(2) = 1, dilate(2) = 1, pad(4) = 0, groups = 1
     integer(c_int) :: layout = LIMBER_LAYOUT_NCHW
+    integer(c_int64_t) :: d = 0, t = 0, depth_stride = 0, depth_dilate = 0, depth_pad(2) = 0
   end type
 
   type, bind(c) :: limber_tile

@@ -292,6 +292,11 @@ typedef enum limber_layout { LIMBER_LAYOUT_NCHW, LIMBER_LAYOUT_NHWC } limber_lay
  *   result   n x o x oh x ow                   (NHWC: n x oh x ow x o)
  *   oh = (h + pad[0] + pad[1] - dilate[0]*(r-1) - 1) / stride[0] + 1; ow alike with w, s,
  *   pad[2], pad[3].  All tensors are dense.
+ * One dimension: h = r = 1.  Three, where t is not 0:
+ *   image    n x c x d x h x w                 (NHWC: n x d x h x w x c)
+ *   filters  o x (c/groups) x t x r x s        (NHWC: o x t x r x s x (c/groups))
+ *   result   n x o x od x oh x ow              (NHWC: n x od x oh x ow x o)
+ *   od as oh, with d, t, depth_pad, depth_stride, depth_dilate.
  * Forward computes the result.  Backward data computes the gradient of the image from that of the
  * result, dx = conv^T(dy, w), which is also called transposed convolution: h and w say how large
  * dx is (and so what "output padding" says).  Backward filter computes the gradient of the filters
@@ -303,10 +308,15 @@ typedef struct limber_conv {
     int64_t pad[4]; /* top, bottom, left, right; >= 0 */
     int64_t groups; /* >= 1, divides c and o */
     limber_layout layout;
+    int64_t d, t; /* the depth of the image and of the filters; t = 0: two dimensions */
+    int64_t depth_stride, depth_dilate; /* 0: 1 */
+    int64_t depth_pad[2]; /* front, back; >= 0 */
 } limber_conv;
 
 /* The height and width of the result.  BAD_ARGUMENT for an impossible geometry. */
 LIMBER_API limber_status limber_conv_output(const limber_conv *conv, int64_t *oh, int64_t *ow);
+/* Its depth; 1 of two dimensions. */
+LIMBER_API limber_status limber_conv_output_depth(const limber_conv *conv, int64_t *od);
 
 /* What the elements of the matrices are. */
 typedef enum limber_domain {

@@ -20,19 +20,6 @@ static bool is_plain_contract(const limber_contract *k)
             (unsigned)k->on_miss <= LIMBER_ON_MISS_COMPILE);
 }
 
-static bool is_scalar(const void *x, int64_t size, double value)
-{
-    double wide;
-    float narrow;
-
-    if (size == 8) {
-        memcpy(&wide, x, sizeof wide);
-        return wide == value;
-    }
-    memcpy(&narrow, x, sizeof narrow);
-    return narrow == (float)value;
-}
-
 /* Where a matrix lies. */
 struct range {
     uintptr_t from, to;
@@ -104,9 +91,9 @@ bool limber_gemm_at_once(limber_context *ctx, const limber_contract *contract, i
     s.fixed.a = (struct strides){ a->row_stride, a->col_stride };
     s.fixed.b = (struct strides){ b->row_stride, b->col_stride };
     s.fixed.c = (struct strides){ c->row_stride, c->col_stride };
-    s.fixed.add = beta && !is_scalar(beta, s.size, 0);
-    return (!alpha || is_scalar(alpha, s.size, 1)) &&
-           (!s.fixed.add || is_scalar(beta, s.size, 1)) &&
+    s.fixed.add = beta && !limber_scalar_is(beta, s.size, 0);
+    return (!alpha || limber_scalar_is(alpha, s.size, 1)) &&
+           (!s.fixed.add || limber_scalar_is(beta, s.size, 1)) &&
            find_range(a->data, s.fixed.a, m, k, s.size, &in_a) &&
            find_range(b->data, s.fixed.b, k, n, s.size, &in_b) &&
            find_range(c->data, s.fixed.c, m, n, s.size, &in_c) && is_apart(in_a, in_c) &&

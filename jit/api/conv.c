@@ -13,39 +13,83 @@ static bool least(int64_t v, int64_t bound, const char *what, struct diag *d)
                        (long long)v, (long long)bound);
 }
 
-/* No size, pad or step is so large that sums and products of a few of them overflow. */
-static bool check_ranges(const limber_conv *s, struct diag *d)
+/* One direction: down, across, into the depth. */
+struct side {
+    const char *image, *window, *pads, *step, *spread; /* names of the fields */
+    int64_t size, width, pad[2], stride, dilate;
+};
+
+static bool is_deep(const limber_conv *s)
 {
-    static const char *const size[] = { "n", "c", "h", "w", "o", "r", "s" };
-    static const char *const pad[] = { "pad[0]", "pad[1]", "pad[2]", "pad[3]" };
-    const int64_t v[] = { s->n, s->c, s->h, s->w, s->o, s->r, s->s };
+    return s->t != 0;
+}
+
+static int sides_of(const limber_conv *s, struct side side[3])
+{
+    side[0] = (struct side){ "h",  "r",  "pad[0], pad[1]",         "stride[0]",  "dilate[0]",
+                             s->h, s->r, { s->pad[0], s->pad[1] }, s->stride[0], s->dilate[0] };
+    side[1] = (struct side){ "w",  "s",  "pad[2], pad[3]",         "stride[1]",  "dilate[1]",
+                             s->w, s->s, { s->pad[2], s->pad[3] }, s->stride[1], s->dilate[1] };
+    side[2] = (struct side){ "d",
+                             "t",
+                             "depth_pad",
+                             "depth_stride",
+                             "depth_dilate",
+                             s->d,
+                             s->t,
+                             { s->depth_pad[0], s->depth_pad[1] },
+                             s->depth_stride ? s->depth_stride : 1,
+                             s->depth_dilate ? s->depth_dilate : 1 };
+    return is_deep(s) ? 3 : 2;
+}
+
+static bool check_side(const struct side *x, struct diag *d)
+{
     const int64_t most = (int64_t)1 << 31;
 
-    for (size_t i = 0; i < COUNT(v); i++)
-        if (!least(v[i], i >= 5, size[i], d))
-            return false;
-    for (size_t i = 0; i < COUNT(pad); i++)
-        if (!least(s->pad[i], 0, pad[i], d))
-            return false;
-    if (!least(s->stride[0], 1, "stride[0]", d) || !least(s->stride[1], 1, "stride[1]", d) ||
-        !least(s->dilate[0], 1, "dilate[0]", d) || !least(s->dilate[1], 1, "dilate[1]", d) ||
-        !least(s->groups, 1, "groups", d))
+    if (!least(x->size, 0, x->image, d) || !least(x->width, 1, x->window, d) ||
+        !least(x->pad[0], 0, x->pads, d) || !least(x->pad[1], 0, x->pads, d) ||
+        !least(x->stride, 1, x->step, d) || !least(x->dilate, 1, x->spread, d))
         return false;
-    for (size_t i = 0; i < COUNT(v); i++)
-        if (v[i] >= most)
-            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "conv.%s = %lld is too large",
-                               size[i], (long long)v[i]);
-    for (size_t i = 0; i < 2; i++)
-        if (s->stride[i] >= most || s->dilate[i] >= most || s->pad[i] >= most ||
-            s->pad[i + 2] >= most)
-            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                               "conv.stride, pad or dilate is too large");
+    if (x->size >= most || x->width >= most)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "conv.%s or %s is too large", x->image,
+                           x->window);
+    if (x->pad[0] >= most || x->pad[1] >= most || x->stride >= most || x->dilate >= most)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "conv.%s, %s or %s is too large", x->pads,
+                           x->step, x->spread);
     return true;
 }
 
-static bool check_shape(const limber_conv *s, int64_t out[2], struct diag *d)
+/* No size, pad or step is so large that sums and products of a few of them overflow. */
+static bool check_ranges(const limber_conv *s, struct diag *d)
 {
-    static const char *const name[] = { "h", "w" }, *const window[] = { "r", "s" };
+    static const char *const name[] = { "n", "c", "o" };
+    const int64_t v[] = { s->n, s->c, s->o };
+    struct side side[3];
+    int sides = sides_of(s, side);
+
+    for (size_t i = 0; i < COUNT(v); i++) {
+        if (!least(v[i], 0, name[i], d))
+            return false;
+        if (v[i] >= (int64_t)1 << 31)
+            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "conv.%s = %lld is too large",
+                               name[i], (long long)v[i]);
+    }
+    for (int i = 0; i < sides; i++)
+        if (!check_side(&side[i], d))
+            return false;
+    if (!is_deep(s) &&
+        (s->d || s->depth_stride || s->depth_dilate || s->depth_pad[0] || s->depth_pad[1]))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "conv.t = 0 says two dimensions, but conv.d or depth_... is set");
+    return least(s->groups, 1, "groups", d);
+}
+
+/* out: down, across, into the depth. */
+static bool check_shape(const limber_conv *s, int64_t out[3], struct diag *d)
+{
+    struct side side[3];
+    int sides;
 
     if (!s)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "conv is NULL");
@@ -58,54 +102,78 @@ static bool check_shape(const limber_conv *s, int64_t out[2], struct diag *d)
     if (s->layout != LIMBER_LAYOUT_NCHW && s->layout != LIMBER_LAYOUT_NHWC)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "conv.layout = %d is unknown",
                            (int)s->layout);
-    for (int i = 0; i < 2; i++) {
-        int64_t size = i ? s->w : s->h, width = i ? s->s : s->r;
-        int64_t last = size + s->pad[2 * i] + s->pad[2 * i + 1] - s->dilate[i] * (width - 1) - 1;
+    sides = sides_of(s, side);
+    out[2] = 1;
+    for (int i = 0; i < sides; i++) {
+        const struct side *x = &side[i];
+        int64_t last = x->size + x->pad[0] + x->pad[1] - x->dilate * (x->width - 1) - 1;
 
         if (last < 0)
             return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                                "conv.%s = %lld with its dilation does not fit into %s = %lld with "
                                "its padding",
-                               window[i], (long long)width, name[i], (long long)size);
-        out[i] = last / s->stride[i] + 1;
+                               x->window, (long long)x->width, x->image, (long long)x->size);
+        out[i] = last / x->stride + 1;
     }
     return true;
 }
 
-limber_status limber_conv_output(const limber_conv *conv, int64_t *oh, int64_t *ow)
+/* Sizes of the result; zeros on an error. */
+static limber_status output_of(const char *caller, const limber_conv *conv, int64_t out[3],
+                               const char *null)
 {
     struct diag d = { 0 };
-    int64_t out[2] = { 0, 0 };
     limber_conv full;
 
     if (!conv)
-        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "conv_output: conv is NULL");
-    else if (!oh || !ow)
-        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "conv_output: %s is NULL", oh ? "ow" : "oh");
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "%s: conv is NULL", caller);
+    else if (null)
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "%s: %s is NULL", caller, null);
     else if (!limber_sized_in(&full, sizeof full, conv, LEAST_conv, "conv", &d) ||
              !check_shape(&full, out, &d))
-        limber_fail_in(&d, "conv_output");
+        limber_fail_in(&d, caller);
+    if (d.status != LIMBER_STATUS_OK)
+        memset(out, 0, 3 * sizeof *out);
+    return limber_error_set(&d);
+}
+
+limber_status limber_conv_output(const limber_conv *conv, int64_t *oh, int64_t *ow)
+{
+    int64_t out[3] = { 0 };
+    limber_status s = output_of("conv_output", conv, out, !oh ? "oh" : !ow ? "ow" : NULL);
+
     if (oh)
         *oh = out[0];
     if (ow)
         *ow = out[1];
-    return limber_error_set(&d);
+    return s;
+}
+
+limber_status limber_conv_output_depth(const limber_conv *conv, int64_t *od)
+{
+    int64_t out[3] = { 0 };
+    limber_status s = output_of("conv_output_depth", conv, out, od ? NULL : "od");
+
+    if (od)
+        *od = out[2];
+    return s;
 }
 
 /* A dense tensor as one row.  Sizes of zero do not hide that the others are too large together. */
 static bool tensor(limber_matrix *m, const char *what, const void *data, limber_format f,
-                   const int64_t dim[4], struct diag *d)
+                   const int64_t dim[5], struct diag *d)
 {
     int64_t elements = 1;
     bool empty = false;
 
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         empty = empty || dim[i] == 0;
         if (__builtin_mul_overflow(elements, dim[i] ? dim[i] : 1, &elements))
             return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                               "%s: %lld x %lld x %lld x %lld elements exceed the address space",
+                               "%s: %lld x %lld x %lld x %lld x %lld elements exceed the address "
+                               "space",
                                what, (long long)dim[0], (long long)dim[1], (long long)dim[2],
-                               (long long)dim[3]);
+                               (long long)dim[3], (long long)dim[4]);
     }
     if (empty)
         elements = 0;
@@ -141,11 +209,12 @@ static int64_t direction_of(limber_operation o)
 }
 
 static bool check_tensor(limber_matrix *m, const struct tensors *t, int i, const limber_conv *s,
-                         const int64_t out[2], struct diag *d)
+                         const int64_t out[3], struct diag *d)
 {
-    const int64_t dim[3][4] = { { s->n, s->c, s->h, s->w },
-                                { s->o, s->c / s->groups, s->r, s->s },
-                                { s->n, s->o, out[0], out[1] } };
+    bool deep = is_deep(s);
+    const int64_t dim[3][5] = { { s->n, s->c, deep ? s->d : 1, s->h, s->w },
+                                { s->o, s->c / s->groups, deep ? s->t : 1, s->r, s->s },
+                                { s->n, s->o, out[2], out[0], out[1] } };
     int of = t->name[i][0] == 'd' ? t->name[i][1] : t->name[i][0];
 
     return tensor(m, t->name[i], t->data[i], t->format[i],
@@ -156,7 +225,7 @@ static bool check_tensor(limber_matrix *m, const struct tensors *t, int i, const
 }
 
 /* A plan (result not wanted) has no result to check. */
-static bool check(const limber_problem *p, const struct tensors *t, bool stores, int64_t out[2],
+static bool check(const limber_problem *p, const struct tensors *t, bool stores, int64_t out[3],
                   struct diag *d)
 {
     struct extent at[3];
@@ -179,21 +248,23 @@ static bool check(const limber_problem *p, const struct tensors *t, bool stores,
 
 /* Fills what is there: the views point into it. */
 static void state(struct problem *to, const limber_problem *p, const struct tensors *t,
-                  const int64_t out[2], const int64_t phase[2])
+                  const int64_t out[3], const int64_t phase[3])
 {
     const limber_conv *s = p->conv;
     struct index_map result;
+    struct side side[3];
+    int sides = sides_of(s, side);
 
     *to = (struct problem){
         .contract = *p->contract,
         .shape = s,
-        .conv = { .geometry = { .stride = { s->stride[0], s->stride[1] },
-                                .pad = { s->pad[0], s->pad[1], s->pad[2], s->pad[3] },
-                                .dilate = { s->dilate[0], s->dilate[1] },
+        .conv = { .geometry = { .stride = { 1, 1, 1 },
+                                .dilate = { 1, 1, 1 },
                                 .groups = s->groups,
                                 .layout =
                                     s->layout == LIMBER_LAYOUT_NHWC ? LAYOUT_nhwc : LAYOUT_nchw,
-                                .direction = direction_of(p->operation) },
+                                .direction = direction_of(p->operation),
+                                .deep = is_deep(s) },
                   .sizes = { s->n,
                              s->c,
                              s->h,
@@ -203,7 +274,10 @@ static void state(struct problem *to, const limber_problem *p, const struct tens
                              s->s,
                              out[0],
                              out[1],
-                             { phase[0], phase[1] } } },
+                             is_deep(s) ? s->d : 1,
+                             is_deep(s) ? s->t : 1,
+                             out[2],
+                             { phase[0], phase[1], phase[2] } } },
         .groups = s->groups,
         .fa = t->format[1],
         .fb = t->format[0],
@@ -211,6 +285,12 @@ static void state(struct problem *to, const limber_problem *p, const struct tens
         .alpha = limber_scalar(p->alpha, t->format[2], 1),
         .beta = limber_scalar(p->beta, t->format[2], 0),
     };
+    for (int i = 0; i < sides; i++) {
+        to->conv.geometry.stride[i] = side[i].stride;
+        to->conv.geometry.dilate[i] = side[i].dilate;
+        to->conv.geometry.pad[2 * i] = side[i].pad[0];
+        to->conv.geometry.pad[2 * i + 1] = side[i].pad[1];
+    }
     limber_conv_product(&to->conv, &to->m, &to->n, &to->k);
     limber_conv_map(&to->map_a, OP_filters, &to->conv, 0);
     limber_conv_map(&to->map_b, OP_patches, &to->conv, 0);
@@ -227,12 +307,12 @@ bool limber_conv_state(limber_context *ctx, const limber_problem *p, bool stores
                        struct problem *to, struct diag *d)
 {
     const struct tensors t = tensors_of(p);
-    int64_t out[2];
+    int64_t out[3];
 
     (void)ctx;
     if (!check(p, &t, stores, out, d))
         return false;
-    state(to, p, &t, out, (int64_t[]){ 0, 0 });
+    state(to, p, &t, out, (int64_t[]){ 0, 0, 0 });
     to->queue = p->queue;
     return true;
 }
@@ -244,9 +324,13 @@ bool limber_conv_state(limber_context *ctx, const limber_problem *p, bool stores
  * compute all of them at once, with zeros. */
 static bool has_phases(const limber_problem *p)
 {
-    return p->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA &&
-           (p->conv->stride[0] > 1 || p->conv->stride[1] > 1) &&
-           p->conv->stride[0] <= MOST_STRIDE && p->conv->stride[1] <= MOST_STRIDE &&
+    struct side side[3];
+    int sides = sides_of(p->conv, side);
+    int64_t most = 1;
+
+    for (int i = 0; i < sides; i++)
+        most = side[i].stride > most ? side[i].stride : most;
+    return p->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA && most > 1 && most <= MOST_STRIDE &&
            !limber_simulates(p->contract);
 }
 
@@ -272,22 +356,29 @@ static bool run_phases(limber_context *ctx, const limber_problem *p, struct repo
     struct problem whole, part;
     struct backup keep;
     struct report r;
-    int64_t out[2];
-    bool ok = true, first = true;
+    struct side side[3];
+    int64_t out[3], phases = 1;
+    bool ok = true;
 
     if (!check(p, &t, true, out, d))
         return false;
-    state(&whole, p, &t, out, (int64_t[]){ 0, 0 });
+    if (sides_of(p->conv, side) < 3)
+        side[2].stride = 1;
+    for (int i = 0; i < 3; i++)
+        phases *= side[i].stride;
+    state(&whole, p, &t, out, (int64_t[]){ 0, 0, 0 });
     if (!limber_backup(ctx, &whole, &keep, d))
         return false;
-    for (int64_t y = 0; ok && y < p->conv->stride[0]; y++)
-        for (int64_t x = 0; ok && x < p->conv->stride[1]; x++, first = false) {
-            state(&part, p, &t, out, (int64_t[]){ y + 1, x + 1 });
-            part.queue = p->queue;
-            ok = limber_engine_run(ctx, &part, report ? &r : NULL, d);
-            if (ok && report)
-                join_report(report, &r, first);
-        }
+    for (int64_t i = 0; ok && i < phases; i++) {
+        int64_t down = i % side[0].stride, rest = i / side[0].stride;
+
+        state(&part, p, &t, out,
+              (int64_t[]){ down + 1, rest % side[1].stride + 1, rest / side[1].stride + 1 });
+        part.queue = p->queue;
+        ok = limber_engine_run(ctx, &part, report ? &r : NULL, d);
+        if (ok && report)
+            join_report(report, &r, i == 0);
+    }
     limber_backup_end(&keep, ok);
     return ok;
 }

@@ -48,7 +48,7 @@ struct entry {
     double seconds; /* that making it took */
     char *stated; /* the stated plan as text, or NULL */
     limber_promise promise; /* of the plan */
-    struct conv_geometry geometry; /* of its conv2d */
+    struct conv_geometry geometry; /* of its conv */
 };
 
 /* ---- kernels.c: kernels in memory ------------------------------------------------------------ */

@@ -421,7 +421,7 @@ static void scan_lines(void *arg, int64_t task, int worker)
         scan_across(j, &x, from, middle);
     if (direct && j->v->p == 1 && middle < to)
         scan_along(j, &x, middle, to, j->lanes + worker * j->m->tile_cols);
-    else if (j->kind != KIND_none && j->v->patch && j->v->patch->transposed)
+    else if (j->kind != KIND_none && j->v->patch && j->v->patch->transposed && !j->v->patch->t)
         for (int64_t i = from; i < to; i++)
             scan_rows(j, &x, i, j->lanes + worker * j->m->tile_cols);
     else
@@ -606,15 +606,14 @@ struct joining {
     int64_t lines;
 };
 
-/* Of the pixels that a line's window sees. */
-static void join_line(const struct joining *x, int64_t line)
+/* Of the pixels of one plane that a line's window sees. */
+static void join_plane(const struct joining *x, int64_t line, int64_t plane)
 {
     const struct patch *w = x->w;
-    int64_t row = line / w->ow, image = row / w->oh;
+    int64_t row = line / w->ow;
     int64_t y0 = row % w->oh * w->stride[0] - w->pad[0];
     int64_t x0 = line % w->ow * w->stride[1] - w->pad[1];
 
-    x->line[line] = nothing;
     for (int64_t r = 0; r < w->r; r++)
         for (int64_t s = 0; s < w->s; s++) {
             int64_t at_y = y0 + r * w->dilate[0], at_x = x0 + s * w->dilate[1];
@@ -626,8 +625,24 @@ static void join_line(const struct joining *x, int64_t line)
                 at_x /= w->divide[1];
             }
             if (at_y >= 0 && at_y < w->h && at_x >= 0 && at_x < w->w)
-                join(&x->line[line], &x->pixel[(image * w->h + at_y) * w->w + at_x]);
+                join(&x->line[line], &x->pixel[(plane * w->h + at_y) * w->w + at_x]);
         }
+}
+
+static void join_line(const struct joining *x, int64_t line)
+{
+    const struct patch *w = x->w;
+    int64_t image = line / (w->ow * w->oh);
+
+    x->line[line] = nothing;
+    if (!w->t)
+        join_plane(x, line, image);
+    for (int64_t t = 0; t < w->t; t++) {
+        int64_t plane = limber_patch_depth(w, image, t);
+
+        if (plane >= 0)
+            join_plane(x, line, image / w->od * w->d + plane);
+    }
 }
 
 static void join_lines(void *arg, int64_t task, int worker)

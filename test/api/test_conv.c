@@ -48,11 +48,11 @@ static void make(struct rng *r, struct trial *t)
     limber_conv *s = &t->s;
     size_t nx, nw;
 
+    *s = (limber_conv)LIMBER_CONV_INIT;
     s->groups = 1 + rng_below(r, 3);
     s->n = 1 + rng_below(r, 2);
     s->c = s->groups * (1 + rng_below(r, 3));
     s->o = s->groups * (1 + rng_below(r, 5));
-    s->size = sizeof *s;
     s->r = 1 + rng_below(r, 3);
     s->s = 1 + rng_below(r, 4);
     for (int i = 0; i < 2; i++) {

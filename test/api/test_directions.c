@@ -44,16 +44,29 @@ static int drop_contexts(void **state)
     return 0;
 }
 
-/* A convolution with whole numbers in the order n c h w; what a direction writes is `tensor`. */
+/* A convolution of one, two or three dimensions with whole numbers in the order n c d h w. */
 struct trial {
     limber_conv s;
-    int64_t oh, ow, count[TENSORS];
-    int64_t dim[TENSORS][4];
+    int64_t od, oh, ow, count[TENSORS];
+    int64_t dim[TENSORS][5];
     double *v[TENSORS];
 };
 
 static const int written[DIRECTIONS] = { Y, X, W };
 static const int reads[DIRECTIONS][2] = { { X, W }, { Y, W }, { X, Y } };
+
+static void make_depth(limber_conv *s, struct rng *r)
+{
+    s->depth_stride = rng_below(r, 4); /* 0: 1 */
+    s->depth_dilate = rng_below(r, 3);
+    s->depth_pad[0] = rng_below(r, 3);
+    s->depth_pad[1] = rng_below(r, 3);
+    do {
+        s->t = 1 + rng_below(r, 3);
+        s->d = 1 + rng_below(r, 5);
+    } while (s->d + s->depth_pad[0] + s->depth_pad[1] <
+             (s->depth_dilate ? s->depth_dilate : 1) * (s->t - 1) + 1);
+}
 
 static void make(struct trial *t, struct rng *r, int64_t most)
 {
@@ -71,6 +84,8 @@ static void make(struct trial *t, struct rng *r, int64_t most)
     for (int i = 0; i < 4; i++)
         s->pad[i] = rng_below(r, 4);
     s->layout = rng_below(r, 2) ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW;
+    if (rng_below(r, 3) == 0)
+        make_depth(s, r);
     do {
         s->r = 1 + rng_below(r, 4);
         s->s = 1 + rng_below(r, 4);
@@ -78,14 +93,21 @@ static void make(struct trial *t, struct rng *r, int64_t most)
         s->w = 1 + rng_below(r, most);
     } while (s->h + s->pad[0] + s->pad[1] < s->dilate[0] * (s->r - 1) + 1 ||
              s->w + s->pad[2] + s->pad[3] < s->dilate[1] * (s->s - 1) + 1);
+    if (rng_below(r, 8) == 0) {
+        s->h = s->r = s->stride[0] = s->dilate[0] = 1;
+        s->pad[0] = s->pad[1] = 0;
+    }
     assert_int_equal(limber_conv_output(s, &t->oh, &t->ow), LIMBER_STATUS_OK);
+    assert_int_equal(limber_conv_output_depth(s, &t->od), LIMBER_STATUS_OK);
     memcpy(t->dim,
-           ((int64_t[TENSORS][4]){ { s->n, s->c, s->h, s->w },
-                                   { s->o, s->c / s->groups, s->r, s->s },
-                                   { s->n, s->o, t->oh, t->ow } }),
+           ((int64_t[TENSORS][5]){ { s->n, s->c, s->t ? s->d : 1, s->h, s->w },
+                                   { s->o, s->c / s->groups, s->t ? s->t : 1, s->r, s->s },
+                                   { s->n, s->o, t->od, t->oh, t->ow } }),
            sizeof t->dim);
     for (int i = 0; i < TENSORS; i++) {
-        t->count[i] = t->dim[i][0] * t->dim[i][1] * t->dim[i][2] * t->dim[i][3];
+        t->count[i] = 1;
+        for (int j = 0; j < 5; j++)
+            t->count[i] *= t->dim[i][j];
         t->v[i] = malloc((size_t)t->count[i] * sizeof(double));
         for (int64_t j = 0; j < t->count[i]; j++)
             t->v[i][j] = (double)rng_below(r, 15) - 7;
@@ -102,20 +124,25 @@ static void drop(struct trial *t)
 static void by_definition(const struct trial *t, int direction, double *sum)
 {
     const limber_conv *s = &t->s;
-    int64_t depth = s->c / s->groups, at[TENSORS];
+    int64_t channels = s->c / s->groups, at[TENSORS], planes = t->dim[W][2], deep = t->dim[X][2];
 
     memset(sum, 0, (size_t)t->count[written[direction]] * sizeof *sum);
-    for (int64_t i = 0; i < t->count[Y] * depth * s->r * s->s; i++) {
-        int64_t x = i % s->s, y = i / s->s % s->r, c = i / (s->s * s->r) % depth;
-        int64_t of = i / (s->s * s->r * depth), ox = of % t->ow, oy = of / t->ow % t->oh;
-        int64_t o = of / (t->ow * t->oh) % s->o, n = of / (t->ow * t->oh * s->o);
+    for (int64_t i = 0; i < t->count[Y] * channels * planes * s->r * s->s; i++) {
+        int64_t x = i % s->s, y = i / s->s % s->r, z = i / (s->s * s->r) % planes;
+        int64_t c = i / (s->s * s->r * planes) % channels,
+                of = i / (s->s * s->r * planes * channels);
+        int64_t ox = of % t->ow, oy = of / t->ow % t->oh, oz = of / (t->ow * t->oh) % t->od;
+        int64_t o = of / (t->ow * t->oh * t->od) % s->o, n = of / (t->ow * t->oh * t->od * s->o);
+        int64_t d = oz * (s->depth_stride ? s->depth_stride : 1) +
+                    z * (s->depth_dilate ? s->depth_dilate : 1) - s->depth_pad[0];
         int64_t h = oy * s->stride[0] + y * s->dilate[0] - s->pad[0];
         int64_t w = ox * s->stride[1] + x * s->dilate[1] - s->pad[2];
 
-        if (h < 0 || h >= s->h || w < 0 || w >= s->w)
+        if (d < 0 || d >= deep || h < 0 || h >= s->h || w < 0 || w >= s->w)
             continue;
-        at[X] = ((n * s->c + o / (s->o / s->groups) * depth + c) * s->h + h) * s->w + w;
-        at[W] = ((o * depth + c) * s->r + y) * s->s + x;
+        at[X] = n * s->c + o / (s->o / s->groups) * channels + c;
+        at[X] = ((at[X] * deep + d) * s->h + h) * s->w + w;
+        at[W] = (((o * channels + c) * planes + z) * s->r + y) * s->s + x;
         at[Y] = of;
         sum[at[written[direction]]] += t->v[reads[direction][0]][at[reads[direction][0]]] *
                                        t->v[reads[direction][1]][at[reads[direction][1]]];
@@ -125,11 +152,10 @@ static void by_definition(const struct trial *t, int direction, double *sum)
 /* Where element i of a tensor lies. */
 static int64_t place(const struct trial *t, int tensor, int64_t i)
 {
-    const int64_t *d = t->dim[tensor];
-    int64_t w = i % d[3], h = i / d[3] % d[2], c = i / (d[3] * d[2]) % d[1];
-    int64_t n = i / (d[3] * d[2] * d[1]);
+    const int64_t *d = t->dim[tensor], pixels = d[2] * d[3] * d[4];
+    int64_t pixel = i % pixels, c = i / pixels % d[1], n = i / (pixels * d[1]);
 
-    return t->s.layout == LIMBER_LAYOUT_NCHW ? i : ((n * d[2] + h) * d[3] + w) * d[1] + c;
+    return t->s.layout == LIMBER_LAYOUT_NCHW ? i : (n * pixels + pixel) * d[1] + c;
 }
 
 static char *stored(const struct trial *t, int tensor, limber_format f)
@@ -165,11 +191,13 @@ static void fail_at(const struct trial *t, int direction, int ctx, const char *s
     const limber_conv *s = &t->s;
 
     fail_msg("direction %d, context %d, %s: n %d c %d h %d w %d o %d r %d s %d stride %d,%d dilate "
-             "%d,%d pad %d,%d,%d,%d groups %d layout %d: element %d is %g, not %g",
+             "%d,%d pad %d,%d,%d,%d groups %d layout %d; d %d t %d stride %d dilate %d pad %d,%d: "
+             "element %d is %g, not %g",
              direction, ctx, scheme, (int)s->n, (int)s->c, (int)s->h, (int)s->w, (int)s->o,
              (int)s->r, (int)s->s, (int)s->stride[0], (int)s->stride[1], (int)s->dilate[0],
              (int)s->dilate[1], (int)s->pad[0], (int)s->pad[1], (int)s->pad[2], (int)s->pad[3],
-             (int)s->groups, (int)s->layout, (int)i, got, want);
+             (int)s->groups, (int)s->layout, (int)s->d, (int)s->t, (int)s->depth_stride,
+             (int)s->depth_dilate, (int)s->depth_pad[0], (int)s->depth_pad[1], (int)i, got, want);
 }
 
 static void check(const struct trial *t, int direction, const limber_contract *contract,
@@ -249,7 +277,7 @@ static limber_contract contract_of(const struct kind *k)
 static void every_direction_is_right(void **state)
 {
     (void)state;
-    for (int i = 0; i < 2500; i++) {
+    for (int i = 0; i < 3000; i++) {
         const struct kind *k = &kinds[i % KINDS];
         limber_contract contract = contract_of(k);
         struct rng r = { 4000 + (uint64_t)i };
@@ -422,6 +450,22 @@ static void refusals_name_the_argument(void **state)
         run(context[0], FILTER, &contract, &s, LIMBER_F32, x, y, LIMBER_F32, w, NULL, NULL, NULL),
         LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "conv.r"));
+    s.r = 3;
+    s.depth_pad[1] = 1;
+    assert_int_equal(
+        run(context[0], FILTER, &contract, &s, LIMBER_F32, x, y, LIMBER_F32, w, NULL, NULL, NULL),
+        LIMBER_STATUS_BAD_ARGUMENT);
+    assert_non_null(strstr(limber_error_text(), "conv.t = 0"));
+    s.t = 2;
+    assert_int_equal(
+        run(context[0], FORWARD, &contract, &s, LIMBER_F32, x, y, LIMBER_F32, w, NULL, NULL, NULL),
+        LIMBER_STATUS_BAD_ARGUMENT);
+    assert_non_null(strstr(limber_error_text(), "conv.t = 2"));
+    s.depth_pad[0] = -1;
+    assert_int_equal(
+        run(context[0], DATA, &contract, &s, LIMBER_F32, x, y, LIMBER_F32, w, NULL, NULL, NULL),
+        LIMBER_STATUS_BAD_ARGUMENT);
+    assert_non_null(strstr(limber_error_text(), "conv.depth_pad = -1"));
     assert_true(w[0] == 5);
 }
 

@@ -175,6 +175,11 @@ int main(void)
     FIELD(limber_conv, pad);
     FIELD(limber_conv, groups);
     FIELD(limber_conv, layout);
+    FIELD(limber_conv, d);
+    FIELD(limber_conv, t);
+    FIELD(limber_conv, depth_stride);
+    FIELD(limber_conv, depth_dilate);
+    FIELD(limber_conv, depth_pad);
     TYPE(limber_scheme);
     FIELD(limber_scheme, name);
     FIELD(limber_scheme, about);

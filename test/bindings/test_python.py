@@ -271,7 +271,37 @@ class Buffers(unittest.TestCase):
             self.assertEqual(dot(flat(y), dy), dot(flat(dx), x))
             self.assertEqual(dot(flat(y), dy), dot(flat(dw), w))
             with self.assertRaisesRegex(limber.BadArgument, "dy: shape"):
-                self.ctx.conv2d_backward_filter(four(x, sx), four(dy, sy), (2, 2), **how)
+                self.ctx.conv2d_backward_filter(four(x, sx), four(dy, sy), (5, 2), **how)
+
+    def test_convolutions_of_one_and_three_dimensions(self):
+        stored = lambda flat, shape: memoryview(array.array("d", flat)).cast("B").cast("d", shape)
+        draw_all = lambda shape: [float(random.randint(-9, 9)) for _ in range(math.prod(shape))]
+        dot = lambda a, b: sum(p * q for p, q in zip(a, b))
+        flat = lambda y: list(memoryview(y).cast("B").cast("d"))
+        for layout in ("NCW", "NWC", "NCDHW", "NDHWC"):
+            n, first = len(layout) - 2, layout[1] == "C"
+            last = lambda s: s if first else (s[0], *s[2:], s[1])
+            image, window, result = (6, 5, 7)[:n], (2, 3, 3)[:n], (3, 3, 3)[:n]
+            sx, sw, sy = (last(s) for s in ((2, 4, *image), (6, 2, *window), (2, 6, *result)))
+            x, w, dy = map(draw_all, (sx, sw, sy))
+            how = dict(stride=2, pad=(0, 1) if n == 1 else (0, 1, 1, 1, 0, 0), groups=2,
+                       layout=layout)
+            convolve, to_data, to_filter = (
+                getattr(self.ctx, f"conv{n}d{d}") for d in ("", "_backward_data",
+                                                            "_backward_filter"))
+            y = convolve(stored(x, sx), stored(w, sw), **how)
+            dx = to_data(stored(dy, sy), stored(w, sw), image, **how)
+            dw = to_filter(stored(x, sx), stored(dy, sy), window, **how)
+            self.assertEqual([memoryview(t).shape for t in (y, dx, dw)], [sy, sx, sw])
+            self.assertEqual(dot(flat(y), dy), dot(flat(dx), x))
+            self.assertEqual(dot(flat(y), dy), dot(flat(dw), w))
+        with self.assertRaisesRegex(limber.BadArgument, "layout = 'NCHW"):
+            self.ctx.conv1d(stored(x, sx), stored(w, sw), layout="NCHWD")
+        with self.assertRaisesRegex(limber.BadArgument, "w has 3 axes, x 5"):
+            self.ctx.conv3d(stored(x, sx), stored(w[:8], (2, 2, 2)))
+        with self.assertRaisesRegex(limber.BadArgument, "stride = .*1 or 3 whole numbers"):
+            self.ctx.conv3d(stored(x, sx), stored(w, sw), stride=(1, 1), groups=2,
+                            layout=layout)
 
     def test_threads_share_a_context(self):
         a, b = draw(30, 40), draw(40, 20)

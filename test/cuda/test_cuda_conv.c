@@ -24,6 +24,7 @@ extern const struct backend limber_backend_cuda;
 struct layer {
     int64_t n, c, h, w, o, r, s, stride, pad, dilate, groups;
     limber_layout layout;
+    int64_t d, t; /* of three dimensions */
 };
 
 static limber_conv shape_of(const struct layer *l)
@@ -42,7 +43,17 @@ static limber_conv shape_of(const struct layer *l)
         .dilate = { l->dilate, l->dilate },
         .groups = l->groups,
         .layout = l->layout,
+        .d = l->d,
+        .t = l->t,
+        .depth_stride = l->t ? l->stride : 0,
+        .depth_dilate = l->t ? l->dilate : 0,
+        .depth_pad = { l->t ? l->pad : 0, l->t ? l->pad : 0 },
     };
+}
+
+static int64_t planes(int64_t depth)
+{
+    return depth ? depth : 1;
 }
 
 /* ResNet's kinds of layers, and what else a shape may be. */
@@ -54,13 +65,15 @@ static const struct layer layers[] = {
     { 3, 13, 6, 7, 10, 3, 2, 1, 2, 2, 1, LIMBER_LAYOUT_NCHW },
     { 2, 24, 7, 9, 18, 3, 3, 3, 1, 1, 3, LIMBER_LAYOUT_NHWC },
     { 1, 80, 5, 5, 130, 3, 3, 1, 1, 1, 2, LIMBER_LAYOUT_NCHW },
+    { 2, 16, 5, 6, 20, 3, 3, 1, 1, 1, 1, LIMBER_LAYOUT_NCHW, 4, 3 },
+    { 2, 12, 7, 5, 10, 3, 2, 2, 1, 2, 2, LIMBER_LAYOUT_NHWC, 6, 2 },
 };
 
 struct tensors {
     limber_format f, fy;
     char *x, *w, *y;
     size_t nx, nw, ny; /* elements */
-    int64_t oh, ow;
+    int64_t od, oh, ow;
 };
 
 static struct tensors make_tensors(const struct layer *l, const char *format, const char *result,
@@ -71,9 +84,10 @@ static struct tensors make_tensors(const struct layer *l, const char *format, co
     struct rng r = { 400 + (uint64_t)(l->h * l->c) };
 
     assert_int_equal(limber_conv_output(&s, &t.oh, &t.ow), LIMBER_STATUS_OK);
-    t.nx = (size_t)(l->n * l->c * l->h * l->w);
-    t.nw = (size_t)(l->o * l->c / l->groups * l->r * l->s);
-    t.ny = (size_t)(l->n * l->o * t.oh * t.ow);
+    assert_int_equal(limber_conv_output_depth(&s, &t.od), LIMBER_STATUS_OK);
+    t.nx = (size_t)(l->n * l->c * planes(l->d) * l->h * l->w);
+    t.nw = (size_t)(l->o * l->c / l->groups * planes(l->t) * l->r * l->s);
+    t.ny = (size_t)(l->n * l->o * t.od * t.oh * t.ow);
     t.x = malloc(t.nx * t.f.size);
     t.w = malloc(t.nw * t.f.size);
     t.y = calloc(t.ny, t.fy.size);
@@ -198,10 +212,10 @@ static struct placed place_layer(const struct layer *l)
 static void state_conv(struct plan *p, const char *scheme, const struct placed *placed,
                        const char *format, const struct mask *mw, const struct mask *mx)
 {
-    static const char form[] = "plan conv2d promise=fast wanted=%s kbits=12 budget=any {\n"
+    static const char form[] = "plan conv promise=fast wanted=%s kbits=12 budget=any {\n"
                                "  %%x = arg index=0 : %s[n,c,h,w]\n"
                                "  %%w = arg index=1 : %s[o,d,r,s]\n"
-                               "  %%c = conv2d %%x %%w stride=1,1 pad=0,0,0,0 dilate=1,1 groups=1 "
+                               "  %%c = conv %%x %%w stride=1,1 pad=0,0,0,0 dilate=1,1 groups=1 "
                                "layout=nchw : exact[n,o,p,q]\n"
                                "  %%d = epilogue %%c alpha=one beta=zero wrap=0 : %s[n,o,p,q]\n"
                                "  ret %%d\n}\n";

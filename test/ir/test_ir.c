@@ -24,11 +24,11 @@ static const char *const texts[] = {
     "  %d = epilogue %c alpha=one beta=zero wrap=0 : f64[m,n]\n"
     "  ret %d\n"
     "}\n",
-    "plan conv2d promise=bits bits=30 wanted=ozaki1-i8 slices=4 split=ahead kbits=12 budget=2^-30 "
+    "plan conv promise=bits bits=30 wanted=ozaki1-i8 slices=4 split=ahead kbits=12 budget=2^-30 "
     "{\n"
     "  %x = arg index=0 : f16[2,4,8,9]\n"
     "  %w = arg index=1 : e4m3[6,2,3,3]\n"
-    "  %c = conv2d %x %w stride=1,2 pad=1,1,0,0 dilate=1,1 groups=2 layout=nhwc : exact[2,6,8,4]\n"
+    "  %c = conv %x %w stride=1,2 pad=1,1,0,0 dilate=1,1 groups=2 layout=nhwc : exact[2,6,8,4]\n"
     "  %c0 = arg index=2 : (1,5,2)[2,6,8,4]\n"
     "  %d = epilogue %c %c0 alpha=arg beta=arg wrap=0 : (1,5,2)[2,6,8,4]\n"
     "  ret %d\n"
@@ -75,7 +75,7 @@ static const char *const texts[] = {
     "  %d = epilogue %e alpha=one beta=zero wrap=1 : i64[m,n]\n"
     "  ret %d\n"
     "}\n",
-    "plan conv2d promise=native kbits=8 budget=any {\n"
+    "plan conv promise=native kbits=8 budget=any {\n"
     "  %x = arg index=0 : f128[n,c,h,w]\n"
     "  %w = arg index=1 : (1,4,3,9,5,1,0)[o,d,r,s]\n"
     "  %f = filters %w groups=1 layout=nchw : (1,4,3,9,5,1,0)[m,k]\n"
@@ -222,7 +222,7 @@ static const struct {
     { "plan gemm {\n  %a = arg index=0 : f64[m,k\n}\n", "no type" },
     { "plan gemm {\n  %a = arg index=0 : f64[]\n}\n", "numbers or letters" },
     { "plan gemm {\n  %a = arg index=0 : f64[M,k]\n}\n", "numbers or letters" },
-    { "plan gemm {\n  %a = arg index=0 : f64[1,2,3,4,5]\n}\n", "up to four dimensions" },
+    { "plan gemm {\n  %a = arg index=0 : f64[1,2,3,4,5,6]\n}\n", "up to five dimensions" },
     { "plan gemm {\n  %a = arg index=0 : f64[-1,2]\n}\n", "numbers or letters" },
     { "plan gemm {\n  %a = arg index=0 : f64[m,k]y\n}\n", "only xCOUNT" },
     { "plan gemm {\n  %a = arg index=0 : f64[m,k]x99999\n}\n", "not a number in 1..4096" },
@@ -262,7 +262,7 @@ static void sizes_are_limited(void **state)
     } cases[] = {
         { "", "x", 5 << 20, "longer than" },
         { "plan a {\n  %a = arg index=0 : ", "((", 1 << 20, "no type" },
-        { "plan a {\n  %a = conv2d stride=", "9,", 1000, "the list is too long" },
+        { "plan a {\n  %a = conv stride=", "9,", 1000, "the list is too long" },
         { "plan a {\n  %", "a", 1000, "no name for a value" },
         { "plan a {\n", "  %a = arg : f64[m,k]\n", 2, "defined twice" },
     };

@@ -218,7 +218,7 @@ static void check_on(const struct backend *b, const struct trial *t)
 /* What the plan and the line of sizes say of the operands; answers how many elements each has. */
 static void read_shape(struct trial *t, const struct plan *p, int64_t *na, int64_t *nb)
 {
-    const struct node *conv = limber_plan_find(p, OP_conv2d);
+    const struct node *conv = limber_plan_find(p, OP_conv);
     long long z[7];
     int count = 0, want;
 

@@ -265,6 +265,10 @@ np.save('fortran.npy', np.asfortranarray(r.random((5, 7))))
 np.save('right.npy', r.random((7, 3)))
 np.save('image.npy', r.random((2, 4, 6, 5)).astype('f4'))
 np.save('filters.npy', r.random((6, 2, 3, 3)).astype('f4'))
+np.save('signal.npy', r.random((2, 4, 9)).astype('f4'))
+np.save('taps.npy', r.random((6, 2, 3)).astype('f4'))
+np.save('volume.npy', r.random((2, 5, 7, 6, 4)).astype('f4'))
+np.save('cubes.npy', r.random((6, 2, 3, 3, 2)).astype('f4'))
 END
     for a in a_f2 a_f4 a_f8 a_i1 a_u1 a_i2 a_i4 a_i8 a_u2 a_bool fortran; do
         expect 0 'error +0(\.[0-4][0-9]*)? ulp' "$limber" gemm $a.npy right.npy --as f64 --contract correct --check -o out.npy
@@ -277,11 +281,24 @@ print('close' if np.allclose(np.load('out.npy'), a @ b, rtol=1e-14) else 'off')"
     expect 1 'groups' "$limber" conv image.npy filters.npy --groups 3
     expect 0 'error +0(\.[0-4][0-9]*)? ulp' "$limber" conv image.npy filters.npy --groups 2 --pad 1 --stride 2,1 --contract correct --check -o y.npy
     expect 0 'error +0(\.[0-4][0-9]*)? ulp' "$limber" conv y.npy filters.npy --groups 2 --pad 1 --stride 2,1 --contract correct --check --backward data
-    expect 0 'error +0(\.[0-4][0-9]*)? ulp' "$limber" conv image.npy y.npy --groups 2 --pad 1 --stride 2,1 --contract correct --check --backward filter -o dw.npy
+    expect 0 'error +0(\.[0-4][0-9]*)? ulp' "$limber" conv image.npy y.npy --groups 2 --pad 1 --stride 2,1 --contract correct --check --backward filter --size 3,3 -o dw.npy
     expect 0 'same shape' $python -c "
 import numpy as np
 print('same shape' if np.load('dw.npy').shape == np.load('filters.npy').shape else 'another')"
-    expect 1 'backward' "$limber" conv image.npy filters.npy --groups 2 --backward both
+    set -- --groups 2 --contract correct --check --stride 2 --pad 1
+    expect 0 'error +0(\.[0-4][0-9]*)? ulp' "$limber" conv signal.npy taps.npy "$@" -o wide.npy
+    expect 0 'error +0(\.[0-4][0-9]*)? ulp' "$limber" conv wide.npy taps.npy "$@" --backward data
+    expect 0 '6 x 2 x 3 of f32' "$limber" conv signal.npy wide.npy "$@" --backward filter
+    set -- --groups 2 --contract correct --check --stride 1,2,1 --pad 1,0,1,1,2,0 --dilate 2,1,1 --layout nhwc
+    expect 0 'error +0(\.[0-4][0-9]*)? ulp' "$limber" conv volume.npy cubes.npy "$@" -o wide.npy
+    expect 0 'error +0(\.[0-4][0-9]*)? ulp' "$limber" conv wide.npy cubes.npy "$@" --backward data
+    expect 0 'error +0(\.[0-4][0-9]*)? ulp' "$limber" conv volume.npy wide.npy "$@" --backward filter --size 2,3,3 -o dw.npy
+    expect 0 'same shape' $python -c "
+import numpy as np
+print('same shape' if np.load('dw.npy').shape == np.load('cubes.npy').shape else 'another')"
+    expect 1 'pad: expected 1 or 6' "$limber" conv volume.npy cubes.npy --groups 2 --layout nhwc --pad 1,2
+    expect 1 'both as many' "$limber" conv volume.npy filters.npy
+    expect 2 'backward' "$limber" conv image.npy filters.npy --groups 2 --backward both
     expect 1 'y.npy.*result has' "$limber" conv image.npy y.npy --groups 2 --backward filter --size 1
     expect 0 'unit +in=f16' "$limber" conv image.npy filters.npy --groups 2 --contract simulate=h100-fp16 --statistics
     expect 0 'inner 18; operands in e5m2' env LIMBER_BACKEND=interp "$limber" explore --conv image.npy filters.npy --conv-groups 2 --pad 1 --in e5m2

@@ -224,97 +224,133 @@ static void gemm_element(struct walk *w, const struct product *p, int64_t at)
     }
 }
 
-/* Element (n, c, h, w) of a tensor. */
-static char *tensor_at(const struct product *p, const struct array *a, int64_t n, int64_t c,
-                       int64_t h, int64_t w)
+/* Element v of a tensor: image, channel, plane, row, column. */
+static char *tensor_at(const struct product *p, const struct array *a, const int64_t v[MOST_AXES])
 {
-    int64_t d[4], at;
+    int64_t d[MOST_AXES], at, pixel;
 
     product_axes(p, a, d);
-    at = p->conv.layout == LIMBER_LAYOUT_NCHW ? ((n * d[1] + c) * d[2] + h) * d[3] + w :
-                                                ((n * d[2] + h) * d[3] + w) * d[1] + c;
+    pixel = (v[2] * d[3] + v[3]) * d[4] + v[4];
+    at = p->conv.layout == LIMBER_LAYOUT_NCHW ? (v[0] * d[1] + v[1]) * d[2] * d[3] * d[4] + pixel :
+                                                (v[0] * d[2] * d[3] * d[4] + pixel) * d[1] + v[1];
     return (char *)a->data + at * a->format.size;
 }
 
-/* The product of image x at (n, c, h, w), filter o at (d, r, s) and y at (n, o, i, j), of which two
- * are read. */
-struct term {
-    int64_t n, o, d, r, s, i, j;
-};
+/* The window's steps: into the depth, down, right. */
+static void read_steps(const limber_conv *s, int64_t stride[3], int64_t dilate[3], int64_t pad[3])
+{
+    memcpy(stride, (int64_t[]){ s->t ? s->depth_stride : 1, s->stride[0], s->stride[1] },
+           3 * sizeof *stride);
+    memcpy(dilate, (int64_t[]){ s->t ? s->depth_dilate : 1, s->dilate[0], s->dilate[1] },
+           3 * sizeof *dilate);
+    memcpy(pad, (int64_t[]){ s->depth_pad[0], s->pad[0], s->pad[2] }, 3 * sizeof *pad);
+}
 
-static void add_term(struct walk *w, const struct product *p, const struct term *t)
+/* Adds the product of a pixel of the image, of which `filter` and `result` say where it is, by
+ * filter[] = (o, channel of the group, t, r, s) and result[] = (n, o, pixel); two of the three are
+ * read. */
+static void add_term(struct walk *w, const struct product *p, const int64_t filter[MOST_AXES],
+                     const int64_t result[MOST_AXES])
 {
     const limber_conv *s = &p->conv;
-    int64_t c = t->o / (s->o / s->groups) * (s->c / s->groups) + t->d;
-    int64_t h = t->i * s->stride[0] + t->r * s->dilate[0] - s->pad[0];
-    int64_t x = t->j * s->stride[1] + t->s * s->dilate[1] - s->pad[2];
+    int64_t stride[3], dilate[3], pad[3], x[MOST_AXES];
+    const int64_t size[3] = { s->t ? s->d : 1, s->h, s->w };
 
-    if (h < 0 || h >= s->h || x < 0 || x >= s->w)
-        return;
+    read_steps(s, stride, dilate, pad);
+    x[0] = result[0];
+    x[1] = filter[0] / (s->o / s->groups) * (s->c / s->groups) + filter[1];
+    for (int i = 0; i < 3; i++) {
+        x[2 + i] = result[2 + i] * stride[i] + filter[2 + i] * dilate[i] - pad[i];
+        if (x[2 + i] < 0 || x[2 + i] >= size[i])
+            return;
+    }
     load(w->x, p->a.format,
-         p->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA ?
-             tensor_at(p, &p->a, t->n, t->o, t->i, t->j) :
-             tensor_at(p, &p->a, t->n, c, h, x));
+         tensor_at(p, &p->a, p->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA ? result : x));
     load(w->y, p->b.format,
-         p->operation == LIMBER_OPERATION_CONV_BACKWARD_FILTER ?
-             tensor_at(p, &p->b, t->n, t->o, t->i, t->j) :
-             tensor_at(p, &p->b, t->o, t->d, t->r, t->s));
+         tensor_at(p, &p->b,
+                   p->operation == LIMBER_OPERATION_CONV_BACKWARD_FILTER ? result : filter));
     add_product(w);
 }
 
-/* Element v of y: all of the window. */
-static void forward_element(struct walk *w, const struct product *p, const int64_t v[4])
+/* Element i of a tensor of these sizes. */
+static void unfold(int64_t i, const int64_t d[MOST_AXES], int64_t v[MOST_AXES])
 {
-    const limber_conv *s = &p->conv;
+    for (int axis = MOST_AXES; axis-- > 0; i /= d[axis])
+        v[axis] = i % d[axis];
+}
 
-    for (int64_t q = 0; q < s->c / s->groups * s->r * s->s; q++)
-        add_term(
-            w, p,
-            &(struct term){ v[0], v[1], q / (s->r * s->s), q / s->s % s->r, q % s->s, v[2], v[3] });
+/* Element v of y: all of the window. */
+static void forward_element(struct walk *w, const struct product *p, const int64_t v[MOST_AXES])
+{
+    int64_t d[MOST_AXES], filter[MOST_AXES];
+
+    product_axes(p, &p->b, d);
+    d[0] = 1;
+    for (int64_t q = 0; q < d[1] * d[2] * d[3] * d[4]; q++) {
+        unfold(q, d, filter);
+        filter[0] = v[1];
+        add_term(w, p, filter, v);
+    }
 }
 
 /* Element v of x: the filters of its group, where they meet it. */
-static void data_element(struct walk *w, const struct product *p, const int64_t v[4])
+static void data_element(struct walk *w, const struct product *p, const int64_t v[MOST_AXES])
 {
     const limber_conv *s = &p->conv;
-    int64_t filters = s->o / s->groups, depth = s->c / s->groups, y[4];
+    int64_t filters = s->o / s->groups, channels = s->c / s->groups, y[MOST_AXES], d[MOST_AXES];
+    int64_t stride[3], dilate[3], pad[3];
 
+    read_steps(s, stride, dilate, pad);
     product_axes(p, &p->a, y);
-    for (int64_t q = 0; q < filters * s->r * s->s; q++) {
-        int64_t r = q / s->s % s->r, x = q % s->s;
-        int64_t high = v[2] + s->pad[0] - r * s->dilate[0];
-        int64_t wide = v[3] + s->pad[2] - x * s->dilate[1];
+    product_axes(p, &p->b, d);
+    d[0] = filters;
+    d[1] = 1;
+    for (int64_t q = 0; q < filters * d[2] * d[3] * d[4]; q++) {
+        int64_t filter[MOST_AXES], result[MOST_AXES];
+        bool meets = true;
 
-        if (high >= 0 && wide >= 0 && high % s->stride[0] == 0 && wide % s->stride[1] == 0 &&
-            high / s->stride[0] < y[2] && wide / s->stride[1] < y[3])
-            add_term(w, p,
-                     &(struct term){ v[0], v[1] / depth * filters + q / (s->r * s->s), v[1] % depth,
-                                     r, x, high / s->stride[0], wide / s->stride[1] });
+        unfold(q, d, filter);
+        filter[0] += v[1] / channels * filters;
+        filter[1] = v[1] % channels;
+        result[0] = v[0];
+        result[1] = filter[0];
+        for (int i = 0; i < 3; i++) {
+            int64_t at = v[2 + i] + pad[i] - filter[2 + i] * dilate[i];
+
+            result[2 + i] = at / stride[i];
+            meets = meets && at >= 0 && at % stride[i] == 0 && result[2 + i] < y[2 + i];
+        }
+        if (meets)
+            add_term(w, p, filter, result);
     }
 }
 
 /* Element v of w: all pixels of y. */
-static void filter_element(struct walk *w, const struct product *p, const int64_t v[4])
+static void filter_element(struct walk *w, const struct product *p, const int64_t v[MOST_AXES])
 {
-    int64_t y[4];
+    int64_t d[MOST_AXES], result[MOST_AXES];
 
-    product_axes(p, &p->b, y);
-    for (int64_t q = 0; q < y[0] * y[2] * y[3]; q++)
-        add_term(
-            w, p,
-            &(struct term){ q / (y[2] * y[3]), v[0], v[1], v[2], v[3], q / y[3] % y[2], q % y[3] });
+    product_axes(p, &p->b, d);
+    d[1] = 1;
+    for (int64_t q = 0; q < d[0] * d[2] * d[3] * d[4]; q++) {
+        unfold(q, d, result);
+        result[1] = v[0];
+        add_term(w, p, v, result);
+    }
 }
 
 static void conv_element(struct walk *w, const struct product *p, int64_t at)
 {
-    bool nchw = p->conv.layout == LIMBER_LAYOUT_NCHW;
-    int64_t d[4], v[4];
+    int64_t d[MOST_AXES], v[MOST_AXES], channel = 0;
 
     product_axes(p, &p->c, d);
-    v[1] = nchw ? at / (d[2] * d[3]) % d[1] : at % d[1];
-    v[3] = nchw ? at % d[3] : at / d[1] % d[3];
-    v[2] = nchw ? at / d[3] % d[2] : at / (d[1] * d[3]) % d[2];
-    v[0] = at / (d[1] * d[2] * d[3]);
+    if (p->conv.layout != LIMBER_LAYOUT_NCHW) {
+        channel = at % d[1];
+        at /= d[1];
+        d[1] = 1;
+    }
+    unfold(at, d, v);
+    v[1] += channel;
     switch (p->operation) {
     case LIMBER_OPERATION_CONV_BACKWARD_DATA: data_element(w, p, v); break;
     case LIMBER_OPERATION_CONV_BACKWARD_FILTER: filter_element(w, p, v); break;

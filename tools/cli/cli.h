@@ -47,12 +47,14 @@ limber_format format_of(const char *name); /* the name must be one */
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
+enum { MOST_AXES = 5 };
+
 /* Dense and row-major: element (i0, .., i3) with the last index fastest. */
 struct array {
     void *data;
     limber_format format;
     int rank;
-    int64_t dim[4];
+    int64_t dim[MOST_AXES];
 };
 int64_t array_size(const struct array *a); /* elements */
 void array_clear(struct array *a);
@@ -120,8 +122,10 @@ struct product {
 /* Reads options and files.  plans: the options of `limber plan` too.  0: there is work to do; else
  * the exit status + 1. */
 int product_read(int argc, const char **argv, bool is_conv, bool plans, struct product *p);
-/* Sizes of a convolution's tensor as images, channels, rows, columns. */
-void product_axes(const struct product *p, const struct array *a, int64_t dim[4]);
+/* Sizes of the result, and, where asked for, the number of products in each sum. */
+void product_shape_text(const struct product *p, bool inner, char *s, size_t size);
+/* Sizes of a convolution's tensor as images, channels, planes, rows, columns. */
+void product_axes(const struct product *p, const struct array *a, int64_t dim[MOST_AXES]);
 /* Two steps of product_read: read the convolution's geometry; read the files (NULL: a and b are
  * filled) and check all shapes.  False after a message. */
 bool product_geometry(struct product *p);

@@ -283,19 +283,6 @@ static const struct trial *smallest(const struct explore *e)
 
 /* ---- output ---------------------------------------------------------------------------------- */
 
-static void shape_text(const struct explore *e, char *s, size_t size)
-{
-    const int64_t *c = e->p.c.dim;
-
-    if (e->p.is_conv)
-        snprintf(s, size, "%lld x %lld x %lld x %lld, inner %lld", (long long)c[0], (long long)c[1],
-                 (long long)c[2], (long long)c[3],
-                 (long long)(e->p.conv.c / e->p.conv.groups * e->p.conv.r * e->p.conv.s));
-    else
-        snprintf(s, size, "%lld x %lld, inner %lld", (long long)c[0], (long long)c[1],
-                 (long long)e->p.a.dim[!e->p.trans_a]);
-}
-
 static void cell(double x, int columns, int digits)
 {
     if (isnan(x))
@@ -309,7 +296,7 @@ static void print_text(const struct explore *e)
     const struct trial *best = smallest(e);
     char shape[160], groups[40] = "no groups";
 
-    shape_text(e, shape, sizeof shape);
+    product_shape_text(&e->p, true, shape, sizeof shape);
     printf("%s; operands in %s\n", shape, e->in ? e->in : "the accumulator's format");
     printf("%-12s %-5s %8s %-8s %4s %10s %10s %8s %8s %9s %9s\n", "accumulator", "round", "group",
            "products", "bits", "error", "distance", "swamped", "retained", "predicted", "seconds");
@@ -367,7 +354,7 @@ static bool print_json(const struct explore *e)
     const struct trial *best = smallest(e);
     char shape[160];
 
-    shape_text(e, shape, sizeof shape);
+    product_shape_text(&e->p, true, shape, sizeof shape);
     cJSON_AddStringToObject(j, "shape", shape);
     array = cJSON_AddArrayToObject(j, "trials");
     for (int i = 0; i < e->trials; i++)
@@ -418,7 +405,7 @@ static bool plot(const struct explore *e)
     char shape[160], title[256], *beside;
     bool absent, ok;
 
-    shape_text(e, shape, sizeof shape);
+    product_shape_text(&e->p, true, shape, sizeof shape);
     snprintf(title, sizeof title, "%s; operands in %s", shape,
              e->in ? e->in : "the accumulator's format");
     ok = explore_plot(e->plot, title, e->trial, e->trials, &absent);

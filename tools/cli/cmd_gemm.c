@@ -8,16 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void shape_text(const struct product *p, char *s, size_t size)
-{
-    if (p->is_conv)
-        snprintf(s, size, "%lld x %lld x %lld x %lld", (long long)p->c.dim[0],
-                 (long long)p->c.dim[1], (long long)p->c.dim[2], (long long)p->c.dim[3]);
-    else
-        snprintf(s, size, "%lld x %lld, inner %lld", (long long)p->c.dim[0], (long long)p->c.dim[1],
-                 (long long)p->a.dim[!p->trans_a]);
-}
-
 /* Of two runs the second, which compiled nothing. */
 static const limber_report *last(const struct measured *o)
 {
@@ -49,6 +39,10 @@ static void print_json(const struct product *p, const struct measured *o)
         cJSON_AddNumberToObject(shape, "o", (double)p->conv.o);
         cJSON_AddNumberToObject(shape, "r", (double)p->conv.r);
         cJSON_AddNumberToObject(shape, "s", (double)p->conv.s);
+        if (p->conv.t) {
+            cJSON_AddNumberToObject(shape, "d", (double)p->conv.d);
+            cJSON_AddNumberToObject(shape, "t", (double)p->conv.t);
+        }
     } else {
         cJSON_AddNumberToObject(shape, "m", (double)p->c.dim[0]);
         cJSON_AddNumberToObject(shape, "n", (double)p->c.dim[1]);
@@ -91,7 +85,7 @@ static void print_text(const struct product *p, const struct measured *o)
 {
     char name[64], shape[128], unit[UNIT_TEXT];
 
-    shape_text(p, shape, sizeof shape);
+    product_shape_text(p, !p->is_conv, shape, sizeof shape);
     printf("result    %s of %s\n", shape, limber_format_name(p->c.format, name, sizeof name));
     if (p->unquantised)
         printf("layer     %s is not quantised: native f32\n", p->layer ? p->layer : "any");

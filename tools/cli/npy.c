@@ -11,7 +11,7 @@ struct header {
     char descr[16];
     bool fortran;
     int rank;
-    int64_t dim[4];
+    int64_t dim[MOST_AXES];
 };
 
 static bool bad(const char *path, const char *what)
@@ -51,7 +51,7 @@ static bool parse_shape(const char *s, struct header *h)
             s++;
         if (*s == ')')
             return true;
-        if (h->rank == 4 || !isdigit((unsigned char)*s))
+        if (h->rank == MOST_AXES || !isdigit((unsigned char)*s))
             return false;
         h->dim[h->rank] = strtoll(s, &end, 10);
         if (end == s || h->dim[h->rank] < 0 || h->dim[h->rank] > (int64_t)1 << 48)
@@ -185,7 +185,7 @@ bool npy_read(FILE *f, const char *path, struct array *a)
         int64_t at = i;
 
         if (h.fortran) {        /* the first index runs fastest in the file */
-            int64_t rest = i, stride[4], step = 1;
+            int64_t rest = i, stride[MOST_AXES], step = 1;
 
             for (int d = a->rank; d-- > 0;) {
                 stride[d] = step;

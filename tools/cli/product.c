@@ -94,12 +94,18 @@ static bool parse_list(const char *name, const char *s, int64_t *v, int count)
     return false;
 }
 
+/* How many numbers a list has depends on the tensors, which are not read yet. */
 bool product_geometry(struct product *p)
 {
+    const struct {
+        const char *name, *text;
+    } lists[] = { { "stride", p->stride }, { "dilate", p->dilate }, { "pad", p->pad } };
     limber_conv *s = &p->conv;
 
-    s->stride[0] = s->stride[1] = s->dilate[0] = s->dilate[1] = 1;
     s->groups = p->groups ? p->groups : 1;
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        if (lists[i].text && strspn(lists[i].text, "-0123456789,") != strlen(lists[i].text))
+            return complain("--%s: expected numbers with commas", lists[i].name), false;
     if (p->layout && strcmp(p->layout, "nchw") && strcmp(p->layout, "nhwc"))
         return complain("--layout: \"%s\" is neither nchw nor nhwc", p->layout), false;
     if (p->backward && strcmp(p->backward, "data") && strcmp(p->backward, "filter"))
@@ -109,8 +115,29 @@ bool product_geometry(struct product *p)
                                                       LIMBER_OPERATION_CONV_BACKWARD_FILTER;
     s->layout =
         p->layout && strcmp(p->layout, "nhwc") == 0 ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW;
-    return parse_list("stride", p->stride, s->stride, 2) &&
-           parse_list("dilate", p->dilate, s->dilate, 2) && parse_list("pad", p->pad, s->pad, 4);
+    return true;
+}
+
+/* Of as many dimensions as the tensors have, the last of which are rows and columns. */
+static bool parse_steps(struct product *p, int sides)
+{
+    limber_conv *s = &p->conv;
+    int64_t stride[3] = { 1, 1, 1 }, dilate[3] = { 1, 1, 1 }, pad[6] = { 0 };
+
+    if (!parse_list("stride", p->stride, stride + 3 - sides, sides) ||
+        !parse_list("dilate", p->dilate, dilate + 3 - sides, sides) ||
+        !parse_list("pad", p->pad, pad + 6 - 2 * sides, 2 * sides))
+        return false;
+    memcpy(s->stride, stride + 1, sizeof s->stride);
+    memcpy(s->dilate, dilate + 1, sizeof s->dilate);
+    memcpy(s->pad, pad + 2, sizeof s->pad);
+    if (sides == 3) {
+        s->depth_stride = stride[0];
+        s->depth_dilate = dilate[0];
+        memcpy(s->depth_pad, pad, sizeof s->depth_pad);
+    }
+    return (sides < 3 || (stride[0] > 0 && dilate[0] > 0)) ||
+           (complain("--stride and --dilate are at least 1"), false);
 }
 
 /* The result's format: as asked, else the wider operand's, integers in 64 bits; a simulated unit's
@@ -167,89 +194,131 @@ static bool gemm_shape(struct product *p, const char *const *files)
     return true;
 }
 
-void product_axes(const struct product *p, const struct array *a, int64_t dim[4])
+void product_axes(const struct product *p, const struct array *a, int64_t dim[MOST_AXES])
 {
-    static const int nchw[] = { 0, 1, 2, 3 }, nhwc[] = { 0, 3, 1, 2 };
+    bool nchw = p->conv.layout == LIMBER_LAYOUT_NCHW;
+    int sides = a->rank - 2;
 
-    for (int i = 0; i < 4; i++)
-        dim[i] = a->dim[(p->conv.layout == LIMBER_LAYOUT_NCHW ? nchw : nhwc)[i]];
+    dim[0] = a->dim[0];
+    dim[1] = a->dim[nchw ? 1 : a->rank - 1];
+    for (int i = 0; i < 3; i++)
+        dim[2 + i] = i < 3 - sides ? 1 : a->dim[(nchw ? 2 : 1) + i - (3 - sides)];
 }
 
 /* Sizes that a backward convolution writes: as --size says, or the smallest image that has such a
  * result, or the largest window. */
-static bool written_size(struct product *p, const int64_t dy[4], const int64_t other[4],
-                         int64_t size[2])
+static bool written_size(struct product *p, int sides, const int64_t dy[MOST_AXES],
+                         const int64_t other[MOST_AXES], int64_t size[3])
 {
     const limber_conv *s = &p->conv;
+    const int64_t stride[] = { s->depth_stride, s->stride[0], s->stride[1] };
+    const int64_t dilate[] = { s->depth_dilate, s->dilate[0], s->dilate[1] };
+    const int64_t pads[] = { s->depth_pad[0] + s->depth_pad[1], s->pad[0] + s->pad[1],
+                             s->pad[2] + s->pad[3] };
 
-    for (int i = 0; i < 2; i++) {
-        int64_t pads = s->pad[2 * i] + s->pad[2 * i + 1], steps = (dy[2 + i] - 1) * s->stride[i];
+    size[0] = size[1] = 1;
+    for (int i = 3 - sides; i < 3; i++) {
+        int64_t steps = (dy[2 + i] - 1) * stride[i];
 
         size[i] = p->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA ?
-                      steps + s->dilate[i] * (other[2 + i] - 1) + 1 - pads :
-                      (other[2 + i] + pads - 1 - steps) / s->dilate[i] + 1;
+                      steps + dilate[i] * (other[2 + i] - 1) + 1 - pads[i] :
+                      (other[2 + i] + pads[i] - 1 - steps) / dilate[i] + 1;
     }
-    return parse_list("size", p->size, size, 2);
+    return parse_list("size", p->size, size + 3 - sides, sides);
 }
 
-static bool has_axes(const char *file, const int64_t have[4], const int64_t want[4])
+static bool has_axes(const char *file, const int64_t have[MOST_AXES], const int64_t want[MOST_AXES])
 {
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < MOST_AXES; i++)
         if (have[i] != want[i])
-            return complain("%s: %lld x %lld x %lld x %lld (images, channels, rows, columns), but "
-                            "the convolution's result has %lld x %lld x %lld x %lld",
+            return complain("%s: %lld x %lld x %lld x %lld x %lld (images, channels, planes, rows, "
+                            "columns), but the convolution's result has %lld x %lld x %lld x %lld "
+                            "x %lld",
                             file, (long long)have[0], (long long)have[1], (long long)have[2],
-                            (long long)have[3], (long long)want[0], (long long)want[1],
-                            (long long)want[2], (long long)want[3]),
+                            (long long)have[3], (long long)have[4], (long long)want[0],
+                            (long long)want[1], (long long)want[2], (long long)want[3],
+                            (long long)want[4]),
                    false;
     return true;
+}
+
+/* The result's sizes in the order of the files. */
+static void store_axes(struct product *p, int rank, const int64_t y[MOST_AXES])
+{
+    bool nchw = p->conv.layout == LIMBER_LAYOUT_NCHW;
+
+    p->c.rank = rank;
+    p->c.dim[0] = y[0];
+    p->c.dim[nchw ? 1 : rank - 1] = y[1];
+    for (int i = 0; i < rank - 2; i++)
+        p->c.dim[(nchw ? 2 : 1) + i] = y[MOST_AXES - (rank - 2) + i];
 }
 
 static bool conv_shape(struct product *p, const char *const *files)
 {
     limber_conv *s = &p->conv;
-    bool data = p->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA, nchw;
+    bool data = p->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA;
     bool filter = p->operation == LIMBER_OPERATION_CONV_BACKWARD_FILTER;
-    int64_t a[4], b[4], y[4], size[2] = { 0, 0 };
+    int64_t a[MOST_AXES], b[MOST_AXES], y[MOST_AXES], size[3] = { 1, 1, 1 };
+    int sides = p->a.rank - 2;
 
-    if (p->a.rank != 4 || p->b.rank != 4)
-        return complain("%s: a convolution's tensors have four dimensions",
-                        p->a.rank != 4 ? files[0] : files[1]),
+    if (p->a.rank < 3 || p->b.rank != p->a.rank)
+        return complain("%s: a convolution's tensors have three, four or five dimensions, both as "
+                        "many",
+                        p->a.rank < 3 ? files[0] : files[1]),
                false;
+    if (!parse_steps(p, sides))
+        return false;
     product_axes(p, &p->a, a);
     product_axes(p, &p->b, b);
-    if ((data || filter) && !written_size(p, data ? a : b, data ? b : a, size))
+    if ((data || filter) && !written_size(p, sides, data ? a : b, data ? b : a, size))
         return false;
     if (!data && !filter && p->size)
         return complain("--size goes with --backward"), false;
     s->n = a[0];
     s->c = data ? b[1] * s->groups : a[1];
-    s->h = data ? size[0] : a[2];
-    s->w = data ? size[1] : a[3];
+    s->h = data ? size[1] : a[3];
+    s->w = data ? size[2] : a[4];
     s->o = filter ? b[1] : b[0];
-    s->r = filter ? size[0] : b[2];
-    s->s = filter ? size[1] : b[3];
+    s->r = filter ? size[1] : b[3];
+    s->s = filter ? size[2] : b[4];
+    if (sides == 3) {
+        s->d = data ? size[0] : a[2];
+        s->t = filter ? size[0] : b[2];
+    }
     if (s->groups < 1 || (!filter && b[1] * s->groups != s->c))
         return complain("%s: %lld channels a filter in %lld groups do not make the image's %lld",
                         files[1], (long long)b[1], (long long)s->groups, (long long)s->c),
                false;
+    if (sides == 3 && s->t < 1)
+        return complain("a window of %lld planes", (long long)s->t), false;
     y[0] = s->n;
     y[1] = s->o;
-    if (limber_conv_output(s, &y[2], &y[3]) != LIMBER_STATUS_OK)
+    if (limber_conv_output(s, &y[3], &y[4]) != LIMBER_STATUS_OK ||
+        limber_conv_output_depth(s, &y[2]) != LIMBER_STATUS_OK)
         return complain("%s", limber_error_text()), false;
     if ((data && !has_axes(files[0], a, y)) || (filter && !has_axes(files[1], b, y)))
         return false;
     if (data)
-        memcpy(y, (int64_t[]){ s->n, s->c, s->h, s->w }, sizeof y);
+        memcpy(y, (int64_t[]){ s->n, s->c, sides == 3 ? s->d : 1, s->h, s->w }, sizeof y);
     else if (filter)
-        memcpy(y, (int64_t[]){ s->o, s->c / s->groups, s->r, s->s }, sizeof y);
-    nchw = s->layout == LIMBER_LAYOUT_NCHW;
-    p->c.rank = 4;
-    p->c.dim[0] = y[0];
-    p->c.dim[1] = y[nchw ? 1 : 2];
-    p->c.dim[2] = y[nchw ? 2 : 3];
-    p->c.dim[3] = y[nchw ? 3 : 1];
+        memcpy(y, (int64_t[]){ s->o, s->c / s->groups, sides == 3 ? s->t : 1, s->r, s->s },
+               sizeof y);
+    store_axes(p, p->a.rank, y);
     return true;
+}
+
+void product_shape_text(const struct product *p, bool inner, char *s, size_t size)
+{
+    const limber_conv *c = &p->conv;
+    int64_t sum =
+        p->is_conv ? c->c / c->groups * (c->t ? c->t : 1) * c->r * c->s : p->a.dim[!p->trans_a];
+    size_t used = (size_t)snprintf(s, size, "%lld", (long long)p->c.dim[0]);
+
+    for (int i = 1; i < p->c.rank; i++)
+        used += (size_t)snprintf(s + used, size - used, " x %lld", (long long)p->c.dim[i]);
+    if (inner)
+        snprintf(s + used, size - used, ", inner %lld", (long long)sum);
 }
 
 static bool read_scalar(const char *name, const char *text, limber_format f, char *out)
@@ -344,11 +413,14 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
     };
     struct poptOption none[] = { POPT_TABLEEND };
     struct poptOption conv[] = {
-        { "stride", 0, POPT_ARG_STRING, &p->stride, 0, "step down and step right", "A,B" },
-        { "pad", 0, POPT_ARG_STRING, &p->pad, 0, "zeros added at top, bottom, left, right",
+        { "stride", 0, POPT_ARG_STRING, &p->stride, 0,
+          "steps of the window: one, or one for each dimension", "A,B" },
+        { "pad", 0, POPT_ARG_STRING, &p->pad, 0,
+          "zeros added: one number, or at top, bottom, left, right (of three dimensions front and "
+          "back before them)",
           "T,B,L,R" },
-        { "dilate", 0, POPT_ARG_STRING, &p->dilate, 0, "steps between the filter's elements",
-          "A,B" },
+        { "dilate", 0, POPT_ARG_STRING, &p->dilate, 0,
+          "steps between the filter's elements, as --stride", "A,B" },
         { "groups", 0, POPT_ARG_INT, &p->groups, 0, "independent groups of channels", "N" },
         { "layout", 0, POPT_ARG_STRING, &p->layout, 0, "nchw (default) or nhwc", "NAME" },
         { "backward", 0, POPT_ARG_STRING, &p->backward, 0,
@@ -356,7 +428,8 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
           "gradients of y and w",
           "WORD" },
         { "size", 0, POPT_ARG_STRING, &p->size, 0,
-          "with --backward: rows and columns of the image, or of the filters", "H,W" },
+          "with --backward: rows and columns (planes before them) of the image, or of the filters",
+          "H,W" },
         POPT_TABLEEND
     };
     struct poptOption gemm[] = {

@@ -146,25 +146,33 @@ KERNEL(limber_scan_windows, struct windows_args, PACK_THREADS, 1)
     int64_t line = (int64_t)block() * PACK_THREADS + thread();
     const struct patch &w = args.patch;
     struct extremes s = { INT32_MAX, INT32_MIN, INT32_MAX, 0, 0 };
-    int64_t row = limber_quotient(line, w.ow), image = limber_quotient(row, w.oh);
+    int64_t row = limber_quotient(line, w.ow), image = limber_quotient(row, w.oh), plane = image;
     int64_t y0 = (row - image * w.oh) * w.stride[0] - w.pad[0];
     int64_t x0 = (line - row * w.ow) * w.stride[1] - w.pad[1];
 
     if (line >= args.lines)
         return;
-    ROLL for (int64_t r = 0; r < w.r; r++)
-        ROLL for (int64_t c = 0; c < w.s; c++) {
-            int64_t y = y0 + r * w.dilate[0], x = x0 + c * w.dilate[1];
-
-            if (w.divide[0]) {
-                if (y < 0 || x < 0 || y % w.divide[0] || x % w.divide[1])
-                    continue;
-                y /= w.divide[0];
-                x /= w.divide[1];
-            }
-            if (y >= 0 && y < w.h && x >= 0 && x < w.w)
-                join_found(s, args.pixels + (image * w.h + y) * w.w + x, args.count);
+    ROLL for (int64_t t = 0; t < (w.t ? w.t : 1); t++) {
+        if (w.t) {
+            plane = limber_patch_depth(&w, image, t);
+            if (plane < 0)
+                continue;
+            plane += image / w.od * w.d;
         }
+        ROLL for (int64_t r = 0; r < w.r; r++)
+            ROLL for (int64_t c = 0; c < w.s; c++) {
+                int64_t y = y0 + r * w.dilate[0], x = x0 + c * w.dilate[1];
+
+                if (w.divide[0]) {
+                    if (y < 0 || x < 0 || y % w.divide[0] || x % w.divide[1])
+                        continue;
+                    y /= w.divide[0];
+                    x /= w.divide[1];
+                }
+                if (y >= 0 && y < w.h && x >= 0 && x < w.w)
+                    join_found(s, args.pixels + (plane * w.h + y) * w.w + x, args.count);
+            }
+    }
     store<int32_t>(args.found + SCAN_emin * args.lines + line, s.emin);
     store<int32_t>(args.found + SCAN_emax * args.lines + line, s.emax);
     store<int32_t>(args.found + SCAN_low * args.lines + line, s.low);

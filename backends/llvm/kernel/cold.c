@@ -225,11 +225,11 @@ static void windows(const struct packed *o, const int64_t part[4], size_t size, 
     const struct patch *w = o->view.patch;
     struct tap tap[KERNEL_BLOCK];
 
-    if (w->transposed && !w->depth && !o->view.tile_subset) {
+    if (w->transposed && !w->depth && !w->t && !o->view.tile_subset) {
         windows_across(o, part, size, room);
         return;
     }
-    if (w->depth || w->divide[0] || o->view.tile_subset) {
+    if (w->depth || w->t || w->divide[0] || o->view.tile_subset) {
         for (int64_t l = 0; l < part[1]; l++)
             for (int64_t p = 0; p < part[3]; p++) {
                 const char *at = limber_view_at(&o->view, o->line0 + part[0] + l, part[2] + p,
@@ -259,9 +259,11 @@ static void windows(const struct packed *o, const int64_t part[4], size_t size, 
     }
 }
 
-/* Where sixteen pixels of planes lie, in elements from the first of the image; -1: in its padding,
- * or nowhere. */
-static void find_pixels(const struct packed *o, int64_t first, int64_t at[KERNEL_LANES])
+/* Where sixteen pixels of planes lie, in elements from the first of the image, or, of three
+ * dimensions, from the first of channel 0; -1: in its padding, or nowhere.  plane: of the
+ * window. */
+static void find_pixels(const struct packed *o, int64_t first, int64_t plane,
+                        int64_t at[KERNEL_LANES])
 {
     const struct planes *x = o->planes;
     const struct patch *w = o->view.patch;
@@ -270,14 +272,15 @@ static void find_pixels(const struct packed *o, int64_t first, int64_t at[KERNEL
 
     row %= x->rows;
     for (int l = 0; l < KERNEL_LANES; l++) {
-        int64_t image = (x->first + row) / x->high, high, wide;
+        int64_t image = (x->first + row) / x->high, high, wide, begin;
 
         at[l] = -1;
         if (phase < x->phases && image < images) {
             high = (x->first + row) % x->high * w->stride[0] + x->phase[phase][0] - x->pad[0];
             wide = column * w->stride[1] + x->phase[phase][1] - x->pad[1];
-            if (high >= 0 && high < w->h && wide >= 0 && wide < w->w)
-                at[l] = image * w->image + high * w->row + wide * w->col;
+            begin = limber_patch_begin(w, image, plane);
+            if (high >= 0 && high < w->h && wide >= 0 && wide < w->w && begin >= 0)
+                at[l] = begin + high * w->row + wide * w->col;
         }
         if (++column < x->columns)
             continue;
@@ -310,6 +313,39 @@ static int find_runs(const int64_t at[KERNEL_LANES], int64_t step, struct run ru
     return runs;
 }
 
+/* Rows p, p + step, ... below `end`, of channels side by side from `data` on. */
+static void copy_runs(const struct run *run, int runs, const char *data, int64_t channel,
+                      const int64_t p0, int64_t step, int64_t end, size_t size, char *room)
+{
+    for (int64_t p = p0; p < end; p += step, data += (size_t)channel * size)
+        for (int i = 0; i < runs; i++) {
+            const char *from = data + (size_t)run[i].at * size;
+            char *to = room + (size_t)(p * KERNEL_LANES + run[i].lane) * size;
+
+            if (run[i].step != 1)
+                copy_apart(to, from, run[i].step, run[i].count, size);
+            else
+                memcpy(to, from, (size_t)run[i].count * size);
+        }
+}
+
+/* Channels of three dimensions are those of the image, each as often as the window has planes. */
+static void deep_pixels(const struct packed *o, const int64_t part[4], size_t size, char *room)
+{
+    const struct patch *w = o->view.patch;
+
+    memset(room, 0, KERNEL_BLOCK * KERNEL_LANES * size);
+    for (int64_t p = 0; p < w->t && p < part[3]; p++) {
+        int64_t channel = (part[2] + p) / w->t, plane = (part[2] + p) % w->t, at[KERNEL_LANES];
+        struct run run[KERNEL_LANES];
+
+        find_pixels(o, part[0], plane, at);
+        copy_runs(run, find_runs(at, w->col * w->stride[1], run),
+                  (const char *)o->view.data + (size_t)(channel * w->channel) * size, w->channel, p,
+                  w->t, part[3], size, room);
+    }
+}
+
 static void pixels(const struct packed *o, const int64_t part[4], size_t size, char *room)
 {
     static const char zeros[KERNEL_BLOCK * 8];
@@ -319,7 +355,11 @@ static void pixels(const struct packed *o, const int64_t part[4], size_t size, c
     struct run run[KERNEL_LANES];
     int runs;
 
-    find_pixels(o, part[0], at);
+    if (w->t) {
+        deep_pixels(o, part, size, room);
+        return;
+    }
+    find_pixels(o, part[0], 0, at);
     if (w->channel == 1 && part[3] == KERNEL_BLOCK && (size == 4 || size == 8)) {
         const char *line[KERNEL_LANES];
 
@@ -332,17 +372,8 @@ static void pixels(const struct packed *o, const int64_t part[4], size_t size, c
     runs = find_runs(at, w->col * w->stride[1], run);
     if (runs != 1 || run[0].count < KERNEL_LANES)
         memset(room, 0, KERNEL_BLOCK * KERNEL_LANES * size);
-    for (int64_t p = 0; p < part[3]; p++, room += KERNEL_LANES * size) {
-        const char *from = data + (size_t)((part[2] + p) * w->channel) * size;
-
-        for (int i = 0; i < runs; i++)
-            if (run[i].step != 1)
-                copy_apart(room + (size_t)run[i].lane * size, from + (size_t)run[i].at * size,
-                           run[i].step, run[i].count, size);
-            else
-                memcpy(room + (size_t)run[i].lane * size, from + (size_t)run[i].at * size,
-                       (size_t)run[i].count * size);
-    }
+    copy_runs(run, runs, data + (size_t)(part[2] * w->channel) * size, w->channel, 0, 1, part[3],
+              size, room);
 }
 
 static void rows(const struct kernel_call *c, int side, const int64_t part[4], char *room)

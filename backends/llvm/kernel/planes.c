@@ -304,13 +304,14 @@ FLAT void copy_row_of(const struct kernel_call *c, int64_t channel, int64_t row,
     const struct planes *x = o->planes;
     const struct patch *w = o->view.patch;
     char *to = o->data + (channel * x->length + row * x->columns) * size;
-    const char *from = (const char *)o->view.data + channel * w->channel * size;
     int64_t images = (o->line0 + o->lines - 1) / (w->oh * w->ow) + 1;
     int64_t phase = row / x->rows, at = x->first + row % x->rows, image = at / x->high;
     int64_t y = at % x->high * w->stride[0] + x->phase[phase][0] - x->pad[0];
+    int64_t begin = image < images && y >= 0 && y < w->h ?
+        limber_patch_begin(w, image, channel) : -1;
 
-    if (image < images && y >= 0 && y < w->h)
-        copy_row(w, from + (image * w->image + y * w->row) * size,
+    if (begin >= 0)
+        copy_row(w, (const char *)o->view.data + (begin + y * w->row) * size,
                  x->phase[phase][1] - x->pad[1], x->columns, size, to);
     else
         memset(to, 0, (size_t)(x->columns * size));

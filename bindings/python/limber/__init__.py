@@ -17,9 +17,11 @@ from .errors import (BadArgument, DeviceError, FileError, InternalError, LimberE
                      NoScheme, NotReady, OutOfRange, Status)
 from .quad import Quad
 
-__all__ = ["matmul", "conv2d", "conv2d_backward_data", "conv2d_backward_filter", "plan", "inspect",
-           "prepare", "default_context", "formats",
-           "schemes",
+_FUNCTIONS = ["matmul", "plan", "inspect", "prepare"] + [
+    f"conv{n}d{direction}" for n in (1, 2, 3) for direction in ("", "_backward_data",
+                                                                "_backward_filter")]
+
+__all__ = [*_FUNCTIONS, "default_context", "formats", "schemes",
            "Context", "Operand", "Report", "Part", "Inspection", "Tile", "Quad", "Status",
            "LimberError", "BadArgument", "NoScheme", "OutOfRange", "NoMemory", "FileError",
            "DeviceError", "NotReady", "InternalError"]
@@ -51,6 +53,4 @@ def _function(name):
     return function
 
 
-matmul, conv2d, conv2d_backward_data, conv2d_backward_filter, plan, inspect, prepare = map(
-    _function, ("matmul", "conv2d", "conv2d_backward_data", "conv2d_backward_filter", "plan",
-                "inspect", "prepare"))
+globals().update({name: _function(name) for name in _FUNCTIONS})

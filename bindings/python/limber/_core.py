@@ -229,10 +229,12 @@ class Context(_Closing):
                contract="correct", out=None, alpha=1, beta=0, scheme=None, report=False,
                format=None, dtype=None, slices=0):
         """Forward convolution (cross-correlation): x is n x c x h x w, w is o x c/groups x r x s;
-        layout "NHWC": n x h x w x c and o x r x s x c/groups.
+        layout "NHWC": n x h x w x c and o x r x s x c/groups.  Of one dimension (conv1d) h and r
+        are absent; of three (conv3d) depths stand before them.  The layout may then be called
+        "NCW", "NWC", "NCDHW", "NDHWC".
 
-        stride, dilation    a number or (down, along)
-        pad                 a number, (down, along) or (top, bottom, left, right)
+        stride, dilation    a number, or one for each dimension
+        pad                 a number, one for each dimension, or two: (top, bottom, left, right)
         Others as matmul.  Arrays with gaps are copied."""
         return self._convolve(_FORWARD, x, w, None, stride, pad, dilation, groups, layout,
                               contract, out, alpha, beta, scheme, report, format, dtype, slices)
@@ -243,22 +245,25 @@ class Context(_Closing):
         """The gradient of conv2d's image, from that of its result, dy, and the filters: also called
         transposed convolution.
 
-        size                (h, w) of the image
+        size                (h, w) of the image: as many as there are dimensions
         Others as conv2d."""
-        return self._convolve(_DATA, dy, w, _numbers(size, "size", (2, 2)), stride, pad, dilation,
-                              groups, layout, contract, out, alpha, beta, scheme, report, format,
-                              dtype, slices)
+        return self._convolve(_DATA, dy, w, size, stride, pad, dilation, groups, layout, contract,
+                              out, alpha, beta, scheme, report, format, dtype, slices)
 
     def conv2d_backward_filter(self, x, dy, window, stride=1, pad=0, dilation=1, groups=1,
                                layout="NCHW", contract="correct", out=None, alpha=1, beta=0,
                                scheme=None, report=False, format=None, dtype=None, slices=0):
         """The gradient of conv2d's filters, from its image and the gradient of its result, dy.
 
-        window              (r, s) of the filters
+        window              (r, s) of the filters: as many as there are dimensions
         Others as conv2d."""
-        return self._convolve(_FILTER, x, dy, _numbers(window, "window", (2, 2)), stride, pad,
-                              dilation, groups, layout, contract, out, alpha, beta, scheme, report,
-                              format, dtype, slices)
+        return self._convolve(_FILTER, x, dy, window, stride, pad, dilation, groups, layout,
+                              contract, out, alpha, beta, scheme, report, format, dtype, slices)
+
+    # Arrays say how many dimensions there are.
+    conv1d = conv3d = conv2d
+    conv1d_backward_data = conv3d_backward_data = conv2d_backward_data
+    conv1d_backward_filter = conv3d_backward_filter = conv2d_backward_filter
 
     def _convolve(self, direction, left, right, size, stride, pad, dilation, groups, layout,
                   contract, out, alpha, beta, scheme, report, format, dtype, slices):
@@ -268,18 +273,24 @@ class Context(_Closing):
             xv = held.enter_context(_view(left, names[0], formats_of[0]))
             wv = held.enter_context(_view(right, names[1], formats_of[1]))
             for view in (xv, wv):
-                if len(view.shape) != 4 or view.pairs:
-                    raise BadArgument(f"{view.what}: expected four axes of real numbers")
+                if len(view.shape) not in _LAYOUTS or view.pairs:
+                    raise BadArgument(f"{view.what}: expected three, four or five axes of real "
+                                      "numbers")
+                if len(view.shape) != len(xv.shape):
+                    raise BadArgument(f"{view.what} has {len(view.shape)} axes, {xv.what} "
+                                      f"{len(xv.shape)}")
                 view.dense()
-            if layout not in ("NCHW", "NHWC"):
-                raise BadArgument(f"layout = {layout!r} is neither 'NCHW' nor 'NHWC'")
+            layout = _layout(layout, len(xv.shape))
             shape = _conv(direction, _axes(xv.shape, layout), _axes(wv.shape, layout), size, stride,
                           pad, dilation, groups, layout)
-            oh, ow = c_int64(), c_int64()
+            sides = len(xv.shape) - 2
+            od, oh, ow = c_int64(), c_int64(), c_int64()
             check(lib.limber_conv_output(byref(shape), byref(oh), byref(ow)))
-            tensors = {"x": (shape.n, shape.c, shape.h, shape.w),
-                       "w": (shape.o, shape.c // groups, shape.r, shape.s),
-                       "y": (shape.n, shape.o, oh.value, ow.value)}
+            check(lib.limber_conv_output_depth(byref(shape), byref(od)))
+            tensors = {"x": (shape.n, shape.c, *(shape.d, shape.h, shape.w)[3 - sides:]),
+                       "w": (shape.o, shape.c // groups,
+                             *(shape.t, shape.r, shape.s)[3 - sides:]),
+                       "y": (shape.n, shape.o, *(od.value, oh.value, ow.value)[3 - sides:])}
             for view in (xv, wv):
                 wanted = tensors[view.what[-1]]
                 if _axes(view.shape, layout) != wanted:
@@ -648,19 +659,32 @@ _FORWARD, _DATA, _FILTER = 1, 2, 3
 _TENSORS = {_FORWARD: ("x", "w", "y"), _DATA: ("dy", "w", "x"), _FILTER: ("x", "dy", "w")}
 
 
+_LAYOUTS = {3: ("NCW", "NWC"), 4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}
+
+
+def _layout(name, axes):
+    for words in (_LAYOUTS[4], _LAYOUTS[axes]):
+        if name in words:
+            return _LAYOUTS[4][words.index(name)]
+    raise BadArgument(f"layout = {name!r} is neither " + " nor ".join(map(repr, _LAYOUTS[axes])))
+
+
 def _axes(shape, layout):
-    """A stored shape as images, channels, rows, columns."""
-    return tuple(shape) if layout == "NCHW" else (shape[0], shape[3], shape[1], shape[2])
+    """A stored shape as images, channels, (planes,) (rows,) columns."""
+    return tuple(shape) if layout == "NCHW" else (shape[0], shape[-1], *shape[1:-1])
 
 
 def _stored(axes, layout):
-    return axes if layout == "NCHW" else (axes[0], axes[2], axes[3], axes[1])
+    return axes if layout == "NCHW" else (axes[0], *axes[2:], axes[1])
 
 
 def _conv(direction, first, second, size, stride, pad, dilation, groups, layout):
     """The geometry that two tensors, and the size of what is written, make."""
     if not isinstance(groups, int) or groups < 1:
         raise BadArgument(f"groups = {groups!r} is no positive number")
+    sides = len(first) - 2
+    if direction != _FORWARD:
+        size = _numbers(size, "size" if direction == _DATA else "window", (sides,))
     if direction == _FORWARD:
         x, window, filters = first, second[2:], second[0]
         if second[1] * groups != x[1]:
@@ -669,17 +693,36 @@ def _conv(direction, first, second, size, stride, pad, dilation, groups, layout)
         x, window, filters = (first[0], second[1] * groups, *size), second[2:], second[0]
     else:
         x, window, filters = first, size, second[1]
-    pad = _numbers(pad, "pad", (1, 2, 4))
-    pad = {1: pad * 4, 2: (pad[0], pad[0], pad[-1], pad[-1]), 4: pad}[len(pad)]
-    made = C.Conv(*x, filters, *window, groups=groups, layout=layout == "NHWC")
-    made.stride[:] = (_numbers(stride, "stride", (1, 2)) * 2)[:2]
-    made.dilate[:] = (_numbers(dilation, "dilation", (1, 2)) * 2)[:2]
-    made.pad[:] = pad
+    pads = _numbers(pad, "pad", (1, sides, 2 * sides))
+    if len(pads) != 2 * sides:
+        pads = [p for p in _each(pads, sides) for _ in range(2)]
+    strides = _each(_numbers(stride, "stride", (1, sides)), sides)
+    dilations = _each(_numbers(dilation, "dilation", (1, sides)), sides)
+    lone = (1,) * (sides == 1)  # rows of images of one dimension
+    made = C.Conv(x[0], x[1], *lone, *x[-min(sides, 2):], filters, *lone, *window[-2:],
+                  groups=groups, layout=layout == "NHWC")
+    made.stride[:] = (*lone, *strides[-2:])
+    made.dilate[:] = (*lone, *dilations[-2:])
+    made.pad[:] = [0] * (4 - len(pads[-4:])) + list(pads[-4:])
+    if sides == 3:
+        made.d, made.t = x[2], window[0]
+        made.depth_stride, made.depth_dilate = strides[0], dilations[0]
+        made.depth_pad[:] = pads[:2]
+        for what, value in (("stride", strides[0]), ("dilation", dilations[0])):
+            if value < 1:
+                raise BadArgument(f"{what} = {value} is less than 1")
+        if window[0] < 1:
+            raise BadArgument(f"a window of {window[0]} planes")
     return made
+
+
+def _each(numbers, sides):
+    return tuple(numbers) * sides if len(numbers) == 1 else tuple(numbers)
 
 
 def _numbers(x, what, lengths):
     x = tuple(x) if hasattr(x, "__len__") else (x,)
     if len(x) not in lengths or not all(isinstance(v, int) for v in x):
-        raise BadArgument(f"{what} = {x!r}: expected a number or {lengths[1:]} of them")
+        raise BadArgument(f"{what} = {x!r}: expected " +
+                          " or ".join(map(str, sorted(set(lengths)))) + " whole numbers")
     return x
