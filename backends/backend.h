@@ -113,6 +113,8 @@ struct call {
     const limber_queue *queue; /* of the device; NULL: the backend's own */
     const struct guard *guard; /* NULL: masks are those of the data */
     bool dry; /* only count what does not fit, and store nothing */
+    bool library; /* code of the library may compute in the place of the kernel's */
+    bool by_library; /* out: it did */
 };
 
 /* A product whose shape is known when it is compiled: A is m x k, B is k x n, all at least 1.

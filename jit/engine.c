@@ -366,7 +366,7 @@ static bool run_kernel(limber_context *ctx, const struct problem *p, const struc
          limber_launch(ctx, &(struct step){ p, f, e, r }, 1, p, d);
     if (r)
         r->seconds_run = limber_now() - start;
-    if (e->prebuilt)
+    if (e->prebuilt && !atomic_load(&e->by_library))
         limber_specialise_later(ctx, key, e, limber_now() - start);
     if (!stays)
         limber_kernels_put(ctx->memory, e);
@@ -517,7 +517,17 @@ static bool workspace_of(limber_context *ctx, const struct problem *p, const str
 {
     const struct runner runner = limber_pool_runner(ctx->pool);
     struct call call = {
-        .m = p->m, .n = p->n, .k = p->k, .a = p->a, .b = p->b, .c = p->c, .runner = &runner
+        .m = p->m,
+        .n = p->n,
+        .k = p->k,
+        .a = p->a,
+        .b = p->b,
+        .c = p->c,
+        .alpha = p->alpha,
+        .beta = p->beta,
+        .runner = &runner,
+        .library = ctx->kernels != LIMBER_KERNELS_SPECIALISED,
+        .workspace_limit = SIZE_MAX,
     };
     struct maps maps;
     struct entry *e;

@@ -113,6 +113,7 @@ static void add_call(struct launching *l, const struct call *call)
     l->recomputed += call->recomputed;
     if (call->workspace > l->workspace)
         l->workspace = call->workspace;
+    atomic_store(&l->e->by_library, call->by_library);
     if (l->p->counts)
         add_counts(l->p->counts, &call->counts);
     pthread_mutex_unlock(&l->lock);
@@ -141,6 +142,7 @@ static struct call call_of(const struct launching *l, int64_t g, struct keeping 
         .device = l->ctx->machine.target.device,
         .workspace_limit = workspace(l->ctx, p) / (size_t)l->at_once,
         .dry = l->dry,
+        .library = l->ctx->kernels != LIMBER_KERNELS_SPECIALISED,
         .guard = l->guard,
         .keep = { limber_operand_keeper(p->kept[0], &l->e->facts, 0, &of[0]),
                   limber_operand_keeper(p->kept[1], &l->e->facts, 1, &of[1]) },

@@ -3,6 +3,7 @@
  * launching do not touch LLVM. */
 #include "backends/llvm/llvm.h"
 
+#include "backends/llvm/part.h"
 #include "backends/llvm/stage.h"
 #include "ir/poison.h"
 #include "ir/unit/num.h"
@@ -223,6 +224,8 @@ static bool load(const unsigned char *data, size_t size, struct kernel **out, st
 
     *out = NULL;
     ok = ok && take_config(k, data, size, &head, d);
+    if (ok)
+        k->cpu = head.cpu;
     if (ok && k->config.unit == UNIT_exact) {
         set_exact(k, head.cpu);
     } else if (ok) {
@@ -256,36 +259,9 @@ static void unload(struct kernel *k)
 
 /* ---- launch ---------------------------------------------------------------------------------- */
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int busy_of(const struct call *c)
 {
     return limber_runner_busy(c->runner);
-}
-
-/* Everything one part of C needs, in one allocation. */
-struct part {
-    const struct kernel *k;
-    struct kernel_call call;
-    struct planes planes;
-    bool copies; /* planes have elements of the image as they are */
-    char *turned; /* where workers turn filters; NULL: they lie as k runs */
-    int64_t stage; /* where in a worker's scratch a block of C is computed; 0: in C */
-    int64_t scratch; /* bytes of a worker */
-    char *scratches;
-};
-
-static int64_t round_up(int64_t x, int64_t step)
-{
-    return ceil_div(x, step) * step;
 }
 
 /* Bytes of a limb of a panel, apart by an odd number of cache lines: the limbs of a panel are
@@ -325,7 +301,7 @@ static int64_t norm_bytes(const struct kernel_config *c, int side, int64_t panel
     return c->norms ? sum_lines(c, side, panels) * 8 : 0;
 }
 
-static int64_t side_bytes(const struct kernel_config *c, int side, int64_t lines, int64_t k)
+int64_t limber_side_bytes(const struct kernel_config *c, int side, int64_t lines, int64_t k)
 {
     int64_t limbs = c->side[side].limbs, panels = ceil_div(lines, c->side[side].lines);
 
@@ -378,224 +354,6 @@ static char *set_side(const struct kernel_config *c, struct packed *o, int side,
         o->sums = (int32_t *)(void *)memory;
         memory += limbs * o->chunks * o->sum_lines * 4;
     }
-    return (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
-}
-
-/* ---- planes of a convolution's image --------------------------------------------------------- */
-
-static bool is_scaled(const struct side *s)
-{
-    return s->limb_kind != LIMB_KIND_whole && s->limb_kind < LIMB_KIND_unit && s->axis != AXIS_none;
-}
-
-/* One direction of a window: its elements see the pixels of so many phases, one after another, and
- * `reach` pixels of a phase beyond the first.  One that runs backwards is turned round. */
-struct direction {
-    int64_t count, step, stride, phases, reach, pad;
-    bool back;
-};
-
-static struct direction direction_of(const struct patch *w, int of)
-{
-    int64_t count = of ? w->s : w->r, stride = w->stride[of];
-    int64_t dilate = w->dilate[of] < 0 ? -w->dilate[of] : w->dilate[of];
-    int64_t a = dilate, b = stride, phases;
-    bool back = w->dilate[of] < 0;
-
-    while (b) {
-        int64_t rest = a % b;
-
-        a = b;
-        b = rest;
-    }
-    phases = stride / a;
-    return (struct direction){ count,
-                               dilate,
-                               stride,
-                               smaller(count, phases),
-                               (count - 1) * dilate / stride,
-                               w->pad[of] + (back ? (count - 1) * dilate : 0),
-                               back };
-}
-
-/* Rows of planes that n columns of the result see at most; all: exactly those of all images. */
-static int64_t most_rows(const struct patch *w, int64_t n, int64_t all)
-{
-    struct direction down = direction_of(w, 0);
-    int64_t rows = ceil_div(n, w->ow) + 1, images = (rows - 1) / w->oh + 2;
-
-    return smaller(rows + images * down.reach, all / (w->oh * w->ow) * (w->oh + down.reach));
-}
-
-/* Elements from one channel to the next: whole strips and lines of cache, an odd number of them, so
- * that channels do not fall on the same sets.  Panels of the last pixels read nr elements more. */
-static int64_t channel_length(const struct kernel_config *f, const struct patch *w, int64_t rows)
-{
-    struct direction down = direction_of(w, 0);
-    struct direction across = direction_of(w, 1);
-    int64_t pixels = down.phases * across.phases * rows * (w->ow + across.reach);
-    int64_t unit = 64 / f->bytes > KERNEL_LANES ? 64 / f->bytes : KERNEL_LANES;
-
-    return (ceil_div(pixels + f->nr, unit) | 1) * unit;
-}
-
-static int64_t channels_of(const struct patch *w, int64_t k)
-{
-    return k / (w->r * w->s);
-}
-
-static int64_t phase_bytes(const struct patch *w)
-{
-    return direction_of(w, 0).phases * direction_of(w, 1).phases * (int64_t)sizeof(int64_t[2]);
-}
-
-static int64_t tap_bytes(const struct patch *w)
-{
-    return w->r * w->s * (int64_t)sizeof(int64_t);
-}
-
-static int64_t planes_bytes(const struct kernel_config *f, const struct call *c, int64_t n)
-{
-    const struct patch *w = c->b.patch;
-    int64_t length = channel_length(f, w, most_rows(w, n, c->n)), limbs = f->side[1].limbs;
-
-    return n == 0 ? 0 :
-                    limbs * (channels_of(w, c->k) * length * f->bytes + 64) +
-                        (f->offsets ? limbs * length * 4 : 0) + (f->norms ? length * 8 : 0) +
-                        phase_bytes(w) + tap_bytes(w) + 256;
-}
-
-static int64_t room_bytes(const struct kernel_config *f)
-{
-    return round_up(f->kc * f->nr * f->bytes + 64 +
-                        (f->nb + f->nr) * (int64_t)(f->norms ? sizeof(double) : sizeof(int32_t)),
-                    64);
-}
-
-/* Padding and dilation may be so large that planes are larger than panels of all windows, or than
- * any memory. */
-static bool are_small(const struct kernel_config *f, const struct call *c)
-{
-    const struct patch *w = c->b.patch;
-    const struct direction down = direction_of(w, 0), across = direction_of(w, 1);
-    double pixels = (double)down.phases * (double)across.phases * (double)(w->ow + across.reach) *
-                    (double)(w->oh + down.reach) * (double)(c->n / (w->oh * w->ow));
-    double all = pixels * (double)channels_of(w, c->k) * f->side[1].limbs * f->bytes;
-
-    return all <= 2 * (double)side_bytes(f, 1, c->n, c->k) + (64 << 10) &&
-           planes_bytes(f, c, c->n) <= 2 * side_bytes(f, 1, c->n, c->k) + (64 << 10);
-}
-
-/* Is the image packed as planes?  Not where each window has its own scale, or chains of sums begin
- * anew. */
-static bool has_planes(const struct kernel_config *f, const struct call *c)
-{
-    const struct patch *w = c->b.patch;
-
-    return w && !w->depth && !w->transposed && !w->divide[0] && !w->origin && !c->b.tile_subset &&
-           c->k > 0 && f->unit != UNIT_exact && f->unit != UNIT_model &&
-           (!is_scaled(&f->side[1]) || f->side[1].axis == AXIS_all) &&
-           (!f->offsets || c->k <= f->chunk) && are_small(f, c);
-}
-
-/* Are elements moved as they are, from rows of pixels? */
-static bool copies_planes(const struct kernel_config *f, const struct patch *w)
-{
-    const struct side *s = &f->side[1];
-
-    return s->copied && !f->norms && w->col == 1 &&
-           (s->f.size == 1 || s->f.size == 4 || s->f.size == 8);
-}
-
-static void set_taps(struct planes *x, const struct patch *w, int64_t (*phase)[2], int64_t *tap)
-{
-    struct direction down = direction_of(w, 0);
-    struct direction across = direction_of(w, 1);
-
-    x->phases = down.phases * across.phases;
-    x->phase = (const int64_t(*)[2])phase;
-    x->taps = w->r * w->s;
-    x->tap = tap;
-    x->pad[0] = down.pad;
-    x->pad[1] = across.pad;
-    for (int64_t r = 0; r < down.phases; r++)
-        for (int64_t s = 0; s < across.phases; s++, phase++) {
-            (*phase)[0] = r * down.step % down.stride;
-            (*phase)[1] = s * across.step % across.stride;
-        }
-    for (int64_t t = 0; t < x->taps; t++) {
-        int64_t r = down.back ? w->r - 1 - t / w->s : t / w->s;
-        int64_t c = across.back ? w->s - 1 - t % w->s : t % w->s;
-        int64_t of = r % down.phases * across.phases + c % across.phases;
-
-        tap[t] = (of * x->rows + r * down.step / down.stride) * x->columns +
-                 c * across.step / across.stride;
-    }
-}
-
-/* Tasks: some pixels and channels of them, or rows of pixels where they are copied.  Sums of a
- * pixel are of one task. */
-static void share_planes(const struct kernel_config *f, struct part *p, int busy)
-{
-    struct kernel_call *call = &p->call;
-    const struct planes *x = &p->planes;
-    int64_t strips = ceil_div(x->length, KERNEL_LANES), tasks = busy == 1 ? 1 : 4 * busy, cuts = 1;
-    int64_t all = x->length;
-
-    if (p->copies) {
-        all = x->phases * x->rows;
-        call->lines[1] = f->offsets ? ceil_div(all, smaller(all, tasks)) : all;
-        call->depth[1] = f->offsets ? x->channels : ceil_div(x->channels, tasks);
-    } else {
-        if (!f->offsets && !f->norms)
-            cuts = smaller(ceil_div(x->channels, 64), ceil_div(tasks, strips));
-        call->lines[1] = ceil_div(strips, smaller(strips, tasks)) * KERNEL_LANES;
-        call->depth[1] = round_up(ceil_div(x->channels, cuts), KERNEL_BLOCK);
-    }
-    call->cuts[1] = ceil_div(x->channels, call->depth[1]);
-    call->tasks[1] = ceil_div(all, call->lines[1]) * call->cuts[1];
-}
-
-/* Planes of what the columns of a part see, ready to be packed; returns where memory is free. */
-static char *begin_planes(const struct kernel_config *f, struct part *p, int busy, char *memory)
-{
-    struct kernel_call *call = &p->call;
-    struct planes *x = &p->planes;
-    struct packed *o = &call->op[1];
-    const struct patch *w = o->view.patch;
-    int64_t first = o->line0 / w->ow, last = (o->line0 + o->lines - 1) / w->ow;
-    int64_t limbs = f->side[1].limbs, reach, (*phase)[2] = (int64_t(*)[2])(void *)memory;
-    int64_t *tap = (int64_t *)(void *)(memory + phase_bytes(w));
-
-    memory = (char *)(tap + w->r * w->s);
-    memory = (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
-    reach = direction_of(w, 0).reach;
-    *x = (struct planes){ .channels = channels_of(w, call->k), .high = w->oh + reach };
-    x->first = first / w->oh * x->high + first % w->oh;
-    x->rows = last / w->oh * x->high + last % w->oh + reach + 1 - x->first;
-    x->columns = w->ow + direction_of(w, 1).reach;
-    x->length = channel_length(f, w, x->rows);
-    set_taps(x, w, phase, tap);
-    limber_planes_code(x);
-    o->planes = x;
-    o->limb_bytes = x->channels * x->length * f->bytes + 64;
-    o->chunks = 1;
-    o->sum_lines = x->length;
-    o->data = memory;
-    memory += limbs * o->limb_bytes;
-    limber_poison(o->data, (size_t)(limbs * o->limb_bytes));
-    if (f->offsets) {
-        o->sums = (int32_t *)(void *)memory;
-        memset(o->sums, 0, (size_t)(limbs * o->sum_lines) * 4);
-        memory += limbs * o->sum_lines * 4;
-    }
-    if (f->norms) {
-        o->norm = (double *)(void *)memory;
-        memset(o->norm, 0, (size_t)x->length * sizeof *o->norm);
-        memory += x->length * (int64_t)sizeof *o->norm;
-    }
-    p->copies = copies_planes(f, w);
-    share_planes(f, p, busy);
     return (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
 }
 
@@ -711,16 +469,6 @@ static struct kernel_call turned_call(const struct part *p, int64_t task, char *
     return call;
 }
 
-static void copy_planes(const struct part *p, int64_t task)
-{
-    const struct kernel_call *c = &p->call;
-    const struct planes *x = &p->planes;
-    int64_t row = task / c->cuts[1] * c->lines[1], channel = task % c->cuts[1] * c->depth[1];
-
-    x->copy(c, channel, smaller(channel + c->depth[1], x->channels), row,
-            smaller(row + c->lines[1], x->phases * x->rows));
-}
-
 static void run_pack(void *arg, int64_t task, int worker)
 {
     struct part *p = arg;
@@ -728,7 +476,7 @@ static void run_pack(void *arg, int64_t task, int worker)
 
     task = mixed(p->call.tasks, task);
     if (p->copies && task >= p->call.tasks[0]) {
-        copy_planes(p, task - p->call.tasks[0]);
+        limber_planes_task(p, task - p->call.tasks[0]);
         return;
     }
     if (!p->turned || task >= p->call.tasks[0]) {
@@ -926,7 +674,7 @@ static void keep_side(struct kernel *k, const struct call *c, const struct kerne
     o->lines = side ? c->n : c->m;
     /* sums that registers begin with are others than those taken away at the end */
     kept = keep->alloc(keep->self, call->stores && f->offsets,
-                       (size_t)side_bytes(f, side, o->lines, call->k));
+                       (size_t)limber_side_bytes(f, side, o->lines, call->k));
     if (!kept)
         return;
     set_side(f, o, side, call->k, kept->memory);
@@ -985,7 +733,7 @@ static void part_of(const struct kernel_config *f, struct packed *o, const struc
 /* Scratch of a worker. */
 static int64_t worker_bytes(const struct kernel_config *f, const struct whole *w)
 {
-    return round_up(scratch_bytes(f), 64) + (w->planes ? room_bytes(f) : 0) +
+    return round_up(scratch_bytes(f), 64) + (w->planes ? limber_planes_room(f) : 0) +
            (w->stages ? round_up((int64_t)f->mb * f->nb * f->c.size, 64) : 0);
 }
 
@@ -993,8 +741,9 @@ static int64_t worker_bytes(const struct kernel_config *f, const struct whole *w
 static int64_t part_bytes(const struct kernel_config *f, const struct whole *w, int64_t m,
                           int64_t n, int64_t k, int workers)
 {
-    return side_bytes(f, 0, w->kept[0] ? 0 : m, k) +
-           (w->planes ? planes_bytes(f, w->planes, n) : side_bytes(f, 1, w->kept[1] ? 0 : n, k)) +
+    return limber_side_bytes(f, 0, w->kept[0] ? 0 : m, k) +
+           (w->planes ? limber_planes_bytes(f, w->planes, n) :
+                        limber_side_bytes(f, 1, w->kept[1] ? 0 : n, k)) +
            workers * (worker_bytes(f, w) + (w->turns ? turned_bytes(f, k) : 0)) + 256;
 }
 
@@ -1007,7 +756,7 @@ static char *begin_side(struct part *p, const struct whole *w, int side, int bus
 
     p->call.tasks[side] = 0;
     if (side && w->planes)
-        return begin_planes(f, p, busy, memory);
+        return limber_planes_begin(f, p, busy, memory);
     if (w->kept[side]) {
         part_of(f, o, w, side);
         return memory;
@@ -1052,7 +801,7 @@ static void run_rows(struct kernel *k, struct call *c, struct kernel_call call,
     struct part p = { .k = k, .call = call, .scratch = worker_bytes(f, w) };
 
     p.call.room = round_up(scratch_bytes(f), 64);
-    p.stage = w->stages ? p.call.room + (w->planes ? room_bytes(f) : 0) : 0;
+    p.stage = w->stages ? p.call.room + (w->planes ? limber_planes_room(f) : 0) : 0;
     p.call.m = height;
     p.call.i0 = i;
     set_block(f, &p.call, height, smaller(width, c->n), busy_of(c));
@@ -1108,7 +857,7 @@ static bool run_all(struct kernel *k, struct call *c, struct kernel_call call,
 {
     const struct kernel_config *f = &k->config;
     struct view a = call.op[0].view, b = call.op[1].view;
-    struct whole w = { .planes = has_planes(f, c) ? c : NULL,
+    struct whole w = { .planes = limber_has_planes(f, c) ? c : NULL,
                        .stages = stages(c),
                        .turns = turns(c) };
     struct launch_memory taken = *given;
@@ -1212,16 +961,20 @@ static void workspace(const struct kernel *k, const struct call *of, size_t *lea
                                       .k = c->k,
                                       .stores = stores(f, c),
                                       .op = { { .view = c->a }, { .view = c->b } } };
-    const struct whole w = { .planes = has_planes(f, c) ? c : NULL,
+    const struct whole w = { .planes = limber_has_planes(f, c) ? c : NULL,
                              .stages = stages(c),
                              .turns = turns(c) };
     struct call small = *c;
     int64_t step = part_of_k(f, &call), part = c->k < step ? c->k : step, m, n;
+    int64_t unpacked = limber_unpacked_bytes(k, c);
 
     small.workspace_limit = 0;
     chunk(f, &small, &w, part, &m, &n);
     *least = (size_t)part_bytes(f, &w, m, n, part, c->runner->workers);
-    *most = (size_t)part_bytes(f, &w, round_up(c->m, f->mr), c->n, part, c->runner->workers);
+    *most = unpacked >= 0 ?
+                (size_t)unpacked :
+                (size_t)part_bytes(f, &w, round_up(c->m, f->mr), c->n, part, c->runner->workers);
+    *least = *least < *most ? *least : *most;
 }
 
 /* ---- what a launch has beside the parts: scales, and where NaN and infinities are --------------
@@ -1289,13 +1042,32 @@ static size_t memory_bytes(const struct kernel *k, const struct call *of)
                                       .stores = stores(f, c),
                                       .op = { { .view = c->a }, { .view = c->b } } };
     int64_t beside = beside_bytes(f, c, true), part = smaller(c->k, part_of_k(f, &call)), m, n;
-    const struct whole w = { .planes = has_planes(f, c) ? c : NULL,
+    const struct whole w = { .planes = limber_has_planes(f, c) ? c : NULL,
                              .stages = stages(c),
                              .turns = turns(c) };
     struct call less = *c;
+    int64_t unpacked = limber_unpacked_bytes(k, c);
 
+    if (unpacked >= 0)
+        return (size_t)unpacked;
     less.workspace_limit -= (size_t)smaller(beside, (int64_t)c->workspace_limit);
     return (size_t)(beside + chunk(f, &less, &w, part, &m, &n));
+}
+
+static bool run_unpacked(const struct kernel *k, struct call *c, int64_t bytes, struct diag *d)
+{
+    struct launch_memory memory = { NULL };
+
+    if (c->launch_memory)
+        memory.memory = c->launch_memory->memory;
+    else if (!alloc_memory(c, (size_t)bytes, &memory, d))
+        return false;
+    c->workspace = (size_t)bytes;
+    c->by_library = true;
+    limber_unpacked_run(k, c, memory.memory);
+    if (!c->launch_memory)
+        free_memory(c, &memory);
+    return true;
 }
 
 static bool launch(struct kernel *k, struct call *c, struct diag *d)
@@ -1307,6 +1079,7 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
     int32_t *scale_a, *scale_b;
     struct specials specials;
     char *beside, *at;
+    int64_t unpacked;
     bool ok;
 
     straighten(&c->a, c->m);
@@ -1314,8 +1087,12 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
     c->overflow = 0;
     c->recomputed = 0;
     c->workspace = 0;
+    c->by_library = false;
     if (c->m == 0 || c->n == 0)
         return true;
+    unpacked = limber_unpacked_bytes(k, c);
+    if (unpacked >= 0)
+        return run_unpacked(k, c, unpacked, d);
     beside = c->launch_memory ? c->launch_memory->memory : bytes ? malloc((size_t)bytes) : NULL;
     if (bytes && !beside)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");

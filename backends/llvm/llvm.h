@@ -78,6 +78,8 @@ bool limber_prebuilt_find(const struct kernel_config *k, unsigned cpu, kernel_pa
 /* prebuilt.c: backend.direct. */
 bool limber_direct(const struct fixed *f, const struct target *t, int size, const void *a,
                    const void *b, void *c);
+/* prebuilt.c: the code of strips for a CPU with these features; NULL: there is none. */
+kernel_strip *limber_strip_code(unsigned cpu);
 /* prebuilt.c: backend.depthwise. */
 extern const struct depthwise_ops limber_llvm_depthwise;
 /* zeros.c: bytes that are mostly zeros in little room, `size` a multiple of 4; answers the bytes

@@ -16,6 +16,7 @@ struct kernel {
     struct object object;
     kernel_pack *pack;
     kernel_block *block;
+    unsigned cpu; /* features that the code needs */
 };
 
 #endif

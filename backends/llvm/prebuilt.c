@@ -73,6 +73,22 @@ bool limber_direct(const struct fixed *f, const struct target *t, int size, cons
     return !(NEEDS_avx2 & ~cpu);
 }
 
+#define EIGHT(x) x, x + 1, x + 2, x + 3, x + 4, x + 5, x + 6, x + 7
+#define SIXTY_FOUR(x) \
+    EIGHT(x), EIGHT(x + 8), EIGHT(x + 16), EIGHT(x + 24), EIGHT(x + 32), EIGHT(x + 40), \
+        EIGHT(x + 48), EIGHT(x + 56)
+const int64_t limber_direct_along[LIMBER_SMALL_K] = { SIXTY_FOUR(0), SIXTY_FOUR(64),
+                                                      SIXTY_FOUR(128), SIXTY_FOUR(192) };
+#undef EIGHT
+#undef SIXTY_FOUR
+
+kernel_strip *limber_strip_code(unsigned cpu)
+{
+    return !(NEEDS_avx512 & ~cpu) ? limber_direct_strip_avx512 :
+           !(NEEDS_avx2 & ~cpu)   ? limber_direct_strip_avx2 :
+                                    NULL;
+}
+
 /* Best first. */
 static const struct {
     unsigned needs;
@@ -121,6 +137,12 @@ bool limber_direct(const struct fixed *f, const struct target *t, int size, cons
 {
     (void)f, (void)t, (void)size, (void)a, (void)b, (void)c;
     return false;
+}
+
+kernel_strip *limber_strip_code(unsigned cpu)
+{
+    (void)cpu;
+    return NULL;
 }
 
 static bool plan_depthwise(const struct depthwise *d, const struct target *t, int workers,

@@ -87,7 +87,8 @@ foreach(isa avx2 avx512)
   add_custom_command(
     OUTPUT ${_out}/direct_${isa}.o
     COMMAND ${CMAKE_C_COMPILER_LAUNCHER} ${LIMBER_CLANG} -std=gnu11 -O2 -c
-            -Dlimber_direct_run=limber_direct_run_${isa} ${_clang_${isa}} ${_clang_prebuilt}
+            -Dlimber_direct_run=limber_direct_run_${isa}
+            -Dlimber_direct_strip=limber_direct_strip_${isa} ${_clang_${isa}} ${_clang_prebuilt}
             ${_kernel}/direct.c -o ${_out}/direct_${isa}.o
     DEPENDS ${_kernel}/direct.c ${_kernel}/direct.h ${_headers}
     COMMAND_EXPAND_LISTS COMMENT "Small native products ${isa}" VERBATIM)

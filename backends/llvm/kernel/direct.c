@@ -114,6 +114,14 @@ static struct operands with_dense_rows(const struct fixed *f, const void *a, con
                               c };
 }
 
+void limber_direct_strip(const struct direct_strip *s)
+{
+    if (s->size == 8)
+        f64_strip(s);
+    else
+        f32_strip(s);
+}
+
 void limber_direct_run(const struct fixed *f, int size, const void *a, const void *b, void *c)
 {
     struct operands o = with_dense_rows(f, a, b, c);

@@ -5,32 +5,38 @@
  * C is cut into register tiles of at most ROWS x VECTORS vectors.  An element of C is one chain of
  * fused multiply-adds from +0 in the order of k, which are the bits of the scheme `native`. */
 
-/* Rows of B are dense; so are those of C. */
+/* Rows of B are dense; so are those of C.  Rows of A begin anywhere, and `at` says where their
+ * elements are. */
 struct NAME(tile) {
-    const REAL *a, *b;
+    const REAL *a[ROWS], *b;
+    const int64_t *at;
     REAL *c;
-    int64_t a_row, a_col, b_row, c_row, k;
+    int64_t b_row, c_row, k;
     MASK last;      /* lanes of the last vector */
     int add;
 };
 
 FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, int masked)
 {
-    const int64_t a_row = t->a_row, a_col = t->a_col, b_row = t->b_row;
-    const REAL *a = t->a, *b = t->b;
+    const int64_t b_row = t->b_row, *at = t->at;
+    const REAL *a[ROWS], *b = t->b;
     VEC sum[ROWS][VECTORS];
+
+    UNROLL for (int r = 0; r < rows; r++)
+        a[r] = t->a[r];
 
     UNROLL for (int r = 0; r < rows; r++)
         UNROLL for (int v = 0; v < vectors; v++)
             sum[r][v] = ZERO();
-    for (int64_t p = 0; p < t->k; p++, a += a_col, b += b_row) {
+    for (int64_t p = 0; p < t->k; p++, b += b_row) {
+        const int64_t here = at[p];
         VEC right[VECTORS];
 
         UNROLL for (int v = 0; v < vectors; v++)
             right[v] = masked && v == vectors - 1 ? MASKED_LOAD(b + v * LANES, t->last) :
                                                     LOAD(b + v * LANES);
         UNROLL for (int r = 0; r < rows; r++) {
-            VEC left = BROADCAST(a + r * a_row);
+            VEC left = BROADCAST(a[r] + here);
 
             UNROLL for (int v = 0; v < vectors; v++)
                 sum[r][v] = FMA(left, right[v], sum[r][v]);
@@ -66,11 +72,14 @@ TILES(TILE)
 static NAME(run) *const NAME(tiles)[ROWS][VECTORS][2] = { TILES(TILE) };
 #undef TILE
 
-/* Columns of B, at most VECTORS vectors, of which the last has the lanes `last`, as dense rows. */
-static void NAME(pack_rows)(const struct fixed *f, const REAL *b, int64_t vectors, MASK last,
-                            REAL *to)
+/* Rows of B, at most VECTORS vectors, of which the last has the lanes `last`, near each other. */
+static void NAME(pack_rows)(const struct direct_strip *s, int64_t vectors, MASK last)
 {
-    for (int64_t p = 0; p < f->k; p++, b += f->b.row, to += vectors * LANES) {
+    REAL *to = s->room;
+
+    for (int64_t p = 0; p < s->k; p++, to += vectors * LANES) {
+        const REAL *b = (const REAL *)s->b + (s->b_at ? s->b_at[p] : p * s->b_row);
+
         for (int64_t v = 0; v < vectors - 1; v++)
             STORE(to + v * LANES, LOAD(b + v * LANES));
         STORE(to + (vectors - 1) * LANES, MASKED_LOAD(b + (vectors - 1) * LANES, last));
@@ -88,51 +97,80 @@ static void NAME(pack)(const struct fixed *f, const REAL *b, int64_t width, int6
             to[p * lanes + j] = 0;
 }
 
-/* The columns [j, j + width) of C. */
-static void NAME(columns)(const struct operands *o, int64_t j, int64_t width, REAL *room)
+/* All rows of a strip of C. */
+static void NAME(strip)(const struct direct_strip *s)
 {
-    const struct fixed *f = &o->f;
-    int64_t vectors = (width + LANES - 1) / LANES, groups = (f->m + ROWS - 1) / ROWS;
-    int64_t rest = width % LANES;
-    struct NAME(tile) t = { .b = (const REAL *)o->b + j * f->b.col,
-                            .a_row = f->a.row,
-                            .a_col = f->a.col,
-                            .b_row = f->b.row,
-                            .c_row = f->c.row,
-                            .k = f->k,
+    int64_t vectors = (s->columns + LANES - 1) / LANES, rest = s->columns % LANES;
+    struct NAME(tile) t = { .at = s->at,
+                            .b = s->b,
+                            .b_row = s->b_row,
+                            .c_row = s->c_row,
+                            .k = s->k,
                             .last = LANES_OF(rest ? rest : LANES),
-                            .add = f->add != 0 };
+                            .add = s->add };
 
-    if (f->b.col != 1)
-        NAME(pack)(f, t.b, width, vectors * LANES, room);
-    else if (groups > PACK && f->b.row * (int64_t)sizeof(REAL) >= FAR)
-        NAME(pack_rows)(f, t.b, vectors, t.last, room);
-    else
-        room = NULL;
-    if (room) {
-        t.b = room;
+    if (s->room) {
+        NAME(pack_rows)(s, vectors, t.last);
+        t.b = s->room;
         t.b_row = vectors * LANES;
     }
-    for (int64_t i = 0, left = groups; left > 0; left--) {
-        int64_t rows = (f->m - i + left - 1) / left;
+    for (int64_t i = 0, left = (s->m + ROWS - 1) / ROWS; left > 0; left--) {
+        int64_t rows = (s->m - i + left - 1) / left;
 
-        t.a = (const REAL *)o->a + i * f->a.row;
-        t.c = (REAL *)o->c + i * f->c.row + j;
+        for (int64_t r = 0; r < rows; r++)
+            t.a[r] = s->line ? s->line[i + r] : (const REAL *)s->a + (i + r) * s->a_row;
+        t.c = (REAL *)s->c + i * s->c_row;
         NAME(tiles)[rows - 1][vectors - 1][rest != 0](&t);
         i += rows;
     }
 }
 
+/* The columns [j, j + width) of C. */
+static void NAME(columns)(const struct operands *o, const int64_t *at, int64_t j, int64_t width,
+                          REAL *room)
+{
+    const struct fixed *f = &o->f;
+    int64_t vectors = (width + LANES - 1) / LANES, groups = (f->m + ROWS - 1) / ROWS;
+    const REAL *b = (const REAL *)o->b + j * f->b.col;
+    struct direct_strip s = { .m = f->m,
+                              .k = f->k,
+                              .columns = width,
+                              .a = o->a,
+                              .a_row = f->a.row,
+                              .at = at,
+                              .b = b,
+                              .b_row = f->b.row,
+                              .c = (REAL *)o->c + j,
+                              .c_row = f->c.row,
+                              .add = f->add != 0 };
+
+    if (f->b.col != 1) {
+        NAME(pack)(f, b, width, vectors * LANES, room);
+        s.b = room;
+        s.b_row = vectors * LANES;
+    } else if (groups > PACK && f->b.row * (int64_t)sizeof(REAL) >= FAR) {
+        s.room = room;
+    }
+    NAME(strip)(&s);
+}
+
 static void NAME(product)(const struct operands *o)
 {
     REAL room[LIMBER_SMALL_K * VECTORS * LANES] __attribute__((aligned(64)));
-    int64_t n = o->f.n, vectors = (n + LANES - 1) / LANES;
+    int64_t n = o->f.n, vectors = (n + LANES - 1) / LANES, apart[LIMBER_SMALL_K];
+    const int64_t *at = limber_direct_along;
+
+    if (o->f.a.col != 1) {
+        for (int64_t p = 0; p < o->f.k; p++)
+            apart[p] = p * o->f.a.col;
+        at = apart;
+    }
 
     for (int64_t j = 0, groups = (vectors + VECTORS - 1) / VECTORS; groups > 0; groups--) {
         int64_t wide = (vectors + groups - 1) / groups;
         int64_t width = wide * LANES < n - j ? wide * LANES : n - j;
 
-        NAME(columns)(o, j, width, room);
+        NAME(columns)(o, at, j, width, room);
         vectors -= wide;
         j += width;
     }

@@ -153,6 +153,7 @@ struct planes {
     int64_t pad[2];             /* before the image: rows, columns */
     int64_t phases;
     const int64_t (*phase)[2];  /* where one begins: row, column of the padded image */
+    int nr;                     /* columns of a panel that is gathered */
     int64_t taps;
     const int64_t *tap;         /* of each element of the window: elements from the first */
     kernel_gather *gather;
@@ -251,6 +252,24 @@ kernel_pairs limber_pairs_run, limber_pairs_run_avx2, limber_pairs_run_avx512;
 /* direct.c: what backend.direct asks for. */
 typedef void kernel_direct(const struct fixed *f, int size, const void *a, const void *b, void *c);
 kernel_direct limber_direct_run_avx2, limber_direct_run_avx512;
+extern const int64_t limber_direct_along[LIMBER_SMALL_K]; /* prebuilt.c: 0, 1, 2, ... */
+
+/* A strip of C, at most DIRECT_LANES wide: chains of k products from +0, stored, or added to what is
+ * there. */
+struct direct_strip {
+    int64_t m, k, columns;
+    const void *a;              /* rows of A, a_row elements apart; or, */
+    const void *const *line;    /* where this is not NULL, where each begins */
+    const int64_t *at;          /* their elements, from there */
+    const void *b;              /* rows of B are dense, b_row elements apart; or, */
+    const int64_t *b_at;        /* where this is not NULL, where each begins */
+    void *room;                 /* NULL, or where B is copied to first */
+    void *c;                    /* rows of C are dense */
+    int64_t a_row, b_row, c_row;        /* elements */
+    int size, add;
+};
+typedef void kernel_strip(const struct direct_strip *s);
+kernel_strip limber_direct_strip_avx2, limber_direct_strip_avx512;
 
 /* depthwise.c: of backend.depthwise. */
 typedef bool kernel_depthwise_cut(const struct depthwise *d, int workers,

@@ -129,7 +129,7 @@ FLAT const char *next_row(struct walk *w, const struct planes *x, int64_t bytes)
 FLAT void gather_rows(const struct kernel_call *c, const struct run *run, int runs, struct walk w,
                       int64_t len, int64_t bytes, char *room)
 {
-    int64_t row = c->config->nr * bytes;
+    int64_t row = c->op[1].planes->nr * bytes;
 
     for (int64_t p = 0; p < len; p++, room += row)
         copy_runs(run, runs, bytes, next_row(&w, c->op[1].planes, bytes), room);
@@ -140,7 +140,7 @@ FLAT void gather_groups(const struct kernel_call *c, const struct run *run, int 
 {
     char copies[BATCH * (KERNEL_NR * 2 + VECTOR)];
     static const char zeros[KERNEL_NR * 2];
-    int64_t nr = c->config->nr, step = nr * bytes + VECTOR;
+    int64_t nr = c->op[1].planes->nr, step = nr * bytes + VECTOR;
     const char *row[BATCH];
 
     for (int64_t p = 0; p < len; p += BATCH) {
@@ -166,7 +166,7 @@ void GATHER(const struct kernel_call *c, int64_t j, int limb, int64_t p0, int64_
 {
     const struct kernel_config *f = c->config;
     struct run run[KERNEL_NR];
-    int runs = find_runs(&c->op[1], j, f->nr, run);
+    int nr = c->op[1].planes->nr, runs = find_runs(&c->op[1], j, nr, run);
     struct walk w = walk_from(c, limb, p0);
 
     if (f->group == 1 && f->bytes == 4)
@@ -179,7 +179,7 @@ void GATHER(const struct kernel_call *c, int64_t j, int limb, int64_t p0, int64_
         gather_groups(c, run, runs, w, len, f->group, f->bytes, room);
     if (f->matrix)      /* whole steps of the unit */
         for (int64_t p = (len + 3) / 4; p % 16; p++)
-            memset(room + p * 4 * f->nr, 0, (size_t)f->nr * 4);
+            memset(room + p * 4 * nr, 0, (size_t)nr * 4);
 }
 
 void WINDOW_SUMS(const struct kernel_call *c, int64_t j, int64_t columns, int limb, int32_t *sums)

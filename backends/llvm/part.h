@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What the files of a launch share: a part of C, and planes of a convolution's image. */
+#ifndef LIMBER_LLVM_PART_H
+#define LIMBER_LLVM_PART_H
+
+#include "backends/llvm/llvm.h"
+#include "backends/llvm/loaded.h"
+
+static inline int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static inline int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t round_up(int64_t x, int64_t step)
+{
+    return ceil_div(x, step) * step;
+}
+
+static inline bool is_scaled(const struct side *s)
+{
+    return s->limb_kind != LIMB_KIND_whole && s->limb_kind < LIMB_KIND_unit && s->axis != AXIS_none;
+}
+
+/* Everything one part of C needs, in one allocation. */
+struct part {
+    const struct kernel *k;
+    struct kernel_call call;
+    struct planes planes;
+    bool copies; /* planes have elements of the image as they are */
+    char *turned; /* where workers turn filters; NULL: they lie as k runs */
+    int64_t stage; /* where in a worker's scratch a block of C is computed; 0: in C */
+    int64_t scratch; /* bytes of a worker */
+    char *scratches;
+};
+
+/* Bytes of a side's panels. */
+int64_t limber_side_bytes(const struct kernel_config *c, int side, int64_t lines, int64_t k);
+
+/* ---- planes.c -------------------------------------------------------------------------------- */
+
+/* Is the image packed as planes?  Not where each window has its own scale, or chains of sums begin
+ * anew. */
+bool limber_has_planes(const struct kernel_config *f, const struct call *c);
+/* Of the planes that n columns of the result see. */
+int64_t limber_planes_bytes(const struct kernel_config *f, const struct call *c, int64_t n);
+/* Where a panel of them is gathered, of a worker. */
+int64_t limber_planes_room(const struct kernel_config *f);
+/* Planes of what the columns of a part see, ready to be packed by the tasks of side 1; returns
+ * where memory is free. */
+char *limber_planes_begin(const struct kernel_config *f, struct part *p, int busy, char *memory);
+/* One of these tasks, where p->copies. */
+void limber_planes_task(const struct part *p, int64_t task);
+
+/* ---- unpacked.c ------------------------------------------------------------------------------ */
+
+/* Bytes of a launch that packs no side of a native product; -1: such a launch does not serve. */
+int64_t limber_unpacked_bytes(const struct kernel *k, const struct call *c);
+void limber_unpacked_run(const struct kernel *k, struct call *c, char *memory);
+
+#endif

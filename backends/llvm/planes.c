@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Planes of a convolution's image: when there are any, how large they are, and who packs what.
+ * kernel/planes.c packs them, and gathers panels from them. */
+#include "backends/llvm/part.h"
+
+#include "ir/poison.h"
+
+#include <string.h>
+
+enum { STRIP = 64 }; /* columns that panels have at most where those of the plan are narrower */
+
+/* One direction of a window: its elements see the pixels of so many phases, one after another, and
+ * `reach` pixels of a phase beyond the first.  One that runs backwards is turned round. */
+struct direction {
+    int64_t count, step, stride, phases, reach, pad;
+    bool back;
+};
+
+static struct direction direction_of(const struct patch *w, int of)
+{
+    int64_t count = of ? w->s : w->r, stride = w->stride[of];
+    int64_t dilate = w->dilate[of] < 0 ? -w->dilate[of] : w->dilate[of];
+    int64_t a = dilate, b = stride, phases;
+    bool back = w->dilate[of] < 0;
+
+    while (b) {
+        int64_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    phases = stride / a;
+    return (struct direction){ count,
+                               dilate,
+                               stride,
+                               smaller(count, phases),
+                               (count - 1) * dilate / stride,
+                               w->pad[of] + (back ? (count - 1) * dilate : 0),
+                               back };
+}
+
+/* Rows of planes that n columns of the result see at most; all: exactly those of all images. */
+static int64_t most_rows(const struct patch *w, int64_t n, int64_t all)
+{
+    struct direction down = direction_of(w, 0);
+    int64_t rows = ceil_div(n, w->ow) + 1, images = (rows - 1) / w->oh + 2;
+
+    return smaller(rows + images * down.reach, all / (w->oh * w->ow) * (w->oh + down.reach));
+}
+
+/* Elements from one channel to the next: whole strips and lines of cache, an odd number of them, so
+ * that channels do not fall on the same sets.  Panels of the last pixels read nr elements more. */
+static int64_t channel_length(const struct kernel_config *f, const struct patch *w, int64_t rows)
+{
+    struct direction down = direction_of(w, 0);
+    struct direction across = direction_of(w, 1);
+    int64_t pixels = down.phases * across.phases * rows * (w->ow + across.reach);
+    int64_t unit = 64 / f->bytes > KERNEL_LANES ? 64 / f->bytes : KERNEL_LANES;
+
+    return (ceil_div(pixels + (f->nr > STRIP ? f->nr : STRIP), unit) | 1) * unit;
+}
+
+static int64_t channels_of(const struct patch *w, int64_t k)
+{
+    return k / (w->r * w->s);
+}
+
+static int64_t phase_bytes(const struct patch *w)
+{
+    return direction_of(w, 0).phases * direction_of(w, 1).phases * (int64_t)sizeof(int64_t[2]);
+}
+
+static int64_t tap_bytes(const struct patch *w)
+{
+    return w->r * w->s * (int64_t)sizeof(int64_t);
+}
+
+int64_t limber_planes_bytes(const struct kernel_config *f, const struct call *c, int64_t n)
+{
+    const struct patch *w = c->b.patch;
+    int64_t length = channel_length(f, w, most_rows(w, n, c->n)), limbs = f->side[1].limbs;
+
+    return n == 0 ? 0 :
+                    limbs * (channels_of(w, c->k) * length * f->bytes + 64) +
+                        (f->offsets ? limbs * length * 4 : 0) + (f->norms ? length * 8 : 0) +
+                        phase_bytes(w) + tap_bytes(w) + 256;
+}
+
+int64_t limber_planes_room(const struct kernel_config *f)
+{
+    return round_up(f->kc * f->nr * f->bytes + 64 +
+                        (f->nb + f->nr) * (int64_t)(f->norms ? sizeof(double) : sizeof(int32_t)),
+                    64);
+}
+
+/* Padding and dilation may be so large that planes are larger than panels of all windows, or than
+ * any memory. */
+static bool are_small(const struct kernel_config *f, const struct call *c)
+{
+    const struct patch *w = c->b.patch;
+    const struct direction down = direction_of(w, 0), across = direction_of(w, 1);
+    double pixels = (double)down.phases * (double)across.phases * (double)(w->ow + across.reach) *
+                    (double)(w->oh + down.reach) * (double)(c->n / (w->oh * w->ow));
+    double all = pixels * (double)channels_of(w, c->k) * f->side[1].limbs * f->bytes;
+
+    return all <= 2 * (double)limber_side_bytes(f, 1, c->n, c->k) + (64 << 10) &&
+           limber_planes_bytes(f, c, c->n) <= 2 * limber_side_bytes(f, 1, c->n, c->k) + (64 << 10);
+}
+
+bool limber_has_planes(const struct kernel_config *f, const struct call *c)
+{
+    const struct patch *w = c->b.patch;
+
+    return w && !w->depth && !w->transposed && !w->divide[0] && !w->origin && !c->b.tile_subset &&
+           c->k > 0 && f->unit != UNIT_exact && f->unit != UNIT_model &&
+           (!is_scaled(&f->side[1]) || f->side[1].axis == AXIS_all) &&
+           (!f->offsets || c->k <= f->chunk) && are_small(f, c);
+}
+
+/* Are elements moved as they are, from rows of pixels? */
+static bool copies_planes(const struct kernel_config *f, const struct patch *w)
+{
+    const struct side *s = &f->side[1];
+
+    return s->copied && !f->norms && w->col == 1 &&
+           (s->f.size == 1 || s->f.size == 4 || s->f.size == 8);
+}
+
+static void set_taps(struct planes *x, const struct patch *w, int64_t (*phase)[2], int64_t *tap)
+{
+    struct direction down = direction_of(w, 0);
+    struct direction across = direction_of(w, 1);
+
+    x->phases = down.phases * across.phases;
+    x->phase = (const int64_t(*)[2])phase;
+    x->taps = w->r * w->s;
+    x->tap = tap;
+    x->pad[0] = down.pad;
+    x->pad[1] = across.pad;
+    for (int64_t r = 0; r < down.phases; r++)
+        for (int64_t s = 0; s < across.phases; s++, phase++) {
+            (*phase)[0] = r * down.step % down.stride;
+            (*phase)[1] = s * across.step % across.stride;
+        }
+    for (int64_t t = 0; t < x->taps; t++) {
+        int64_t r = down.back ? w->r - 1 - t / w->s : t / w->s;
+        int64_t c = across.back ? w->s - 1 - t % w->s : t % w->s;
+        int64_t of = r % down.phases * across.phases + c % across.phases;
+
+        tap[t] = (of * x->rows + r * down.step / down.stride) * x->columns +
+                 c * across.step / across.stride;
+    }
+}
+
+/* Tasks: some pixels and channels of them, or rows of pixels where they are copied.  Sums of a
+ * pixel are of one task. */
+static void share_planes(const struct kernel_config *f, struct part *p, int busy)
+{
+    struct kernel_call *call = &p->call;
+    const struct planes *x = &p->planes;
+    int64_t strips = ceil_div(x->length, KERNEL_LANES), tasks = busy == 1 ? 1 : 4 * busy, cuts = 1;
+    int64_t all = x->length;
+
+    if (p->copies) {
+        all = x->phases * x->rows;
+        call->lines[1] = f->offsets ? ceil_div(all, smaller(all, tasks)) : all;
+        call->depth[1] = f->offsets ? x->channels : ceil_div(x->channels, tasks);
+    } else {
+        if (!f->offsets && !f->norms)
+            cuts = smaller(ceil_div(x->channels, 64), ceil_div(tasks, strips));
+        call->lines[1] = ceil_div(strips, smaller(strips, tasks)) * KERNEL_LANES;
+        call->depth[1] = round_up(ceil_div(x->channels, cuts), KERNEL_BLOCK);
+    }
+    call->cuts[1] = ceil_div(x->channels, call->depth[1]);
+    call->tasks[1] = ceil_div(all, call->lines[1]) * call->cuts[1];
+}
+
+char *limber_planes_begin(const struct kernel_config *f, struct part *p, int busy, char *memory)
+{
+    struct kernel_call *call = &p->call;
+    struct planes *x = &p->planes;
+    struct packed *o = &call->op[1];
+    const struct patch *w = o->view.patch;
+    int64_t first = o->line0 / w->ow, last = (o->line0 + o->lines - 1) / w->ow;
+    int64_t limbs = f->side[1].limbs, reach, (*phase)[2] = (int64_t(*)[2])(void *)memory;
+    int64_t *tap = (int64_t *)(void *)(memory + phase_bytes(w));
+
+    memory = (char *)(tap + w->r * w->s);
+    memory = (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
+    reach = direction_of(w, 0).reach;
+    *x = (struct planes){ .channels = channels_of(w, call->k), .high = w->oh + reach };
+    x->nr = f->nr;
+    x->first = first / w->oh * x->high + first % w->oh;
+    x->rows = last / w->oh * x->high + last % w->oh + reach + 1 - x->first;
+    x->columns = w->ow + direction_of(w, 1).reach;
+    x->length = channel_length(f, w, x->rows);
+    set_taps(x, w, phase, tap);
+    limber_planes_code(x);
+    o->planes = x;
+    o->limb_bytes = x->channels * x->length * f->bytes + 64;
+    o->chunks = 1;
+    o->sum_lines = x->length;
+    o->data = memory;
+    memory += limbs * o->limb_bytes;
+    limber_poison(o->data, (size_t)(limbs * o->limb_bytes));
+    if (f->offsets) {
+        o->sums = (int32_t *)(void *)memory;
+        memset(o->sums, 0, (size_t)(limbs * o->sum_lines) * 4);
+        memory += limbs * o->sum_lines * 4;
+    }
+    if (f->norms) {
+        o->norm = (double *)(void *)memory;
+        memset(o->norm, 0, (size_t)x->length * sizeof *o->norm);
+        memory += x->length * (int64_t)sizeof *o->norm;
+    }
+    p->copies = copies_planes(f, w);
+    share_planes(f, p, busy);
+    return (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
+}
+
+void limber_planes_task(const struct part *p, int64_t task)
+{
+    const struct kernel_call *c = &p->call;
+    const struct planes *x = &p->planes;
+    int64_t row = task / c->cuts[1] * c->lines[1], channel = task % c->cuts[1] * c->depth[1];
+
+    x->copy(c, channel, smaller(channel + c->depth[1], x->channels), row,
+            smaller(row + c->lines[1], x->phases * x->rows));
+}

@@ -1,0 +1,558 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Native products of floats by code of the library that reads A as it lies: rows of A begin
+ * anywhere, and a table says where their elements are along k.  So neither filters nor windows of
+ * an image are packed.  B is read strip by strip, from its own rows, or from a copy of a chain's
+ * worth that stays in the first levels of cache.
+ *
+ *   source  Goto, van de Geijn, ACM TOMS 34(3), 2008, without the packing of A;
+ *           rows of windows by address: Dukhan, indirect convolution, arXiv 1907.02129 */
+#include "backends/llvm/part.h"
+
+#include <string.h>
+
+enum {
+    ROWS_BYTES = 512 << 10, /* of A, of one chain, that a task reads again and again */
+    RESULT_BYTES = 1 << 20, /* of C, that it adds chains to */
+    NEAR = 4096, /* bytes between rows of B that few rows of A read where they are */
+    FEW = 24, /* such rows */
+    TASKS = 4 /* of a worker */
+};
+
+/* Where B's strips come from. */
+enum source {
+    SOURCE_rows, /* dense rows */
+    SOURCE_lines, /* dense columns, transposed 16 by 16 */
+    SOURCE_filters, /* channels of filters lie side by side: turned and transposed once */
+    SOURCE_planes /* of an image whose rows lie side by side */
+};
+
+/* A product C = A B of `size` bytes an element, or C^T = B^T A^T, whose C is dense along rows. */
+struct product {
+    const struct kernel_config *f;
+    const struct call *call;
+    struct view a, b;
+    struct output_view c;
+    int64_t m, n, k;
+    int size;
+    bool adds; /* beta is 1 */
+    enum source source;
+    struct patch window; /* of A, where that is an image: as it is read */
+    bool frames; /* A is read from a copy that has the padding */
+    int64_t width, lanes; /* of a strip, of a vector */
+};
+
+/* What a launch has in memory. */
+struct job {
+    struct product p;
+    struct view image; /* A's, before it is framed */
+    struct part planes; /* SOURCE_planes */
+    kernel_strip *strip;
+    int64_t *at, *b_at; /* elements along k of A's and B's lines */
+    char *frame, *filters, *rooms;
+    int64_t room; /* bytes of a worker */
+    int64_t rows, strips; /* of a task */
+    int64_t row_tasks, strip_tasks;
+    int64_t inner, groups; /* columns side by side in C; strips of them */
+    int64_t frame_rows;
+};
+
+/* ---- which products -------------------------------------------------------------------------- */
+
+static bool is_one(const struct kernel_config *f, const void *p)
+{
+    return limber_format_value(f->scalars, p) == 1;
+}
+
+static bool is_native(const struct kernel_config *f)
+{
+    const struct side *a = &f->side[0], *b = &f->side[1];
+
+    return (f->unit == UNIT_f32 || f->unit == UNIT_f64) && f->direct && f->rows == 1 &&
+           f->reconstruct == RECONSTRUCT_sum && a->limb_kind == LIMB_KIND_whole &&
+           b->limb_kind == LIMB_KIND_whole && a->copied && b->copied &&
+           f->chunk == LIMBER_SMALL_K && (int32_t)f->c.size == f->bytes &&
+           (int32_t)a->f.size == f->bytes && (int32_t)b->f.size == f->bytes;
+}
+
+/* Lines of filters, and of all windows that are whole images, begin `image` elements apart. */
+static bool are_filters(const struct patch *w)
+{
+    return !w->depth && !w->t && !w->transposed && !w->divide[0] && w->oh == 1 && w->ow == 1 &&
+           w->h == w->r && w->w == w->s && w->pad[0] == 0 && w->pad[1] == 0 && w->dilate[0] == 1 &&
+           w->dilate[1] == 1;
+}
+
+static bool is_image(const struct patch *w)
+{
+    return !w->depth && !w->t && !w->transposed && !w->divide[0] && !w->origin;
+}
+
+/* Elements from the first pixel to the window's, at one side: the first, and one behind the last. */
+static void reach(const struct patch *w, int of, int64_t *first, int64_t *end)
+{
+    int64_t window = (of ? w->s : w->r) - 1, result = (of ? w->ow : w->oh) - 1;
+    int64_t spread = window * w->dilate[of];
+
+    *first = -w->pad[of] + (spread < 0 ? spread : 0);
+    *end = result * w->stride[of] - w->pad[of] + (spread > 0 ? spread : 0) + 1;
+}
+
+static bool has_frame(const struct patch *w)
+{
+    int64_t first[2], end[2];
+
+    for (int i = 0; i < 2; i++)
+        reach(w, i, &first[i], &end[i]);
+    return first[0] < 0 || first[1] < 0 || end[0] > w->h || end[1] > w->w;
+}
+
+/* Rows of A: strides along k that do not leave the page, or windows, whose channels are side by
+ * side. */
+static bool set_a(struct product *p)
+{
+    const struct patch *w = p->a.patch;
+
+    if (p->a.tile_subset || p->a.pairs)
+        return false;
+    if (!w)
+        return p->a.p == 1;
+    if (are_filters(w))
+        return true;
+    if (!is_image(w) || w->channel != 1)
+        return false;
+    p->window = *w;
+    p->frames = has_frame(w);
+    return true;
+}
+
+static bool set_b(struct product *p)
+{
+    const struct patch *w = p->b.patch;
+
+    if (p->b.tile_subset || p->b.pairs)
+        return false;
+    if (!w) {
+        p->source = p->b.line == 1 ? SOURCE_rows : SOURCE_lines;
+        return p->b.line == 1 || p->b.p == 1;
+    }
+    if (are_filters(w)) {
+        p->source = w->image == 1 ? SOURCE_rows : SOURCE_filters;
+        return w->image == 1 || w->channel == 1;
+    }
+    p->source = SOURCE_planes;
+    return p->call->b.patch == w && w->col == 1 && limber_has_planes(p->f, p->call);
+}
+
+/* C's rows are dense, or its columns are, and then those of all images follow each other. */
+static bool set_sides(struct product *p)
+{
+    const struct call *c = p->call;
+    const struct output_view *v = &c->c;
+
+    if (v->rows || v->cols || v->wide)
+        return false;
+    p->a = c->a;
+    p->b = c->b;
+    p->c = *v;
+    p->m = c->m;
+    p->n = c->n;
+    if (v->col == 1)
+        return true;
+    if (v->row != 1 || (v->inner < c->n && v->outer != v->inner * v->col))
+        return false;
+    p->a = c->b;
+    p->b = c->a;
+    p->m = c->n;
+    p->n = c->m;
+    p->c = (struct output_view){
+        .data = v->data, .row = v->col, .col = 1, .inner = c->m, .origin = v->origin
+    };
+    return true;
+}
+
+static bool look(const struct kernel *kernel, const struct call *c, struct product *p)
+{
+    const struct kernel_config *f = &kernel->config;
+
+    *p =
+        (struct product){ .f = f, .call = c, .k = c->k, .size = f->bytes, .adds = c->beta != NULL };
+    if (!c->library || c->k == 0 || c->keep[0] || c->keep[1] || c->dry || !is_native(f) ||
+        (c->alpha && !is_one(f, c->alpha)) ||
+        (c->beta && (!is_one(f, c->beta) || c->k > LIMBER_SMALL_K)))
+        return false;
+    p->lanes = (kernel->cpu & CPU_avx512 ? 64 : 32) / p->size;
+    p->width = p->lanes * (kernel->cpu & CPU_avx512 ? 3 : 2);
+    return limber_strip_code(kernel->cpu) && set_sides(p) && set_a(p) && set_b(p);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static int64_t frame_bytes(const struct product *p)
+{
+    const struct patch *w = p->a.patch;
+    int64_t first[2], end[2];
+
+    if (!p->frames)
+        return 0;
+    for (int i = 0; i < 2; i++)
+        reach(w, i, &first[i], &end[i]);
+    return p->m / (w->oh * w->ow) * (end[0] - first[0]) * (end[1] - first[1]) *
+           (p->k / (w->r * w->s)) * p->size;
+}
+
+static int64_t filter_bytes(const struct product *p)
+{
+    return p->source == SOURCE_filters ? ceil_div(p->n, p->width) * p->width * p->k * p->size : 0;
+}
+
+/* A chain of a strip; what gathers it writes whole vectors. */
+static int64_t strip_bytes(const struct product *p)
+{
+    return round_up((smaller(p->k, LIMBER_SMALL_K) + 16) * p->width * p->size, 64);
+}
+
+/* That, and where rows begin. */
+static int64_t worker_bytes(const struct product *p)
+{
+    return strip_bytes(p) +
+           round_up((ROWS_BYTES / (LIMBER_SMALL_K * p->size)) * (int64_t)sizeof(void *), 64);
+}
+
+static double bytes_of(const struct product *p)
+{
+    return (double)frame_bytes(p) + (double)filter_bytes(p) + 2.0 * (double)p->k * 8 +
+           (double)p->call->runner->workers * (double)worker_bytes(p) +
+           (p->source == SOURCE_planes ? (double)limber_planes_bytes(p->f, p->call, p->n) : 0) +
+           1024;
+}
+
+int64_t limber_unpacked_bytes(const struct kernel *k, const struct call *c)
+{
+    bool given = c->launch_memory || (c->queue && c->queue->workspace);
+    struct product p;
+    double bytes, rooms;
+
+    if (!look(k, c, &p))
+        return -1;
+    bytes = bytes_of(&p);
+    rooms = (double)c->runner->workers * (double)worker_bytes(&p) + 2.0 * (double)p.k * 8 + 1024;
+    return bytes - (given ? 0 : rooms) <= (double)c->workspace_limit ? (int64_t)bytes : -1;
+}
+
+static char *take(char **memory, int64_t bytes)
+{
+    char *at = *memory;
+
+    *memory += round_up(bytes, 64);
+    return at;
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+/* Where the elements of a window are that k runs through. */
+static void set_taps(const struct patch *w, int64_t k, int64_t *at)
+{
+    int64_t p = 0;
+
+    for (int64_t c = 0; p < k; c++)
+        for (int64_t r = 0; r < w->r; r++)
+            for (int64_t s = 0; s < w->s; s++)
+                at[p++] = c * w->channel + r * w->dilate[0] * w->row + s * w->dilate[1] * w->col;
+}
+
+static void set_table(const struct view *v, int64_t k, int64_t *at)
+{
+    if (v->patch)
+        set_taps(v->patch, k, at);
+    else
+        for (int64_t p = 0; p < k; p++)
+            at[p] = p * v->p;
+}
+
+static int64_t line_of(const struct view *v)
+{
+    return v->patch ? v->patch->image : v->line;
+}
+
+static const char *data_of(const struct view *v, int size)
+{
+    return (const char *)v->data + (v->patch ? v->patch->origin * size : 0);
+}
+
+/* ---- A: images ------------------------------------------------------------------------------- */
+
+/* The image with its padding, of one group's channels: A's windows are in it. */
+static void set_frame(struct job *j)
+{
+    struct product *p = &j->p;
+    struct patch *w = &p->window;
+    int64_t first[2], end[2], channels = p->k / (w->r * w->s);
+
+    j->image = p->a;
+    if (!p->frames)
+        return;
+    for (int i = 0; i < 2; i++)
+        reach(w, i, &first[i], &end[i]);
+    w->h = end[0] - first[0];
+    w->w = end[1] - first[1];
+    w->col = channels;
+    w->row = w->w * channels;
+    w->image = w->h * w->row;
+    w->pad[0] += first[0];
+    w->pad[1] += first[1];
+    j->frame_rows = p->m / (w->oh * w->ow) * w->h;
+    p->a.data = j->frame;
+}
+
+static void fill_frame(const struct job *j, int64_t row)
+{
+    const struct product *p = &j->p;
+    const struct patch *to = &p->window, *from = j->image.patch;
+    int64_t first[2], end[2], image = row / to->h, y, begin, stop;
+    char *at = j->frame + row * to->row * p->size;
+    const char *line;
+
+    for (int i = 0; i < 2; i++)
+        reach(from, i, &first[i], &end[i]);
+    y = row % to->h + first[0];
+    /* columns [begin, stop) of the frame are pixels */
+    begin = first[1] < 0 ? smaller(-first[1], to->w) : 0;
+    stop = smaller(from->w - first[1], to->w);
+    if (y < 0 || y >= from->h || stop <= begin) {
+        memset(at, 0, (size_t)(to->row * p->size));
+        return;
+    }
+    line = (const char *)j->image.data +
+           (image * from->image + y * from->row + (first[1] + begin) * from->col) * p->size;
+    memset(at, 0, (size_t)(begin * to->col * p->size));
+    if (from->col == to->col)
+        memcpy(at + begin * to->col * p->size, line, (size_t)((stop - begin) * to->col * p->size));
+    for (int64_t x = begin; x < stop && from->col != to->col; x++)
+        memcpy(at + x * to->col * p->size, line + (x - begin) * from->col * p->size,
+               (size_t)(to->col * p->size));
+    memset(at + stop * to->col * p->size, 0, (size_t)((to->w - stop) * to->col * p->size));
+}
+
+/* Where rows [i, i + rows) begin: a pixel's window. */
+static void find_rows(const struct product *p, int64_t i, int64_t rows, const void **line)
+{
+    const struct patch *w = &p->window;
+    int64_t x = i % w->ow, row = i / w->ow, y = row % w->oh, image = row / w->oh;
+    const char *data = p->a.data;
+
+    for (int64_t l = 0; l < rows; l++) {
+        line[l] = data + (image * w->image + (y * w->stride[0] - w->pad[0]) * w->row +
+                          (x * w->stride[1] - w->pad[1]) * w->col) *
+                             p->size;
+        if (++x < w->ow)
+            continue;
+        x = 0;
+        if (++y == w->oh) {
+            y = 0;
+            image++;
+        }
+    }
+}
+
+/* ---- B: strips ------------------------------------------------------------------------------- */
+
+/* Sixteen lines, of which those behind the last repeat it, transposed to `width` elements a row. */
+static void turn_lines(const struct product *p, const char *data, int64_t line, int64_t lines,
+                       int64_t count, char *to, int64_t stride)
+{
+    int64_t step = 16 < lines ? 16 : lines, whole = count / 16 * 16;
+    const char *from[16];
+
+    for (int l = 0; l < 16; l++)
+        from[l] = data + (l < step ? l : 0) * line * p->size;
+    limber_transpose_here()(from, p->size, (int)step, to, stride, whole);
+    for (int64_t i = whole; i < count; i++)
+        for (int64_t l = 0; l < step; l++)
+            memcpy(to + i * stride + l * p->size, from[l] + i * p->size, (size_t)p->size);
+}
+
+/* A strip of filters for all of k. */
+static void pack_filters(const struct job *j, int64_t strip)
+{
+    const struct product *p = &j->p;
+    const struct patch *w = p->b.patch;
+    int64_t taps = w->r * w->s, channels = p->k / taps, first = strip * p->width;
+    int64_t stride = p->width * p->size, last = smaller(first + p->width, p->n);
+    char *to = j->filters + strip * p->width * p->k * p->size;
+
+    for (int64_t line = first; line < last; line += 16)
+        for (int64_t t = 0; t < taps; t++)
+            turn_lines(p,
+                       data_of(&p->b, p->size) +
+                           (line * w->image + t / w->s * w->row + t % w->s * w->col) * p->size,
+                       w->image, last - line, channels, to + t * stride + (line - first) * p->size,
+                       taps * stride);
+}
+
+/* Columns [column, column + width) of B, rows [p0, p0 + len): where they are, or their copy. */
+static void set_strip(const struct job *j, struct direct_strip *s, int64_t column, int64_t width,
+                      int64_t p0, int64_t len, char *room)
+{
+    const struct product *p = &j->p;
+    const char *data = data_of(&p->b, p->size) + column * line_of(&p->b) * p->size;
+
+    s->b = room;
+    s->b_row = p->width;
+    s->b_at = NULL;
+    s->room = NULL;
+    switch (p->source) {
+    case SOURCE_rows:
+        s->b = data;
+        s->b_at = j->b_at + p0;
+        s->room = room;
+        if (p->b.patch || (s->m > FEW && p->b.p * p->size >= NEAR))
+            break;
+        s->b = data + p0 * p->b.p * p->size;
+        s->b_row = p->b.p;
+        s->room = NULL;
+        break;
+    case SOURCE_lines:
+        for (int64_t l = 0; l < width; l += 16)
+            turn_lines(p, data + (l * p->b.line + p0) * p->size, p->b.line, width - l, len,
+                       room + l * p->size, p->width * p->size);
+        break;
+    case SOURCE_filters:
+        s->b = j->filters + ((column / p->width) * p->k + p0) * p->width * p->size;
+        break;
+    default: j->planes.planes.gather(&j->planes.call, column, 0, p0, len, room); break;
+    }
+}
+
+/* ---- tasks ----------------------------------------------------------------------------------- */
+
+static void run_begin(void *arg, int64_t task, int worker)
+{
+    const struct job *j = arg;
+    int64_t strips = j->p.source == SOURCE_filters ? ceil_div(j->p.n, j->p.width) : 0;
+
+    (void)worker;
+    if (task < j->frame_rows)
+        fill_frame(j, task);
+    else if (task < j->frame_rows + strips)
+        pack_filters(j, task - j->frame_rows);
+    else
+        limber_planes_task(&j->planes, task - j->frame_rows - strips);
+}
+
+/* Strips of C do not leave its stretches of columns; their widths are as even as vectors allow. */
+static void place(const struct job *j, int64_t strip, int64_t *column, int64_t *width)
+{
+    const struct product *p = &j->p;
+    int64_t stretch = strip / j->groups, of = strip % j->groups;
+    int64_t count = smaller(j->inner, p->n - stretch * j->inner), from, to;
+    int64_t vectors = ceil_div(count, p->lanes), each = vectors / j->groups;
+    int64_t more = vectors % j->groups;
+
+    if (p->source == SOURCE_filters) { /* whole strips, as they are packed */
+        from = of * p->width;
+        to = from + p->width;
+    } else {
+        from = (of * each + smaller(of, more)) * p->lanes;
+        to = from + (each + (of < more)) * p->lanes;
+    }
+    *column = stretch * j->inner + smaller(from, count);
+    *width = smaller(to, count) - smaller(from, count);
+}
+
+static void run_block(void *arg, int64_t task, int worker)
+{
+    const struct job *j = arg;
+    const struct product *p = &j->p;
+    int64_t i = task / j->strip_tasks * j->rows, first = task % j->strip_tasks * j->strips;
+    int64_t all = ceil_div(p->n, j->inner) * j->groups, end = smaller(first + j->strips, all);
+    char *room = j->rooms + worker * j->room;
+    const void **line = (const void **)(void *)(room + strip_bytes(p));
+    struct direct_strip s = { .m = smaller(j->rows, p->m - i),
+                              .a = data_of(&p->a, p->size) + i * line_of(&p->a) * p->size,
+                              .a_row = line_of(&p->a),
+                              .c_row = p->c.row,
+                              .size = p->size };
+
+    if (p->window.ow) {
+        find_rows(p, i, s.m, line);
+        s.line = line;
+    }
+    for (int64_t p0 = 0; p0 < p->k; p0 += LIMBER_SMALL_K) {
+        s.k = smaller(p->k - p0, LIMBER_SMALL_K);
+        s.at = j->at + p0;
+        s.add = p0 > 0 || p->adds;
+        for (int64_t strip = first; strip < end; strip++) {
+            int64_t column;
+
+            place(j, strip, &column, &s.columns);
+            if (s.columns == 0)
+                continue;
+            s.c = limber_output_at(&p->c, i, column, p->size);
+            set_strip(j, &s, column, s.columns, p0, s.k, room);
+            j->strip(&s);
+        }
+    }
+}
+
+/* Rows whose part of a chain stays in the second level of cache; tasks enough for all workers. */
+static void share(struct job *j, int busy)
+{
+    const struct product *p = &j->p;
+    int64_t most = ROWS_BYTES / (LIMBER_SMALL_K * p->size), all;
+
+    j->inner = smaller(p->c.inner, p->n);
+    j->groups = p->source == SOURCE_filters ?
+                    ceil_div(j->inner, p->width) :
+                    ceil_div(ceil_div(j->inner, p->lanes), p->width / p->lanes);
+    all = ceil_div(p->n, j->inner) * j->groups;
+    j->rows = ceil_div(p->m, ceil_div(p->m, most));
+    j->strips = all;
+    if (p->k > LIMBER_SMALL_K)
+        j->strips = smaller(all, RESULT_BYTES / (j->rows * p->width * p->size) + 1);
+    while (busy > 1 && ceil_div(p->m, j->rows) * ceil_div(all, j->strips) < TASKS * busy) {
+        if (j->strips > 1)
+            j->strips = ceil_div(j->strips, 2);
+        else if (j->rows > 32)
+            j->rows = round_up(ceil_div(j->rows, 2), 8);
+        else
+            break;
+    }
+    j->row_tasks = ceil_div(p->m, j->rows);
+    j->strip_tasks = ceil_div(all, j->strips);
+}
+
+void limber_unpacked_run(const struct kernel *k, struct call *c, char *memory)
+{
+    struct job j = { .strip = limber_strip_code(k->cpu) };
+    int64_t filters, planes = 0;
+
+    (void)look(k, c, &j.p);
+    memory = (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
+    j.at = (int64_t *)(void *)take(&memory, j.p.k * 8);
+    j.b_at = (int64_t *)(void *)take(&memory, j.p.k * 8);
+    j.frame = take(&memory, frame_bytes(&j.p));
+    j.filters = take(&memory, filter_bytes(&j.p));
+    j.room = worker_bytes(&j.p);
+    j.rooms = take(&memory, c->runner->workers * j.room);
+    set_frame(&j);
+    if (j.p.window.ow)
+        set_taps(&j.p.window, j.p.k, j.at);
+    else
+        set_table(&j.p.a, j.p.k, j.at);
+    if (j.p.source == SOURCE_rows)
+        set_table(&j.p.b, j.p.k, j.b_at);
+    if (j.p.source == SOURCE_planes) {
+        j.planes.call = (struct kernel_call){
+            .config = &k->config, .n = j.p.n, .k = j.p.k, .op = { [1] = { .view = j.p.b } }
+        };
+        j.planes.call.op[1].lines = j.p.n;
+        limber_planes_begin(&k->config, &j.planes, limber_runner_busy(c->runner), memory);
+        j.planes.planes.nr = (int)j.p.width;
+        planes = j.planes.call.tasks[1];
+    }
+    share(&j, limber_runner_busy(c->runner));
+    filters = j.p.source == SOURCE_filters ? ceil_div(j.p.n, j.p.width) : 0;
+    if (j.frame_rows + filters + planes > 0)
+        c->runner->run(c->runner->self, j.frame_rows + filters + planes, run_begin, &j);
+    c->runner->run(c->runner->self, j.row_tasks * j.strip_tasks, run_block, &j);
+}
