@@ -7,6 +7,7 @@
  *   source  Goto, van de Geijn, ACM TOMS 34(3), 2008, without the packing of A;
  *           rows of windows by address: Dukhan, indirect convolution, arXiv 1907.02129 */
 #include "backends/llvm/part.h"
+#include "backends/llvm/stage.h"
 
 #include <string.h>
 
@@ -23,7 +24,22 @@ enum source {
     SOURCE_rows, /* dense rows */
     SOURCE_lines, /* dense columns, transposed 16 by 16 */
     SOURCE_filters, /* channels of filters lie side by side: turned and transposed once */
-    SOURCE_planes /* of an image whose rows lie side by side */
+    SOURCE_planes, /* of an image whose rows lie side by side */
+    SOURCE_taps /* pixels of an image, whose channels do, for a gradient of filters */
+};
+
+/* What rows of A are. */
+enum rows {
+    ROWS_apart, /* some elements apart */
+    ROWS_windows, /* windows of an image whose channels lie side by side */
+    ROWS_taps /* elements of windows, each seen by all pixels: of planes */
+};
+
+/* Where rows of C are. */
+enum result {
+    RESULT_dense, /* some elements apart, in stretches of columns */
+    RESULT_lines, /* anywhere */
+    RESULT_staged /* in a buffer, from which they are moved */
 };
 
 /* A product C = A B of `size` bytes an element, or C^T = B^T A^T, whose C is dense along rows. */
@@ -36,16 +52,20 @@ struct product {
     int size;
     bool adds; /* beta is 1 */
     enum source source;
-    struct patch window; /* of A, where that is an image: as it is read */
-    bool frames; /* A is read from a copy that has the padding */
+    enum rows rows;
+    enum result result;
+    struct patch window; /* of the image that is read as it is, or framed */
+    bool frames; /* it is read from a copy that has the padding */
+    bool gradient; /* of filters, turned */
     int64_t width, lanes; /* of a strip, of a vector */
 };
 
 /* What a launch has in memory. */
 struct job {
     struct product p;
-    struct view image; /* A's, before it is framed */
-    struct part planes; /* SOURCE_planes */
+    struct view image; /* what is read through windows, before it is framed */
+    struct part planes; /* SOURCE_planes, ROWS_taps */
+    struct patch forward; /* of the planes */
     kernel_strip *strip;
     int64_t *at, *b_at; /* elements along k of A's and B's lines */
     char *frame, *filters, *rooms;
@@ -106,8 +126,34 @@ static bool has_frame(const struct patch *w)
     return first[0] < 0 || first[1] < 0 || end[0] > w->h || end[1] > w->w;
 }
 
-/* Rows of A: strides along k that do not leave the page, or windows, whose channels are side by
- * side. */
+static bool set_window(struct product *p, const struct patch *w)
+{
+    if (!is_image(w) || w->channel != 1)
+        return false;
+    p->window = *w;
+    p->frames = has_frame(w);
+    return true;
+}
+
+/* The image's planes, as forward they would be. */
+static struct call forward_call(const struct call *c)
+{
+    struct call forward = *c;
+
+    forward.n = c->k;
+    forward.k = c->n;
+    return forward;
+}
+
+/* A result's pixels, all images' of a channel. */
+static bool are_pixels(const struct patch *w)
+{
+    return w->transposed && !w->depth && !w->t && !w->divide[0] && w->r == 1 && w->s == 1 &&
+           w->pad[0] == 0 && w->pad[1] == 0 && w->stride[0] == 1 && w->stride[1] == 1 &&
+           w->oh == w->h && w->ow == w->w;
+}
+
+/* Rows of A lie side by side, or their elements do; or they are windows, or see windows. */
 static bool set_a(struct product *p)
 {
     const struct patch *w = p->a.patch;
@@ -115,14 +161,13 @@ static bool set_a(struct product *p)
     if (p->a.tile_subset || p->a.pairs)
         return false;
     if (!w)
-        return p->a.p == 1;
-    if (are_filters(w))
+        return p->a.p == 1 || p->a.line == 1;
+    if (p->gradient)
+        p->rows = ROWS_taps;
+    if (p->gradient || are_filters(w) || are_pixels(w))
         return true;
-    if (!is_image(w) || w->channel != 1)
-        return false;
-    p->window = *w;
-    p->frames = has_frame(w);
-    return true;
+    p->rows = ROWS_windows;
+    return set_window(p, w);
 }
 
 static bool set_b(struct product *p)
@@ -139,35 +184,74 @@ static bool set_b(struct product *p)
         p->source = w->image == 1 ? SOURCE_rows : SOURCE_filters;
         return w->image == 1 || w->channel == 1;
     }
-    p->source = SOURCE_planes;
+    if (are_pixels(w)) {
+        p->source = w->channel == 1 ? SOURCE_rows : SOURCE_lines;
+        return w->channel == 1 || w->col == 1;
+    }
+    p->source = w->transposed ? SOURCE_taps : SOURCE_planes;
+    if (w->transposed) {
+        const struct output_view *v = &p->c;
+        struct patch forward = *w;
+
+        forward.transposed = 0;
+        p->result = RESULT_dense;
+        return !v->wide && v->outer == 1 && v->inner == w->r * w->s && v->col * v->inner == p->n &&
+               set_window(p, &forward);
+    }
     return p->call->b.patch == w && w->col == 1 && limber_has_planes(p->f, p->call);
 }
 
-/* C's rows are dense, or its columns are, and then those of all images follow each other. */
+/* Filters' gradients whose image has rows side by side: elements of windows become rows. */
+static bool turns_gradient(const struct product *p)
+{
+    const struct patch *w = p->call->b.patch;
+    struct patch forward;
+    struct call c;
+
+    if (!w || !w->transposed || are_pixels(w) || w->col != 1)
+        return false;
+    forward = *w;
+    forward.transposed = 0;
+    c = forward_call(p->call);
+    c.b.patch = &forward;
+    return limber_has_planes(p->f, &c);
+}
+
+/* Columns that lie side by side, be they of one image or of many, one behind the other. */
+static bool is_even(const struct output_view *v, int64_t n)
+{
+    return !v->wide && (v->inner >= n || v->outer == v->inner * v->col);
+}
+
+/* As it is, or turned: so that C's rows are dense, or, of gradients, the image's are read. */
 static bool set_sides(struct product *p)
 {
     const struct call *c = p->call;
-    const struct output_view *v = &c->c;
+    struct output_view view = c->c, *v = &view;
+    bool turned;
 
-    if (v->rows || v->cols || v->wide)
+    if (v->rows || v->cols)
         return false;
-    p->a = c->a;
-    p->b = c->b;
+    if (v->inner == 1 && !v->wide) { /* all columns are as far apart */
+        v->col = v->outer;
+        v->inner = INT64_MAX;
+    }
+    p->gradient = turns_gradient(p);
+    turned = p->gradient || (v->row == 1 && v->col != 1);
+    p->a = turned ? c->b : c->a;
+    p->b = turned ? c->a : c->b;
+    p->m = turned ? c->n : c->m;
+    p->n = turned ? c->m : c->n;
     p->c = *v;
-    p->m = c->m;
-    p->n = c->n;
-    if (v->col == 1)
+    p->result = v->col == 1 && !v->wide ? RESULT_dense : RESULT_staged;
+    if (!turned)
         return true;
-    if (v->row != 1 || (v->inner < c->n && v->outer != v->inner * v->col))
-        return false;
-    p->a = c->b;
-    p->b = c->a;
-    p->m = c->n;
-    p->n = c->m;
-    p->c = (struct output_view){
-        .data = v->data, .row = v->col, .col = 1, .inner = c->m, .origin = v->origin
-    };
-    return true;
+    p->result = p->gradient ? RESULT_staged : is_even(v, c->n) ? RESULT_dense : RESULT_lines;
+    if (p->result != RESULT_lines)
+        p->c = (struct output_view){
+            .data = v->data, .row = v->col, .col = v->row, .inner = c->m, .origin = v->origin
+        };
+    return !p->gradient || is_even(v, c->n);
 }
 
 static bool look(const struct kernel *kernel, const struct call *c, struct product *p)
@@ -187,17 +271,27 @@ static bool look(const struct kernel *kernel, const struct call *c, struct produ
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
+/* Of the image that is read through windows. */
+static int64_t channels_of(const struct product *p)
+{
+    return (p->source == SOURCE_taps ? p->n : p->k) / (p->window.r * p->window.s);
+}
+
+static int64_t images_of(const struct product *p)
+{
+    return (p->source == SOURCE_taps ? p->k : p->m) / (p->window.oh * p->window.ow);
+}
+
 static int64_t frame_bytes(const struct product *p)
 {
-    const struct patch *w = p->a.patch;
+    const struct patch *w = &p->window;
     int64_t first[2], end[2];
 
     if (!p->frames)
         return 0;
     for (int i = 0; i < 2; i++)
         reach(w, i, &first[i], &end[i]);
-    return p->m / (w->oh * w->ow) * (end[0] - first[0]) * (end[1] - first[1]) *
-           (p->k / (w->r * w->s)) * p->size;
+    return images_of(p) * (end[0] - first[0]) * (end[1] - first[1]) * channels_of(p) * p->size;
 }
 
 static int64_t filter_bytes(const struct product *p)
@@ -211,18 +305,44 @@ static int64_t strip_bytes(const struct product *p)
     return round_up((smaller(p->k, LIMBER_SMALL_K) + 16) * p->width * p->size, 64);
 }
 
-/* That, and where rows begin. */
+static int64_t most_rows(const struct product *p)
+{
+    return ROWS_BYTES / (LIMBER_SMALL_K * p->size);
+}
+
+/* A block of C. */
+static int64_t stage_bytes(const struct product *p)
+{
+    return p->result == RESULT_staged ? RESULT_BYTES + most_rows(p) * p->width * p->size : 0;
+}
+
+/* All that, and where rows of A and C begin. */
 static int64_t worker_bytes(const struct product *p)
 {
-    return strip_bytes(p) +
-           round_up((ROWS_BYTES / (LIMBER_SMALL_K * p->size)) * (int64_t)sizeof(void *), 64);
+    return strip_bytes(p) + stage_bytes(p) +
+           round_up(2 * most_rows(p) * (int64_t)sizeof(void *), 64);
+}
+
+static int64_t planes_bytes(const struct product *p)
+{
+    struct call forward;
+    struct patch w;
+
+    if (p->source == SOURCE_planes)
+        return limber_planes_bytes(p->f, p->call, p->n);
+    if (!p->gradient)
+        return 0;
+    forward = forward_call(p->call);
+    w = *p->a.patch;
+    w.transposed = 0;
+    forward.b.patch = &w;
+    return limber_planes_bytes(p->f, &forward, p->k);
 }
 
 static double bytes_of(const struct product *p)
 {
     return (double)frame_bytes(p) + (double)filter_bytes(p) + 2.0 * (double)p->k * 8 +
-           (double)p->call->runner->workers * (double)worker_bytes(p) +
-           (p->source == SOURCE_planes ? (double)limber_planes_bytes(p->f, p->call, p->n) : 0) +
+           (double)p->call->runner->workers * (double)worker_bytes(p) + (double)planes_bytes(p) +
            1024;
 }
 
@@ -260,10 +380,27 @@ static void set_taps(const struct patch *w, int64_t k, int64_t *at)
                 at[p++] = c * w->channel + r * w->dilate[0] * w->row + s * w->dilate[1] * w->col;
 }
 
+/* Where a window begins that moves through a result, so many elements down, across, and from image
+ * to image. */
+static void set_pixels(const struct patch *w, int64_t down, int64_t across, int64_t image,
+                       int64_t k, int64_t *at)
+{
+    int64_t p = 0;
+
+    for (int64_t i = 0; p < k; i++)
+        for (int64_t y = 0; y < w->oh; y++)
+            for (int64_t x = 0; x < w->ow; x++)
+                at[p++] = i * image + y * down + x * across;
+}
+
 static void set_table(const struct view *v, int64_t k, int64_t *at)
 {
-    if (v->patch)
-        set_taps(v->patch, k, at);
+    const struct patch *w = v->patch;
+
+    if (w && w->transposed)
+        set_pixels(w, w->row, w->col, w->image, k, at);
+    else if (w)
+        set_taps(w, k, at);
     else
         for (int64_t p = 0; p < k; p++)
             at[p] = p * v->p;
@@ -271,7 +408,7 @@ static void set_table(const struct view *v, int64_t k, int64_t *at)
 
 static int64_t line_of(const struct view *v)
 {
-    return v->patch ? v->patch->image : v->line;
+    return !v->patch ? v->line : v->patch->transposed ? v->patch->channel : v->patch->image;
 }
 
 static const char *data_of(const struct view *v, int size)
@@ -279,20 +416,22 @@ static const char *data_of(const struct view *v, int size)
     return (const char *)v->data + (v->patch ? v->patch->origin * size : 0);
 }
 
-/* ---- A: images ------------------------------------------------------------------------------- */
+/* ---- images ---------------------------------------------------------------------------------- */
 
-/* The image with its padding, of one group's channels: A's windows are in it. */
+/* The image with its padding, of one group's channels. */
 static void set_frame(struct job *j)
 {
     struct product *p = &j->p;
     struct patch *w = &p->window;
-    int64_t first[2], end[2], channels = p->k / (w->r * w->s);
+    struct view *image = p->source == SOURCE_taps ? &p->b : &p->a;
+    int64_t first[2], end[2], channels;
 
-    j->image = p->a;
+    j->image = *image;
     if (!p->frames)
         return;
     for (int i = 0; i < 2; i++)
         reach(w, i, &first[i], &end[i]);
+    channels = channels_of(p);
     w->h = end[0] - first[0];
     w->w = end[1] - first[1];
     w->col = channels;
@@ -300,8 +439,8 @@ static void set_frame(struct job *j)
     w->image = w->h * w->row;
     w->pad[0] += first[0];
     w->pad[1] += first[1];
-    j->frame_rows = p->m / (w->oh * w->ow) * w->h;
-    p->a.data = j->frame;
+    j->frame_rows = images_of(p) * w->h;
+    image->data = j->frame;
 }
 
 static void fill_frame(const struct job *j, int64_t row)
@@ -389,6 +528,25 @@ static void pack_filters(const struct job *j, int64_t strip)
                        taps * stride);
 }
 
+/* Elements along k that lie side by side from p on. */
+static int64_t stretch_of(const struct view *v, int64_t p)
+{
+    const struct patch *w = v->patch;
+
+    return w ? w->oh * w->ow - p % (w->oh * w->ow) : INT64_MAX;
+}
+
+/* Columns of a gradient of filters, taken channel by channel, are those of a tap, then of the next:
+ * where the first window sees one. */
+static int64_t tap_at(const struct product *p, int64_t column)
+{
+    const struct patch *w = &p->window;
+    int64_t channels = channels_of(p), tap = column / channels;
+
+    return column % channels + (tap / w->s * w->dilate[0] - w->pad[0]) * w->row +
+           (tap % w->s * w->dilate[1] - w->pad[1]) * w->col;
+}
+
 /* Columns [column, column + width) of B, rows [p0, p0 + len): where they are, or their copy. */
 static void set_strip(const struct job *j, struct direct_strip *s, int64_t column, int64_t width,
                       int64_t p0, int64_t len, char *room)
@@ -412,9 +570,18 @@ static void set_strip(const struct job *j, struct direct_strip *s, int64_t colum
         s->room = NULL;
         break;
     case SOURCE_lines:
-        for (int64_t l = 0; l < width; l += 16)
-            turn_lines(p, data + (l * p->b.line + p0) * p->size, p->b.line, width - l, len,
-                       room + l * p->size, p->width * p->size);
+        for (int64_t done = 0, count; done < len; done += count) {
+            count = smaller(len - done, stretch_of(&p->b, p0 + done));
+            for (int64_t l = 0; l < width; l += 16)
+                turn_lines(p, data + (l * line_of(&p->b) + j->b_at[p0 + done]) * p->size,
+                           line_of(&p->b), width - l, count, room + (done * p->width + l) * p->size,
+                           p->width * p->size);
+        }
+        break;
+    case SOURCE_taps:
+        s->b = (const char *)p->b.data + tap_at(p, column) * p->size;
+        s->b_at = j->b_at + p0;
+        s->room = room;
         break;
     case SOURCE_filters:
         s->b = j->filters + ((column / p->width) * p->k + p0) * p->width * p->size;
@@ -459,6 +626,26 @@ static void place(const struct job *j, int64_t strip, int64_t *column, int64_t *
     *width = smaller(to, count) - smaller(from, count);
 }
 
+/* Where the rows of a block of A begin. */
+static void find_lines(const struct job *j, int64_t i, int64_t rows, const void **line)
+{
+    const struct product *p = &j->p;
+    const struct planes *x = &j->planes.planes;
+
+    if (p->rows == ROWS_windows)
+        find_rows(p, i, rows, line);
+    for (int64_t l = 0; l < rows && p->rows == ROWS_taps; l++)
+        line[l] = j->planes.call.op[1].data +
+                  ((i + l) / x->taps * x->length + x->tap[(i + l) % x->taps]) * p->size;
+}
+
+static char *result_at(const struct product *p, int64_t i, int64_t column)
+{
+    if (p->source == SOURCE_taps)
+        return (char *)p->c.data + (p->c.origin + i * p->c.row + column) * p->size;
+    return limber_output_at(&p->c, i, column, p->size);
+}
+
 static void run_block(void *arg, int64_t task, int worker)
 {
     const struct job *j = arg;
@@ -466,16 +653,33 @@ static void run_block(void *arg, int64_t task, int worker)
     int64_t i = task / j->strip_tasks * j->rows, first = task % j->strip_tasks * j->strips;
     int64_t all = ceil_div(p->n, j->inner) * j->groups, end = smaller(first + j->strips, all);
     char *room = j->rooms + worker * j->room;
-    const void **line = (const void **)(void *)(room + strip_bytes(p));
+    const void **line = (const void **)(void *)(room + strip_bytes(p) + stage_bytes(p));
+    void **c_line = (void **)(void *)(line + most_rows(p));
+    struct staged staged = { .c = &p->c, .size = p->size, .buffer = room + strip_bytes(p) };
     struct direct_strip s = { .m = smaller(j->rows, p->m - i),
                               .a = data_of(&p->a, p->size) + i * line_of(&p->a) * p->size,
                               .a_row = line_of(&p->a),
                               .c_row = p->c.row,
                               .size = p->size };
 
-    if (p->window.ow) {
-        find_rows(p, i, s.m, line);
+    if (p->rows != ROWS_apart) {
+        find_lines(j, i, s.m, line);
         s.line = line;
+    }
+    for (int64_t l = 0; l < s.m && p->result == RESULT_lines; l++) {
+        c_line[l] = limber_output_at(&p->c, 0, i + l, p->size);
+        s.c_line = c_line;
+    }
+    if (p->result == RESULT_staged) {
+        place(j, first, &staged.j0, &staged.cols);
+        place(j, end - 1, &staged.row, &staged.cols);
+        staged.i0 = i;
+        staged.rows = s.m;
+        staged.row += staged.cols - staged.j0;
+        staged.cols = staged.row;
+        s.c_row = staged.row;
+        if (p->adds)
+            limber_stage_load(&staged);
     }
     for (int64_t p0 = 0; p0 < p->k; p0 += LIMBER_SMALL_K) {
         s.k = smaller(p->k - p0, LIMBER_SMALL_K);
@@ -487,27 +691,33 @@ static void run_block(void *arg, int64_t task, int worker)
             place(j, strip, &column, &s.columns);
             if (s.columns == 0)
                 continue;
-            s.c = limber_output_at(&p->c, i, column, p->size);
+            s.column = column;
+            s.c = p->result == RESULT_staged ? staged.buffer + (column - staged.j0) * p->size :
+                                               result_at(p, i, column);
             set_strip(j, &s, column, s.columns, p0, s.k, room);
             j->strip(&s);
         }
     }
+    if (p->result == RESULT_staged)
+        limber_stage_store(&staged);
 }
 
 /* Rows whose part of a chain stays in the second level of cache; tasks enough for all workers. */
 static void share(struct job *j, int busy)
 {
     const struct product *p = &j->p;
-    int64_t most = ROWS_BYTES / (LIMBER_SMALL_K * p->size), all;
+    int64_t all;
 
-    j->inner = smaller(p->c.inner, p->n);
+    j->inner = p->source == SOURCE_taps  ? channels_of(p) :
+               p->result == RESULT_dense ? smaller(p->c.inner, p->n) :
+                                           p->n;
     j->groups = p->source == SOURCE_filters ?
                     ceil_div(j->inner, p->width) :
                     ceil_div(ceil_div(j->inner, p->lanes), p->width / p->lanes);
     all = ceil_div(p->n, j->inner) * j->groups;
-    j->rows = ceil_div(p->m, ceil_div(p->m, most));
+    j->rows = ceil_div(p->m, ceil_div(p->m, most_rows(p)));
     j->strips = all;
-    if (p->k > LIMBER_SMALL_K)
+    if (p->k > LIMBER_SMALL_K || p->result == RESULT_staged)
         j->strips = smaller(all, RESULT_BYTES / (j->rows * p->width * p->size) + 1);
     while (busy > 1 && ceil_div(p->m, j->rows) * ceil_div(all, j->strips) < TASKS * busy) {
         if (j->strips > 1)
@@ -519,6 +729,26 @@ static void share(struct job *j, int busy)
     }
     j->row_tasks = ceil_div(p->m, j->rows);
     j->strip_tasks = ceil_div(all, j->strips);
+}
+
+/* Of B, or of the image whose gradient is turned; returns how many tasks pack them. */
+static int64_t begin_planes(struct job *j, char *memory)
+{
+    const struct product *p = &j->p;
+    struct view v = p->gradient ? p->a : p->b;
+    struct kernel_call *call = &j->planes.call;
+
+    j->forward = *v.patch;
+    if (p->gradient) { /* pixels of planes are side by side, one for each of the result */
+        j->forward.transposed = 0;
+        v.patch = &j->forward;
+    }
+    *call = (struct kernel_call){ .config = p->f, .op = { [1] = { .view = v } } };
+    call->n = call->op[1].lines = p->gradient ? p->k : p->n;
+    call->k = p->gradient ? p->m : p->k;
+    limber_planes_begin(p->f, &j->planes, limber_runner_busy(p->call->runner), memory);
+    j->planes.planes.nr = (int)p->width;
+    return call->tasks[1];
 }
 
 void limber_unpacked_run(const struct kernel *k, struct call *c, char *memory)
@@ -535,21 +765,20 @@ void limber_unpacked_run(const struct kernel *k, struct call *c, char *memory)
     j.room = worker_bytes(&j.p);
     j.rooms = take(&memory, c->runner->workers * j.room);
     set_frame(&j);
-    if (j.p.window.ow)
+    if (j.p.source == SOURCE_planes || j.p.gradient)
+        planes = begin_planes(&j, memory);
+    if (j.p.rows == ROWS_windows)
         set_taps(&j.p.window, j.p.k, j.at);
+    else if (j.p.rows == ROWS_taps)
+        set_pixels(&j.forward, j.planes.planes.columns, 1,
+                   j.planes.planes.high * j.planes.planes.columns, j.p.k, j.at);
     else
         set_table(&j.p.a, j.p.k, j.at);
-    if (j.p.source == SOURCE_rows)
+    if (j.p.source == SOURCE_rows || j.p.source == SOURCE_lines)
         set_table(&j.p.b, j.p.k, j.b_at);
-    if (j.p.source == SOURCE_planes) {
-        j.planes.call = (struct kernel_call){
-            .config = &k->config, .n = j.p.n, .k = j.p.k, .op = { [1] = { .view = j.p.b } }
-        };
-        j.planes.call.op[1].lines = j.p.n;
-        limber_planes_begin(&k->config, &j.planes, limber_runner_busy(c->runner), memory);
-        j.planes.planes.nr = (int)j.p.width;
-        planes = j.planes.call.tasks[1];
-    }
+    else if (j.p.source == SOURCE_taps)
+        set_pixels(&j.p.window, j.p.window.stride[0] * j.p.window.row,
+                   j.p.window.stride[1] * j.p.window.col, j.p.window.image, j.p.k, j.b_at);
     share(&j, limber_runner_busy(c->runner));
     filters = j.p.source == SOURCE_filters ? ceil_div(j.p.n, j.p.width) : 0;
     if (j.frame_rows + filters + planes > 0)

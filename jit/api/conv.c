@@ -349,6 +349,11 @@ static void join_report(struct report *all, const struct report *r, bool first)
     all->workspace = r->workspace > all->workspace ? r->workspace : all->workspace;
 }
 
+static int64_t tensor_elements(const limber_conv *s)
+{
+    return s->n * s->c * (is_deep(s) ? s->d : 1) * s->h * s->w;
+}
+
 static bool run_phases(limber_context *ctx, const limber_problem *p, struct report *report,
                        struct diag *d)
 {
@@ -358,7 +363,7 @@ static bool run_phases(limber_context *ctx, const limber_problem *p, struct repo
     struct report r;
     struct side side[3];
     int64_t out[3], phases = 1;
-    bool ok = true;
+    bool ok = true, first = true, clears;
 
     if (!check(p, &t, true, out, d))
         return false;
@@ -369,15 +374,22 @@ static bool run_phases(limber_context *ctx, const limber_problem *p, struct repo
     state(&whole, p, &t, out, (int64_t[]){ 0, 0, 0 });
     if (!limber_backup(ctx, &whole, &keep, d))
         return false;
+    /* pixels that no window sees are zero, all at once */
+    clears = !whole.beta && !ctx->machine.backend->device_ops;
+    if (clears)
+        memset(p->c.data, 0, (size_t)tensor_elements(p->conv) * p->c.format.size);
     for (int64_t i = 0; ok && i < phases; i++) {
         int64_t down = i % side[0].stride, rest = i / side[0].stride;
 
         state(&part, p, &t, out,
               (int64_t[]){ down + 1, rest % side[1].stride + 1, rest / side[1].stride + 1 });
         part.queue = p->queue;
+        if (clears && part.k == 0 && i < phases - 1)
+            continue;
         ok = limber_engine_run(ctx, &part, report ? &r : NULL, d);
         if (ok && report)
-            join_report(report, &r, i == 0);
+            join_report(report, &r, first);
+        first = false;
     }
     limber_backup_end(&keep, ok);
     return ok;

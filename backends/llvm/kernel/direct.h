@@ -10,8 +10,8 @@
 struct NAME(tile) {
     const REAL *a[ROWS], *b;
     const int64_t *at;
-    REAL *c;
-    int64_t b_row, c_row, k;
+    REAL *c[ROWS];
+    int64_t b_row, k;
     MASK last;      /* lanes of the last vector */
     int add;
 };
@@ -44,7 +44,7 @@ FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, int mask
     }
     UNROLL for (int r = 0; r < rows; r++)
         UNROLL for (int v = 0; v < vectors; v++) {
-            REAL *c = t->c + r * t->c_row + v * LANES;
+            REAL *c = t->c[r] + v * LANES;
 
             if (masked && v == vectors - 1)
                 MASKED_STORE(c, t->last,
@@ -104,7 +104,6 @@ static void NAME(strip)(const struct direct_strip *s)
     struct NAME(tile) t = { .at = s->at,
                             .b = s->b,
                             .b_row = s->b_row,
-                            .c_row = s->c_row,
                             .k = s->k,
                             .last = LANES_OF(rest ? rest : LANES),
                             .add = s->add };
@@ -117,9 +116,11 @@ static void NAME(strip)(const struct direct_strip *s)
     for (int64_t i = 0, left = (s->m + ROWS - 1) / ROWS; left > 0; left--) {
         int64_t rows = (s->m - i + left - 1) / left;
 
-        for (int64_t r = 0; r < rows; r++)
+        for (int64_t r = 0; r < rows; r++) {
             t.a[r] = s->line ? s->line[i + r] : (const REAL *)s->a + (i + r) * s->a_row;
-        t.c = (REAL *)s->c + i * s->c_row;
+            t.c[r] = s->c_line ? (REAL *)s->c_line[i + r] + s->column :
+                                 (REAL *)s->c + (i + r) * s->c_row;
+        }
         NAME(tiles)[rows - 1][vectors - 1][rest != 0](&t);
         i += rows;
     }

@@ -264,7 +264,9 @@ struct direct_strip {
     const void *b;              /* rows of B are dense, b_row elements apart; or, */
     const int64_t *b_at;        /* where this is not NULL, where each begins */
     void *room;                 /* NULL, or where B is copied to first */
-    void *c;                    /* rows of C are dense */
+    void *c;                    /* rows of C are dense, c_row elements apart; or, */
+    void *const *c_line;        /* where this is not NULL, where column 0 of each is; */
+    int64_t column;             /* the strip's first */
     int64_t a_row, b_row, c_row;        /* elements */
     int size, add;
 };
