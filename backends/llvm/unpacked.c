@@ -16,7 +16,8 @@ enum {
     RESULT_BYTES = 1 << 20, /* of C, that it adds chains to */
     NEAR = 4096, /* bytes between rows of B that few rows of A read where they are */
     FEW = 24, /* such rows */
-    TASKS = 4 /* of a worker */
+    TASKS = 4, /* of a worker */
+    VARIANT = 2 /* of limbs that are kept: strips; 0 and 1 are panels */
 };
 
 /* Where B's strips come from. */
@@ -52,6 +53,8 @@ struct product {
     int size;
     bool adds; /* beta is 1 */
     enum source source;
+    bool packs; /* all strips of B at first, each of `width` columns and all of k */
+    const struct keeper *keep; /* of these; or NULL */
     enum rows rows;
     enum result result;
     struct patch window; /* of the image that is read as it is, or framed */
@@ -68,12 +71,13 @@ struct job {
     struct patch forward; /* of the planes */
     kernel_strip *strip;
     int64_t *at, *b_at; /* elements along k of A's and B's lines */
-    char *frame, *filters, *rooms;
+    char *frame, *packed, *rooms;
+    struct kept *kept; /* where `packed` is, or NULL */
     int64_t room; /* bytes of a worker */
     int64_t rows, strips; /* of a task */
     int64_t row_tasks, strip_tasks;
     int64_t inner, groups; /* columns side by side in C; strips of them */
-    int64_t frame_rows;
+    int64_t frame_rows, pack_tasks;
 };
 
 /* ---- which products -------------------------------------------------------------------------- */
@@ -107,7 +111,7 @@ static bool is_image(const struct patch *w)
     return !w->depth && !w->t && !w->transposed && !w->divide[0] && !w->origin;
 }
 
-/* Elements from the first pixel to the window's, at one side: the first, and one behind the last. */
+/* Pixels of the image that windows see at one side: the first, and one behind the last. */
 static void reach(const struct patch *w, int of, int64_t *first, int64_t *end)
 {
     int64_t window = (of ? w->s : w->r) - 1, result = (of ? w->ow : w->oh) - 1;
@@ -238,6 +242,7 @@ static bool set_sides(struct product *p)
     }
     p->gradient = turns_gradient(p);
     turned = p->gradient || (v->row == 1 && v->col != 1);
+    p->keep = c->keep[turned ? 0 : 1];
     p->a = turned ? c->b : c->a;
     p->b = turned ? c->a : c->b;
     p->m = turned ? c->n : c->m;
@@ -260,13 +265,15 @@ static bool look(const struct kernel *kernel, const struct call *c, struct produ
 
     *p =
         (struct product){ .f = f, .call = c, .k = c->k, .size = f->bytes, .adds = c->beta != NULL };
-    if (!c->library || c->k == 0 || c->keep[0] || c->keep[1] || c->dry || !is_native(f) ||
-        (c->alpha && !is_one(f, c->alpha)) ||
+    if (!c->library || c->k == 0 || c->dry || !is_native(f) || (c->alpha && !is_one(f, c->alpha)) ||
         (c->beta && (!is_one(f, c->beta) || c->k > LIMBER_SMALL_K)))
         return false;
     p->lanes = (kernel->cpu & CPU_avx512 ? 64 : 32) / p->size;
     p->width = p->lanes * (kernel->cpu & CPU_avx512 ? 3 : 2);
-    return limber_strip_code(kernel->cpu) && set_sides(p) && set_a(p) && set_b(p);
+    if (!limber_strip_code(kernel->cpu) || !set_sides(p) || !set_a(p) || !set_b(p))
+        return false;
+    p->packs = p->source == SOURCE_filters || (p->keep && p->source <= SOURCE_lines);
+    return true;
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -294,9 +301,14 @@ static int64_t frame_bytes(const struct product *p)
     return images_of(p) * (end[0] - first[0]) * (end[1] - first[1]) * channels_of(p) * p->size;
 }
 
-static int64_t filter_bytes(const struct product *p)
+static int64_t strips_of(const struct product *p)
 {
-    return p->source == SOURCE_filters ? ceil_div(p->n, p->width) * p->width * p->k * p->size : 0;
+    return p->packs ? ceil_div(p->n, p->width) : 0;
+}
+
+static int64_t packed_bytes(const struct product *p)
+{
+    return strips_of(p) * p->width * p->k * p->size;
 }
 
 /* A chain of a strip; what gathers it writes whole vectors. */
@@ -341,7 +353,7 @@ static int64_t planes_bytes(const struct product *p)
 
 static double bytes_of(const struct product *p)
 {
-    return (double)frame_bytes(p) + (double)filter_bytes(p) + 2.0 * (double)p->k * 8 +
+    return (double)frame_bytes(p) + (double)packed_bytes(p) + 2.0 * (double)p->k * 8 +
            (double)p->call->runner->workers * (double)worker_bytes(p) + (double)planes_bytes(p) +
            1024;
 }
@@ -510,14 +522,11 @@ static void turn_lines(const struct product *p, const char *data, int64_t line, 
             memcpy(to + i * stride + l * p->size, from[l] + i * p->size, (size_t)p->size);
 }
 
-/* A strip of filters for all of k. */
-static void pack_filters(const struct job *j, int64_t strip)
+/* Columns [first, last) of filters for all of k. */
+static void pack_filters(const struct product *p, int64_t first, int64_t last, char *to)
 {
-    const struct product *p = &j->p;
     const struct patch *w = p->b.patch;
-    int64_t taps = w->r * w->s, channels = p->k / taps, first = strip * p->width;
-    int64_t stride = p->width * p->size, last = smaller(first + p->width, p->n);
-    char *to = j->filters + strip * p->width * p->k * p->size;
+    int64_t taps = w->r * w->s, channels = p->k / taps, stride = p->width * p->size;
 
     for (int64_t line = first; line < last; line += 16)
         for (int64_t t = 0; t < taps; t++)
@@ -534,6 +543,37 @@ static int64_t stretch_of(const struct view *v, int64_t p)
     const struct patch *w = v->patch;
 
     return w ? w->oh * w->ow - p % (w->oh * w->ow) : INT64_MAX;
+}
+
+/* Lines from `data` on, rows [p0, p0 + len) of B. */
+static void pack_lines(const struct job *j, const char *data, int64_t lines, int64_t p0,
+                       int64_t len, char *to)
+{
+    const struct product *p = &j->p;
+    int64_t line = line_of(&p->b);
+
+    for (int64_t done = 0, count; done < len; done += count) {
+        count = smaller(len - done, stretch_of(&p->b, p0 + done));
+        for (int64_t l = 0; l < lines; l += 16)
+            turn_lines(p, data + (l * line + j->b_at[p0 + done]) * p->size, line, lines - l, count,
+                       to + (done * p->width + l) * p->size, p->width * p->size);
+    }
+}
+
+static void pack_strip(const struct job *j, int64_t strip)
+{
+    const struct product *p = &j->p;
+    int64_t first = strip * p->width, last = smaller(first + p->width, p->n);
+    char *to = j->packed + first * p->k * p->size;
+    const char *data = data_of(&p->b, p->size) + first * line_of(&p->b) * p->size;
+
+    if (p->source == SOURCE_filters)
+        pack_filters(p, first, last, to);
+    else if (p->source == SOURCE_lines)
+        pack_lines(j, data, last - first, 0, p->k, to);
+    for (int64_t q = 0; q < p->k && p->source == SOURCE_rows; q++)
+        memcpy(to + q * p->width * p->size, data + j->b_at[q] * p->size,
+               (size_t)((last - first) * p->size));
 }
 
 /* Columns of a gradient of filters, taken channel by channel, are those of a tap, then of the next:
@@ -558,6 +598,10 @@ static void set_strip(const struct job *j, struct direct_strip *s, int64_t colum
     s->b_row = p->width;
     s->b_at = NULL;
     s->room = NULL;
+    if (p->packs) {
+        s->b = j->packed + (column * p->k + p0 * p->width) * p->size;
+        return;
+    }
     switch (p->source) {
     case SOURCE_rows:
         s->b = data;
@@ -569,23 +613,13 @@ static void set_strip(const struct job *j, struct direct_strip *s, int64_t colum
         s->b_row = p->b.p;
         s->room = NULL;
         break;
-    case SOURCE_lines:
-        for (int64_t done = 0, count; done < len; done += count) {
-            count = smaller(len - done, stretch_of(&p->b, p0 + done));
-            for (int64_t l = 0; l < width; l += 16)
-                turn_lines(p, data + (l * line_of(&p->b) + j->b_at[p0 + done]) * p->size,
-                           line_of(&p->b), width - l, count, room + (done * p->width + l) * p->size,
-                           p->width * p->size);
-        }
-        break;
+    case SOURCE_lines: pack_lines(j, data, width, p0, len, room); break;
     case SOURCE_taps:
         s->b = (const char *)p->b.data + tap_at(p, column) * p->size;
         s->b_at = j->b_at + p0;
         s->room = room;
         break;
-    case SOURCE_filters:
-        s->b = j->filters + ((column / p->width) * p->k + p0) * p->width * p->size;
-        break;
+    case SOURCE_filters: break; /* packed */
     default: j->planes.planes.gather(&j->planes.call, column, 0, p0, len, room); break;
     }
 }
@@ -595,15 +629,14 @@ static void set_strip(const struct job *j, struct direct_strip *s, int64_t colum
 static void run_begin(void *arg, int64_t task, int worker)
 {
     const struct job *j = arg;
-    int64_t strips = j->p.source == SOURCE_filters ? ceil_div(j->p.n, j->p.width) : 0;
 
     (void)worker;
     if (task < j->frame_rows)
         fill_frame(j, task);
-    else if (task < j->frame_rows + strips)
-        pack_filters(j, task - j->frame_rows);
+    else if (task < j->frame_rows + j->pack_tasks)
+        pack_strip(j, task - j->frame_rows);
     else
-        limber_planes_task(&j->planes, task - j->frame_rows - strips);
+        limber_planes_task(&j->planes, task - j->frame_rows - j->pack_tasks);
 }
 
 /* Strips of C do not leave its stretches of columns; their widths are as even as vectors allow. */
@@ -615,7 +648,7 @@ static void place(const struct job *j, int64_t strip, int64_t *column, int64_t *
     int64_t vectors = ceil_div(count, p->lanes), each = vectors / j->groups;
     int64_t more = vectors % j->groups;
 
-    if (p->source == SOURCE_filters) { /* whole strips, as they are packed */
+    if (p->packs) { /* whole strips, as they are packed */
         from = of * p->width;
         to = from + p->width;
     } else {
@@ -711,9 +744,8 @@ static void share(struct job *j, int busy)
     j->inner = p->source == SOURCE_taps  ? channels_of(p) :
                p->result == RESULT_dense ? smaller(p->c.inner, p->n) :
                                            p->n;
-    j->groups = p->source == SOURCE_filters ?
-                    ceil_div(j->inner, p->width) :
-                    ceil_div(ceil_div(j->inner, p->lanes), p->width / p->lanes);
+    j->groups = p->packs ? ceil_div(j->inner, p->width) :
+                           ceil_div(ceil_div(j->inner, p->lanes), p->width / p->lanes);
     all = ceil_div(p->n, j->inner) * j->groups;
     j->rows = ceil_div(p->m, ceil_div(p->m, most_rows(p)));
     j->strips = all;
@@ -754,14 +786,14 @@ static int64_t begin_planes(struct job *j, char *memory)
 void limber_unpacked_run(const struct kernel *k, struct call *c, char *memory)
 {
     struct job j = { .strip = limber_strip_code(k->cpu) };
-    int64_t filters, planes = 0;
+    int64_t planes = 0;
 
     (void)look(k, c, &j.p);
     memory = (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
     j.at = (int64_t *)(void *)take(&memory, j.p.k * 8);
     j.b_at = (int64_t *)(void *)take(&memory, j.p.k * 8);
     j.frame = take(&memory, frame_bytes(&j.p));
-    j.filters = take(&memory, filter_bytes(&j.p));
+    j.packed = take(&memory, packed_bytes(&j.p));
     j.room = worker_bytes(&j.p);
     j.rooms = take(&memory, c->runner->workers * j.room);
     set_frame(&j);
@@ -780,8 +812,15 @@ void limber_unpacked_run(const struct kernel *k, struct call *c, char *memory)
         set_pixels(&j.p.window, j.p.window.stride[0] * j.p.window.row,
                    j.p.window.stride[1] * j.p.window.col, j.p.window.image, j.p.k, j.b_at);
     share(&j, limber_runner_busy(c->runner));
-    filters = j.p.source == SOURCE_filters ? ceil_div(j.p.n, j.p.width) : 0;
-    if (j.frame_rows + filters + planes > 0)
-        c->runner->run(c->runner->self, j.frame_rows + filters + planes, run_begin, &j);
+    if (j.p.packs && j.p.keep)
+        j.kept = j.p.keep->alloc(j.p.keep->self, VARIANT, (size_t)packed_bytes(&j.p));
+    j.packed = j.kept ? j.kept->memory : j.packed;
+    j.pack_tasks = j.kept && j.kept->packed ? 0 : strips_of(&j.p);
+    if (j.frame_rows + j.pack_tasks + planes > 0)
+        c->runner->run(c->runner->self, j.frame_rows + j.pack_tasks + planes, run_begin, &j);
+    if (j.kept && !j.kept->packed)
+        j.p.keep->packed(j.p.keep->self, j.kept);
     c->runner->run(c->runner->self, j.row_tasks * j.strip_tasks, run_block, &j);
+    if (j.kept)
+        j.p.keep->free(j.p.keep->self, j.kept);
 }

@@ -340,6 +340,20 @@ module limber
       type(c_ptr), intent(out) :: prepared
       integer(c_int) :: status
     end function
+    function limber_prepare_filters(ctx, conv, w, wf, config, prepared) bind(c) result(status)
+      import
+      type(c_ptr), value :: ctx, w, config
+      type(limber_conv), intent(in) :: conv
+      type(limber_format), value :: wf
+      type(c_ptr), intent(out) :: prepared
+      integer(c_int) :: status
+    end function
+    function limber_conv_output_depth(conv, od) bind(c) result(status)
+      import
+      type(limber_conv), intent(in) :: conv
+      integer(c_int64_t), intent(out) :: od
+      integer(c_int) :: status
+    end function
     subroutine limber_prepared_free(operand) bind(c)
       import
       type(c_ptr), value :: operand

@@ -64,8 +64,14 @@ limber_status limber_run_as(const char *name, limber_context *ctx, const limber_
 
 /* prepared.c: it was made of this matrix, for this side.  o may be NULL. */
 bool limber_prepared_fits(const limber_context *ctx, const limber_prepared *o,
-                          const limber_matrix *x, limber_side side, int64_t rows, int64_t cols,
-                          struct diag *d);
+                          const limber_matrix *x, limber_side side, const char *what, int64_t rows,
+                          int64_t cols, struct diag *d);
+/* The same of a convolution's filters. */
+bool limber_prepared_filters_fit(const limber_context *ctx, const limber_prepared *o,
+                                 const limber_conv *conv, const void *w, limber_format wf,
+                                 struct diag *d);
+/* conv.c: elements of a filter, where all of them may be prepared. */
+bool limber_conv_filters(const limber_conv *s, int64_t *length, struct diag *d);
 
 /* ---- sized.c: structures that grow ----------------------------------------------------------- */
 

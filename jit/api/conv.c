@@ -303,16 +303,40 @@ static void state(struct problem *to, const limber_problem *p, const struct tens
     to->step_c = result.group;
 }
 
+bool limber_conv_filters(const limber_conv *s, int64_t *length, struct diag *d)
+{
+    struct side side[3];
+    int sides = sides_of(s, side);
+
+    if (s->groups != 1)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "conv.groups = %lld: filters of one group are prepared",
+                           (long long)s->groups);
+    if (!least(s->o, 0, "o", d) || !least(s->c, 0, "c", d))
+        return false;
+    *length = s->c;
+    for (int i = 0; i < sides; i++)
+        if (!least(side[i].width, 1, side[i].window, d))
+            return false;
+        else if (__builtin_mul_overflow(*length, side[i].width, length))
+            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "conv.%s is too large",
+                               side[i].window);
+    return s->layout == LIMBER_LAYOUT_NCHW || s->layout == LIMBER_LAYOUT_NHWC ||
+           limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "conv.layout = %d is unknown",
+                       (int)s->layout);
+}
+
 bool limber_conv_state(limber_context *ctx, const limber_problem *p, bool stores,
                        struct problem *to, struct diag *d)
 {
     const struct tensors t = tensors_of(p);
     int64_t out[3];
 
-    (void)ctx;
-    if (!check(p, &t, stores, out, d))
+    if (!check(p, &t, stores, out, d) ||
+        !limber_prepared_filters_fit(ctx, p->prepared_b, p->conv, t.data[1], t.format[1], d))
         return false;
     state(to, p, &t, out, (int64_t[]){ 0, 0, 0 });
+    to->kept[0] = p->prepared_b;
     to->queue = p->queue;
     return true;
 }

@@ -26,6 +26,7 @@ struct limber_prepared {
     limber_matrix x;
     int64_t rows, cols;
     bool left, checks;
+    limber_layout layout; /* of filters */
     struct mask mask;
     XXH128_hash_t hash;         /* 0 for elements in a device's memory */
     size_t bound;
@@ -311,6 +312,33 @@ limber_status limber_prepare(limber_context *ctx, limber_matrix x, int64_t rows,
     return limber_error_set(&d);
 }
 
+limber_status limber_prepare_filters(limber_context *ctx, const limber_conv *conv, const void *w,
+                                     limber_format wf, const limber_prepare_config *config,
+                                     limber_prepared **prepared)
+{
+    CALL_SCOPE;
+    limber_matrix x = { w, wf, 0, 1 };
+    limber_status status;
+    limber_conv full;
+    struct diag d = { 0 };
+
+    if (prepared)
+        *prepared = NULL;
+    if (!conv)
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "conv is NULL");
+    else if (limber_sized_in(&full, sizeof full, conv, LEAST_conv, "conv", &d))
+        limber_conv_filters(&full, &x.row_stride, &d);
+    if (d.status) {
+        limber_fail_in(&d, "prepare_filters");
+        return limber_error_set(&d);
+    }
+    /* one after another, whatever the layout: a line is a filter */
+    status = limber_prepare(ctx, x, full.o, x.row_stride, LIMBER_SIDE_A, config, prepared);
+    if (status == LIMBER_STATUS_OK)
+        (*prepared)->layout = full.layout;
+    return status;
+}
+
 void limber_prepared_free(limber_prepared *o)
 {
     CALL_SCOPE;
@@ -341,11 +369,10 @@ limber_status limber_prepared_check(limber_prepared *o)
 }
 
 bool limber_prepared_fits(const limber_context *ctx, const limber_prepared *o,
-                          const limber_matrix *x, limber_side side, int64_t rows, int64_t cols,
-                          struct diag *d)
+                          const limber_matrix *x, limber_side side, const char *what, int64_t rows,
+                          int64_t cols, struct diag *d)
 {
     const bool left = side == LIMBER_SIDE_A;
-    const char *what = left ? "prepared_a" : "prepared_b";
 
     if (!o)
         return true;
@@ -364,4 +391,19 @@ bool limber_prepared_fits(const limber_context *ctx, const limber_prepared *o,
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s was prepared of another matrix",
                            what);
     return !o->checks || is_same(o, what, d);
+}
+
+bool limber_prepared_filters_fit(const limber_context *ctx, const limber_prepared *o,
+                                 const limber_conv *conv, const void *w, limber_format wf,
+                                 struct diag *d)
+{
+    limber_matrix x = { w, wf, 0, 1 };
+
+    if (!o)
+        return true;
+    if (!limber_conv_filters(conv, &x.row_stride, d) ||
+        !limber_prepared_fits(ctx, o, &x, LIMBER_SIDE_A, "prepared_b", conv->o, x.row_stride, d))
+        return false;
+    return o->layout == conv->layout ||
+           limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "prepared_b was prepared in another layout");
 }

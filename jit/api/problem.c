@@ -89,9 +89,10 @@ static bool check_conv(const limber_problem *p, struct diag *d)
     if (p->domain != LIMBER_DOMAIN_REAL || p->conjugate != LIMBER_CONJUGATE_NONE ||
         p->complex_method != LIMBER_COMPLEX_AUTO)
         return refuse("domain", "convolutions are real", d);
-    if (p->prepared_a || p->prepared_b)
-        return refuse(p->prepared_a ? "prepared_a" : "prepared_b",
-                      "operands of a convolution are not prepared", d);
+    if (p->prepared_a)
+        return refuse("prepared_a", "of a convolution only filters are prepared", d);
+    if (p->prepared_b && p->operation != LIMBER_OPERATION_CONV_FORWARD)
+        return refuse("prepared_b", "filters are prepared for forward convolutions", d);
     return !p->batch || refuse("batch", "conv.n is the number of images", d);
 }
 

@@ -421,6 +421,60 @@ static void bits_are_the_same_everywhere(void **state)
     }
 }
 
+/* Filters that are prepared give the bits of those that are not, at first use and after. */
+static void filters_are_prepared(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 240; i++) {
+        const struct kind *k = &kinds[i % KINDS];
+        limber_contract contract = contract_of(k);
+        limber_format f = format(k->from), to = format(k->to);
+        limber_problem p = LIMBER_PROBLEM_INIT;
+        struct rng r = { 5000 + (uint64_t)i };
+        limber_prepared *kept;
+        char *x, *w, *y[2];
+        size_t bytes;
+        struct trial t;
+
+        do {
+            make(&t, &r, i % 5 ? 9 : 20);
+            if (t.s.groups != 1)
+                drop(&t);
+        } while (t.s.groups != 1);
+        bytes = (size_t)t.count[Y] * to.size;
+        x = stored(&t, X, f);
+        w = stored(&t, W, f);
+        y[0] = calloc(1, bytes);
+        y[1] = calloc(1, bytes);
+        p.operation = LIMBER_OPERATION_CONV_FORWARD;
+        p.conv = &t.s;
+        p.contract = &contract;
+        p.a = (limber_matrix){ x, f, 0, 0 };
+        p.b = (limber_matrix){ w, f, 0, 0 };
+        p.c = (limber_output){ y[0], to, 0, 0 };
+        assert_int_equal(limber_run(context[i % CONTEXTS], &p, NULL), LIMBER_STATUS_OK);
+        assert_int_equal(limber_prepare_filters(context[i % CONTEXTS], &t.s, w, f, NULL, &kept),
+                         LIMBER_STATUS_OK);
+        p.prepared_b = kept;
+        p.c.data = y[1];
+        for (int call = 0; call < 3; call++) {
+            memset(y[1], 0x55, bytes);
+            if (limber_run(context[i % CONTEXTS], &p, NULL) != LIMBER_STATUS_OK)
+                fail_msg("%s", limber_error_text());
+            assert_memory_equal(y[0], y[1], bytes);
+        }
+        p.operation = LIMBER_OPERATION_CONV_BACKWARD_DATA;
+        assert_int_equal(limber_run(context[i % CONTEXTS], &p, NULL), LIMBER_STATUS_BAD_ARGUMENT);
+        assert_non_null(strstr(limber_error_text(), "prepared_b"));
+        limber_prepared_free(kept);
+        free(x);
+        free(w);
+        free(y[0]);
+        free(y[1]);
+        drop(&t);
+    }
+}
+
 static void refusals_name_the_argument(void **state)
 {
     limber_conv s = LIMBER_CONV_INIT;
@@ -472,11 +526,9 @@ static void refusals_name_the_argument(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_direction_is_right),
-        cmocka_unit_test(far_windows_are_served),
-        cmocka_unit_test(directions_are_adjoint),
-        cmocka_unit_test(bits_are_the_same_everywhere),
-        cmocka_unit_test(refusals_name_the_argument),
+        cmocka_unit_test(every_direction_is_right), cmocka_unit_test(far_windows_are_served),
+        cmocka_unit_test(directions_are_adjoint),   cmocka_unit_test(bits_are_the_same_everywhere),
+        cmocka_unit_test(filters_are_prepared),     cmocka_unit_test(refusals_name_the_argument),
     };
 
     return cmocka_run_group_tests(tests, make_contexts, drop_contexts);

@@ -303,6 +303,20 @@ class Buffers(unittest.TestCase):
             self.ctx.conv3d(stored(x, sx), stored(w, sw), stride=(1, 1), groups=2,
                             layout=layout)
 
+    def test_filters_are_prepared(self):
+        stored = lambda flat, shape: memoryview(array.array("d", flat)).cast("B").cast("d", shape)
+        x, w = ([random.uniform(-1, 1) for _ in range(n)] for n in (2 * 7 * 6 * 4, 5 * 3 * 2 * 4))
+        x, w = stored(x, (2, 7, 6, 4)), stored(w, (5, 3, 2, 4))
+        for contract in ("native", "correct"):
+            want = self.ctx.conv2d(x, w, layout="NHWC", contract=contract)
+            with self.ctx.prepare_filters(w, layout="NHWC", check_changes=True) as kept:
+                for _ in range(2):
+                    got = self.ctx.conv2d(x, kept, layout="NHWC", contract=contract)
+                    self.assertEqual(memoryview(got).tolist(), memoryview(want).tolist())
+                dy = stored([1.0] * (2 * 5 * 5 * 5), (2, 5, 5, 5))
+                with self.assertRaisesRegex(limber.BadArgument, "prepared_b"):
+                    self.ctx.conv2d_backward_data(dy, kept, (7, 6), layout="NHWC")
+
     def test_threads_share_a_context(self):
         a, b = draw(30, 40), draw(40, 20)
         expected, wrong = rounded(product(a, b)), []

@@ -321,6 +321,7 @@ static limber_status call_product(struct contender *c)
     if (w->operation != LIMBER_OPERATION_GEMM) {
         p.operation = w->operation;
         p.conv = &w->conv;
+        p.prepared_b = c->variant == CALL_prepared ? c->prepared : NULL;
         return limber_run(c->ctx, &p, &c->report);
     }
     p.m = w->m;
@@ -391,6 +392,9 @@ static bool begin_own(struct contender *c)
         c->function = (void (*)(void))kernel;
         if (status == LIMBER_STATUS_DEVICE) /* this backend makes no such functions */
             return contender_stop(c, STATE_absent, "%.160s", limber_error_text());
+    } else if (c->variant == CALL_prepared && w->operation != LIMBER_OPERATION_GEMM) {
+        status = limber_prepare_filters(c->ctx, &w->conv, c->now->b, w->fb, NULL,
+                                        (limber_prepared **)&c->prepared);
     } else if (c->variant == CALL_prepared) {
         status = limber_prepare(c->ctx, matrix(c->now->a, w->fa, w->k, false, w->m), w->m, w->k,
                                 LIMBER_SIDE_A, NULL, (limber_prepared **)&c->prepared);
@@ -556,8 +560,8 @@ const struct contender *work_base(const struct work *w)
 static void compare_prepared(struct work *w)
 {
     for (int i = 1; i < w->count; i++)
-        if (w->list[0].variant == CALL_prepared && w->list[i].state == STATE_ok &&
-            !same_bits(&w->list[0], &w->list[i]))
+        if (w->list[0].variant == CALL_prepared && !w->list[i].peer &&
+            w->list[i].state == STATE_ok && !same_bits(&w->list[0], &w->list[i]))
             contender_stop(&w->list[0], STATE_wrong, "the prepared operand gives other bits");
 }
 

@@ -45,6 +45,8 @@ struct row {
          "native conv-plain* conv-any"), \
         CONV(group, name, of "FP32 NHWC", "f32", shape ",nhwc" count, "normal", \
              "native conv-any*"), \
+        CONV(group, name, of "FP32 NHWC, filters prepared", "f32", shape ",nhwc" count, "normal", \
+             "native/prepared conv-any* native/plain"), \
         CONV(group, name, of "INT8", "i8 i8 i32", shape ",nchw" count, "integers 7", \
              "native conv-any*"), \
         CONV(group, name, of "bytes in FP32", "f32", shape ",nchw" count, "integers 7", \
@@ -745,7 +747,7 @@ static void show_conv(struct bench *b, const struct work *w)
     for (int i = 1; i < w->count; i++) {
         const struct contender *x = &w->list[i];
 
-        if (x->state != STATE_ok)
+        if (x->state != STATE_ok || !x->peer)
             continue;
         if (mean && i <= (int)(sizeof mean->to / sizeof *mean->to))
             add_to_mean(&mean->to[i - 1], x, x->median / c->median);

@@ -254,8 +254,8 @@ typedef void kernel_direct(const struct fixed *f, int size, const void *a, const
 kernel_direct limber_direct_run_avx2, limber_direct_run_avx512;
 extern const int64_t limber_direct_along[LIMBER_SMALL_K]; /* prebuilt.c: 0, 1, 2, ... */
 
-/* A strip of C, at most DIRECT_LANES wide: chains of k products from +0, stored, or added to what is
- * there. */
+/* A strip of C, at most three vectors wide (without AVX-512 two): chains of k products from +0,
+ * stored, or added to what is there. */
 struct direct_strip {
     int64_t m, k, columns;
     const void *a;              /* rows of A, a_row elements apart; or, */

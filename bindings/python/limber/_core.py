@@ -271,7 +271,7 @@ class Context(_Closing):
         formats_of = _pair(format)
         with ExitStack() as held:
             xv = held.enter_context(_view(left, names[0], formats_of[0]))
-            wv = held.enter_context(_view(right, names[1], formats_of[1]))
+            wv = _operand(held, right, names[1], formats_of[1])
             for view in (xv, wv):
                 if len(view.shape) not in _LAYOUTS or view.pairs:
                     raise BadArgument(f"{view.what}: expected three, four or five axes of real "
@@ -312,7 +312,8 @@ class Context(_Closing):
             problem = C.Problem(operation=direction, conv=ctypes.pointer(shape),
                                 a=C.Matrix(xv.data, xv.format), b=C.Matrix(wv.data, wv.format),
                                 c=C.Output(yv.data, yv.format), alpha=_address(a),
-                                beta=_address(b), contract=ctypes.pointer(wish))
+                                beta=_address(b), contract=ctypes.pointer(wish),
+                                prepared_b=_prepared(held, right))
             check(lib.limber_run(ctx, byref(problem), byref(r)))
         return (y, _report(r)) if report else y
 
@@ -336,9 +337,37 @@ class Context(_Closing):
         """An Operand for matmul in the place of x.  x is kept and not copied; its elements must not
         change until the operand is closed.  check_changes: every product looks whether they did."""
         left = _side(side)
+        return self._prepare(
+            x, left, bytes, check_changes, format, _check_matrix,
+            lambda view, *rest: lib.limber_prepare(self._handle._pointer, view.matrix(),
+                                                   *view.shape, _SIDES[left], *rest))
+
+    def prepare_filters(self, w, layout="NCHW", bytes=0, check_changes=False, format=None):
+        """An Operand for conv1d, conv2d and conv3d in the place of filters w; else as prepare."""
+        def check_filters(view):
+            if len(view.shape) not in _LAYOUTS or view.pairs:
+                raise BadArgument("w: expected three, four or five axes of real numbers")
+            view.dense()
+
+        def prepare(view, *rest):
+            o, c, *window = _axes(view.shape, _layout(layout, len(view.shape)))
+            shape = C.Conv(c=c, o=o, r=1, groups=1,
+                           layout=_layout(layout, len(view.shape)) == "NHWC")
+            shape.s = window[-1]
+            if len(window) > 1:
+                shape.r = window[-2]
+            if len(window) > 2:
+                shape.t = window[0]
+            shape.stride[:] = shape.dilate[:] = (1, 1)
+            return lib.limber_prepare_filters(self._handle._pointer, byref(shape), view.data,
+                                              view.format, *rest)
+
+        return self._prepare(w, False, bytes, check_changes, format, check_filters, prepare)
+
+    def _prepare(self, x, left, bytes, check_changes, format, check_view, prepare):
         view = _view(x, "x", format)
         try:
-            _check_matrix(view)
+            check_view(view)
             if view.copied:
                 raise BadArgument("x: its strides are negative or no multiples of an element")
             self._handle.acquire()
@@ -346,8 +375,7 @@ class Context(_Closing):
             view.release()
             raise
         pointer, config = c_void_p(), C.PrepareConfig(bytes=bytes, changes=check_changes)
-        status = lib.limber_prepare(self._handle._pointer, view.matrix(), *view.shape,
-                                    _SIDES[left], byref(config), byref(pointer))
+        status = prepare(view, byref(config), byref(pointer))
 
         def end(operand):
             lib.limber_prepared_free(operand)
