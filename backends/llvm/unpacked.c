@@ -16,6 +16,8 @@ enum {
     RESULT_BYTES = 1 << 20, /* of C, that it adds chains to */
     NEAR = 4096, /* bytes between rows of B that few rows of A read where they are */
     FEW = 24, /* such rows */
+    THIN = 128, /* rows or columns of a product whose sides are not worth packing */
+    SMALL = 384, /* rows, columns and elements along k of such a one of binary32 */
     TASKS = 4, /* of a worker */
     VARIANT = 2 /* of limbs that are kept: strips; 0 and 1 are panels */
 };
@@ -259,6 +261,18 @@ static bool set_sides(struct product *p)
     return !p->gradient || is_even(v, c->n);
 }
 
+/* Packed panels of both sides are read faster, and pay where each is read often; so do rows of A
+ * whose elements lie on pages of their own. */
+static bool pays(const struct product *p)
+{
+    int64_t least = smaller(p->m, p->n);
+
+    if (p->rows == ROWS_apart && !p->a.patch && p->a.p != 1 && p->m * p->k * p->size > ROWS_BYTES)
+        return false;
+    return p->a.patch || p->b.patch || least <= THIN ||
+           (p->size == 4 && p->m * p->n <= (int64_t)SMALL * SMALL * SMALL / p->k);
+}
+
 static bool look(const struct kernel *kernel, const struct call *c, struct product *p)
 {
     const struct kernel_config *f = &kernel->config;
@@ -271,6 +285,8 @@ static bool look(const struct kernel *kernel, const struct call *c, struct produ
     p->lanes = (kernel->cpu & CPU_avx512 ? 64 : 32) / p->size;
     p->width = p->lanes * (kernel->cpu & CPU_avx512 ? 3 : 2);
     if (!limber_strip_code(kernel->cpu) || !set_sides(p) || !set_a(p) || !set_b(p))
+        return false;
+    if (!pays(p))
         return false;
     p->packs = p->source == SOURCE_filters || (p->keep && p->source <= SOURCE_lines);
     return true;
