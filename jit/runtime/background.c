@@ -4,6 +4,8 @@
 #include "jit/runtime/runtime.h"
 
 #include <stdatomic.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -53,6 +55,25 @@ static void wait_for_all(void *unused)
     while (pending > 0)
         pthread_cond_wait(&pending_changed, &pending_lock);
     pthread_mutex_unlock(&pending_lock);
+}
+
+/* Did the first thread leave by itself?  Then others go on without it, and it stays as a zombie. */
+static bool first_thread_left(void)
+{
+    char path[64], text[256], *state;
+    ssize_t n;
+    int fd;
+
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)getpid());
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    if (n <= 0)
+        return false;
+    text[n] = 0;
+    state = strrchr(text, ')'); /* behind the program's name */
+    return state && strncmp(state, ") Z", 3) == 0;
 }
 
 /* The end of a process runs libLLVM's destructors whatever other threads do, the last registered
@@ -177,6 +198,8 @@ bool limber_background_ask(struct background *b, const void *key, size_t size)
     bool ok;
 
     end_after();
+    if (atomic_load(&ending) && first_thread_left())
+        atomic_store(&ending, false);
     pthread_mutex_lock(&b->lock);
     at = place_of(b, key, size);
     ok = *at || start(b);

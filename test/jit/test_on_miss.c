@@ -482,6 +482,52 @@ static void a_process_ends_without_kernels_that_wait(void **state)
     assert_int_equal(status, 0);
 }
 
+static limber_context *left_to_others;
+
+/* Asks for another kernel once the first thread has gone; it is there soon. */
+static void *go_on_alone(void *unused)
+{
+    static struct numbers x;
+    limber_status status = LIMBER_STATUS_NOT_READY;
+
+    (void)unused;
+    while (!limber_background_ending())
+        sched_yield();
+    for (int i = 0; i < 2000 && status == LIMBER_STATUS_NOT_READY; i++) {
+        usleep(2000);
+        status =
+            multiply(left_to_others, &x, LIMBER_ON_MISS_REFUSE, LIMBER_CONTRACT_CORRECT, 1, NULL);
+    }
+    _exit(status == LIMBER_STATUS_OK ? 0 : 1);
+}
+
+/* The first thread may leave, and others go on: kernels are made for them. */
+static void threads_outlive_the_first(void **state)
+{
+    int status;
+    pid_t pid;
+
+    (void)state;
+    fflush(NULL);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        static struct numbers x;
+        pthread_t other;
+
+        alarm(100);
+        left_to_others = gated_context("");
+        while (multiply(left_to_others, &x, LIMBER_ON_MISS_REFUSE, LIMBER_CONTRACT_NATIVE, 1,
+                        NULL) == LIMBER_STATUS_NOT_READY)
+            sched_yield();
+        if (pthread_create(&other, NULL, go_on_alone, NULL))
+            _exit(2);
+        pthread_exit(NULL);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -494,6 +540,7 @@ int main(void)
         cmocka_unit_test(correct_bits_do_not_tell),
         cmocka_unit_test(a_process_may_end_at_any_time),
         cmocka_unit_test(a_process_ends_without_kernels_that_wait),
+        cmocka_unit_test(threads_outlive_the_first),
         cmocka_unit_test(a_child_finds_everything_at_rest),
     };
 

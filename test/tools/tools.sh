@@ -52,6 +52,8 @@ printf '300 300 300 d native\n\n64 64 64 z bits=40 alpha beta # a comment\n' > s
 expect 0 '2 compiled, 0 there' env LIMBER_CACHE_DIR="$work/warm" "$limber" prebuild shapes
 expect 0 '0 compiled, 2 there' env LIMBER_CACHE_DIR="$work/warm" "$limber" prebuild shapes
 expect 0 '"compiled":.*false' env LIMBER_CACHE_DIR="$work/warm" "$limber" prebuild shapes --json
+expect 1 '2 kernels are not made: no compiler' env LIMBER_LLVM=$work/none LIMBER_CACHE_DIR="$work/none" "$limber" prebuild shapes
+expect 1 '"made":.*false' env LIMBER_LLVM=$work/none LIMBER_CACHE_DIR="$work/none" "$limber" prebuild shapes --json
 echo '3 3 d native' > shapes
 expect 1 'shapes:1: a line is M N K' "$limber" prebuild shapes
 echo '3 3 3 q native' > shapes

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { COMPILED, FOUND, SOURCES };
+enum source { COMPILED, FOUND, INTERPRETED, SOURCES };
 
 struct prebuild {
     limber_context *ctx;
@@ -19,22 +19,34 @@ struct prebuild {
     int made[SOURCES];
 };
 
+/* Without a compiler the interpreter computes: then nothing is made. */
+static enum source source_of(const limber_report *r)
+{
+    return strcmp(r->backend, "interp") == 0 ? INTERPRETED :
+           r->from == LIMBER_FROM_COMPILER   ? COMPILED :
+                                               FOUND;
+}
+
 static void print_made(struct prebuild *p, const char *what, const limber_report *r)
 {
-    p->made[r->from == LIMBER_FROM_COMPILER ? COMPILED : FOUND]++;
+    static const char *const words[] = { "compiled", "there", "interpreted" };
+    enum source source = source_of(r);
+
+    p->made[source]++;
     if (p->rows) {
         cJSON *j = cJSON_CreateObject();
 
         cJSON_AddStringToObject(j, "for", what);
         cJSON_AddStringToObject(j, "kernel", r->kernel);
         cJSON_AddStringToObject(j, "scheme", r->scheme);
-        cJSON_AddBoolToObject(j, "compiled", r->from == LIMBER_FROM_COMPILER);
+        cJSON_AddBoolToObject(j, "compiled", source == COMPILED);
+        cJSON_AddBoolToObject(j, "made", source != INTERPRETED);
         cJSON_AddNumberToObject(j, "seconds", r->seconds_compile);
         cJSON_AddItemToArray(p->rows, j);
         return;
     }
-    printf("%.12s  %-10s  %-8s  %7.1f ms  %s\n", r->kernel, r->scheme,
-           r->from == LIMBER_FROM_COMPILER ? "compiled" : "there", 1e3 * r->seconds_compile, what);
+    printf("%.12s  %-10s  %-8s  %7.1f ms  %s\n", r->kernel, r->scheme, words[source],
+           1e3 * r->seconds_compile, what);
     fflush(stdout);
 }
 
@@ -274,11 +286,14 @@ static int make_all(struct prebuild *p, poptContext o)
         ok = from_file(p, path);
     if (ok && !p->rows)
         printf("%d compiled, %d there, in %s\n", p->made[COMPILED], p->made[FOUND], info.directory);
+    if (ok && p->made[INTERPRETED])
+        complain("%d kernels are not made: no compiler is at hand",
+                 p->made[INTERPRETED]);
     if (ok && p->rows) {
         ok = json_print(p->rows);
         p->rows = NULL;
     }
-    return !ok;
+    return !ok || p->made[INTERPRETED] > 0;
 }
 
 int cmd_prebuild(int argc, const char **argv)
