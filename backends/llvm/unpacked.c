@@ -305,7 +305,8 @@ static int64_t images_of(const struct product *p)
     return (p->source == SOURCE_taps ? p->k : p->m) / (p->window.oh * p->window.ow);
 }
 
-static int64_t frame_bytes(const struct product *p)
+/* Padding and dilation may make it larger than any memory. */
+static double frame_bytes(const struct product *p)
 {
     const struct patch *w = &p->window;
     int64_t first[2], end[2];
@@ -314,7 +315,8 @@ static int64_t frame_bytes(const struct product *p)
         return 0;
     for (int i = 0; i < 2; i++)
         reach(w, i, &first[i], &end[i]);
-    return images_of(p) * (end[0] - first[0]) * (end[1] - first[1]) * channels_of(p) * p->size;
+    return (double)(end[0] - first[0]) * (double)(end[1] - first[1]) * (double)images_of(p) *
+           (double)(channels_of(p) * p->size);
 }
 
 static int64_t strips_of(const struct product *p)
@@ -369,7 +371,7 @@ static int64_t planes_bytes(const struct product *p)
 
 static double bytes_of(const struct product *p)
 {
-    return (double)frame_bytes(p) + (double)packed_bytes(p) + 2.0 * (double)p->k * 8 +
+    return frame_bytes(p) + (double)packed_bytes(p) + 2.0 * (double)p->k * 8 +
            (double)p->call->runner->workers * (double)worker_bytes(p) + (double)planes_bytes(p) +
            1024;
 }
@@ -808,7 +810,7 @@ void limber_unpacked_run(const struct kernel *k, struct call *c, char *memory)
     memory = (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
     j.at = (int64_t *)(void *)take(&memory, j.p.k * 8);
     j.b_at = (int64_t *)(void *)take(&memory, j.p.k * 8);
-    j.frame = take(&memory, frame_bytes(&j.p));
+    j.frame = take(&memory, (int64_t)frame_bytes(&j.p));
     j.packed = take(&memory, packed_bytes(&j.p));
     j.room = worker_bytes(&j.p);
     j.rooms = take(&memory, c->runner->workers * j.room);

@@ -291,18 +291,19 @@ static void every_direction_is_right(void **state)
 }
 
 /* Windows and padding that no memory could hold as an image. */
-static void far_windows_are_served(void **state)
+static void serve_far_windows(limber_layout layout)
 {
     const int64_t far = (int64_t)1 << 30;
     limber_conv s = LIMBER_CONV_INIT;
     double x[16], w[64], y, dx[16], dw[64];
+    bool nchw = layout == LIMBER_LAYOUT_NCHW;
 
-    (void)state;
     s.n = s.o = s.h = s.w = s.groups = 1;
     s.c = 16;
     s.r = s.s = 2;
     s.stride[0] = s.stride[1] = 1;
     s.dilate[0] = s.dilate[1] = s.pad[0] = s.pad[2] = far;
+    s.layout = layout;
     for (int i = 0; i < 64; i++) {
         w[i] = i % 7 - 3;
         x[i / 4] = i / 4 % 5 - 2;
@@ -313,7 +314,7 @@ static void far_windows_are_served(void **state)
 
         /* only the window's last element sees the pixel */
         for (int i = 0; i < 16; i++)
-            sum += x[i] * w[4 * i + 3];
+            sum += x[i] * w[nchw ? 4 * i + 3 : 48 + i];
         assert_int_equal(run(context[ctx], FORWARD, &native, &s, LIMBER_F64, x, w, LIMBER_F64, &y,
                              NULL, NULL, NULL),
                          LIMBER_STATUS_OK);
@@ -325,8 +326,18 @@ static void far_windows_are_served(void **state)
                              NULL, NULL, NULL),
                          LIMBER_STATUS_OK);
         for (int i = 0; i < 64; i++)
-            assert_true(dx[i / 4] == w[i / 4 * 4 + 3] && dw[i] == (i % 4 == 3 ? x[i / 4] : 0));
+            if (nchw)
+                assert_true(dx[i / 4] == w[i / 4 * 4 + 3] && dw[i] == (i % 4 == 3 ? x[i / 4] : 0));
+            else
+                assert_true(dx[i % 16] == w[48 + i % 16] && dw[i] == (i >= 48 ? x[i - 48] : 0));
     }
+}
+
+static void far_windows_are_served(void **state)
+{
+    (void)state;
+    serve_far_windows(LIMBER_LAYOUT_NCHW);
+    serve_far_windows(LIMBER_LAYOUT_NHWC);
 }
 
 /* <conv(x, w), y> = <x, conv^T(y, w)> = <w, the filters' gradient of x and y>, exactly. */
