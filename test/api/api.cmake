@@ -42,7 +42,8 @@ if(NOT LIMBER_SANITIZE)
   add_test(NAME abi COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/abi.sh
            ${CMAKE_CURRENT_LIST_DIR}/abi/limber-0.2.abi $<TARGET_FILE:limber>
            ${PROJECT_SOURCE_DIR}/include)
-  set_tests_properties(abi PROPERTIES SKIP_RETURN_CODE 77)
+  add_test(NAME size COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/size.sh $<TARGET_FILE:limber>)
+  set_tests_properties(abi size PROPERTIES SKIP_RETURN_CODE 77)
 endif()
 
 # The headers for C++, and for C with all warnings.
