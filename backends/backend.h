@@ -107,6 +107,7 @@ struct call {
     size_t workspace; /* out: bytes at the peak */
     int64_t overflow; /* out: elements that did not fit (wrap=0) */
     int64_t recomputed; /* out: elements that were summed again, exactly */
+    int64_t recomputed_ns; /* out: how long that took, of all workers together */
     uint64_t seed; /* of the model's stochastic rounding */
     struct unit_counts counts; /* out: where the plan counts */
     int device; /* which of the backend's */

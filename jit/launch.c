@@ -90,7 +90,7 @@ struct launching {
     pthread_mutex_t lock; /* of what follows */
     bool dry;
     const struct guard *guard;
-    int64_t overflow, recomputed;
+    int64_t overflow, recomputed, recomputed_ns;
     size_t workspace; /* of one group */
     /* NULL: launches take their own; else a share of it for each worker. */
     const struct launch_memory *memory;
@@ -111,6 +111,7 @@ static void add_call(struct launching *l, const struct call *call)
     pthread_mutex_lock(&l->lock);
     l->overflow += call->overflow;
     l->recomputed += call->recomputed;
+    l->recomputed_ns += call->recomputed_ns;
     if (call->workspace > l->workspace)
         l->workspace = call->workspace;
     atomic_store(&l->e->by_library, call->by_library);
@@ -215,6 +216,7 @@ static bool run_step(limber_context *ctx, const struct step *s, bool dry, const 
     if (s->report) {
         s->report->workspace = l.workspace * (size_t)l.at_once;
         s->report->recomputed = l.recomputed;
+        s->report->recomputed_seconds = 1e-9 * (double)l.recomputed_ns;
     }
     if (ok && l.overflow > 0)
         return limber_fail(d, LIMBER_STATUS_RANGE, "%lld of the result's elements do not fit %s",

@@ -117,6 +117,7 @@ static void add_report(const struct mixing *x, struct report *all, const struct 
     all->seconds_run += r->seconds_run;
     all->from = r->from < all->from || all->parts == 1 ? r->from : all->from;
     all->recomputed += r->recomputed;
+    all->recomputed_seconds += r->recomputed_seconds;
     all->workspace = r->workspace > all->workspace ? r->workspace : all->workspace;
 }
 

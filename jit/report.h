@@ -15,6 +15,7 @@ struct report {
     limber_origin from;
     size_t workspace;
     int64_t recomputed;
+    double recomputed_seconds, recomputed_share; /* of all threads together */
     int parts;
     int order;
     limber_part part[LIMBER_PARTS]; /* the first `parts` are set */

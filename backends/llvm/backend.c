@@ -1085,7 +1085,7 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
     straighten(&c->a, c->m);
     straighten(&c->b, c->n);
     c->overflow = 0;
-    c->recomputed = 0;
+    c->recomputed = c->recomputed_ns = 0;
     c->workspace = 0;
     c->by_library = false;
     if (c->m == 0 || c->n == 0)
@@ -1117,6 +1117,7 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
             .alpha_f64 = scalar(f, c->alpha, 1),
             .beta_f64 = scalar(f, c->beta, 0),
             .recomputed = &c->recomputed,
+            .recomputed_ns = &c->recomputed_ns,
             .op = { { .view = c->a, .scale = scale_a, .special = special(c->mask_a) },
                     { .view = c->b, .scale = scale_b, .special = special(c->mask_b) } },
             .classes = specials.of,

@@ -251,6 +251,9 @@ typedef struct limber_report {
     size_t part_size; /* in: sizeof(limber_part), from the initialiser */
     limber_part *part; /* in: NULL, or an array of the caller's for the first parts */
     int order; /* LIMBER_CONTRACT_REPRODUCIBLE: the version of the order of sums; else 0 */
+    double recomputed_share; /* of the threads' time in seconds_run that these elements took, at
+                                most 1; 0 where there are none, and of products so small that they
+                                have no plan, and on devices, where it is not measured */
 } limber_report;
 
 /* The parts of a report as a table, a line each: groups ("a", "a:nW" for its narrow and wide

@@ -725,6 +725,7 @@ static void add_times(struct report *all, const struct report *r)
     sum.seconds_compile += all->seconds_compile;
     sum.seconds_run += all->seconds_run;
     sum.recomputed += all->recomputed;
+    sum.recomputed_seconds += all->recomputed_seconds;
     sum.bound = all->bound > r->bound ? all->bound : r->bound;
     *all = sum;
 }

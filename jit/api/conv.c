@@ -369,6 +369,7 @@ static void join_report(struct report *all, const struct report *r, bool first)
     all->seconds_run += r->seconds_run;
     all->cost += r->cost;
     all->recomputed += r->recomputed;
+    all->recomputed_seconds += r->recomputed_seconds;
     all->bound = r->bound > all->bound ? r->bound : all->bound;
     all->workspace = r->workspace > all->workspace ? r->workspace : all->workspace;
 }

@@ -3,6 +3,7 @@
  * operation. */
 #include "jit/api/api.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -135,10 +136,15 @@ static bool check_single(const limber_problem *p, const char *verb, struct diag 
 /* ---- verbs ----------------------------------------------------------------------------------- */
 
 /* to may be NULL. */
-static void report_out(limber_report *to, struct report *r, const limber_problem *p)
+static void report_out(const limber_context *ctx, limber_report *to, struct report *r,
+                       const limber_problem *p)
 {
     if (!to)
         return;
+    r->recomputed_share = 0;
+    if (r->recomputed_seconds > 0)
+        r->recomputed_share = fmin(
+            r->recomputed_seconds / (r->seconds_run * limber_pool_runner(ctx->pool).workers), 1);
     r->order = limber_order(p->contract);
     limber_report_out(to, r);
 }
@@ -169,7 +175,7 @@ limber_status limber_run_as(const char *name, limber_context *ctx, const limber_
 
     if (limber_report_check(report, &d) && read_problem(&c, problem, &d) &&
         check_problem(ctx, &c.problem, &d) && run(ctx, &c.problem, report ? &r : NULL, &d)) {
-        report_out(report, &r, &c.problem);
+        report_out(ctx, report, &r, &c.problem);
         if (c.statistics_to)
             limber_sized_out(c.statistics_to, &c.statistics, sizeof c.statistics);
     }
@@ -194,7 +200,7 @@ limber_status limber_plan(limber_context *ctx, const limber_problem *problem, ch
     struct diag d = { 0 };
     struct text out = { 0 };
     struct cut cut = { 0 };
-    struct report r;
+    struct report r = { 0 };
     struct problem x;
 
     if (!text)
@@ -205,7 +211,7 @@ limber_status limber_plan(limber_context *ctx, const limber_problem *problem, ch
         if (!limber_engine_plan(ctx, &x, &out, x.shape ? NULL : &cut, report ? &r : NULL, &d))
             limber_text_clear(&out);
         else
-            report_out(report, &r, &c.problem);
+            report_out(ctx, report, &r, &c.problem);
         limber_cut_clear(&cut);
     }
     if (text)
@@ -222,7 +228,7 @@ limber_status limber_explain(limber_context *ctx, const limber_problem *problem,
     struct arguments c;
     struct diag d = { 0 };
     struct cut found = { 0 }, none = { 0 };
-    struct report r;
+    struct report r = { 0 };
     struct problem x;
 
     if (!cut)
@@ -237,7 +243,7 @@ limber_status limber_explain(limber_context *ctx, const limber_problem *problem,
         else if (state(ctx, &c.problem, &x, &d) &&
                  limber_engine_plan(ctx, &x, NULL, &found, report ? &r : NULL, &d) &&
                  limber_cut_out(cut, &found, &d))
-            report_out(report, &r, &c.problem);
+            report_out(ctx, report, &r, &c.problem);
     }
     limber_cut_clear(&found);
     if (d.status)

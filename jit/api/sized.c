@@ -122,6 +122,7 @@ void limber_report_out(limber_report *to, const struct report *from)
         .from = from->from,
         .workspace = from->workspace,
         .recomputed = from->recomputed,
+        .recomputed_share = from->recomputed_share,
         .parts = from->parts,
         .part_room = to->part_room,
         .part_size = to->part_size,

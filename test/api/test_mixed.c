@@ -376,6 +376,7 @@ static void uncertain_elements(void **state)
             }
         run(fast, &t, &d, out, &report);
         assert_true(report.recomputed > 0 && report.recomputed < t.m * t.n);
+        assert_true(report.recomputed_share > 0 && report.recomputed_share <= 1);
         check(&r, &t, &d, out, &report);
         run(interp, &t, &d, again, &other);
         assert_true(other.recomputed > 0);

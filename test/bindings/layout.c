@@ -111,6 +111,7 @@ int main(void)
     FIELD(limber_report, part_size);
     FIELD(limber_report, part);
     FIELD(limber_report, order);
+    FIELD(limber_report, recomputed_share);
     TYPE(limber_matrix);
     FIELD(limber_matrix, data);
     FIELD(limber_matrix, format);

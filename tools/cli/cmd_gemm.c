@@ -109,8 +109,10 @@ static void print_text(const struct product *p, const struct measured *o)
         printf(", warm %.6f", o->seconds_warm);
     printf("\n");
     if (o->cold.recomputed)
-        printf("recomputed  %lld of %lld elements, undecided by fewer bits\n",
-               (long long)o->cold.recomputed, (long long)array_size(&p->c));
+        printf(
+            "recomputed  %lld of %lld elements, undecided by fewer bits, in %.0f%% of the time\n",
+            (long long)o->cold.recomputed, (long long)array_size(&p->c),
+            100 * o->cold.recomputed_share);
     if (o->cold.parts)
         parts_print(last(o));
     if (p->promise.statistics)

@@ -8,7 +8,7 @@
 #include "ir/num/crt.h"
 
 enum {
-    KERNEL_VERSION = 10,
+    KERNEL_VERSION = 11,
     KERNEL_ROWS = 640,
     KERNEL_ACCUMULATORS = 64,
     KERNEL_BLOCK = 16,      /* elements along k that are prepared at once; divides every kc */
@@ -184,6 +184,7 @@ struct kernel_call {
     struct unit_counts *counts;
     const struct classes *classes;      /* of A, of B; where one of them has special lines */
     int64_t room;           /* planes: where in a worker's scratch a panel is gathered */
+    int64_t *recomputed_ns; /* how long `exact` of the table took */
 };
 
 /* What is rare or slow anyway is not compiled into every kernel: cold.c. */
