@@ -267,6 +267,8 @@ static bool pays(const struct product *p)
 {
     int64_t least = smaller(p->m, p->n);
 
+    if (!p->a.patch && !p->b.patch && (p->call->keep[0] || p->call->keep[1]))
+        return false; /* panels that are kept cost nothing */
     if (p->rows == ROWS_apart && !p->a.patch && p->a.p != 1 && p->m * p->k * p->size > ROWS_BYTES)
         return false;
     return p->a.patch || p->b.patch || least <= THIN ||

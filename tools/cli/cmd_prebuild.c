@@ -287,8 +287,7 @@ static int make_all(struct prebuild *p, poptContext o)
     if (ok && !p->rows)
         printf("%d compiled, %d there, in %s\n", p->made[COMPILED], p->made[FOUND], info.directory);
     if (ok && p->made[INTERPRETED])
-        complain("%d kernels are not made: no compiler is at hand",
-                 p->made[INTERPRETED]);
+        complain("%d kernels are not made: no compiler is at hand", p->made[INTERPRETED]);
     if (ok && p->rows) {
         ok = json_print(p->rows);
         p->rows = NULL;
