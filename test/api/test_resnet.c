@@ -119,8 +119,20 @@ static limber_conv shape_of(const struct layer *l)
                           .groups = 1 };
 }
 
-/* Of one class, whatever the size: a kernel may depend on what data is like. */
-static void *tensor(limber_format f, size_t count)
+/* Of one class, whatever the size: a kernel may depend on what data is like.  Activations are
+ * behind a ReLU, and gradients are small. */
+enum role { IMAGE, FILTERS, GRADIENT };
+
+static float number(struct rng *r, enum role role)
+{
+    double x = rng_unit(r) + 0x1p-8;
+
+    if (role == IMAGE)
+        return rng_next(r) & 1 ? 0 : (float)x;
+    return (float)(rng_next(r) & 1 ? -x : x) * (role == FILTERS ? 1 : 0x1p-12f);
+}
+
+static void *tensor(limber_format f, enum role role, size_t count)
 {
     char *p = malloc(count * f.size);
     struct rng r = { count };
@@ -129,60 +141,88 @@ static void *tensor(limber_format f, size_t count)
         if (f.kind == LIMBER_KIND_INT)
             p[i] = (char)(rng_next(&r) & 0xff);
         else
-            ((float *)(void *)p)[i] =
-                (float)((rng_next(&r) & 1 ? 1 : -1) * (rng_unit(&r) + 0x1p-8));
+            ((float *)(void *)p)[i] = number(&r, role);
     return p;
 }
 
-static void convolve(limber_context *ctx, const limber_conv *s, limber_contract contract,
-                     const char *from, const char *to)
+struct work {
+    limber_contract contract;
+    const char *from, *to;
+};
+
+/* In one direction; its operands and its result. */
+static void convolve(limber_context *ctx, const limber_conv *s, const struct work *w,
+                     limber_operation direction)
 {
-    limber_format f = named(from), g = named(to);
+    static const enum role roles[][3] = {
+        [LIMBER_OPERATION_CONV_FORWARD] = { IMAGE, FILTERS, GRADIENT },
+        [LIMBER_OPERATION_CONV_BACKWARD_DATA] = { GRADIENT, FILTERS, IMAGE },
+        [LIMBER_OPERATION_CONV_BACKWARD_FILTER] = { IMAGE, GRADIENT, FILTERS },
+    };
+    limber_problem p = LIMBER_PROBLEM_INIT;
+    const limber_format f = named(w->from), g = named(w->to);
+    size_t count[3] = { (size_t)(s->n * s->c * s->h * s->w), (size_t)(s->o * s->c * s->r * s->s) };
+    const enum role *role = roles[direction];
+    void *of[3];
     int64_t oh, ow;
-    void *x = tensor(f, (size_t)(s->n * s->c * s->h * s->w));
-    void *w = tensor(f, (size_t)(s->o * s->c * s->r * s->s)), *y;
 
     assert_int_equal(limber_conv_output(s, &oh, &ow), LIMBER_STATUS_OK);
-    y = malloc((size_t)(s->n * s->o * oh * ow) * g.size);
-    if (limber_conv2d(ctx, &contract, s, NULL, x, f, w, f, NULL, y, g, NULL))
+    count[GRADIENT] = (size_t)(s->n * s->o * oh * ow);
+    for (int i = 0; i < 3; i++)
+        of[i] = tensor(i < 2 ? f : g, role[i], count[role[i]]);
+    p.operation = direction;
+    p.conv = s;
+    p.contract = &w->contract;
+    p.a = (limber_matrix){ of[0], f, 0, 0 };
+    p.b = (limber_matrix){ of[1], f, 0, 0 };
+    p.c = (limber_output){ of[2], g, 0, 0 };
+    if (limber_run(ctx, &p, NULL))
         fail_msg("%s", limber_error_text());
-    free(x);
-    free(w);
-    free(y);
+    for (int i = 0; i < 3; i++)
+        free(of[i]);
 }
 
-enum { MOST = 4 };
+#define CONTRACT(promised) .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_##promised
 
-static void few_kernels_on(const struct backend *backend)
+/* All layers in so many directions. */
+static void network_on(const struct backend *backend, const struct work *w, int directions,
+                       int most)
 {
-    static const struct {
-        limber_contract contract;
-        const char *from, *to;
-    } work[] = {
-        { { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE }, "f32", "f32" },
-        { { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT }, "f32", "f32" },
-        { { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT }, "i8", "i32" },
-    };
+    limber_context *ctx = open_on(backend);
+    int convolutions = 0;
 
-    for (size_t i = 0; i < COUNT(work); i++) {
-        limber_context *ctx = open_on(backend);
-        int convolutions = 0;
-
+    for (int direction = 0; direction < directions; direction++)
         for (size_t j = 0; j < COUNT(layers); j++) {
             limber_conv s = shape_of(&layers[j]);
 
             for (int t = 0; t < layers[j].times; t++, convolutions++)
-                convolve(ctx, &s, work[i].contract, work[i].from, work[i].to);
+                convolve(ctx, &s, w, (limber_operation)(LIMBER_OPERATION_CONV_FORWARD + direction));
         }
-        assert_int_equal(convolutions, 20);
-        if (compiled < 1 || compiled > MOST)
-            fail_msg("%s, %s: %d kernels", backend->name, work[i].from, compiled);
-        limber_destroy(ctx);
-    }
+    assert_int_equal(convolutions, 20 * directions);
+    print_message("%s, %s, %s%s%s: %d convolutions, %d kernels\n", backend->name, w->from,
+                  limber_promises[w->contract.promise], w->contract.scheme ? " by " : "",
+                  w->contract.scheme ? w->contract.scheme : "", convolutions, compiled);
+    if (compiled < 1 || compiled > most)
+        fail();
+    limber_destroy(ctx);
+}
+
+static void few_kernels_on(const struct backend *backend)
+{
+    static const struct work work[] = {
+        { { CONTRACT(NATIVE) }, "f32", "f32" },
+        { { CONTRACT(CORRECT) }, "f32", "f32" },
+        { { CONTRACT(EXACT) }, "i8", "i32" },
+    };
+    enum { MOST = 4 };
+
+    for (size_t i = 0; i < COUNT(work); i++)
+        network_on(backend, &work[i], 1, MOST);
 }
 
 static void one_kernel_on(const struct backend *backend)
 {
+    static const struct work work = { { CONTRACT(NATIVE) }, "f32", "f32" };
     const struct layer same[] = { { 1, 8, 9, 8, 3, 1, 0 },
                                   { 1, 8, 9, 8, 3, 1, 1 },
                                   { 1, 8, 9, 8, 3, 2, 0 } };
@@ -191,10 +231,7 @@ static void one_kernel_on(const struct backend *backend)
     for (size_t i = 0; i < COUNT(same); i++) {
         limber_conv s = shape_of(&same[i]);
 
-        convolve(
-            ctx, &s,
-            (limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE },
-            "f32", "f32");
+        convolve(ctx, &s, &work, LIMBER_OPERATION_CONV_FORWARD);
     }
     assert_int_equal(compiled, 1);
     limber_destroy(ctx);
@@ -215,6 +252,22 @@ static void a_network_needs_few_cubins(void **state)
     few_kernels_on(&limber_backend_cuda);
 }
 
+/* Forward, and both gradients.  On a device one more cubin scans the operands of a format. */
+static void a_step_needs_few_cubins(void **state)
+{
+    static const struct work work[] = {
+        { { CONTRACT(NATIVE) }, "f32", "f32" },
+        { { CONTRACT(NATIVE), .scheme = "native" }, "f32", "f32" },
+        { { CONTRACT(FAST), .scheme = "fp32-f" }, "f32", "f32" },
+        { { CONTRACT(CORRECT) }, "f32", "f32" },
+    };
+    enum { MOST = 12, SCAN = 1, DIRECTIONS = 3 };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(work); i++)
+        network_on(&limber_backend_cuda, &work[i], DIRECTIONS, MOST - SCAN);
+}
+
 static void geometry_is_no_part_of_a_kernel(void **state)
 {
     (void)state;
@@ -230,6 +283,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_network_needs_few_kernels),
         cmocka_unit_test(a_network_needs_few_cubins),
+        cmocka_unit_test(a_step_needs_few_cubins),
         cmocka_unit_test(geometry_is_no_part_of_a_kernel),
     };
 
