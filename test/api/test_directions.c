@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Convolutions in every direction, over random geometry: against sums by definition, against each
  * other (they are adjoint), and over backends, threads and layouts. */
+#include "convs.h"
 #include "support.h"
-
-#include <limber/limber.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,8 +12,6 @@
 
 #include <cmocka.h>
 
-enum { FORWARD, DATA, FILTER, DIRECTIONS };
-enum { X, W, Y, TENSORS };
 enum { LLVM, THREADS, INTERP, CONTEXTS };
 
 static limber_context *context[CONTEXTS];
@@ -44,17 +41,7 @@ static int drop_contexts(void **state)
     return 0;
 }
 
-/* A convolution with whole numbers in the order n c h w; what a direction writes is `tensor`. */
-struct trial {
-    limber_conv s;
-    int64_t oh, ow, count[TENSORS];
-    int64_t dim[TENSORS][4];
-    double *v[TENSORS];
-};
-
-static const int written[DIRECTIONS] = { Y, X, W };
-static const int reads[DIRECTIONS][2] = { { X, W }, { Y, W }, { X, Y } };
-
+/* Of whole numbers. */
 static void make(struct trial *t, struct rng *r, int64_t most)
 {
     limber_conv *s = &t->s;
@@ -78,85 +65,10 @@ static void make(struct trial *t, struct rng *r, int64_t most)
         s->w = 1 + rng_below(r, most);
     } while (s->h + s->pad[0] + s->pad[1] < s->dilate[0] * (s->r - 1) + 1 ||
              s->w + s->pad[2] + s->pad[3] < s->dilate[1] * (s->s - 1) + 1);
-    assert_int_equal(limber_conv_output(s, &t->oh, &t->ow), LIMBER_STATUS_OK);
-    memcpy(t->dim,
-           ((int64_t[TENSORS][4]){ { s->n, s->c, s->h, s->w },
-                                   { s->o, s->c / s->groups, s->r, s->s },
-                                   { s->n, s->o, t->oh, t->ow } }),
-           sizeof t->dim);
-    for (int i = 0; i < TENSORS; i++) {
-        t->count[i] = t->dim[i][0] * t->dim[i][1] * t->dim[i][2] * t->dim[i][3];
-        t->v[i] = malloc((size_t)t->count[i] * sizeof(double));
+    trial_open(t);
+    for (int i = 0; i < TENSORS; i++)
         for (int64_t j = 0; j < t->count[i]; j++)
             t->v[i][j] = (double)rng_below(r, 15) - 7;
-    }
-}
-
-static void drop(struct trial *t)
-{
-    for (int i = 0; i < TENSORS; i++)
-        free(t->v[i]);
-}
-
-/* Adds every product of a forward convolution to what the direction writes. */
-static void by_definition(const struct trial *t, int direction, double *sum)
-{
-    const limber_conv *s = &t->s;
-    int64_t depth = s->c / s->groups, at[TENSORS];
-
-    memset(sum, 0, (size_t)t->count[written[direction]] * sizeof *sum);
-    for (int64_t i = 0; i < t->count[Y] * depth * s->r * s->s; i++) {
-        int64_t x = i % s->s, y = i / s->s % s->r, c = i / (s->s * s->r) % depth;
-        int64_t of = i / (s->s * s->r * depth), ox = of % t->ow, oy = of / t->ow % t->oh;
-        int64_t o = of / (t->ow * t->oh) % s->o, n = of / (t->ow * t->oh * s->o);
-        int64_t h = oy * s->stride[0] + y * s->dilate[0] - s->pad[0];
-        int64_t w = ox * s->stride[1] + x * s->dilate[1] - s->pad[2];
-
-        if (h < 0 || h >= s->h || w < 0 || w >= s->w)
-            continue;
-        at[X] = ((n * s->c + o / (s->o / s->groups) * depth + c) * s->h + h) * s->w + w;
-        at[W] = ((o * depth + c) * s->r + y) * s->s + x;
-        at[Y] = of;
-        sum[at[written[direction]]] += t->v[reads[direction][0]][at[reads[direction][0]]] *
-                                       t->v[reads[direction][1]][at[reads[direction][1]]];
-    }
-}
-
-/* Where element i of a tensor lies. */
-static int64_t place(const struct trial *t, int tensor, int64_t i)
-{
-    const int64_t *d = t->dim[tensor];
-    int64_t w = i % d[3], h = i / d[3] % d[2], c = i / (d[3] * d[2]) % d[1];
-    int64_t n = i / (d[3] * d[2] * d[1]);
-
-    return t->s.layout == LIMBER_LAYOUT_NCHW ? i : ((n * d[2] + h) * d[3] + w) * d[1] + c;
-}
-
-static char *stored(const struct trial *t, int tensor, limber_format f)
-{
-    char *out = malloc((size_t)t->count[tensor] * f.size);
-
-    for (int64_t i = 0; i < t->count[tensor]; i++)
-        assert_int_equal(limber_convert(out + place(t, tensor, i) * f.size, f, &t->v[tensor][i],
-                                        LIMBER_F64, 1, LIMBER_ROUND_NEAREST),
-                         LIMBER_STATUS_OK);
-    return out;
-}
-
-static limber_status run(limber_context *ctx, int direction, const limber_contract *contract,
-                         const limber_conv *s, limber_format f, const void *a, const void *b,
-                         limber_format to, void *c, const void *alpha, const void *beta,
-                         limber_report *report)
-{
-    switch (direction) {
-    case FORWARD: return limber_conv2d(ctx, contract, s, alpha, a, f, b, f, beta, c, to, report);
-    case DATA:
-        return limber_conv2d_backward_data(ctx, contract, s, alpha, a, f, b, f, beta, c, to,
-                                           report);
-    default:
-        return limber_conv2d_backward_filter(ctx, contract, s, alpha, a, f, b, f, beta, c, to,
-                                             report);
-    }
 }
 
 static void fail_at(const struct trial *t, int direction, int ctx, const char *scheme, int64_t i,
@@ -186,8 +98,8 @@ static void check(const struct trial *t, int direction, const limber_contract *c
     limber_convert(alpha, scalar, &values[0], LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
     limber_convert(beta, scalar, &values[1], LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
     by_definition(t, direction, sum);
-    if (run(context[ctx], direction, contract, &t->s, f, a, b, to, c, scalars ? alpha : NULL,
-            scalars ? beta : NULL, &report))
+    if (run_direction(context[ctx], direction, contract, &t->s, f, a, b, to, c,
+                      scalars ? alpha : NULL, scalars ? beta : NULL, &report))
         fail_msg("direction %d: %s", direction, limber_error_text());
     for (int64_t i = 0; i < t->count[tensor]; i++) {
         double want = scalars ? 2 * sum[i] - t->v[tensor][i] : sum[i];
@@ -258,7 +170,7 @@ static void every_direction_is_right(void **state)
         make(&t, &r, i % 50 ? 7 : 24);
         check(&t, i / KINDS % DIRECTIONS, &contract, format(k->from), format(k->to),
               i / 7 % CONTEXTS, i / 3 % 2);
-        drop(&t);
+        trial_close(&t);
     }
 }
 
@@ -286,15 +198,15 @@ static void far_windows_are_served(void **state)
         /* only the window's last element sees the pixel */
         for (int i = 0; i < 16; i++)
             sum += x[i] * w[4 * i + 3];
-        assert_int_equal(run(context[ctx], FORWARD, &native, &s, LIMBER_F64, x, w, LIMBER_F64, &y,
-                             NULL, NULL, NULL),
+        assert_int_equal(run_direction(context[ctx], FORWARD, &native, &s, LIMBER_F64, x, w,
+                                       LIMBER_F64, &y, NULL, NULL, NULL),
                          LIMBER_STATUS_OK);
         assert_true(y == sum);
-        assert_int_equal(run(context[ctx], DATA, &native, &s, LIMBER_F64, &one, w, LIMBER_F64, dx,
-                             NULL, NULL, NULL),
+        assert_int_equal(run_direction(context[ctx], DATA, &native, &s, LIMBER_F64, &one, w,
+                                       LIMBER_F64, dx, NULL, NULL, NULL),
                          LIMBER_STATUS_OK);
-        assert_int_equal(run(context[ctx], FILTER, &native, &s, LIMBER_F64, x, &one, LIMBER_F64, dw,
-                             NULL, NULL, NULL),
+        assert_int_equal(run_direction(context[ctx], FILTER, &native, &s, LIMBER_F64, x, &one,
+                                       LIMBER_F64, dw, NULL, NULL, NULL),
                          LIMBER_STATUS_OK);
         for (int i = 0; i < 64; i++)
             assert_true(dx[i / 4] == w[i / 4 * 4 + 3] && dw[i] == (i % 4 == 3 ? x[i / 4] : 0));
@@ -320,8 +232,8 @@ static void directions_are_adjoint(void **state)
             char *own = stored(&t, tensor, LIMBER_I64);
             int64_t *c = calloc((size_t)t.count[tensor], sizeof *c);
 
-            assert_int_equal(run(context[i % CONTEXTS], d, &contract, &t.s, LIMBER_I32, a, b,
-                                 LIMBER_I64, c, NULL, NULL, NULL),
+            assert_int_equal(run_direction(context[i % CONTEXTS], d, &contract, &t.s, LIMBER_I32, a,
+                                           b, LIMBER_I64, c, NULL, NULL, NULL),
                              LIMBER_STATUS_OK);
             for (int64_t j = 0; j < t.count[tensor]; j++) {
                 int64_t v;
@@ -335,7 +247,7 @@ static void directions_are_adjoint(void **state)
             free(c);
         }
         assert_true(dot[FORWARD] == dot[DATA] && dot[FORWARD] == dot[FILTER]);
-        drop(&t);
+        trial_close(&t);
     }
 }
 
@@ -370,8 +282,8 @@ static void bits_are_the_same_everywhere(void **state)
             b = stored(&t, reads[d][1], f);
             for (int ctx = 0; ctx < CONTEXTS; ctx++) {
                 got[layout][ctx] = calloc((size_t)t.count[tensor], f.size);
-                if (run(context[ctx], d, &contract, &t.s, f, a, b, f, got[layout][ctx], NULL, NULL,
-                        NULL))
+                if (run_direction(context[ctx], d, &contract, &t.s, f, a, b, f, got[layout][ctx],
+                                  NULL, NULL, NULL))
                     fail_msg("%s", limber_error_text());
             }
             free(a);
@@ -389,7 +301,7 @@ static void bits_are_the_same_everywhere(void **state)
                 }
         for (int j = 0; j < 2 * CONTEXTS; j++)
             free(got[j / CONTEXTS][j % CONTEXTS]);
-        drop(&t);
+        trial_close(&t);
     }
 }
 
@@ -405,22 +317,22 @@ static void refusals_name_the_argument(void **state)
     s.h = s.w = 4;
     s.r = s.s = 3;
     w[0] = 5;
-    assert_int_equal(run(context[0], FILTER, &contract, &s, LIMBER_F32, x, y, LIMBER_F32, NULL,
-                         NULL, NULL, NULL),
+    assert_int_equal(run_direction(context[0], FILTER, &contract, &s, LIMBER_F32, x, y, LIMBER_F32,
+                                   NULL, NULL, NULL, NULL),
                      LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "conv2d_backward_filter: dw"));
-    assert_int_equal(
-        run(context[0], DATA, &contract, &s, LIMBER_F32, NULL, w, LIMBER_F32, x, NULL, NULL, NULL),
-        LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(run_direction(context[0], DATA, &contract, &s, LIMBER_F32, NULL, w, LIMBER_F32,
+                                   x, NULL, NULL, NULL),
+                     LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "conv2d_backward_data: dy"));
-    assert_int_equal(
-        run(context[0], DATA, &contract, &s, LIMBER_F32, y, w, LIMBER_F32, w + 1, NULL, NULL, NULL),
-        LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(run_direction(context[0], DATA, &contract, &s, LIMBER_F32, y, w, LIMBER_F32,
+                                   w + 1, NULL, NULL, NULL),
+                     LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "dx"));
     s.r = 9;
-    assert_int_equal(
-        run(context[0], FILTER, &contract, &s, LIMBER_F32, x, y, LIMBER_F32, w, NULL, NULL, NULL),
-        LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(run_direction(context[0], FILTER, &contract, &s, LIMBER_F32, x, y, LIMBER_F32,
+                                   w, NULL, NULL, NULL),
+                     LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "conv.r"));
     assert_true(w[0] == 5);
 }
