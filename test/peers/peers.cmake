@@ -6,3 +6,10 @@ if(TARGET limber_cli)
   add_test(NAME peers_onednn COMMAND compare_onednn)
   set_tests_properties(peers_onednn PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
 endif()
+add_test(NAME peers_torch COMMAND ${CMAKE_COMMAND} -E env
+         LIMBER_LIBRARY=$<TARGET_FILE:limber> sh ${CMAKE_CURRENT_LIST_DIR}/torch.sh
+         ${PROJECT_SOURCE_DIR}/bindings/python)
+set_tests_properties(peers_torch PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
+if(LIMBER_SANITIZE)   # Python comes before ASan's library
+  set_tests_properties(peers_torch PROPERTIES DISABLED TRUE)
+endif()
