@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Convolutions in every direction, over random geometry: against sums by definition, against each
  * other (they are adjoint), and over backends, threads and layouts. */
+#include "convs.h"
 #include "support.h"
-
-#include <limber/limber.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,8 +12,6 @@
 
 #include <cmocka.h>
 
-enum { FORWARD, DATA, FILTER, DIRECTIONS };
-enum { X, W, Y, TENSORS };
 enum { LLVM, THREADS, INTERP, CONTEXTS };
 
 static limber_context *context[CONTEXTS];
@@ -43,17 +40,6 @@ static int drop_contexts(void **state)
         limber_destroy(context[i]);
     return 0;
 }
-
-/* A convolution of one, two or three dimensions with whole numbers in the order n c d h w. */
-struct trial {
-    limber_conv s;
-    int64_t od, oh, ow, count[TENSORS];
-    int64_t dim[TENSORS][5];
-    double *v[TENSORS];
-};
-
-static const int written[DIRECTIONS] = { Y, X, W };
-static const int reads[DIRECTIONS][2] = { { X, W }, { Y, W }, { X, Y } };
 
 static void make_depth(limber_conv *s, struct rng *r)
 {
@@ -97,92 +83,10 @@ static void make(struct trial *t, struct rng *r, int64_t most)
         s->h = s->r = s->stride[0] = s->dilate[0] = 1;
         s->pad[0] = s->pad[1] = 0;
     }
-    assert_int_equal(limber_conv_output(s, &t->oh, &t->ow), LIMBER_STATUS_OK);
-    assert_int_equal(limber_conv_output_depth(s, &t->od), LIMBER_STATUS_OK);
-    memcpy(t->dim,
-           ((int64_t[TENSORS][5]){ { s->n, s->c, s->t ? s->d : 1, s->h, s->w },
-                                   { s->o, s->c / s->groups, s->t ? s->t : 1, s->r, s->s },
-                                   { s->n, s->o, t->od, t->oh, t->ow } }),
-           sizeof t->dim);
-    for (int i = 0; i < TENSORS; i++) {
-        t->count[i] = 1;
-        for (int j = 0; j < 5; j++)
-            t->count[i] *= t->dim[i][j];
-        t->v[i] = malloc((size_t)t->count[i] * sizeof(double));
+    trial_open(t);
+    for (int i = 0; i < TENSORS; i++)
         for (int64_t j = 0; j < t->count[i]; j++)
             t->v[i][j] = (double)rng_below(r, 15) - 7;
-    }
-}
-
-static void drop(struct trial *t)
-{
-    for (int i = 0; i < TENSORS; i++)
-        free(t->v[i]);
-}
-
-/* Adds every product of a forward convolution to what the direction writes. */
-static void by_definition(const struct trial *t, int direction, double *sum)
-{
-    const limber_conv *s = &t->s;
-    int64_t channels = s->c / s->groups, at[TENSORS], planes = t->dim[W][2], deep = t->dim[X][2];
-
-    memset(sum, 0, (size_t)t->count[written[direction]] * sizeof *sum);
-    for (int64_t i = 0; i < t->count[Y] * channels * planes * s->r * s->s; i++) {
-        int64_t x = i % s->s, y = i / s->s % s->r, z = i / (s->s * s->r) % planes;
-        int64_t c = i / (s->s * s->r * planes) % channels,
-                of = i / (s->s * s->r * planes * channels);
-        int64_t ox = of % t->ow, oy = of / t->ow % t->oh, oz = of / (t->ow * t->oh) % t->od;
-        int64_t o = of / (t->ow * t->oh * t->od) % s->o, n = of / (t->ow * t->oh * t->od * s->o);
-        int64_t d = oz * (s->depth_stride ? s->depth_stride : 1) +
-                    z * (s->depth_dilate ? s->depth_dilate : 1) - s->depth_pad[0];
-        int64_t h = oy * s->stride[0] + y * s->dilate[0] - s->pad[0];
-        int64_t w = ox * s->stride[1] + x * s->dilate[1] - s->pad[2];
-
-        if (d < 0 || d >= deep || h < 0 || h >= s->h || w < 0 || w >= s->w)
-            continue;
-        at[X] = n * s->c + o / (s->o / s->groups) * channels + c;
-        at[X] = ((at[X] * deep + d) * s->h + h) * s->w + w;
-        at[W] = (((o * channels + c) * planes + z) * s->r + y) * s->s + x;
-        at[Y] = of;
-        sum[at[written[direction]]] += t->v[reads[direction][0]][at[reads[direction][0]]] *
-                                       t->v[reads[direction][1]][at[reads[direction][1]]];
-    }
-}
-
-/* Where element i of a tensor lies. */
-static int64_t place(const struct trial *t, int tensor, int64_t i)
-{
-    const int64_t *d = t->dim[tensor], pixels = d[2] * d[3] * d[4];
-    int64_t pixel = i % pixels, c = i / pixels % d[1], n = i / (pixels * d[1]);
-
-    return t->s.layout == LIMBER_LAYOUT_NCHW ? i : (n * pixels + pixel) * d[1] + c;
-}
-
-static char *stored(const struct trial *t, int tensor, limber_format f)
-{
-    char *out = malloc((size_t)t->count[tensor] * f.size);
-
-    for (int64_t i = 0; i < t->count[tensor]; i++)
-        assert_int_equal(limber_convert(out + place(t, tensor, i) * f.size, f, &t->v[tensor][i],
-                                        LIMBER_F64, 1, LIMBER_ROUND_NEAREST),
-                         LIMBER_STATUS_OK);
-    return out;
-}
-
-static limber_status run(limber_context *ctx, int direction, const limber_contract *contract,
-                         const limber_conv *s, limber_format f, const void *a, const void *b,
-                         limber_format to, void *c, const void *alpha, const void *beta,
-                         limber_report *report)
-{
-    switch (direction) {
-    case FORWARD: return limber_conv2d(ctx, contract, s, alpha, a, f, b, f, beta, c, to, report);
-    case DATA:
-        return limber_conv2d_backward_data(ctx, contract, s, alpha, a, f, b, f, beta, c, to,
-                                           report);
-    default:
-        return limber_conv2d_backward_filter(ctx, contract, s, alpha, a, f, b, f, beta, c, to,
-                                             report);
-    }
 }
 
 static void fail_at(const struct trial *t, int direction, int ctx, const char *scheme, int64_t i,
@@ -214,8 +118,8 @@ static void check(const struct trial *t, int direction, const limber_contract *c
     limber_convert(alpha, scalar, &values[0], LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
     limber_convert(beta, scalar, &values[1], LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
     by_definition(t, direction, sum);
-    if (run(context[ctx], direction, contract, &t->s, f, a, b, to, c, scalars ? alpha : NULL,
-            scalars ? beta : NULL, &report))
+    if (run_direction(context[ctx], direction, contract, &t->s, f, a, b, to, c,
+                      scalars ? alpha : NULL, scalars ? beta : NULL, &report))
         fail_msg("direction %d: %s", direction, limber_error_text());
     for (int64_t i = 0; i < t->count[tensor]; i++) {
         double want = scalars ? 2 * sum[i] - t->v[tensor][i] : sum[i];
@@ -286,7 +190,7 @@ static void every_direction_is_right(void **state)
         make(&t, &r, i % 50 ? 7 : 24);
         check(&t, i / KINDS % DIRECTIONS, &contract, format(k->from), format(k->to),
               i / 7 % CONTEXTS, i / 3 % 2);
-        drop(&t);
+        trial_close(&t);
     }
 }
 
@@ -315,15 +219,15 @@ static void serve_far_windows(limber_layout layout)
         /* only the window's last element sees the pixel */
         for (int i = 0; i < 16; i++)
             sum += x[i] * w[nchw ? 4 * i + 3 : 48 + i];
-        assert_int_equal(run(context[ctx], FORWARD, &native, &s, LIMBER_F64, x, w, LIMBER_F64, &y,
-                             NULL, NULL, NULL),
+        assert_int_equal(run_direction(context[ctx], FORWARD, &native, &s, LIMBER_F64, x, w,
+                                       LIMBER_F64, &y, NULL, NULL, NULL),
                          LIMBER_STATUS_OK);
         assert_true(y == sum);
-        assert_int_equal(run(context[ctx], DATA, &native, &s, LIMBER_F64, &one, w, LIMBER_F64, dx,
-                             NULL, NULL, NULL),
+        assert_int_equal(run_direction(context[ctx], DATA, &native, &s, LIMBER_F64, &one, w,
+                                       LIMBER_F64, dx, NULL, NULL, NULL),
                          LIMBER_STATUS_OK);
-        assert_int_equal(run(context[ctx], FILTER, &native, &s, LIMBER_F64, x, &one, LIMBER_F64, dw,
-                             NULL, NULL, NULL),
+        assert_int_equal(run_direction(context[ctx], FILTER, &native, &s, LIMBER_F64, x, &one,
+                                       LIMBER_F64, dw, NULL, NULL, NULL),
                          LIMBER_STATUS_OK);
         for (int i = 0; i < 64; i++)
             if (nchw)
@@ -359,8 +263,8 @@ static void directions_are_adjoint(void **state)
             char *own = stored(&t, tensor, LIMBER_I64);
             int64_t *c = calloc((size_t)t.count[tensor], sizeof *c);
 
-            assert_int_equal(run(context[i % CONTEXTS], d, &contract, &t.s, LIMBER_I32, a, b,
-                                 LIMBER_I64, c, NULL, NULL, NULL),
+            assert_int_equal(run_direction(context[i % CONTEXTS], d, &contract, &t.s, LIMBER_I32, a,
+                                           b, LIMBER_I64, c, NULL, NULL, NULL),
                              LIMBER_STATUS_OK);
             for (int64_t j = 0; j < t.count[tensor]; j++) {
                 int64_t v;
@@ -374,7 +278,7 @@ static void directions_are_adjoint(void **state)
             free(c);
         }
         assert_true(dot[FORWARD] == dot[DATA] && dot[FORWARD] == dot[FILTER]);
-        drop(&t);
+        trial_close(&t);
     }
 }
 
@@ -409,8 +313,8 @@ static void bits_are_the_same_everywhere(void **state)
             b = stored(&t, reads[d][1], f);
             for (int ctx = 0; ctx < CONTEXTS; ctx++) {
                 got[layout][ctx] = calloc((size_t)t.count[tensor], f.size);
-                if (run(context[ctx], d, &contract, &t.s, f, a, b, f, got[layout][ctx], NULL, NULL,
-                        NULL))
+                if (run_direction(context[ctx], d, &contract, &t.s, f, a, b, f, got[layout][ctx],
+                                  NULL, NULL, NULL))
                     fail_msg("%s", limber_error_text());
             }
             free(a);
@@ -428,7 +332,7 @@ static void bits_are_the_same_everywhere(void **state)
                 }
         for (int j = 0; j < 2 * CONTEXTS; j++)
             free(got[j / CONTEXTS][j % CONTEXTS]);
-        drop(&t);
+        trial_close(&t);
     }
 }
 
@@ -450,7 +354,7 @@ static void filters_are_prepared(void **state)
         do {
             make(&t, &r, i % 5 ? 9 : 20);
             if (t.s.groups != 1)
-                drop(&t);
+                trial_close(&t);
         } while (t.s.groups != 1);
         bytes = (size_t)t.count[Y] * to.size;
         x = stored(&t, X, f);
@@ -482,7 +386,7 @@ static void filters_are_prepared(void **state)
         free(w);
         free(y[0]);
         free(y[1]);
-        drop(&t);
+        trial_close(&t);
     }
 }
 
@@ -498,38 +402,38 @@ static void refusals_name_the_argument(void **state)
     s.h = s.w = 4;
     s.r = s.s = 3;
     w[0] = 5;
-    assert_int_equal(run(context[0], FILTER, &contract, &s, LIMBER_F32, x, y, LIMBER_F32, NULL,
-                         NULL, NULL, NULL),
+    assert_int_equal(run_direction(context[0], FILTER, &contract, &s, LIMBER_F32, x, y, LIMBER_F32,
+                                   NULL, NULL, NULL, NULL),
                      LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "conv2d_backward_filter: dw"));
-    assert_int_equal(
-        run(context[0], DATA, &contract, &s, LIMBER_F32, NULL, w, LIMBER_F32, x, NULL, NULL, NULL),
-        LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(run_direction(context[0], DATA, &contract, &s, LIMBER_F32, NULL, w, LIMBER_F32,
+                                   x, NULL, NULL, NULL),
+                     LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "conv2d_backward_data: dy"));
-    assert_int_equal(
-        run(context[0], DATA, &contract, &s, LIMBER_F32, y, w, LIMBER_F32, w + 1, NULL, NULL, NULL),
-        LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(run_direction(context[0], DATA, &contract, &s, LIMBER_F32, y, w, LIMBER_F32,
+                                   w + 1, NULL, NULL, NULL),
+                     LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "dx"));
     s.r = 9;
-    assert_int_equal(
-        run(context[0], FILTER, &contract, &s, LIMBER_F32, x, y, LIMBER_F32, w, NULL, NULL, NULL),
-        LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(run_direction(context[0], FILTER, &contract, &s, LIMBER_F32, x, y, LIMBER_F32,
+                                   w, NULL, NULL, NULL),
+                     LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "conv.r"));
     s.r = 3;
     s.depth_pad[1] = 1;
-    assert_int_equal(
-        run(context[0], FILTER, &contract, &s, LIMBER_F32, x, y, LIMBER_F32, w, NULL, NULL, NULL),
-        LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(run_direction(context[0], FILTER, &contract, &s, LIMBER_F32, x, y, LIMBER_F32,
+                                   w, NULL, NULL, NULL),
+                     LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "conv.t = 0"));
     s.t = 2;
-    assert_int_equal(
-        run(context[0], FORWARD, &contract, &s, LIMBER_F32, x, y, LIMBER_F32, w, NULL, NULL, NULL),
-        LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(run_direction(context[0], FORWARD, &contract, &s, LIMBER_F32, x, y, LIMBER_F32,
+                                   w, NULL, NULL, NULL),
+                     LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "conv.t = 2"));
     s.depth_pad[0] = -1;
-    assert_int_equal(
-        run(context[0], DATA, &contract, &s, LIMBER_F32, x, y, LIMBER_F32, w, NULL, NULL, NULL),
-        LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(run_direction(context[0], DATA, &contract, &s, LIMBER_F32, x, y, LIMBER_F32, w,
+                                   NULL, NULL, NULL),
+                     LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "conv.depth_pad = -1"));
     assert_true(w[0] == 5);
 }

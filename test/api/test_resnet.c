@@ -93,7 +93,7 @@ static limber_context *open_on(const struct backend *backend)
 
 /* ---- the network ----------------------------------------------------------------------------- */
 
-/* All convolutions of ResNet-18, one image: He et al., arXiv 1512.03385, table 1. */
+/* All convolutions of ResNet-18: He et al., arXiv 1512.03385, table 1. */
 static const struct layer {
     int times, c, h, o, r, stride, pad;
 } layers[] = {
@@ -103,10 +103,10 @@ static const struct layer {
     { 1, 256, 14, 512, 1, 2, 0 }, { 3, 512, 7, 512, 3, 1, 1 },
 };
 
-static limber_conv shape_of(const struct layer *l)
+static limber_conv shape_of(const struct layer *l, int images)
 {
     return (limber_conv){ .size = sizeof(limber_conv),
-                          .n = 1,
+                          .n = images,
                           .c = l->c,
                           .h = l->h,
                           .w = l->h,
@@ -119,8 +119,20 @@ static limber_conv shape_of(const struct layer *l)
                           .groups = 1 };
 }
 
-/* Of one class, whatever the size: a kernel may depend on what data is like. */
-static void *tensor(limber_format f, size_t count)
+/* Of one class, whatever the size: a kernel may depend on what data is like.  Activations are
+ * behind a ReLU, and gradients are small. */
+enum role { IMAGE, FILTERS, GRADIENT };
+
+static float number(struct rng *r, enum role role)
+{
+    double x = rng_unit(r) + 0x1p-8;
+
+    if (role == IMAGE)
+        return rng_next(r) & 1 ? 0 : (float)x;
+    return (float)(rng_next(r) & 1 ? -x : x) * (role == FILTERS ? 1 : 0x1p-12f);
+}
+
+static void *tensor(limber_format f, enum role role, size_t count)
 {
     char *p = malloc(count * f.size);
     struct rng r = { count };
@@ -129,92 +141,98 @@ static void *tensor(limber_format f, size_t count)
         if (f.kind == LIMBER_KIND_INT)
             p[i] = (char)(rng_next(&r) & 0xff);
         else
-            ((float *)(void *)p)[i] =
-                (float)((rng_next(&r) & 1 ? 1 : -1) * (rng_unit(&r) + 0x1p-8));
+            ((float *)(void *)p)[i] = number(&r, role);
     return p;
 }
 
-enum { X, W, Y, TENSORS };
+struct work {
+    limber_contract contract;
+    const char *from, *to;
+    int images;
+};
 
-static void convolve(limber_context *ctx, const limber_conv *s, limber_operation operation,
-                     limber_contract contract, const char *from, const char *to)
+/* In one direction; its operands and its result. */
+static void convolve(limber_context *ctx, const limber_conv *s, const struct work *w,
+                     limber_operation direction)
 {
-    static const int reads[][3] = { { X, W, Y }, { Y, W, X }, { X, Y, W } };
-    const int *of = reads[operation - LIMBER_OPERATION_CONV_FORWARD];
-    limber_format f = named(from), g = named(to);
+    static const enum role roles[][3] = {
+        [LIMBER_OPERATION_CONV_FORWARD] = { IMAGE, FILTERS, GRADIENT },
+        [LIMBER_OPERATION_CONV_BACKWARD_DATA] = { GRADIENT, FILTERS, IMAGE },
+        [LIMBER_OPERATION_CONV_BACKWARD_FILTER] = { IMAGE, GRADIENT, FILTERS },
+    };
     limber_problem p = LIMBER_PROBLEM_INIT;
-    size_t count[TENSORS];
+    const limber_format f = named(w->from), g = named(w->to);
+    size_t count[3] = { (size_t)(s->n * s->c * s->h * s->w), (size_t)(s->o * s->c * s->r * s->s) };
+    const enum role *role = roles[direction];
+    void *of[3];
     int64_t oh, ow;
 
     assert_int_equal(limber_conv_output(s, &oh, &ow), LIMBER_STATUS_OK);
-    count[X] = (size_t)(s->n * s->c * s->h * s->w);
-    count[W] = (size_t)(s->o * s->c * s->r * s->s);
-    count[Y] = (size_t)(s->n * s->o * oh * ow);
-    p.operation = operation;
+    count[GRADIENT] = (size_t)(s->n * s->o * oh * ow);
+    for (int i = 0; i < 3; i++)
+        of[i] = tensor(i < 2 ? f : g, role[i], count[role[i]]);
+    p.operation = direction;
     p.conv = s;
-    p.contract = &contract;
-    p.a = (limber_matrix){ tensor(f, count[of[0]]), f, 0, 0 };
-    p.b = (limber_matrix){ tensor(f, count[of[1]]), f, 0, 0 };
-    p.c = (limber_output){ malloc(count[of[2]] * g.size), g, 0, 0 };
+    p.contract = &w->contract;
+    p.a = (limber_matrix){ of[0], f, 0, 0 };
+    p.b = (limber_matrix){ of[1], f, 0, 0 };
+    p.c = (limber_output){ of[2], g, 0, 0 };
     if (limber_run(ctx, &p, NULL))
         fail_msg("%s", limber_error_text());
-    free((void *)(uintptr_t)p.a.data);
-    free((void *)(uintptr_t)p.b.data);
-    free(p.c.data);
+    for (int i = 0; i < 3; i++)
+        free(of[i]);
 }
 
-enum { MOST = 4, MOST_OF_A_STEP = 12 };
+#define CONTRACT(promised) .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_##promised
+
+/* All layers in so many directions. */
+static void network_on(const struct backend *backend, const struct work *w, int directions,
+                       int most)
+{
+    limber_context *ctx = open_on(backend);
+    int convolutions = 0;
+
+    for (int direction = 0; direction < directions; direction++)
+        for (size_t j = 0; j < COUNT(layers); j++) {
+            limber_conv s = shape_of(&layers[j], w->images);
+
+            for (int t = 0; t < layers[j].times; t++, convolutions++)
+                convolve(ctx, &s, w, (limber_operation)(LIMBER_OPERATION_CONV_FORWARD + direction));
+        }
+    assert_int_equal(convolutions, 20 * directions);
+    print_message("%s, %s, %s%s%s: %d convolutions, %d kernels\n", backend->name, w->from,
+                  limber_promises[w->contract.promise], w->contract.scheme ? " by " : "",
+                  w->contract.scheme ? w->contract.scheme : "", convolutions, compiled);
+    if (compiled < 1 || compiled > most)
+        fail();
+    limber_destroy(ctx);
+}
 
 static void few_kernels_on(const struct backend *backend)
 {
-    static const struct {
-        limber_contract contract;
-        const char *from, *to;
-    } work[] = {
-        { { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE }, "f32", "f32" },
-        { { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT }, "f32", "f32" },
-        { { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT }, "i8", "i32" },
+    static const struct work work[] = {
+        { { CONTRACT(NATIVE) }, "f32", "f32", 1 },
+        { { CONTRACT(CORRECT) }, "f32", "f32", 1 },
+        { { CONTRACT(EXACT) }, "i8", "i32", 1 },
     };
+    enum { MOST = 4 };
 
-    for (size_t i = 0; i < COUNT(work); i++) {
-        limber_context *ctx = open_on(backend);
-        int convolutions = 0;
-
-        /* forward, and all of a step of training */
-        for (limber_operation o = LIMBER_OPERATION_CONV_FORWARD;
-             o <= LIMBER_OPERATION_CONV_BACKWARD_FILTER; o++) {
-            int most = o == LIMBER_OPERATION_CONV_FORWARD ? MOST : MOST_OF_A_STEP;
-
-            for (size_t j = 0; j < COUNT(layers); j++) {
-                limber_conv s = shape_of(&layers[j]);
-
-                for (int t = 0; t < layers[j].times; t++, convolutions++)
-                    convolve(ctx, &s, o, work[i].contract, work[i].from, work[i].to);
-            }
-            if (compiled < 1 || compiled > most)
-                fail_msg("%s, %s: %d kernels", backend->name, work[i].from, compiled);
-        }
-        assert_int_equal(convolutions, 60);
-        print_message("%s, %s, three directions: %d kernels\n", backend->name, work[i].from,
-                      compiled);
-        limber_destroy(ctx);
-    }
+    for (size_t i = 0; i < COUNT(work); i++)
+        network_on(backend, &work[i], 1, MOST);
 }
 
 static void one_kernel_on(const struct backend *backend)
 {
+    static const struct work work = { { CONTRACT(NATIVE) }, "f32", "f32", 1 };
     const struct layer same[] = { { 1, 8, 9, 8, 3, 1, 0 },
                                   { 1, 8, 9, 8, 3, 1, 1 },
                                   { 1, 8, 9, 8, 3, 2, 0 } };
     limber_context *ctx = open_on(backend);
 
     for (size_t i = 0; i < COUNT(same); i++) {
-        limber_conv s = shape_of(&same[i]);
+        limber_conv s = shape_of(&same[i], 1);
 
-        convolve(
-            ctx, &s, LIMBER_OPERATION_CONV_FORWARD,
-            (limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE },
-            "f32", "f32");
+        convolve(ctx, &s, &work, LIMBER_OPERATION_CONV_FORWARD);
     }
     assert_int_equal(compiled, 1);
     limber_destroy(ctx);
@@ -235,6 +253,22 @@ static void a_network_needs_few_cubins(void **state)
     few_kernels_on(&limber_backend_cuda);
 }
 
+/* Forward, and both gradients.  On a device one more cubin scans the operands of a format. */
+static void a_step_needs_few_cubins(void **state)
+{
+    enum { BATCH = SANITIZED ? 1 : 16, MOST = 12, SCAN = 1 };
+    static const struct work work[] = {
+        { { CONTRACT(NATIVE) }, "f32", "f32", BATCH },
+        { { CONTRACT(NATIVE), .scheme = "native" }, "f32", "f32", BATCH },
+        { { CONTRACT(FAST), .scheme = "fp32-f" }, "f32", "f32", BATCH },
+        { { CONTRACT(CORRECT) }, "f32", "f32", BATCH },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(work); i++)
+        network_on(&limber_backend_cuda, &work[i], 3, MOST - SCAN);
+}
+
 static void geometry_is_no_part_of_a_kernel(void **state)
 {
     (void)state;
@@ -250,6 +284,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_network_needs_few_kernels),
         cmocka_unit_test(a_network_needs_few_cubins),
+        cmocka_unit_test(a_step_needs_few_cubins),
         cmocka_unit_test(geometry_is_no_part_of_a_kernel),
     };
 

@@ -1,18 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * limber: the command line. */
-#define _GNU_SOURCE
 #include "tools/cli/cli.h"
 
-#include <popt.h>
-#include <stdarg.h>
-#include <stdlib.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <time.h>
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 
 static const struct {
     const char *name, *about;
@@ -33,87 +25,6 @@ static const struct {
     { "demo", "show accuracies and formats that the machine does not have", cmd_demo },
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
-
-int complain(const char *format, ...)
-{
-    va_list args;
-
-    fputs("limber: ", stderr);
-    va_start(args, format);
-    vfprintf(stderr, format, args);
-    va_end(args);
-    fputc('\n', stderr);
-    return 1;
-}
-
-bool options_read(poptContext o, const char *help)
-{
-    int code;
-
-    poptSetOtherOptionHelp(o, help);
-    code = poptGetNextOpt(o);
-    return code >= -1 ||
-           !complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS), poptStrerror(code));
-}
-
-void context_end(limber_context *ctx)
-{
-    static bool printed;
-
-    if (*limber_fallback_reason(ctx) && !printed) {
-        complain("the interpreter computed, some hundred times slower than compiled code: %s "
-                 "(LIMBER_LLVM=FILE names libLLVM)",
-                 limber_fallback_reason(ctx));
-        printed = true;
-    }
-    limber_destroy(ctx);
-}
-
-const char *origin_name(int from)
-{
-    static const char *const names[] = { [LIMBER_FROM_COMPILER] = "compiled",
-                                         [LIMBER_FROM_DISK] = "disk",
-                                         [LIMBER_FROM_MEMORY] = "memory",
-                                         [LIMBER_FROM_INTERPRETER] = "interpreter",
-                                         [LIMBER_FROM_LIBRARY] = "library" };
-
-    return from >= 0 && (size_t)from < sizeof names / sizeof *names ? names[from] : "unknown";
-}
-
-double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-void cpu_name(char *name, size_t size)
-{
-#if defined(__x86_64__)
-    unsigned words[12];
-    char *s = (char *)words;
-
-    if (__get_cpuid_max(0x80000000, NULL) >= 0x80000004) {
-        for (unsigned i = 0; i < 3; i++)
-            __cpuid(0x80000002 + i, words[4 * i], words[4 * i + 1], words[4 * i + 2],
-                    words[4 * i + 3]);
-        while (*s == ' ')
-            s++;
-        snprintf(name, size, "%.*s", (int)(sizeof words - (size_t)(s - (char *)words)), s);
-        return;
-    }
-#endif
-    snprintf(name, size, "unknown CPU");
-}
-
-limber_format format_of(const char *name)
-{
-    limber_format f;
-
-    limber_format_named(name, &f);
-    return f;
-}
 
 static void help(FILE *out)
 {

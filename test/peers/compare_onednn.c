@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Convolutions beside oneDNN's, in every direction: each pair of results differs by no more than
+ * both bounds allow.  oneDNN is found as by `limber bench`, or in LIMBER_PEERS/lib, a folder that
+ * tools/bench/peers.sh filled; images are LIMBER_DATA's. */
+#include "convs.h"
+
+#include "tools/bench/onednn.h"
+
+#include <dlfcn.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { SKIPPED = 77 };
+
+static limber_context *ctx;
+
+static int make_context(void **state)
+{
+    const limber_config c = {
+        .size = sizeof(limber_config), .cache_dir = "", .dump_dir = "", .threads = 1
+    };
+
+    (void)state;
+    return limber_create(&ctx, &c) == LIMBER_STATUS_OK ? 0 : -1;
+}
+
+static int drop_context(void **state)
+{
+    (void)state;
+    limber_destroy(ctx);
+    return 0;
+}
+
+/* ---- trials ---------------------------------------------------------------------------------- */
+
+struct layer {
+    int n, c, h, o, r, stride, pad, dilate, groups;
+};
+
+static void make(struct trial *t, const struct layer *l, limber_layout layout)
+{
+    uint64_t seed = 1 + (uint64_t)l->c;
+
+    t->s = (limber_conv){ .size = sizeof t->s,
+                          .n = l->n,
+                          .c = l->c,
+                          .h = l->h,
+                          .w = l->h + 1,
+                          .o = l->o,
+                          .r = l->r,
+                          .s = l->r,
+                          .stride = { l->stride, l->stride },
+                          .dilate = { l->dilate, l->dilate },
+                          .pad = { l->pad, l->pad, l->pad, l->pad },
+                          .groups = l->groups,
+                          .layout = layout };
+    trial_open(t);
+    for (int i = 0; i < TENSORS; i++)
+        for (int64_t j = 0; j < t->count[i]; j++)
+            t->v[i][j] = (float)random_normal(&seed);
+}
+
+/* |A||B|. */
+static double *magnitudes(const struct trial *t, int direction)
+{
+    const size_t count = (size_t)t->count[written[direction]];
+    double *sum = malloc(count * sizeof *sum);
+    struct trial m = *t;
+
+    trial_open(&m);
+    for (int i = 0; i < TENSORS; i++)
+        for (int64_t j = 0; j < t->count[i]; j++)
+            m.v[i][j] = fabs(t->v[i][j]);
+    by_definition(&m, direction, sum);
+    trial_close(&m);
+    return sum;
+}
+
+static double length_of(const struct trial *t, int direction)
+{
+    const limber_conv *s = &t->s;
+    const int64_t seen = (direction == DATA ? s->o : s->c) / s->groups * s->r * s->s;
+
+    return (double)(direction == FILTER ? s->n * t->oh * t->ow : seen);
+}
+
+/* ---- both results ---------------------------------------------------------------------------- */
+
+static limber_operation operation_of(int direction)
+{
+    return (limber_operation)(LIMBER_OPERATION_CONV_FORWARD + direction);
+}
+
+/* By oneDNN, in the caller's layout or in its own. */
+static void convolve_theirs(const struct trial *t, int direction, const char *a, const char *b,
+                            char *c, bool any)
+{
+    const struct peer peer = { .library = &onednn, .code = { any ? DNN_ANY : 0 } };
+    const struct operands now = {
+        .fa = LIMBER_F32, .fb = LIMBER_F32, .fy = LIMBER_F32, .a = a, .b = b, .y = c
+    };
+    struct work *w = calloc(1, sizeof *w);
+    struct contender *x = &w->list[0];
+
+    w->fa = w->fb = w->fc = LIMBER_F32;
+    w->operation = operation_of(direction);
+    w->conv = t->s;
+    x->peer = &peer;
+    x->work = w;
+    x->now = &now;
+    assert_true(onednn_conv_prepare(x));
+    assert_true(onednn_conv_run(x));
+    onednn_conv_fetch(x);
+    assert_int_equal(x->state, STATE_ok);
+    onednn_conv_release(x);
+    free(w);
+}
+
+static void convolve_ours(const struct trial *t, int direction, limber_promise promise,
+                          const char *a, const char *b, char *c)
+{
+    limber_contract contract = LIMBER_CONTRACT_INIT;
+
+    contract.promise = promise;
+    if (run_direction(ctx, direction, &contract, &t->s, LIMBER_F32, a, b, LIMBER_F32, c, NULL, NULL,
+                      NULL))
+        fail_msg("%s", limber_error_text());
+}
+
+/* The largest difference of elements, as a share of what both bounds allow. */
+static double largest(const struct trial *t, int direction, double allowed, const double *scale,
+                      const char *ours, const char *theirs)
+{
+    double most = 0;
+
+    for (int64_t i = 0; i < t->count[written[direction]]; i++) {
+        const int64_t at = place(t, written[direction], i);
+        const double x = ((const float *)(const void *)ours)[at];
+        const double y = ((const float *)(const void *)theirs)[at];
+
+        if (x != y && !(fabs(x - y) / (allowed * scale[i]) <= most))
+            most = fabs(x - y) / (allowed * scale[i]);
+    }
+    return most;
+}
+
+/* `theirs` is the trial that oneDNN gets: t itself, or one that must not agree.  In any order of
+ * the sum, oneDNN's k fused or rounded products err by k u / (1 - k u) |A||B| at most. */
+static double compare(const struct trial *t, const struct trial *theirs, int direction)
+{
+    static const limber_promise promises[] = { LIMBER_CONTRACT_NATIVE, LIMBER_CONTRACT_CORRECT };
+    const double k = length_of(t, direction), u = 0x1p-24;
+    const double own[] = { (k + 2) * u, u };
+    const size_t bytes = (size_t)t->count[written[direction]] * sizeof(float);
+    char *a = stored(t, reads[direction][0], LIMBER_F32);
+    char *b = stored(t, reads[direction][1], LIMBER_F32);
+    char *c[2] = { malloc(bytes), malloc(bytes) };
+    double *scale = magnitudes(t, direction), most = 0;
+
+    for (int any = 0; any < 2; any++) {
+        memset(c[1], 0xff, bytes);
+        convolve_theirs(theirs, direction, a, b, c[1], any);
+        for (int i = 0; i < 2; i++) {
+            memset(c[0], 0xff, bytes);
+            convolve_ours(t, direction, promises[i], a, b, c[0]);
+            most =
+                fmax(most, largest(t, direction, own[i] + k * u / (1 - k * u), scale, c[0], c[1]));
+        }
+    }
+    free(scale);
+    free(c[0]);
+    free(c[1]);
+    free(a);
+    free(b);
+    return most;
+}
+
+static void agree(const struct trial *t)
+{
+    for (int direction = 0; direction < DIRECTIONS; direction++) {
+        const double most = compare(t, t, direction);
+
+        if (!(most <= 1))
+            fail_msg("direction %d, %d x %d x %d -> %d, window %d, stride %d, layout %d: %g of "
+                     "what is allowed",
+                     direction, (int)t->s.c, (int)t->s.h, (int)t->s.w, (int)t->s.o, (int)t->s.r,
+                     (int)t->s.stride[0], (int)t->s.layout, most);
+    }
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+/* Windows, strides, channels and groups of the networks' layers; smaller images, and where they are
+ * many, fewer filters. */
+static const struct layer resnet18[] = {
+    { 1, 3, 28, 64, 7, 2, 3, 1, 1 },   { 1, 64, 10, 64, 3, 1, 1, 1, 1 },
+    { 1, 64, 14, 128, 3, 2, 1, 1, 1 }, { 1, 64, 14, 128, 1, 2, 0, 1, 1 },
+    { 1, 128, 7, 128, 3, 1, 1, 1, 1 }, { 1, 128, 7, 256, 3, 2, 1, 1, 1 },
+    { 1, 128, 7, 256, 1, 2, 0, 1, 1 }, { 1, 256, 5, 64, 3, 1, 1, 1, 1 },
+    { 1, 256, 7, 64, 3, 2, 1, 1, 1 },  { 1, 256, 7, 512, 1, 2, 0, 1, 1 },
+    { 1, 512, 4, 32, 3, 1, 1, 1, 1 },
+};
+static const struct layer mobilenetv2[] = {
+    { 1, 3, 28, 32, 3, 2, 1, 1, 1 },     { 1, 32, 14, 32, 3, 1, 1, 1, 32 },
+    { 1, 32, 14, 16, 1, 1, 0, 1, 1 },    { 1, 16, 14, 96, 1, 1, 0, 1, 1 },
+    { 1, 96, 14, 96, 3, 2, 1, 1, 96 },   { 1, 144, 14, 24, 1, 1, 0, 1, 1 },
+    { 1, 144, 7, 144, 3, 1, 1, 1, 144 }, { 1, 192, 14, 192, 3, 2, 1, 1, 192 },
+    { 1, 384, 7, 64, 1, 1, 0, 1, 1 },    { 1, 576, 7, 576, 3, 2, 1, 1, 576 },
+    { 1, 960, 7, 960, 3, 1, 1, 1, 960 }, { 1, 960, 7, 160, 1, 1, 0, 1, 1 },
+    { 1, 320, 3, 1280, 1, 1, 0, 1, 1 },
+};
+/* What these networks lack. */
+static const struct layer others[] = {
+    { 3, 16, 13, 24, 3, 1, 2, 2, 1 },
+    { 2, 24, 11, 36, 3, 2, 1, 1, 3 },
+    { 1, 10, 9, 30, 5, 3, 0, 1, 10 },
+};
+
+static void layers_agree(const struct layer *l, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        for (int layout = 0; layout < 2; layout++) {
+            struct trial t;
+
+            make(&t, &l[i], layout ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW);
+            agree(&t);
+            trial_close(&t);
+        }
+}
+#define LAYERS_AGREE(list) layers_agree(list, sizeof(list) / sizeof *(list))
+
+static void networks_agree(void **state)
+{
+    (void)state;
+    LAYERS_AGREE(resnet18);
+    LAYERS_AGREE(mobilenetv2);
+    LAYERS_AGREE(others);
+}
+
+static void images_agree(void **state)
+{
+    static const struct layer layer = { 64, 1, 28, 6, 5, 1, 2, 1, 1 };
+    const char *root = getenv("LIMBER_DATA");
+    struct array images;
+    struct trial t;
+    char path[4000];
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/mnist/t10k-images-idx3-ubyte.gz", root ? root : "");
+    if (!root || access(path, R_OK)) {
+        print_message("LIMBER_DATA has no mnist/t10k-images-idx3-ubyte.gz\n");
+        skip();
+    }
+    assert_true(idx_read(path, &images));
+    make(&t, &layer, LIMBER_LAYOUT_NCHW);
+    /* the trial's images are a column wider, which stays black */
+    for (int64_t i = 0; i < t.count[X]; i++) {
+        const int64_t x = i % t.s.w, row = i / t.s.w;
+
+        t.v[X][i] = x < t.s.h ? ((const uint8_t *)images.data)[row * t.s.h + x] / 256.0 : 0;
+    }
+    agree(&t);
+    trial_close(&t);
+    array_clear(&images);
+}
+
+/* A window one pixel aside, in results of the same size. */
+static void another_convolution_does_not_agree(void **state)
+{
+    (void)state;
+    for (int direction = 0; direction < DIRECTIONS; direction++) {
+        struct trial t, other;
+
+        make(&t, &resnet18[1], LIMBER_LAYOUT_NCHW);
+        other = t;
+        other.s.pad[0]++;
+        other.s.pad[1]--;
+        assert_true(compare(&t, &other, direction) > 100);
+        trial_close(&t);
+    }
+}
+
+static bool open_peer(void)
+{
+    const char *folder = getenv("LIMBER_PEERS");
+    char path[4000];
+
+    if (folder && *folder) { /* opened here, it is found by its name */
+        snprintf(path, sizeof path, "%s/lib/libdnnl.so.3", folder);
+        dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    }
+    if (!onednn.open(&onednn))
+        print_message("oneDNN: %s\n", onednn.why_not);
+    else if (!dnn.convolution)
+        print_message("oneDNN %s has no convolutions of release 3\n", onednn.version);
+    else
+        print_message("oneDNN %s, %s\n", onednn.version, onednn.kernels);
+    return dnn.convolution;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(networks_agree),
+        cmocka_unit_test(images_agree),
+        cmocka_unit_test(another_convolution_does_not_agree),
+    };
+
+    if (!open_peer())
+        return SKIPPED;
+    onednn.threads(1);
+    return cmocka_run_group_tests(tests, make_context, drop_context);
+}

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Convolutions beside PyTorch's, in every direction: each pair of results differs by no more than
+both bounds allow.  Exit status 77: no PyTorch here."""
+import random
+import sys
+import unittest
+
+try:
+    import numpy
+    import torch
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+import limber
+
+U = 2.0 ** -24
+conv2d = torch.nn.functional.conv2d
+
+
+class Layer:
+    """A geometry, random operands, and what PyTorch makes of them: y, dx and dw for a given dy."""
+
+    def __init__(self, x, w, stride=(1, 1), pad=(0, 0), dilation=(1, 1), groups=1):
+        self.geometry = {"stride": stride, "dilation": dilation, "groups": groups}
+        self.pad = pad
+        self.x, self.w = (torch.randn(shape) for shape in (x, w))
+        self.dy = torch.randn_like(self.forward(self.x, self.w))
+
+    def forward(self, x, w):
+        return conv2d(x, w, padding=self.pad, **self.geometry)
+
+    def theirs(self, magnitudes=False):
+        """y, dx, dw; or, in binary64, the same of absolute values, which is |A||B| of each."""
+        x, w, dy = ([t.double().abs() for t in (self.x, self.w, self.dy)] if magnitudes else
+                    [t.clone() for t in (self.x, self.w, self.dy)])
+        x.requires_grad_()
+        w.requires_grad_()
+        y = self.forward(x, w)
+        y.backward(dy)
+        return [t.detach().numpy() for t in (y, x.grad, w.grad)]
+
+    def ours(self, contract):
+        x, w, dy = (t.numpy() for t in (self.x, self.w, self.dy))
+        how = {"pad": self.pad, "contract": contract, **self.geometry}
+        return [limber.conv2d(x, w, **how),
+                limber.conv2d_backward_data(dy, w, x.shape[2:], **how),
+                limber.conv2d_backward_filter(x, dy, w.shape[2:], **how)]
+
+    def lengths(self):
+        """Products in an element of y, of dx, of dw, at most."""
+        o, depth, r, s = self.w.shape
+        n, _, oh, ow = self.dy.shape
+        return [depth * r * s, o // self.geometry["groups"] * r * s, n * oh * ow]
+
+    def excess(self, contract, theirs=None):
+        """The largest difference of each result, as a share of what both bounds allow.  In any
+        order k products and sums err by k U / (1 - k U) |A||B| at most."""
+        shares = []
+        for mine, other, scale, k in zip(self.ours(contract), theirs or self.theirs(),
+                                         self.theirs(magnitudes=True), self.lengths()):
+            own = (k + 2) * U if contract == "native" else U
+            allowed = (own + k * U / (1 - k * U)) * scale
+            difference = numpy.abs(mine.astype(float) - other.astype(float))
+            shares.append(float(numpy.max(difference / numpy.maximum(allowed, 1e-300))))
+        return shares
+
+
+def layers():
+    """Layers of networks on small images, then random ones; 1-D where the height is 1."""
+    yield Layer((2, 3, 32, 32), (16, 3, 7, 7), (2, 2), (3, 3))
+    yield Layer((2, 64, 14, 14), (64, 64, 3, 3), (1, 1), (1, 1))
+    yield Layer((2, 64, 14, 14), (128, 64, 3, 3), (2, 2), (1, 1))
+    yield Layer((2, 64, 14, 14), (128, 64, 1, 1), (2, 2))
+    yield Layer((2, 96, 14, 14), (96, 1, 3, 3), (2, 2), (1, 1), groups=96)
+    yield Layer((1, 144, 14, 14), (24, 144, 1, 1))
+    yield Layer((2, 8, 1, 200), (12, 8, 1, 5), (1, 2), (0, 2), (1, 3))
+    random.seed(11)
+    for _ in range(60):
+        groups = random.choice((1, 1, 2, 3))
+        depth, filters = random.randint(1, 6), groups * random.randint(1, 6)
+        window = [random.randint(1, 4), random.randint(1, 4)]
+        stride, dilation, pad = ([random.randint(low, 3) for _ in range(2)] for low in (1, 1, 0))
+        size = [max(1, d * (r - 1) + 1 - 2 * p) + random.randint(0, 9)
+                for d, r, p in zip(dilation, window, pad)]
+        if random.random() < 0.25:
+            size[0] = window[0] = stride[0] = dilation[0] = 1
+            pad[0] = 0
+        yield Layer((random.randint(1, 3), groups * depth, *size), (filters, depth, *window),
+                    tuple(stride), tuple(pad), tuple(dilation), groups)
+
+
+class Convolutions(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(7)
+        torch.set_num_threads(1)
+
+    def test_results_differ_by_both_bounds_at_most(self):
+        for layer in layers():
+            for contract in "native", "correct":
+                for result, share in zip(("y", "dx", "dw"), layer.excess(contract)):
+                    with self.subTest(x=tuple(layer.x.shape), w=tuple(layer.w.shape),
+                                      pad=layer.pad, **layer.geometry, contract=contract,
+                                      result=result):
+                        self.assertLessEqual(share, 1)
+
+    def test_others_would_be_found(self):
+        layer = Layer((2, 8, 9, 9), (8, 8, 3, 3), pad=(1, 1))
+        turned = [t[..., ::-1] for t in layer.theirs()]
+        self.assertGreater(min(layer.excess("correct", turned)), 100)
+
+
+if __name__ == "__main__":
+    print(f"PyTorch {torch.__version__}")
+    unittest.main()

@@ -1,0 +1,17 @@
+#!/bin/sh
+# Compares with PyTorch, by the first Python that has it and NumPy; the library is found as the
+# environment says.
+set -eu
+package=$1
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export PYTHONPATH="$package${PYTHONPATH:+:$PYTHONPATH}" PYTHONDONTWRITEBYTECODE=1
+export LIMBER_CACHE_DIR="$work/cache"
+
+python=
+for p in python3 /usr/bin/python3; do
+    [ -z "$python" ] && $p -c 'import numpy, torch' 2> /dev/null && python=$p
+done
+[ -n "$python" ] || { echo "no Python with PyTorch and NumPy: skipped"; exit 77; }
+$python "$here/compare_torch.py"
