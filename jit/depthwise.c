@@ -32,7 +32,7 @@ static bool has_ops(const limber_context *ctx, const struct problem *p)
     return p->shape && !p->conv.geometry.deep && p->conv.geometry.direction == DIRECTION_forward &&
            p->groups == p->conv.sizes.c && ctx->small && ctx->machine.backend->depthwise &&
            p->m > 0 && p->n > 0 && p->k > 0 && p->k <= LIMBER_SMALL_K && !p->contract.scheme &&
-           !limber_simulates(&p->contract) && !(p->queue && p->queue->workspace);
+           !limber_simulates(&p->contract);
 }
 
 bool limber_is_depthwise(const limber_context *ctx, const struct problem *p)
@@ -71,9 +71,32 @@ struct running {
     const struct target *target;
     struct depthwise d;
     struct depthwise_plan plan;
-    char *rooms; /* one for each worker, */
+    char *rooms, *own; /* one for each worker; own: to be freed */
     size_t bytes; /* together */
 };
+
+static bool make_plan(const limber_context *ctx, const struct problem *p, const struct runner *all,
+                      struct running *x)
+{
+    *x = (struct running){ .ops = ctx->machine.backend->depthwise, .target = &ctx->machine.target };
+    describe(p, &x->d);
+    if (!x->ops->plan(&x->d, x->target, limber_runner_busy(all), &x->plan))
+        return false;
+    x->bytes = x->plan.room * (size_t)all->workers;
+    return true;
+}
+
+/* The caller's workspace may begin anywhere. */
+enum { ALIGNED = 64, SLACK = ALIGNED - 1 };
+
+static bool take_rooms(limber_context *ctx, const struct problem *p, struct running *x)
+{
+    if (!p->queue || !p->queue->workspace)
+        x->rooms = x->own = limber_memory_alloc(&ctx->allocator, x->bytes);
+    else if (p->queue->bytes >= x->bytes + SLACK)
+        x->rooms = (char *)(((uintptr_t)p->queue->workspace + SLACK) & ~(uintptr_t)SLACK);
+    return x->rooms != NULL;
+}
 
 static void run_task(void *arg, int64_t task, int worker)
 {
@@ -100,15 +123,10 @@ static void report(const limber_context *ctx, const struct problem *p, const str
 bool limber_depthwise_run(limber_context *ctx, const struct problem *p, struct report *r)
 {
     struct runner all = limber_pool_runner(ctx->pool);
-    struct running x = { .ops = ctx->machine.backend->depthwise, .target = &ctx->machine.target };
     double start = r ? limber_now() : 0;
+    struct running x;
 
-    describe(p, &x.d);
-    if (!x.ops->plan(&x.d, x.target, limber_runner_busy(&all), &x.plan))
-        return false;
-    x.bytes = x.plan.room * (size_t)all.workers;
-    x.rooms = limber_memory_alloc(&ctx->allocator, x.bytes);
-    if (!x.rooms)
+    if (!make_plan(ctx, p, &all, &x) || !take_rooms(ctx, p, &x))
         return false;
     if (all.workers > 1 && x.plan.tasks > 1) {
         limber_pool_enter(ctx->pool);
@@ -118,7 +136,7 @@ bool limber_depthwise_run(limber_context *ctx, const struct problem *p, struct r
         for (int64_t i = 0; i < x.plan.tasks; i++)
             run_task(&x, i, 0);
     }
-    limber_memory_free(&ctx->allocator, x.rooms);
+    limber_memory_free(&ctx->allocator, x.own);
     if (!r)
         return true;
     report(ctx, p, &x, r);
@@ -150,12 +168,12 @@ static bool is_exact(const struct problem *p, const struct mask *a, const struct
            high - low[0] - low[1] <= p->fc.frac_bits + 1;
 }
 
-bool limber_depthwise_run_exact(limber_context *ctx, const struct problem *p, struct report *r)
+/* A look at the data of a correct result. */
+static bool sums_are_exact(limber_context *ctx, const struct problem *p)
 {
     const struct conv_sizes *s = &p->conv.sizes;
     const struct runner all = limber_pool_runner(ctx->pool);
     struct mask a = { 0 }, b = { 0 };
-    double start = r ? limber_now() : 0, end;
     bool exact;
 
     if (!has_ops(ctx, p) || !are_floats(p) || p->contract.promise != LIMBER_CONTRACT_CORRECT)
@@ -164,10 +182,30 @@ bool limber_depthwise_run_exact(limber_context *ctx, const struct problem *p, st
             look_at(p->b.data, p->fb, s->n * s->c, s->h * s->w, &all, &b) && is_exact(p, &a, &b);
     limber_mask_clear(&a);
     limber_mask_clear(&b);
+    return exact;
+}
+
+bool limber_depthwise_run_exact(limber_context *ctx, const struct problem *p, struct report *r)
+{
+    double start = r ? limber_now() : 0, end;
+
+    if (!sums_are_exact(ctx, p))
+        return false;
     end = r ? limber_now() : 0;
-    if (!exact || !limber_depthwise_run(ctx, p, r))
+    if (!limber_depthwise_run(ctx, p, r))
         return false;
     if (r)
         r->seconds_scan = end - start;
+    return true;
+}
+
+bool limber_depthwise_workspace(limber_context *ctx, const struct problem *p, size_t *bytes)
+{
+    const struct runner all = limber_pool_runner(ctx->pool);
+    struct running x;
+
+    if (!(limber_is_depthwise(ctx, p) || sums_are_exact(ctx, p)) || !make_plan(ctx, p, &all, &x))
+        return false;
+    *bytes = x.bytes + SLACK;
     return true;
 }

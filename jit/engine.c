@@ -512,8 +512,9 @@ static const struct problem *transpose(const limber_context *ctx, const struct p
     return transposed;
 }
 
+/* several: with other launches, whose memory is taken together. */
 static bool workspace_of(limber_context *ctx, const struct problem *p, const struct kernel_key *key,
-                         size_t *least, size_t *best, struct diag *d)
+                         bool several, size_t *least, size_t *best, struct diag *d)
 {
     const struct runner runner = limber_pool_runner(ctx->pool);
     struct call call = {
@@ -536,8 +537,13 @@ static bool workspace_of(limber_context *ctx, const struct problem *p, const str
         return false;
     limber_maps_bind(&maps, e, p);
     limber_maps_apply(&maps, p, &call);
-    if (e->backend->workspace)
+    if (several && e->backend->launch_memory) {
+        *least = limber_launch_bytes(e, &call);
+        call.workspace_limit = SIZE_MAX / 4;
+        *best = limber_launch_bytes(e, &call);
+    } else if (e->backend->workspace) {
         e->backend->workspace(e->kernel, &call, least, best);
+    }
     limber_kernels_put(ctx->memory, e);
     return true;
 }
@@ -549,11 +555,11 @@ bool limber_engine_workspace_masked(limber_context *ctx, const struct problem *p
     struct kernel_key key;
 
     return limber_kernel_key_make(ctx, &key, p, &f, d) &&
-           workspace_of(ctx, p, &key, least, best, d);
+           workspace_of(ctx, p, &key, true, least, best, d);
 }
 
-bool limber_engine_workspace(limber_context *ctx, const struct problem *p, size_t *least,
-                             size_t *best, struct diag *d)
+bool limber_engine_workspace(limber_context *ctx, const struct problem *p, bool batch,
+                             size_t *least, size_t *best, struct diag *d)
 {
     struct scan_result f = { 0 };
     struct kernel_key key;
@@ -563,8 +569,13 @@ bool limber_engine_workspace(limber_context *ctx, const struct problem *p, size_
     *least = *best = 0;
     if (!ctx->machine.backend->workspace || p->m == 0 || p->n == 0 || limber_is_direct(ctx, p))
         return true;
+    if (limber_depthwise_workspace(ctx, p, least)) {
+        *best = *least;
+        return true;
+    }
     p = transpose(ctx, p, &transposed);
-    ok = scan_and_key(ctx, p, &f, &key, NULL, d) && workspace_of(ctx, p, &key, least, best, d) &&
+    ok = scan_and_key(ctx, p, &f, &key, NULL, d) &&
+         workspace_of(ctx, p, &key, batch || p->groups > 1, least, best, d) &&
          (!may_mix(ctx, p, &f) || limber_mixed_workspace(ctx, p, f.a, f.b, least, best, d));
     limber_scan_result_clear(&f, p->groups);
     return ok;

@@ -73,9 +73,9 @@ bool limber_mixed_workspace(limber_context *ctx, const struct problem *p, const 
 bool limber_engine_make_stated(limber_context *ctx, const char *plan, struct report *r,
                                struct diag *d);
 
-/* Workspace of a call on a device. */
-bool limber_engine_workspace(limber_context *ctx, const struct problem *p, size_t *least,
-                             size_t *best, struct diag *d);
+/* Workspace of a call, or of the first product of a batch. */
+bool limber_engine_workspace(limber_context *ctx, const struct problem *p, bool batch,
+                             size_t *least, size_t *best, struct diag *d);
 /* out may be NULL; cut (of convolutions NULL) is zero, or filled for the caller to free. */
 bool limber_engine_plan(limber_context *ctx, const struct problem *p, struct text *out,
                         struct cut *cut, struct report *report, struct diag *d);
@@ -210,11 +210,13 @@ void limber_shape_report(const limber_context *ctx, const struct product_shape *
 
 /* A convolution whose filters see one channel each, native or of bytes, by code of the library
  * that needs no plan; and it is done.  False: nothing is done, no code serves here or there is no
- * memory. */
+ * memory, or less in the call's workspace. */
 bool limber_is_depthwise(const limber_context *ctx, const struct problem *p);
 bool limber_depthwise_run(limber_context *ctx, const struct problem *p, struct report *r);
 /* The same of correct results whose sums, as a look at the data says, are exact. */
 bool limber_depthwise_run_exact(limber_context *ctx, const struct problem *p, struct report *r);
+/* The bytes that either takes.  False: neither serves. */
+bool limber_depthwise_workspace(limber_context *ctx, const struct problem *p, size_t *bytes);
 
 /* ---- shapes.c -------------------------------------------------------------------------------- */
 
@@ -250,6 +252,8 @@ bool limber_launch(limber_context *ctx, const struct step *s, int count,
 /* Takes the kernel of a step whose problem and masks are stated, made in the background unless
  * the contract says to wait; *ready is false where it is not there yet. */
 bool limber_engine_step(limber_context *ctx, struct step *s, bool *ready, struct diag *d);
+/* What a call of several launches takes for one of them, within call->workspace_limit. */
+size_t limber_launch_bytes(const struct entry *e, const struct call *call);
 /* Into a stream that records, where failure spoils the record. */
 bool limber_launch_recorded(limber_context *ctx, const struct step *s, const struct guard *guard,
                             struct diag *d);

@@ -255,6 +255,12 @@ static bool all_take_memory(const struct step *s, int count)
     return true;
 }
 
+/* What one of several launches takes before the first. */
+size_t limber_launch_bytes(const struct entry *e, const struct call *c)
+{
+    return (e->backend->launch_memory->bytes(e->kernel, c) + LINE - 1) / LINE * LINE;
+}
+
 /* With memory for the one that needs most. */
 static bool run_with_memory(limber_context *ctx, const struct step *s, int count, struct diag *d)
 {
@@ -271,7 +277,7 @@ static bool run_with_memory(limber_context *ctx, const struct step *s, int count
 
         l = plan_launches(ctx, &s[i]);
         call = call_of(&l, 0, of);
-        share = (ops->bytes(s[i].e->kernel, &call) + LINE - 1) / LINE * LINE * (size_t)l.at_once;
+        share = limber_launch_bytes(s[i].e, &call) * (size_t)l.at_once;
         most = share > most ? share : most;
     }
     if (!ops->alloc(&call, most, &taken, d))

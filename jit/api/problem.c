@@ -263,9 +263,11 @@ limber_status limber_workspace(limber_context *ctx, const limber_problem *proble
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "%s is NULL", least ? "best" : "least");
     else if (read_problem(&c, problem, &d) && check_problem(ctx, &c.problem, &d) &&
              check_real(&c.problem, "limber_workspace", &d)) {
+        bool batch = c.problem.batch && c.problem.batch->count > 1;
+
         c.problem.batch = NULL;
         if (state(ctx, &c.problem, &x, &d))
-            limber_engine_workspace(ctx, &x, least, best, &d);
+            limber_engine_workspace(ctx, &x, batch, least, best, &d);
     }
     if (d.status)
         limber_fail_in(&d, "workspace");

@@ -266,6 +266,45 @@ static void a_workspace_of_the_callers(void **state)
     assert_int_equal(s.taken, 0);
 }
 
+/* Its products are scaled in the workspace, too, since none begins before there is room for all. */
+static void a_batch_in_its_workspace(void **state)
+{
+    enum { COUNT_OF = 3, SIZE = COUNT_OF * N * N };
+    static double a[SIZE], c[SIZE];
+    const limber_contract k = { .size = sizeof(limber_contract),
+                                .promise = LIMBER_CONTRACT_CORRECT };
+    const limber_batch batch = {
+        .size = sizeof(limber_batch), .count = COUNT_OF, .a = N * N, .b = N * N, .c = N * N
+    };
+    limber_format f = named("f64");
+    struct store s = { .left = 0 };
+    limber_context *ctx = stored_context(&s);
+    limber_problem p = LIMBER_PROBLEM_INIT;
+    limber_queue queue = LIMBER_QUEUE_INIT;
+    size_t bytes[2];
+
+    (void)state;
+    for (int i = 0; i < SIZE; i++)
+        a[i] = ldexp(1.0 / (1 + i % (N * N)), i % 20);
+    p.m = p.n = p.k = N;
+    p.contract = &k;
+    p.batch = &batch;
+    p.a = (limber_matrix){ a, f, N, 1 };
+    p.b = (limber_matrix){ a, f, 1, N };
+    p.c = (limber_output){ c, f, N, 1 };
+    assert_int_equal(limber_workspace(ctx, &p, &bytes[0], &bytes[1]), LIMBER_STATUS_OK);
+    for (int i = 0; i < 2 && bytes[i]; i++) {
+        queue.workspace = malloc(bytes[i]);
+        queue.bytes = bytes[i];
+        p.queue = &queue;
+        if (limber_run(ctx, &p, NULL))
+            fail_msg("%s", limber_error_text());
+        free(queue.workspace);
+    }
+    limber_destroy(ctx);
+    assert_int_equal(s.taken, 0);
+}
+
 /* Whatever limbs, NaN, infinities and overflows raise inside. */
 static void flags_are_the_callers(void **state)
 {
@@ -345,6 +384,7 @@ int main(void)
         cmocka_unit_test(an_allocator_that_runs_dry),
         cmocka_unit_test(half_an_allocator_is_refused),
         cmocka_unit_test(a_workspace_of_the_callers),
+        cmocka_unit_test(a_batch_in_its_workspace),
         cmocka_unit_test(flags_are_the_callers),
         cmocka_unit_test(the_library_can_be_closed),
     };

@@ -220,7 +220,42 @@ static bool serves(limber_context *ctx, const struct trial *t)
     return report.from == LIMBER_FROM_LIBRARY && report.workspace > 0 && !*report.kernel;
 }
 
-static void try_one(struct rng *r, enum work work, int *served)
+/* In the workspaces that limber_workspace states. */
+static void try_workspaces(limber_context *ctx, const struct trial *t, bool served)
+{
+    const double one = 1;
+    const float one_f = 1;
+    limber_queue queue = LIMBER_QUEUE_INIT;
+    limber_problem p = LIMBER_PROBLEM_INIT;
+    limber_report report = LIMBER_REPORT_INIT;
+    size_t bytes[2];
+
+    p.operation = LIMBER_OPERATION_CONV_FORWARD;
+    p.conv = &t->s;
+    p.contract = &t->contract;
+    p.a = (limber_matrix){ t->x.data, t->image, 0, 0 };
+    p.b = (limber_matrix){ t->w.data, t->filters, 0, 0 };
+    p.beta = !t->adds ? NULL : t->result.size == 8 ? (const void *)&one : &one_f;
+    p.c = (limber_output){ t->y.data, t->result, 0, 0 };
+    assert_int_equal(limber_workspace(ctx, &p, &bytes[0], &bytes[1]), LIMBER_STATUS_OK);
+    assert_true(bytes[0] > 0 && bytes[0] <= bytes[1]);
+    p.queue = &queue;
+    for (int i = 0; i < 2; i++) {
+        struct guarded room = guarded(bytes[i], true);
+
+        queue.bytes = bytes[i];
+        queue.workspace = room.data;
+        memcpy(t->y.data, t->before, t->bytes);
+        if (limber_run(ctx, &p, &report) != LIMBER_STATUS_OK)
+            fail_msg("in %zu bytes: %s", bytes[i], limber_error_text());
+        munmap(room.map, room.all);
+        assert_int_equal(served, report.from == LIMBER_FROM_LIBRARY && !*report.kernel);
+        if (served)
+            assert_in_range(bytes[i] - report.workspace, 0, 63);
+    }
+}
+
+static void try_one(struct rng *r, enum work work, bool workspaces, int *served)
 {
     struct trial t;
 
@@ -229,8 +264,14 @@ static void try_one(struct rng *r, enum work work, int *served)
     call(interp, &t, t.expected, NULL);
     for (int i = 0; i < SETS; i++)
         if (compiled[i] && i != NONE) {
-            *served += serves(compiled[i], &t);
+            bool here = serves(compiled[i], &t);
+
+            *served += here;
             compare(&t, i);
+            if (workspaces) {
+                try_workspaces(compiled[i], &t, here);
+                compare(&t, i);
+            }
         }
     free_trial(&t);
 }
@@ -245,7 +286,7 @@ static void try_many(enum work work, int least_percent)
         contexts += compiled[i] && compiled[i]->small && i != NONE &&
                     strstr(compiled[i]->machine.target.features, "avx2");
     for (int i = 0; i < TRIALS; i++)
-        try_one(&r, work, &served);
+        try_one(&r, work, i % 10 == 0, &served);
     if (100 * served < least_percent * TRIALS * contexts)
         fail_msg("%d of %d were served", served, TRIALS * contexts);
 }

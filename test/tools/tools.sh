@@ -52,8 +52,8 @@ printf '300 300 300 d native\n\n64 64 64 z bits=40 alpha beta # a comment\n' > s
 expect 0 '2 compiled, 0 there' env LIMBER_CACHE_DIR="$work/warm" "$limber" prebuild shapes
 expect 0 '0 compiled, 2 there' env LIMBER_CACHE_DIR="$work/warm" "$limber" prebuild shapes
 expect 0 '"compiled":.*false' env LIMBER_CACHE_DIR="$work/warm" "$limber" prebuild shapes --json
-expect 1 '2 kernels are not made: no compiler' env LIMBER_LLVM=$work/none LIMBER_CACHE_DIR="$work/none" "$limber" prebuild shapes
-expect 1 '"made":.*false' env LIMBER_LLVM=$work/none LIMBER_CACHE_DIR="$work/none" "$limber" prebuild shapes --json
+expect 1 '2 kernels are not made: no compiler' env LIMBER_LLVM=$work/none LIMBER_CACHE_DIR="$work/kept" "$limber" prebuild shapes
+expect 1 '"made":.*false' env LIMBER_LLVM=$work/none LIMBER_CACHE_DIR="$work/kept" "$limber" prebuild shapes --json
 echo '3 3 d native' > shapes
 expect 1 'shapes:1: a line is M N K' "$limber" prebuild shapes
 echo '3 3 3 q native' > shapes
@@ -99,6 +99,11 @@ expect 0 'later call +256 +memory' env TMPDIR="$work/scratch" "$limber" bench --
 expect 0 'absent' sh -c 'ls scratch | grep . || echo absent'
 expect 0 '"work":.*"small FP64, bound function"' "$limber" bench --rows small --runs 1 --json
 expect 0 'OpenBLAS' "$limber" bench --rows latency --runs 1
+expect 0 '^batch of 100, FP64 +128 ' "$limber" bench --rows batch --runs 1
+blas=$(dirname "$limber")/interpose/blas
+if [ -e "$blas/liblimber_blas.so" ]; then
+    expect 0 '^FP32, cblas_sgemm by Limber +512 +by BLAS .*x limber_gemm' env LD_LIBRARY_PATH="$blas" "$limber" bench --rows interposed --runs 1
+fi
 expect 0 'mean of 1, FP32 NHWC' "$limber" bench --rows conv/bert --runs 1
 # a peer that computes something else is named, and ends the run
 if command -v cc > /dev/null; then

@@ -162,6 +162,7 @@ struct work {
     const char *group;
     char what[64], data_name[48]; /* data_name "": not shown */
     int64_t m, n, k;
+    int64_t batch; /* products of that shape, one after the other in memory */
     double products; /* that a plain loop would form: those of m x n x k, or of a convolution */
     limber_format fa, fb, fc;
     struct data_kind data;
@@ -276,7 +277,8 @@ struct symbol {
 bool library_find(struct library *l, const struct symbol *list, size_t count);
 #define LIBRARY_FIND(l, list) library_find(l, list, sizeof(list) / sizeof *(list))
 
-extern struct library openblas, blis, mkl, onednn, libxsmm, flint, arb, cublas, cublaslt, cudnn;
+extern struct library openblas, blis, mkl, onednn, libxsmm, limber_blas, flint, arb, cublas,
+    cublaslt, cudnn;
 bool onednn_run(struct contender *c);
 bool onednn_prepare(struct contender *c);
 bool onednn_matmul(struct contender *c);

@@ -530,6 +530,7 @@ static void call_series(struct bench *b, const char *format, limber_promise prom
         return;
     s->b = b;
     s->w = (struct work){ .m = n,
+                          .batch = 1,
                           .n = n,
                           .k = n,
                           .fa = f,

@@ -83,11 +83,11 @@ static const void *element(const struct tensor *t, int64_t row, int64_t col)
 static void add_gemm(struct sum *s, const struct work *w, const struct tensor *a,
                      const struct tensor *b, int64_t at)
 {
-    int64_t i = at / w->n, j = at % w->n;
+    int64_t row = at / w->n, i = row % w->m, j = at % w->n, g = row / w->m;
 
     for (int64_t q = 0; q < w->k; q++)
-        add_product(s, w, w->ta ? element(a, q, i) : element(a, i, q),
-                    w->tb ? element(b, j, q) : element(b, q, j));
+        add_product(s, w, w->ta ? element(a, g * w->k + q, i) : element(a, row, q),
+                    w->tb ? element(b, g * w->n + j, q) : element(b, g * w->k + q, j));
 }
 
 /* Where an element of a tensor of images or filters lies in its row. */
@@ -193,11 +193,11 @@ static void add_terms(struct sum *s, const struct work *w, const struct tensor *
 /* The corners, then anywhere. */
 static int64_t choose_place(const struct work *w, int pick, uint64_t *state)
 {
-    int64_t corners[] = { 0, w->n - 1, (w->m - 1) * w->n, w->m * w->n - 1 };
+    int64_t count = w->batch * w->m * w->n, corners[] = { 0, w->n - 1, count - w->n, count - 1 };
 
     if (pick < 4)
         return corners[pick];
-    return (int64_t)(random_bits(state) % (uint64_t)(w->m * w->n));
+    return (int64_t)(random_bits(state) % (uint64_t)count);
 }
 
 struct reference *reference_make(const struct work *w, const struct tensor *a,

@@ -50,9 +50,11 @@ static void shape_tensors(const struct work *w, struct tensor *a, struct tensor 
     output = (struct tensor){ .rows = s->n, .cols = s->o * oh * ow };
     switch (w->operation) {
     case LIMBER_OPERATION_GEMM:
-        *a = (struct tensor){ .rows = w->ta ? w->k : w->m, .cols = w->ta ? w->m : w->k };
-        *b = (struct tensor){ .rows = w->tb ? w->n : w->k, .cols = w->tb ? w->k : w->n };
-        *y = (struct tensor){ .rows = w->m, .cols = w->n };
+        *a = (struct tensor){ .rows = w->batch * (w->ta ? w->k : w->m),
+                              .cols = w->ta ? w->m : w->k };
+        *b = (struct tensor){ .rows = w->batch * (w->tb ? w->n : w->k),
+                              .cols = w->tb ? w->k : w->n };
+        *y = (struct tensor){ .rows = w->batch * w->m, .cols = w->n };
         break;
     case LIMBER_OPERATION_CONV_FORWARD: *a = image, *b = filters, *y = output; break;
     case LIMBER_OPERATION_CONV_BACKWARD_DATA: *a = output, *b = filters, *y = image; break;
@@ -168,7 +170,7 @@ void sets_free(struct operand_sets *s)
 
 static size_t result_bytes(const struct contender *c)
 {
-    return (size_t)(c->work->m * c->work->n) * c->now->fy.size;
+    return (size_t)(c->work->batch * c->work->m * c->work->n) * c->now->fy.size;
 }
 
 bool result_poison(const struct contender *c)
@@ -269,7 +271,7 @@ static const struct operands *operands_for(const struct peer *p, const struct wo
     copies->count++;
     o->a = converted(o->fa, own->a, w->fa, s->a[0].rows * s->a[0].cols);
     o->b = converted(o->fb, own->b, w->fb, s->b[0].rows * s->b[0].cols);
-    o->y = calloc((size_t)(w->m * w->n), o->fy.size);
+    o->y = calloc((size_t)(w->batch * w->m * w->n), o->fy.size);
     return o;
 }
 
@@ -312,6 +314,11 @@ static limber_status call_product(struct contender *c)
     const struct work *w = c->work;
     const struct operands *o = c->now;
     limber_queue queue = { .size = sizeof(limber_queue), .stream = device_stream() };
+    limber_batch batch = { .size = sizeof(limber_batch),
+                           .count = w->batch,
+                           .a = w->m * w->k,
+                           .b = w->k * w->n,
+                           .c = w->m * w->n };
     limber_problem p = LIMBER_PROBLEM_INIT;
 
     p.contract = &c->contract;
@@ -333,6 +340,7 @@ static limber_status call_product(struct contender *c)
     p.c.col_stride = 1;
     p.prepared_a = c->variant == CALL_prepared ? c->prepared : NULL;
     p.queue = queue.stream ? &queue : NULL;
+    p.batch = w->batch > 1 ? &batch : NULL;
     return limber_run(c->ctx, &p, &c->report);
 }
 

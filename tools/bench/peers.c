@@ -222,18 +222,58 @@ static bool prepare_mkl_jit(struct contender *c)
     return true;
 }
 
+/* Where the operands of the g-th product of a batch begin. */
+static struct operands product_at(const struct contender *c, int64_t g)
+{
+    const size_t step = (size_t)(g * c->work->n * c->work->n) * c->now->fy.size;
+    struct operands o = *c->now;
+
+    o.a = (const char *)o.a + step;
+    o.b = (const char *)o.b + step;
+    o.y = (char *)o.y + step;
+    return o;
+}
+
 static bool run_mkl_jit(struct contender *c)
 {
-    const struct operands *o = c->now;
+    for (int64_t g = 0; g < c->work->batch; g++) {
+        const struct operands o = product_at(c, g);
 
-    ((void (*)(void *, const void *, const void *, void *))c->function)(c->prepared, o->a, o->b,
-                                                                        o->y);
+        ((void (*)(void *, const void *, const void *, void *))c->function)(c->prepared, o.a, o.b,
+                                                                            o.y);
+    }
     return true;
 }
 
 static void release_mkl_jit(struct contender *c)
 {
     mkl_jit.destroy(c->prepared);
+}
+
+/* MKL's products of one shape, a step apart. */
+static void (*mkl_batch_d)(int, int, int, int, int, int, double, const void *, int, int,
+                           const void *, int, int, double, void *, int, int, int);
+static void (*mkl_batch_s)(int, int, int, int, int, int, float, const void *, int, int,
+                           const void *, int, int, float, void *, int, int, int);
+
+static bool prepare_mkl_batch(struct contender *c)
+{
+    (void)c;
+    return mkl_batch_d && mkl_batch_s;
+}
+
+static bool run_mkl_batch(struct contender *c)
+{
+    const struct operands *o = c->now;
+    int n = (int)c->work->n, count = (int)c->work->batch, step = n * n;
+
+    if (o->fy.size == 8)
+        mkl_batch_d(ROW_MAJOR, AS_IS, AS_IS, n, n, n, 1, o->a, n, step, o->b, n, step, 0, o->y, n,
+                    step, count);
+    else
+        mkl_batch_s(ROW_MAJOR, AS_IS, AS_IS, n, n, n, 1, o->a, n, step, o->b, n, step, 0, o->y, n,
+                    step, count);
+    return true;
 }
 
 static void (*mkl_threads)(int);
@@ -282,6 +322,8 @@ static bool open_mkl(struct library *l)
     if (!FIND(mkl_threads, "MKL_Set_Num_Threads"))
         return library_refuse(l, "cannot be told how many threads to use");
     find_mkl_jit(l);
+    FIND(mkl_batch_d, "cblas_dgemm_batch_strided");
+    FIND(mkl_batch_s, "cblas_sgemm_batch_strided");
     *(void **)&dgemm = l->gemm[0];
     dgemm(ROW_MAJOR, AS_IS, AS_IS, 1, 1, 1, 1, &one, 1, &one, 1, 0, &product, 1);
     dl_iterate_phdr(name_kernels, &set);
@@ -334,12 +376,14 @@ static xsmm_s_fn *(*xsmm_s)(int, int, int, const int *, const int *, const int *
 /* Column-major C' = B' A' is row-major C = A B. */
 static bool run_xsmm(struct contender *c)
 {
-    const struct operands *o = c->now;
+    for (int64_t g = 0; g < c->work->batch; g++) {
+        const struct operands o = product_at(c, g);
 
-    if (o->fy.size == 8)
-        ((xsmm_d_fn *)c->function)(o->b, o->a, o->y);
-    else
-        ((xsmm_s_fn *)c->function)(o->b, o->a, o->y);
+        if (o.fy.size == 8)
+            ((xsmm_d_fn *)c->function)(o.b, o.a, o.y);
+        else
+            ((xsmm_s_fn *)c->function)(o.b, o.a, o.y);
+    }
     return true;
 }
 
@@ -377,6 +421,28 @@ struct library libxsmm = { .name = "LIBXSMM",
                            .files = "libxsmm.so.1 libxsmm.so",
                            .open = open_xsmm };
 
+/* ---- Limber before a BLAS -------------------------------------------------------------------- */
+
+/* As a program has it that preloads the library: native products, from its first call on. */
+static void set_interposed_threads(int threads)
+{
+    char text[16];
+
+    snprintf(text, sizeof text, "%d", threads);
+    setenv("LIMBER_THREADS", text, 1);
+}
+
+static bool open_interposed(struct library *l)
+{
+    setenv("LIMBER_CONTRACT", "native", 1);
+    return find_cblas(l);
+}
+
+struct library limber_blas = { .name = "Limber before a BLAS",
+                               .files = "liblimber_blas.so",
+                               .open = open_interposed,
+                               .threads = set_interposed_threads };
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 /* Types of cuBLAS (R_32F ...), what it computes in, and types of oneDNN. */
@@ -392,6 +458,8 @@ enum { DNN_ANY = 1, DNN_F32 = 3, DNN_S32 = 4, DNN_S8 = 5, DNN_U8 = 6 };
 #define TENSOR .promise = PROMISE_sum, .factor = 4
 #define F64 .word = "f64", .formats = "f64", SUM
 #define F32 .word = "f32", .formats = "f32", SUM
+#define F64_BATCH .word = "batch64", .formats = "f64", SUM
+#define F32_BATCH .word = "batch32", .formats = "f32", SUM
 #define I8 .word = "i8", .formats = "i8 i8 i32", .code = { DNN_S8, DNN_S8, DNN_S32 }, EXACT
 #define U8 .word = "u8", .formats = "u8 i8 i32", .code = { DNN_U8, DNN_S8, DNN_S32 }, EXACT
 #define CBLAS .run = run_cblas
@@ -408,6 +476,7 @@ enum { DNN_ANY = 1, DNN_F32 = 3, DNN_S32 = 4, DNN_S8 = 5, DNN_U8 = 6 };
 #define MKL_JIT \
     .library = &mkl, .largest = 128, .plain = true, .prepare = prepare_mkl_jit, \
     .run = run_mkl_jit, .release = release_mkl_jit
+#define MKL_BATCH .library = &mkl, .plain = true, .prepare = prepare_mkl_batch, .run = run_mkl_batch
 #define INTEGERS \
     .plain = true, .prepare = flint_prepare, .run = flint_run, .fetch = flint_fetch, \
     .release = flint_release
@@ -433,6 +502,16 @@ static const struct peer peers[] = {
     { .name = "LIBXSMM", F32, XSMM },
     { .name = "MKL, one shape", F64, MKL_JIT },
     { .name = "MKL, one shape", F32, MKL_JIT },
+    { .name = "MKL, batch", F64_BATCH, MKL_BATCH },
+    { .name = "MKL, batch", F32_BATCH, MKL_BATCH },
+    { .name = "LIBXSMM", F64_BATCH, XSMM },
+    { .name = "LIBXSMM", F32_BATCH, XSMM },
+    { .name = "MKL, one shape", F64_BATCH, MKL_JIT },
+    { .name = "MKL, one shape", F32_BATCH, MKL_JIT },
+    { .word = "blas64", .name = "cblas_dgemm by Limber", .library = &limber_blas, .formats = "f64",
+      SUM, CBLAS },
+    { .word = "blas32", .name = "cblas_sgemm by Limber", .library = &limber_blas, .formats = "f32",
+      SUM, CBLAS },
     { .word = "i64", .name = "FLINT fmpz_mat", .library = &flint, .formats = "i64", .largest = 1024,
       EXACT, INTEGERS },
     { .word = "flint", .name = "FLINT fmpz_mat, 113 bits", .library = &flint, .formats = "f128",
@@ -464,8 +543,9 @@ static const struct peer peers[] = {
 /* clang-format on */
 enum { PEERS = sizeof peers / sizeof *peers };
 
-static struct library *const libraries[] = { &openblas, &blis, &mkl,    &onednn,   &libxsmm,
-                                             &flint,    &arb,  &cublas, &cublaslt, &cudnn };
+static struct library *const libraries[] = { &openblas, &blis,        &mkl,   &onednn,
+                                             &libxsmm,  &limber_blas, &flint, &arb,
+                                             &cublas,   &cublaslt,    &cudnn };
 enum { LIBRARIES = sizeof libraries / sizeof *libraries };
 
 void peers_open(bool gpu)

@@ -301,6 +301,8 @@ void print_line(struct bench *b, const struct line *l)
                  l->ratio < 10  ? " %6.2f x %s%s%s" :
                                   " %6.1f x %s%s%s",
                  l->ratio, l->of, l->note ? "; " : "", l->note ? l->note : "");
+    else if (l->note)
+        snprintf(ratio, sizeof ratio, " %s", l->note);
     if (l->share > 0)
         snprintf(share, sizeof share, "%sproducts at peak: %.0f%%", *ratio ? "; " : " ",
                  100 * l->share);

@@ -23,6 +23,7 @@ struct row {
     const char *group, *work, *formats, *sizes, *data, *by, *show, *unit;
     bool (*special)(struct bench *b); /* this is no product */
     limber_operation operation; /* of a convolution, where it is not forward */
+    int batch; /* products of that shape; 0: one */
 };
 
 #define SMALL "8 16 24 32 48 64 96 128"
@@ -73,9 +74,9 @@ static const struct row cpu_rows[] = {
     { "fp32", "FP32 native, A B^T", "f32 f32' f32", "1024", "signed", "native f32*" },
     { "fp32", "FP32 native, A^T B", "f32' f32 f32", "1024", "signed", "native f32*" },
     { "fp32", "FP32 native, A^T B^T", "f32' f32' f32", "1024", "signed", "native f32*" },
-    { "order", "FP64, one stated order", "f64", "16 32 64 256 1024", "normal",
+    { "order", "FP64, one stated order", "f64", "16 32 64 256 512 1024 2048", "normal",
       "reproducible native/plain*" },
-    { "order", "FP32, one stated order", "f32", "16 32 64 256 1024", "normal",
+    { "order", "FP32, one stated order", "f32", "16 32 64 256 512 1024 2048", "normal",
       "reproducible native/plain*" },
     { "int8", "i8 x i8 -> i32", "i8 i8 i32", "512 1024 2048", "integers 7", "native:integer i8*",
       "bytes" },
@@ -138,6 +139,14 @@ static const struct row cpu_rows[] = {
     { "small", "small FP32, limber_gemm", "f32", SMALL, "signed", "native f32*" },
     { "small", "small FP32, bound function", "f32", SMALL, "signed", "native/bound f32*" },
     { "small", "small FP32, one shape", "f32", SMALL, "signed", "native/shape f32*" },
+    { "batch", "batch of 100, FP64", "f64", "8 16 32 64 128", "signed", "native batch64*",
+      .batch = 100 },
+    { "batch", "batch of 100, FP32", "f32", "8 16 32 64 128", "signed", "native batch32*",
+      .batch = 100 },
+    { "interposed", "FP64, cblas_dgemm by Limber", "f64", "32 128 512", "signed",
+      "blas64 native/plain f64*", "interposed" },
+    { "interposed", "FP32, cblas_sgemm by Limber", "f32", "32 128 512", "signed",
+      "blas32 native/plain f32*", "interposed" },
     { "prepared", "A prepared, FP64 native", "f64", "256 1024", "normal",
       "native/prepared native/plain*" },
     { "prepared", "A prepared, FP64 native, m = k = 4096", "f64", "4096x64x4096 4096x8x4096",
@@ -244,8 +253,8 @@ static const struct row gpu_rows[] = {
 };
 /* clang-format on */
 
-/* Rows that do not depend on --threads. */
-static const char once[] = "latency,threads,workspace";
+/* Rows that do not depend on --threads, or take the first of them for good. */
+static const char once[] = "latency,threads,workspace,interposed";
 
 static int table_of(bool gpu, const struct row **rows)
 {
@@ -370,7 +379,7 @@ static bool read_size(const struct bench *b, const struct row *r, struct work *w
     w->m = m;
     w->n = n;
     w->k = k;
-    w->products = (double)m * (double)n * (double)k;
+    w->products = (double)w->batch * (double)m * (double)n * (double)k;
     return true;
 }
 
@@ -501,6 +510,7 @@ static bool read_work(const struct bench *b, const struct row *r, char *size, st
     memset(w, 0, sizeof *w);
     w->threads = strcmp(r->group, "threads") ? b->threads : 2;
     w->kernels = b->kernels;
+    w->batch = r->batch ? r->batch : 1;
     snprintf(w->what, sizeof w->what, "%s", r->work);
     if ((name = cut(w->what, ';')))
         snprintf(w->data_name, sizeof w->data_name, "%s", name);
@@ -683,6 +693,18 @@ static void show_threads(struct bench *b, const struct work *w)
     print_line(b, &l);
 }
 
+/* What the way through the library before a BLAS costs. */
+static void show_interposed(struct bench *b, const struct work *w)
+{
+    char note[96];
+    struct line l = rate_line(w, note, sizeof note);
+
+    l.scheme = "by BLAS";
+    snprintf(note, sizeof note, "%.2f x limber_gemm", w->list[1].median / w->list[0].median);
+    l.note = note;
+    print_line(b, &l);
+}
+
 /* Of both commands. */
 static void show_workspace(struct bench *b, const struct work *w)
 {
@@ -797,6 +819,7 @@ static const struct show {
     { "swamped", show_counted, false },
     { "counted", show_counted, false },
     { "threads", show_threads, false },
+    { "interposed", show_interposed, false },
     { "workspace", show_workspace, true },
     { "conv", show_conv, false },
 };
@@ -1025,7 +1048,7 @@ static bool listed(const char *list, const char *group)
 
 const char *rows_words(bool gpu)
 {
-    static char text[320];
+    static char text[400];
     const struct row *rows;
     int count = table_of(gpu, &rows);
     size_t at = (size_t)snprintf(text, sizeof text, "only these:");
