@@ -19,18 +19,19 @@ struct prebuild {
     int made[SOURCES];
 };
 
-/* Without a compiler the interpreter computes: then nothing is made. */
-static enum source source_of(const limber_report *r)
+/* Where the interpreter computes because there is no compiler, and not because it was asked for,
+ * nothing is made. */
+static enum source source_of(limber_context *ctx, const limber_report *r)
 {
-    return strcmp(r->backend, "interp") == 0 ? INTERPRETED :
-           r->from == LIMBER_FROM_COMPILER   ? COMPILED :
-                                               FOUND;
+    if (strcmp(r->backend, "interp") == 0 && *limber_fallback_reason(ctx))
+        return INTERPRETED;
+    return r->from == LIMBER_FROM_COMPILER ? COMPILED : FOUND;
 }
 
 static void print_made(struct prebuild *p, const char *what, const limber_report *r)
 {
     static const char *const words[] = { "compiled", "there", "interpreted" };
-    enum source source = source_of(r);
+    enum source source = source_of(p->ctx, r);
 
     p->made[source]++;
     if (p->rows) {
