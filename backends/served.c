@@ -7,7 +7,7 @@
 static const struct served common = {
     .op = {
         LIMBER_SERVES(arg, R(index) | R(emin) | R(emax) | R(spread) | R(width) | R(sig) | R(sign) |
-                               R(special)),
+                               R(special) | R(reach)),
         LIMBER_SERVES(patches,
                       R(stride) | R(pad) | R(dilate) | R(groups) | R(layout) | R(direction)),
         LIMBER_SERVES(filters, R(groups) | R(layout) | R(direction)),

@@ -29,6 +29,7 @@ ATTR(width, INT, "") /* mask: largest emax-lsb+1 of one line: bits of its intege
 ATTR(sig, INT, "") /* mask: most significant bits of one element */
 ATTR(sign, WORD, LIMBER_WORDS(LIMBER_SIGNS)) /* mask, limbs: negative values occur or not */
 ATTR(special, INT, "") /* mask: 1 when NaN or Inf occur */
+ATTR(reach, INT, "") /* mask: bits of the integers of all lines together, where they are few */
 ATTR(unit, WORD, LIMBER_WORDS(LIMBER_UNITS)) /* products */
 ATTR(chunk, INT, "") /* products: longest chain in one accumulator of the unit */
 ATTR(sums, WORD, LIMBER_WORDS(LIMBER_SUMS)) /* products: how floats are summed */

@@ -166,7 +166,7 @@ struct row {
                      INFINITY: never droppable */
 };
 
-enum { NODE_ATTRS = 8 }; /* most attributes of an operation */
+enum { NODE_ATTRS = 9 }; /* most attributes of an operation */
 
 struct node { /* one operation and its one value */
     enum op op;
@@ -271,12 +271,15 @@ struct mask {
     bool zero, special, negative;
     int emin, emax; /* of finite nonzeros; exponent of 2^e <= |x| < 2^(e+1) */
     int spread, width, sig; /* as the attributes of the same name */
+    bool has_low;
+    int low; /* where has_low: the exponent of the lowest bit; anything where all are zero */
     int64_t lines, length; /* rows of A or columns of B; k */
     int32_t *line_emax; /* per line; INT32_MIN for a zero line; NULL when not asked for */
     uint8_t *line_special; /* per line */
     /* tile_rows blocks of LIMBER_TILE lines each; the fields are as those above */
     struct block_mask {
         int32_t emin, emax, spread, width, sig;
+        int32_t low; /* of scanned lines */
         uint8_t flags;
     } *block;
     /* per tile of LIMBER_TILE lines x LIMBER_TILE elements, row by row; NULL: not known */
@@ -289,7 +292,7 @@ struct mask {
 enum { LIMBER_TILE = 64 };
 enum tile_flags { TILE_zero = 1, TILE_special = 2, TILE_negative = 4 };
 void limber_mask_clear(struct mask *m);
-/* The exponent of the lowest bit of all tiles; INT_MIN: not known, INT_MAX: all are zero. */
+/* The exponent of the lowest bit; INT_MIN: not known, INT_MAX: all are zero. */
 int limber_mask_low(const struct mask *m);
 /* The mask of a tile subset: `count` of m's blocks, without tiles.  Where it leaves out
  * tiles, all lines of a block have its largest exponent. */
@@ -304,7 +307,8 @@ enum class_use {
     CLASS_coarse = 1, /* far fewer classes */
     CLASS_widths = 2, /* every bit is kept: only how many there are matters, not where */
     CLASS_named = 8, /* a scheme is asked for, and has to serve all data that it can */
-    CLASS_ranges = 4 /* emin and emax matter by themselves, not only whether formats hold them */
+    CLASS_ranges = 4, /* emin and emax matter by themselves, not only whether formats hold them */
+    CLASS_reach = 16 /* all lines may have one scale */
 };
 void limber_mask_class(const struct mask *m, limber_format f, unsigned use, struct node *arg);
 

@@ -21,6 +21,8 @@ int limber_mask_low(const struct mask *m)
 {
     int low = INT_MAX;
 
+    if (m->scanned && m->has_low)
+        return m->zero ? INT_MAX : m->low;
     if (!m->scanned || !m->tile)
         return INT_MIN;
     for (int64_t i = 0; i < m->tile_rows * m->tile_cols; i++)
@@ -198,6 +200,17 @@ static void range_class(const struct mask *m, limber_format f, unsigned use, str
     limber_node_set(arg, ATTR_emax, high);
 }
 
+/* What one scale for all lines costs, where that is few limbs. */
+static void reach_class(const struct mask *m, struct node *arg)
+{
+    static const int steps[] = { 7, 8, 15, 16, 23, 24 };
+    int low = limber_mask_low(m);
+    int64_t reach = (int64_t)m->emax - low + 1;
+
+    if (low != INT_MIN && !m->zero && reach <= steps[COUNT(steps) - 1])
+        limber_node_set(arg, ATTR_reach, up_to(steps, COUNT(steps), reach, 1));
+}
+
 void limber_mask_class(const struct mask *m, limber_format f, unsigned use, struct node *arg)
 {
     bool integer = f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT;
@@ -220,4 +233,6 @@ void limber_mask_class(const struct mask *m, limber_format f, unsigned use, stru
     limber_node_set(arg, ATTR_sig, m->zero ? 0 : sig_class(m->sig, coarse));
     limber_node_set(arg, ATTR_sign, m->negative ? 0 : 1);
     limber_node_set(arg, ATTR_special, m->special);
+    if (use & CLASS_reach && !integer)
+        reach_class(m, arg);
 }

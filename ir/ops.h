@@ -9,7 +9,8 @@
  *     ROWS        owns a product table                                                       */
 
 /* operands, with what the scan found (absent attributes: not scanned) */
-OP(arg, 0, 0, A(index) | A(emin) | A(emax) | A(spread) | A(width) | A(sig) | A(sign) | A(special),
+OP(arg, 0, 0,
+   A(index) | A(emin) | A(emax) | A(spread) | A(width) | A(sig) | A(sign) | A(special) | A(reach),
    EXACT)
 
 /* problems: what a caller states; none is left after split */

@@ -110,7 +110,8 @@ static bool check_type(const struct check *c)
     return true;
 }
 
-/* Attributes that may be absent: a direction that is forward, a mask (whole, or not at all), tiles
+/* Attributes that may be absent: a direction that is forward, a mask (whole, or not at all, and
+ * its reach), tiles
  * before the tile pass, moduli without crt, uncertain where nothing is cut, sums where they are by
  * fused multiply-adds, the order along k where it is crs, limbs made ahead, integral where results
  * round. */
@@ -120,7 +121,7 @@ static uint64_t optional(const struct node *n)
         BIT(emin) | BIT(emax) | BIT(spread) | BIT(width) | BIT(sig) | BIT(sign) | BIT(special);
 
     switch (n->op) {
-    case OP_arg: return n->has & mask ? 0 : mask;
+    case OP_arg: return (n->has & mask ? 0 : mask) | BIT(reach);
     case OP_products: return BIT(tile) | BIT(sums) | BIT(split);
     case OP_conv:
     case OP_image: return BIT(direction);
@@ -263,7 +264,8 @@ static bool check_arg(const struct check *c)
         return true;
     if (!range(c, ATTR_emin, -40000, 40000) || !range(c, ATTR_emax, -40000, 40000) ||
         !range(c, ATTR_spread, 0, 80000) || !range(c, ATTR_width, 0, 80000) ||
-        !range(c, ATTR_sig, 0, 80000) || !range(c, ATTR_special, 0, 1))
+        !range(c, ATTR_sig, 0, 80000) || !range(c, ATTR_special, 0, 1) ||
+        (limber_node_has(n, ATTR_reach) && !range(c, ATTR_reach, 1, 80000)))
         return false;
     if (num(n, ATTR_emin) > num(n, ATTR_emax))
         return bad(c, "emin=%lld is above emax=%lld", (long long)num(n, ATTR_emin),

@@ -26,3 +26,17 @@ int limber_view_pixels(struct pixels *x, const struct view *v, int64_t lines, in
     }
     return 1;
 }
+
+void limber_view_straighten(struct view *v, int64_t lines)
+{
+    const struct patch *w = v->patch;
+
+    if (!w || w->depth || w->t || w->transposed || w->divide[0] || w->origin || w->r != 1 ||
+        w->s != 1 || w->oh != w->h || w->ow != w->w || w->stride[0] != 1 || w->stride[1] != 1 ||
+        w->pad[0] != 0 || w->pad[1] != 0 || w->row != w->w * w->col ||
+        (w->image != w->h * w->row && lines > w->h * w->w))
+        return;
+    v->line = w->col;
+    v->p = w->channel;
+    v->patch = NULL;
+}

@@ -198,6 +198,9 @@ struct pixels {
     int64_t lines, length; /* of one image */
     int64_t images, image; /* image: elements from one to the next */
 };
+/* A window of one element that skips none sees a matrix: then the view of these lines is made
+ * one. */
+void limber_view_straighten(struct view *v, int64_t lines);
 /* False where the windows see few of them, or the view is no image. */
 int limber_view_pixels(struct pixels *x, const struct view *v, int64_t lines, int64_t length);
 #endif

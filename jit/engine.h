@@ -107,7 +107,7 @@ bool limber_statistics_fill(limber_context *ctx, const struct problem *p,
 
 /* ---- kernel_key.c ---------------------------------------------------------------------------- */
 
-enum { MASK_FIRST = ATTR_emin, MASK_LAST = ATTR_special, MASK_ATTRS = MASK_LAST - MASK_FIRST + 1 };
+enum { MASK_FIRST = ATTR_emin, MASK_LAST = ATTR_reach, MASK_ATTRS = MASK_LAST - MASK_FIRST + 1 };
 
 /* Compared as bytes: cleared before it is filled.  What most calls leave empty stands last, so that
  * their comparison ends before it. */

@@ -18,7 +18,7 @@ static double representation(const struct plan *p, int limbs)
     bool all = limber_node_has(n, ATTR_axis) && limber_num(n, ATTR_axis) == AXIS_all;
     int64_t spread = all ? limber_num(mask, ATTR_emax) - limber_num(mask, ATTR_emin) :
                            limber_num(mask, ATTR_spread);
-    int64_t width = all ? spread + limber_num(mask, ATTR_sig) : limber_num(mask, ATTR_width);
+    int64_t width = all ? limber_width_of_all(mask) : limber_num(mask, ATTR_width);
 
     switch (n->op) {
     case OP_hilo:

@@ -273,12 +273,14 @@ static int coarse_k_class(int kbits)
     return kbits <= 12 ? 12 : kbits <= 16 ? 16 : kbits <= 24 ? 24 : kbits;
 }
 
-static unsigned use_of_classes(const struct product_request *r, bool coarse)
+/* Devices check a recorded call's data against bounds that know of no reach. */
+static unsigned use_of_classes(const struct product_request *r, const struct target *t, bool coarse)
 {
     bool correct = r->contract->promise == LIMBER_CONTRACT_CORRECT;
 
     return (coarse ? CLASS_coarse : 0) | (correct && !r->conv ? CLASS_widths : 0) |
-           (r->contract->scheme ? CLASS_named : 0) | (r->conv ? CLASS_ranges : 0);
+           (r->contract->scheme ? CLASS_named : 0) |
+           (r->conv ? CLASS_ranges | (limber_is_device(t) ? 0 : CLASS_reach) : 0);
 }
 
 /* Operands of like widths get one width, so that few pairs of classes occur. */
@@ -322,7 +324,7 @@ void limber_request_class(struct request_class *out, const struct product_reques
 {
     limber_promise promise = r->contract->promise;
     bool coarse = limber_is_coarse(r, t);
-    unsigned use = use_of_classes(r, coarse);
+    unsigned use = use_of_classes(r, t, coarse);
 
     memset(out, 0, sizeof *out);
     out->kbits = k_class(r->k);

@@ -72,6 +72,8 @@ bool limber_split_sums(struct plan *p, const struct target *t, struct diag *d);
 bool limber_need_bits(const struct plan *p, const struct node *mask, limber_format f, int *bits,
                       struct diag *d);
 
+/* Bits of the integers of all lines together. */
+int64_t limber_width_of_all(const struct node *mask);
 /* The axis by which B is scaled, and its mask for that: its lines, or, where windows share the
  * limbs of one image and that makes its integers only a little longer, all of it. */
 int limber_axis_b(const struct plan *p, const struct stated *s, struct node *mask);

@@ -14,7 +14,7 @@ static const char declarations[] =
     "declare void @llvm.x86.tileloadd64(i8 immarg, ptr, i64)\n"
     "declare void @llvm.x86.tilestored64(i8 immarg, ptr, i64)\n"
     "declare void @llvm.x86.tilezero(i8 immarg)\n"
-    "declare void @llvm.x86.tdpbusd(i8 immarg, i8 immarg, i8 immarg)\n"
+    "declare void @llvm.x86.tdpbssd(i8 immarg, i8 immarg, i8 immarg)\n"
     "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n";
 
 /* Palette 1; eight tiles of 16 rows by 64 bytes. */
@@ -53,7 +53,7 @@ static void loop(const struct kernel_config *k, struct text *out)
                         "  call void @llvm.x86.tileloadd64(i8 %d, ptr %%b%d, i64 %d)\n",
                         v, v * 64, 6 + v, v, k->nr * 4);
     for (int t = 0; t < 4; t++)
-        limber_text_add(out, "  call void @llvm.x86.tdpbusd(i8 %d, i8 %d, i8 %d)\n", t, 4 + t / 2,
+        limber_text_add(out, "  call void @llvm.x86.tdpbssd(i8 %d, i8 %d, i8 %d)\n", t, 4 + t / 2,
                         6 + t % 2);
     limber_text_add(out,
                     "  %%pa1 = getelementptr i8, ptr %%pa, i64 %d\n"

@@ -403,71 +403,7 @@ static int64_t mixed(const int64_t tasks[2], int64_t task)
     return (task + 1) * tasks[0] / all > of_a ? of_a : tasks[0] + task - of_a;
 }
 
-/* ---- filters whose channels are neighbours --------------------------------------------------- */
-
-/* Windows that are whole images, as filters are, of which k takes the channels one by one: the
- * lines of a task are turned first, so that memory is read in its order. */
-static bool turns(const struct call *c)
-{
-    const struct patch *w = c->a.patch;
-
-    return w && !w->depth && !w->t && !w->transposed && !c->a.tile_subset && w->oh == 1 &&
-           w->ow == 1 && w->h == w->r && w->w == w->s && w->pad[0] == 0 && w->pad[1] == 0 &&
-           w->dilate[0] == 1 && w->dilate[1] == 1;
-}
-
-/* Of a worker. */
-static int64_t turned_bytes(const struct kernel_config *f, int64_t k)
-{
-    int64_t lines = f->side[0].lines > KERNEL_LANES ? f->side[0].lines : KERNEL_LANES;
-
-    return round_up(lines * k * f->side[0].f.size + 64, 64);
-}
-
-static void turn_channels(const char *from, int64_t channel, char *to, int64_t taps, int64_t count,
-                          int size)
-{
-    for (int64_t i = 0; i < count; i++)
-        switch (size) { /* of constant length */
-        case 1: to[i * taps] = from[i * channel]; break;
-        case 4: memcpy(to + 4 * i * taps, from + 4 * i * channel, 4); break;
-        case 8: memcpy(to + 8 * i * taps, from + 8 * i * channel, 8); break;
-        default: memcpy(to + size * i * taps, from + size * i * channel, (size_t)size); break;
-        }
-}
-
-/* Channels [first, first + count) of a filter. */
-static void turn_filter(const struct view *v, int64_t line, int64_t first, int64_t count, int size,
-                        char *to)
-{
-    const struct patch *w = v->patch;
-    const char *from =
-        (const char *)v->data + (w->origin + line * w->image + first * w->channel) * size;
-    int64_t taps = w->r * w->s;
-
-    to += first * taps * size;
-    for (int64_t t = 0; t < taps; t++)
-        turn_channels(from + (t / w->s * w->row + t % w->s * w->col) * size, w->channel,
-                      to + t * size, taps, count, size);
-}
-
-/* The lines of a task of A, turned. */
-static struct kernel_call turned_call(const struct part *p, int64_t task, char *memory)
-{
-    struct kernel_call call = p->call;
-    struct packed *o = &call.op[0];
-    const struct patch *w = o->view.patch;
-    int64_t taps = w->r * w->s, k = call.k, from = task / call.cuts[0] * call.lines[0];
-    int64_t to = smaller(from + call.lines[0], o->lines), p0 = task % call.cuts[0] * call.depth[0];
-    int64_t first = p0 / taps, end = ceil_div(smaller(p0 + call.depth[0], k), taps);
-    int size = p->call.config->side[0].f.size;
-
-    for (int64_t i = from; i < to; i++)
-        turn_filter(&o->view, o->line0 + i, first, end - first, size,
-                    memory + (i - from) * k * size);
-    o->view = (struct view){ .data = memory - (o->line0 + from) * k * size, .line = k, .p = 1 };
-    return call;
-}
+/* ---- tasks ----------------------------------------------------------------------------------- */
 
 static void run_pack(void *arg, int64_t task, int worker)
 {
@@ -483,7 +419,8 @@ static void run_pack(void *arg, int64_t task, int worker)
         p->k->pack(&p->call, task);
         return;
     }
-    call = turned_call(p, task, p->turned + worker * turned_bytes(p->call.config, p->call.k));
+    call = limber_turned_call(
+        p, task, p->turned + worker * limber_turned_bytes(p->call.config, &p->filters));
     p->k->pack(&call, task);
 }
 
@@ -564,27 +501,12 @@ static int64_t share(const struct kernel_config *f, struct kernel_call *call, in
     return call->tasks[side];
 }
 
-/* A window of one element that skips none sees a matrix. */
-static void straighten(struct view *v, int64_t lines)
-{
-    const struct patch *w = v->patch;
-
-    if (!w || w->depth || w->t || w->transposed || w->divide[0] || w->origin || w->r != 1 ||
-        w->s != 1 || w->oh != w->h || w->ow != w->w || w->stride[0] != 1 || w->stride[1] != 1 ||
-        w->pad[0] != 0 || w->pad[1] != 0 || w->row != w->w * w->col ||
-        (w->image != w->h * w->row && lines > w->h * w->w))
-        return;
-    v->line = w->col;
-    v->p = w->channel;
-    v->patch = NULL;
-}
-
 static struct call straightened(const struct call *c)
 {
     struct call s = *c;
 
-    straighten(&s.a, s.m);
-    straighten(&s.b, s.n);
+    limber_view_straighten(&s.a, s.m);
+    limber_view_straighten(&s.b, s.n);
     return s;
 }
 
@@ -654,29 +576,47 @@ static int64_t part_of_k(const struct kernel_config *f, const struct kernel_call
 struct whole {
     const struct call *planes; /* B's limbs are planes, of this call; NULL: panels */
     bool stages; /* blocks of C are computed in a buffer */
-    bool turns; /* filters are turned before they are packed */
+    struct filters filters;
     struct kept *kept[2]; /* NULL: limbs are made part by part */
     struct packed side[2];
     int64_t p; /* where a part begins along k */
 };
+
+static struct whole whole_of(const struct kernel_config *f, const struct call *c)
+{
+    const bool planes = limber_has_planes(f, c);
+
+    return (struct whole){ .planes = planes ? c : NULL,
+                           .stages = stages(c),
+                           .filters = limber_filters(f, c, planes) };
+}
 
 /* Packs a side unless an earlier call has. */
 static void keep_side(struct kernel *k, const struct call *c, const struct kernel_call *call,
                       int side, struct whole *w)
 {
     const struct kernel_config *f = &k->config;
-    struct part p = { .k = k, .call = *call };
+    struct part p = { .k = k, .call = *call, .filters = w->filters };
     struct packed *o = &p.call.op[side];
     const struct keeper *keep = c->keep[side];
     struct kept *kept;
+    int variant = call->stores && f->offsets;
 
     o->line0 = 0;
     o->lines = side ? c->n : c->m;
     /* sums that registers begin with are others than those taken away at the end */
-    kept = keep->alloc(keep->self, call->stores && f->offsets,
-                       (size_t)limber_side_bytes(f, side, o->lines, call->k));
-    if (!kept)
+    if (side == 0 && w->filters.turned) {
+        variant += 2 * (int)w->filters.taps;
+        p.turned = malloc((size_t)(c->runner->workers * limber_turned_bytes(f, &w->filters)));
+    }
+    kept = side || !w->filters.turned || p.turned ?
+               keep->alloc(keep->self, variant,
+                           (size_t)limber_side_bytes(f, side, o->lines, call->k)) :
+               NULL;
+    if (!kept) {
+        free(p.turned);
         return;
+    }
     set_side(f, o, side, call->k, kept->memory);
     if (!kept->packed) {
         clear_side(f, o, side);
@@ -684,6 +624,7 @@ static void keep_side(struct kernel *k, const struct call *c, const struct kerne
         c->runner->run(c->runner->self, share(f, &p.call, side, busy_of(c)), run_pack, &p);
         keep->packed(keep->self, kept);
     }
+    free(p.turned);
     w->kept[side] = kept;
     w->side[side] = *o;
 }
@@ -744,7 +685,7 @@ static int64_t part_bytes(const struct kernel_config *f, const struct whole *w, 
     return limber_side_bytes(f, 0, w->kept[0] ? 0 : m, k) +
            (w->planes ? limber_planes_bytes(f, w->planes, n) :
                         limber_side_bytes(f, 1, w->kept[1] ? 0 : n, k)) +
-           workers * (worker_bytes(f, w) + (w->turns ? turned_bytes(f, k) : 0)) + 256;
+           workers * (worker_bytes(f, w) + limber_turned_bytes(f, &w->filters)) + 256;
 }
 
 /* Makes a side's limbs ready to be packed, or has them; returns where memory is free. */
@@ -798,7 +739,7 @@ static void run_rows(struct kernel *k, struct call *c, struct kernel_call call,
                      const struct whole *w, int64_t i, int64_t height, int64_t width, char *memory)
 {
     const struct kernel_config *f = &k->config;
-    struct part p = { .k = k, .call = call, .scratch = worker_bytes(f, w) };
+    struct part p = { .k = k, .call = call, .scratch = worker_bytes(f, w), .filters = w->filters };
 
     p.call.room = round_up(scratch_bytes(f), 64);
     p.stage = w->stages ? p.call.room + (w->planes ? limber_planes_room(f) : 0) : 0;
@@ -808,12 +749,19 @@ static void run_rows(struct kernel *k, struct call *c, struct kernel_call call,
     p.call.op[0].line0 = i;
     p.call.op[0].lines = height;
     memory = begin_side(&p, w, 0, busy_of(c), memory);
-    if (w->turns) {
+    if (w->filters.turned && !w->kept[0]) {
         p.turned = memory;
-        memory += c->runner->workers * turned_bytes(f, call.k);
+        memory += c->runner->workers * limber_turned_bytes(f, &w->filters);
     }
     for (int64_t j = 0; j < c->n; j += width)
         run_columns(&p, c, w, j, c->n - j < width ? c->n - j : width, memory);
+}
+
+/* Of k, as packed. */
+static int64_t longest_part(const struct kernel_config *f, const struct kernel_call *call,
+                            const struct whole *w)
+{
+    return w->filters.k > call->k ? w->filters.k : smaller(call->k, part_of_k(f, call));
 }
 
 static const void *along(const struct view *v, int64_t p, int size)
@@ -857,16 +805,16 @@ static bool run_all(struct kernel *k, struct call *c, struct kernel_call call,
 {
     const struct kernel_config *f = &k->config;
     struct view a = call.op[0].view, b = call.op[1].view;
-    struct whole w = { .planes = limber_has_planes(f, c) ? c : NULL,
-                       .stages = stages(c),
-                       .turns = turns(c) };
+    struct whole w = whole_of(f, c);
     struct launch_memory taken = *given;
-    int64_t step, all = call.k, m, n;
+    int64_t step, all = w.filters.k, m, n;
     char *memory;
     bool ok;
 
     call.stores = stores(f, c);
-    step = part_of_k(f, &call);
+    step = call.k == 0 ? 1 : longest_part(f, &call, &w);
+    call.k = all;
+    call.view_k = c->k;
     keep_sides(k, c, &call, step < all, &w);
     chunk(f, c, &w, smaller(all, step), &m, &n);
     c->workspace =
@@ -875,6 +823,7 @@ static bool run_all(struct kernel *k, struct call *c, struct kernel_call call,
     memory = (char *)(((uintptr_t)taken.memory + 63) & ~(uintptr_t)63);
     for (int64_t p = 0; ok && (p < all || p == 0); p += step) {
         call.k = smaller(all - p, step);
+        call.view_k = smaller(call.k, c->k);
         call.adds = p > 0;
         w.p = p;
         call.op[0].view.data = along(&a, p, f->side[0].f.size);
@@ -961,11 +910,9 @@ static void workspace(const struct kernel *k, const struct call *of, size_t *lea
                                       .k = c->k,
                                       .stores = stores(f, c),
                                       .op = { { .view = c->a }, { .view = c->b } } };
-    const struct whole w = { .planes = limber_has_planes(f, c) ? c : NULL,
-                             .stages = stages(c),
-                             .turns = turns(c) };
+    const struct whole w = whole_of(f, c);
     struct call small = *c;
-    int64_t step = part_of_k(f, &call), part = c->k < step ? c->k : step, m, n;
+    int64_t part = longest_part(f, &call, &w), m, n;
     int64_t unpacked = limber_unpacked_bytes(k, c);
 
     small.workspace_limit = 0;
@@ -1041,10 +988,8 @@ static size_t memory_bytes(const struct kernel *k, const struct call *of)
                                       .k = c->k,
                                       .stores = stores(f, c),
                                       .op = { { .view = c->a }, { .view = c->b } } };
-    int64_t beside = beside_bytes(f, c, true), part = smaller(c->k, part_of_k(f, &call)), m, n;
-    const struct whole w = { .planes = limber_has_planes(f, c) ? c : NULL,
-                             .stages = stages(c),
-                             .turns = turns(c) };
+    const struct whole w = whole_of(f, c);
+    int64_t beside = beside_bytes(f, c, true), part = longest_part(f, &call, &w), m, n;
     struct call less = *c;
     int64_t unpacked = limber_unpacked_bytes(k, c);
 
@@ -1082,8 +1027,8 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
     int64_t unpacked;
     bool ok;
 
-    straighten(&c->a, c->m);
-    straighten(&c->b, c->n);
+    limber_view_straighten(&c->a, c->m);
+    limber_view_straighten(&c->b, c->n);
     c->overflow = 0;
     c->recomputed = c->recomputed_ns = 0;
     c->workspace = 0;

@@ -32,8 +32,8 @@ static bool can_read(limber_format f, struct diag *d)
                        limber_format_name(f, name, sizeof name));
 }
 
-/* Instructions of i8 with group 4 multiply unsigned by signed bytes, or signed ones only: A is
- * moved up to unsigned, B, and where there is no mixed instruction A, down to signed. */
+/* Instructions of i8 with group 4 multiply unsigned by signed bytes, or signed ones: A is moved up
+ * to unsigned, B, and A where the instruction takes signed ones, down to signed. */
 static int offset_of(const struct kernel_config *k, const struct side *s, int side, int limb)
 {
     bool is_signed = s->limb_kind == LIMB_KIND_residues ? s->is_signed : limb == 0 && s->is_signed;
@@ -399,7 +399,7 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "llvm has no sums of tensor cores");
     k->chunk = limber_num(products, ATTR_chunk);
     k->matrix = k->unit == UNIT_i8 ? t->matrix : 0;
-    k->same_sign = k->unit == UNIT_i8 && (cpu & CPU_neon) && !(cpu & CPU_i8mm);
+    k->same_sign = k->matrix || (k->unit == UNIT_i8 && (cpu & CPU_neon) && !(cpu & CPU_i8mm));
     if (!set_tile(products, k, d))
         return false;
     set_side(p, products, 0, k);

@@ -26,13 +26,22 @@ static inline bool is_scaled(const struct side *s)
     return s->limb_kind != LIMB_KIND_whole && s->limb_kind < LIMB_KIND_unit && s->axis != AXIS_none;
 }
 
+/* The order in which k takes the elements of A: [channel / group][tap][channel % group], where the
+ * last group may have zeros.  Of matrices there is one tap, and a group of one. */
+struct filters {
+    int64_t taps, k; /* k: with these zeros */
+    int group;
+    bool turned; /* they lie otherwise */
+};
+
 /* Everything one part of C needs, in one allocation. */
 struct part {
     const struct kernel *k;
     struct kernel_call call;
     struct planes planes;
     bool copies; /* planes have elements of the image as they are */
-    char *turned; /* where workers turn filters; NULL: they lie as k runs */
+    struct filters filters;
+    char *turned; /* where workers turn them; NULL: they lie in their order */
     int64_t stage; /* where in a worker's scratch a block of C is computed; 0: in C */
     int64_t scratch; /* bytes of a worker */
     char *scratches;
@@ -41,11 +50,24 @@ struct part {
 /* Bytes of a side's panels. */
 int64_t limber_side_bytes(const struct kernel_config *c, int side, int64_t lines, int64_t k);
 
+/* ---- filters.c ------------------------------------------------------------------------------- */
+
+/* A's elements can be turned. */
+bool limber_can_turn(const struct call *c);
+/* planes: the image is packed as planes. */
+struct filters limber_filters(const struct kernel_config *f, const struct call *c, bool planes);
+/* Of a worker. */
+int64_t limber_turned_bytes(const struct kernel_config *f, const struct filters *x);
+/* A task that packs A, with its lines turned. */
+struct kernel_call limber_turned_call(const struct part *p, int64_t task, char *memory);
+
 /* ---- planes.c -------------------------------------------------------------------------------- */
 
 /* Is the image packed as planes?  Not where each window has its own scale, or chains of sums begin
  * anew. */
 bool limber_has_planes(const struct kernel_config *f, const struct call *c);
+/* Channels that lie side by side in planes, a word of them; 1: planes are of a channel each. */
+int limber_planes_group(const struct kernel_config *f, const struct call *c);
 /* Of the planes that n columns of the result see. */
 int64_t limber_planes_bytes(const struct kernel_config *f, const struct call *c, int64_t n);
 /* Where a panel of them is gathered, of a worker. */

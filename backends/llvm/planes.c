@@ -50,12 +50,15 @@ static int64_t most_rows(const struct patch *w, int64_t n, int64_t all)
 
 /* Elements from one channel to the next: whole strips and lines of cache, an odd number of them, so
  * that channels do not fall on the same sets.  Panels of the last pixels read nr elements more. */
-static int64_t channel_length(const struct kernel_config *f, const struct patch *w, int64_t rows)
+static int64_t channel_length(const struct kernel_config *f, const struct patch *w, int group,
+                              int64_t rows)
 {
     struct direction down = direction_of(w, 0);
     struct direction across = direction_of(w, 1);
     int64_t pixels = down.phases * across.phases * rows * (w->ow + across.reach);
-    int64_t unit = 64 / f->bytes > KERNEL_LANES ? 64 / f->bytes : KERNEL_LANES;
+    int64_t unit = 64 / f->bytes / group;
+
+    unit = unit > KERNEL_LANES ? unit : KERNEL_LANES;
 
     return (ceil_div(pixels + (f->nr > STRIP ? f->nr : STRIP), unit) | 1) * unit;
 }
@@ -75,15 +78,29 @@ static int64_t tap_bytes(const struct patch *w)
     return w->r * w->s * (int64_t)sizeof(int64_t);
 }
 
+/* Sums of integers are exact, so that k may take channels in any order: as words, where few of them
+ * are left empty, panels are gathered without putting elements together. */
+int limber_planes_group(const struct kernel_config *f, const struct call *c)
+{
+    int64_t channels = channels_of(c->b.patch, c->k), all = round_up(channels, f->group);
+    int64_t k = channels ? c->k / channels * all : 0;
+    bool fits = !f->offsets || k <= f->chunk;
+
+    return f->unit == UNIT_i8 && fits && 2 * all <= 3 * channels && limber_can_turn(c) ? f->group :
+                                                                                         1;
+}
+
 int64_t limber_planes_bytes(const struct kernel_config *f, const struct call *c, int64_t n)
 {
     const struct patch *w = c->b.patch;
-    int64_t length = channel_length(f, w, most_rows(w, n, c->n)), limbs = f->side[1].limbs;
+    int group = limber_planes_group(f, c);
+    int64_t channels = round_up(channels_of(w, c->k), group), limbs = f->side[1].limbs;
+    int64_t length = channel_length(f, w, group, most_rows(w, n, c->n));
 
-    return n == 0 ? 0 :
-                    limbs * (channels_of(w, c->k) * length * f->bytes + 64) +
-                        (f->offsets ? limbs * length * 4 : 0) + (f->norms ? length * 8 : 0) +
-                        phase_bytes(w) + tap_bytes(w) + 256;
+    return n == 0 ?
+               0 :
+               limbs * (channels * length * f->bytes + 64) + (f->offsets ? limbs * length * 4 : 0) +
+                   (f->norms ? length * 8 : 0) + phase_bytes(w) + tap_bytes(w) + 256;
 }
 
 int64_t limber_planes_room(const struct kernel_config *f)
@@ -117,11 +134,13 @@ bool limber_has_planes(const struct kernel_config *f, const struct call *c)
            (!f->offsets || c->k <= f->chunk) && are_small(f, c);
 }
 
-/* Are elements moved as they are, from rows of pixels? */
-static bool copies_planes(const struct kernel_config *f, const struct patch *w)
+/* Are elements moved as they are, from rows of pixels, or of words of their channels? */
+static bool copies_planes(const struct kernel_config *f, const struct patch *w, int group)
 {
     const struct side *s = &f->side[1];
 
+    if (group > 1)
+        return s->copied && group == 4 && !w->t && (w->col == 1 || w->channel == 1);
     return s->copied && !f->norms && w->col == 1 &&
            (s->f.size == 1 || s->f.size == 4 || s->f.size == 8);
 }
@@ -164,7 +183,8 @@ static void share_planes(const struct kernel_config *f, struct part *p, int busy
     if (p->copies) {
         all = x->phases * x->rows;
         call->lines[1] = f->offsets ? ceil_div(all, smaller(all, tasks)) : all;
-        call->depth[1] = f->offsets ? x->channels : ceil_div(x->channels, tasks);
+        call->depth[1] =
+            round_up(f->offsets ? x->channels : ceil_div(x->channels, tasks), x->group);
     } else {
         if (!f->offsets && !f->norms)
             cuts = smaller(ceil_div(x->channels, 64), ceil_div(tasks, strips));
@@ -188,16 +208,18 @@ char *limber_planes_begin(const struct kernel_config *f, struct part *p, int bus
     memory = (char *)(tap + w->r * w->s);
     memory = (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
     reach = direction_of(w, 0).reach;
-    *x = (struct planes){ .channels = channels_of(w, call->k), .high = w->oh + reach };
+    *x = (struct planes){ .channels = channels_of(w, call->view_k),
+                          .group = p->filters.group,
+                          .high = w->oh + reach };
     x->nr = f->nr;
     x->first = first / w->oh * x->high + first % w->oh;
     x->rows = last / w->oh * x->high + last % w->oh + reach + 1 - x->first;
     x->columns = w->ow + direction_of(w, 1).reach;
-    x->length = channel_length(f, w, x->rows);
+    x->length = channel_length(f, w, x->group, x->rows);
     set_taps(x, w, phase, tap);
     limber_planes_code(x);
     o->planes = x;
-    o->limb_bytes = x->channels * x->length * f->bytes + 64;
+    o->limb_bytes = round_up(x->channels, x->group) * x->length * f->bytes + 64;
     o->chunks = 1;
     o->sum_lines = x->length;
     o->data = memory;
@@ -213,7 +235,7 @@ char *limber_planes_begin(const struct kernel_config *f, struct part *p, int bus
         memset(o->norm, 0, (size_t)x->length * sizeof *o->norm);
         memory += x->length * (int64_t)sizeof *o->norm;
     }
-    p->copies = copies_planes(f, w);
+    p->copies = copies_planes(f, w, x->group);
     share_planes(f, p, busy);
     return (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
 }

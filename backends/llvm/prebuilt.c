@@ -46,7 +46,7 @@ static int unit_of(const struct kernel_config *k)
 bool limber_prebuilt_find(const struct kernel_config *k, unsigned cpu, kernel_pack **pack,
                           kernel_block **block)
 {
-    if (k->unit == UNIT_model || k->unit == UNIT_exact || k->same_sign)
+    if (k->unit == UNIT_model || k->unit == UNIT_exact)
         return false;
     for (size_t i = 0; i < COUNT(prebuilt); i++) {
         const struct prebuilt *p = &prebuilt[i];

@@ -797,7 +797,8 @@ static int64_t begin_planes(struct job *j, char *memory)
     }
     *call = (struct kernel_call){ .config = p->f, .op = { [1] = { .view = v } } };
     call->n = call->op[1].lines = p->gradient ? p->k : p->n;
-    call->k = p->gradient ? p->m : p->k;
+    call->k = call->view_k = p->gradient ? p->m : p->k;
+    j->planes.filters.group = 1;
     limber_planes_begin(p->f, &j->planes, limber_runner_busy(p->call->runner), memory);
     j->planes.planes.nr = (int)p->width;
     return call->tasks[1];

@@ -70,25 +70,62 @@ bool limber_estimate_slices(limber_context *ctx, const struct problem *p, const 
 /* ---- a sample of the result ------------------------------------------------------------------ */
 
 /* Elements of a line as the nearest doubles. */
+static double value_at(const char *at, limber_format f, bool wide, bool narrow)
+{
+    double x;
+    float y;
+
+    if (wide) {
+        memcpy(&x, at, sizeof x);
+        return x;
+    }
+    if (!narrow)
+        return limber_format_value(f, at);
+    memcpy(&y, at, sizeof y);
+    return y;
+}
+
+/* What a window of two dimensions sees, whose channels come one by one. */
+static void load_window(const struct view *v, limber_format f, int64_t line, int64_t k, double *out)
+{
+    const struct patch *w = v->patch;
+    bool wide = limber_format_equal(f, LIMBER_F64), narrow = limber_format_equal(f, LIMBER_F32);
+    int64_t row = line / w->ow, image = row / w->oh;
+    int64_t y0 = row % w->oh * w->stride[0] - w->pad[0];
+    int64_t x0 = line % w->ow * w->stride[1] - w->pad[1];
+
+    for (int64_t c = 0; c < k / (w->r * w->s); c++) {
+        const char *data =
+            (const char *)v->data + (w->origin + image * w->image + c * w->channel) * f.size;
+
+        for (int64_t r = 0; r < w->r; r++)
+            for (int64_t s = 0; s < w->s; s++) {
+                int64_t y = y0 + r * w->dilate[0], x = x0 + s * w->dilate[1];
+                bool there = y >= 0 && y < w->h && x >= 0 && x < w->w;
+
+                *out++ = there ?
+                             value_at(data + (y * w->row + x * w->col) * f.size, f, wide, narrow) :
+                             0;
+            }
+    }
+}
+
 static void load_line(const struct view *v, limber_format f, int64_t line, int64_t k, double *out)
 {
     const char *first = k > 0 ? limber_view_at(v, line, 0, f.size) : NULL;
     bool strided = first && limber_view_strided(v) && !v->tile_subset;
+    const struct patch *w = v->patch;
     bool wide = limber_format_equal(f, LIMBER_F64), narrow = limber_format_equal(f, LIMBER_F32);
 
+    if (w && !w->depth && !w->t && !w->transposed && !w->divide[0] && !v->tile_subset &&
+        !v->pairs) {
+        load_window(v, f, line, k, out);
+        return;
+    }
     for (int64_t q = 0; q < k; q++) {
         const char *at = strided ? first + q * v->p * f.size : limber_view_at(v, line, q, f.size);
-        float x;
 
-        out[q] = 0;
-        if (at && wide) {
-            memcpy(&out[q], at, sizeof out[q]);
-        } else if (at && narrow) {
-            memcpy(&x, at, sizeof x);
-            out[q] = x;
-        } else if (at) {
-            out[q] = limber_format_value(f, at);
-        }
+        out[q] = at ? value_at(at, f, wide, narrow) : 0;
     }
 }
 

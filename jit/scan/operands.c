@@ -203,6 +203,25 @@ static int lowest_bit(const struct problem *p, const struct mask *m, bool left)
     return least == INT_MAX ? 0 : least;
 }
 
+/* Bits of the integers of a side, all lines together; more than any where they are not known. */
+static int64_t reach(const struct problem *p, const struct mask *m, bool left)
+{
+    int64_t low = m ? lowest_bit(p, m, left) : INT_MIN, high = INT_MIN;
+
+    for (int64_t g = 0; low != INT_MIN && g < matrices(p, left); g++)
+        if (!m[g].zero && m[g].emax > high)
+            high = m[g].emax;
+    return low == INT_MIN ? INT_MAX : high == INT_MIN ? 0 : high - low + 1;
+}
+
+/* Does FP64 hold every sum of products? */
+static bool sums_are_exact(const struct problem *p, const struct scan_result *f)
+{
+    int64_t bits = reach(p, f->a, true) + reach(p, f->b, false);
+
+    return bits <= 53 && ldexp((double)p->k, (int)bits) <= 0x1p53;
+}
+
 bool limber_scan_operands(limber_context *ctx, struct scan_result *f, const struct problem *p,
                           struct diag *d)
 {
@@ -218,7 +237,9 @@ bool limber_scan_operands(limber_context *ctx, struct scan_result *f, const stru
         return false;
     if (limber_wants_chains(&r, t))
         f->first_pass.decided =
-            limber_decided(limber_sample_open(p, limber_chain_share(&r), limber_format_sig(p->fc)));
+            limber_decided(sums_are_exact(p, f) ? 0 :
+                                                  limber_sample_open(p, limber_chain_share(&r),
+                                                                     limber_format_sig(p->fc)));
     if (limber_wants_first_pass(&r, t, &f->all_a, &f->all_b, f->first_pass.decided))
         f->first_pass.bits =
             limber_first_pass_bits(&r, t, &f->all_a, &f->all_b, limber_sample_sums(p, f->a, f->b));

@@ -330,11 +330,11 @@ static void scan_rows(struct job *j, const struct cut *x, int64_t i, struct grow
 }
 
 /* What is known of lines side by side. */
-static void note_lines(struct job *j, const struct cut *x, struct growing *s, int groups,
-                       int64_t line)
+static void note_lines(struct job *j, const struct cut *x, struct growing *s, int64_t line,
+                       int64_t count)
 {
-    j->measure.end(s, j->kind, groups, true);
-    for (int64_t i = 0; i < 8 * groups; i++) {
+    j->measure.end(s, j->kind, (int)((count + 7) / 8), true);
+    for (int64_t i = 0; i < count; i++) {
         struct extremes one = lane(&s[i / 8].known, (int)(i % 8), bias_of(j->kind));
 
         join(&x->line[line + i], &one);
@@ -342,17 +342,27 @@ static void note_lines(struct job *j, const struct cut *x, struct growing *s, in
     }
 }
 
-/* A run of lines side by side, into what is known of them and of their tiles. */
-static void run_across(struct job *j, const struct cut *x, struct growing *s, int groups,
-                       int64_t line, int64_t p0)
+/* A run of lines side by side, into what is known of them and of their tiles; fewer than eight are
+ * made eight by zeros, which change nothing. */
+static void run_across(struct job *j, const struct cut *x, struct growing *s, int64_t line,
+                       int64_t count, int64_t p0)
 {
-    int64_t len = x->end - p0 < RUN ? x->end - p0 : RUN;
+    int64_t len = x->end - p0 < RUN ? x->end - p0 : RUN, step = j->v->p * j->f.size;
+    int groups = (int)((count + 7) / 8);
+    const char *from = address(j, line, p0);
+    char eight[RUN * 8 * 16];
     struct eight tile[MEASURE_TILES];
     uint8_t odd[MEASURE_GROUPS];
     struct extremes one;
 
-    j->measure.across(s, tile, odd, j->kind, address(j, line, p0), groups, len,
-                      j->v->p * j->f.size);
+    if (count < 8) {
+        memset(eight, 0, (size_t)len * 8 * j->f.size);
+        for (int64_t p = 0; p < len; p++)
+            memcpy(eight + p * 8 * j->f.size, from + p * step, (size_t)count * j->f.size);
+        from = eight;
+        step = 8 * j->f.size;
+    }
+    j->measure.across(s, tile, odd, j->kind, from, groups, len, step);
     for (int i = 0; i < groups; i++) {
         struct extremes *to = &j->tile[(line + 8 * i) / RUN * j->m->tile_cols + p0 / RUN];
 
@@ -360,27 +370,26 @@ static void run_across(struct job *j, const struct cut *x, struct growing *s, in
             one = lane(&tile[8 * i / RUN], 0, bias_of(j->kind));
             join(to, &one);
         }
-        for (int l = 0; l < 8 && odd[i]; l++) {
+        for (int l = 0; l < 8 && l < count && odd[i]; l++) {
             run_any(j, line + 8 * i + l, p0, len, &one);
             note(j, x, line + 8 * i + l, p0, &one);
         }
     }
 }
 
-/* All lines at once, run by run. */
+/* All lines at once, run by run: a multiple of eight, or fewer. */
 static void scan_across(struct job *j, const struct cut *x, int64_t from, int64_t to)
 {
     struct growing s[MEASURE_GROUPS];
-    int groups = (int)(to - from) / 8;
 
-    j->measure.start(s, j->kind, groups);
+    j->measure.start(s, j->kind, (int)((to - from + 7) / 8));
     for (int64_t p0 = x->p0; p0 < x->end && !stopped(j); p0 += RUN) {
-        run_across(j, x, s, groups, from, p0);
+        run_across(j, x, s, from, to - from, p0);
         if (j->depth == SCAN_probe)
-            note_lines(j, x, s, groups, from);
+            note_lines(j, x, s, from, to - from);
     }
     if (j->depth != SCAN_probe)
-        note_lines(j, x, s, groups, from);
+        note_lines(j, x, s, from, to - from);
 }
 
 static void clear_tile(struct job *j, int64_t tile)
@@ -421,6 +430,8 @@ static void scan_lines(void *arg, int64_t task, int worker)
         scan_across(j, &x, from, middle);
     if (direct && j->v->p == 1 && middle < to)
         scan_along(j, &x, middle, to, j->lanes + worker * j->m->tile_cols);
+    else if (direct && j->v->line == 1 && middle < to)
+        scan_across(j, &x, middle, to);
     else if (j->kind != KIND_none && j->v->patch && j->v->patch->transposed && !j->v->patch->t)
         for (int64_t i = from; i < to; i++)
             scan_rows(j, &x, i, j->lanes + worker * j->m->tile_cols);
@@ -446,6 +457,7 @@ static void note_block(struct block_mask *b, const struct extremes *s)
     b->spread = s->emax - s->emin > b->spread ? s->emax - s->emin : b->spread;
     b->width = s->emax - s->lsb + 1 > b->width ? s->emax - s->lsb + 1 : b->width;
     b->sig = s->sig > b->sig ? s->sig : b->sig;
+    b->low = first || s->lsb < b->low ? s->lsb : b->low;
 }
 
 /* A row of tiles, and its lines. */
@@ -483,9 +495,10 @@ static void conclude(struct job *j, const struct runner *r)
         m->spread = b->spread > m->spread ? b->spread : m->spread;
         m->width = b->width > m->width ? b->width : m->width;
         m->sig = b->sig > m->sig ? b->sig : m->sig;
+        m->low = zero || b->low < m->low ? b->low : m->low;
         zero = false;
     }
-    m->scanned = true;
+    m->scanned = m->has_low = true;
     m->zero = zero;
 }
 
@@ -693,7 +706,8 @@ static bool scan_on(struct mask *m, const struct view *v, limber_format f, int64
                     int64_t length, enum scan_depth depth, const struct runner *r, struct diag *d)
 {
     const struct runner alone = { 1, inline_run, NULL };
-    struct job j = { .v = v,
+    struct view straight = *v;
+    struct job j = { .v = &straight,
                      .f = f,
                      .kind = kind_of(f),
                      .measure = measures_here(),
@@ -708,9 +722,10 @@ static bool scan_on(struct mask *m, const struct view *v, limber_format f, int64
     m->lines = lines;
     m->length = length;
     r = r ? r : &alone;
+    limber_view_straighten(&straight, lines);
     j.line = malloc((size_t)(lines + 1) * sizeof *j.line);
     ok = j.line && take_lines(m, lines);
-    if (ok && limber_view_pixels(&x, v, lines, length))
+    if (ok && limber_view_pixels(&x, &straight, lines, length))
         ok = look_at_pixels(&j, &x, r);
     else
         ok = ok && scan_job(&j, r);
@@ -839,6 +854,6 @@ bool limber_scan_bytes(struct mask *m, limber_format f, int64_t lines, int64_t l
     for (int64_t i = 0; i < lines; i++)
         m->line_emax[i] = 7;
     for (int64_t i = 0; i < m->tile_rows; i++)
-        m->block[i] = (struct block_mask){ 0, 7, 7, 8, 8, 0 };
+        m->block[i] = (struct block_mask){ 0, 7, 7, 8, 8, 0, 0 };
     return true;
 }

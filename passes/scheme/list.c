@@ -196,6 +196,16 @@ bool limber_need_bits(const struct plan *p, const struct node *mask, limber_form
     return true;
 }
 
+int64_t limber_width_of_all(const struct node *mask)
+{
+    int64_t spread = limber_num(mask, ATTR_emax) - limber_num(mask, ATTR_emin);
+    int64_t width = spread + limber_num(mask, ATTR_sig);
+
+    return limber_node_has(mask, ATTR_reach) && limber_num(mask, ATTR_reach) < width ?
+               limber_num(mask, ATTR_reach) :
+               width;
+}
+
 int limber_axis_b(const struct plan *p, const struct stated *s, struct node *mask)
 {
     enum { MORE = 32 }; /* bits, which cost less than limbs of every window */
@@ -203,7 +213,8 @@ int limber_axis_b(const struct plan *p, const struct stated *s, struct node *mas
 
     *mask = *s->mb;
     spread = limber_num(mask, ATTR_emax) - limber_num(mask, ATTR_emin);
-    width = spread + limber_num(mask, ATTR_sig);
+    width = limber_width_of_all(mask);
+    spread = spread < width ? spread : width - 1;
     if (!limber_plan_map(p, s->b) || !limber_node_has(mask, ATTR_width) ||
         width > limber_num(mask, ATTR_width) + MORE)
         return AXIS_col;

@@ -36,6 +36,9 @@ static void same(const struct mask *a, const struct mask *b)
     assert_int_equal(a->spread, b->spread);
     assert_int_equal(a->width, b->width);
     assert_int_equal(a->sig, b->sig);
+    assert_int_equal(a->has_low, b->has_low);
+    if (!a->zero)
+        assert_int_equal(a->low, b->low);
     for (int64_t i = 0; i < a->lines; i++) {
         assert_int_equal(a->line_emax[i], b->line_emax[i]);
         assert_int_equal(a->line_special[i], b->line_special[i]);
@@ -44,7 +47,8 @@ static void same(const struct mask *a, const struct mask *b)
         const struct block_mask *x = &a->block[i], *y = &b->block[i];
 
         assert_true(x->emin == y->emin && x->emax == y->emax && x->spread == y->spread &&
-                    x->width == y->width && x->sig == y->sig && x->flags == y->flags);
+                    x->width == y->width && x->sig == y->sig && x->low == y->low &&
+                    x->flags == y->flags);
     }
     for (int64_t i = 0; i < a->tile_rows * a->tile_cols; i++) {
         const struct tile_mask *x = &a->tile[i], *y = &b->tile[i];

@@ -31,17 +31,17 @@ static const struct target_case {
       "target llvm isa=avx512vnni features=avx2,fma,avx512,avx512vnni vector=512 "
       "registers=32 l1=32768 l2=1048576 group=4 rate.f64=4e10 rate.f32=8e10 rate.f16=8e10 "
       "rate.i8=4e11 rate.exact=1e8 rate.model=1e10",
-      0, "vpdpbusd", "vfmadd", "tdpbusd" },
+      0, "vpdpbusd", "vfmadd", "tdpbssd" },
     { "avx512vnni",
       "target llvm isa=amx features=avx2,fma,avx512,avx512vnni,amxint8 vector=512 "
       "registers=32 l1=32768 l2=1048576 group=4 matrix=16 rate.f64=4e10 rate.f32=8e10 "
       "rate.f16=8e10 rate.i8=4e12 rate.exact=1e8 rate.model=1e10",
-      CPU_amx, "tdpbusd", "vfmadd", "sdot" },
+      CPU_amx, "tdpbssd", "vfmadd", "sdot" },
     { "avx512vnni",
       "target llvm isa=avx512fp16 features=avx2,fma,avx512,avx512vnni,avx512fp16 vector=512 "
       "registers=32 l1=32768 l2=1048576 group=4 rate.f64=4e10 rate.f32=8e10 rate.f16=8e10 "
       "rate.i8=4e11 rate.exact=1e8 rate.model=1e10",
-      CPU_fp16, "vpdpbusd", "vfmadd", "tdpbusd" },
+      CPU_fp16, "vpdpbusd", "vfmadd", "tdpbssd" },
     { NULL,
       "target llvm isa=dotprod features=neon,dotprod vector=128 registers=32 l1=65536 "
       "l2=1048576 group=4 rate.f64=1e10 rate.f32=2e10 rate.f16=2e10 rate.i8=8e10 rate.exact=1e8 "

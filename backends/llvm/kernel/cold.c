@@ -412,7 +412,24 @@ static void pack(const struct kernel_call *c, int side, const int64_t part[4], i
 static void words_of_bytes(const struct kernel_call *c, int side, const int64_t part[4],
                            char *room)
 {
-    transpose(c, side, part, 1, 4, KERNEL_LANES, room, KERNEL_LANES * 4);
+    const struct packed *o = &c->op[side];
+    char copies[KERNEL_LANES][64];
+    const char *line[KERNEL_LANES];
+
+    if (part[3] == 64) {
+        transpose(c, side, part, 1, 4, KERNEL_LANES, room, KERNEL_LANES * 4);
+        return;
+    }
+    for (int64_t l = 0; l < KERNEL_LANES; l++) { /* what memory may lie behind is not read */
+        const char *from = l < part[1] ?
+            limber_view_at(&o->view, o->line0 + part[0] + l, part[2], 1) : NULL;
+
+        memset(copies[l], 0, sizeof copies[l]);
+        if (from)
+            memcpy(copies[l], from, (size_t)part[3]);
+        line[l] = copies[l];
+    }
+    limber_transpose_here()(line, 4, KERNEL_LANES, room, KERNEL_LANES * 4, 16);
 }
 
 static void load(limber_format f, const char *from, double *to, int n)
@@ -503,7 +520,7 @@ static int64_t exact(const struct kernel_call *c, int64_t i, int64_t j)
     int64_t start = nanoseconds(), left;
 
     limber_dot(&sum, &c->op[0].view, f->side[0].f, c->op[0].line0 + i, &c->op[1].view, f->side[1].f,
-               c->op[1].line0 + j, c->k);
+               c->op[1].line0 + j, c->view_k);
     left = words(c, i, j, w, f->big_words, f->big_base);
     __atomic_fetch_add(c->recomputed_ns, nanoseconds() - start, __ATOMIC_RELAXED);
     return left;

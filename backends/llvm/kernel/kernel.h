@@ -8,7 +8,7 @@
 #include "ir/num/crt.h"
 
 enum {
-    KERNEL_VERSION = 11,
+    KERNEL_VERSION = 12,
     KERNEL_ROWS = 640,
     KERNEL_ACCUMULATORS = 64,
     KERNEL_BLOCK = 16,      /* elements along k that are prepared at once; divides every kc */
@@ -105,8 +105,8 @@ typedef void kernel_gather(const struct kernel_call *c, int64_t j, int limb, int
 /* Sums of packed values, and norms, of `columns` columns from j on. */
 typedef void kernel_window_sums(const struct kernel_call *c, int64_t j, int64_t columns, int limb,
                                 int32_t *sums);
-/* Channels [from, to) of an image into its planes, of which rows [first, end), as they are but for
- * a unit's offset. */
+/* Channels [from, to), whole groups, of an image into its planes, of which rows [first, end), as
+ * they are but for a unit's offset. */
 typedef void kernel_plane_copy(const struct kernel_call *c, int64_t from, int64_t to,
                                int64_t first, int64_t end);
 typedef void kernel_window_norms(const struct kernel_call *c, int64_t j, int64_t columns,
@@ -139,14 +139,16 @@ struct classes {
     uint8_t *nan;
 };
 
-/* Limbs of a convolution's image, made once: of each limb and channel a row of `length` elements,
- * [phase][row][column] with the image's padding.  A phase has the pixels that one element of the
+/* Limbs of a convolution's image, made once: of each limb and channel, or group of channels, whose
+ * limbs are a word, a row of `length` elements or words, [phase][row][column] with the image's
+ * padding.  A phase has the pixels that one element of the
  * window sees as it moves in steps of the stride, so that what is neighbours in the result is
  * neighbours here.  (A window may run backwards: dilate < 0.)  Rows of several images lie below
  * each other.  Register tiles read panels that are gathered from these, an offset for each element
  * of the window. */
 struct planes {
     int64_t length, channels;
+    int group;                  /* channels of a word, the last with zeros; 1: there are none */
     int64_t rows, columns;      /* of a phase */
     int64_t first;              /* the first row that is kept */
     int64_t high;               /* rows of an image */
@@ -155,7 +157,7 @@ struct planes {
     const int64_t (*phase)[2];  /* where one begins: row, column of the padded image */
     int nr;                     /* columns of a panel that is gathered */
     int64_t taps;
-    const int64_t *tap;         /* of each element of the window: elements from the first */
+    const int64_t *tap;         /* of each element of the window: pixels from the first */
     kernel_gather *gather;
     kernel_window_sums *sums;
     kernel_window_norms *norms;
@@ -167,6 +169,7 @@ struct kernel_call {
     const struct kernel_config *config;
     const struct kernel_cold *cold;
     int64_t m, n, k;
+    int64_t view_k;         /* of the operands: k may have the zeros of groups of channels more */
     struct packed op[2];
     struct output_view c;
     int64_t i0, j0;         /* of this part of C */
@@ -197,7 +200,8 @@ struct kernel_cold {
      * stretch of 64, as they are packed. */
     void (*pack)(const struct kernel_call *c, int side, const int64_t first_live_p0_len[4],
                  int lanes, char *to, int64_t stride);
-    /* Bytes that are neighbours along k, 64 of each lane, as rows of 16 words of four. */
+    /* Bytes that are neighbours along k, at most 64 of each lane, as 16 rows of 16 words of four;
+     * behind the last are zeros. */
     void (*words_of_bytes)(const struct kernel_call *c, int side,
                            const int64_t first_live_p0_len[4], char *room);
     /* Elements of any format that embeds in binary64. */

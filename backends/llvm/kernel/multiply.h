@@ -49,6 +49,38 @@ struct tiles {
     int stores;
 };
 
+/* Row of a tile over the edge of C: set, not added to zero, since a chain may end with -0. */
+#define EDGE_ROW(vector, type)                                                                   \
+    do {                                                                                         \
+        const int64_t each = (int64_t)(sizeof(vector) / sizeof(type));                           \
+        int64_t s = 0;                                                                           \
+                                                                                                 \
+        ROLL for (; s + each <= n; s += each) {                                                  \
+            vector v = LOAD(vector, from + s * (int64_t)sizeof(type));                           \
+                                                                                                 \
+            if (!first)                                                                          \
+                v = LOAD(vector, to + s * (int64_t)sizeof(type)) + v;                            \
+            STORE(to + s * (int64_t)sizeof(type), v);                                            \
+        }                                                                                        \
+        ROLL for (; s < n; s++) {                                                                \
+            type x = ((const type *)(const void *)from)[s];                                      \
+                                                                                                 \
+            ((type *)(void *)to)[s] = first ? x : ((type *)(void *)to)[s] + x;                   \
+        }                                                                                        \
+    } while (0)
+
+FLAT void edge_row(char *to, const char *from, int64_t n, int first)
+{
+    if (FIXED(unit) == UNIT_f64)
+        EDGE_ROW(v8d, double);
+    else if (FIXED(unit) == UNIT_i8)
+        EDGE_ROW(v16u, uint32_t);
+    else
+        EDGE_ROW(v16f, float);
+}
+
+#undef EDGE_ROW
+
 /* A tile over the edge of C. */
 SLOW void edge(const char *a, const char *b, int64_t groups, const struct tiles *t, int64_t i,
                int64_t j, int first, const int32_t *bias)
@@ -58,21 +90,8 @@ SLOW void edge(const char *a, const char *b, int64_t groups, const struct tiles 
 
     limber_micro(a, b, groups, tile, ldc, 1, bias, b, 0);
     for (int64_t r = i; r < min64(i + FIXED(mr), t->rows); r++)
-        for (int64_t s = j; s < min64(j + FIXED(nr), t->cols); s++) {
-            const char *from = tile + (r - i) * ldc + (s - j) * acc_bytes();
-            char *to = t->at + r * t->row + s * acc_bytes();
-
-            /* set, not added to zero: a chain may end with -0 */
-            if (FIXED(unit) == UNIT_f64)
-                *(double *)(void *)to = first ? *(const double *)(const void *)from :
-                    *(double *)(void *)to + *(const double *)(const void *)from;
-            else if (FIXED(unit) == UNIT_i8)
-                *(uint32_t *)(void *)to = (first ? 0 : *(uint32_t *)(void *)to) +
-                                          *(const uint32_t *)(const void *)from;
-            else
-                *(float *)(void *)to = first ? *(const float *)(const void *)from :
-                    *(float *)(void *)to + *(const float *)(const void *)from;
-        }
+        edge_row(t->at + r * t->row + j * acc_bytes(), tile + (r - i) * ldc,
+                 min64(FIXED(nr), t->cols - j), first);
 }
 
 /* What is fetched while register tiles are computed, a line of cache for each group of k: the

@@ -149,11 +149,12 @@ FLAT int lanes_of(int side)
     return lines < KERNEL_LANES ? KERNEL_LANES / lines * lines : KERNEL_LANES;
 }
 
-/* Where lanes of channel p of a limb of an image go. */
+/* Where lanes of channel p, or of the group of channels that begins with p, of a limb of an image
+ * go. */
 FLAT char *pixels_at(const struct strip *w, int limb, int64_t p)
 {
     return w->o->data + limb * w->o->limb_bytes +
-           (p * w->o->planes->length + w->first) * FIXED(bytes);
+           (p * w->o->planes->length + w->first * w->o->planes->group) * FIXED(bytes);
 }
 
 /* Stores row `row` (a group of k) of a limb: 16 lanes of `bytes` each. */
@@ -246,11 +247,11 @@ FLAT v16i word_of(const v16i v[4])
     return (v[0] & 255) | (v[1] & 255) << 8 | (v[2] & 255) << 16 | v[3] << 24;
 }
 
-/* Sixteen rows of a limb of A for a matrix unit: 16 bytes of each line, transposed in registers. */
-FLAT void put_square(const struct strip *w, int limb, const v16i v[KERNEL_BLOCK])
+/* Four words of each line of a limb of A for a matrix unit, transposed in registers. */
+FLAT void put_square(const struct strip *w, int limb, int64_t row, v16i a, v16i b, v16i c, v16i d)
 {
-    char *to = tile_at(w, limb, w->p0 / 4);
-    v16i a = word_of(v), b = word_of(v + 4), c = word_of(v + 8), d = word_of(v + 12), line[4];
+    char *to = tile_at(w, limb, row);
+    v16i line[4];
     v16i ab0 = __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13,
                                        29);
     v16i ab1 = __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30,
@@ -282,6 +283,12 @@ FLAT void put_square(const struct strip *w, int limb, const v16i v[KERNEL_BLOCK]
     }
 }
 
+/* Sixteen rows of a limb of A for a matrix unit. */
+FLAT void put_rows(const struct strip *w, int limb, const v16i v[KERNEL_BLOCK])
+{
+    put_square(w, limb, w->p0 / 4, word_of(v), word_of(v + 4), word_of(v + 8), word_of(v + 12));
+}
+
 /* Row p of a limb of an image. */
 FLAT void put_pixels(const struct strip *w, int limb, int p, v16i v)
 {
@@ -301,7 +308,7 @@ FLAT void put_pixels(const struct strip *w, int limb, int p, v16i v)
 /* Eight rows of a limb as integers. */
 FLAT void put_eight(const struct strip *w, int limb, int p, const v16i v[8])
 {
-    if (w->o->planes) {
+    if (w->o->planes && w->o->planes->group == 1) {
         ROLL for (int i = 0; i < 8 && p + i < w->len; i++)
             put_pixels(w, limb, p + i, v[i]);
         return;
@@ -313,7 +320,9 @@ FLAT void put_eight(const struct strip *w, int limb, int p, const v16i v[8])
             word = word_of(v + i);
         else if (FIXED(group) == 2)
             word = (v[i] & 65535) | v[i + 1] << 16;
-        if (p + i < w->len)
+        if (p + i < w->len && w->o->planes)
+            STORE(pixels_at(w, limb, w->p0 + p + i), word);
+        else if (p + i < w->len)
             put_lanes(w, limb, (w->p0 + p + i) / FIXED(group), word);
     }
 }
@@ -338,7 +347,7 @@ FLAT void put_ints(const struct strip *w, int limb, v16i v[KERNEL_BLOCK])
     if (!CFG(w->c).offsets)
         mark(w, limb, ANY(any));
     if (FIXED(matrix) && !w->side) {
-        put_square(w, limb, v);
+        put_rows(w, limb, v);
         return;
     }
     ROLL for (int p = 0; p < w->len; p += 8)
@@ -533,22 +542,167 @@ FLAT void cut_row(const struct strip *w, v8d low[PIECES], v8d high[PIECES], digi
     }
 }
 
+/* 2^e, lane by lane; -127 < e < 128. */
+FLAT v16f float_powers(v16i e)
+{
+    return (v16f)((e + 127) << 23);
+}
+
+/* 2^scale of sixteen lanes, in two factors. */
+struct singles {
+    v16f first, second;
+};
+
+FLAT struct singles singles_of(const struct strip *w)
+{
+    v16i scale = w->as->axis == AXIS_none ? all_i(0) :
+                                            JOIN(TO(v8i, w->scale_low), TO(v8i, w->scale_high));
+    v16i half = scale >> 1;
+
+    return (struct singles){ float_powers(half), float_powers(scale - half) };
+}
+
+/* Moved by the offset, but for lanes from `count` on, which are 0. */
+FLAT v16i moved(const struct strip *w, v16i x, int64_t count)
+{
+    v16i lane = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
+
+    return (x + w->s->offset[0]) & (v16i)(lane < (int32_t)count);
+}
+
+/* trunc(x 2^scale) of binary32, below 2^31: what underflows on the way is below 1. */
+FLAT v16i fix_sixteen(const struct strip *w, const char *from, const struct singles *s)
+{
+    v16f v = LOAD(v16f, from);
+
+    if (w->o->special)  /* NaN or infinities may be there */
+        v = (v16f)((v16i)v & (v16i)(v - v == 0));
+    return TO(v16i, v * s->first * s->second);
+}
+
+FLAT void fix_singles(const struct strip *w, const char *from, int64_t stride,
+                      v16i x[KERNEL_BLOCK])
+{
+    struct singles s = singles_of(w);
+
+    ROLL for (int p = 0; p < w->len; p++)
+        x[p] = fix_sixteen(w, from + p * stride, &s);
+}
+
+FLAT void fix_doubles(const struct strip *w, const char *from, int64_t stride,
+                      v16i x[KERNEL_BLOCK])
+{
+    ROLL for (int p = 0; p < w->len; p++) {
+        v8d low[PIECES], high[PIECES];
+
+        fix_eight(w, from + p * stride, w->scale_low, low);
+        fix_eight(w, from + p * stride + 8 * w->as->f.size, w->scale_high, high);
+        x[p] = JOIN(TO(v8i, low[0]), TO(v8i, high[0]));
+    }
+}
+
+/* Binary32 that bytes hold, on its way in registers. */
+FLAT void pack_single_bytes(const struct strip *w, const char *from, int64_t stride)
+{
+    v16i offset = all_i(w->s->offset[0]), any = all_i(0), sum = all_i(0), word[4];
+    struct singles s = singles_of(w);
+
+    UNROLL for (int p = 0; p < KERNEL_BLOCK; p += 4) {
+        v16i t[4];
+
+        UNROLL for (int q = 0; q < 4; q++) {
+            t[q] = all_i(0);
+            if (p + q < w->len) {
+                t[q] = fix_sixteen(w, from + (p + q) * stride, &s);
+                any |= t[q];
+                t[q] += offset;
+            }
+            sum += t[q];
+        }
+        word[p / 4] = word_of(t);
+    }
+    if (w->s->sums)
+        add_sums(w, 0, sum);
+    if (!CFG(w->c).offsets)
+        mark(w, 0, ANY(any));
+    if (FIXED(matrix) && !w->side) {
+        put_square(w, 0, w->p0 / 4, word[0], word[1], word[2], word[3]);
+        return;
+    }
+    UNROLL for (int p = 0; p < KERNEL_BLOCK; p += 4) {
+        if (p < w->len && w->o->planes)
+            STORE(pixels_at(w, 0, w->p0 + p), word[p / 4]);
+        else if (p < w->len)
+            put_lanes(w, 0, (w->p0 + p) / 4, word[p / 4]);
+    }
+}
+
+/* The same where rows of a matrix unit's tiles are stretches of A. */
+FLAT void tiles_of_singles(const struct strip *w)
+{
+    const struct view *v = &w->o->view;
+    const float *from = (const float *)v->data + (w->o->line0 + w->first) * v->line + w->p0;
+    char *to = tile_at(w, 0, w->p0 / 4);
+    struct singles s = singles_of(w);
+    v16i any = all_i(0), sum = all_i(0);
+
+    ROLL for (int64_t i = 0; i < w->live; i++, from += v->line, to += BYTES) {
+        struct singles one = { all_f(s.first[i]), all_f(s.second[i]) };
+        v16i all = all_i(0);
+
+        ROLL for (int64_t p = 0; p < BYTES; p += KERNEL_LANES) {
+            float room[KERNEL_LANES] = { 0 };
+            v16i x;
+            v16c bytes;
+
+            if (p + KERNEL_LANES > w->len)
+                __builtin_memcpy(room, from + p, (size_t)(p < w->len ? w->len - p : 0) * 4);
+            x = fix_sixteen(w, (const char *)(p + KERNEL_LANES > w->len ? room : from + p), &one);
+            any |= x;
+            if (w->s->offset[0])
+                x = p + KERNEL_LANES > w->len ? moved(w, x, w->len - p) : x + w->s->offset[0];
+            all += x;
+            bytes = TO(v16c, x);
+            STORE(to + p, bytes);
+        }
+        if (w->s->sums)
+            sum[i] = __builtin_reduce_add(all);
+    }
+    if (w->s->sums)
+        add_sums(w, 0, sum);
+    if (!CFG(w->c).offsets)
+        mark(w, 0, ANY(any));
+}
+
+/* Takes 64 elements along k of each lane, or what is left. */
+FLAT int pack_tiles_of_singles(struct strip *w, int64_t k)
+{
+    const struct view *v = &w->o->view;
+
+    if (FIXED(matrix) == 0 || w->side || !limber_num_is_f32(w->as->f) || !w->as->narrow ||
+        w->as->limbs != 1 || v->patch || v->tile_subset || v->p != 1)
+        return 0;
+    w->len = min64(BYTES, k - w->p0);
+    tiles_of_singles(w);
+    return 1;
+}
+
 FLAT void pack_narrow(const struct strip *w, const char *from, int64_t stride)
 {
     v16i x[KERNEL_BLOCK], v[KERNEL_BLOCK];
     int step = w->as->step;
 
-    ROLL for (int p = 0; p < KERNEL_BLOCK; p++) {
-        v8d low[PIECES], high[PIECES];
-
-        if (p >= w->len) {
-            x[p] = all_i(0);
-            continue;
-        }
-        fix_eight(w, from + p * stride, w->scale_low, low);
-        fix_eight(w, from + p * stride + 8 * w->as->f.size, w->scale_high, high);
-        x[p] = JOIN(TO(v8i, low[0]), TO(v8i, high[0]));
+    if (FIXED(unit) == UNIT_i8 && FIXED(group) == 4 && limber_num_is_f32(w->as->f) &&
+        w->as->limbs == 1 && (!w->o->planes || w->o->planes->group == 4)) {
+        pack_single_bytes(w, from, stride);
+        return;
     }
+    if (limber_num_is_f32(w->as->f))
+        fix_singles(w, from, stride, x);
+    else
+        fix_doubles(w, from, stride, x);
+    ROLL for (int64_t p = w->len; p < KERNEL_BLOCK; p++)
+        x[p] = all_i(0);
     ROLL for (int l = 0; l < w->as->limbs; l++) {
         int shift = step * (w->as->limbs - 1 - l);
 
@@ -637,7 +791,7 @@ FLAT void pack_residues(const struct strip *w, const char *from, int64_t stride)
 
             residues_of(w, d, l, 0, v);
             residues_of(w, d, l, 8, v + 8);
-            put_square(w, l, v);
+            put_rows(w, l, v);
             continue;
         }
         ROLL for (int p = 0; p < w->len; p += 8) {
@@ -651,8 +805,11 @@ FLAT void pack_residues(const struct strip *w, const char *from, int64_t stride)
 
 /* ---- bytes that are packed as they are ------------------------------------------------------- */
 
-FLAT v16i byte_sums(v16i word)
+/* Packed bytes of A are unsigned where the unit multiplies unsigned by signed ones. */
+FLAT v16i byte_sums(const struct strip *w, v16i word)
 {
+    if (w->side == 0 && !CFG(w->c).same_sign)
+        return (word & 255) + (word >> 8 & 255) + (word >> 16 & 255) + (v16i)((v16u)word >> 24);
     return (word << 24 >> 24) + (word << 16 >> 24) + (word << 8 >> 24) + (word >> 24);
 }
 
@@ -661,14 +818,18 @@ struct shown {
     v16i sum, any;
 };
 
-FLAT void put_bytes(const struct strip *w, int64_t p, v16i word, struct shown *x)
+/* The bytes of elements p0 + p to p0 + p + 3 as they are packed: 0 beyond len. */
+FLAT v16i packed_bytes(const struct strip *w, int64_t p, v16i word, struct shown *x)
 {
     x->any |= word;
-    if (w->s->offset[0])
+    if (w->s->offset[0]) {
         word ^= (int32_t)0x80808080;
+        if (w->len - p < 4)
+            word &= (1 << 8 * (w->len - p)) - 1;
+    }
     if (w->s->sums)
-        x->sum += byte_sums(word);
-    put_lanes(w, 0, p / 4, word);
+        x->sum += byte_sums(w, word);
+    return word;
 }
 
 FLAT void note_bytes(const struct strip *w, const struct shown *x)
@@ -682,8 +843,22 @@ FLAT void note_bytes(const struct strip *w, const struct shown *x)
 /* Of an image. */
 FLAT void pack_pixel_bytes(const struct strip *w, const char *from, int64_t stride)
 {
+    struct shown x = { all_i(0), all_i(0) };
     v16i sum = all_i(0);
 
+    ROLL for (int64_t p = 0; p < w->len && w->o->planes->group == 4; p += 4) {
+        v16i word = all_i(0);
+
+        UNROLL for (int q = 0; q < 4; q++)
+            if (p + q < w->len)
+                word |= TO(v16i, LOAD(v16b, from + (p + q) * stride)) << 8 * q;
+        word = packed_bytes(w, p, word, &x);
+        STORE(pixels_at(w, 0, w->p0 + p), word);
+    }
+    if (w->o->planes->group == 4) {
+        note_bytes(w, &x);
+        return;
+    }
     ROLL for (int64_t p = 0; p < w->len; p++, from += stride) {
         v16c v = LOAD(v16c, from) + (signed char)w->s->offset[0];
 
@@ -695,45 +870,114 @@ FLAT void pack_pixel_bytes(const struct strip *w, const char *from, int64_t stri
         add_sums(w, 0, sum);
 }
 
-/* Four neighbours along k are a word already. */
-FLAT void bytes_along_k(const struct strip *w)
+/* Sixteen words of each lane; those beyond len are any. */
+FLAT void put_words(const struct strip *w, v16i row[16])
 {
     struct shown x = { all_i(0), all_i(0) };
-    v16i row[16];
 
-    w->c->cold->words_of_bytes(w->c, w->side, (int64_t[]){ w->first, w->live, w->p0, BYTES },
-                               (char *)row);
-    ROLL for (int i = 0; i < 16; i++)
-        put_bytes(w, w->p0 + 4 * i, row[i], &x);
+    ROLL for (int i = 0; 4 * i < w->len; i++)
+        row[i] = packed_bytes(w, 4 * i, row[i], &x);
     note_bytes(w, &x);
+    if (FIXED(matrix) && !w->side) {    /* tiles end where 64 elements do */
+        ROLL for (int64_t i = (w->len + 3) / 4; i < 16; i++)
+            row[i] = all_i(0);
+        ROLL for (int i = 0; i < 16; i += 4)
+            put_square(w, 0, w->p0 / 4 + i, row[i], row[i + 1], row[i + 2], row[i + 3]);
+        return;
+    }
+    ROLL for (int i = 0; 4 * i < w->len; i++)
+        put_lanes(w, 0, w->p0 / 4 + i, row[i]);
 }
 
+/* Four rows of sixteen bytes, `step` bytes apart, as words; rows beyond `count` are zero. */
+FLAT v16i word_of_rows(const char *from, int64_t step, int64_t count)
+{
+    v16i word = TO(v16i, LOAD(v16b, from));
+
+    UNROLL for (int q = 1; q < 4; q++)
+        if (q < count)
+            word |= TO(v16i, LOAD(v16b, from + q * step)) << 8 * q;
+    return word;
+}
+
+/* Lanes that are neighbours. */
 FLAT void bytes_along_lines(const struct strip *w)
 {
     const struct view *v = &w->o->view;
+    const char *from = (const char *)v->data + w->o->line0 + w->first + w->p0 * v->p;
+    char room[BYTES * KERNEL_LANES];
+    int64_t step = v->p;
+    v16i row[16];
+
+    if (w->live < KERNEL_LANES) {
+        __builtin_memset(room, 0, sizeof room);
+        ROLL for (int64_t p = 0; p < w->len; p++)
+            __builtin_memcpy(room + p * KERNEL_LANES, from + p * step, (size_t)w->live);
+        from = room;
+        step = KERNEL_LANES;
+    }
+    if (w->len == BYTES) {
+        ROLL for (int i = 0; i < 16; i++)
+            row[i] = word_of_rows(from + 4 * i * step, step, 4);
+    } else {
+        ROLL for (int64_t p = 0; p < w->len; p += 4)
+            row[p / 4] = word_of_rows(from + p * step, step, w->len - p);
+    }
+    put_words(w, row);
+}
+
+/* Four neighbours along k are a word already. */
+FLAT void bytes_along_k(const struct strip *w)
+{
+    v16i row[16];
+
+    w->c->cold->words_of_bytes(w->c, w->side, (int64_t[]){ w->first, w->live, w->p0, w->len },
+                               (char *)row);
+    put_words(w, row);
+}
+
+/* Rows of tiles of a matrix unit are stretches of A. */
+FLAT void bytes_of_tiles(const struct strip *w)
+{
+    const struct view *v = &w->o->view;
+    const char *from = (const char *)v->data + (w->o->line0 + w->first) * v->line + w->p0;
+    char *to = tile_at(w, 0, w->p0 / 4);
+    v16i flip = all_i(w->s->offset[0] ? (int32_t)0x80808080 : 0);
     struct shown x = { all_i(0), all_i(0) };
+    char room[BYTES] = { 0 };
 
-    ROLL for (int64_t p = w->p0; p < w->p0 + BYTES; p += 4) {
-        v16i word = all_i(0);
+    __builtin_memcpy(room, &flip, (size_t)w->len);
+    flip = LOAD(v16i, room);
+    ROLL for (int64_t i = 0; i < KERNEL_LANES; i++, from += v->line, to += BYTES) {
+        v16i line = all_i(0);
 
-        UNROLL for (int q = 0; q < 4; q++)
-            word |= TO(v16i, LOAD(v16b, (const char *)v->data + w->o->line0 + w->first +
-                                        (p + q) * v->p)) << 8 * q;
-        put_bytes(w, p, word, &x);
+        if (i < w->live && w->len == BYTES) {
+            line = LOAD(v16i, from);
+        } else if (i < w->live) {
+            __builtin_memcpy(room, from, (size_t)w->len);
+            line = LOAD(v16i, room);
+        }
+        x.any |= line;
+        line ^= flip;
+        if (w->s->sums)
+            x.sum[i] = __builtin_reduce_add(byte_sums(w, line));
+        STORE(to, line);
     }
     note_bytes(w, &x);
 }
 
-/* Takes 64 elements along k of each lane, where their strides allow it. */
+/* Takes 64 elements along k of each lane, or what is left, where their strides allow it. */
 FLAT int pack_bytes(struct strip *w, int64_t k)
 {
     const struct view *v = &w->o->view;
 
-    if (v->patch || w->live <= 0 || k - w->p0 < BYTES || (w->side == 0 && w->s->sums))
-        return 0;       /* sums are of signed bytes: those of B */
-    w->len = BYTES;
-    if (v->line == 1 && !v->tile_subset && w->live == KERNEL_LANES)
+    if (v->patch)
+        return 0;
+    w->len = min64(BYTES, k - w->p0);
+    if (v->line == 1 && !v->tile_subset)
         bytes_along_lines(w);
+    else if (v->p == 1 && FIXED(matrix) != 0 && !w->side && !v->tile_subset)
+        bytes_of_tiles(w);
     else if (v->p == 1)
         bytes_along_k(w);
     else
@@ -792,7 +1036,13 @@ FLAT void pack_piece(struct strip *w, int64_t k)
     const char *from;
     int64_t stride;
 
+    if (FIXED(unit) == UNIT_i8 && w->live <= 0) {       /* what no one sees is any */
+        w->len = min64(BYTES, k - w->p0);
+        return;
+    }
     if (LIMB_KIND == LIMB_KIND_slices && w->as->copied && pack_bytes(w, k))
+        return;
+    if (LIMB_KIND == LIMB_KIND_slices && !w->as->copied && pack_tiles_of_singles(w, k))
         return;
     w->len = min64(KERNEL_BLOCK, k - w->p0);
     if (LIMB_KIND == LIMB_KIND_whole && w->as->copied && pack_along_k(w, k))

@@ -5,6 +5,8 @@
  *   source  implicit GEMM: Chetlur et al., cuDNN, arXiv 1410.0759, section 3 */
 #include "backends/llvm/kernel/kernel.h"
 
+#include "backends/llvm/kernel/join.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -13,6 +15,7 @@
 #define WINDOW_SUMS limber_planes_sums
 #define WINDOW_NORMS limber_planes_norms
 #define COPY limber_planes_copy
+#define TRANSPOSE limber_transpose
 #endif
 
 #define FLAT static inline __attribute__((always_inline))
@@ -20,7 +23,7 @@
 typedef int8_t v64c __attribute__((vector_size(64)));
 typedef int32_t v16i __attribute__((vector_size(64)));
 typedef int8_t v16c __attribute__((vector_size(16)));
-typedef int16_t v8h __attribute__((vector_size(16)));
+typedef int16_t v16h __attribute__((vector_size(32)));
 
 enum { VECTOR = 64, BATCH = 16 };
 
@@ -64,29 +67,6 @@ FLAT void copy_runs(const struct run *run, int runs, int64_t bytes, const char *
             memcpy(to + run[i].to * bytes + x, from + run[i].from * bytes + x, VECTOR);
 }
 
-/* Four rows of 16 bytes as words of a byte each. */
-FLAT void join_four(const char *const row[4], char *to)
-{
-    v16c r[4], low[2], high[2];
-
-    for (int i = 0; i < 4; i++)
-        memcpy(&r[i], row[i], sizeof r[i]);
-    for (int i = 0; i < 2; i++) {
-        low[i] = __builtin_shufflevector(r[2 * i], r[2 * i + 1], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20,
-                                         5, 21, 6, 22, 7, 23);
-        high[i] = __builtin_shufflevector(r[2 * i], r[2 * i + 1], 8, 24, 9, 25, 10, 26, 11, 27, 12,
-                                          28, 13, 29, 14, 30, 15, 31);
-    }
-    for (int i = 0; i < 2; i++) {
-        v8h a = (v8h)(i ? high[0] : low[0]), b = (v8h)(i ? high[1] : low[1]);
-        v8h first = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
-        v8h second = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
-
-        memcpy(to + 32 * i, &first, sizeof first);
-        memcpy(to + 32 * i + 16, &second, sizeof second);
-    }
-}
-
 /* `group` rows of n elements of so many bytes, side by side. */
 FLAT void join(const char *const *row, int group, int64_t n, int bytes, char *to)
 {
@@ -99,20 +79,20 @@ FLAT void join(const char *const *row, int group, int64_t n, int bytes, char *to
             memcpy(to + (x * group + q) * bytes, row[q] + x * bytes, (size_t)bytes);
 }
 
-/* Rows p0, p0 + 1, ... of a limb. */
+/* Rows p, p + 1, ... of a limb: of elements or words. */
 struct walk {
-    const char *at;     /* of the channel */
+    const char *at;     /* of the channel, or the group of channels */
     int64_t tap;
 };
 
-FLAT struct walk walk_from(const struct kernel_call *c, int limb, int64_t p0)
+FLAT struct walk walk_from(const struct kernel_call *c, int limb, int64_t p)
 {
     const struct packed *o = &c->op[1];
     const struct planes *x = o->planes;
 
     return (struct walk){ o->data + limb * o->limb_bytes +
-                              p0 / x->taps * x->length * c->config->bytes,
-                          p0 % x->taps };
+                              p / x->taps * x->length * x->group * c->config->bytes,
+                          p % x->taps };
 }
 
 FLAT const char *next_row(struct walk *w, const struct planes *x, int64_t bytes)
@@ -167,9 +147,12 @@ void GATHER(const struct kernel_call *c, int64_t j, int limb, int64_t p0, int64_
     const struct kernel_config *f = c->config;
     struct run run[KERNEL_NR];
     int nr = c->op[1].planes->nr, runs = find_runs(&c->op[1], j, nr, run);
-    struct walk w = walk_from(c, limb, p0);
+    int group = c->op[1].planes->group;
+    struct walk w = walk_from(c, limb, p0 / group);
 
-    if (f->group == 1 && f->bytes == 4)
+    if (group > 1)
+        gather_rows(c, run, runs, w, (len + group - 1) / group, 4, room);
+    else if (f->group == 1 && f->bytes == 4)
         gather_rows(c, run, runs, w, len, 4, room);
     else if (f->group == 1)
         gather_rows(c, run, runs, w, len, f->bytes, room);
@@ -320,14 +303,165 @@ FLAT void copy_row_of(const struct kernel_call *c, int64_t channel, int64_t row,
                    o->sums + row * x->columns);
 }
 
-/* What panels of the last pixels read. */
-FLAT void clear_rest(const struct kernel_call *c, int64_t channel, int size)
+/* What panels of the last pixels read, of plane `plane`. */
+FLAT void clear_rest(const struct kernel_call *c, int64_t plane, int64_t size)
 {
     const struct packed *o = &c->op[1];
     const struct planes *x = o->planes;
     int64_t used = x->phases * x->rows * x->columns;
 
-    memset(o->data + (channel * x->length + used) * size, 0, (size_t)((x->length - used) * size));
+    memset(o->data + (plane * x->length + used) * size, 0, (size_t)((x->length - used) * size));
+}
+
+/* ---- planes of words ------------------------------------------------------------------------- */
+
+/* A row of a phase: where column 0 of channel 0 is, or would be, and which columns are pixels of
+ * the image. */
+struct plane_row {
+    const char *from, *memory_end;      /* behind the last element of the images */
+    int64_t step, begin, end;   /* step: elements from column to column */
+};
+
+FLAT struct plane_row pixels_of(const struct kernel_call *c, int64_t row)
+{
+    const struct packed *o = &c->op[1];
+    const struct planes *x = o->planes;
+    const struct patch *w = o->view.patch;
+    int64_t images = (o->line0 + o->lines - 1) / (w->oh * w->ow) + 1, step = w->stride[1];
+    int64_t phase = row / x->rows, at = x->first + row % x->rows, image = at / x->high;
+    int64_t y = at % x->high * w->stride[0] + x->phase[phase][0] - x->pad[0];
+    int64_t first = x->phase[phase][1] - x->pad[1], begin, end;
+    const char *data;
+
+    if (image >= images || y < 0 || y >= w->h)
+        return (struct plane_row){ NULL, NULL, 0, 0, 0 };
+    begin = first < 0 ? (-first + step - 1) / step : 0;
+    end = first < w->w ? (w->w - first + step - 1) / step : 0;
+    begin = begin < x->columns ? begin : x->columns;
+    end = end < begin ? begin : end < x->columns ? end : x->columns;
+    data = (const char *)o->view.data;
+    return (struct plane_row){ data + image * w->image + y * w->row + first * w->col,
+                               data + (images - 1) * w->image + (x->channels - 1) * w->channel +
+                                   (w->h - 1) * w->row + (w->w - 1) * w->col + 1,
+                               step * w->col, begin, end };
+}
+
+/* Sixteen bytes, every `step`-th from `from` on, of which `count` are needed.  What lies between
+ * and behind may be read, but nothing from `end` on. */
+FLAT void sixteen_apart(char *to, const char *from, int64_t step, int64_t count, const char *end)
+{
+    if (step == 1 && end - from >= 16) {
+        memcpy(to, from, 16);
+    } else if (step == 2 && end - from >= 32) {
+        v16h pairs;
+        v16c even;
+
+        memcpy(&pairs, from, sizeof pairs);
+        even = __builtin_convertvector(pairs, v16c);
+        memcpy(to, &even, sizeof even);
+    } else {
+        for (int64_t i = 0; i < count && i < 16; i++)
+            to[i] = from[i * step];
+    }
+}
+
+/* Words of `count` channels that are rows of pixels. */
+FLAT void join_row(const struct plane_row *p, int64_t channel, int64_t step, int count, char *to)
+{
+    char room[4][16] = { 0 }, words[64];
+
+    for (int64_t x = p->begin; x < p->end; x += 16) {
+        const char *row[4] = { room[0], room[1], room[2], room[3] };
+        int64_t n = p->end - x;
+
+        for (int q = 0; q < count; q++) {
+            const char *from = p->from + (channel + q) * step + x * p->step;
+
+            if (p->step == 1 && p->memory_end - from >= 16)
+                row[q] = from;
+            else
+                sixteen_apart(room[q], from, p->step, n, p->memory_end);
+        }
+        join_four(row, n < 16 ? words : to + 4 * x);
+        if (n < 16)
+            memcpy(to + 4 * x, words, (size_t)(4 * n));
+    }
+}
+
+/* Words that lie in each pixel, of groups [from, end), `plane` bytes from one to the next. */
+FLAT void turn_row(const struct plane_row *p, int64_t from, int64_t end, int64_t plane, char *to)
+{
+    int64_t x = p->begin, turned = (end - from) / 16 * 16;
+
+    for (; x + 16 <= p->end && turned > 0; x += 16) {
+        const char *line[16];
+
+        for (int l = 0; l < 16; l++)
+            line[l] = p->from + (x + l) * p->step + 4 * from;
+        TRANSPOSE(line, 4, 16, to + 4 * x, plane, turned);
+        for (int64_t q = turned; q < end - from; q++)
+            for (int l = 0; l < 16; l++)
+                memcpy(to + q * plane + 4 * (x + l), line[l] + 4 * q, 4);
+    }
+    for (; x < p->end; x++)
+        for (int64_t q = 0; q < end - from; q++)
+            memcpy(to + q * plane + 4 * x, p->from + x * p->step + 4 * (from + q), 4);
+}
+
+/* Adds a unit's offset to words, and them to the sums of their pixels. */
+FLAT void offset_words(char *to, int64_t columns, int32_t flip, int32_t *sums)
+{
+    int64_t x = 0;
+
+    for (; x < columns; x++) {
+        int8_t v[4];
+        int32_t word;
+
+        memcpy(&word, to + 4 * x, 4);
+        word ^= flip;
+        memcpy(to + 4 * x, &word, 4);
+        memcpy(v, &word, 4);
+        sums[x] += v[0] + v[1] + v[2] + v[3];
+    }
+}
+
+/* Row `row` of the planes of groups [from, end). */
+FLAT void words_of_row(const struct kernel_call *c, int64_t from, int64_t end, int64_t row)
+{
+    const struct packed *o = &c->op[1];
+    const struct planes *x = o->planes;
+    const struct plane_row p = pixels_of(c, row);
+    int64_t plane = 4 * x->length, whole = x->channels / 4 < end ? x->channels / 4 : end;
+    char *to = o->data + from * plane + 4 * row * x->columns;
+    int32_t flip = c->config->side[1].offset[0] ? (int32_t)0x80808080 : 0;
+
+    for (int64_t q = from; q < end; q++) {
+        char *at = to + (q - from) * plane;
+
+        memset(at, 0, (size_t)(4 * p.begin));
+        memset(at + 4 * p.end, 0, (size_t)(4 * (x->columns - p.end)));
+    }
+    if (o->view.patch->channel == 1) {
+        turn_row(&p, from, whole, plane, to);
+        for (int64_t at = p.begin; at < p.end && whole < end; at++) {
+            char word[4] = { 0 };
+
+            memcpy(word, p.from + at * p.step + 4 * whole, (size_t)(x->channels - 4 * whole));
+            memcpy(to + (whole - from) * plane + 4 * at, word, 4);
+        }
+    } else {
+        for (int64_t q = from; q < end; q++)
+            join_row(&p, 4 * q, o->view.patch->channel,
+                     (int)(x->channels - 4 * q < 4 ? x->channels - 4 * q : 4),
+                     to + (q - from) * plane);
+    }
+    for (int64_t q = from; q < end && c->config->offsets; q++) {
+        int64_t count = x->channels - 4 * q; /* missing channels stay 0 */
+
+        offset_words(to + (q - from) * plane, x->columns,
+                     count < 4 ? flip & ((1 << 8 * count) - 1) : flip,
+                     o->sums + row * x->columns);
+    }
 }
 
 FLAT void copy_rows(const struct kernel_call *c, int64_t from, int64_t to, int64_t first,
@@ -337,13 +471,15 @@ FLAT void copy_rows(const struct kernel_call *c, int64_t from, int64_t to, int64
     int32_t factor = c->stores ? -c->config->side[0].offset[0] : 1;
 
     for (int64_t row = first; row < end; row++) {
-        for (int64_t channel = from; channel < to; channel++)
+        if (x->group > 1)
+            words_of_row(c, from / x->group, (to + x->group - 1) / x->group, row);
+        for (int64_t channel = from; channel < to && x->group == 1; channel++)
             copy_row_of(c, channel, row, size);
         for (int64_t i = 0; i < x->columns && c->config->offsets; i++)
             c->op[1].sums[row * x->columns + i] *= factor;
     }
-    for (int64_t channel = from; channel < to && end == x->phases * x->rows; channel++)
-        clear_rest(c, channel, size);
+    for (int64_t channel = from; channel < to && end == x->phases * x->rows; channel += x->group)
+        clear_rest(c, channel / x->group, size * x->group);
 }
 
 void COPY(const struct kernel_call *c, int64_t from, int64_t to, int64_t first, int64_t end)

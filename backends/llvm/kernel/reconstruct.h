@@ -547,34 +547,64 @@ FLAT v8d sum_error(const struct kernel_call *c, const struct block *b, int64_t i
     return LOAD(v8d, norms_of_b(c, b) + j) * line;
 }
 
-/* Element (i,j) from panels of packed elements, whose products are exact, as a pair of doubles:
- * Dot2 of Ogita, Rump and Oishi 2005.  Where that does not tell, from the operands. */
+/* A column of B as packed: elements at[tap[t]] of the taps of a channel, then of the next channel,
+ * `step` further.  Of a panel there is one tap. */
+struct column {
+    const double *at;
+    const int64_t *tap;
+    int64_t taps, t, step;
+};
+
+FLAT struct column column_of(const struct packed *o, int64_t j)
+{
+    static const int64_t none[1] = { 0 };
+    const struct planes *x = o->planes;
+    const struct patch *w = o->view.patch;
+    int64_t line = o->line0 + j, row;
+
+    if (!x)
+        return (struct column){ (const double *)(o->data + j / FIXED(nr) * o->panel_bytes) +
+                                    j % FIXED(nr), none, 1, 0, FIXED(nr) };
+    row = line / w->ow;
+    row = row / w->oh * x->high + row % w->oh - x->first;
+    return (struct column){ (const double *)o->data + row * x->columns + line % w->ow, x->tap,
+                            x->taps, 0, x->length };
+}
+
+FLAT double next_of(struct column *x)
+{
+    double v = x->at[x->tap[x->t]];
+
+    if (++x->t == x->taps) {
+        x->t = 0;
+        x->at += x->step;
+    }
+    return v;
+}
+
+/* Element (i,j) from packed elements, whose products are exact, as a pair of doubles: Dot2 of
+ * Ogita, Rump and Oishi 2005.  Where that does not tell, from the operands. */
 SLOW void sum_again(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j)
 {
-    const struct packed *oa = &c->op[0], *ob = &c->op[1];
+    const struct packed *oa = &c->op[0];
     int64_t at_a = b->i0 + i, at_b = b->j0 + j, p = 0;
     const double *x = (const double *)(oa->data + at_a / FIXED(mr) * oa->panel_bytes) +
                       at_a % FIXED(mr);
-    const double *y = (const double *)(ob->data + at_b / FIXED(nr) * ob->panel_bytes) +
-                      at_b % FIXED(nr);
+    struct column y = column_of(&c->op[1], at_b);
     v8d high = all_d(0), low = all_d(0), one[2];
     double k = (double)c->k, sum = 0, rest = 0;
 
     __atomic_fetch_add(c->recomputed, 1, __ATOMIC_RELAXED);
-    if (ob->planes) {
-        c->cold->exact(c, at_a, at_b);
-        return;
-    }
-    for (; p + 8 <= c->k; p += 8, x += 8 * FIXED(mr), y += 8 * FIXED(nr)) {
+    for (; p + 8 <= c->k; p += 8, x += 8 * FIXED(mr)) {
         UNROLL for (int l = 0; l < 8; l++) {
             one[0][l] = x[l * FIXED(mr)];
-            one[1][l] = y[l * FIXED(nr)];
+            one[1][l] = next_of(&y);
         }
         add_term(one[0] * one[1], &high, &low);
     }
     one[0] = all_d(0);
-    ROLL for (int l = 0; p < c->k; p++, l++, x += FIXED(mr), y += FIXED(nr))
-        one[0][l] = *x * *y;
+    ROLL for (int l = 0; p < c->k; p++, l++, x += FIXED(mr))
+        one[0][l] = *x * next_of(&y);
     add_term(one[0], &high, &low);
     ROLL for (int l = 0; l < 8; l++) {
         double next = sum + high[l], part = next - sum;
@@ -583,7 +613,7 @@ SLOW void sum_again(const struct kernel_call *c, const struct block *b, int64_t 
         sum = next;
     }
     if (!c->cold->near(c, at_a, at_b, sum, rest,
-                       oa->norm[at_a] * ob->norm[at_b] * ((k + 8) * (k + 8) * 0x1p-104)))
+                       oa->norm[at_a] * norms_of_b(c, b)[j] * ((k + 8) * (k + 8) * 0x1p-104)))
         c->cold->exact(c, at_a, at_b);
 }
 

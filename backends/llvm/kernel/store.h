@@ -33,12 +33,19 @@ FLAT void store_row(const struct kernel_call *c, int64_t i, int64_t j, int64_t c
                     const char *v)
 {
     int size = CFG(c).c.size;
+    char *to;
 
-    if (is_dense(c, j, cols) && cols == KERNEL_LANES)
-        __builtin_memcpy(place(c, i, j), v, (unsigned)(KERNEL_LANES * size));
-    else
+    if (!is_dense(c, j, cols)) {
         ROLL for (int64_t x = 0; x < cols; x++)
             __builtin_memcpy(place(c, i, j + x), v + x * size, (unsigned)size);
+        return;
+    }
+    to = place(c, i, j);
+    if (cols == KERNEL_LANES)
+        __builtin_memcpy(to, v, (unsigned)(KERNEL_LANES * size));
+    else
+        ROLL for (int64_t x = 0; x < cols; x++)
+            __builtin_memcpy(to + x * size, v + x * size, (unsigned)size);
 }
 
 /* Exponents that undo the scales of row i and of sixteen columns; unused columns repeat. */

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Filters whose elements do not lie in the order in which k takes them: the channels of a tap are
+ * neighbours in memory, or the image's planes have words of several channels.  The lines of a task
+ * are turned before they are packed, so that memory is read in its order. */
+#include "backends/llvm/kernel/join.h"
+#include "backends/llvm/part.h"
+
+/* Where elements are: from + (channel c + row r + col s) elements. */
+struct source {
+    int64_t channel, row, col, r, s, channels;
+    int size;
+};
+
+/* Windows that are whole images, as filters are, of which k takes the channels one by one. */
+static bool are_filters(const struct call *c)
+{
+    const struct patch *w = c->a.patch;
+
+    return w && !w->depth && !w->t && !w->transposed && !c->a.tile_subset && w->oh == 1 &&
+           w->ow == 1 && w->h == w->r && w->w == w->s && w->pad[0] == 0 && w->pad[1] == 0 &&
+           w->dilate[0] == 1 && w->dilate[1] == 1;
+}
+
+bool limber_can_turn(const struct call *c)
+{
+    return are_filters(c) || (limber_view_strided(&c->a) && !c->a.tile_subset);
+}
+
+struct filters limber_filters(const struct kernel_config *f, const struct call *c, bool planes)
+{
+    const struct patch *w = c->b.patch;
+    struct filters x = { .group = planes ? limber_planes_group(f, c) : 1 };
+
+    x.taps = are_filters(c) ? c->a.patch->r * c->a.patch->s : x.group > 1 ? w->r * w->s : 1;
+    x.turned = are_filters(c) || (x.group > 1 && x.taps > 1);
+    x.k = c->k;
+    if (x.group > 1 && x.taps > 1)
+        x.k = round_up(c->k / x.taps, x.group) * x.taps;
+    return x;
+}
+
+int64_t limber_turned_bytes(const struct kernel_config *f, const struct filters *x)
+{
+    int64_t lines = f->side[0].lines > KERNEL_LANES ? f->side[0].lines : KERNEL_LANES;
+
+    return x->turned ? round_up(lines * x->k * f->side[0].f.size + 128, 64) : 0;
+}
+
+static struct source source_of(const struct view *v, const struct filters *x, int64_t k, int size)
+{
+    const struct patch *w = v->patch;
+
+    if (w)
+        return (struct source){ w->channel, w->row, w->col, w->r, w->s, k / x->taps, size };
+    return (struct source){ x->taps * v->p, 0, v->p, 1, x->taps, k / x->taps, size };
+}
+
+static void copy_elements(char *to, const char *from, int64_t count, int size)
+{
+    switch (count * size) { /* of constant length */
+    case 1: *to = *from; break;
+    case 2: memcpy(to, from, 2); break;
+    case 4: memcpy(to, from, 4); break;
+    case 8: memcpy(to, from, 8); break;
+    case 16: memcpy(to, from, 16); break;
+    case 32: memcpy(to, from, 32); break;
+    default: memcpy(to, from, (size_t)(count * size)); break;
+    }
+}
+
+/* A tap of the groups of channels [first, end), `step` elements from one to the next. */
+static void turn_tap(const struct source *s, const char *from, int64_t first, int64_t end,
+                     int group, int64_t step, char *to)
+{
+    int64_t whole = s->channels / group < end ? s->channels / group : end;
+
+    for (int64_t q = first; q < whole; q++, to += step * s->size) {
+        const char *at = from + q * group * s->channel * s->size;
+
+        if (s->channel == 1)
+            copy_elements(to, at, group, s->size);
+        else
+            for (int i = 0; i < group; i++)
+                copy_elements(to + i * s->size, at + i * s->channel * s->size, 1, s->size);
+    }
+    if (whole == end)
+        return;
+    memset(to, 0, (size_t)(group * s->size)); /* what the last group has less */
+    for (int64_t c = whole * group; c < s->channels; c++, to += s->size)
+        copy_elements(to, from + c * s->channel * s->size, 1, s->size);
+}
+
+typedef int64_t four_longs __attribute__((vector_size(32)));
+typedef int32_t four_ints __attribute__((vector_size(16)));
+typedef int16_t four_shorts __attribute__((vector_size(8)));
+
+/* Four rows of four elements, as columns. */
+#define TURN_FOUR(vector, row, to) \
+    do { \
+        vector r[4], low[2], high[2]; \
+\
+        for (int i = 0; i < 4; i++) \
+            memcpy(&r[i], (row)[i], sizeof r[i]); \
+        for (int i = 0; i < 2; i++) { \
+            low[i] = __builtin_shufflevector(r[2 * i], r[2 * i + 1], 0, 4, 1, 5); \
+            high[i] = __builtin_shufflevector(r[2 * i], r[2 * i + 1], 2, 6, 3, 7); \
+        } \
+        r[0] = __builtin_shufflevector(low[0], low[1], 0, 1, 4, 5); \
+        r[1] = __builtin_shufflevector(low[0], low[1], 2, 3, 6, 7); \
+        r[2] = __builtin_shufflevector(high[0], high[1], 0, 1, 4, 5); \
+        r[3] = __builtin_shufflevector(high[0], high[1], 2, 3, 6, 7); \
+        memcpy(to, r, sizeof r); \
+    } while (0)
+
+/* Sixteen bytes, or four larger elements, of four channels. */
+static void turn_taps(const char *const row[4], int size, char *to)
+{
+    switch (size) {
+    case 1: join_four(row, to); break;
+    case 2: TURN_FOUR(four_shorts, row, to); break;
+    case 4: TURN_FOUR(four_ints, row, to); break;
+    default: TURN_FOUR(four_longs, row, to); break;
+    }
+}
+
+/* Groups of four channels whose taps are neighbours. */
+static void join_taps(const struct source *s, const char *from, int64_t first, int64_t end,
+                      char *to)
+{
+    int64_t taps = s->r * s->s, row = taps * s->size, all = s->channels * taps, q = first;
+    int64_t once = s->size == 1 ? 16 : 4;
+
+    for (; q < end; q++, to += 4 * row) {
+        const char *at = from + 4 * q * row;
+
+        /* nothing behind the last channel is read */
+        if ((4 * q + 3) * taps + round_up(taps, once) > all)
+            break;
+        for (int64_t t = 0; t < row; t += once * s->size)
+            turn_taps((const char *[]){ at + t, at + row + t, at + 2 * row + t, at + 3 * row + t },
+                      s->size, to + 4 * t);
+    }
+    for (int64_t t = 0; t < taps && q < end; t++)
+        turn_tap(s, from + t * s->size, q, end, 4, 4 * taps, to + 4 * t * s->size);
+}
+
+/* Groups of channels [first, end) of a filter. */
+static void turn_line(const struct source *s, const char *from, int64_t first, int64_t end,
+                      int group, char *to)
+{
+    int64_t taps = s->r * s->s;
+
+    to += first * group * taps * s->size;
+    if (s->size <= 8 && group == 4 && s->col == 1 && s->channel == taps &&
+        (s->r == 1 || s->row == s->s)) {
+        join_taps(s, from, first, end, to);
+        return;
+    }
+    for (int64_t t = 0; t < taps; t++)
+        turn_tap(s, from + (t / s->s * s->row + t % s->s * s->col) * s->size, first, end, group,
+                 group * taps, to + t * group * s->size);
+}
+
+struct kernel_call limber_turned_call(const struct part *p, int64_t task, char *memory)
+{
+    struct kernel_call call = p->call;
+    const struct filters *x = &p->filters;
+    struct packed *o = &call.op[0];
+    const struct view *v = &o->view;
+    int size = call.config->side[0].f.size;
+    const struct source s = source_of(v, x, call.view_k, size);
+    int64_t from = task / call.cuts[0] * call.lines[0];
+    int64_t to = smaller(from + call.lines[0], o->lines), p0 = task % call.cuts[0] * call.depth[0];
+    int64_t each = x->taps * x->group, end = smaller(p0 + call.depth[0], x->k);
+
+    for (int64_t i = from; i < to; i++) {
+        int64_t line = o->line0 + i;
+        int64_t at = v->patch ? v->patch->origin + line * v->patch->image : line * v->line;
+
+        turn_line(&s, (const char *)v->data + at * size, p0 / each, ceil_div(end, each), x->group,
+                  memory + (i - from) * x->k * size);
+    }
+    o->view =
+        (struct view){ .data = memory - (o->line0 + from) * x->k * size, .line = x->k, .p = 1 };
+    return call;
+}

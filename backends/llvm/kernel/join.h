@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Four rows of bytes, side by side. */
+#ifndef LIMBER_KERNEL_JOIN_H
+#define LIMBER_KERNEL_JOIN_H
+
+#include <stdint.h>
+#include <string.h>
+
+typedef int8_t joined_bytes __attribute__((vector_size(16)));
+typedef int16_t joined_pairs __attribute__((vector_size(16)));
+
+/* Sixteen bytes of each row as words of a byte of each. */
+static inline __attribute__((always_inline)) void join_four(const char *const row[4], char *to)
+{
+    joined_bytes r[4], low[2], high[2];
+
+    for (int i = 0; i < 4; i++)
+        memcpy(&r[i], row[i], sizeof r[i]);
+    for (int i = 0; i < 2; i++) {
+        low[i] = __builtin_shufflevector(r[2 * i], r[2 * i + 1], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20,
+                                         5, 21, 6, 22, 7, 23);
+        high[i] = __builtin_shufflevector(r[2 * i], r[2 * i + 1], 8, 24, 9, 25, 10, 26, 11, 27, 12,
+                                          28, 13, 29, 14, 30, 15, 31);
+    }
+    for (int i = 0; i < 2; i++) {
+        joined_pairs a = (joined_pairs)(i ? high[0] : low[0]);
+        joined_pairs b = (joined_pairs)(i ? high[1] : low[1]);
+        joined_pairs first = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+        joined_pairs second = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+
+        memcpy(to + 32 * i, &first, sizeof first);
+        memcpy(to + 32 * i + 16, &second, sizeof second);
+    }
+}
+
+#endif
