@@ -639,7 +639,7 @@ static void keep_sides(struct kernel *k, const struct call *c, const struct kern
         return;
     for (int side = 0; side < 2; side++)
         if (c->keep[side] && !call->op[side].view.tile_subset &&
-            limber_view_strided(&call->op[side].view))
+            (limber_view_strided(&call->op[side].view) || (side == 0 && w->filters.turned)))
             keep_side(k, c, call, side, w);
 }
 
