@@ -371,6 +371,7 @@ void bench_timing(struct bench *b, struct timing *t);
 /* calls.c: rows of what is no product, and of what a call costs besides its arithmetic. */
 bool limit_rows(struct bench *b);
 bool scan_rows(struct bench *b);
+bool window_rows(struct bench *b); /* windows.c */
 bool latency_rows(struct bench *b);
 bool copy_rows(struct bench *b);
 bool gpu_call_rows(struct bench *b);
