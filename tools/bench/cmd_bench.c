@@ -118,8 +118,8 @@ int cmd_bench(int argc, const char **argv)
             "whichever\n"
             "the dynamic linker finds (LD_LIBRARY_PATH).  `sh tools/bench/peers.sh FOLDER` "
             "puts the\n"
-            "newest of the first five into a folder.  The head of the table names those "
-            "that are missing.\n\n"
+            "first five into a folder.  The head of the table names those that are missing."
+            "\n\n"
             "example: limber bench --rows fp64,quad --threads 1,2"))
         status = 2;
     else if (!(n = read_numbers(threads ? threads : "1", MOST_THREADS, counts, MOST_THREAD_COUNTS)))

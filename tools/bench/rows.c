@@ -103,7 +103,7 @@ static const struct row cpu_rows[] = {
     { "quad", "Arb arb_mat, 113 bits", "f128", "256", "quad", "native arb*", "peer" },
     { "quad", "the compiler's binary128, blocked", "f128", "128", "quad", "native binary128*",
       "peer" },
-    { "quad", "double-double by FMA", "dd", "512", "quad", "native dd*", "peer" },
+    { "quad", "double-double by FMA", "dd", "512 1024 2048", "quad", "native dd*", "peer" },
     { "mask", "doubles that hold integers to 127", "f64", "1024 2048", "integers 7", "native f64*",
       "share" },
     { "mask", "doubles that hold integers to 32767", "f64", "1024 2048", "integers 15",
