@@ -55,16 +55,26 @@ static struct source source_of(const struct view *v, const struct filters *x, in
     return (struct source){ x->taps * v->p, 0, v->p, 1, x->taps, k / x->taps, size };
 }
 
-static void copy_elements(char *to, const char *from, int64_t count, int size)
+/* Runs of `bytes`, `from_step` bytes apart, to places `to_step` bytes apart. */
+static inline __attribute__((always_inline)) void copy_runs(char *to, int64_t to_step,
+                                                            const char *from, int64_t from_step,
+                                                            int64_t count, size_t bytes)
 {
-    switch (count * size) { /* of constant length */
-    case 1: *to = *from; break;
-    case 2: memcpy(to, from, 2); break;
-    case 4: memcpy(to, from, 4); break;
-    case 8: memcpy(to, from, 8); break;
-    case 16: memcpy(to, from, 16); break;
-    case 32: memcpy(to, from, 32); break;
-    default: memcpy(to, from, (size_t)(count * size)); break;
+    for (int64_t i = 0; i < count; i++)
+        memcpy(to + i * to_step, from + i * from_step, bytes);
+}
+
+static void copy_apart(char *to, int64_t to_step, const char *from, int64_t from_step,
+                       int64_t count, size_t bytes)
+{
+    switch (bytes) { /* of constant length */
+    case 1: copy_runs(to, to_step, from, from_step, count, 1); break;
+    case 2: copy_runs(to, to_step, from, from_step, count, 2); break;
+    case 4: copy_runs(to, to_step, from, from_step, count, 4); break;
+    case 8: copy_runs(to, to_step, from, from_step, count, 8); break;
+    case 16: copy_runs(to, to_step, from, from_step, count, 16); break;
+    case 32: copy_runs(to, to_step, from, from_step, count, 32); break;
+    default: copy_runs(to, to_step, from, from_step, count, bytes); break;
     }
 }
 
@@ -72,22 +82,21 @@ static void copy_elements(char *to, const char *from, int64_t count, int size)
 static void turn_tap(const struct source *s, const char *from, int64_t first, int64_t end,
                      int group, int64_t step, char *to)
 {
+    const int64_t size = s->size, each = s->channel * size;
     int64_t whole = s->channels / group < end ? s->channels / group : end;
+    int64_t groups = whole > first ? whole - first : 0;
 
-    for (int64_t q = first; q < whole; q++, to += step * s->size) {
-        const char *at = from + q * group * s->channel * s->size;
-
-        if (s->channel == 1)
-            copy_elements(to, at, group, s->size);
-        else
-            for (int i = 0; i < group; i++)
-                copy_elements(to + i * s->size, at + i * s->channel * s->size, 1, s->size);
-    }
-    if (whole == end)
+    from += first * group * each;
+    if (s->channel == 1)
+        copy_apart(to, step * size, from, group * size, groups, (size_t)(group * size));
+    for (int i = 0; i < group && s->channel != 1; i++)
+        copy_apart(to + i * size, step * size, from + i * each, group * each, groups, (size_t)size);
+    if (first + groups == end)
         return;
-    memset(to, 0, (size_t)(group * s->size)); /* what the last group has less */
-    for (int64_t c = whole * group; c < s->channels; c++, to += s->size)
-        copy_elements(to, from + c * s->channel * s->size, 1, s->size);
+    to += groups * step * size;
+    memset(to, 0, (size_t)(group * size)); /* what the last group has less */
+    copy_apart(to, size, from + groups * group * each, each, s->channels - whole * group,
+               (size_t)size);
 }
 
 typedef int64_t four_longs __attribute__((vector_size(32)));
