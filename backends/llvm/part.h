@@ -82,6 +82,6 @@ void limber_planes_task(const struct part *p, int64_t task);
 
 /* Bytes of a launch that packs no side of a native product; -1: such a launch does not serve. */
 int64_t limber_unpacked_bytes(const struct kernel *k, const struct call *c);
-void limber_unpacked_run(const struct kernel *k, struct call *c, char *memory);
+void limber_unpacked_run(const struct kernel *k, const struct call *c, char *memory);
 
 #endif

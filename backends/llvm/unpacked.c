@@ -16,6 +16,8 @@ enum {
     RESULT_BYTES = 1 << 20, /* of C, that it adds chains to */
     NEAR = 4096, /* bytes between rows of B that few rows of A read where they are */
     FEW = 24, /* such rows */
+    SHORT = 64, /* elements along k: such sums write C all the time, a few rows from end to end
+                   faster than many rows strip by strip, whose lines of cache lie on many pages */
     THIN = 128, /* rows or columns of a product whose sides are not worth packing */
     SMALL = 384, /* rows, columns and elements along k of such a one of binary32 */
     TASKS = 4, /* of a worker */
@@ -378,13 +380,34 @@ static double bytes_of(const struct product *p)
            1024;
 }
 
+/* How many products a call becomes, and the first of them.  Images whose rows lie side by side are
+ * products of their own: an image, or its planes, then stay in the second level of cache. */
+static int64_t first_product(const struct kernel *k, const struct call *c, struct call *first,
+                             struct product *p)
+{
+    const struct patch *w = c->b.patch;
+    int64_t pixels = w ? w->oh * w->ow : 0;
+
+    *first = *c;
+    if (w && !w->transposed && !w->t && w->col == 1 && c->n > pixels && c->c.inner == pixels &&
+        !c->c.rows && !c->c.cols) {
+        first->n = pixels;
+        limber_view_straighten(&first->b, pixels);
+        if (look(k, first, p))
+            return c->n / pixels;
+    }
+    *first = *c;
+    return look(k, c, p) ? 1 : 0;
+}
+
 int64_t limber_unpacked_bytes(const struct kernel *k, const struct call *c)
 {
     bool given = c->launch_memory || (c->queue && c->queue->workspace);
+    struct call first;
     struct product p;
     double bytes, rooms;
 
-    if (!look(k, c, &p))
+    if (!first_product(k, c, &first, &p))
         return -1;
     bytes = bytes_of(&p);
     rooms = (double)c->runner->workers * (double)worker_bytes(&p) + 2.0 * (double)p.k * 8 + 1024;
@@ -768,6 +791,9 @@ static void share(struct job *j, int busy)
                            ceil_div(ceil_div(j->inner, p->lanes), p->width / p->lanes);
     all = ceil_div(p->n, j->inner) * j->groups;
     j->rows = ceil_div(p->m, ceil_div(p->m, most_rows(p)));
+    if (p->source == SOURCE_rows && p->result == RESULT_dense && p->k <= SHORT &&
+        p->c.row * p->size >= NEAR)
+        j->rows = smaller(j->rows, FEW);
     j->strips = all;
     if (p->k > LIMBER_SMALL_K || p->result == RESULT_staged)
         j->strips = smaller(all, RESULT_BYTES / (j->rows * p->width * p->size) + 1);
@@ -804,12 +830,12 @@ static int64_t begin_planes(struct job *j, char *memory)
     return call->tasks[1];
 }
 
-void limber_unpacked_run(const struct kernel *k, struct call *c, char *memory)
+static void run_product(const struct kernel *k, const struct product *p, char *memory)
 {
-    struct job j = { .strip = limber_strip_code(k->cpu) };
+    const struct call *c = p->call;
+    struct job j = { .p = *p, .strip = limber_strip_code(k->cpu) };
     int64_t planes = 0;
 
-    (void)look(k, c, &j.p);
     memory = (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
     j.at = (int64_t *)(void *)take(&memory, j.p.k * 8);
     j.b_at = (int64_t *)(void *)take(&memory, j.p.k * 8);
@@ -844,4 +870,21 @@ void limber_unpacked_run(const struct kernel *k, struct call *c, char *memory)
     c->runner->run(c->runner->self, j.row_tasks * j.strip_tasks, run_block, &j);
     if (j.kept)
         j.p.keep->free(j.p.keep->self, j.kept);
+}
+
+void limber_unpacked_run(const struct kernel *k, const struct call *c, char *memory)
+{
+    struct call first, image;
+    struct product p;
+    int64_t products = first_product(k, c, &first, &p);
+
+    for (int64_t i = 0; i < products; i++) {
+        image = first;
+        if (i > 0) {
+            image.b.data = (const char *)c->b.data + i * c->b.patch->image * p.size;
+            image.c.data = (char *)c->c.data + i * c->c.outer * p.size;
+        }
+        (void)look(k, &image, &p);
+        run_product(k, &p, memory);
+    }
 }
