@@ -6,6 +6,7 @@
 #define LIMBER_BACKEND_H
 
 #include "ir/conv.h"
+#include "ir/function.h"
 #include "ir/ir.h"
 #include "ir/view.h"
 
@@ -165,6 +166,20 @@ struct depthwise_ops {
                 int64_t task, void *room);
 };
 
+/* Elementwise functions of arrays; false: not on this target. */
+struct function_ops {
+    /* x[i] becomes limber_function_value(f, a, x[i]). */
+    bool (*run)(const struct target *, limber_function f, const struct fn_args *a, double *x,
+                int64_t n);
+    /* Values of an array as doubles; and doubles rounded to nearest, ties to even.  Of binary64,
+     * binary32 and floats of 8 or 16 bits with subnormal numbers. */
+    bool (*widen)(const struct target *, limber_format f, const void *src, double *x, int64_t n);
+    bool (*narrow)(const struct target *, limber_format f, const double *x, void *dst, int64_t n);
+    /* dst may be src where elements have one size. */
+    bool (*look_up)(const struct target *, const struct lookup *t, const void *src, void *dst,
+                    int64_t n);
+};
+
 struct kernel;
 
 /* What a scan of operands in a device's memory finds, field after field of `lines` numbers:
@@ -284,6 +299,7 @@ struct backend {
     bool (*direct)(const struct fixed *, const struct target *, int size, const void *a,
                    const void *b, void *c);
     const struct depthwise_ops *depthwise; /* by code of the library; NULL: there is none */
+    const struct function_ops *function_ops; /* by code of the library; NULL: there is none */
     bool reads_tiles; /* its kernels take tiles and rates that were measured: target.tile, .rate */
 };
 

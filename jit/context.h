@@ -51,6 +51,7 @@ struct limber_context {
     double brief; /* seconds: products that are predicted to take less are not cut, either */
     int64_t prices; /* found so far */
     struct priced *priced; /* engine.c: plans whose price is known */
+    struct table *tables; /* elementwise.c: of functions of small formats */
 };
 void limber_recordable_free(struct recordable *list);
 /* A context of the interpreter, with this one's threads and life.  NULL: no memory. */

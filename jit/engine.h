@@ -227,6 +227,13 @@ limber_kernel limber_shape_code(limber_context *ctx, const struct product_shape 
 /* Makes it; on a failure it is not there. */
 void limber_shape_make(limber_context *ctx, const struct product_shape *s);
 
+/* ---- elementwise.c --------------------------------------------------------------------------- */
+
+/* A checked call.  ctx may be NULL. */
+void limber_elementwise_run(limber_context *ctx, const limber_elementwise *e);
+struct table;
+void limber_tables_free(struct table *list);
+
 /* ---- launch.c -------------------------------------------------------------------------------- */
 
 /* The index maps of a convolution's operands and result, from what its kernel's plan says of them

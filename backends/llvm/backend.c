@@ -1116,5 +1116,6 @@ const struct backend limber_backend_llvm = {
     .prebuilt = prebuilt,
     .direct = limber_direct,
     .depthwise = &limber_llvm_depthwise,
+    .function_ops = &limber_llvm_elementwise,
     .reads_tiles = true,
 };

@@ -124,7 +124,14 @@ static void run_depthwise(const struct depthwise *d, const struct target *t,
     depthwise[depthwise_of(t)].run(d, plan, task, room);
 }
 
+/* The code for this machine, best first; NULL: there is none. */
+#define FUNCTIONS_FOR(cpu, name) \
+    (!(NEEDS_avx512 & ~(cpu)) ? limber_functions_##name##_avx512 : \
+     !(NEEDS_avx2 & ~(cpu))   ? limber_functions_##name##_avx2 : \
+                                NULL)
 #else
+#define FUNCTIONS_FOR(cpu, name) ((void)(cpu), (kernel_functions_##name *)NULL)
+
 bool limber_prebuilt_find(const struct kernel_config *k, unsigned cpu, kernel_pack **pack,
                           kernel_block **block)
 {
@@ -159,4 +166,49 @@ static void run_depthwise(const struct depthwise *d, const struct target *t,
 }
 #endif
 
+static bool run_function(const struct target *t, limber_function f, const struct fn_args *a,
+                         double *x, int64_t n)
+{
+    kernel_functions_run *run = FUNCTIONS_FOR(limber_cpu_of(t), run);
+
+    if (run)
+        run((int)f, a, x, n);
+    return run != NULL;
+}
+
+static bool is_small(limber_format f)
+{
+    return limber_format_is_binary(f) || (f.kind == LIMBER_KIND_FLOAT && !f.carried &&
+                                          f.size <= 2 && !(f.flags & LIMBER_FORMAT_NO_SUBNORMAL));
+}
+
+static bool widen(const struct target *t, limber_format f, const void *src, double *x, int64_t n)
+{
+    kernel_functions_widen *run = is_small(f) ? FUNCTIONS_FOR(limber_cpu_of(t), widen) : NULL;
+
+    if (run)
+        run(f, src, x, n);
+    return run != NULL;
+}
+
+static bool narrow(const struct target *t, limber_format f, const double *x, void *dst, int64_t n)
+{
+    kernel_functions_narrow *run = is_small(f) ? FUNCTIONS_FOR(limber_cpu_of(t), narrow) : NULL;
+
+    if (run)
+        run(f, x, dst, n);
+    return run != NULL;
+}
+
+static bool look_up(const struct target *t, const struct lookup *l, const void *src, void *dst,
+                    int64_t n)
+{
+    kernel_functions_look_up *run = FUNCTIONS_FOR(limber_cpu_of(t), look_up);
+
+    if (run)
+        run(l, src, dst, n);
+    return run != NULL;
+}
+
 const struct depthwise_ops limber_llvm_depthwise = { plan_depthwise, run_depthwise };
+const struct function_ops limber_llvm_elementwise = { run_function, widen, narrow, look_up };

@@ -106,6 +106,18 @@ foreach(isa avx2 avx512 avx512vnni)
     COMMAND_EXPAND_LISTS COMMENT "Depthwise convolution ${isa}" VERBATIM)
   list(APPEND _objects ${_out}/depthwise_${isa}.o)
 endforeach()
+foreach(isa avx2 avx512)
+  add_custom_command(
+    OUTPUT ${_out}/functions_${isa}.o
+    COMMAND ${CMAKE_C_COMPILER_LAUNCHER} ${LIMBER_CLANG} -std=gnu11 -O2 -c
+            -DRUN=limber_functions_run_${isa} -DLOOK_UP=limber_functions_look_up_${isa}
+            -DWIDEN=limber_functions_widen_${isa} -DNARROW=limber_functions_narrow_${isa}
+            ${_clang_${isa}} ${_clang_prebuilt} -fvectorize
+            ${_kernel}/functions.c -o ${_out}/functions_${isa}.o
+    DEPENDS ${_kernel}/functions.c ${_headers}
+    COMMAND_EXPAND_LISTS COMMENT "Elementwise functions ${isa}" VERBATIM)
+  list(APPEND _objects ${_out}/functions_${isa}.o)
+endforeach()
 file(CONFIGURE OUTPUT ${_out}/prebuilt_rows.h CONTENT
 "/* isa, unit, kind of limbs, columns, mr, nr, group, matrix */
 #define LIMBER_PREBUILT(F) \\

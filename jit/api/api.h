@@ -120,7 +120,8 @@ enum {
     LEAST_inspection = 80,
     LEAST_cut = 104,
     LEAST_tuning = 40,
-    LEAST_cache_info = 4400
+    LEAST_cache_info = 4400,
+    LEAST_elementwise = sizeof(limber_elementwise)
 };
 
 #endif

@@ -493,6 +493,7 @@ void limber_destroy(limber_context *ctx)
     limber_kernels_free(ctx->codes); /* after the entries that used their kernels */
     limber_kernels_free(ctx->functions);
     limber_shapes_free(ctx->shapes);
+    limber_tables_free(ctx->tables);
     limber_disk_free(ctx->disk);
     if (!ctx->shared_pool)
         limber_pool_free(ctx->pool);

@@ -278,6 +278,17 @@ struct direct_strip {
 typedef void kernel_strip(const struct direct_strip *s);
 kernel_strip limber_direct_strip_avx2, limber_direct_strip_avx512;
 
+/* functions.c: of backend.function_ops. */
+typedef void kernel_functions_run(int function, const struct fn_args *a, double *x, int64_t n);
+typedef void kernel_functions_look_up(const struct lookup *t, const void *src, void *dst,
+                                      int64_t n);
+kernel_functions_run limber_functions_run_avx2, limber_functions_run_avx512;
+kernel_functions_look_up limber_functions_look_up_avx2, limber_functions_look_up_avx512;
+typedef void kernel_functions_widen(limber_format f, const void *src, double *x, int64_t n);
+typedef void kernel_functions_narrow(limber_format f, const double *x, void *dst, int64_t n);
+kernel_functions_widen limber_functions_widen_avx2, limber_functions_widen_avx512;
+kernel_functions_narrow limber_functions_narrow_avx2, limber_functions_narrow_avx512;
+
 /* depthwise.c: of backend.depthwise. */
 typedef bool kernel_depthwise_cut(const struct depthwise *d, int workers,
                                   struct depthwise_plan *plan);

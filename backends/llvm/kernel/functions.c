@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Elementary functions of ir/num/functions.h for arrays, compiled once for each instruction set;
+ * and functions of formats with few values, which are looked up. */
+#include "backends/llvm/kernel/kernel.h"
+#include "ir/num/functions.h"
+
+#include <immintrin.h>
+
+#define FLAT static inline __attribute__((always_inline))
+
+enum { BLOCK = 64 };    /* angles that are looked at before they are computed */
+
+#ifndef RUN
+#define RUN limber_functions_run
+#define LOOK_UP limber_functions_look_up
+#define WIDEN limber_functions_widen
+#define NARROW limber_functions_narrow
+#endif
+
+/* The same bits come from both loops: fn_NAME of one element does not depend on the others. */
+#define ANGLES(name) \
+    static void name##s(const struct fn_args *args, double *x, int64_t n) \
+    { \
+        const struct fn_args a = *args; \
+        for (int64_t end; n > 0; x += end, n -= end) { \
+            int far = 0; \
+            end = n < BLOCK ? n : BLOCK; \
+            for (int64_t i = 0; i < end; i++) \
+                far |= FN_ABS(x[i]) >= FN_FAR; \
+            if (far) \
+                for (int64_t i = 0; i < end; i++) \
+                    x[i] = fn_value(FN_ABS(x[i]) >= FN_FAR ? fn_##name##_far(x[i]) : \
+                                                             fn_##name(x[i], &a), x[i], a.odd); \
+            else \
+                for (int64_t i = 0; i < end; i++) \
+                    x[i] = fn_value(fn_##name(x[i], &a), x[i], a.odd); \
+        } \
+    }
+ANGLES(sin)
+ANGLES(cos)
+ANGLES(tan)
+
+#define PLAIN(NAME, name) \
+    case LIMBER_FUNCTION_##NAME: \
+        for (int64_t i = 0; i < n; i++) \
+            x[i] = fn_value(fn_##name(x[i], &a), x[i], a.odd); \
+        break;
+
+void RUN(int function, const struct fn_args *args, double *x, int64_t n)
+{
+    const struct fn_args a = *args;
+
+    switch (function) {
+    case LIMBER_FUNCTION_SIN: sins(args, x, n); break;
+    case LIMBER_FUNCTION_COS: coss(args, x, n); break;
+    case LIMBER_FUNCTION_TAN: tans(args, x, n); break;
+    FN_PLAIN(PLAIN)
+    case LIMBER_FUNCTION_ISNAN:
+        for (int64_t i = 0; i < n; i++)
+            x[i] = fn_isnan(x[i]);
+        break;
+    case LIMBER_FUNCTION_ISINF:
+        for (int64_t i = 0; i < n; i++)
+            x[i] = fn_isinf(x[i]);
+        break;
+    }
+}
+
+/* ---- formats --------------------------------------------------------------------------------- */
+
+/* A float of 8 or 16 bits as a double sees it. */
+struct small {
+    uint64_t sign, magnitude, top, nan, largest, past; /* codes; past: what overflow becomes */
+    int shift;                          /* of its fraction to a double's */
+    double quantum;                     /* the smallest positive number */
+};
+
+static struct small small_of(limber_format f)
+{
+    uint64_t one = 1, fraction = (one << f.frac_bits) - 1;
+    uint64_t top = ((one << f.exp_bits) - 1) << f.frac_bits;
+    int no_inf = f.flags & LIMBER_FORMAT_NO_INF, finite = f.flags & LIMBER_FORMAT_FINITE;
+    struct small s = { .sign = one << (f.frac_bits + f.exp_bits),
+                       .magnitude = top | fraction,
+                       .top = finite || no_inf ? top + fraction + finite : top,
+                       .nan = finite ? 0 : no_inf ? top | fraction : top | (fraction / 2 + 1),
+                       .largest = finite ? top | fraction : (no_inf ? top | fraction : top) - 1,
+                       .shift = 52 - f.frac_bits,
+                       .quantum = fn_double((uint64_t)(1024 - f.bias - f.frac_bits) << 52) };
+
+    s.past = finite || f.flags & LIMBER_FORMAT_SATURATE ? s.largest : no_inf ? s.nan : top;
+    return s;
+}
+
+FLAT double small_value(const struct small *s, uint64_t bits, int no_inf)
+{
+    uint64_t m = bits & s->magnitude, low = fn_bits(0x1p52), least = fn_bits(s->quantum);
+    uint64_t bias = least + ((uint64_t)(51 - s->shift) << 52);
+    double few = (fn_double(low | m) - 0x1p52) * s->quantum;    /* 0, subnormal numbers */
+    double x = m >> (52 - s->shift) ? fn_double((m << s->shift) + bias) : few;
+    double past = m == s->top && !no_inf ? FN_INF : FN_NAN;
+
+    x = m >= s->top ? past : x;
+    return bits & s->sign ? -x : x;
+}
+
+FLAT uint64_t small_code(const struct small *s, double x)
+{
+    uint64_t bits = fn_bits(x), sign = bits >> 63 ? s->sign : 0, e, code, least, bias;
+    double v = FN_ABS(x), c, r;
+
+    least = fn_bits(s->quantum) + ((uint64_t)(52 - s->shift) << 52);    /* smallest normal */
+    bias = least - ((uint64_t)1 << 52);
+    v = v > 0x1p600 ? 0x1p600 : v;
+    e = fn_bits(v) & 2047ull << 52;
+    e = e < least ? least : e;
+    c = 1.5 * fn_double(e + ((uint64_t)s->shift << 52));
+    r = (v + c) - c;                    /* rounded to nearest, ties to even */
+    code = fn_bits(r) >= least ? (fn_bits(r) - bias) >> s->shift :
+                                 fn_bits(r / s->quantum + 0x1p52) - fn_bits(0x1p52);
+    code = code > s->largest ? s->past : code;
+    return x != x ? s->nan : sign | code;
+}
+
+#define WIDEN_AS(type) \
+    for (int64_t i = 0; i < n; i++) \
+        x[i] = small_value(&s, ((const type *)src)[i], no_inf)
+#define NARROW_AS(type) \
+    for (int64_t i = 0; i < n; i++) \
+        ((type *)dst)[i] = (type)small_code(&s, x[i])
+
+void WIDEN(limber_format f, const void *src, double *x, int64_t n)
+{
+    const struct small s = small_of(f);
+    const int no_inf = f.flags & LIMBER_FORMAT_NO_INF;
+
+    if (f.size == 8)
+        __builtin_memcpy(x, src, (size_t)n * 8);
+    else if (f.size == 4)
+        for (int64_t i = 0; i < n; i++)
+            x[i] = ((const float *)src)[i];
+    else if (f.size == 2)
+        WIDEN_AS(uint16_t);
+    else
+        WIDEN_AS(uint8_t);
+}
+
+void NARROW(limber_format f, const double *x, void *dst, int64_t n)
+{
+    const struct small s = small_of(f);
+
+    if (f.size == 8)
+        __builtin_memcpy(dst, x, (size_t)n * 8);
+    else if (f.size == 4)
+        for (int64_t i = 0; i < n; i++)
+            ((float *)dst)[i] = (float)x[i];
+    else if (f.size == 2)
+        NARROW_AS(uint16_t);
+    else
+        NARROW_AS(uint8_t);
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+/* Eight or four at a time; loads of 32 bits reach two bytes behind a table of 16 bits. */
+#ifdef __AVX512F__
+#define SOME 16
+static void look_up16(const uint16_t *table, const uint16_t *src, uint16_t *dst)
+{
+    __m512i at = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)src));
+
+    _mm256_storeu_si256((void *)dst, _mm512_cvtepi32_epi16(_mm512_i32gather_epi32(at, table, 2)));
+}
+#else
+#define SOME 8
+static void look_up16(const uint16_t *table, const uint16_t *src, uint16_t *dst)
+{
+    __m128i v = _mm_cvtsi32_si128(table[src[0]]);
+
+    v = _mm_insert_epi16(v, table[src[1]], 1);
+    v = _mm_insert_epi16(v, table[src[2]], 2);
+    v = _mm_insert_epi16(v, table[src[3]], 3);
+    v = _mm_insert_epi16(v, table[src[4]], 4);
+    v = _mm_insert_epi16(v, table[src[5]], 5);
+    v = _mm_insert_epi16(v, table[src[6]], 6);
+    v = _mm_insert_epi16(v, table[src[7]], 7);
+    _mm_storeu_si128((void *)dst, v);
+}
+#endif
+
+#define EACH(from, to) \
+    for (; i < n; i++) \
+        ((to *)dst)[i] = ((const to *)t->table)[((const from *)src)[i]]
+
+void LOOK_UP(const struct lookup *t, const void *src, void *dst, int64_t n)
+{
+    int64_t i = 0;
+
+    if (t->from == 2 && t->to == 2) {
+        for (; i + SOME <= n; i += SOME)
+            look_up16(t->table, (const uint16_t *)src + i, (uint16_t *)dst + i);
+        EACH(uint16_t, uint16_t);
+    } else if (t->from == 2 && t->to == 1) {
+        EACH(uint16_t, uint8_t);
+    } else if (t->from == 2) {
+        EACH(uint16_t, uint32_t);
+    } else if (t->to == 2) {
+        EACH(uint8_t, uint16_t);
+    } else if (t->to == 1) {
+        EACH(uint8_t, uint8_t);
+    } else {
+        EACH(uint8_t, uint32_t);
+    }
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Elementwise functions on arrays of small floats.
+ *
+ *     limber_elementwise e = LIMBER_ELEMENTWISE_INIT;
+ *     e.function = LIMBER_FUNCTION_GELU;
+ *     e.from = e.to = LIMBER_BF16;
+ *     e.src = x, e.dst = y, e.count = n;
+ *     limber_apply(ctx, &e);
+ *
+ * Results in formats of 8 and 16 bits, and in (1,e,m) with at most 16 fraction bits, are correctly
+ * rounded in every direction: the exact value of the function, rounded once.  Results in binary32
+ * and tf32 are off by less than 0.501 ulp, in binary64 by the bounds of docs/operators.md.  All
+ * CPUs, threads and lengths give the same bits. */
+#ifndef LIMBER_OPS_H
+#define LIMBER_OPS_H
+
+#include "limber.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Every function, once: ROW(NAME, name, parameters, what it computes).  The parameters p and q are
+ * those of limber_elementwise. */
+/* clang-format off */
+#define LIMBER_FUNCTIONS(ROW) \
+    ROW(CAST, cast, 0, "x") \
+    ROW(SIN, sin, 0, "sin x, x in radians of any size") \
+    ROW(COS, cos, 0, "cos x") \
+    ROW(TAN, tan, 0, "tan x") \
+    ROW(ASIN, asin, 0, "arc sine; NaN beyond [-1, 1]") \
+    ROW(ACOS, acos, 0, "arc cosine; NaN beyond [-1, 1]") \
+    ROW(ATAN, atan, 0, "arc tangent") \
+    ROW(SINH, sinh, 0, "hyperbolic sine") \
+    ROW(COSH, cosh, 0, "hyperbolic cosine") \
+    ROW(TANH, tanh, 0, "hyperbolic tangent") \
+    ROW(ASINH, asinh, 0, "inverse of sinh") \
+    ROW(ACOSH, acosh, 0, "inverse of cosh; NaN below 1") \
+    ROW(ATANH, atanh, 0, "inverse of tanh; infinite at -1 and 1, NaN beyond") \
+    ROW(EXP, exp, 0, "e^x") \
+    ROW(EXPM1, expm1, 0, "e^x - 1") \
+    ROW(LOG, log, 0, "natural logarithm; -infinity at 0, NaN below") \
+    ROW(LOG2, log2, 0, "logarithm to base 2") \
+    ROW(LOG10, log10, 0, "logarithm to base 10") \
+    ROW(LOG1P, log1p, 0, "log(1 + x)") \
+    ROW(SQRT, sqrt, 0, "square root; NaN below 0") \
+    ROW(RSQRT, rsqrt, 0, "1 / sqrt x; infinite at 0") \
+    ROW(RECIPROCAL, reciprocal, 0, "1 / x") \
+    ROW(SQUARE, square, 0, "x^2") \
+    ROW(ABS, abs, 0, "|x|") \
+    ROW(NEG, neg, 0, "-x") \
+    ROW(FLOOR, floor, 0, "the largest integer that is not above x") \
+    ROW(CEIL, ceil, 0, "the smallest integer that is not below x") \
+    ROW(ROUND, round, 0, "the nearest integer; halves to the even one") \
+    ROW(TRUNC, trunc, 0, "the integer next to x toward zero") \
+    ROW(RELU, relu, 0, "0 below 0, else x") \
+    ROW(LEAKY_RELU, leaky_relu, 1, "p x below 0, else x") \
+    ROW(GELU, gelu, 0, "x times the normal distribution's P(X <= x)") \
+    ROW(GELU_TANH, gelu_tanh, 0, "x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))") \
+    ROW(SILU, silu, 0, "x / (1 + e^-x)") \
+    ROW(SIGMOID, sigmoid, 0, "1 / (1 + e^-x)") \
+    ROW(LOGSIGMOID, logsigmoid, 0, "-log(1 + e^-x)") \
+    ROW(SOFTSIGN, softsign, 0, "x / (1 + |x|)") \
+    ROW(SOFTPLUS, softplus, 0, "log(1 + e^x)") \
+    ROW(TANH_SHRINK, tanh_shrink, 0, "x - tanh x") \
+    ROW(HARDSWISH, hardswish, 0, "x min(max(x + 3, 0), 6) / 6") \
+    ROW(CLAMP, clamp, 2, "p below p, q above q, else x") \
+    ROW(ISNAN, isnan, 0, "1 for NaN, else 0") \
+    ROW(ISINF, isinf, 0, "-1 or 1 for an infinity, else 0")
+/* clang-format on */
+
+typedef enum limber_function {
+#define LIMBER_FUNCTION_ROW(NAME, name, parameters, meaning) LIMBER_FUNCTION_##NAME,
+    LIMBER_FUNCTIONS(LIMBER_FUNCTION_ROW)
+#undef LIMBER_FUNCTION_ROW
+        LIMBER_FUNCTION_COUNT
+} limber_function;
+
+/* The function called name, as in the list above.  BAD_ARGUMENT when there is none. */
+LIMBER_API limber_status limber_function_named(const char *name, limber_function *out);
+
+/* What function i is called, what it computes and how many parameters it has, from 0 on; NULL
+ * behind the last one.  meaning and parameters may be NULL. */
+LIMBER_API const char *limber_function_at(int i, const char **meaning, int *parameters);
+
+/* Where a function is evaluated before its result is rounded to `to`. */
+typedef enum limber_compute {
+    LIMBER_COMPUTE_EXACT, /* nowhere: the exact value is rounded once */
+    LIMBER_COMPUTE_F32 /* its nearest binary32, which is rounded again, as most frameworks do */
+} limber_compute;
+
+/* A call of limber_apply.  Start from LIMBER_ELEMENTWISE_INIT. */
+typedef struct limber_elementwise {
+    size_t size; /* sizeof(limber_elementwise) */
+    limber_function function;
+    limber_rounding rounding; /* of results; not STOCHASTIC */
+    limber_compute compute;
+    int nan_to_zero; /* 1: `to` may be a format without NaN (e2m1 and so on), which gets 0 */
+    limber_format from, to; /* floats whose values are values of binary64.  cast, and results of
+                               isnan and isinf: any format */
+    double p, q; /* the function's parameters */
+    const void *src;
+    void *dst; /* may be src where both formats have elements of one size; else apart */
+    size_t count; /* elements of both, side by side */
+} limber_elementwise;
+#define LIMBER_ELEMENTWISE_INIT LIMBER_SIZED(limber_elementwise)
+
+/* dst[i] = function(src[i]) for all i, rounded once.  NaN gives NaN (and 0 where to has none, if
+ * nan_to_zero allows that); results beyond a format follow limber_convert.  ctx: its threads work;
+ * NULL: the caller alone.  On failure dst is untouched.
+ * BAD_ARGUMENT: an unknown function, rounding or compute; a format that the function is not defined
+ * on; a parameter that is NaN, or p > q of clamp; a NULL or overlapping array. */
+LIMBER_API limber_status limber_apply(limber_context *ctx, const limber_elementwise *e);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Elementwise functions of arrays.  Pieces of the array become doubles, by code of the backend
+ * values that are rounded to odd, and these the results.  A function of a format of 8 or 16 bits
+ * becomes a table as soon as an array is long enough for it, which gives the same bits. */
+#include "jit/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    PIECE = 512, /* elements that stay in the first level of cache */
+    TASK = 1 << 15, /* elements of a task */
+    TABLES = 32, /* of a context: 128 KiB each, or 256 */
+    LONG = 1 << 14 /* an array that pays for a table */
+};
+
+/* What decides about a table; no holes. */
+struct table_key {
+    double p, q;
+    limber_format from, to;
+    int32_t function, rounding, compute, unused;
+};
+
+struct table {
+    struct table_key key;
+    struct lookup lookup;
+    struct table *next;
+};
+
+void limber_tables_free(struct table *list)
+{
+    for (struct table *t = list, *next; t; t = next) {
+        next = t->next;
+        free(t->lookup.table);
+        free(t);
+    }
+}
+
+struct job {
+    const limber_elementwise *e;
+    const limber_context *ctx; /* NULL: one element after the other */
+    const struct lookup *lookup;
+    struct fn_args args;
+};
+
+static const struct function_ops *ops_of(const limber_context *ctx)
+{
+    return ctx ? ctx->machine.backend->function_ops : NULL;
+}
+
+static void read_piece(const struct job *j, const char *src, double *x, size_t n)
+{
+    const struct function_ops *ops = ops_of(j->ctx);
+    struct diag d = { 0 };
+
+    if (!ops || !ops->widen(&j->ctx->machine.target, j->e->from, src, x, (int64_t)n))
+        limber_format_convert(x, LIMBER_F64, src, j->e->from, n, LIMBER_ROUND_NEAREST, &d);
+}
+
+static void write_piece(const struct job *j, double *x, char *dst, size_t n)
+{
+    const struct function_ops *ops = ops_of(j->ctx);
+    const limber_elementwise *e = j->e;
+    struct diag d = { 0 };
+
+    for (size_t i = 0; e->compute == LIMBER_COMPUTE_F32 && i < n; i++)
+        x[i] = (double)(float)x[i];
+    if (!ops || e->rounding != LIMBER_ROUND_NEAREST ||
+        !ops->narrow(&j->ctx->machine.target, e->to, x, dst, (int64_t)n))
+        limber_format_convert(dst, e->to, x, LIMBER_F64, n, e->rounding, &d);
+}
+
+static void compute_piece(const struct job *j, const char *src, char *dst, size_t n)
+{
+    const struct function_ops *ops = ops_of(j->ctx);
+    const limber_elementwise *e = j->e;
+    double x[PIECE];
+
+    read_piece(j, src, x, n);
+    if (!ops || !ops->run(&j->ctx->machine.target, e->function, &j->args, x, (int64_t)n))
+        for (size_t i = 0; i < n; i++)
+            x[i] = limber_function_value(e->function, &j->args, x[i]);
+    write_piece(j, x, dst, n);
+}
+
+/* Elements [first, last). */
+static void compute(const struct job *j, size_t first, size_t last)
+{
+    const limber_elementwise *e = j->e;
+    const char *src = e->src;
+    char *dst = e->dst;
+    struct diag d = { 0 };
+
+    if (j->lookup) {
+        (void)ops_of(j->ctx)->look_up(&j->ctx->machine.target, j->lookup,
+                                      src + first * e->from.size, dst + first * e->to.size,
+                                      (int64_t)(last - first));
+        return;
+    }
+    if (e->function == LIMBER_FUNCTION_CAST && e->compute == LIMBER_COMPUTE_EXACT &&
+        !(limber_format_embeds(e->from, LIMBER_F64) && e->to.kind == LIMBER_KIND_FLOAT)) {
+        limber_format_convert(dst + first * e->to.size, e->to, src + first * e->from.size, e->from,
+                              last - first, e->rounding, &d);
+        return;
+    }
+    for (size_t i = first, n; i < last; i += n) {
+        n = last - i < PIECE ? last - i : PIECE;
+        compute_piece(j, src + i * e->from.size, dst + i * e->to.size, n);
+    }
+}
+
+static void run_task(void *arg, int64_t task, int worker)
+{
+    const struct job *j = arg;
+    size_t first = (size_t)task * TASK, count = j->e->count;
+
+    (void)worker;
+    compute(j, first, count - first < TASK ? count : first + TASK);
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+static bool has_table(const struct job *j)
+{
+    const limber_elementwise *e = j->e;
+    bool small = !e->from.carried && e->from.size <= 2 && e->from.kind == LIMBER_KIND_FLOAT;
+
+    return ops_of(j->ctx) && small && e->to.size <= 4 &&
+           ops_of(j->ctx)->look_up(&j->ctx->machine.target, &(struct lookup){ 2, 2, NULL }, NULL,
+                                   NULL, 0);
+}
+
+static struct table *make_table(const struct job *j, const struct table_key *key)
+{
+    size_t codes = (size_t)1 << 8 * j->e->from.size, bytes = codes * j->e->to.size;
+    struct table *t = calloc(1, sizeof *t);
+    struct job all = *j;
+    limber_elementwise e = *j->e;
+    uint16_t *code = malloc(codes * sizeof *code);
+
+    if (t)
+        t->lookup.table = calloc(1, bytes + 4); /* vectors of 32 bits read behind the last one */
+    if (!t || !t->lookup.table || !code) {
+        limber_tables_free(t);
+        free(code);
+        return NULL;
+    }
+    for (size_t i = 0; i < codes; i++)
+        if (e.from.size == 2)
+            code[i] = (uint16_t)i;
+        else
+            ((uint8_t *)code)[i] = (uint8_t)i;
+    e.src = code;
+    e.dst = t->lookup.table;
+    e.count = codes;
+    all.e = &e;
+    compute(&all, 0, codes);
+    t->key = *key;
+    t->lookup.from = e.from.size;
+    t->lookup.to = e.to.size;
+    free(code);
+    return t;
+}
+
+static const struct table *find_table(const limber_context *ctx, const struct table_key *key,
+                                      int *count)
+{
+    const struct table *t = ctx->tables;
+
+    for (*count = 0; t && memcmp(&t->key, key, sizeof *key); t = t->next)
+        ++*count;
+    return t;
+}
+
+/* The call's table, or NULL.  Tables stay until the context is freed. */
+static const struct lookup *table_of(limber_context *ctx, const struct job *j)
+{
+    const limber_elementwise *e = j->e;
+    struct table_key key = { .p = e->p,
+                             .q = e->q,
+                             .from = e->from,
+                             .to = e->to,
+                             .function = (int32_t)e->function,
+                             .rounding = (int32_t)e->rounding,
+                             .compute = (int32_t)e->compute };
+    const struct table *found;
+    struct table *made;
+    int count;
+
+    if (!has_table(j))
+        return NULL;
+    pthread_mutex_lock(&ctx->lock);
+    found = find_table(ctx, &key, &count);
+    pthread_mutex_unlock(&ctx->lock);
+    if (found || count >= TABLES || e->count < LONG || !(made = make_table(j, &key)))
+        return found ? &found->lookup : NULL;
+    pthread_mutex_lock(&ctx->lock);
+    found = find_table(ctx, &key, &count); /* by another thread, since */
+    if (!found) {
+        made->next = ctx->tables;
+        ctx->tables = made;
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    if (found)
+        limber_tables_free(made);
+    return found ? &found->lookup : &made->lookup;
+}
+
+void limber_elementwise_run(limber_context *ctx, const limber_elementwise *e)
+{
+    struct job j = { .e = e, .ctx = ctx, .args = limber_function_args(e->to, e->p, e->q) };
+    struct runner runner;
+
+    if (e->compute == LIMBER_COMPUTE_F32)
+        j.args = limber_function_args(LIMBER_F32, e->p, e->q);
+    j.lookup = ctx ? table_of(ctx, &j) : NULL;
+    if (!ctx || e->count <= TASK) {
+        compute(&j, 0, e->count);
+        return;
+    }
+    limber_pool_enter(ctx->pool);
+    runner = limber_pool_runner(ctx->pool);
+    runner.run(runner.self, (int64_t)((e->count + TASK - 1) / TASK), run_task, &j);
+    limber_pool_leave(ctx->pool);
+}

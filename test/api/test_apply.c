@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * limber_apply: the bits of every instruction set, table, length and number of threads are those
+ * of one element after the other; and what it refuses. */
+#include "support.h"
+
+#include "ir/function.h"
+#include "jit/api/api.h"
+#include "targets.h"
+#ifdef LIMBER_HAVE_LLVM
+extern const struct backend limber_backend_llvm;
+#endif
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MOST = 8, LONGEST = 70001, FLOATS = 9 };
+
+static limber_context *context[MOST];
+static int contexts;
+static unsigned char *src, *want, *got;
+
+static limber_context *add(const char *backend, int threads)
+{
+    limber_config config = LIMBER_CONFIG_INIT;
+
+    config.cache_dir = "";
+    config.backend = backend;
+    config.threads = threads;
+    if (limber_create(&context[contexts], &config))
+        fail_msg("%s", limber_error_text());
+    return context[contexts++];
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    context[contexts++] = NULL;
+    add("interp", 1);
+    add(NULL, 1);
+    add(NULL, 3);
+#ifdef LIMBER_HAVE_LLVM
+    struct diag d = { 0 };
+    struct target here;
+
+    for (size_t t = 0; limber_backend_llvm.probe(&here, &d) && t < COUNT(targets); t++)
+        if (targets[t].needs && strstr(here.features, targets[t].needs) && contexts < MOST &&
+            (!strcmp(targets[t].needs, "avx2") || !strcmp(targets[t].needs, "avx512"))) {
+            struct target *to = &add(NULL, 1)->machine.target;
+
+            memset(to, 0, sizeof *to);
+            assert_true(limber_target_parse(to, targets[t].text, &d));
+            limber_target_complete(to);
+        }
+#endif
+    src = malloc(8 * LONGEST + 64);
+    want = malloc(8 * LONGEST + 64);
+    got = malloc(8 * LONGEST + 64);
+    return !src || !want || !got;
+}
+
+static int drop(void **state)
+{
+    (void)state;
+    while (contexts > 0)
+        limber_destroy(context[--contexts]);
+    free(src);
+    free(want);
+    free(got);
+    return 0;
+}
+
+/* One element after the other, by the arithmetic that test_functions holds against MPFR. */
+static void one_by_one(const limber_elementwise *e, void *dst)
+{
+    bool single = e->compute == LIMBER_COMPUTE_F32;
+    struct fn_args a = limber_function_args(single ? LIMBER_F32 : e->to, e->p, e->q);
+
+    for (size_t i = 0; i < e->count; i++) {
+        double x;
+
+        limber_convert(&x, LIMBER_F64, (const char *)e->src + i * e->from.size, e->from, 1,
+                       LIMBER_ROUND_NEAREST);
+        x = limber_function_value(e->function, &a, x);
+        x = single ? (double)(float)x : x;
+        limber_convert((char *)dst + i * e->to.size, e->to, &x, LIMBER_F64, 1, e->rounding);
+    }
+}
+
+static void check(limber_elementwise e, size_t shift)
+{
+    char from[32], to[32];
+
+    e.src = src + shift * e.from.size;
+    one_by_one(&e, want);
+    for (int c = 0; c < contexts; c++) {
+        e.dst = got + shift * e.to.size;
+        memset(got, 0xa5, (e.count + shift) * e.to.size + 8);
+        if (limber_apply(context[c], &e))
+            fail_msg("%s", limber_error_text());
+        for (size_t i = 0; i < e.count; i++)
+            if (!same_number(e.to, want + i * e.to.size, got + (i + shift) * e.to.size))
+                fail_msg("%s of %s to %s, rounding %d, element %zu of %zu, context %d",
+                         limber_function_at((int)e.function, NULL, NULL),
+                         limber_format_name(e.from, from, sizeof from),
+                         limber_format_name(e.to, to, sizeof to), (int)e.rounding, i, e.count, c);
+        for (size_t i = 0; i < 8; i++)
+            assert_int_equal(got[(e.count + shift) * e.to.size + i], 0xa5);
+    }
+}
+
+static limber_format any_float(struct rng *r)
+{
+    static const char *const names[FLOATS] = { "f16",  "bf16", "tf32", "e4m3",   "e5m2",
+                                               "e2m1", "f32",  "f64",  "(1,4,9)" };
+
+    return named(names[rng_below(r, FLOATS)]);
+}
+
+static limber_elementwise any_call(struct rng *r)
+{
+    limber_elementwise e = LIMBER_ELEMENTWISE_INIT;
+
+    e.function = (limber_function)rng_below(r, LIMBER_FUNCTION_COUNT);
+    e.from = any_float(r);
+    e.to = any_float(r);
+    e.rounding = (limber_rounding)(rng_below(r, 2) ? 0 : rng_below(r, LIMBER_ROUND_ODD + 1));
+    e.compute = (limber_compute)(rng_below(r, 4) == 0);
+    e.nan_to_zero = 1;
+    e.p = e.function == LIMBER_FUNCTION_CLAMP ? -0.75 : 0.1;
+    e.q = 1.25;
+    return e;
+}
+
+static void fill_any(struct rng *r, const limber_elementwise *e, size_t shift)
+{
+    fill(r, (enum data)rng_below(r, DATA_count), e->from, src + shift * e->from.size, e->count);
+}
+
+static void test_short(void **state)
+{
+    static const size_t lengths[] = { 0, 1, 2, 7, 15, 16, 33, 100, 511, 512, 513, 1500 };
+    struct rng r = { 1 };
+
+    (void)state;
+    for (int trial = 0; trial < (SANITIZED ? 200 : 1500); trial++) {
+        limber_elementwise e = any_call(&r);
+        size_t shift = (size_t)rng_below(&r, 3);
+
+        e.count = lengths[rng_below(&r, COUNT(lengths))];
+        fill_any(&r, &e, shift);
+        check(e, shift);
+    }
+}
+
+/* Tables and tasks. */
+static void test_long(void **state)
+{
+    struct rng r = { 2 };
+
+    (void)state;
+    for (int trial = 0; trial < (SANITIZED ? 4 : 24); trial++) {
+        limber_elementwise e = any_call(&r);
+
+        if (trial % 2)
+            e.from = named(trial % 4 == 1 ? "bf16" : "e5m2");
+        e.count = trial % 3 ? LONGEST : 20000;
+        fill_any(&r, &e, 0);
+        check(e, 0);
+        e.count = 100; /* the table is there now */
+        check(e, 0);
+    }
+}
+
+/* More functions than there is room for. */
+static void test_many_tables(void **state)
+{
+    struct rng r = { 3 };
+    limber_elementwise e = LIMBER_ELEMENTWISE_INIT;
+
+    (void)state;
+    e.from = e.to = LIMBER_E4M3;
+    e.p = -1;
+    e.q = 1;
+    e.count = 20000;
+    fill(&r, DATA_unit, e.from, src, e.count);
+    for (int f = 0; f < LIMBER_FUNCTION_COUNT; f++) {
+        e.function = (limber_function)f;
+        check(e, 0);
+    }
+}
+
+/* Doubles next to the numbers, and to the middles, of every small format. */
+static void test_rounding(void **state)
+{
+    static const char *const names[] = { "f16", "bf16", "e4m3", "e5m2", "e3m2", "e2m3", "e2m1" };
+    limber_elementwise e = LIMBER_ELEMENTWISE_INIT;
+
+    (void)state;
+    e.function = LIMBER_FUNCTION_CAST;
+    e.from = LIMBER_F64;
+    for (size_t i = 0; i < COUNT(names); i++) {
+        limber_format f = named(names[i]);
+        size_t codes = (size_t)1 << 8 * f.size, n = 0;
+        double *to = (double *)(void *)src;
+
+        e.to = f;
+        for (size_t code = 0; code + 1 < codes && n + 6 < LONGEST; code += codes > 256 ? 7 : 1) {
+            uint16_t c[2] = { (uint16_t)code, (uint16_t)(code + 1) };
+            uint8_t b[2] = { (uint8_t)code, (uint8_t)(code + 1) };
+            double x[2];
+
+            limber_convert(x, LIMBER_F64, f.size == 2 ? (void *)c : (void *)b, f, 2,
+                           LIMBER_ROUND_NEAREST);
+            to[n++] = x[0];
+            to[n++] = x[0] / 2 + x[1] / 2;
+            to[n] = nextafter(to[n - 1], -INFINITY), n++;
+            to[n] = nextafter(to[n - 2], INFINITY), n++;
+            to[n++] = 1.5 * x[0];
+            to[n++] = 1024 * x[0];
+        }
+        e.nan_to_zero = 1;
+        e.count = n;
+        check(e, 0);
+    }
+}
+
+static void test_in_place(void **state)
+{
+    struct rng r = { 4 };
+
+    (void)state;
+    for (int trial = 0; trial < 40; trial++) {
+        limber_elementwise e = any_call(&r);
+
+        e.to = e.from;
+        e.count = trial % 8 ? 700 : LONGEST;
+        fill_any(&r, &e, 0);
+        e.src = src;
+        one_by_one(&e, want);
+        for (int c = 0; c < contexts; c++) {
+            memcpy(got, src, e.count * e.to.size);
+            e.src = e.dst = got;
+            assert_int_equal(limber_apply(context[c], &e), LIMBER_STATUS_OK);
+            for (size_t i = 0; i < e.count; i++)
+                assert_true(same_number(e.to, want + i * e.to.size, got + i * e.to.size));
+            e.src = src;
+        }
+    }
+}
+
+/* Formats beyond binary64 and integers are converted alone. */
+static void test_cast(void **state)
+{
+    static const char *const names[] = { "f16", "f32", "f64", "f128", "dd", "i8", "i32", "i64" };
+    struct rng r = { 5 };
+
+    (void)state;
+    for (int trial = 0; trial < 120; trial++) {
+        limber_elementwise e = LIMBER_ELEMENTWISE_INIT;
+
+        e.from = named(names[rng_below(&r, COUNT(names))]);
+        e.to = named(names[rng_below(&r, COUNT(names))]);
+        e.rounding = (limber_rounding)rng_below(&r, LIMBER_ROUND_ODD + 1);
+        e.count = 100;
+        fill(&r, DATA_spread, e.from, src, e.count);
+        limber_convert(want, e.to, src, e.from, e.count, e.rounding);
+        e.src = src;
+        e.dst = got;
+        for (int c = 0; c < contexts; c++) {
+            assert_int_equal(limber_apply(context[c], &e), LIMBER_STATUS_OK);
+            for (size_t i = 0; i < e.count; i++)
+                assert_true(same_number(e.to, want + i * e.to.size, got + i * e.to.size));
+        }
+    }
+}
+
+static void test_classes(void **state)
+{
+    const float values[5] = { NAN, INFINITY, -INFINITY, 0, 1 };
+    int8_t to[5];
+    limber_elementwise e = LIMBER_ELEMENTWISE_INIT;
+
+    (void)state;
+    e.function = LIMBER_FUNCTION_ISINF;
+    e.from = LIMBER_F32;
+    e.to = LIMBER_I8;
+    e.src = values;
+    e.dst = to;
+    e.count = 5;
+    assert_int_equal(limber_apply(NULL, &e), LIMBER_STATUS_OK);
+    assert_memory_equal(to, ((const int8_t[]){ 0, 1, -1, 0, 0 }), 5);
+    e.function = LIMBER_FUNCTION_ISNAN;
+    assert_int_equal(limber_apply(context[2], &e), LIMBER_STATUS_OK);
+    assert_memory_equal(to, ((const int8_t[]){ 1, 0, 0, 0, 0 }), 5);
+}
+
+static void refuses(const limber_elementwise *e, const char *text)
+{
+    memset(got, 0xa5, 64);
+    assert_int_equal(limber_apply(context[2], e), LIMBER_STATUS_BAD_ARGUMENT);
+    if (!strstr(limber_error_text(), text))
+        fail_msg("'%s' is not in '%s'", text, limber_error_text());
+    for (int i = 0; i < 64; i++)
+        assert_int_equal(got[i], 0xa5);
+}
+
+static void test_refused(void **state)
+{
+    limber_elementwise good = LIMBER_ELEMENTWISE_INIT, e;
+
+    (void)state;
+    good.function = LIMBER_FUNCTION_EXP;
+    good.from = good.to = LIMBER_F16;
+    good.src = src;
+    good.dst = got;
+    good.count = 8;
+    memset(src, 0, 64);
+    assert_int_equal(limber_apply(context[2], &good), LIMBER_STATUS_OK);
+    assert_int_equal(limber_apply(context[2], NULL), LIMBER_STATUS_BAD_ARGUMENT);
+    e = good, e.size = 0, refuses(&e, "apply: e.size = 0");
+    e = good, e.function = LIMBER_FUNCTION_COUNT, refuses(&e, "apply: function = ");
+    e = good, e.rounding = LIMBER_ROUND_STOCHASTIC, refuses(&e, "apply: rounding = 6");
+    e = good, e.compute = (limber_compute)7, refuses(&e, "apply: compute = 7");
+    e = good, e.from = LIMBER_I32, refuses(&e, "apply: from: exp is not defined on i32");
+    e = good, e.to = LIMBER_I8, refuses(&e, "apply: to: exp is not defined on i8");
+    e = good, e.from = LIMBER_F128, refuses(&e, "apply: from: exp is not defined on f128");
+    e = good, e.to = LIMBER_DD, refuses(&e, "apply: to: exp is not defined on dd");
+    e = good, e.to.kind = LIMBER_KIND_NONE, refuses(&e, "apply: to: kind = 0");
+    e = good, e.to = LIMBER_E2M1, refuses(&e, "apply: to: e2m1 has no NaN, which exp can give");
+    e = good, e.function = LIMBER_FUNCTION_LEAKY_RELU, e.p = NAN, refuses(&e, "apply: p is NaN");
+    e = good, e.function = LIMBER_FUNCTION_CLAMP, e.p = 2, e.q = 1;
+    refuses(&e, "apply: p = 2 is not at most q = 1");
+    e = good, e.src = NULL, refuses(&e, "apply: src is NULL");
+    e = good, e.dst = NULL, refuses(&e, "apply: dst is NULL");
+    e = good, e.count = SIZE_MAX / 2, refuses(&e, "apply: count = ");
+    e = good, e.src = got + 2, refuses(&e, "apply: dst and src overlap");
+    e = good, e.src = got, e.to = LIMBER_F32, refuses(&e, "apply: dst and src overlap");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_refused),  cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_cast),     cmocka_unit_test(test_rounding),
+        cmocka_unit_test(test_in_place), cmocka_unit_test(test_short),
+        cmocka_unit_test(test_long),     cmocka_unit_test(test_many_tables),
+    };
+
+    return cmocka_run_group_tests(tests, set_up, drop);
+}
