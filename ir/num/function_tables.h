@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Made by tools/functions/coefficients.py: do not edit.  Coefficients of the highest power come
- * first. */
+ * Made by tools/functions/coefficients.py: do not edit.  The highest power is first. */
 #ifndef LIMBER_FUNCTION_TABLES_H
 #define LIMBER_FUNCTION_TABLES_H
 
@@ -105,7 +104,7 @@
     F(0x1.5555555555555p-5) \
     F(0x1.0000000000000p-1)
 
-/* (x cosh x - sinh x) / x^5 - cosh x / 3 / x^2 in x^2, |x| <= 1: Taylor's, 2^-55 */
+/* ((x cosh x - sinh x) / x^3 - cosh x / 3) / x^2 in x^2 for |x| <= 1: Taylor's */
 #define FN_SHRINK(F) \
     F(-0x1.dc9864a38d464p-55) \
     F(-0x1.1c55192192d42p-46) \
@@ -221,11 +220,13 @@
     F(0x1.e361ea6fba141p-2)
 
 /* 2 / pi: words of 64 bits after the point, the highest first */
+/* clang-format off */
 #define FN_TWO_OVER_PI_WORDS \
     0xa2f9836e4e441529u, 0xfc2757d1f534ddc0u, 0xdb6295993c439041u, 0xfe5163abdebbc561u, \
     0xb7246e3a424dd2e0u, 0x06492eea09d1921cu, 0xfe1deb1cb129a73eu, 0xe88235f52ebb4484u, \
     0xe99c7026b45f7e41u, 0x3991d639835339f4u, 0x9c845f8bbdf9283bu, 0x1ff897ffde05980fu, \
     0xef2f118b5a0a6d1fu, 0x6d367ecf27cb09b7u, 0x4f463f669e5fea2du, 0x7527bac7ebe5f17bu, \
     0x3d0739f78a5292eau, 0x6bfb5fb11f8d5d08u, 0x56033046fc7b6babu, 0xf0cfbc209af4361du
+/* clang-format on */
 
 #endif

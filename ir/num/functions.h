@@ -20,14 +20,44 @@
 
 /* All functions but those of angles, which look at the size of x first, and those that tell NaN. */
 #define FN_PLAIN(F) \
-    F(CAST, cast) F(ASIN, asin) F(ACOS, acos) F(ATAN, atan) F(SINH, sinh) F(COSH, cosh) \
-    F(TANH, tanh) F(ASINH, asinh) F(ACOSH, acosh) F(ATANH, atanh) F(EXP, exp) F(EXPM1, expm1) \
-    F(LOG, log) F(LOG2, log2) F(LOG10, log10) F(LOG1P, log1p) F(SQRT, sqrt) F(RSQRT, rsqrt) \
-    F(RECIPROCAL, reciprocal) F(SQUARE, square) F(ABS, abs) F(NEG, neg) F(FLOOR, floor) \
-    F(CEIL, ceil) F(ROUND, round) F(TRUNC, trunc) F(RELU, relu) F(LEAKY_RELU, leaky_relu) \
-    F(GELU, gelu) F(GELU_TANH, gelu_tanh) F(SILU, silu) F(SIGMOID, sigmoid) \
-    F(LOGSIGMOID, logsigmoid) F(SOFTSIGN, softsign) F(SOFTPLUS, softplus) \
-    F(TANH_SHRINK, tanh_shrink) F(HARDSWISH, hardswish) F(CLAMP, clamp)
+    F(CAST, cast) \
+    F(ASIN, asin) \
+    F(ACOS, acos) \
+    F(ATAN, atan) \
+    F(SINH, sinh) \
+    F(COSH, cosh) \
+    F(TANH, tanh) \
+    F(ASINH, asinh) \
+    F(ACOSH, acosh) \
+    F(ATANH, atanh) \
+    F(EXP, exp) \
+    F(EXPM1, expm1) \
+    F(LOG, log) \
+    F(LOG2, log2) \
+    F(LOG10, log10) \
+    F(LOG1P, log1p) \
+    F(SQRT, sqrt) \
+    F(RSQRT, rsqrt) \
+    F(RECIPROCAL, reciprocal) \
+    F(SQUARE, square) \
+    F(ABS, abs) \
+    F(NEG, neg) \
+    F(FLOOR, floor) \
+    F(CEIL, ceil) \
+    F(ROUND, round) \
+    F(TRUNC, trunc) \
+    F(RELU, relu) \
+    F(LEAKY_RELU, leaky_relu) \
+    F(GELU, gelu) \
+    F(GELU_TANH, gelu_tanh) \
+    F(SILU, silu) \
+    F(SIGMOID, sigmoid) \
+    F(LOGSIGMOID, logsigmoid) \
+    F(SOFTSIGN, softsign) \
+    F(SOFTPLUS, softplus) \
+    F(TANH_SHRINK, tanh_shrink) \
+    F(HARDSWISH, hardswish) \
+    F(CLAMP, clamp)
 
 struct fn_pair {
     double hi, lo;
@@ -55,13 +85,14 @@ PRIM double fn_double(uint64_t b)
 #define FN_NAN __builtin_nan("")
 #define FN_STEP(c) y_ = FN_FMA(y_, z_, c);
 /* y = the polynomial TABLE in z */
-#define FN_POLY(y, z, TABLE) do { \
-    const double z_ = z; \
-    double y_ = 0; \
-    TABLE(FN_STEP) \
-    y = y_; \
-} while (0)
-#define FN_MAGIC 0x1.8p52   /* x + FN_MAGIC is rounded to an integer, in the low bits */
+#define FN_POLY(y, z, TABLE) \
+    do { \
+        const double z_ = z; \
+        double y_ = 0; \
+        TABLE(FN_STEP) \
+        y = y_; \
+    } while (0)
+#define FN_MAGIC 0x1.8p52 /* x + FN_MAGIC is rounded to an integer, in the low bits */
 
 PRIM struct fn_pair fn_pair(double hi, double lo)
 {
@@ -107,7 +138,7 @@ PRIM struct fn_pair fn_limits(struct fn_pair p, double x, double low, double hig
     return fn_pair(ends ? x < 0 ? low : high : p.hi, ends ? 0 : p.lo);
 }
 
-PRIM double fn_cut(double x, double low, double high)       /* NaN passes */
+PRIM double fn_cut(double x, double low, double high) /* NaN passes */
 {
     double y = x < low ? low : x;
 
@@ -123,7 +154,7 @@ PRIM double fn_finish(struct fn_pair p, int odd)
     int change = odd && rest != 0 && FN_ABS(s) < FN_INF && !(b & 1);
 
     s = change ? fn_double(away ? b + 1 : b - 1) : s;
-    return p.hi == 0 && lo == 0 ? p.hi : s;     /* keeps the sign of a zero */
+    return p.hi == 0 && lo == 0 ? p.hi : s; /* keeps the sign of a zero */
 }
 
 /* What a function stores: NaN stays NaN. */
@@ -141,7 +172,7 @@ struct fn_power {
     double m, l, s, t, k, r, p;
 };
 
-#define FN_WIDE 760     /* the bound of results in binary64: e^-760 is zero there */
+#define FN_WIDE 760 /* the bound of results in binary64: e^-760 is zero there */
 
 PRIM struct fn_power fn_power(double x, double bound)
 {
@@ -402,7 +433,7 @@ struct fn_angle {
     uint64_t n;
 };
 
-#define FN_FAR 0x1p20           /* beyond it fn_far reduces x */
+#define FN_FAR 0x1p20 /* beyond it fn_far reduces x */
 
 PRIM struct fn_angle fn_near(double x)
 {
@@ -441,7 +472,7 @@ PRIM struct fn_angle fn_far(double x)
     top = m * fn_two_over_pi(from) + (uint64_t)(p1 >> 64);
     y.n = top >> 62;
     f = ((limber_u128)top << 64 | (uint64_t)p1) << 2 | (uint64_t)p0 >> 62;
-    negative = (int)(f >> 127);             /* a fraction in [-1/2, 1/2) */
+    negative = (int)(f >> 127); /* a fraction in [-1/2, 1/2) */
     y.n += (uint64_t)negative;
     f = negative ? -f : f;
     top = (uint64_t)(f >> 64);
@@ -581,7 +612,7 @@ PRIM struct fn_pair fn_sqrt(double x, const struct fn_args *a)
     double s = __builtin_sqrt(x);
 
     (void)a;
-    return fn_pair(s, FN_FMA(-s, s, x) / (2 * s));      /* 0 / 0 counts as 0 */
+    return fn_pair(s, FN_FMA(-s, s, x) / (2 * s)); /* 0 / 0 counts as 0 */
 }
 
 PRIM struct fn_pair fn_rsqrt(double x, const struct fn_args *a)
@@ -658,7 +689,7 @@ PRIM struct fn_pair fn_gate(double x, double v, double l, const struct fn_args *
     y = fn_select(v < 0, fn_pair(x * q * e.s * e.t, 0), fn_pair(x, -x * (q * e.s * e.t)));
     w = 0.5 * w;
     fn_hyperbolic(w, &s, &c);
-    t = 0.5 * (w + (s - w * c) / (1 + c));          /* tanh(|v| / 2) / 2 */
+    t = 0.5 * (w + (s - w * c) / (1 + c)); /* tanh(|v| / 2) / 2 */
     t = t + 0.25 * (v < 0 ? -l : l);
     return fn_select(FN_ABS(v) < 1, fn_pair(0.5 * x, x * (v < 0 ? -t : t)), y);
 }

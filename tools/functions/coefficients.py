@@ -83,8 +83,7 @@ def parts(name, what, x, bits):
 
 def main():
     print("/* SPDX-License-Identifier: BSD-3-Clause")
-    print(" * Made by tools/functions/coefficients.py: do not edit.  Coefficients of the highest power come")
-    print(" * first. */")
+    print(" * Made by tools/functions/coefficients.py: do not edit.  The highest power is first. */")
     print("#ifndef LIMBER_FUNCTION_TABLES_H\n#define LIMBER_FUNCTION_TABLES_H\n")
     parts("LN2", "log 2: the first part times an exponent is exact", log(2), [40])
     parts("LOG2E", "1 / log 2", 1 / log(2), [53])
@@ -109,7 +108,7 @@ def main():
            [1 / factorial(2 * i + 3) for i in range(9)])
     series("COSH", "(cosh x - 1) / x^2 in x^2 for |x| <= 1: Taylor's, within 2^-61",
            [1 / factorial(2 * i + 2) for i in range(9)])
-    series("SHRINK", "(x cosh x - sinh x) / x^5 - cosh x / 3 / x^2 in x^2, |x| <= 1: Taylor's, 2^-55",
+    series("SHRINK", "((x cosh x - sinh x) / x^3 - cosh x / 3) / x^2 in x^2 for |x| <= 1: Taylor's",
            [1 / factorial(2 * i + 4) - 1 / factorial(2 * i + 5) - 1 / factorial(2 * i + 2) / 3
             for i in range(9)])
     series("NORMAL", "(1/2 - Q(x)) / x in x^2 for |x| <= 1, Q the normal tail: Taylor's, 2^-56",
@@ -137,11 +136,12 @@ def main():
     mp.dps = 420
     bits = int(floor(2 / pi * mpf(2) ** 1280))
     print("/* 2 / pi: words of 64 bits after the point, the highest first */")
+    print("/* clang-format off */")
     print("#define FN_TWO_OVER_PI_WORDS \\")
     words = [(bits >> (64 * (19 - i))) & (2 ** 64 - 1) for i in range(20)]
     print(", \\\n".join("    " + ", ".join(f"0x{w:016x}u" for w in words[i:i + 4])
                        for i in range(0, 20, 4)))
-    print("\n#endif")
+    print("/* clang-format on */\n\n#endif")
     return 0
 
 
