@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Made by tools/functions/coefficients.py: do not edit.  The highest power is first. */
+ * Made by tools/functions/coefficients.py: do not edit.  Highest powers first. */
 #ifndef LIMBER_FUNCTION_TABLES_H
 #define LIMBER_FUNCTION_TABLES_H
 

@@ -34,7 +34,7 @@ expect 0 'significant_bits' "$limber" formats --json
 expect 0 'kernels' "$limber" cache info
 expect 0 'good' "$limber" cache list
 expect 0 '.' "$limber" cache verify
-for c in gemm conv plan cache prebuild formats units explore tune bench gpu demo; do
+for c in gemm conv plan cache prebuild formats operators units explore tune bench gpu demo; do
     expect 0 'example:' "$limber" $c --help
 done
 
@@ -138,6 +138,14 @@ expect 2 '--kernels takes both' "$limber" bench --kernels fast
 expect 2 '--runs takes a number' "$limber" bench --runs 0
 expect 2 '--batch takes a number' "$limber" bench --batch 0
 expect 2 'takes no files' "$limber" bench a.mtx
+
+# elementwise functions: figures that were published, and who is refused
+expect 0 '^gelu  *0.00[0-9]* .*normal distribution' "$limber" operators --format bf16
+expect 0 '"largest_relative_error":' "$limber" operators --json
+expect 0 '^  square  *16  *1  *0.378427 *0.0828689$' "$limber" operators --tables
+expect 0 '^  sin  *0.000244141  *0.000517378  *5.84978e-05  *0.000115849$' "$limber" operators --tables
+expect 0 '"published": *.16, *0.33289' "$limber" operators --tables --json
+expect 1 '[-][-]format f64: f16 or bf16' "$limber" operators --format f64
 
 # simulated units
 expect 0 'unit +in=e5m2 mul=e5m2:rz acc=e5m2$' "$limber" gemm a.mtx a.mtx --contract 'simulate=in=e5m2 mul=e5m2:rz acc=e5m2' -o u.mtx

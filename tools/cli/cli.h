@@ -27,6 +27,7 @@ int cmd_units(int argc, const char **argv);
 int cmd_explore(int argc, const char **argv);
 int cmd_figures(int argc, const char **argv);
 int cmd_prebuild(int argc, const char **argv);
+int cmd_operators(int argc, const char **argv);
 
 struct poptContext_s;
 /* Reads a command's options; help follows its name in --help.  False after a message. */

@@ -16,6 +16,7 @@ static const struct {
     { "cache", "show, verify or clear the kernels on disk", cmd_cache },
     { "prebuild", "make kernels ahead, from a list of shapes or a program's report", cmd_prebuild },
     { "formats", "list the number formats", cmd_formats },
+    { "operators", "list the elementwise functions and their errors", cmd_operators },
     { "units", "list the presets of simulated units, or explain one", cmd_units },
     { "explore", "compare accumulators, groups and roundings on two matrices", cmd_explore },
     { "figures", "compute and draw the figures of docs/figures.md", cmd_figures },
@@ -30,7 +31,7 @@ static void help(FILE *out)
 {
     fprintf(out, "usage: limber COMMAND [options]\n\n");
     for (int i = 0; i < COMMANDS; i++)
-        fprintf(out, "  %-8s  %s\n", commands[i].name, commands[i].about);
+        fprintf(out, "  %-9s  %s\n", commands[i].name, commands[i].about);
     fprintf(out, "\n`limber COMMAND --help` has the options and an example.\n"
                  "example: limber gemm A.npy B.npy -o C.npy --contract correct --check\n");
 }

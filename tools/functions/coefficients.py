@@ -83,7 +83,7 @@ def parts(name, what, x, bits):
 
 def main():
     print("/* SPDX-License-Identifier: BSD-3-Clause")
-    print(" * Made by tools/functions/coefficients.py: do not edit.  The highest power is first. */")
+    print(" * Made by tools/functions/coefficients.py: do not edit.  Highest powers first. */")
     print("#ifndef LIMBER_FUNCTION_TABLES_H\n#define LIMBER_FUNCTION_TABLES_H\n")
     parts("LN2", "log 2: the first part times an exponent is exact", log(2), [40])
     parts("LOG2E", "1 / log 2", 1 / log(2), [53])
