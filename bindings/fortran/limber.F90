@@ -36,6 +36,26 @@ module limber
                   LIMBER_ROUND_DOWN, LIMBER_ROUND_AWAY, LIMBER_ROUND_ODD, &
                   LIMBER_ROUND_STOCHASTIC
   end enum
+  enum, bind(c)     ! limber_function
+    enumerator :: LIMBER_FUNCTION_CAST, LIMBER_FUNCTION_SIN, LIMBER_FUNCTION_COS, &
+      LIMBER_FUNCTION_TAN, LIMBER_FUNCTION_ASIN, LIMBER_FUNCTION_ACOS, &
+      LIMBER_FUNCTION_ATAN, LIMBER_FUNCTION_SINH, LIMBER_FUNCTION_COSH, &
+      LIMBER_FUNCTION_TANH, LIMBER_FUNCTION_ASINH, LIMBER_FUNCTION_ACOSH, &
+      LIMBER_FUNCTION_ATANH, LIMBER_FUNCTION_EXP, LIMBER_FUNCTION_EXPM1, &
+      LIMBER_FUNCTION_LOG, LIMBER_FUNCTION_LOG2, LIMBER_FUNCTION_LOG10, &
+      LIMBER_FUNCTION_LOG1P, LIMBER_FUNCTION_SQRT, LIMBER_FUNCTION_RSQRT, &
+      LIMBER_FUNCTION_RECIPROCAL, LIMBER_FUNCTION_SQUARE, LIMBER_FUNCTION_ABS, &
+      LIMBER_FUNCTION_NEG, LIMBER_FUNCTION_FLOOR, LIMBER_FUNCTION_CEIL, &
+      LIMBER_FUNCTION_ROUND, LIMBER_FUNCTION_TRUNC, LIMBER_FUNCTION_RELU, &
+      LIMBER_FUNCTION_LEAKY_RELU, LIMBER_FUNCTION_GELU, LIMBER_FUNCTION_GELU_TANH, &
+      LIMBER_FUNCTION_SILU, LIMBER_FUNCTION_SIGMOID, LIMBER_FUNCTION_LOGSIGMOID, &
+      LIMBER_FUNCTION_SOFTSIGN, LIMBER_FUNCTION_SOFTPLUS, LIMBER_FUNCTION_TANH_SHRINK, &
+      LIMBER_FUNCTION_HARDSWISH, LIMBER_FUNCTION_CLAMP, LIMBER_FUNCTION_ISNAN, &
+      LIMBER_FUNCTION_ISINF
+  end enum
+  enum, bind(c)     ! limber_compute
+    enumerator :: LIMBER_COMPUTE_EXACT, LIMBER_COMPUTE_F32
+  end enum
   enum, bind(c)     ! limber_layout
     enumerator :: LIMBER_LAYOUT_NCHW, LIMBER_LAYOUT_NHWC
   end enum
@@ -205,6 +225,16 @@ module limber
                    address_c = c_null_ptr
   end type
 
+  type, bind(c) :: limber_elementwise
+    integer(c_size_t) :: size = 80
+    integer(c_int) :: function = LIMBER_FUNCTION_CAST, rounding = LIMBER_ROUND_NEAREST
+    integer(c_int) :: compute = LIMBER_COMPUTE_EXACT, nan_to_zero = 0
+    type(limber_format) :: from, to
+    real(c_double) :: p = 0, q = 0
+    type(c_ptr) :: src = c_null_ptr, dst = c_null_ptr
+    integer(c_size_t) :: count = 0
+  end type
+
   type, bind(c) :: limber_queue
     integer(c_size_t) :: size = 40
     type(c_ptr) :: stream = c_null_ptr, workspace = c_null_ptr
@@ -272,6 +302,12 @@ module limber
       type(limber_format), value :: to, from
       integer(c_size_t), value :: count
       integer(c_int), value :: mode
+      integer(c_int) :: status
+    end function
+    function limber_apply(ctx, e) bind(c) result(status)
+      import
+      type(c_ptr), value :: ctx
+      type(limber_elementwise), intent(in) :: e
       integer(c_int) :: status
     end function
     function limber_unit_parse(text, unit) bind(c) result(status)

@@ -3,6 +3,7 @@
  * field
  * ("type field offset size"), for comparison with what bindings declare. */
 #include <limber/limber.h>
+#include <limber/ops.h>
 
 #include <stdio.h>
 
@@ -43,6 +44,19 @@ int main(void)
     FIELD(limber_step, format);
     FIELD(limber_step, rounding);
     FIELD(limber_step, overflow);
+    TYPE(limber_elementwise);
+    FIELD(limber_elementwise, size);
+    FIELD(limber_elementwise, function);
+    FIELD(limber_elementwise, rounding);
+    FIELD(limber_elementwise, compute);
+    FIELD(limber_elementwise, nan_to_zero);
+    FIELD(limber_elementwise, from);
+    FIELD(limber_elementwise, to);
+    FIELD(limber_elementwise, p);
+    FIELD(limber_elementwise, q);
+    FIELD(limber_elementwise, src);
+    FIELD(limber_elementwise, dst);
+    FIELD(limber_elementwise, count);
     TYPE(limber_unit);
     FIELD(limber_unit, size);
     FIELD(limber_unit, a);

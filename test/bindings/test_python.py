@@ -536,6 +536,85 @@ class Quads(unittest.TestCase):
 
 
 @unittest.skipUnless(numpy, "NumPy is absent")
+class Ops(unittest.TestCase):
+    """limber.ops: the arithmetic is tested in C; here what becomes of arrays and options."""
+
+    @classmethod
+    def setUpClass(cls):
+        from limber import ops
+        cls.ops = ops
+
+    def test_functions_of_numpy(self):
+        x = numpy.linspace(-9, 9, 1001).astype(numpy.float16).reshape(7, 11, 13)
+        wide = x.astype(numpy.float64)
+        for name, of in (("exp", numpy.exp), ("tanh", numpy.tanh), ("sin", numpy.sin),
+                         ("floor", numpy.floor), ("square", numpy.square), ("abs", numpy.abs),
+                         ("arctan", numpy.arctan), ("expm1", numpy.expm1)):
+            f = getattr(self.ops, {"arctan": "atan"}.get(name, name))
+            y = f(x)
+            self.assertEqual((y.shape, y.dtype), (x.shape, x.dtype))
+            self.assertTrue((y == of(wide).astype(numpy.float16)).all(), name)
+            single = f(x, dtype=numpy.float32)
+            self.assertTrue(numpy.allclose(single, of(wide), rtol=2 ** -23, atol=0), name)
+
+    def test_all_are_there(self):
+        self.assertIn("gelu_tanh", self.ops.__all__)
+        self.assertEqual(len(self.ops.__all__), 43)
+        for name in self.ops.__all__:
+            self.assertTrue(getattr(self.ops, name).__doc__)
+
+    def test_places(self):
+        x = numpy.arange(24, dtype=numpy.float32).reshape(4, 6)
+        self.assertTrue((self.ops.neg(x[:, ::2]) == -x[:, ::2]).all())
+        self.assertTrue((self.ops.neg(x.T) == -x.T).all())
+        self.assertEqual(self.ops.exp(numpy.float64(0)).shape, ())
+        self.assertEqual(self.ops.exp(numpy.empty((0, 3))).shape, (0, 3))
+        y = x.copy()
+        self.assertIs(self.ops.clamp(y, 3, 5, out=y), y)
+        self.assertTrue((y == x.clip(3, 5)).all())
+        with limber.Context(threads=2) as ctx:
+            self.assertTrue((self.ops.leaky_relu(-x, 0.5, context=ctx) == -x / 2).all())
+
+    def test_options(self):
+        x = numpy.array([1.0])
+        up = self.ops.exp(x, dtype=numpy.float16, rounding="up")
+        down = self.ops.exp(x, dtype=numpy.float16, rounding="down")
+        self.assertTrue(float(down[0]) < math.e < float(up[0]) < 2.7200)
+        self.assertEqual(self.ops.isinf(numpy.array([-math.inf, 1, math.nan])).tolist(), [-1, 0, 0])
+        self.assertEqual(self.ops.isnan(numpy.array([1, math.nan])).dtype, numpy.int8)
+
+    def test_small_types(self):
+        try:
+            import ml_dtypes
+        except ImportError:
+            self.skipTest("ml_dtypes is absent")
+        x = numpy.linspace(-4, 4, 33)
+        for kind in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn"):
+            kind = getattr(ml_dtypes, kind)
+            y = self.ops.cast(x, dtype=kind, nan_to_zero=True)
+            self.assertTrue((y == x.astype(kind)).all())
+            if kind is not ml_dtypes.float4_e2m1fn:
+                self.assertTrue((self.ops.exp(y) == numpy.exp(y.astype(float)).astype(kind)).all())
+
+    def test_refused(self):
+        x = numpy.ones(3, numpy.float16)
+        for text, call in (
+                ("exp is not defined on i64", lambda: self.ops.exp(numpy.arange(3))),
+                ("x: elements of type complex128", lambda: self.ops.exp(numpy.ones(2) + 1j)),
+                ("x: elements of type >f2", lambda: self.ops.exp(x.astype(">f2"))),
+                ("p = 2 is not at most q = 1", lambda: self.ops.clamp(x, 2, 1)),
+                ("rounding = 'even' is none of", lambda: self.ops.exp(x, rounding="even")),
+                ("compute = 'f16' is none of", lambda: self.ops.exp(x, compute="f16")),
+                ("out: its shape is", lambda: self.ops.exp(x, out=x[:2])),
+                ("out: elements are of type", lambda: self.ops.exp(x, out=x, dtype="f4")),
+                ("out: it is not contiguous", lambda: self.ops.exp(x, out=numpy.ones(6, "e")[::2])),
+                ("dst and src overlap", lambda: (lambda r: self.ops.exp(r[1:4], out=r[:3]))(
+                    numpy.ones(5)))):
+            with self.assertRaisesRegex(limber.BadArgument, text):
+                call()
+
+
+@unittest.skipUnless(numpy, "NumPy is absent")
 class Arrays(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

@@ -140,11 +140,11 @@ expect 2 '--batch takes a number' "$limber" bench --batch 0
 expect 2 'takes no files' "$limber" bench a.mtx
 
 # elementwise functions: figures that were published, and who is refused
-expect 0 '^gelu  *0.00[0-9]* .*normal distribution' "$limber" operators --format bf16
+expect 0 '^gelu  *1  *0.000384  *x times the normal distribution' "$limber" operators --format bf16
 expect 0 '"largest_relative_error":' "$limber" operators --json
 expect 0 '^  square  *16  *1  *0.378427 *0.0828689$' "$limber" operators --tables
 expect 0 '^  sin  *0.000244141  *0.000517378  *5.84978e-05  *0.000115849$' "$limber" operators --tables
-expect 0 '"published": *.16, *0.33289' "$limber" operators --tables --json
+expect 0 '"published":.*.16, 0.33289' "$limber" operators --tables --json
 expect 1 '[-][-]format f64: f16 or bf16' "$limber" operators --format f64
 
 # simulated units

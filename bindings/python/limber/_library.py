@@ -135,6 +135,13 @@ class Problem(Sized):
                 ("batch", POINTER(Batch)), ("queue", POINTER(Queue))]
 
 
+class Elementwise(Sized):
+    _fields_ = [("size", c_size_t),
+                ("function", c_int), ("rounding", c_int), ("compute", c_int),
+                ("nan_to_zero", c_int), ("from", Format), ("to", Format), ("p", c_double),
+                ("q", c_double), ("src", c_void_p), ("dst", c_void_p), ("count", c_size_t)]
+
+
 class Scheme(Structure):
     _fields_ = [("name", c_char_p), ("about", c_char_p)]
 
@@ -175,7 +182,7 @@ STRUCTURES = {"limber_format": Format, "limber_allocator": Allocator, "limber_co
               "limber_prepare_config": PrepareConfig, "limber_batch": Batch,
               "limber_queue": Queue, "limber_conv": Conv, "limber_tile": Tile,
               "limber_inspection": Inspection, "limber_cache_entry": CacheEntry,
-              "limber_cache_info": CacheInfo}
+              "limber_cache_info": CacheInfo, "limber_elementwise": Elementwise}
 
 _P = POINTER
 
@@ -190,6 +197,8 @@ PROTOTYPES = {
     "limber_scheme_at": (_P(Scheme), [c_int]),
     "limber_format_at": (c_char_p, [c_int]),
     "limber_format_named": (c_int, [c_char_p, _P(Format)]),
+    "limber_apply": (c_int, [c_void_p, POINTER(Elementwise)]),
+    "limber_function_at": (c_char_p, [c_int, POINTER(c_char_p), POINTER(c_int)]),
     "limber_convert": (c_int, [c_void_p, Format, c_void_p, Format, c_size_t, c_int]),
     "limber_unit_parse": (c_int, [c_char_p, _P(Unit)]),
     "limber_run": (c_int, [c_void_p, _P(Problem), _P(Report)]),
