@@ -29,6 +29,11 @@ LIMBER_API int limber_blas_last_call(limber_blas_call *call);
  * limber_error_text does not tell of them.  Thread-safe. */
 LIMBER_API limber_status limber_blas_write_report(const char *path);
 
+/* Whether what the environment and LIMBER_CONFIG ask for is understood: OK, or BAD_ARGUMENT after a
+ * line on stderr that says what is not; every call is then handed on.  Settings are read once, here
+ * or at the first level-3 call.  limber_error_text does not tell of them.  Thread-safe. */
+LIMBER_API limber_status limber_blas_check_settings(void);
+
 #ifdef __cplusplus
 }
 #endif

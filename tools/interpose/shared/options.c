@@ -239,6 +239,11 @@ const struct interpose_options *interpose_options(void)
     return &options;
 }
 
+__attribute__((visibility("default"))) limber_status limber_blas_check_settings(void)
+{
+    return interpose_options()->refused ? LIMBER_STATUS_BAD_ARGUMENT : LIMBER_STATUS_OK;
+}
+
 limber_config interpose_config(void)
 {
     const struct interpose_options *o = interpose_options();
