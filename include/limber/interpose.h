@@ -29,10 +29,10 @@ LIMBER_API int limber_blas_last_call(limber_blas_call *call);
  * limber_error_text does not tell of them.  Thread-safe. */
 LIMBER_API limber_status limber_blas_write_report(const char *path);
 
-/* Whether what the environment and LIMBER_CONFIG ask for is understood: OK, or BAD_ARGUMENT after a
- * line on stderr that says what is not; every call is then handed on.  Settings are read once, here
- * or at the first level-3 call.  limber_error_text does not tell of them.  Thread-safe. */
-LIMBER_API limber_status limber_blas_check_settings(void);
+/* What the environment and LIMBER_CONFIG ask for: 1, that calls are served; 0, nothing; -1, what
+ * is not understood, as a line on stderr says: every call is handed on.  They are read once, here
+ * or at the first level-3 call.  Thread-safe. */
+LIMBER_API int limber_blas_settings(void);
 
 #ifdef __cplusplus
 }

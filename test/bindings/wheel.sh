@@ -89,6 +89,10 @@ status=0
 [ $status = 2 ] && [ ! -s out ] && grep -q '"korrect" is none of native' log ||
     { echo "a wrong contract: $status"; cat out log; exit 1; }
 status=0
+"$bin/python" -m limber run script.py > out 2> log || status=$?
+[ $status = 2 ] && [ ! -s out ] && grep -q '^no contract' log ||
+    { echo "no contract: $status"; cat out log; exit 1; }
+status=0
 LIMBER_CONTRACT=native "$bin/python" -m limber run script.py > log 2>&1 || status=$?
 [ $status = 0 ] || { cat log; exit 1; }
 echo 'raise SystemExit(3)' > three.py

@@ -32,14 +32,22 @@ def _libdir():
 
 def run(contract, script, arguments):
     """Starts the script in the place of this process, with the library before a BLAS preloaded;
-    returns the status to exit with where the settings are wrong."""
+    returns the status to exit with where it would not serve."""
     if contract is not None:
         os.environ["LIMBER_CONTRACT"] = contract
-    elif not (os.environ.get("LIMBER_CONTRACT") or os.environ.get("LIMBER_CONFIG")):
-        print("say --contract CONTRACT, or set LIMBER_CONTRACT or LIMBER_CONFIG", file=sys.stderr)
-        return 2
     preload = os.path.join(_libdir(), "liblimber_blas.so")
-    if ctypes.CDLL(preload).limber_blas_check_settings():     # has said why
+    try:
+        settings = ctypes.CDLL(preload).limber_blas_settings()
+    except OSError as error:
+        print(error, file=sys.stderr)
+        settings = -1
+    if settings == 1 and set(preload) & set(": "):
+        print(f"{preload}: LD_PRELOAD takes no name with a space or a colon", file=sys.stderr)
+        settings = -1
+    if settings == 0:
+        print("no contract: say --contract CONTRACT, or set LIMBER_CONTRACT or LIMBER_CONFIG",
+              file=sys.stderr)
+    if settings != 1:       # where the library answers -1, it has said why
         print(f"{script} was not started", file=sys.stderr)
         return 2
     before = os.environ.get("LD_PRELOAD")

@@ -239,9 +239,11 @@ const struct interpose_options *interpose_options(void)
     return &options;
 }
 
-__attribute__((visibility("default"))) limber_status limber_blas_check_settings(void)
+__attribute__((visibility("default"))) int limber_blas_settings(void)
 {
-    return interpose_options()->refused ? LIMBER_STATUS_BAD_ARGUMENT : LIMBER_STATUS_OK;
+    const struct interpose_options *o = interpose_options();
+
+    return o->refused ? -1 : o->on;
 }
 
 limber_config interpose_config(void)
