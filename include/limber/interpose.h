@@ -29,6 +29,11 @@ LIMBER_API int limber_blas_last_call(limber_blas_call *call);
  * limber_error_text does not tell of them.  Thread-safe. */
 LIMBER_API limber_status limber_blas_write_report(const char *path);
 
+/* What the environment and LIMBER_CONFIG ask for: 1, that calls are served; 0, nothing; -1, what
+ * is not understood, as a line on stderr says: every call is handed on.  They are read once, here
+ * or at the first level-3 call.  Thread-safe. */
+LIMBER_API int limber_blas_settings(void);
+
 #ifdef __cplusplus
 }
 #endif

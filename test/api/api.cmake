@@ -42,6 +42,14 @@ if(NOT LIMBER_SANITIZE)
   add_test(NAME abi COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/abi.sh
            ${CMAKE_CURRENT_LIST_DIR}/abi/limber-0.2.abi $<TARGET_FILE:limber>
            ${PROJECT_SOURCE_DIR}/include)
+  set(libraries $<TARGET_FILE:limber>)
+  foreach(name limber_blas limber_libblas limber_libblas64 limber_cublas)
+    if(TARGET ${name})
+      list(APPEND libraries $<TARGET_FILE:${name}>)
+    endif()
+  endforeach()
+  add_test(NAME needs COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/needs.sh ${PROJECT_SOURCE_DIR}
+           ${libraries})
   add_test(NAME size COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/size.sh $<TARGET_FILE:limber>)
   set_tests_properties(abi size PROPERTIES SKIP_RETURN_CODE 77)
 endif()

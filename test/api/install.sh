@@ -47,6 +47,11 @@ env -u LIMBER_LIBRARY -u PKG_CONFIG_PATH sh "$source/test/bindings/python.sh" \
     "$work/prefix/share/limber/python" "$work/layout" > "$work/log" 2>&1 || [ $? = 77 ] ||
     { cat "$work/log"; exit 1; }
 
+if command -v python3 > /dev/null; then
+    found=$(PYTHONPATH=$work/prefix/share/limber/python python3 -m limber --prefix)
+    [ "$found" = "$work/prefix" ] || { echo "--prefix is $found"; exit 1; }
+fi
+
 # As the system's BLAS: found by its name, which is a link in a folder that is not ours.
 if [ -f "$libdir/limber/libblas.so.3" ]; then
     cat > "$work/blas.c" <<'END'

@@ -8,6 +8,15 @@ add_test(NAME bindings_python COMMAND ${CMAKE_COMMAND} -E env
          ${PROJECT_SOURCE_DIR}/bindings/python $<TARGET_FILE:bindings_layout>)
 set_tests_properties(bindings_python PROPERTIES SKIP_RETURN_CODE 77)
 
+# The wheel, built anew: takes minutes, and both of two processors.
+find_package(Python3 COMPONENTS Interpreter QUIET)
+if(NOT Python3_EXECUTABLE)
+  set(Python3_EXECUTABLE /usr/bin/python3)
+endif()
+add_test(NAME wheel COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/wheel.sh ${PROJECT_SOURCE_DIR}
+         ${Python3_EXECUTABLE} $<TARGET_FILE:bindings_layout>)
+set_tests_properties(wheel PROPERTIES SKIP_RETURN_CODE 77 PROCESSORS 2 TIMEOUT 900)
+
 if(TARGET limber_fortran)
   include(${CMAKE_CURRENT_LIST_DIR}/layout.cmake)
   foreach(name ${CMAKE_CURRENT_BINARY_DIR}/layout.f90 ${CMAKE_CURRENT_LIST_DIR}/test_fortran.F90

@@ -12,6 +12,7 @@ import inspect
 import threading
 
 from ._core import Context, Operand, Report, Part, Inspection, Tile, formats, schemes
+from ._install import get_cmake_dir, get_include
 from ._library import VERSION as __version__
 from .errors import (BadArgument, DeviceError, FileError, InternalError, LimberError, NoMemory,
                      NoScheme, NotReady, OutOfRange, Status)
@@ -21,7 +22,7 @@ _FUNCTIONS = ["matmul", "plan", "inspect", "prepare"] + [
     f"conv{n}d{direction}" for n in (1, 2, 3) for direction in ("", "_backward_data",
                                                                 "_backward_filter")]
 
-__all__ = [*_FUNCTIONS, "default_context", "formats", "schemes",
+__all__ = [*_FUNCTIONS, "default_context", "formats", "schemes", "get_include", "get_cmake_dir",
            "Context", "Operand", "Report", "Part", "Inspection", "Tile", "Quad", "Status",
            "LimberError", "BadArgument", "NoScheme", "OutOfRange", "NoMemory", "FileError",
            "DeviceError", "NotReady", "InternalError"]

@@ -10,6 +10,7 @@ from ctypes import (CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c
 
 VERSION = "0.2.0"
 NAME = "liblimber.so.0"
+HERE = os.path.dirname(os.path.abspath(__file__))
 INSTALLED = os.path.join(os.sep, "share", "limber", "python", "limber")
 PARTS = 27
 
@@ -220,6 +221,13 @@ PROTOTYPES = {
 }
 
 
+def _prefix():
+    """Where the package was installed with the library, or None.  A wheel is its own prefix."""
+    if os.path.exists(os.path.join(HERE, "lib", NAME)):
+        return HERE
+    return HERE[:-len(INSTALLED)] if HERE.endswith(INSTALLED) else None
+
+
 def _libdir():
     """The folder that pkg-config names, or None."""
     if not shutil.which("pkg-config"):
@@ -235,12 +243,10 @@ def _places():
     if wish:
         yield "LIMBER_LIBRARY", wish
         return
-    here = os.path.dirname(os.path.abspath(__file__))
-    yield "beside the package", os.path.join(here, NAME)
-    if here.endswith(INSTALLED):
-        prefix = here[:-len(INSTALLED)]
-        for path in sorted(glob.glob(os.path.join(glob.escape(prefix), "lib*", NAME)) +
-                           glob.glob(os.path.join(glob.escape(prefix), "lib", "*", NAME))):
+    if PREFIX:
+        prefix = glob.escape(PREFIX)
+        for path in sorted(glob.glob(os.path.join(prefix, "lib*", NAME)) +
+                           glob.glob(os.path.join(prefix, "lib", "*", NAME))):
             yield "the same prefix", path
     folder = _libdir()
     if folder:
@@ -279,6 +285,7 @@ def _load():
                       "\nset LIMBER_LIBRARY to its file")
 
 
+PREFIX = _prefix()
 lib = _load()
 for _name, (_result, _arguments) in PROTOTYPES.items():
     getattr(lib, _name).restype = _result

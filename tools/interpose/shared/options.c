@@ -239,6 +239,13 @@ const struct interpose_options *interpose_options(void)
     return &options;
 }
 
+__attribute__((visibility("default"))) int limber_blas_settings(void)
+{
+    const struct interpose_options *o = interpose_options();
+
+    return o->refused ? -1 : o->on;
+}
+
 limber_config interpose_config(void)
 {
     const struct interpose_options *o = interpose_options();

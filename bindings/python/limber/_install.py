@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Where what was installed with the package lies, and programs started on it."""
+import ctypes
+import os
+import sys
+
+from ._library import PREFIX, lib
+
+
+def prefix():
+    """The folder that Limber is installed in: for CMAKE_PREFIX_PATH."""
+    if not PREFIX:
+        raise FileNotFoundError("this package was not installed with headers and a command line: "
+                                "it runs from its sources")
+    return PREFIX
+
+
+def get_include():
+    """The folder of the headers: limber/limber.h and others."""
+    return os.path.join(prefix(), "include")
+
+
+def get_cmake_dir():
+    """The folder of limberConfig.cmake: limber_DIR, or what find_package(limber PATHS) takes."""
+    prefix()
+    return os.path.join(_libdir(), "cmake", "limber")
+
+
+def _libdir():
+    return os.path.dirname(lib._name)
+
+
+def run(contract, script, arguments):
+    """Starts the script in the place of this process, with the library before a BLAS preloaded;
+    returns the status to exit with where it would not serve."""
+    if contract is not None:
+        os.environ["LIMBER_CONTRACT"] = contract
+    preload = os.path.join(_libdir(), "liblimber_blas.so")
+    try:
+        settings = ctypes.CDLL(preload).limber_blas_settings()
+    except OSError as error:
+        print(error, file=sys.stderr)
+        settings = -1
+    if settings == 1 and set(preload) & set(": "):
+        print(f"{preload}: LD_PRELOAD takes no name with a space or a colon", file=sys.stderr)
+        settings = -1
+    if settings == 0:
+        print("no contract: say --contract CONTRACT, or set LIMBER_CONTRACT or LIMBER_CONFIG",
+              file=sys.stderr)
+    if settings != 1:       # where the library answers -1, it has said why
+        print(f"{script} was not started", file=sys.stderr)
+        return 2
+    before = os.environ.get("LD_PRELOAD")
+    os.environ["LD_PRELOAD"] = f"{preload}:{before}" if before else preload
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, script, *arguments])
+
+
+def command_line():
+    """The program `limber` with this process's arguments."""
+    program = os.path.join(prefix(), "bin", "limber")
+    os.execv(program, ["limber", *sys.argv[1:]])

@@ -1,0 +1,30 @@
+#!/bin/sh
+# The library alone asks for libffi, xxHash, a C compiler and LLVM's tools: CMake finds nothing else
+# here, no source includes more, and what was built is linked with libffi alone.
+set -eu
+source=$1
+shift
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/pc"
+for name in libffi libxxhash; do
+    cp "$(pkg-config --variable=pcfiledir $name)/$name.pc" "$work/pc"
+done
+configure() {
+    rm -rf "$work/build"
+    env -u PKG_CONFIG_PATH PKG_CONFIG_LIBDIR="$work/pc" \
+        cmake -S "$source" -B "$work/build" -DLIMBER_TESTS=OFF "$@" > "$work/log" 2>&1
+}
+configure -DLIMBER_TOOLS=OFF || { cat "$work/log"; exit 1; }
+! configure || { echo "the command line needs more, and did not say so"; exit 1; }
+grep -q "'popt'" "$work/log" || { cat "$work/log"; exit 1; }
+
+cd "$source"
+! grep -rnE '#include <(mpfr|gmp|popt|cjson|zlib)' include ir passes backends jit tools/interpose \
+    tools/output.c || exit 1
+for file in "$@"; do
+    more=$(readelf -dW "$file" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
+           grep -vE '^(lib(c|m|dl|pthread|gcc_s|ffi|limber)|ld-linux.*)\.so\.') || true
+    [ -z "$more" ] || { echo "$file is linked with $more"; exit 1; }
+done
+echo "the library alone needs libffi and xxHash"

@@ -1,0 +1,61 @@
+"""Two LLVMs in one process: the one that Limber opens and the one inside llvmlite.  Both work, in
+either order, and neither is visible to the other."""
+import ctypes
+import os
+import sys
+
+import limber
+import llvmlite.binding as llvm
+import numpy
+
+NAMES = ["libLLVM.so.19.1", "libLLVM-19.so.1", "libLLVM.so.20.1", "libLLVM.so.21.1",
+         "libLLVM.so.22.1"]
+IR = """
+define i32 @answer(i32 %x) {
+  %y = mul i32 %x, 6
+  ret i32 %y
+}
+"""
+
+
+def find():
+    """Ends with 0 where there is a libLLVM that Limber should find."""
+    for name in [os.environ.get("LIMBER_LLVM")] if "LIMBER_LLVM" in os.environ else NAMES:
+        try:
+            sys.exit(not ctypes.CDLL(name))
+        except OSError:
+            pass
+    sys.exit(1)
+
+
+def product():
+    """A kernel that was compiled in this process."""
+    a = numpy.zeros((80, 80))
+    a[0, :3] = 1e16, 1, -1e16
+    c, report = limber.matmul(a, numpy.ones((80, 80)), report=True)
+    assert c[0, 0] == 1, c[0, 0]
+    assert report.backend == "llvm", report
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        assert "libLLVM" in maps.read(), "Limber has opened no libLLVM"
+
+
+def answer():
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_default_triple().create_target_machine()
+    with llvm.create_mcjit_compiler(llvm.parse_assembly(IR), machine) as engine:
+        engine.finalize_object()
+        function = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(
+            engine.get_function_address("answer"))
+        assert function(7) == 42, function(7)
+
+
+steps = {"find": (find,), "limber": (product, answer, product),
+         "llvmlite": (answer, product, answer)}
+for step in steps[sys.argv[1]]:
+    step()
+everywhere = ctypes.CDLL(None)
+assert hasattr(everywhere, "malloc")
+for name in ("LLVMContextCreate", "LLVMInitializeX86Target", "LLVMDisposeMessage"):
+    assert not hasattr(everywhere, name), f"{name} is visible to all libraries"
+print(f"{sys.argv[1]} first: both LLVMs work, and neither is visible")

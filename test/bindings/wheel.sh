@@ -1,0 +1,135 @@
+#!/bin/sh
+# Builds the wheel from a copy of the sources, installs it into a fresh virtual environment, and
+# uses all that it holds there.
+set -eu
+source=$1 python=$2 layout=$3
+here=$source/test/bindings
+skip() {
+    echo "$1: skipped"
+    exit 77
+}
+"$python" -c 'import venv, ensurepip' 2> /dev/null || skip "$python has no venv"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+unset LIMBER_KERNELS LIMBER_LIBRARY LIMBER_CONTRACT LIMBER_CONFIG LD_LIBRARY_PATH LD_PRELOAD \
+    PYTHONPATH PKG_CONFIG_PATH
+export LIMBER_CACHE_DIR="$work/cache" PYTHONDONTWRITEBYTECODE=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+
+"$python" -m venv venv
+bin=$work/venv/bin
+"$bin/pip" install -q numpy auditwheel > log 2>&1 ||
+    skip "pip cannot install NumPy and auditwheel ($(tail -n 1 log))"
+
+# ---- built, once, from what a release would hold ----
+mkdir copy wheels
+(cd "$source" && if git rev-parse -q --verify HEAD > /dev/null 2>&1; then
+     git ls-files -z --cached --others --exclude-standard |
+         tar -c --null -T - --ignore-failed-read 2> /dev/null     # a file may be deleted
+ else
+     tar -c --exclude='./build*' --exclude=./.git .
+ fi) | tar -x -C copy
+if command -v ccache > /dev/null; then      # hits do not depend on the folder's name
+    export CMAKE_C_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR="$work" CCACHE_NOHASHDIR=1
+fi
+"$bin/pip" wheel --no-deps -w wheels --config-settings=build-dir="$work/build" ./copy > log 2>&1 ||
+    { cat log; exit 1; }
+unset CMAKE_C_COMPILER_LAUNCHER
+wheel=$(ls wheels)
+echo "$wheel: $(wc -c < "wheels/$wheel") bytes"
+
+# ---- its tag is what auditwheel finds, and its files are those of no folder ----
+case $wheel in
+limber-*-py3-none-manylinux_2_*.whl) ;;
+*) echo "a tag that no index takes"; exit 1 ;;
+esac
+tag=${wheel#*-none-} tag=${tag%.whl}
+PATH="$bin:$PATH" auditwheel show "wheels/$wheel" > log 2>&1 || { cat log; exit 1; }
+tr '\n' ' ' < log | grep -q "platform tag: \"$tag\"" || { cat log; exit 1; }
+"$bin/pip" install -q --no-deps "wheels/$wheel"
+prefix=$("$bin/python" -m limber --prefix)
+find "$prefix" -type f | while read -r file; do
+    case $(readelf -dW "$file" 2> /dev/null) in
+    *LLVM*) echo "$file is linked with LLVM"; exit 1 ;;
+    *path:*"$work"*) echo "$file looks into the folder of its build"; exit 1 ;;
+    esac
+done
+for name in libffi xxHash MPFR GMP popt cJSON; do
+    grep -q "^$name .*: [A-Z]" "$prefix"/../limber-*.dist-info/licenses/THIRD-PARTY.txt ||
+        { echo "no licence of $name"; exit 1; }
+done
+for name in $(nm -D --defined-only "$prefix/lib/liblimber.so.0" | awk '{ print $3 }'); do
+    case $name in
+    limber_*) ;;
+    *) echo "exported beside limber_*: $name"; exit 1 ;;
+    esac
+done
+
+# ---- the package ----
+"$bin/python" "$here/test_python.py" "$layout" > log 2>&1 || { cat log; exit 1; }
+
+# ---- a script ----
+cat > script.py <<'END'
+import sys
+import numpy
+a = numpy.zeros((80, 80))
+a[0, :3] = 1e16, 1, -1e16
+print((a @ numpy.ones((80, 80)))[0, 0], *sys.argv[1:])
+END
+answer=$(LIMBER_REPORT="$work/report" "$bin/python" -m limber run --contract correct \
+             script.py one --contract two)
+[ "$answer" = "1.0 one --contract two" ] || { echo "the script says $answer"; exit 1; }
+"$bin/python" - "$work/report" <<'END'
+import json, sys
+report = json.load(open(sys.argv[1]))
+assert report["served"]["calls"] == 1 and report["handed_on"]["calls"] == 0, report
+END
+status=0
+"$bin/python" -m limber run --contract korrect script.py > out 2> log || status=$?
+[ $status = 2 ] && [ ! -s out ] && grep -q '"korrect" is none of native' log ||
+    { echo "a wrong contract: $status"; cat out log; exit 1; }
+status=0
+"$bin/python" -m limber run script.py > out 2> log || status=$?
+[ $status = 2 ] && [ ! -s out ] && grep -q '^no contract' log ||
+    { echo "no contract: $status"; cat out log; exit 1; }
+status=0
+LIMBER_CONTRACT=native "$bin/python" -m limber run script.py > log 2>&1 || status=$?
+[ $status = 0 ] || { cat log; exit 1; }
+echo 'raise SystemExit(3)' > three.py
+"$bin/python" -m limber run --contract native three.py || status=$?
+[ $status = 3 ] || { echo "the script's status 3 became $status"; exit 1; }
+
+# ---- the command line, and programs in C ----
+"$bin/limber" formats | grep -q '^bf16 '
+"$bin/limber" help > /dev/null
+include=$("$bin/python" -c 'import limber; print(limber.get_include())')
+cc "$source/examples/hello.c" -o hello -I"$include" -L"$prefix/lib" -llimber -lm
+LD_LIBRARY_PATH=$prefix/lib ./hello
+for where in CMAKE_PREFIX_PATH="$prefix" \
+        limber_DIR="$("$bin/python" -c 'import limber; print(limber.get_cmake_dir())')"; do
+    rm -rf cmake
+    mkdir cmake
+    cp "$source/examples/hello.c" cmake
+    cat > cmake/CMakeLists.txt <<'END'
+cmake_minimum_required(VERSION 3.20)
+project(hello C)
+find_package(limber REQUIRED)
+add_executable(hello hello.c)
+target_link_libraries(hello limber::limber)
+END
+    { cmake -S cmake -B cmake/build -D"$where" && cmake --build cmake/build; } > log 2>&1 ||
+        { cat log; exit 1; }
+    cmake/build/hello        # finds the library by the run path of its build
+done
+
+# ---- beside another LLVM ----
+if ! "$bin/pip" install -q llvmlite > log 2>&1; then
+    echo "pip cannot install llvmlite ($(tail -n 1 log)): not tried beside another LLVM"
+elif ! "$bin/python" "$here/llvms.py" find; then
+    echo "no libLLVM: not tried beside another LLVM"
+else
+    for first in limber llvmlite; do
+        LIMBER_KERNELS=specialised LIMBER_CACHE=off "$bin/python" "$here/llvms.py" $first
+    done
+fi
+echo "installed by pip; package, script, command line, C and CMake are served"
