@@ -372,6 +372,7 @@ void bench_timing(struct bench *b, struct timing *t);
 bool limit_rows(struct bench *b);
 bool scan_rows(struct bench *b);
 bool window_rows(struct bench *b); /* windows.c */
+bool operator_rows(struct bench *b); /* operators.c */
 bool latency_rows(struct bench *b);
 bool copy_rows(struct bench *b);
 bool gpu_call_rows(struct bench *b);

@@ -89,15 +89,19 @@ struct dnn_argument {
       (void **, void *, int, const void *, const void *, const void *, const void *, \
        const int64_t *, const int64_t *, const int64_t *, const int64_t *, const void *, \
        const void *))
+#define ELTWISE(F) \
+    F(eltwise_forward, dnnl_eltwise_forward_primitive_desc_create, int, \
+      (void **, void *, int, int, const void *, const void *, float, float, const void *))
 #define DECLARE(here, symbol, result, arguments) result(*here) arguments;
 
 extern struct dnn {
     int major;
     bool matmul; /* there are primitives */
-    bool convolution; /* of release 3 */
+    bool convolution, eltwise; /* of release 3 */
     void *engine, *stream;
     void (*omp_threads)(int);
-    GEMM(DECLARE) MATMUL(DECLARE) RELEASE2(DECLARE) RELEASE3(DECLARE) CONVOLUTION(DECLARE)
+    GEMM(DECLARE)
+    MATMUL(DECLARE) RELEASE2(DECLARE) RELEASE3(DECLARE) CONVOLUTION(DECLARE) ELTWISE(DECLARE)
 } dnn;
 
 /* The order of p->from is changed to that of p->to; false: it cannot be. */

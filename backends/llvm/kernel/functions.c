@@ -171,8 +171,36 @@ static void look_up16(const uint16_t *table, const uint16_t *src, uint16_t *dst)
 
     _mm256_storeu_si256((void *)dst, _mm512_cvtepi32_epi16(_mm512_i32gather_epi32(at, table, 2)));
 }
+
+/* Bytes of bytes: of sixteen parts of the table, that of the upper half of each code. */
+static int64_t look_up8(const uint8_t *table, const uint8_t *src, uint8_t *dst, int64_t n)
+{
+    const __m512i four = _mm512_set1_epi8(15);
+    __m512i part[16];
+    int64_t i = 0;
+
+    for (int p = 0; p < 16; p++)
+        part[p] = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)(table + 16 * p)));
+    for (; i + 64 <= n; i += 64) {
+        __m512i v = _mm512_loadu_si512(src + i), low = _mm512_and_si512(v, four), to = v;
+        __m512i high = _mm512_and_si512(_mm512_srli_epi16(v, 4), four);
+
+#pragma clang loop unroll(full)
+        for (int p = 0; p < 16; p++)
+            to = _mm512_mask_shuffle_epi8(
+                to, _mm512_cmpeq_epi8_mask(high, _mm512_set1_epi8((char)p)), part[p], low);
+        _mm512_storeu_si512(dst + i, to);
+    }
+    return i;
+}
 #else
 #define SOME 8
+static int64_t look_up8(const uint8_t *table, const uint8_t *src, uint8_t *dst, int64_t n)
+{
+    (void)table, (void)src, (void)dst, (void)n;
+    return 0;
+}
+
 static void look_up16(const uint16_t *table, const uint16_t *src, uint16_t *dst)
 {
     __m128i v = _mm_cvtsi32_si128(table[src[0]]);
@@ -207,6 +235,7 @@ void LOOK_UP(const struct lookup *t, const void *src, void *dst, int64_t n)
     } else if (t->to == 2) {
         EACH(uint8_t, uint16_t);
     } else if (t->to == 1) {
+        i = look_up8(t->table, src, dst, n);
         EACH(uint8_t, uint8_t);
     } else {
         EACH(uint8_t, uint32_t);

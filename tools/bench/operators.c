@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Elementwise functions beside a copy of the same bytes and oneDNN's. */
+#include "tools/bench/onednn.h"
+
+#include <limber/ops.h>
+
+#include <math.h>
+#include <stdlib.h>
+
+/* oneDNN's names of functions and types */
+enum { DNN_INFERENCE = 96, DNN_TANH = 0x21, DNN_EXP = 0x2a, DNN_GELU = 0x31 };
+enum { DNN_F16 = 1, DNN_BF16 = 2 };
+
+static const struct function {
+    limber_function function;
+    int dnn; /* 0: it has none */
+} functions[] = { { LIMBER_FUNCTION_EXP, DNN_EXP },
+                  { LIMBER_FUNCTION_TANH, DNN_TANH },
+                  { LIMBER_FUNCTION_GELU, DNN_GELU },
+                  { LIMBER_FUNCTION_CAST, 0 } };
+
+static const struct pair_of {
+    const char *from, *to;
+    int dnn; /* of both; 0: it has none */
+} pairs[] = { { "f16", "f16", DNN_F16 }, { "bf16", "bf16", DNN_BF16 }, { "e4m3", "e4m3", 0 },
+              { "f32", "f32", DNN_F32 }, { "f32", "bf16", 0 },         { "f32", "f16", 0 } };
+
+struct operation {
+    limber_elementwise call;
+    char *src, *dst, *other; /* other: the peer's result, or a copy's */
+    void *pd, *primitive, *md, *memory[2];
+};
+
+static void close_operator(struct operation *o)
+{
+    if (o->primitive)
+        dnn.primitive_destroy(o->primitive);
+    for (int i = 0; i < 2; i++)
+        if (o->memory[i])
+            dnn.memory_destroy(o->memory[i]);
+    if (o->pd)
+        dnn.desc_destroy(o->pd);
+    if (o->md)
+        dnn.md_destroy(o->md);
+    free(o->src);
+    free(o->dst);
+    free(o->other);
+}
+
+static bool open_operator(struct operation *o, limber_function f, const struct pair_of *p,
+                          size_t count)
+{
+    uint64_t state = 1;
+
+    *o = (struct operation){ .call = LIMBER_ELEMENTWISE_INIT };
+    o->call.function = f;
+    o->call.from = format_of(p->from);
+    o->call.to = format_of(p->to);
+    o->call.count = count;
+    o->src = malloc(count * 8);
+    o->dst = calloc(count, 8);
+    o->other = calloc(count, 8);
+    if (!o->src || !o->dst || !o->other)
+        return !complain("bench: not enough memory");
+    for (size_t i = 0; i < count; i++) {
+        double x = 2 * random_normal(&state);
+
+        limber_convert(o->src + i * o->call.from.size, o->call.from, &x, LIMBER_F64, 1,
+                       LIMBER_ROUND_NEAREST);
+    }
+    o->call.src = o->src;
+    o->call.dst = o->dst;
+    return true;
+}
+
+static bool open_peer(struct operation *o, int function, int type)
+{
+    const int64_t dims[1] = { (int64_t)o->call.count }, strides[1] = { 1 };
+
+    return function && type && onednn.usable && dnn.eltwise &&
+           !dnn.strides3(&o->md, 1, dims, type, strides) &&
+           !dnn.eltwise_forward(&o->pd, dnn.engine, DNN_INFERENCE, function, o->md, o->md, 0, 0,
+                                NULL) &&
+           !dnn.primitive_create(&o->primitive, o->pd) &&
+           !dnn.memory_create(&o->memory[0], o->md, dnn.engine, o->src) &&
+           !dnn.memory_create(&o->memory[1], o->md, dnn.engine, o->other);
+}
+
+static double run_peer(struct operation *o)
+{
+    const struct dnn_argument arguments[2] = { { DNN_SRC, o->memory[0] },
+                                               { DNN_DST, o->memory[1] } };
+    double start = now();
+
+    if (dnn.execute(o->primitive, dnn.stream, 2, arguments))
+        return -1;
+    dnn.stream_wait(dnn.stream);
+    return now() - start;
+}
+
+/* Both results mean the same: the peer's differs by few units in the last place. */
+static bool agree(const struct operation *o)
+{
+    limber_format f = o->call.to;
+
+    for (size_t i = 0; i < o->call.count; i += 97) {
+        double x, y;
+
+        limber_convert(&x, LIMBER_F64, o->dst + i * f.size, f, 1, LIMBER_ROUND_NEAREST);
+        limber_convert(&y, LIMBER_F64, o->other + i * f.size, f, 1, LIMBER_ROUND_NEAREST);
+        if (!(fabs(x - y) <= ldexp(fabs(x), 2 - (f.frac_bits < 18 ? f.frac_bits : 18)) + 1e-4))
+            return false;
+    }
+    return true;
+}
+
+static bool operator_row(struct bench *b, const struct function *f, const struct pair_of *p,
+                         size_t count)
+{
+    struct contender here = { .samples = b->runs }, copy = here, peer = here;
+    struct operation o;
+    char what[64], note[96];
+    bool ok = open_operator(&o, f->function, p, count), has_peer;
+    size_t bytes;
+
+    has_peer = ok && open_peer(&o, f->dnn, p->dnn);
+    bytes = count * (o.call.from.size + o.call.to.size);
+    for (int i = -1; ok && i < b->runs; i++) { /* the first warms up, and makes a table */
+        int at = i < 0 ? 0 : i;
+        double start = now();
+
+        ok = limber_apply(b->ctx, &o.call) == LIMBER_STATUS_OK;
+        here.seconds[at] = now() - start;
+        peer.seconds[at] = has_peer ? run_peer(&o) : 0;
+        has_peer = has_peer && (i >= 0 || agree(&o));
+        start = now();
+        memcpy(o.other, o.src, bytes / 2);
+        copy.seconds[at] = now() - start;
+    }
+    if (!ok)
+        complain("bench: %s", limber_error_text());
+    close_operator(&o);
+    if (!ok)
+        return false;
+    contender_median(&here);
+    contender_median(&copy);
+    snprintf(what, sizeof what, "%s, %s to %s", limber_function_at((int)f->function, NULL, NULL),
+             p->from, p->to);
+    if (has_peer) {
+        contender_median(&peer);
+        snprintf(note, sizeof note, "%.2f x oneDNN", peer.median / here.median);
+    }
+    print_line(b, &(struct line){ .what = what,
+                                  .scheme = "",
+                                  .n = (int64_t)count,
+                                  .unit = "GB/s",
+                                  .value = (double)bytes * 1e-9 / here.median,
+                                  .best = (double)bytes * 1e-9 / here.best,
+                                  .ratio = copy.median / here.median,
+                                  .of = "a copy",
+                                  .note = has_peer ? note : NULL });
+    return true;
+}
+
+bool operator_rows(struct bench *b)
+{
+    static const size_t counts[2] = { 1 << 18, 1 << 24 };
+
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+        for (size_t p = 0; p < sizeof pairs / sizeof *pairs; p++)
+            for (size_t f = 0; f < sizeof functions / sizeof *functions; f++) {
+                bool casts = strcmp(pairs[p].from, pairs[p].to);
+
+                if (casts == (functions[f].function == LIMBER_FUNCTION_CAST) &&
+                    !operator_row(b, &functions[f], &pairs[p], counts[c]))
+                    return false;
+            }
+    return true;
+}
