@@ -125,11 +125,25 @@ done
 # ---- beside another LLVM ----
 if ! "$bin/pip" install -q llvmlite > log 2>&1; then
     echo "pip cannot install llvmlite ($(tail -n 1 log)): not tried beside another LLVM"
-elif ! "$bin/python" "$here/llvms.py" find; then
-    echo "no libLLVM: not tried beside another LLVM"
 else
-    for first in limber llvmlite; do
-        LIMBER_KERNELS=specialised LIMBER_CACHE=off "$bin/python" "$here/llvms.py" $first
-    done
+    beside() {      # what libLLVM is called
+        for first in limber llvmlite; do
+            LIMBER_KERNELS=specialised LIMBER_CACHE=off "$bin/python" "$here/llvms.py" $first "$1"
+        done
+    }
+    if "$bin/python" "$here/llvms.py" find; then
+        beside libLLVM
+    else
+        echo "no libLLVM: the system's is not tried beside another"
+    fi
+    unset LIMBER_LLVM
+    "$bin/pip" wheel -q --no-deps -w wheels copy/bindings/python/llvm > log 2>&1 ||
+        { cat log; exit 1; }
+    "$bin/pip" install -q --no-deps wheels/limber_llvm-*-py3-none-manylinux_2_*.whl
+    (cd wheels && wc -c limber_llvm-*)
+    extra=$(nm -D --defined-only "$prefix"_llvm/libLLVM-limber.so |
+            awk '$3 !~ /^LLVM/ { print $3 }')
+    [ -z "$extra" ] || { echo "visible beside LLVM's C functions: $extra"; exit 1; }
+    beside limber_llvm/libLLVM-limber.so
 fi
 echo "installed by pip; package, script, command line, C and CMake are served"
