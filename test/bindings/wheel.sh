@@ -101,10 +101,13 @@ echo 'raise SystemExit(3)' > three.py
 
 # ---- the command line, and programs in C ----
 "$bin/limber" formats | grep -q '^bf16 '
-"$bin/limber" help > /dev/null
+for name in mpfr gmp popt cjson; do
+    ldd "$prefix/bin/limber" | grep -q "lib$name\.so\.[0-9]* => $prefix/" ||
+        { echo "the command line does not use the wheel's lib$name"; exit 1; }
+done
 include=$("$bin/python" -c 'import limber; print(limber.get_include())')
 cc "$source/examples/hello.c" -o hello -I"$include" -L"$prefix/lib" -llimber -lm
-LD_LIBRARY_PATH=$prefix/lib ./hello
+[ "$(LD_LIBRARY_PATH=$prefix/lib ./hello)" = 1 ]
 for where in CMAKE_PREFIX_PATH="$prefix" \
         limber_DIR="$("$bin/python" -c 'import limber; print(limber.get_cmake_dir())')"; do
     rm -rf cmake
@@ -119,7 +122,7 @@ target_link_libraries(hello limber::limber)
 END
     { cmake -S cmake -B cmake/build -D"$where" && cmake --build cmake/build; } > log 2>&1 ||
         { cat log; exit 1; }
-    cmake/build/hello        # finds the library by the run path of its build
+    [ "$(cmake/build/hello)" = 1 ]      # finds the library by the run path of its build
 done
 
 # ---- beside another LLVM ----
