@@ -101,10 +101,13 @@ echo 'raise SystemExit(3)' > three.py
 
 # ---- the command line, and programs in C ----
 "$bin/limber" formats | grep -q '^bf16 '
-"$bin/limber" help > /dev/null
+for name in mpfr gmp popt cjson; do
+    ldd "$prefix/bin/limber" | grep -q "lib$name\.so\.[0-9]* => $prefix/" ||
+        { echo "the command line does not use the wheel's lib$name"; exit 1; }
+done
 include=$("$bin/python" -c 'import limber; print(limber.get_include())')
 cc "$source/examples/hello.c" -o hello -I"$include" -L"$prefix/lib" -llimber -lm
-LD_LIBRARY_PATH=$prefix/lib ./hello
+[ "$(LD_LIBRARY_PATH=$prefix/lib ./hello)" = 1 ]
 for where in CMAKE_PREFIX_PATH="$prefix" \
         limber_DIR="$("$bin/python" -c 'import limber; print(limber.get_cmake_dir())')"; do
     rm -rf cmake
@@ -119,17 +122,31 @@ target_link_libraries(hello limber::limber)
 END
     { cmake -S cmake -B cmake/build -D"$where" && cmake --build cmake/build; } > log 2>&1 ||
         { cat log; exit 1; }
-    cmake/build/hello        # finds the library by the run path of its build
+    [ "$(cmake/build/hello)" = 1 ]      # finds the library by the run path of its build
 done
 
 # ---- beside another LLVM ----
 if ! "$bin/pip" install -q llvmlite > log 2>&1; then
     echo "pip cannot install llvmlite ($(tail -n 1 log)): not tried beside another LLVM"
-elif ! "$bin/python" "$here/llvms.py" find; then
-    echo "no libLLVM: not tried beside another LLVM"
 else
-    for first in limber llvmlite; do
-        LIMBER_KERNELS=specialised LIMBER_CACHE=off "$bin/python" "$here/llvms.py" $first
-    done
+    beside() {      # what libLLVM is called
+        for first in limber llvmlite; do
+            LIMBER_KERNELS=specialised LIMBER_CACHE=off "$bin/python" "$here/llvms.py" $first "$1"
+        done
+    }
+    if "$bin/python" "$here/llvms.py" find; then
+        beside libLLVM
+    else
+        echo "no libLLVM: the system's is not tried beside another"
+    fi
+    unset LIMBER_LLVM
+    "$bin/pip" wheel -q --no-deps -w wheels copy/bindings/python/llvm > log 2>&1 ||
+        { cat log; exit 1; }
+    "$bin/pip" install -q --no-deps wheels/limber_llvm-*-py3-none-manylinux_2_*.whl
+    (cd wheels && wc -c limber_llvm-*)
+    extra=$(nm -D --defined-only "$prefix"_llvm/libLLVM-limber.so |
+            awk '$3 !~ /^LLVM/ { print $3 }')
+    [ -z "$extra" ] || { echo "visible beside LLVM's C functions: $extra"; exit 1; }
+    beside limber_llvm/libLLVM-limber.so
 fi
 echo "installed by pip; package, script, command line, C and CMake are served"

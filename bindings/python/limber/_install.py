@@ -59,4 +59,6 @@ def run(contract, script, arguments):
 def command_line():
     """The program `limber` with this process's arguments."""
     program = os.path.join(prefix(), "bin", "limber")
+    if not os.path.exists(program):
+        sys.exit(f"{program}: there is none; this was built without the command line")
     os.execv(program, ["limber", *sys.argv[1:]])

@@ -2,6 +2,7 @@
 """The shared library: where it is, and its types and functions as ctypes has them."""
 import ctypes
 import glob
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -285,8 +286,18 @@ def _load():
                       "\nset LIMBER_LIBRARY to its file")
 
 
+def _name_llvm():
+    """The LLVM of the wheel limber-llvm, where it is installed, is what this process and those that
+    it starts compile with."""
+    package = importlib.util.find_spec("limber_llvm")
+    if package and package.origin:
+        file = os.path.join(os.path.dirname(package.origin), "libLLVM-limber.so")
+        os.environ.setdefault("LIMBER_LLVM", file)
+
+
 PREFIX = _prefix()
 lib = _load()
+_name_llvm()
 for _name, (_result, _arguments) in PROTOTYPES.items():
     getattr(lib, _name).restype = _result
     getattr(lib, _name).argtypes = _arguments

@@ -5,46 +5,33 @@ file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/wheel/liblimber.so "INPUT(liblimber.so.0)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/wheel/liblimber.so     # in the place of a link
         DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
-# What the command line needs and the `manylinux` platforms lack travels with it, as files that
-# can be replaced (MPFR and GMP are under the LGPL), in a folder that no other program looks into.
-set(bundled "${CMAKE_INSTALL_LIBDIR}/bundled")
-set(travels "^lib(mpfr|gmp|popt|cjson)\\.so\\.")
-install(CODE "
-  file(GET_RUNTIME_DEPENDENCIES EXECUTABLES \"$<TARGET_FILE:limber_cli>\"
-       PRE_INCLUDE_REGEXES [[${travels}]] PRE_EXCLUDE_REGEXES .
-       RESOLVED_DEPENDENCIES_VAR files UNRESOLVED_DEPENDENCIES_VAR missing)
-  if(missing)
-    message(FATAL_ERROR \"not found: \${missing}\")
-  endif()
-  foreach(file \${files})
-    get_filename_component(name \${file} NAME)
-    file(REAL_PATH \${file} real)
-    file(INSTALL \${real} DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${bundled}\" RENAME \${name})
-  endforeach()")
-
-# The licences of what is in the wheel and not ours, with the notices where the system has them.
-set(notices "Libraries of others in this wheel, and their licences.\n\n")
-set(texts "")
-function(third_party name version licence place package)
-  set(text "")
-  if(EXISTS /usr/share/doc/${package}/copyright)
-    file(READ /usr/share/doc/${package}/copyright text)
-    set(text "\n==== ${name} ====\n\n${text}")
-  endif()
-  set(notices "${notices}${name} ${version}: ${licence} (${place})\n" PARENT_SCOPE)
-  set(texts "${texts}${text}" PARENT_SCOPE)
-endfunction()
-pkg_check_modules(GMP QUIET gmp)
-set(lgpl LGPL-3.0-or-later)
+include(bindings/python/wheel/licences.cmake)
 third_party(libffi "${FFI_VERSION}" MIT "a part of liblimber" libffi-dev)
 third_party(xxHash "${XXHASH_VERSION}" BSD-2-Clause "a part of liblimber" libxxhash-dev)
-third_party(MPFR "${MPFR_VERSION}" ${lgpl} ${bundled} libmpfr-dev)
-third_party(GMP "${GMP_VERSION}" "${lgpl} OR GPL-2.0-or-later" ${bundled} libgmp-dev)
-third_party(popt "${POPT_VERSION}" MIT ${bundled} libpopt-dev)
-third_party(cJSON "${CJSON_VERSION}" MIT ${bundled} libcjson-dev)
-file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/wheel/THIRD-PARTY.txt "${notices}${texts}")
-set(licences ${SKBUILD_METADATA_DIR}/licenses)
-install(FILES ${CMAKE_CURRENT_BINARY_DIR}/wheel/THIRD-PARTY.txt DESTINATION ${licences})
-foreach(name GPL-3 LGPL-3)
-  install(FILES /usr/share/common-licenses/${name} DESTINATION ${licences} OPTIONAL)
-endforeach()
+if(TARGET limber_cli)
+  # What the command line needs and the `manylinux` platforms lack travels with it, as files that
+  # can be replaced (MPFR and GMP are under the LGPL), in a folder that no other program looks into.
+  set(bundled "${CMAKE_INSTALL_LIBDIR}/bundled")
+  set(travels "^lib(mpfr|gmp|popt|cjson)\\.so\\.")
+  install(CODE "
+    file(GET_RUNTIME_DEPENDENCIES EXECUTABLES \"$<TARGET_FILE:limber_cli>\"
+         PRE_INCLUDE_REGEXES [[${travels}]] PRE_EXCLUDE_REGEXES .
+         RESOLVED_DEPENDENCIES_VAR files UNRESOLVED_DEPENDENCIES_VAR missing)
+    if(missing)
+      message(FATAL_ERROR \"not found: \${missing}\")
+    endif()
+    foreach(file \${files})
+      get_filename_component(name \${file} NAME)
+      file(REAL_PATH \${file} real)
+      file(INSTALL \${real} DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${bundled}\" RENAME \${name})
+    endforeach()")
+
+  pkg_check_modules(GMP QUIET gmp)
+  set(lgpl LGPL-3.0-or-later)
+  set(lgpl_texts GPL-3 LGPL-3)
+  third_party(MPFR "${MPFR_VERSION}" ${lgpl} ${bundled} libmpfr-dev)
+  third_party(GMP "${GMP_VERSION}" "${lgpl} OR GPL-2.0-or-later" ${bundled} libgmp-dev)
+  third_party(popt "${POPT_VERSION}" MIT ${bundled} libpopt-dev)
+  third_party(cJSON "${CJSON_VERSION}" MIT ${bundled} libcjson-dev)
+endif()
+install_licences(${lgpl_texts})
