@@ -233,6 +233,8 @@ void limber_shape_make(limber_context *ctx, const struct product_shape *s);
 void limber_elementwise_run(limber_context *ctx, const limber_elementwise *e);
 struct table;
 void limber_tables_free(struct table *list);
+/* reduce.c: likewise. */
+void limber_reduce_run(limber_context *ctx, const limber_reduce_call *r);
 
 /* ---- launch.c -------------------------------------------------------------------------------- */
 

@@ -145,7 +145,9 @@ typedef enum limber_promise {
  *             each is multiplied by 2^-512 before and the sum by 2^1024 behind.
  * Result      rounded to C's format.
  * Convolution k runs over channels, rows and columns of the window, columns fastest, whatever the
- *             layout, and with the zeros of the padding.
+ *             layout, and with the zeros of the padding.  Backward data: over filters, rows and
+ *             columns of the window turned round, with zeros beyond dy, but of a stride only over
+ *             those elements of the window that its pixel and a pixel of dy can share.
  * Complex     each part is such a product with 2k for k: terms 2p and 2p+1 of the real part are
  *             Re a Re b and -Im a Im b, of the imaginary part Re a Im b and Im a Re b (conjugates
  *             change signs).  With complex alpha or beta: the same of t = A B in C's format; then
@@ -398,7 +400,10 @@ typedef struct limber_prepared limber_prepared; /* limber_prepare */
  * GEMM         A is m x k, B is k x n, C is m x n.  m, n, k >= 0; k = 0 gives beta C.
  * Convolution  a is the image, b the filters, c the result: data and format; strides stay 0.
  *              `conv` has the sizes; m, n, k stay 0.  Bounds hold with k = (c/groups) r s.
- *              Backward data: a is dy, b the filters, c is dx; k = (o/groups) r s.
+ *              Backward data: a is dy, b the filters, c is dx; k = (o/groups) r s.  Products with
+ *              zeros that a stride would put between the pixels of dy are not formed; dy is seen
+ *              with zeros around it, as an image with its padding, so that an infinite element of
+ *              a filter gives NaN at edges.
  *              Backward filter: a is the image, b is dy, c is dw; k = n oh ow.
  * Scalars      alpha and beta point to one value in C's format (integers: in i64); NULL means 1 and
  *              0.  beta = 0 does not read C.
@@ -418,7 +423,8 @@ typedef struct limber_prepared limber_prepared; /* limber_prepare */
  *              memory for A B and C, three products for sums and products.  RANGE also where an i64
  *              operand of `exact` holds a part of -2^63, or A B before a complex alpha does not fit
  *              i64. `simulate` needs real scalars.
- * Prepared     GEMM only.  The results are those of the plain call, bit for bit.  The operand is
+ * Prepared     GEMM, and filters of forward convolutions (limber_prepare_filters).  The results are
+ *              those of the plain call, bit for bit.  The operand is
  *              not scanned again, and limbs that are kept are not made again.  The LLVM backend
  *              keeps them, but not of parts of a mixed product, of simulated units, of the long
  *              accumulator, nor where long chains of bytes are summed in parts; there, and on other

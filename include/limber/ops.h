@@ -112,6 +112,58 @@ typedef struct limber_elementwise {
  * on; a parameter that is NaN, or p > q of clamp; a NULL or overlapping array. */
 LIMBER_API limber_status limber_apply(limber_context *ctx, const limber_elementwise *e);
 
+/* ---- reductions ------------------------------------------------------------------------------ */
+
+/* The first four give one number for many, the others as many as there were. */
+typedef enum limber_reduction {
+    LIMBER_REDUCTION_SUM,
+    LIMBER_REDUCTION_MEAN, /* sum / count */
+    LIMBER_REDUCTION_MAX, /* NaN if there is one; -infinity of none */
+    LIMBER_REDUCTION_VARIANCE, /* sum of (x - mean)^2 / (count - correction) */
+    LIMBER_REDUCTION_SOFTMAX, /* e^(x - max) / sum of these */
+    LIMBER_REDUCTION_LAYER_NORM, /* (x - mean) / sqrt(variance + epsilon) scale + shift */
+    LIMBER_REDUCTION_RMS_NORM, /* x / sqrt(mean of x^2 + epsilon) scale + shift */
+    LIMBER_REDUCTION_COUNT
+} limber_reduction;
+
+/* How sums are carried. */
+typedef enum limber_carry {
+    LIMBER_CARRY_EXACT, /* sums are exact, other steps in binary64.  A sum, a mean and a maximum are
+                           the exact value, rounded once */
+    LIMBER_CARRY_F32, /* every step in binary32.  Sixteen sums, of the elements i, i + 16, ..., are
+                         added: 8 to 8, then 4 to 4, 2 to 2 and 1 to 1 */
+    LIMBER_CARRY_COMPENSATED, /* the same, with what each addition lost beside each sum (Neumaier);
+                                 what is left of a step is rounded to binary32 */
+    LIMBER_CARRY_STORAGE /* every step is rounded to `from`, one element after the other, as a unit
+                            does that has nothing wider */
+} limber_carry;
+
+/* A call of limber_reduce.  Start from LIMBER_REDUCE_INIT.  src is an array [outer][count][inner],
+ * dense; dst is [outer][inner], or of src's shape. */
+typedef struct limber_reduce_call {
+    size_t size; /* sizeof(limber_reduce_call) */
+    limber_reduction reduction;
+    limber_carry carry;
+    limber_rounding rounding; /* of results; not STOCHASTIC */
+    int correction; /* of the variance: 0, or 1 of a sample */
+    limber_format from, to; /* floats whose values are values of binary64 */
+    double epsilon; /* of norms; not negative */
+    size_t outer, count, inner;
+    const void *src;
+    void *dst; /* apart from src */
+    const void *scale, *shift; /* count elements in `from` each; NULL: 1, 0 */
+    uint64_t *swallowed; /* out, of sums and means in F32 and STORAGE: additions of what is not
+                            zero that changed nothing; NULL: not counted */
+} limber_reduce_call;
+#define LIMBER_REDUCE_INIT LIMBER_SIZED(limber_reduce_call) /* outer, count and inner are 0 */
+
+/* Reduces along `count`.  add_n is the sum of arrays that lie one behind the other: outer 1, count
+ * n, inner their elements.  ctx: its threads work; NULL: the caller alone.  The bits depend neither
+ * on threads nor on the machine.  On failure dst is untouched.
+ * BAD_ARGUMENT: an unknown word; a format that is no float or wider than binary64; sizes that
+ * overflow; a NULL or overlapping array; a negative epsilon; count not above correction. */
+LIMBER_API limber_status limber_reduce(limber_context *ctx, const limber_reduce_call *r);
+
 #ifdef __cplusplus
 }
 #endif

@@ -121,7 +121,8 @@ enum {
     LEAST_cut = 104,
     LEAST_tuning = 40,
     LEAST_cache_info = 4400,
-    LEAST_elementwise = sizeof(limber_elementwise)
+    LEAST_elementwise = sizeof(limber_elementwise),
+    LEAST_reduce_call = sizeof(limber_reduce_call)
 };
 
 #endif

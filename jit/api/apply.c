@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The public call of elementwise functions: its arguments. */
+ * The public calls of elementwise functions and of reductions: their arguments. */
 #include "jit/api/api.h"
 
 #include <string.h>
@@ -32,5 +32,99 @@ limber_status limber_apply(limber_context *ctx, const limber_elementwise *elemen
         limber_elementwise_run(ctx, &e);
     if (d.status)
         limber_fail_in(&d, "apply");
+    return limber_error_set(&d);
+}
+
+/* ---- reductions ------------------------------------------------------------------------------ */
+
+static bool check_words(const limber_reduce_call *r, struct diag *d)
+{
+    char text[64];
+    int rest = r->reduction == LIMBER_REDUCTION_VARIANCE ? r->correction : 0;
+
+    if ((unsigned)r->reduction >= LIMBER_REDUCTION_COUNT)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "reduction = %d is unknown",
+                           (int)r->reduction);
+    if ((unsigned)r->carry > LIMBER_CARRY_STORAGE)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "carry = %d is unknown", (int)r->carry);
+    if ((unsigned)r->rounding > LIMBER_ROUND_ODD)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "rounding = %d is no rounding of arrays",
+                           (int)r->rounding);
+    if (r->correction < 0 || r->correction > 1)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "correction = %d is neither 0 nor 1",
+                           r->correction);
+    if (!(r->epsilon >= 0) || r->epsilon > 1e300)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "epsilon = %g is negative or too large",
+                           r->epsilon);
+    if (r->outer && r->inner && r->reduction != LIMBER_REDUCTION_SUM &&
+        r->reduction != LIMBER_REDUCTION_MAX && r->count <= (size_t)rest)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "count = %zu is too small", r->count);
+    if (r->carry == LIMBER_CARRY_STORAGE && r->from.frac_bits > 24 &&
+        !limber_format_equal(r->from, LIMBER_F64))
+        return limber_fail(
+            d, LIMBER_STATUS_BAD_ARGUMENT,
+            "from: steps are not carried in %s, which has more than 24 fraction bits",
+            limber_format_name(r->from, text, sizeof text));
+    return true;
+}
+
+static bool check_float(const char *what, limber_format f, struct diag *d)
+{
+    char text[64];
+
+    return limber_format_check(what, f, d) &&
+           (limber_format_embeds(f, LIMBER_F64) && f.kind == LIMBER_KIND_FLOAT ?
+                true :
+                limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                            "%s: %s is no float whose values are values of binary64", what,
+                            limber_format_name(f, text, sizeof text)));
+}
+
+static bool apart(const void *a, size_t n, const void *b, size_t m)
+{
+    return !n || !m || (const char *)a + n <= (const char *)b ||
+           (const char *)b + m <= (const char *)a;
+}
+
+static bool check_places(const limber_reduce_call *r, struct diag *d)
+{
+    bool all = r->reduction >= LIMBER_REDUCTION_SOFTMAX,
+         norm = r->reduction > LIMBER_REDUCTION_SOFTMAX;
+    size_t elements, kept, line = r->count * r->from.size;
+
+    if (__builtin_mul_overflow(r->outer, r->count, &elements) ||
+        __builtin_mul_overflow(elements, r->inner, &elements) || elements > PTRDIFF_MAX / 16 ||
+        __builtin_mul_overflow(r->outer, r->inner, &kept) || kept > PTRDIFF_MAX / 16)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "outer, count and inner = %zu, %zu, %zu are too large", r->outer,
+                           r->count, r->inner);
+    kept = all ? elements : kept;
+    if ((elements && !r->src) || (kept && !r->dst))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s is NULL", r->src ? "dst" : "src");
+    if (!norm && (r->scale || r->shift))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s is for norms",
+                           r->scale ? "scale" : "shift");
+    if (!apart(r->dst, kept * r->to.size, r->src, elements * r->from.size))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "dst and src overlap");
+    if ((r->scale && !apart(r->dst, kept * r->to.size, r->scale, line)) ||
+        (r->shift && !apart(r->dst, kept * r->to.size, r->shift, line)))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "dst overlaps scale or shift");
+    return true;
+}
+
+limber_status limber_reduce(limber_context *ctx, const limber_reduce_call *call)
+{
+    CALL_SCOPE;
+    struct diag d = { 0 };
+    limber_reduce_call r;
+
+    if (!call)
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "r is NULL");
+    else if (limber_sized_in(&r, sizeof r, call, LEAST_reduce_call, "r", &d) &&
+             check_float("from", r.from, &d) && check_float("to", r.to, &d) &&
+             check_words(&r, &d) && check_places(&r, &d))
+        limber_reduce_run(ctx, &r);
+    if (d.status)
+        limber_fail_in(&d, "reduce");
     return limber_error_set(&d);
 }

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-enum { MOST_STRIDE = 8 }; /* each phase is a product */
-
 static bool least(int64_t v, int64_t bound, const char *what, struct diag *d)
 {
     return v >= bound ||
@@ -344,8 +342,8 @@ bool limber_conv_state(limber_context *ctx, const limber_problem *p, bool stores
 /* ---- backward data of strides ---------------------------------------------------------------- */
 
 /* Pixels of dx that leave the same rest modulo the stride are sums over the same elements of the
- * window: a convolution of their own, without zeros.  Simulated units, and steps of more than that,
- * compute all of them at once, with zeros. */
+ * window: a convolution of their own, without zeros.  Simulated units compute all of them at once,
+ * with zeros. */
 static bool has_phases(const limber_problem *p)
 {
     struct side side[3];
@@ -354,7 +352,7 @@ static bool has_phases(const limber_problem *p)
 
     for (int i = 0; i < sides; i++)
         most = side[i].stride > most ? side[i].stride : most;
-    return p->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA && most > 1 && most <= MOST_STRIDE &&
+    return p->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA && most > 1 &&
            !limber_simulates(p->contract);
 }
 
@@ -387,15 +385,15 @@ static bool run_phases(limber_context *ctx, const limber_problem *p, struct repo
     struct backup keep;
     struct report r;
     struct side side[3];
-    int64_t out[3], phases = 1;
+    int64_t out[3], count[3] = { 1, 1, 1 }, phases = 1;
     bool ok = true, first = true, clears;
 
     if (!check(p, &t, true, out, d))
         return false;
-    if (sides_of(p->conv, side) < 3)
-        side[2].stride = 1;
-    for (int i = 0; i < 3; i++)
-        phases *= side[i].stride;
+    for (int i = 0, sides = sides_of(p->conv, side); i < sides; i++) {
+        count[i] = side[i].stride < side[i].size ? side[i].stride : side[i].size;
+        phases *= count[i];
+    }
     state(&whole, p, &t, out, (int64_t[]){ 0, 0, 0 });
     if (!limber_backup(ctx, &whole, &keep, d))
         return false;
@@ -404,10 +402,9 @@ static bool run_phases(limber_context *ctx, const limber_problem *p, struct repo
     if (clears)
         memset(p->c.data, 0, (size_t)tensor_elements(p->conv) * p->c.format.size);
     for (int64_t i = 0; ok && i < phases; i++) {
-        int64_t down = i % side[0].stride, rest = i / side[0].stride;
+        int64_t down = i % count[0], rest = i / count[0];
 
-        state(&part, p, &t, out,
-              (int64_t[]){ down + 1, rest % side[1].stride + 1, rest / side[1].stride + 1 });
+        state(&part, p, &t, out, (int64_t[]){ down + 1, rest % count[1] + 1, rest / count[1] + 1 });
         part.queue = p->queue;
         if (clears && part.k == 0 && i < phases - 1)
             continue;

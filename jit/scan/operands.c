@@ -14,7 +14,9 @@
 static void join(struct mask *all, const struct mask *m, bool first)
 {
     bool scanned = m->scanned && (first || all->scanned);
+    int low = limber_mask_low(m), before = first ? INT_MAX : limber_mask_low(all);
 
+    low = low < before ? low : before;  /* INT_MIN, not known, is the least */
     if (first || all->zero) {           /* nothing but its extremes yet */
         bool special = !first && all->special;
 
@@ -33,6 +35,8 @@ static void join(struct mask *all, const struct mask *m, bool first)
         all->special = all->special || m->special;
     }
     all->scanned = scanned;
+    all->has_low = low != INT_MIN;
+    all->low = low;
     all->line_emax = NULL;              /* these stay the groups' */
     all->line_special = NULL;
     all->tile = NULL;

@@ -4,6 +4,7 @@
 #include "convs.h"
 #include "support.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -89,6 +90,31 @@ static void make(struct trial *t, struct rng *r, int64_t most)
             t->v[i][j] = (double)rng_below(r, 15) - 7;
 }
 
+/* Groups of channels get powers of two and numbers of bits of their own: what one group needs says
+ * nothing of the others.  Sums still fit binary32. */
+static void vary_groups(struct trial *t, struct rng *r)
+{
+    for (int i = 0; i < TENSORS; i++) {
+        int64_t channels = i == W ? t->dim[W][0] : t->dim[i][1];
+        int64_t each = channels / t->s.groups, pixels = t->count[i] / t->dim[i][0];
+        int shift[16], bits[16];
+
+        assert_true(t->s.groups <= 16);
+        for (int64_t g = 0; g < t->s.groups; g++) {
+            shift[g] = rng_below(r, 13) - 6;
+            bits[g] = rng_below(r, i == X ? 10 : 4);
+        }
+        if (i != W)
+            pixels /= channels;
+        for (int64_t j = 0; j < t->count[i]; j++) {
+            int64_t g = j / pixels % channels / each;
+            double sign = t->v[i][j] < 0 ? -1 : t->v[i][j] > 0;
+
+            t->v[i][j] = ldexp(sign * (1 + rng_below(r, 1 << bits[g])), shift[g]);
+        }
+    }
+}
+
 static void fail_at(const struct trial *t, int direction, int ctx, const char *scheme, int64_t i,
                     double got, double want)
 {
@@ -143,6 +169,10 @@ static const struct kind {
     { LIMBER_CONTRACT_NATIVE, "native", "f32", "f32", NULL },
     { LIMBER_CONTRACT_NATIVE, "native", "f64", "f64", NULL },
     { LIMBER_CONTRACT_CORRECT, NULL, "f64", "f64", NULL },
+    { LIMBER_CONTRACT_CORRECT, NULL, "f32", "f32", NULL },
+    { LIMBER_CONTRACT_CORRECT, NULL, "f16", "f32", NULL },
+    { LIMBER_CONTRACT_CORRECT, "ozaki2", "f32", "f32", NULL },
+    { LIMBER_CONTRACT_BITS, NULL, "f32", "f64", NULL },
     { LIMBER_CONTRACT_CORRECT, "wider", "f32", "f32", NULL },
     { LIMBER_CONTRACT_CORRECT, "ozaki2", "f64", "f64", NULL },
     { LIMBER_CONTRACT_CORRECT, "ozaki1-i8", "f64", "f64", NULL },
@@ -171,6 +201,7 @@ static limber_contract contract_of(const struct kind *k)
 
     c.promise = k->promise;
     c.scheme = k->scheme;
+    c.bits = k->promise == LIMBER_CONTRACT_BITS ? 20 : 0;
     if (k->unit) {
         assert_int_equal(limber_unit_parse(k->unit, &unit), LIMBER_STATUS_OK);
         c.unit = &unit;
@@ -188,6 +219,8 @@ static void every_direction_is_right(void **state)
         struct trial t;
 
         make(&t, &r, i % 50 ? 7 : 24);
+        if (format(k->from).kind == LIMBER_KIND_FLOAT && i / 3 % 2 == 0)
+            vary_groups(&t, &r);
         check(&t, i / KINDS % DIRECTIONS, &contract, format(k->from), format(k->to),
               i / 7 % CONTEXTS, i / 3 % 2);
         trial_close(&t);
@@ -250,27 +283,29 @@ static void directions_are_adjoint(void **state)
     limber_contract contract = LIMBER_CONTRACT_INIT;
 
     (void)state;
-    contract.promise = LIMBER_CONTRACT_EXACT;
-    for (int i = 0; i < 60; i++) {
+    for (int i = 0; i < 120; i++) {
+        bool exact = i % 2;
+        limber_format from = exact ? LIMBER_I32 : LIMBER_F32, to = exact ? LIMBER_I64 : LIMBER_F64;
         struct rng r = { 9000 + (uint64_t)i };
         int64_t dot[DIRECTIONS] = { 0 };
         struct trial t;
 
+        contract.promise = exact ? LIMBER_CONTRACT_EXACT : LIMBER_CONTRACT_CORRECT;
         make(&t, &r, 9);
         for (int d = 0; d < DIRECTIONS; d++) {
             int tensor = written[d];
-            char *a = stored(&t, reads[d][0], LIMBER_I32), *b = stored(&t, reads[d][1], LIMBER_I32);
-            char *own = stored(&t, tensor, LIMBER_I64);
-            int64_t *c = calloc((size_t)t.count[tensor], sizeof *c);
+            char *a = stored(&t, reads[d][0], from), *b = stored(&t, reads[d][1], from);
+            char *own = stored(&t, tensor, to), *c = calloc((size_t)t.count[tensor], to.size);
 
-            assert_int_equal(run_direction(context[i % CONTEXTS], d, &contract, &t.s, LIMBER_I32, a,
-                                           b, LIMBER_I64, c, NULL, NULL, NULL),
+            assert_int_equal(run_direction(context[i / 2 % CONTEXTS], d, &contract, &t.s, from, a,
+                                           b, to, c, NULL, NULL, NULL),
                              LIMBER_STATUS_OK);
             for (int64_t j = 0; j < t.count[tensor]; j++) {
-                int64_t v;
+                double v[2];
 
-                memcpy(&v, own + 8 * j, sizeof v);
-                dot[d] += v * c[j];
+                limber_convert(&v[0], LIMBER_F64, own + 8 * j, to, 1, LIMBER_ROUND_NEAREST);
+                limber_convert(&v[1], LIMBER_F64, c + 8 * j, to, 1, LIMBER_ROUND_NEAREST);
+                dot[d] += (int64_t)(v[0] * v[1]);
             }
             free(a);
             free(b);

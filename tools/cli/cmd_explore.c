@@ -463,7 +463,7 @@ static void clear(struct explore *e)
 
 int cmd_explore(int argc, const char **argv)
 {
-    struct explore e = { .seed = 1, .p = { .conv = LIMBER_CONV_INIT } };
+    struct explore e = { .seed = 1, .p = { .conv = LIMBER_CONV_INIT, .groups = 1 } };
     int conv = 0;
     struct poptOption table[] = {
         { "formats", 0, POPT_ARG_STRING, &e.formats.text, 0,

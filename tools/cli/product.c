@@ -78,6 +78,8 @@ static bool parse_list(const char *name, const char *s, int64_t *v, int count)
     for (;; s = end + 1) {
         errno = 0;
         v[n++] = strtoll(s, &end, 10);
+        if (errno == ERANGE)
+            return complain("--%s: %.*s does not fit 64 bits", name, (int)(end - s), s), false;
         if (end == s || errno || n > count || (*end && *end != ','))
             break;
         if (*end == 0) {
@@ -102,7 +104,7 @@ bool product_geometry(struct product *p)
     } lists[] = { { "stride", p->stride }, { "dilate", p->dilate }, { "pad", p->pad } };
     limber_conv *s = &p->conv;
 
-    s->groups = p->groups ? p->groups : 1;
+    s->groups = p->groups;
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         if (lists[i].text && strspn(lists[i].text, "-0123456789,") != strlen(lists[i].text))
             return complain("--%s: expected numbers with commas", lists[i].name), false;
@@ -481,7 +483,8 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
     *p = (struct product){ .promise = LIMBER_CONTRACT_INIT,
                            .unit = LIMBER_UNIT_INIT,
                            .statistics = LIMBER_STATISTICS_INIT,
-                           .conv = LIMBER_CONV_INIT };
+                           .conv = LIMBER_CONV_INIT,
+                           .groups = 1 };
     p->is_conv = is_conv;
     o = poptGetContext("limber", argc, argv, table, 0);
     poptSetOtherOptionHelp(

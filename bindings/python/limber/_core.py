@@ -708,7 +708,7 @@ def _stored(axes, layout):
 
 def _conv(direction, first, second, size, stride, pad, dilation, groups, layout):
     """The geometry that two tensors, and the size of what is written, make."""
-    if not isinstance(groups, int) or groups < 1:
+    if not isinstance(groups, int) or not 1 <= groups < 2 ** 63:
         raise BadArgument(f"groups = {groups!r} is no positive number")
     sides = len(first) - 2
     if direction != _FORWARD:
@@ -753,4 +753,7 @@ def _numbers(x, what, lengths):
     if len(x) not in lengths or not all(isinstance(v, int) for v in x):
         raise BadArgument(f"{what} = {x!r}: expected " +
                           " or ".join(map(str, sorted(set(lengths)))) + " whole numbers")
+    for v in x:
+        if not -2 ** 63 <= v < 2 ** 63:
+            raise BadArgument(f"{what} = {v} does not fit 64 bits")
     return x
