@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * limber_reduce: exact sums against MPFR, carried ones against loops that are written out here, the
+ * same bits for all threads and shapes, and what it refuses. */
+#include "support.h"
+
+#include "jit/api/api.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { CONTEXTS = 4, WIDE = 4400, MOST = 1 << 17 };
+
+static limber_context *context[CONTEXTS]; /* the first is none */
+static unsigned char *src, *dst, *want;
+
+static int set_up(void **state)
+{
+    (void)state;
+    for (int i = 1; i < CONTEXTS; i++) {
+        limber_config config = LIMBER_CONFIG_INIT;
+
+        config.cache_dir = "";
+        config.backend = i == 1 ? "interp" : NULL;
+        config.threads = i == 3 ? 3 : 1;
+        if (limber_create(&context[i], &config))
+            return -1;
+    }
+    src = malloc(8 * MOST);
+    dst = malloc(8 * MOST + 8);
+    want = malloc(8 * MOST);
+    return !src || !dst || !want;
+}
+
+static int drop(void **state)
+{
+    (void)state;
+    for (int i = 1; i < CONTEXTS; i++)
+        limber_destroy(context[i]);
+    free(src);
+    free(dst);
+    free(want);
+    return 0;
+}
+
+static size_t results(const limber_reduce_call *r)
+{
+    return r->outer * r->inner * (r->reduction >= LIMBER_REDUCTION_SOFTMAX ? r->count : 1);
+}
+
+/* Every context stores what `want` has. */
+static void compare(limber_reduce_call r)
+{
+    char text[32];
+
+    r.src = src;
+    r.dst = dst;
+    for (int c = 0; c < CONTEXTS; c++) {
+        memset(dst, 0xa5, results(&r) * r.to.size + 8);
+        if (limber_reduce(context[c], &r))
+            fail_msg("%s", limber_error_text());
+        for (size_t i = 0; i < results(&r); i++)
+            if (!same_number(r.to, want + i * r.to.size, dst + i * r.to.size))
+                fail_msg("reduction %d, carry %d, %s, [%zu][%zu][%zu], context %d, result %zu",
+                         (int)r.reduction, (int)r.carry,
+                         limber_format_name(r.from, text, sizeof text), r.outer, r.count, r.inner,
+                         c, i);
+        for (int i = 0; i < 8; i++)
+            assert_int_equal(dst[results(&r) * r.to.size + (size_t)i], 0xa5);
+    }
+}
+
+static double element(const limber_reduce_call *r, size_t o, size_t i, size_t j)
+{
+    return limber_format_value(r->from, src + ((o * r->count + i) * r->inner + j) * r->from.size);
+}
+
+static void shape(struct rng *r, limber_reduce_call *call)
+{
+    static const char *const formats[] = { "f16", "bf16", "e4m3", "e5m2", "f32", "f64", "(1,4,9)" };
+
+    call->from = named(formats[rng_below(r, 7)]);
+    call->to = named(formats[rng_below(r, 7)]);
+    call->outer = 1 + (size_t)rng_below(r, 5);
+    call->inner = rng_below(r, 2) ? 1 : 1 + (size_t)rng_below(r, 70);
+    call->count = 1 + (size_t)rng_below(r, rng_below(r, 3) ? 40 : 300);
+    fill(r, (enum data)rng_below(r, DATA_count), call->from, src,
+         call->outer * call->count * call->inner);
+}
+
+/* ---- exact sums ------------------------------------------------------------------------------ */
+
+static mpfr_t sum, x;
+
+/* The value in MPFR's x as a double that is rounded to odd, and from there in the format. */
+static void store(limber_format f, limber_rounding mode, void *to)
+{
+    double d = mpfr_get_d(x, MPFR_RNDZ);
+    uint64_t bits;
+
+    if (mpfr_number_p(x) && mpfr_cmp_d(x, d)) {
+        memcpy(&bits, &d, sizeof bits);
+        bits |= 1;
+        memcpy(&d, &bits, sizeof d);
+        d = d == 0 ? copysign(0x1p-1074, mpfr_sgn(x)) : d;
+    }
+    limber_convert(to, f, &d, LIMBER_F64, 1, mode);
+}
+
+static void test_exact(void **state)
+{
+    struct rng r = { 1 };
+
+    (void)state;
+    for (int trial = 0; trial < (SANITIZED ? 60 : 400); trial++) {
+        limber_reduce_call call = LIMBER_REDUCE_INIT;
+
+        shape(&r, &call);
+        call.reduction = trial % 2 ? LIMBER_REDUCTION_MEAN : LIMBER_REDUCTION_SUM;
+        call.rounding = (limber_rounding)rng_below(&r, LIMBER_ROUND_ODD + 1);
+        if (limber_format_equal(call.to, LIMBER_F64)) /* rounded to odd is not enough for it */
+            call.rounding = LIMBER_ROUND_ODD;
+        for (size_t o = 0; o < call.outer; o++)
+            for (size_t j = 0; j < call.inner; j++) {
+                mpfr_set_zero(sum, 1);
+                for (size_t i = 0; i < call.count; i++)
+                    mpfr_add_d(sum, sum, element(&call, o, i, j), MPFR_RNDN);
+                mpfr_div_ui(x, sum, trial % 2 ? call.count : 1, MPFR_RNDN);
+                if (mpfr_zero_p(x))
+                    mpfr_set_zero(x, 1);
+                store(call.to, call.rounding, want + (o * call.inner + j) * call.to.size);
+            }
+        compare(call);
+    }
+}
+
+/* Terms that cancel across the whole range, and many of them. */
+static void test_cancelling(void **state)
+{
+    static const double terms[] = {
+        1e308, 1, -1e308, 0x1p-1074, -1, 3e-300, 1e16, 1, -1e16, -3e-300
+    };
+    limber_reduce_call call = LIMBER_REDUCE_INIT;
+
+    (void)state;
+    memcpy(src, terms, sizeof terms);
+    call.from = call.to = LIMBER_F64;
+    call.outer = call.inner = 1;
+    call.count = 10;
+    *(double *)(void *)want = 1;
+    compare(call);
+    call.rounding = LIMBER_ROUND_UP;
+    *(double *)(void *)want = 1 + 0x1p-52;
+    compare(call);
+    call.count = 9;
+    call.rounding = LIMBER_ROUND_NEAREST;
+    call.to = LIMBER_BF16;
+    call.rounding = LIMBER_ROUND_DOWN;
+    limber_convert(want, LIMBER_BF16, &(double){ 1 }, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+    compare(call);
+}
+
+/* ---- carried sums ---------------------------------------------------------------------------- */
+
+static double rounded(limber_format f, double v)
+{
+    unsigned char code[8];
+
+    limber_convert(code, f, &v, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+    limber_convert(&v, LIMBER_F64, code, f, 1, LIMBER_ROUND_NEAREST);
+    return v;
+}
+
+static double in_storage(const limber_reduce_call *r, size_t o, size_t j, uint64_t *swallowed)
+{
+    double s = 0;
+
+    for (size_t i = 0; i < r->count; i++) {
+        double v = element(r, o, i, j), next = rounded(r->from, s + v);
+
+        *swallowed += next == s && v != 0;
+        s = next;
+    }
+    return r->reduction == LIMBER_REDUCTION_MEAN ? rounded(r->from, s / (double)r->count) : s;
+}
+
+static double in_f32(const limber_reduce_call *r, size_t o, size_t j, uint64_t *swallowed)
+{
+    float s[16] = { 0 };
+
+    for (size_t i = 0; i < r->count; i++) {
+        float v = (float)element(r, o, i, j), next = s[i % 16] + v;
+
+        *swallowed += next == s[i % 16] && v != 0;
+        s[i % 16] = next;
+    }
+    for (int half = 8; half; half /= 2)
+        for (int i = 0; i < half; i++)
+            s[i] += s[i + half];
+    return r->reduction == LIMBER_REDUCTION_MEAN ? (float)((double)s[0] / (double)r->count) : s[0];
+}
+
+static void test_carried(void **state)
+{
+    struct rng r = { 2 };
+
+    (void)state;
+    for (int trial = 0; trial < (SANITIZED ? 60 : 400); trial++) {
+        limber_reduce_call call = LIMBER_REDUCE_INIT;
+        uint64_t swallowed = 0, counted = 0;
+
+        shape(&r, &call);
+        call.reduction = trial % 2 ? LIMBER_REDUCTION_MEAN : LIMBER_REDUCTION_SUM;
+        call.carry = trial % 4 < 2 ? LIMBER_CARRY_F32 : LIMBER_CARRY_STORAGE;
+        for (size_t o = 0; o < call.outer; o++)
+            for (size_t j = 0; j < call.inner; j++) {
+                double s =
+                    (call.carry == LIMBER_CARRY_F32 ? in_f32 : in_storage)(&call, o, j, &swallowed);
+
+                limber_convert(want + (o * call.inner + j) * call.to.size, call.to, &s, LIMBER_F64,
+                               1, call.rounding);
+            }
+        call.swallowed = &counted;
+        compare(call);
+        assert_int_equal(counted, swallowed);
+    }
+}
+
+/* Once a sum in FP16 has 2^12 times what is added, nothing is added any more. */
+static void test_swallowed(void **state)
+{
+    limber_reduce_call call = LIMBER_REDUCE_INIT;
+    uint64_t swallowed;
+    double one = 1, s;
+
+    (void)state;
+    call.from = call.to = LIMBER_F16;
+    call.outer = call.inner = 1;
+    call.count = 5000;
+    call.src = src;
+    call.dst = dst;
+    call.swallowed = &swallowed;
+    for (size_t i = 0; i < call.count; i++)
+        limber_convert(src + 2 * i, LIMBER_F16, &one, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+    call.carry = LIMBER_CARRY_STORAGE;
+    assert_int_equal(limber_reduce(context[2], &call), LIMBER_STATUS_OK);
+    limber_convert(&s, LIMBER_F64, dst, LIMBER_F16, 1, LIMBER_ROUND_NEAREST);
+    assert_true(s == 2048 && swallowed == 5000 - 2048);
+    call.carry = LIMBER_CARRY_F32;
+    assert_int_equal(limber_reduce(context[2], &call), LIMBER_STATUS_OK);
+    limber_convert(&s, LIMBER_F64, dst, LIMBER_F16, 1, LIMBER_ROUND_NEAREST);
+    assert_true(s == 5000 && swallowed == 0);
+}
+
+/* ---- the others ------------------------------------------------------------------------------ */
+
+/* By MPFR from the operands as they are. */
+static void by_definition(const limber_reduce_call *r, size_t o, size_t j, double *y)
+{
+    mpfr_t most, part, sum, x; /* shorter than those of exact sums */
+    size_t n = r->count;
+
+    mpfr_inits2(200, most, part, sum, x, (mpfr_ptr)NULL);
+    mpfr_set_inf(most, -1);
+    mpfr_set_zero(sum, 1);
+    for (size_t i = 0; i < n; i++) {
+        mpfr_set_d(x, element(r, o, i, j), MPFR_RNDN);
+        mpfr_max(most, most, x, MPFR_RNDN);
+        mpfr_add(sum, sum, x, MPFR_RNDN);
+    }
+    mpfr_div_ui(part, sum, n, MPFR_RNDN); /* the mean */
+    if (r->reduction == LIMBER_REDUCTION_RMS_NORM)
+        mpfr_set_zero(part, 1);
+    mpfr_set_zero(sum, 1);
+    for (size_t i = 0; i < n; i++) {
+        mpfr_set_d(x, element(r, o, i, j), MPFR_RNDN);
+        mpfr_sub(x, x, r->reduction == LIMBER_REDUCTION_SOFTMAX ? most : part, MPFR_RNDN);
+        if (r->reduction == LIMBER_REDUCTION_SOFTMAX)
+            mpfr_exp(x, x, MPFR_RNDN);
+        else
+            mpfr_sqr(x, x, MPFR_RNDN);
+        mpfr_add(sum, sum, x, MPFR_RNDN);
+    }
+    if (r->reduction != LIMBER_REDUCTION_SOFTMAX)
+        mpfr_div_ui(sum, sum, n - (size_t)r->correction, MPFR_RNDN);
+    if (r->reduction == LIMBER_REDUCTION_VARIANCE)
+        y[0] = mpfr_get_d(sum, MPFR_RNDN);
+    if (r->reduction > LIMBER_REDUCTION_SOFTMAX) {
+        mpfr_add_d(sum, sum, r->epsilon, MPFR_RNDN);
+        mpfr_sqrt(sum, sum, MPFR_RNDN);
+    }
+    for (size_t i = 0; i < n && r->reduction >= LIMBER_REDUCTION_SOFTMAX; i++) {
+        mpfr_set_d(x, element(r, o, i, j), MPFR_RNDN);
+        mpfr_sub(x, x, r->reduction == LIMBER_REDUCTION_SOFTMAX ? most : part, MPFR_RNDN);
+        if (r->reduction == LIMBER_REDUCTION_SOFTMAX)
+            mpfr_exp(x, x, MPFR_RNDN);
+        mpfr_div(x, x, sum, MPFR_RNDN);
+        if (r->scale)
+            mpfr_mul_d(x, x,
+                       limber_format_value(r->from, (const char *)r->scale + i * r->from.size),
+                       MPFR_RNDN);
+        if (r->shift)
+            mpfr_add_d(x, x,
+                       limber_format_value(r->from, (const char *)r->shift + i * r->from.size),
+                       MPFR_RNDN);
+        y[i] = mpfr_get_d(x, MPFR_RNDN);
+    }
+    mpfr_clears(most, part, sum, x, (mpfr_ptr)NULL);
+}
+
+static void test_others(void **state)
+{
+    static const char *const formats[] = { "f16", "bf16", "f32", "f64" };
+    static const double slack[] = { 1e-13, 1e-4, 1e-4, 0.2 }; /* of a carry; STORAGE of bf16 */
+    unsigned char room[2][8 * 300];
+    struct rng r = { 3 };
+
+    (void)state;
+    for (int trial = 0; trial < (SANITIZED ? 60 : 300); trial++) {
+        limber_reduce_call call = LIMBER_REDUCE_INIT;
+        double y[300], got, scale;
+        size_t n;
+
+        call.from = named(formats[rng_below(&r, 4)]);
+        call.to = LIMBER_F64;
+        call.reduction = (limber_reduction)(LIMBER_REDUCTION_VARIANCE + trial % 4);
+        call.carry = (limber_carry)(trial / 4 % 4);
+        call.correction = call.reduction == LIMBER_REDUCTION_VARIANCE ? rng_below(&r, 2) : 0;
+        call.epsilon = rng_below(&r, 2) ? 1e-5 : 0;
+        call.outer = 1 + (size_t)rng_below(&r, 3);
+        call.inner = rng_below(&r, 2) ? 1 : 1 + (size_t)rng_below(&r, 40);
+        call.count = n = 8 + (size_t)rng_below(&r, call.carry == LIMBER_CARRY_STORAGE ? 8 : 290);
+        fill(&r, DATA_unit, call.from, src, call.outer * n * call.inner);
+        fill(&r, DATA_unit, call.from, room[0], n);
+        fill(&r, DATA_unit, call.from, room[1], n);
+        if (call.reduction > LIMBER_REDUCTION_SOFTMAX && trial % 3) {
+            call.scale = room[0];
+            call.shift = trial % 3 == 1 ? room[1] : NULL;
+        }
+        call.src = src;
+        call.dst = dst;
+        assert_int_equal(limber_reduce(context[trial % CONTEXTS], &call), LIMBER_STATUS_OK);
+        for (size_t o = 0; o < call.outer; o++)
+            for (size_t j = 0; j < call.inner; j++) {
+                by_definition(&call, o, j, y);
+                for (size_t i = 0; i < (results(&call) > call.outer * call.inner ? n : 1); i++) {
+                    size_t at = call.reduction >= LIMBER_REDUCTION_SOFTMAX ?
+                                    (o * n + i) * call.inner + j :
+                                    o * call.inner + j;
+
+                    memcpy(&got, dst + 8 * at, 8);
+                    scale = fabs(y[i]) + (call.reduction > LIMBER_REDUCTION_SOFTMAX ? 1 : 0);
+                    if (!(fabs(got - y[i]) <= slack[call.carry] * scale))
+                        fail_msg("reduction %d, carry %d, count %zu: %g, not %g",
+                                 (int)call.reduction, (int)call.carry, n, got, y[i]);
+                }
+            }
+        memcpy(want, dst, results(&call) * 8);
+        compare(call);
+    }
+}
+
+static void test_most(void **state)
+{
+    struct rng r = { 4 };
+
+    (void)state;
+    for (int trial = 0; trial < 100; trial++) {
+        limber_reduce_call call = LIMBER_REDUCE_INIT;
+
+        shape(&r, &call);
+        call.reduction = LIMBER_REDUCTION_MAX;
+        call.carry = (limber_carry)(trial % 4);
+        for (size_t o = 0; o < call.outer; o++)
+            for (size_t j = 0; j < call.inner; j++) {
+                double m = -INFINITY;
+
+                for (size_t i = 0; i < call.count; i++) {
+                    double v = element(&call, o, i, j);
+
+                    m = v != v || m != m ? NAN : v > m ? v : m;
+                }
+                limber_convert(want + (o * call.inner + j) * call.to.size, call.to, &m, LIMBER_F64,
+                               1, call.rounding);
+            }
+        compare(call);
+    }
+}
+
+/* What neumaier's sum saves: ones beside a large number. */
+static void test_compensated(void **state)
+{
+    limber_reduce_call call = LIMBER_REDUCE_INIT;
+    float *v = (float *)(void *)src, s;
+
+    (void)state;
+    call.from = call.to = LIMBER_F32;
+    call.outer = call.inner = 1;
+    call.count = 1600;
+    call.src = src;
+    call.dst = dst;
+    for (size_t i = 0; i < 1600; i++)
+        v[i] = i < 16 ? 0x1p30f : i < 1584 ? 1 : -0x1p30f;
+    call.carry = LIMBER_CARRY_COMPENSATED;
+    assert_int_equal(limber_reduce(context[2], &call), LIMBER_STATUS_OK);
+    memcpy(&s, dst, sizeof s);
+    assert_true(s == 1568);
+    call.carry = LIMBER_CARRY_F32;
+    assert_int_equal(limber_reduce(context[2], &call), LIMBER_STATUS_OK);
+    memcpy(&s, dst, sizeof s);
+    assert_true(s == 0);
+}
+
+static void refuses(const limber_reduce_call *r, const char *text)
+{
+    memset(dst, 0xa5, 64);
+    assert_int_equal(limber_reduce(context[2], r), LIMBER_STATUS_BAD_ARGUMENT);
+    if (!strstr(limber_error_text(), text))
+        fail_msg("'%s' is not in '%s'", text, limber_error_text());
+    for (int i = 0; i < 64; i++)
+        assert_int_equal(dst[i], 0xa5);
+}
+
+static void test_refused(void **state)
+{
+    limber_reduce_call good = LIMBER_REDUCE_INIT, r;
+
+    (void)state;
+    good.from = good.to = LIMBER_F16;
+    good.outer = good.inner = 2;
+    good.count = 3;
+    good.src = src;
+    good.dst = dst;
+    memset(src, 0, 64);
+    assert_int_equal(limber_reduce(context[2], &good), LIMBER_STATUS_OK);
+    assert_int_equal(limber_reduce(context[2], NULL), LIMBER_STATUS_BAD_ARGUMENT);
+    r = good, r.size = 3, refuses(&r, "reduce: r.size = 3");
+    r = good, r.reduction = LIMBER_REDUCTION_COUNT, refuses(&r, "reduce: reduction = ");
+    r = good, r.carry = (limber_carry)4, refuses(&r, "reduce: carry = 4");
+    r = good, r.rounding = LIMBER_ROUND_STOCHASTIC, refuses(&r, "reduce: rounding = 6");
+    r = good, r.correction = 2, refuses(&r, "reduce: correction = 2");
+    r = good, r.epsilon = -1, refuses(&r, "reduce: epsilon = -1");
+    r = good, r.epsilon = NAN, refuses(&r, "reduce: epsilon = ");
+    r = good, r.from = LIMBER_I8, refuses(&r, "reduce: from: i8 is no float");
+    r = good, r.to = LIMBER_F128, refuses(&r, "reduce: to: f128 is no float");
+    r = good, r.src = NULL, refuses(&r, "reduce: src is NULL");
+    r = good, r.dst = NULL, refuses(&r, "reduce: dst is NULL");
+    r = good, r.src = dst + 4, refuses(&r, "reduce: dst and src overlap");
+    r = good, r.scale = src, refuses(&r, "reduce: scale is for norms");
+    r = good, r.outer = SIZE_MAX / 2, refuses(&r, "reduce: outer, count and inner = ");
+    r = good, r.count = 0, r.reduction = LIMBER_REDUCTION_MEAN, refuses(&r, "reduce: count = 0");
+    r = good, r.count = 1, r.reduction = LIMBER_REDUCTION_VARIANCE, r.correction = 1;
+    refuses(&r, "reduce: count = 1 is too small");
+    r = good, r.carry = LIMBER_CARRY_STORAGE, r.from = named("(1,8,40)");
+    refuses(&r, "reduce: from: steps are not carried in (1,8,40)");
+    r = good, r.reduction = LIMBER_REDUCTION_RMS_NORM, r.scale = dst + 2;
+    refuses(&r, "reduce: dst overlaps scale or shift");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_refused),     cmocka_unit_test(test_exact),
+        cmocka_unit_test(test_cancelling),  cmocka_unit_test(test_carried),
+        cmocka_unit_test(test_swallowed),   cmocka_unit_test(test_most),
+        cmocka_unit_test(test_compensated), cmocka_unit_test(test_others),
+    };
+
+    mpfr_inits2(WIDE, sum, x, (mpfr_ptr)NULL);
+    return cmocka_run_group_tests(tests, set_up, drop);
+}
