@@ -8,6 +8,7 @@
 #include "ir/conv.h"
 #include "ir/function.h"
 #include "ir/ir.h"
+#include "ir/steps.h"
 #include "ir/view.h"
 
 struct blob {               /* bytes that go to disk */
@@ -178,6 +179,12 @@ struct function_ops {
     /* dst may be src where elements have one size. */
     bool (*look_up)(const struct target *, const struct lookup *t, const void *src, void *dst,
                     int64_t n);
+    /* Of epilogues: numbers are binary32 (narrow) or binary64.  to[i] becomes
+     * limber_epilogue_value(s, narrow, x[i], y[i]); and numbers are stored as limber_convert does. */
+    bool (*step)(const struct target *, const struct epilogue_step *s, bool narrow, const void *x,
+                 const void *y, void *to, int64_t n);
+    bool (*store)(const struct target *, bool narrow, const void *x, limber_format f, void *to,
+                  int64_t n);
 };
 
 struct kernel;

@@ -125,12 +125,15 @@ static void run_depthwise(const struct depthwise *d, const struct target *t,
 }
 
 /* The code for this machine, best first; NULL: there is none. */
-#define FUNCTIONS_FOR(cpu, name) \
-    (!(NEEDS_avx512 & ~(cpu)) ? limber_functions_##name##_avx512 : \
-     !(NEEDS_avx2 & ~(cpu))   ? limber_functions_##name##_avx2 : \
+#define CODE_FOR(cpu, name) \
+    (!(NEEDS_avx512 & ~(cpu)) ? limber_##name##_avx512 : \
+     !(NEEDS_avx2 & ~(cpu))   ? limber_##name##_avx2 : \
                                 NULL)
+#define FUNCTIONS_FOR(cpu, name) CODE_FOR(cpu, functions_##name)
+#define STEPS_FOR(cpu, name) CODE_FOR(cpu, steps_##name)
 #else
 #define FUNCTIONS_FOR(cpu, name) ((void)(cpu), (kernel_functions_##name *)NULL)
+#define STEPS_FOR(cpu, name) ((void)(cpu), (kernel_steps_##name *)NULL)
 
 bool limber_prebuilt_find(const struct kernel_config *k, unsigned cpu, kernel_pack **pack,
                           kernel_block **block)
@@ -211,4 +214,21 @@ static bool look_up(const struct target *t, const struct lookup *l, const void *
 }
 
 const struct depthwise_ops limber_llvm_depthwise = { plan_depthwise, run_depthwise };
-const struct function_ops limber_llvm_elementwise = { run_function, widen, narrow, look_up };
+static bool run_step(const struct target *t, const struct epilogue_step *s, bool narrow,
+                     const void *x, const void *y, void *to, int64_t n)
+{
+    kernel_steps_run *run = STEPS_FOR(limber_cpu_of(t), run);
+
+    return run && run(s, narrow, x, y, to, n);
+}
+
+static bool store(const struct target *t, bool narrow, const void *x, limber_format f, void *to,
+                  int64_t n)
+{
+    kernel_steps_store *run = narrow ? STEPS_FOR(limber_cpu_of(t), store) : NULL;
+
+    return run && run(x, f, to, n);
+}
+
+const struct function_ops limber_llvm_elementwise = { run_function, widen,    narrow,
+                                                      look_up,      run_step, store };

@@ -117,6 +117,15 @@ foreach(isa avx2 avx512)
     DEPENDS ${_kernel}/functions.c ${_headers}
     COMMAND_EXPAND_LISTS COMMENT "Elementwise functions ${isa}" VERBATIM)
   list(APPEND _objects ${_out}/functions_${isa}.o)
+  add_custom_command(
+    OUTPUT ${_out}/steps_${isa}.o
+    COMMAND ${CMAKE_C_COMPILER_LAUNCHER} ${LIMBER_CLANG} -std=gnu11 -O2 -c
+            -DRUN=limber_steps_run_${isa} -DSTORE=limber_steps_store_${isa}
+            ${_clang_${isa}} ${_clang_prebuilt} -fvectorize
+            ${_kernel}/steps.c -o ${_out}/steps_${isa}.o
+    DEPENDS ${_kernel}/steps.c ${_headers}
+    COMMAND_EXPAND_LISTS COMMENT "Steps of epilogues ${isa}" VERBATIM)
+  list(APPEND _objects ${_out}/steps_${isa}.o)
 endforeach()
 file(CONFIGURE OUTPUT ${_out}/prebuilt_rows.h CONTENT
 "/* isa, unit, kind of limbs, columns, mr, nr, group, matrix */

@@ -390,7 +390,7 @@ typedef struct limber_queue {
  * larger workspace than the least, and the refusal tells how large.  Exact integer results are
  * refused, since nobody could learn of RANGE.  A graph must not outlive its context. */
 
-/* What happens to the result after alpha and beta.  Nothing is defined yet: pass NULL. */
+/* What happens to the result after alpha and beta: limber/ops.h. */
 typedef struct limber_epilogue limber_epilogue;
 
 typedef struct limber_prepared limber_prepared; /* limber_prepare */

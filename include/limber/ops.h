@@ -164,6 +164,69 @@ typedef struct limber_reduce_call {
  * overflow; a NULL or overlapping array; a negative epsilon; count not above correction. */
 LIMBER_API limber_status limber_reduce(limber_context *ctx, const limber_reduce_call *r);
 
+/* ---- epilogues ------------------------------------------------------------------------------- */
+
+/* What an input of an epilogue has one number of. */
+typedef enum limber_input_shape {
+    LIMBER_INPUT_SCALAR, /* of all elements */
+    LIMBER_INPUT_ROW, /* of each row of C; of a convolution's result of each channel (of gradients of
+                         filters: of each filter) */
+    LIMBER_INPUT_COLUMN, /* of each column of C; not of convolutions */
+    LIMBER_INPUT_MATRIX /* of each element, as C */
+} limber_input_shape;
+
+/* Numbers that steps read.  Start from LIMBER_EPILOGUE_INPUT_INIT. */
+typedef struct limber_epilogue_input {
+    size_t size; /* sizeof(limber_epilogue_input) */
+    const char *name; /* letters, digits and _; not x */
+    limber_input_shape shape;
+    limber_format format; /* a float whose values are values of binary64, or an integer of at most
+                             32 bits */
+    const void *data; /* host memory, apart from C, unless it is the matrix C itself */
+    int64_t row_stride, col_stride; /* of MATRIX, as in limber_matrix.  Convolutions: dense in C's
+                                       layout, and these stay 0 */
+    int64_t
+        step; /* of a batch: numbers from one product's to the next one's; 0: all read the same */
+} limber_epilogue_input;
+#define LIMBER_EPILOGUE_INPUT_INIT LIMBER_SIZED(limber_epilogue_input)
+
+/* What happens to x = alpha A B + beta C before it is stored:
+ *
+ *     limber_epilogue_input bias = LIMBER_EPILOGUE_INPUT_INIT;
+ *     limber_epilogue e = LIMBER_EPILOGUE_INIT;
+ *     bias.name = "bias", bias.shape = LIMBER_INPUT_COLUMN;
+ *     bias.format = LIMBER_F32, bias.data = b;
+ *     e.steps = "%1 = add %x %bias\n"
+ *               "%2 = gelu %1\n";
+ *     e.inputs = &bias, e.input_count = 1;
+ *     problem.epilogue = &e;
+ *
+ * Steps     one a line, `%name = operation operands`.  Operands are %x, inputs, earlier lines and
+ *           numbers.  Operations: add sub mul div max min of two operands, and every function of
+ *           LIMBER_FUNCTIONS of one, with p=NUMBER q=NUMBER behind it (leaky_relu without p: 0.01).
+ *           `;` starts a comment.  The last line is stored in C; without a line x is.
+ * Formats   steps compute in binary32 where C's format has no value beyond it, and C is no integer
+ *           of more than 16 bits; else in binary64.  Numbers of the text and of inputs are rounded
+ *           to that.  Each step is rounded once, to nearest; max and min give NaN where there is
+ *           one.  Functions as limber_apply has them.  The last result is converted to C's format
+ *           as limber_convert does it: integers are rounded to nearest even and saturate.
+ * Contract  holds for x in the format of the steps, so `correct` rounds x once, before the steps.
+ *           Where the first step adds an input to %x and beta is 0, x is alpha A B + that input
+ *           under the contracts `correct` and `bits`.  Where C is a float and steps (behind that
+ *           one) only select (relu, abs, neg, and clamp, max and min with numbers of C's format), x
+ *           is rounded to C's format itself, so that `correct` rounds the whole once.
+ * Serves    real GEMMs, batches and convolutions in host memory, of every scheme and backend; C is
+ *           neither binary128 nor a double-double, and the contract not `exact`. */
+typedef struct limber_epilogue {
+    size_t size; /* sizeof(limber_epilogue) */
+    const char *steps; /* NULL: none */
+    const limber_epilogue_input *inputs; /* input_count of them, at most 8, each of inputs[0].size
+                                            bytes; read during the call */
+    int input_count;
+    int nan_to_zero; /* 1: C may be of a float without NaN (e2m1 and so on), which gets 0 */
+} limber_epilogue;
+#define LIMBER_EPILOGUE_INIT LIMBER_SIZED(limber_epilogue)
+
 #ifdef __cplusplus
 }
 #endif

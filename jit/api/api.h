@@ -122,7 +122,9 @@ enum {
     LEAST_tuning = 40,
     LEAST_cache_info = 4400,
     LEAST_elementwise = sizeof(limber_elementwise),
-    LEAST_reduce_call = sizeof(limber_reduce_call)
+    LEAST_reduce_call = sizeof(limber_reduce_call),
+    LEAST_epilogue = sizeof(limber_epilogue),
+    LEAST_epilogue_input = sizeof(limber_epilogue_input)
 };
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The verbs: they read the caller's problem, refuse what does not go together, and hand it to the
  * operation. */
-#include "jit/api/api.h"
+#include "jit/api/epilogue.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -111,8 +111,6 @@ static bool check_problem(const limber_context *ctx, const limber_problem *p, st
     if ((int)p->complex_method < LIMBER_COMPLEX_AUTO ||
         p->complex_method > LIMBER_COMPLEX_FOUR_PRODUCTS)
         return refuse("complex_method", "none of its values", d);
-    if (p->epilogue)
-        return refuse("epilogue", "none is defined in this version", d);
     if (p->queue &&
         ((int)p->queue->capture < LIMBER_CAPTURE_NONE || p->queue->capture > LIMBER_CAPTURE_READY))
         return refuse("queue.capture", "none of its values", d);
@@ -149,7 +147,8 @@ static void report_out(const limber_context *ctx, limber_report *to, struct repo
     limber_report_out(to, r);
 }
 
-static bool run(limber_context *ctx, const limber_problem *p, struct report *r, struct diag *d)
+static bool run_product(limber_context *ctx, const limber_problem *p, struct report *r,
+                        struct diag *d)
 {
     struct problem x;
 
@@ -160,10 +159,33 @@ static bool run(limber_context *ctx, const limber_problem *p, struct report *r, 
     return limber_gemm_state(ctx, p, true, &x, d) && limber_engine_run(ctx, &x, r, d);
 }
 
+static bool run(limber_context *ctx, const limber_problem *p, struct report *r, struct diag *d)
+{
+    struct epilogue_call e;
+
+    if (!p->epilogue)
+        return run_product(ctx, p, r, d);
+    return limber_epilogue_read(ctx, &e, p, true, d) &&
+           limber_epilogue_run(ctx, &e, r, run_product, d);
+}
+
 static bool state(limber_context *ctx, const limber_problem *p, struct problem *x, struct diag *d)
 {
     return p->operation == LIMBER_OPERATION_GEMM ? limber_gemm_state(ctx, p, false, x, d) :
                                                    limber_conv_state(ctx, p, false, x, d);
+}
+
+/* p becomes the product before its epilogue, which is read to *e: of verbs that compute nothing. */
+static bool product_of(limber_context *ctx, limber_problem *p, struct epilogue_call *e,
+                       struct diag *d)
+{
+    e->c.format.size = 0;
+    if (!p->epilogue)
+        return true;
+    if (!limber_epilogue_read(ctx, e, p, false, d))
+        return false;
+    *p = e->product;
+    return true;
 }
 
 limber_status limber_run_as(const char *name, limber_context *ctx, const limber_problem *problem,
@@ -201,17 +223,21 @@ limber_status limber_plan(limber_context *ctx, const limber_problem *problem, ch
     struct text out = { 0 };
     struct cut cut = { 0 };
     struct report r = { 0 };
+    struct epilogue_call e;
     struct problem x;
 
     if (!text)
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "text is NULL");
     else if (limber_report_check(report, &d) && read_problem(&c, problem, &d) &&
              check_problem(ctx, &c.problem, &d) && check_real(&c.problem, "limber_plan", &d) &&
-             check_single(&c.problem, "limber_plan", &d) && state(ctx, &c.problem, &x, &d)) {
+             check_single(&c.problem, "limber_plan", &d) && product_of(ctx, &c.problem, &e, &d) &&
+             state(ctx, &c.problem, &x, &d)) {
         if (!limber_engine_plan(ctx, &x, &out, x.shape ? NULL : &cut, report ? &r : NULL, &d))
             limber_text_clear(&out);
         else
             report_out(ctx, report, &r, &c.problem);
+        if (out.s && e.c.format.size)
+            limber_epilogue_text(&e, &out);
         limber_cut_clear(&cut);
     }
     if (text)
@@ -229,6 +255,7 @@ limber_status limber_explain(limber_context *ctx, const limber_problem *problem,
     struct diag d = { 0 };
     struct cut found = { 0 }, none = { 0 };
     struct report r = { 0 };
+    struct epilogue_call e;
     struct problem x;
 
     if (!cut)
@@ -237,7 +264,7 @@ limber_status limber_explain(limber_context *ctx, const limber_problem *problem,
         limber_cut_out(cut, &none, &d);
     if (!d.status && limber_report_check(report, &d) && read_problem(&c, problem, &d) &&
         check_problem(ctx, &c.problem, &d) && check_real(&c.problem, "limber_explain", &d) &&
-        check_single(&c.problem, "limber_explain", &d)) {
+        check_single(&c.problem, "limber_explain", &d) && product_of(ctx, &c.problem, &e, &d)) {
         if (c.problem.operation != LIMBER_OPERATION_GEMM)
             refuse("operation", "limber_explain serves GEMMs", &d);
         else if (state(ctx, &c.problem, &x, &d) &&
@@ -257,12 +284,14 @@ limber_status limber_workspace(limber_context *ctx, const limber_problem *proble
     CALL_SCOPE;
     struct arguments c;
     struct diag d = { 0 };
+    struct epilogue_call e;
     struct problem x;
 
     if (!least || !best)
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "%s is NULL", least ? "best" : "least");
     else if (read_problem(&c, problem, &d) && check_problem(ctx, &c.problem, &d) &&
-             check_real(&c.problem, "limber_workspace", &d)) {
+             check_real(&c.problem, "limber_workspace", &d) &&
+             product_of(ctx, &c.problem, &e, &d)) {
         bool batch = c.problem.batch && c.problem.batch->count > 1;
 
         c.problem.batch = NULL;

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Text to steps and back, and what a step means. */
+#include "ir/steps.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME = 48 };
+
+static const char *const words[] = { [STEP_add] = "add", [STEP_sub] = "sub", [STEP_mul] = "mul",
+                                     [STEP_div] = "div", [STEP_max] = "max", [STEP_min] = "min" };
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+struct reader {
+    const char *at; /* in a line */
+    int line;
+    const char *const *names;
+    struct steps *s;
+    char step_name[MOST_STEPS][NAME];
+    unsigned used; /* steps whose results are read */
+    struct diag *d;
+};
+
+static bool refuse(struct reader *r, const char *format, const char *word)
+{
+    char line[32];
+
+    limber_fail(r->d, LIMBER_STATUS_BAD_ARGUMENT, format, word);
+    snprintf(line, sizeof line, "line %d", r->line);
+    limber_fail_in(r->d, line);
+    return false;
+}
+
+static bool is_word(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+static void skip(struct reader *r)
+{
+    r->at += strspn(r->at, " \t\r");
+}
+
+static bool at_end(const struct reader *r)
+{
+    return !*r->at || *r->at == '\n' || *r->at == ';';
+}
+
+/* The text up to the next blank, shortened for a message. */
+static const char *word_at(const struct reader *r, char word[NAME])
+{
+    size_t n = strcspn(r->at, " \t\r\n;");
+
+    n = n < NAME ? n : NAME - 1;
+    memcpy(word, r->at, n);
+    word[n] = '\0';
+    return word;
+}
+
+static bool read_name(struct reader *r, char name[NAME])
+{
+    char word[NAME];
+    size_t n = 0;
+
+    if (*r->at != '%')
+        return refuse(r, "'%s' is no %%name", word_at(r, word));
+    while (is_word(r->at[1 + n]))
+        n++;
+    if (n == 0 || n >= NAME)
+        return refuse(r, n ? "the name '%s' is too long" : "'%s' is no %%name", word_at(r, word));
+    memcpy(name, r->at + 1, n);
+    name[n] = '\0';
+    r->at += 1 + n;
+    return true;
+}
+
+static int value_named(const struct reader *r, const char *name)
+{
+    for (int i = 0; i < r->s->count; i++)
+        if (!strcmp(name, r->step_name[i]))
+            return VALUE_steps + i;
+    for (int i = 0; i < r->s->inputs; i++)
+        if (!strcmp(name, r->names[i]))
+            return 1 + i;
+    return strcmp(name, "x") ? VALUE_number : VALUE_product;
+}
+
+static bool read_number(struct reader *r, double *to)
+{
+    char word[NAME], *end;
+    locale_t before = limber_plain_numbers();
+
+    *to = strtod(r->at, &end);
+    uselocale(before);
+    if (end == r->at || is_word(*end) || *to != *to)
+        return refuse(r, "'%s' is no number", word_at(r, word));
+    r->at = end;
+    return true;
+}
+
+static bool read_operand(struct reader *r, struct epilogue_step *s, int i)
+{
+    char name[NAME];
+
+    skip(r);
+    if (at_end(r))
+        return refuse(r, "%s needs another operand", words[s->op]);
+    s->operand[i] = VALUE_number;
+    if (*r->at != '%')
+        return read_number(r, &s->number[i]);
+    if (!read_name(r, name))
+        return false;
+    s->operand[i] = value_named(r, name);
+    if (s->operand[i] == VALUE_number)
+        return refuse(r, "%%%s is neither x, nor an input, nor an earlier line", name);
+    if (s->operand[i] >= VALUE_steps)
+        r->used |= 1u << (s->operand[i] - VALUE_steps);
+    return true;
+}
+
+static bool find_operation(struct reader *r, struct epilogue_step *s)
+{
+    char word[NAME];
+
+    word_at(r, word);
+    r->at += strlen(word);
+    for (int op = STEP_add; op <= STEP_min; op++)
+        if (!strcmp(word, words[op])) {
+            s->op = (enum step_op)op;
+            return true;
+        }
+    s->op = STEP_function;
+    return limber_function_named(word, &s->function) == LIMBER_STATUS_OK ||
+           refuse(r, "'%s' is neither a function nor add, sub, mul, div, max or min", word);
+}
+
+/* p=NUMBER q=NUMBER */
+static bool read_parameters(struct reader *r, struct epilogue_step *s)
+{
+    char word[NAME];
+    const char *name;
+    unsigned has = 0;
+    int most;
+
+    name = limber_function_at((int)s->function, NULL, &most);
+    for (skip(r); !at_end(r); skip(r)) {
+        int i = *r->at == 'q';
+
+        if ((*r->at != 'p' && !i) || r->at[1] != '=' || has & 1u << i || i >= most)
+            return refuse(r, "'%s' is none of the parameters of this function", word_at(r, word));
+        r->at += 2;
+        if (!read_number(r, &s->number[i]))
+            return false;
+        has |= 1u << i;
+    }
+    if (s->function == LIMBER_FUNCTION_LEAKY_RELU && !has)
+        s->number[0] = 0.01;
+    if (s->function == LIMBER_FUNCTION_CLAMP && (has != 3 || !(s->number[0] <= s->number[1])))
+        return refuse(r, "%s needs p=NUMBER q=NUMBER with p <= q", name);
+    return true;
+}
+
+static bool read_function(struct reader *r, struct epilogue_step *s)
+{
+    char name[NAME];
+
+    skip(r);
+    if (at_end(r))
+        return refuse(r, "%s needs an operand", limber_function_at((int)s->function, NULL, NULL));
+    if (!read_name(r, name))
+        return false;
+    s->operand[0] = value_named(r, name);
+    if (s->operand[0] == VALUE_number)
+        return refuse(r, "%%%s is neither x, nor an input, nor an earlier line", name);
+    if (s->operand[0] >= VALUE_steps)
+        r->used |= 1u << (s->operand[0] - VALUE_steps);
+    s->operand[1] = VALUE_number;
+    return read_parameters(r, s);
+}
+
+static bool read_line(struct reader *r)
+{
+    struct epilogue_step s = { .op = STEP_function };
+    char name[NAME], word[NAME];
+
+    if (!read_name(r, name))
+        return false;
+    if (value_named(r, name) != VALUE_number)
+        return refuse(r, "%%%s is there already", name);
+    if (r->s->count == MOST_STEPS)
+        return refuse(r, "there are more than %s steps", "16");
+    skip(r);
+    if (*r->at != '=')
+        return refuse(r, "'%s' stands where = should", word_at(r, word));
+    r->at++;
+    skip(r);
+    if (!find_operation(r, &s))
+        return false;
+    if (s.op == STEP_function ? !read_function(r, &s) :
+                                !read_operand(r, &s, 0) || !read_operand(r, &s, 1))
+        return false;
+    skip(r);
+    if (!at_end(r))
+        return refuse(r, "'%s' is more than the operation takes", word_at(r, word));
+    memcpy(r->step_name[r->s->count], name, sizeof name);
+    r->s->step[r->s->count++] = s;
+    return true;
+}
+
+static bool check_names(struct reader *r)
+{
+    for (int i = 0; i < r->s->inputs; i++) {
+        const char *name = r->names[i];
+        size_t n = 0;
+
+        while (name && is_word(name[n]))
+            n++;
+        if (n == 0 || n >= NAME || name[n] || !strcmp(name, "x"))
+            return limber_fail(
+                r->d, LIMBER_STATUS_BAD_ARGUMENT,
+                "inputs[%d].name is %s: names are letters, digits and _, at most 47, "
+                "and not x",
+                i, name ? name : "NULL");
+        for (int j = 0; j < i; j++)
+            if (!strcmp(name, r->names[j]))
+                return limber_fail(r->d, LIMBER_STATUS_BAD_ARGUMENT,
+                                   "inputs[%d].name is %s, as that of inputs[%d]", i, name, j);
+    }
+    return true;
+}
+
+bool limber_steps_parse(struct steps *s, const char *text, const char *const names[], int inputs,
+                        struct diag *d)
+{
+    struct reader r = { .at = text ? text : "", .names = names, .s = s, .d = d };
+
+    *s = (struct steps){ .inputs = inputs };
+    if (!check_names(&r))
+        return false;
+    for (r.line = 1; *r.at; r.line++) {
+        skip(&r);
+        if (!at_end(&r) && !read_line(&r))
+            return false;
+        r.at += strcspn(r.at, "\n");
+        r.at += *r.at == '\n';
+    }
+    for (int i = 0; i + 1 < s->count; i++)
+        if (!(r.used >> i & 1))
+            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%%%s is never read", r.step_name[i]);
+    return true;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static void print_operand(struct text *out, const struct epilogue_step *s, int i,
+                          const char *const names[])
+{
+    int v = s->operand[i];
+
+    if (v == VALUE_number)
+        limber_text_add(out, " %.17g", s->number[i]);
+    else if (v == VALUE_product)
+        limber_text_add(out, " %%x");
+    else if (v < VALUE_steps)
+        limber_text_add(out, " %%%s", names[v - 1]);
+    else
+        limber_text_add(out, " %%_%d", v - VALUE_steps + 1);
+}
+
+void limber_steps_print(struct text *out, const struct steps *s, const char *const names[])
+{
+    for (int i = 0; i < s->count; i++) {
+        const struct epilogue_step *at = &s->step[i];
+        int parameters = 0;
+        const char *word = at->op == STEP_function ?
+                               limber_function_at((int)at->function, NULL, &parameters) :
+                               words[at->op];
+
+        limber_text_add(out, "  %%_%d = %s", i + 1, word);
+        print_operand(out, at, 0, names);
+        if (at->op != STEP_function)
+            print_operand(out, at, 1, names);
+        for (int j = 0; j < parameters; j++)
+            limber_text_add(out, " %c=%.17g", "pq"[j], at -> number[j]);
+        limber_text_add(out, "\n");
+    }
+}
+
+/* ---- what is known of steps ------------------------------------------------------------------ */
+
+void limber_steps_round(struct steps *s, limber_format compute)
+{
+    bool narrow = limber_format_equal(compute, LIMBER_F32);
+
+    for (int i = 0; i < s->count; i++)
+        for (int j = 0; j < 2 && narrow; j++)
+            s->step[i].number[j] = (double)(float)s->step[i].number[j];
+}
+
+static bool has(limber_format f, double x)
+{
+    return limber_format_equal(f, LIMBER_F64) || limber_format_round(f, x) == x;
+}
+
+bool limber_steps_select(const struct steps *s, limber_format f)
+{
+    for (int i = 0; i < s->count; i++) {
+        const struct epilogue_step *at = &s->step[i];
+        int numbers = 0;
+
+        switch (at->op) {
+        case STEP_function:
+            if (at->function == LIMBER_FUNCTION_CLAMP)
+                numbers = 2;
+            else if (at->function != LIMBER_FUNCTION_RELU && at->function != LIMBER_FUNCTION_ABS &&
+                     at->function != LIMBER_FUNCTION_NEG && at->function != LIMBER_FUNCTION_CAST)
+                return false;
+            for (int j = 0; j < numbers; j++)
+                if (!has(f, at->number[j]))
+                    return false;
+            break;
+        case STEP_max:
+        case STEP_min:
+            for (int j = 0; j < 2; j++) {
+                bool number = at->operand[j] == VALUE_number;
+
+                if ((number && !has(f, at->number[j])) ||
+                    (at->operand[j] > VALUE_product && at->operand[j] < VALUE_steps))
+                    return false;
+            }
+            break;
+        default: return false;
+        }
+    }
+    return true;
+}
+
+int limber_steps_addend(const struct steps *s)
+{
+    const struct epilogue_step *first = s->step;
+    int of = first->operand[0] == VALUE_product ? first->operand[1] : first->operand[0];
+
+    if (s->count == 0 || first->op != STEP_add || of <= VALUE_product || of >= VALUE_steps ||
+        (first->operand[0] != VALUE_product && first->operand[1] != VALUE_product))
+        return -1;
+    for (int i = 1; i < s->count; i++)
+        if (s->step[i].operand[0] == VALUE_product ||
+            (s->step[i].op != STEP_function && s->step[i].operand[1] == VALUE_product))
+            return -1;
+    return of - 1;
+}
+
+void limber_steps_drop_addend(struct steps *s)
+{
+    s->count--;
+    for (int i = 0; i < s->count; i++) {
+        s->step[i] = s->step[i + 1];
+        for (int j = 0; j < 2; j++)
+            if (s->step[i].operand[j] >= VALUE_steps)
+                s->step[i].operand[j] = s->step[i].operand[j] == VALUE_steps ?
+                                            VALUE_product :
+                                            s->step[i].operand[j] - 1;
+    }
+}
+
+/* ---- what they mean -------------------------------------------------------------------------- */
+
+static double rounded(bool narrow, double x)
+{
+    return narrow ? (double)(float)x : x;
+}
+
+/* A sum, product or quotient of two numbers of 24 bits is rounded once although it is computed in
+ * binary64: 53 >= 2 x 24 + 2 (Figueroa, 1995). */
+double limber_epilogue_value(const struct epilogue_step *s, bool narrow, double x, double y)
+{
+    struct fn_args a;
+
+    switch (s->op) {
+    case STEP_add: return rounded(narrow, x + y);
+    case STEP_sub: return rounded(narrow, x - y);
+    case STEP_mul: return rounded(narrow, x * y);
+    case STEP_div: return rounded(narrow, x / y);
+    case STEP_max: return x > y || x != x ? x : y;
+    case STEP_min: return x < y || x != x ? x : y;
+    default: break;
+    }
+    a = limber_function_args(narrow ? LIMBER_F32 : LIMBER_F64, s->number[0], s->number[1]);
+    return rounded(narrow, limber_function_value(s->function, &a, x));
+}

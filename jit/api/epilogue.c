@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Epilogues: what a caller asks for becomes a product in the format of the steps, and steps on its
+ * result.  The product goes to C where C has that format, else to memory of its own. */
+#include "jit/api/epilogue.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool refuse(struct diag *d, const char *what, const char *why)
+{
+    return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s %s", what, why);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static bool read_input(limber_context *ctx, struct epilogue_call *c, int i, const void *from,
+                       struct diag *d)
+{
+    limber_epilogue_input *in = &c->input[i];
+    char what[32], name[32];
+    bool matrix;
+
+    snprintf(what, sizeof what, "inputs[%d]", i);
+    if (!limber_sized_in(in, sizeof *in, from, LEAST_epilogue_input, what, d))
+        return false;
+    c->name[i] = in->name;
+    matrix = in->shape == LIMBER_INPUT_MATRIX;
+    snprintf(what, sizeof what, "inputs[%d].format", i);
+    if (!limber_format_check(what, in->format, d))
+        return false;
+    if (!limber_format_embeds(in->format, LIMBER_F64))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: %s has values beyond binary64", what,
+                           limber_format_name(in->format, name, sizeof name));
+    snprintf(what, sizeof what, "inputs[%d]", i);
+    if ((unsigned)in->shape > LIMBER_INPUT_MATRIX)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s.shape = %d is unknown", what,
+                           (int)in->shape);
+    if (c->product.conv && in->shape == LIMBER_INPUT_COLUMN)
+        return refuse(d, what, "has a number of each column, but a convolution has none");
+    if ((in->row_stride || in->col_stride) && (!matrix || c->product.conv))
+        return refuse(d, what, "has strides, which only matrices of GEMMs have");
+    if (in->row_stride < 0 || in->col_stride < 0 || in->step < 0)
+        return refuse(d, what, "has a negative stride or step");
+    if (in->step && !c->product.batch)
+        return refuse(d, what, "has a step, but there is no batch");
+    if (!in->data)
+        return refuse(d, what, "has no data");
+    return !limber_device_holds(ctx, in->data) ||
+           refuse(d, what, "lies in a device's memory; steps run on the host");
+}
+
+static bool read_inputs(limber_context *ctx, struct epilogue_call *c, const limber_epilogue *e,
+                        struct diag *d)
+{
+    size_t each;
+
+    if (e->input_count < 0 || e->input_count > MOST_INPUTS)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "input_count = %d is not from 0 to 8",
+                           e->input_count);
+    if (e->input_count && !e->inputs)
+        return refuse(d, "inputs", "is NULL");
+    if (e->input_count)
+        memcpy(&each, e->inputs, sizeof each);
+    for (int i = 0; i < e->input_count; i++)
+        if (!read_input(ctx, c, i, (const char *)e->inputs + (size_t)i * each, d))
+            return false;
+    return true;
+}
+
+/* In which format steps compute. */
+static bool choose_compute(struct epilogue_call *c, const limber_epilogue *e, struct diag *d)
+{
+    limber_format f = c->c.format;
+    char name[32];
+
+    if (f.kind != LIMBER_KIND_FLOAT ? !limber_is_integer(f) : !limber_format_embeds(f, LIMBER_F64))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "steps compute in binary64 at most, but c is %s",
+                           limber_format_name(f, name, sizeof name));
+    if (f.kind == LIMBER_KIND_FLOAT && f.flags & LIMBER_FORMAT_FINITE && !e->nan_to_zero)
+        return limber_fail(
+            d, LIMBER_STATUS_BAD_ARGUMENT,
+            "c: %s has no NaN, which steps can give; nan_to_zero = 1 stores 0 for it",
+            limber_format_name(f, name, sizeof name));
+    c->compute = limber_format_embeds(f, LIMBER_F32) ? LIMBER_F32 : LIMBER_F64;
+    return true;
+}
+
+static bool is_zero(const void *beta, limber_format c)
+{
+    return !limber_scalar(beta, c, 0);
+}
+
+/* A scalar of C's format in that of x. */
+static bool read_scalar(const char *what, const void **at, char room[16], limber_format c,
+                        limber_format x, struct diag *d)
+{
+    const limber_format from = limber_scalar_format(c), to = limber_scalar_format(x);
+    char back[16];
+
+    if (!*at || limber_format_equal(from, to))
+        return true;
+    if (!limber_format_convert(room, to, *at, from, 1, LIMBER_ROUND_NEAREST, d) ||
+        !limber_format_convert(back, from, room, to, 1, LIMBER_ROUND_NEAREST, d))
+        return false;
+    if (memcmp(back, *at, from.size) && !limber_format_embeds(from, to))
+        return refuse(d, what, "is no number of the format in which steps compute");
+    *at = room;
+    return true;
+}
+
+/* The format of x, and what is added to it already. */
+static bool choose_product(struct epilogue_call *c, struct diag *d)
+{
+    limber_promise promise = c->product.contract->promise;
+    limber_format f = c->c.format, x = c->compute;
+    bool adds = (promise == LIMBER_CONTRACT_CORRECT || promise == LIMBER_CONTRACT_BITS) &&
+                is_zero(c->product.beta, f);
+    struct steps rest = c->steps;
+    int addend = adds ? limber_steps_addend(&c->steps) : -1;
+
+    if (addend >= 0 && !limber_format_embeds(c->input[addend].format, c->compute))
+        addend = -1;
+    if (addend >= 0)
+        limber_steps_drop_addend(&rest);
+    if (f.kind == LIMBER_KIND_FLOAT && limber_steps_select(&rest, f) &&
+        (addend < 0 || limber_format_embeds(c->input[addend].format, f)))
+        x = f;
+    c->addend = addend;
+    c->steps = rest;
+    c->apart = addend >= 0 || !limber_format_equal(x, f);
+    if (!is_zero(c->product.beta, f) && !limber_format_embeds(f, x))
+        return refuse(d, "beta", "is not 0, but steps compute in a format without all values of c");
+    c->product.c.format = x;
+    if (!read_scalar("alpha", &c->product.alpha, c->alpha, f, x, d))
+        return false;
+    if (addend < 0)
+        return read_scalar("beta", &c->product.beta, c->beta, f, x, d);
+    c->product.beta = c->beta;
+    return limber_format_convert(c->beta, limber_scalar_format(x), &(double){ 1 }, LIMBER_F64, 1,
+                                 LIMBER_ROUND_NEAREST, d);
+}
+
+/* ---- where everything lies ------------------------------------------------------------------- */
+
+/* C as matrices: how many, and their sizes and strides. */
+struct shape {
+    int64_t count, rows, cols, row, col, step;
+    bool by_columns; /* inputs of each row are of each column here */
+};
+
+static struct shape shape_of(const struct epilogue_call *c)
+{
+    const struct problem *p = &c->stated;
+    const struct conv_sizes *s = &p->conv.sizes;
+    bool nhwc = p->shape && p->shape->layout == LIMBER_LAYOUT_NHWC;
+    int64_t channels, pixels;
+
+    if (!p->shape)
+        return (struct shape){ p->groups, p->m, p->n, p->c.row, p->c.col, p->step_c, false };
+    if (c->product.operation == LIMBER_OPERATION_CONV_BACKWARD_FILTER) {
+        pixels = s->c / p->shape->groups * s->t * s->r * s->s;
+        return (struct shape){ 1, s->o, pixels, pixels, 1, 0, false };
+    }
+    channels = c->product.operation == LIMBER_OPERATION_CONV_FORWARD ? s->o : s->c;
+    pixels = c->product.operation == LIMBER_OPERATION_CONV_FORWARD ? s->od * s->oh * s->ow :
+                                                                     s->d * s->h * s->w;
+    if (nhwc)
+        return (struct shape){ 1, s->n * pixels, channels, channels, 1, 0, true };
+    return (struct shape){ s->n, channels, pixels, pixels, 1, channels * pixels, false };
+}
+
+static char *matrix_of(const struct epilogue_call *c, const struct shape *s, int64_t g)
+{
+    const struct problem *p = &c->stated;
+
+    if (!p->shape)
+        return limber_group_c(p, g).data;
+    return (char *)c->c.data + g * s->step * c->c.format.size;
+}
+
+static struct numbers input_of(const struct epilogue_call *c, int i, const struct shape *s,
+                               int64_t g)
+{
+    const limber_epilogue_input *in = &c->input[i];
+    const char *data = in->data;
+    struct numbers x = { .format = in->format };
+
+    switch (in->shape) {
+    case LIMBER_INPUT_ROW: *(s->by_columns ? &x.col : &x.row) = 1; break;
+    case LIMBER_INPUT_COLUMN: x.col = 1; break;
+    case LIMBER_INPUT_MATRIX:
+        x.row = c->product.conv ? s->row : in->row_stride;
+        x.col = c->product.conv ? 1 : in->col_stride;
+        break;
+    default: break;
+    }
+    if (c->product.conv)
+        data += in->shape == LIMBER_INPUT_MATRIX ? g * s->step * in->format.size : 0;
+    else
+        data += g * in->step * in->format.size;
+    x.data = data;
+    return x;
+}
+
+/* An input is C itself, number for number. */
+static bool is_c(const struct epilogue_call *c, const struct numbers *x, const struct shape *s,
+                 const char *matrix)
+{
+    return x->data == matrix && limber_format_equal(x->format, c->c.format) && x->row == s->row &&
+           x->col == s->col;
+}
+
+static bool check_inputs(struct epilogue_call *c, struct diag *d)
+{
+    const struct shape s = shape_of(c);
+    char what[32];
+
+    for (int i = 0; i < c->steps.inputs; i++)
+        for (int64_t g = 0; g < s.count; g++) {
+            const char *data = matrix_of(c, &s, g);
+            struct numbers x = input_of(c, i, &s, g);
+            limber_matrix to = { data, c->c.format, s.row, s.col };
+            limber_matrix from = { x.data, x.format, x.row, x.col };
+
+            snprintf(what, sizeof what, "inputs[%d]", i);
+            if (is_c(c, &x, &s, data)) {
+                c->apart = true;
+                continue;
+            }
+            if (!limber_check_matrix(&from, what, s.rows, s.cols, d) ||
+                !limber_check_apart((struct extent){ &to, "c", s.rows, s.cols },
+                                    (struct extent){ &from, what, s.rows, s.cols }, d))
+                return false;
+        }
+    return true;
+}
+
+/* Places and sizes, whatever the contract is. */
+static bool state_product(limber_context *ctx, struct epilogue_call *c, bool stores, struct diag *d)
+{
+    static const limber_contract native = LIMBER_CONTRACT_INIT;
+    limber_problem *p = &c->product;
+    const limber_contract *contract = p->contract;
+    limber_format x = p->c.format;
+    bool ok;
+
+    p->contract = &native;
+    p->c = c->c;
+    ok = p->operation == LIMBER_OPERATION_GEMM ? limber_gemm_state(ctx, p, stores, &c->stated, d) :
+                                                 limber_conv_state(ctx, p, stores, &c->stated, d);
+    p->contract = contract;
+    p->c.format = x;
+    return ok;
+}
+
+bool limber_epilogue_read(limber_context *ctx, struct epilogue_call *c, const limber_problem *p,
+                          bool stores, struct diag *d)
+{
+    limber_epilogue e;
+    bool ok;
+
+    memset(c, 0, sizeof *c);
+    c->product = *p;
+    c->product.epilogue = NULL;
+    c->c = p->c;
+    ok = limber_sized_in(&e, sizeof e, p->epilogue, LEAST_epilogue, "e", d) &&
+         read_inputs(ctx, c, &e, d);
+    if (ok && p->domain == LIMBER_DOMAIN_COMPLEX)
+        ok = refuse(d, "domain:", "epilogues are of real matrices");
+    if (ok && p->contract->promise == LIMBER_CONTRACT_EXACT)
+        ok = refuse(d, "contract:", "steps round, so that no result is exact");
+    if (ok && stores && limber_device_holds(ctx, p->c.data))
+        ok = refuse(d, "c", "lies in a device's memory; steps run on the host");
+    if (ok && !limber_steps_parse(&c->steps, e.steps, c->name, e.input_count, d)) {
+        limber_fail_in(d, "steps");
+        ok = false;
+    }
+    ok = ok && choose_compute(c, &e, d);
+    if (ok)
+        limber_steps_round(&c->steps, c->compute);
+    ok = ok && choose_product(c, d);
+    if (!ok)
+        limber_fail_in(d, "problem.epilogue");
+    ok = ok && state_product(ctx, c, stores, d);
+    if (ok && stores && !check_inputs(c, d)) {
+        limber_fail_in(d, "problem.epilogue");
+        ok = false;
+    }
+    return ok;
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+struct walk {
+    const struct epilogue_call *c;
+    struct shape s;
+    const struct steps *steps;
+    char *x; /* where x is, if not in C */
+    enum { WALK_addend, WALK_c, WALK_steps } what;
+};
+
+/* Matrix g of x, dense and turned as C is. */
+static struct numbers x_of(const struct walk *w, int64_t g)
+{
+    const struct shape *s = &w->s;
+    bool turned = s->row == 1 && s->col != 1;
+    limber_format f = w->c->product.c.format;
+    struct numbers x = { .format = f };
+
+    if (!w->x)
+        return (struct numbers){ matrix_of(w->c, s, g), f, s->row, s->col };
+    x.data = w->x + g * s->rows * s->cols * f.size;
+    x.row = turned ? 1 : s->cols;
+    x.col = turned ? s->rows : 1;
+    return x;
+}
+
+static void epilogue_of(void *arg, int64_t g, struct epilogue *e)
+{
+    const struct walk *w = arg;
+    const struct shape *s = &w->s;
+    const struct numbers c = { matrix_of(w->c, s, g), w->c->c.format, s->row, s->col };
+
+    *e = (struct epilogue){
+        .steps = w->steps, .compute = w->c->compute, .rows = s->rows, .cols = s->cols
+    };
+    e->to = w->what == WALK_steps ? c : x_of(w, g);
+    e->from = w->what == WALK_steps  ? x_of(w, g) :
+              w->what == WALK_addend ? input_of(w->c, w->c->addend, s, g) :
+                                       c;
+    for (int i = 0; i < w->steps->inputs; i++)
+        e->input[i] = input_of(w->c, i, s, g);
+}
+
+/* What x begins with. */
+static void begin(limber_context *ctx, struct walk *w)
+{
+    static const struct steps none = { 0 };
+    const struct steps *steps = w->steps;
+
+    if (!w->c->product.beta || !w->x)
+        return;
+    w->what = w->c->addend >= 0 ? WALK_addend : WALK_c;
+    w->steps = &none;
+    limber_epilogue_all(ctx, epilogue_of, w, w->s.count);
+    w->steps = steps;
+}
+
+static bool place_x(limber_context *ctx, struct epilogue_call *c, struct walk *w, struct diag *d)
+{
+    limber_problem *p = &c->product;
+    const struct shape *s = &w->s;
+    size_t bytes;
+
+    p->c.data = c->c.data;
+    if (!c->apart)
+        return true;
+    if (__builtin_mul_overflow((size_t)s->rows * (size_t)s->cols, (size_t)s->count, &bytes) ||
+        __builtin_mul_overflow(bytes, (size_t)p->c.format.size, &bytes) ||
+        !(w->x = limber_memory_alloc(&ctx->allocator, bytes ? bytes : 1)))
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY,
+                           "no memory for the product before its steps");
+    p->c.data = w->x;
+    if (!p->conv) {
+        bool turned = s->row == 1 && s->col != 1;
+
+        p->c.row_stride = turned ? 1 : s->cols;
+        p->c.col_stride = turned ? s->rows : 1;
+    }
+    if (p->batch) {
+        c->batch = *p->batch;
+        c->batch.address_c = NULL;
+        c->batch.c = s->rows * s->cols;
+        p->batch = &c->batch;
+    }
+    return true;
+}
+
+bool limber_epilogue_run(limber_context *ctx, struct epilogue_call *c, struct report *r,
+                         bool (*run)(limber_context *, const limber_problem *, struct report *,
+                                     struct diag *),
+                         struct diag *d)
+{
+    struct walk w = { .c = c, .s = shape_of(c), .steps = &c->steps };
+    bool ok;
+
+    if (!place_x(ctx, c, &w, d))
+        return false;
+    begin(ctx, &w);
+    ok = run(ctx, &c->product, r, d);
+    if (ok) {
+        double done = limber_now();
+
+        w.what = WALK_steps;
+        if (c->steps.count || w.x)
+            limber_epilogue_all(ctx, epilogue_of, &w, w.s.count);
+        if (r)
+            r->seconds_run += limber_now() - done;
+    }
+    limber_memory_free(&ctx->allocator, w.x);
+    return ok;
+}
+
+void limber_epilogue_text(const struct epilogue_call *c, struct text *out)
+{
+    char name[32];
+
+    limber_text_add(out, "; then, in %s", limber_format_name(c->compute, name, sizeof name));
+    if (c->addend >= 0)
+        limber_text_add(out, ", with %%%s as c above", c->name[c->addend]);
+    limber_text_add(out, ", to %s\n", limber_format_name(c->c.format, name, sizeof name));
+    limber_text_add(out, "epilogue {\n");
+    limber_steps_print(out, &c->steps, c->name);
+    limber_text_add(out, "}\n");
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A problem with an epilogue: the product that is computed, and the steps behind it. */
+#ifndef LIMBER_JIT_API_EPILOGUE_H
+#define LIMBER_JIT_API_EPILOGUE_H
+
+#include "jit/api/api.h"
+#include "jit/epilogue.h"
+
+struct epilogue_call {
+    limber_problem product; /* without the epilogue; its C is x, in the format of steps */
+    limber_batch batch;
+    limber_output c; /* the caller's */
+    struct problem stated; /* that product with the caller's C */
+    struct steps steps;
+    limber_format compute;
+    int addend; /* the input that x begins with, or -1 */
+    bool apart; /* x has memory of its own */
+    char alpha[16], beta[16]; /* in the format of x */
+    limber_epilogue_input input[MOST_INPUTS];
+    const char *name[MOST_INPUTS];
+};
+
+/* Reads and checks it; `stores`: C is written.  Points into *c. */
+bool limber_epilogue_read(limber_context *ctx, struct epilogue_call *c, const limber_problem *p,
+                          bool stores, struct diag *d);
+/* Computes it by `run`, which computes the product. */
+bool limber_epilogue_run(limber_context *ctx, struct epilogue_call *c, struct report *r,
+                         bool (*run)(limber_context *, const limber_problem *, struct report *,
+                                     struct diag *),
+                         struct diag *d);
+/* The steps behind a plan's text. */
+void limber_epilogue_text(const struct epilogue_call *c, struct text *out);
+
+#endif

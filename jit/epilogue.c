@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The steps of an epilogue on matrices: pieces of a row go through all steps while they are in the
+ * first level of cache. */
+#include "jit/epilogue.h"
+#include "jit/engine.h"
+
+#include <string.h>
+
+enum { PIECE = 256, TASK = 1 << 15 };
+
+/* One piece: where each value is, and room for those that are not in memory as steps need them. */
+struct piece {
+    const struct epilogue *e;
+    const struct function_ops *ops; /* NULL: no vector code */
+    const struct target *t;
+    int64_t n;
+    bool narrow;
+    const char *at[MOST_VALUES];
+    _Alignas(64) char room[MOST_VALUES][PIECE * sizeof(double)];
+    _Alignas(64) double wide[PIECE];
+};
+
+static double get(const struct piece *p, const char *from, int64_t i)
+{
+    float f;
+    double x;
+
+    if (p->narrow) {
+        memcpy(&f, from + 4 * i, 4);
+        return (double)f;
+    }
+    memcpy(&x, from + 8 * i, 8);
+    return x;
+}
+
+static void put(const struct piece *p, char *to, int64_t i, double x)
+{
+    float f = (float)x;
+
+    if (p->narrow)
+        memcpy(to + 4 * i, &f, 4);
+    else
+        memcpy(to + 8 * i, &x, 8);
+}
+
+static void fill(const struct piece *p, char *to, double x)
+{
+    float *f = (float *)(void *)to;
+    double *d = (double *)(void *)to;
+
+    for (int64_t i = 0; i < p->n && p->narrow; i++)
+        f[i] = (float)x;
+    for (int64_t i = 0; i < p->n && !p->narrow; i++)
+        d[i] = x;
+}
+
+/* n numbers side by side as doubles. */
+static void widen(const struct piece *p, limber_format f, const void *src, double *x, int64_t n)
+{
+    struct diag ignored = { 0 };
+
+    if (!p->ops || !p->ops->widen(p->t, f, src, x, n))
+        limber_format_convert(x, LIMBER_F64, src, f, (size_t)n, LIMBER_ROUND_NEAREST, &ignored);
+}
+
+static void from_doubles(const struct piece *p, const double *x, char *to, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        put(p, to, i, x[i]);
+}
+
+/* The value's numbers where steps can read them. */
+static void load(struct piece *p, int v, const struct numbers *m, int64_t row, int64_t col)
+{
+    const size_t size = m->format.size;
+    const char *src = m->data + (row * m->row + col * m->col) * (int64_t)size;
+    double x;
+
+    p->at[v] = p->room[v];
+    if (m->col == 0) {
+        widen(p, m->format, src, &x, 1);
+        fill(p, p->room[v], x);
+    } else if (m->col == 1 && limber_format_equal(m->format, p->e->compute)) {
+        p->at[v] = src;
+    } else if (m->col == 1) {
+        widen(p, m->format, src, p->wide, p->n);
+        from_doubles(p, p->wide, p->room[v], p->n);
+    } else {
+        for (int64_t i = 0; i < p->n; i++) {
+            widen(p, m->format, src + i * m->col * (int64_t)size, &x, 1);
+            put(p, p->room[v], i, x);
+        }
+    }
+}
+
+static const char *operand(struct piece *p, const struct epilogue_step *s, int i, char *room)
+{
+    if (s->operand[i] >= 0)
+        return p->at[s->operand[i]];
+    fill(p, room, s->number[i]);
+    return room;
+}
+
+/* A function by way of doubles. */
+static void run_function(struct piece *p, const struct epilogue_step *s, const char *x, char *to)
+{
+    struct fn_args a = limber_function_args(p->e->compute, s->number[0], s->number[1]);
+
+    for (int64_t i = 0; i < p->n; i++)
+        p->wide[i] = get(p, x, i);
+    if (!p->ops || !p->ops->run(p->t, s->function, &a, p->wide, p->n))
+        for (int64_t i = 0; i < p->n; i++)
+            p->wide[i] = limber_function_value(s->function, &a, p->wide[i]);
+    from_doubles(p, p->wide, to, p->n);
+}
+
+static void run_step(struct piece *p, const struct epilogue_step *s, char *to)
+{
+    _Alignas(64) char room[2][PIECE * sizeof(double)];
+    const char *x = operand(p, s, 0, room[0]);
+    const char *y = s->op == STEP_function ? x : operand(p, s, 1, room[1]);
+
+    if (p->ops && p->ops->step(p->t, s, p->narrow, x, y, to, p->n))
+        return;
+    if (s->op == STEP_function) {
+        run_function(p, s, x, to);
+        return;
+    }
+    for (int64_t i = 0; i < p->n; i++)
+        put(p, to, i, limber_epilogue_value(s, p->narrow, get(p, x, i), get(p, y, i)));
+}
+
+/* The last result, to its place. */
+static void store(struct piece *p, const char *from, const struct numbers *m, char *to)
+{
+    const size_t size = m->format.size;
+    struct diag ignored = { 0 };
+
+    if (m->col == 1 && limber_format_equal(m->format, p->e->compute)) {
+        if (from != to)
+            memmove(to, from, (size_t)p->n * size);
+        return;
+    }
+    if (m->col == 1 && p->ops && p->ops->store(p->t, p->narrow, from, m->format, to, p->n))
+        return;
+    for (int64_t i = 0; i < p->n; i++)
+        p->wide[i] = get(p, from, i);
+    if (m->col == 1 && p->ops && p->ops->narrow(p->t, m->format, p->wide, to, p->n))
+        return;
+    for (int64_t i = 0; i < p->n; i++)
+        limber_format_convert(to + i * m->col * (int64_t)size, m->format, &p->wide[i], LIMBER_F64,
+                              1, LIMBER_ROUND_NEAREST, &ignored);
+}
+
+static void run_piece(struct piece *p, int64_t row, int64_t col)
+{
+    const struct epilogue *e = p->e;
+    const struct steps *s = e->steps;
+    char *to = (char *)(uintptr_t)e->to.data +
+               (row * e->to.row + col * e->to.col) * (int64_t)e->to.format.size;
+    bool in_place = e->to.col == 1 && limber_format_equal(e->to.format, e->compute);
+
+    load(p, VALUE_product, &e->from, row, col);
+    for (int i = 0; i < s->inputs; i++)
+        if (e->input[i].data)
+            load(p, 1 + i, &e->input[i], row, col);
+    for (int i = 0; i < s->count; i++) {
+        int v = VALUE_steps + i;
+        char *result = i == s->count - 1 && in_place ? to : p->room[v];
+
+        run_step(p, &s->step[i], result);
+        p->at[v] = result;
+    }
+    store(p, p->at[limber_steps_result(s)], &e->to, to);
+}
+
+/* The columns as rows. */
+static struct epilogue turned(const struct epilogue *e)
+{
+    struct epilogue t = *e;
+    struct numbers *all[2 + MOST_INPUTS] = { &t.from, &t.to };
+
+    for (int i = 0; i < MOST_INPUTS; i++)
+        all[2 + i] = &t.input[i];
+    for (size_t i = 0; i < COUNT(all); i++) {
+        int64_t row = all[i]->row;
+
+        all[i]->row = all[i]->col;
+        all[i]->col = row;
+    }
+    t.rows = e->cols;
+    t.cols = e->rows;
+    return t;
+}
+
+void limber_epilogue_block(const struct epilogue *e, const struct function_ops *ops,
+                           const struct target *t, int64_t row, int64_t rows, int64_t col,
+                           int64_t cols)
+{
+    struct piece p = {
+        .e = e, .ops = ops, .t = t, .narrow = limber_format_equal(e->compute, LIMBER_F32)
+    };
+    struct epilogue other;
+
+    if (e->to.row == 1 && e->to.col != 1) {
+        other = turned(e);
+        limber_epilogue_block(&other, ops, t, col, cols, row, rows);
+        return;
+    }
+    for (int64_t i = row; i < row + rows; i++)
+        for (int64_t j = col; j < col + cols; j += p.n) {
+            p.n = col + cols - j < PIECE ? col + cols - j : PIECE;
+            run_piece(&p, i, j);
+        }
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+struct job {
+    const limber_context *ctx;
+    void (*of)(void *arg, int64_t g, struct epilogue *e);
+    void *arg;
+    int64_t lines, blocks; /* of a task; of a matrix */
+    bool by_columns;
+};
+
+static void run_task(void *arg, int64_t task, int worker)
+{
+    const struct job *j = arg;
+    const struct function_ops *ops = j->ctx->machine.backend->function_ops;
+    int64_t first = task % j->blocks * j->lines, all, lines;
+    struct epilogue e;
+
+    (void)worker;
+    j->of(j->arg, task / j->blocks, &e);
+    all = j->by_columns ? e.cols : e.rows;
+    lines = all - first < j->lines ? all - first : j->lines;
+    if (j->by_columns)
+        limber_epilogue_block(&e, ops, &j->ctx->machine.target, 0, e.rows, first, lines);
+    else
+        limber_epilogue_block(&e, ops, &j->ctx->machine.target, first, lines, 0, e.cols);
+}
+
+void limber_epilogue_all(limber_context *ctx, void (*of)(void *arg, int64_t g, struct epilogue *e),
+                         void *arg, int64_t count)
+{
+    struct job j = { .ctx = ctx, .of = of, .arg = arg };
+    int64_t lines, length, tasks;
+    struct epilogue e = { .rows = 0 };
+    struct runner runner;
+
+    if (count > 0)
+        of(arg, 0, &e);
+    if (e.rows == 0 || e.cols == 0)
+        return;
+    j.by_columns = e.to.row == 1 && e.to.col != 1;
+    lines = j.by_columns ? e.cols : e.rows;
+    length = j.by_columns ? e.rows : e.cols;
+    j.lines = length < TASK ? TASK / length : 1;
+    j.blocks = (lines + j.lines - 1) / j.lines;
+    tasks = j.blocks * count;
+    if (tasks == 1) {
+        run_task(&j, 0, 0);
+        return;
+    }
+    limber_pool_enter(ctx->pool);
+    runner = limber_pool_runner(ctx->pool);
+    runner.run(runner.self, tasks, run_task, &j);
+    limber_pool_leave(ctx->pool);
+}
