@@ -64,6 +64,16 @@ static double uncertain_ns(const struct plan *p, const struct node *combine, lim
            (limber_node_has(combine, ATTR_uncertain) && one_by_one ? 300 : 0);
 }
 
+/* Results that are rounded many at once: binary64 and binary32, and floats of 8 and 16 bits without
+ * beta. */
+static bool rounds_many(limber_format f, const struct node *out)
+{
+    bool small = f.size <= 2 && !limber_num(out, ATTR_beta) &&
+                 !(f.flags & LIMBER_FORMAT_NO_SUBNORMAL);
+
+    return f.kind == LIMBER_KIND_FLOAT && !f.carried && (f.size == 8 || f.size == 4 || small);
+}
+
 static double combine_ns(const struct plan *p, const struct node *products,
                          const struct node *combine)
 {
@@ -71,7 +81,7 @@ static double combine_ns(const struct plan *p, const struct node *products,
     const struct node *out = limber_plan_find(p, OP_epilogue);
     limber_format f = out->type.format;
     bool plain = !limber_num(out, ATTR_alpha) && !limber_num(out, ATTR_beta);
-    bool binary = f.kind == LIMBER_KIND_FLOAT && !f.carried && (f.size == 8 || f.size == 4);
+    bool many = rounds_many(f, out);
     bool integer = f.kind == LIMBER_KIND_INT;
     int64_t bits = limber_num(a, ATTR_bits) + limber_num(b, ATTR_bits) + p->kbits;
     bool narrow = bits <= 61;
@@ -81,10 +91,10 @@ static double combine_ns(const struct plan *p, const struct node *products,
         return uncertain_ns(p, combine, f) + (plain && (bits <= 105 || !integer) ? 1 : 150) +
                0.6 * products->type.count;
     case RECONSTRUCT_shift:
-        return (plain && (narrow || binary) ? 1 : 150) + 0.5 * (double)products->rows;
+        return (plain && (narrow || many) ? 1 : 150) + 0.5 * (double)products->rows;
     default:
-        return is_exact(products) ? (plain && binary ? 20 : 300) :
-                                    1 + again_ns(p, combine) + (binary ? 0 : 50);
+        return is_exact(products) ? (plain && many && f.size > 2 ? 20 : 300) :
+                                    1 + again_ns(p, combine) + (many ? 0 : 50);
     }
 }
 

@@ -22,6 +22,8 @@ typedef int32_t v8i __attribute__((vector_size(32)));
 typedef int16_t v8h __attribute__((vector_size(16)));
 typedef int8_t v8c __attribute__((vector_size(8)));
 typedef uint8_t v8b __attribute__((vector_size(8)));
+typedef uint32_t v8w __attribute__((vector_size(32)));
+typedef uint16_t v8s __attribute__((vector_size(16)));
 
 struct lanes {
     v8l emin, emax, lsb, sig, special, negative, odd;
@@ -403,4 +405,33 @@ void MEASURE(across)(struct growing *s, struct eight *tile, uint8_t *odd, enum k
 #undef F
     for (int g = 0; g < groups; g += MEASURE_RUN / 8)
         fold(&tile[g * 8 / MEASURE_RUN]);
+}
+
+/* Subnormal numbers become normal ones, or those of binary32. */
+FLAT v8f widen_eight(const struct small_float *f, v8w code)
+{
+    v8w m = code & f->magnitude, nan = (v8w)(m >= f->special) & 0x7f800000;
+    v8f x = (v8f)(m << f->shift) * f->scale;
+
+    return (v8f)((v8w)x | nan | ((v8w)((code & f->sign) != 0) & 0x80000000));
+}
+
+void MEASURE(widen)(const struct small_float *f, const char *at, int64_t n, float *to)
+{
+    int64_t i = 0;
+    v8f x;
+
+    for (; i + 8 <= n; i += 8) {
+        x = f->size == 2 ? widen_eight(f, TO(v8w, LOAD(v8s, at + 2 * i))) :
+                           widen_eight(f, TO(v8w, LOAD(v8b, at + i)));
+        memcpy(to + i, &x, sizeof x);
+    }
+    if (i < n) {
+        char rest[16] = { 0 };
+
+        memcpy(rest, at + i * f->size, (size_t)((n - i) * f->size));
+        x = f->size == 2 ? widen_eight(f, TO(v8w, LOAD(v8s, rest))) :
+                           widen_eight(f, TO(v8w, LOAD(v8b, rest)));
+        memcpy(to + i, &x, (size_t)(n - i) * sizeof *to);
+    }
 }

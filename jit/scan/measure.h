@@ -58,9 +58,21 @@ typedef void measure_along(struct growing *line, struct growing *tile, enum kind
 typedef void measure_across(struct growing *s, struct eight *tile, uint8_t *odd, enum kind k,
                             const char *at, int groups, int64_t n, int64_t step);
 
+/* A float of 8 or 16 bits: its codes' parts, and what makes binary32 of them.  Codes from `special`
+ * on are infinite or NaN. */
+struct small_float {
+    uint32_t sign, magnitude, special;
+    int32_t shift; /* of a fraction */
+    float scale;
+    int32_t size;
+};
+/* n neighbours, which become `to`. */
+typedef void measure_widen(const struct small_float *f, const char *at, int64_t n, float *to);
+
 measure_start limber_measure_start, limber_measure_start_avx2, limber_measure_start_avx512;
 measure_end limber_measure_end, limber_measure_end_avx2, limber_measure_end_avx512;
 measure_along limber_measure_along, limber_measure_along_avx2, limber_measure_along_avx512;
 measure_across limber_measure_across, limber_measure_across_avx2, limber_measure_across_avx512;
+measure_widen limber_measure_widen, limber_measure_widen_avx2, limber_measure_widen_avx512;
 
 #endif

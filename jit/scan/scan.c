@@ -9,6 +9,7 @@
 #include "ir/num/prim.h"
 #include "jit/scan/measure.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +58,26 @@ static enum kind kind_of(limber_format f)
     }
 }
 
+/* Is f a float that is measured as binary32? */
+static bool widens(limber_format f, struct small_float *to)
+{
+    uint32_t fraction = ((uint32_t)1 << f.frac_bits) - 1;
+    uint32_t top = (((uint32_t)1 << f.exp_bits) - 1) << f.frac_bits;
+
+    if (f.kind != LIMBER_KIND_FLOAT || f.size > 2 || f.carried || f.exp_bits > 8 || f.bias > 127 ||
+        f.flags & LIMBER_FORMAT_NO_SUBNORMAL)
+        return false;
+    *to = (struct small_float){ .sign = (uint32_t)1 << (f.frac_bits + f.exp_bits),
+                                .magnitude = top | fraction,
+                                .special = f.flags & LIMBER_FORMAT_FINITE ? top + fraction + 1 :
+                                           f.flags & LIMBER_FORMAT_NO_INF ? top | fraction :
+                                                                            top,
+                                .shift = 23 - f.frac_bits,
+                                .scale = (float)ldexp(1, 127 - f.bias),
+                                .size = f.size };
+    return true;
+}
+
 static int bias_of(enum kind k)
 {
     return k == KIND_f128 ? 16383 : k == KIND_i64 ? 0 : 1023;
@@ -67,6 +88,7 @@ struct measures {
     measure_end *end;
     measure_along *along;
     measure_across *across;
+    measure_widen *widen;
 };
 
 static struct measures measures_here(void)
@@ -77,20 +99,23 @@ static struct measures measures_here(void)
         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl"))
         return (struct measures){ limber_measure_start_avx512, limber_measure_end_avx512,
-                                  limber_measure_along_avx512, limber_measure_across_avx512 };
+                                  limber_measure_along_avx512, limber_measure_across_avx512,
+                                  limber_measure_widen_avx512 };
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") &&
         __builtin_cpu_supports("fma"))
         return (struct measures){ limber_measure_start_avx2, limber_measure_end_avx2,
-                                  limber_measure_along_avx2, limber_measure_across_avx2 };
+                                  limber_measure_along_avx2, limber_measure_across_avx2,
+                                  limber_measure_widen_avx2 };
 #endif
     return (struct measures){ limber_measure_start, limber_measure_end, limber_measure_along,
-                              limber_measure_across };
+                              limber_measure_across, limber_measure_widen };
 }
 
 struct job {
     const struct view *v;
     limber_format f;
-    enum kind kind;
+    enum kind kind; /* as elements are measured */
+    const struct small_float *small; /* NULL, or what elements are, measured as binary32 */
     struct measures measure;
     int64_t lines, length;
     enum scan_depth depth;
@@ -216,6 +241,15 @@ static const char *address(const struct job *j, int64_t line, int64_t p)
     return (const char *)j->v->data + (line * j->v->line + p * j->v->p) * j->f.size;
 }
 
+/* n neighbours as they are measured, where there is room for them. */
+static const char *measured(const struct job *j, const char *at, int64_t n, float *room)
+{
+    if (!j->small)
+        return at;
+    j->measure.widen(j->small, at, n, room);
+    return (const char *)room;
+}
+
 /* Line by line, run by run and element by element. */
 static void scan_any(struct job *j, const struct cut *x, int64_t line)
 {
@@ -243,6 +277,7 @@ static void scan_along(struct job *j, const struct cut *x, int64_t from, int64_t
                        struct growing *tile)
 {
     struct growing line[RUN];
+    float room[STRETCH];
     int64_t length = x->end - x->p0, tiles = (length + RUN - 1) / RUN;
     int64_t lines = to - from, bytes = (length < STRETCH ? length : STRETCH) * j->f.size;
     int64_t ahead = (AHEAD / (bytes + 1) + 1) * j->v->line * j->f.size;
@@ -251,8 +286,11 @@ static void scan_along(struct job *j, const struct cut *x, int64_t from, int64_t
     j->measure.start(tile, j->kind, tiles);
     for (int64_t p0 = x->p0; p0 < x->end && !stopped(j); p0 += STRETCH)
         for (int64_t i = 0; i < lines && !stopped(j); i++) {
-            j->measure.along(&line[i], &tile[(p0 - x->p0) / RUN], j->kind, address(j, from + i, p0),
-                             x->end - p0 < STRETCH ? x->end - p0 : STRETCH, ahead);
+            int64_t n = x->end - p0 < STRETCH ? x->end - p0 : STRETCH;
+
+            j->measure.along(&line[i], &tile[(p0 - x->p0) / RUN], j->kind,
+                             measured(j, address(j, from + i, p0), n, room), n,
+                             j->small ? 0 : ahead);
             if (j->depth == SCAN_probe)
                 note_line(j, x, &line[i], from + i);
         }
@@ -299,12 +337,14 @@ static void scan_rows(struct job *j, const struct cut *x, int64_t i, struct grow
     enum { MOST = 4 * RUN };
     const int64_t tiles = MOST / RUN;
     char copies[MOST * 16];
+    float room[MOST];
     struct growing line;
 
     j->measure.start(&line, j->kind, 1);
     j->measure.start(tile, j->kind, tiles < j->m->tile_cols ? tiles : j->m->tile_cols);
     for (int64_t p = x->p0; p < x->end && !stopped(j);) {
         int64_t x0 = p % w->ow, count = w->ow - x0 < x->end - p ? w->ow - x0 : x->end - p;
+        const char *from;
         struct seen s;
 
         count = count < MOST ? count : MOST;
@@ -315,9 +355,9 @@ static void scan_rows(struct job *j, const struct cut *x, int64_t i, struct grow
         for (int64_t l = s.from; l < s.end && s.step != 1; l++)
             memcpy(copies + l * j->f.size,
                    (const char *)j->v->data + (s.first + l * s.step) * j->f.size, j->f.size);
-        j->measure.along(&line, tile, j->kind,
-                         s.step != 1 ? copies + s.from * j->f.size :
-                                       (const char *)j->v->data + (s.first + s.from) * j->f.size,
+        from = s.step != 1 ? copies + s.from * j->f.size :
+                             (const char *)j->v->data + (s.first + s.from) * j->f.size;
+        j->measure.along(&line, tile, j->kind, measured(j, from, s.end - s.from, room),
                          s.end - s.from, 0);
         if (j->depth == SCAN_probe)
             note_line(j, x, &line, i);
@@ -342,6 +382,22 @@ static void note_lines(struct job *j, const struct cut *x, struct growing *s, in
     }
 }
 
+/* measure.across of floats that are widened first, a tile's columns at a time. */
+static void widen_across(const struct job *j, struct growing *s, struct eight *tile, uint8_t *odd,
+                         const char *from, int groups, int64_t len, int64_t step)
+{
+    float room[RUN * MEASURE_RUN];
+
+    for (int g = 0, n; g < groups; g += n) {
+        n = groups - g < MEASURE_RUN / 8 ? groups - g : MEASURE_RUN / 8;
+        for (int64_t p = 0; p < len; p++)
+            j->measure.widen(j->small, from + p * step + g * 8 * j->f.size, n * 8,
+                             room + p * n * 8);
+        j->measure.across(s + g, tile + g * 8 / MEASURE_RUN, odd + g, j->kind, (const char *)room,
+                          n, len, n * 8 * (int64_t)sizeof *room);
+    }
+}
+
 /* A run of lines side by side, into what is known of them and of their tiles; fewer than eight are
  * made eight by zeros, which change nothing. */
 static void run_across(struct job *j, const struct cut *x, struct growing *s, int64_t line,
@@ -362,7 +418,10 @@ static void run_across(struct job *j, const struct cut *x, struct growing *s, in
         from = eight;
         step = 8 * j->f.size;
     }
-    j->measure.across(s, tile, odd, j->kind, from, groups, len, step);
+    if (j->small)
+        widen_across(j, s, tile, odd, from, groups, len, step);
+    else
+        j->measure.across(s, tile, odd, j->kind, from, groups, len, step);
     for (int i = 0; i < groups; i++) {
         struct extremes *to = &j->tile[(line + 8 * i) / RUN * j->m->tile_cols + p0 / RUN];
 
@@ -679,6 +738,7 @@ static bool look_at_pixels(struct job *j, const struct pixels *x, const struct r
         struct job of_image = { .v = &v,
                                 .f = j->f,
                                 .kind = j->kind,
+                                .small = j->small,
                                 .measure = j->measure,
                                 .depth = j->depth,
                                 .lines = x->lines,
@@ -715,8 +775,14 @@ static bool scan_on(struct mask *m, const struct view *v, limber_format f, int64
                      .length = length,
                      .depth = depth,
                      .m = m };
+    struct small_float small;
     struct pixels x;
     bool ok;
+
+    if (widens(f, &small)) {
+        j.kind = KIND_f32;
+        j.small = &small;
+    }
 
     memset(m, 0, sizeof *m);
     m->lines = lines;

@@ -78,6 +78,7 @@ FLAT char *place(const struct kernel_call *c, int64_t i, int64_t j)
 
 #include "backends/llvm/kernel/vector.h"
 #include "backends/llvm/kernel/pack.h"
+#include "backends/llvm/kernel/narrow.h"
 #include "backends/llvm/kernel/multiply.h"
 #include "backends/llvm/kernel/store.h"
 #include "backends/llvm/kernel/reconstruct.h"

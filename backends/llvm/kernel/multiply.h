@@ -370,6 +370,11 @@ FLAT int to_binary(const struct kernel_call *c)
            (limber_num_is_f64(CFG(c).c) || limber_num_is_f32(CFG(c).c));
 }
 
+FLAT int to_narrow(const struct kernel_call *c)
+{
+    return CFG(c).small && CFG(c).plain && stores_narrow(c);
+}
+
 FLAT int to_integer(const struct kernel_call *c)
 {
     return CFG(c).small && CFG(c).plain && CFG(c).c.kind == LIMBER_KIND_INT;
@@ -378,8 +383,8 @@ FLAT int to_integer(const struct kernel_call *c)
 /* A single chain of a single product is its own total: it stays in the tile array. */
 FLAT int is_single(const struct kernel_call *c)
 {
-    return CFG(c).rows == 1 && (to_binary(c) || to_integer(c)) && FIXED(unit) == UNIT_i8 &&
-           c->k <= CFG(c).chunk;
+    return CFG(c).rows == 1 && (to_binary(c) || to_narrow(c) || to_integer(c)) &&
+           FIXED(unit) == UNIT_i8 && c->k <= CFG(c).chunk;
 }
 
 FLAT void fold_as(const struct kernel_call *c, const struct block *b, const struct chains *t,

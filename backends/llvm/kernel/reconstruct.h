@@ -31,6 +31,23 @@ FLAT int store_small(const struct kernel_call *c, const struct block *b, int64_t
     return 1;
 }
 
+/* The same of floats of 8 and 16 bits. */
+FLAT int store_small_narrow(const struct kernel_call *c, const struct block *b, int64_t i,
+                            int64_t j0, int64_t cols, const v8l v[2])
+{
+    char out[KERNEL_LANES * 2] __attribute__((aligned(64)));
+    v8l e[2];
+
+    scales_at(c, b, i, j0, e);
+    if (ANY((e[0] < -900) | (e[0] > 900) | (e[1] < -900) | (e[1] > 900)))
+        return 0;
+    UNROLL for (int h = 0; h < 2; h++)
+        put_codes(c, out + 8 * h * CFG(c).c.size,
+                  narrow_codes(c, odd_double(v[h]) * powers_of_two(e[h])));
+    store_row(c, b->i0 + i, b->j0 + j0, cols, out);
+    return 1;
+}
+
 /* Takes the scales of integers away; 0: by a shift that is none, or one has a fraction, as sums of
  * floats may. */
 FLAT int unscale(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j0,
@@ -120,6 +137,8 @@ FLAT int64_t small_strip(const struct kernel_call *c, const struct block *b, con
     if (to_integer(c) && unscale(c, b, i, j0, v))
         return store_integers(c, b, i, j0, cols, v);
     if (to_binary(c) && store_small(c, b, i, j0, cols, v))
+        return 0;
+    if (to_narrow(c) && store_small_narrow(c, b, i, j0, cols, v))
         return 0;
     STORE(x, v[0]);
     STORE(x + 8, v[1]);
@@ -229,6 +248,28 @@ FLAT v8l round_float(const struct kernel_call *c, v8d high, v8d low, v8l scale, 
     return sure & (normal | zero);
 }
 
+/* The same of codes of floats of 8 and 16 bits. */
+FLAT v8l round_narrow(const struct kernel_call *c, v8d high, v8d low, v8l scale, v8l *code)
+{
+    v8d r = high + low, rest = (high - r) + low, about = uncertain_of(c, r, 0x1p-50);
+    v8d size = (v8d)((v8l)r & INT64_MAX);
+    v8l field = ((v8l)r >> 52 & 0x7ff) + scale, zero = (v8l)(r == 0);
+    v8l normal = (field > 53) & (field < 0x7ff), sure, up, exact;
+
+    scale = (scale << 52) & ~zero;
+    sure = (v8l)(about < size) & normal;
+    /* two columns are exact as two doubles */
+    exact = (v8l)(rest == 0) & (normal | zero) &
+            (FIXED(columns) <= 2 && RECONSTRUCT == RECONSTRUCT_crt && !CFG(c).uncertain_count ?
+                 all_l(-1) :
+                 zero & (CFG(c).uncertain_count ? 0 : -1));
+    about = (v8d)((v8l)about + scale);
+    r = (v8d)((v8l)r + scale);
+    up = narrow_codes(c, r + about);
+    *code = choose(exact, narrow_codes(c, r), up);
+    return exact | (sure & (up == narrow_codes(c, r - about)));
+}
+
 /* x shifted left by s, or right by -s; nothing is left of it beyond 63. */
 FLAT v8u shifted(v8u x, v8l s)
 {
@@ -325,6 +366,11 @@ FLAT int round_eight(const struct kernel_call *c, v8d high, v8d low, v8d column[
         sure = round_float(c, high, low, scale, &high);
         narrow = TO(v8f, high);
         STORE(out, narrow);
+    } else if (stores_narrow(c)) {
+        v8l code;
+
+        sure = round_narrow(c, high, low, scale, &code);
+        put_codes(c, out, code);
     } else {
         v8d sum = high + low;
         v8l sign = (v8l)sum & all_l(INT64_MIN), zero = (v8l)(sum == 0);
@@ -390,7 +436,7 @@ FLAT int rounds_at_once(const struct kernel_call *c)
 
     return CFG(c).plain &&
            ((pair && RECONSTRUCT == RECONSTRUCT_crt && !CFG(c).uncertain_count) ||
-            stores_binary(c));
+            stores_binary(c) || stores_narrow(c));
 }
 
 FLAT int64_t wide_one(const struct kernel_call *c, const struct block *b, const char *scratch,
@@ -487,6 +533,15 @@ FLAT int store_eight(const struct kernel_call *c, char *to, v8d x)
     return 1;
 }
 
+/* The same of floats of 8 and 16 bits, without beta. */
+FLAT int store_eight_narrow(const struct kernel_call *c, char *to, v8d x)
+{
+    if (CFG(c).has_beta)
+        return 0;
+    put_codes(c, to, narrow_codes(c, CFG(c).has_alpha ? x * c->alpha_f64 : x));
+    return 1;
+}
+
 /* The weighted sum of the accumulators, from the last to the first. */
 FLAT v8d float_sum(const struct kernel_call *c, const char *scratch, int64_t i, int64_t j)
 {
@@ -531,6 +586,22 @@ FLAT int store_near(const struct kernel_call *c, char *to, v8d x, v8d off)
         ROLL for (int l = 0; l < 8; l++)
             left |= (keep[l] & 1) << l;
     return left;
+}
+
+/* The same of dense floats of 8 and 16 bits, without scalars. */
+FLAT int store_near_narrow(const struct kernel_call *c, char *to, v8d x, v8d off)
+{
+    v8d size = (v8d)((v8l)x & INT64_MAX);
+    v8l field = (v8l)x >> 52 & 0x7ff, up, down, sure;
+
+    off += size * 0x1p-50;
+    up = narrow_codes(c, x + off);
+    down = narrow_codes(c, x - off);
+    sure = (up == down) & (field > 53) & (field < 0x7ff);
+    if (ANY(~sure))
+        return 0;
+    put_codes(c, to, up);
+    return 1;
 }
 
 /* Of the columns of a block. */
@@ -629,6 +700,8 @@ SLOW void near_strip(const struct kernel_call *c, const struct block *b, const c
 
         if (stores_binary(c) && dense && j + 8 <= cols)
             left = store_near(c, place(c, b->i0 + i, b->j0 + j0 + j), x, off);
+        else if (stores_narrow(c) && CFG(c).plain && dense && j + 8 <= cols)
+            left = store_near_narrow(c, place(c, b->i0 + i, b->j0 + j0 + j), x, off) ? 0 : 255;
         if (!left)
             continue;
         STORE(v, x);
@@ -652,6 +725,9 @@ FLAT void float_strip(const struct kernel_call *c, const struct block *b, const 
 
         if (stores_binary(c) && dense && !scaled && j + 8 <= cols &&
             store_eight(c, place(c, b->i0 + i, b->j0 + j0 + j), x))
+            continue;
+        if (stores_narrow(c) && dense && !scaled && j + 8 <= cols &&
+            store_eight_narrow(c, place(c, b->i0 + i, b->j0 + j0 + j), x))
             continue;
         STORE(v, x);
         ROLL for (int64_t l = 0; l < min64(8, cols - j); l++)
