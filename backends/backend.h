@@ -180,7 +180,7 @@ struct function_ops {
     bool (*look_up)(const struct target *, const struct lookup *t, const void *src, void *dst,
                     int64_t n);
     /* Of epilogues: numbers are binary32 (narrow) or binary64.  to[i] becomes
-     * limber_epilogue_value(s, narrow, x[i], y[i]); and numbers are stored as limber_convert does. */
+     * limber_epilogue_value(s, narrow, x[i], y[i]); numbers are stored as limber_convert does. */
     bool (*step)(const struct target *, const struct epilogue_step *s, bool narrow, const void *x,
                  const void *y, void *to, int64_t n);
     bool (*store)(const struct target *, bool narrow, const void *x, limber_format f, void *to,

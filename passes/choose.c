@@ -68,8 +68,8 @@ static double uncertain_ns(const struct plan *p, const struct node *combine, lim
  * beta. */
 static bool rounds_many(limber_format f, const struct node *out)
 {
-    bool small = f.size <= 2 && !limber_num(out, ATTR_beta) &&
-                 !(f.flags & LIMBER_FORMAT_NO_SUBNORMAL);
+    bool small =
+        f.size <= 2 && !limber_num(out, ATTR_beta) && !(f.flags & LIMBER_FORMAT_NO_SUBNORMAL);
 
     return f.kind == LIMBER_KIND_FLOAT && !f.carried && (f.size == 8 || f.size == 4 || small);
 }
@@ -188,7 +188,7 @@ bool limber_pass_choose(struct plan *p, const struct target *t, struct diag *d)
         if (s->asked && !p->wanted)
             continue;
         if (p->model ? s->unit != UNIT_model : s->unit == UNIT_model && !p->wanted)
-            continue;           /* units are simulated, and nothing else is */
+            continue; /* units are simulated, and nothing else is */
         if (try_one(p, s, t, &price, &cost, &why)) {
             limber_text_add(&p->refused, "%s: keeps the contract, %.3g s\n", s->name, cost);
             if (!best || cost < least) {

@@ -169,8 +169,8 @@ LIMBER_API limber_status limber_reduce(limber_context *ctx, const limber_reduce_
 /* What an input of an epilogue has one number of. */
 typedef enum limber_input_shape {
     LIMBER_INPUT_SCALAR, /* of all elements */
-    LIMBER_INPUT_ROW, /* of each row of C; of a convolution's result of each channel (of gradients of
-                         filters: of each filter) */
+    LIMBER_INPUT_ROW, /* of each row of C; of a convolution's result of each channel, of a gradient
+                         of filters of each filter */
     LIMBER_INPUT_COLUMN, /* of each column of C; not of convolutions */
     LIMBER_INPUT_MATRIX /* of each element, as C */
 } limber_input_shape;
@@ -204,7 +204,7 @@ typedef struct limber_epilogue_input {
  * Steps     one a line, `%name = operation operands`.  Operands are %x, inputs, earlier lines and
  *           numbers.  Operations: add sub mul div max min of two operands, and every function of
  *           LIMBER_FUNCTIONS of one, with p=NUMBER q=NUMBER behind it (leaky_relu without p: 0.01).
- *           `;` starts a comment.  The last line is stored in C; without a line x is.
+ *           `;` starts a comment.  The last line is stored in C; without a line x is.  At most 16.
  * Formats   steps compute in binary32 where C's format has no value beyond it, and C is no integer
  *           of more than 16 bits; else in binary64.  Numbers of the text and of inputs are rounded
  *           to that.  Each step is rounded once, to nearest; max and min give NaN where there is
@@ -213,8 +213,9 @@ typedef struct limber_epilogue_input {
  * Contract  holds for x in the format of the steps, so `correct` rounds x once, before the steps.
  *           Where the first step adds an input to %x and beta is 0, x is alpha A B + that input
  *           under the contracts `correct` and `bits`.  Where C is a float and steps (behind that
- *           one) only select (relu, abs, neg, and clamp, max and min with numbers of C's format), x
- *           is rounded to C's format itself, so that `correct` rounds the whole once.
+ *           one, whose input's numbers are numbers of C's format) only select (relu, abs, neg, and
+ *           clamp, max and min with numbers of C's format), x is rounded to C's format itself under
+ *           all contracts but native, so that `correct` rounds the whole once.
  * Serves    real GEMMs, batches and convolutions in host memory, of every scheme and backend; C is
  *           neither binary128 nor a double-double, and the contract not `exact`. */
 typedef struct limber_epilogue {

@@ -123,7 +123,8 @@ static bool choose_product(struct epilogue_call *c, struct diag *d)
         addend = -1;
     if (addend >= 0)
         limber_steps_drop_addend(&rest);
-    if (f.kind == LIMBER_KIND_FLOAT && limber_steps_select(&rest, f) &&
+    if (f.kind == LIMBER_KIND_FLOAT && promise != LIMBER_CONTRACT_NATIVE &&
+        limber_steps_select(&rest, f) &&
         (addend < 0 || limber_format_embeds(c->input[addend].format, f)))
         x = f;
     c->addend = addend;

@@ -490,8 +490,8 @@ static limber_format plain_product(limber_context *ctx, struct trial *t, struct 
         strcpy(rest->line[0].op, "max"); /* of the line's value with itself: no change */
         rest->line[0].of[0] = rest->line[0].of[1] = 0;
     }
-    if (f.kind == LIMBER_KIND_FLOAT && only_selects(&t->e, folds, f) &&
-        (!folds || holds(f, t->input[added - 1].format)))
+    if (f.kind == LIMBER_KIND_FLOAT && t->contract.promise != LIMBER_CONTRACT_NATIVE &&
+        only_selects(&t->e, folds, f) && (!folds || holds(f, t->input[added - 1].format)))
         xf = f;
     p.epilogue = NULL;
     p.c.data = x;
@@ -620,7 +620,7 @@ static void test_correct(void **state)
                         kinds[k]);
 }
 
-/* ---- a residual that is C itself, dequantisation, and what is printed ------------------------- */
+/* ---- a residual that is C itself, dequantisation, and what is printed ------------------------ */
 
 static limber_problem small(limber_epilogue *e, limber_format of, limber_format to)
 {

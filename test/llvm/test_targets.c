@@ -31,11 +31,30 @@ static const struct {
     const char *scheme, *format, *result;
     enum data data;
 } works[] = {
-    { "native", "f64", "f64", DATA_unit },     { "native", "f32", "f32", DATA_unit },
-    { "ozaki1-f16", "f32", "f32", DATA_unit }, { "ozaki1-i8", "f64", "f64", DATA_bytes },
-    { "ozaki1-i8", "f64", "f64", DATA_ints },  { "ozaki2", "f64", "f64", DATA_unit },
-    { "ozaki2", "f128", "f128", DATA_spread }, { "integer", "i8", "i32", DATA_bytes },
-    { "integer", "u8", "i32", DATA_unit },     { "integer", "i32", "i64", DATA_ints },
+    { "native", "f64", "f64", DATA_unit },
+    { "native", "f32", "f32", DATA_unit },
+    { "ozaki1-f16", "f32", "f32", DATA_unit },
+    { "ozaki1-i8", "f64", "f64", DATA_bytes },
+    { "ozaki1-i8", "f64", "f64", DATA_ints },
+    { "ozaki2", "f64", "f64", DATA_unit },
+    { "ozaki2", "f128", "f128", DATA_spread },
+    { "integer", "i8", "i32", DATA_bytes },
+    { "integer", "u8", "i32", DATA_unit },
+    { "integer", "i32", "i64", DATA_ints },
+    /* results that are rounded to 8 and 16 bits: subnormal, halfway, beyond the format */
+    { "native", "bf16", "bf16", DATA_unit },
+    { "native", "f16", "f16", DATA_tiny },
+    { "native", "f16", "e4m3", DATA_range },
+    { "native", "f32", "e5m2", DATA_spread },
+    { "native", "e4m3", "e2m1", DATA_unit },
+    { "wider", "f32", "bf16", DATA_unit },
+    { "wider", "f16", "f16", DATA_tiny },
+    { "ozaki1-i8", "e4m3", "f16", DATA_ties },
+    { "ozaki1-i8", "bf16", "bf16", DATA_unit },
+    { "ozaki1-i8", "f16", "e4m3", DATA_tiny },
+    { "ozaki2", "f32", "f16", DATA_spread },
+    { "ozaki2", "bf16", "bf16", DATA_ties },
+    { "ozaki2", "f16", "e3m2", DATA_tiny },
 };
 
 /* alpha = 1, beta = 0, row-major m x k times k x n. */

@@ -289,8 +289,8 @@ typedef void kernel_functions_narrow(limber_format f, const double *x, void *dst
 kernel_functions_widen limber_functions_widen_avx2, limber_functions_widen_avx512;
 kernel_functions_narrow limber_functions_narrow_avx2, limber_functions_narrow_avx512;
 /* steps.c: the same; they return whether they have served. */
-typedef int kernel_steps_run(const struct epilogue_step *s, int narrow, const void *x, const void *y,
-                             void *to, int64_t n);
+typedef int kernel_steps_run(const struct epilogue_step *s, int narrow, const void *x,
+                             const void *y, void *to, int64_t n);
 typedef int kernel_steps_store(const float *x, limber_format f, void *to, int64_t n);
 kernel_steps_run limber_steps_run_avx2, limber_steps_run_avx512;
 kernel_steps_store limber_steps_store_avx2, limber_steps_store_avx512;

@@ -20,7 +20,8 @@
 
 /* y may be x; to may be either. */
 #define DEFINE(name) \
-    static int name(const struct epilogue_step *s, const TYPE *x, const TYPE *y, TYPE *to, int64_t n) \
+    static int name(const struct epilogue_step *s, const TYPE *x, const TYPE *y, TYPE *to, \
+                    int64_t n) \
     { \
         const TYPE p = (TYPE)s->number[0], q = (TYPE)s->number[1]; \
         switch (s->op) { \
@@ -50,7 +51,8 @@ DEFINE(run_float)
 DEFINE(run_double)
 #undef TYPE
 
-int RUN(const struct epilogue_step *s, int narrow, const void *x, const void *y, void *to, int64_t n)
+int RUN(const struct epilogue_step *s, int narrow, const void *x, const void *y, void *to,
+        int64_t n)
 {
     return narrow ? run_float(s, x, y, to, n) : run_double(s, x, y, to, n);
 }
