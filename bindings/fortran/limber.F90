@@ -56,6 +56,18 @@ module limber
   enum, bind(c)     ! limber_compute
     enumerator :: LIMBER_COMPUTE_EXACT, LIMBER_COMPUTE_F32
   end enum
+  enum, bind(c)     ! limber_reduction
+    enumerator :: LIMBER_REDUCTION_SUM, LIMBER_REDUCTION_MEAN, LIMBER_REDUCTION_MAX, &
+                  LIMBER_REDUCTION_VARIANCE, LIMBER_REDUCTION_SOFTMAX, &
+                  LIMBER_REDUCTION_LAYER_NORM, LIMBER_REDUCTION_RMS_NORM
+  end enum
+  enum, bind(c)     ! limber_carry
+    enumerator :: LIMBER_CARRY_EXACT, LIMBER_CARRY_F32, LIMBER_CARRY_COMPENSATED, &
+                  LIMBER_CARRY_STORAGE
+  end enum
+  enum, bind(c)     ! limber_input_shape
+    enumerator :: LIMBER_INPUT_SCALAR, LIMBER_INPUT_ROW, LIMBER_INPUT_COLUMN, LIMBER_INPUT_MATRIX
+  end enum
   enum, bind(c)     ! limber_layout
     enumerator :: LIMBER_LAYOUT_NCHW, LIMBER_LAYOUT_NHWC
   end enum
@@ -235,6 +247,32 @@ module limber
     integer(c_size_t) :: count = 0
   end type
 
+  type, bind(c) :: limber_reduce_call
+    integer(c_size_t) :: size = 112
+    integer(c_int) :: reduction = LIMBER_REDUCTION_SUM, carry = LIMBER_CARRY_EXACT
+    integer(c_int) :: rounding = LIMBER_ROUND_NEAREST, correction = 0
+    type(limber_format) :: from, to
+    real(c_double) :: epsilon = 0
+    integer(c_size_t) :: outer = 0, count = 0, inner = 0
+    type(c_ptr) :: src = c_null_ptr, dst = c_null_ptr
+    type(c_ptr) :: scale = c_null_ptr, shift = c_null_ptr, swallowed = c_null_ptr
+  end type
+
+  type, bind(c) :: limber_epilogue_input
+    integer(c_size_t) :: size = 64
+    type(c_ptr) :: name = c_null_ptr
+    integer(c_int) :: shape = LIMBER_INPUT_SCALAR
+    type(limber_format) :: format
+    type(c_ptr) :: data = c_null_ptr
+    integer(c_int64_t) :: row_stride = 0, col_stride = 0, step = 0
+  end type
+
+  type, bind(c) :: limber_epilogue
+    integer(c_size_t) :: size = 32
+    type(c_ptr) :: steps = c_null_ptr, inputs = c_null_ptr
+    integer(c_int) :: input_count = 0, nan_to_zero = 0
+  end type
+
   type, bind(c) :: limber_queue
     integer(c_size_t) :: size = 40
     type(c_ptr) :: stream = c_null_ptr, workspace = c_null_ptr
@@ -308,6 +346,12 @@ module limber
       import
       type(c_ptr), value :: ctx
       type(limber_elementwise), intent(in) :: e
+      integer(c_int) :: status
+    end function
+    function limber_reduce(ctx, r) bind(c) result(status)
+      import
+      type(c_ptr), value :: ctx
+      type(limber_reduce_call), intent(in) :: r
       integer(c_int) :: status
     end function
     function limber_unit_parse(text, unit) bind(c) result(status)

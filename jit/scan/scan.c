@@ -61,12 +61,13 @@ static enum kind kind_of(limber_format f)
 /* Is f a float that is measured as binary32? */
 static bool widens(limber_format f, struct small_float *to)
 {
-    uint32_t fraction = ((uint32_t)1 << f.frac_bits) - 1;
-    uint32_t top = (((uint32_t)1 << f.exp_bits) - 1) << f.frac_bits;
+    uint32_t fraction, top;
 
     if (f.kind != LIMBER_KIND_FLOAT || f.size > 2 || f.carried || f.exp_bits > 8 || f.bias > 127 ||
         f.flags & LIMBER_FORMAT_NO_SUBNORMAL)
         return false;
+    fraction = ((uint32_t)1 << f.frac_bits) - 1;
+    top = (((uint32_t)1 << f.exp_bits) - 1) << f.frac_bits;
     *to = (struct small_float){ .sign = (uint32_t)1 << (f.frac_bits + f.exp_bits),
                                 .magnitude = top | fraction,
                                 .special = f.flags & LIMBER_FORMAT_FINITE ? top + fraction + 1 :

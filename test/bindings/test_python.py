@@ -304,6 +304,30 @@ class Buffers(unittest.TestCase):
             self.ctx.conv3d(stored(x, sx), stored(w, sw), stride=(1, 1), groups=2,
                             layout=layout)
 
+    def test_epilogues(self):
+        a, b = draw(4, 5, 1), draw(5, 6, 1)
+        rows, cols, all = draw(4, 1, 1), draw(1, 6, 1), draw(4, 6, 1)
+        steps = "%1 = add %x %cols\n%2 = mul %1 %rows ; scaled\n%3 = max %2 %all\n%4 = sub %3 %s"
+        c = self.ctx.matmul(buffer(a), buffer(b), epilogue=steps,
+                            inputs={"cols": buffer(cols), "rows": buffer(rows), "all": buffer(all),
+                                    "s": 0.5})
+        exact = product(a, b)
+        self.assertEqual(memoryview(c).tolist(),
+                         [[max(float(exact[i][j] + Fraction(cols[0][j])) * rows[i][0],
+                               all[i][j]) - 0.5 for j in range(6)] for i in range(4)])
+        dense = lambda flat, shape: memoryview(array.array("d", flat)).cast("B").cast("d", shape)
+        y = self.ctx.conv2d(dense(range(36), (1, 1, 6, 6)), dense([1.0] * 8, (2, 1, 2, 2)),
+                            epilogue="%1 = sub %x %b\n%2 = neg %1",
+                            inputs={"b": dense([0.0, 1.0], (2,))})
+        flat = memoryview(y).cast("B").cast("d")
+        self.assertEqual([p - q for p, q in zip(flat[:25], flat[25:])], [-1.0] * 25)
+        for text, how in (("there is no epilogue", dict(inputs={"b": 1})),
+                          ("steps: line 1: 'sine' is neither", dict(epilogue="%1 = sine %x")),
+                          (r"inputs\['b'\]: shape \(5, 1\) is none of",
+                           dict(epilogue="%1 = add %x %b", inputs={"b": buffer(draw(5, 1))}))):
+            with self.assertRaisesRegex(limber.BadArgument, text):
+                self.ctx.matmul(buffer(a), buffer(b), **how)
+
     def test_filters_are_prepared(self):
         stored = lambda flat, shape: memoryview(array.array("d", flat)).cast("B").cast("d", shape)
         x, w = ([random.uniform(-1, 1) for _ in range(n)] for n in (2 * 7 * 6 * 4, 5 * 3 * 2 * 4))
@@ -560,7 +584,7 @@ class Ops(unittest.TestCase):
 
     def test_all_are_there(self):
         self.assertIn("gelu_tanh", self.ops.__all__)
-        self.assertEqual(len(self.ops.__all__), 43)
+        self.assertEqual(len(self.ops.__all__), 43 + 8)     # functions and reductions
         for name in self.ops.__all__:
             self.assertTrue(getattr(self.ops, name).__doc__)
 
@@ -575,6 +599,42 @@ class Ops(unittest.TestCase):
         self.assertTrue((y == x.clip(3, 5)).all())
         with limber.Context(threads=2) as ctx:
             self.assertTrue((self.ops.leaky_relu(-x, 0.5, context=ctx) == -x / 2).all())
+
+    def test_reductions(self):
+        ops, half = self.ops, numpy.float16
+        x = numpy.random.default_rng(3).uniform(-1, 1, (3, 40, 5)).astype(half)
+        exact = lambda v: half(float(sum(map(Fraction, v.astype(float).tolist()))))
+        self.assertEqual(ops.sum(x), exact(x.ravel()))
+        y = ops.sum(x, axis=1)
+        self.assertEqual((y.shape, y.dtype), ((3, 5), half))
+        self.assertTrue(all(y[i, j] == exact(x[i, :, j]) for i in range(3) for j in range(5)))
+        self.assertTrue((ops.max(x, -1) == x.max(-1)).all())
+        wide = x.astype(float)
+        near = lambda a, b: numpy.allclose(a.astype(float), b, rtol=2e-3, atol=1e-3)
+        self.assertTrue(near(ops.mean(x, 0), wide.mean(0)))
+        self.assertTrue(near(ops.variance(x, 1, correction=1), wide.var(1, ddof=1)))
+        self.assertTrue(near(ops.softmax(x, 1).sum(1), numpy.ones((3, 5))))
+        w = numpy.full(5, 2, half)
+        normal = (wide - wide.mean(-1)[..., None]) / wide.std(-1)[..., None]
+        self.assertTrue(near(ops.layer_norm(x, scale=w, shift=w, epsilon=0, carry="f32"),
+                             2 * normal + 2))
+        self.assertTrue(near(ops.rms_norm(x, epsilon=0),
+                             wide / numpy.sqrt((wide ** 2).mean(-1))[..., None]))
+        self.assertTrue((ops.add_n([x, x], dtype=numpy.float32) == 2 * x).all())
+        total, lost = ops.sum(numpy.ones(5000, half), carry="storage", swallowed=True)
+        self.assertEqual((total, lost), (2048, 5000 - 2048))
+        out = numpy.empty((), numpy.float64)
+        self.assertIs(ops.sum(x, out=out), out)
+        for text, call in (
+                ("axis = 3: x has 3 axes", lambda: ops.sum(x, 3)),
+                ("carry = 'f16' is none of", lambda: ops.sum(x, carry="f16")),
+                ("correction = 2", lambda: ops.variance(x, correction=2)),
+                ("scale: is float16", lambda: ops.rms_norm(x, scale=w[:2])),
+                ("arrays: there is none", lambda: ops.add_n([])),
+                ("arrays: their shapes", lambda: ops.add_n([x, x[0]])),
+                ("out: its shape is", lambda: ops.sum(x, 0, out=out))):
+            with self.assertRaisesRegex(limber.BadArgument, text):
+                call()
 
     def test_options(self):
         x = numpy.array([1.0])

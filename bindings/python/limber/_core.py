@@ -11,6 +11,7 @@ from fractions import Fraction
 
 from . import _library as C
 from ._buffer import View, dense, format_named, new_array, numpy
+from ._epilogue import epilogue as _epilogue
 from ._library import lib
 from .errors import BadArgument, check
 from .quad import Quad, encode
@@ -192,7 +193,8 @@ class Context(_Closing):
         self.background = background
 
     def matmul(self, a, b, contract="correct", out=None, alpha=1, beta=0, scheme=None,
-               report=False, format=None, dtype=None, slices=0, conj_a=False, conj_b=False):
+               report=False, format=None, dtype=None, slices=0, conj_a=False, conj_b=False,
+               epilogue=None, inputs=None):
         """alpha a b + beta out to a contract: "native", "reproducible", "bits=N", "correct",
         "exact", "fast" (with a scheme), "simulate=UNIT".
 
@@ -205,12 +207,17 @@ class Context(_Closing):
         alpha, beta numbers, rounded to the result's format; int, Fraction and decimal strings are
                     exact for f128 and dd
         report      True: returns (result, Report)
+        epilogue    steps that each element x goes through, as text, one a line:
+                    "%1 = add %x %bias\\n%2 = gelu %1" (limber_epilogue in limber/ops.h)
+        inputs      what they read: {"bias": array}, of shapes () or (n,), (m, 1), (m, n), or the
+                    result's; or pairs (array, format)
 
         Strides are passed on; a copy is made of operands whose strides are negative or no
         multiples of an element, and of a real operand that meets a complex one."""
         with ExitStack() as held:
             p = _Product(self, held, a, b, contract, out, alpha, beta, scheme, format, dtype,
                          slices)
+            p.epilogue = _epilogue(held, epilogue, inputs, product=(p.stack, p.m, p.n))
             r = C.Report() if report else None
             p.run(r, conj_a, conj_b)
             made = p.result()
@@ -227,7 +234,7 @@ class Context(_Closing):
 
     def conv2d(self, x, w, stride=1, pad=0, dilation=1, groups=1, layout="NCHW",
                contract="correct", out=None, alpha=1, beta=0, scheme=None, report=False,
-               format=None, dtype=None, slices=0):
+               format=None, dtype=None, slices=0, epilogue=None, inputs=None):
         """Forward convolution (cross-correlation): x is n x c x h x w, w is o x c/groups x r x s;
         layout "NHWC": n x h x w x c and o x r x s x c/groups.  Of one dimension (conv1d) h and r
         are absent; of three (conv3d) depths stand before them.  The layout may then be called
@@ -235,30 +242,36 @@ class Context(_Closing):
 
         stride, dilation    a number, or one for each dimension
         pad                 a number, one for each dimension, or two: (top, bottom, left, right)
+        inputs              of an epilogue: of shapes (), (channels of the result,), or the result's
         Others as matmul.  Arrays with gaps are copied."""
         return self._convolve(_FORWARD, x, w, None, stride, pad, dilation, groups, layout,
-                              contract, out, alpha, beta, scheme, report, format, dtype, slices)
+                              contract, out, alpha, beta, scheme, report, format, dtype, slices,
+                              (epilogue, inputs))
 
     def conv2d_backward_data(self, dy, w, size, stride=1, pad=0, dilation=1, groups=1,
                              layout="NCHW", contract="correct", out=None, alpha=1, beta=0,
-                             scheme=None, report=False, format=None, dtype=None, slices=0):
+                             scheme=None, report=False, format=None, dtype=None, slices=0,
+                             epilogue=None, inputs=None):
         """The gradient of conv2d's image, from that of its result, dy, and the filters: also called
         transposed convolution.
 
         size                (h, w) of the image: as many as there are dimensions
         Others as conv2d."""
         return self._convolve(_DATA, dy, w, size, stride, pad, dilation, groups, layout, contract,
-                              out, alpha, beta, scheme, report, format, dtype, slices)
+                              out, alpha, beta, scheme, report, format, dtype, slices,
+                              (epilogue, inputs))
 
     def conv2d_backward_filter(self, x, dy, window, stride=1, pad=0, dilation=1, groups=1,
                                layout="NCHW", contract="correct", out=None, alpha=1, beta=0,
-                               scheme=None, report=False, format=None, dtype=None, slices=0):
+                               scheme=None, report=False, format=None, dtype=None, slices=0,
+                               epilogue=None, inputs=None):
         """The gradient of conv2d's filters, from its image and the gradient of its result, dy.
 
         window              (r, s) of the filters: as many as there are dimensions
         Others as conv2d."""
         return self._convolve(_FILTER, x, dy, window, stride, pad, dilation, groups, layout,
-                              contract, out, alpha, beta, scheme, report, format, dtype, slices)
+                              contract, out, alpha, beta, scheme, report, format, dtype, slices,
+                              (epilogue, inputs))
 
     # Arrays say how many dimensions there are.
     conv1d = conv3d = conv2d
@@ -266,7 +279,7 @@ class Context(_Closing):
     conv1d_backward_filter = conv3d_backward_filter = conv2d_backward_filter
 
     def _convolve(self, direction, left, right, size, stride, pad, dilation, groups, layout,
-                  contract, out, alpha, beta, scheme, report, format, dtype, slices):
+                  contract, out, alpha, beta, scheme, report, format, dtype, slices, steps):
         names = _TENSORS[direction]
         formats_of = _pair(format)
         with ExitStack() as held:
@@ -314,6 +327,8 @@ class Context(_Closing):
                                 c=C.Output(yv.data, yv.format), alpha=_address(a),
                                 beta=_address(b), contract=ctypes.pointer(wish),
                                 prepared_b=_prepared(held, right))
+            problem.epilogue = _epilogue(held, *steps,
+                                         tensor=(extents, tensors[names[2]][direction != _FILTER]))
             check(lib.limber_run(ctx, byref(problem), byref(r)))
         return (y, _report(r)) if report else y
 
@@ -450,6 +465,7 @@ class _Product:
         self.c.shape, self.c.bytes = self._as_matrices(self.c.shape, self.c.bytes)
         self.alpha = _scalar(alpha, 1, self.c, "alpha")
         self.beta = _scalar(beta, 0, self.c, "beta")
+        self.epilogue = None
 
     def _sizes(self):
         a, b = self.a, self.b
@@ -512,6 +528,7 @@ class _Product:
         problem.domain = int(self.a.pairs)
         problem.conjugate = (1 if conj_a else 0) | (2 if conj_b else 0) if self.a.pairs else 0
         problem.prepared_a, problem.prepared_b = pa, pb
+        problem.epilogue = self.epilogue
         if self.stack:
             places = [self._offsets(v) for v in (self.a, self.b, self.c)]
             count = len(places[0])

@@ -127,13 +127,25 @@ class Conv(Sized):
         ("depth_stride", c_int64), ("depth_dilate", c_int64), ("depth_pad", c_int64 * 2)]
 
 
+class EpilogueInput(Sized):
+    _fields_ = [("size", c_size_t),
+                ("name", c_char_p), ("shape", c_int), ("format", Format), ("data", c_void_p),
+                ("row_stride", c_int64), ("col_stride", c_int64), ("step", c_int64)]
+
+
+class Epilogue(Sized):
+    _fields_ = [("size", c_size_t),
+                ("steps", c_char_p), ("inputs", POINTER(EpilogueInput)), ("input_count", c_int),
+                ("nan_to_zero", c_int)]
+
+
 class Problem(Sized):
     _fields_ = [("size", c_size_t),
                 ("operation", c_int), ("domain", c_int), ("m", c_int64),
                 ("n", c_int64), ("k", c_int64), ("conv", POINTER(Conv)), ("a", Matrix),
                 ("b", Matrix), ("c", Output), ("alpha", c_void_p), ("beta", c_void_p),
                 ("conjugate", c_int), ("complex_method", c_int), ("contract", POINTER(Contract)),
-                ("epilogue", c_void_p), ("prepared_a", c_void_p), ("prepared_b", c_void_p),
+                ("epilogue", POINTER(Epilogue)), ("prepared_a", c_void_p), ("prepared_b", c_void_p),
                 ("batch", POINTER(Batch)), ("queue", POINTER(Queue))]
 
 
@@ -142,6 +154,14 @@ class Elementwise(Sized):
                 ("function", c_int), ("rounding", c_int), ("compute", c_int),
                 ("nan_to_zero", c_int), ("from", Format), ("to", Format), ("p", c_double),
                 ("q", c_double), ("src", c_void_p), ("dst", c_void_p), ("count", c_size_t)]
+
+
+class ReduceCall(Sized):
+    _fields_ = [("size", c_size_t),
+                ("reduction", c_int), ("carry", c_int), ("rounding", c_int), ("correction", c_int),
+                ("from", Format), ("to", Format), ("epsilon", c_double), ("outer", c_size_t),
+                ("count", c_size_t), ("inner", c_size_t), ("src", c_void_p), ("dst", c_void_p),
+                ("scale", c_void_p), ("shift", c_void_p), ("swallowed", POINTER(c_uint64))]
 
 
 class Scheme(Structure):
@@ -184,7 +204,9 @@ STRUCTURES = {"limber_format": Format, "limber_allocator": Allocator, "limber_co
               "limber_prepare_config": PrepareConfig, "limber_batch": Batch,
               "limber_queue": Queue, "limber_conv": Conv, "limber_tile": Tile,
               "limber_inspection": Inspection, "limber_cache_entry": CacheEntry,
-              "limber_cache_info": CacheInfo, "limber_elementwise": Elementwise}
+              "limber_cache_info": CacheInfo, "limber_elementwise": Elementwise,
+              "limber_reduce_call": ReduceCall, "limber_epilogue_input": EpilogueInput,
+              "limber_epilogue": Epilogue}
 
 _P = POINTER
 
@@ -200,6 +222,7 @@ PROTOTYPES = {
     "limber_format_at": (c_char_p, [c_int]),
     "limber_format_named": (c_int, [c_char_p, _P(Format)]),
     "limber_apply": (c_int, [c_void_p, POINTER(Elementwise)]),
+    "limber_reduce": (c_int, [c_void_p, POINTER(ReduceCall)]),
     "limber_function_at": (c_char_p, [c_int, POINTER(c_char_p), POINTER(c_int)]),
     "limber_convert": (c_int, [c_void_p, Format, c_void_p, Format, c_size_t, c_int]),
     "limber_unit_parse": (c_int, [c_char_p, _P(Unit)]),

@@ -15,9 +15,20 @@ Every function of limber/ops.h is here under its name (`limber operators` lists 
     nan_to_zero True: types without NaN get 0 for it
     context     a limber.Context, whose threads work
 
-Contiguous arrays are read and written where they lie; others are copied first."""
+Contiguous arrays are read and written where they lie; others are copied first.
+
+Reductions go along one axis, or (axis=None) over all elements:
+
+    limber.ops.sum(x, axis=-1, carry="exact")   mean, max, variance; softmax, layer_norm, rms_norm
+    limber.ops.add_n([x, y, z])                 the sum of arrays, element by element
+
+    carry       how sums are carried: "exact", "f32", "compensated", or "storage", in x's type
+    swallowed   True: returns (result, additions of what is not zero that changed nothing), of sums
+                and means carried in "f32" and "storage"
+    out, dtype, rounding, context as above"""
 import inspect
-from ctypes import byref, c_char_p, c_int
+import math
+from ctypes import byref, c_char_p, c_int, c_uint64, pointer
 
 import numpy
 
@@ -32,6 +43,8 @@ _NAMES = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f6
           "int32": "i32", "int64": "i64", "uint8": "u8"}
 _ROUNDINGS = ["nearest", "zero", "up", "down", "away", "odd"]
 _COMPUTE = ["exact", "f32"]
+_REDUCTIONS = ["sum", "mean", "max", "variance", "softmax", "layer_norm", "rms_norm"]
+_CARRIES = ["exact", "f32", "compensated", "storage"]
 __all__ = []
 
 
@@ -70,8 +83,8 @@ def _apply(index, name, x, parameters, out, dtype, rounding, compute, nan_to_zer
     setattr(call, "from", read)
     call.p, call.q = (tuple(parameters) + (0, 0))[:2]
     context = default_context() if context is None else context
-    with context._handle.use() as pointer:
-        check(lib.limber_apply(pointer, byref(call)))
+    with context._handle.use() as handle:
+        check(lib.limber_apply(handle, byref(call)))
     return out
 
 
@@ -114,3 +127,119 @@ def _fill():
 
 
 _fill()
+
+
+# ---- reductions ----------------------------------------------------------------------------------
+
+def _result(x, shape, out, dtype):
+    if out is None:
+        return numpy.empty(shape, x.dtype if dtype is None else dtype)
+    if dtype is not None and out.dtype != numpy.dtype(dtype):
+        raise BadArgument(f"out: elements are of type {out.dtype}, not {numpy.dtype(dtype)}")
+    if out.shape != shape:
+        raise BadArgument(f"out: its shape is {out.shape}, not {shape}")
+    if not out.flags.c_contiguous or not out.flags.writeable:
+        raise BadArgument("out: it is not contiguous and writable")
+    return out
+
+
+def _weights(w, x, count, what):
+    if w is None:
+        return None
+    w = numpy.ascontiguousarray(w)
+    if w.shape != (count,) or w.dtype != x.dtype:
+        raise BadArgument(f"{what}: is {w.dtype}{list(w.shape)}, not {x.dtype}[{count}]")
+    return w
+
+
+def _reduce(name, x, axis, carry, out, dtype, rounding, context, swallowed=False, correction=0,
+            epsilon=0, scale=None, shift=None):
+    from . import default_context
+
+    given = numpy.shape(x)
+    x = numpy.ascontiguousarray(x).reshape(given)
+    same = _REDUCTIONS.index(name) >= _REDUCTIONS.index("softmax")
+    if axis is None:
+        outer, count, inner, kept = 1, x.size, 1, ()
+    else:
+        if not -x.ndim <= axis < x.ndim:
+            raise BadArgument(f"axis = {axis}: x has {x.ndim} axes")
+        axis %= x.ndim
+        outer, count = math.prod(given[:axis]), given[axis]
+        inner, kept = math.prod(given[axis + 1:]), given[:axis] + given[axis + 1:]
+    made = _result(x, given if same else kept, out, dtype)
+    read, lost = _format(x.dtype, "x"), c_uint64()
+    scale, shift = _weights(scale, x, count, "scale"), _weights(shift, x, count, "shift")
+    call = C.ReduceCall(reduction=_REDUCTIONS.index(name), carry=_index(carry, _CARRIES, "carry"),
+                        rounding=_index(rounding, _ROUNDINGS, "rounding"), correction=correction,
+                        to=_format(made.dtype, "out"), epsilon=epsilon, outer=outer, count=count,
+                        inner=inner, src=x.ctypes.data, dst=made.ctypes.data,
+                        scale=None if scale is None else scale.ctypes.data,
+                        shift=None if shift is None else shift.ctypes.data)
+    setattr(call, "from", read)
+    if swallowed:
+        call.swallowed = pointer(lost)
+    context = default_context() if context is None else context
+    with context._handle.use() as handle:
+        check(lib.limber_reduce(handle, byref(call)))
+    made = made if same or made.shape or out is not None else made[()]
+    return (made, lost.value) if swallowed else made
+
+
+def sum(x, axis=None, *, carry="exact", out=None, dtype=None, rounding="nearest", swallowed=False,
+        context=None):
+    """The sum along an axis; carried exactly it is the exact one, rounded once."""
+    return _reduce("sum", x, axis, carry, out, dtype, rounding, context, swallowed)
+
+
+def mean(x, axis=None, *, carry="exact", out=None, dtype=None, rounding="nearest",
+         swallowed=False, context=None):
+    """The mean along an axis; carried exactly it is the exact one, rounded once."""
+    return _reduce("mean", x, axis, carry, out, dtype, rounding, context, swallowed)
+
+
+def max(x, axis=None, *, out=None, dtype=None, rounding="nearest", context=None):
+    """The largest element along an axis; NaN where there is one."""
+    return _reduce("max", x, axis, "exact", out, dtype, rounding, context)
+
+
+def variance(x, axis=None, *, correction=0, carry="exact", out=None, dtype=None,
+             rounding="nearest", context=None):
+    """The sum of (x - mean)^2 along an axis, divided by its length less correction, 0 or 1."""
+    return _reduce("variance", x, axis, carry, out, dtype, rounding, context,
+                   correction=correction)
+
+
+def softmax(x, axis=-1, *, carry="exact", out=None, dtype=None, rounding="nearest", context=None):
+    """e^(x - max) divided by the sum of these along an axis."""
+    return _reduce("softmax", x, axis, carry, out, dtype, rounding, context)
+
+
+def layer_norm(x, axis=-1, *, scale=None, shift=None, epsilon=1e-5, carry="exact", out=None,
+               dtype=None, rounding="nearest", context=None):
+    """(x - mean) / sqrt(variance + epsilon) scale + shift along an axis; scale and shift have one
+    element of x's type for each of the axis."""
+    return _reduce("layer_norm", x, axis, carry, out, dtype, rounding, context, epsilon=epsilon,
+                   scale=scale, shift=shift)
+
+
+def rms_norm(x, axis=-1, *, scale=None, shift=None, epsilon=1e-5, carry="exact", out=None,
+             dtype=None, rounding="nearest", context=None):
+    """x / sqrt(mean of x^2 + epsilon) scale + shift along an axis; as layer_norm."""
+    return _reduce("rms_norm", x, axis, carry, out, dtype, rounding, context, epsilon=epsilon,
+                   scale=scale, shift=shift)
+
+
+def add_n(arrays, *, carry="exact", out=None, dtype=None, rounding="nearest", swallowed=False,
+          context=None):
+    """The sum of arrays of one shape and type, element by element."""
+    arrays = list(arrays)
+    if not arrays:
+        raise BadArgument("arrays: there is none")
+    types = {numpy.asarray(x).dtype for x in arrays}
+    if len(types) > 1 or len({numpy.shape(x) for x in arrays}) > 1:
+        raise BadArgument("arrays: their shapes or types differ")
+    return _reduce("sum", numpy.stack(arrays), 0, carry, out, dtype, rounding, context, swallowed)
+
+
+__all__ += _REDUCTIONS + ["add_n"]

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What happens to a result before it is stored: limber_epilogue."""
+import array
+import ctypes
+from numbers import Real
+
+from . import _library as C
+from ._buffer import View
+from .errors import BadArgument
+
+_SCALAR, _ROW, _COLUMN, _MATRIX = range(4)      # limber_input_shape
+
+
+def _view(held, value, name):
+    what = f"inputs[{name!r}]"
+    if isinstance(value, Real) and not hasattr(value, "dtype"):
+        number = memoryview(array.array("d", [value])).cast("B").cast("d", ())
+        return held.enter_context(View(number, what))
+    value = value if isinstance(value, (tuple, list)) else (value, None)
+    if len(value) != 2 or not (value[1] is None or isinstance(value[1], str)):
+        value = (value, None)           # a nested list
+    return held.enter_context(View(value[0], what, value[1]))
+
+
+def _of_product(view, stack, m, n):
+    """Shapes as in NumPy's broadcasting against the result's last two axes."""
+    shape = view.shape
+    if shape == ():
+        return _SCALAR, {}
+    if shape == (n,) or shape == (1, n):
+        return _COLUMN, {}
+    if shape == (m, 1):
+        return _ROW, {}
+    if shape == (m, n):
+        return _MATRIX, {"row_stride": view.bytes[0] // view.size,
+                         "col_stride": view.bytes[1] // view.size}
+    if stack and shape == stack + (m, n):
+        view.dense()
+        return _MATRIX, {"row_stride": n, "col_stride": 1, "step": m * n}
+    raise BadArgument(f"{view.what}: shape {shape} is none of (), ({n},), ({m}, 1), ({m}, {n})" +
+                      (f", {stack + (m, n)}" if stack else ""))
+
+
+def _of_tensor(view, shape, channels):
+    if view.shape == ():
+        return _SCALAR, {}
+    if view.shape == (channels,):
+        return _ROW, {}
+    if view.shape == shape:
+        view.dense()
+        return _MATRIX, {}
+    raise BadArgument(f"{view.what}: shape {view.shape} is none of (), ({channels},), {shape}")
+
+
+def _dense_lines(view):
+    """Of one axis: no strides are told."""
+    if len([e for e in view.shape if e > 1]) == 1:
+        view.dense()
+
+
+def epilogue(held, steps, inputs, product=None, tensor=None):
+    """A limber_epilogue, or None; what it points to lives as long as `held`.
+
+    product     (stack, m, n) of a matmul's result
+    tensor      (shape, channels) of a convolution's"""
+    if steps is None:
+        if inputs:
+            raise BadArgument("inputs: there is no epilogue that reads them")
+        return None
+    made = []
+    for name, value in (inputs or {}).items():
+        view = _view(held, value, name)
+        if view.pairs:
+            raise BadArgument(f"{view.what}: is complex")
+        kind, places = (_of_product(view, *product) if product else _of_tensor(view, *tensor))
+        if kind in (_ROW, _COLUMN):
+            _dense_lines(view)
+        made.append(C.EpilogueInput(name=str(name).encode(), shape=kind, format=view.format,
+                                    data=view.data, **places))
+    rows = (C.EpilogueInput * len(made))(*made)
+    wish = C.Epilogue(steps=str(steps).encode(), inputs=rows if made else None,
+                      input_count=len(made))
+    held.callback(lambda *_: None, rows, wish)
+    return ctypes.pointer(wish)
