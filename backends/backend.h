@@ -86,6 +86,14 @@ struct keeper {
     void *self;
 };
 
+/* What is done to blocks of a result as soon as they are final: to each element once, on any worker.
+ * `turned` does it to the transposed result. */
+struct finisher {
+    void (*block)(const struct finisher *self, int64_t row, int64_t rows, int64_t col,
+                  int64_t cols);
+    const struct finisher *turned;
+};
+
 /* Memory for launches, taken before the first of them stores: a launch that has it cannot fail for
  * want of any. */
 struct launch_memory {
@@ -115,6 +123,8 @@ struct call {
     int device; /* which of the backend's */
     const limber_queue *queue; /* of the device; NULL: the backend's own */
     const struct guard *guard; /* NULL: masks are those of the data */
+    const struct finisher *finish; /* NULL: nothing is done */
+    bool finished; /* out: it was, to all elements; a backend need not */
     bool dry; /* only count what does not fit, and store nothing */
     bool library; /* code of the library may compute in the place of the kernel's */
     bool by_library; /* out: it did */

@@ -363,7 +363,7 @@ static bool run_kernel(limber_context *ctx, const struct problem *p, const struc
     start = r || e->prebuilt ? limber_now() : 0;
     stays = stays && e->backend->device_ops;
     ok = (!stays || add_recordable(ctx, p, key, d)) &&
-         limber_launch(ctx, &(struct step){ p, f, e, r }, 1, p, d);
+         limber_launch(ctx, &(struct step){ p, f, e, r, p->finish }, 1, p, d);
     if (r)
         r->seconds_run = limber_now() - start;
     if (e->prebuilt && !atomic_load(&e->by_library))
@@ -422,8 +422,10 @@ static bool run_while_compiling(limber_context *ctx, const struct problem *p,
     double start = limber_now();
     bool ok = true;
 
-    if (limber_on_miss_run(ctx, p, &kernel, &w))
+    if (limber_on_miss_run(ctx, p, &kernel, &w)) {
+        w.rest.finish = NULL; /* other rows are not finished */
         ok = run_kernel(ctx, &w.rest, f, key, r, &why);
+    }
     if (!limber_on_miss_finish(ctx, p, &w, ok))
         return limber_fail(d, why.status, "%s", why.text);
     if (r && w.report.rows) {
@@ -508,6 +510,7 @@ static const struct problem *transpose(const limber_context *ctx, const struct p
     transposed->each_b = p->each_a;
     transposed->kept[0] = p->kept[1];
     transposed->kept[1] = p->kept[0];
+    transposed->finish = p->finish ? p->finish->turned : NULL;
     transposed->c = (struct output_view){ p->c.data, p->c.col, p->c.row, p->m > 0 ? p->m : 1, 0 };
     return transposed;
 }

@@ -253,6 +253,7 @@ struct step {
     const struct scan_result *f;
     struct entry *e;
     struct report *report; /* or NULL */
+    const struct finisher *finish; /* NULL: none; of a step that is all of the product */
 };
 /* Runs all of them; after a failure C, which is that of `whole`, is what it was.  Of several none
  * stores integers. */

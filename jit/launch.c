@@ -90,6 +90,7 @@ struct launching {
     pthread_mutex_t lock; /* of what follows */
     bool dry;
     const struct guard *guard;
+    const struct finisher *finish;
     int64_t overflow, recomputed, recomputed_ns;
     size_t workspace; /* of one group */
     /* NULL: launches take their own; else a share of it for each worker. */
@@ -115,6 +116,8 @@ static void add_call(struct launching *l, const struct call *call)
     if (call->workspace > l->workspace)
         l->workspace = call->workspace;
     atomic_store(&l->e->by_library, call->by_library);
+    if (call->finished)
+        *l->p->finished = true;
     if (l->p->counts)
         add_counts(l->p->counts, &call->counts);
     pthread_mutex_unlock(&l->lock);
@@ -145,6 +148,7 @@ static struct call call_of(const struct launching *l, int64_t g, struct keeping 
         .dry = l->dry,
         .library = l->ctx->kernels != LIMBER_KERNELS_SPECIALISED,
         .guard = l->guard,
+        .finish = l->finish,
         .keep = { limber_operand_keeper(p->kept[0], &l->e->facts, 0, &of[0]),
                   limber_operand_keeper(p->kept[1], &l->e->facts, 1, &of[1]) },
         .seed = limber_simulates(&p->contract) ? p->contract.unit->seed : 0,
@@ -206,6 +210,7 @@ static bool run_step(limber_context *ctx, const struct step *s, bool dry, const 
 
     l.dry = dry;
     l.guard = guard;
+    l.finish = p->groups == 1 ? s->finish : NULL;
     l.memory = memory;
     l.share = memory ? memory->bytes / (size_t)l.at_once / LINE * LINE : 0;
     pthread_mutex_init(&l.lock, NULL);

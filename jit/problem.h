@@ -34,6 +34,8 @@ struct problem {
     int roundings; /* of a part: as in struct plan; */
     struct first_pass first_pass; /* the same, chosen for the whole product */
     limber_prepared *kept[2]; /* a, b where they are prepared; else NULL */
+    const struct finisher *finish; /* of a product of one group; NULL: none */
+    bool *finished; /* out: it was called for all elements; else the caller does that */
 };
 
 /* groups.c: one group's operands and result. */

@@ -450,6 +450,15 @@ static void run_staged(struct part *p, int64_t task, char *scratch)
     limber_stage_store(&s);
 }
 
+static void finish_block(const struct part *p, int64_t task)
+{
+    const struct kernel_call *c = &p->call;
+    int64_t i = task / c->blocks_j * c->mb, j = task % c->blocks_j * c->nb;
+
+    p->finish->block(p->finish, c->i0 + i, smaller(c->m - i, c->mb), c->j0 + j,
+                     smaller(c->n - j, c->nb));
+}
+
 static void run_block(void *arg, int64_t task, int worker)
 {
     struct part *p = arg;
@@ -461,6 +470,8 @@ static void run_block(void *arg, int64_t task, int worker)
         run_staged(p, task, scratch);
     else
         p->k->block(&p->call, task, scratch);
+    if (p->finish)
+        finish_block(p, task);
 }
 
 /* Elements along k that a task packs of its lines at least.  What it notes of their limbs is of its
@@ -580,6 +591,7 @@ struct whole {
     struct kept *kept[2]; /* NULL: limbs are made part by part */
     struct packed side[2];
     int64_t p; /* where a part begins along k */
+    bool last; /* it is the last one */
 };
 
 static struct whole whole_of(const struct kernel_config *f, const struct call *c)
@@ -739,7 +751,11 @@ static void run_rows(struct kernel *k, struct call *c, struct kernel_call call,
                      const struct whole *w, int64_t i, int64_t height, int64_t width, char *memory)
 {
     const struct kernel_config *f = &k->config;
-    struct part p = { .k = k, .call = call, .scratch = worker_bytes(f, w), .filters = w->filters };
+    struct part p = { .k = k,
+                      .call = call,
+                      .scratch = worker_bytes(f, w),
+                      .filters = w->filters,
+                      .finish = w->last ? c->finish : NULL };
 
     p.call.room = round_up(scratch_bytes(f), 64);
     p.stage = w->stages ? p.call.room + (w->planes ? limber_planes_room(f) : 0) : 0;
@@ -826,6 +842,7 @@ static bool run_all(struct kernel *k, struct call *c, struct kernel_call call,
         call.view_k = smaller(call.k, c->k);
         call.adds = p > 0;
         w.p = p;
+        w.last = p + step >= all;
         call.op[0].view.data = along(&a, p, f->side[0].f.size);
         call.op[1].view.data = along(&b, p, f->side[1].f.size);
         for (int64_t i = 0; i < c->m; i += m)
@@ -834,6 +851,7 @@ static bool run_all(struct kernel *k, struct call *c, struct kernel_call call,
     if (ok && !given->memory)
         free_memory(c, &taken);
     give_sides(c, &w);
+    c->finished = ok && c->finish;
     return ok;
 }
 
@@ -1009,7 +1027,7 @@ static bool run_unpacked(const struct kernel *k, struct call *c, int64_t bytes, 
         return false;
     c->workspace = (size_t)bytes;
     c->by_library = true;
-    limber_unpacked_run(k, c, memory.memory);
+    c->finished = limber_unpacked_run(k, c, memory.memory);
     if (!c->launch_memory)
         free_memory(c, &memory);
     return true;
@@ -1032,7 +1050,7 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
     c->overflow = 0;
     c->recomputed = c->recomputed_ns = 0;
     c->workspace = 0;
-    c->by_library = false;
+    c->by_library = c->finished = false;
     if (c->m == 0 || c->n == 0)
         return true;
     unpacked = limber_unpacked_bytes(k, c);

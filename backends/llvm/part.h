@@ -45,6 +45,7 @@ struct part {
     int64_t stage; /* where in a worker's scratch a block of C is computed; 0: in C */
     int64_t scratch; /* bytes of a worker */
     char *scratches;
+    const struct finisher *finish; /* NULL, or what is done to each block of C */
 };
 
 /* Bytes of a side's panels. */
@@ -82,6 +83,6 @@ void limber_planes_task(const struct part *p, int64_t task);
 
 /* Bytes of a launch that packs no side of a native product; -1: such a launch does not serve. */
 int64_t limber_unpacked_bytes(const struct kernel *k, const struct call *c);
-void limber_unpacked_run(const struct kernel *k, const struct call *c, char *memory);
+bool limber_unpacked_run(const struct kernel *k, const struct call *c, char *memory);
 
 #endif

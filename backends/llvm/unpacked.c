@@ -82,6 +82,7 @@ struct job {
     int64_t row_tasks, strip_tasks;
     int64_t inner, groups; /* columns side by side in C; strips of them */
     int64_t frame_rows, pack_tasks;
+    const struct finisher *finish; /* NULL, or what is done to each block of C */
 };
 
 /* ---- which products -------------------------------------------------------------------------- */
@@ -722,6 +723,16 @@ static char *result_at(const struct product *p, int64_t i, int64_t column)
     return limber_output_at(&p->c, i, column, p->size);
 }
 
+/* Strips [first, end) of some rows of a result in one stretch. */
+static void finish_block(const struct job *j, int64_t i, int64_t rows, int64_t first, int64_t end)
+{
+    int64_t from, to, width;
+
+    place(j, first, &from, &width);
+    place(j, end - 1, &to, &width);
+    j->finish->block(j->finish, i, rows, from, to + width - from);
+}
+
 static void run_block(void *arg, int64_t task, int worker)
 {
     const struct job *j = arg;
@@ -776,6 +787,8 @@ static void run_block(void *arg, int64_t task, int worker)
     }
     if (p->result == RESULT_staged)
         limber_stage_store(&staged);
+    if (j->finish)
+        finish_block(j, i, s.m, first, end);
 }
 
 /* Rows whose part of a chain stays in the second level of cache; tasks enough for all workers. */
@@ -830,7 +843,8 @@ static int64_t begin_planes(struct job *j, char *memory)
     return call->tasks[1];
 }
 
-static void run_product(const struct kernel *k, const struct product *p, char *memory)
+/* Returns whether the result is finished. */
+static bool run_product(const struct kernel *k, const struct product *p, char *memory)
 {
     const struct call *c = p->call;
     struct job j = { .p = *p, .strip = limber_strip_code(k->cpu) };
@@ -859,6 +873,8 @@ static void run_product(const struct kernel *k, const struct product *p, char *m
         set_pixels(&j.p.window, j.p.window.stride[0] * j.p.window.row,
                    j.p.window.stride[1] * j.p.window.col, j.p.window.image, j.p.k, j.b_at);
     share(&j, limber_runner_busy(c->runner));
+    if (c->finish && j.inner >= j.p.n)
+        j.finish = c->finish;
     if (j.p.packs && j.p.keep)
         j.kept = j.p.keep->alloc(j.p.keep->self, VARIANT, (size_t)packed_bytes(&j.p));
     j.packed = j.kept ? j.kept->memory : j.packed;
@@ -870,21 +886,25 @@ static void run_product(const struct kernel *k, const struct product *p, char *m
     c->runner->run(c->runner->self, j.row_tasks * j.strip_tasks, run_block, &j);
     if (j.kept)
         j.p.keep->free(j.p.keep->self, j.kept);
+    return j.finish != NULL;
 }
 
-void limber_unpacked_run(const struct kernel *k, const struct call *c, char *memory)
+bool limber_unpacked_run(const struct kernel *k, const struct call *c, char *memory)
 {
+    bool finished = true;
     struct call first, image;
     struct product p;
     int64_t products = first_product(k, c, &first, &p);
 
     for (int64_t i = 0; i < products; i++) {
         image = first;
+        image.finish = products == 1 ? first.finish : NULL; /* all of them, or none */
         if (i > 0) {
             image.b.data = (const char *)c->b.data + i * c->b.patch->image * p.size;
             image.c.data = (char *)c->c.data + i * c->c.outer * p.size;
         }
         (void)look(k, &image, &p);
-        run_product(k, &p, memory);
+        finished = run_product(k, &p, memory) && finished;
     }
+    return finished;
 }

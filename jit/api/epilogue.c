@@ -348,6 +348,28 @@ static void begin(limber_context *ctx, struct walk *w)
     w->steps = steps;
 }
 
+/* Blocks of x as soon as they are there. */
+struct finishing {
+    struct finisher straight, turned;
+    const limber_context *ctx;
+    struct epilogue e;
+};
+
+static void finish_straight(const struct finisher *self, int64_t row, int64_t rows, int64_t col,
+                            int64_t cols)
+{
+    const struct finishing *f = (const struct finishing *)(const void *)self;
+
+    limber_epilogue_block(&f->e, f->ctx->machine.backend->function_ops, &f->ctx->machine.target,
+                          row, rows, col, cols);
+}
+
+static void finish_turned(const struct finisher *self, int64_t row, int64_t rows, int64_t col,
+                          int64_t cols)
+{
+    finish_straight(self->turned, col, cols, row, rows);
+}
+
 static bool place_x(limber_context *ctx, struct epilogue_call *c, struct walk *w, struct diag *d)
 {
     limber_problem *p = &c->product;
@@ -378,19 +400,41 @@ static bool place_x(limber_context *ctx, struct epilogue_call *c, struct walk *w
     return true;
 }
 
+/* One GEMM: its blocks go through the steps while they are in a cache. */
+static bool run_gemm(limber_context *ctx, struct epilogue_call *c, struct walk *w, struct report *r,
+                     bool *finished, struct diag *d)
+{
+    struct finishing f = { .straight = { finish_straight, &f.turned },
+                           .turned = { finish_turned, &f.straight },
+                           .ctx = ctx };
+    struct problem p;
+
+    w->what = WALK_steps;
+    epilogue_of(w, 0, &f.e);
+    if (!limber_gemm_state(ctx, &c->product, true, &p, d))
+        return false;
+    if ((c->steps.count || w->x) && !limber_simulates(&p.contract)) {
+        p.finish = &f.straight;
+        p.finished = finished;
+    }
+    return limber_engine_run(ctx, &p, r, d);
+}
+
 bool limber_epilogue_run(limber_context *ctx, struct epilogue_call *c, struct report *r,
                          bool (*run)(limber_context *, const limber_problem *, struct report *,
                                      struct diag *),
                          struct diag *d)
 {
+    bool one = c->product.operation == LIMBER_OPERATION_GEMM && !c->product.batch;
+    bool finished = false;
     struct walk w = { .c = c, .s = shape_of(c), .steps = &c->steps };
     bool ok;
 
     if (!place_x(ctx, c, &w, d))
         return false;
     begin(ctx, &w);
-    ok = run(ctx, &c->product, r, d);
-    if (ok) {
+    ok = one ? run_gemm(ctx, c, &w, r, &finished, d) : run(ctx, &c->product, r, d);
+    if (ok && !finished) {
         double done = limber_now();
 
         w.what = WALK_steps;

@@ -19,6 +19,7 @@ enum { CONTEXTS = 12, INPUTS = 3, STEPS = 6, ROOM = 1 << 20 };
 
 static limber_context *contexts[CONTEXTS];
 static int context_count;
+static limber_epilogue_input good_input;
 static char *a, *b, *c0, *c, *x, *data[INPUTS];
 
 static int set_up(void **state)
@@ -565,6 +566,94 @@ static void test_random(void **state)
     }
 }
 
+/* Products of many blocks, whose steps follow each block: the bits of a product of its own and of
+ * steps behind it. */
+static void test_blocks(void **state)
+{
+    static const struct {
+        const char *of, *to;
+        limber_promise promise;
+        int64_t m, n, k;
+        bool turned;
+    } work[] = {
+        { "f32", "f32", LIMBER_CONTRACT_NATIVE, 300, 700, 600, false },
+        { "f32", "f32", LIMBER_CONTRACT_NATIVE, 500, 300, 1300, true },
+        { "f64", "f64", LIMBER_CONTRACT_NATIVE, 260, 520, 1900, false },
+        { "f64", "f32", LIMBER_CONTRACT_CORRECT, 200, 300, 400, false },
+        { "f32", "bf16", LIMBER_CONTRACT_NATIVE, 300, 500, 300, true },
+        { "i8", "i8", LIMBER_CONTRACT_CORRECT, 300, 700, 900, false },
+        { "f64", "f64", LIMBER_CONTRACT_CORRECT, 130, 270, 300, true },
+    };
+    static const char *const steps = "%1 = add %x %in_1\n%2 = mul %1 %in_2\n%3 = leaky_relu %2\n";
+    enum { BYTES = 8 << 20 };
+    char *from[2] = { malloc(BYTES), malloc(BYTES) }, *plain = malloc(BYTES), *got = malloc(BYTES);
+    struct rng r = { 11 };
+
+    (void)state;
+    for (int i = 0; i < context_count; i++)
+        for (size_t w = 0; w < COUNT(work); w++) {
+            const int64_t m = work[w].m / (SANITIZED ? 2 : 1), n = work[w].n, k = work[w].k;
+            limber_contract contract = LIMBER_CONTRACT_INIT;
+            limber_problem p = LIMBER_PROBLEM_INIT;
+            limber_epilogue_input in[2] = { good_input, good_input };
+            limber_epilogue e = LIMBER_EPILOGUE_INIT;
+            limber_format to = named(work[w].to), xf = LIMBER_F32;
+            bool narrow = !limber_format_equal(to, LIMBER_F64), correct;
+            struct line leaky = { .op = "leaky_relu", .number = { 0.01 } };
+
+            if (contexts[i]->machine.backend == &limber_backend_interp)
+                continue;
+            xf = narrow ? LIMBER_F32 : LIMBER_F64;
+            contract.promise = work[w].promise;
+            correct = contract.promise == LIMBER_CONTRACT_CORRECT;
+            p.contract = &contract;
+            p.m = m, p.n = n, p.k = k;
+            p.a = (limber_matrix){ from[0], named(work[w].of), k, 1 };
+            p.b = (limber_matrix){ from[1], named(work[w].of), n, 1 };
+            p.c = (limber_output){ plain, xf, work[w].turned ? 1 : n, work[w].turned ? m : 1 };
+            for (int j = 0; j < 2; j++)
+                fill(&r, p.a.format.kind == LIMBER_KIND_INT ? DATA_bytes : DATA_unit, p.a.format,
+                     from[j], (size_t)(j ? k * n : m * k));
+            fill(&r, DATA_unit, LIMBER_F32, data[0], (size_t)m);
+            fill(&r, DATA_unit, LIMBER_F32, data[1], (size_t)n);
+            for (int64_t at = 0; correct && at < m * n; at++) { /* x begins with the first input */
+                int64_t row = work[w].turned ? at % m : at / n;
+                double v = value(LIMBER_F32, data[0] + 4 * row);
+
+                limber_convert(plain + at * xf.size, xf, &v, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+            }
+            p.beta = correct ? scalar_for(xf, 1, (char[16]){ 0 }) : NULL;
+            assert_int_equal(limber_run(contexts[i], &p, NULL), LIMBER_STATUS_OK);
+            in[0].name = "in_1", in[0].shape = LIMBER_INPUT_ROW, in[0].data = data[0];
+            in[1].name = "in_2", in[1].shape = LIMBER_INPUT_COLUMN, in[1].data = data[1];
+            e.steps = steps, e.inputs = in, e.input_count = 2;
+            p.epilogue = &e;
+            p.beta = NULL;
+            p.c.data = got, p.c.format = to;
+            for (int again = 0; again < 2; again++)
+                if (limber_run(contexts[i], &p, NULL))
+                    fail_msg("%s", limber_error_text());
+            for (int64_t at = 0; at < m * n; at++) {
+                int64_t row = work[w].turned ? at % m : at / n;
+                int64_t col = work[w].turned ? at / m : at % n;
+                double v = value(xf, plain + at * xf.size);
+                double bias = value(LIMBER_F32, data[0] + 4 * row), y = correct ? v : v + bias;
+                char want[16];
+
+                y = narrow ? (double)(float)y : y;
+                y *= value(LIMBER_F32, data[1] + 4 * col);
+                y = narrow ? (double)(float)y : y;
+                if (y < 0)
+                    y = narrow ? (double)((float)y * 0.01f) : one(&leaky, false, y, 0);
+                limber_convert(want, to, &y, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+                if (!same_number(to, want, got + at * to.size))
+                    fail_msg("work %zu, (%lld, %lld): %g, not %g", w, (long long)row,
+                             (long long)col, value(to, got + at * to.size), y);
+            }
+        }
+    free(from[0]), free(from[1]), free(plain), free(got);
+}
+
 /* ---- rounded once ---------------------------------------------------------------------------- */
 
 static void correct(limber_context *ctx, struct rng *r, limber_format f, limber_format of,
@@ -726,8 +815,6 @@ static void test_plan(void **state)
 
 /* ---- refused --------------------------------------------------------------------------------- */
 
-static limber_epilogue_input good_input;
-
 static void refuses(limber_problem *p, const char *text)
 {
     char before[256];
@@ -827,7 +914,7 @@ int main(void)
         cmocka_unit_test(test_text_refused), cmocka_unit_test(test_refused),
         cmocka_unit_test(test_residual),     cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_plan),         cmocka_unit_test(test_correct),
-        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_random),       cmocka_unit_test(test_blocks),
     };
     static const float numbers[4] = { 1, 2, 3, 4 };
 

@@ -10,8 +10,10 @@
 #define STORE limber_steps_store
 #endif
 
+/* Arrays may be one, but element i meets element i alone. */
+#define SAFELY _Pragma("clang loop vectorize(assume_safety)")
 #define EACH(value) \
-    for (int64_t i = 0; i < n; i++) { \
+    SAFELY for (int64_t i = 0; i < n; i++) { \
         TYPE a = x[i], b = y[i]; \
         (void)b; \
         to[i] = value; \
@@ -61,7 +63,7 @@ int RUN(const struct epilogue_step *s, int narrow, const void *x, const void *y,
 
 static void store_bf16(const float *x, uint16_t *to, int64_t n)
 {
-    for (int64_t i = 0; i < n; i++) {
+    SAFELY for (int64_t i = 0; i < n; i++) {
         uint32_t b;
 
         __builtin_memcpy(&b, &x[i], 4);
@@ -73,7 +75,7 @@ static void store_bf16(const float *x, uint16_t *to, int64_t n)
 #define INTEGERS(name, type, low, high) \
     static void name(const float *x, type *to, int64_t n) \
     { \
-        for (int64_t i = 0; i < n; i++) { \
+        SAFELY for (int64_t i = 0; i < n; i++) { \
             float v = x[i] != x[i] ? 0 : x[i]; \
             v = v < low ? low : v > high ? high : v; \
             to[i] = (type)(int32_t)(v + 0x1.8p23f - 0x1.8p23f); \
