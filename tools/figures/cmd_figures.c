@@ -14,8 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
-static const struct figure *const list[] = { &figure_types,     &figure_sums,  &figure_range,
-                                             &figure_fallbacks, &figure_sweep, &figure_overhead };
+static const struct figure *const list[] = {
+    &figure_types,     &figure_sums,  &figure_reductions, &figure_range,
+    &figure_fallbacks, &figure_sweep, &figure_overhead,
+};
 enum { FIGURES = sizeof list / sizeof *list, SIDE = 16 };
 
 void figure_note(const struct figures *f, const char *format, ...)

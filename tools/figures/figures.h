@@ -39,7 +39,7 @@ struct figure {
     struct picture picture[MOST_PICTURES];
 };
 extern const struct figure figure_types, figure_sums, figure_range, figure_fallbacks, figure_sweep,
-    figure_overhead;
+    figure_overhead, figure_reductions;
 
 /* Computes a figure, writes NAME.csv and the pictures beside it, and prints it.  False after a
  * message. */
