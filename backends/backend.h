@@ -86,8 +86,8 @@ struct keeper {
     void *self;
 };
 
-/* What is done to blocks of a result as soon as they are final: to each element once, on any worker.
- * `turned` does it to the transposed result. */
+/* What is done to blocks of a result as soon as they are final: to each element once, on any
+ * worker.  `turned` does it to the transposed result. */
 struct finisher {
     void (*block)(const struct finisher *self, int64_t row, int64_t rows, int64_t col,
                   int64_t cols);

@@ -2,8 +2,8 @@
  * Figure reductions: how the error of a sum grows with its length in each way to carry it, and how
  * many of its additions change nothing.
  *
- *   source  "additions whose ratio exceeds 2^11 are swallowed" of a published guide for operators in
- *           FP16; docs/operators.md, "Reductions" */
+ *   source  "additions whose ratio exceeds 2^11 are swallowed" of a published guide for operators
+ *           in FP16; docs/operators.md, "Reductions" */
 #include "tools/figures/figures.h"
 
 #include <limber/ops.h>
