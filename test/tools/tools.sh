@@ -100,6 +100,7 @@ expect 0 'absent' sh -c 'ls scratch | grep . || echo absent'
 expect 0 '"work":.*"small FP64, bound function"' "$limber" bench --rows small --runs 1 --json
 expect 0 'OpenBLAS' "$limber" bench --rows latency --runs 1
 expect 0 '^batch of 100, FP64 +128 ' "$limber" bench --rows batch --runs 1
+expect 0 '^bias, relu, f32 to f32, k 256 +1024 .* x without' "$limber" bench --rows epilogues --runs 1
 blas=$(dirname "$limber")/interpose/blas
 # (sanitizers refuse that it serves callers of 32 and 64 bits by one function, and are slow)
 if [ -e "$blas/liblimber_blas.so" ] && ! grep -q __ubsan_handle "$blas/liblimber_blas.so"; then

@@ -92,16 +92,24 @@ struct dnn_argument {
 #define ELTWISE(F) \
     F(eltwise_forward, dnnl_eltwise_forward_primitive_desc_create, int, \
       (void **, void *, int, int, const void *, const void *, float, float, const void *))
+#define FUSED(F) \
+    F(attr_create, dnnl_primitive_attr_create, int, (void **)) \
+    F(attr_destroy, dnnl_primitive_attr_destroy, int, (void *)) \
+    F(post_ops_create, dnnl_post_ops_create, int, (void **)) \
+    F(post_ops_destroy, dnnl_post_ops_destroy, int, (void *)) \
+    F(append_eltwise, dnnl_post_ops_append_eltwise, int, (void *, int, float, float)) \
+    F(set_post_ops, dnnl_primitive_attr_set_post_ops, int, (void *, const void *))
 #define DECLARE(here, symbol, result, arguments) result(*here) arguments;
 
 extern struct dnn {
     int major;
     bool matmul; /* there are primitives */
-    bool convolution, eltwise; /* of release 3 */
+    bool convolution, eltwise, fused; /* of release 3 */
     void *engine, *stream;
     void (*omp_threads)(int);
     GEMM(DECLARE)
-    MATMUL(DECLARE) RELEASE2(DECLARE) RELEASE3(DECLARE) CONVOLUTION(DECLARE) ELTWISE(DECLARE)
+    MATMUL(DECLARE)
+    RELEASE2(DECLARE) RELEASE3(DECLARE) CONVOLUTION(DECLARE) ELTWISE(DECLARE) FUSED(DECLARE)
 } dnn;
 
 /* The order of p->from is changed to that of p->to; false: it cannot be. */

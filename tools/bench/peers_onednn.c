@@ -12,6 +12,7 @@ static const struct symbol gemm[] = { GEMM(NEEDED) }, matmul[] = { MATMUL(NEEDED
 static const struct symbol release2[] = { RELEASE2(NEEDED) }, release3[] = { RELEASE3(NEEDED) };
 static const struct symbol convolution[] = { CONVOLUTION(NEEDED) };
 static const struct symbol eltwise[] = { ELTWISE(NEEDED) };
+static const struct symbol fused[] = { FUSED(NEEDED) };
 
 /* The codes of the peer: the types of A, B and C. */
 bool onednn_run(struct contender *c)
@@ -204,6 +205,7 @@ static bool open_onednn(struct library *l)
     dnn.matmul = find_matmul(l);
     dnn.convolution = dnn.matmul && dnn.major == 3 && LIBRARY_FIND(l, convolution);
     dnn.eltwise = dnn.matmul && dnn.major == 3 && LIBRARY_FIND(l, eltwise);
+    dnn.fused = dnn.matmul && dnn.major == 3 && LIBRARY_FIND(l, fused);
     *(void **)&dnn.omp_threads = dlsym(l->handle, "omp_set_num_threads");
     if ((*(void **)&isa = dlsym(l->handle, "dnnl_get_effective_cpu_isa")) &&
         (*(void **)&isa_name = dlsym(l->handle, "dnnl_cpu_isa2str")))

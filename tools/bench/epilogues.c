@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What steps behind a product cost, beside the bare product and beside oneDNN's matmul with a bias
+ * and post-ops, all matrices row-major as they lie. */
+#include "tools/bench/onednn.h"
+
+#include <limber/ops.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DNN_RELU = 0x20, DNN_GELU_TANH = 0x2b, DNN_BIAS = 41 };
+
+static const struct steps_of {
+    const char *what, *text;
+    int dnn; /* the function of its post-op */
+} steps[] = { { "bias, relu", "%1 = add %x %bias\n%2 = relu %1\n", DNN_RELU },
+              { "bias, gelu_tanh", "%1 = add %x %bias\n%2 = gelu_tanh %1\n", DNN_GELU_TANH } };
+
+static const struct factors_of {
+    const char *of, *to;
+    int64_t n, k;
+    int dnn; /* of all matrices; 0: it has none */
+} works[] = { { "f32", "f32", 1024, 256, DNN_F32 }, { "f32", "f32", 1024, 1024, DNN_F32 },
+              { "f32", "f32", 2048, 512, DNN_F32 }, { "f64", "f64", 1024, 256, 0 },
+              { "bf16", "bf16", 1024, 256, 0 },     { "i8", "f32", 1024, 1024, 0 } };
+
+struct fused {
+    limber_problem p;
+    limber_contract contract;
+    limber_epilogue e;
+    limber_epilogue_input bias;
+    char *a, *b, *c, *other, *line;
+    void *md[4], *memory[4], *attr, *post, *pd, *primitive; /* a, b, bias, c */
+};
+
+static void close_fused(struct fused *f)
+{
+    if (f->primitive)
+        dnn.primitive_destroy(f->primitive);
+    for (int i = 0; i < 4; i++) {
+        if (f->memory[i])
+            dnn.memory_destroy(f->memory[i]);
+        if (f->md[i])
+            dnn.md_destroy(f->md[i]);
+    }
+    if (f->pd)
+        dnn.desc_destroy(f->pd);
+    if (f->post)
+        dnn.post_ops_destroy(f->post);
+    if (f->attr)
+        dnn.attr_destroy(f->attr);
+    free(f->a);
+    free(f->b);
+    free(f->c);
+    free(f->other);
+    free(f->line);
+}
+
+static bool fill(limber_format f, char *to, int64_t count, uint64_t *state)
+{
+    for (int64_t i = 0; to && i < count; i++) {
+        double x = random_normal(state) * (f.kind == LIMBER_KIND_INT ? 10 : 1);
+
+        limber_convert(to + i * f.size, f, &x, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+    }
+    return to != NULL;
+}
+
+static bool open_fused(struct fused *f, const struct factors_of *w, const struct steps_of *s)
+{
+    limber_format of = format_of(w->of), to = format_of(w->to);
+    uint64_t state = 3;
+
+    *f = (struct fused){ .p = LIMBER_PROBLEM_INIT,
+                         .contract = LIMBER_CONTRACT_INIT,
+                         .e = LIMBER_EPILOGUE_INIT,
+                         .bias = LIMBER_EPILOGUE_INPUT_INIT };
+    f->a = malloc((size_t)(w->n * w->k) * of.size);
+    f->b = malloc((size_t)(w->n * w->k) * of.size);
+    f->c = calloc((size_t)(w->n * w->n), to.size);
+    f->other = calloc((size_t)(w->n * w->n), to.size);
+    f->line = malloc((size_t)w->n * 4);
+    if (!f->c || !f->other || !fill(of, f->a, w->n * w->k, &state) ||
+        !fill(of, f->b, w->n * w->k, &state) || !fill(LIMBER_F32, f->line, w->n, &state))
+        return !complain("bench: not enough memory");
+    if (of.kind == LIMBER_KIND_INT)
+        f->contract.promise = LIMBER_CONTRACT_CORRECT;
+    f->bias.name = "bias";
+    f->bias.shape = LIMBER_INPUT_COLUMN;
+    f->bias.format = LIMBER_F32;
+    f->bias.data = f->line;
+    f->e.steps = s->text;
+    f->e.inputs = &f->bias;
+    f->e.input_count = 1;
+    f->p.m = f->p.n = w->n;
+    f->p.k = w->k;
+    f->p.a = (limber_matrix){ f->a, of, w->k, 1 };
+    f->p.b = (limber_matrix){ f->b, of, w->n, 1 };
+    f->p.c = (limber_output){ f->c, to, w->n, 1 };
+    f->p.contract = &f->contract;
+    return true;
+}
+
+static bool open_peer(struct fused *f, const struct factors_of *w, const struct steps_of *s)
+{
+    const int64_t dims[4][2] = { { w->n, w->k }, { w->k, w->n }, { 1, w->n }, { w->n, w->n } };
+    void *data[4] = { f->a, f->b, f->line, f->other };
+
+    if (!w->dnn || !onednn.usable || !dnn.fused || dnn.attr_create(&f->attr) ||
+        dnn.post_ops_create(&f->post) || dnn.append_eltwise(f->post, s->dnn, 0, 0) ||
+        dnn.set_post_ops(f->attr, f->post))
+        return false;
+    for (int i = 0; i < 4; i++) {
+        const int64_t strides[2] = { dims[i][1], 1 };
+
+        if (dnn.strides3(&f->md[i], 2, dims[i], w->dnn, strides) ||
+            dnn.memory_create(&f->memory[i], f->md[i], dnn.engine, data[i]))
+            return false;
+    }
+    return !dnn.matmul_create(&f->pd, dnn.engine, f->md[0], f->md[1], f->md[2], f->md[3],
+                              f->attr) &&
+           !dnn.primitive_create(&f->primitive, f->pd);
+}
+
+static double run_peer(struct fused *f)
+{
+    const struct dnn_argument arguments[4] = { { DNN_SRC, f->memory[0] },
+                                               { DNN_WEIGHTS, f->memory[1] },
+                                               { DNN_BIAS, f->memory[2] },
+                                               { DNN_DST, f->memory[3] } };
+    double start = now();
+
+    if (dnn.execute(f->primitive, dnn.stream, 4, arguments))
+        return -1;
+    dnn.stream_wait(dnn.stream);
+    return now() - start;
+}
+
+static bool agree(const struct fused *f)
+{
+    for (int64_t i = 0; i < f->p.m * f->p.n; i += 101) {
+        float x, y;
+
+        memcpy(&x, f->c + i * 4, sizeof x);
+        memcpy(&y, f->other + i * 4, sizeof y);
+        if (!(fabsf(x - y) <= 1e-3f * (1 + fabsf(x))))
+            return false;
+    }
+    return true;
+}
+
+static bool run_once(struct bench *b, struct fused *f, bool bare, double *seconds)
+{
+    double start = now();
+
+    f->p.epilogue = bare ? NULL : &f->e;
+    if (limber_run(b->ctx, &f->p, NULL) != LIMBER_STATUS_OK)
+        return !complain("bench: %s", limber_error_text());
+    *seconds = now() - start;
+    return true;
+}
+
+static bool fused_row(struct bench *b, const struct factors_of *w, const struct steps_of *s)
+{
+    struct contender here = { .samples = b->runs }, bare = here, peer = here;
+    double work = 2e-9 * (double)w->n * (double)w->n * (double)w->k;
+    char what[64], note[96];
+    struct fused f;
+    bool ok = open_fused(&f, w, s), has_peer = ok && open_peer(&f, w, s);
+
+    for (int i = -1; ok && i < b->runs; i++) { /* the first warms up */
+        int at = i < 0 ? 0 : i;
+
+        ok = run_once(b, &f, true, &bare.seconds[at]) && run_once(b, &f, false, &here.seconds[at]);
+        peer.seconds[at] = has_peer ? run_peer(&f) : 0;
+        has_peer = has_peer && peer.seconds[at] >= 0 && (i >= 0 || agree(&f));
+    }
+    close_fused(&f);
+    if (!ok)
+        return false;
+    contender_median(&here);
+    contender_median(&bare);
+    snprintf(what, sizeof what, "%s, %s to %s, k %lld", s->what, w->of, w->to, (long long)w->k);
+    if (has_peer) {
+        contender_median(&peer);
+        snprintf(note, sizeof note, "%.2f x oneDNN", peer.median / here.median);
+    }
+    print_line(b, &(struct line){ .what = what,
+                                  .scheme = "",
+                                  .n = w->n,
+                                  .unit = "GFLOPS",
+                                  .value = work / here.median,
+                                  .best = work / here.best,
+                                  .ratio = bare.median / here.median,
+                                  .of = "without",
+                                  .note = has_peer ? note : NULL });
+    return true;
+}
+
+bool epilogue_rows(struct bench *b)
+{
+    for (size_t w = 0; w < sizeof works / sizeof *works; w++)
+        for (size_t s = 0; s < sizeof steps / sizeof *steps; s++)
+            if (!fused_row(b, &works[w], &steps[s]))
+                return false;
+    return true;
+}
