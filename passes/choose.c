@@ -82,16 +82,17 @@ static double combine_ns(const struct plan *p, const struct node *products,
     limber_format f = out->type.format;
     bool plain = !limber_num(out, ATTR_alpha) && !limber_num(out, ATTR_beta);
     bool many = rounds_many(f, out);
+    bool quick = plain || (many && f.size > 2); /* scalars too are taken many at once */
     bool integer = f.kind == LIMBER_KIND_INT;
     int64_t bits = limber_num(a, ATTR_bits) + limber_num(b, ATTR_bits) + p->kbits;
     bool narrow = bits <= 61;
 
     switch (limber_num(combine, ATTR_reconstruct)) {
     case RECONSTRUCT_crt:
-        return uncertain_ns(p, combine, f) + (plain && (bits <= 105 || !integer) ? 1 : 150) +
+        return uncertain_ns(p, combine, f) + (quick && (bits <= 105 || !integer) ? 1 : 150) +
                0.6 * products->type.count;
     case RECONSTRUCT_shift:
-        return (plain && (narrow || many) ? 1 : 150) + 0.5 * (double)products->rows;
+        return (quick && (narrow || many) ? 1 : 150) + 0.5 * (double)products->rows;
     default:
         return is_exact(products) ? (plain && many && f.size > 2 ? 20 : 300) :
                                     1 + again_ns(p, combine) + (many ? 0 : 50);

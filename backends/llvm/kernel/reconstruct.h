@@ -211,26 +211,27 @@ FLAT void sum_weighted(const struct kernel_call *c, const char *total, int64_t i
     }
 }
 
-/* What a sum of this size may be off by. */
-FLAT v8d uncertain_of(const struct kernel_call *c, v8d r, double share)
-{
-    v8d size = (v8d)((v8l)r & INT64_MAX);
+FLAT v8d size_of_lanes(v8d x) { return (v8d)((v8l)x & INT64_MAX); }
 
+/* What a sum whose terms have this size may be off by. */
+FLAT v8d uncertain_of(const struct kernel_call *c, v8d size, double share)
+{
     return CFG(c).uncertain_count ? size * share + power_of_two(CFG(c).uncertain) : size * share;
 }
 
 /* The nearest binary64 or binary32; lanes that this cannot tell, or that leave the range of
  * normal numbers, are not sure. */
-FLAT v8l round_float(const struct kernel_call *c, v8d high, v8d low, v8l scale, v8d *out)
+FLAT v8l round_float(const struct kernel_call *c, v8d high, v8d low, v8d terms, v8l scale,
+                     v8d *out)
 {
-    v8d r = high + low, rest = (high - r) + low, uncertain = uncertain_of(c, r, 0x1p-95);
+    v8d r = high + low, rest = (high - r) + low, uncertain = uncertain_of(c, terms, 0x1p-95);
     v8l field = ((v8l)r >> 52 & 0x7ff) + scale, normal = (field > 0) & (field < 0x7ff), sure;
     v8l zero = (v8l)(r == 0);       /* once scaled, a number beyond the range may look like one */
 
     sure = (v8l)(r + (rest + uncertain) == r) & (v8l)(r + (rest - uncertain) == r);
     scale = (scale << 52) & ~zero;
     if (CFG(c).c.size == 4) {
-        v8d size = (v8d)((v8l)r & INT64_MAX), about = uncertain_of(c, r, 0x1p-50);
+        v8d size = size_of_lanes(r), about = uncertain_of(c, terms, 0x1p-50);
         v8l known = (v8l)(about < size) | zero;
         v8f up, down;
 
@@ -251,8 +252,8 @@ FLAT v8l round_float(const struct kernel_call *c, v8d high, v8d low, v8l scale, 
 /* The same of codes of floats of 8 and 16 bits. */
 FLAT v8l round_narrow(const struct kernel_call *c, v8d high, v8d low, v8l scale, v8l *code)
 {
-    v8d r = high + low, rest = (high - r) + low, about = uncertain_of(c, r, 0x1p-50);
-    v8d size = (v8d)((v8l)r & INT64_MAX);
+    v8d r = high + low, rest = (high - r) + low, size = size_of_lanes(r);
+    v8d about = uncertain_of(c, size, 0x1p-50);
     v8l field = ((v8l)r >> 52 & 0x7ff) + scale, zero = (v8l)(r == 0);
     v8l normal = (field > 53) & (field < 0x7ff), sure, up, exact;
 
@@ -349,21 +350,72 @@ FLAT v8l round_dd(const struct top *t, v8l sign, v8l scale, v8d *high, v8d *low)
     return sure;
 }
 
+FLAT int is_ordinary(double scalar)
+{
+    double size = __builtin_fabs(scalar);
+
+    return size >= 0x1p-300 && size <= 0x1p300;
+}
+
+/* alpha x + beta c0 as double-doubles, whose errors are far below 2^-95 of the terms. */
+FLAT int adds_pairs(const struct kernel_call *c)
+{
+    return !CFG(c).plain && stores_binary(c) &&
+           (!CFG(c).has_alpha || is_ordinary(c->alpha_f64)) &&
+           (!CFG(c).has_beta || is_ordinary(c->beta_f64));
+}
+
+/* A double-double times a double. */
+FLAT void multiply_pair(double by, v8d *high, v8d *low)
+{
+    v8d product = *high * by;
+
+    *low = FMA(all_d(by), *high, -product) + *low * by;
+    *high = product;
+}
+
+/* c0 of eight lanes joins, scaled as x is; *terms grows with it.  Lanes that are left to the long
+ * way: no normal number, out of range once scaled, or zeros, whose signs matter. */
+FLAT v8l join_c0(const struct kernel_call *c, const char *old, v8l scale, v8d *high, v8d *low,
+                 v8d *terms)
+{
+    v8d x = CFG(c).c.size == 8 ? LOAD(v8d, old) : TO(v8d, LOAD(v8f, old)), rest = all_d(0);
+    v8l field = (v8l)x >> 52 & 0x7ff, zero = (v8l)(x == 0), bad;
+
+    bad = (field == 0) | (field == 0x7ff) | (field - scale < 500) | (field - scale > 1600) |
+          (scale < -900) | (scale > 900);
+    bad = choose(zero, (v8l)(*high == 0), bad);
+    x = (v8d)(((v8l)x - (scale << 52)) & ~(zero | bad));
+    multiply_pair(c->beta_f64, &x, &rest);
+    *terms = size_of_lanes(*high) + size_of_lanes(x);
+    add_term(x, high, low);
+    *low += rest;
+    return bad;
+}
+
 /* Eight elements to `out`; bit x of the answer: element x is not known. */
 FLAT int round_eight(const struct kernel_call *c, v8d high, v8d low, v8d column[KERNEL_COLUMNS],
-                     v8l scale, char *out)
+                     v8l scale, const char *old, char *out)
 {
     int64_t known[8];
     int left = 0;
-    v8l sure;
+    v8d terms = size_of_lanes(high + low);
+    v8l sure, bad = all_l(0);
 
+    if (!CFG(c).plain) {
+        if (CFG(c).has_alpha)
+            multiply_pair(c->alpha_f64, &high, &low);
+        terms = size_of_lanes(high);
+        bad = CFG(c).has_beta ? join_c0(c, old, scale, &high, &low, &terms) :
+                                (v8l)(terms == 0);
+    }
     if (CFG(c).c.kind == LIMBER_KIND_FLOAT && CFG(c).c.size == 8) {
-        sure = round_float(c, high, low, scale, &high);
+        sure = round_float(c, high, low, terms, scale, &high);
         STORE(out, high);
     } else if (CFG(c).c.kind == LIMBER_KIND_FLOAT && CFG(c).c.size == 4) {
         v8f narrow;
 
-        sure = round_float(c, high, low, scale, &high);
+        sure = round_float(c, high, low, terms, scale, &high);
         narrow = TO(v8f, high);
         STORE(out, narrow);
     } else if (stores_narrow(c)) {
@@ -397,6 +449,7 @@ FLAT int round_eight(const struct kernel_call *c, v8d high, v8d low, v8d column[
         STORE(out, even);
         STORE(out + 64, odd);
     }
+    sure &= ~bad;
     if (!ANY(~sure))
         return 0;
     STORE(known, sure);
@@ -405,14 +458,48 @@ FLAT int round_eight(const struct kernel_call *c, v8d high, v8d low, v8d column[
     return left;
 }
 
+/* What C holds where sixteen elements go. */
+FLAT void load_row(const struct kernel_call *c, int64_t i, int64_t j, int64_t cols, char *to)
+{
+    int size = CFG(c).c.size;
+
+    if (cols == KERNEL_LANES && is_dense(c, j, cols)) {
+        __builtin_memcpy(to, place(c, i, j), (unsigned)(KERNEL_LANES * size));
+        return;
+    }
+    ROLL for (int64_t x = 0; x < cols; x++)
+        __builtin_memcpy(to + x * size, place(c, i, j + x), (unsigned)size);
+}
+
+/* Sixteen sums to elements of C, which stay where they are not known: bits of the answer. */
+FLAT int store_sums(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j0,
+                    int64_t cols, const v8d high[2], const v8d low[2],
+                    v8d first[KERNEL_COLUMNS], v8d second[KERNEL_COLUMNS], const v8l scale[2])
+{
+    char out[KERNEL_LANES * 16] __attribute__((aligned(64)));
+    char old[KERNEL_LANES * 8] __attribute__((aligned(64))) = { 0 };
+    int keeps = !CFG(c).plain && CFG(c).has_beta, size = CFG(c).c.size, left;
+
+    if (keeps)
+        load_row(c, b->i0 + i, b->j0 + j0, cols, old);
+    left = round_eight(c, high[0], low[0], first, scale[0], old, out);
+    left |= round_eight(c, high[1], low[1], second, scale[1], old + 8 * (keeps ? size : 0),
+                        out + 8 * size)
+            << 8;
+    if (left && keeps)
+        ROLL for (int x = 0; x < KERNEL_LANES; x++)
+            if (left >> x & 1)
+                __builtin_memcpy(out + x * size, old + x * size, (unsigned)size);
+    store_row(c, b->i0 + i, b->j0 + j0, cols, out);
+    return left;
+}
+
 /* Sixteen elements; the answer as of eight. */
 FLAT int round_strip(const struct kernel_call *c, const struct block *b, const char *total,
                      int64_t i, int64_t j0, int64_t cols)
 {
-    char out[KERNEL_LANES * 16] __attribute__((aligned(64)));
     v8d first[KERNEL_COLUMNS], second[KERNEL_COLUMNS], high[2], low[2];
     v8l scale[2];
-    int left;
 
     scales_at(c, b, i, j0, scale);
     if (RECONSTRUCT == RECONSTRUCT_crt) {
@@ -423,10 +510,7 @@ FLAT int round_strip(const struct kernel_call *c, const struct block *b, const c
         sum_weighted(c, total, i, j0, &high[0], &low[0]);
         sum_weighted(c, total, i, j0 + 8, &high[1], &low[1]);
     }
-    left = round_eight(c, high[0], low[0], first, scale[0], out);
-    left |= round_eight(c, high[1], low[1], second, scale[1], out + 8 * CFG(c).c.size) << 8;
-    store_row(c, b->i0 + i, b->j0 + j0, cols, out);
-    return left;
+    return store_sums(c, b, i, j0, cols, high, low, first, second, scale);
 }
 
 /* Results that are rounded many at once: pairs and binary128 from columns only. */
@@ -434,9 +518,10 @@ FLAT int rounds_at_once(const struct kernel_call *c)
 {
     int pair = CFG(c).c.kind == LIMBER_KIND_DD || limber_num_is_f128(CFG(c).c);
 
-    return CFG(c).plain &&
+    return adds_pairs(c) ||
+           (CFG(c).plain &&
            ((pair && RECONSTRUCT == RECONSTRUCT_crt && !CFG(c).uncertain_count) ||
-            stores_binary(c) || stores_narrow(c));
+            stores_binary(c) || stores_narrow(c)));
 }
 
 FLAT int64_t wide_one(const struct kernel_call *c, const struct block *b, const char *scratch,
@@ -496,11 +581,41 @@ FLAT int64_t wide_strip(const struct kernel_call *c, const struct block *b, cons
     return lost;
 }
 
+/* Totals of 62 bits with scalars. */
+FLAT int64_t small_sum_strip(const struct kernel_call *c, const struct block *b,
+                             const char *scratch, int64_t i, int64_t j0, int64_t cols)
+{
+    v8d high[2], low[2], none[KERNEL_COLUMNS];
+    int64_t lost = 0, x[KERNEL_LANES];
+    v8l v[2], scale[2];
+    int left;
+
+    small_totals(c, b, scratch, i, j0, v);
+    scales_at(c, b, i, j0, scale);
+    UNROLL for (int h = 0; h < 2; h++) {
+        high[h] = TO(v8d, v[h] >> 31) * 0x1p31;
+        low[h] = all_d(0);
+        add_term(TO(v8d, v[h] & 0x7fffffff), &high[h], &low[h]);
+    }
+    UNROLL for (int d = 0; d < KERNEL_COLUMNS; d++)
+        none[d] = all_d(0);
+    left = store_sums(c, b, i, j0, cols, high, low, none, none, scale);
+    if (!left)
+        return 0;
+    STORE(x, v[0]);
+    STORE(x + 8, v[1]);
+    ROLL for (int64_t j = 0; j < cols; j++)
+        if (left >> j & 1)
+            lost += small_one(c, b, i, j0, j, x);
+    return lost;
+}
+
 /* A strip of one row; answers how many integers did not fit. */
 FLAT int64_t exact_strip(const struct kernel_call *c, const struct block *b, const char *scratch,
                          int64_t i, int64_t j0, int64_t cols)
 {
-    return CFG(c).small ? small_strip(c, b, scratch, i, j0, cols) :
+    return CFG(c).small && adds_pairs(c) ? small_sum_strip(c, b, scratch, i, j0, cols) :
+           CFG(c).small ? small_strip(c, b, scratch, i, j0, cols) :
            wide_strip(c, b, scratch, i, j0, cols);
 }
 

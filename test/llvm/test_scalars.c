@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * alpha x + beta c0 of exact schemes, many elements at once: the bits are the interpreter's on every
+ * instruction set, where terms cancel, are zeros of either sign, huge, tiny, NaN or infinite. */
+#include "compiler.h"
+#include "support.h"
+#include "targets.h"
+
+#include "jit/api/api.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { M = 7, N = 37, K = 21, GAP = 3, ROW = N + GAP };
+
+#ifdef LIMBER_HAVE_LLVM
+extern const struct backend limber_backend_llvm;
+
+static const double scalars[][2] = { { 1, 1 },        { -1, 1 },        { 1, -1 },
+                                     { 0.3, -0.7 },   { -1, 0 },        { 0x1p-20, 1 },
+                                     { 0x1p-310, 1 }, { 1, 0x1p-290 },  { 1e150, -1 },
+                                     { -1, 0x1p-60 }, { 1.5, INFINITY } };
+static const struct {
+    const char *scheme, *of, *to;
+} works[] = { { "ozaki2", "f64", "f64" },    { "ozaki2", "f32", "f32" },
+              { "ozaki1-i8", "f32", "f64" }, { "ozaki1-i8", "i8", "f32" },
+              { "ozaki1-i8", "i8", "f64" },  { "ozaki2", "bf16", "f32" },
+              { "ozaki1-f64", "f32", "f32" } };
+static const enum data kinds[] = { DATA_unit, DATA_ties,    DATA_spread, DATA_zeros,
+                                   DATA_tiny, DATA_special, DATA_nothing };
+
+static limber_context *make(const char *backend)
+{
+    limber_config config = LIMBER_CONFIG_INIT;
+    limber_context *ctx = NULL;
+
+    config.backend = backend;
+    config.threads = 1;
+    config.cache_dir = config.dump_dir = "";
+    if (limber_create(&ctx, &config))
+        print_message("%s\n", limber_error_text());
+    return ctx;
+}
+
+struct scene {
+    char a[M * K * 8], b[K * N * 8], c0[M * ROW * 8], want[M * ROW * 8], got[M * ROW * 8];
+};
+
+static bool multiply(limber_context *ctx, const char *scheme, limber_format of, limber_format to,
+                     const struct scene *s, const double *scalar, char *c)
+{
+    limber_contract contract = LIMBER_CONTRACT_INIT;
+    char alpha[8], beta[8];
+
+    contract.promise = LIMBER_CONTRACT_CORRECT;
+    contract.scheme = scheme;
+    limber_convert(alpha, to, &scalar[0], LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+    limber_convert(beta, to, &scalar[1], LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+    return limber_gemm(ctx, &contract, M, N, K, alpha, (limber_matrix){ s->a, of, K, 1 },
+                       (limber_matrix){ s->b, of, N, 1 }, beta, (limber_output){ c, to, ROW, 1 },
+                       NULL) == LIMBER_STATUS_OK;
+}
+
+/* C is minus the rounded product in the upper rows, so that little is left of the sum. */
+static void set(struct rng *r, struct scene *s, limber_context *interp, limber_format of,
+                limber_format to, enum data kind, const char *scheme)
+{
+    static const double one[2] = { -1, 0 };
+
+    fill(r, kind, of, s->a, M * K);
+    fill(r, rng_below(r, 2) ? kind : DATA_unit, of, s->b, K * N);
+    fill(r, kind, to, s->c0, M * ROW);
+    if (multiply(interp, scheme, of, to, s, one, s->want))
+        for (int i = 0; i < M / 2; i++)
+            memcpy(s->c0 + i * ROW * to.size, s->want + i * ROW * to.size, (size_t)N * to.size);
+}
+
+static void test_scalars(void **state)
+{
+    limber_context *interp = make("interp"), *ctx[8];
+    struct scene *s = malloc(sizeof *s);
+    struct target here;
+    struct diag d = { 0 };
+    struct rng r = { 33 };
+    int contexts = 0, compared = 0;
+
+    (void)state;
+    if (!compiler_here() || !limber_backend_llvm.probe(&here, &d)) {
+        limber_destroy(interp);
+        free(s);
+        skip();
+    }
+    ctx[contexts++] = make("llvm");
+    for (size_t t = 0; t < COUNT(targets) && contexts < 8; t++)
+        if (targets[t].needs && strstr(here.features, targets[t].needs) && !targets[t].emulated) {
+            struct target *to = &(ctx[contexts++] = make("llvm"))->machine.target;
+
+            memset(to, 0, sizeof *to);
+            assert_true(limber_target_parse(to, targets[t].text, &d));
+            limber_target_complete(to);
+        }
+    for (int i = 0; i < contexts; i++)
+        for (size_t w = 0; w < COUNT(works); w++)
+            for (size_t k = 0; k < COUNT(kinds); k++)
+                for (size_t p = (k + w) % 2; p < COUNT(scalars); p += SANITIZED ? 4 : 2) {
+                    limber_format of = named(works[w].of), to = named(works[w].to);
+
+                    set(&r, s, interp, of, to, kinds[k], works[w].scheme);
+                    memcpy(s->want, s->c0, sizeof s->want);
+                    memcpy(s->got, s->c0, sizeof s->got);
+                    if (!multiply(ctx[i], works[w].scheme, of, to, s, scalars[p], s->got))
+                        continue;
+                    assert_true(multiply(interp, works[w].scheme, of, to, s, scalars[p], s->want));
+                    compared++;
+                    for (int e = 0; e < M * ROW; e++)
+                        if (!same_number(to, s->got + e * to.size, s->want + e * to.size))
+                            fail_msg("%s of %s on %s, data %d, alpha %g, beta %g, (%d, %d): %g, "
+                                     "not %g",
+                                     works[w].scheme, works[w].of, ctx[i]->machine.target.isa,
+                                     (int)k, scalars[p][0], scalars[p][1], e / ROW, e % ROW,
+                                     limber_format_value(to, s->got + e * to.size),
+                                     limber_format_value(to, s->want + e * to.size));
+                }
+    print_message("%d products on %d machines\n", compared, contexts);
+    assert_true(compared > 100);
+    while (contexts > 0)
+        limber_destroy(ctx[--contexts]);
+    limber_destroy(interp);
+    free(s);
+}
+#endif
+
+int main(void)
+{
+#ifdef LIMBER_HAVE_LLVM
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_scalars) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+#else
+    return 0;
+#endif
+}
