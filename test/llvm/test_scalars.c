@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * alpha x + beta c0 of exact schemes, many elements at once: the bits are the interpreter's on every
- * instruction set, where terms cancel, are zeros of either sign, huge, tiny, NaN or infinite. */
+ * alpha x + beta c0 of exact schemes, many elements at once: the bits are the interpreter's on
+ * every instruction set, where terms cancel, are zeros of either sign, huge, tiny or infinite. */
 #include "compiler.h"
 #include "support.h"
 #include "targets.h"
