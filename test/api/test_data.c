@@ -2,6 +2,7 @@
  * Matrices that nobody drew (LIMBER_DATA): a basis of a linear programme, images, unitaries of
  * quantum circuits.  Every contract holds for samples of their products, by MPFR. */
 #define _GNU_SOURCE
+#include "convs.h"
 #include "support.h"
 
 #include <complex.h>
@@ -194,6 +195,80 @@ static void images(void **state)
     free(c);
 }
 
+/* Sums of pixels times multiples of 2^-10, which binary64 holds; gradients are such multiples. */
+static void convolve_images(const unsigned char *pixel, const limber_conv *s)
+{
+    const limber_contract correct = { .size = sizeof correct, .promise = LIMBER_CONTRACT_CORRECT };
+    const limber_contract native = LIMBER_CONTRACT_INIT, *contracts[2] = { &correct, &native };
+    struct rng r = { 28 };
+    struct trial t = { .s = *s };
+
+    trial_open(&t);
+    for (int64_t i = 0; i < t.count[X]; i++)
+        t.v[X][i] = pixel[i];
+    for (int64_t i = 0; i < t.count[W]; i++)
+        t.v[W][i] = (rng_below(&r, 2048) - 1024) * 0x1p-10;
+    for (int64_t i = 0; i < t.count[Y]; i++)
+        t.v[Y][i] = (rng_below(&r, 2048) - 1024) * 0x1p-10;
+    for (int d = 0; d < DIRECTIONS; d++) {
+        int tensor = written[d];
+        char *a = stored(&t, reads[d][0], LIMBER_F32), *b = stored(&t, reads[d][1], LIMBER_F32);
+        double *sum = calloc((size_t)t.count[tensor], sizeof *sum);
+        float *c = malloc((size_t)t.count[tensor] * sizeof *c);
+
+        by_definition(&t, d, sum);
+        for (int k = 0; k < 2; k++) {
+            if (run_direction(ctx, d, contracts[k], s, LIMBER_F32, a, b, LIMBER_F32, c, NULL, NULL,
+                              NULL))
+                fail_msg("%s", limber_error_text());
+            for (int64_t i = 0; i < t.count[tensor]; i++) {
+                float got = c[place(&t, tensor, i)];
+                double off = fabs((double)got - sum[i]);
+
+                if (k == 0 ? got != (float)sum[i] : !(off <= 1e-2 + 1e-5 * fabs(sum[i])))
+                    fail_msg("direction %d, layout %d, %d groups, element %lld: %g, not %g", d,
+                             (int)s->layout, (int)s->groups, (long long)i, (double)got, sum[i]);
+            }
+        }
+        free(a);
+        free(b);
+        free(sum);
+        free(c);
+    }
+    trial_close(&t);
+}
+
+/* Edges of digits in every direction: eight filters of one image after the other, and filters that
+ * see one of eight images each, as channels. */
+static void image_convolutions(void **state)
+{
+    enum { COUNT = 8, SIDE = 28, HEAD = 16 };
+    FILE *f = data_file("mnist/t10k-images-idx3-ubyte.gz", true);
+    unsigned char pixel[HEAD + COUNT * SIDE * SIDE];
+
+    (void)state;
+    if (!f)
+        skip();
+    assert_int_equal(fread(pixel, 1, sizeof pixel, f), sizeof pixel);
+    pclose(f);
+    for (int depthwise = 0; depthwise < 2; depthwise++)
+        for (int stride = 1; stride < 3; stride++)
+            for (int nhwc = 0; nhwc < 2; nhwc++) {
+                limber_conv s = LIMBER_CONV_INIT;
+
+                s.n = depthwise ? 1 : COUNT;
+                s.c = s.groups = depthwise ? COUNT : 1;
+                s.o = depthwise ? 2 * COUNT : COUNT;
+                s.h = s.w = SIDE;
+                s.r = s.s = 3;
+                s.stride[0] = s.stride[1] = stride;
+                s.dilate[0] = s.dilate[1] = 1;
+                s.pad[0] = s.pad[1] = s.pad[2] = s.pad[3] = 1;
+                s.layout = nhwc ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW;
+                convolve_images(pixel + HEAD, &s);
+            }
+}
+
 /* ---- unitaries of circuits ------------------------------------------------------------------- */
 
 enum { MOST_QUBITS = 8 };
@@ -359,6 +434,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(linear_programme),
         cmocka_unit_test(images),
+        cmocka_unit_test(image_convolutions),
         cmocka_unit_test(circuits),
     };
 
