@@ -107,9 +107,11 @@ static void test_scalars(void **state)
     for (int i = 0; i < contexts; i++)
         for (size_t w = 0; w < COUNT(works); w++)
             for (size_t k = 0; k < COUNT(kinds); k++)
-                for (size_t p = (k + w) % 2; p < COUNT(scalars); p += SANITIZED ? 4 : 2) {
+                for (size_t p = (k + w) % 2; p < COUNT(scalars); p += 2) {
                     limber_format of = named(works[w].of), to = named(works[w].to);
 
+                    if (SANITIZED && (p + k + w + (size_t)i) % 4)
+                        continue;
                     set(&r, s, interp, of, to, kinds[k], works[w].scheme);
                     memcpy(s->want, s->c0, sizeof s->want);
                     memcpy(s->got, s->c0, sizeof s->got);
@@ -127,7 +129,7 @@ static void test_scalars(void **state)
                                      limber_format_value(to, s->want + e * to.size));
                 }
     print_message("%d products on %d machines\n", compared, contexts);
-    assert_true(compared > 100);
+    assert_true(compared > (SANITIZED ? 50 : 100));
     while (contexts > 0)
         limber_destroy(ctx[--contexts]);
     limber_destroy(interp);
