@@ -122,6 +122,38 @@ LIMBER_API const char *limber_format_at(int i);
 
 LIMBER_API int limber_format_equal(limber_format a, limber_format b);
 
+/* What a format can hold.  Doubles are infinite, or 0, where binary64 does not reach (f128). */
+typedef struct limber_format_facts {
+    size_t size; /* sizeof(limber_format_facts) */
+    int significant_bits; /* p, with the hidden one; dd 107, which few pairs have */
+    int largest_exponent; /* the largest number is in [2^e, 2^(e+1)) */
+    int normal_exponent; /* the smallest number of p bits is 2^e; of integers 0 */
+    int smallest_exponent; /* the smallest positive number is 2^e */
+    double epsilon; /* from 1 to the next number: 2^(1-p) */
+    double roundoff; /* largest relative error of rounding to nearest, of normal numbers: 2^-p;
+                        integers: 0 */
+    double largest, normal, smallest; /* positive numbers: the largest, the smallest of p bits, the
+                                         smallest */
+    double overflow; /* the largest and half its unit.  Numbers beyond it, and of formats with
+                        infinities it itself, round to infinity, NaN or (saturating) the largest */
+    double underflow; /* numbers up to here round to 0: half the smallest */
+    double decimal_digits; /* log10 2^p */
+    int digits_kept; /* decimal digits that a number and back leaves as they were */
+    int digits_needed; /* decimal digits that tell all numbers apart */
+    int has_infinity, has_nan, has_negative_zero;
+    double finite_values; /* how many there are, +0 and -0 as one; dd: 0 */
+    double exact_integers; /* all integers up to here are numbers */
+} limber_format_facts;
+#define LIMBER_FORMAT_FACTS_INIT LIMBER_SIZED(limber_format_facts)
+
+/* Fills *out, which starts from LIMBER_FORMAT_FACTS_INIT.  BAD_ARGUMENT: no format of elements in
+ * memory, or NULL. */
+LIMBER_API limber_status limber_format_describe(limber_format f, limber_format_facts *out);
+
+/* The distance of neighbours in [2^exponent, 2^(exponent+1)) is 2^*spacing; also below the smallest
+ * normal number.  BAD_ARGUMENT: f has no number there, or is an integer or dd. */
+LIMBER_API limber_status limber_format_spacing(limber_format f, int exponent, int *spacing);
+
 /* Converts count elements.  Every source value is rounded once, by mode; NaN and Inf follow the
  * target's rules (no infinity: Inf becomes NaN, or the largest value when it saturates).
  * Integers saturate; NaN becomes 0.  dst and src must not overlap.

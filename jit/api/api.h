@@ -123,6 +123,7 @@ enum {
     LEAST_cache_info = 4400,
     LEAST_elementwise = sizeof(limber_elementwise),
     LEAST_reduce_call = sizeof(limber_reduce_call),
+    LEAST_format_facts = sizeof(limber_format_facts),
     LEAST_epilogue = sizeof(limber_epilogue),
     LEAST_epilogue_input = sizeof(limber_epilogue_input)
 };

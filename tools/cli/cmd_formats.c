@@ -6,6 +6,7 @@
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <popt.h>
+#include <string.h>
 
 /* Exponents of the largest finite and of the smallest positive value, significant bits. */
 static void measures(limber_format f, int *sig, int *top, int *low)
@@ -51,18 +52,204 @@ static void row(const char *name, cJSON *array)
     printf("\n");
 }
 
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+/* What a published guide for operators in FP16 says, where it says something else. */
+static const struct said {
+    const char *format, *what, *published, *why;
+} guide[] = {
+    { "f16", "largest", "655 (table 1-2)", "a misprint of 65504" },
+    { "f16", "bits of the largest", "0 11110 0000000000 (table 1-4)",
+      "these bits are 32768; 65504 is 0 11110 1111111111" },
+    { "f16", "overflow", "numbers above 65504 become infinite (1.4.1)",
+      "up to 65520 they round to 65504; 65520, the tie, and what is larger become infinite" },
+    { "f16", "underflow", "numbers below 2^-24 become 0 (1.4.1)",
+      "those above 2^-25 round to 2^-24; 2^-25, the tie, goes to 0" },
+    { "f16", "epsilon", "the smallest e with 1 + e > 1 (table 1-1)",
+      "it is the distance from 1 to the next number; 1 + e rounds above 1 from e > 2^-11 on" },
+    { "f16", "swallowed", "sum / addend > 2^11 loses the addend (1.4.2)",
+      "from 2^11 to 2^12 it does for half of all addends, beyond 2^12 for all" },
+    { "bf16", "smallest", "9.2e-41 (table 1-2)",
+      "2^-133, a subnormal number, which several units flush to 0; the smallest normal one is "
+      "1.18e-38" },
+    { "bf16", "conversion", "cuts the fraction (1.1)",
+      "most units round to nearest even; cutting doubles the largest error" },
+};
+
+/* A code's bits: sign, exponent, fraction. */
+static void write_bits(limber_format f, uint64_t code, char *to)
+{
+    for (int i = f.exp_bits + f.frac_bits; i >= 0; i--) {
+        *to++ = (char)('0' + (code >> i & 1));
+        if (i == f.exp_bits + f.frac_bits || (i == f.frac_bits && i))
+            *to++ = ' ';
+    }
+    *to = '\0';
+}
+
+static void special(limber_format f, const char *name, double value, cJSON *json)
+{
+    char bits[80];
+    uint64_t code = 0;
+
+    if (limber_convert(&code, f, &value, LIMBER_F64, 1, LIMBER_ROUND_NEAREST))
+        return;
+    write_bits(f, code, bits);
+    if (json)
+        cJSON_AddStringToObject(json, name, bits);
+    else
+        printf("  %-24s %-16.9g %s\n", name, value, bits);
+}
+
+/* Of floats that binary64 holds and that are stored as they are. */
+static void specials(limber_format f, const limber_format_facts *x, cJSON *to)
+{
+    cJSON *json = to ? cJSON_AddObjectToObject(to, "bits") : NULL;
+
+    if (f.kind != LIMBER_KIND_FLOAT || f.carried || f.size > 8)
+        return;
+    special(f, "zero", 0, json);
+    special(f, "smallest", x->smallest, json);
+    special(f, "smallest normal", x->normal, json);
+    special(f, "one", 1, json);
+    special(f, "largest", x->largest, json);
+    if (x->has_infinity)
+        special(f, "infinity", INFINITY, json);
+    if (x->has_nan)
+        special(f, "NaN", NAN, json);
+}
+
+/* Distances of neighbours: all binades of small formats, else those around 1 and the ends. */
+static void spacings(limber_format f, const limber_format_facts *x, cJSON *to)
+{
+    cJSON *list = to ? cJSON_AddArrayToObject(to, "spacing") : NULL;
+    int low = x->smallest_exponent, high = x->largest_exponent, spacing, count = 0;
+
+    for (int e = low; e <= high; e++) {
+        bool shown = high - low < 48 || e == low || e == high || (e >= -4 && e <= 12) ||
+                     e == x->normal_exponent;
+
+        if (!shown || limber_format_spacing(f, e, &spacing))
+            continue;
+        if (list) {
+            int pair[2] = { e, spacing };
+
+            cJSON_AddItemToArray(list, cJSON_CreateIntArray(pair, 2));
+        } else {
+            if (count++ % 8 == 0)
+                printf("%s  %-22s", count > 1 ? ",\n" : "", count > 1 ? "" : "spacing from");
+            printf("%s 2^%d: 2^%d", count % 8 == 1 ? " " : ",", e, spacing);
+        }
+    }
+    if (count)
+        printf("\n");
+}
+
+static void numbers(const limber_format_facts *x, cJSON *json)
+{
+    const struct {
+        const char *name;
+        double value;
+    } row[] = { { "significant bits", x->significant_bits },
+                { "epsilon", x->epsilon },
+                { "round-off", x->roundoff },
+                { "largest", x->largest },
+                { "smallest normal", x->normal },
+                { "smallest", x->smallest },
+                { "overflow beyond", x->overflow },
+                { "zero up to", x->underflow },
+                { "decimal digits", x->decimal_digits },
+                { "digits kept", x->digits_kept },
+                { "digits needed", x->digits_needed },
+                { "finite values", x->finite_values },
+                { "integers up to", x->exact_integers } };
+
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        if (json)
+            cJSON_AddNumberToObject(json, row[i].name, row[i].value);
+        else
+            printf("  %-24s %.9g\n", row[i].name, row[i].value);
+    if (json)
+        return;
+    printf("  %-24s 2^%d to below 2^%d, normal from 2^%d\n", "exponents", x->smallest_exponent,
+           x->largest_exponent + 1, x->normal_exponent);
+}
+
+static bool facts(const char *name, cJSON *array)
+{
+    limber_format_facts x = LIMBER_FORMAT_FACTS_INIT;
+    cJSON *json = array ? cJSON_CreateObject() : NULL;
+    limber_format f;
+
+    if (array)
+        cJSON_AddItemToArray(array, json);
+    if (limber_format_named(name, &f) || limber_format_describe(f, &x))
+        return complain("'%s' is no format: limber formats lists them", name), false;
+    if (json)
+        cJSON_AddStringToObject(json, "name", name);
+    else if (f.kind == LIMBER_KIND_FLOAT)
+        printf("%s: 1 sign, %d exponent and %d fraction bits, bias %d, %d byte%s\n", name,
+               f.exp_bits, f.frac_bits, f.bias, f.size, f.size > 1 ? "s" : "");
+    else
+        printf("%s: %d byte%s\n", name, f.size, f.size > 1 ? "s" : "");
+    numbers(&x, json);
+    specials(f, &x, json);
+    if (f.kind == LIMBER_KIND_FLOAT)
+        spacings(f, &x, json);
+    for (size_t i = 0; i < sizeof guide / sizeof *guide && !json; i++)
+        if (!strcmp(guide[i].format, name))
+            printf("  the guide on %s: %s\n    %s\n", guide[i].what, guide[i].published,
+                   guide[i].why);
+    return true;
+}
+
+/* Of the named formats, or of all. */
+static int tables(const char **names, bool json)
+{
+    cJSON *array = json ? cJSON_CreateArray() : NULL;
+    const char *name;
+    bool ok = true;
+
+    if (names)
+        for (int i = 0; ok && names[i]; i++)
+            ok = facts(names[i], array);
+    else
+        for (int i = 0; ok && (name = limber_format_at(i)); i++)
+            ok = facts(name, array);
+    if (ok && json) {
+        char *s = cJSON_Print(array);
+
+        printf("%s\n", s ? s : "[]");
+        cJSON_free(s);
+    }
+    cJSON_Delete(array);
+    return ok ? 0 : 2;
+}
+
 int cmd_formats(int argc, const char **argv)
 {
-    int json = 0;
+    int json = 0, wants_tables = 0, status;
     bool ok;
-    struct poptOption table[] = { { "json", 0, POPT_ARG_NONE, &json, 0, "print JSON", NULL },
-                                  POPT_AUTOHELP POPT_TABLEEND };
+    struct poptOption table[] = {
+        { "tables", 0, POPT_ARG_NONE, &wants_tables, 0,
+          "ranges, precision, bits and spacing of the formats named, or of all", NULL },
+        { "json", 0, POPT_ARG_NONE, &json, 0, "print JSON", NULL },
+        POPT_AUTOHELP POPT_TABLEEND
+    };
     poptContext o = poptGetContext("limber", argc, argv, table, 0);
     cJSON *array = NULL;
     const limber_scheme *scheme;
     const char *name;
 
-    ok = options_read(o, "[options]\n\nexample: limber formats --json");
+    ok = options_read(o, "[options] [FORMAT...]\n\n"
+                         "Lists formats and schemes; of formats named, or with --tables of all,\n"
+                         "what they can hold, and where a published guide for FP16 errs.\n\n"
+                         "example: limber formats f16 bf16");
+    if (ok && (wants_tables || poptPeekArg(o))) {
+        status = tables(poptGetArgs(o), json);
+        poptFreeContext(o);
+        return status;
+    }
     poptFreeContext(o);
     if (!ok)
         return 2;

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What formats can hold. */
+#include "jit/api/api.h"
+
+#include <math.h>
+
+static const double log10_of_2 = 0.30102999566398119521;
+
+static void describe_float(limber_format f, limber_format_facts *to)
+{
+    int p = limber_format_sig(f);
+
+    to->normal_exponent = 1 - f.bias;
+    to->has_infinity = !(f.flags & (LIMBER_FORMAT_NO_INF | LIMBER_FORMAT_FINITE));
+    to->has_nan = !(f.flags & LIMBER_FORMAT_FINITE);
+    to->has_negative_zero = 1;
+    to->largest = limber_format_largest(f);
+    to->normal = ldexp(1, to->normal_exponent);
+    to->smallest = ldexp(1, to->smallest_exponent);
+    to->overflow = to->largest + ldexp(1, to->largest_exponent - p);
+    to->underflow = ldexp(1, to->smallest_exponent - 1);
+    to->exact_integers = fmin(ldexp(1, p), floor(to->largest));
+    if (to->smallest_exponent > 0) /* not even 1 is there */
+        to->exact_integers = 0;
+    /* binades of normal numbers, and one of the others */
+    to->finite_values = 2 * ldexp(to->largest_exponent - to->normal_exponent + 1, f.frac_bits) + 1;
+    if (f.flags & LIMBER_FORMAT_NO_INF && f.frac_bits)
+        to->finite_values -= 2; /* all ones is NaN */
+    if (!(f.flags & LIMBER_FORMAT_NO_SUBNORMAL))
+        to->finite_values += 2 * (ldexp(1, f.frac_bits) - 1);
+}
+
+static void describe_integer(limber_format f, limber_format_facts *to)
+{
+    int bits = limber_format_sig(f);
+
+    to->largest = ldexp(1, bits) - 1;
+    to->normal = to->smallest = 1;
+    to->overflow = to->largest + 0.5;
+    to->underflow = 0.5;
+    to->exact_integers = to->largest;
+    to->finite_values = ldexp(1, 8 * f.size);
+}
+
+limber_status limber_format_describe(limber_format f, limber_format_facts *out)
+{
+    struct diag d = { 0 };
+    limber_format_facts to = { .significant_bits = limber_format_sig(f) };
+    int p = to.significant_bits;
+
+    if (!out)
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "out is NULL");
+    else if (limber_sized_check(out, LEAST_format_facts, "out", &d))
+        limber_format_check("f", f, &d);
+    if (d.status) {
+        limber_fail_in(&d, "format_describe");
+        return limber_error_set(&d);
+    }
+    to.largest_exponent = limber_is_integer(f) ? p - 1 : limber_format_emax(f);
+    to.smallest_exponent = limber_format_emin(f);
+    to.epsilon = limber_is_integer(f) ? 1 : ldexp(1, 1 - p);
+    to.roundoff = limber_format_roundoff(f);
+    to.decimal_digits = p * log10_of_2;
+    to.digits_kept = (int)floor((limber_is_integer(f) ? p : p - 1) * log10_of_2);
+    to.digits_needed = (int)ceil(p * log10_of_2 + (limber_is_integer(f) ? 0 : 1));
+    if (f.kind == LIMBER_KIND_FLOAT)
+        describe_float(f, &to);
+    else if (limber_is_integer(f))
+        describe_integer(f, &to);
+    else { /* dd: binary64's range; p bits while the low part is a normal number */
+        limber_format_facts half = { .size = sizeof half };
+
+        describe_float(LIMBER_F64, &half);
+        to.normal_exponent = -1022 + 53;
+        to.normal = ldexp(1, to.normal_exponent);
+        to.smallest = ldexp(1, to.smallest_exponent);
+        to.largest = half.largest;
+        to.overflow = INFINITY;
+        to.underflow = 0;
+        to.has_infinity = to.has_nan = to.has_negative_zero = 1;
+        to.exact_integers = ldexp(1, p);
+    }
+    limber_sized_out(out, &to, sizeof to);
+    return limber_error_set(&d);
+}
+
+limber_status limber_format_spacing(limber_format f, int exponent, int *spacing)
+{
+    struct diag d = { 0 };
+    char name[32];
+
+    if (!spacing)
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "spacing is NULL");
+    else if (limber_format_check("f", f, &d) && f.kind != LIMBER_KIND_FLOAT)
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "f: %s has no binades",
+                    limber_format_name(f, name, sizeof name));
+    else if (!d.status && (exponent < limber_format_emin(f) || exponent > limber_format_emax(f)))
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "exponent = %d: numbers of %s go from %d to %d",
+                    exponent, limber_format_name(f, name, sizeof name), limber_format_emin(f),
+                    limber_format_emax(f));
+    else if (!d.status)
+        *spacing = exponent < 1 - f.bias ? limber_format_quantum(f) : exponent - f.frac_bits;
+    if (d.status)
+        limber_fail_in(&d, "format_spacing");
+    return limber_error_set(&d);
+}
