@@ -216,6 +216,10 @@ typedef struct limber_epilogue_input {
  *           one, whose input's numbers are numbers of C's format) only select (relu, abs, neg, and
  *           clamp, max and min with numbers of C's format), x is rounded to C's format itself under
  *           all contracts but native, so that `correct` rounds the whole once.
+ * Memory    where x has not C's format, begins with an input, or an input is C, the call keeps x in
+ *           memory of its own, by the context's allocator, beside the workspace.
+ * Errors    as limber_run; BAD_ARGUMENT names the line and the word of the text, or the input.  On
+ *           failure C is untouched.  Many threads may use one epilogue.
  * Serves    real GEMMs, batches and convolutions in host memory, of every scheme and backend; C is
  *           neither binary128 nor a double-double, and the contract not `exact`. */
 typedef struct limber_epilogue {
