@@ -197,6 +197,25 @@ struct function_ops {
                   int64_t n);
 };
 
+/* Numbers of matrices; strides, from matrix to matrix as well, in numbers. */
+struct numbers {
+    const char *data;
+    limber_format format;
+    int64_t row, col, plane;
+};
+
+/* to = steps(from), element by element; `to` may be where `from` is, with the same strides. */
+struct epilogue {
+    const struct steps *steps;
+    limber_format compute; /* binary32 or binary64 */
+    limber_rounding rounding; /* of what is stored */
+    bool once; /* a function of an array, limber_apply: its value is rounded to `compute` only if
+                  that is binary32, and numbers that it reads never are */
+    int64_t planes, rows, cols;
+    struct numbers from, to; /* to.data is written */
+    struct numbers input[MOST_INPUTS]; /* data is NULL where no step reads it */
+};
+
 struct kernel;
 
 /* What a scan of operands in a device's memory finds, field after field of `lines` numbers:
@@ -274,6 +293,11 @@ struct device_ops {
     bool (*alloc)(void **p, size_t bytes, const char *what, int device, const limber_queue *,
                   struct diag *);
     void (*free)(void *p, int device, const limber_queue *);
+    /* A kernel for these steps and formats, whatever the sizes and places; and all numbers. */
+    bool (*compile_steps)(const struct epilogue *, const struct target *, const struct dump *,
+                          struct blob *, struct diag *);
+    bool (*steps)(struct kernel *, const struct epilogue *, int device, const limber_queue *,
+                  struct diag *);
 };
 
 enum { LIMBER_SMALL_K = 256 };

@@ -3,8 +3,6 @@
 #ifndef LIMBER_FUNCTION_H
 #define LIMBER_FUNCTION_H
 
-#include "limber/ops.h"
-
 /* What a call fixes.  Exponents of e are cut at -bound and bound: for results in narrow formats no
  * power may become zero or infinite before it is rounded; in binary64 it must. */
 struct fn_args {
@@ -19,6 +17,8 @@ struct lookup {
 };
 
 #ifndef LIMBER_DEVICE_H
+#include "limber/ops.h"
+
 #include <stdbool.h>
 struct diag;
 

@@ -22,6 +22,9 @@ struct limber_context {
     struct machine machine;
     struct machine spare; /* for what the machine's backend cannot compile here; backend NULL:
                              the caller wants no other */
+    struct machine
+        host; /* of arrays in host memory where the machine is a device; backend NULL: the
+                            machine itself */
     unsigned char build[16];
     struct pool *pool;
     struct kernel_cache *memory;
@@ -67,5 +70,10 @@ bool limber_context_make(limber_context **ctx, const limber_config *config,
 
 /* tune.c: what was measured of this machine, from the disk cache into its target. */
 void limber_tuning_read(limber_context *ctx);
+
+static inline const struct machine *limber_host(const limber_context *ctx)
+{
+    return ctx->host.backend ? &ctx->host : &ctx->machine;
+}
 
 #endif

@@ -16,16 +16,15 @@ bool limber_device_holds(const limber_context *ctx, const void *p)
     return b->device_ops && p && b->device_ops->holds(p, ctx->machine.target.device);
 }
 
-/* ---- the kernel of a format ------------------------------------------------------------------ */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
-struct scanner {
-    char what[8]; /* apart from keys of products */
-    limber_format f;
-};
-
-struct scan_source {
+/* What a kernel that belongs to no plan is made for. */
+struct source {
     limber_context *ctx;
-    limber_format f;
+    limber_format f; /* of a scan */
+    const struct epilogue *steps; /* NULL: a scan */
+    const void *key;
+    size_t size;
 };
 
 static bool from_disk(limber_context *ctx, struct entry *e)
@@ -44,18 +43,20 @@ static bool from_disk(limber_context *ctx, struct entry *e)
     return ok;
 }
 
-static bool compile(limber_context *ctx, struct entry *e, limber_format f, struct diag *d)
+static bool compile(struct entry *e, const struct source *m, struct diag *d)
 {
-    struct trace trace = { .folder = limber_dump_folder(ctx, e->facts.key) };
-    const struct dump dump = { limber_trace_file, &trace };
+    const struct device_ops *ops = e->backend->device_ops;
+    const struct target *t = &m->ctx->machine.target;
+    struct trace trace = { .folder = limber_dump_folder(m->ctx, e->facts.key) };
+    const struct dump dump = { limber_trace_file, &trace }, *to = trace.folder ? &dump : NULL;
     struct blob bytes = { 0 };
     bool ok;
 
-    ok = e->backend->device_ops->compile_scan(f, &ctx->machine.target, trace.folder ? &dump : NULL,
-                                              &bytes, d) &&
+    ok = (m->steps ? ops->compile_steps(m->steps, t, to, &bytes, d) :
+                     ops->compile_scan(m->f, t, to, &bytes, d)) &&
          e->backend->load(bytes.data, bytes.size, &e->kernel, d);
     if (ok)
-        limber_disk_store(ctx->disk, &e->facts, &bytes);
+        limber_disk_store(m->ctx->disk, &e->facts, &bytes);
     free(bytes.data);
     limber_trace_clear(&trace);
     return ok;
@@ -63,20 +64,34 @@ static bool compile(limber_context *ctx, struct entry *e, limber_format f, struc
 
 static bool make(void *user, struct entry *e, struct diag *d)
 {
-    const struct scan_source *m = user;
-    char name[32];
+    const struct source *m = user;
+    char name[2][32];
 
     e->backend = m->ctx->machine.backend;
-    snprintf(e->facts.scheme, sizeof e->facts.scheme, "scan");
-    snprintf(e->facts.plan, sizeof e->facts.plan, "scan of %s",
-             limber_format_name(m->f, name, sizeof name));
-    limber_key_make(e->facts.key, m->ctx->build, e->facts.plan, m->ctx->machine.text.s);
+    if (m->steps)
+        snprintf(e->facts.plan, sizeof e->facts.plan, "%d steps, %s to %s", m->steps->steps->count,
+                 limber_format_name(m->steps->from.format, name[0], sizeof name[0]),
+                 limber_format_name(m->steps->to.format, name[1], sizeof name[1]));
+    else
+        snprintf(e->facts.plan, sizeof e->facts.plan, "scan of %s",
+                 limber_format_name(m->f, name[0], sizeof name[0]));
+    snprintf(e->facts.scheme, sizeof e->facts.scheme, m->steps ? "steps" : "scan");
+    limber_key_of_bytes(e->facts.key, m->ctx->build, m->key, m->size, m->ctx->machine.text.s);
     if (from_disk(m->ctx, e))
         return true;
     if (m->ctx->no_compile)
         return limber_fail(d, LIMBER_STATUS_DEVICE,
-                           "LIMBER_NO_COMPILE is set and no cache holds the scan of %s", name);
-    return compile(m->ctx, e, m->f, d);
+                           "LIMBER_NO_COMPILE is set and no cache holds the kernel \"%s\"",
+                           e->facts.plan);
+    return compile(e, m, d);
+}
+
+static bool get(struct source *m, struct entry **e, struct diag *d)
+{
+    const struct kernel_maker kernel_maker = { make, m };
+    bool cached;
+
+    return limber_kernels_get(m->ctx->memory, m->key, m->size, kernel_maker, e, &cached, d);
 }
 
 /* ---- the scan -------------------------------------------------------------------------------- */
@@ -90,14 +105,16 @@ bool limber_device_records(const limber_context *ctx, const limber_queue *q)
 
 bool limber_device_scanner(limber_context *ctx, limber_format f, struct entry **e, struct diag *d)
 {
-    const struct kernel_maker kernel_maker = { make, &(struct scan_source){ ctx, f } };
-    struct scanner key;
-    bool cached;
+    struct {
+        char what[8]; /* apart from keys of products */
+        limber_format f;
+    } key;
+    struct source m = { ctx, f, NULL, &key, sizeof key };
 
     memset(&key, 0, sizeof key);
     memcpy(key.what, "scan", 4);
     key.f = f;
-    return limber_kernels_get(ctx->memory, &key, sizeof key, kernel_maker, e, &cached, d);
+    return get(&m, e, d);
 }
 
 bool limber_device_scan(limber_context *ctx, struct mask *m, const struct view *v, limber_format f,
@@ -181,6 +198,48 @@ bool limber_device_pairs(limber_context *ctx, const struct pairs_job *j, limber_
         limber_kernels_put(ctx->memory, e);
     }
     return ok;
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+bool limber_device_stepper(limber_context *ctx, const struct epilogue *steps, struct entry **e,
+                           struct diag *d)
+{
+    struct {
+        char what[8];
+        int32_t rounding, once;
+        limber_format compute, from, to, input[MOST_INPUTS];
+        struct steps steps;
+    } key;
+    struct source m = { ctx, steps->from.format, steps, &key, sizeof key };
+    const struct backend *b = ctx->machine.backend;
+
+    memset(&key, 0, sizeof key);
+    memcpy(key.what, "steps", 5);
+    key.rounding = steps->rounding;
+    key.once = steps->once;
+    key.compute = steps->compute;
+    key.from = steps->from.format;
+    key.to = steps->to.format;
+    for (int i = 0; i < MOST_INPUTS; i++)
+        if (steps->input[i].data)
+            key.input[i] = steps->input[i].format;
+    key.steps.inputs = steps->steps->inputs;
+    key.steps.count = steps->steps->count;
+    memcpy(key.steps.step, steps->steps->step,
+           (size_t)key.steps.count * sizeof *steps->steps->step);
+    if (!get(&m, e, d))
+        return false;
+    if (b->device_ops->ready((*e)->kernel, ctx->machine.target.device, d))
+        return true;
+    limber_kernels_put(ctx->memory, *e);
+    return false;
+}
+
+bool limber_device_steps(limber_context *ctx, struct entry *e, const struct epilogue *steps,
+                         const limber_queue *q, struct diag *d)
+{
+    return e->backend->device_ops->steps(e->kernel, steps, ctx->machine.target.device, q, d);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */

@@ -23,6 +23,11 @@ bool limber_device_sums(limber_context *ctx, struct sums_job *j, limber_format f
                         const limber_queue *q, struct diag *d);
 bool limber_device_pairs(limber_context *ctx, const struct pairs_job *j, limber_format f,
                          const limber_queue *q, struct diag *d);
+/* The kernel of steps for these formats, loaded, to be put back like others; and the steps. */
+bool limber_device_stepper(limber_context *ctx, const struct epilogue *steps, struct entry **e,
+                           struct diag *d);
+bool limber_device_steps(limber_context *ctx, struct entry *e, const struct epilogue *steps,
+                         const limber_queue *q, struct diag *d);
 /* Memory of the device, in the queue's order. */
 bool limber_device_alloc(limber_context *ctx, void **p, size_t bytes, const char *what,
                          const limber_queue *q, struct diag *d);

@@ -45,7 +45,7 @@ struct job {
 
 static const struct function_ops *ops_of(const limber_context *ctx)
 {
-    return ctx ? ctx->machine.backend->function_ops : NULL;
+    return ctx ? limber_host(ctx)->backend->function_ops : NULL;
 }
 
 static void read_piece(const struct job *j, const char *src, double *x, size_t n)
@@ -53,7 +53,7 @@ static void read_piece(const struct job *j, const char *src, double *x, size_t n
     const struct function_ops *ops = ops_of(j->ctx);
     struct diag d = { 0 };
 
-    if (!ops || !ops->widen(&j->ctx->machine.target, j->e->from, src, x, (int64_t)n))
+    if (!ops || !ops->widen(&limber_host(j->ctx)->target, j->e->from, src, x, (int64_t)n))
         limber_format_convert(x, LIMBER_F64, src, j->e->from, n, LIMBER_ROUND_NEAREST, &d);
 }
 
@@ -66,7 +66,7 @@ static void write_piece(const struct job *j, double *x, char *dst, size_t n)
     for (size_t i = 0; e->compute == LIMBER_COMPUTE_F32 && i < n; i++)
         x[i] = (double)(float)x[i];
     if (!ops || e->rounding != LIMBER_ROUND_NEAREST ||
-        !ops->narrow(&j->ctx->machine.target, e->to, x, dst, (int64_t)n))
+        !ops->narrow(&limber_host(j->ctx)->target, e->to, x, dst, (int64_t)n))
         limber_format_convert(dst, e->to, x, LIMBER_F64, n, e->rounding, &d);
 }
 
@@ -77,7 +77,7 @@ static void compute_piece(const struct job *j, const char *src, char *dst, size_
     double x[PIECE];
 
     read_piece(j, src, x, n);
-    if (!ops || !ops->run(&j->ctx->machine.target, e->function, &j->args, x, (int64_t)n))
+    if (!ops || !ops->run(&limber_host(j->ctx)->target, e->function, &j->args, x, (int64_t)n))
         for (size_t i = 0; i < n; i++)
             x[i] = limber_function_value(e->function, &j->args, x[i]);
     write_piece(j, x, dst, n);
@@ -92,7 +92,7 @@ static void compute(const struct job *j, size_t first, size_t last)
     struct diag d = { 0 };
 
     if (j->lookup) {
-        (void)ops_of(j->ctx)->look_up(&j->ctx->machine.target, j->lookup,
+        (void)ops_of(j->ctx)->look_up(&limber_host(j->ctx)->target, j->lookup,
                                       src + first * e->from.size, dst + first * e->to.size,
                                       (int64_t)(last - first));
         return;
@@ -126,8 +126,8 @@ static bool has_table(const struct job *j)
     bool small = !e->from.carried && e->from.size <= 2 && e->from.kind == LIMBER_KIND_FLOAT;
 
     return ops_of(j->ctx) && small && e->to.size <= 4 &&
-           ops_of(j->ctx)->look_up(&j->ctx->machine.target, &(struct lookup){ 2, 2, NULL }, NULL,
-                                   NULL, 0);
+           ops_of(j->ctx)->look_up(&limber_host(j->ctx)->target, &(struct lookup){ 2, 2, NULL },
+                                   NULL, NULL, 0);
 }
 
 static struct table *make_table(const struct job *j, const struct table_key *key)

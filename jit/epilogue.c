@@ -2,6 +2,7 @@
  * The steps of an epilogue on matrices: pieces of a row go through all steps while they are in the
  * first level of cache. */
 #include "jit/epilogue.h"
+#include "jit/device.h"
 #include "jit/engine.h"
 
 #include <string.h>
@@ -227,7 +228,7 @@ struct job {
 static void run_task(void *arg, int64_t task, int worker)
 {
     const struct job *j = arg;
-    const struct function_ops *ops = j->ctx->machine.backend->function_ops;
+    const struct function_ops *ops = limber_host(j->ctx)->backend->function_ops;
     int64_t first = task % j->blocks * j->lines, all, lines;
     struct epilogue e;
 
@@ -236,9 +237,9 @@ static void run_task(void *arg, int64_t task, int worker)
     all = j->by_columns ? e.cols : e.rows;
     lines = all - first < j->lines ? all - first : j->lines;
     if (j->by_columns)
-        limber_epilogue_block(&e, ops, &j->ctx->machine.target, 0, e.rows, first, lines);
+        limber_epilogue_block(&e, ops, &limber_host(j->ctx)->target, 0, e.rows, first, lines);
     else
-        limber_epilogue_block(&e, ops, &j->ctx->machine.target, first, lines, 0, e.cols);
+        limber_epilogue_block(&e, ops, &limber_host(j->ctx)->target, first, lines, 0, e.cols);
 }
 
 void limber_epilogue_all(limber_context *ctx, void (*of)(void *arg, int64_t g, struct epilogue *e),
@@ -267,4 +268,76 @@ void limber_epilogue_all(limber_context *ctx, void (*of)(void *arg, int64_t g, s
     runner = limber_pool_runner(ctx->pool);
     runner.run(runner.self, tasks, run_task, &j);
     limber_pool_leave(ctx->pool);
+}
+
+/* ---- in a device's memory -------------------------------------------------------------------- */
+
+/* Rows of what is stored lie together. */
+static void straighten(struct epilogue *e)
+{
+    if (e->to.row == 1 && e->to.col != 1)
+        *e = turned(e);
+}
+
+bool limber_epilogue_stepper(limber_context *ctx,
+                             void (*of)(void *arg, int64_t g, struct epilogue *e), void *arg,
+                             struct entry **entry, struct diag *d)
+{
+    struct epilogue e;
+
+    of(arg, 0, &e);
+    return limber_device_stepper(ctx, &e, entry, d);
+}
+
+static bool same_step(struct numbers *first, const struct numbers *second, const struct numbers *n,
+                      int64_t g)
+{
+    int64_t size = first->format.size, step = second->data - first->data;
+
+    first->plane = step / size;
+    return step % size == 0 && n->data == first->data + g * step;
+}
+
+/* All matrices as planes of one job, if each operand's are equally far apart. */
+static bool join_planes(void (*of)(void *arg, int64_t g, struct epilogue *e), void *arg,
+                        int64_t count, struct epilogue *all)
+{
+    struct epilogue second, e;
+
+    of(arg, 0, all);
+    of(arg, count > 1, &second);
+    for (int64_t g = 1; g < count; g++) {
+        of(arg, g, &e);
+        if (!same_step(&all->from, &second.from, &e.from, g) ||
+            !same_step(&all->to, &second.to, &e.to, g))
+            return false;
+        for (int i = 0; i < all->steps->inputs; i++)
+            if (!same_step(&all->input[i], &second.input[i], &e.input[i], g))
+                return false;
+    }
+    all->planes = count;
+    return true;
+}
+
+bool limber_epilogue_there(limber_context *ctx,
+                           void (*of)(void *arg, int64_t g, struct epilogue *e), void *arg,
+                           int64_t count, struct entry *entry, const limber_queue *q,
+                           struct diag *d)
+{
+    struct epilogue e;
+    bool ok = true;
+
+    if (count == 0)
+        return true;
+    if (join_planes(of, arg, count, &e)) {
+        straighten(&e);
+        return limber_device_steps(ctx, entry, &e, q, d);
+    }
+    for (int64_t g = 0; ok && g < count; g++) {
+        of(arg, g, &e);
+        e.planes = 1;
+        straighten(&e);
+        ok = limber_device_steps(ctx, entry, &e, q, d);
+    }
+    return ok;
 }

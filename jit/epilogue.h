@@ -7,21 +7,7 @@
 #include "ir/steps.h"
 #include "limber/limber.h"
 
-/* Numbers of a matrix; strides in numbers. */
-struct numbers {
-    const char *data;
-    limber_format format;
-    int64_t row, col;
-};
-
-/* to = steps(from), element by element; `to` may be where `from` is, with the same strides. */
-struct epilogue {
-    const struct steps *steps;
-    limber_format compute; /* binary32 or binary64 */
-    int64_t rows, cols;
-    struct numbers from, to; /* to.data is written */
-    struct numbers input[MOST_INPUTS];
-};
+struct entry;
 
 /* Rows [row, row + rows) and columns [col, col + cols).  t: its vector code serves; NULL: none. */
 void limber_epilogue_block(const struct epilogue *e, const struct function_ops *ops,
@@ -30,5 +16,15 @@ void limber_epilogue_block(const struct epilogue *e, const struct function_ops *
 /* All of `count` matrices of one size; of(arg, g, e) tells the g-th. */
 void limber_epilogue_all(limber_context *ctx, void (*of)(void *arg, int64_t g, struct epilogue *e),
                          void *arg, int64_t count);
+
+/* The same of numbers in the device's memory: a kernel, made before anything is written and put
+ * back like others, and its launch. */
+bool limber_epilogue_stepper(limber_context *ctx,
+                             void (*of)(void *arg, int64_t g, struct epilogue *e), void *arg,
+                             struct entry **entry, struct diag *d);
+bool limber_epilogue_there(limber_context *ctx,
+                           void (*of)(void *arg, int64_t g, struct epilogue *e), void *arg,
+                           int64_t count, struct entry *entry, const limber_queue *q,
+                           struct diag *d);
 
 #endif

@@ -39,10 +39,10 @@ struct task {
 
 static void widen(const struct job *j, limber_format f, const void *src, double *x, size_t n)
 {
-    const struct function_ops *ops = j->ctx ? j->ctx->machine.backend->function_ops : NULL;
+    const struct function_ops *ops = j->ctx ? limber_host(j->ctx)->backend->function_ops : NULL;
     struct diag d = { 0 };
 
-    if (!ops || !ops->widen(&j->ctx->machine.target, f, src, x, (int64_t)n))
+    if (!ops || !ops->widen(&limber_host(j->ctx)->target, f, src, x, (int64_t)n))
         limber_format_convert(x, LIMBER_F64, src, f, n, LIMBER_ROUND_NEAREST, &d);
 }
 

@@ -103,6 +103,20 @@ static bool compile_scan(limber_format f, const struct target *t, const struct d
     return ok;
 }
 
+static bool compile_steps(const struct epilogue *e, const struct target *t, const struct dump *dump,
+                          struct blob *out, struct diag *d)
+{
+    struct cuda_config config;
+    struct text source = { 0 };
+    bool ok;
+
+    memset(&config, 0, sizeof config);
+    config.mma_path = MMA_PATH_steps;
+    ok = limber_cuda_steps_source(e, &source, d) && to_blob(&config, &source, t, dump, out, d);
+    limber_text_clear(&source);
+    return ok;
+}
+
 static bool load(const unsigned char *data, size_t size, struct kernel **out, struct diag *d)
 {
     struct head head;
@@ -152,7 +166,8 @@ static void unload(struct kernel *k)
 static const struct device_ops device_ops = {
     limber_cuda_holds, compile_scan,      limber_cuda_scan,  limber_cuda_records,
     limber_cuda_ready, limber_cuda_terms, limber_cuda_weigh, limber_cuda_sums,
-    limber_cuda_pairs, limber_cuda_alloc, limber_cuda_free
+    limber_cuda_pairs, limber_cuda_alloc, limber_cuda_free,  compile_steps,
+    limber_cuda_steps
 };
 
 const struct backend limber_backend_cuda = {

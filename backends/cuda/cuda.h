@@ -14,7 +14,8 @@ enum cuda_mma_path {
     MMA_PATH_portable, /* a warp: WMMA */
     MMA_PATH_element,  /* a lane, whole elements in a long accumulator */
     MMA_PATH_unit,     /* lanes as a simulated unit */
-    MMA_PATH_scan      /* a scan, which multiplies nothing */
+    MMA_PATH_scan,     /* a scan, which multiplies nothing */
+    MMA_PATH_steps     /* steps behind a product, likewise */
 };
 
 struct cuda_side {
@@ -64,6 +65,10 @@ bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struc
                         struct diag *d);
 /* The same of a scan of operands in side[0].f. */
 bool limber_cuda_scan_source(const struct cuda_config *c, struct text *out, struct diag *d);
+/* steps.c: the same of steps on numbers. */
+bool limber_cuda_steps_source(const struct epilogue *e, struct text *out, struct diag *d);
+/* A format as an initialiser. */
+void limber_cuda_format_source(struct text *t, limber_format f);
 /* planes.c: whether a scan's source has the kernels for complex matrices by three products, too. */
 bool limber_cuda_has_planes(limber_format f);
 /* The kernels' headers, as NVRTC wants them. */

@@ -36,11 +36,16 @@ static const char *const names[KERNEL_count] = {
     "limber_pack_a",  "limber_pack_b",     "limber_multiply",     "limber_reconstruct",
     "limber_special", "limber_exact",      "limber_scale_a",      "limber_scale_b",
     "limber_scan",    "limber_scan_start", "limber_scan_windows", "limber_decide",
-    "limber_terms",   "limber_weigh",      "limber_sums",         "limber_pairs"
+    "limber_terms",   "limber_weigh",      "limber_sums",         "limber_pairs",
+    "limber_steps"
 };
 
 static bool has_kernel(const struct cuda_config *c, int i)
 {
+    if ((c->mma_path == MMA_PATH_steps) != (i == KERNEL_steps))
+        return false;
+    if (c->mma_path == MMA_PATH_steps)
+        return true;
     if ((c->mma_path == MMA_PATH_scan) != (i >= KERNEL_scan))
         return false;
     if (c->mma_path == MMA_PATH_scan)
@@ -66,7 +71,8 @@ static bool load_functions(struct run *r, struct on_device *l, struct diag *d)
             !limber_cuda_ok(c, c->cuModuleGetFunction(&l->function[i], l->module, names[i]),
                             "finding a kernel", d))
             return false;
-    if (f->mma_path == MMA_PATH_element || f->mma_path == MMA_PATH_scan)
+    if (f->mma_path == MMA_PATH_element || f->mma_path == MMA_PATH_scan ||
+        f->mma_path == MMA_PATH_steps)
         return true;
     if (!limber_cuda_ok(
             c, c->cuFuncSetAttribute(l->function[KERNEL_multiply], CU_FUNCTION_SHARED, f->shared),

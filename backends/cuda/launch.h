@@ -41,6 +41,7 @@ enum cuda_kernel {
     KERNEL_weigh,
     KERNEL_sums,
     KERNEL_pairs,
+    KERNEL_steps,
     KERNEL_count
 };
 
@@ -66,6 +67,8 @@ bool limber_cuda_weigh(struct kernel *k, const struct weigh_job *j, int device,
 bool limber_cuda_sums(struct kernel *k, struct sums_job *j, int device, const limber_queue *queue,
                       struct diag *d);
 bool limber_cuda_pairs(struct kernel *k, const struct pairs_job *j, int device,
+                       const limber_queue *queue, struct diag *d);
+bool limber_cuda_steps(struct kernel *k, const struct epilogue *e, int device,
                        const limber_queue *queue, struct diag *d);
 bool limber_cuda_alloc(void **p, size_t bytes, const char *what, int device,
                        const limber_queue *queue, struct diag *d);

@@ -11,6 +11,8 @@
     F(device, "device.h", "backends/cuda/kernel/device.h") \
     F(args, "args.h", "backends/cuda/kernel/args.h") \
     F(common, "common.h", "backends/cuda/kernel/common.h") \
+    F(raw, "raw.h", "backends/cuda/kernel/raw.h") \
+    F(steps, "steps.h", "backends/cuda/kernel/steps.h") \
     F(stage, "stage.h", "backends/cuda/kernel/stage.h") \
     F(read, "read.h", "backends/cuda/kernel/read.h") \
     F(scan, "scan.h", "backends/cuda/kernel/scan.h") \
@@ -36,6 +38,10 @@
     F(view, "ir/view.h", "ir/view.h") \
     F(prim, "ir/num/prim.h", "ir/num/prim.h") \
     F(num, "ir/num/prim_num.h", "ir/num/prim_num.h") \
+    F(function, "ir/function.h", "ir/function.h") \
+    F(functions, "ir/num/functions.h", "ir/num/functions.h") \
+    F(function_tables, "ir/num/function_tables.h", "ir/num/function_tables.h") \
+    F(small, "ir/num/small.h", "ir/num/small.h") \
     F(unit_num, "ir/unit/num.h", "ir/unit/num.h") \
     F(units, "limber/unit.h", "include/limber/unit.h") \
     F(format, "limber/format.h", "include/limber/format.h") \
@@ -69,7 +75,7 @@ static void integers(struct text *t, const char *type, const char *name, const i
     limber_text_add(t, " };\n");
 }
 
-static void format(struct text *t, limber_format f)
+void limber_cuda_format_source(struct text *t, limber_format f)
 {
     limber_text_add(t, "{ %d, %d, %d, %d, %d, %d, %d }", f.kind, f.exp_bits, f.frac_bits, f.flags,
                     f.bias, f.size, f.carried);
@@ -98,18 +104,18 @@ static void sides(struct text *t, const struct cuda_config *c)
         const struct cuda_side *s = &c->side[i];
 
         limber_text_add(t, "    { ");
-        format(t, s->f);
+        limber_cuda_format_source(t, s->f);
         limber_text_add(t, ", ");
-        format(t, s->limb);
+        limber_cuda_format_source(t, s->limb);
         limber_text_add(t, ", %d, %d, %d, %d, %d, %d, %d },\n", s->limb_kind, s->limbs, s->scaled,
                         s->top, s->shift, s->step, s->is_signed);
     }
     limber_text_add(t, "};\nconstexpr int DIGITS[2] = { %d, %d };\n", c->side[0].digits,
                     c->side[1].digits);
     limber_text_add(t, "constexpr limber_format RESULT = ");
-    format(t, c->result);
+    limber_cuda_format_source(t, c->result);
     limber_text_add(t, ", SCALARS = ");
-    format(t, c->scalars);
+    limber_cuda_format_source(t, c->scalars);
     limber_text_add(t, ";\n");
 }
 

@@ -102,14 +102,17 @@ typedef struct limber_elementwise {
     const void *src;
     void *dst; /* may be src where both formats have elements of one size; else apart */
     size_t count; /* elements of both, side by side */
+    const limber_queue *queue; /* of arrays on a device: where the call is put; NULL: it waits */
 } limber_elementwise;
 #define LIMBER_ELEMENTWISE_INIT LIMBER_SIZED(limber_elementwise)
 
 /* dst[i] = function(src[i]) for all i, rounded once.  NaN gives NaN (and 0 where to has none, if
  * nan_to_zero allows that); results beyond a format follow limber_convert.  ctx: its threads work;
- * NULL: the caller alone.  On failure dst is untouched.
+ * NULL: the caller alone.  Both arrays may lie in the memory of ctx's device, which computes then:
+ * the same bits, but for the signs of NaN in binary32 and binary64.  On failure dst is untouched.
  * BAD_ARGUMENT: an unknown function, rounding or compute; a format that the function is not defined
- * on; a parameter that is NaN, or p > q of clamp; a NULL or overlapping array. */
+ * on; a parameter that is NaN, or p > q of clamp; a NULL or overlapping array; one array on a device
+ * and one not. */
 LIMBER_API limber_status limber_apply(limber_context *ctx, const limber_elementwise *e);
 
 /* ---- reductions ------------------------------------------------------------------------------ */
@@ -159,7 +162,7 @@ typedef struct limber_reduce_call {
 
 /* Reduces along `count`.  add_n is the sum of arrays that lie one behind the other: outer 1, count
  * n, inner their elements.  ctx: its threads work; NULL: the caller alone.  The bits depend neither
- * on threads nor on the machine.  On failure dst is untouched.
+ * on threads nor on the machine.  All arrays lie in host memory.  On failure dst is untouched.
  * BAD_ARGUMENT: an unknown word; a format that is no float or wider than binary64; sizes that
  * overflow; a NULL or overlapping array; a negative epsilon; count not above correction. */
 LIMBER_API limber_status limber_reduce(limber_context *ctx, const limber_reduce_call *r);
@@ -182,7 +185,8 @@ typedef struct limber_epilogue_input {
     limber_input_shape shape;
     limber_format format; /* a float whose values are values of binary64, or an integer of at most
                              32 bits */
-    const void *data; /* host memory, apart from C, unless it is the matrix C itself */
+    const void *data; /* where C is, in host memory or on the device; apart from C, unless it is the
+                         matrix C itself */
     int64_t row_stride, col_stride; /* of MATRIX, as in limber_matrix.  Convolutions: dense in C's
                                        layout, and these stay 0 */
     int64_t
@@ -220,8 +224,11 @@ typedef struct limber_epilogue_input {
  *           memory of its own, by the context's allocator, beside the workspace.
  * Errors    as limber_run; BAD_ARGUMENT names the line and the word of the text, or the input.  On
  *           failure C is untouched.  Many threads may use one epilogue.
- * Serves    real GEMMs, batches and convolutions in host memory, of every scheme and backend; C is
- *           neither binary128 nor a double-double, and the contract not `exact`. */
+ * Serves    real GEMMs, batches and convolutions, of every scheme and backend; C is neither
+ *           binary128 nor a double-double, and the contract not `exact`.  Where C lies on a device,
+ *           steps run there, in the order of problem.queue; into a stream that is being captured
+ *           only if the call needs no memory for x.  NaN in binary32 and binary64 may have another
+ *           sign there. */
 typedef struct limber_epilogue {
     size_t size; /* sizeof(limber_epilogue) */
     const char *steps; /* NULL: none */

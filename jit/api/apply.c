@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The public calls of elementwise functions and of reductions: their arguments. */
 #include "jit/api/api.h"
+#include "jit/device.h"
 
 #include <string.h>
 
@@ -19,17 +20,66 @@ static bool check_arrays(const limber_elementwise *e, struct diag *d)
     return true;
 }
 
+/* Where both lie. */
+static bool check_memory(limber_context *ctx, const limber_elementwise *e, bool *on_device,
+                         struct diag *d)
+{
+    bool there = e->count && ctx && limber_device_holds(ctx, e->dst);
+
+    *on_device = there;
+    if (e->count && ctx && there != limber_device_holds(ctx, e->src))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "%s lies in a device's memory, but %s in the host's",
+                           there ? "dst" : "src", there ? "src" : "dst");
+    return there || !e->queue ||
+           limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "queue is for arrays on a device");
+}
+
+static bool run_on_device(limber_context *ctx, const limber_elementwise *e, struct diag *d)
+{
+    const int64_t count = (int64_t)e->count;
+    const struct steps steps = {
+        .count = 1,
+        .step = { { .op = STEP_function, .function = e->function, .number = { e->p, e->q } } }
+    };
+    const struct epilogue all = {
+        .steps = &steps,
+        .compute = e->compute == LIMBER_COMPUTE_F32 ? LIMBER_F32 : LIMBER_F64,
+        .rounding = e->rounding,
+        .once = true,
+        .planes = 1,
+        .rows = 1,
+        .cols = count,
+        .from = { e->src, e->from, count, 1, 0 },
+        .to = { e->dst, e->to, count, 1, 0 },
+    };
+    struct entry *entry;
+    bool ok = limber_device_stepper(ctx, &all, &entry, d);
+
+    if (ok) {
+        ok = limber_device_steps(ctx, entry, &all, e->queue, d);
+        limber_kernels_put(ctx->memory, entry);
+    }
+    return ok;
+}
+
 limber_status limber_apply(limber_context *ctx, const limber_elementwise *elementwise)
 {
     CALL_SCOPE;
     struct diag d = { 0 };
     limber_elementwise e;
+    bool on_device;
 
     if (!elementwise)
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "e is NULL");
     else if (limber_sized_in(&e, sizeof e, elementwise, LEAST_elementwise, "e", &d) &&
-             limber_function_check(&e, &d) && check_arrays(&e, &d))
-        limber_elementwise_run(ctx, &e);
+             limber_function_check(&e, &d) && check_arrays(&e, &d) &&
+             check_memory(ctx, &e, &on_device, &d)) {
+        if (on_device)
+            run_on_device(ctx, &e, &d);
+        else
+            limber_elementwise_run(ctx, &e);
+    }
     if (d.status)
         limber_fail_in(&d, "apply");
     return limber_error_set(&d);
@@ -112,6 +162,19 @@ static bool check_places(const limber_reduce_call *r, struct diag *d)
     return true;
 }
 
+static bool check_host(limber_context *ctx, const limber_reduce_call *r, struct diag *d)
+{
+    const void *const all[] = { r->src, r->dst, r->scale, r->shift };
+    static const char *const names[] = { "src", "dst", "scale", "shift" };
+
+    for (size_t i = 0; ctx && i < COUNT(all); i++)
+        if (all[i] && limber_device_holds(ctx, all[i]))
+            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                               "%s lies in a device's memory; reductions read the host's",
+                               names[i]);
+    return true;
+}
+
 limber_status limber_reduce(limber_context *ctx, const limber_reduce_call *call)
 {
     CALL_SCOPE;
@@ -122,7 +185,7 @@ limber_status limber_reduce(limber_context *ctx, const limber_reduce_call *call)
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "r is NULL");
     else if (limber_sized_in(&r, sizeof r, call, LEAST_reduce_call, "r", &d) &&
              check_float("from", r.from, &d) && check_float("to", r.to, &d) &&
-             check_words(&r, &d) && check_places(&r, &d))
+             check_words(&r, &d) && check_places(&r, &d) && check_host(ctx, &r, &d))
         limber_reduce_run(ctx, &r);
     if (d.status)
         limber_fail_in(&d, "reduce");

@@ -291,10 +291,14 @@ static bool make_backend(limber_context *ctx, const limber_config *c,
 {
     const char *wish = c->backend ? c->backend : limber_variable_value("LIMBER_BACKEND");
     bool any = !wish || strcmp(wish, "auto") == 0;
+    struct diag why = { 0 };
 
     if (any ? !any_backend(ctx, c->device, list, d) : !this_backend(ctx, c, wish, list, d))
         return false;
-    return (!ctx->machine.text.failed && !ctx->spare.text.failed) ||
+    while (ctx->machine.backend->device_ops && next_machine(&ctx->host, 0, &list, &why) &&
+           ctx->host.backend->device_ops)
+        limber_text_clear(&ctx->host.text);
+    return (!ctx->machine.text.failed && !ctx->spare.text.failed && !ctx->host.text.failed) ||
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the target");
 }
 
@@ -499,6 +503,7 @@ void limber_destroy(limber_context *ctx)
         limber_pool_free(ctx->pool);
     limber_text_clear(&ctx->machine.text);
     limber_text_clear(&ctx->spare.text);
+    limber_text_clear(&ctx->host.text);
     free(ctx->dump_dir);
     pthread_mutex_destroy(&ctx->lock);
     free(ctx);

@@ -2,6 +2,7 @@
  * Epilogues: what a caller asks for becomes a product in the format of the steps, and steps on its
  * result.  The product goes to C where C has that format, else to memory of its own. */
 #include "jit/api/epilogue.h"
+#include "jit/device.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -45,8 +46,10 @@ static bool read_input(limber_context *ctx, struct epilogue_call *c, int i, cons
         return refuse(d, what, "has a step, but there is no batch");
     if (!in->data)
         return refuse(d, what, "has no data");
-    return !limber_device_holds(ctx, in->data) ||
-           refuse(d, what, "lies in a device's memory; steps run on the host");
+    return !c->c.data || limber_device_holds(ctx, in->data) == c->on_device ||
+           refuse(d, what,
+                  c->on_device ? "lies in host memory, but c in a device's" :
+                                 "lies in a device's memory, but c in the host's");
 }
 
 static bool read_inputs(limber_context *ctx, struct epilogue_call *c, const limber_epilogue *e,
@@ -265,14 +268,13 @@ bool limber_epilogue_read(limber_context *ctx, struct epilogue_call *c, const li
     c->product = *p;
     c->product.epilogue = NULL;
     c->c = p->c;
+    c->on_device = limber_device_holds(ctx, p->c.data);
     ok = limber_sized_in(&e, sizeof e, p->epilogue, LEAST_epilogue, "e", d) &&
          read_inputs(ctx, c, &e, d);
     if (ok && p->domain == LIMBER_DOMAIN_COMPLEX)
         ok = refuse(d, "domain:", "epilogues are of real matrices");
     if (ok && p->contract->promise == LIMBER_CONTRACT_EXACT)
         ok = refuse(d, "contract:", "steps round, so that no result is exact");
-    if (ok && stores && limber_device_holds(ctx, p->c.data))
-        ok = refuse(d, "c", "lies in a device's memory; steps run on the host");
     if (ok && !limber_steps_parse(&c->steps, e.steps, c->name, e.input_count, d)) {
         limber_fail_in(d, "steps");
         ok = false;
@@ -324,7 +326,7 @@ static void epilogue_of(void *arg, int64_t g, struct epilogue *e)
     const struct numbers c = { matrix_of(w->c, s, g), w->c->c.format, s->row, s->col };
 
     *e = (struct epilogue){
-        .steps = w->steps, .compute = w->c->compute, .rows = s->rows, .cols = s->cols
+        .steps = w->steps, .compute = w->c->compute, .planes = 1, .rows = s->rows, .cols = s->cols
     };
     e->to = w->what == WALK_steps ? c : x_of(w, g);
     e->from = w->what == WALK_steps  ? x_of(w, g) :
@@ -334,18 +336,21 @@ static void epilogue_of(void *arg, int64_t g, struct epilogue *e)
         e->input[i] = input_of(w->c, i, s, g);
 }
 
-/* What x begins with. */
-static void begin(limber_context *ctx, struct walk *w)
-{
-    static const struct steps none = { 0 };
-    const struct steps *steps = w->steps;
+static const struct steps none = { 0 };
 
-    if (!w->c->product.beta || !w->x)
-        return;
-    w->what = w->c->addend >= 0 ? WALK_addend : WALK_c;
-    w->steps = &none;
-    limber_epilogue_all(ctx, epilogue_of, w, w->s.count);
-    w->steps = steps;
+/* All matrices: of what x begins with, or of the steps.  entry: of a device. */
+static bool walk(limber_context *ctx, struct walk *w, bool begin, struct entry *entry,
+                 struct diag *d)
+{
+    struct walk at = *w;
+
+    at.steps = begin ? &none : w->steps;
+    at.what = !begin ? WALK_steps : w->c->addend >= 0 ? WALK_addend : WALK_c;
+    if (w->c->on_device)
+        return limber_epilogue_there(ctx, epilogue_of, &at, w->s.count, entry, w->c->product.queue,
+                                     d);
+    limber_epilogue_all(ctx, epilogue_of, &at, w->s.count);
+    return true;
 }
 
 /* Blocks of x as soon as they are there. */
@@ -360,14 +365,44 @@ static void finish_straight(const struct finisher *self, int64_t row, int64_t ro
 {
     const struct finishing *f = (const struct finishing *)(const void *)self;
 
-    limber_epilogue_block(&f->e, f->ctx->machine.backend->function_ops, &f->ctx->machine.target,
-                          row, rows, col, cols);
+    limber_epilogue_block(&f->e, limber_host(f->ctx)->backend->function_ops,
+                          &limber_host(f->ctx)->target, row, rows, col, cols);
 }
 
 static void finish_turned(const struct finisher *self, int64_t row, int64_t rows, int64_t col,
                           int64_t cols)
 {
     finish_straight(self->turned, col, cols, row, rows);
+}
+
+static bool take_x(limber_context *ctx, const struct epilogue_call *c, size_t bytes, char **x,
+                   struct diag *d)
+{
+    static const char what[] = "the product before its steps";
+    void *there = NULL;
+
+    if (c->on_device) {
+        if (limber_device_records(ctx, c->product.queue))
+            return limber_fail(d, LIMBER_STATUS_DEVICE,
+                               "problem.epilogue: queue.stream is being captured, and %s needs "
+                               "memory",
+                               what);
+        if (bytes == SIZE_MAX ||
+            !limber_device_alloc(ctx, &there, bytes, what, c->product.queue, d))
+            return d->status || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for %s", what);
+        *x = there;
+        return true;
+    }
+    *x = bytes < SIZE_MAX ? limber_memory_alloc(&ctx->allocator, bytes) : NULL;
+    return *x || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for %s", what);
+}
+
+static void give_x(limber_context *ctx, const struct epilogue_call *c, char *x)
+{
+    if (!c->on_device)
+        limber_memory_free(&ctx->allocator, x);
+    else if (x)
+        limber_device_free(ctx, x, c->product.queue);
 }
 
 static bool place_x(limber_context *ctx, struct epilogue_call *c, struct walk *w, struct diag *d)
@@ -380,10 +415,10 @@ static bool place_x(limber_context *ctx, struct epilogue_call *c, struct walk *w
     if (!c->apart)
         return true;
     if (__builtin_mul_overflow((size_t)s->rows * (size_t)s->cols, (size_t)s->count, &bytes) ||
-        __builtin_mul_overflow(bytes, (size_t)p->c.format.size, &bytes) ||
-        !(w->x = limber_memory_alloc(&ctx->allocator, bytes ? bytes : 1)))
-        return limber_fail(d, LIMBER_STATUS_NO_MEMORY,
-                           "no memory for the product before its steps");
+        __builtin_mul_overflow(bytes, (size_t)p->c.format.size, &bytes))
+        bytes = SIZE_MAX;
+    if (!take_x(ctx, c, bytes ? bytes : 1, &w->x, d))
+        return false;
     p->c.data = w->x;
     if (!p->conv) {
         bool turned = s->row == 1 && s->col != 1;
@@ -413,11 +448,27 @@ static bool run_gemm(limber_context *ctx, struct epilogue_call *c, struct walk *
     epilogue_of(w, 0, &f.e);
     if (!limber_gemm_state(ctx, &c->product, true, &p, d))
         return false;
-    if ((c->steps.count || w->x) && !limber_simulates(&p.contract)) {
+    if ((c->steps.count || w->x) && !limber_simulates(&p.contract) && !c->on_device) {
         p.finish = &f.straight;
         p.finished = finished;
     }
     return limber_engine_run(ctx, &p, r, d);
+}
+
+/* Where C lies on a device: the kernels of both walks, before anything is written. */
+static bool take_steppers(limber_context *ctx, struct walk *w, bool begins, bool steps,
+                          struct entry *e[2], struct diag *d)
+{
+    struct walk at = *w;
+
+    if (!w->c->on_device || w->s.rows == 0 || w->s.cols == 0 || w->s.count == 0)
+        return true;
+    at.what = WALK_steps;
+    if (steps && !limber_epilogue_stepper(ctx, epilogue_of, &at, &e[1], d))
+        return false;
+    at.what = w->c->addend >= 0 ? WALK_addend : WALK_c;
+    at.steps = &none;
+    return !begins || limber_epilogue_stepper(ctx, epilogue_of, &at, &e[0], d);
 }
 
 bool limber_epilogue_run(limber_context *ctx, struct epilogue_call *c, struct report *r,
@@ -426,24 +477,25 @@ bool limber_epilogue_run(limber_context *ctx, struct epilogue_call *c, struct re
                          struct diag *d)
 {
     bool one = c->product.operation == LIMBER_OPERATION_GEMM && !c->product.batch;
-    bool finished = false;
+    bool begins = c->product.beta && c->apart, steps = c->steps.count || c->apart, finished = false;
     struct walk w = { .c = c, .s = shape_of(c), .steps = &c->steps };
+    struct entry *entry[2] = { NULL, NULL };
     bool ok;
 
-    if (!place_x(ctx, c, &w, d))
-        return false;
-    begin(ctx, &w);
-    ok = one ? run_gemm(ctx, c, &w, r, &finished, d) : run(ctx, &c->product, r, d);
+    ok = take_steppers(ctx, &w, begins, steps, entry, d) && place_x(ctx, c, &w, d) &&
+         (!begins || walk(ctx, &w, true, entry[0], d)) &&
+         (one ? run_gemm(ctx, c, &w, r, &finished, d) : run(ctx, &c->product, r, d));
     if (ok && !finished) {
         double done = limber_now();
 
-        w.what = WALK_steps;
-        if (c->steps.count || w.x)
-            limber_epilogue_all(ctx, epilogue_of, &w, w.s.count);
+        ok = !steps || walk(ctx, &w, false, entry[1], d);
         if (r)
             r->seconds_run += limber_now() - done;
     }
-    limber_memory_free(&ctx->allocator, w.x);
+    give_x(ctx, c, w.x);
+    for (int i = 0; i < 2; i++)
+        if (entry[i])
+            limber_kernels_put(ctx->memory, entry[i]);
     return ok;
 }
 

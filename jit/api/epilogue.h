@@ -14,6 +14,7 @@ struct epilogue_call {
     struct steps steps;
     limber_format compute;
     int addend; /* the input that x begins with, or -1 */
+    bool on_device; /* C lies in the device's memory */
     bool apart; /* x has memory of its own */
     char alpha[16], beta[16]; /* in the format of x */
     limber_epilogue_input input[MOST_INPUTS];

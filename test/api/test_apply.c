@@ -119,7 +119,11 @@ static limber_format any_float(struct rng *r)
     static const char *const names[FLOATS] = { "f16",  "bf16", "tf32", "e4m3",   "e5m2",
                                                "e2m1", "f32",  "f64",  "(1,4,9)" };
 
-    return named(names[rng_below(r, FLOATS)]);
+    limber_format f = named(names[rng_below(r, FLOATS)]);
+
+    if (rng_below(r, 4) == 0 && f.size <= 2)
+        f.flags |= rng_below(r, 2) ? LIMBER_FORMAT_SATURATE : LIMBER_FORMAT_NO_SUBNORMAL;
+    return f;
 }
 
 static limber_elementwise any_call(struct rng *r)

@@ -244,6 +244,56 @@ static void scans_fit_their_devices(void **state)
         skip();
 }
 
+/* Steps that call functions [first, first + count), one after the other. */
+static bool check_steps(int first, int count, const char *from, const char *to,
+                        const struct machine *m)
+{
+    struct steps steps = { .count = count };
+    struct epilogue e = { .steps = &steps, .compute = named(to), .planes = 1 };
+    struct blob blob = { 0 };
+    struct target t;
+    struct diag d = { 0 };
+    struct log log = { NULL };
+    const struct dump dump = { keep, &log };
+    struct usage u;
+    bool ok;
+
+    for (int i = 0; i < count; i++)
+        steps.step[i] =
+            (struct epilogue_step){ .function = (limber_function)(first + i),
+                                    .operand = { i ? VALUE_steps + i - 1 : VALUE_product },
+                                    .number = { -1, 2 } };
+    e.from.format = named(from);
+    e.to.format = named(to);
+    assert_true(limber_cuda_arch(&t, m->major, m->minor, 132, 1.7e9, m->shared, 50 << 20, &d));
+    ok = limber_backend_cuda.device_ops->compile_steps(&e, &t, &dump, &blob, &d);
+    if (!ok && !no_nvrtc(&d))
+        fail_msg("steps for %s: %s\n%s", m->name, d.text, log.text ? log.text : "");
+    for (const char *at = log.text; ok && (at = next_usage(log.text, at, &u));)
+        if (u.stores || u.loads || u.stack)
+            fail_msg("functions from %d on, %s to %s for %s: a stack of %d, spills %d and %d",
+                     first, from, to, m->name, u.stack, u.stores, u.loads);
+    free(log.text);
+    free(blob.data);
+    return ok;
+}
+
+static void steps_fit_their_devices(void **state)
+{
+    static const char *const formats[] = { "f64", "f32" }, *const stored[] = { "bf16", "e4m3" };
+    int compiled = 0;
+
+    (void)state;
+    for (int f = 0; f < LIMBER_FUNCTION_COUNT; f += 8) {
+        int count = LIMBER_FUNCTION_COUNT - f < 8 ? LIMBER_FUNCTION_COUNT - f : 8, i = f / 8;
+
+        compiled += check_steps(f, count, i % 3 ? formats[i % 2] : stored[i / 3 % 2],
+                                formats[(i + 1) % 2], &machines[i % (int)COUNT(machines)]);
+    }
+    if (compiled == 0)
+        skip();
+}
+
 static void kernels_fit_their_devices(void **state)
 {
     const char *path = getenv("LIMBER_CUBIN_TABLE");
@@ -277,6 +327,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_fit_their_devices),
         cmocka_unit_test(scans_fit_their_devices),
+        cmocka_unit_test(steps_fit_their_devices),
     };
 
     unsetenv("LIMBER_NVRTC");

@@ -71,13 +71,13 @@ static limber_context *gated_context(const char *cache_dir)
 /* ---- products -------------------------------------------------------------------------------- */
 
 enum { M = 37, N = 29, K = 41, LDC = N + 3, GUARD = 12345 };
-struct numbers {
+struct case_numbers {
     double a[M * K], b[K * N], c[M * LDC], want[M * LDC];
 };
 
 /* Small integers: every order of sums gives the same.  Between the rows of C is what nobody may
  * touch. */
-static void fill_numbers(struct numbers *x, double beta)
+static void fill_numbers(struct case_numbers *x, double beta)
 {
     for (int i = 0; i < M * K; i++)
         x->a[i] = i * 7 % 23 - 11;
@@ -94,7 +94,7 @@ static void fill_numbers(struct numbers *x, double beta)
         }
 }
 
-static limber_status multiply(limber_context *ctx, struct numbers *x, limber_on_miss on_miss,
+static limber_status multiply(limber_context *ctx, struct case_numbers *x, limber_on_miss on_miss,
                               limber_promise promise, double beta, limber_report *r)
 {
     const limber_contract k = { .size = sizeof(limber_contract),
@@ -108,12 +108,12 @@ static limber_status multiply(limber_context *ctx, struct numbers *x, limber_on_
                        r);
 }
 
-static void assert_right(const struct numbers *x)
+static void assert_right(const struct case_numbers *x)
 {
     assert_memory_equal(x->c, x->want, sizeof x->c);
 }
 
-static void wait_until_ready(limber_context *ctx, struct numbers *x, limber_promise promise)
+static void wait_until_ready(limber_context *ctx, struct case_numbers *x, limber_promise promise)
 {
     limber_status s;
 
@@ -128,7 +128,7 @@ static void wait_until_ready(limber_context *ctx, struct numbers *x, limber_prom
 
 static void the_interpreter_serves_until_the_kernel_is_there(void **state)
 {
-    static struct numbers x;
+    static struct case_numbers x;
     limber_context *ctx = gated_context("");
     limber_report r = LIMBER_REPORT_INIT;
 
@@ -158,7 +158,7 @@ static void the_interpreter_serves_until_the_kernel_is_there(void **state)
 
 static void a_refused_call_leaves_c_alone(void **state)
 {
-    static struct numbers x, before;
+    static struct case_numbers x, before;
     limber_context *ctx = gated_context("");
 
     (void)state;
@@ -176,7 +176,7 @@ static void a_refused_call_leaves_c_alone(void **state)
 /* Kernels that are there are not held up by one that is being made. */
 static void others_go_on(void **state)
 {
-    static struct numbers x;
+    static struct case_numbers x;
     limber_context *ctx = gated_context("");
     limber_report r = LIMBER_REPORT_INIT;
 
@@ -193,7 +193,7 @@ static void others_go_on(void **state)
 
 static void a_kernel_on_disk_is_waited_for(void **state)
 {
-    static struct numbers x;
+    static struct case_numbers x;
     char *dir = scratch();
     limber_context *ctx = gated_context(dir);
 
@@ -213,7 +213,7 @@ static void a_kernel_on_disk_is_waited_for(void **state)
 /* Unless the interpreter had begun before it was known, and then did it all. */
 static void a_kernel_that_cannot_be_made_is_told(void **state)
 {
-    static struct numbers x;
+    static struct case_numbers x;
     limber_context *ctx = gated_context("");
     limber_status s;
 
@@ -239,7 +239,7 @@ static void a_kernel_that_cannot_be_made_is_told(void **state)
 /* Rows were computed; then neither kernel nor interpreter can do the rest. */
 static void c_is_made_what_it_was(void **state)
 {
-    static struct numbers x, before;
+    static struct case_numbers x, before;
     limber_context *ctx = gated_context("");
     const limber_contract k = { .size = sizeof(limber_contract),
                                 .promise = LIMBER_CONTRACT_CORRECT,
@@ -463,7 +463,7 @@ static void a_process_ends_without_kernels_that_wait(void **state)
     pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        static struct numbers x;
+        static struct case_numbers x;
         limber_context *ctx = gated_context("");
 
         alarm(100);
@@ -502,7 +502,7 @@ static bool first_thread_is_there(void)
 /* Asks for another kernel once the first thread has gone; it is there soon. */
 static void *go_on_alone(void *unused)
 {
-    static struct numbers x;
+    static struct case_numbers x;
     limber_status status = LIMBER_STATUS_NOT_READY;
 
     (void)unused;
@@ -527,7 +527,7 @@ static void threads_outlive_the_first(void **state)
     pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        static struct numbers x;
+        static struct case_numbers x;
         pthread_t other;
 
         alarm(100);

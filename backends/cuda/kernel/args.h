@@ -147,6 +147,17 @@ struct pairs_args {
     int32_t plus;
 };
 
+/* As struct numbers and struct epilogue of backends/backend.h; formats are in the source. */
+struct steps_numbers {
+    char *data;
+    int64_t row, col, plane;
+};
+
+struct steps_args {
+    int64_t planes, rows, cols;
+    struct steps_numbers from, to, input[8];
+};
+
 /* As struct weigh_job. */
 struct weigh_args {
     struct operand_args operand;

@@ -45,6 +45,12 @@ typedef unsigned long uint64_t;
 #define __builtin_nan(text) __longlong_as_double(0x7ff8000000000000)
 #define __builtin_signbit(v) (__double_as_longlong(v) < 0)
 #define __builtin_fma __fma_rn
+#define __builtin_sqrt __dsqrt_rn
+#define __builtin_fabs fabs
+#define __builtin_floor floor
+#define __builtin_ceil ceil
+#define __builtin_rint rint
+#define __builtin_trunc trunc
 
 /* ---- who ---------------------------------------------------------------------------------- */
 

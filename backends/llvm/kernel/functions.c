@@ -3,10 +3,9 @@
  * and functions of formats with few values, which are looked up. */
 #include "backends/llvm/kernel/kernel.h"
 #include "ir/num/functions.h"
+#include "ir/num/small.h"
 
 #include <immintrin.h>
-
-#define FLAT static inline __attribute__((always_inline))
 
 enum { BLOCK = 64 };    /* angles that are looked at before they are computed */
 
@@ -67,60 +66,6 @@ void RUN(int function, const struct fn_args *args, double *x, int64_t n)
 }
 
 /* ---- formats --------------------------------------------------------------------------------- */
-
-/* A float of 8 or 16 bits as a double sees it. */
-struct small {
-    uint64_t sign, magnitude, top, nan, largest, past; /* codes; past: what overflow becomes */
-    int shift;                          /* of its fraction to a double's */
-    double quantum;                     /* the smallest positive number */
-};
-
-static struct small small_of(limber_format f)
-{
-    uint64_t one = 1, fraction = (one << f.frac_bits) - 1;
-    uint64_t top = ((one << f.exp_bits) - 1) << f.frac_bits;
-    int no_inf = f.flags & LIMBER_FORMAT_NO_INF, finite = f.flags & LIMBER_FORMAT_FINITE;
-    struct small s = { .sign = one << (f.frac_bits + f.exp_bits),
-                       .magnitude = top | fraction,
-                       .top = finite || no_inf ? top + fraction + finite : top,
-                       .nan = finite ? 0 : no_inf ? top | fraction : top | (fraction / 2 + 1),
-                       .largest = finite ? top | fraction : (no_inf ? top | fraction : top) - 1,
-                       .shift = 52 - f.frac_bits,
-                       .quantum = fn_double((uint64_t)(1024 - f.bias - f.frac_bits) << 52) };
-
-    s.past = finite || f.flags & LIMBER_FORMAT_SATURATE ? s.largest : no_inf ? s.nan : top;
-    return s;
-}
-
-FLAT double small_value(const struct small *s, uint64_t bits, int no_inf)
-{
-    uint64_t m = bits & s->magnitude, low = fn_bits(0x1p52), least = fn_bits(s->quantum);
-    uint64_t bias = least + ((uint64_t)(51 - s->shift) << 52);
-    double few = (fn_double(low | m) - 0x1p52) * s->quantum;    /* 0, subnormal numbers */
-    double x = m >> (52 - s->shift) ? fn_double((m << s->shift) + bias) : few;
-    double past = m == s->top && !no_inf ? FN_INF : FN_NAN;
-
-    x = m >= s->top ? past : x;
-    return bits & s->sign ? -x : x;
-}
-
-FLAT uint64_t small_code(const struct small *s, double x)
-{
-    uint64_t bits = fn_bits(x), sign = bits >> 63 ? s->sign : 0, e, code, least, bias;
-    double v = FN_ABS(x), c, r;
-
-    least = fn_bits(s->quantum) + ((uint64_t)(52 - s->shift) << 52);    /* smallest normal */
-    bias = least - ((uint64_t)1 << 52);
-    v = v > 0x1p600 ? 0x1p600 : v;
-    e = fn_bits(v) & 2047ull << 52;
-    e = e < least ? least : e;
-    c = 1.5 * fn_double(e + ((uint64_t)s->shift << 52));
-    r = (v + c) - c;                    /* rounded to nearest, ties to even */
-    code = fn_bits(r) >= least ? (fn_bits(r) - bias) >> s->shift :
-                                 fn_bits(r / s->quantum + 0x1p52) - fn_bits(0x1p52);
-    code = code > s->largest ? s->past : code;
-    return x != x ? s->nan : sign | code;
-}
 
 #define WIDEN_AS(type) \
     for (int64_t i = 0; i < n; i++) \

@@ -8,7 +8,7 @@
 #include "ir/num/crt.h"
 
 enum {
-    KERNEL_VERSION = 14,
+    KERNEL_VERSION = 15,
     KERNEL_ROWS = 640,
     KERNEL_ACCUMULATORS = 64,
     KERNEL_BLOCK = 16,      /* elements along k that are prepared at once; divides every kc */

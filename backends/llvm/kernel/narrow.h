@@ -24,12 +24,14 @@ FLAT v8l narrow_codes(const struct kernel_call *c, v8d x)
     const int64_t nan = finite ? 0 : no_inf ? all : top | (fraction / 2 + 1);
     const int64_t largest = finite ? all : (no_inf ? all : top) - 1;
     const int64_t past = finite || f.flags & LIMBER_FORMAT_SATURATE ? largest : no_inf ? nan : top;
+    const int64_t infinity = finite || no_inf ? past : top;
     /* bits of the smallest normal number, and what they exceed those of its code by */
     const int64_t least = (int64_t)(1024 - f.bias) << 52, bias = least - (1LL << 52);
     const double quantum = power_of_two(1 - f.bias - f.frac_bits);
-    v8l bits = (v8l)x & INT64_MAX, e, code, few;
+    v8l bits = (v8l)x & INT64_MAX, e, code, few, over;
     v8d v, unit, r;
 
+    over = choose(bits == 2047LL << 52, all_l(infinity), all_l(past));
     bits = choose(bits > 1623LL << 52, all_l(1623LL << 52), bits); /* 2^600 */
     e = bits & (2047LL << 52);
     e = choose(e < least, all_l(least), e);
@@ -38,7 +40,7 @@ FLAT v8l narrow_codes(const struct kernel_call *c, v8d x)
     r = (v + unit) - unit;
     few = (v8l)(r * (1 / quantum) + 0x1p52) & ((1LL << 52) - 1);
     code = choose((v8l)r >= least, ((v8l)r - bias) >> shift, few);
-    code = choose(code > largest, all_l(past), code);
+    code = choose(code > largest, over, code);
     code |= ((v8l)x < 0) & (1LL << (f.frac_bits + f.exp_bits));
     return choose((v8l)(x != x), all_l(nan), code);
 }
