@@ -83,6 +83,25 @@ static void compute_piece(const struct job *j, const char *src, char *dst, size_
     write_piece(j, x, dst, n);
 }
 
+/* By code that stays in the format: what it serves is cheap, or a cast from binary32. */
+static bool compute_straight(const struct job *j, const char *src, char *dst, int64_t n)
+{
+    const struct function_ops *ops = ops_of(j->ctx);
+    const limber_elementwise *e = j->e;
+    const struct target *t = ops ? &limber_host(j->ctx)->target : NULL;
+    bool narrow = limber_format_equal(e->from, LIMBER_F32);
+    struct epilogue_step s = { .function = e->function, .number = { e->p, e->q } };
+
+    if (!ops || e->rounding != LIMBER_ROUND_NEAREST || e->compute != LIMBER_COMPUTE_EXACT ||
+        !limber_format_is_binary(e->from))
+        return false;
+    if (e->function == LIMBER_FUNCTION_CAST)
+        return narrow && ops->store(t, true, src, e->to, dst, n);
+    return limber_format_equal(e->from, e->to) &&
+           (!narrow || ((double)(float)e->p == e->p && (double)(float)e->q == e->q)) &&
+           ops->step(t, &s, narrow, src, src, dst, n);
+}
+
 /* Elements [first, last). */
 static void compute(const struct job *j, size_t first, size_t last)
 {
@@ -97,6 +116,9 @@ static void compute(const struct job *j, size_t first, size_t last)
                                       (int64_t)(last - first));
         return;
     }
+    if (compute_straight(j, src + first * e->from.size, dst + first * e->to.size,
+                         (int64_t)(last - first)))
+        return;
     if (e->function == LIMBER_FUNCTION_CAST && e->compute == LIMBER_COMPUTE_EXACT &&
         !(limber_format_embeds(e->from, LIMBER_F64) && e->to.kind == LIMBER_KIND_FLOAT)) {
         limber_format_convert(dst + first * e->to.size, e->to, src + first * e->from.size, e->from,

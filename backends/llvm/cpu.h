@@ -19,7 +19,8 @@ enum cpu {
     CPU_amx = 512,
     CPU_neon = 1024,
     CPU_dotprod = 2048,
-    CPU_i8mm = 4096
+    CPU_i8mm = 4096,
+    CPU_vbmi = 8192
 };
 unsigned limber_cpu(void);
 unsigned limber_cpu_of(const struct target *t);     /* the features that a target names */

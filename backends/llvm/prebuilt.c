@@ -206,8 +206,11 @@ static bool narrow(const struct target *t, limber_format f, const double *x, voi
 static bool look_up(const struct target *t, const struct lookup *l, const void *src, void *dst,
                     int64_t n)
 {
-    kernel_functions_look_up *run = FUNCTIONS_FOR(limber_cpu_of(t), look_up);
+    const unsigned cpu = limber_cpu_of(t), bytes = NEEDS_avx512 | CPU_vbmi;
+    kernel_functions_look_up *run = FUNCTIONS_FOR(cpu, look_up);
 
+    if (l->from == 1 && l->to == 1 && !(bytes & ~cpu))
+        run = limber_functions_look_up_bytes;
     if (run)
         run(l, src, dst, n);
     return run != NULL;

@@ -111,6 +111,7 @@ foreach(isa avx2 avx512)
     OUTPUT ${_out}/functions_${isa}.o
     COMMAND ${CMAKE_C_COMPILER_LAUNCHER} ${LIMBER_CLANG} -std=gnu11 -O2 -c
             -DRUN=limber_functions_run_${isa} -DLOOK_UP=limber_functions_look_up_${isa}
+            -DLOOK_UP_BYTES=limber_functions_look_up_bytes
             -DWIDEN=limber_functions_widen_${isa} -DNARROW=limber_functions_narrow_${isa}
             ${_clang_${isa}} ${_clang_prebuilt} -fvectorize
             ${_kernel}/functions.c -o ${_out}/functions_${isa}.o

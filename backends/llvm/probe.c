@@ -24,6 +24,7 @@ static const struct {
     { CPU_fp16, "avx512fp16", "+avx512fp16" },
     { CPU_bf16, "avx512bf16", "+avx512bf16" },
     { CPU_ifma, "avx512ifma", "+avx512ifma" },
+    { CPU_vbmi, "avx512vbmi", "+avx512vbmi" },
     { CPU_amx, "amxint8", "+amx-tile,+amx-int8" },
     { CPU_neon, "neon", "+neon,+fp-armv8" },
     { CPU_dotprod, "dotprod", "+dotprod" },
@@ -70,7 +71,8 @@ static unsigned x86_cpu(void)
          (c0 >> 29 & 1 ? CPU_f16c : 0) | (a1 >> 4 & 1 ? CPU_avxvnni : 0);
     if ((saved & zmm) == zmm && (b >> 16 & 1) && (b >> 17 & 1) && (b >> 30 & 1) && (b >> 31 & 1))
         m |= CPU_avx512 | (c >> 11 & 1 ? CPU_vnni : 0) | (d >> 23 & 1 ? CPU_fp16 : 0) |
-             (a1 >> 5 & 1 ? CPU_bf16 : 0) | (b >> 21 & 1 ? CPU_ifma : 0);
+             (a1 >> 5 & 1 ? CPU_bf16 : 0) | (b >> 21 & 1 ? CPU_ifma : 0) |
+             (c >> 1 & 1 ? CPU_vbmi : 0);
     if ((saved & tiles) == tiles && (d >> 24 & 1) && (d >> 25 & 1) && may_use_tiles())
         m |= CPU_amx;
     return m;

@@ -295,6 +295,12 @@ bool cublas_run(struct contender *c);
 bool cublaslt_run(struct contender *c);
 bool cudnn_run(struct contender *c);
 
+/* peers_torch.c: PyTorch in a process of python3.  Its version, NULL: there is none; the seconds of
+ * one call, negative where it has no such function. */
+const char *torch_version(void);
+double torch_run(const char *function, const char *format, size_t count, int threads);
+void torch_close(void);
+
 /* kernels.c: our own kernels of other people's ways. */
 const char *dd_kernel(void); /* which vectors it uses; NULL: none here */
 bool dd_prepare(struct contender *c);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Elementwise functions beside a copy of the same bytes and oneDNN's. */
+ * Elementwise functions beside a copy of the same bytes, oneDNN's and PyTorch's. */
 #include "tools/bench/onednn.h"
 
 #include <limber/ops.h>
@@ -117,13 +117,15 @@ static bool agree(const struct operation *o)
 static bool operator_row(struct bench *b, const struct function *f, const struct pair_of *p,
                          size_t count)
 {
-    struct contender here = { .samples = b->runs }, copy = here, peer = here;
+    const char *name = limber_function_at((int)f->function, NULL, NULL);
+    struct contender here = { .samples = b->runs }, copy = here, peer = here, torch = here;
     struct operation o;
-    char what[64], note[96];
-    bool ok = open_operator(&o, f->function, p, count), has_peer;
+    char what[64], note[96] = "";
+    bool ok = open_operator(&o, f->function, p, count), has_peer, has_torch;
     size_t bytes;
 
     has_peer = ok && open_peer(&o, f->dnn, p->dnn);
+    has_torch = f->function != LIMBER_FUNCTION_CAST && torch_version();
     bytes = count * (o.call.from.size + o.call.to.size);
     for (int i = -1; ok && i < b->runs; i++) { /* the first warms up, and makes a table */
         int at = i < 0 ? 0 : i;
@@ -133,6 +135,8 @@ static bool operator_row(struct bench *b, const struct function *f, const struct
         here.seconds[at] = now() - start;
         peer.seconds[at] = has_peer ? run_peer(&o) : 0;
         has_peer = has_peer && (i >= 0 || agree(&o));
+        torch.seconds[at] = has_torch ? torch_run(name, p->from, count, b->threads) : -1;
+        has_torch = torch.seconds[at] > 0;
         start = now();
         memcpy(o.other, o.src, bytes / 2);
         copy.seconds[at] = now() - start;
@@ -144,11 +148,15 @@ static bool operator_row(struct bench *b, const struct function *f, const struct
         return false;
     contender_median(&here);
     contender_median(&copy);
-    snprintf(what, sizeof what, "%s, %s to %s", limber_function_at((int)f->function, NULL, NULL),
-             p->from, p->to);
+    snprintf(what, sizeof what, "%s, %s to %s", name, p->from, p->to);
     if (has_peer) {
         contender_median(&peer);
         snprintf(note, sizeof note, "%.2f x oneDNN", peer.median / here.median);
+    }
+    if (has_torch) {
+        contender_median(&torch);
+        snprintf(note + strlen(note), sizeof note - strlen(note), "%s%.2f x PyTorch %s",
+                 *note ? ", " : "", torch.median / here.median, torch_version());
     }
     print_line(b, &(struct line){ .what = what,
                                   .scheme = "",
@@ -158,7 +166,7 @@ static bool operator_row(struct bench *b, const struct function *f, const struct
                                   .best = (double)bytes * 1e-9 / here.best,
                                   .ratio = copy.median / here.median,
                                   .of = "a copy",
-                                  .note = has_peer ? note : NULL });
+                                  .note = *note ? note : NULL });
     return true;
 }
 
@@ -172,8 +180,11 @@ bool operator_rows(struct bench *b)
                 bool casts = strcmp(pairs[p].from, pairs[p].to);
 
                 if (casts == (functions[f].function == LIMBER_FUNCTION_CAST) &&
-                    !operator_row(b, &functions[f], &pairs[p], counts[c]))
+                    !operator_row(b, &functions[f], &pairs[p], counts[c])) {
+                    torch_close();
                     return false;
+                }
             }
+    torch_close();
     return true;
 }

@@ -283,7 +283,8 @@ typedef void kernel_functions_run(int function, const struct fn_args *a, double 
 typedef void kernel_functions_look_up(const struct lookup *t, const void *src, void *dst,
                                       int64_t n);
 kernel_functions_run limber_functions_run_avx2, limber_functions_run_avx512;
-kernel_functions_look_up limber_functions_look_up_avx2, limber_functions_look_up_avx512;
+kernel_functions_look_up limber_functions_look_up_avx2, limber_functions_look_up_avx512,
+    limber_functions_look_up_bytes; /* of bytes to bytes, with CPU_vbmi */
 typedef void kernel_functions_widen(limber_format f, const void *src, double *x, int64_t n);
 typedef void kernel_functions_narrow(limber_format f, const double *x, void *dst, int64_t n);
 kernel_functions_widen limber_functions_widen_avx2, limber_functions_widen_avx512;

@@ -37,6 +37,12 @@
         } \
         switch (s->function) { \
         case LIMBER_FUNCTION_CAST: EACH(a); \
+        case LIMBER_FUNCTION_SQUARE: EACH(a * a); \
+        case LIMBER_FUNCTION_SQRT: EACH((TYPE)__builtin_sqrt((double)a)); \
+        case LIMBER_FUNCTION_FLOOR: EACH((TYPE)__builtin_floor((double)a)); \
+        case LIMBER_FUNCTION_CEIL: EACH((TYPE)__builtin_ceil((double)a)); \
+        case LIMBER_FUNCTION_TRUNC: EACH((TYPE)__builtin_trunc((double)a)); \
+        case LIMBER_FUNCTION_ROUND: EACH((TYPE)__builtin_rint((double)a)); \
         case LIMBER_FUNCTION_NEG: EACH(-a); \
         case LIMBER_FUNCTION_ABS: EACH(a < 0 ? -a : a == 0 ? 0 : a); \
         case LIMBER_FUNCTION_RELU: EACH(a < 0 ? 0 : a); \
