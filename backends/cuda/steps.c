@@ -45,7 +45,10 @@ static void line(struct text *t, const struct epilogue *e, const struct epilogue
 {
     static const char *const sign[] = { "", " + ", " - ", " * ", " / ", ", ", ", " };
 
-    limber_text_add(t, "%s", s->op == STEP_max ? "larger" : s->op == STEP_min ? "smaller" : "rounded");
+    limber_text_add(t, "%s",
+                    s->op == STEP_max ? "larger" :
+                    s->op == STEP_min ? "smaller" :
+                                        "rounded");
     limber_text_add(t, "(");
     if (s->op == STEP_function) {
         function(t, e, s);
@@ -73,8 +76,8 @@ static void lines(struct text *t, const struct epilogue *e)
     limber_text_add(t, "#define LINES");
     for (int i = 0; i < s->inputs; i++)
         if (e->input[i].data)
-            limber_text_add(t, " \\\n    const double v%d = input<%d>(args, plane, row, col);", 1 + i,
-                            i);
+            limber_text_add(t, " \\\n    const double v%d = input<%d>(args, plane, row, col);",
+                            1 + i, i);
     for (int i = 0; i < s->count; i++) {
         limber_text_add(t, " \\\n    const double v%d = ", VALUE_steps + i);
         line(t, e, &s->step[i]);

@@ -238,13 +238,25 @@ module limber
   end type
 
   type, bind(c) :: limber_elementwise
-    integer(c_size_t) :: size = 80
+    integer(c_size_t) :: size = 88
     integer(c_int) :: function = LIMBER_FUNCTION_CAST, rounding = LIMBER_ROUND_NEAREST
     integer(c_int) :: compute = LIMBER_COMPUTE_EXACT, nan_to_zero = 0
     type(limber_format) :: from, to
     real(c_double) :: p = 0, q = 0
     type(c_ptr) :: src = c_null_ptr, dst = c_null_ptr
     integer(c_size_t) :: count = 0
+    type(c_ptr) :: queue = c_null_ptr
+  end type
+
+  type, bind(c) :: limber_format_facts
+    integer(c_size_t) :: size = 128
+    integer(c_int) :: significant_bits = 0, largest_exponent = 0, normal_exponent = 0
+    integer(c_int) :: smallest_exponent = 0
+    real(c_double) :: epsilon = 0, roundoff = 0, largest = 0, normal = 0, smallest = 0
+    real(c_double) :: overflow = 0, underflow = 0, decimal_digits = 0
+    integer(c_int) :: digits_kept = 0, digits_needed = 0
+    integer(c_int) :: has_infinity = 0, has_nan = 0, has_negative_zero = 0
+    real(c_double) :: finite_values = 0, exact_integers = 0
   end type
 
   type, bind(c) :: limber_reduce_call
@@ -346,6 +358,19 @@ module limber
       import
       type(c_ptr), value :: ctx
       type(limber_elementwise), intent(in) :: e
+      integer(c_int) :: status
+    end function
+    function limber_format_describe(f, facts) bind(c) result(status)
+      import
+      type(limber_format), value :: f
+      type(limber_format_facts), intent(inout) :: facts
+      integer(c_int) :: status
+    end function
+    function limber_format_spacing(f, exponent, spacing) bind(c) result(status)
+      import
+      type(limber_format), value :: f
+      integer(c_int), value :: exponent
+      integer(c_int), intent(out) :: spacing
       integer(c_int) :: status
     end function
     function limber_reduce(ctx, r) bind(c) result(status)

@@ -111,8 +111,8 @@ typedef struct limber_elementwise {
  * NULL: the caller alone.  Both arrays may lie in the memory of ctx's device, which computes then:
  * the same bits, but for the signs of NaN in binary32 and binary64.  On failure dst is untouched.
  * BAD_ARGUMENT: an unknown function, rounding or compute; a format that the function is not defined
- * on; a parameter that is NaN, or p > q of clamp; a NULL or overlapping array; one array on a device
- * and one not. */
+ * on; a parameter that is NaN, or p > q of clamp; a NULL or overlapping array; one array on a
+ * device and one not; a queue for arrays in host memory. */
 LIMBER_API limber_status limber_apply(limber_context *ctx, const limber_elementwise *e);
 
 /* ---- reductions ------------------------------------------------------------------------------ */

@@ -19,7 +19,7 @@ foreach(line ${lines} "    TYPE(end)")
       break()
     endif()
     string(APPEND calls "  call ${type}_layout()\n")
-    string(APPEND bodies "\n  subroutine ${type}_layout()\n    type(${name}), target :: x\n\n"
+    string(APPEND bodies "\n  subroutine ${type}_layout()\n    type(${name}), target :: x\n    type(limber_part) :: part\n\n"
       "    call put('${type}', '-', c_loc(x), c_loc(x), c_sizeof(x))\n")
   elseif(line MATCHES "FIELD\\([a-z_]+, ([a-z_]+)\\)")
     set(field ${CMAKE_MATCH_1})
@@ -28,6 +28,10 @@ foreach(line ${lines} "    TYPE(end)")
     if(field STREQUAL "size" AND NOT type STREQUAL "limber_format")
       string(APPEND bodies
         "    if (x%size /= c_sizeof(x)) print *, '${type} starts with another size'\n")
+    endif()
+    if(field STREQUAL "part_size")
+      string(APPEND bodies
+        "    if (x%part_size /= c_sizeof(part)) print *, '${type} has parts of another size'\n")
     endif()
   endif()
 endforeach()

@@ -125,6 +125,17 @@ class Buffers(unittest.TestCase):
         with self.assertRaisesRegex(limber.BadArgument, "a: i8 has no reproducible sums"):
             self.ctx.matmul(buffer([[1]], "b"), buffer([[1]], "b"), contract="reproducible")
 
+    def test_formats_tell_what_they_hold(self):
+        f64 = limber.finfo("f64")
+        self.assertEqual((f64.epsilon, f64.largest, f64.normal, f64.significant_bits),
+                         (sys.float_info.epsilon, sys.float_info.max, sys.float_info.min,
+                          sys.float_info.mant_dig))
+        self.assertEqual(limber.finfo("e4m3").largest, 448)
+        self.assertIs(limber.finfo("e4m3").has_infinity, False)
+        self.assertEqual(limber.spacing("f16", 10), 1)
+        self.assertRaisesRegex(limber.BadArgument, "fp17", limber.finfo, "fp17")
+        self.assertRaises(limber.BadArgument, limber.spacing, "f16", 99)
+
     def test_integers(self):
         a = [[random.randint(-128, 127) for _ in range(40)] for _ in range(3)]
         b = [[random.randint(-128, 127)] for _ in range(40)]

@@ -11,7 +11,8 @@ Functions of this module use one context, made at first use; Context has the sam
 import inspect
 import threading
 
-from ._core import Context, Operand, Report, Part, Inspection, Tile, formats, schemes
+from ._core import (Context, FormatFacts, Inspection, Operand, Part, Report, Tile, finfo, formats,
+                    schemes, spacing)
 from ._install import get_cmake_dir, get_include
 from ._library import VERSION as __version__
 from .errors import (BadArgument, DeviceError, FileError, InternalError, LimberError, NoMemory,
@@ -22,8 +23,10 @@ _FUNCTIONS = ["matmul", "plan", "inspect", "prepare"] + [
     f"conv{n}d{direction}" for n in (1, 2, 3) for direction in ("", "_backward_data",
                                                                 "_backward_filter")]
 
-__all__ = [*_FUNCTIONS, "default_context", "formats", "schemes", "get_include", "get_cmake_dir",
-           "Context", "Operand", "Report", "Part", "Inspection", "Tile", "Quad", "Status",
+__all__ = [*_FUNCTIONS, "default_context", "finfo", "formats", "schemes", "spacing",
+           "get_include", "get_cmake_dir",
+           "Context", "Operand", "Report", "Part", "Inspection", "Tile", "FormatFacts",
+           "Quad", "Status",
            "LimberError", "BadArgument", "NoScheme", "OutOfRange", "NoMemory", "FileError",
            "DeviceError", "NotReady", "InternalError"]
 

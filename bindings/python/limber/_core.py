@@ -33,6 +33,8 @@ Inspection = namedtuple("Inspection", [name for name, _ in C.Inspection._fields_
                            if name not in ("size", "tile", "tile_rows", "tile_cols")] + ["tiles"])
 Inspection.__doc__ = """What limber.inspect found; `tiles` is a list of rows of Tiles, 64 x 64
 elements each."""
+FormatFacts = namedtuple("FormatFacts", [name for name, _ in C.FormatFacts._fields_
+                                         if name != "size"])
 CacheInfo = namedtuple("CacheInfo", [name for name, _ in C.CacheInfo._fields_ if name != "size"])
 CacheEntry = namedtuple("CacheEntry", [name for name, _ in C.CacheEntry._fields_])
 
@@ -65,6 +67,22 @@ _FORMATS = tuple(name.decode() for name in _rows(lib.limber_format_at))
 def formats():
     """The names of formats, beside "(1,e,m)"."""
     return list(_FORMATS)
+
+
+def finfo(name):
+    """What a format can hold, as numpy.finfo has it of NumPy's types: a FormatFacts, for example
+    limber.finfo("bf16").epsilon.  Fields are those of limber_format_facts in limber/format.h."""
+    facts = C.FormatFacts()
+    check(lib.limber_format_describe(format_named(name), byref(facts)))
+    return FormatFacts(*(bool(getattr(facts, field)) if field.startswith("has_") else
+                         getattr(facts, field) for field in FormatFacts._fields))
+
+
+def spacing(name, exponent):
+    """The distance of a format's neighbours in [2^exponent, 2^(exponent+1))."""
+    found = ctypes.c_int()
+    check(lib.limber_format_spacing(format_named(name), exponent, byref(found)))
+    return 2.0 ** found.value
 
 
 def schemes():

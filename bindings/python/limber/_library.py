@@ -153,7 +153,19 @@ class Elementwise(Sized):
     _fields_ = [("size", c_size_t),
                 ("function", c_int), ("rounding", c_int), ("compute", c_int),
                 ("nan_to_zero", c_int), ("from", Format), ("to", Format), ("p", c_double),
-                ("q", c_double), ("src", c_void_p), ("dst", c_void_p), ("count", c_size_t)]
+                ("q", c_double), ("src", c_void_p), ("dst", c_void_p), ("count", c_size_t),
+                ("queue", c_void_p)]
+
+
+class FormatFacts(Sized):
+    _fields_ = [("size", c_size_t),
+                ("significant_bits", c_int), ("largest_exponent", c_int),
+                ("normal_exponent", c_int), ("smallest_exponent", c_int), ("epsilon", c_double),
+                ("roundoff", c_double), ("largest", c_double), ("normal", c_double),
+                ("smallest", c_double), ("overflow", c_double), ("underflow", c_double),
+                ("decimal_digits", c_double), ("digits_kept", c_int), ("digits_needed", c_int),
+                ("has_infinity", c_int), ("has_nan", c_int), ("has_negative_zero", c_int),
+                ("finite_values", c_double), ("exact_integers", c_double)]
 
 
 class ReduceCall(Sized):
@@ -205,7 +217,8 @@ STRUCTURES = {"limber_format": Format, "limber_allocator": Allocator, "limber_co
               "limber_queue": Queue, "limber_conv": Conv, "limber_tile": Tile,
               "limber_inspection": Inspection, "limber_cache_entry": CacheEntry,
               "limber_cache_info": CacheInfo, "limber_elementwise": Elementwise,
-              "limber_reduce_call": ReduceCall, "limber_epilogue_input": EpilogueInput,
+              "limber_reduce_call": ReduceCall, "limber_format_facts": FormatFacts,
+              "limber_epilogue_input": EpilogueInput,
               "limber_epilogue": Epilogue}
 
 _P = POINTER
@@ -221,6 +234,8 @@ PROTOTYPES = {
     "limber_scheme_at": (_P(Scheme), [c_int]),
     "limber_format_at": (c_char_p, [c_int]),
     "limber_format_named": (c_int, [c_char_p, _P(Format)]),
+    "limber_format_describe": (c_int, [Format, POINTER(FormatFacts)]),
+    "limber_format_spacing": (c_int, [Format, c_int, POINTER(c_int)]),
     "limber_apply": (c_int, [c_void_p, POINTER(Elementwise)]),
     "limber_reduce": (c_int, [c_void_p, POINTER(ReduceCall)]),
     "limber_function_at": (c_char_p, [c_int, POINTER(c_char_p), POINTER(c_int)]),

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * PyTorch, where python3 has it: a process that computes elementwise functions when it is asked to,
+ * and answers how long each took. */
+#include "tools/bench/bench.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char script[] =
+    "import sys, time\n"
+    "try:\n"
+    "    import torch\n"
+    "except Exception:\n"
+    "    sys.exit(1)\n"
+    "types = {'f16': torch.float16, 'bf16': torch.bfloat16, 'f32': torch.float32}\n"
+    "functions = {'exp': torch.ops.aten.exp.out, 'tanh': torch.ops.aten.tanh.out,\n"
+    "             'gelu': torch.ops.aten.gelu.out}\n"
+    "kept = {}\n"
+    "print(torch.__version__, flush=True)\n"
+    "for line in sys.stdin:\n"
+    "    name, kind, count, threads = line.split()\n"
+    "    seconds = -1\n"
+    "    try:\n"
+    "        key = kind, int(count)\n"
+    "        if key not in kept:\n"
+    "            x = (2 * torch.randn(int(count))).to(types[kind])\n"
+    "            kept = {key: (x, torch.zeros_like(x))}\n"
+    "        x, y = kept[key]\n"
+    "        torch.set_num_threads(int(threads))\n"
+    "        start = time.perf_counter()\n"
+    "        functions[name](x, out=y)\n"
+    "        seconds = time.perf_counter() - start\n"
+    "    except Exception:\n"
+    "        pass\n"
+    "    print(seconds, flush=True)\n";
+
+static struct {
+    pid_t pid; /* 0: not asked for yet; -1: there is none */
+    FILE *to, *from;
+    char version[32];
+} torch;
+
+static bool answer(char *line, size_t size)
+{
+    return fgets(line, (int)size, torch.from) && line[0] && line[0] != '\n';
+}
+
+static bool start_process(void)
+{
+    int in[2], out[2];
+
+    if (pipe(in))
+        return false;
+    if (pipe(out)) {
+        close(in[0]), close(in[1]);
+        return false;
+    }
+    torch.pid = fork();
+    if (torch.pid == 0) {
+        dup2(in[0], 0);
+        dup2(out[1], 1);
+        close(in[0]), close(in[1]), close(out[0]), close(out[1]);
+        dup2(open("/dev/null", O_WRONLY), 2);
+        execlp("python3", "python3", "-c", script, (char *)NULL);
+        _exit(1);
+    }
+    close(in[0]), close(out[1]);
+    torch.to = fdopen(in[1], "w");
+    torch.from = fdopen(out[0], "r");
+    return torch.pid > 0 && torch.to && torch.from;
+}
+
+const char *torch_version(void)
+{
+    if (torch.pid == 0) {
+        signal(SIGPIPE, SIG_IGN); /* of a process that is gone */
+        if (!start_process() || !answer(torch.version, sizeof torch.version))
+            torch_close(), torch.pid = -1;
+        else
+            torch.version[strcspn(torch.version, "\n")] = '\0';
+    }
+    return torch.pid > 0 ? torch.version : NULL;
+}
+
+double torch_run(const char *function, const char *format, size_t count, int threads)
+{
+    char line[64];
+
+    if (!torch_version())
+        return -1;
+    fprintf(torch.to, "%s %s %zu %d\n", function, format, count, threads);
+    return fflush(torch.to) == 0 && answer(line, sizeof line) ? strtod(line, NULL) : -1;
+}
+
+void torch_close(void)
+{
+    if (torch.to)
+        fclose(torch.to);
+    if (torch.from)
+        fclose(torch.from);
+    if (torch.pid > 0)
+        waitpid(torch.pid, NULL, 0);
+    torch.pid = 0;
+    torch.to = torch.from = NULL;
+}
