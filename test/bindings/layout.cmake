@@ -19,7 +19,7 @@ foreach(line ${lines} "    TYPE(end)")
       break()
     endif()
     string(APPEND calls "  call ${type}_layout()\n")
-    string(APPEND bodies "\n  subroutine ${type}_layout()\n    type(${name}), target :: x\n    type(limber_part) :: part\n\n"
+    string(APPEND bodies "\n  subroutine ${type}_layout()\n    type(${name}), target :: x\n\n"
       "    call put('${type}', '-', c_loc(x), c_loc(x), c_sizeof(x))\n")
   elseif(line MATCHES "FIELD\\([a-z_]+, ([a-z_]+)\\)")
     set(field ${CMAKE_MATCH_1})
@@ -38,6 +38,7 @@ endforeach()
 file(CONFIGURE OUTPUT layout.f90 @ONLY CONTENT "program layout
   use limber
   implicit none
+  type(limber_part) :: part
 
 ${calls}
 contains
