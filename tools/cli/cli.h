@@ -26,6 +26,7 @@ int cmd_demo(int argc, const char **argv);
 int cmd_units(int argc, const char **argv);
 int cmd_explore(int argc, const char **argv);
 int cmd_figures(int argc, const char **argv);
+int cmd_report(int argc, const char **argv);
 int cmd_prebuild(int argc, const char **argv);
 int cmd_operators(int argc, const char **argv);
 

@@ -15,6 +15,7 @@ static const struct {
     { "plan", "show what gemm or conv would do, or run passes over a plan", cmd_plan },
     { "cache", "show, verify or clear the kernels on disk", cmd_cache },
     { "prebuild", "make kernels ahead, from a list of shapes or a program's report", cmd_prebuild },
+    { "report", "show what a program on liblimber_blas reported", cmd_report },
     { "formats", "list the number formats", cmd_formats },
     { "operators", "list the elementwise functions and their errors", cmd_operators },
     { "units", "list the presets of simulated units, or explain one", cmd_units },

@@ -21,7 +21,7 @@ add_executable(blas_stack ${CMAKE_CURRENT_LIST_DIR}/stack.c)
 target_link_libraries(blas_stack PRIVATE blas_mock_32 Threads::Threads)
 foreach(contract native bits=40 correct)
   add_test(NAME blas_stack_${contract} COMMAND ${CMAKE_COMMAND} -E env
-           LD_PRELOAD=$<TARGET_FILE:limber_blas> LIMBER_CONTRACT=${contract}
+           LD_PRELOAD=$<TARGET_FILE:limber_blas> LIMBER_CONTRACT=${contract} LIMBER_TRUST_BLAS=0
            LIMBER_REPORT=${CMAKE_CURRENT_BINARY_DIR}/blas_stack.json
            LIMBER_CACHE_DIR=${CMAKE_CURRENT_BINARY_DIR}/blas_stack.cache $<TARGET_FILE:blas_stack>)
 endforeach()

@@ -74,6 +74,58 @@ def killed(path):
     print("no report")
 
 
+def ended(signal_name):
+    """Works, and is told to end before anything was written."""
+    calls()
+    os.kill(os.getpid(), getattr(signal, signal_name))
+    signal.pause()
+
+
+def whole(path):
+    with open(path, encoding="utf-8") as file:
+        report = json.load(file)
+    assert report["served"]["calls"] == 9 and not report["complete"], report["served"]
+    print("right")
+
+
+def bound(served):
+    """17 x 500 x 40: 503 roundings of 2^-53 are below 2^-44, and not below 2^-45."""
+    import numpy as np
+    rng = np.random.default_rng(8)
+    a, b = rng.standard_normal((17, 500)), rng.standard_normal((500, 40))
+    a @ b
+    known, call = last()
+    assert known and call.served == int(served), call.why_not
+    if not call.served:
+        assert b"standard bound" in call.why_not
+    a.astype(np.float32) @ b.astype(np.float32)
+    assert last()[1].served
+    print("right")
+
+
+def simulated(folder):
+    """Bits of a unit, with numbers and a product for others to look at."""
+    import numpy as np
+    rng = np.random.default_rng(9)
+    a = rng.standard_normal((33, 150)).astype(np.float32)
+    b = (rng.standard_normal((150, 20)) * 4.0 ** rng.integers(-6, 6, (150, 20))).astype(np.float32)
+    np.save(f"{folder}/a.npy", a)
+    np.save(f"{folder}/b.npy", b)
+    np.save(f"{folder}/c.npy", a @ b)
+    assert last()[1].served, last()[1].why_not
+
+
+def same(folder, report):
+    import numpy as np
+    c, want = np.load(f"{folder}/c.npy"), np.load(f"{folder}/want.npy")
+    assert c.dtype == want.dtype and np.array_equal(c, want)
+    with open(report, encoding="utf-8") as file:
+        row = json.load(file)["calls"][0]
+    assert row["scheme"] == "simulate" and row["broken"] == 0
+    assert row["unit"]["products"] == 33 * 150 * 20 and row["unit"]["partly_swamped"] > 0, row
+    print("right")
+
+
 def part(path):
     with open(path, encoding="utf-8") as file:
         report = json.load(file)

@@ -105,10 +105,35 @@ if $python -c 'import numpy' 2> /dev/null; then
     expect 0 '^right$' python3 "$here/control.py" read "$work/report.$(cat "$work/pid")"
     $before LIMBER_REPORT="$work/report.off" $python "$here/control.py" calls
     expect 0 '^[1-9][0-9]* handed on: no contract is stated' python3 "$here/control.py" left "$work/report.off"
+    expect 0 'served +9 calls in' "$limber" report "$work/report.$(cat "$work/pid")" --html "$work/page.html"
+    lines 1 '^cblas_dgemm +3 .* x  [a-z0-9-]+$'
+    expect 0 '<svg.*cblas_|cblas_dgemm</td>' cat "$work/page.html"
+    expect 0 'served +9 calls .*|left to it +9 calls|No contract was stated' "$limber" report "$work/report.$(cat "$work/pid")" "$work/report.off"
+    lines 1 '^served +9 calls'
+    lines 1 '^left to it +9 calls'
+    lines 1 '^- No contract was stated'
+    expect 0 '"calls":.18' sh -c '"$@" | tr -d "\n"' sh "$limber" report --json "$work/report.off" "$work/report.off"
+    expect 1 'no report of LIMBER_REPORT' "$limber" report "$rules"
+    expect 2 'no FILE' "$limber" report
     expect 0 'is not written: No such file' $before LIMBER_CONTRACT=correct LIMBER_REPORT="$work/none/report" $python \
         "$here/control.py" calls
     expect 143 '.*' sh -c "$before LIMBER_CONTRACT=correct LIMBER_REPORT='$work/killed' $python '$here/control.py' killed '$work/killed'"
     expect 0 '^right$' python3 "$here/control.py" part "$work/killed"
+    expect 0 '1 of 1 reports were written before the program ended' "$limber" report "$work/killed"
+    for signal in SIGTERM:143 SIGHUP:129; do    # before anything was written
+        expect ${signal#*:} '^$' sh -c "$before LIMBER_CONTRACT=correct LIMBER_REPORT='$work/ended' $python '$here/control.py' ended ${signal%:*} 2> /dev/null"
+        expect 0 '^right$' python3 "$here/control.py" whole "$work/ended"
+        rm -f "$work/ended"
+    done
+    expect 0 '^right$' $before LIMBER_CONTRACT=bits=44 $python "$here/control.py" bound 0
+    expect 0 '^right$' $before LIMBER_CONTRACT=bits=45 $python "$here/control.py" bound 1
+    expect 0 '^right$' $before LIMBER_CONTRACT=bits=44 LIMBER_TRUST_BLAS=0 $python "$here/control.py" bound 1
+    config 'rule *gemm -> simulate=h100-bf16\n'
+    mkdir "$work/unit"
+    expect 0 '^$' $before LIMBER_CONFIG="$rules" LIMBER_REPORT="$work/unit/report" $python "$here/control.py" simulated "$work/unit"
+    expect 0 '.*' "$limber" gemm "$work/unit/a.npy" "$work/unit/b.npy" --contract simulate=h100-bf16 -o "$work/unit/want.npy"
+    expect 0 '^right$' python3 "$here/control.py" same "$work/unit" "$work/unit/report"
+    expect 0 'none of native, .*simulate=UNIT' $before LIMBER_CONTRACT=simulate=none $python "$here/control.py" calls
     OMPI_COMM_WORLD_RANK=3 $before LIMBER_CONTRACT=correct LIMBER_REPORT="$work/ranks" $python "$here/control.py" calls
     expect 0 '"rank": "3"' cat "$work/ranks.3"
     expect 0 '^[1-9][0-9]* compiled, 0 there' env LIMBER_CACHE_DIR="$work/warm" "$limber" prebuild "$work/ranks.3"

@@ -12,7 +12,7 @@ tester() {  # backend, contract, program, its input, sizes
     mkdir "$work/run"
     line=$(grep -n 'NUMBER OF VALUES OF N *$' "$folder/$4" | cut -d: -f1)
     sed "${line}s/^[0-9]*/$(echo $5 | wc -w)/; $((line + 1))s/^[0-9 ]*/$5 /" "$folder/$4" > "$work/run/in"
-    (cd "$work/run" && LIMBER_BACKEND=$1 LIMBER_CONTRACT=$2 LIMBER_VERBOSE=1 LD_LIBRARY_PATH=$folder \
+    (cd "$work/run" && LIMBER_BACKEND=$1 LIMBER_CONTRACT=$2 LIMBER_TRUST_BLAS=0 LIMBER_VERBOSE=1 LD_LIBRARY_PATH=$folder \
         LD_PRELOAD=$library "$folder/$3" < in > out 2> err; cat out ./*.out
      grep -E 'FAIL|SUSPECT|\*\*\*' out ./*.out > /dev/null && echo BAD
      echo "$(cat out ./*.out 2> /dev/null | grep -c PASSED) passed, $(grep -c ' by ' err) served")

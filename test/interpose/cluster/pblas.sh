@@ -25,6 +25,7 @@ unserved() {
 
 run() {     # rows, columns, threads, contract, size, error
     ranks $(($1 * $2)) env LD_PRELOAD="$calls:$library" LIMBER_CONTRACT="$4" LIMBER_THREADS="$3" \
+        LIMBER_TRUST_BLAS=0 \
         "$program" "$1" "$2" "$5" "$6"
     status=$?
     name="$4 on a grid of $1 x $2, $3 threads a rank"

@@ -162,6 +162,7 @@ static double allowed(const struct job *j, const struct product *x)
 
     switch (j->contract->promise) {
     case LIMBER_CONTRACT_BITS: return ldexp(1, -j->contract->bits);
+    case LIMBER_CONTRACT_SIMULATE: return INFINITY; /* a unit promises its bits */
     case LIMBER_CONTRACT_REPRODUCIBLE:
     case LIMBER_CONTRACT_NATIVE: return (k + 2) * u;
     default: return j->report.bound;

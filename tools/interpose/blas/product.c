@@ -69,6 +69,12 @@ void limber_blas_start(struct job *j, const struct request *r, const limber_cont
     j->is_single = is_single;
     j->size = (is_single ? sizeof(float) : sizeof(double)) << is_complex;
     j->report = (limber_report)LIMBER_REPORT_INIT;
+    if (contract->promise == LIMBER_CONTRACT_SIMULATE && interpose_options()->report) {
+        j->statistics = (limber_statistics)LIMBER_STATISTICS_INIT;
+        j->counted = *contract;
+        j->counted.statistics = &j->statistics;
+        j->contract = &j->counted;
+    }
     j->alpha = scalar_at(j, r->alpha, is_complex && r->routine != BLAS_HERK);
     j->beta =
         scalar_at(j, r->beta, is_complex && r->routine != BLAS_HERK && r->routine != BLAS_HER2K);
@@ -98,6 +104,16 @@ static limber_report report_of(struct job *j)
     return r;
 }
 
+static void add_counts(struct interpose_counts *sum, const limber_statistics *s)
+{
+    sum->products += (double)s->nonzero;
+    sum->underflow += (double)s->mul_underflow;
+    sum->overflow += (double)s->mul_overflow;
+    sum->swamped += (double)(s->swamped + s->outer_swamped);
+    sum->partly_swamped += (double)(s->partly_swamped + s->outer_partly);
+    sum->sum_overflow += (double)s->sum_overflow;
+}
+
 /* Takes the status of a call, and adds its report to those of the calls before. */
 static bool join(struct job *j, limber_status status, limber_report *report)
 {
@@ -105,6 +121,8 @@ static bool join(struct job *j, limber_status status, limber_report *report)
     if (status != LIMBER_STATUS_OK)
         return limber_blas_fail(j, limber_error_text());
     interpose_kernels(context, report);
+    if (j->contract->statistics)
+        add_counts(&j->counts, j->contract->statistics);
     report->seconds_scan += j->report.seconds_scan;
     report->seconds_compile += j->report.seconds_compile;
     report->seconds_run += j->report.seconds_run;

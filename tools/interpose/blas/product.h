@@ -28,8 +28,11 @@ struct job {
     limber_status status;   /* Limber's, where Limber failed */
     struct interpose_check check;     /* of the elements compared */
     double checking;                /* seconds spent on this */
+    struct interpose_counts counts; /* of a simulated unit, for a report */
     limber_part part[LIMBER_PARTS]; /* of the report */
     char why[160];          /* the reason of a failure */
+    limber_contract counted;        /* the contract with statistics */
+    limber_statistics statistics;
 };
 
 /* Compute a routine.  False: nothing has changed, and job->why has the reason. */

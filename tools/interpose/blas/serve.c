@@ -2,6 +2,7 @@
  * Decides whether Limber computes a call of the BLAS, and says why if it does not. */
 #include "product.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -71,6 +72,7 @@ static void count(const struct request *r, const struct job *j)
     if (j) {
         t.report = &j->report;
         t.check = j->check;
+        t.counts = j->counts;
         t.seconds -= j->checking;
         t.ctx = limber_blas_context();
         t.original = reported ? limber_blas_original(r, work_of(r)) : 0;
@@ -125,6 +127,24 @@ void limber_blas_end(struct request *r)
     r->handed_on = false;
 }
 
+/* Sums of k products by any BLAS are off by less than (k + 3) u (|alpha||A||B| + |beta||C|), in any
+ * order, with or without FMA: Higham, Accuracy and Stability of Numerical Algorithms, section 3.1
+ * (gamma_k, and three roundings for alpha, beta C and their sum; k u is far below 1).  Three
+ * complex products in the place of four have no such bound for each part. */
+static bool keeps_bits(const struct request *r, const limber_contract *c)
+{
+    const bool single = r->type == 's' || r->type == 'c', is_complex = strchr("cz", r->type);
+    const double u = single ? 0x1p-24 : 0x1p-53;
+    double k = (double)r->k;
+
+    if (r->routine == BLAS_TRSM)
+        k = (double)(r->side == 'L' ? r->m : r->n);
+    k *= (r->routine == BLAS_SYR2K || r->routine == BLAS_HER2K) + 1;
+    k *= is_complex ? 2 : 1;
+    return c->promise == LIMBER_CONTRACT_BITS && !c->scheme && interpose_options()->trust &&
+           !strstr(r->name, "3m") && 1.01 * (k + (is_complex ? 6 : 3)) * u <= ldexp(1, -c->bits);
+}
+
 /* The reason to leave the call to the BLAS behind, as far as it is known before anything is
  * computed. */
 static const char *reason(const struct request *r, const struct interpose_setting *s)
@@ -134,6 +154,8 @@ static const char *reason(const struct request *r, const struct interpose_settin
 
     if (!s->on)
         return interpose_options()->on ? "a rule leaves it alone" : "no contract is stated";
+    if (keeps_bits(r, &s->contract))
+        return "it keeps the contract by the standard bound";
     if (native && !product)
         return "native is what it computes itself";
     if (native && ((double)r->m * (double)r->n * (double)r->k < least_native || r->m < least_side ||

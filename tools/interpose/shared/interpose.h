@@ -49,7 +49,8 @@ void interpose_limits_leave(const struct interpose_limits *l);
 struct interpose_setting {
     bool on; /* false: the other library's */
     limber_contract contract;
-    char words[24], scheme[64]; /* of the contract */
+    char words[96], scheme[64]; /* of the contract */
+    limber_unit unit; /* of simulate=UNIT */
 };
 
 struct interpose_options {
@@ -63,6 +64,7 @@ struct interpose_options {
     bool background; /* kernels are made while calls go on */
     const char *backend, *cache_dir; /* from the file; NULL: the library reads the environment */
     int threads; /* 0: as above */
+    int trust; /* 1: bits=N is left to a BLAS whose standard bound keeps it */
 };
 const struct interpose_options *interpose_options(void);
 
@@ -107,6 +109,12 @@ struct interpose_check {
     int broken; /* elements that do not keep the contract */
 };
 
+/* What simulated units count: products with both factors nonzero and finite, those that became 0 or
+ * too large, additions that changed nothing or lost bits, and sums that became too large. */
+struct interpose_counts {
+    double products, underflow, overflow, swamped, partly_swamped, sum_overflow;
+};
+
 /* What became of one call. */
 struct interpose_result {
     const char *routine;
@@ -120,6 +128,7 @@ struct interpose_result {
     double seconds; /* 0: not known */
     double original; /* estimated seconds of the other library; 0: not known */
     struct interpose_check check;
+    struct interpose_counts counts;
 };
 
 /* Counts the kernels of a product that is only a part of a call. */

@@ -63,6 +63,11 @@ static bool set_check(const char *s)
     return interpose_read_number(s, 0, 1000, &options.check);
 }
 
+static bool set_trust(const char *s)
+{
+    return interpose_read_number(s, 0, 1, &options.trust);
+}
+
 static bool set_background(const char *s)
 {
     int on;
@@ -106,10 +111,12 @@ static const struct key {
     const char *wanted;
 } keys[] = {
     { "contract", "LIMBER_CONTRACT", set_contract, false,
-      "none of native, reproducible, bits=N (1 to 160), correct, fast, fast=SLICES (1 to 64)" },
+      "none of native, reproducible, bits=N (1 to 160), correct, fast, fast=SLICES (1 to 64), "
+      "simulate=UNIT (`limber units`)" },
     { "scheme", "LIMBER_SCHEME", set_scheme, false, "no scheme; `limber formats` lists them" },
     { "verbose", "LIMBER_VERBOSE", set_verbose, false, "no number from 0 to 9" },
     { "report", "LIMBER_REPORT", set_report, false, "no file" },
+    { "trust_blas", "LIMBER_TRUST_BLAS", set_trust, false, "neither 0 nor 1" },
     { "check", "LIMBER_CHECK", set_check, false, "no number from 0 to 1000" },
     { "background", "LIMBER_BACKGROUND", set_background, false, "neither 0 nor 1" },
     { "backend", "LIMBER_BACKEND", set_backend, true, "no backend" },
@@ -196,6 +203,7 @@ static bool read_all(void)
     const char *file = limber_variable_value("LIMBER_CONFIG");
 
     options.check = -1;
+    options.trust = 1;
     if ((file && !read_file(file)) || !read_environment())
         return false;
     if (options.setting.on && interpose_lacks(&options.setting.contract))
@@ -207,11 +215,14 @@ static bool read_all(void)
     return true;
 }
 
-/* Under native the other library keeps the contract too, so nothing slower than it is of use. */
-static void set_on_miss(struct interpose_setting *s)
+/* A setting that stays where it is.  Under native the other library keeps the contract too, so
+ * nothing slower than it is of use. */
+static void complete(struct interpose_setting *s)
 {
     bool native = s->contract.promise == LIMBER_CONTRACT_NATIVE;
 
+    if (s->contract.promise == LIMBER_CONTRACT_SIMULATE)
+        s->contract.unit = &s->unit;
     if (options.background)
         s->contract.on_miss = native ? LIMBER_ON_MISS_REFUSE : LIMBER_ON_MISS_GENERIC;
     else if (native)
@@ -229,8 +240,8 @@ static void read_options(void)
         return;
     }
     options.on = options.setting.on || interpose_rules_serve(rules);
-    set_on_miss(&options.setting);
-    interpose_rules_each(rules, set_on_miss);
+    complete(&options.setting);
+    interpose_rules_each(rules, complete);
 }
 
 const struct interpose_options *interpose_options(void)

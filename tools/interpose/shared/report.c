@@ -9,8 +9,11 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,6 +83,7 @@ struct row {
     int served;
     double calls, products, seconds, compiling, original, bound;
     struct interpose_check check;
+    struct interpose_counts counts;
 };
 
 struct kernel {
@@ -100,6 +104,79 @@ static struct {
     pid_t pid;
     char interpreted[256]; /* why no code was compiled; set once the message is printed */
 } all = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static bool write_report(const char *pattern, bool complete);
+
+/* ---- signals --------------------------------------------------------------------------------- */
+
+/* A program that ends by a signal which it does not handle writes its report first.  A handler may
+ * not, so it tells a thread by a pipe; the thread writes, and sends the signal again. */
+static const int ending[] = { SIGTERM, SIGINT, SIGHUP, SIGXCPU };
+static int told[2]; /* the pipe */
+static atomic_int teller; /* the process that has the thread */
+
+static void end_by(int signal)
+{
+    struct sigaction plain = { .sa_handler = SIG_DFL };
+    sigset_t one;
+
+    sigaction(signal, &plain, NULL);
+    sigemptyset(&one);
+    sigaddset(&one, signal);
+    pthread_sigmask(SIG_UNBLOCK, &one, NULL);
+    kill(getpid(), signal);
+}
+
+static void tell(int signal)
+{
+    const int before = errno;
+    unsigned char byte = (unsigned char)signal;
+
+    if (atomic_load(&teller) != (int)getpid() || write(told[1], &byte, 1) != 1)
+        end_by(signal); /* a child of a fork has no thread */
+    errno = before;
+}
+
+static void *wait_for_signal(void *unused)
+{
+    unsigned char byte;
+    sigset_t all_signals;
+
+    (void)unused;
+    sigfillset(&all_signals);
+    pthread_sigmask(SIG_SETMASK, &all_signals, NULL);
+    while (read(told[0], &byte, 1) != 1)
+        if (errno != EINTR)
+            return NULL;
+    write_report(interpose_options()->report, false);
+    end_by(byte);
+    return NULL;
+}
+
+/* The lock is held: once a process, at its first call. */
+static void watch_signals(void)
+{
+    struct sigaction mine = { .sa_handler = tell, .sa_flags = SA_RESTART }, theirs;
+    pthread_attr_t apart;
+    pthread_t thread;
+    bool ok;
+
+    if (atomic_load(&teller) == (int)getpid() || pipe2(told, O_CLOEXEC))
+        return;
+    pthread_attr_init(&apart);
+    pthread_attr_setdetachstate(&apart, PTHREAD_CREATE_DETACHED);
+    ok = pthread_create(&thread, &apart, wait_for_signal, NULL) == 0;
+    pthread_attr_destroy(&apart);
+    if (!ok)
+        return;
+    atomic_store(&teller, (int)getpid());
+    for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
+        if (sigaction(ending[i], NULL, &theirs) == 0 && !(theirs.sa_flags & SA_SIGINFO) &&
+            (theirs.sa_handler == SIG_DFL || theirs.sa_handler == tell))
+            sigaction(ending[i], &mine, NULL);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static double seconds_now(void)
 {
@@ -124,6 +201,7 @@ static void begin(void)
     all.due = all.began + soonest / 10;
     all.writing = false;
     all.pid = getpid();
+    watch_signals();
 }
 
 static void name_caller(const void *site, char *to, size_t size)
@@ -176,6 +254,16 @@ static void add_check(struct interpose_check *sum, const struct interpose_check 
     sum->ulps = fmax(sum->ulps, c->ulps);
 }
 
+static void add_counts(struct interpose_counts *sum, const struct interpose_counts *c)
+{
+    sum->products += c->products;
+    sum->underflow += c->underflow;
+    sum->overflow += c->overflow;
+    sum->swamped += c->swamped;
+    sum->partly_swamped += c->partly_swamped;
+    sum->sum_overflow += c->sum_overflow;
+}
+
 static void add(struct row *r, const struct interpose_result *t)
 {
     r->calls++;
@@ -183,6 +271,7 @@ static void add(struct row *r, const struct interpose_result *t)
     r->seconds += t->seconds;
     r->original += t->original;
     add_check(&r->check, &t->check);
+    add_counts(&r->counts, &t->counts);
     if (!t->report)
         return;
     r->compiling += t->report->seconds_compile;
@@ -208,8 +297,6 @@ static void add_kernel(limber_context *ctx, const char *key)
 }
 
 static bool is_file(const char *pattern);
-static bool write_report(const char *pattern, bool complete);
-
 /* ---- from time to time ----------------------------------------------------------------------- */
 
 /* The lock is held.  A process that ends by a signal or _exit loses what is not written.  So a
@@ -375,6 +462,15 @@ static void put_sums(FILE *f, const struct row *r)
     member_number(f, "worst_error", r->check.error);
     member_number(f, "worst_ulps", r->check.ulps);
     member_number(f, "broken", r->check.broken);
+    if (r->counts.products > 0) {
+        fprintf(f, ", \"unit\": { \"products\": %.0f", r->counts.products);
+        member_number(f, "underflow", r->counts.underflow);
+        member_number(f, "overflow", r->counts.overflow);
+        member_number(f, "swamped", r->counts.swamped);
+        member_number(f, "partly_swamped", r->counts.partly_swamped);
+        member_number(f, "sum_overflow", r->counts.sum_overflow);
+        fprintf(f, " }");
+    }
 }
 
 static void put_row(FILE *f, const struct row *r)
@@ -410,6 +506,7 @@ static struct row totals(int served)
             sum.compiling += r->compiling;
             sum.bound = fmax(sum.bound, r->bound);
             add_check(&sum.check, &r->check);
+            add_counts(&sum.counts, &r->counts);
         }
     return sum;
 }

@@ -26,6 +26,14 @@ bool interpose_read_number(const char *s, int least, int most, int *out)
     return *s >= '0' && *s <= '9' && !*rest && !errno && v >= least && v <= most;
 }
 
+/* The setting may be moved, so its contract does not point to the unit yet. */
+static bool read_unit(const char *s, struct interpose_setting *to)
+{
+    to->unit = (limber_unit)LIMBER_UNIT_INIT;
+    return strlen(s) + sizeof "simulate=" <= sizeof to->words &&
+           limber_unit_parse(s, &to->unit) == LIMBER_STATUS_OK;
+}
+
 bool interpose_read_contract(const char *s, struct interpose_setting *to)
 {
     limber_contract *k = &to->contract;
@@ -43,6 +51,8 @@ bool interpose_read_contract(const char *s, struct interpose_setting *to)
         k->promise = LIMBER_CONTRACT_FAST;
     else if (strncmp(s, "bits=", 5) == 0 && interpose_read_number(s + 5, 1, 160, &k->bits))
         k->promise = LIMBER_CONTRACT_BITS;
+    else if (strncmp(s, "simulate=", 9) == 0 && read_unit(s + 9, to))
+        k->promise = LIMBER_CONTRACT_SIMULATE;
     else
         return false;
     snprintf(to->words, sizeof to->words, "%s", s);
@@ -76,6 +86,8 @@ const char *interpose_lacks(const limber_contract *k)
 {
     if (k->promise == LIMBER_CONTRACT_FAST && !k->scheme)
         return "a promise of a scheme, and LIMBER_SCHEME names none";
+    if (k->promise == LIMBER_CONTRACT_SIMULATE && k->scheme)
+        return "what a unit computes, and LIMBER_SCHEME names a scheme";
     if (k->promise == LIMBER_CONTRACT_REPRODUCIBLE && k->scheme && strcmp(k->scheme, "native") != 0)
         return "a promise of the scheme native, and LIMBER_SCHEME names another";
     return NULL;
