@@ -11,6 +11,12 @@ add_test(NAME tools COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/tools.sh $<TARGET_FILE:
 set_tests_properties(tools PROPERTIES TIMEOUT 600
   ENVIRONMENT "ASAN_OPTIONS=allocator_may_return_null=1")
 
+if(NOT LIMBER_SANITIZE)
+  add_test(NAME package COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/package.sh
+           ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+  set_tests_properties(package PROPERTIES SKIP_RETURN_CODE 77)
+endif()
+
 # `limber gpu` beside libraries that stand for NVIDIA's, found before any that are installed.
 foreach(pair cuda:libcuda.so.1 cublas:libcublas.so.13
         cublaslt:libcublasLt.so.13 cudnn:libcudnn.so.9)
