@@ -42,15 +42,17 @@ root=$work/root
 mkdir -p "$root/var/lib/dpkg/updates" "$root/var/lib/dpkg/info" "$root/var/lib/dpkg/triggers"
 : > "$root/var/lib/dpkg/status"
 : > "$root/var/lib/dpkg/available"
-dpkg --root="$root" --force-depends --force-script-chrootless -i "$package" > "$work/log" 2>&1 || { cat "$work/log"; exit 1; }
-for file in usr/share/doc/limber/LICENSE usr/share/doc/limber/docs/blas.md usr/share/man/man1/limber.1 \
-    usr/share/man/man3/limber.3 usr/share/limber/python/limber/__init__.py; do
+dpkg --root="$root" --force-depends --force-script-chrootless -i "$package" > "$work/log" 2>&1 ||
+    { cat "$work/log"; exit 1; }
+for file in usr/share/doc/limber/LICENSE usr/share/doc/limber/docs/blas.md \
+    usr/share/man/man1/limber.1 usr/share/man/man3/limber.3 usr/share/limber/python/limber/__init__.py; do
     [ -f "$root/$file" ] || fail "the package lacks $file"
 done
 library=$(dirname "$(find "$root/usr" -name liblimber.so)")
 export LD_LIBRARY_PATH="$library" LIMBER_CACHE_DIR="$work/cache"
 "$root/usr/bin/limber" formats f16 | grep -q '^f16: 1 sign' || fail "the command does not run"
-cc "$root/usr/share/doc/limber/examples/hello.c" -o "$work/hello" -I"$root/usr/include" -L"$library" -llimber -lm
+cc "$root/usr/share/doc/limber/examples/hello.c" -o "$work/hello" -I"$root/usr/include" \
+    -L"$library" -llimber -lm
 "$work/hello" > /dev/null
 dpkg --root="$root" --force-script-chrootless -P limber > "$work/log" 2>&1 ||
     { cat "$work/log"; exit 1; }
