@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The Debian package: built from a build folder, installed to a root of its own, used there, removed;
-# man pages; one version in all files that name it.
+# The Debian package: built from a build folder, installed to a root of its own, used there,
+# removed; man pages; one version in all files that name it.
 set -eu
 source=$1 build=$2
 work=$(mktemp -d)
@@ -14,27 +14,33 @@ fail() {
 # ---- versions ----
 version=$(sed -n 's/^project(limber VERSION \([0-9.]*\) .*/\1/p' "$source/CMakeLists.txt")
 for place in 'CITATION.cff:^version: ' 'tools/package/conda/recipe.yaml:^  version: "'; do
-    grep -q "${place#*:}$version" "$source/${place%%:*}" || fail "${place%%:*} has another version than $version"
+    grep -q "${place#*:}$version" "$source/${place%%:*}" ||
+        fail "${place%%:*} has another version than $version"
 done
-grep -q "^#define LIMBER_VERSION \"$version\"" "$source"/include/limber/*.h || fail "the headers have another version"
-! command -v python3 > /dev/null || python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' \
-    "$source/tools/package/spack/package.py"
+grep -q "^#define LIMBER_VERSION \"$version\"" "$source"/include/limber/*.h ||
+    fail "the headers have another version"
+! command -v python3 > /dev/null ||
+    python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' \
+        "$source/tools/package/spack/package.py"
 
 # ---- man pages ----
 for page in 1 3; do
     [ -s "$build/man/limber.$page" ] || fail "limber($page) is empty"
-    ! command -v groff > /dev/null || [ -z "$(groff -man -ww -Tutf8 "$build/man/limber.$page" 2>&1 > /dev/null)" ] ||
-        fail "limber($page): $(groff -man -ww -Tutf8 "$build/man/limber.$page" 2>&1 > /dev/null | head -n 3)"
+    command -v groff > /dev/null || continue
+    complaints=$(groff -man -ww -Tutf8 "$build/man/limber.$page" 2>&1 > /dev/null)
+    [ -z "$complaints" ] || fail "limber($page): $complaints"
 done
 grep -q '^\.SH LIMBER REPORT' "$build/man/limber.1" || fail "limber(1) leaves commands out"
-for name in $(sed -n 's/^LIMBER_API .*[ *]\(limber_[a-z0-9_]*\)(.*/\1/p' "$source"/include/limber/*.h); do
+names=$(sed -n 's/^LIMBER_API .*[ *]\(limber_[a-z0-9_]*\)(.*/\1/p' "$source"/include/limber/*.h)
+for name in $names; do
     grep -qx ".SS $name" "$build/man/limber.3" || fail "limber(3) has no $name"
 done
 
 # ---- the package ----
 command -v cpack > /dev/null && command -v dpkg > /dev/null && [ "$(id -u)" = 0 ] ||
     { echo "no cpack, no dpkg or not root: the package is not built"; exit 77; }
-(cd "$build" && cpack -G DEB -B "$work/package" > "$work/log" 2>&1) || { cat "$work/log"; exit 1; }
+(cd "$build" && cpack -G DEB -B "$work/package" > "$work/log" 2>&1) ||
+    { cat "$work/log"; exit 1; }
 package=$(find "$work/package" -maxdepth 1 -name 'limber_*.deb')
 [ "$(dpkg-deb -f "$package" Version)" = "$version" ] || fail "the package has another version"
 dpkg-deb -f "$package" Depends | grep -q libffi || fail "the package depends on no libffi"
@@ -45,7 +51,8 @@ mkdir -p "$root/var/lib/dpkg/updates" "$root/var/lib/dpkg/info" "$root/var/lib/d
 dpkg --root="$root" --force-depends --force-script-chrootless -i "$package" > "$work/log" 2>&1 ||
     { cat "$work/log"; exit 1; }
 for file in usr/share/doc/limber/LICENSE usr/share/doc/limber/docs/blas.md \
-    usr/share/man/man1/limber.1 usr/share/man/man3/limber.3 usr/share/limber/python/limber/__init__.py; do
+    usr/share/man/man1/limber.1 usr/share/man/man3/limber.3 \
+    usr/share/limber/python/limber/__init__.py; do
     [ -f "$root/$file" ] || fail "the package lacks $file"
 done
 library=$(dirname "$(find "$root/usr" -name liblimber.so)")
