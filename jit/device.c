@@ -216,7 +216,7 @@ bool limber_device_stepper(limber_context *ctx, const struct epilogue *steps, st
 
     memset(&key, 0, sizeof key);
     memcpy(key.what, "steps", 5);
-    key.rounding = steps->rounding;
+    key.rounding = (int32_t)steps->rounding;
     key.once = steps->once;
     key.compute = steps->compute;
     key.from = steps->from.format;
