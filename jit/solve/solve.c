@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * limber_solve: factors in binary64, residuals that are exact sums, corrections until the solution
+ * stands.  It calls the library's products as a program does. */
+#include "jit/solve/solve.h"
+
+#include "jit/api/api.h"
+#include "jit/device.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { STEPS = 60 };
+
+/* A system with all of its memory. */
+struct system {
+    const limber_solve_call *call;
+    struct factors f;
+    limber_prepared *a; /* scanned and packed once */
+    quad *x, *b, *r; /* n x columns, by rows */
+    double *d; /* the same: corrections by the factors */
+    quad *wide, *room; /* for GMRES: A, a column, and vectors */
+    limber_solve_report report;
+};
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+static bool is_wide(limber_format f)
+{
+    return limber_format_embeds(f, LIMBER_F128);
+}
+
+static bool check_formats(const limber_solve_call *s, struct diag *d)
+{
+    const limber_format formats[] = { s->a.format, s->b.format, s->x.format };
+    static const char *const names[] = { "a", "b", "x" };
+    char name[32];
+
+    for (int i = 0; i < 3; i++) {
+        if (!limber_format_check(names[i], formats[i], d))
+            return false;
+        if ((!is_wide(formats[i]) && (i < 2 || formats[i].kind != LIMBER_KIND_DD)) ||
+            (i == 2 && limber_is_integer(formats[i])))
+            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: %s is %s", names[i],
+                               limber_format_name(formats[i], name, sizeof name),
+                               i < 2 ? "not within binary128" : "no float within binary128");
+    }
+    return true;
+}
+
+static bool check(limber_context *ctx, const limber_solve_call *s, struct diag *d)
+{
+    const limber_matrix x = { s->x.data, s->x.format, s->x.row_stride, s->x.col_stride };
+    int64_t elements;
+
+    if (!ctx)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "ctx is NULL");
+    if (s->n < 0 || s->columns < 0 || s->most_steps < 0)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s is negative",
+                           s->n < 0       ? "n" :
+                           s->columns < 0 ? "columns" :
+                                            "most_steps");
+    if (__builtin_mul_overflow(s->n, s->n > s->columns ? s->n : s->columns, &elements) ||
+        elements > INT64_MAX / 64)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "n and columns = %lld, %lld are too large", (long long)s->n,
+                           (long long)s->columns);
+    if (!check_formats(s, d) || !limber_check_data(&s->a, "a", s->n, s->n, d) ||
+        !limber_check_data(&s->b, "b", s->n, s->columns, d) ||
+        !limber_check_data(&x, "x", s->n, s->columns, d) ||
+        !limber_check_distinct(&x, "x", s->n, s->columns, d) ||
+        !limber_check_apart((struct extent){ &x, "x", s->n, s->columns },
+                            (struct extent){ &s->a, "a", s->n, s->n }, d) ||
+        !limber_check_apart((struct extent){ &x, "x", s->n, s->columns },
+                            (struct extent){ &s->b, "b", s->n, s->columns }, d))
+        return false;
+    if (elements && (limber_device_holds(ctx, s->a.data) || limber_device_holds(ctx, s->b.data) ||
+                     limber_device_holds(ctx, x.data)))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "matrices lie in host memory");
+    return true;
+}
+
+/* ---- taking them ----------------------------------------------------------------------------- */
+
+/* A matrix by rows, in another format. */
+static bool take(void *to, limber_format f, const limber_matrix *m, int64_t rows, int64_t cols,
+                 struct diag *d)
+{
+    const size_t size = m->format.size;
+
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < cols; j++)
+            if (!limber_format_convert((char *)to + (i * cols + j) * f.size, f,
+                                       (const char *)m->data +
+                                           (i * m->row_stride + j * m->col_stride) * (int64_t)size,
+                                       m->format, 1, LIMBER_ROUND_NEAREST, d))
+                return false;
+    return true;
+}
+
+static bool is_finite(const double *x, int64_t count)
+{
+    bool all = true;
+
+    for (int64_t i = 0; i < count; i++)
+        all &= isfinite(x[i]);
+    return all;
+}
+
+static void sum_columns(struct factors *f, double *room)
+{
+    memset(room, 0, (size_t)f->n * sizeof *room);
+    for (int64_t i = 0; i < f->n; i++)
+        for (int64_t j = 0; j < f->n; j++)
+            room[j] += fabs(f->lu[i * f->n + j]);
+    for (int64_t j = 0; j < f->n; j++)
+        f->norm = fmax(f->norm, room[j]);
+}
+
+/* x, b, r, d, the factors and their exchanges. */
+static bool take_memory(struct system *s, struct diag *d)
+{
+    const limber_allocator *m = &s->f.ctx->allocator;
+    const size_t n = (size_t)s->f.n, all = n * (size_t)s->call->columns;
+
+    s->x = limber_memory_alloc(m, all * sizeof *s->x);
+    s->b = limber_memory_alloc(m, all * sizeof *s->b);
+    s->r = limber_memory_alloc(m, all * sizeof *s->r);
+    s->d = limber_memory_alloc(m, (all > n ? all : n) * sizeof *s->d);
+    s->f.lu = limber_memory_alloc(m, n * n * sizeof *s->f.lu);
+    s->f.swap = limber_memory_alloc(m, n * sizeof *s->f.swap);
+    return (s->x && s->b && s->r && s->d && s->f.lu && s->f.swap) ||
+           limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the factors");
+}
+
+static void give_memory(struct system *s)
+{
+    void *const all[] = { s->x, s->b, s->r, s->d, s->f.lu, s->f.swap, s->wide, s->room };
+
+    for (size_t i = 0; i < COUNT(all); i++)
+        limber_memory_free(&s->f.ctx->allocator, all[i]);
+    limber_prepared_free(s->a);
+}
+
+static bool pass_on(limber_status status, struct diag *d)
+{
+    return !status || limber_fail(d, status, "%s", limber_error_text());
+}
+
+static bool begin(struct system *s, struct diag *d)
+{
+    const limber_solve_call *c = s->call;
+    int64_t zero = -1;
+
+    if (!take_memory(s, d) || !take(s->f.lu, LIMBER_F64, &c->a, c->n, c->n, d) ||
+        !take(s->d, LIMBER_F64, &c->b, c->n, c->columns, d) ||
+        !take(s->b, LIMBER_F128, &c->b, c->n, c->columns, d))
+        return false;
+    if (!is_finite(s->f.lu, c->n * c->n) || !is_finite(s->d, c->n * c->columns))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: a value is not finite in binary64",
+                           is_finite(s->f.lu, c->n * c->n) ? "b" : "a");
+    sum_columns(&s->f, s->d);
+    if (!limber_factor(&s->f, &zero, d))
+        return d->status ||
+               limber_fail(d, LIMBER_STATUS_NO_SCHEME, "a is singular in binary64: pivot %lld is 0",
+                           (long long)zero + 1);
+    s->report.condition = limber_factor_condition(&s->f, s->d, d);
+    return !d->status &&
+           pass_on(limber_prepare(s->f.ctx, c->a, c->n, c->n, LIMBER_SIDE_A, NULL, &s->a), d);
+}
+
+/* ---- refinement ------------------------------------------------------------------------------ */
+
+/* r = b - A x. */
+static bool subtract(struct system *s, struct diag *d)
+{
+    const limber_contract correct = { .size = sizeof(limber_contract),
+                                      .promise = LIMBER_CONTRACT_CORRECT };
+    const quad minus = -1, one = 1;
+    limber_problem p = LIMBER_PROBLEM_INIT;
+
+    memcpy(s->r, s->b, (size_t)(s->f.n * s->call->columns) * sizeof *s->r);
+    p.m = p.k = s->f.n;
+    p.n = s->call->columns;
+    p.a = s->call->a;
+    p.prepared_a = s->a;
+    p.b = (limber_matrix){ s->x, LIMBER_F128, p.n, 1 };
+    p.c = (limber_output){ s->r, LIMBER_F128, p.n, 1 };
+    p.alpha = &minus, p.beta = &one;
+    p.contract = &correct;
+    return pass_on(limber_run(s->f.ctx, &p, NULL), d);
+}
+
+/* The largest |x| / |y| of a column, by its largest elements. */
+static double ratio(const quad *x, const quad *y, int64_t n, int64_t columns)
+{
+    double most = 0;
+
+    for (int64_t j = 0; j < columns; j++) {
+        double above = 0, below = 0;
+
+        for (int64_t i = 0; i < n; i++) {
+            above = fmax(above, limber_quad_size(x[i * columns + j]));
+            below = fmax(below, limber_quad_size(y[i * columns + j]));
+        }
+        if (above > 0)
+            most = fmax(most, below > 0 ? above / below : INFINITY);
+    }
+    return most;
+}
+
+/* r := A^-1 r, about. */
+static bool correct(struct system *s, struct diag *d)
+{
+    const int64_t n = s->f.n, columns = s->call->columns;
+
+    if (s->report.method == LIMBER_SOLVE_GMRES) {
+        quad *column = s->room + n * (KRYLOV + 1);
+
+        for (int64_t j = 0; j < columns; j++) {
+            for (int64_t i = 0; i < n; i++)
+                column[i] = s->r[i * columns + j];
+            limber_krylov(&s->f, s->wide, column, s->room);
+            for (int64_t i = 0; i < n; i++)
+                s->r[i * columns + j] = column[i];
+        }
+        return true;
+    }
+    for (int64_t i = 0; i < n * columns; i++)
+        s->d[i] = (double)s->r[i];
+    if (!limber_factor_solve(&s->f, s->d, columns, d))
+        return false;
+    for (int64_t i = 0; i < n * columns; i++)
+        s->r[i] = (quad)s->d[i];
+    return true;
+}
+
+/* Below half an ulp of the result, or what binary128 allows. */
+static double tolerance(limber_format f)
+{
+    return fmax(0x1p-110, ldexp(1, -limber_format_sig(f) - 2));
+}
+
+/* From x = 0.  *settled: the last correction is small enough. */
+static bool refine(struct system *s, bool *settled, struct diag *d)
+{
+    const int64_t n = s->f.n, columns = s->call->columns;
+    const int most = s->call->most_steps ? s->call->most_steps : STEPS;
+    double last = INFINITY;
+
+    memset(s->x, 0, (size_t)(n * columns) * sizeof *s->x);
+    *settled = false;
+    for (int step = 0; step < most && !*settled; step++) {
+        if (!subtract(s, d))
+            return false;
+        s->report.residual = ratio(s->r, s->b, n, columns);
+        if (!correct(s, d))
+            return false;
+        for (int64_t i = 0; i < n * columns; i++)
+            s->x[i] += s->r[i];
+        s->report.change = ratio(s->r, s->x, n, columns);
+        s->report.steps++;
+        *settled = s->report.change <= tolerance(s->call->x.format);
+        if (step > 1 && !(s->report.change < last / 2))
+            break;
+        last = s->report.change;
+    }
+    return true;
+}
+
+static bool try_krylov(struct system *s, bool *settled, struct diag *d)
+{
+    const limber_allocator *m = &s->f.ctx->allocator;
+    const size_t n = (size_t)s->f.n;
+
+    s->wide = limber_memory_alloc(m, n * n * sizeof *s->wide);
+    s->room = limber_memory_alloc(m, n * (KRYLOV + 2) * sizeof *s->room);
+    if (!s->wide || !s->room)
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for GMRES");
+    s->report.method = LIMBER_SOLVE_GMRES;
+    return take(s->wide, LIMBER_F128, &s->call->a, s->f.n, s->f.n, d) && refine(s, settled, d);
+}
+
+static void store(const struct system *s)
+{
+    const limber_output *x = &s->call->x;
+    struct diag ignored = { 0 };
+
+    for (int64_t i = 0; i < s->call->n; i++)
+        for (int64_t j = 0; j < s->call->columns; j++)
+            limber_format_convert((char *)x->data + (i * x->row_stride + j * x->col_stride) *
+                                                        (int64_t)x->format.size,
+                                  x->format, &s->x[i * s->call->columns + j], LIMBER_F128, 1,
+                                  LIMBER_ROUND_NEAREST, &ignored);
+}
+
+static bool run(struct system *s, struct diag *d)
+{
+    bool settled = false;
+
+    if (!begin(s, d) || !refine(s, &settled, d) || (!settled && !try_krylov(s, &settled, d)))
+        return false;
+    if (!settled)
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                           "corrections do not shrink after %d steps: the last is %.1e of x, the "
+                           "condition of a is about %.1e",
+                           s->report.steps, s->report.change, s->report.condition);
+    store(s);
+    return true;
+}
+
+limber_status limber_solve(limber_context *ctx, const limber_solve_call *call,
+                           limber_solve_report *report)
+{
+    CALL_SCOPE;
+    struct diag d = { 0 };
+    limber_solve_call c;
+    limber_solve_report r = LIMBER_SOLVE_REPORT_INIT;
+    struct system s = { .call = &c, .report = r };
+    double began = limber_now();
+
+    if (!call)
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "call is NULL");
+    else if (limber_sized_in(&c, sizeof c, call, LEAST_solve_call, "call", &d) &&
+             (!report || limber_sized_in(&r, sizeof r, report, LEAST_solve_report, "report", &d)) &&
+             check(ctx, &c, &d) && c.n && c.columns) {
+        s.f.ctx = ctx;
+        s.f.n = c.n;
+        if (run(&s, &d) && report) {
+            s.report.seconds = limber_now() - began;
+            limber_sized_out(report, &s.report, sizeof s.report);
+        }
+        give_memory(&s);
+    }
+    if (d.status)
+        limber_fail_in(&d, "solve");
+    return limber_error_set(&d);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Refined solutions of linear systems. */
+#ifndef LIMBER_JIT_SOLVE_H
+#define LIMBER_JIT_SOLVE_H
+
+#include "jit/engine.h"
+#include "limber/solve.h"
+
+#include <float.h>
+
+/* binary128, by the compiler. */
+#if LDBL_MANT_DIG == 113
+typedef long double quad;
+#else
+typedef __float128 quad;
+#endif
+
+/* Factors of a matrix in binary64, by rows: P A = L U. */
+struct factors {
+    limber_context *ctx;
+    int64_t n;
+    double *lu;
+    int64_t *swap; /* the row that row i was exchanged with at step i */
+    double norm; /* of A, the largest sum of a column */
+};
+
+/* False: a pivot is 0, and *zero is its place; or a product failed, and *d has the reason. */
+bool limber_factor(struct factors *f, int64_t *zero, struct diag *d);
+/* x := A^-1 x, of n x columns numbers by rows. */
+bool limber_factor_solve(const struct factors *f, double *x, int64_t columns, struct diag *d);
+/* The same of one column in binary128, by the binary64 factors. */
+void limber_factor_solve_quad(const struct factors *f, quad *x);
+/* Higham's estimate of |A| |A^-1| in the 1-norm (ACM TOMS 14, 1988); room: n numbers. */
+double limber_factor_condition(const struct factors *f, double *room, struct diag *d);
+
+/* d := A^-1 d, about, by GMRES with the factors.  a: A by rows, in binary128.  room: n x
+ * (KRYLOV + 1) numbers. */
+enum { KRYLOV = 40 };
+void limber_krylov(const struct factors *f, const quad *a, quad *d, quad *room);
+
+static inline double limber_quad_size(quad x)
+{
+    return (double)(x < 0 ? -x : x);
+}
+
+#endif

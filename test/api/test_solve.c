@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Linear systems whose solution is chosen: MPFR makes the right side, and compares. */
+#include "compiler.h"
+#include "support.h"
+
+#include "limber/solve.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { N = 70, COLUMNS = 3, LEAD = N + 2, ROOM = LEAD * LEAD * 16 };
+
+static limber_context *ctx;
+static char *a, *b, *x, *truth, *before;
+
+static int set_up(void **state)
+{
+    limber_config config = LIMBER_CONFIG_INIT;
+
+    (void)state;
+    config.backend = "interp";
+    config.threads = 2;
+    config.cache_dir = config.dump_dir = "";
+    a = malloc(ROOM), b = malloc(ROOM), x = malloc(ROOM), truth = malloc(ROOM);
+    before = malloc(ROOM);
+    return limber_create(&ctx, &config) == LIMBER_STATUS_OK ? 0 : -1;
+}
+
+static int drop(void **state)
+{
+    (void)state;
+    limber_destroy(ctx);
+    free(a), free(b), free(x), free(truth), free(before);
+    return 0;
+}
+
+static void put(limber_format f, char *m, int64_t i, double v)
+{
+    limber_convert(m + i * f.size, f, &v, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+}
+
+/* Rotations of a diagonal from 1 to 10^-digits, cut to multiples of 2^-40. */
+static void generate(struct rng *r, int n, int digits, double *m)
+{
+    double v[N];
+
+    for (int i = 0; i < n * n; i++)
+        m[i] = 0;
+    for (int i = 0; i < n; i++)
+        m[i * n + i] = n > 1 ? pow(10, -(double)digits * i / (n - 1)) : 1;
+    for (int side = 0; side < 4; side++) {
+        const int across = side % 2 ? 1 : n, along = side % 2 ? n : 1;
+        double norm = 0;
+
+        for (int i = 0; i < n; i++) {
+            v[i] = rng_unit(r) - 0.5;
+            norm += v[i] * v[i];
+        }
+        for (int i = 0; i < n; i++) {
+            double sum = 0;
+
+            for (int j = 0; j < n; j++)
+                sum += m[i * across + j * along] * v[j];
+            for (int j = 0; j < n; j++)
+                m[i * across + j * along] -= 2 * sum / norm * v[j];
+        }
+    }
+    for (int i = 0; i < n * n; i++)
+        m[i] = ldexp(rint(ldexp(m[i], 52)), -52);
+}
+
+/* b = A truth in binary128, exactly: entries of truth have 20 bits. */
+static void make_side(int n, limber_format of, int64_t row, int64_t col)
+{
+    mpfr_t sum, absolute;
+    double two[2]; /* a sum has fewer than 106 bits */
+
+    mpfr_inits2(REF_BITS, sum, absolute, (mpfr_ptr)NULL);
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < COLUMNS; j++) {
+            ref_dot(sum, absolute, of, a + i * row * of.size, col, LIMBER_F128,
+                    truth + j * LIMBER_F128.size, COLUMNS, n);
+            two[0] = mpfr_get_d(sum, MPFR_RNDN);
+            mpfr_sub_d(sum, sum, two[0], MPFR_RNDN);
+            two[1] = mpfr_get_d(sum, MPFR_RNDN);
+            limber_convert(b + (i * COLUMNS + j) * LIMBER_F128.size, LIMBER_F128, two, named("dd"),
+                           1, LIMBER_ROUND_NEAREST);
+        }
+    mpfr_clears(sum, absolute, (mpfr_ptr)NULL);
+}
+
+/* The largest error, in units of 2^-sig of the column's largest element. */
+static double worst(int n, limber_format f, int64_t row, int64_t col)
+{
+    double most = 0;
+    mpfr_t got, right, largest;
+
+    mpfr_inits2(REF_BITS, got, right, largest, (mpfr_ptr)NULL);
+    for (int j = 0; j < COLUMNS; j++) {
+        double error = 0;
+
+        mpfr_set_zero(largest, 1);
+        for (int i = 0; i < n; i++) {
+            ref_load(right, LIMBER_F128, truth + (i * COLUMNS + j) * LIMBER_F128.size);
+            ref_load(got, f, x + (i * row + j * col) * f.size);
+            if (mpfr_cmpabs(right, largest) > 0)
+                mpfr_abs(largest, right, MPFR_RNDN);
+            mpfr_sub(got, got, right, MPFR_RNDN);
+            error = fmax(error, fabs(mpfr_get_d(got, MPFR_RNDN)));
+        }
+        most = fmax(most, error / mpfr_get_d(largest, MPFR_RNDN));
+    }
+    mpfr_clears(got, right, largest, (mpfr_ptr)NULL);
+    return ldexp(most, limber_format_sig(f));
+}
+
+static limber_solve_call system_of(int n, limber_format of, limber_format to, bool turned)
+{
+    limber_solve_call s = LIMBER_SOLVE_INIT;
+
+    s.n = n, s.columns = COLUMNS;
+    s.a = (limber_matrix){ a, of, turned ? 1 : LEAD, turned ? LEAD : 1 };
+    s.b = (limber_matrix){ b, LIMBER_F128, COLUMNS, 1 };
+    s.x = (limber_output){ x, to, turned ? 1 : COLUMNS, turned ? LEAD : 1 };
+    return s;
+}
+
+static void prepare(struct rng *r, int n, int digits, limber_format of, bool turned)
+{
+    double m[N * N];
+
+    generate(r, n, digits, m);
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++)
+            put(of, a, turned ? i + j * LEAD : i * LEAD + j, m[i * n + j]);
+    for (int i = 0; i < n * COLUMNS; i++)
+        put(LIMBER_F128, truth, i, rint(ldexp(rng_unit(r) - 0.5, 20)));
+    make_side(n, of, turned ? 1 : LEAD, turned ? LEAD : 1);
+}
+
+static void test_accurate(void **state)
+{
+    static const char *const results[] = { "f128", "dd", "f64", "f32" };
+    struct rng r = { 3 };
+
+    (void)state;
+    for (int trial = 0; trial < (SANITIZED ? 16 : 64); trial++) {
+        const int sizes[] = { 1, 2, 17, N }, digits[] = { 0, 4, 9, 13 };
+        const int n = sizes[trial % 4], hard = n == 1 ? 0 : digits[trial / 4 % 4];
+        const bool turned = trial / 16 % 2;
+        const limber_format to = named(results[trial / 3 % 4]),
+                            of = hard < 5 && trial % 5 == 0 ? LIMBER_F32 : LIMBER_F64;
+        limber_solve_report report = LIMBER_SOLVE_REPORT_INIT;
+        limber_solve_call s = system_of(n, of, to, turned);
+        double ulps;
+
+        if (n < 3 && hard)
+            continue;
+        prepare(&r, n, n > 1 ? hard : 0, of, turned);
+        memset(x, 77, ROOM);
+        if (limber_solve(ctx, &s, &report))
+            fail_msg("trial %d: %s", trial, limber_error_text());
+        ulps = worst(n, to, s.x.row_stride, s.x.col_stride);
+        if (ulps > 8) /* binary128: of steps that end at 2^-110 */
+            fail_msg("trial %d: %d x %d, 10^%d, %s: %g ulp, change %g after %d steps", trial, n, n,
+                     hard, results[trial / 3 % 4], ulps, report.change, report.steps);
+        if (n > 2 &&
+            (report.condition < pow(10, hard) / 50 || report.condition > pow(10, hard) * 5000))
+            fail_msg("trial %d: condition %g of 10^%d", trial, report.condition, hard);
+        assert_int_equal(report.method, LIMBER_SOLVE_FACTORS);
+        if (turned) /* between columns nothing is stored */
+            assert_int_equal(((unsigned char *)x)[(size_t)n * to.size], 77);
+    }
+}
+
+/* Beyond what the factors alone refine: Hilbert's matrix of order 13, scaled to integers. */
+static void test_hard(void **state)
+{
+    enum { ORDER = 13 };
+    limber_solve_report report = LIMBER_SOLVE_REPORT_INIT;
+    limber_solve_call s = system_of(ORDER, LIMBER_F64, LIMBER_F128, false);
+    struct rng r = { 5 };
+
+    (void)state;
+    for (int i = 0; i < ORDER; i++)
+        for (int j = 0; j < ORDER; j++) /* lcm(1..25) = 26771144400 */
+            put(LIMBER_F64, a, i * LEAD + j, 26771144400. / (i + j + 1));
+    for (int i = 0; i < ORDER * COLUMNS; i++)
+        put(LIMBER_F128, truth, i, rint(ldexp(rng_unit(&r) - 0.5, 20)));
+    make_side(ORDER, LIMBER_F64, LEAD, 1);
+    if (limber_solve(ctx, &s, &report))
+        fail_msg("%s", limber_error_text());
+    assert_true(worst(ORDER, LIMBER_F128, COLUMNS, 1) < 64);
+    assert_true(report.condition > 1e16 && report.seconds > 0);
+    assert_int_equal(report.method, LIMBER_SOLVE_GMRES);
+}
+
+static void refuses(const limber_solve_call *s, limber_status status, const char *text)
+{
+    memset(x, 5, ROOM);
+    memset(before, 5, ROOM);
+    assert_int_equal(limber_solve(ctx, s, NULL), status);
+    if (!strstr(limber_error_text(), text))
+        fail_msg("%s: no \"%s\"", limber_error_text(), text);
+    assert_memory_equal(x, before, ROOM);
+}
+
+static void test_refused(void **state)
+{
+    struct rng r = { 6 };
+    limber_solve_call good, s;
+
+    (void)state;
+    prepare(&r, 9, 2, LIMBER_F64, false);
+    good = system_of(9, LIMBER_F64, LIMBER_F64, false);
+    assert_int_equal(limber_solve(NULL, &good, NULL), LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(limber_solve(ctx, NULL, NULL), LIMBER_STATUS_BAD_ARGUMENT);
+    s = good, s.n = -1, refuses(&s, LIMBER_STATUS_BAD_ARGUMENT, "n is negative");
+    s = good, s.columns = -1, refuses(&s, LIMBER_STATUS_BAD_ARGUMENT, "columns is negative");
+    s = good, s.n = INT64_MAX / 2, refuses(&s, LIMBER_STATUS_BAD_ARGUMENT, "too large");
+    s = good, s.a.data = NULL, refuses(&s, LIMBER_STATUS_BAD_ARGUMENT, "a");
+    s = good, s.x.format = LIMBER_I32, refuses(&s, LIMBER_STATUS_BAD_ARGUMENT, "x: i32 is no");
+    s = good, s.a.format.kind = 99, refuses(&s, LIMBER_STATUS_BAD_ARGUMENT, "a");
+    s = good, s.x.data = b, refuses(&s, LIMBER_STATUS_BAD_ARGUMENT, "x overlaps b");
+    s = good, s.size = 3, refuses(&s, LIMBER_STATUS_BAD_ARGUMENT, "start the structure");
+    put(LIMBER_F64, a, LEAD + 1, NAN);
+    refuses(&good, LIMBER_STATUS_BAD_ARGUMENT, "a: a value is not finite");
+    for (int j = 0; j < 9; j++)
+        put(LIMBER_F64, a, LEAD + j, 0);
+    refuses(&good, LIMBER_STATUS_NO_SCHEME, "singular in binary64");
+    prepare(&r, 9, 2, LIMBER_F64, false);
+    s = good, s.most_steps = 1, s.x.format = LIMBER_F128;
+    refuses(&s, LIMBER_STATUS_NO_SCHEME, "corrections do not shrink");
+    s = good, s.n = 0;
+    assert_int_equal(limber_solve(ctx, &s, NULL), LIMBER_STATUS_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_accurate),
+        cmocka_unit_test(test_hard),
+        cmocka_unit_test(test_refused),
+    };
+
+    return cmocka_run_group_tests(tests, set_up, drop);
+}
