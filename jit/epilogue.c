@@ -66,8 +66,25 @@ static void widen(const struct piece *p, limber_format f, const void *src, doubl
 
 static void from_doubles(const struct piece *p, const double *x, char *to, int64_t n)
 {
-    for (int64_t i = 0; i < n; i++)
-        put(p, to, i, x[i]);
+    if (!p->narrow)
+        memcpy(to, x, (size_t)n * sizeof *x);
+    for (int64_t i = 0; i < n && p->narrow; i++) {
+        const float f = (float)x[i];
+
+        memcpy(to + 4 * i, &f, 4);
+    }
+}
+
+static void to_doubles(const struct piece *p, const char *from, double *x, int64_t n)
+{
+    if (!p->narrow)
+        memcpy(x, from, (size_t)n * sizeof *x);
+    for (int64_t i = 0; i < n && p->narrow; i++) {
+        float f;
+
+        memcpy(&f, from + 4 * i, 4);
+        x[i] = (double)f;
+    }
 }
 
 /* The value's numbers where steps can read them. */
@@ -107,8 +124,7 @@ static void run_function(struct piece *p, const struct epilogue_step *s, const c
 {
     struct fn_args a = limber_function_args(p->e->compute, s->number[0], s->number[1]);
 
-    for (int64_t i = 0; i < p->n; i++)
-        p->wide[i] = get(p, x, i);
+    to_doubles(p, x, p->wide, p->n);
     if (!p->ops || !p->ops->run(p->t, s->function, &a, p->wide, p->n))
         for (int64_t i = 0; i < p->n; i++)
             p->wide[i] = limber_function_value(s->function, &a, p->wide[i]);
@@ -144,8 +160,7 @@ static void store(struct piece *p, const char *from, const struct numbers *m, ch
     }
     if (m->col == 1 && p->ops && p->ops->store(p->t, p->narrow, from, m->format, to, p->n))
         return;
-    for (int64_t i = 0; i < p->n; i++)
-        p->wide[i] = get(p, from, i);
+    to_doubles(p, from, p->wide, p->n);
     if (m->col == 1 && p->ops && p->ops->narrow(p->t, m->format, p->wide, to, p->n))
         return;
     for (int64_t i = 0; i < p->n; i++)

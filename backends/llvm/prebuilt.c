@@ -179,10 +179,12 @@ static bool run_function(const struct target *t, limber_function f, const struct
     return run != NULL;
 }
 
+/* Formats that arrays are converted from and to. */
 static bool is_small(limber_format f)
 {
-    return limber_format_is_binary(f) || (f.kind == LIMBER_KIND_FLOAT && !f.carried &&
-                                          f.size <= 2 && !(f.flags & LIMBER_FORMAT_NO_SUBNORMAL));
+    return limber_format_is_binary(f) || f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT ||
+           (f.kind == LIMBER_KIND_FLOAT && !f.carried && f.size <= 2 &&
+            !(f.flags & LIMBER_FORMAT_NO_SUBNORMAL));
 }
 
 static bool widen(const struct target *t, limber_format f, const void *src, double *x, int64_t n)

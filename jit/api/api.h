@@ -4,6 +4,7 @@
 #define LIMBER_JIT_API_H
 
 #include "jit/engine.h"
+#include "limber/solve.h"
 
 /* error.c: makes d's text the thread's error text; returns d's status. */
 limber_status limber_error_set(const struct diag *d);
@@ -123,6 +124,8 @@ enum {
     LEAST_cache_info = 4400,
     LEAST_elementwise = sizeof(limber_elementwise),
     LEAST_reduce_call = sizeof(limber_reduce_call),
+    LEAST_solve_call = sizeof(limber_solve_call),
+    LEAST_solve_report = sizeof(limber_solve_report),
     LEAST_format_facts = sizeof(limber_format_facts),
     LEAST_epilogue = sizeof(limber_epilogue),
     LEAST_epilogue_input = sizeof(limber_epilogue_input)

@@ -112,6 +112,37 @@ static bool read_scalar(const char *what, const void **at, char room[16], limber
     return true;
 }
 
+/* Products of one term of one element; 0: of other operations. */
+static int64_t terms(const limber_problem *p)
+{
+    const limber_conv *v = p->conv;
+    int64_t k;
+
+    if (p->operation == LIMBER_OPERATION_GEMM)
+        return p->k;
+    if (p->operation != LIMBER_OPERATION_CONV_FORWARD || !v || v->r < 1 || v->s < 1 ||
+        __builtin_mul_overflow(v->c, v->r, &k) || __builtin_mul_overflow(k, v->s, &k) ||
+        __builtin_mul_overflow(k, v->t > 1 ? v->t : 1, &k))
+        return 0;
+    return k;
+}
+
+/* Sums of bytes that 32 bits hold are exact, and steps take them faster than any rounded result. */
+static bool sums_integers(const struct epilogue_call *c)
+{
+    const limber_problem *p = &c->product;
+    const limber_promise promise = p->contract->promise;
+    const limber_format f = limber_scalar_format(c->c.format);
+    const int64_t k = terms(p);
+
+    return (promise == LIMBER_CONTRACT_NATIVE || promise == LIMBER_CONTRACT_CORRECT ||
+            promise == LIMBER_CONTRACT_BITS) &&
+           !p->contract->scheme && !c->on_device && limber_is_integer(p->a.format) &&
+           limber_is_integer(p->b.format) && p->a.format.size == 1 && p->b.format.size == 1 &&
+           k > 0 && k <= INT32_MAX / 255 / 255 && is_zero(p->beta, c->c.format) &&
+           (!p->alpha || limber_format_value(f, p->alpha) == 1);
+}
+
 /* The format of x, and what is added to it already. */
 static bool choose_product(struct epilogue_call *c, struct diag *d)
 {
@@ -130,6 +161,8 @@ static bool choose_product(struct epilogue_call *c, struct diag *d)
         limber_steps_select(&rest, f) &&
         (addend < 0 || limber_format_embeds(c->input[addend].format, f)))
         x = f;
+    if (addend < 0 && sums_integers(c))
+        x = LIMBER_I32;
     c->addend = addend;
     c->steps = rest;
     c->apart = addend >= 0 || !limber_format_equal(x, f);

@@ -793,6 +793,128 @@ static void test_bytes(void **state)
     }
 }
 
+/* Numbers that integers of some width do not hold, or hold after rounding; converted one by one
+ * here, and many at once by the library. */
+static void test_integers(void **state)
+{
+    static const double some[] = { 0,
+                                   -0.,
+                                   0.5,
+                                   1.5,
+                                   -0.5,
+                                   -2.5,
+                                   126.5,
+                                   127.5,
+                                   128,
+                                   -128.5,
+                                   -129,
+                                   254.5,
+                                   255.5,
+                                   256,
+                                   32766.5,
+                                   32767.5,
+                                   -32768.5,
+                                   -32769,
+                                   65535.5,
+                                   2147483646.5,
+                                   2147483647.5,
+                                   -2147483648.5,
+                                   -2147483650.,
+                                   0x1p52 + 1,
+                                   0x1p53 + 2,
+                                   0x1.fffffffffffffp62,
+                                   0x1p63,
+                                   -0x1p63,
+                                   -0x1.0000000000001p63,
+                                   1e300,
+                                   -1e300,
+                                   INFINITY,
+                                   -INFINITY,
+                                   NAN };
+    static const char *const formats[] = { "i8", "i16", "i32", "i64" };
+    enum { N = 300 };
+    limber_contract contract = LIMBER_CONTRACT_INIT;
+    limber_epilogue_input in = LIMBER_EPILOGUE_INPUT_INIT;
+    limber_epilogue e = LIMBER_EPILOGUE_INIT;
+    double numbers[N];
+    signed char one = 0;
+    char name[32];
+
+    (void)state;
+    for (int i = 0; i < N; i++)
+        numbers[i] = some[i % (int)COUNT(some)];
+    in.name = "in", in.shape = LIMBER_INPUT_COLUMN, e.inputs = &in, e.input_count = 1;
+    for (int i = 0; i < context_count; i++)
+        for (size_t f = 0; f <= COUNT(formats); f++) {
+            const limber_format integer = f < COUNT(formats) ? named(formats[f]) : named("u8");
+            limber_problem p = LIMBER_PROBLEM_INIT;
+
+            p.m = p.k = 1, p.n = N, p.contract = &contract, p.epilogue = &e;
+            p.a = (limber_matrix){ &one, LIMBER_I8, 1, 1 };
+            p.b = (limber_matrix){ b, LIMBER_I8, N, 1 };
+            memset(b, 0, N);
+            e.steps = "%1 = max %in %in\n%2 = mul %x 0\n%3 = add %2 %1";
+            in.format = LIMBER_F64, in.data = numbers;
+            p.c = (limber_output){ c, integer, N, 1 };
+            if (integer.kind == LIMBER_KIND_INT) {
+                if (limber_run(contexts[i], &p, NULL))
+                    fail_msg("%s", limber_error_text());
+                for (int j = 0; j < N; j++) {
+                    limber_convert(x, integer, &numbers[j], LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+                    if (memcmp(x, c + j * integer.size, integer.size))
+                        fail_msg("%g to %s: %g", numbers[j],
+                                 limber_format_name(integer, name, sizeof name),
+                                 value(integer, c + j * integer.size));
+                }
+            }
+            for (int j = 0; j < N; j++) /* and from integers */
+                limber_convert(data[0] + j * integer.size, integer, &numbers[j], LIMBER_F64, 1,
+                               LIMBER_ROUND_NEAREST);
+            in.format = integer, in.data = data[0];
+            p.c = (limber_output){ c, LIMBER_F64, N, 1 };
+            if (integer.size < 8 && limber_run(contexts[i], &p, NULL))
+                fail_msg("%s", limber_error_text());
+            for (int j = 0; j < N && integer.size < 8; j++)
+                assert_true(value(LIMBER_F64, c + 8 * j) ==
+                            value(integer, data[0] + j * integer.size));
+        }
+}
+
+/* Sums of bytes at the end of what 32 bits surely hold, and beyond. */
+static void test_long_bytes(void **state)
+{
+    enum { MOST = 140000 };
+    static const int64_t lengths[] = { 33025, 33026, MOST };
+    static const char *const results[] = { "i32", "f32", "f64" };
+    limber_contract contract = LIMBER_CONTRACT_INIT;
+    limber_epilogue e = LIMBER_EPILOGUE_INIT;
+
+    (void)state;
+    memset(a, -128, MOST);
+    memset(b, -128, MOST);
+    e.steps = "%1 = neg %x";
+    for (int i = 0; i < context_count; i++)
+        for (size_t l = 0; l < COUNT(lengths); l++)
+            for (size_t f = 0; f < COUNT(results); f++)
+                for (int correct = 0; correct < 2; correct++) {
+                    limber_problem p = LIMBER_PROBLEM_INIT;
+                    double sum = -16384. * (double)lengths[l];
+                    limber_format to = named(results[f]);
+
+                    contract.promise = correct ? LIMBER_CONTRACT_CORRECT : LIMBER_CONTRACT_NATIVE;
+                    p.m = p.n = 1, p.k = lengths[l], p.contract = &contract, p.epilogue = &e;
+                    p.a = (limber_matrix){ a, LIMBER_I8, p.k, 1 };
+                    p.b = (limber_matrix){ b, LIMBER_I8, 1, 1 };
+                    p.c = (limber_output){ c, to, 1, 1 };
+                    if (limber_run(contexts[i], &p, NULL))
+                        fail_msg("%s", limber_error_text());
+                    limber_convert(x, to, &sum, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+                    if (memcmp(x, c, to.size))
+                        fail_msg("%s of %lld products: %g, not %g", results[f],
+                                 (long long)lengths[l], value(to, c), sum);
+                }
+}
+
 static void test_plan(void **state)
 {
     limber_epilogue_input in = LIMBER_EPILOGUE_INPUT_INIT;
@@ -913,6 +1035,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_refused), cmocka_unit_test(test_refused),
         cmocka_unit_test(test_residual),     cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_integers),     cmocka_unit_test(test_long_bytes),
         cmocka_unit_test(test_plan),         cmocka_unit_test(test_correct),
         cmocka_unit_test(test_random),       cmocka_unit_test(test_blocks),
     };

@@ -75,12 +75,60 @@ void RUN(int function, const struct fn_args *args, double *x, int64_t n)
     for (int64_t i = 0; i < n; i++) \
         ((type *)dst)[i] = (type)small_code(&s, x[i])
 
+/* Every integer of at most 32 bits is a double; others are rounded to nearest even. */
+#define WIDEN_INTEGERS(type) \
+    for (int64_t i = 0; i < n; i++) \
+        x[i] = (double)((const type *)src)[i]
+
+static void widen_integers(limber_format f, const void *src, double *x, int64_t n)
+{
+    switch (f.kind == LIMBER_KIND_UINT ? 0 : f.size) {
+    case 0: WIDEN_INTEGERS(uint8_t); break;
+    case 1: WIDEN_INTEGERS(int8_t); break;
+    case 2: WIDEN_INTEGERS(int16_t); break;
+    case 4: WIDEN_INTEGERS(int32_t); break;
+    default: WIDEN_INTEGERS(int64_t); break;
+    }
+}
+
+/* To nearest even, within the format; NaN gives 0. */
+#define NARROW_INTEGERS(type, low, high) \
+    for (int64_t i = 0; i < n; i++) { \
+        double v = x[i] != x[i] ? 0 : x[i]; \
+        v = v < low ? low : v > high ? high : v; \
+        ((type *)dst)[i] = (type)(int32_t)__builtin_rint(v); \
+    }
+
+static void narrow_integers(limber_format f, const double *x, void *dst, int64_t n)
+{
+    switch (f.kind == LIMBER_KIND_UINT ? 0 : f.size) {
+    case 0: NARROW_INTEGERS(uint8_t, 0, 255); break;
+    case 1: NARROW_INTEGERS(int8_t, -128, 127); break;
+    case 2: NARROW_INTEGERS(int16_t, -32768, 32767); break;
+    case 4: NARROW_INTEGERS(int32_t, -2147483648., 2147483647.); break;
+    default:
+        for (int64_t i = 0; i < n; i++) {
+            double v = x[i] != x[i] ? 0 : __builtin_rint(x[i]);
+            int64_t within = (int64_t)(v >= -0x1p63 && v < 0x1p63 ? v : 0);
+
+            ((int64_t *)dst)[i] = v < -0x1p63 ? INT64_MIN : v >= 0x1p63 ? INT64_MAX : within;
+        }
+    }
+}
+
+static int is_integer(limber_format f)
+{
+    return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT;
+}
+
 void WIDEN(limber_format f, const void *src, double *x, int64_t n)
 {
     const struct small s = small_of(f);
     const int no_inf = f.flags & LIMBER_FORMAT_NO_INF;
 
-    if (f.size == 8)
+    if (is_integer(f))
+        widen_integers(f, src, x, n);
+    else if (f.size == 8)
         __builtin_memcpy(x, src, (size_t)n * 8);
     else if (f.size == 4)
         for (int64_t i = 0; i < n; i++)
@@ -95,7 +143,9 @@ void NARROW(limber_format f, const double *x, void *dst, int64_t n)
 {
     const struct small s = small_of(f);
 
-    if (f.size == 8)
+    if (is_integer(f))
+        narrow_integers(f, x, dst, n);
+    else if (f.size == 8)
         __builtin_memcpy(dst, x, (size_t)n * 8);
     else if (f.size == 4)
         for (int64_t i = 0; i < n; i++)
