@@ -64,8 +64,37 @@ add_test(NAME blas_exact COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/exact.sh $<TARGET_
 add_test(NAME blas_order COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/order.sh $<TARGET_FILE:limber_blas>)
 add_test(NAME blas_testers COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/testers.sh
          $<TARGET_FILE:limber_blas>)
+add_test(NAME blas_lapack COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/lapack.sh
+         $<TARGET_FILE:limber_blas>)
 if(TARGET limber_libblas)
   add_test(NAME blas_whole COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/whole.sh
            $<TARGET_FILE_DIR:limber_libblas> $<TARGET_FILE_DIR:limber_libblas64>
            $<TARGET_FILE:limber_blas> $<TARGET_FILE:blas_mock_32> $<TARGET_FILE:blas_mock_64>)
 endif()
+
+# FlexiBLAS and libblastrampoline, by stand-ins.
+add_executable(blas_doors ${CMAKE_CURRENT_LIST_DIR}/doors/program.c)
+target_link_libraries(blas_doors PRIVATE m ${CMAKE_DL_LIBS})
+foreach(name flexiblas trampoline)
+  add_library(blas_${name} SHARED ${CMAKE_CURRENT_LIST_DIR}/doors/${name}.c)
+  set_target_properties(blas_${name} PROPERTIES C_VISIBILITY_PRESET default)
+  target_link_libraries(blas_${name} PRIVATE ${CMAKE_DL_LIBS})
+endforeach()
+target_link_libraries(blas_flexiblas PRIVATE blas_mock_32)
+target_link_options(blas_flexiblas PRIVATE LINKER:--no-as-needed)
+foreach(bits 32 64)
+  add_library(blas_behind_${bits} SHARED ${CMAKE_CURRENT_LIST_DIR}/mock.c)
+  target_compile_definitions(blas_behind_${bits} PRIVATE INTEGER=int${bits}_t)
+  set_target_properties(blas_behind_${bits} PROPERTIES C_VISIBILITY_PRESET default
+                        OUTPUT_NAME blas_behind_${bits})
+endforeach()
+target_compile_definitions(blas_behind_64 PRIVATE SUFFIX=_64_)
+add_test(NAME blas_doors COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/doors/doors.sh
+         $<TARGET_FILE:blas_doors> $<TARGET_FILE_DIR:limber_flexiblas>
+         $<TARGET_FILE:blas_flexiblas> $<TARGET_FILE:blas_trampoline>
+         $<TARGET_FILE_DIR:blas_behind_32>/libblas_behind_)
+
+add_executable(blas_quad ${CMAKE_CURRENT_LIST_DIR}/quad.c)
+target_link_libraries(blas_quad PRIVATE limber_blas)
+add_test(NAME blas_quad COMMAND blas_quad)
+set_tests_properties(blas_quad PROPERTIES FAIL_REGULAR_EXPRESSION "is not computed")

@@ -103,6 +103,52 @@ def bound(served):
     print("right")
 
 
+def narrow():
+    """BF16 and FP16 under the names of OpenBLAS: sums of few bits, which doubles hold exactly."""
+    import numpy as np
+    rng = np.random.default_rng(10)
+    m, n, k = 7, 5, 33
+    half = rng.integers(-40, 40, (m, k)) / 8, rng.integers(-40, 40, (k, n)) / 8
+    start = rng.integers(-9, 9, (m, n)) / 4
+
+    def bf16(x):        # to nearest even
+        bits = np.asarray(x, dtype=np.float32).view(np.uint32)
+        return ((bits + 0x7fff + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+
+    def back(x):
+        return (x.astype(np.uint32) << 16).view(np.float32)
+
+    library = ctypes.CDLL(None)
+    sizes = [ctypes.byref(ctypes.c_int64(x)) for x in (m, n, k)]
+    for name, code in (("sbgemm", bf16), ("shgemm", lambda x: np.float16(x).view(np.uint16)),
+                       ("bgemm", bf16)):
+        a, b = (np.asfortranarray(code(x)) for x in half)
+        scalars = (np.float32(-2), np.float32(0.5))
+        c = np.asfortranarray(bf16(start) if name == "bgemm" else start.astype(np.float32))
+        alpha, beta = (np.array(bf16(x) if name == "bgemm" else x) for x in scalars)
+        want = (-2 * (half[0] @ half[1]) + start / 2).astype(np.float32)
+        lda, ldb, ldc = (ctypes.byref(ctypes.c_int64(x)) for x in (m, k, m))
+        letters = ctypes.c_char_p(b"N")
+        data = [x.ctypes.data_as(ctypes.c_void_p) for x in (alpha, a, b, beta, c)]
+        getattr(library, name + "_64_")(letters, letters, *sizes, data[0], data[1], lda, data[2],
+                                        ldb, data[3], data[4], ldc, ctypes.c_size_t(1),
+                                        ctypes.c_size_t(1))
+        known, call = last()
+        assert known and call.served and call.routine.decode() == name + "_64_", call.why_not
+        got = c if name != "bgemm" else back(c)
+        assert np.array_equal(got, want if name != "bgemm" else back(bf16(want))), name
+        c2 = np.ascontiguousarray(bf16(start) if name == "bgemm" else start.astype(np.float32))
+        kind = ctypes.c_uint16 if name == "bgemm" else ctypes.c_float
+        row_a, row_b = np.ascontiguousarray(a), np.ascontiguousarray(b)
+        getattr(library, "cblas_" + name + "_64")(
+            101, 111, 111, *(ctypes.c_int64(x) for x in (m, n, k)), kind(alpha.item()),
+            row_a.ctypes.data_as(ctypes.c_void_p), ctypes.c_int64(k),
+            row_b.ctypes.data_as(ctypes.c_void_p), ctypes.c_int64(n), kind(beta.item()),
+            c2.ctypes.data_as(ctypes.c_void_p), ctypes.c_int64(n))
+        assert np.array_equal(c2, c), "cblas_" + name
+    print("right")
+
+
 def simulated(folder):
     """Bits of a unit, with numbers and a product for others to look at."""
     import numpy as np
@@ -130,6 +176,29 @@ def part(path):
     with open(path, encoding="utf-8") as file:
         report = json.load(file)
     assert report["served"]["calls"] > 0 and report["calls"] and not report["complete"]
+    print("right")
+
+
+def many():
+    """Products of 12 shapes, the last of most work."""
+    import numpy as np
+    for n in list(range(40, 51)) + [200]:
+        a = np.ones((n, n))
+        a @ (a + a)
+
+
+def rows(path, listed):
+    """The largest shape is listed; what is not listed is in a row of its own, and nothing is
+    lost."""
+    with open(path, encoding="utf-8") as file:
+        report = json.load(file)
+    calls = report["calls"]
+    shapes = [row.get("shapes", 1) for row in calls]
+    assert len(calls) == int(listed) and sum(shapes) == 12, calls
+    assert sum(row["calls"] for row in calls) == report["served"]["calls"] == 12
+    assert abs(sum(row["seconds"] for row in calls) / report["served"]["seconds"] - 1) < 1e-3
+    if len(calls) < 12:
+        assert calls[0]["m"] == 200 and calls[-1]["m"] == 50 and "caller" not in calls[-1]
     print("right")
 
 

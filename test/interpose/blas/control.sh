@@ -12,7 +12,7 @@ export LIMBER_BACKEND=interp
 expect 0 '^0 failures' env LIMBER_CONTRACT=correct "$linked" served
 expect 0 '^0 failures' "$linked" left
 expect 1 '^$' sh -c 'nm -D --defined-only "$0" | awk "{ print \$3 }" |
-    grep -Ev "^(scipy_)?(cblas_)?[sdcz](gemm|symm|hemm|syrk|herk|syr2k|her2k|trmm|trsm)|^limber_blas_"' "$library"
+    grep -Ev "^(scipy_)?(cblas_)?([sdczq]|s?b|sh)(gemm|symm|hemm|syrk|herk|syr2k|her2k|trmm|trsm|ge(tr|sv|qr)|po(tr|sv)|trtri|(or|un)[gm]qr)|^limber_blas_"' "$library"
 
 # ---- a file, and what is wrong with it ----
 config() {
@@ -112,6 +112,17 @@ if $python -c 'import numpy' 2> /dev/null; then
     lines 1 '^served +9 calls'
     lines 1 '^left to it +9 calls'
     lines 1 '^- No contract was stated'
+    for rows in 0:12 100:12 3:4; do
+        $before LIMBER_CONTRACT=correct LIMBER_REPORT="$work/rows" LIMBER_REPORT_ROWS=${rows%:*} \
+            $python "$here/control.py" many
+        expect 0 '^right$' python3 "$here/control.py" rows "$work/rows" ${rows#*:}
+        expect 0 'served +12 calls' "$limber" report "$work/rows"
+        rm "$work/rows"
+    done
+    $before LIMBER_CONTRACT=correct LIMBER_REPORT="$work/nothing" $python -c "import numpy"
+    expect 0 'No call came by: .*Loaded are [^ ]*blas' "$limber" report "$work/nothing"
+    $before LIMBER_CONTRACT=correct LIMBER_REPORT="$work/shell" sh -c "$python '$here/control.py' calls; true"
+    expect 0 'served +9 calls' "$limber" report "$work/shell"
     expect 0 '"calls":.18' sh -c '"$@" | tr -d "\n"' sh "$limber" report --json "$work/report.off" "$work/report.off"
     expect 1 'no report of LIMBER_REPORT' "$limber" report "$rules"
     expect 2 'no FILE' "$limber" report
@@ -128,6 +139,7 @@ if $python -c 'import numpy' 2> /dev/null; then
     expect 0 '^right$' $before LIMBER_CONTRACT=bits=44 $python "$here/control.py" bound 0
     expect 0 '^right$' $before LIMBER_CONTRACT=bits=45 $python "$here/control.py" bound 1
     expect 0 '^right$' $before LIMBER_CONTRACT=bits=44 LIMBER_TRUST_BLAS=0 $python "$here/control.py" bound 1
+    expect 0 '^right$' $before LIMBER_CONTRACT=correct $python "$here/control.py" narrow
     config 'rule *gemm -> simulate=h100-bf16\n'
     mkdir "$work/unit"
     expect 0 '^$' $before LIMBER_CONFIG="$rules" LIMBER_REPORT="$work/unit/report" $python "$here/control.py" simulated "$work/unit"

@@ -37,6 +37,24 @@ INTEGER NAME(isamax)(const INTEGER *n, const float *x, const INTEGER *step)
     return best;
 }
 
+/* What libblastrampoline asks. */
+#define DOT(name, type) \
+    type name(const INTEGER *n, const type *x, const INTEGER *step_x, const type *y, \
+              const INTEGER *step_y); \
+    type name(const INTEGER *n, const type *x, const INTEGER *step_x, const type *y, \
+              const INTEGER *step_y) \
+    { \
+        type sum = 0; \
+\
+        for (INTEGER i = 0; i < *n; i++) \
+            sum += x[i * *step_x] * y[i * *step_y]; \
+        return sum; \
+    }
+
+DOT(NAME(sdot), float)
+DOT(NAME(cdotc), float complex)
+DOT(NAME(zdotc), double complex)
+
 #define GEMM(name, type, conjugate) \
     void name(const char *ta, const char *tb, const INTEGER *m, const INTEGER *n, \
               const INTEGER *k, const type *alpha, const type *a, const INTEGER *lda, \

@@ -94,6 +94,26 @@ static int wrong_triangular(const struct request *r)
     return !leads(r, &r->a, order, order) ? 9 : !leads(r, &r->b, r->m, r->n) ? 11 : 0;
 }
 
+/* The routine behind finds which; 1 says that one is. */
+static int wrong_lapack(const struct request *r)
+{
+    const bool applies = r->routine == LAPACK_ORMQR;
+    const int64_t rows = applies && r->side == 'R' ? r->n : r->m;
+    bool wrong = r->m < 0 || r->n < 0 || r->k < 0 || r->a.lead < (rows > 1 ? rows : 1) ||
+                 !is_one_of(r->a.op, r->routine == LAPACK_GETRS ? "NTC" :
+                                     !applies                   ? "N" :
+                                     strchr("sd", r->type)      ? "NT" :
+                                                                  "NC");
+
+    wrong |= r->b.data && r->b.lead < (r->m > 1 ? r->m : 1);
+    wrong |=
+        applies && (!is_one_of(r->side, "LR") || r->c.lead < (r->m > 1 ? r->m : 1) || r->k > rows);
+    wrong |= r->routine == LAPACK_ORGQR && (r->n > r->m || r->k > r->n);
+    wrong |= (r->uplo && !is_one_of(r->uplo, "UL")) || (r->diag && !is_one_of(r->diag, "NU"));
+    wrong |= r->work && r->room < (r->least_room > 1 ? r->least_room : 1); /* or asks for it */
+    return wrong;
+}
+
 int limber_blas_wrong(const struct request *r)
 {
     if (r->order != BLAS_ROWS && r->order != BLAS_COLUMNS)
@@ -106,7 +126,7 @@ int limber_blas_wrong(const struct request *r)
     case BLAS_HEMM: return wrong_symm(r);
     case BLAS_TRMM:
     case BLAS_TRSM: return wrong_triangular(r);
-    default: return wrong_rank(r);
+    default: return limber_blas_is_lapack(r) ? wrong_lapack(r) : wrong_rank(r);
     }
 }
 
@@ -115,6 +135,7 @@ void limber_blas_complain(const struct request *r, int position)
     void (*of_c)(int64_t, const char *, const char *, ...) = NULL;
     void (*of_fortran)(const char *, const int64_t *, size_t);
     int64_t info = r->cblas ? position < 0 ? 1 : position + 1 : position;
+    const char *plain = strstr(r->name, "cblas_");
     char name[32];
     size_t length = 0;
 
@@ -128,7 +149,7 @@ void limber_blas_complain(const struct request *r, int position)
         dlsym(RTLD_DEFAULT, r->wide && r->spelling.suffix[1] ? "xerbla_64_" : "xerbla_");
     if (!of_fortran)
         *(void **)&of_fortran = limber_blas_sibling(r, "xerbla");
-    for (const char *p = r->name; *p && *p != '_' && length < sizeof name; p++)
+    for (const char *p = plain ? plain + 6 : r->name; *p && *p != '_' && length < sizeof name; p++)
         name[length++] = (char)toupper((unsigned char)*p);
     if (of_fortran)
         of_fortran(name, &info, length);

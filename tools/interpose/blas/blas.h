@@ -20,7 +20,18 @@ enum routine {
     BLAS_SYR2K,
     BLAS_HER2K,
     BLAS_TRMM,
-    BLAS_TRSM
+    BLAS_TRSM,
+    LAPACK_GETRF,
+    LAPACK_GETRS,
+    LAPACK_GESV,
+    LAPACK_GETRI,
+    LAPACK_POTRF,
+    LAPACK_POTRS,
+    LAPACK_POSV,
+    LAPACK_TRTRI,
+    LAPACK_GEQRF,
+    LAPACK_ORGQR,
+    LAPACK_ORMQR
 };
 enum { BLAS_ROWS = 101, BLAS_COLUMNS = 102 };
 
@@ -41,6 +52,8 @@ struct request {
     const char *name;       /* of the function */
     enum routine routine;
     char type;              /* s, d, c or z */
+    char factors;           /* b or h: elements of A and B are BF16 or FP16; 0: as of C */
+    bool narrow;            /* so are those of C, and scalars: BF16 */
     bool cblas;
     int order;              /* as CBLAS counts; Fortran: BLAS_COLUMNS */
     bool wide;              /* integers of 64 bits */
@@ -55,8 +68,12 @@ struct request {
     int64_t count, step_a, step_b, step_c;
     const void *const *each_a, *const *each_b;
     void *const *each_c;
+    /* of LAPACK: the vector is that of pivots or of the reflectors' factors */
+    void *vector, *work, *info;
+    int64_t room, least_room; /* elements of work */
     /* between limber_blas_serve and limber_blas_end: */
     bool handed_on;
+    unsigned decided; /* calls of this thread before */
     double began;
     char why[160]; /* it was handed on */
 };
@@ -106,6 +123,11 @@ void *limber_blas_sibling(const struct request *r, const char *routine);
 bool limber_blas_is_wide(const char *isamax, const void *caller);
 /* Whether another copy of this library comes first; this one then only hands calls on. */
 bool limber_blas_is_second(void);
+
+static inline bool limber_blas_is_lapack(const struct request *r)
+{
+    return r->routine >= LAPACK_GETRF;
+}
 
 /* A capital; ASCII whatever the locale. */
 static inline char limber_blas_letter(const char *p)

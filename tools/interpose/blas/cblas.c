@@ -30,15 +30,15 @@ static char letter_of_side(int side)
 
 /* A scalar of a real type is passed as a value, one of a complex type by its address.  `at` is &
  * where it is a value. */
-#define GEMM(name, prefix, suffix, letter_of_type, which, scalar, at) \
+#define GEMM(name, prefix, suffix, letter_of_type, which, scalar, at, ...) \
     ENTRY(name, prefix, suffix, \
           (int order, int ta, int tb, int64_t m, int64_t n, int64_t k, scalar alpha, \
            const void *a, int64_t lda, const void *b, int64_t ldb, scalar beta, void *c, \
            int64_t ldc), \
-          (order, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc), .routine = which, \
-          .cblas = true, .order = order, .type = letter_of_type, .m = INTEGER(m), .n = INTEGER(n), \
-          .k = INTEGER(k), .alpha = at alpha, .beta = at beta, .a = A(letter_of_op(ta)), \
-          .b = B(letter_of_op(tb)), .c = RESULT)
+          (order, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc), \
+          __VA_ARGS__.routine = which, .cblas = true, .order = order, .type = letter_of_type, \
+          .m = INTEGER(m), .n = INTEGER(n), .k = INTEGER(k), .alpha = at alpha, .beta = at beta, \
+          .a = A(letter_of_op(ta)), .b = B(letter_of_op(tb)), .c = RESULT)
 
 #define GEMMT(name, prefix, suffix, letter_of_type, which, scalar, at) \
     ENTRY(name, prefix, suffix, \
@@ -100,6 +100,7 @@ static char letter_of_side(int side)
 TYPES(GEMM, gemm, BLAS_GEMM)
 COMPLEX_TYPES(GEMM, gemm3m, BLAS_GEMM)
 TYPES(GEMMT, gemmt, BLAS_GEMMT)
+TYPES(GEMMT, gemmtr, BLAS_GEMMT)
 TYPES(SYMM, symm, BLAS_SYMM)
 COMPLEX_TYPES(SYMM, hemm, BLAS_HEMM)
 TYPES(SYRK, syrk, BLAS_SYRK)
@@ -113,6 +114,15 @@ CBLAS_SPELLINGS(SYR2K, cher2k, 'c', BLAS_HER2K, const void *, ADDRESS, float, VA
 CBLAS_SPELLINGS(SYR2K, zher2k, 'z', BLAS_HER2K, const void *, ADDRESS, double, VALUE)
 TYPES(TRMM, trmm, BLAS_TRMM)
 TYPES(TRMM, trsm, BLAS_TRSM)
+
+/* ---- BF16 and FP16 --------------------------------------------------------------------------- */
+
+/* As OpenBLAS has them: bgemm with scalars and results of BF16, the others of binary32. */
+#define GEMM_NARROW(name, prefix, suffix, letter, is_narrow, scalar) \
+    GEMM(name, prefix, suffix, 's', BLAS_GEMM, scalar, &, .factors = letter, .narrow = is_narrow, )
+CBLAS_SPELLINGS(GEMM_NARROW, sbgemm, 'b', false, float)
+CBLAS_SPELLINGS(GEMM_NARROW, shgemm, 'h', false, float)
+CBLAS_SPELLINGS(GEMM_NARROW, bgemm, 'b', true, uint16_t)
 
 /* ---- batches --------------------------------------------------------------------------------- */
 

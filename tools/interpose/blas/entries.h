@@ -9,7 +9,13 @@
 #define PUBLIC __attribute__((visibility("default")))
 
 /* The spellings that libraries are built with: X(name, prefix, suffix of Fortran's names).  Names
- * whose suffix is a mere underscore have integers as wide as those of the BLAS behind. */
+ * whose suffix is a mere underscore have integers as wide as those of the BLAS behind.  FlexiBLAS
+ * looks for hook_NAME in a hook, and doors/flexiblas.c knows what "real_" means. */
+#ifdef LIMBER_BLAS_HOOK
+#define FORTRAN_SPELLINGS(X, base, ...) X(hook_##base, "real_", "_", __VA_ARGS__)
+#define ROUTINE_NAME(function) &#function[sizeof "hook_" - 1]
+#else
+#define ROUTINE_NAME(function) #function
 #define FORTRAN_SPELLINGS(X, base, ...) \
     X(base##_, "", "_", __VA_ARGS__) \
     X(base##_64_, "", "_64_", __VA_ARGS__) \
@@ -22,6 +28,7 @@
     X(cblas_##base##64_, "", "_64_", __VA_ARGS__) \
     X(scipy_cblas_##base, "scipy_", "_", __VA_ARGS__) \
     X(scipy_cblas_##base##64_, "scipy_", "_64_", __VA_ARGS__)
+#endif
 
 #define IS_WIDE(prefix, suffix) \
     (suffix[1] || limber_blas_is_wide(prefix "isamax_", __builtin_return_address(0)))
@@ -32,7 +39,7 @@
     PUBLIC void function list \
     { \
         const bool wide = IS_WIDE(spelling_prefix, spelling_suffix); \
-        struct request r = { .name = #function, \
+        struct request r = { .name = ROUTINE_NAME(function), \
                              .wide = wide, \
                              .spelling = { spelling_prefix, spelling_suffix }, \
                              .caller = __builtin_return_address(0), \
@@ -53,7 +60,7 @@
     PUBLIC void function list \
     { \
         const bool wide = IS_WIDE(spelling_prefix, spelling_suffix); \
-        struct request r = { .name = #function, \
+        struct request r = { .name = ROUTINE_NAME(function), \
                              .routine = BLAS_GEMM_BATCH, \
                              .wide = wide, \
                              .spelling = { spelling_prefix, spelling_suffix }, \

@@ -10,12 +10,12 @@
 #define B(letter) { b, letter, INTEGER(ldb) }
 #define RESULT { c, 'N', INTEGER(ldc) }
 
-#define GEMM(name, prefix, suffix, letter_of_type, which) \
+#define GEMM(name, prefix, suffix, letter_of_type, ...) \
     ENTRY(name, prefix, suffix, \
           (const char *ta, const char *tb, const void *m, const void *n, const void *k, \
            const void *alpha, const void *a, const void *lda, const void *b, const void *ldb, \
            const void *beta, void *c, const void *ldc, size_t la, size_t lb), \
-          (ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, la, lb), .routine = which, \
+          (ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, la, lb), .routine = __VA_ARGS__, \
           .order = BLAS_COLUMNS, .type = letter_of_type, .m = INTEGER(m), .n = INTEGER(n), \
           .k = INTEGER(k), .alpha = alpha, .beta = beta, .a = A(LETTER(ta)), .b = B(LETTER(tb)), \
           .c = RESULT)
@@ -81,6 +81,7 @@
 TYPES(GEMM, gemm, BLAS_GEMM)
 COMPLEX_TYPES(GEMM, gemm3m, BLAS_GEMM)
 TYPES(GEMMT, gemmt, BLAS_GEMMT)
+TYPES(GEMMT, gemmtr, BLAS_GEMMT)
 TYPES(SYMM, symm, BLAS_SYMM)
 COMPLEX_TYPES(SYMM, hemm, BLAS_HEMM)
 TYPES(SYRK, syrk, BLAS_SYRK)
@@ -89,6 +90,15 @@ TYPES(SYR2K, syr2k, BLAS_SYR2K)
 COMPLEX_TYPES(SYR2K, her2k, BLAS_HER2K)
 TYPES(TRMM, trmm, BLAS_TRMM)
 TYPES(TRMM, trsm, BLAS_TRSM)
+
+/* ---- BF16 and FP16 --------------------------------------------------------------------------- */
+
+/* As OpenBLAS has them: bgemm with scalars and results of BF16, the others of binary32. */
+#define GEMM_NARROW(name, prefix, suffix, letter, is_narrow) \
+    GEMM(name, prefix, suffix, 's', BLAS_GEMM, .factors = letter, .narrow = is_narrow)
+FORTRAN_SPELLINGS(GEMM_NARROW, sbgemm, 'b', false)
+FORTRAN_SPELLINGS(GEMM_NARROW, shgemm, 'h', false)
+FORTRAN_SPELLINGS(GEMM_NARROW, bgemm, 'b', true)
 
 /* ---- batches --------------------------------------------------------------------------------- */
 

@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Where the functions of the BLAS behind are searched: preloaded.c for the library before a
- * program's BLAS, libblas/library.c for the library in its place. */
+ * program's BLAS, libblas/library.c for the library in its place, doors/flexiblas.c for the hook of
+ * FlexiBLAS, doors/trampoline.c for the library that libblastrampoline forwards to. */
 #ifndef LIMBER_BLAS_LIBRARY_H
 #define LIMBER_BLAS_LIBRARY_H
 
 #include <stdbool.h>
 
-/* The only library to search, as the user asks; NULL: the user names none. */
-void *limber_blas_wish(void);
+/* True: there is one place to search, and *function is what it has, or NULL.  `caller` is an
+ * address in the code that called. */
+bool limber_blas_only(const char *name, const void *caller, void **function);
 /* A function of the libraries that the program loaded after this one. */
 void *limber_blas_next(const char *name);
 /* The system's BLAS, where there is no other. */
 void *limber_blas_system(void);
+
+/* Forgets what was found: the place has other functions now. */
+void limber_blas_forget(void);
 
 /* Whether the BLAS that has this isamax uses 64-bit integers. */
 bool limber_blas_asks_wide(void *isamax);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "product.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,24 +100,41 @@ void limber_blas_restore(const struct job *j, enum part part, int64_t m, int64_t
         limber_blas_copy(j, part, m, n, v, kept);
 }
 
-static bool is_finite(const struct job *j, const void *x)
+/* n numbers that lie together, by their exponents. */
+static bool are_finite(bool single, const void *x, int64_t n)
 {
-    const float *f = x;
-    const double *d = x;
+    const uint32_t *f = x, f_most = 0x7f800000;
+    const uint64_t *d = x, d_most = 0x7ff0000000000000;
+    uint64_t bad = 0;
 
-    return j->is_single ? isfinite(f[0]) && (!j->is_complex || isfinite(f[1])) :
-                          isfinite(d[0]) && (!j->is_complex || isfinite(d[1]));
+    if (single)
+        for (int64_t i = 0; i < n; i++)
+            bad |= (f[i] & f_most) == f_most;
+    else
+        for (int64_t i = 0; i < n; i++)
+            bad |= (d[i] & d_most) == d_most;
+    return !bad;
 }
 
 bool limber_blas_is_finite(const struct job *j, enum part part, int64_t m, int64_t n, struct view v)
 {
+    const int64_t numbers = j->is_complex ? 2 : 1;
     int64_t first, last;
     bool all = true;
 
+    if (v.row != 1 && v.col == 1)
+        return limber_blas_is_finite(j,
+                                     part == WHOLE ? WHOLE :
+                                     part == UPPER ? LOWER :
+                                                     UPPER,
+                                     n, m, limber_blas_transposed(v));
     for (int64_t col = 0; col < n && all; col++) {
         rows_of(part, m, col, &first, &last);
-        for (int64_t row = first; row < last; row++)
-            all &= is_finite(j, limber_blas_at(j, v, row, col).data);
+        if (v.row == 1 && last > first)
+            all = are_finite(j->is_single, limber_blas_at(j, v, first, col).data,
+                             numbers * (last - first));
+        for (int64_t row = first; row < last && v.row != 1; row++)
+            all &= are_finite(j->is_single, limber_blas_at(j, v, row, col).data, numbers);
     }
     return all;
 }

@@ -49,9 +49,11 @@ static void open_wished(void)
         wished = NULL;
 }
 
-void *limber_blas_wish(void)
+bool limber_blas_only(const char *name, const void *caller, void **function)
 {
+    (void)caller;
     pthread_once(&wished_once, open_wished);
+    *function = wished ? dlsym(wished, name) : NULL;
     return wished;
 }
 

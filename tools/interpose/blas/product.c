@@ -75,6 +75,14 @@ void limber_blas_start(struct job *j, const struct request *r, const limber_cont
         j->counted.statistics = &j->statistics;
         j->contract = &j->counted;
     }
+    if (r->narrow) {
+        for (int i = 0; i < 2; i++)
+            if (i ? r->beta : r->alpha)
+                memcpy(&j->narrow[i], i ? r->beta : r->alpha, sizeof j->narrow[i]);
+        limber_convert(j->alpha.f, LIMBER_F32, &j->narrow[0], LIMBER_BF16, 1, LIMBER_ROUND_NEAREST);
+        limber_convert(j->beta.f, LIMBER_F32, &j->narrow[1], LIMBER_BF16, 1, LIMBER_ROUND_NEAREST);
+        return;
+    }
     j->alpha = scalar_at(j, r->alpha, is_complex && r->routine != BLAS_HERK);
     j->beta =
         scalar_at(j, r->beta, is_complex && r->routine != BLAS_HERK && r->routine != BLAS_HER2K);
@@ -178,6 +186,22 @@ bool limber_blas_multiply(struct job *j, int64_t m, int64_t n, int64_t k, const 
     return done;
 }
 
+/* Of BF16 or FP16; elements are not compared. */
+static bool multiply_narrow(struct job *j, struct product p)
+{
+    const limber_format factors = j->r->factors == 'b' ? LIMBER_BF16 : LIMBER_F16;
+    limber_problem x = limber_blas_problem(j, &p);
+    limber_report report = report_of(j);
+
+    x.a.format = x.b.format = factors;
+    if (j->r->narrow) {
+        x.c.format = LIMBER_BF16;
+        x.alpha = &j->narrow[0];
+        x.beta = &j->narrow[1];
+    }
+    return is_ready(j) && join(j, limber_run(context, &x, &report), &report);
+}
+
 /* The complex products of a batch are computed one by one. */
 bool limber_blas_gemm(struct job *j)
 {
@@ -191,6 +215,8 @@ bool limber_blas_gemm(struct job *j)
     limber_report report = report_of(j);
     limber_problem x;
 
+    if (r->factors)
+        return multiply_narrow(j, p);
     if (r->routine != BLAS_GEMM_BATCH || j->is_complex)
         return limber_blas_multiply(j, r->m, r->n, r->k, &j->alpha, a, b, &j->beta, c);
     batch.count = r->count;

@@ -24,6 +24,7 @@ struct job {
     bool is_complex, is_single;
     size_t size;            /* of an element */
     union scalar alpha, beta;
+    uint16_t narrow[2];     /* the same of a request with narrow results */
     limber_report report;   /* of the last product, with the seconds of all */
     limber_status status;   /* Limber's, where Limber failed */
     struct interpose_check check;     /* of the elements compared */
@@ -41,6 +42,7 @@ bool limber_blas_symm(struct job *j);       /* and hemm */
 bool limber_blas_triangle(struct job *j);   /* gemmt, syrk, herk, syr2k, her2k */
 bool limber_blas_trmm(struct job *j);
 bool limber_blas_trsm(struct job *j);
+bool limber_lapack(struct job *j); /* lapack/ */
 
 /* ---- product.c ------------------------------------------------------------------------------- */
 

@@ -70,12 +70,19 @@ bool limber_blas_is_second(void)
 struct found {
     const void *caller;
     void *function;
+    unsigned when; /* as `generation` was */
     atomic_int wide; /* of an isamax: 1, 0, or -1 as long as nobody asked */
     struct found *next;
     char name[];
 };
 
 static struct found *_Atomic table[256];
+static atomic_uint generation;
+
+void limber_blas_forget(void)
+{
+    generation++;
+}
 
 static struct found *_Atomic *slot(const char *name, const void *caller)
 {
@@ -90,12 +97,12 @@ static struct found *find_cached(const char *name, const void *caller)
 {
     struct found *f = *slot(name, caller);
 
-    while (f && (f->caller != caller || strcmp(f->name, name) != 0))
+    while (f && (f->caller != caller || f->when != generation || strcmp(f->name, name) != 0))
         f = f->next;
     return f;
 }
 
-static struct found *add_cached(const char *name, const void *caller, void *function)
+static struct found *add_cached(const char *name, const void *caller, void *function, unsigned when)
 {
     struct found *f = malloc(sizeof *f + strlen(name) + 1);
     struct found *_Atomic *at = slot(name, caller);
@@ -107,6 +114,7 @@ static struct found *add_cached(const char *name, const void *caller, void *func
         dlopen(in.dli_fname, RTLD_NOLOAD | RTLD_LAZY); /* so that it is not unloaded */
     f->caller = caller;
     f->function = function;
+    f->when = when;
     f->wide = -1;
     strcpy(f->name, name);
     f->next = *at;
@@ -134,24 +142,23 @@ static void *beside(const char *name, const void *caller)
 static struct found *find(const char *name, const void *caller)
 {
     struct found *known = find_cached(name, NULL);
+    unsigned when = generation;
     void *library, *f, *copy;
 
     if (known || (known = find_cached(name, caller)))
         return known;
-    if ((library = limber_blas_wish()) != NULL) {
-        f = dlsym(library, name);
-        return add_cached(name, NULL, f);
-    }
+    if (limber_blas_only(name, caller, &f))
+        return add_cached(name, NULL, f, when);
     f = limber_blas_next(name);
     if (f && !is_copy(f))
-        return add_cached(name, NULL, f);
+        return add_cached(name, NULL, f, when);
     copy = f; /* the last resort: it would not know who called */
     f = beside(name, caller);
     if (!f)
         f = copy;
     if (!f && (library = limber_blas_system()) != NULL)
         f = dlsym(library, name);
-    return add_cached(name, caller, f);
+    return add_cached(name, caller, f, when);
 }
 
 void *limber_blas_real(const char *name, const void *caller, bool quiet)

@@ -16,6 +16,7 @@ static const int64_t least_side = 32;
 /* Calls of this thread that were decided and have not returned.  The calls that the BLAS behind
  * makes inside them, such as dgemm_ from cblas_dgemm, are not the program's. */
 static _Thread_local int inside;
+static _Thread_local unsigned decided; /* calls of this thread that were counted */
 
 bool limber_blas_is_inside(void)
 {
@@ -38,6 +39,26 @@ static void print_call(const struct request *r, const char *text)
                       (long long)r->k, text);
 }
 
+/* The leading terms of LAPACK Working Note 18's counts, halved. */
+static double lapack_work_of(const struct request *r)
+{
+    double m = (double)r->m, n = (double)r->n, k = (double)r->k;
+    double factors = m * n * k - (m + n) * k * k / 2 + k * k * k / 3;
+
+    switch (r->routine) {
+    case LAPACK_GETRF: return factors;
+    case LAPACK_GEQRF:
+    case LAPACK_ORGQR: return 2 * factors;
+    case LAPACK_ORMQR: return 2 * m * n * k;
+    case LAPACK_GESV: return m * m * m / 3 + m * m * n;
+    case LAPACK_POSV: return m * m * m / 6 + m * m * n;
+    case LAPACK_GETRI: return m * m * m * 2 / 3;
+    case LAPACK_POTRF:
+    case LAPACK_TRTRI: return m * m * m / 6;
+    default: return m * m * n; /* getrs, potrs */
+    }
+}
+
 /* Multiply-adds; symmetric results and triangles need half of m n k. */
 static double work_of(const struct request *r)
 {
@@ -50,7 +71,7 @@ static double work_of(const struct request *r)
     case BLAS_HERK:
     case BLAS_TRMM:
     case BLAS_TRSM: return all / 2;
-    default: return all;
+    default: return limber_blas_is_lapack(r) ? lapack_work_of(r) : all;
     }
 }
 
@@ -67,6 +88,7 @@ static void count(const struct request *r, const struct job *j)
                                   .count = r->routine == BLAS_GEMM_BATCH ? (double)r->count : 1 };
     bool reported = interpose_options()->report;
 
+    decided++;
     if (reported)
         t.seconds = t.original = limber_blas_now() - r->began;
     if (j) {
@@ -100,7 +122,8 @@ static void print_outcome(const struct request *r, const struct job *j, enum out
     print_call(r, text);
 }
 
-/* Every valid call ends here.  Records its outcome, and the reason if it was not served.  True: the
+/* What LAPACK calls by name is decided as if the program called it, and then counted in its place.
+ * Every valid call ends here.  Records its outcome, and the reason if it was not served.  True: the
  * BLAS behind has nothing to do. */
 static bool end_call(struct request *r, const struct job *j, enum outcome outcome, const char *why)
 {
@@ -111,9 +134,10 @@ static bool end_call(struct request *r, const struct job *j, enum outcome outcom
     if (outcome != SERVED)
         interpose_copy(r->why, sizeof r->why, why);
     r->handed_on = outcome == LEFT;
-    if (outcome == LEFT)
+    r->decided = decided;
+    if (outcome == LEFT && !limber_blas_is_lapack(r))
         limber_blas_enter();
-    else
+    else if (outcome != LEFT)
         count(r, outcome == SERVED ? j : NULL);
     return outcome != LEFT;
 }
@@ -122,8 +146,10 @@ void limber_blas_end(struct request *r)
 {
     if (!r->handed_on)
         return;
-    limber_blas_leave();
-    count(r, NULL);
+    if (!limber_blas_is_lapack(r))
+        limber_blas_leave();
+    if (!limber_blas_is_lapack(r) || decided == r->decided)
+        count(r, NULL);
     r->handed_on = false;
 }
 
@@ -137,12 +163,15 @@ static bool keeps_bits(const struct request *r, const limber_contract *c)
     const double u = single ? 0x1p-24 : 0x1p-53;
     double k = (double)r->k;
 
+    if (limber_blas_is_lapack(r))
+        k = (double)(r->m > r->n ? r->m : r->n);
     if (r->routine == BLAS_TRSM)
         k = (double)(r->side == 'L' ? r->m : r->n);
     k *= (r->routine == BLAS_SYR2K || r->routine == BLAS_HER2K) + 1;
     k *= is_complex ? 2 : 1;
-    return c->promise == LIMBER_CONTRACT_BITS && !c->scheme && interpose_options()->trust &&
-           !strstr(r->name, "3m") && 1.01 * (k + (is_complex ? 6 : 3)) * u <= ldexp(1, -c->bits);
+    return c->promise == LIMBER_CONTRACT_BITS && !c->scheme && !r->factors &&
+           interpose_options()->trust && !strstr(r->name, "3m") &&
+           1.01 * (k + (is_complex ? 6 : 3)) * u <= ldexp(1, -c->bits);
 }
 
 /* The reason to leave the call to the BLAS behind, as far as it is known before anything is
@@ -173,7 +202,7 @@ static bool compute_routine(struct job *j)
     case BLAS_HEMM: return limber_blas_symm(j);
     case BLAS_TRMM: return limber_blas_trmm(j);
     case BLAS_TRSM: return limber_blas_trsm(j);
-    default: return limber_blas_triangle(j);
+    default: return limber_blas_is_lapack(j->r) ? limber_lapack(j) : limber_blas_triangle(j);
     }
 }
 
@@ -250,7 +279,7 @@ bool limber_blas_serve(struct request *r)
     const char *why;
     struct job j;
 
-    if (r->side)
+    if (r->side && !limber_blas_is_lapack(r))
         r->k = r->side == 'L' ? r->m : r->n;
     if (limber_blas_is_inside() ||
         (!o->on && !o->report && r->routine != BLAS_GEMMT && r->routine != BLAS_GEMM_BATCH))
@@ -260,13 +289,14 @@ bool limber_blas_serve(struct request *r)
     if (o->report)
         r->began = limber_blas_now();
     if (!limber_blas_real(r->name, r->caller, true))
-        return serve_alone(r, s);
-    if ((!o->on && !o->report) || limber_blas_wrong(r) || is_empty(r) || !r->alpha)
+        return !limber_blas_is_lapack(r) && serve_alone(r, s);
+    if ((!o->on && !o->report) || limber_blas_wrong(r) || is_empty(r) ||
+        (!r->alpha && !limber_blas_is_lapack(r)))
         return false;
     why = reason(r, s);
     if (!why) {
         limber_blas_start(&j, r, &s->contract);
-        if (only_scales(r, &j))
+        if (!limber_blas_is_lapack(r) && only_scales(r, &j))
             why = "nothing is multiplied";
         else if (!compute(&j)) {
             print_failure(r, &j);

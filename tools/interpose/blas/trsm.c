@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * trsm.  One product subtracts all that is already solved from a block of the right side.  Then the
- * BLAS behind solves the block's small triangle. */
+ * trsm.  One product subtracts all that is already solved from a large block of the right side, and
+ * again from each small block in it.  Then the BLAS behind solves the block's small triangle. */
 #include "product.h"
 #include "triangular.h"
 
 #include <stdlib.h>
 
-enum { BLOCK = 32 };
+enum { BLOCK = 32, LARGE = 256 }; /* rows */
 
 typedef void trsm(const char *, const char *, const char *, const char *, const void *,
                   const void *, const void *, const void *, const void *, void *, const void *,
@@ -26,22 +26,28 @@ static void solve_block(const struct job *j, const struct triangular *t, trsm *s
           &r->a.lead, limber_blas_at(j, t->b, i, 0).data, &r->b.lead, 1, 1, 1, 1);
 }
 
-static bool compute(struct job *j, const struct triangular *t, trsm *solve)
+/* Rows [first, first + n), whose rows of the solution outside are subtracted already. */
+static bool compute(struct job *j, const struct triangular *t, trsm *solve, int64_t first,
+                    int64_t n, const union scalar *alpha)
 {
     const union scalar one = limber_blas_scalar(j, 1, 0), minus = limber_blas_scalar(j, -1, 0);
-    int64_t blocks = (t->n + BLOCK - 1) / BLOCK;
+    const int64_t block = n > LARGE ? LARGE : BLOCK, blocks = (n + block - 1) / block;
 
+    if (n <= BLOCK) {
+        solve_block(j, t, solve, first, n, alpha);
+        return true;
+    }
     for (int64_t s = 0; s < blocks; s++) {
-        int64_t i = BLOCK * (t->upper ? blocks - 1 - s : s),
-                p = BLOCK < t->n - i ? BLOCK : t->n - i;
-        int64_t from = t->upper ? i + p : 0, solved = t->upper ? t->n - from : i;
+        const int64_t at = block * (t->upper ? blocks - 1 - s : s), i = first + at;
+        const int64_t p = block < n - at ? block : n - at;
+        const int64_t from = t->upper ? i + p : first, solved = t->upper ? n - at - p : at;
 
-        if (s > 0 &&
-            !limber_blas_multiply(j, p, t->wide, solved, &minus, limber_blas_at(j, t->a, i, from),
-                                  limber_blas_at(j, t->b, from, 0), &j->alpha,
-                                  limber_blas_at(j, t->b, i, 0)))
+        if (s > 0 && !limber_blas_multiply(
+                         j, p, t->wide, solved, &minus, limber_blas_at(j, t->a, i, from),
+                         limber_blas_at(j, t->b, from, 0), alpha, limber_blas_at(j, t->b, i, 0)))
             return false;
-        solve_block(j, t, solve, i, p, s > 0 ? &one : &j->alpha);
+        if (!compute(j, t, solve, i, p, s > 0 ? &one : alpha))
+            return false;
     }
     return true;
 }
@@ -69,7 +75,7 @@ bool limber_blas_trsm(struct job *j)
     if (!before.data)
         return false;
     limber_blas_copy(j, WHOLE, t.n, t.wide, before, t.b);
-    done = compute(j, &t, solve);
+    done = compute(j, &t, solve, 0, t.n, &j->alpha);
     if (!done)
         limber_blas_copy(j, WHOLE, t.n, t.wide, t.b, before);
     free(before.data);

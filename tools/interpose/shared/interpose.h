@@ -59,6 +59,7 @@ struct interpose_options {
     struct interpose_setting setting; /* of calls that no rule matches */
     int verbose;
     const char *report; /* the file's name, or NULL */
+    int rows; /* the most that it lists one by one; 0: all */
     int check; /* elements to compare in a call that is checked; 0: none */
     bool refused; /* something was not understood */
     bool background; /* kernels are made while calls go on */

@@ -68,6 +68,11 @@ static bool set_trust(const char *s)
     return interpose_read_number(s, 0, 1, &options.trust);
 }
 
+static bool set_rows(const char *s)
+{
+    return interpose_read_number(s, 0, 8192, &options.rows);
+}
+
 static bool set_background(const char *s)
 {
     int on;
@@ -116,6 +121,7 @@ static const struct key {
     { "scheme", "LIMBER_SCHEME", set_scheme, false, "no scheme; `limber formats` lists them" },
     { "verbose", "LIMBER_VERBOSE", set_verbose, false, "no number from 0 to 9" },
     { "report", "LIMBER_REPORT", set_report, false, "no file" },
+    { "report_rows", "LIMBER_REPORT_ROWS", set_rows, false, "no number from 0 to 8192" },
     { "trust_blas", "LIMBER_TRUST_BLAS", set_trust, false, "neither 0 nor 1" },
     { "check", "LIMBER_CHECK", set_check, false, "no number from 0 to 1000" },
     { "background", "LIMBER_BACKGROUND", set_background, false, "neither 0 nor 1" },
@@ -204,6 +210,7 @@ static bool read_all(void)
 
     options.check = -1;
     options.trust = 1;
+    options.rows = 100;
     if ((file && !read_file(file)) || !read_environment())
         return false;
     if (options.setting.on && interpose_lacks(&options.setting.contract))

@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
@@ -81,6 +82,7 @@ struct row {
     char routine[40], ops[4], why_not[160], scheme[32], backend[16], caller[96];
     int64_t m, n, k;
     int served;
+    double shapes; /* more than 1 in a row of the rest: m, n, k are the largest */
     double calls, products, seconds, compiling, original, bound;
     struct interpose_check check;
     struct interpose_counts counts;
@@ -433,7 +435,7 @@ static void put_text(FILE *f, const char *s)
 static void put_number(FILE *f, double x)
 {
     if (isfinite(x))
-        fprintf(f, "%.9g", x);
+        fprintf(f, "%.6g", x);
     else
         fputs("null", f);
 }
@@ -473,6 +475,19 @@ static void put_sums(FILE *f, const struct row *r)
     }
 }
 
+/* What says nothing is left out: products of single calls, times that were not taken. */
+static void put_sums_of_row(FILE *f, const struct row *r)
+{
+    if (r->served) {
+        put_sums(f, r);
+        return;
+    }
+    fprintf(f, "\"calls\": %.0f", r->calls);
+    if (r->products != r->calls)
+        member_number(f, "products", r->products);
+    member_number(f, "seconds", r->seconds);
+}
+
 static void put_row(FILE *f, const struct row *r)
 {
     fprintf(f, "{ \"routine\": ");
@@ -488,8 +503,10 @@ static void put_row(FILE *f, const struct row *r)
     }
     if (*r->caller)
         member(f, "caller", r->caller);
+    if (r->shapes > 1)
+        member_number(f, "shapes", r->shapes);
     fprintf(f, ", ");
-    put_sums(f, r);
+    put_sums_of_row(f, r);
     fprintf(f, " }");
 }
 
@@ -509,6 +526,80 @@ static struct row totals(int served)
             add_counts(&sum.counts, &r->counts);
         }
     return sum;
+}
+
+/* ---- the rows that are written --------------------------------------------------------------- */
+
+static int compare_seconds(const void *a, const void *b)
+{
+    const struct row *const *x = a, *const *y = b;
+    double d = (*y)->seconds - (*x)->seconds;
+
+    return d > 0 ? 1 : d < 0 ? -1 : 0;
+}
+
+/* Adds a row to that of the rest with the same routine and outcome; such rows follow each other
+ * in `rest`. */
+static void join(struct row **rest, const struct row *r)
+{
+    struct row *to = *rest;
+
+    while (to && (strcmp(to->routine, r->routine) != 0 || to->served != r->served ||
+                  strcmp(to->why_not, r->why_not) != 0 || strcmp(to->scheme, r->scheme) != 0 ||
+                  strcmp(to->backend, r->backend) != 0))
+        to = to->later;
+    if (!to) {
+        to = malloc(sizeof *to);
+        if (!to)
+            return;
+        *to = *r;
+        to->shapes = 1;
+        to->later = *rest;
+        *rest = to;
+        return;
+    }
+    to->caller[0] = to->ops[0] = '\0';
+    to->m = to->m > r->m ? to->m : r->m;
+    to->n = to->n > r->n ? to->n : r->n;
+    to->k = to->k > r->k ? to->k : r->k;
+    to->shapes++;
+    to->calls += r->calls;
+    to->products += r->products;
+    to->seconds += r->seconds;
+    to->compiling += r->compiling;
+    to->original += r->original;
+    to->bound = fmax(to->bound, r->bound);
+    add_check(&to->check, &r->check);
+    add_counts(&to->counts, &r->counts);
+}
+
+/* The rows of most seconds, then the rest in one row a routine and outcome. */
+static void put_rows(FILE *f)
+{
+    const size_t most = (size_t)interpose_options()->rows;
+    const struct row **rows = malloc((all.rows + 1) * sizeof *rows);
+    struct row *rest = NULL, *next;
+    size_t n = 0, put = 0;
+
+    for (const struct row *r = all.first; r && rows; r = r->later)
+        rows[n++] = r;
+    if (most && n > most)
+        qsort(rows, n, sizeof *rows, compare_seconds);
+    for (size_t i = 0; i < n; i++) {
+        if (most && i >= most) {
+            join(&rest, rows[i]);
+            continue;
+        }
+        fprintf(f, put++ ? ",\n    " : "\n    ");
+        put_row(f, rows[i]);
+    }
+    for (; rest; rest = next) {
+        next = rest->later;
+        fprintf(f, put++ ? ",\n    " : "\n    ");
+        put_row(f, rest);
+        free(rest);
+    }
+    free(rows);
 }
 
 static const char *rank(void)
@@ -549,20 +640,63 @@ static void put_process(FILE *f, bool complete)
     fprintf(f, ", \"complete\": %s", complete ? "true" : "false");
 }
 
+struct loaded {
+    FILE *f; /* or NULL, to count only */
+    int count;
+};
+
+/* Loaded objects whose names say that they are a BLAS, where no call came by. */
+static int put_blas(struct dl_phdr_info *info, size_t size, void *user)
+{
+    static const char *const words[] = { "blas", "blis", "mkl_", "atlas", "armpl", "lapack" };
+    const char *slash = strrchr(info->dlpi_name, '/'), *name = slash ? slash + 1 : info->dlpi_name;
+    struct loaded *list = user;
+
+    (void)size;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strstr(name, words[i]) && !strstr(name, interpose_name)) {
+            if (list->f) {
+                fputs(list->count ? ", " : "", list->f);
+                put_text(list->f, name);
+            }
+            list->count++;
+            break;
+        }
+    return 0;
+}
+
+static const char no_blas[] = "\"loaded\": []";
+
+static void put_loaded(FILE *f)
+{
+    struct loaded list = { f, 0 };
+
+    fprintf(f, ",\n  \"loaded\": [");
+    dl_iterate_phdr(put_blas, &list);
+    fprintf(f, "]");
+}
+
+static bool has_blas(void)
+{
+    struct loaded list = { NULL, 0 };
+
+    dl_iterate_phdr(put_blas, &list);
+    return list.count > 0;
+}
+
 static void put_report(FILE *f, bool complete)
 {
     struct row served = totals(1), left = totals(0);
 
     put_process(f, complete);
+    if (!all.first)
+        put_loaded(f);
     fprintf(f, ",\n  \"served\": { ");
     put_sums(f, &served);
     fprintf(f, " },\n  \"handed_on\": { ");
     put_sums(f, &left);
     fprintf(f, " },\n  \"unlisted_calls\": %.0f,\n  \"calls\": [", all.unlisted);
-    for (const struct row *r = all.first; r; r = r->later) {
-        fprintf(f, r == all.first ? "\n    " : ",\n    ");
-        put_row(f, r);
-    }
+    put_rows(f);
     fprintf(f, "\n  ],\n  \"kernels\": [");
     for (const struct kernel *k = all.kernels; k; k = k->next) {
         fprintf(f, k == all.kernels ? "\n    { \"key\": \"%s\"" : ",\n    { \"key\": \"%s\"",
@@ -656,9 +790,37 @@ PUBLIC limber_status limber_blas_write_report(const char *path)
                                        LIMBER_STATUS_IO;
 }
 
+/* Whether the file is a report of a process that had no BLAS: of a helper of the script that
+ * started the program, say. */
+static bool of_no_blas(const char *path)
+{
+    FILE *f = fopen(path, "re");
+    char text[4096];
+    size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+
+    if (f)
+        fclose(f);
+    text[n] = 0;
+    return strstr(text, no_blas);
+}
+
+/* A program whose products did not come by leaves a report that says so, where none is. */
+static bool lacks_report(const char *pattern)
+{
+    char path[4096];
+    struct stat s;
+
+    if (!pattern || strstr(pattern, "%p") || getpid() != first_process)
+        return false;
+    expand(pattern, false, path, sizeof path);
+    if (lstat(path, &s))
+        return errno == ENOENT;
+    return S_ISREG(s.st_mode) && of_no_blas(path) && has_blas();
+}
+
 /* A shell that starts the program makes no call.  It ends later and must not replace the report. */
 __attribute__((destructor)) static void write_at_end(void)
 {
-    if (all.pid == getpid())
+    if (all.pid == getpid() || lacks_report(interpose_options()->report))
         write_report(interpose_options()->report, true);
 }

@@ -78,9 +78,11 @@ static void open_behind(void)
         interpose_message("there is no BLAS behind it; LIMBER_BLAS names one");
 }
 
-void *limber_blas_wish(void)
+bool limber_blas_only(const char *name, const void *caller, void **function)
 {
+    (void)caller;
     pthread_once(&opened, open_behind);
+    *function = behind ? dlsym(behind, name) : NULL;
     return behind;
 }
 

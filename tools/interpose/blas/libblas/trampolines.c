@@ -65,9 +65,9 @@ static const struct {
 
 __attribute__((constructor)) static void fill(void)
 {
-    void *library = limber_blas_wish(), *f;
+    void *f;
 
-    for (size_t i = 0; i < sizeof slots / sizeof *slots && library; i++)
-        if ((f = dlsym(library, slots[i].name)) != NULL)
+    for (size_t i = 0; i < sizeof slots / sizeof *slots; i++)
+        if (limber_blas_only(slots[i].name, NULL, &f) && f)
             *slots[i].slot = f;
 }

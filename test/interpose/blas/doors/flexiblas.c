@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A stand-in for FlexiBLAS 3.4: its functions go through the hooks that FLEXIBLAS_HOOK names as
+ * files, to the BLAS that it is linked with.  It opens, closes and names hooks as FlexiBLAS does,
+ * and enters hook_cblas_dgemm among the hooks of dgemm, as that version does. */
+#define _GNU_SOURCE     /* RTLD_NEXT */
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LIST \
+    const char *ta, const char *tb, const int32_t *m, const int32_t *n, const int32_t *k, \
+        const double *alpha, const double *a, const int32_t *lda, const double *b, \
+        const int32_t *ldb, const double *beta, double *c, const int32_t *ldc, size_t la, \
+        size_t lb
+#define PASS ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, la, lb
+
+typedef void gemm(LIST);
+gemm dgemm_, flexiblas_chain_dgemm_, flexiblas_real_dgemm_;
+
+struct hook {
+    const char *name, *section, *description, *authors;
+};
+struct option {
+    const char *name, *description;
+    int type;
+    const char *value;
+};
+
+enum { MOST = 4 };
+static gemm *hooks[MOST];
+static void *handles[MOST];
+static int count, opened;
+static _Thread_local int position;
+
+void flexiblas_real_dgemm_(LIST)
+{
+    gemm *backend;
+
+    *(void **)&backend = dlsym(RTLD_NEXT, "dgemm_");
+    backend(PASS);
+}
+
+void flexiblas_chain_dgemm_(LIST)
+{
+    if (++position < count) {
+        hooks[position](PASS);
+    } else {
+        position = 0;
+        flexiblas_real_dgemm_(PASS);
+    }
+}
+
+void dgemm_(LIST)
+{
+    position = 0;
+    if (count)
+        hooks[0](PASS);
+    else
+        flexiblas_real_dgemm_(PASS);
+}
+
+static void call(void *handle, const char *name)
+{
+    void (*function)(void);
+
+    *(void **)&function = dlsym(handle, name);
+    if (function)
+        function();
+}
+
+static void load(const char *file)
+{
+    static const char *const names[] = { "hook_dgemm", "hook_cblas_dgemm" };
+    void *handle = dlopen(file, RTLD_LAZY | RTLD_LOCAL), *f;
+    struct hook *h = handle ? dlsym(handle, "flexiblas_register") : NULL;
+    const char *key = h ? h->section : NULL;
+    const struct option *options = h ? dlsym(handle, "flexiblas_options") : NULL;
+
+    if (!key || !options || options->name || !h->name || !h->description || !h->authors) {
+        printf("%s is no hook: %s\n", file, handle ? "it lacks a name" : dlerror());
+        exit(1);
+    }
+    dlclose(handle);
+    handles[opened++] = handle = dlopen(file, RTLD_LAZY | RTLD_LOCAL);
+    printf("hook %s\n", key);
+    free((void *)(uintptr_t)key);
+    for (int i = 0; i < 2; i++)
+        if ((f = dlsym(handle, names[i])) != NULL)
+            *(void **)&hooks[count++] = f;
+    call(handle, "__flexiblas_hook_initialize");
+}
+
+__attribute__((constructor)) static void load_all(void)
+{
+    const char *files = getenv("FLEXIBLAS_HOOK");
+    char *copy = files ? strdup(files) : NULL, *rest = NULL;
+
+    for (char *file = copy ? strtok_r(copy, ":", &rest) : NULL; file && opened < MOST;
+         file = strtok_r(NULL, ":", &rest))
+        load(file);
+    free(copy);
+}
+
+__attribute__((destructor)) static void close_all(void)
+{
+    while (opened > 0) {
+        call(handles[--opened], "__flexiblas_hook_finalize");
+        dlclose(handles[opened]);
+    }
+}

@@ -1,0 +1,66 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# LAPACK's factorisations by Limber's products: residuals as small as LAPACK's or smaller, all that
+# they do with odd arguments, and nothing but the LAPACK behind where nothing is gained.
+library=$1 here=$(dirname "$0")
+. "$here/expect.sh"
+if ! $python -c 'import numpy, ctypes; ctypes.CDLL("liblapack.so.3")' 2> /dev/null; then
+    echo "numpy or liblapack3 is absent: skipped"
+    exit 0
+fi
+before="env LD_PRELOAD=$library LIMBER_REPORT=$work/report"
+
+number() {  # the word before it, in the last output
+    printf '%s\n' "$out" | sed -n "s/^$1 //p"
+}
+served() {  # routine
+    checks=$((checks + 1))
+    if ! grep -q "\"routine\": \"$1_\".*\"served\": true" "$work/report"; then
+        failures=$((failures + 1))
+        echo "FAILED: $1 is not served"
+    fi
+}
+# Long sums that are rounded once take a good part of the error away.
+for shape in "70 131" "131 70" "300 300"; do
+    expect 0 '^worst [0-9]\.' $python "$here/lapack.py" residuals $shape
+    plain=$(number sum)
+    expect 0 '^worst [0-9]\.' $before LIMBER_CONTRACT=correct $python "$here/lapack.py" \
+        residuals $shape
+    served=$(number sum)
+    expect 0 '^smaller$' awk -v a="$plain" -v b="$served" \
+        'BEGIN { if (b < 0.95 * a) print "smaller" }'
+    for type in s d c z; do
+        for routine in getrf gesv getrs getri potrf potrs posv trtri geqrf; do
+            served $type$routine
+        done
+    done
+    for routine in sorgqr dorgqr cungqr zungqr sormqr dormqr cunmqr zunmqr; do
+        served $routine
+    done
+    expect 0 '^0$' sh -c 'grep -c "\"broken\": [1-9]" "$0" || true' "$work/report"
+done
+expect 0 '^worst [0-9.]*e\+' $before LIMBER_CONTRACT=simulate=h100-bf16 $python \
+    "$here/lapack.py" residuals 70 70
+for contract in native correct; do
+    expect 0 '^singular 41 [0-9.]*e-1[45]$' $before LIMBER_CONTRACT=$contract $python \
+        "$here/lapack.py" corners
+    for line in 'gesv 41 True 41' 'potrf \[70, 70\]' 'trtri 70 True' 'nan True' 'size 0 True' \
+        'beside True' 'empty 0 0' '(wrong True| .. On entry to DGETRF parameter number +4 .*)'; do
+        lines 1 "^$line\$"
+    done
+done
+
+# ---- left to the LAPACK behind: its products come by one by one, and are counted in its place ----
+left() {  # rules, a pattern, whether the report has a line of it
+    printf '%s\n' "$1" > "$work/rules"
+    expect 0 '^worst' $before LIMBER_CONFIG="$work/rules" $python "$here/lapack.py" residuals 70 70
+    expect 0 "^$3\$" sh -c 'grep -q "$0" "$1" && echo yes || echo no' "$2" "$work/report"
+}
+left 'contract native' '"dgetrf_".*"why_not": "native is what it computes itself"' no
+left 'contract native' '"dgemm_".*"why_not"' yes
+left 'contract bits=40' '"dpotrf_".*"why_not": "it keeps the contract by the standard bound"' no
+left 'contract reproducible' '"dgemm_".*"served": true' yes
+left 'rule dgemm -> correct' '"dgemm_".*"served": true' yes
+left 'rule dgemm -> correct' '"dgetrf_".*"served": true' no
+left 'rule dge* -> correct' '"dgesv_".*"served": true' yes
+finish

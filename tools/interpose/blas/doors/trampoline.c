@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Before the BLAS of libblastrampoline, which Julia uses: lbt_forward with clear = 0 replaces the
+ * functions that this library has, and leaves all others to the BLAS that came first.
+ *
+ * libblastrampoline asks isamax, sdot, cdotc and zdotc of a library how it takes integers and
+ * returns results.  They only pass calls on, and so answer as the BLAS that came first.  When
+ * libblastrampoline itself calls, it is about to forward to this library: that is the time to keep
+ * what it forwards to until then. */
+#define _GNU_SOURCE     /* dladdr, dl_iterate_phdr */
+#include "entries.h"
+#include "library.h"
+
+#include <complex.h>
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* WIDTH is 32 or 64: names end in 64_ where integers have 64 bits. */
+#if WIDTH == 64
+#define SUFFIX "64_"
+#define INTEGER int64_t
+#define NAME(f) f##_64_
+#else
+#define SUFFIX ""
+#define INTEGER int32_t
+#define NAME(f) f##_
+#endif
+
+const char interpose_name[] = "liblimber_lbt", interpose_original[] = "the BLAS forwarded to";
+
+/* ---- what libblastrampoline forwards to ------------------------------------------------------ */
+
+/* The first members of the structure that lbt_get_config gives. */
+struct lbt_config {
+    void **libraries;
+    uint32_t flags;
+    const char **names;
+    uint32_t count;
+};
+
+/* Never freed: other threads may read. */
+struct behind {
+    const char *name; /* libblastrampoline's */
+    void *_Atomic function;
+    struct behind *next;
+};
+
+static struct behind *_Atomic all;
+static pthread_mutex_t keeping = PTHREAD_MUTEX_INITIALIZER;
+
+static struct behind *find(const char *name)
+{
+    struct behind *b = all;
+
+    while (b && strcmp(b->name, name) != 0)
+        b = b->next;
+    return b;
+}
+
+static bool is_ours(const void *address)
+{
+    Dl_info at, us;
+
+    return dladdr(address, &at) && dladdr(&all, &us) && at.dli_fbase == us.dli_fbase;
+}
+
+static bool is_wanted(const char *name)
+{
+    static const char *const words[] = { "gemm",   "symm",   "hemm",   "syrk",  "herk",  "syr2k",
+                                         "her2k",  "trmm",   "trsm",   "getrf", "getrs", "gesv_",
+                                         "getri",  "potrf",  "potrs",  "posv_", "trtri", "geqrf",
+                                         "larft",  "orgqr",  "ungqr",  "ormqr", "unmqr", "sdot_",
+                                         "cdotc_", "zdotc_", "isamax_" };
+
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strstr(name, words[i]))
+            return true;
+    return false;
+}
+
+static void keep(const char *name, void *function)
+{
+    struct behind *b = find(name);
+
+    if (!b) {
+        b = calloc(1, sizeof *b);
+        if (!b)
+            return;
+        b->name = name;
+        b->next = all;
+        b->function = function;
+        all = b;
+    }
+    b->function = function;
+}
+
+/* What was kept stays where the forward is already to this library. */
+static void keep_all(void *lbt)
+{
+    const struct lbt_config *(*config)(void);
+    const void *(*forward)(const char *, int32_t, int32_t), *(*none)(void);
+
+    *(void **)&config = dlsym(lbt, "lbt_get_config");
+    *(void **)&forward = dlsym(lbt, "lbt_get_forward");
+    *(void **)&none = dlsym(lbt, "lbt_get_default_func");
+    if (!config || !forward || !none)
+        return;
+    pthread_mutex_lock(&keeping);
+    for (uint32_t i = 0; i < config()->count; i++) {
+        const char *name = config()->names[i];
+        const void *f = is_wanted(name) ? forward(name, WIDTH, 0) : NULL;
+
+        if (f && !is_ours(f))
+            keep(name, f == none() ? NULL : (void *)(uintptr_t)f);
+    }
+    limber_blas_forget();
+    pthread_mutex_unlock(&keeping);
+    if (!find("isamax_") || !find("isamax_")->function)
+        interpose_message("libblastrampoline forwards to no BLAS with integers of %d bits; load "
+                          "one first",
+                          WIDTH);
+}
+
+/* ---- whether libblastrampoline asks ---------------------------------------------------------- */
+
+struct segment {
+    uintptr_t address, from, to;
+};
+static _Atomic uintptr_t lbt_from, lbt_to;
+
+static int find_segment(struct dl_phdr_info *info, size_t size, void *user)
+{
+    struct segment *s = user;
+
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        uintptr_t from = info->dlpi_addr + p->p_vaddr, to = from + p->p_memsz;
+
+        if (p->p_type == PT_LOAD && s->address >= from && s->address < to) {
+            s->from = from;
+            s->to = to;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static void *open_object(const void *address)
+{
+    Dl_info at;
+
+    return dladdr(address, &at) ? dlopen(at.dli_fname, RTLD_NOLOAD | RTLD_LAZY) : NULL;
+}
+
+/* A program's call has the program's return address: libblastrampoline only jumps. */
+static void note_caller(const void *caller)
+{
+    const uintptr_t address = (uintptr_t)caller;
+    struct segment s = { address, 0, 0 };
+    void *object;
+
+    if (lbt_to && (address < lbt_from || address >= lbt_to))
+        return;
+    object = open_object(caller);
+    if (object && dlsym(object, "lbt_get_forward") && dl_iterate_phdr(find_segment, &s)) {
+        lbt_from = s.from;
+        lbt_to = s.to;
+        keep_all(object);
+    }
+    if (object)
+        dlclose(object);
+}
+
+static void *function_behind(const char *name)
+{
+    struct behind *b = find(name);
+
+    return b ? b->function : NULL;
+}
+
+/* ---- the functions that libblastrampoline asks ----------------------------------------------- */
+
+/* Without a BLAS behind they answer what no BLAS answers, so that libblastrampoline refuses. */
+#define ASKED(result, name, list, pass, none) \
+    PUBLIC result NAME(name) list; \
+    PUBLIC result NAME(name) list \
+    { \
+        result(*behind) list; \
+\
+        note_caller(__builtin_return_address(0)); \
+        *(void **)&behind = function_behind(#name "_"); \
+        return behind ? behind pass : none; \
+    }
+#define VECTOR const void *x, const void *step
+#define VECTORS const void *x, const void *step_x, const void *y, const void *step_y
+
+ASKED(INTEGER, isamax, (const void *n, VECTOR), (n, x, step), -1)
+ASKED(float, sdot, (const void *n, VECTORS), (n, x, step_x, y, step_y), -1)
+ASKED(float _Complex, cdotc, (const void *n, VECTORS), (n, x, step_x, y, step_y), -1)
+ASKED(double _Complex, zdotc, (const void *n, VECTORS), (n, x, step_x, y, step_y), -1)
+
+/* ---- where the BLAS behind is searched ------------------------------------------------------- */
+
+bool limber_blas_only(const char *name, const void *caller, void **function)
+{
+    char plain[96];
+    size_t length = (size_t)snprintf(plain, sizeof plain, "%s", name), end = sizeof SUFFIX - 1;
+
+    (void)caller;
+    if (length > end && length < sizeof plain && strcmp(plain + length - end, SUFFIX) == 0)
+        plain[length - end] = 0;
+    *function = function_behind(plain);
+    return true;
+}
+
+void *limber_blas_next(const char *name)
+{
+    (void)name;
+    return NULL;
+}
+
+void *limber_blas_system(void)
+{
+    return NULL;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What the factorisations have in common. */
+#include "lapack.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool compute(struct job *j)
+{
+    switch (j->r->routine) {
+    case LAPACK_POTRF:
+    case LAPACK_POTRS:
+    case LAPACK_POSV: return limber_lapack_cholesky(j);
+    case LAPACK_TRTRI: return limber_lapack_invert(j);
+    case LAPACK_GEQRF:
+    case LAPACK_ORGQR:
+    case LAPACK_ORMQR: return limber_lapack_qr(j);
+    default: return limber_lapack_lu(j);
+    }
+}
+
+/* Rows and columns of A, of which the triangle that the routine reads is looked at. */
+static bool is_finite(const struct job *j)
+{
+    const struct request *r = j->r;
+    struct view a = { (void *)(uintptr_t)r->a.data, 1, r->a.lead, false };
+    const enum part part = r->uplo == 'U' ? UPPER : r->uplo == 'L' ? LOWER : WHOLE;
+    const int64_t rows = r->routine == LAPACK_ORMQR && r->side == 'R' ? r->n : r->m;
+    const int64_t columns = r->routine == LAPACK_GETRF || r->routine == LAPACK_GEQRF ? r->n :
+                            r->routine == LAPACK_ORGQR || r->routine == LAPACK_ORMQR ? r->k :
+                                                                                       r->m;
+
+    return limber_blas_is_finite(j, part, rows, columns, a);
+}
+
+bool limber_lapack(struct job *j)
+{
+    if (j->contract->promise == LIMBER_CONTRACT_REPRODUCIBLE)
+        return limber_blas_fail(j, "its blocks are solved by the LAPACK behind, in its own order");
+    if (j->r->k <= LAPACK_BLOCK)
+        return limber_blas_fail(j, "it is one small block");
+    if (!is_finite(j))
+        return limber_blas_fail(j, "a is not finite");
+    return compute(j);
+}
+
+void *limber_lapack_behind(struct job *j, const char *routine)
+{
+    char name[16], why[64];
+    void *f;
+
+    snprintf(name, sizeof name, "%c%s", j->r->type, routine);
+    f = limber_blas_sibling(j->r, name);
+    if (!f) {
+        snprintf(why, sizeof why, "no LAPACK behind has %s", name);
+        limber_blas_fail(j, why);
+    }
+    return f;
+}
+
+struct view limber_lapack_adjoint(struct view v)
+{
+    v = limber_blas_transposed(v);
+    v.conj = !v.conj;
+    return v;
+}
+
+void limber_lapack_set_results(const struct job *j, int64_t info)
+{
+    const struct request *r = j->r;
+    const union scalar room = limber_blas_scalar(j, (double)r->room, 0);
+
+    if (r->work)
+        memcpy(r->work, &room, j->size);
+    if (r->wide)
+        *(int64_t *)r->info = info;
+    else
+        *(int32_t *)r->info = (int32_t)info;
+}
+
+int64_t limber_lapack_zero(const struct job *j, int64_t n, struct view a)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const union scalar *x = limber_blas_at(j, a, i, i).data;
+
+        if (j->is_single ? x->f[0] == 0 && (!j->is_complex || x->f[1] == 0) :
+                           x->d[0] == 0 && (!j->is_complex || x->d[1] == 0))
+            return i + 1;
+    }
+    return 0;
+}
+
+bool limber_lapack_update(struct job *j, int64_t m, int64_t n, int64_t k, double alpha,
+                          struct view a, struct view b, struct view c)
+{
+    const union scalar scale = limber_blas_scalar(j, alpha, 0), one = limber_blas_scalar(j, 1, 0);
+
+    return m == 0 || n == 0 || k == 0 || limber_blas_multiply(j, m, n, k, &scale, a, b, &one, c);
+}
+
+/* A routine of level 3 as a part of this job. */
+static bool within(struct job *j, struct request *part, double alpha, bool (*routine)(struct job *))
+{
+    const struct request *whole = j->r;
+    const union scalar before = j->alpha;
+    bool done;
+
+    part->name = whole->name;
+    part->type = whole->type;
+    part->order = BLAS_COLUMNS;
+    part->wide = whole->wide;
+    part->spelling = whole->spelling;
+    part->caller = whole->caller;
+    j->r = part;
+    j->alpha = limber_blas_scalar(j, alpha, 0);
+    done = routine(j);
+    j->r = whole;
+    j->alpha = before;
+    return done;
+}
+
+typedef void trsm(const char *, const char *, const char *, const char *, const void *,
+                  const void *, const void *, const void *, const void *, void *, const void *,
+                  size_t, size_t, size_t, size_t);
+
+bool limber_lapack_solve(struct job *j, const struct triangle_solve *s)
+{
+    const union scalar alpha = limber_blas_scalar(j, s->alpha, 0);
+    const int64_t k = s->side == 'L' ? s->m : s->n;
+    trsm *behind;
+    struct request part = { .routine = BLAS_TRSM,
+                            .side = s->side,
+                            .uplo = s->uplo,
+                            .diag = s->diag,
+                            .m = s->m,
+                            .n = s->n,
+                            .k = k,
+                            .a = { s->a.data, s->op, s->a.col },
+                            .b = { s->b.data, 'N', s->b.col } };
+
+    if (s->m == 0 || s->n == 0)
+        return true;
+    if (k > LAPACK_BLOCK)
+        return within(j, &part, s->alpha, limber_blas_trsm);
+    *(void **)&behind = limber_lapack_behind(j, "trsm");
+    if (behind)
+        behind(&s->side, &s->uplo, &s->op, &s->diag, &s->m, &s->n, &alpha, s->a.data, &s->a.col,
+               s->b.data, &s->b.col, 1, 1, 1, 1);
+    return behind;
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * QR by blocks of reflectors I - V T V': R. Schreiber, C. Van Loan, A Storage-Efficient WY
+ * Representation for Products of Householder Transformations (SIAM J. Sci. Stat. Comput. 10, 1989).
+ * The LAPACK behind makes the reflectors of a block and T. */
+#include "lapack.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef void geqrf(const void *, const void *, void *, const void *, void *, void *, const void *,
+                   void *);
+typedef void larft(const char *, const char *, const void *, const void *, const void *,
+                   const void *, const void *, void *, const void *, size_t, size_t);
+typedef void trmm(const char *, const char *, const char *, const char *, const void *,
+                  const void *, const void *, const void *, const void *, void *, const void *,
+                  size_t, size_t, size_t, size_t);
+
+/* Reflectors, and memory for blocks of them. */
+struct reflectors {
+    struct view a; /* below its diagonal */
+    void *tau;
+    int64_t rows;
+    struct view v, t, w;
+    geqrf *geqrf;
+    larft *larft;
+    trmm *trmm;
+};
+
+/* `wide`: columns, or rows, of the matrix that they are applied to. */
+static bool open_reflectors(struct job *j, struct reflectors *f, int64_t wide)
+{
+    *(void **)&f->geqrf = limber_lapack_behind(j, "geqrf");
+    *(void **)&f->larft = f->geqrf ? limber_lapack_behind(j, "larft") : NULL;
+    *(void **)&f->trmm = f->larft ? limber_lapack_behind(j, "trmm") : NULL;
+    if (!f->trmm)
+        return false;
+    f->v = limber_blas_fresh(j, f->rows, LAPACK_BLOCK);
+    f->t = limber_blas_fresh(j, LAPACK_BLOCK, LAPACK_BLOCK);
+    f->w = limber_blas_fresh(j, wide, LAPACK_BLOCK);
+    return f->v.data && f->t.data && f->w.data;
+}
+
+static void close_reflectors(struct reflectors *f)
+{
+    free(f->v.data);
+    free(f->t.data);
+    free(f->w.data);
+}
+
+static void *tau_at(const struct job *j, const struct reflectors *f, int64_t i)
+{
+    return (char *)f->tau + (size_t)i * j->size;
+}
+
+/* Writes out V of the reflectors [i, i + n) from row i on, and makes T. */
+static void take_block(struct job *j, struct reflectors *f, int64_t i, int64_t n)
+{
+    const union scalar one = limber_blas_scalar(j, 1, 0);
+    const int64_t m = f->rows - i;
+
+    f->v.col = m;
+    limber_blas_copy(j, LOWER, m, n, f->v, limber_blas_at(j, f->a, i, i));
+    for (int64_t col = 0; col < n; col++) {
+        memset(limber_blas_at(j, f->v, 0, col).data, 0, (size_t)col * j->size);
+        memcpy(limber_blas_at(j, f->v, col, col).data, &one, j->size);
+    }
+    memset(f->t.data, 0, (size_t)LAPACK_BLOCK * LAPACK_BLOCK * j->size);
+    f->larft("F", "C", &m, &n, f->v.data, &f->v.col, tau_at(j, f, i), f->t.data, &f->t.col, 1, 1);
+}
+
+/* Applies I - V T V', or its adjoint, to the m x wide matrix c, where V has m rows: W' = C' V, so
+ * that from the right all is the same with C' in the place of C. */
+static bool apply_block(struct job *j, struct reflectors *f, int64_t n, bool adjoint, int64_t m,
+                        int64_t wide, struct view c)
+{
+    const union scalar one = limber_blas_scalar(j, 1, 0), zero = limber_blas_scalar(j, 0, 0);
+    /* (op(T) V' C)' = C' V op(T)' */
+    const char op = adjoint ? 'N' : limber_lapack_adjoint_letter(j);
+
+    if (wide == 0)
+        return true;
+    f->w.col = wide;
+    if (!limber_blas_multiply(j, wide, n, m, &one, limber_lapack_adjoint(c), f->v, &zero, f->w))
+        return false;
+    f->trmm("R", "U", &op, "N", &wide, &n, &one, f->t.data, &f->t.col, f->w.data, &f->w.col, 1, 1,
+            1, 1);
+    if (c.conj) /* a result is written as it lies */
+        return limber_lapack_update(j, wide, m, n, -1, f->w, limber_lapack_adjoint(f->v),
+                                    limber_lapack_adjoint(c));
+    return limber_lapack_update(j, m, wide, n, -1, f->v, limber_lapack_adjoint(f->w), c);
+}
+
+static bool factor(struct job *j, struct reflectors *f, int64_t n)
+{
+    const int64_t k = f->rows < n ? f->rows : n;
+
+    for (int64_t i = 0; i < k; i += LAPACK_BLOCK) {
+        const int64_t width = LAPACK_BLOCK < k - i ? LAPACK_BLOCK : k - i, m = f->rows - i;
+        const int64_t room = LAPACK_BLOCK * LAPACK_BLOCK, right = n - i - width;
+        int64_t info = 0;
+
+        f->geqrf(&m, &width, limber_blas_at(j, f->a, i, i).data, &f->a.col, tau_at(j, f, i),
+                 f->t.data, &room, &info);
+        if (right == 0)
+            break;
+        take_block(j, f, i, width);
+        if (!apply_block(j, f, width, true, m, right, limber_blas_at(j, f->a, i, i + width)))
+            return false;
+    }
+    return true;
+}
+
+/* C := op(Q) C or C op(Q), from the right by the adjoints. */
+static bool multiply(struct job *j, struct reflectors *f, int64_t k, bool left, bool adjoint,
+                     int64_t wide, struct view c)
+{
+    const int64_t blocks = (k + LAPACK_BLOCK - 1) / LAPACK_BLOCK;
+    const bool forward = left == adjoint;
+
+    for (int64_t b = 0; b < blocks; b++) {
+        const int64_t i = LAPACK_BLOCK * (forward ? b : blocks - 1 - b);
+        const int64_t n = LAPACK_BLOCK < k - i ? LAPACK_BLOCK : k - i;
+        struct view part = left ? limber_blas_at(j, c, i, 0) : limber_blas_at(j, c, 0, i);
+
+        take_block(j, f, i, n);
+        if (!apply_block(j, f, n, left == adjoint, f->rows - i, wide,
+                         left ? part : limber_lapack_adjoint(part)))
+            return false;
+    }
+    return true;
+}
+
+/* The first columns of Q: I, multiplied by the last block first; a block leaves the columns before
+ * its own as they are. */
+static bool make_columns(struct job *j, struct reflectors *f, int64_t n, int64_t k, struct view q)
+{
+    const union scalar one = limber_blas_scalar(j, 1, 0);
+
+    for (int64_t col = 0; col < n; col++) {
+        memset(limber_blas_at(j, q, 0, col).data, 0, (size_t)f->rows * j->size);
+        memcpy(limber_blas_at(j, q, col, col).data, &one, j->size);
+    }
+    for (int64_t i = (k - 1) / LAPACK_BLOCK * LAPACK_BLOCK; i >= 0; i -= LAPACK_BLOCK) {
+        const int64_t width = LAPACK_BLOCK < k - i ? LAPACK_BLOCK : k - i;
+
+        take_block(j, f, i, width);
+        if (!apply_block(j, f, width, false, f->rows - i, n - i, limber_blas_at(j, q, i, i)))
+            return false;
+    }
+    return true;
+}
+
+static bool compute(struct job *j, struct reflectors *f, struct view c)
+{
+    const struct request *r = j->r;
+    const bool left = r->side == 'L';
+
+    switch (r->routine) {
+    case LAPACK_GEQRF: return factor(j, f, r->n);
+    case LAPACK_ORGQR: return make_columns(j, f, r->n, r->k, c);
+    default: return multiply(j, f, r->k, left, r->a.op != 'N', left ? r->n : r->m, c);
+    }
+}
+
+/* The matrix that changes is a, or that of ormqr. */
+bool limber_lapack_qr(struct job *j)
+{
+    const struct request *r = j->r;
+    const bool applies = r->routine == LAPACK_ORMQR;
+    struct view a = { (void *)(uintptr_t)r->a.data, 1, r->a.lead, false };
+    struct view c = { (void *)(uintptr_t)r->c.data, 1, r->c.lead, false };
+    struct view result = applies ? c : a, before = limber_blas_fresh(j, r->m, r->n);
+    struct reflectors f = { .a = a,
+                            .tau = r->vector,
+                            .rows = applies && r->side == 'R' ? r->n : r->m };
+    bool done = before.data && open_reflectors(j, &f, r->m > r->n ? r->m : r->n);
+
+    if (before.data)
+        limber_blas_copy(j, WHOLE, r->m, r->n, before, result);
+    if (r->routine == LAPACK_ORGQR)
+        f.a = before;
+    if (done && !(done = compute(j, &f, result)))
+        limber_blas_copy(j, WHOLE, r->m, r->n, result, before);
+    if (done)
+        limber_lapack_set_results(j, 0);
+    close_reflectors(&f);
+    free(before.data);
+    return done;
+}
