@@ -2,6 +2,7 @@
  * Formats as data: names, range, precision, and conversion of arrays. */
 #include "ir/ir.h"
 #include "ir/num/prim_num.h"
+#include "limber/names.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,6 +15,20 @@ static const struct named {
 #define NAMED(NAME, name, ...) { #name, LIMBER_##NAME },
     LIMBER_FORMATS(NAMED){ "exact", { .kind = LIMBER_KIND_EXACT } }, /* inside plans only */
 };
+
+/* Read, never printed. */
+static const struct named other_names[] = {
+#define OTHER(NAME, name) { name, LIMBER_##NAME },
+    LIMBER_FORMAT_NAMES(OTHER)
+};
+
+static const limber_format *row_named(const struct named *row, size_t rows, const char *name)
+{
+    for (size_t i = 0; i < rows; i++)
+        if (!strcmp(name, row[i].name))
+            return &row[i].format;
+    return NULL;
+}
 
 /* Reads numbers with commas between them up to the closing parenthesis; 0 when they are not. */
 static int numbers(const char *s, int *v, int most)
@@ -80,16 +95,20 @@ static bool free_form(const char *s, limber_format *out)
 
 limber_status limber_format_named(const char *name, limber_format *out)
 {
+    const limber_format *found;
+
     if (!out)
         return LIMBER_STATUS_BAD_ARGUMENT;
     memset(out, 0, sizeof *out);
     if (!name)
         return LIMBER_STATUS_BAD_ARGUMENT;
-    for (size_t i = 0; i < COUNT(named); i++)
-        if (!strcmp(name, named[i].name)) {
-            *out = named[i].format;
-            return LIMBER_STATUS_OK;
-        }
+    found = row_named(named, COUNT(named), name);
+    if (!found)
+        found = row_named(other_names, COUNT(other_names), name);
+    if (found) {
+        *out = *found;
+        return LIMBER_STATUS_OK;
+    }
     return free_form(name, out) ? LIMBER_STATUS_OK : LIMBER_STATUS_BAD_ARGUMENT;
 }
 

@@ -86,7 +86,6 @@ static bool bad(struct diag *d, const char *key, struct word v, const char *what
 
 /* ---- text to unit -------------------------------------------------------------------------- */
 
-/* FORMAT with fp16, fp32, fp64 for f16, f32, f64. */
 static bool read_format(struct word w, limber_format *f)
 {
     char name[MAX_WORD];
@@ -95,8 +94,6 @@ static bool read_format(struct word w, limber_format *f)
         return false;
     memcpy(name, w.s, w.n);
     name[w.n] = 0;
-    if (!strcmp(name, "fp16") || !strcmp(name, "fp32") || !strcmp(name, "fp64"))
-        memmove(name + 1, name + 2, w.n - 1);
     return limber_format_named(name, f) == LIMBER_STATUS_OK;
 }
 

@@ -154,9 +154,12 @@ static bool type_named(const char *name, enum type_word *type)
 /* A scalar by reference may be of any format; by value it is what a register holds. */
 static bool scalar_type(const char *type, struct word *w)
 {
+    char name[48];
+
     if (limber_format_named(type, &w->format) != LIMBER_STATUS_OK)
         return false;
-    return w->reference || (type_named(type, &w->type) && types[w->type].use & USE_scalar);
+    limber_format_name(w->format, name, sizeof name);
+    return w->reference || (type_named(name, &w->type) && types[w->type].use & USE_scalar);
 }
 
 static bool parse_type(const char *text, const char *type, struct word *w, struct diag *d)

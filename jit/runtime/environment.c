@@ -54,6 +54,8 @@ static const limber_variable table[] = {
     { "LIMBER_SCHEME", BEFORE, "a scheme of `limber formats`", "" },
     { "LIMBER_CONFIG", BEFORE, "file of options and rules", "reads" },
     { "LIMBER_REPORT", BEFORE, "file for a report when the process ends", "writes" },
+    { "LIMBER_REPORT_ROWS", BEFORE, "shapes that a report lists, those of most time; 100, `0`: all",
+      "" },
     { "LIMBER_CHECK", BEFORE, "elements to look at in a product that is checked, 0 to 1000", "" },
     { "LIMBER_TRUST_BLAS", "BLAS",
       "`0`: `bits=N` is not left to a BLAS that keeps it by the standard bound", "" },

@@ -3,6 +3,7 @@
  * rounding, the large ones against MPFR. */
 #include "ir/ir.h"
 #include "ir/num/prim_num.h"
+#include "limber/names.h"
 
 #include <fenv.h>
 #include <float.h>
@@ -675,6 +676,11 @@ static void names_read_back(void **state)
     static const char *const bad[] = { "",
                                        "f",
                                        "f640",
+                                       "float",
+                                       "float128",
+                                       "float8_e4m3",
+                                       "fp16x",
+                                       "int4",
                                        "(1,5)",
                                        "(1,1,3)",
                                        "(1,12,3)",
@@ -690,7 +696,7 @@ static void names_read_back(void **state)
                                        "(1,5,2,99999999999,0,4,1)",
                                        "(1,261,2)",
                                        "(1,5,2,15,0,3,1)" };
-    char text[48];
+    char text[48], own[48];
     limber_format f, g;
     int rows = 0;
 
@@ -700,6 +706,12 @@ static void names_read_back(void **state)
     assert_string_equal(limber_format_name(format(#name), text, sizeof text), #name); \
     assert_true(limber_format_equal(format(#name), LIMBER_##NAME));
     LIMBER_FORMATS(CHECK_NAME)
+#define CHECK_OTHER(NAME, name) \
+    assert_string_equal(limber_format_name(format(name), text, sizeof text), \
+                        limber_format_name(LIMBER_##NAME, own, sizeof own));
+    LIMBER_FORMAT_NAMES(CHECK_OTHER)
+    assert_true(limber_format_equal(format("float8_e4m3fn"), LIMBER_E4M3));
+    assert_true(limber_format_equal(format("double"), LIMBER_F64));
     assert_null(limber_format_at(rows));
     assert_null(limber_format_at(-1));
     assert_string_equal(limber_format_name(format("exact"), text, sizeof text), "exact");

@@ -11,6 +11,8 @@ add_test(NAME tools COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/tools.sh $<TARGET_FILE:
 set_tests_properties(tools PROPERTIES TIMEOUT 600
   ENVIRONMENT "ASAN_OPTIONS=allocator_may_return_null=1")
 
+add_test(NAME words COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/words.sh $<TARGET_FILE:limber_cli>
+         ${PROJECT_SOURCE_DIR})
 if(NOT LIMBER_SANITIZE)
   add_test(NAME package COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/package.sh
            ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})

@@ -25,18 +25,44 @@ expect 1 'split=inside' "$limber" gemm a.mtx a.mtx --scheme native --split insid
 expect 2 'neither ahead' "$limber" gemm a.mtx a.mtx --split beside
 expect 0 '^order +1$' "$limber" gemm a.mtx s.mtx --contract reproducible --check
 expect 0 '"contract":.*"reproducible".*"order":.*1' sh -c '"$@" | tr -d "\n"' run "$limber" gemm a.mtx s.mtx --contract reproducible --json
-expect 0 'promise=reproducible wanted=native' "$limber" plan gemm a.mtx s.mtx --contract reproducible
+expect 0 'promise=reproducible wanted=native' "$limber" plan gemm a.mtx s.mtx --contract reproducible --ir
 expect 1 'a: i64 has no reproducible sums' "$limber" gemm i.mtx i.mtx --contract reproducible
-expect 0 'ret %' "$limber" plan gemm a.mtx a.mtx --contract correct
-expect 0 'refused' "$limber" plan gemm a.mtx a.mtx --contract correct
+expect 0 'ret %' "$limber" plan gemm a.mtx a.mtx --contract correct --ir
+expect 0 'refused' "$limber" plan gemm a.mtx a.mtx --contract correct --ir
+# a plan in plain lines; the IR only where it is asked for
+LIMBER_SMALL=0
+export LIMBER_SMALL
+expect 1 '^$' sh -c '"$1" plan gemm a.mtx a.mtx --contract correct | grep "^ *%[^ ]* = "' run "$limber"
+expect 0 '^scheme    [a-z0-9-]+ on llvm: [a-z]' "$limber" plan gemm a.mtx a.mtx --contract correct --backend llvm
+expect 0 '^why       predicted the fastest of [0-9]+ that keep the contract; [a-z0-9-]+ takes [0-9.e-]+ x as long' "$limber" plan gemm a.mtx a.mtx --contract correct
+expect 0 '^          not native: its bound [0-9.e-]+ .* exceeds' "$limber" plan gemm a.mtx a.mtx --contract correct
+expect 0 '^why       --scheme names it$' "$limber" plan gemm a.mtx a.mtx --contract correct --scheme ozaki2
+expect 0 '^products  1 kept, 0 pruned$' "$limber" plan gemm a.mtx a.mtx
+expect 0 '^accuracy  bits=40: at most 2\^-N .* off' "$limber" plan gemm a.mtx a.mtx --contract bits=40
+expect 0 '^          bound 0 .A..B. \(exact\)$' "$limber" plan gemm a.mtx a.mtx --contract correct
+expect 0 '^seconds   [0-9.e-]+ predicted, [0-9.e-]+ x native \([0-9.e-]+\)$' "$limber" plan gemm a.mtx a.mtx --contract correct
+expect 0 '^seconds   [0-9.e-]+ predicted, as native$' "$limber" plan gemm a.mtx a.mtx
+expect 0 '^memory    [0-9.]+ MB of workspace' "$limber" plan gemm a.mtx a.mtx --contract correct
+expect 0 '^memory    none beside' "$limber" plan gemm a.mtx a.mtx --backend interp
+expect 0 '"schemes":.*"name":.*"native".*"keeps":.*false.*"why_not":.*"plan":.*ret %' \
+    sh -c '"$1" plan gemm a.mtx a.mtx --contract correct --json | tr -d "\n"' run "$limber"
+expect 0 '"seconds_predicted_native":.*[0-9]' "$limber" plan gemm a.mtx a.mtx --json
+expect 0 '"workspace_best":' "$limber" plan gemm a.mtx a.mtx --json
+LIMBER_SMALL=1 expect 0 'so small that it needs no plan' "$limber" plan gemm a.mtx a.mtx --contract correct
+unset LIMBER_SMALL
 expect 0 'f128' "$limber" formats
+expect 0 '^f64 .* double' "$limber" formats
+expect 0 '^e4m3: 1 sign' "$limber" formats float8_e4m3fn
+expect 0 '"name":.*"f16"' "$limber" formats half --json
+expect 0 'result +2 x 2, inner 2 of f128' "$limber" gemm a.mtx a.mtx --as quad
+expect 0 'result +2 x 2, inner 2 of f32' "$limber" gemm a.mtx a.mtx --as float32
+expect 0 '^gelu  *1  *0.000384' "$limber" operators --format bfloat16
+expect 0 '^f16 +rn' env LIMBER_BACKEND=interp "$limber" explore a.mtx a.mtx --formats half
+expect 1 "no format is called .int4." "$limber" gemm a.mtx a.mtx --as int4
 expect 0 'significant_bits' "$limber" formats --json
 expect 0 'kernels' "$limber" cache info
 expect 0 'good' "$limber" cache list
 expect 0 '.' "$limber" cache verify
-for c in gemm conv plan cache prebuild formats operators units explore tune bench gpu demo; do
-    expect 0 'example:' "$limber" $c --help
-done
 
 # without libLLVM the interpreter computes in the place of specialised kernels; it says so once,
 # where nobody has asked for it
@@ -160,7 +186,8 @@ expect 0 '^7$' cat u.mtx
 expect 0 'result.*f32' "$limber" gemm a.mtx a.mtx --contract simulate=h100-e4m3
 expect 0 'result.*f64' "$limber" gemm a.mtx a.mtx --contract simulate=a100-fp64
 expect 0 'error +0 ulp' "$limber" gemm a.mtx a.mtx --contract simulate=a100-bf16 --check --threads 2
-expect 0 'model=in=f16' "$limber" plan gemm a.mtx a.mtx --contract simulate=a100-fp16
+expect 0 'model=in=f16' "$limber" plan gemm a.mtx a.mtx --contract simulate=a100-fp16 --ir
+expect 0 '^accuracy  simulate: bit for bit' "$limber" plan gemm a.mtx a.mtx --contract simulate=a100-fp16
 expect 0 'retention measured' "$limber" gemm a.mtx s.mtx --contract 'simulate=in=f16 acc=f16' --statistics
 expect 0 'swamped +0 +0.0000%' "$limber" gemm a.mtx a.mtx --contract 'simulate=in=f16 acc=f16' --statistics
 expect 0 '"nonzero":.*8' "$limber" gemm a.mtx a.mtx --contract 'simulate=in=f16 acc=f16' --statistics --json
@@ -303,6 +330,9 @@ print('close' if np.allclose(np.load('out.npy'), a @ b, rtol=1e-14) else 'off')"
     done
     expect 0 'error +0(\.[0-4][0-9]*)? ulp' "$limber" conv image.npy filters.npy --groups 2 --pad 1 --stride 2,1 --contract correct --check
     expect 1 'groups' "$limber" conv image.npy filters.npy --groups 3
+    expect 0 '^result    2 x 6 x 4 x 3 of f32$' "$limber" plan conv image.npy filters.npy --groups 2
+    expect 0 '= image %' "$limber" plan conv image.npy filters.npy --groups 2 --ir
+    expect 0 '"scheme":' "$limber" plan conv image.npy filters.npy --groups 2 --json
     expect 0 'error +0(\.[0-4][0-9]*)? ulp' "$limber" conv image.npy filters.npy --groups 2 --pad 1 --stride 2,1 --contract correct --check -o y.npy
     expect 0 'error +0(\.[0-4][0-9]*)? ulp' "$limber" conv y.npy filters.npy --groups 2 --pad 1 --stride 2,1 --contract correct --check --backward data
     expect 0 'error +0(\.[0-4][0-9]*)? ulp' "$limber" conv image.npy y.npy --groups 2 --pad 1 --stride 2,1 --contract correct --check --backward filter --size 3,3 -o dw.npy

@@ -100,15 +100,15 @@ int cmd_bench(int argc, const char **argv)
           "1,2" },
         { "rows", 0, POPT_ARG_STRING, &rows, 0, rows_words(false), "WORD,WORD" },
         { "kernels", 0, POPT_ARG_STRING, &kernels, 0,
-          "code of Limber's products: both, prebuilt or specialised (specialised, so that nothing "
-          "is compiled beside a measurement); rows of latency: both",
-          "WORD" },
+          "code of Limber's products (specialised, so that nothing is compiled beside a "
+          "measurement); rows of latency: both",
+          "both|prebuilt|specialised" },
         { "runs", 0, POPT_ARG_INT, &runs, 0, "runs of every row (5)", "1..99" },
         { "batch", 0, POPT_ARG_INT, &batch, 0, "images of a convolution (1)", "N" },
         { "json", 0, POPT_ARG_NONE, &json, 0, "print one JSON object", NULL },
         POPT_AUTOHELP POPT_TABLEEND
     };
-    poptContext o = poptGetContext("limber", argc, argv, table, 0);
+    poptContext o = options_open(argc, argv, table);
     struct bench b = { .backend = "", .group = "", .seed = 1, .start = now() };
 
     if (!read_options(
@@ -311,11 +311,11 @@ int cmd_gpu(int argc, const char **argv)
           "FOLDER" },
         { "device", 0, POPT_ARG_INT, &v.device, 0, "which GPU (0)", "N" },
         { "backend", 0, POPT_ARG_STRING, &v.backend, 0,
-          "backend of Limber's rows (cuda); others compute on the host", "NAME" },
+          "backend of Limber's rows (cuda); others compute on the host", "BACKEND" },
         { "seed", 0, POPT_ARG_INT, &v.seed, 0, "seed of the random operands (1)", "N" },
         POPT_AUTOHELP POPT_TABLEEND
     };
-    poptContext o = poptGetContext("limber", argc, argv, table, 0);
+    poptContext o = options_open(argc, argv, table);
     int status = 2;
 
     if (read_options(o, "gpu",

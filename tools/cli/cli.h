@@ -29,10 +29,20 @@ int cmd_figures(int argc, const char **argv);
 int cmd_report(int argc, const char **argv);
 int cmd_prebuild(int argc, const char **argv);
 int cmd_operators(int argc, const char **argv);
+int cmd_version(int argc, const char **argv);
+int cmd_help(int argc, const char **argv);
+int cmd_completion(int argc, const char **argv);
+void commands_list(FILE *out); /* `limber help` */
 
 struct poptContext_s;
-/* Reads a command's options; help follows its name in --help.  False after a message. */
+struct poptOption;
+/* Opens a command's options, and reads them; help follows its name in --help.  False after a
+ * message. */
+struct poptContext_s *options_open(int argc, const char **argv, const struct poptOption *table);
 bool options_read(struct poptContext_s *o, const char *help);
+/* Until it is called with NULL: options_open hands tables to visit, and options_read answers false
+ * without a message, so that no command does anything. */
+void options_show(void (*visit)(void *user, const struct poptOption *table), void *user);
 /* Prints "limber: ..." on stderr; returns 1. */
 int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Destroys a context.  Where the interpreter computed unasked, a message says so once. */
@@ -100,8 +110,9 @@ bool parse_number(const char *text, limber_format f, void *out);
 bool gnuplot(const char *path, const char *what, void (*script)(FILE *f, const void *user),
              const void *user, bool *absent);
 
-/* Reads native, correct, exact, fast or bits=N; false: none of them. */
+/* words.c: reads native, correct, exact, fast or bits=N; false: none of them. */
 bool contract_of(const char *words, limber_contract *k);
+const char *contract_about(const limber_contract *k); /* a sentence */
 
 /* ---- options of a product -------------------------------------------------------------------- */
 
@@ -109,7 +120,7 @@ struct product {
     char *out, *as, *contract, *scheme, *alpha, *beta, *c0, *backend; /* owned */
     char *stride, *pad, *dilate, *layout, *lpgemm, *layer, *split, *svg, *name[2];
     char *backward, *size; /* of a convolution */
-    int slices, threads, trans_a, trans_b, check, json, time, groups, count, run;
+    int slices, threads, trans_a, trans_b, check, json, time, groups, count, run, ir;
     /* filled by product_read */
     limber_contract promise;
     limber_unit unit; /* what promise.unit points to */
@@ -135,7 +146,12 @@ bool product_open(struct product *p, const char *const *files);
 void product_clear(struct product *p);
 limber_status product_context(const struct product *p, limber_context **ctx);
 limber_status product_run(const struct product *p, limber_context *ctx, limber_report *r);
-limber_status product_plan(const struct product *p, limber_context *ctx, char **text);
+limber_status product_plan(const struct product *p, limber_context *ctx, char **text,
+                           limber_report *r);
+/* The same under the native contract, of which only the report is kept. */
+limber_status product_native(const struct product *p, limber_context *ctx, limber_report *r);
+limber_status product_workspace(const struct product *p, limber_context *ctx, size_t *least,
+                                size_t *best);
 limber_status product_inspect(const struct product *p, limber_context *ctx,
                               limber_inspection inspection[2]);
 limber_status product_cut(const struct product *p, limber_context *ctx, limber_cut *cut,

@@ -117,7 +117,7 @@ int cmd_cache(int argc, const char **argv)
                                   { "damaged", 0, POPT_ARG_NONE, &damaged, 0,
                                     "with clear: remove damaged and foreign entries only", NULL },
                                   POPT_AUTOHELP POPT_TABLEEND };
-    poptContext o = poptGetContext("limber", argc, argv, table, 0);
+    poptContext o = options_open(argc, argv, table);
     limber_context *ctx = NULL;
     const char *what;
 

@@ -209,7 +209,7 @@ static int basis(limber_context *ctx, const char *data)
 int cmd_demo(int argc, const char **argv)
 {
     struct poptOption options[] = { POPT_AUTOHELP POPT_TABLEEND };
-    poptContext o = poptGetContext("limber", argc, argv, options, 0);
+    poptContext o = options_open(argc, argv, options);
     const char *data = limber_variable_value("LIMBER_DATA");
     limber_context *ctx;
     int status;

@@ -91,6 +91,7 @@ static bool describe(const struct explore *e, struct trial *t)
     t->unit = (limber_unit)LIMBER_UNIT_INIT;
     if (limber_unit_parse(words, &t->unit) != LIMBER_STATUS_OK)
         return complain("explore: %s: %s", words, limber_error_text()), false;
+    limber_format_name(t->unit.acc.format, t->format, sizeof t->format);
     t->bits = width(t->unit.acc.format);
     t->product_bits = product_width(&t->unit);
     return true;
@@ -117,7 +118,8 @@ static bool list_trials(struct explore *e)
         for (int r = 0; r < e->roundings.n; r++)
             for (int m = 0; m < e->products.n; m++)
                 for (int f = 0; f < e->formats.n; f++, i++) {
-                    e->trial[i].format = e->formats.item[f];
+                    snprintf(e->trial[i].format, sizeof e->trial[i].format, "%s",
+                             e->formats.item[f]);
                     e->trial[i].rounding = e->roundings.item[r];
                     e->trial[i].products = e->products.item[m];
                     e->trial[i].group = length;
@@ -502,15 +504,16 @@ int cmd_explore(int argc, const char **argv)
         { "stride", 0, POPT_ARG_STRING, &e.p.stride, 0, "with --conv: as in limber conv", "A,B" },
         { "pad", 0, POPT_ARG_STRING, &e.p.pad, 0, "with --conv: as in limber conv", "T,B,L,R" },
         { "dilate", 0, POPT_ARG_STRING, &e.p.dilate, 0, "with --conv: as in limber conv", "A,B" },
-        { "layout", 0, POPT_ARG_STRING, &e.p.layout, 0, "with --conv: as in limber conv", "NAME" },
+        { "layout", 0, POPT_ARG_STRING, &e.p.layout, 0, "with --conv: as in limber conv",
+          "nchw|nhwc" },
         { "conv-groups", 0, POPT_ARG_INT, &e.p.groups, 0, "with --conv: --groups of limber conv",
           "N" },
-        { "backend", 0, POPT_ARG_STRING, &e.p.backend, 0, BACKENDS, "NAME" },
+        { "backend", 0, POPT_ARG_STRING, &e.p.backend, 0, BACKENDS, "BACKEND" },
         { "threads", 0, POPT_ARG_INT, &e.p.threads, 0, "worker threads", "N" },
         { "json", 0, POPT_ARG_NONE, &e.p.json, 0, "print one JSON object", NULL },
         POPT_AUTOHELP POPT_TABLEEND
     };
-    poptContext o = poptGetContext("limber", argc, argv, table, 0);
+    poptContext o = options_open(argc, argv, table);
     const char *const *files;
     int n = 0, status = 2;
     bool ok;

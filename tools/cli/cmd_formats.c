@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 
+#include <limber/names.h>
+
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <popt.h>
@@ -27,6 +29,29 @@ static void measures(limber_format f, int *sig, int *top, int *low)
     }
 }
 
+static const struct other_name {
+    limber_format format;
+    const char *name;
+} other_names[] = {
+#define OTHER_NAME(NAME, name) { LIMBER_##NAME, name },
+    LIMBER_FORMAT_NAMES(OTHER_NAME)
+};
+
+/* The names of f that are read beside its own: to a list, or printed. */
+static void add_names(limber_format f, cJSON *list)
+{
+    for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++) {
+        const struct other_name *o = &other_names[i];
+
+        if (!limber_format_equal(f, o->format))
+            continue;
+        if (list)
+            cJSON_AddItemToArray(list, cJSON_CreateString(o->name));
+        else
+            printf(" %s", o->name);
+    }
+}
+
 static void row(const char *name, cJSON *array)
 {
     limber_format f = format_of(name);
@@ -41,14 +66,16 @@ static void row(const char *name, cJSON *array)
         cJSON_AddNumberToObject(j, "significant_bits", sig);
         cJSON_AddNumberToObject(j, "largest_exponent", top);
         cJSON_AddNumberToObject(j, "smallest_exponent", low);
+        add_names(f, cJSON_AddArrayToObject(j, "other_names"));
         cJSON_AddItemToArray(array, j);
         return;
     }
     printf("%-5s %5d %5d   2^%-6d  2^%-6d  ", name, f.size, sig, top + 1, low);
     if (f.kind == LIMBER_KIND_FLOAT || f.kind == LIMBER_KIND_DD)
-        printf("2^-%d", f.kind == LIMBER_KIND_DD ? 106 : sig);
+        printf("2^-%-9d ", f.kind == LIMBER_KIND_DD ? 106 : sig);
     else
-        printf("0");
+        printf("%-12s ", "0");
+    add_names(f, NULL);
     printf("\n");
 }
 
@@ -175,16 +202,18 @@ static void numbers(const limber_format_facts *x, cJSON *json)
            x->largest_exponent + 1, x->normal_exponent);
 }
 
-static bool facts(const char *name, cJSON *array)
+static bool facts(const char *word, cJSON *array)
 {
     limber_format_facts x = LIMBER_FORMAT_FACTS_INIT;
     cJSON *json = array ? cJSON_CreateObject() : NULL;
+    char name[64];
     limber_format f;
 
     if (array)
         cJSON_AddItemToArray(array, json);
-    if (limber_format_named(name, &f) || limber_format_describe(f, &x))
-        return complain("'%s' is no format: limber formats lists them", name), false;
+    if (limber_format_named(word, &f) || limber_format_describe(f, &x))
+        return complain("'%s' is no format: limber formats lists them", word), false;
+    limber_format_name(f, name, sizeof name);
     if (json)
         cJSON_AddStringToObject(json, "name", name);
     else if (f.kind == LIMBER_KIND_FLOAT)
@@ -236,7 +265,7 @@ int cmd_formats(int argc, const char **argv)
         { "json", 0, POPT_ARG_NONE, &json, 0, "print JSON", NULL },
         POPT_AUTOHELP POPT_TABLEEND
     };
-    poptContext o = poptGetContext("limber", argc, argv, table, 0);
+    poptContext o = options_open(argc, argv, table);
     cJSON *array = NULL;
     const limber_scheme *scheme;
     const char *name;
@@ -256,7 +285,7 @@ int cmd_formats(int argc, const char **argv)
     if (json)
         array = cJSON_CreateArray();
     else
-        printf("name  bytes  bits   below      smallest   round-off u\n");
+        printf("name  bytes  bits   below      smallest   round-off u   other names\n");
     for (int i = 0; (name = limber_format_at(i)); i++)
         row(name, array);
     if (json) {

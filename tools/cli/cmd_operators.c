@@ -297,11 +297,11 @@ int cmd_operators(int argc, const char **argv)
     struct poptOption table[] = {
         { "tables", 0, POPT_ARG_NONE, &tables, 0,
           "errors of FP16 beside the published tables, differences explained", NULL },
-        { "format", 0, POPT_ARG_STRING, &format, 0, "f16 or bf16, for the list (f16)", "NAME" },
+        { "format", 0, POPT_ARG_STRING, &format, 0, "for the list (f16)", "f16|bf16" },
         { "json", 0, POPT_ARG_NONE, &json, 0, "print one JSON object", NULL },
         POPT_AUTOHELP POPT_TABLEEND
     };
-    poptContext o = poptGetContext("limber", argc, argv, table, 0);
+    poptContext o = options_open(argc, argv, table);
     cJSON *object;
     bool ok;
 

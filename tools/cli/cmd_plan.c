@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * limber plan: what a call would do, or passes over a plan from a file. */
 #define _GNU_SOURCE
-#include "tools/cli/cli.h"
+#include "tools/cli/plan.h"
 
 #include <cjson/cJSON.h>
+#include <math.h>
 #include <popt.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,7 @@ struct explanation {
     limber_cut cut;
     limber_report plan;
     limber_part part[LIMBER_PARTS];
+    struct outlook outlook;
     struct measured run;
 };
 
@@ -42,15 +44,16 @@ static const limber_report *best_known(const struct product *p, const struct exp
     return p->run ? &t->run.warm : &t->plan;
 }
 
-static int print_json(const struct product *p, const struct explanation *t, char *text)
+static int print_json(const struct product *p, const struct explanation *t, const char *text)
 {
     cJSON *j = cJSON_CreateObject();
-    char *printed;
 
-    cJSON_AddItemToObject(j, "operands", inspection_json(t->inspection));
+    if (!p->is_conv)
+        cJSON_AddItemToObject(j, "operands", inspection_json(t->inspection));
     cJSON_AddStringToObject(j, "scheme", t->plan.scheme);
     json_number(j, "bound", t->plan.bound);
     json_number(j, "seconds_predicted", t->plan.cost);
+    outlook_json(j, &t->outlook, &t->plan);
     cut_json(j, &t->cut);
     cJSON_AddItemToObject(j, "parts", parts_json(best_known(p, t), p->run));
     if (p->run) {
@@ -58,71 +61,104 @@ static int print_json(const struct product *p, const struct explanation *t, char
         verdict_json(j, p, &t->run.v);
     }
     cJSON_AddStringToObject(j, "plan", text);
-    printed = cJSON_Print(j);
-    printf("%s\n", printed ? printed : "{}");
-    cJSON_free(printed);
-    cJSON_Delete(j);
-    return 0;
+    return json_print(j) ? 0 : 1;
+}
+
+static void print_run(const struct product *p, const struct explanation *t)
+{
+    printf("run\nscheme    %s, bound %.3g |A||B|\nseconds   %.3g, predicted %.3g\n",
+           t->run.warm.scheme, t->run.warm.bound, t->run.seconds_warm, t->plan.cost);
+    if (p->check)
+        printf("error     %.4g ulp, %.3g |A||B| (%lld of %lld elements)\n", t->run.v.ulp,
+               t->run.v.relative, (long long)t->run.v.checked, (long long)t->run.v.elements);
+    if (t->run.warm.parts)
+        parts_print(&t->run.warm);
 }
 
 static int print_text(const struct product *p, const struct explanation *t, const char *text)
 {
-    inspection_print(p, t->inspection);
-    fputs(text, stdout);
-    if (!p->run)
-        return 0;
-    printf("; run\nscheme  %s, bound %.3g |A||B|\nseconds %.3g, predicted %.3g\n",
-           t->run.warm.scheme, t->run.warm.bound, t->run.seconds_warm, t->plan.cost);
-    if (p->check)
-        printf("error   %.4g ulp, %.3g |A||B| (%lld of %lld elements)\n", t->run.v.ulp,
-               t->run.v.relative, (long long)t->run.v.checked, (long long)t->run.v.elements);
-    if (t->run.warm.parts)
-        parts_print(&t->run.warm);
+    outlook_print(p, &t->outlook, &t->plan);
+    printf("\n");
+    if (!p->is_conv)
+        inspection_print(p, t->inspection);
+    if (p->ir)
+        fputs(text, stdout);
+    else
+        outlook_parts(text);
+    if (p->run)
+        print_run(p, t);
     return 0;
 }
 
-static int explain(struct product *p, limber_context *ctx, char *text)
+/* A native plan may not exist, as for integers that it wraps; then nothing is compared with it. */
+static bool look_ahead(const struct product *p, limber_context *ctx, struct explanation *t,
+                       const char *text)
 {
-    struct explanation t = { .inspection = { LIMBER_INSPECTION_INIT, LIMBER_INSPECTION_INIT },
-                             .cut = LIMBER_CUT_INIT };
+    limber_report native = LIMBER_REPORT_INIT;
+    struct outlook *o = &t->outlook;
+
+    outlook_read(o, text);
+    o->native = INFINITY;
+    if (product_native(p, ctx, &native) == LIMBER_STATUS_OK) {
+        o->native = native.cost;
+        snprintf(o->native_scheme, sizeof o->native_scheme, "%s", native.scheme);
+    }
+    return product_workspace(p, ctx, &o->least, &o->best) == LIMBER_STATUS_OK;
+}
+
+/* Convolutions have no tiles and no parts. */
+static bool look_at_operands(const struct product *p, limber_context *ctx, struct explanation *t)
+{
+    return p->is_conv || (product_inspect(p, ctx, t->inspection) == LIMBER_STATUS_OK &&
+                          product_cut(p, ctx, &t->cut, NULL) == LIMBER_STATUS_OK);
+}
+
+static int explain(struct product *p, limber_context *ctx, struct explanation *t)
+{
+    char *text = NULL;
     int status = 0;
 
-    t.plan = parts_report(t.part);
+    t->plan = parts_report(t->part);
     p->run = p->run || p->check;
-    if (product_inspect(p, ctx, t.inspection) != LIMBER_STATUS_OK ||
-        product_cut(p, ctx, &t.cut, &t.plan) != LIMBER_STATUS_OK)
+    if (product_plan(p, ctx, &text, &t->plan) != LIMBER_STATUS_OK || !look_at_operands(p, ctx, t) ||
+        !look_ahead(p, ctx, t, text))
         status = complain("%s", limber_error_text());
-    else if (p->run && !product_measure(p, ctx, &t.run))
+    else if (p->run && !product_measure(p, ctx, &t->run))
         status = 1;
-    else if (p->svg && !plan_svg_write(p->svg, p, t.inspection, &t.cut, best_known(p, &t)))
+    else if (p->svg && !plan_svg_write(p->svg, p, t->inspection, &t->cut, best_known(p, t)))
         status = 1;
     else
-        status = p->json ? print_json(p, &t, text) : print_text(p, &t, text);
-    limber_inspection_free(&t.inspection[0]);
-    limber_inspection_free(&t.inspection[1]);
-    limber_cut_free(&t.cut);
+        status = p->json ? print_json(p, t, text) : print_text(p, t, text);
+    limber_free(text);
     return status;
 }
 
 static int of_product(int argc, const char **argv, bool is_conv)
 {
+    struct explanation *t = calloc(1, sizeof *t);
     limber_context *ctx = NULL;
     struct product p;
-    char *text = NULL;
-    int status = product_read(argc, argv, is_conv, true, &p);
+    int status;
 
-    if (status)
+    if (!t)
+        return complain("out of memory");
+    t->inspection[0] = t->inspection[1] = (limber_inspection)LIMBER_INSPECTION_INIT;
+    t->cut = (limber_cut)LIMBER_CUT_INIT;
+    status = product_read(argc, argv, is_conv, true, &p);
+    if (status) {
+        free(t);
         return status - 1;
-    if (product_context(&p, &ctx) == LIMBER_STATUS_OK)
-        product_plan(&p, ctx, &text);
-    if (!text || is_conv) {
-        status = show(text, p.json);
-    } else {
-        status = explain(&p, ctx, text);
-        limber_free(text);
     }
+    if (product_context(&p, &ctx) == LIMBER_STATUS_OK)
+        status = explain(&p, ctx, t);
+    else
+        status = complain("%s", limber_error_text());
+    limber_inspection_free(&t->inspection[0]);
+    limber_inspection_free(&t->inspection[1]);
+    limber_cut_free(&t->cut);
     context_end(ctx);
     product_clear(&p);
+    free(t);
     return status;
 }
 
@@ -156,7 +192,7 @@ int cmd_plan(int argc, const char **argv)
         { "passes", 0, POPT_ARG_STRING, &passes, 0, "run only these passes", "P,Q" },
         { "target", 0, POPT_ARG_STRING, &target, 0, "plan for this machine, described as text",
           "FILE" },
-        { "backend", 0, POPT_ARG_STRING, &backend, 0, BACKENDS, "NAME" },
+        { "backend", 0, POPT_ARG_STRING, &backend, 0, BACKENDS, "BACKEND" },
         { "json", 0, POPT_ARG_NONE, &json, 0, "print one JSON object", NULL },
         POPT_AUTOHELP POPT_TABLEEND
     };
@@ -168,7 +204,7 @@ int cmd_plan(int argc, const char **argv)
         argv[1] = is_conv ? "limber plan conv" : "limber plan gemm";
         return of_product(argc - 1, argv + 1, is_conv);
     }
-    o = poptGetContext("limber", argc, argv, table, 0);
+    o = options_open(argc, argv, table);
     ok = options_read(o, "gemm A B [options] | conv X W [options] | FILE.lir [options]\n\n"
                          "`limber plan gemm --help` and `limber plan conv --help` have the options "
                          "of these; those of\na plan in a file follow.\n\n"

@@ -302,13 +302,12 @@ int cmd_prebuild(int argc, const char **argv)
     char *data = NULL;
     int json = 0, status;
     bool ok;
-    struct poptOption table[] = {
-        { "data", 0, POPT_ARG_STRING, &data, 0,
-          "random data for a list of shapes: normal, uniform or bytes (normal)", "KIND" },
-        { "json", 0, POPT_ARG_NONE, &json, 0, "print JSON", NULL },
-        POPT_AUTOHELP POPT_TABLEEND
-    };
-    poptContext o = poptGetContext("limber", argc, argv, table, 0);
+    struct poptOption table[] = { { "data", 0, POPT_ARG_STRING, &data, 0,
+                                    "random data for a list of shapes (normal)",
+                                    "normal|uniform|bytes" },
+                                  { "json", 0, POPT_ARG_NONE, &json, 0, "print JSON", NULL },
+                                  POPT_AUTOHELP POPT_TABLEEND };
+    poptContext o = options_open(argc, argv, table);
 
     ok = options_read(
         o,

@@ -18,6 +18,7 @@ struct group {
     char routine[64], outcome[200], caller[100];
     int64_t m, n, k;
     bool served;
+    double rest; /* shapes that are not listed, in one group */
     double calls, seconds, original, compiling, elements, broken, ulps;
     double products, swamped, partly, underflow, overflow; /* of a simulated unit */
 };
@@ -28,7 +29,7 @@ struct report {
     int groups;
     struct group *shape; /* all entries */
     int shapes, files, incomplete;
-    char program[200], library[40], interpreted[300];
+    char program[200], library[40], interpreted[300], loaded[200];
     double wall, unlisted;
     char advice[MOST_ADVICE][WORDS];
     int advices;
@@ -87,6 +88,7 @@ static struct group read_call(const cJSON *o)
     struct group g = { .m = (int64_t)number(o, "m"),
                        .n = (int64_t)number(o, "n"),
                        .k = (int64_t)number(o, "k"),
+                       .rest = number(o, "shapes"),
                        .calls = number(o, "calls"),
                        .seconds = number(o, "seconds"),
                        .original = number(o, "estimated_original_seconds"),
@@ -143,7 +145,8 @@ static bool add_calls(struct report *r, const cJSON *calls)
     {
         struct group g = read_call(o);
 
-        r->shape[r->shapes++] = g;
+        if (g.rest <= 1)
+            r->shape[r->shapes++] = g;
         add(group_of(r, &g), &g);
         add(g.served ? &r->served : &r->left, &g);
     }
@@ -154,7 +157,7 @@ static bool read_file(struct report *r, const char *path)
 {
     char *all = text_read(path);
     cJSON *o = all ? cJSON_Parse(all) : NULL;
-    const cJSON *calls = cJSON_GetObjectItemCaseSensitive(o, "calls");
+    const cJSON *calls = cJSON_GetObjectItemCaseSensitive(o, "calls"), *one;
     bool ok = cJSON_IsArray(calls) && cJSON_HasObjectItem(o, "limber");
 
     if (all && !ok)
@@ -165,6 +168,15 @@ static bool read_file(struct report *r, const char *path)
         text(o, "library", r->library, sizeof r->library);
         if (cJSON_HasObjectItem(o, "interpreted"))
             text(o, "interpreted", r->interpreted, sizeof r->interpreted);
+        cJSON_ArrayForEach(one,
+                           cJSON_GetObjectItemCaseSensitive(
+                               o, "loaded")) if (cJSON_IsString(one) &&
+                                                 strlen(r->loaded) + strlen(one->valuestring) + 3 <
+                                                     sizeof r->loaded)
+        {
+            strcat(r->loaded, *r->loaded ? ", " : "");
+            strcat(r->loaded, one->valuestring);
+        }
         r->wall = fmax(r->wall, number(o, "wall_seconds"));
         r->unlisted += number(o, "unlisted_calls");
         r->incomplete += !cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "complete"));
@@ -264,8 +276,10 @@ static void find_advice(struct report *r)
         advise(r, "%d of %d reports were written before the program ended.", r->incomplete,
                r->files);
     if (s->calls + r->left.calls == 0)
-        advise(r, "No call came by. The program may bring its own BLAS, or call it by other names "
-                  "(docs/blas.md, what is not reached).");
+        advise(r,
+               "No call came by: the program computed no product of level 3, or by a BLAS that it "
+               "does not call by name (docs/blas.md, what is not reached). Loaded are %s.",
+               *r->loaded ? r->loaded : "no libraries with a BLAS's name");
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
@@ -504,7 +518,7 @@ int cmd_report(int argc, const char **argv)
         { "json", 0, POPT_ARG_NONE, &json, 0, "print JSON", NULL },
         POPT_AUTOHELP POPT_TABLEEND
     };
-    poptContext o = poptGetContext("limber", argc, argv, table, 0);
+    poptContext o = options_open(argc, argv, table);
     struct report *r = calloc(1, sizeof *r);
     const char *path;
 

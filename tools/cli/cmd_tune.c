@@ -75,7 +75,7 @@ int cmd_tune(int argc, const char **argv)
                                     "units to measure: f64,f32,i8 (all)", "LIST" },
                                   { "json", 0, POPT_ARG_NONE, &json, 0, "print JSON", NULL },
                                   POPT_AUTOHELP POPT_TABLEEND };
-    poptContext o = poptGetContext("limber", argc, argv, table, 0);
+    poptContext o = options_open(argc, argv, table);
 
     ok = options_read(o, "[options]\n\nexample: limber tune --seconds 30 --unit f64,i8");
     poptFreeContext(o);

@@ -68,7 +68,7 @@ int cmd_units(int argc, const char **argv)
     bool ok;
     struct poptOption table[] = { { "json", 0, POPT_ARG_NONE, &json, 0, "print JSON", NULL },
                                   POPT_AUTOHELP POPT_TABLEEND };
-    poptContext o = poptGetContext("limber", argc, argv, table, 0);
+    poptContext o = options_open(argc, argv, table);
     const char *words;
 
     ok = options_read(o, "[\"UNIT\"] [options]\n\n"

@@ -7,7 +7,8 @@
 
 /* One unit and what it did. */
 struct trial {
-    const char *format, *rounding, *products;
+    char format[64]; /* its name */
+    const char *rounding, *products;
     int64_t group;              /* 0: none */
     limber_unit unit;
     int bits, product_bits;     /* of the accumulator; of one product */

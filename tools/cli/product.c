@@ -19,34 +19,6 @@ static bool parse_split(struct product *p)
     return false;
 }
 
-bool contract_of(const char *words, limber_contract *k)
-{
-    static const struct {
-        const char *name;
-        limber_promise promise;
-    } names[] = {
-        { "native", LIMBER_CONTRACT_NATIVE },
-        { "correct", LIMBER_CONTRACT_CORRECT },
-        { "exact", LIMBER_CONTRACT_EXACT },
-        { "fast", LIMBER_CONTRACT_FAST },
-        { "reproducible", LIMBER_CONTRACT_REPRODUCIBLE },
-    };
-    long bits;
-    char *end;
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(words, names[i].name) == 0) {
-            k->promise = names[i].promise;
-            return true;
-        }
-    if (strncmp(words, "bits=", 5) != 0)
-        return false;
-    bits = strtol(words + 5, &end, 10);
-    k->promise = LIMBER_CONTRACT_BITS;
-    k->bits = (int)bits;
-    return end != words + 5 && *end == 0 && bits >= 1 && bits <= 160;
-}
-
 static bool parse_contract(struct product *p)
 {
     const char *s = p->contract ? p->contract : p->slices ? "fast" : "native";
@@ -378,7 +350,8 @@ static bool to_single(struct array *a)
 bool product_open(struct product *p, const char *const *files)
 {
     static const char *const none[] = { "A", "B" };
-    bool wide = p->as && (!strcmp(p->as, "f128") || !strcmp(p->as, "dd"));
+    limber_format f;
+    bool wide = p->as && limber_format_named(p->as, &f) == LIMBER_STATUS_OK && f.size == 16;
 
     if (!files)
         files = none;
@@ -400,6 +373,7 @@ static bool keep_names(struct product *p, const char *const *files)
 
 int product_read(int argc, const char **argv, bool is_conv, bool plans, struct product *p)
 {
+    enum { PLAN_IR = 3 }; /* of `plan`, what convolutions have, too */
     struct poptOption run[] = {
         { NULL, 'o', POPT_ARG_STRING, &p->out, 0, "write the result (.npy or .mtx)", "FILE" },
         { "check", 0, POPT_ARG_NONE, &p->check, 0, "compare with the exact result", NULL },
@@ -411,9 +385,10 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
         { "run", 0, POPT_ARG_NONE, &p->run, 0, "run it too, and print its time", NULL },
         { "check", 0, POPT_ARG_NONE, &p->check, 0, "run it, and compare with the exact result",
           NULL },
+        { "ir", 0, POPT_ARG_NONE, &p->ir, 0,
+          "print the plan after every pass that changed it, and why each other scheme lost", NULL },
         POPT_TABLEEND
     };
-    struct poptOption none[] = { POPT_TABLEEND };
     struct poptOption conv[] = {
         { "stride", 0, POPT_ARG_STRING, &p->stride, 0,
           "steps of the window: one, or one for each dimension", "A,B" },
@@ -424,11 +399,11 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
         { "dilate", 0, POPT_ARG_STRING, &p->dilate, 0,
           "steps between the filter's elements, as --stride", "A,B" },
         { "groups", 0, POPT_ARG_INT, &p->groups, 0, "independent groups of channels", "N" },
-        { "layout", 0, POPT_ARG_STRING, &p->layout, 0, "nchw (default) or nhwc", "NAME" },
+        { "layout", 0, POPT_ARG_STRING, &p->layout, 0, "order of axes (nchw)", "nchw|nhwc" },
         { "backward", 0, POPT_ARG_STRING, &p->backward, 0,
           "data: X and the result are gradients of y and x; filter: W and the result are "
           "gradients of y and w",
-          "WORD" },
+          "data|filter" },
         { "size", 0, POPT_ARG_STRING, &p->size, 0,
           "with --backward: rows and columns (planes before them) of the image, or of the filters",
           "H,W" },
@@ -446,16 +421,16 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
           "FORMAT" },
         { "contract", 0, POPT_ARG_STRING, &p->contract, 0,
           "native (default), reproducible, correct, bits=1..160, exact, fast or \"simulate=UNIT\"",
-          "WORD" },
+          "CONTRACT" },
         { "lpgemm", 0, POPT_ARG_STRING, &p->lpgemm, 0,
           "simulate the unit of this LPGEMM configuration", "FILE" },
         { "layer", 0, POPT_ARG_STRING, &p->layer, 0, "the layer of --lpgemm", "NAME" },
         { "statistics", 0, POPT_ARG_NONE, &p->count, 0,
           "count what a simulated unit rounds and swamps", NULL },
-        { "scheme", 0, POPT_ARG_STRING, &p->scheme, 0, "use this scheme", "NAME" },
+        { "scheme", 0, POPT_ARG_STRING, &p->scheme, 0, "use this scheme", "SCHEME" },
         { "slices", 0, POPT_ARG_INT, &p->slices, 0, "slices of each operand (Ozaki I)", "N" },
         { "split", 0, POPT_ARG_STRING, &p->split, 0,
-          "where a GPU makes limbs (fp32-*): \"ahead\" of the product or \"inside\"", "WORD" },
+          "where a GPU makes limbs (fp32-*): ahead of the product or inside", "ahead|inside" },
         { "alpha", 0, POPT_ARG_STRING, &p->alpha, 0, "factor of the product", "X" },
         { "beta", 0, POPT_ARG_STRING, &p->beta, 0, "factor of C0", "X" },
         { "c", 0, POPT_ARG_STRING, &p->c0, 0, "C0: what beta multiplies", "FILE" },
@@ -463,22 +438,18 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
           is_conv ? "Convolution:" : "Matrices:", NULL },
         { NULL, 0, POPT_ARG_INCLUDE_TABLE,
           !plans  ? run :
-          is_conv ? none :
+          is_conv ? &plan[PLAN_IR] :
                     plan,
-          0,
-          !plans  ? "Result:" :
-          is_conv ? NULL :
-                    "Plan:",
-          NULL },
-        { "backend", 0, POPT_ARG_STRING, &p->backend, 0, BACKENDS, "NAME" },
+          0, plans ? "Plan:" : "Result:", NULL },
+        { "backend", 0, POPT_ARG_STRING, &p->backend, 0, BACKENDS, "BACKEND" },
         { "threads", 0, POPT_ARG_INT, &p->threads, 0, "worker threads", "N" },
         { "json", 0, POPT_ARG_NONE, &p->json, 0, "print one JSON object", NULL },
         POPT_AUTOHELP POPT_TABLEEND
     };
     const char *const *files;
     poptContext o;
-    int code, n = 0;
-    bool ok = false;
+    int n = 0, status = 3;
+    bool ok = false, understood;
 
     *p = (struct product){ .promise = LIMBER_CONTRACT_INIT,
                            .unit = LIMBER_UNIT_INIT,
@@ -486,32 +457,29 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
                            .conv = LIMBER_CONV_INIT,
                            .groups = 1 };
     p->is_conv = is_conv;
-    o = poptGetContext("limber", argc, argv, table, 0);
-    poptSetOtherOptionHelp(
+    o = options_open(argc, argv, table);
+    understood = options_read(
         o, is_conv ?
                "X W [options]\n\nX, W: files (.npy or IDX).\n\nexample: limber conv image.npy "
                "filters.npy --pad 1 --contract correct -o y.npy" :
                "A B [options]\n\nA, B: files (.npy, .mtx of Matrix Market or IDX).\n\n"
                "example: limber gemm A.npy B.mtx --as f128 --check -o C.mtx");
-    code = poptGetNextOpt(o);
     files = poptGetArgs(o);
     while (files && files[n])
         n++;
-    if (code < -1)
-        complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS), poptStrerror(code));
-    else if (n != 2)
+    if (understood && n != 2)
         complain("%s takes two files, %d given (see %s --help)", is_conv ? "conv" : "gemm", n,
                  argv[0]);
-    else if (picture_named(p->svg, "--svg") && keep_names(p, files) && parse_contract(p) &&
-             unit_counts(p) && (!is_conv || product_geometry(p)))
+    else if (understood && picture_named(p->svg, "--svg") && keep_names(p, files) &&
+             parse_contract(p) && unit_counts(p) && (!is_conv || product_geometry(p))) {
         ok = product_open(p, files);
-    else
-        code = -2;
+        status = 2;
+    }
     poptFreeContext(o);
     if (ok)
         return 0;
     product_clear(p);
-    return code < -1 || n != 2 ? 3 : 2;
+    return status;
 }
 
 void product_clear(struct product *p)
@@ -606,9 +574,30 @@ limber_status product_cut(const struct product *p, limber_context *ctx, limber_c
     return limber_explain(ctx, &x, cut, r);
 }
 
-limber_status product_plan(const struct product *p, limber_context *ctx, char **text)
+limber_status product_plan(const struct product *p, limber_context *ctx, char **text,
+                           limber_report *r)
 {
     const limber_problem x = stated(p);
 
-    return limber_plan(ctx, &x, text, NULL);
+    return limber_plan(ctx, &x, text, r);
+}
+
+limber_status product_native(const struct product *p, limber_context *ctx, limber_report *r)
+{
+    limber_problem x = stated(p);
+    limber_status s;
+    char *text = NULL;
+
+    x.contract = NULL;
+    s = limber_plan(ctx, &x, &text, r);
+    limber_free(text);
+    return s;
+}
+
+limber_status product_workspace(const struct product *p, limber_context *ctx, size_t *least,
+                                size_t *best)
+{
+    const limber_problem x = stated(p);
+
+    return limber_workspace(ctx, &x, least, best);
 }

@@ -21,10 +21,30 @@ int complain(const char *format, ...)
     return 1;
 }
 
+static struct {
+    void (*visit)(void *user, const struct poptOption *table);
+    void *user;
+} show;
+
+void options_show(void (*visit)(void *user, const struct poptOption *table), void *user)
+{
+    show.visit = visit;
+    show.user = user;
+}
+
+poptContext options_open(int argc, const char **argv, const struct poptOption *table)
+{
+    if (show.visit)
+        show.visit(show.user, table);
+    return poptGetContext("limber", argc, argv, table, 0);
+}
+
 bool options_read(poptContext o, const char *help)
 {
     int code;
 
+    if (show.visit)
+        return false;
     poptSetOtherOptionHelp(o, help);
     code = poptGetNextOpt(o);
     return code >= -1 ||

@@ -219,7 +219,7 @@ int cmd_figures(int argc, const char **argv)
         { "json", 0, POPT_ARG_NONE, &json, 0, "print one JSON object", NULL },
         POPT_AUTOHELP POPT_TABLEEND
     };
-    poptContext o = poptGetContext("limber", argc, argv, table, 0);
+    poptContext o = options_open(argc, argv, table);
     const char *const *args;
 
     ok = options_read(o, usage());

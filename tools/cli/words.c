@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The words that options and `limber help` take. */
+#include "tools/cli/commands.h"
+
+#include <limber/environment.h>
+#include <limber/names.h>
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct contract_word {
+    const char *name, *about;
+    limber_promise promise;
+} contracts[] = {
+    { "native", "at most (k+2) u |A||B| off, as the machine's own sums are; integers wrap",
+      LIMBER_CONTRACT_NATIVE },
+    { "reproducible", "native, by one stated order of sums: the same bits on every CPU and GPU",
+      LIMBER_CONTRACT_REPRODUCIBLE },
+    { "correct", "the exact value, rounded once to nearest-even", LIMBER_CONTRACT_CORRECT },
+    { "bits=", "at most 2^-N |A||B| off, and one rounding; N is 1 to 160", LIMBER_CONTRACT_BITS },
+    { "exact", "results of integers: the exact value, or a refusal where it does not fit",
+      LIMBER_CONTRACT_EXACT },
+    { "fast", "what the scheme of --scheme gives, with its own published bound",
+      LIMBER_CONTRACT_FAST },
+    { "simulate=", "bit for bit what the described unit computes", LIMBER_CONTRACT_SIMULATE },
+};
+enum { CONTRACTS = sizeof contracts / sizeof *contracts };
+
+static const struct backend_word {
+    const char *name, *about;
+} backends[] = {
+    { "auto", "the best of those that run here" },
+    { "interp", "the definition of every plan: slow, on any machine" },
+    { "llvm", "CPUs: kernels that are part of the library, and code that libLLVM compiles" },
+    { "cuda", "NVIDIA's GPUs: kernels that NVRTC compiles" },
+};
+enum { BACKEND_WORDS = sizeof backends / sizeof *backends };
+
+/* ---- the words of each kind ------------------------------------------------------------------ */
+
+static const char *command_word(int i)
+{
+    const struct command *c = command_at(i);
+
+    return c ? c->name : NULL;
+}
+
+static const char *contract_word(int i)
+{
+    return i < CONTRACTS ? contracts[i].name : NULL;
+}
+
+static const char *backend_word(int i)
+{
+    return i < BACKEND_WORDS ? backends[i].name : NULL;
+}
+
+static const char *scheme_word(int i)
+{
+    const limber_scheme *s = limber_scheme_at(i);
+
+    return s ? s->name : NULL;
+}
+
+static const char *unit_word(int i)
+{
+    const limber_unit_preset *u = limber_unit_preset_at(i);
+
+    return u ? u->name : NULL;
+}
+
+static const char *variable_word(int i)
+{
+    const limber_variable *v = limber_variable_at(i);
+
+    return v ? v->name : NULL;
+}
+
+/* The place of a word in its list; -1: it is not there.  What ends in = goes on. */
+static int place(const char *(*at)(int i), const char *text)
+{
+    const char *word;
+
+    for (int i = 0; (word = at(i)); i++) {
+        size_t n = strlen(word);
+        bool goes_on = word[n - 1] == '=';
+
+        if (!strcmp(word, text) || (goes_on && !strncmp(word, text, n)) ||
+            (goes_on && strlen(text) == n - 1 && !strncmp(word, text, n - 1)))
+            return i;
+    }
+    return -1;
+}
+
+/* ---- what is said of a word ------------------------------------------------------------------ */
+
+static void tell_command(const char *word)
+{
+    const struct command *c = command_named(word);
+
+    printf("  %s\n", c->about);
+}
+
+static void tell_format(const char *word)
+{
+    limber_format_facts x = LIMBER_FORMAT_FACTS_INIT;
+    limber_format f = format_of(word);
+    const char *also = "  Also read as ";
+
+    limber_format_describe(f, &x);
+    if (f.kind == LIMBER_KIND_FLOAT)
+        printf("  A float of 1 sign, %d exponent and %d fraction bits, in %d byte%s.\n", f.exp_bits,
+               f.frac_bits, f.size, f.size > 1 ? "s" : "");
+    else if (f.kind == LIMBER_KIND_DD)
+        printf("  The sum of two f64, the high part first, in %d bytes.\n", f.size);
+    else
+        printf("  An %s integer in %d byte%s.\n",
+               f.kind == LIMBER_KIND_UINT ? "unsigned" : "signed", f.size, f.size > 1 ? "s" : "");
+    printf("  Largest %.6g, %d significant bits.\n", x.largest, x.significant_bits);
+#define ALSO(NAME, name) \
+    if (limber_format_equal(f, LIMBER_##NAME)) { \
+        printf("%s%s", also, name); \
+        also = ", "; \
+    }
+    LIMBER_FORMAT_NAMES(ALSO)
+#undef ALSO
+    if (also[0] == ',')
+        printf(".\n");
+}
+
+static void tell_contract(const char *word)
+{
+    printf("  %s\n", contracts[place(contract_word, word)].about);
+}
+
+static void tell_backend(const char *word)
+{
+    printf("  %s\n", backends[place(backend_word, word)].about);
+}
+
+static void tell_scheme(const char *word)
+{
+    printf("  %s\n", limber_scheme_at(place(scheme_word, word))->about);
+}
+
+static void tell_unit(const char *word)
+{
+    const limber_unit_preset *u = limber_unit_preset_at(place(unit_word, word));
+
+    printf("  %s\n  From: %s\n", u->words, u->source);
+}
+
+static void tell_variable(const char *word)
+{
+    const limber_variable *v = limber_variable_at(place(variable_word, word));
+    const char *value = limber_variable_value(word);
+
+    printf("  %s\n  Read by: %s.\n", v->meaning, v->reader);
+    if (*v->danger)
+        printf("  Limber %s what it names.\n", v->danger);
+    printf("  Here it is %s%s.\n", value ? "set: " : "not set", value ? value : "");
+}
+
+/* ---- kinds ----------------------------------------------------------------------------------- */
+
+static const struct word_kind kinds[] = {
+    { "command", NULL, "limber %s --help", command_word, tell_command },
+    { "format", "docs/formats.md", "limber formats '%s'", limber_format_at, tell_format },
+    { "contract", "docs/accuracy.md", NULL, contract_word, tell_contract },
+    { "scheme", "docs/accuracy.md", NULL, scheme_word, tell_scheme },
+    { "unit", "docs/simulation.md", "limber units %s", unit_word, tell_unit },
+    { "backend", "docs/design.md", NULL, backend_word, tell_backend },
+    { "variable", "docs/environment.md", NULL, variable_word, tell_variable },
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+const struct word_kind *word_kind_at(int i)
+{
+    return i >= 0 && i < KINDS ? &kinds[i] : NULL;
+}
+
+const struct word_kind *word_kind_taken(const char *description, size_t length)
+{
+    for (int i = 0; i < KINDS; i++) {
+        size_t n = 0;
+
+        while (n < length && kinds[i].name[n] &&
+               toupper((unsigned char)kinds[i].name[n]) == description[n])
+            n++;
+        if (n == length && !kinds[i].name[n])
+            return &kinds[i];
+    }
+    return NULL;
+}
+
+static const char *find_format(const char *text)
+{
+    static char name[64];
+    limber_format f;
+
+    if (limber_format_named(text, &f) || f.kind == LIMBER_KIND_EXACT)
+        return NULL;
+    return limber_format_name(f, name, sizeof name);
+}
+
+const char *word_find(const struct word_kind *kind, const char *text)
+{
+    int i = kind->at == limber_format_at ? -1 : place(kind->at, text);
+
+    return kind->at == limber_format_at ? find_format(text) : i < 0 ? NULL : kind->at(i);
+}
+
+const char *contract_about(const limber_contract *k)
+{
+    for (int i = 0; i < CONTRACTS; i++)
+        if (contracts[i].promise == k->promise)
+            return contracts[i].about;
+    return "";
+}
+
+bool contract_of(const char *words, limber_contract *k)
+{
+    int i = place(contract_word, words);
+    const char *number;
+    char *end;
+    long bits;
+
+    if (i < 0 || contracts[i].promise == LIMBER_CONTRACT_SIMULATE)
+        return false;
+    k->promise = contracts[i].promise;
+    if (k->promise != LIMBER_CONTRACT_BITS)
+        return true;
+    number = strchr(words, '=');
+    if (!number)
+        return false;
+    bits = strtol(number + 1, &end, 10);
+    k->bits = (int)bits;
+    return end != number + 1 && *end == 0 && bits >= 1 && bits <= 160;
+}
+
+/* ---- near words ------------------------------------------------------------------------------ */
+
+enum { LONGEST = 40, MOST_NEAR = 4 };
+
+/* Edits that make b of a, letters of either case alike: insert, remove, replace, exchange. */
+static int distance(const char *a, const char *b)
+{
+    int row[3][LONGEST + 1], n = (int)strlen(a), m = (int)strlen(b);
+
+    if (n > LONGEST || m > LONGEST)
+        return LONGEST;
+    for (int j = 0; j <= m; j++)
+        row[0][j] = j;
+    for (int i = 1; i <= n; i++) {
+        int *now = row[i % 3], *last = row[(i + 2) % 3], *before = row[(i + 1) % 3];
+
+        now[0] = i;
+        for (int j = 1; j <= m; j++) {
+            int x = tolower((unsigned char)a[i - 1]), y = tolower((unsigned char)b[j - 1]);
+            int best = last[j - 1] + (x != y);
+
+            best = last[j] + 1 < best ? last[j] + 1 : best;
+            best = now[j - 1] + 1 < best ? now[j - 1] + 1 : best;
+            if (i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) &&
+                y == tolower((unsigned char)a[i - 2]) && before[j - 2] + 1 < best)
+                best = before[j - 2] + 1;
+            now[j] = best;
+        }
+    }
+    return row[n % 3][m];
+}
+
+struct near {
+    const char *word[MOST_NEAR];
+    int edits[MOST_NEAR], n;
+};
+
+/* Keeps the nearest words, sorted; the first of equals stays before. */
+static void consider(struct near *near, const char *text, const char *word)
+{
+    int length = (int)strlen(text), edits = distance(text, word), at;
+
+    if (edits > (length < 4 ? 1 : length < 9 ? 2 : length / 3))
+        return;
+    for (int i = 0; i < near->n; i++)
+        if (!strcmp(near->word[i], word))
+            return;
+    if (near->n == MOST_NEAR && edits >= near->edits[MOST_NEAR - 1])
+        return;
+    at = near->n < MOST_NEAR ? near->n++ : MOST_NEAR - 1;
+    for (; at > 0 && near->edits[at - 1] > edits; at--) {
+        near->edits[at] = near->edits[at - 1];
+        near->word[at] = near->word[at - 1];
+    }
+    near->edits[at] = edits;
+    near->word[at] = word;
+}
+
+const char *words_near(const struct word_kind *kind, const char *text)
+{
+    static char list[MOST_NEAR * (LONGEST + 2) + 16];
+    struct near near = { .n = 0 };
+    size_t used = 0;
+    const char *word;
+
+    for (int k = 0; k < KINDS; k++) {
+        if (kind && kind != &kinds[k])
+            continue;
+        for (int i = 0; (word = kinds[k].at(i)); i++)
+            consider(&near, text, word);
+        if (kinds[k].at != limber_format_at)
+            continue;
+#define CONSIDER(NAME, name) consider(&near, text, name);
+        LIMBER_FORMAT_NAMES(CONSIDER)
+#undef CONSIDER
+    }
+    list[0] = 0;
+    for (int i = 0; i < near.n; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s",
+                                 i ? ", " : "; near: ", near.word[i]);
+    return list;
+}
