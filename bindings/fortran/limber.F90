@@ -270,6 +270,20 @@ module limber
     type(c_ptr) :: scale = c_null_ptr, shift = c_null_ptr, swallowed = c_null_ptr
   end type
 
+  type, bind(c) :: limber_solve_call
+    integer(c_size_t) :: size = 128
+    integer(c_int64_t) :: n = 0, columns = 0
+    type(limber_matrix) :: a, b
+    type(limber_output) :: x
+    integer(c_int) :: most_steps = 0
+  end type
+
+  type, bind(c) :: limber_solve_report
+    integer(c_size_t) :: size = 48
+    integer(c_int) :: method = 0, steps = 0
+    real(c_double) :: change = 0, residual = 0, condition = 0, seconds = 0
+  end type
+
   type, bind(c) :: limber_epilogue_input
     integer(c_size_t) :: size = 64
     type(c_ptr) :: name = c_null_ptr
@@ -377,6 +391,12 @@ module limber
       import
       type(c_ptr), value :: ctx
       type(limber_reduce_call), intent(in) :: r
+      integer(c_int) :: status
+    end function
+    function limber_solve(ctx, call, report) bind(c) result(status)
+      import
+      type(c_ptr), value :: ctx, report
+      type(limber_solve_call), intent(in) :: call
       integer(c_int) :: status
     end function
     function limber_unit_parse(text, unit) bind(c) result(status)

@@ -4,6 +4,7 @@
  * ("type field offset size"), for comparison with what bindings declare. */
 #include <limber/limber.h>
 #include <limber/ops.h>
+#include <limber/solve.h>
 
 #include <stdio.h>
 
@@ -11,8 +12,9 @@
 #define FIELD(type, field) \
     printf("%s %s %zu %zu\n", #type, #field, offsetof(type, field), sizeof((type *)0)->field)
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argv;
     TYPE(limber_format);
     FIELD(limber_format, kind);
     FIELD(limber_format, exp_bits);
@@ -79,6 +81,22 @@ int main(void)
     FIELD(limber_format_facts, has_negative_zero);
     FIELD(limber_format_facts, finite_values);
     FIELD(limber_format_facts, exact_integers);
+    TYPE(limber_solve_call);
+    FIELD(limber_solve_call, size);
+    FIELD(limber_solve_call, n);
+    FIELD(limber_solve_call, columns);
+    FIELD(limber_solve_call, a);
+    FIELD(limber_solve_call, b);
+    FIELD(limber_solve_call, x);
+    FIELD(limber_solve_call, most_steps);
+    TYPE(limber_solve_report);
+    FIELD(limber_solve_report, size);
+    FIELD(limber_solve_report, method);
+    FIELD(limber_solve_report, steps);
+    FIELD(limber_solve_report, change);
+    FIELD(limber_solve_report, residual);
+    FIELD(limber_solve_report, condition);
+    FIELD(limber_solve_report, seconds);
     TYPE(limber_reduce_call);
     FIELD(limber_reduce_call, size);
     FIELD(limber_reduce_call, reduction);
@@ -289,5 +307,43 @@ int main(void)
     FIELD(limber_cache_info, bytes);
     FIELD(limber_cache_info, limit);
     FIELD(limber_cache_info, tuned);
+    if (argc > 1) { /* any argument: also what the Fortran module does not have */
+        TYPE(limber_unit_preset);
+        FIELD(limber_unit_preset, name);
+        FIELD(limber_unit_preset, words);
+        FIELD(limber_unit_preset, source);
+        TYPE(limber_distribution);
+        FIELD(limber_distribution, count);
+        FIELD(limber_distribution, zeros);
+        FIELD(limber_distribution, special);
+        FIELD(limber_distribution, mean);
+        FIELD(limber_distribution, variance);
+        FIELD(limber_distribution, least);
+        FIELD(limber_distribution, largest);
+        FIELD(limber_distribution, exponents);
+        TYPE(limber_statistics);
+        FIELD(limber_statistics, size);
+        FIELD(limber_statistics, compare);
+        FIELD(limber_statistics, swamped_only);
+        FIELD(limber_statistics, products);
+        FIELD(limber_statistics, nonzero);
+        FIELD(limber_statistics, mul_inexact);
+        FIELD(limber_statistics, mul_underflow);
+        FIELD(limber_statistics, mul_overflow);
+        FIELD(limber_statistics, swamped);
+        FIELD(limber_statistics, partly_swamped);
+        FIELD(limber_statistics, sum_overflow);
+        FIELD(limber_statistics, outer_sums);
+        FIELD(limber_statistics, outer_swamped);
+        FIELD(limber_statistics, outer_partly);
+        FIELD(limber_statistics, a);
+        FIELD(limber_statistics, b);
+        FIELD(limber_statistics, result);
+        FIELD(limber_statistics, variance_wide);
+        FIELD(limber_statistics, retention);
+        FIELD(limber_statistics, predicted);
+        FIELD(limber_statistics, distance);
+        FIELD(limber_statistics, relative);
+    }
     return 0;
 }

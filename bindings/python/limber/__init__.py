@@ -2,39 +2,57 @@
 """Limber: products of matrices and convolutions in the format and at the accuracy you ask for.
 
     import limber
-    c = limber.matmul(a, b)                             # correctly rounded
+    c = limber.matmul(a, b)                             # native: to the format's own accuracy
+    c = limber.matmul(a, b, contract="correct")         # correctly rounded
     c = limber.matmul(a, b, contract="bits=40")
     c = limber.matmul(a, b, dtype="f128")               # a limber.Quad
     c, report = limber.matmul(a, b, report=True)
 
 Functions of this module use one context, made at first use; Context has the same functions."""
-import inspect
-import threading
+from __future__ import annotations
 
-from ._core import (Context, FormatFacts, Inspection, Operand, Part, Report, Tile, finfo, formats,
-                    schemes, spacing)
+import threading
+from inspect import signature as _signature
+from typing import TYPE_CHECKING, Callable, Optional, TypeVar
+
+from ._core import Context
+from ._facts import FormatFacts, finfo, formats, schemes, spacing
+from ._handles import Operand
 from ._install import get_cmake_dir, get_include
 from ._library import VERSION as __version__
+from ._memory import Exported
+from ._reports import Inspection, Part, Report, Tile
+from ._simulation import (Distribution, Preset, Statistics, Trial, retention, unit,
+                          unit_retention, units)
+from ._solve import SolveReport
 from .errors import (BadArgument, DeviceError, FileError, InternalError, LimberError, NoMemory,
                      NoScheme, NotReady, OutOfRange, Status)
 from .quad import Quad
 
-_FUNCTIONS = ["matmul", "plan", "inspect", "prepare"] + [
-    f"conv{n}d{direction}" for n in (1, 2, 3) for direction in ("", "_backward_data",
-                                                                "_backward_filter")]
+if TYPE_CHECKING:
+    from typing_extensions import Concatenate, ParamSpec
 
-__all__ = [*_FUNCTIONS, "default_context", "finfo", "formats", "schemes", "spacing",
+    _P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+__all__ = ["matmul", "dot", "tensordot", "einsum", "convert", "quantize", "statistics", "explore",
+           "plan", "inspect", "prepare", "solve", "SolveReport",
+           "conv1d", "conv2d", "conv3d", "conv1d_backward_data", "conv2d_backward_data",
+           "conv3d_backward_data", "conv1d_backward_filter", "conv2d_backward_filter",
+           "conv3d_backward_filter", "default_context", "finfo", "formats", "schemes", "spacing",
+           "units", "unit", "retention", "unit_retention",
            "get_include", "get_cmake_dir",
-           "Context", "Operand", "Report", "Part", "Inspection", "Tile", "FormatFacts",
+           "Context", "Operand", "Report", "Part", "Inspection", "Tile", "Preset", "Statistics",
+           "Distribution", "Trial", "FormatFacts", "Exported",
            "Quad", "Status",
            "LimberError", "BadArgument", "NoScheme", "OutOfRange", "NoMemory", "FileError",
            "DeviceError", "NotReady", "InternalError"]
 
 _lock = threading.Lock()
-_context = None
+_context: Optional[Context] = None
 
 
-def default_context():
+def default_context() -> Context:
     """The context of this module's functions."""
     global _context
     with _lock:
@@ -43,18 +61,38 @@ def default_context():
         return _context
 
 
-def _function(name):
-    """The Context's function of that name, on the default context."""
-    method = getattr(Context, name)
+def _function(method: Callable[Concatenate[Context, _P], _R],
+              name: Optional[str] = None) -> Callable[_P, _R]:
+    """A function of Context's on the default context."""
+    def function(*arguments: _P.args, **options: _P.kwargs) -> _R:
+        return method(default_context(), *arguments, **options)
 
-    def function(*arguments, **options):
-        return getattr(default_context(), name)(*arguments, **options)
-
-    signature = inspect.signature(method)
-    function.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])
-    function.__name__ = function.__qualname__ = name
+    signature = _signature(method)
+    function.__signature__ = signature.replace(         # type: ignore[attr-defined]
+        parameters=list(signature.parameters.values())[1:])
+    function.__name__ = function.__qualname__ = name or method.__name__
     function.__doc__ = method.__doc__
     return function
 
 
-globals().update({name: _function(name) for name in _FUNCTIONS})
+matmul = _function(Context.matmul)
+dot = _function(Context.dot)
+tensordot = _function(Context.tensordot)
+einsum = _function(Context.einsum)
+convert = _function(Context.convert)
+quantize = _function(Context.quantize)
+statistics = _function(Context.statistics)
+explore = _function(Context.explore)
+plan = _function(Context.plan)
+inspect = _function(Context.inspect)
+prepare = _function(Context.prepare)
+solve = _function(Context.solve)
+conv1d = _function(Context.conv1d, "conv1d")
+conv2d = _function(Context.conv2d)
+conv3d = _function(Context.conv3d, "conv3d")
+conv1d_backward_data = _function(Context.conv1d_backward_data, "conv1d_backward_data")
+conv2d_backward_data = _function(Context.conv2d_backward_data)
+conv3d_backward_data = _function(Context.conv3d_backward_data, "conv3d_backward_data")
+conv1d_backward_filter = _function(Context.conv1d_backward_filter, "conv1d_backward_filter")
+conv2d_backward_filter = _function(Context.conv2d_backward_filter)
+conv3d_backward_filter = _function(Context.conv3d_backward_filter, "conv3d_backward_filter")

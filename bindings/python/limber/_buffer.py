@@ -1,37 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Matrices in anything that has Python's buffer protocol: NumPy arrays, memoryviews, arrays."""
+"""Arrays as the library takes them: elements of a format, and new arrays for results."""
 import ctypes
 import math
 import struct
-from ctypes import POINTER, byref, c_char_p, c_int, c_ssize_t, c_void_p, py_object, pythonapi
+from ctypes import byref
+from typing import Dict
 
 from ._library import Format, Matrix, lib
+from ._memory import as_array, dense, gathered, memory_of, of_buffer
+from ._types import (COMPLEX, FORMATS, HELD_BY, SMALL, kind_of_format, numpy, small_type,
+                     type_of)
 from .errors import BadArgument
 
-try:
-    import numpy
-except ImportError:
-    numpy = None
-
-
-class _Buffer(ctypes.Structure):    # Py_buffer
-    _fields_ = [("buf", c_void_p), ("obj", c_void_p), ("len", c_ssize_t),
-                ("itemsize", c_ssize_t), ("readonly", c_int), ("ndim", c_int),
-                ("format", c_char_p), ("shape", POINTER(c_ssize_t)),
-                ("strides", POINTER(c_ssize_t)), ("suboffsets", POINTER(c_ssize_t)),
-                ("internal", c_void_p)]
-
-
-_STRIDED, _WRITABLE = 0x1C, 0x1     # PyBUF_RECORDS_RO: strides and format
-pythonapi.PyObject_GetBuffer.argtypes = [py_object, POINTER(_Buffer), c_int]
-pythonapi.PyBuffer_Release.argtypes = [POINTER(_Buffer)]
-pythonapi.PyBuffer_Release.restype = None
-
-_FLOATS = {"e": "f16", "f": "f32", "d": "f64"}
 _CODES = {"f16": "e", "f32": "f", "f64": "d", "i8": "b", "i16": "h", "i32": "i", "i64": "q",
           "u8": "B"}
 _BITS = {1: "B", 2: "H", 4: "f", 8: "d"}    # of formats that have no type of their own
-_formats = {}
+_formats: Dict[str, Format] = {}
 
 
 def format_named(name):
@@ -44,39 +28,71 @@ def format_named(name):
     return _formats[name]
 
 
-def _type_of(code, itemsize, what):
-    """The format and whether elements are pairs, from a buffer's format."""
-    code = (code or "B").lstrip("@=")
-    if code[:1] == "<":
-        code = code[1:]
-    pairs = code[:1] == "Z"
-    letter = code[1:] if pairs else code
-    if letter in _FLOATS:
-        return _FLOATS[letter], pairs
-    if letter in tuple("bhilq") and not pairs:
-        return f"i{8 * itemsize}", False
-    if letter == "B" and not pairs:
-        return "u8", False
-    raise BadArgument(f"{what}: elements of type {code!r} are no format; format= names one for "
-                      "arrays that hold its bits")
+def canonical(name):
+    """The name that Limber prints of a format's other name: "f32" of "float32".  None stays."""
+    if name is None:
+        return None
+    text = ctypes.create_string_buffer(64)
+    return lib.limber_format_name(format_named(name), text, len(text)).decode()
+
+
+def carrier(name):
+    """The kind that holds the numbers of a format without a type of its own, or their parts."""
+    return "float64" if format_named(name).size > 4 else "float32"
+
+
+def _long_words(x, what):
+    """Long doubles as words of binary128, which holds them all."""
+    digits = numpy.finfo(numpy.longdouble).nmant
+    parts = numpy.ascontiguousarray(x).reshape(-1).view("u8").reshape(-1, 2)
+    if digits == 112:
+        return parts.reshape(x.shape + (2,))
+    if digits != 63:
+        raise BadArgument(f"{what}: longdouble of {digits} bits is no format")
+    significand, top = parts[:, 0], parts[:, 1] & 0xFFFF    # sign and exponent; the rest is padding
+    leading = significand >> 63
+    exponent = top & 0x7FFF
+    fraction = significand & numpy.uint64(2 ** 63 - 1)
+    strange = (exponent != 0) & (leading == 0)          # what no processor makes: NaN
+    top = top + ((exponent == 0) & (leading == 1))      # the smallest exponent, written as 0
+    words = numpy.empty(parts.shape, "u8")
+    words[:, 0] = fraction << 49
+    words[:, 1] = numpy.where(strange, numpy.uint64(0x7FFF8 << 44), top << 48 | fraction >> 15)
+    return words.reshape(x.shape + (2,))
+
+
+def _held(memory, what):
+    """A copy in a kind that has every value, in the machine's order of bytes."""
+    if numpy is None:
+        raise BadArgument(f"{what}: elements of type {memory.kind}" +
+                          " in the other byte order" * memory.swapped + " need NumPy")
+    try:
+        kind = numpy.dtype(small_type(memory.kind) or memory.kind)
+    except TypeError:
+        raise BadArgument(f"{what}: elements of type {memory.kind} need ml_dtypes") from None
+    raw = as_array(memory.data, memory.shape, memory.strides, memory.itemsize)
+    x = raw.view(kind.newbyteorder() if memory.swapped else kind)
+    if memory.kind == "longdouble":
+        return _long_words(x.astype(kind), what)
+    if memory.kind == "uint64" and x.size and int(x.max()) >= 2 ** 63:
+        raise BadArgument(f"{what}: uint64 with numbers from 2^63 on, which no format holds")
+    return x.astype(HELD_BY.get(memory.kind, kind))
 
 
 class View:
     """The memory of an array, held until release(); shape and strides are those of elements.
 
-    A copy is made where strides are negative or no multiples of an element, or the address is not
-    aligned, unless it is to be written."""
+    A copy is made where strides are negative or no multiples of an element, the address is not
+    aligned, bytes are in the other order, or elements are of no format but another type holds them
+    all; what is to be written is refused then."""
 
     def __init__(self, source, what, name=None, writable=False):
-        if isinstance(source, (list, tuple)) and numpy is not None and not writable:
-            source = numpy.asarray(source)
         if hasattr(source, "mask"):
             raise BadArgument(f"{what}: masks are not looked at; fill the array first")
-        self.source, self.what = source, what
-        self._raw, self.copied = None, False
-        self._take(source, writable)
+        self.source, self.what, self.copied = source, what, False
+        self._memory = memory_of(source, what, writable)
         try:
-            self._understand(name)
+            self._understand(name, writable)
             if not self._served():
                 if writable:
                     raise BadArgument(f"{what}: strides are negative or no multiples of an "
@@ -86,57 +102,86 @@ class View:
             self.release()
             raise
 
-    def _take(self, source, writable):
-        raw = _Buffer()
-        try:
-            pythonapi.PyObject_GetBuffer(source, byref(raw),
-                                         _STRIDED | (_WRITABLE if writable else 0))
-        except (BufferError, TypeError, ValueError) as error:
-            raise BadArgument(f"{self.what}: {error}") from None
-        self._raw = raw
-
-    def _understand(self, name):
-        raw = self._raw
-        self.data = raw.buf
-        self.shape = tuple(raw.shape[:raw.ndim])
-        strides = tuple(raw.strides[:raw.ndim])
-        code = (raw.format or b"B").decode()
-        if name is None:
-            self.name, self.pairs = _type_of(code, raw.itemsize, self.what)
-        else:
-            self.name, self.pairs = name, False
+    def _understand(self, name, writable):
+        memory = self._memory
+        self.typed = memory.kind in SMALL       # by a type that NumPy lacks
+        hold = memory.kind in HELD_BY if name is None else False
+        words = memory.kind == "longdouble" and name in (None, "f128")
+        if memory.swapped or hold or words:
+            if writable:
+                raise BadArgument(f"{self.what}: elements of type {memory.kind}" +
+                                  " in the other byte order" * memory.swapped +
+                                  " are no format of results")
+            memory = self._replace(_held(memory, self.what))
+        self.name, self.pairs = ("f128", False) if words else self._meaning(memory, name)
         self.format = format_named(self.name)
         self.size = self.format.size * (2 if self.pairs else 1)
-        if name is not None and raw.itemsize != self.size:      # pieces along the last axis
-            if not (self.shape and self.shape[-1] * raw.itemsize == self.size):
-                raise BadArgument(f"{self.what}: elements of {raw.itemsize} bytes do not hold "
-                                  f"{name}, which has {self.size}")
-            self.whole = strides[-1] == raw.itemsize
-            self.shape, strides = self.shape[:-1], strides[:-1]
-        else:
-            self.whole = True
-        self.bytes = strides
-        self.count = 1
-        for extent in self.shape:
-            self.count *= extent
+        self.data, self.shape, self.bytes = memory.data, memory.shape, memory.strides
+        if memory.itemsize != self.size:
+            self._join(memory)
+        self.count = math.prod(self.shape)
+
+    def _meaning(self, memory, name):
+        """The format, and whether elements are pairs."""
+        kind = memory.kind
+        if name is None:
+            if kind in FORMATS or kind in COMPLEX:
+                return FORMATS.get(kind) or COMPLEX[kind], kind in COMPLEX
+            raise BadArgument(f"{self.what}: elements of type {kind!r} are no format; format= "
+                              "names one for arrays that hold its bits")
+        form = format_named(name)
+        bits = kind[:3] in ("int", "uin", "voi") and name[0] not in "iu"
+        carried = (form.carried or name == "dd") and kind == carrier(name)
+        if not (bits or carried or kind == kind_of_format(name)):
+            raise BadArgument(f"{self.what}: elements of type {kind!r} do not hold {name}")
+        return name, False
+
+    def _join(self, memory):
+        """Elements in pieces along the last axis."""
+        if not (self.shape and self.shape[-1] * memory.itemsize == self.size):
+            raise BadArgument(f"{self.what}: elements of {memory.itemsize} bytes do not hold "
+                              f"{self.name}, which has {self.size}")
+        if self.bytes[-1] != memory.itemsize:
+            self._replace(gathered(self.data, self.shape, self.bytes, memory.itemsize))
+            self.data, self.bytes = self._memory.data, dense(self.shape, memory.itemsize)
+        self.shape, self.bytes = self.shape[:-1], self.bytes[:-1]
+
+    def _replace(self, made):
+        """Another memory in the place of the array's."""
+        memory = of_buffer(made, self.what)
+        self.release()
+        self._memory, self.copied = memory, True
+        return memory
 
     def _served(self):
-        return self.whole and self.data % min(self.size, 8) == 0 and all(
+        return self.data % min(self.size, 8) == 0 and all(
             step >= 0 and step % self.size == 0
             for step, extent in zip(self.bytes, self.shape) if extent > 1) or self.count == 0
 
     def _copy(self):
-        copy = bytearray(memoryview(self.source).tobytes())     # the buffer keeps it
-        self.release()
-        self._take(copy, False)
-        self.data, self.copied = self._raw.buf, True
-        self.bytes = dense(self.shape, self.size)
+        self.gather(self.shape, self.bytes)
+
+    def gather(self, shape, strides):
+        """A copy in the place of the array: of elements of this shape, strides bytes apart."""
+        self.data = self._replace(gathered(self.data, shape, strides, self.size)).data
+        self.shape, self.bytes = tuple(shape), dense(shape, self.size)
+        self.count = math.prod(shape)
+
+    def is_dense(self):
+        """Whether elements lie in C's order, without gaps."""
+        return self.count == 0 or all(
+            extent <= 1 or step == wish for extent, step, wish in
+            zip(self.shape, self.bytes, dense(self.shape, self.size)))
 
     def dense(self):
         """A copy with no gaps, in C's order, unless it is that already."""
-        if self.count and any(extent > 1 and step != wish for extent, step, wish in
-                              zip(self.shape, self.bytes, dense(self.shape, self.size))):
+        if not self.is_dense():
             self._copy()
+
+    def array(self):
+        """The elements as NumPy's, where they lie while this View is held."""
+        raw = as_array(self.data, self.shape, self.bytes, self.size)
+        return raw.view(type_of(kind_of_format(self.name, self.pairs)))
 
     def matrix(self):
         """The last two axes, as Limber's matrix."""
@@ -149,9 +194,9 @@ class View:
         return Matrix(self.data if self.count else None, self.format, row, col)
 
     def release(self):
-        if self._raw is not None:
-            pythonapi.PyBuffer_Release(byref(self._raw))
-            self._raw = None
+        if self._memory is not None:
+            self._memory.release()
+            self._memory = None
 
     def __enter__(self):
         return self
@@ -160,28 +205,20 @@ class View:
         self.release()
 
 
-def dense(shape, size):
-    """Strides in bytes of an array without gaps, in C's order."""
-    strides = []
-    for extent in reversed(shape):
-        strides.append(size)
-        size *= extent
-    return tuple(reversed(strides))
-
-
-def new_array(shape, name, pairs=False):
+def new_array(shape, name, pairs=False, typed=False):
     """An array of zeros for results: NumPy's, or a memoryview of one's own where NumPy is absent.
-    Formats without a type of their own come as bits (or in their carrier), dd as pairs."""
+    Formats without a type of NumPy's come in ml_dtypes' types where `typed` asks for them, else as
+    bits (or in their carrier), dd as pairs."""
     code = _CODES.get(name) or _BITS.get(format_named(name).size)
     shape = tuple(shape)
     if name in ("dd", "f128"):
         shape += (2,)
         code = "d" if name == "dd" else "Q"
     if numpy is not None:
-        kind = {"f": numpy.complex64, "d": numpy.complex128}.get(code) if pairs else code
-        if kind is None:
+        kind = kind_of_format(name, pairs)
+        if pairs and kind is None:
             raise BadArgument(f"out: complex numbers of {name} have no type in NumPy")
-        return numpy.zeros(shape, kind)
+        return numpy.zeros(shape, type_of(kind) if kind and (pairs or typed) else code)
     if pairs:
         raise BadArgument("out: complex results need NumPy, or an array given as out")
     return memoryview(bytearray(math.prod(shape) * struct.calcsize(code))).cast(code, shape)

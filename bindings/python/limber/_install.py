@@ -7,7 +7,7 @@ import sys
 from ._library import PREFIX, lib
 
 
-def prefix():
+def prefix() -> str:
     """The folder that Limber is installed in: for CMAKE_PREFIX_PATH."""
     if not PREFIX:
         raise FileNotFoundError("this package was not installed with headers and a command line: "
@@ -15,12 +15,12 @@ def prefix():
     return PREFIX
 
 
-def get_include():
+def get_include() -> str:
     """The folder of the headers: limber/limber.h and others."""
     return os.path.join(prefix(), "include")
 
 
-def get_cmake_dir():
+def get_cmake_dir() -> str:
     """The folder of limberConfig.cmake: limber_DIR, or what find_package(limber PATHS) takes."""
     prefix()
     return os.path.join(_libdir(), "cmake", "limber")

@@ -65,10 +65,31 @@ class Unit(Sized):
                 ("seeded", c_uint64)]
 
 
+class UnitPreset(Structure):
+    _fields_ = [("name", c_char_p), ("words", c_char_p), ("source", c_char_p)]
+
+
+class Distribution(Structure):
+    _fields_ = [("count", c_int64), ("zeros", c_int64), ("special", c_int64), ("mean", c_double),
+                ("variance", c_double), ("least", c_double), ("largest", c_double),
+                ("exponents", c_int64 * 320)]
+
+
+class Statistics(Sized):
+    _fields_ = [("size", c_size_t),
+                ("compare", c_int), ("swamped_only", c_int), ("products", c_int64),
+                ("nonzero", c_int64), ("mul_inexact", c_int64), ("mul_underflow", c_int64),
+                ("mul_overflow", c_int64), ("swamped", c_int64), ("partly_swamped", c_int64),
+                ("sum_overflow", c_int64), ("outer_sums", c_int64), ("outer_swamped", c_int64),
+                ("outer_partly", c_int64), ("a", Distribution), ("b", Distribution),
+                ("result", Distribution), ("variance_wide", c_double), ("retention", c_double),
+                ("predicted", c_double), ("distance", c_double), ("relative", c_double)]
+
+
 class Contract(Sized):
     _fields_ = [("size", c_size_t),
                 ("promise", c_int), ("bits", c_int), ("scheme", c_char_p), ("slices", c_int),
-                ("split", c_int), ("unit", POINTER(Unit)), ("statistics", c_void_p),
+                ("split", c_int), ("unit", POINTER(Unit)), ("statistics", POINTER(Statistics)),
                 ("on_miss", c_int)]
 
 
@@ -176,6 +197,16 @@ class ReduceCall(Sized):
                 ("scale", c_void_p), ("shift", c_void_p), ("swallowed", POINTER(c_uint64))]
 
 
+class SolveCall(Sized):
+    _fields_ = [("size", c_size_t), ("n", c_int64), ("columns", c_int64), ("a", Matrix),
+                ("b", Matrix), ("x", Output), ("most_steps", c_int)]
+
+
+class SolveReport(Sized):
+    _fields_ = [("size", c_size_t), ("method", c_int), ("steps", c_int), ("change", c_double),
+                ("residual", c_double), ("condition", c_double), ("seconds", c_double)]
+
+
 class Scheme(Structure):
     _fields_ = [("name", c_char_p), ("about", c_char_p)]
 
@@ -210,14 +241,16 @@ SeenEntry = CFUNCTYPE(c_int, c_void_p, POINTER(CacheEntry))
 # By the names of the C header, for the comparison with it.
 STRUCTURES = {"limber_format": Format, "limber_allocator": Allocator, "limber_config": Config,
               "limber_step": Step, "limber_unit": Unit, "limber_contract": Contract,
-              "limber_part": Part,
+              "limber_unit_preset": UnitPreset, "limber_distribution": Distribution,
+              "limber_statistics": Statistics, "limber_part": Part,
               "limber_report": Report, "limber_matrix": Matrix,
               "limber_output": Output, "limber_problem": Problem, "limber_scheme": Scheme,
               "limber_prepare_config": PrepareConfig, "limber_batch": Batch,
               "limber_queue": Queue, "limber_conv": Conv, "limber_tile": Tile,
               "limber_inspection": Inspection, "limber_cache_entry": CacheEntry,
               "limber_cache_info": CacheInfo, "limber_elementwise": Elementwise,
-              "limber_reduce_call": ReduceCall, "limber_format_facts": FormatFacts,
+              "limber_reduce_call": ReduceCall, "limber_solve_call": SolveCall,
+              "limber_solve_report": SolveReport, "limber_format_facts": FormatFacts,
               "limber_epilogue_input": EpilogueInput,
               "limber_epilogue": Epilogue}
 
@@ -234,13 +267,20 @@ PROTOTYPES = {
     "limber_scheme_at": (_P(Scheme), [c_int]),
     "limber_format_at": (c_char_p, [c_int]),
     "limber_format_named": (c_int, [c_char_p, _P(Format)]),
+    "limber_format_name": (c_char_p, [Format, c_char_p, c_size_t]),
     "limber_format_describe": (c_int, [Format, POINTER(FormatFacts)]),
     "limber_format_spacing": (c_int, [Format, c_int, POINTER(c_int)]),
     "limber_apply": (c_int, [c_void_p, POINTER(Elementwise)]),
     "limber_reduce": (c_int, [c_void_p, POINTER(ReduceCall)]),
+    "limber_solve": (c_int, [c_void_p, POINTER(SolveCall), POINTER(SolveReport)]),
     "limber_function_at": (c_char_p, [c_int, POINTER(c_char_p), POINTER(c_int)]),
     "limber_convert": (c_int, [c_void_p, Format, c_void_p, Format, c_size_t, c_int]),
     "limber_unit_parse": (c_int, [c_char_p, _P(Unit)]),
+    "limber_unit_text": (c_char_p, [_P(Unit), c_char_p, c_size_t]),
+    "limber_unit_preset_at": (_P(UnitPreset), [c_int]),
+    "limber_retention": (c_double, [c_int, c_int, c_int64]),
+    "limber_retention_chunked": (c_double, [c_int, c_int, c_int64, c_int64, c_int]),
+    "limber_unit_retention": (c_double, [_P(Unit), c_int64]),
     "limber_run": (c_int, [c_void_p, _P(Problem), _P(Report)]),
     "limber_plan": (c_int, [c_void_p, _P(Problem), _P(c_void_p), _P(Report)]),
     "limber_prepare": (c_int, [c_void_p, Matrix, c_int64, c_int64, c_int,

@@ -29,19 +29,18 @@ Reductions go along one axis, or (axis=None) over all elements:
 import inspect
 import math
 from ctypes import byref, c_char_p, c_int, c_uint64, pointer
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional
 
 import numpy
 
 from . import _library as C
 from ._buffer import format_named
+from ._convert import ROUNDINGS
+from ._core import Context
 from ._library import lib
+from ._types import FORMATS
 from .errors import BadArgument, check
 
-_NAMES = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64",
-          "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "float6_e2m3fn": "e2m3",
-          "float6_e3m2fn": "e3m2", "float4_e2m1fn": "e2m1", "int8": "i8", "int16": "i16",
-          "int32": "i32", "int64": "i64", "uint8": "u8"}
-_ROUNDINGS = ["nearest", "zero", "up", "down", "away", "odd"]
 _COMPUTE = ["exact", "f32"]
 _REDUCTIONS = ["sum", "mean", "max", "variance", "softmax", "layer_norm", "rms_norm"]
 _CARRIES = ["exact", "f32", "compensated", "storage"]
@@ -50,9 +49,9 @@ __all__ = []
 
 def _format(dtype, what):
     dtype = numpy.dtype(dtype)
-    if dtype.name not in _NAMES or not dtype.isnative:
+    if dtype.name not in FORMATS or not dtype.isnative:
         raise BadArgument(f"{what}: elements of type {dtype} are no format")
-    return format_named(_NAMES[dtype.name])
+    return format_named(FORMATS[dtype.name])
 
 
 def _index(value, words, what):
@@ -76,7 +75,7 @@ def _apply(index, name, x, parameters, out, dtype, rounding, compute, nan_to_zer
     if not out.flags.c_contiguous or not out.flags.writeable:
         raise BadArgument("out: it is not contiguous and writable")
     read = _format(x.dtype, "x")
-    call = C.Elementwise(function=index, rounding=_index(rounding, _ROUNDINGS, "rounding"),
+    call = C.Elementwise(function=index, rounding=_index(rounding, ROUNDINGS, "rounding"),
                          compute=_index(compute, _COMPUTE, "compute"),
                          nan_to_zero=int(bool(nan_to_zero)), to=_format(out.dtype, "out"),
                          src=x.ctypes.data, dst=out.ctypes.data, count=x.size)
@@ -98,11 +97,12 @@ def _make(index):
                                          ("q", inspect.Parameter.empty)]}[count.value]
     plain, after = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     signature = inspect.Signature(
-        [inspect.Parameter("x", plain)] +
-        [inspect.Parameter(n, plain, default=d) for n, d in first] +
-        [inspect.Parameter(n, after, default=d) for n, d in
-         [("out", None), ("dtype", None), ("rounding", "nearest"), ("compute", "exact"),
-          ("nan_to_zero", False), ("context", None)]])
+        [inspect.Parameter("x", plain, annotation=Any)] +
+        [inspect.Parameter(n, plain, default=d, annotation=float) for n, d in first] +
+        [inspect.Parameter(n, after, default=d, annotation=kind) for n, d, kind in
+         [("out", None, Any), ("dtype", None, Any), ("rounding", "nearest", str),
+          ("compute", "exact", str), ("nan_to_zero", False, bool),
+          ("context", None, Optional[Context])]], return_annotation=Any)
 
     def function(*arguments, **options):
         bound = signature.bind(*arguments, **options)
@@ -116,6 +116,10 @@ def _make(index):
     function.__signature__ = signature
     function.__doc__ = f"{meaning.value.decode()}, for every element x.  Options: limber.ops."
     return function
+
+
+if TYPE_CHECKING:
+    def __getattr__(name: str) -> Callable[..., Any]: ...    # every function of limber/ops.h
 
 
 def _fill():
@@ -171,7 +175,7 @@ def _reduce(name, x, axis, carry, out, dtype, rounding, context, swallowed=False
     read, lost = _format(x.dtype, "x"), c_uint64()
     scale, shift = _weights(scale, x, count, "scale"), _weights(shift, x, count, "shift")
     call = C.ReduceCall(reduction=_REDUCTIONS.index(name), carry=_index(carry, _CARRIES, "carry"),
-                        rounding=_index(rounding, _ROUNDINGS, "rounding"), correction=correction,
+                        rounding=_index(rounding, ROUNDINGS, "rounding"), correction=correction,
                         to=_format(made.dtype, "out"), epsilon=epsilon, outer=outer, count=count,
                         inner=inner, src=x.ctypes.data, dst=made.ctypes.data,
                         scale=None if scale is None else scale.ctypes.data,
@@ -186,52 +190,60 @@ def _reduce(name, x, axis, carry, out, dtype, rounding, context, swallowed=False
     return (made, lost.value) if swallowed else made
 
 
-def sum(x, axis=None, *, carry="exact", out=None, dtype=None, rounding="nearest", swallowed=False,
-        context=None):
+def sum(x: Any, axis: Optional[int] = None, *, carry: str = "exact", out: Any = None,
+        dtype: Any = None, rounding: str = "nearest", swallowed: bool = False,
+        context: Optional[Context] = None) -> Any:
     """The sum along an axis; carried exactly it is the exact one, rounded once."""
     return _reduce("sum", x, axis, carry, out, dtype, rounding, context, swallowed)
 
 
-def mean(x, axis=None, *, carry="exact", out=None, dtype=None, rounding="nearest",
-         swallowed=False, context=None):
+def mean(x: Any, axis: Optional[int] = None, *, carry: str = "exact", out: Any = None,
+         dtype: Any = None, rounding: str = "nearest", swallowed: bool = False,
+         context: Optional[Context] = None) -> Any:
     """The mean along an axis; carried exactly it is the exact one, rounded once."""
     return _reduce("mean", x, axis, carry, out, dtype, rounding, context, swallowed)
 
 
-def max(x, axis=None, *, out=None, dtype=None, rounding="nearest", context=None):
+def max(x: Any, axis: Optional[int] = None, *, out: Any = None, dtype: Any = None,
+        rounding: str = "nearest", context: Optional[Context] = None) -> Any:
     """The largest element along an axis; NaN where there is one."""
     return _reduce("max", x, axis, "exact", out, dtype, rounding, context)
 
 
-def variance(x, axis=None, *, correction=0, carry="exact", out=None, dtype=None,
-             rounding="nearest", context=None):
+def variance(x: Any, axis: Optional[int] = None, *, correction: int = 0, carry: str = "exact",
+             out: Any = None, dtype: Any = None, rounding: str = "nearest",
+             context: Optional[Context] = None) -> Any:
     """The sum of (x - mean)^2 along an axis, divided by its length less correction, 0 or 1."""
     return _reduce("variance", x, axis, carry, out, dtype, rounding, context,
                    correction=correction)
 
 
-def softmax(x, axis=-1, *, carry="exact", out=None, dtype=None, rounding="nearest", context=None):
+def softmax(x: Any, axis: Optional[int] = -1, *, carry: str = "exact", out: Any = None,
+            dtype: Any = None, rounding: str = "nearest", context: Optional[Context] = None) -> Any:
     """e^(x - max) divided by the sum of these along an axis."""
     return _reduce("softmax", x, axis, carry, out, dtype, rounding, context)
 
 
-def layer_norm(x, axis=-1, *, scale=None, shift=None, epsilon=1e-5, carry="exact", out=None,
-               dtype=None, rounding="nearest", context=None):
+def layer_norm(x: Any, axis: Optional[int] = -1, *, scale: Any = None, shift: Any = None,
+               epsilon: float = 1e-05, carry: str = "exact", out: Any = None, dtype: Any = None,
+               rounding: str = "nearest", context: Optional[Context] = None) -> Any:
     """(x - mean) / sqrt(variance + epsilon) scale + shift along an axis; scale and shift have one
     element of x's type for each of the axis."""
     return _reduce("layer_norm", x, axis, carry, out, dtype, rounding, context, epsilon=epsilon,
                    scale=scale, shift=shift)
 
 
-def rms_norm(x, axis=-1, *, scale=None, shift=None, epsilon=1e-5, carry="exact", out=None,
-             dtype=None, rounding="nearest", context=None):
+def rms_norm(x: Any, axis: Optional[int] = -1, *, scale: Any = None, shift: Any = None,
+             epsilon: float = 1e-05, carry: str = "exact", out: Any = None, dtype: Any = None,
+             rounding: str = "nearest", context: Optional[Context] = None) -> Any:
     """x / sqrt(mean of x^2 + epsilon) scale + shift along an axis; as layer_norm."""
     return _reduce("rms_norm", x, axis, carry, out, dtype, rounding, context, epsilon=epsilon,
                    scale=scale, shift=shift)
 
 
-def add_n(arrays, *, carry="exact", out=None, dtype=None, rounding="nearest", swallowed=False,
-          context=None):
+def add_n(arrays: Iterable[Any], *, carry: str = "exact", out: Any = None, dtype: Any = None,
+          rounding: str = "nearest", swallowed: bool = False,
+          context: Optional[Context] = None) -> Any:
     """The sum of arrays of one shape and type, element by element."""
     arrays = list(arrays)
     if not arrays:

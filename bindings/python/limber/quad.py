@@ -1,125 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Arrays of binary128, which neither Python nor NumPy has."""
+from __future__ import annotations
+
 import ctypes
+import itertools
 import math
 import numbers
-import operator
-from decimal import Decimal, InvalidOperation
 from fractions import Fraction
+from typing import Any, Callable, Optional, Sequence, Tuple, Union
 
+from . import _binary128
+from ._binary128 import decode, encode, to_string
 from ._buffer import View, new_array
 from ._library import lib
+from ._types import numpy
+from ._typing import Array
 from .errors import BadArgument, check
-
-_BIAS, _FRACTION, _TOP = 16383, 112, 0x7FFF
-_SIGN, _INF = 1 << 127, _TOP << _FRACTION
-
-
-def _round(numerator, denominator):
-    """The bits of a positive fraction, rounded to nearest-even."""
-    e = numerator.bit_length() - denominator.bit_length()
-    if (numerator << max(-e, 0)) < (denominator << max(e, 0)):
-        e -= 1                                      # 2^e <= x < 2^(e+1)
-    e = max(e, 1 - _BIAS)
-    shift = _FRACTION - e
-    numerator, denominator = numerator << max(shift, 0), denominator << max(-shift, 0)
-    q, rest = divmod(numerator, denominator)
-    q += 2 * rest > denominator or (2 * rest == denominator and q & 1)
-    return min(((e + _BIAS - 1) << _FRACTION) + q, _INF)    # q's leading bit counts the exponent on
-
-
-def _decimal(text):
-    """A decimal string as (negative, Fraction or "inf" or "nan")."""
-    try:
-        x = Decimal(text.strip())
-    except InvalidOperation:
-        raise BadArgument(f"{text!r} is not a number") from None
-    if x.is_nan() or x.is_infinite():
-        return x.is_signed(), "nan" if x.is_nan() else "inf"
-    if x and x.adjusted() > 5000:                   # far beyond the range: no need of all digits
-        return x.is_signed(), "inf"
-    return x.is_signed(), Fraction(0 if x.adjusted() < -5100 else x.copy_abs())
-
-
-def _float(x):
-    """A double as (negative, Fraction or "inf" or "nan")."""
-    kind = "nan" if math.isnan(x) else "inf" if math.isinf(x) else Fraction(abs(x))
-    return math.copysign(1, x) < 0, kind
-
-
-def _real(x):
-    """Any other number likewise, exactly: what tells its ratio (floats, NumPy's long doubles,
-    gmpy2's numbers), mpmath's and SymPy's floats by their parts, else what a double holds."""
-    parts = getattr(x, "_mpf_", None)
-    if parts and (parts[1] or not parts[2]):        # else infinite or NaN
-        negative, digits, e, _ = parts
-        digits, e = int(digits), int(e)
-        size = e + digits.bit_length()
-        if digits and size > 17000:                 # far beyond the range, as of decimals
-            return bool(negative), "inf"
-        return bool(negative), Fraction(digits) * Fraction(2) ** e if size > -17000 else Fraction(0)
-    try:
-        if hasattr(x, "as_integer_ratio") and not isinstance(x, float):
-            try:
-                ratio = Fraction(*map(int, x.as_integer_ratio()))
-            except (OverflowError, ValueError):     # infinite or NaN
-                return _float(float(x))
-            return (ratio < 0 if ratio else math.copysign(1, float(x)) < 0), abs(ratio)
-        value = float(x)
-        exact = parts or value == x or value != value
-    except (TypeError, ValueError, OverflowError) as error:
-        raise BadArgument(f"{x!r} is not a number: {error}") from None
-    if not exact:
-        raise BadArgument(f"{x!r} is not what a double holds: give a Fraction or a decimal string")
-    return _float(value)
-
-
-def encode(x):
-    """The 128 bits of a number, rounded once to nearest-even: a string of decimal digits, an int, a
-    Fraction, a Decimal, a float, a long double of NumPy, a float of mpmath or gmpy2."""
-    if isinstance(x, (str, Decimal)):
-        negative, x = _decimal(str(x))
-    elif isinstance(x, numbers.Integral):
-        x = operator.index(x)
-        negative, x = x < 0, Fraction(abs(x))
-    elif isinstance(x, numbers.Rational):
-        x = Fraction(int(x.numerator), int(x.denominator))
-        negative, x = x < 0, abs(x)
-    else:
-        negative, x = _real(x)
-    if isinstance(x, str):
-        bits = _INF | (1 << (_FRACTION - 1)) * (x == "nan")
-    else:
-        bits = _round(x.numerator, x.denominator) if x else 0
-    return bits | _SIGN * negative
-
-
-def decode(bits):
-    """The number as a Fraction; a float where it is -0, infinite or NaN."""
-    field, fraction = bits >> _FRACTION & _TOP, bits & ((1 << _FRACTION) - 1)
-    sign = -1 if bits & _SIGN else 1
-    if field == _TOP:
-        return math.nan if fraction else sign * math.inf
-    if field == 0 and fraction == 0 and sign < 0:
-        return -0.0
-    scale = max(field, 1) - _BIAS - _FRACTION
-    return sign * (fraction + ((field > 0) << _FRACTION)) * Fraction(2) ** scale
-
-
-def to_string(x, digits=36):
-    """A decoded number in decimal, rounded to nearest-even; 36 digits tell every binary128."""
-    if isinstance(x, float) or x == 0:
-        return repr(float(x))
-    sign, x = "-" if x < 0 else "", abs(x)
-    ten = (x.numerator.bit_length() - x.denominator.bit_length()) * 30103 // 100000 - 1
-    while x >= Fraction(10) ** (ten + 1):
-        ten += 1
-    n = round(x / Fraction(10) ** (ten - digits + 1))
-    if n == 10 ** digits:
-        n, ten = n // 10, ten + 1
-    text = str(n)
-    return f"{sign}{text[0]}.{text[1:] or '0'}e{ten:+d}"
-
 
 def _flatten(values, shape):
     """The numbers of nested lists in order; `shape` receives the extents."""
@@ -137,34 +33,142 @@ def _flatten(values, shape):
     return [values]
 
 
+def _bits(quad):
+    """Each number as an integer of 128 bits, in C's order."""
+    words = memoryview(memoryview(quad.words).tobytes()).cast("Q").tolist()
+    return [low | high << 64 for low, high in zip(words[::2], words[1::2])]
+
+
+def _of_bits(bits, shape):
+    made = Quad.zeros(shape)
+    if math.prod(shape):
+        memoryview(made.words).cast("B")[:] = b"".join([x.to_bytes(16, "little") for x in bits])
+    return made
+
+
+def _is_array(x):
+    """Whether a View takes it exactly, as numbers."""
+    kind = getattr(getattr(x, "dtype", None), "kind", None)
+    if kind == "u" and x.dtype.itemsize == 8:   # beyond 2^63, too
+        return False
+    return kind in tuple("biufcV") or isinstance(x, (memoryview, Quad)) or \
+        (kind is None and hasattr(x, "__dlpack__"))
+
+
+def _words_of(array):
+    """New words of what a View takes."""
+    source, name = (array.words, "f128") if isinstance(array, Quad) else (array, None)
+    with View(source, "values", name) as view:
+        if view.pairs:
+            raise BadArgument("values: complex numbers are none of binary128")
+        view.dense()
+        words = new_array(view.shape, "f128")
+        with View(words, "words", "f128", writable=True) as to:
+            if view.count:
+                check(lib.limber_convert(to.data, to.format, view.data, view.format, view.count, 0))
+    return words
+
+
+def _as_quad(x):
+    """A Quad of what stands beside one in an operation, or None."""
+    if isinstance(x, Quad):
+        return x
+    if isinstance(x, (numbers.Number, list, tuple)) or hasattr(x, "_mpf_") or hasattr(x, "ndim"):
+        return Quad(x)
+    return None
+
+
+def _spread(flat, own, shape):
+    """What an array of a shape has in C's order, broadcast to another."""
+    if own == shape:
+        return flat
+    own = (1,) * (len(shape) - len(own)) + own
+    steps, step = [], 1
+    for extent in reversed(own):
+        steps.insert(0, step if extent > 1 else 0)
+        step *= extent
+    return [flat[sum(i * s for i, s in zip(at, steps))]
+            for at in itertools.product(*map(range, shape))]
+
+
+def _shape_of_both(a, b):
+    shape = []
+    for x, y in itertools.zip_longest(a[::-1], b[::-1], fillvalue=1):
+        if x != y and 1 not in (x, y):
+            raise BadArgument(f"shapes {a} and {b} do not match")
+        shape.insert(0, x if y == 1 else y)
+    return tuple(shape)
+
+
+def _pairwise(function, a, b):
+    """What a function makes of the bits of two arrays, broadcast, and the shape."""
+    shape = _shape_of_both(a.shape, b.shape)
+    return map(function, *(_spread(_bits(x), x.shape, shape) for x in (a, b))), shape
+
+
+def _operator(function: Callable[[int, int], int],
+              swapped: bool = False) -> Callable[[Quad, Any], Quad]:
+    def method(self: Quad, other: Any) -> Quad:
+        other = _as_quad(other)
+        if other is None:
+            return NotImplemented
+        return _of_bits(*_pairwise(function, *((other, self) if swapped else (self, other))))
+    return method
+
+
+def _excesses(x):
+    """The signs of what rounding added to the numbers of what is compared with a Quad."""
+    if _is_array(x):
+        return [0] * math.prod(x.shape)
+    return [_binary128.excess(y) for y in _flatten(x.tolist() if hasattr(x, "ndim") else x, [])]
+
+
+def _comparison(*orders: Optional[int]) -> Callable[[Quad, Any], Any]:
+    """Whether the order is one of these; numbers that no Quad holds are compared as they are.
+    Arrays of answers are NumPy's, or nested lists."""
+    def method(self: Quad, other: Any) -> Any:
+        quad = _as_quad(other)
+        if quad is None:
+            return NotImplemented
+        found, shape = _pairwise(_binary128.compare, self, quad)
+        ties = _spread(_excesses(other), quad.shape, shape)
+        answers = [(tie if order == 0 else order) in orders for order, tie in zip(found, ties)]
+        if not shape:
+            return answers[0]
+        return _nest(answers, shape) if numpy is None else numpy.array(answers, bool).reshape(shape)
+    return method
+
+
 class Quad:
     """An array of binary128.  `words` is its memory: pairs of 64-bit words, the low one first, in a
     NumPy array (..., 2), or a memoryview where NumPy is absent."""
 
-    def __init__(self, values):
-        """From nested lists of ints, Fractions, Decimals, decimal strings and floats, long doubles
-        and those of mpmath among them, or an array; each is rounded once, to nearest-even."""
-        if not isinstance(values, (list, tuple)) and hasattr(values, "ndim"):
-            values = values.tolist()        # exact for integers and floats
+    def __init__(self, values: Any) -> None:
+        """From a number or nested lists of ints, Fractions, Decimals, decimal strings and floats,
+        long doubles and those of mpmath among them, or an array; each is rounded once, to
+        nearest-even.  Arrays of floats and of integers are taken exactly."""
+        if _is_array(values):
+            self.words = _words_of(values)
+            return
+        if hasattr(values, "ndim") and hasattr(values, "tolist"):
+            values = values.tolist()
         shape = []
         flat = _flatten(values, shape)
-        memory = b"".join(encode(x).to_bytes(16, "little") for x in flat)
-        self.words = new_array(shape, "f128")
-        memoryview(self.words).cast("B")[:] = memory
+        self.words = _of_bits([encode(x) for x in flat], shape).words
 
     @classmethod
-    def of_words(cls, words):
+    def of_words(cls, words: Any) -> Quad:
         """An array around memory that holds binary128 already; nothing is copied."""
         made = cls.__new__(cls)
         made.words = words
         return made
 
     @classmethod
-    def zeros(cls, shape):
+    def zeros(cls, shape: Sequence[int]) -> Quad:
         return cls.of_words(new_array(shape, "f128"))
 
     @classmethod
-    def from_pairs(cls, hi, lo=None):
+    def from_pairs(cls, hi: Array, lo: Array = None) -> Quad:
         """hi + lo of two arrays of doubles (lo None: zeros), rounded once to nearest-even."""
         with View(hi, "hi") as high:
             if high.name != "f64" or high.pairs:
@@ -185,7 +189,7 @@ class Quad:
         _convert(made.words, "f128", pairs, "dd")
         return made
 
-    def to_pairs(self):
+    def to_pairs(self) -> Tuple[Any, Any]:
         """Two arrays of doubles: hi, the nearest one, and lo, the nearest to what is left."""
         pairs = new_array(self.shape, "dd")
         hi, lo = new_array(self.shape, "f64"), new_array(self.shape, "f64")
@@ -197,59 +201,94 @@ class Quad:
         return hi, lo
 
     @property
-    def shape(self):
+    def shape(self) -> Tuple[int, ...]:
         return tuple(self.words.shape[:-1])
 
     @property
-    def T(self):
+    def T(self) -> Quad:
         """The transpose; the same memory (NumPy)."""
         axes = range(self.words.ndim - 1)
         return Quad.of_words(self.words.transpose(*reversed(axes), self.words.ndim - 1))
 
-    def __len__(self):
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a Quad of no axes has no length")
         return self.shape[0]
 
-    def __getitem__(self, where):
+    def __getitem__(self, where: Any) -> Quad:
         """A part of the array, of the same memory (NumPy)."""
         where = where if isinstance(where, tuple) else (where,)
         if Ellipsis not in where:
             where += (Ellipsis,)
         return Quad.of_words(self.words[where + (slice(None),)])
 
-    def item(self):
+    def item(self) -> Union[Fraction, float]:
         """The one number: a Fraction; a float where it is -0, infinite or NaN."""
         if math.prod(self.shape) != 1:
             raise BadArgument(f"an array of shape {self.shape} is not one number")
         return _numbers(self)[0]
 
-    def __float__(self):
+    def __float__(self) -> float:
         return float(self.item())
 
-    def to_fractions(self):
+    def to_fractions(self) -> Any:
         """Nested lists of Fractions; floats where a number is -0, infinite or NaN."""
         return _nest(_numbers(self), self.shape)
 
-    def to_strings(self, digits=36):
+    def to_strings(self, digits: int = 36) -> Any:
         return _nest([to_string(x, digits) for x in _numbers(self)], self.shape)
 
-    def __matmul__(self, other):
+    def __matmul__(self, other: Array) -> Any:
         from . import matmul
         return matmul(self, other)
 
-    def __rmatmul__(self, other):
+    def __rmatmul__(self, other: Array) -> Any:
         from . import matmul
         return matmul(other, self)
 
-    __array_ufunc__ = None      # NumPy's arrays leave @ to this class
+    __array_ufunc__ = None      # NumPy's arrays leave operators to this class
+    __hash__ = None             # type: ignore[assignment]  # an array, as NumPy's
 
-    def __repr__(self):
+    def __bool__(self) -> bool:
+        """Of one number: whether it is not 0."""
+        if math.prod(self.shape) != 1:
+            raise BadArgument(f"an array of shape {self.shape} is neither true nor false")
+        return _bits(self)[0] & ~_binary128.SIGN != 0
+
+    def __neg__(self) -> Quad:
+        return _of_bits([x ^ _binary128.SIGN for x in _bits(self)], self.shape)
+
+    def __pos__(self) -> Quad:
+        return _of_bits(_bits(self), self.shape)
+
+    def __abs__(self) -> Quad:
+        return _of_bits([x & ~_binary128.SIGN for x in _bits(self)], self.shape)
+
+    def sqrt(self) -> Quad:
+        """The square roots, rounded once; NaN of what is below 0."""
+        return _of_bits(map(_binary128.square_root, _bits(self)), self.shape)
+
+    __add__ = _operator(_binary128.add)
+    __radd__ = _operator(_binary128.add, swapped=True)
+    __sub__ = _operator(_binary128.subtract)
+    __rsub__ = _operator(_binary128.subtract, swapped=True)
+    __mul__ = _operator(_binary128.multiply)
+    __rmul__ = _operator(_binary128.multiply, swapped=True)
+    __truediv__ = _operator(_binary128.divide)
+    __rtruediv__ = _operator(_binary128.divide, swapped=True)
+    __eq__ = _comparison(0)
+    __ne__ = _comparison(-1, 1, None)
+    __lt__ = _comparison(-1)
+    __le__ = _comparison(-1, 0)
+    __gt__ = _comparison(1)
+    __ge__ = _comparison(0, 1)
+
+    def __repr__(self) -> str:
         return f"Quad({self.to_strings()!r})"
 
 
 def _numbers(quad):
-    memory = memoryview(quad.words).tobytes()
-    return [decode(int.from_bytes(memory[at:at + 16], "little"))
-            for at in range(0, len(memory), 16)]
+    return [decode(x) for x in _bits(quad)]
 
 
 def _nest(flat, shape):

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What callers say: contracts, formats and types by name, scalars, sides."""
+import ctypes
+import os
+from ctypes import byref, c_int64, c_void_p
+from fractions import Fraction
+
+from . import _library as C
+from ._binary128 import encode
+from ._buffer import View, canonical, format_named
+from ._facts import formats
+from ._handles import Operand
+from ._library import lib
+from ._types import COMPLEX, FORMATS, numpy
+from .errors import BadArgument, check
+from .quad import Quad
+
+_PROMISES = {"native": 0, "bits": 1, "correct": 2, "exact": 3, "fast": 4, "simulate": 5,
+             "reproducible": 6}
+
+
+def contract_of(text, scheme, slices, background=False):
+    """A limber_contract.  None is native, as in C and on the command line, but for slices."""
+    text = ("fast" if slices else "native") if text is None else text
+    word, _, value = str(text).partition("=")
+    if word not in _PROMISES or (word in ("bits", "simulate")) != bool(value):
+        raise BadArgument(f"contract = {text!r} is none of native, reproducible, bits=N, correct, "
+                          "exact, fast, simulate=UNIT")
+    made = C.Contract(promise=_PROMISES[word], slices=slices, on_miss=int(background),
+                      scheme=str(scheme).encode() if scheme else None)
+    if word == "bits":
+        if not value.isdecimal() or len(value) > 6:
+            raise BadArgument(f"contract = {text!r}: bits is no number")
+        made.bits = int(value)
+    if word == "simulate":
+        unit = C.Unit()
+        check(lib.limber_unit_parse(value.encode(), byref(unit)))
+        made.unit = ctypes.pointer(unit)
+    return made
+
+
+def address(scalar):
+    """Of the memory that _scalar made, which the caller keeps."""
+    return None if scalar is None else ctypes.cast(ctypes.c_char_p(scalar), c_void_p)
+
+
+def path_of(text):
+    return None if text is None else os.fsencode(text)
+
+
+def pair_of(format):
+    if format is None or isinstance(format, str):
+        return format, format
+    if not isinstance(format, (list, tuple)) or len(format) != 2:
+        raise BadArgument(f"format = {format!r} is neither a name nor a pair of names")
+    return tuple(format)
+
+
+def _other_name(dtype):
+    try:
+        return canonical(dtype)
+    except BadArgument:
+        raise BadArgument(f"dtype = {dtype!r} is no format") from None
+
+
+def format_of_dtype(dtype):
+    """(the format's name, whether numbers are complex, whether a type was said) of a dtype, which
+    may be a name, or a type of NumPy's, ml_dtypes' or PyTorch's."""
+    if dtype is None or (isinstance(dtype, str) and (dtype in formats() or dtype[:1] == "(")):
+        return dtype, False, False
+    kind = str(dtype).rpartition(".")[2]
+    if kind not in FORMATS and kind not in COMPLEX:
+        try:
+            kind = numpy.dtype(dtype).name
+        except (AttributeError, TypeError):
+            return _other_name(dtype), False, False
+    if kind not in FORMATS and kind not in COMPLEX:
+        raise BadArgument(f"dtype = {dtype!r} is no format of results")
+    return FORMATS.get(kind) or COMPLEX[kind], kind in COMPLEX, True
+
+
+def view_of(x, what, name, writable=False):
+    name = canonical(name)
+    if isinstance(x, Quad):
+        if name not in (None, "f128"):
+            raise BadArgument(f"{what}: a Quad is in f128, not {name}")
+        x, name = x.words, "f128"
+    return View(x, what, name, writable)
+
+
+def check_matrix(view):
+    if len(view.shape) != 2 or view.pairs:
+        raise BadArgument(f"{view.what}: expected two axes of real numbers")
+
+
+def operand_view(held, x, what, name):
+    if isinstance(x, Operand):
+        view = view_of(x.x, what, name or x._view.name if not isinstance(x.x, Quad) else None)
+        return held.enter_context(view)
+    return held.enter_context(view_of(x, what, name))
+
+
+def prepared_of(held, x):
+    if not isinstance(x, Operand):
+        return None
+    return held.enter_context(x._handle.use())
+
+
+def is_left(side):
+    if side not in ("left", "right"):
+        raise BadArgument(f"side = {side!r} is neither 'left' nor 'right'")
+    return side == "left"
+
+
+def _one_scalar(x, c, what):
+    """Memory of one number in C's format (of integers i64)."""
+    room = (ctypes.c_char * 16)()
+    try:
+        if c.name[0] in "iu":
+            return bytes(c_int64(_integer(x, what)))
+        if c.name in ("f128", "dd"):
+            bits, name = encode(x).to_bytes(16, "little"), "f128"
+        else:
+            value = float(Fraction(x) if isinstance(x, str) else x)
+            bits, name = bytes(ctypes.c_double(value)), "f64"
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadArgument(f"{what} = {x!r}: {error}") from None
+    check(lib.limber_convert(room, c.format, bits, format_named(name), 1, 0))
+    return room.raw[:c.format.size]
+
+
+def _integer(x, what):
+    value = int(x)
+    if value != x or not -2**63 <= value < 2**63:
+        raise BadArgument(f"{what} = {x!r} is no 64-bit integer, which a result of integers needs")
+    return value
+
+
+def scalar_of(x, neutral, c, what):
+    if isinstance(x, Quad):
+        x = x.item()
+    if not isinstance(x, str) and x == neutral:
+        return None
+    if c.pairs:
+        x = complex(x)
+        return _one_scalar(x.real, c, what) + _one_scalar(x.imag, c, what)
+    if isinstance(x, complex):
+        raise BadArgument(f"{what} is complex, the result is real")
+    return _one_scalar(x, c, what)

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the library tells of itself: formats, schemes, and its structures as tuples."""
+import ctypes
+import itertools
+from ctypes import byref
+from typing import Dict, List, NamedTuple
+
+from . import _library as C
+from ._buffer import format_named
+from ._library import lib
+from .errors import check
+
+
+class FormatFacts(NamedTuple):
+    """What a format can hold, as limber_format_facts has it."""
+    significant_bits: int
+    largest_exponent: int
+    normal_exponent: int
+    smallest_exponent: int
+    epsilon: float
+    roundoff: float
+    largest: float
+    normal: float
+    smallest: float
+    overflow: float
+    underflow: float
+    decimal_digits: float
+    digits_kept: int
+    digits_needed: int
+    has_infinity: bool
+    has_nan: bool
+    has_negative_zero: bool
+    finite_values: float
+    exact_integers: float
+
+
+def _plain(value):
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    return tuple(value) if isinstance(value, ctypes.Array) else value
+
+
+def tuple_of(kind, made, **other):
+    values = [other.pop(name) if name in other else _plain(getattr(made, name))
+              for name in kind._fields]
+    return kind(*values)
+
+
+def rows_of(row_at):
+    """The rows of a table of the library's: up to the first that is NULL."""
+    return itertools.takewhile(bool, map(row_at, itertools.count()))
+
+
+_FORMATS = tuple(name.decode() for name in rows_of(lib.limber_format_at))
+
+
+def formats() -> List[str]:
+    """The names of formats, beside "(1,e,m)"."""
+    return list(_FORMATS)
+
+
+def finfo(name: str) -> FormatFacts:
+    """What a format can hold, as numpy.finfo has it of NumPy's types: a FormatFacts, for example
+    limber.finfo("bf16").epsilon.  Fields are those of limber_format_facts in limber/format.h."""
+    facts = C.FormatFacts()
+    check(lib.limber_format_describe(format_named(name), byref(facts)))
+    return FormatFacts(*(bool(getattr(facts, field)) if field.startswith("has_") else
+                         getattr(facts, field) for field in FormatFacts._fields))
+
+
+def spacing(name: str, exponent: int) -> float:
+    """The distance of a format's neighbours in [2^exponent, 2^(exponent+1))."""
+    found = ctypes.c_int()
+    check(lib.limber_format_spacing(format_named(name), exponent, byref(found)))
+    return 2.0 ** found.value
+
+
+def schemes() -> Dict[str, str]:
+    """The schemes: {name: a line about it}."""
+    return {scheme.contents.name.decode(): scheme.contents.about.decode()
+            for scheme in rows_of(lib.limber_scheme_at)}

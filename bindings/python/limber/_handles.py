@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the library holds for Python: handles that end, and prepared operands."""
+import threading
+from contextlib import contextmanager
+from typing import TypeVar
+
+from ._library import lib
+from .errors import BadArgument, check
+
+
+_Self = TypeVar("_Self", bound="Closing")
+
+
+class Handle:
+    """Something of the library's that ends when it is closed and no call uses it any more."""
+
+    def __init__(self, pointer, end, what):
+        self._pointer, self._end, self._what = pointer, end, what
+        self._lock, self._users, self._closed = threading.Lock(), 0, False
+
+    @contextmanager
+    def use(self):
+        self.acquire()
+        try:
+            yield self._pointer
+        finally:
+            self.release()
+
+    def acquire(self):
+        with self._lock:
+            if self._closed:
+                raise BadArgument(f"{self._what} is closed")
+            self._users += 1
+
+    def release(self):
+        self._leave(1, False)
+
+    def close(self):
+        self._leave(0, True)
+
+    def _leave(self, users, closing):
+        with self._lock:
+            first = closing and not self._closed
+            self._users -= users
+            self._closed = self._closed or closing
+            over = self._closed and self._users == 0 and (first or users)
+        if over:
+            self._end(self._pointer)
+
+
+class Closing:
+    """Ends by close(), by a `with` block, or with the last reference to it."""
+    _handle: Handle
+
+    def close(self) -> None:
+        """Ends it when no call, and nothing that was made from it, uses it any more."""
+        self._handle.close()
+
+    def __enter__(self: _Self) -> _Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self):
+        if hasattr(self, "_handle"):
+            self._handle.close()
+
+
+class Operand(Closing):
+    """A matrix that meets many others, scanned and packed once; made by Context.prepare.  It keeps
+    the array; a `with` block, or close(), ends it."""
+
+    def __init__(self, context, x, left, view, handle):
+        self.context, self.x, self.left = context, x, left
+        self._view, self._handle = view, handle
+
+    def check(self) -> None:
+        """Raises BadArgument where the elements are not what they were."""
+        with self._handle.use() as pointer:
+            check(lib.limber_prepared_check(pointer))

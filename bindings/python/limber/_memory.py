@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Where an array's elements lie, whatever shows them: Python's buffer protocol, DLPack, __array__
+and __array_interface__."""
+import ctypes
+import itertools
+import numbers
+import sys
+from ctypes import (POINTER, Structure, byref, c_char_p, c_int, c_int32, c_int64, c_ssize_t,
+                    c_uint8, c_uint16, c_uint32, c_uint64, c_void_p, py_object, pythonapi)
+from typing import Any, Tuple
+
+from ._types import dlpack_of_kind, kind_of_code, kind_of_dlpack, numpy
+from .errors import BadArgument
+
+
+class _Buffer(Structure):    # Py_buffer
+    _fields_ = [("buf", c_void_p), ("obj", c_void_p), ("len", c_ssize_t),
+                ("itemsize", c_ssize_t), ("readonly", c_int), ("ndim", c_int),
+                ("format", c_char_p), ("shape", POINTER(c_ssize_t)),
+                ("strides", POINTER(c_ssize_t)), ("suboffsets", POINTER(c_ssize_t)),
+                ("internal", c_void_p)]
+
+
+_STRIDED, _WRITABLE = 0x1C, 0x1     # PyBUF_RECORDS_RO: strides and format
+pythonapi.PyObject_GetBuffer.argtypes = [py_object, POINTER(_Buffer), c_int]
+pythonapi.PyObject_CheckBuffer.argtypes = [py_object]
+pythonapi.PyBuffer_Release.argtypes = [POINTER(_Buffer)]
+pythonapi.PyBuffer_Release.restype = None
+
+
+class _Tensor(Structure):    # DLTensor of dlpack.h
+    _fields_ = [("data", c_void_p), ("device_type", c_int32), ("device_id", c_int32),
+                ("ndim", c_int32), ("code", c_uint8), ("bits", c_uint8), ("lanes", c_uint16),
+                ("shape", POINTER(c_int64)), ("strides", POINTER(c_int64)), ("offset", c_uint64)]
+
+
+class _Versioned(Structure):    # DLManagedTensorVersioned; without a version it is a DLTensor first
+    _fields_ = [("major", c_uint32), ("minor", c_uint32), ("context", c_void_p),
+                ("deleter", c_void_p), ("flags", c_uint64), ("tensor", _Tensor)]
+
+
+_READ_ONLY, _CPUS = 1, (1, 3)       # DLPACK_FLAG_BITMASK_READ_ONLY; memory that a CPU reads
+pythonapi.PyCapsule_IsValid.argtypes = [py_object, c_char_p]
+pythonapi.PyCapsule_GetPointer.argtypes = [py_object, c_char_p]
+pythonapi.PyCapsule_GetPointer.restype = c_void_p
+
+
+class Memory:
+    """Elements of one kind, held until release(); strides are in bytes."""
+
+    def __init__(self, data, kind, itemsize, shape, strides, swapped=False, keep=None, end=None):
+        self.data, self.kind, self.itemsize = data, kind, itemsize
+        self.shape, self.strides, self.swapped = tuple(shape), tuple(strides), swapped
+        self._keep, self._end = keep, end
+
+    def release(self):
+        if self._end:
+            self._end()
+        self._keep = self._end = None
+
+
+def dense(shape, size):
+    """Strides in bytes of an array without gaps, in C's order."""
+    strides = []
+    for extent in reversed(shape):
+        strides.append(size)
+        size *= extent
+    return tuple(reversed(strides))
+
+
+def of_buffer(source, what, writable=False, kind=None):
+    """Of what has the buffer protocol; `kind` where the array says what its type cannot."""
+    raw = _Buffer()
+    try:
+        pythonapi.PyObject_GetBuffer(source, byref(raw), _STRIDED | (_WRITABLE if writable else 0))
+    except (BufferError, TypeError, ValueError) as error:
+        raise BadArgument(f"{what}: {error}") from None
+    found, swapped = kind_of_code((raw.format or b"B").decode(), raw.itemsize)
+    return Memory(raw.buf, kind or found, raw.itemsize, raw.shape[:raw.ndim],
+                  raw.strides[:raw.ndim], swapped,
+                  end=lambda: pythonapi.PyBuffer_Release(byref(raw)))
+
+
+class _Unshared(BadArgument):
+    """An object gives no tensor, though it says that it has one."""
+
+
+def _capsule(source, what):
+    """The tensor of an object with __dlpack__, whether it may be written, and what keeps it."""
+    try:
+        device = tuple(map(int, source.__dlpack_device__()))
+        if device[0] not in _CPUS:
+            raise BadArgument(f"{what}: lies on device {device} of DLPack, not in host memory")
+        try:
+            capsule = source.__dlpack__(max_version=(1, 0))
+        except TypeError:       # of an older protocol
+            capsule = source.__dlpack__()
+    except BadArgument:
+        raise
+    except Exception as error:      # libraries raise errors of their own
+        raise _Unshared(f"{what}: {error}") from None
+    return capsule, _tensor(capsule, what)
+
+
+def _tensor(capsule, what="out"):
+    """(the tensor that a capsule holds, whether it may be written)."""
+    if pythonapi.PyCapsule_IsValid(capsule, b"dltensor_versioned"):
+        at = pythonapi.PyCapsule_GetPointer(capsule, b"dltensor_versioned")
+        made = _Versioned.from_address(at)
+        return made.tensor, not made.flags & _READ_ONLY
+    if pythonapi.PyCapsule_IsValid(capsule, b"dltensor"):
+        return _Tensor.from_address(pythonapi.PyCapsule_GetPointer(capsule, b"dltensor")), True
+    raise BadArgument(f"{what}: __dlpack__ gave no tensor")
+
+
+def of_dlpack(source, what, writable=False):
+    """Of what has __dlpack__; nothing is copied."""
+    capsule, (tensor, may_write) = _capsule(source, what)
+    if writable and not may_write:
+        raise BadArgument(f"{what}: is read-only")
+    kind = kind_of_dlpack(tensor.code, tensor.bits, tensor.lanes)
+    if kind is None:
+        raise BadArgument(f"{what}: elements of DLPack's type ({tensor.code}, {tensor.bits} bits, "
+                          f"{tensor.lanes} lanes) are no format")
+    shape, size = tuple(tensor.shape[:tensor.ndim]), tensor.bits // 8
+    strides = tuple(size * step for step in tensor.strides[:tensor.ndim]) if tensor.strides \
+        else dense(shape, size)
+    return Memory((tensor.data or 0) + tensor.offset, kind, size, shape, strides, keep=capsule)
+
+
+def _of_numpy(array, what, writable):
+    """Of NumPy's arrays; those of types that are none of its own show their bits."""
+    if array.dtype.isbuiltin == 2:      # of ml_dtypes
+        bits = array.view(f"V{array.itemsize}")
+        return of_buffer(bits, what, writable, array.dtype.name)
+    if array.dtype.kind in "OSTUmM":
+        raise BadArgument(f"{what}: elements of type {array.dtype} are no format")
+    return of_buffer(array, what, writable)
+
+
+def memory_of(source, what, writable=False):
+    """The Memory of anything that shows one."""
+    if numpy is not None:
+        if isinstance(source, (list, tuple, numbers.Number, numpy.generic)):
+            if writable:
+                raise BadArgument(f"{what}: is no array, which would see what is written")
+            source = numpy.asarray(source)
+        if isinstance(source, numpy.ndarray):
+            return _of_numpy(source, what, writable)
+    if hasattr(source, "__dlpack__") and hasattr(source, "__dlpack_device__"):
+        try:
+            return of_dlpack(source, what, writable)
+        except _Unshared:       # PyTorch's Booleans: NumPy may see them
+            if writable or numpy is None or not hasattr(source, "__array__"):
+                raise
+    if pythonapi.PyObject_CheckBuffer(source):
+        return of_buffer(source, what, writable)
+    if numpy is not None and (hasattr(source, "__array_interface__") or
+                              hasattr(source, "__array__")):
+        return _of_numpy(_as_array(source, what, writable), what, writable)
+    return of_buffer(source, what, writable)    # which says what it lacks
+
+
+def _as_array(source, what, writable):
+    try:
+        array = numpy.asarray(source)
+    except Exception as error:      # __array__ is the source's own
+        raise BadArgument(f"{what}: {error}") from None
+    if writable and not hasattr(source, "__array_interface__"):
+        raise BadArgument(f"{what}: gives copies, and would not see what is written")
+    return array
+
+
+class _Shown:
+    """Memory to NumPy."""
+
+    def __init__(self, data, shape, strides, typestr):
+        self.__array_interface__ = {"data": (data, False), "shape": tuple(shape),
+                                    "strides": tuple(strides), "typestr": typestr, "version": 3}
+
+
+_ORDER = "<" if sys.byteorder == "little" else ">"
+_MOVED_AS = {1: "|u1", 2: _ORDER + "u2", 4: _ORDER + "u4", 8: _ORDER + "u8", 16: _ORDER + "c16"}
+
+
+def as_array(data, shape, strides, size):
+    """A NumPy array of raw elements where they lie; it does not keep them."""
+    typestr = _MOVED_AS.get(size, f"|V{size}")
+    if 0 in shape:
+        return numpy.zeros(shape, typestr)
+    return numpy.asarray(_Shown(data, shape, strides, typestr))
+
+
+def _each(data, shape, strides):
+    """The address of each element in C's order."""
+    steps = [[i * step for i in range(extent)] for extent, step in zip(shape, strides)]
+    return (data + sum(at) for at in itertools.product(*steps))
+
+
+def gathered(data, shape, strides, size):
+    """The bytes of all elements in C's order."""
+    if numpy is not None:
+        return bytearray(as_array(data, shape, strides, size).tobytes())
+    return bytearray(b"".join(ctypes.string_at(at, size) for at in _each(data, shape, strides)))
+
+
+def scattered(bytes, data, shape, strides, size):
+    """Puts elements in C's order into their places."""
+    if numpy is not None:
+        places = as_array(data, shape, strides, size)
+        places[...] = numpy.frombuffer(bytes, places.dtype).reshape(places.shape)
+        return
+    for i, at in enumerate(_each(data, shape, strides)):
+        ctypes.memmove(at, bytes[i * size:(i + 1) * size], size)
+
+
+class Exported:
+    """A result for others' from_dlpack; `array` is its memory, bits where NumPy lacks the type."""
+
+    def __init__(self, array: Any, kind: str) -> None:
+        self.array, self.kind = array, kind
+
+    def __dlpack_device__(self) -> Tuple[int, int]:
+        return 1, 0
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """NumPy's capsule, which says the type that NumPy does not have."""
+        capsule = self.array.__dlpack__(**options)
+        _tensor(capsule)[0].code = dlpack_of_kind(self.kind)
+        return capsule

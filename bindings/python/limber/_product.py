@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One product: its operands' views, its matrices, its call."""
+import ctypes
+import functools
+import itertools
+import math
+from contextlib import ExitStack
+from ctypes import byref, c_void_p
+
+from . import _library as C
+from ._arguments import address, operand_view, pair_of, prepared_of, scalar_of
+from ._buffer import View
+from ._contraction import arrange, axes_of, outline, sides_of
+from ._epilogue import epilogue as epilogue_of
+from ._library import lib
+from ._memory import dense, gathered, scattered
+from ._reports import report_of
+from ._results import Result, holds
+from ._types import kind_of_format, numpy
+from .errors import BadArgument, check
+
+
+def _complex(view):
+    """A real operand as a complex one that has all its numbers."""
+    for name in "f32", "f64":
+        if numpy is not None and holds(name, view.name):
+            return View(view.array().astype(kind_of_format(name, True)), view.what)
+    raise BadArgument(f"{view.what}: is real, of {view.name}, and the other operand complex")
+
+
+class _Aside:
+    """A result in memory of its own, in the order that a product needs; put() moves it."""
+
+    def __init__(self, view, axes, order, extents, filled):
+        self._place = view.data, [extents[x] for x in order], [axes.step[x] for x in order], \
+            view.size
+        self._room = gathered(*self._place) if filled else bytearray(view.count * view.size)
+        self.data = ctypes.addressof((ctypes.c_char * len(self._room)).from_buffer(self._room))
+        self.strides = dense(self._place[1], view.size)
+
+    def put(self):
+        scattered(self._room, *self._place)
+
+
+@functools.lru_cache(maxsize=4096)
+def _arrangement(spell, argument, a_shape, a_strides, b_shape, b_strides, c_strides, size,
+                 together):
+    """(outline, arrangement, whether the library can write the result where it is to lie)."""
+    o = outline(spell, argument, a_shape, b_shape)
+    a, b = sides_of(o, a_shape, a_strides, b_shape, b_strides)
+    c = axes_of(o.order, o.shape, c_strides)
+    found = arrange(o, a, b, c, together)
+    return o, found, math.prod(o.shape) == 0 or _in_place(o, found, c, size)
+
+
+def _in_place(o, found, c, size):
+    """Rows and columns are one axis each, and matrices that are told by addresses lie apart, as the
+    library wants them."""
+    if None in found.c:
+        return False
+    reach = size + sum((o.extents[x] - 1) * c.step[x] for x in found.rows[0] + found.columns[1])
+    return len(found.loops) < 2 or min(steps[2] for _, steps in found.loops) >= reach
+
+
+class Product:
+    """Two operands, a result, and how their axes make matrices."""
+
+    def __init__(self, context, held, a, b, labels, contract, scheme, slices, format, dtype, out,
+                 alpha, beta, result, together):
+        self.contract = context._wish(contract, scheme, slices)
+        formats = pair_of(format)
+        self.ctx = held.enter_context(context._handle.use())
+        self.prepared = [prepared_of(held, x) for x in (a, b)]
+        views = [operand_view(held, x, what, name) for x, what, name in zip((a, b), "ab", formats)]
+        if views[0].pairs != views[1].pairs:
+            real = int(views[0].pairs)
+            views[real] = held.enter_context(_complex(views[real]))
+        self.a, self.b = views
+        self.pairs = views[0].pairs
+        shapes = outline(*labels, views[0].shape, views[1].shape)
+        if any(self.prepared) and (shapes.whole or self.pairs):
+            raise BadArgument("prepared operands are for real products by matmul")
+        self.result = Result(held, shapes.shape, views, formats, dtype, out, result)
+        self.c = self.result.view
+        self.alpha = scalar_of(alpha, 1, self.c, "alpha")
+        self.beta = scalar_of(beta, 0, self.c, "beta")
+        self._arrange(labels, together)
+
+    def _arrange(self, labels, together):
+        """Finds the matrices; copies what is none where it lies."""
+        a, b, c = self.a, self.b, self.c
+        self.data, self.aside = c.data, None
+        o, self.shapes, in_place = _arrangement(*labels, a.shape, a.bytes, b.shape, b.bytes,
+                                                c.bytes, c.size, together)
+        self.stack = tuple(o.extents[x] for x in self.shapes.stack)
+        if in_place and None not in self.shapes.a and None not in self.shapes.b:
+            return
+        sides = sides_of(o, a.shape, a.bytes, b.shape, b.bytes)
+        found, places = self.shapes, axes_of(o.order, o.shape, c.bytes)
+        sides = [_rearranged(*side, o.extents, found.stack) for side in
+                 ((a, sides[0], found.a, found.rows), (b, sides[1], found.b, found.columns))]
+        if not in_place:
+            order = found.stack + found.rows[0] + found.columns[1]
+            self.aside = _Aside(c, places, order, o.extents, self.beta is not None)
+            self.data = self.aside.data
+            places = axes_of(order, self.aside.strides, self.aside.strides)
+        self.shapes = arrange(o, *sides, places, together)
+
+    def problem(self):
+        s = self.shapes
+        return C.Problem(m=s.m, n=s.n, k=s.k,
+                         a=_matrix(C.Matrix, self.a, self.a.data, s.a, s.m, s.k),
+                         b=_matrix(C.Matrix, self.b, self.b.data, s.b, s.k, s.n),
+                         c=_matrix(C.Output, self.c, self.data, s.c, s.m, s.n),
+                         alpha=address(self.alpha), beta=address(self.beta),
+                         contract=ctypes.pointer(self.contract))
+
+    def _batch(self, problem):
+        """The stack: steps where it is one loop, else the address of every matrix."""
+        loops = self.shapes.loops
+        sizes = self.a.size, self.b.size, self.c.size
+        if len(loops) == 1:
+            return C.Batch(loops[0][0], *(step // size for step, size in zip(loops[0][1], sizes)))
+        extents = [extent for extent, _ in loops]
+        return C.Batch(math.prod(extents), 0, 0, 0, *[
+            _addresses(matrix.data or 0, extents, [steps[i] for _, steps in loops])
+            for i, matrix in enumerate((problem.a, problem.b, problem.c))])
+
+    def run(self, report, epilogue, conj_a, conj_b):
+        problem = self.problem()
+        problem.domain = int(self.pairs)
+        problem.conjugate = (1 if conj_a else 0) | (2 if conj_b else 0) if self.pairs else 0
+        problem.prepared_a, problem.prepared_b = self.prepared
+        problem.epilogue = epilogue
+        if self.shapes.loops:
+            batch = self._batch(problem)
+            problem.batch = ctypes.pointer(batch)
+        check(lib.limber_run(self.ctx, byref(problem), report and byref(report)))
+        if self.aside:
+            self.aside.put()
+
+    def plan(self):
+        if self.pairs or self.shapes.loops:
+            raise BadArgument("plans are of two real matrices")
+        text = c_void_p()
+        check(lib.limber_plan(self.ctx, byref(self.problem()), byref(text), None))
+        try:
+            return ctypes.string_at(text).decode(errors="replace")
+        finally:
+            lib.limber_free(text)
+
+
+def _rearranged(view, axes, strides, groups, extents, stack):
+    """The axes of an operand, which is copied unless each group of labels is one axis already."""
+    if None not in strides:
+        return axes
+    order = [x for x in stack if x in axes.extent] + groups[0] + groups[1]
+    shape = [extents[x] for x in order]
+    view.gather(shape, [axes.step.get(x, 0) for x in order])
+    return axes_of(order, shape, view.bytes)
+
+
+def _matrix(kind, view, data, strides, rows, columns):
+    if view.count == 0:
+        return kind(None, view.format, max(columns, 1), 1)
+    return kind(data, view.format, strides[0] // view.size if rows > 1 else max(columns, 1),
+                strides[1] // view.size if columns > 1 else 1)
+
+
+def _addresses(data, extents, steps):
+    """An array of the addresses of all matrices, in C's order."""
+    if numpy is None:
+        places = [data + sum(i * s for i, s in zip(at, steps))
+                  for at in itertools.product(*map(range, extents))]
+        return (c_void_p * len(places))(*places)
+    places = numpy.full(extents, data, numpy.uint64)
+    for axis, (extent, step) in enumerate(zip(extents, steps)):
+        along = numpy.arange(extent, dtype=numpy.uint64) * numpy.uint64(step)
+        places += along.reshape([-1] + [1] * (len(extents) - axis - 1))
+    return (c_void_p * places.size).from_buffer(places)
+
+
+def multiply(context, a, b, labels, contract=None, out=None, alpha=1, beta=0, scheme=None,
+             report=False, format=None, dtype=None, slices=0, conj_a=False, conj_b=False,
+             epilogue=None, inputs=None, result="numpy"):
+    """The product of two operands whose axes have labels, a function of _contraction and its
+    argument: Context.matmul says the rest."""
+    with ExitStack() as held:
+        p = Product(context, held, a, b, labels, contract, scheme, slices, format, dtype, out,
+                    alpha, beta, result, together=not inputs)
+        steps = epilogue_of(held, epilogue, inputs, product=(p.stack, p.shapes.m, p.shapes.n))
+        r = C.Report() if report else None
+        p.run(r, steps, conj_a, conj_b)
+        made = p.result.give()
+    return (made, report_of(r)) if report else made
+
+
+def plan(context, a, b, labels, contract, alpha, beta, scheme, format, dtype, slices):
+    """What multiply would do, as text."""
+    with ExitStack() as held:
+        return Product(context, held, a, b, labels, contract, scheme, slices, format, dtype, None,
+                       alpha, beta, "numpy", False).plan()

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Simulated units: their words, what happens inside, models, and sweeps over many."""
+import ctypes
+import math
+from ctypes import byref
+from typing import Dict, NamedTuple, Tuple
+
+from . import _library as C
+from ._arguments import contract_of
+from ._facts import rows_of, tuple_of
+from ._library import lib
+from ._types import numpy
+from .errors import BadArgument, check
+
+
+class Preset(NamedTuple):
+    """A unit's words, and where they are from."""
+    words: str
+    source: str
+
+
+class Distribution(NamedTuple):
+    """Values of a matrix, as limber_distribution has them; exponents[e + 160] counts those in
+    [2^e, 2^(e+1))."""
+    count: int      # type: ignore[assignment]
+    zeros: int
+    special: int
+    mean: float
+    variance: float
+    least: float
+    largest: float
+    exponents: Tuple[int, ...]
+
+
+class Statistics(NamedTuple):
+    """What happened inside a simulated product, as limber_statistics has it."""
+    products: int
+    nonzero: int
+    mul_inexact: int
+    mul_underflow: int
+    mul_overflow: int
+    swamped: int
+    partly_swamped: int
+    sum_overflow: int
+    outer_sums: int
+    outer_swamped: int
+    outer_partly: int
+    a: Distribution
+    b: Distribution
+    result: Distribution
+    variance_wide: float
+    retention: float
+    predicted: float
+    distance: float
+    relative: float
+
+
+class Trial(NamedTuple):
+    """One unit of a sweep.  error: Frobenius, relative to the exact product; swamped and
+    partly_swamped: shares of the nonzero products; frontier: no other has fewer bits of the
+    accumulator and no larger error."""
+    unit: str
+    format: str
+    group: int
+    rounding: str
+    products: str
+    bits: int
+    error: float
+    distance: float
+    relative: float
+    swamped: float
+    partly_swamped: float
+    retention: float
+    predicted: float
+    seconds: float
+    frontier: bool
+
+
+def units() -> Dict[str, Preset]:
+    """The presets of simulated units: {name: Preset}."""
+    return {row.contents.name.decode(): Preset(row.contents.words.decode(),
+                                               row.contents.source.decode())
+            for row in rows_of(lib.limber_unit_preset_at)}
+
+
+def _parsed(words):
+    made = C.Unit()
+    check(lib.limber_unit_parse(str(words).encode(), byref(made)))
+    return made
+
+
+def unit(words: str) -> str:
+    """The canonical words of a unit's description, "h100-e4m3 group=128 outer=f32" say."""
+    room = ctypes.create_string_buffer(1024)
+    return lib.limber_unit_text(byref(_parsed(words)), room, len(room)).decode()
+
+
+def retention(bits: int, product_bits: int, n: int, groups: int = 1,
+              by_number: bool = False) -> float:
+    """The share of a sum's variance that an accumulator keeps: Sakr et al., ICLR 2019, theorem 1.
+    NaN outside the model.
+
+    bits, product_bits  fraction bits of the accumulator and of products
+    n                   terms; with groups: of each group
+    groups              sums of n terms that are added up
+    by_number           log2 of the number of groups in the place of their length's"""
+    if groups == 1:
+        return lib.limber_retention(bits, product_bits, n)
+    return lib.limber_retention_chunked(bits, product_bits, n, groups, int(bool(by_number)))
+
+
+def unit_retention(words: str, k: int) -> float:
+    """The same of a unit at the inner dimension k."""
+    return lib.limber_unit_retention(byref(_parsed(words)), k)
+
+
+def statistics(context, a, b, words, compare, swamped_only, **options):
+    """Context.statistics says what the arguments are."""
+    if "contract" in options:
+        raise TypeError("statistics takes a unit, not a contract")
+    found = C.Statistics(compare=int(bool(compare)), swamped_only=int(bool(swamped_only)))
+    contract = contract_of(f"simulate={words}", options.pop("scheme", None), 0)
+    contract.statistics = ctypes.pointer(found)
+    made = context.matmul(a, b, contract=contract, **options)
+    parts = {name: tuple_of(Distribution, getattr(found, name)) for name in ("a", "b", "result")}
+    counts = tuple_of(Statistics, found, **parts)
+    return (*made, counts) if options.get("report") else (made, counts)
+
+
+def _width(format):
+    return 1 + format.exp_bits + format.frac_bits if format.exp_bits else 8 * format.size
+
+
+def _words(format, rounding, products, group, operands, outer, seed):
+    text = f"in={operands or format} mul=" + \
+        (f"{format}:{rounding}" if products == "rounded" else "exact") + f" acc={format}:{rounding}"
+    if group:
+        text += f" group={group} outer={outer or format}:{rounding}"
+    return text + f" seed={seed}" * (rounding in ("rs", "sr"))
+
+
+def _error(c, exact):
+    """Frobenius, relative; elements without a finite exact value do not count."""
+    good = numpy.isfinite(exact)
+    far, size = (c.astype("d") - exact)[good], exact[good]
+    if not numpy.isfinite(far).all():
+        return math.inf
+    far, size = (far * far).sum(), (size * size).sum()
+    return math.sqrt(far / size) if size > 0 else math.inf if far > 0 else 0.0
+
+
+def _on_frontier(trial, others):
+    return math.isfinite(trial.error) and not any(
+        x.bits <= trial.bits and x.error <= trial.error and
+        (x.bits < trial.bits or x.error < trial.error) for x in others)
+
+
+def explore(context, a, b, formats, groups, roundings, products, operands, outer, seed):
+    """Context.explore says what the arguments are."""
+    if numpy is None:
+        raise BadArgument("explore needs NumPy")
+    products = products or (["exact"] if operands else ["rounded"])
+    if not set(products) <= {"exact", "rounded"}:
+        raise BadArgument(f"products = {products!r}: neither exact nor rounded")
+    wishes = [(f, g, r, p) for g in groups for r in roundings for p in products for f in formats]
+    texts = [_words(f, r, p, g, operands, outer, seed) for f, g, r, p in wishes]
+    parsed = [_parsed(text) for text in texts]      # a wrong word is found before any runs
+    exact = context.matmul(a, b, contract="correct", dtype="f64")
+    trials = []
+    for wish, text, made in zip(wishes, texts, parsed):
+        c, report, s = statistics(context, a, b, text, True, False, dtype="f32", report=True)
+        share = 1 / s.nonzero if s.nonzero else 0
+        trials.append(Trial(unit(text), *wish, _width(made.acc.format), _error(c, exact),
+                            s.distance, s.relative, s.swamped * share, s.partly_swamped * share,
+                            s.retention, s.predicted, report.seconds_run, False))
+    return [trial._replace(frontier=_on_frontier(trial, trials)) for trial in trials]

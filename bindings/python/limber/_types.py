@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What elements are called: kinds (the names of NumPy's and ml_dtypes' types) and formats."""
+import sys
+
+from .errors import BadArgument
+
+try:
+    import numpy
+except ImportError:
+    numpy = None    # type: ignore[assignment]
+
+# Kinds that are formats, those that NumPy lacks among them; those of complex numbers, by the format
+# of a part; and those whose values another kind holds without exception, so that arrays are copied.
+_SMALL = {"bfloat16": "bf16", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
+          "float6_e2m3fn": "e2m3", "float6_e3m2fn": "e3m2", "float4_e2m1fn": "e2m1"}
+_SMALL_COMPLEX = {"complex32": "f16", "bcomplex32": "bf16"}
+SMALL = {*_SMALL, *_SMALL_COMPLEX}
+FORMATS = {"float16": "f16", "float32": "f32", "float64": "f64", "int8": "i8", "int16": "i16",
+           "int32": "i32", "int64": "i64", "uint8": "u8", **_SMALL}
+COMPLEX = {"complex64": "f32", "complex128": "f64", **_SMALL_COMPLEX}
+HELD_BY = {"bool": "uint8", "uint16": "int32", "uint32": "int64", "uint64": "int64",
+           "int1": "int8", "int2": "int8", "int4": "int8",
+           "uint1": "uint8", "uint2": "uint8", "uint4": "uint8",
+           "float8_e3m4": "float16", "float8_e4m3": "float16", "float8_e4m3b11fnuz": "float16",
+           "float8_e4m3fnuz": "float16", "float8_e5m2fnuz": "float16", "float8_e8m0fnu": "float32"}
+_KIND_OF = {name: kind for kind, name in FORMATS.items()}
+_COMPLEX_OF = {name: kind for kind, name in COMPLEX.items()}
+
+
+def small_type(kind):
+    """The type of ml_dtypes of that name, or None: it is absent, or has none."""
+    try:
+        import ml_dtypes
+    except ImportError:
+        return None
+    return getattr(ml_dtypes, kind, None)
+
+
+def type_of(kind):
+    """The type of a kind, of NumPy or of ml_dtypes."""
+    kind = small_type(kind) or kind
+    try:
+        return numpy.dtype(kind)
+    except TypeError:
+        raise BadArgument(f"{kind} has no type here, where ml_dtypes is absent: name another "
+                          "dtype, or give out") from None
+
+
+def kind_of_format(name, pairs=False):
+    """The kind whose elements are of a format, or None."""
+    return (_COMPLEX_OF if pairs else _KIND_OF).get(name)
+
+
+_LETTERS = {"?": "bool", "e": "float16", "f": "float32", "d": "float64", "g": "longdouble",
+            "Zf": "complex64", "Zd": "complex128"}
+_LETTERS.update({letter: "int" for letter in "bhilqn"}, **{letter: "uint" for letter in "BHILQN"})
+
+
+def kind_of_code(code, itemsize):
+    """The kind that a buffer's format names, or the code itself where it is none, and whether bytes
+    are in the other order than the machine's."""
+    order, letter = (code[0], code[1:]) if code[:1] in tuple("@=<>!") else ("@", code)
+    swapped = itemsize > 1 and order in ("<" if sys.byteorder == "big" else ">!")
+    kind = _LETTERS.get(letter, "void" if letter.endswith("x") else code)
+    return f"{kind}{8 * itemsize}" if kind in ("int", "uint") else kind, swapped
+
+
+# DLPack's codes of types; those of 4 and 6 bits are packed there, and here each has a byte.
+_DLPACK = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool",
+           7: "float8_e3m4", 8: "float8_e4m3", 9: "float8_e4m3b11fnuz", 10: "float8_e4m3fn",
+           11: "float8_e4m3fnuz", 12: "float8_e5m2", 13: "float8_e5m2fnuz", 14: "float8_e8m0fnu"}
+_DLPACK_CODE = {kind: code for code, kind in _DLPACK.items()}
+
+
+def kind_of_dlpack(code, bits, lanes):
+    """The kind of a DLPack type, or None."""
+    kind = _DLPACK.get(code)
+    if kind is None or lanes != 1 or bits % 8:
+        return None
+    return kind if kind == "bool" or "_" in kind else f"{kind}{bits}"
+
+
+def dlpack_of_kind(kind):
+    """DLPack's code of a kind, or None."""
+    return _DLPACK_CODE.get(kind if "_" in kind else kind.rstrip("0123456789"))
