@@ -22,7 +22,8 @@ for p in range(n):
         exact[i] = [x - exact[i][p] * y for x, y in zip(exact[i], exact[p])]
 inverse = numpy.array([[float(x) for x in row[n:]] for row in exact])
 
-off, report = limber.matmul(hilbert, inverse, out=limber.Quad(numpy.eye(n)), beta=-1, report=True)
+off, report = limber.matmul(hilbert, inverse, out=limber.Quad(numpy.eye(n)), beta=-1,
+                            contract="correct", report=True)
 errors = [abs(float(x)) for row in off.to_fractions() for x in row]
 plain = abs(doubles @ inverse - numpy.eye(n)).max()
 print(f"H H^-1 - I: {plain:.1e} in doubles, {max(errors):.1e} in binary128 (by {report.scheme})")

@@ -3,6 +3,7 @@
 #include <limber/environment.h>
 #include <limber/interpose.h>
 #include <limber/limber.h>
+#include <limber/names.h>
 #include <limber/research.h>
 
 int main()

@@ -79,6 +79,20 @@ END
             cp -a /etc/alternatives "$work/alternatives"
             ln -sfn "$libdir/limber/libblas.so.3" "$work/alternatives/${link##*/}"
             unshare -m sh -c "mount --bind '$work/alternatives' /etc/alternatives && $run"
+            # NumPy and R of the system load what the link names; R puts its folders first
+            served() {  # program and its arguments
+                rm -f "$work/served"
+                unshare -m env LIMBER_CONTRACT=correct LIMBER_BACKEND=interp \
+                    LIMBER_REPORT="$work/served" sh -c \
+                    'mount --bind "$0" /etc/alternatives && "$@" > /dev/null' "$work/alternatives" "$@"
+                grep -q '"served": { "calls": [1-9]' "$work/served"
+            }
+            if /usr/bin/python3 -c 'import numpy' 2> /dev/null; then
+                served /usr/bin/python3 -c 'import numpy as n; a = n.ones((40, 40)); a @ (a + 1)'
+            fi
+            if command -v Rscript > /dev/null; then
+                served Rscript -e 'a <- matrix(1:1600 / 7, 40); a %*% t(a + 1)'
+            fi
         else
             echo "no alternatives, or no mount namespace: the system's link is not tried"
         fi

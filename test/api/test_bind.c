@@ -181,6 +181,7 @@ static void bad_signatures_are_named(void **state)
         { "a:*ptr", "a:*ptr" },
         { "int(m:i32", "not closed" },
         { "m:i32 n:i32 k:i32 a:ptr b:ptr c:ptr alpha:f32", "\"alpha\" has to be in format f64" },
+        { "m:i32 n:i32 k:i32 a:ptr b:ptr c:ptr alpha:fp32", "\"alpha\" has to be in format f64" },
         { "m:i32 n:i32 k:i32 a:ptr b:ptr c:ptr beta:*f16", "\"beta\" has to be in format f64" },
         { "alpha:f16 m:i32", "alpha:f16" },
         { "averyveryveryveryveryveryverylongword:i32", "too long" },
