@@ -19,7 +19,7 @@ enum {
     SHORT = 64, /* elements along k: such sums write C all the time, a few rows from end to end
                    faster than many rows strip by strip, whose lines of cache lie on many pages */
     THIN = 128, /* rows or columns of a product whose sides are not worth packing */
-    SMALL = 384, /* rows, columns and elements along k of such a one of binary32 */
+    SMALL = 288, /* rows, columns and elements along k of such a one of binary32 */
     TASKS = 4, /* of a worker */
     VARIANT = 2 /* of limbs that are kept: strips; 0 and 1 are panels */
 };

@@ -216,10 +216,15 @@ struct cut {
     struct extremes *line;
 };
 
+static bool is_wide(const struct extremes *s)
+{
+    return s->emax != NONE_HIGH && s->emax - s->lsb + 1 > SCAN_narrow;
+}
+
 /* A glance has seen enough of full-width data. */
 static void probe(struct job *j, const struct extremes *s)
 {
-    if (j->depth == SCAN_probe && s->emax != NONE_HIGH && s->emax - s->lsb + 1 > SCAN_narrow)
+    if (j->depth == SCAN_probe && is_wide(s))
         atomic_store(&j->stop, true);
 }
 
@@ -838,14 +843,15 @@ struct sample limber_scan_sample(const struct view *v, limber_format f, int64_t 
         int64_t len = length - p < ELEMENTS ? length - p : ELEMENTS;
         struct extremes tile = nothing;
 
-        for (int64_t i = line; i < line + LINES && i < lines; i++) {
-            struct extremes s;
+        for (int64_t i = line; i < line + LINES && i < lines; i++)
+            for (int64_t q = 0; q < len && !is_wide(&tile); q++) {
+                struct extremes s;
 
-            run_any(&j, i, p, len, &s);
-            join(&tile, &s);
-        }
+                run_any(&j, i, p + q, 1, &s);
+                join(&tile, &s);
+            }
         found.zero += tile.emax == NONE_HIGH && !tile.special;
-        found.narrow += tile.emax == NONE_HIGH || tile.emax - tile.lsb + 1 <= SCAN_narrow;
+        found.narrow += !is_wide(&tile);
     }
     return (struct sample){ found.zero / TILES, found.narrow / TILES };
 }

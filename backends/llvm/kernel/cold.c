@@ -68,7 +68,9 @@ static void transpose(const struct kernel_call *c, int side, const int64_t part[
     const struct packed *o = &c->op[side];
     const char *line[KERNEL_LANES];
 
-    for (int64_t l = 0; l < (lanes == 12 ? 12 : KERNEL_LANES); l++) {
+    for (int l = lanes; l < KERNEL_LANES; l++)
+        line[l] = zeros;
+    for (int64_t l = 0; l < lanes; l++) {
         int64_t at = o->line0 + part[0] + (l < part[1] ? l : part[1] - 1);
 
         line[l] = limber_view_at(&o->view, at, part[2], step);

@@ -441,6 +441,7 @@ FLAT void add_squares(const struct strip *w, const v8d sum[2])
 FLAT void copy_rows(const struct strip *w, int side, const char *from, int64_t stride)
 {
     int64_t lines = lines_of(side), row = lines * FIXED(bytes), len = w->len;
+    int64_t ahead = KERNEL_BLOCK * stride;      /* rows may be pages apart */
     char *panel = w->o->data + w->panel * w->o->panel_bytes + w->p0 * row, *to;
 
     if (w->o->planes) {
@@ -450,16 +451,21 @@ FLAT void copy_rows(const struct strip *w, int side, const char *from, int64_t s
     }
     if (lines >= KERNEL_LANES) {
         to = panel + (w->first - w->panel * lines) * FIXED(bytes);
-        ROLL for (int64_t p = 0; p < len; p++, from += stride, to += row)
+        ROLL for (int64_t p = 0; p < len; p++, from += stride, to += row) {
+            ROLL for (int64_t i = 0; i < KERNEL_LANES * FIXED(bytes); i += 64)
+                __builtin_prefetch(from + ahead + i);
             __builtin_memcpy(to, from, KERNEL_LANES * FIXED(bytes));
+        }
         return;
     }
     ROLL for (int64_t q = 0; q < KERNEL_LANES / lines && w->panel + q < w->o->panels; q++) {
         const char *at = from + q * row;
 
         to = panel + q * w->o->panel_bytes;
-        ROLL for (int64_t p = 0; p < len; p++, at += stride, to += row)
+        ROLL for (int64_t p = 0; p < len; p++, at += stride, to += row) {
+            __builtin_prefetch(at + ahead);
             __builtin_memcpy(to, at, (unsigned)row);
+        }
     }
 }
 
@@ -1003,20 +1009,23 @@ FLAT v8l scales_of(const struct strip *w, int64_t from)
     return TO(v8l, LOAD(v8i, e));
 }
 
-/* Lines that are stretches of memory, into a panel of their own without a stop. */
+/* Lines that are stretches of memory, into panels of their own without a stop. */
 FLAT int pack_along_k(struct strip *w, int64_t k)
 {
     const struct view *v = &w->o->view;
     int64_t lines = lines_of(w->side), row = lines * FIXED(bytes);
+    int64_t each = min64(lines, KERNEL_LANES), from = w->first - w->panel * lines;
+    char *to = w->o->data + w->panel * w->o->panel_bytes + w->p0 * row + from * FIXED(bytes);
 
-    if (v->patch || v->p != 1 || w->len < KERNEL_BLOCK || w->live <= 0 ||
-        (lines < KERNEL_LANES && 2 * lines <= KERNEL_LANES))
+    if (v->patch || w->o->planes || v->p != 1 || w->len < KERNEL_BLOCK || w->live <= 0)
         return 0;
     w->len = min64(BYTES - w->p0 % BYTES, k - w->p0) / KERNEL_BLOCK * KERNEL_BLOCK;
-    w->c->cold->pack(w->c, w->side, (int64_t[]){ w->first, w->live, w->p0, w->len },
-                     (int)min64(lines, KERNEL_LANES),
-                     w->o->data + w->panel * w->o->panel_bytes + w->p0 * row +
-                     (w->first - w->panel * lines) * FIXED(bytes), row);
+    ROLL for (int64_t at = 0; at < min64(lanes_of(w->side), w->live); at += each) {
+        w->c->cold->pack(w->c, w->side,
+                         (int64_t[]){ w->first + at, w->live - at, w->p0, w->len }, (int)each, to,
+                         row);
+        to += w->o->panel_bytes;
+    }
     return 1;
 }
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Transposition in registers: at step s, lane j+s of row i and lane j of row i+s change places. */
+ * Transposition in registers: at step s, lane j+s of row i and lane j of row i+s change places.
+ * With registers of 64 bytes sixteen lines go at once; with others blocks of four, which need no
+ * more than sixteen registers, and an odd pair of lines. */
 #include "backends/llvm/kernel/kernel.h"
 
 #include <string.h>
@@ -9,6 +11,7 @@
 #endif
 #define FLAT static inline __attribute__((always_inline))
 
+#ifdef __AVX512F__
 typedef int64_t v8l __attribute__((vector_size(64)));
 typedef int32_t v16i __attribute__((vector_size(64)));
 
@@ -130,17 +133,133 @@ FLAT void turn_words(const char *const line[16], int64_t at, int lanes, char *to
         put(to + i * stride, &v[i], lanes, 4);
 }
 
+FLAT void turn(const char *const line[16], int size, int lanes, int64_t at, char *to,
+               int64_t stride)
+{
+    if (size == 4 && lanes == 12)
+        turn_words(line, at, 12, to, stride);
+    else if (size == 4)
+        turn_words(line, at, lanes, to, stride);
+    else if (lanes == 12)
+        turn_twelve(line, at, to, stride);
+    else
+        turn_sixteen(line, at, lanes, to, stride);
+}
+
+#else
+typedef int64_t v4l __attribute__((vector_size(32)));
+typedef int32_t v8i __attribute__((vector_size(32)));
+
+/* 4 x 4 of 64 bits. */
+FLAT void turn_four(const char *const line[], int64_t at, char *to, int64_t stride)
+{
+    v4l v[4], low, high;
+
+    for (int i = 0; i < 4; i++)
+        memcpy(&v[i], line[i] + at, sizeof v[i]);
+    for (int i = 0; i < 2; i++) {
+        low = __builtin_shufflevector(v[2 * i], v[2 * i + 1], 0, 4, 2, 6);
+        high = __builtin_shufflevector(v[2 * i], v[2 * i + 1], 1, 5, 3, 7);
+        v[2 * i] = low;
+        v[2 * i + 1] = high;
+    }
+    for (int i = 0; i < 2; i++) {
+        low = __builtin_shufflevector(v[i], v[i + 2], 0, 1, 4, 5);
+        high = __builtin_shufflevector(v[i], v[i + 2], 2, 3, 6, 7);
+        memcpy(to + i * stride, &low, sizeof low);
+        memcpy(to + (i + 2) * stride, &high, sizeof high);
+    }
+}
+
+/* Four elements of 64 bits of two lines. */
+FLAT void turn_two(const char *const line[], int64_t at, char *to, int64_t stride)
+{
+    v4l v[2], row[2];
+
+    for (int i = 0; i < 2; i++)
+        memcpy(&v[i], line[i] + at, sizeof v[i]);
+    row[0] = __builtin_shufflevector(v[0], v[1], 0, 4, 2, 6);
+    row[1] = __builtin_shufflevector(v[0], v[1], 1, 5, 3, 7);
+    for (int i = 0; i < 4; i++)
+        memcpy(to + i * stride, (char *)&row[i % 2] + i / 2 * 16, 16);
+}
+
+/* Eight elements of 32 bits of four lines: halves of a vector are rows i and i + 4. */
+FLAT void turn_four_words(const char *const line[], int64_t at, char *to, int64_t stride)
+{
+    v8i v[4], w[4], row[4];
+
+    for (int i = 0; i < 4; i++)
+        memcpy(&v[i], line[i] + at, sizeof v[i]);
+    for (int i = 0; i < 2; i++) {
+        w[i] = __builtin_shufflevector(v[2 * i], v[2 * i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+        w[i + 2] = __builtin_shufflevector(v[2 * i], v[2 * i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+    }
+    for (int i = 0; i < 2; i++) {
+        row[2 * i] = __builtin_shufflevector(w[2 * i], w[2 * i + 1], 0, 1, 8, 9, 4, 5, 12, 13);
+        row[2 * i + 1] = __builtin_shufflevector(w[2 * i], w[2 * i + 1], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+    for (int i = 0; i < 8; i++)
+        memcpy(to + i * stride, (char *)&row[i % 4] + i / 4 * 16, 16);
+}
+
+/* Eight elements of 32 bits of two lines. */
+FLAT void turn_two_words(const char *const line[], int64_t at, char *to, int64_t stride)
+{
+    v8i v[2], w[2];
+
+    for (int i = 0; i < 2; i++)
+        memcpy(&v[i], line[i] + at, sizeof v[i]);
+    w[0] = __builtin_shufflevector(v[0], v[1], 0, 8, 1, 9, 4, 12, 5, 13);
+    w[1] = __builtin_shufflevector(v[0], v[1], 2, 10, 3, 11, 6, 14, 7, 15);
+    for (int i = 0; i < 8; i++)
+        memcpy(to + i * stride, (char *)&w[i / 2 % 2] + i / 4 * 16 + i % 2 * 8, 8);
+}
+
+/* As many elements as a vector of 64 bytes has. */
+FLAT void turn(const char *const line[16], int size, int lanes, int64_t at, char *to,
+               int64_t stride)
+{
+    int count = 64 / size, step = 32 / size, l;
+
+    for (int half = 0; half < 2; half++, at += 32, to += step * stride) {
+        for (l = 0; l + 4 <= lanes; l += 4)
+            size == 8 ? turn_four(line + l, at, to + l * 8, stride) :
+                        turn_four_words(line + l, at, to + l * 4, stride);
+        if (l + 2 <= lanes) {
+            size == 8 ? turn_two(line + l, at, to + l * 8, stride) :
+                        turn_two_words(line + l, at, to + l * 4, stride);
+            l += 2;
+        }
+        for (int i = 0; l < lanes && i < count / 2; i++)
+            memcpy(to + i * stride + l * size, line[l] + at + i * size, (size_t)size);
+    }
+}
+#endif
+
+/* Sizes, and the numbers of lanes that panels have, are constants in the loop. */
+#define ROWS(size, lanes)                                                                        \
+    for (int64_t p = 0; p < count; p += 64 / (size))                                             \
+        turn(line, size, lanes, p * (size), to + p * stride, stride)
+
 void TURN(const char *const line[16], int size, int lanes, char *to, int64_t stride, int64_t count)
 {
-    int step = size == 4 ? 16 : 8;
-
-    for (int64_t p = 0; p < count; p += step, to += step * stride)
-        if (size == 4 && lanes == 12)
-            turn_words(line, p * 4, 12, to, stride);
-        else if (size == 4)
-            turn_words(line, p * 4, lanes, to, stride);
-        else if (lanes == 12)
-            turn_twelve(line, p * 8, to, stride);
-        else
-            turn_sixteen(line, p * 8, lanes, to, stride);
+    if (size == 4 && lanes == 6)
+        ROWS(4, 6);
+    else if (size == 4 && lanes == 12)
+        ROWS(4, 12);
+    else if (size == 4 && lanes == 16)
+        ROWS(4, 16);
+    else if (size == 4)
+        ROWS(4, lanes);
+    else if (lanes == 6)
+        ROWS(8, 6);
+    else if (lanes == 8)
+        ROWS(8, 8);
+    else if (lanes == 12)
+        ROWS(8, 12);
+    else if (lanes == 16)
+        ROWS(8, 16);
+    else
+        ROWS(8, lanes);
 }
