@@ -10,6 +10,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { PAIR = 11 }; /* vector operations on doubles that a product costs that is summed in a pair */
+
 /* Doubles that hold an element; `exact` multiplies each of one operand by each of the other. */
 static int pieces(limber_format f)
 {
@@ -23,7 +25,20 @@ static bool is_exact(const struct node *products)
     return limber_num(products, ATTR_unit) == UNIT_exact;
 }
 
-/* Nanoseconds of one core per element: measured with `limber bench`, see docs/performance.md. */
+/* CPUs sum `exact` as pairs of doubles first where operands and result are binary64 or narrower. */
+static bool sums_pairs(const struct plan *p, const struct node *products, const struct target *t)
+{
+    const struct node *out = limber_plan_find(p, OP_epilogue);
+
+    return is_exact(products) && t->vector_bits && !limber_is_device(t) &&
+           !limber_num(out, ATTR_alpha) && !limber_num(out, ATTR_beta) &&
+           limber_format_is_binary(out->type.format) &&
+           pieces(limber_source(p, products->in[0])->type.format) == 1 &&
+           pieces(limber_source(p, products->in[1])->type.format) == 1;
+}
+
+/* Nanoseconds of one core with vectors of 512 bits per element: measured with `limber bench`, see
+ * docs/performance.md. */
 static double prepare_ns(const struct plan *p, const struct node *products, int side)
 {
     int limbs = products->in[side];
@@ -32,7 +47,7 @@ static double prepare_ns(const struct plan *p, const struct node *products, int 
     bool pair = f.kind == LIMBER_KIND_DD || (f.kind == LIMBER_KIND_FLOAT && f.size == 16);
 
     switch (n->op) {
-    case OP_whole: return is_exact(products) ? 4 * pieces(f) : 0.6;
+    case OP_whole: return is_exact(products) ? 6 * pieces(f) : 0.6;
     case OP_quantize: return 2;
     case OP_hilo: return 0.5 + 0.7 * n->type.count;
     case OP_residues: return (pair ? 3 : 1) + 0.4 * n->type.count;
@@ -103,7 +118,9 @@ static struct price price_of(const struct plan *p, const struct target *t)
 {
     const struct node *products = limber_plan_find(p, OP_products);
     const struct node *combine = limber_plan_find(p, OP_combine);
-    double rate = t->rate[limber_num(products, ATTR_unit)];
+    bool pairs = sums_pairs(p, products, t);
+    double rate = pairs ? t->rate[UNIT_f64] / PAIR : t->rate[limber_num(products, ATTR_unit)];
+    double width = t->vector_bits == 256 && !is_exact(products) ? 2 : 1;
     limber_format fa = limber_source(p, products->in[0])->type.format;
     limber_format fb = limber_source(p, products->in[1])->type.format;
     double times = is_exact(products) ? pieces(fa) * pieces(fb) : (double)products->rows;
@@ -114,9 +131,9 @@ static struct price price_of(const struct plan *p, const struct target *t)
         return t->blocks->price(p, t);
     return (struct price){
         .product = times / rate,
-        .a = 1e-9 * prepare_ns(p, products, 0),
-        .b = 1e-9 * prepare_ns(p, products, 1),
-        .result = 1e-9 * combine_ns(p, products, combine),
+        .a = 1e-9 * width * prepare_ns(p, products, 0),
+        .b = 1e-9 * width * prepare_ns(p, products, 1),
+        .result = 1e-9 * (pairs ? 5 : width * combine_ns(p, products, combine)),
         .skips = limber_num(products, ATTR_unit) != UNIT_i8 ||
                  limber_num(combine, ATTR_reconstruct) != RECONSTRUCT_shift,
     };

@@ -86,6 +86,12 @@ static void set_side(const struct plan *p, const struct node *products, int whic
                         s->f.size == 1;
 }
 
+bool limber_sums_pairs(const struct kernel_config *c)
+{
+    return c->unit == UNIT_exact && c->side[0].limbs == 1 && c->side[1].limbs == 1 && c->plain &&
+           limber_format_is_binary(c->c);
+}
+
 static bool set_tile(const struct node *products, struct kernel_config *k, struct diag *d)
 {
     const struct dims_list *tile = limber_list(products, ATTR_tile);

@@ -147,10 +147,11 @@ static void rates(struct target *t, unsigned cpu)
     t->rate[UNIT_f64] = 2 * lanes * cycle;
     t->rate[UNIT_f32] = t->rate[UNIT_f16] = t->rate[UNIT_bf16] = t->rate[UNIT_tf32] =
         4 * lanes * cycle;
-    t->rate[UNIT_i8] = (cpu & CPU_amx                  ? 50 :
-                        cpu & (CPU_vnni | CPU_avxvnni) ? 16 :
-                                                         8) *
-                       lanes * cycle;
+    t->rate[UNIT_i8] = (cpu & CPU_amx                                     ? 50 :
+                        cpu & (cpu & CPU_avx512 ? CPU_vnni : CPU_avxvnni) ? 16 :
+                        cpu & CPU_avx512                                  ? 4 :
+                                                                            6) *
+                       lanes * cycle; /* without VNNI additions compete with products for ports */
     t->rate[UNIT_exact] = cpu & CPU_avx512 ? 7e8 : cpu & CPU_avx2 ? 3.5e8 : 2e7;   /* measured */
     t->rate[UNIT_model] = t->rate[UNIT_f32] / 6;
 }

@@ -2,15 +2,18 @@
  * The scheme `exact`: sums of exact products, vectorised over columns of C.  It is part of the
  * library and needs no compiler at run time.  Compiled once for each instruction set.
  *
- * A window of four columns of WIDTH bits hangs below the largest product of an element.  Every
+ * Binary64 and binary32 are first summed as pairs of doubles (Dot2), of elements scaled by the
+ * largest of their line; the bound of their error tells which elements are certain.
+ *
+ * For the others, a window of four columns of WIDTH bits hangs below the largest product of an element.  Every
  * product is two doubles (product and rest), and what of them lies in the window is cut into the
  * columns by adding and subtracting a constant, which is exact.  What lies below moves the sum by
  * less than one unit of the window a term; where that could change the rounding, the next window
  * is summed, until the element is certain or nothing is left.
  *
- *   proof   docs/accuracy.md, "Windows"
+ *   proof   docs/accuracy.md, "Windows" and "Pairs"
  *   source  Demmel and Nguyen, IEEE Trans. Comput. 64 (2015), section 4 (cutting by a constant);
- *           Ogita, Rump, Oishi, SIAM J. Sci. Comput. 26 (2005) (exact products) */
+ *           Ogita, Rump, Oishi, SIAM J. Sci. Comput. 26 (2005) (exact products; algorithm 5.3) */
 #include "backends/llvm/kernel/kernel.h"
 #include "backends/llvm/kernel/lanes.h"
 #include "ir/num/dot.h"
@@ -29,25 +32,32 @@ enum {
     WINDOWS = 4,                    /* before the long accumulator serves */
     RUN = 4096,                     /* terms whose columns are exact doubles, */
     LISTED = 256,                   /* that are looked at before they are added */
+    ROWS = 4,                       /* of pairs, in registers */
+    FAR = -990,                     /* exponents, beside a line's largest, that pairs leave out */
     NOTHING = -(1 << 24)            /* the exponent of zero */
 };
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
-/* A limb of a panel: elements are m 2^e with 1 <= |m| < 2, or 0; then the lowest exponent of each
- * line.  Every limb is a part of the elements. */
+/* A limb of a panel: elements are m 2^e with 1 <= |m| < 2, or 0; then the lowest and the highest
+ * exponent of each line.  Every limb is a part of the elements. */
 struct limb {
     double *m;          /* [k][PANEL] */
     int32_t *e;         /* [k][PANEL] */
-    int32_t *low;       /* [PANEL] */
+    int32_t *low, *high; /* [PANEL] */
+    double *v;          /* [k][PANEL], where pairs are summed: m 2^(e - high) */
 };
 
 static struct limb limb_of(const struct packed *o, int64_t panel, int q, int64_t k)
 {
     char *at = o->data + panel * o->panel_bytes + q * o->limb_bytes;
+    int32_t *low = (int32_t *)(void *)(at + 12 * PANEL * k);
 
-    return (struct limb){ (double *)(void *)at, (int32_t *)(void *)(at + 8 * PANEL * k),
-                          (int32_t *)(void *)(at + 12 * PANEL * k) };
+    return (struct limb){ .m = (double *)(void *)at,
+                          .e = (int32_t *)(void *)(at + 8 * PANEL * k),
+                          .low = low,
+                          .high = low + PANEL,
+                          .v = (double *)(void *)(low + 2 * PANEL) };
 }
 
 FLAT void put(const struct limb *l, int64_t p, int line, double x)
@@ -68,6 +78,8 @@ FLAT void put(const struct limb *l, int64_t p, int line, double x)
         memcpy(&x, &bits, 8);
         if (e < l->low[line])
             l->low[line] = e;
+        if (e > l->high[line])
+            l->high[line] = e;
     } else {
         x = 0;
     }
@@ -125,6 +137,20 @@ FLAT void put_line(const struct limb *l, int64_t k, int line, const char *at, in
     }
 }
 
+/* Scales the elements of a panel by the largest of their line. */
+static void scale_panel(const struct limb *l, int64_t k)
+{
+    for (int64_t p = 0; p < k; p++)
+        for (int i = 0; i < PANEL; i += LANES) {
+            int64_t at = p * PANEL + i;
+            vi d = LOAD(vi, &l->e[at]) - LOAD(vi, &l->high[i]);
+            vl bits = LOAD(vl, &l->m[at]) + (__builtin_convertvector(d, vl) << 52);
+
+            bits &= __builtin_convertvector(d > FAR, vl);
+            memcpy(&l->v[at], &bits, sizeof bits);
+        }
+}
+
 static void pack(const struct kernel_call *c, int side, int64_t panel)
 {
     const struct packed *o = &c->op[side];
@@ -136,8 +162,10 @@ static void pack(const struct kernel_call *c, int side, int64_t panel)
 
     for (int q = 0; q < s->limbs; q++) {
         l[q] = limb_of(o, panel, q, c->k);
-        for (int i = 0; i < PANEL; i++)
+        for (int i = 0; i < PANEL; i++) {
             l[q].low[i] = -NOTHING;
+            l[q].high[i] = NOTHING / 2;
+        }
     }
     for (int line = 0; line < PANEL; line++) {
         int64_t i = o->line0 + panel * PANEL + line;
@@ -152,6 +180,8 @@ static void pack(const struct kernel_call *c, int side, int64_t panel)
                 put_any(l, s->limbs, p, line, s->f,
                         line < lines ? limber_view_at(v, i, p, s->f.size) : NULL);
     }
+    if (limber_sums_pairs(c->config))
+        scale_panel(l, c->k);
 }
 
 void EXACT(pack)(struct kernel_call *c, int64_t task)
@@ -300,6 +330,113 @@ FLAT void sum_window(struct strip *s, bool first)
 
 /* ---- results --------------------------------------------------------------------------------- */
 
+/* ---- pairs ----------------------------------------------------------------------------------- */
+
+struct pair {
+    vd high, low, size;
+};
+
+/* Rows of A's panel from `line` on, columns of B's from `first` on.  `sized`: with the sum of the
+ * products' magnitudes, else with their number times their bound. */
+FLAT void sum_pairs(const struct strip *s, int rows, bool sized, struct pair *out)
+{
+    const double *a = s->a[0].v + s->line, *b = s->b[0].v + s->first;
+    struct pair sum[ROWS];
+
+    _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++)
+        sum[r] = (struct pair){ { 0 }, { 0 }, { 0 } };
+    for (int64_t p = 0; p < s->c->k; p++, a += PANEL, b += PANEL) {
+        vd y = LOAD(vd, b);
+
+        _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++)
+        {
+            vd x = all_of(a[r]), high = x * y, rest;
+
+            sum[r].high = two_sum(sum[r].high, high, &rest);
+            sum[r].low += rest + fma_of(x, y, -high);
+            if (sized)
+                sum[r].size += size_of(high);
+        }
+    }
+    _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++)
+    {
+        if (!sized)
+            sum[r].size = all_of(4.0 * (double)s->c->k);
+        out[r] = sum[r];
+    }
+}
+
+static void sum_block(const struct strip *s, int rows, bool sized, struct pair *out)
+{
+    if (rows == ROWS && sized) /* constants, for the sake of the loops */
+        sum_pairs(s, ROWS, true, out);
+    else if (rows == ROWS)
+        sum_pairs(s, ROWS, false, out);
+    else
+        for (int r = 0; r < rows; r++) {
+            struct strip one = *s;
+
+            one.line += r;
+            sum_pairs(&one, 1, sized, out + r);
+        }
+}
+
+FLAT vl infinity_of(vd x)
+{
+    return ((vl)x & INT64_MIN) | (int64_t)0x7ff << 52;
+}
+
+/* Stores the lanes of row r of the strip that the pair decides; returns them. */
+static int store_pairs(const struct strip *s, const struct pair *x, int r, int64_t i, int64_t j,
+                       int left)
+{
+    const struct kernel_call *c = s->c;
+    const bool single = c->config->c.size == 4;
+    double terms = (double)c->k + 2;
+    vd off = x->size * (4 * terms * terms * 0x1p-106) + terms * 0x1p-985, rest, high, up, down;
+    vl e = __builtin_convertvector(LOAD(vi, &s->b[0].high[s->first]) + s->a[0].high[s->line + r],
+                                   vl);
+    vl field, sure, large;
+    vf narrow, other;
+    int done = 0;
+
+    high = two_sum(x->high, x->low, &rest);
+    off += size_of(rest) * 0x1p-51;
+    if (single) /* rounded again: all that the double may be off by */
+        off += size_of(high) * 0x1p-51;
+    up = high + (rest + off);
+    down = high + (rest - off);
+    field = ((vl)up >> 52 & 0x7ff) + e;
+    sure = (vl)(up != 0) & ((vl)up >> 52 == (vl)down >> 52); /* of one sign and binade */
+    /* below the normal numbers results would be rounded again */
+    large = sure & (field > (single ? 1023 + 128 : 2047));
+    sure &= single ? (field > 1023 - 124) & (field < 1023 + 126) : (field > 1) & (field < 2046);
+    up = (vd)((((vl)up + (e << 52)) & sure) | (infinity_of(up) & large));
+    down = (vd)((((vl)down + (e << 52)) & sure) | (infinity_of(down) & large));
+    sure |= large;
+    narrow = __builtin_convertvector(up, vf);
+    other = __builtin_convertvector(down, vf);
+    if (single)
+        sure &= __builtin_convertvector(narrow == other, vl);
+    else
+        sure &= (vl)(up == down);
+    for (int l = 0; l < LANES; l++) {
+        char *to;
+
+        if (!(left >> l & 1) || !sure[l])
+            continue;
+        to = limber_output_at(&c->c, c->i0 + i, c->j0 + j + l, c->config->c.size);
+        if (single)
+            memcpy(to, (char *)&narrow + 4 * l, 4);
+        else
+            memcpy(to, (char *)&up + 8 * l, 8);
+        done |= 1 << l;
+    }
+    return done;
+}
+
+/* ---- windows --------------------------------------------------------------------------------- */
+
 static bool stores_fast(const struct kernel_config *f)
 {
     return f->plain && limber_format_is_binary(f->c);
@@ -398,7 +535,21 @@ FLAT bool is_special(const struct kernel_call *c, int side, int64_t line)
     return o->special && o->special[o->line0 + line];
 }
 
-/* Rows i of a block, columns j .. j+LANES-1 of which `live` exist. */
+/* Stores what NaN and infinities decide of row i, columns j .. j+LANES-1 of which `live` exist;
+ * returns the others. */
+static int store_special(const struct kernel_call *c, int64_t i, int64_t j, int live)
+{
+    int left = (1 << live) - 1;
+
+    for (int l = 0; l < live; l++)
+        if (is_special(c, 0, i) || is_special(c, 1, j + l)) {
+            c->cold->special(c, i, j + l);
+            left &= ~(1 << l);
+        }
+    return left;
+}
+
+/* The lanes of row i that are left. */
 static int64_t sum_strip(struct strip *s, int64_t i, int64_t j, int live)
 {
     const struct kernel_call *c = s->c;
@@ -406,12 +557,6 @@ static int64_t sum_strip(struct strip *s, int64_t i, int64_t j, int live)
     double terms = (double)c->k * f->side[0].limbs * f->side[1].limbs;
     int64_t lost = 0;
 
-    s->left = (1 << live) - 1;
-    for (int l = 0; l < live; l++)
-        if (is_special(c, 0, i) || is_special(c, 1, j + l)) {
-            c->cold->special(c, i, j + l);
-            s->left &= ~(1 << l);
-        }
     if (!s->left)
         return 0;
     measure(s);
@@ -431,23 +576,59 @@ static int64_t sum_strip(struct strip *s, int64_t i, int64_t j, int live)
     return lost;
 }
 
+/* Rows i .. i+rows-1, as pairs where they decide.  Where bounds do not, though sizes do, the block
+ * goes on with sizes. */
+static int64_t sum_rows(struct strip *s, int64_t i, int rows, int64_t j, int live, bool pairs,
+                        bool *sized)
+{
+    struct pair sum[ROWS];
+    int left[ROWS], open = 0;
+    int64_t lost = 0;
+
+    for (int r = 0; r < rows; r++)
+        left[r] = store_special(s->c, i + r, j, live);
+    for (int turn = *sized; pairs && turn < 2; turn++) {
+        int before = open;
+
+        sum_block(s, rows, turn, sum);
+        open = 0;
+        for (int r = 0; r < rows; r++) {
+            left[r] &= ~store_pairs(s, &sum[r], r, i + r, j, left[r]);
+            open += left[r] != 0;
+        }
+        if (turn == 1 && !*sized && open < before)
+            *sized = true;
+        if (!open)
+            break;
+    }
+    for (int r = 0; r < rows; r++, s->line++) {
+        s->left = left[r];
+        lost += sum_strip(s, i + r, j, live);
+    }
+    return lost;
+}
+
 void EXACT(block)(struct kernel_call *c, int64_t task, char *scratch)
 {
     int64_t i0 = task / c->blocks_j * c->mb, j0 = task % c->blocks_j * c->nb;
     int64_t rows = c->m - i0 < c->mb ? c->m - i0 : c->mb, lost = 0;
     int64_t cols = c->n - j0 < c->nb ? c->n - j0 : c->nb;
+    bool pairs = limber_sums_pairs(c->config), sized = false;
     struct strip s = { .c = c };
 
     (void)scratch;
-    for (int64_t i = i0; i < i0 + rows; i++)
-        for (int64_t j = j0; j < j0 + cols; j += LANES) {
+    for (int64_t j = j0; j < j0 + cols; j += LANES)
+        for (int64_t i = i0; i < i0 + rows; i += ROWS) {
+            int64_t more = i0 + rows - i, live = j0 + cols - j;
+
             for (int q = 0; q < c->config->side[0].limbs; q++)
                 s.a[q] = limb_of(&c->op[0], i / PANEL, q, c->k);
             for (int q = 0; q < c->config->side[1].limbs; q++)
                 s.b[q] = limb_of(&c->op[1], j / PANEL, q, c->k);
             s.line = (int)(i % PANEL);
             s.first = (int)(j % PANEL);
-            lost += sum_strip(&s, i, j, (int)(j0 + cols - j < LANES ? j0 + cols - j : LANES));
+            lost += sum_rows(&s, i, (int)(more < ROWS ? more : ROWS), j,
+                             (int)(live < LANES ? live : LANES), pairs, &sized);
         }
     if (lost)
         __atomic_fetch_add(&c->overflow, lost, __ATOMIC_RELAXED);

@@ -17,7 +17,8 @@ enum {
     KERNEL_DIGITS = 14,     /* of 165 bits and a sign */
     KERNEL_COLUMN = 39,     /* bits of a column of a Chinese remainder */
     KERNEL_COLUMNS = 9,
-    KERNEL_EXACT = 12,      /* bytes of an element of `exact`: a double and its exponent */
+    KERNEL_EXACT = 12,      /* bytes of an element of `exact`: a double and its exponent, */
+    KERNEL_PAIRS = 8,       /* and where pairs are summed, a double scaled by its line's largest */
     KERNEL_NR = 256,        /* most columns of a register tile */
     KERNEL_FETCHES = 4,     /* lines of cache that a matrix unit's tile fetches each step */
     KERNEL_RANGES = 3       /* numbers that are kept of each line of a simulated unit's operand */
@@ -223,6 +224,9 @@ struct kernel_cold {
     double (*value)(limber_format f, const char *p);
 };
 extern const struct kernel_cold limber_kernel_cold;
+
+/* config.c: `exact` first sums pairs of doubles, which decide most binary64 and binary32. */
+bool limber_sums_pairs(const struct kernel_config *c);
 
 /* transpose.c: `count` elements of 16 lines, of 4 or 8 bytes, transposed 16 by 16: row p, `stride`
  * bytes after the one before, gets element p of the first `lanes` lines; of 12 lanes only 12 lines

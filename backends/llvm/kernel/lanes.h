@@ -21,7 +21,6 @@ typedef int64_t vl __attribute__((vector_size(8 * LANES)));
 typedef int32_t vi __attribute__((vector_size(4 * LANES)));
 typedef float vf __attribute__((vector_size(4 * LANES)));
 
-
 #define LOAD(type, from) ({ type loaded_; memcpy(&loaded_, (from), sizeof loaded_); loaded_; })
 #define FLAT static inline __attribute__((always_inline))
 
@@ -93,6 +92,15 @@ FLAT vd all_of(double x)
 FLAT vd size_of(vd x)
 {
     return (vd)((vl)x & INT64_MAX);
+}
+
+/* Adds b to a exactly: a + b = sum + rest. */
+FLAT vd two_sum(vd a, vd b, vd *rest)
+{
+    vd sum = a + b, back = sum - a;
+
+    *rest = (a - (sum - back)) + (b - back);
+    return sum;
 }
 
 #endif

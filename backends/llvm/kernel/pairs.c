@@ -71,15 +71,6 @@ FLAT double larger_of(double a, double b)
     return a;
 }
 
-/* Adds b to a exactly: a + b = sum + rest. */
-FLAT vd two_sum(vd a, vd b, vd *rest)
-{
-    vd sum = a + b, back = sum - a;
-
-    *rest = (a - (sum - back)) + (b - back);
-    return sum;
-}
-
 /* How a sum is made: a chain in binary64 of binary32 elements; a pair, of these or of binary64;
  * the same with its size, product by product. */
 enum way { CHAIN, NARROW, WIDE, SIZED };
