@@ -63,7 +63,8 @@ static void log_call(const limber_context *ctx, const struct problem *p, const s
                     r->rows, from[r->from],
                     1e3 * (r->seconds_scan + r->seconds_compile + r->seconds_run));
     if (r->recomputed > 0)
-        limber_text_add(&t, ", %lld elements recomputed", (long long)r->recomputed);
+        limber_text_add(&t, ", %lld elements recomputed in %.3g ms", (long long)r->recomputed,
+                        1e3 * r->recomputed_seconds);
     if (!t.failed)
         ctx->log(ctx->log_user, t.s);
     limber_text_clear(&t);

@@ -319,7 +319,7 @@ static void correct_with_scalars(void **state)
 static void correct_under_cancellation(void **state)
 {
     static const char *const formats[] = { "f64", "f32", "f128" };
-    int ran = 0;
+    int ran = 0, again = 0;
 
     (void)state;
     for (int i = 0; i < 16; i += SANITIZED ? 5 : 1) {
@@ -353,11 +353,15 @@ static void correct_under_cancellation(void **state)
         if (both(&t, c, &rep)) {
             ran++;
             check(&t, c, &rep);
+            again += i >= 12 && rep.recomputed > 0;
+            if (i >= 12 && rep.recomputed > 0)
+                assert_true(rep.recomputed_share > 0 && rep.recomputed_share <= 1);
         }
         free(c);
         clear(&t);
     }
     assert_int_equal(ran, SANITIZED ? 4 : 16);
+    assert_true(again > 0 || SANITIZED); /* of `wider`, too, the share of the time is told */
 }
 
 /* The low double of a dd lies far below the high one: it is rounded from the whole sum. */

@@ -143,11 +143,14 @@ static bool open_openblas(struct library *l)
 static void (*blis_threads)(int64_t);
 
 /* BLIS chooses generic C for CPUs that it does not know.  Release 0.9 takes a number (0: skx,
- * 3: haswell), later ones a name. */
+ * 3: haswell), later ones a name.  It knows AMD's CPUs without AVX-512 (zen to zen3). */
 static void name_blis_kernels(const char *version)
 {
     bool number = !strncmp(version, "0.", 2);
 
+    __builtin_cpu_init();
+    if (__builtin_cpu_is("amd") && !cpu_has("avx512"))
+        return;
     if (cpu_has("avx512"))
         setenv("BLIS_ARCH_TYPE", number ? "0" : "skx", 0);
     else if (cpu_has("fma"))

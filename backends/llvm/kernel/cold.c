@@ -589,5 +589,6 @@ static double value(limber_format f, const char *p)
 }
 
 const struct kernel_cold limber_kernel_cold = {
-    rows, pack, words_of_bytes, load, special, words, total, sum, near, exact, value
+    rows, pack, words_of_bytes, load, special, words, total, sum, near, exact, value,
+    nanoseconds
 };

@@ -188,7 +188,7 @@ struct kernel_call {
     struct unit_counts *counts;
     const struct classes *classes;      /* of A, of B; where one of them has special lines */
     int64_t room;           /* planes: where in a worker's scratch a panel is gathered */
-    int64_t *recomputed_ns; /* how long `exact` of the table took */
+    int64_t *recomputed_ns; /* how long these took */
 };
 
 /* What is rare or slow anyway is not compiled into every kernel: cold.c. */
@@ -222,6 +222,7 @@ struct kernel_cold {
     int64_t (*exact)(const struct kernel_call *c, int64_t i, int64_t j);
     /* The element at p as the nearest double. */
     double (*value)(limber_format f, const char *p);
+    int64_t (*nanoseconds)(void);       /* of a clock that never goes back */
 };
 extern const struct kernel_cold limber_kernel_cold;
 
