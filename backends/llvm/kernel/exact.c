@@ -5,13 +5,13 @@
  * Binary64 and binary32 are first summed as pairs of doubles (Dot2), of elements scaled by the
  * largest of their line; the bound of their error tells which elements are certain.
  *
- * For the others, a window of four columns of WIDTH bits hangs below the largest product of an element.  Every
- * product is two doubles (product and rest), and what of them lies in the window is cut into the
- * columns by adding and subtracting a constant, which is exact.  What lies below moves the sum by
- * less than one unit of the window a term; where that could change the rounding, the next window
- * is summed, until the element is certain or nothing is left.
+ * For the others, a window of four columns of WIDTH bits hangs below the largest product of an
+ * element.  Every product is two doubles (product and rest), and what of them lies in the window
+ * is cut into the columns by adding and subtracting a constant, which is exact.  What lies below
+ * moves the sum by less than one unit of the window a term; where that could change the rounding,
+ * the next window is summed, until the element is certain or nothing is left.
  *
- *   proof   docs/accuracy.md, "Windows" and "Pairs"
+ *   proof   docs/accuracy.md, "Windows" and "Scaled pairs"
  *   source  Demmel and Nguyen, IEEE Trans. Comput. 64 (2015), section 4 (cutting by a constant);
  *           Ogita, Rump, Oishi, SIAM J. Sci. Comput. 26 (2005) (exact products; algorithm 5.3) */
 #include "backends/llvm/kernel/kernel.h"

@@ -197,7 +197,8 @@ FLAT void turn_four_words(const char *const line[], int64_t at, char *to, int64_
     }
     for (int i = 0; i < 2; i++) {
         row[2 * i] = __builtin_shufflevector(w[2 * i], w[2 * i + 1], 0, 1, 8, 9, 4, 5, 12, 13);
-        row[2 * i + 1] = __builtin_shufflevector(w[2 * i], w[2 * i + 1], 2, 3, 10, 11, 6, 7, 14, 15);
+        row[2 * i + 1] =
+            __builtin_shufflevector(w[2 * i], w[2 * i + 1], 2, 3, 10, 11, 6, 7, 14, 15);
     }
     for (int i = 0; i < 8; i++)
         memcpy(to + i * stride, (char *)&row[i % 4] + i / 4 * 16, 16);
