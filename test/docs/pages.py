@@ -1,0 +1,322 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs the blocks of the pages, and follows their links.
+
+    pages.py SOURCE BUILD [PAGE...]     all pages: README.md, CONTRIBUTING.md and docs/*.md
+    pages.py --links SOURCE [PAGE...]   links and marks alone
+
+A comment on the line before each fenced block, which a reader does not see, says what is done
+with it:
+
+    <!-- run -->            Run it.  `sh` by bash -e; `python` and `c` as programs.  A `c` block
+                            without main() is put into one, behind the headers of Limber.
+    <!-- run after -->      The same, behind the blocks of its language that ran before on the page.
+    <!-- run where R gcc -->  Run it where all of these are found, as programs or as modules of
+                            Python.  Otherwise the test says that it was skipped.
+    <!-- output -->         What the block that was run before it prints, on stdout and stderr.
+                            "..." stands for anything, on a line of its own for any lines.
+    <!-- output numbers vary -->  The same, and each number stands for any other.
+    <!-- file NAME -->      Write it to this file, for blocks that follow.
+    <!-- not run: WHY -->   Left out; WHY has a few words.
+
+Lines of the comment after the first are code that is not shown.  It stands before the block, or
+around it where a line of it is "...".
+
+All blocks of a page run in one new folder, which is also HOME, so that no kernel is kept from
+before.  ~/limber is an installation of the build."""
+import concurrent.futures
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+BLOCK = re.compile(r"^(?:<!-- ((?:(?!-->).)*?)\s*-->\n)?^```([^\n]*)\n(.*?)^```$", re.M | re.S)
+MARK = re.compile(r"(run(?: after)?(?: where (?P<needs>[\w. -]+))?|output(?: numbers vary)?"
+                  r"|file (?P<file>[\w.-]+)|not run: .*\w+ .*)")
+HEADERS = ("limber/limber.h", "limber/ops.h", "limber/solve.h", "limber/research.h",
+           "limber/interpose.h", "limber/environment.h", "assert.h", "dlfcn.h", "math.h", "stdio.h",
+           "stdlib.h", "string.h")
+MARKER = "---- the block itself ----"
+SECONDS = 60        # a block may take
+
+
+class Wrong(Exception):
+    pass
+
+
+class Block:
+    def __init__(self, page, line, comment, language, text):
+        self.where = f"{page}:{line}"
+        self.language, self.text = language, text
+        head, _, hidden = (comment or "").partition("\n")
+        before, dots, after = ("\n" + hidden).partition("\n...\n")
+        self.before, self.after = before[1:] + "\n", after + "\n"
+        match = MARK.fullmatch(head)
+        if not match:
+            raise Wrong(f"{self.where}: the block has no mark: test/docs/pages.py lists them"
+                        if not head else f"{self.where}: '{head}' is no mark")
+        self.mark = head
+        self.runs = head.startswith("run")
+        self.needs = (match["needs"] or "").split()
+        self.file = match["file"]
+        if self.runs and language not in ("sh", "python", "c"):
+            raise Wrong(f"{self.where}: a block of '{language}' cannot run")
+
+    def whole(self):
+        return self.before + self.text + self.after
+
+
+def blocks(source, page):
+    with open(os.path.join(source, page)) as f:
+        text = f.read()
+    found = []
+    for m in BLOCK.finditer(text):
+        found.append(Block(page, text.count("\n", 0, m.start(2)) + 1, m[1], m[2], m[3]))
+    if 2 * len(found) != len(re.findall(r"^ *```", text, re.M)):
+        raise Wrong(f"{page}: a fenced block is indented, or has no end")
+    for i, block in enumerate(found):
+        if block.mark.startswith("output") and (i == 0 or not found[i - 1].runs):
+            raise Wrong(f"{block.where}: no block is run right before this output")
+    return found
+
+
+# ---- links ----------------------------------------------------------------------------------
+
+def plain(text):
+    """Without fenced blocks and code."""
+    return re.sub(r"`[^`\n]*`", "", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S))
+
+
+def anchors(text):
+    """As GitHub makes them of headings."""
+    found = set()
+    for heading in re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S),
+                              re.M):
+        heading = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
+        name = re.sub(r"[^\w\- ]", "", heading).replace(" ", "-")
+        number, first = 0, name
+        while name in found:
+            number += 1
+            name = f"{first}-{number}"
+        found.add(name)
+    return found
+
+
+def links(source, page):
+    """Targets of a page's links as (file, anchor), by paths from the source's folder."""
+    with open(os.path.join(source, page)) as f:
+        text = f.read()
+    for target in re.findall(r"\]\(([^)\s]+)\)", plain(text)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        file, _, anchor = target.partition("#")
+        path = os.path.normpath(os.path.join(os.path.dirname(page), file)) if file else page
+        yield target, path, anchor
+
+
+def check_links(source, pages):
+    wrong, texts = [], {}
+    for page in pages:
+        for target, path, anchor in links(source, page):
+            if not os.path.exists(os.path.join(source, path)):
+                wrong.append(f"{page}: no such file: {target}")
+            elif anchor:
+                if path not in texts:
+                    with open(os.path.join(source, path)) as f:
+                        texts[path] = anchors(f.read())
+                if anchor not in texts[path]:
+                    wrong.append(f"{page}: no such heading: {target}")
+    return wrong
+
+
+def check_clicks(source, pages):
+    """Two clicks from README.md reach every page."""
+    reached = {"README.md"}
+    for _ in range(2):
+        for page in sorted(reached):
+            if page.endswith(".md"):
+                reached |= {path for _, path, _ in links(source, page)}
+    return [f"{page}: more than two clicks from README.md" for page in pages if page not in reached]
+
+
+# ---- running --------------------------------------------------------------------------------
+
+def have(name, env):
+    return shutil.which(name, path=env["PATH"]) is not None or subprocess.run(
+        ["python3", "-c", f"import {name}"], env=env, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL).returncode == 0
+
+
+def run(command, folder, env):
+    """Status and output, and nothing left running."""
+    with tempfile.TemporaryFile() as out:
+        process = subprocess.Popen(command, cwd=folder, env=env, stdin=subprocess.DEVNULL,
+                                   stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
+        try:
+            status = process.wait(SECONDS)
+        except subprocess.TimeoutExpired:
+            status = f"more than {SECONDS} s"
+        finally:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            process.wait()
+        out.seek(0)
+        return status, out.read().decode(errors="replace")
+
+
+def statements(block, earlier, mark):
+    """A C program of blocks that are statements."""
+    text = "".join(b.whole() for b in earlier) + mark + block.whole()
+    includes = re.findall(r"^#include .*$", text, re.M)
+    text = re.sub(r"^#include .*$", "", text, flags=re.M)
+    return ("\n".join([f"#include <{h}>" for h in HEADERS] + includes) +
+            "\nint main(void)\n{\n" + text + "\nreturn 0;\n}\n")
+
+
+def run_block(block, earlier, folder, env):
+    name = os.path.join(folder, "block")
+    if block.language == "sh":
+        with open(name + ".sh", "w") as f:
+            f.write("".join(b.whole() for b in earlier) +
+                    (f"echo '{MARKER}'\n" if earlier else "") + block.whole())
+        command = ["bash", "-e", "-o", "pipefail", name + ".sh"]
+    elif block.language == "python":
+        with open(name + ".py", "w") as f:
+            f.write("".join(b.whole() for b in earlier) +
+                    (f"print('{MARKER}')\n" if earlier else "") + block.whole())
+        command = ["python3", name + ".py"]
+    else:
+        with open(name + ".c", "w") as f:
+            f.write(block.whole() if "main(" in block.text else
+                    statements(block, earlier, f'puts("{MARKER}");\n' if earlier else ""))
+        status, out = run(["cc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-unused",
+                           name + ".c", "-o", name, "-llimber", "-lm", "-ldl"], folder, env)
+        if status:
+            raise Wrong(f"{block.where}: does not compile:\n{out}")
+        command = [name]
+    status, out = run(command, folder, env)
+    if status:
+        raise Wrong(f"{block.where}: status {status}:\n{out}")
+    return out.rpartition(MARKER + "\n")[2] if earlier else out
+
+
+def as_pattern(text, numbers_vary):
+    lines = []
+    for line in text.splitlines():
+        if line.strip() == "...":
+            lines.append(r"(?:[^\n]*\n)*?")
+            continue
+        line = re.escape(line.rstrip()).replace(r"\.\.\.", r"[^\n]*")
+        if numbers_vary:
+            line = re.sub(r"(?:\\ )+", lambda m: " +" if len(m[0]) > 2 else m[0], line)
+            line = re.sub(r"\d+(?:\\\.\d+)?(?:e(?:\\[+-])?\d+)?",
+                          r"\\d+(?:\\.\\d+)?(?:e[+-]?\\d+)?", line)
+        lines.append(line + r"[ \t]*\n")
+    return "".join(lines)
+
+
+def run_page(source, page, prefix, env):
+    env, wrong, skipped, ran, earlier = dict(env), [], [], 0, {}
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="pages-") as folder:
+        os.symlink(prefix, os.path.join(folder, "limber"))
+        env["HOME"] = folder
+        last = None
+        for block in blocks(source, page):
+            if block.file:
+                with open(os.path.join(folder, block.file), "w") as f:
+                    f.write(block.before.lstrip("\n") + block.text)
+            elif block.mark.startswith("output"):
+                if last is not None and not re.fullmatch(
+                        as_pattern(block.text, "vary" in block.mark), last.rstrip("\n") + "\n"):
+                    wrong.append(f"{block.where}: the output is\n{last}")
+            elif block.runs:
+                missing = [name for name in block.needs if not have(name, env)]
+                if block.language == "python" and "numpy" not in missing and \
+                        not have("numpy", env):
+                    missing.append("numpy")
+                last = None
+                if missing:
+                    skipped.append(f"{block.where}: no {', '.join(missing)}: skipped")
+                    continue
+                before = earlier.setdefault(block.language, [])
+                try:
+                    last = run_block(block, before if " after" in block.mark else [], folder, env)
+                    ran += 1
+                    before.append(block)
+                except Wrong as e:
+                    wrong.append(str(e))
+    print(f"{page}: {ran} blocks in {time.monotonic() - started:.1f} s", *skipped, sep="\n",
+          flush=True)
+    return wrong
+
+
+def python_with_numpy():
+    for python in (os.environ.get("PYTHON", "python3"), "python3", "/usr/bin/python3"):
+        if shutil.which(python) and subprocess.run([python, "-c", "import numpy"],
+                                                   stderr=subprocess.DEVNULL).returncode == 0:
+            return shutil.which(python)
+    return shutil.which("python3")
+
+
+def environment(prefix, folder):
+    """Of somebody who has installed Limber there, and nothing else of ours."""
+    tools = os.path.join(folder, "bin")
+    os.mkdir(tools)
+    for name in ("python", "python3"):
+        with open(os.path.join(tools, name), "w") as f:
+            f.write(f'#!/bin/sh\nexec {python_with_numpy()} "$@"\n')
+        os.chmod(os.path.join(tools, name), 0o755)
+    env = {name: value for name, value in os.environ.items()
+           if not name.startswith(("LIMBER_", "XDG_", "LD_", "PYTHON", "OMP_"))}
+    env.update(PATH=f"{prefix}/bin:{tools}:{env['PATH']}", C_INCLUDE_PATH=f"{prefix}/include",
+               LIBRARY_PATH=f"{prefix}/lib", LD_LIBRARY_PATH=f"{prefix}/lib",
+               PKG_CONFIG_PATH=f"{prefix}/lib/pkgconfig", PYTHONDONTWRITEBYTECODE="1",
+               PYTHONPATH=f"{prefix}/share/limber/python", LC_ALL="C.UTF-8")
+    for name in ("LIMBER_LLVM",):       # a machine may have none where it is looked for
+        if name in os.environ:
+            env[name] = os.environ[name]
+    return env
+
+
+def all_pages(source):
+    return ["README.md", "CONTRIBUTING.md"] + sorted(
+        os.path.join("docs", name) for name in os.listdir(os.path.join(source, "docs"))
+        if name.endswith(".md"))
+
+
+def main():
+    arguments = sys.argv[1:]
+    only_links = arguments[:1] == ["--links"]
+    source = arguments[1 if only_links else 0]
+    pages = arguments[2:] or all_pages(source)
+    wrong = check_links(source, pages)
+    if pages == all_pages(source):
+        wrong += check_clicks(source, pages)
+    for page in list(pages):
+        try:
+            blocks(source, page)
+        except Wrong as e:
+            wrong.append(str(e))
+            pages.remove(page)
+    if not only_links:
+        with tempfile.TemporaryDirectory(prefix="pages-") as folder:
+            prefix = os.path.join(folder, "limber")
+            subprocess.run(["cmake", "--install", arguments[1], "--prefix", prefix], check=True,
+                           stdout=subprocess.DEVNULL)
+            env = environment(prefix, folder)
+            with concurrent.futures.ThreadPoolExecutor(2) as pool:
+                for found in pool.map(lambda page: run_page(source, page, prefix, env), pages):
+                    wrong += found
+    print("\n".join(wrong) or "every block runs or says why not, and every link leads somewhere")
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,168 @@
+#!/bin/sh
+# pages.py finds each kind of fault in a page, and none in a good one.
+set -eu
+pages=$1 build=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/docs"
+cd "$work"
+
+# name, what it reports; the page comes from stdin
+expect() {
+    cat > docs/page.md
+    status=0
+    "$PYTHON" "$pages" . "$build" docs/page.md > log 2>&1 || status=$?
+    if [ "$2" = good ]; then
+        [ $status = 0 ] || { echo "$1: refused"; cat log; exit 1; }
+    else
+        [ $status = 1 ] && grep -qF -- "$2" log || { echo "$1: not found"; cat log; exit 1; }
+    fi
+}
+expect 'good page' good <<'END'
+# A page
+[here](#two-words)
+<!-- file x.txt -->
+```
+12 3.5 seconds
+```
+<!-- run
+true
+...
+rm x.txt
+-->
+```sh
+cat x.txt
+```
+<!-- output numbers vary -->
+```
+4 0.25 seconds
+```
+<!-- run -->
+```sh
+test ! -e x.txt; printf '%s\n' one two three four; which limber
+```
+<!-- output -->
+```
+one
+...
+fo...r
+...limber/bin/limber
+```
+<!-- run
+double a[] = { 1 };
+...
+assert(*a == 2);
+-->
+```c
+#include <limber/limber.h>
+*a = 2;
+```
+<!-- run after -->
+```c
+printf("%g\n", *a);
+```
+<!-- output -->
+```
+2
+```
+<!-- run where no-such-program -->
+```sh
+false
+```
+<!-- output -->
+```
+nothing
+```
+<!-- not run: it says why -->
+```sh
+false
+```
+## Two words
+END
+expect 'no mark' 'page.md:1: the block has no mark' <<'END'
+```sh
+true
+```
+END
+expect 'no reason' "'not run:' is no mark" <<'END'
+<!-- not run: -->
+```sh
+true
+```
+END
+expect 'a command that fails' 'page.md:2: status 1' <<'END'
+<!-- run -->
+```sh
+false
+true
+```
+END
+expect 'a command that fails in a pipe' 'page.md:2: status 1' <<'END'
+<!-- run -->
+```sh
+false | true
+```
+END
+expect 'C that does not compile' 'page.md:2: does not compile' <<'END'
+<!-- run -->
+```c
+limber_gem();
+```
+END
+expect 'C that fails' 'page.md:4: status -6' <<'END'
+<!-- run
+...
+assert(0); -->
+```c
+int i;
+```
+END
+expect 'other output' 'page.md:6: the output is' <<'END'
+<!-- run -->
+```sh
+echo 1; echo 2
+```
+<!-- output -->
+```
+1
+```
+END
+expect 'another number' 'page.md:6: the output is' <<'END'
+<!-- run -->
+```sh
+echo 1.5
+```
+<!-- output -->
+```
+1.6
+```
+END
+expect 'words for a number' 'page.md:6: the output is' <<'END'
+<!-- run -->
+```sh
+echo many seconds
+```
+<!-- output numbers vary -->
+```
+1.6 seconds
+```
+END
+expect 'output of nothing' 'page.md:2: no block is run' <<'END'
+<!-- output -->
+```
+1.6
+```
+END
+expect 'an indented block' 'page.md: a fenced block is indented' <<'END'
+- item
+  ```sh
+  true
+  ```
+END
+expect 'no such file' 'no such file: other.md' <<'END'
+[there](other.md)
+END
+expect 'no such heading' 'no such heading: #there' <<'END'
+[there](#there)
+END
+echo "each fault of a page is found"
