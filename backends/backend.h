@@ -154,12 +154,21 @@ struct functions {
 
 /* A convolution whose every filter sees one channel, of floats of `size` bytes throughout, or (size
  * 1) of bytes whose sums are i32.  Channel c has the outputs c*multiplier and on; a window has at
- * most LIMBER_SMALL_K elements, and no dimension is 0. */
+ * most LIMBER_SMALL_K elements, and no dimension is 0.
+ *
+ * The gradient of an image is one, too: its image is dy, whose pixels are met from the window's end
+ * to its begin, and its result some of dx's rows and columns.
+ *
+ * gradient: of the filters.  `result` holds them, and dy, of oh x ow pixels, is read at
+ * `filters`; multiplier is 1, and a chain runs over all pixels. */
 struct depthwise {
     int64_t images, channels, multiplier, h, w, r, s, oh, ow;
-    int64_t stride[2], pad[2], dilate[2]; /* pad: top, left */
+    int64_t stride[2], pad[2], dilate[2]; /* pad: top, left; may be negative */
+    int64_t filter[3]; /* elements from one filter to the next, from row to row, along a row */
+    int64_t to[4]; /* elements of the result from image to image, output, row and column */
     int size;
     bool nhwc, is_unsigned, add; /* bytes of the image are unsigned; the result is added */
+    bool backward, gradient;
     const void *image, *filters;
     void *result;
 };

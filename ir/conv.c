@@ -128,14 +128,6 @@ static void deepen_filters(struct patch *w, const struct conv *c)
     w->plane = c->sizes.r * w->row;
 }
 
-/* One direction of backward data: of which elements of the window, first, first + step, ..., the
- * pixels begin, begin + stride, ... of dx are sums, and where in dy the first of both meet. */
-struct lattice {
-    int64_t begin, stride, pixels; /* of dx */
-    int64_t first, step, taps; /* of the window */
-    int64_t at, dilate; /* in dy: of the first; from one element to the next, back */
-};
-
 /* Of sizes by which something is divided. */
 static int64_t least_one(int64_t size)
 {
@@ -147,13 +139,13 @@ static int64_t divisor(int64_t a, int64_t b)
     return b ? divisor(b, a % b) : a;
 }
 
-static struct lattice lattice_of(const struct conv *c, int of)
+struct lattice limber_conv_lattice(const struct conv *c, int of)
 {
     const struct conv_geometry *g = &c->geometry;
     int64_t size = (const int64_t[]){ c->sizes.h, c->sizes.w, c->sizes.d }[of];
     int64_t window = (const int64_t[]){ c->sizes.r, c->sizes.s, c->sizes.t }[of];
     int64_t stride = g->stride[of], dilate = g->dilate[of], pad = g->pad[2 * of];
-    int64_t begin = c->sizes.phase[of] - 1;
+    int64_t begin = c->sizes.phase[of] ? c->sizes.phase[of] - 1 : 0;
     struct lattice x = { .begin = begin, .stride = stride, .dilate = dilate };
 
     x.step = stride / divisor(dilate, stride);
@@ -186,8 +178,8 @@ void limber_conv_product(const struct conv *c, int64_t *m, int64_t *n, int64_t *
         *n = s->n;
         *k = filters_of(c);
         for (int i = 0; i < (c->geometry.deep ? 3 : 2); i++) {
-            *n *= lattice_of(c, i).pixels;
-            *k *= lattice_of(c, i).taps;
+            *n *= limber_conv_lattice(c, i).pixels;
+            *k *= limber_conv_lattice(c, i).taps;
         }
         break;
     case DIRECTION_filter:
@@ -328,7 +320,7 @@ static void map_filters_back(struct index_map *m, const struct conv *c)
     };
     deepen_filters(&m->patch, c);
     if (is_phase(c)) {
-        const struct lattice down = lattice_of(c, 0), across = lattice_of(c, 1);
+        const struct lattice down = limber_conv_lattice(c, 0), across = limber_conv_lattice(c, 1);
 
         m->patch.origin = down.first * m->patch.row + across.first * m->patch.col;
         m->patch.row *= down.step;
@@ -337,7 +329,7 @@ static void map_filters_back(struct index_map *m, const struct conv *c)
         m->patch.w = m->patch.s = least_one(across.taps);
     }
     if (is_phase(c) && c->geometry.deep) {
-        const struct lattice into = lattice_of(c, 2);
+        const struct lattice into = limber_conv_lattice(c, 2);
 
         m->patch.origin += into.first * m->patch.plane;
         m->patch.plane *= into.step;
@@ -381,7 +373,7 @@ static void map_patches_back(struct index_map *m, const struct conv *c)
     for (int i = 0; i < 3 && apart && !is_phase(c); i++)
         w->divide[i] = g->stride[i];
     for (int i = 0; i < (g->deep ? 3 : 2) && is_phase(c); i++) {
-        const struct lattice x = lattice_of(c, i);
+        const struct lattice x = limber_conv_lattice(c, i);
 
         *(int64_t *[]){ &w->oh, &w->ow, &w->od }[i] = least_one(x.pixels);
         *(int64_t *[]){ &w->r, &w->s, &w->t }[i] = least_one(x.taps);
@@ -404,7 +396,7 @@ static void map_image_back(struct index_map *m, const struct conv *c)
         .outer = s->c * pixels,
     };
     if (is_phase(c)) {
-        const struct lattice down = lattice_of(c, 0), across = lattice_of(c, 1);
+        const struct lattice down = limber_conv_lattice(c, 0), across = limber_conv_lattice(c, 1);
         struct output_view *v = &m->output;
 
         v->origin = (down.begin * s->w + across.begin) * v->col;
@@ -412,7 +404,7 @@ static void map_image_back(struct index_map *m, const struct conv *c)
         v->wide = least_one(across.pixels);
         v->jump = down.stride * s->w * v->col;
         if (c->geometry.deep) {
-            const struct lattice into = lattice_of(c, 2);
+            const struct lattice into = limber_conv_lattice(c, 2);
 
             v->origin += into.begin * s->h * s->w * v->col;
             v->inner = least_one(into.pixels * down.pixels * across.pixels);

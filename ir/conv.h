@@ -50,6 +50,16 @@ struct index_map {
     int64_t group; /* elements from one group to the next */
 };
 
+/* One direction of backward data: of which elements of the window, first, first + step, ..., the
+ * pixels begin, begin + stride, ... of dx are sums, and where in dy the first of both meet. */
+struct lattice {
+    int64_t begin, stride, pixels; /* of dx */
+    int64_t first, step, taps; /* of the window */
+    int64_t at, dilate; /* in dy: of the first; from one element to the next, back */
+};
+/* Of a phase, or of a convolution without strides.  of: 0 down, 1 across, 2 into the depth. */
+struct lattice limber_conv_lattice(const struct conv *c, int of);
+
 /* Of a group: m x k by k x n. */
 void limber_conv_product(const struct conv *c, int64_t *m, int64_t *n, int64_t *k);
 /* The map of operation op: filters, patches or image.  bytes: of a limb's element, which order=rsc

@@ -27,17 +27,61 @@ static bool are_bytes(const struct problem *p)
            !p->alpha && !p->beta;
 }
 
+/* Gradients: where a channel has one filter, and of images phase by phase. */
+static bool has_direction(const struct problem *p)
+{
+    const struct conv_geometry *g = &p->conv.geometry;
+    const struct conv_sizes *s = &p->conv.sizes;
+
+    return g->direction == DIRECTION_forward ||
+           (s->o == s->c && (g->direction == DIRECTION_filter || s->phase[0] ||
+                             (g->stride[0] == 1 && g->stride[1] == 1)));
+}
+
 static bool has_ops(const limber_context *ctx, const struct problem *p)
 {
-    return p->shape && !p->conv.geometry.deep && p->conv.geometry.direction == DIRECTION_forward &&
-           p->groups == p->conv.sizes.c && ctx->small && ctx->machine.backend->depthwise &&
-           p->m > 0 && p->n > 0 && p->k > 0 && p->k <= LIMBER_SMALL_K && !p->contract.scheme &&
+    const struct conv_sizes *s = &p->conv.sizes;
+
+    return p->shape && !p->conv.geometry.deep && has_direction(p) && p->groups == s->c &&
+           ctx->small && ctx->machine.backend->depthwise && p->m > 0 && p->n > 0 && p->k > 0 &&
+           s->r <= LIMBER_SMALL_K && s->r * s->s <= LIMBER_SMALL_K && !p->contract.scheme &&
            !limber_simulates(&p->contract);
 }
 
 bool limber_is_depthwise(const limber_context *ctx, const struct problem *p)
 {
-    return has_ops(ctx, p) && (are_bytes(p) || (are_floats(p) && limber_is_plain(&p->contract)));
+    const bool forward = p->shape && p->conv.geometry.direction == DIRECTION_forward;
+
+    return has_ops(ctx, p) &&
+           ((forward && are_bytes(p)) || (are_floats(p) && limber_is_plain(&p->contract)));
+}
+
+/* One direction of dx: dy is its image, met backwards. */
+static void describe_back(const struct problem *p, struct depthwise *d, int of)
+{
+    const struct lattice x = limber_conv_lattice(&p->conv, of);
+
+    *(of ? &d->w : &d->h) = of ? p->conv.sizes.ow : p->conv.sizes.oh;
+    *(of ? &d->ow : &d->oh) = x.pixels;
+    *(of ? &d->s : &d->r) = x.taps;
+    d->stride[of] = 1;
+    d->dilate[of] = x.dilate;
+    d->pad[of] = (x.taps - 1) * x.dilate - x.at;
+    d->filters = (const char *)d->filters + x.first * d->filter[1 + of] * d->size;
+    d->filter[1 + of] *= x.step;
+    d->result = (char *)d->result + x.begin * d->to[2 + of] * d->size;
+    d->to[2 + of] *= x.stride;
+}
+
+/* The result has high x wide pixels of each image and channel. */
+static void describe_result(struct depthwise *d, int64_t channels, int64_t high, int64_t wide)
+{
+    const int64_t pixel = d->nhwc ? channels : 1;
+
+    d->to[0] = channels * high * wide;
+    d->to[1] = d->nhwc ? 1 : high * wide;
+    d->to[2] = wide * pixel;
+    d->to[3] = pixel;
 }
 
 static void describe(const struct problem *p, struct depthwise *d)
@@ -57,6 +101,9 @@ static void describe(const struct problem *p, struct depthwise *d)
                              .stride = { g->stride[0], g->stride[1] },
                              .pad = { g->pad[0], g->pad[2] },
                              .dilate = { g->dilate[0], g->dilate[1] },
+                             .filter = { s->r * s->s, s->s, 1 },
+                             .backward = g->direction == DIRECTION_data,
+                             .gradient = g->direction == DIRECTION_filter,
                              .size = p->fa.size,
                              .nhwc = g->layout == LAYOUT_nhwc,
                              .is_unsigned = p->fb.kind == LIMBER_KIND_UINT,
@@ -64,6 +111,13 @@ static void describe(const struct problem *p, struct depthwise *d)
                              .image = p->b.data,
                              .filters = p->a.data,
                              .result = p->c.data };
+    if (!d->backward) {
+        describe_result(d, s->o, s->oh, s->ow);
+        return;
+    }
+    describe_result(d, s->c, s->h, s->w);
+    describe_back(p, d, 0);
+    describe_back(p, d, 1);
 }
 
 struct running {
@@ -173,13 +227,18 @@ static bool sums_are_exact(limber_context *ctx, const struct problem *p)
 {
     const struct conv_sizes *s = &p->conv.sizes;
     const struct runner all = limber_pool_runner(ctx->pool);
+    const int64_t direction = p->conv.geometry.direction;
+    const int64_t x = s->h * s->w, y = s->oh * s->ow, w = s->r * s->s;
     struct mask a = { 0 }, b = { 0 };
     bool exact;
 
     if (!has_ops(ctx, p) || !are_floats(p) || p->contract.promise != LIMBER_CONTRACT_CORRECT)
         return false;
-    exact = look_at(p->a.data, p->fa, 1, s->o * s->r * s->s, NULL, &a) &&
-            look_at(p->b.data, p->fb, s->n * s->c, s->h * s->w, &all, &b) && is_exact(p, &a, &b);
+    exact = (direction == DIRECTION_filter ? look_at(p->a.data, p->fa, s->n * s->o, y, &all, &a) :
+                                             look_at(p->a.data, p->fa, 1, s->o * w, NULL, &a)) &&
+            look_at(p->b.data, p->fb, s->n * (direction == DIRECTION_data ? s->o : s->c),
+                    direction == DIRECTION_data ? y : x, &all, &b) &&
+            is_exact(p, &a, &b);
     limber_mask_clear(&a);
     limber_mask_clear(&b);
     return exact;

@@ -45,6 +45,9 @@ bool limber_gemm_state(limber_context *ctx, const limber_problem *p, bool stores
                        struct problem *to, struct diag *d);
 bool limber_conv_run(limber_context *ctx, const limber_problem *p, struct report *report,
                      struct diag *d);
+/* Phases of backward data run one after another in the same memory. */
+bool limber_conv_workspace(limber_context *ctx, const limber_problem *p, size_t *least,
+                           size_t *best, struct diag *d);
 bool limber_conv_state(limber_context *ctx, const limber_problem *p, bool stores,
                        struct problem *to, struct diag *d);
 /* complex.c: computes it.  r may be NULL. */

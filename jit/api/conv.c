@@ -356,6 +356,38 @@ static bool has_phases(const limber_problem *p)
            !limber_simulates(p->contract);
 }
 
+struct phases {
+    int64_t count[3], all; /* down, across, into the depth; of all together */
+};
+
+static struct phases phases_of(const limber_conv *s)
+{
+    struct phases x = { { 1, 1, 1 }, 1 };
+    struct side side[3];
+
+    for (int i = 0, sides = sides_of(s, side); i < sides; i++) {
+        x.count[i] = side[i].stride < side[i].size ? side[i].stride : side[i].size;
+        x.all *= x.count[i];
+    }
+    return x;
+}
+
+static void state_phase(struct problem *to, const limber_problem *p, const struct tensors *t,
+                        const int64_t out[3], const struct phases *x, int64_t i)
+{
+    const int64_t rest = i / x->count[0];
+
+    state(to, p, t, out,
+          (int64_t[]){ i % x->count[0] + 1, rest % x->count[1] + 1, rest / x->count[1] + 1 });
+    to->queue = p->queue;
+}
+
+/* Pixels that no window sees are zero, unless something is added to them. */
+static bool clears(const limber_context *ctx, const struct problem *whole)
+{
+    return !whole->beta && !ctx->machine.backend->device_ops;
+}
+
 static void join_report(struct report *all, const struct report *r, bool first)
 {
     if (first) {
@@ -384,29 +416,22 @@ static bool run_phases(limber_context *ctx, const limber_problem *p, struct repo
     struct problem whole, part;
     struct backup keep;
     struct report r;
-    struct side side[3];
-    int64_t out[3], count[3] = { 1, 1, 1 }, phases = 1;
-    bool ok = true, first = true, clears;
+    struct phases phases;
+    int64_t out[3];
+    bool ok = true, first = true, cleared;
 
     if (!check(p, &t, true, out, d))
         return false;
-    for (int i = 0, sides = sides_of(p->conv, side); i < sides; i++) {
-        count[i] = side[i].stride < side[i].size ? side[i].stride : side[i].size;
-        phases *= count[i];
-    }
+    phases = phases_of(p->conv);
     state(&whole, p, &t, out, (int64_t[]){ 0, 0, 0 });
     if (!limber_backup(ctx, &whole, &keep, d))
         return false;
-    /* pixels that no window sees are zero, all at once */
-    clears = !whole.beta && !ctx->machine.backend->device_ops;
-    if (clears)
+    cleared = clears(ctx, &whole);
+    if (cleared)
         memset(p->c.data, 0, (size_t)tensor_elements(p->conv) * p->c.format.size);
-    for (int64_t i = 0; ok && i < phases; i++) {
-        int64_t down = i % count[0], rest = i / count[0];
-
-        state(&part, p, &t, out, (int64_t[]){ down + 1, rest % count[1] + 1, rest / count[1] + 1 });
-        part.queue = p->queue;
-        if (clears && part.k == 0 && i < phases - 1)
+    for (int64_t i = 0; ok && i < phases.all; i++) {
+        state_phase(&part, p, &t, out, &phases, i);
+        if (cleared && part.k == 0 && (!first || i < phases.all - 1))
             continue;
         ok = limber_engine_run(ctx, &part, report ? &r : NULL, d);
         if (ok && report)
@@ -415,6 +440,34 @@ static bool run_phases(limber_context *ctx, const limber_problem *p, struct repo
     }
     limber_backup_end(&keep, ok);
     return ok;
+}
+
+bool limber_conv_workspace(limber_context *ctx, const limber_problem *p, size_t *least,
+                           size_t *best, struct diag *d)
+{
+    const struct tensors t = tensors_of(p);
+    struct phases phases;
+    struct problem x;
+    int64_t out[3];
+    size_t some, more;
+
+    if (!p->conv || !has_phases(p))
+        return limber_conv_state(ctx, p, false, &x, d) &&
+               limber_engine_workspace(ctx, &x, false, least, best, d);
+    if (!check(p, &t, false, out, d))
+        return false;
+    phases = phases_of(p->conv);
+    *least = *best = 0;
+    for (int64_t i = 0; i < phases.all; i++) {
+        state_phase(&x, p, &t, out, &phases, i);
+        if (clears(ctx, &x) && x.k == 0 && (*best > 0 || i < phases.all - 1))
+            continue;
+        if (!limber_engine_workspace(ctx, &x, false, &some, &more, d))
+            return false;
+        *least = some > *least ? some : *least;
+        *best = more > *best ? more : *best;
+    }
+    return true;
 }
 
 bool limber_conv_run(limber_context *ctx, const limber_problem *p, struct report *report,

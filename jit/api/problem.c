@@ -295,7 +295,9 @@ limber_status limber_workspace(limber_context *ctx, const limber_problem *proble
         bool batch = c.problem.batch && c.problem.batch->count > 1;
 
         c.problem.batch = NULL;
-        if (state(ctx, &c.problem, &x, &d))
+        if (c.problem.operation != LIMBER_OPERATION_GEMM)
+            limber_conv_workspace(ctx, &c.problem, least, best, &d);
+        else if (limber_gemm_state(ctx, &c.problem, false, &x, &d))
             limber_engine_workspace(ctx, &x, batch, least, best, &d);
     }
     if (d.status)

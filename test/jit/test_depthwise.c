@@ -81,12 +81,15 @@ static struct guarded guarded(size_t bytes, bool at_end)
 
 /* ---- trials ---------------------------------------------------------------------------------- */
 
+/* a: the image or, of the image's gradient, dy; b: the filters or, of theirs, dy. */
 struct trial {
+    limber_operation operation;
     limber_conv s;
     limber_format image, filters, result;
     limber_contract contract;
     enum data data;
-    struct guarded x, w, y;
+    struct guarded a, b, c;
+    size_t count[3]; /* elements of a, b and c */
     char *expected, *before;
     size_t bytes;
     bool adds;
@@ -116,21 +119,48 @@ static void choose_geometry(struct rng *r, limber_conv *s)
     s->layout = rng_below(r, 2) ? LIMBER_LAYOUT_NCHW : LIMBER_LAYOUT_NHWC;
 }
 
-enum work { FLOATS, BYTES, EXACT_FLOATS, WORKS };
+enum work { FLOATS, BYTES, EXACT_FLOATS, IMAGES, FILTERS, EXACT_IMAGES, EXACT_FILTERS, WORKS };
+
+static bool is_exact_work(enum work work)
+{
+    return work == EXACT_FLOATS || work == EXACT_IMAGES || work == EXACT_FILTERS;
+}
+
+static void choose_operation(struct rng *r, struct trial *t, enum work work)
+{
+    const limber_conv *s = &t->s;
+    int64_t oh, ow;
+    size_t x, w, y;
+
+    t->operation = work == IMAGES || work == EXACT_IMAGES   ? LIMBER_OPERATION_CONV_BACKWARD_DATA :
+                   work == FILTERS || work == EXACT_FILTERS ? LIMBER_OPERATION_CONV_BACKWARD_FILTER :
+                                                              LIMBER_OPERATION_CONV_FORWARD;
+    if (t->operation != LIMBER_OPERATION_CONV_FORWARD && rng_below(r, 20))
+        t->s.o = t->s.c; /* with more filters, not by this code */
+    assert_int_equal(limber_conv_output(s, &oh, &ow), LIMBER_STATUS_OK);
+    x = (size_t)(s->n * s->c * s->h * s->w);
+    w = (size_t)(s->o * s->r * s->s);
+    y = (size_t)(s->n * s->o * oh * ow);
+    t->count[0] = t->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA ? y : x;
+    t->count[1] = t->operation == LIMBER_OPERATION_CONV_BACKWARD_FILTER ? y : w;
+    t->count[2] = t->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA   ? x :
+                  t->operation == LIMBER_OPERATION_CONV_BACKWARD_FILTER ? w :
+                                                                          y;
+}
 
 static void choose(struct rng *r, struct trial *t, enum work work)
 {
     static const enum data real[] = { DATA_unit,  DATA_spread,  DATA_tiny,
                                       DATA_zeros, DATA_special, DATA_range };
-    int64_t oh, ow;
 
     memset(t, 0, sizeof *t);
     choose_geometry(r, &t->s);
+    choose_operation(r, t, work);
     t->contract = (limber_contract)LIMBER_CONTRACT_INIT;
     t->image = t->filters = t->result = named(rng_below(r, 2) ? "f32" : "f64");
     t->data = real[rng_below(r, (int)COUNT(real))];
     t->adds = work != BYTES && rng_below(r, 4) == 0;
-    if (work == FLOATS && rng_below(r, 2))
+    if (work != BYTES && rng_below(r, 2))
         t->contract.promise = LIMBER_CONTRACT_REPRODUCIBLE;
     if (work == BYTES) {
         t->image = named(rng_below(r, 2) ? "i8" : "u8");
@@ -138,35 +168,33 @@ static void choose(struct rng *r, struct trial *t, enum work work)
         t->result = named("i32");
         t->contract.promise = rng_below(r, 2) ? LIMBER_CONTRACT_EXACT : LIMBER_CONTRACT_NATIVE;
     }
-    if (work == EXACT_FLOATS) {
+    if (is_exact_work(work)) {
         t->contract.promise = LIMBER_CONTRACT_CORRECT;
         t->data = rng_below(r, 3) ? DATA_bytes : rng_below(r, 2) ? DATA_ints : DATA_nothing;
     }
-    assert_int_equal(limber_conv_output(&t->s, &oh, &ow), LIMBER_STATUS_OK);
-    t->bytes = (size_t)(t->s.n * t->s.o * oh * ow) * t->result.size;
+    t->bytes = t->count[2] * t->result.size;
 }
 
 static void fill_trial(struct rng *r, struct trial *t)
 {
-    const limber_conv *s = &t->s;
-    const size_t x = (size_t)(s->n * s->c * s->h * s->w), w = (size_t)(s->o * s->r * s->s);
+    const size_t a = t->count[0], b = t->count[1];
     const bool at_end = rng_below(r, 2);
 
-    t->x = guarded(x * t->image.size, at_end);
-    t->w = guarded(w * t->filters.size, at_end);
-    t->y = guarded(t->bytes, at_end);
+    t->a = guarded(a * t->image.size, at_end);
+    t->b = guarded(b * t->filters.size, at_end);
+    t->c = guarded(t->bytes, at_end);
     t->expected = malloc(t->bytes + 1);
     t->before = malloc(t->bytes + 1);
     if (t->image.size == 1) {
-        for (size_t i = 0; i < x; i++)
-            t->x.data[i] = (char)rng_next(r);
-        for (size_t i = 0; i < w; i++)
-            t->w.data[i] = (char)rng_next(r);
+        for (size_t i = 0; i < a; i++)
+            t->a.data[i] = (char)rng_next(r);
+        for (size_t i = 0; i < b; i++)
+            t->b.data[i] = (char)rng_next(r);
     } else {
-        fill(r, t->data, t->image, t->x.data, x);
-        fill(r, t->data == DATA_special ? DATA_unit : t->data, t->filters, t->w.data, w);
+        fill(r, t->data, t->image, t->a.data, a);
+        fill(r, t->data == DATA_special ? DATA_unit : t->data, t->filters, t->b.data, b);
         if (t->data == DATA_special && rng_below(r, 2)) /* times padding is NaN */
-            fill(r, DATA_special, t->filters, t->w.data, w);
+            fill(r, DATA_special, t->filters, t->b.data, b);
     }
     fill(r, t->adds && t->result.kind == LIMBER_KIND_FLOAT ? DATA_unit : DATA_ints, t->result,
          t->before, t->bytes / t->result.size);
@@ -174,22 +202,35 @@ static void fill_trial(struct rng *r, struct trial *t)
 
 static void free_trial(const struct trial *t)
 {
-    munmap(t->x.map, t->x.all);
-    munmap(t->w.map, t->w.all);
-    munmap(t->y.map, t->y.all);
+    munmap(t->a.map, t->a.all);
+    munmap(t->b.map, t->b.all);
+    munmap(t->c.map, t->c.all);
     free(t->expected);
     free(t->before);
 }
 
-static void call(limber_context *ctx, const struct trial *t, char *y, limber_report *report)
+static limber_problem problem_of(const struct trial *t, char *c)
 {
-    const double one = 1;
-    const float one_f = 1;
-    const void *beta = t->result.size == 8 ? (const void *)&one : &one_f;
+    static const double one = 1;
+    static const float one_f = 1;
+    limber_problem p = LIMBER_PROBLEM_INIT;
 
-    memcpy(y, t->before, t->bytes);
-    if (limber_conv2d(ctx, &t->contract, &t->s, NULL, t->x.data, t->image, t->w.data, t->filters,
-                      t->adds ? beta : NULL, y, t->result, report) != LIMBER_STATUS_OK)
+    p.operation = t->operation;
+    p.conv = &t->s;
+    p.contract = &t->contract;
+    p.a = (limber_matrix){ t->a.data, t->image, 0, 0 };
+    p.b = (limber_matrix){ t->b.data, t->filters, 0, 0 };
+    p.beta = !t->adds ? NULL : t->result.size == 8 ? (const void *)&one : &one_f;
+    p.c = (limber_output){ c, t->result, 0, 0 };
+    return p;
+}
+
+static void call(limber_context *ctx, const struct trial *t, char *c, limber_report *report)
+{
+    const limber_problem p = problem_of(t, c);
+
+    memcpy(c, t->before, t->bytes);
+    if (limber_run(ctx, &p, report) != LIMBER_STATUS_OK)
         fail_msg("%s", limber_error_text());
 }
 
@@ -198,11 +239,11 @@ static void compare(const struct trial *t, int set)
     const limber_conv *s = &t->s;
 
     for (size_t i = 0; i < t->bytes; i += t->result.size)
-        if (!same_number(t->result, t->y.data + i, t->expected + i))
-            fail_msg("set %d, %s of %s, element %zu: %lld x %lld x %lld x %lld, %lld outputs, "
+        if (!same_number(t->result, t->c.data + i, t->expected + i))
+            fail_msg("set %d, operation %d, %s of %s, element %zu: %lld x %lld x %lld x %lld, %lld outputs, "
                      "window %lld x %lld, stride %lld %lld, pad %lld %lld %lld %lld, dilation %lld "
                      "%lld, %s",
-                     set, data_name(t->data), limber_format_name(t->result, (char[32]){ 0 }, 32),
+                     set, (int)t->operation, data_name(t->data), limber_format_name(t->result, (char[32]){ 0 }, 32),
                      i / t->result.size, (long long)s->n, (long long)s->c, (long long)s->h,
                      (long long)s->w, (long long)s->o, (long long)s->r, (long long)s->s,
                      (long long)s->stride[0], (long long)s->stride[1], (long long)s->pad[0],
@@ -216,27 +257,18 @@ static bool serves(limber_context *ctx, const struct trial *t)
 {
     limber_report report = LIMBER_REPORT_INIT;
 
-    call(ctx, t, t->y.data, &report);
+    call(ctx, t, t->c.data, &report);
     return report.from == LIMBER_FROM_LIBRARY && report.workspace > 0 && !*report.kernel;
 }
 
 /* In the workspaces that limber_workspace states. */
 static void try_workspaces(limber_context *ctx, const struct trial *t, bool served)
 {
-    const double one = 1;
-    const float one_f = 1;
     limber_queue queue = LIMBER_QUEUE_INIT;
-    limber_problem p = LIMBER_PROBLEM_INIT;
+    limber_problem p = problem_of(t, t->c.data);
     limber_report report = LIMBER_REPORT_INIT;
     size_t bytes[2];
 
-    p.operation = LIMBER_OPERATION_CONV_FORWARD;
-    p.conv = &t->s;
-    p.contract = &t->contract;
-    p.a = (limber_matrix){ t->x.data, t->image, 0, 0 };
-    p.b = (limber_matrix){ t->w.data, t->filters, 0, 0 };
-    p.beta = !t->adds ? NULL : t->result.size == 8 ? (const void *)&one : &one_f;
-    p.c = (limber_output){ t->y.data, t->result, 0, 0 };
     assert_int_equal(limber_workspace(ctx, &p, &bytes[0], &bytes[1]), LIMBER_STATUS_OK);
     assert_true(bytes[0] > 0 && bytes[0] <= bytes[1]);
     p.queue = &queue;
@@ -245,12 +277,12 @@ static void try_workspaces(limber_context *ctx, const struct trial *t, bool serv
 
         queue.bytes = bytes[i];
         queue.workspace = room.data;
-        memcpy(t->y.data, t->before, t->bytes);
+        memcpy(t->c.data, t->before, t->bytes);
         if (limber_run(ctx, &p, &report) != LIMBER_STATUS_OK)
             fail_msg("in %zu bytes: %s", bytes[i], limber_error_text());
         munmap(room.map, room.all);
         assert_int_equal(served, report.from == LIMBER_FROM_LIBRARY && !*report.kernel);
-        if (served)
+        if (served && !(t->adds && t->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA))
             assert_in_range(bytes[i] - report.workspace, 0, 63);
     }
 }
@@ -285,6 +317,8 @@ static void try_many(enum work work, int least_percent)
     for (int i = 0; i < SETS; i++)
         contexts += compiled[i] && compiled[i]->small && i != NONE &&
                     strstr(compiled[i]->machine.target.features, "avx2");
+    if (compiled[0])
+        assert_true(contexts > 0); /* else nothing would be tested */
     for (int i = 0; i < TRIALS; i++)
         try_one(&r, work, i % 10 == 0, &served);
     if (100 * served < least_percent * TRIALS * contexts)
@@ -309,9 +343,31 @@ static void integers_in_floats_are_correct(void **state)
     try_many(EXACT_FLOATS, 40);
 }
 
+static void gradients_of_images_are_native(void **state)
+{
+    (void)state;
+    try_many(IMAGES, 90);
+}
+
+static void gradients_of_filters_are_native(void **state)
+{
+    (void)state;
+    try_many(FILTERS, 90);
+}
+
+static void gradients_of_integers_are_correct(void **state)
+{
+    (void)state;
+    try_many(EXACT_IMAGES, 35);
+    try_many(EXACT_FILTERS, 35);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_of_images_are_native),
+        cmocka_unit_test(gradients_of_filters_are_native),
+        cmocka_unit_test(gradients_of_integers_are_correct),
         cmocka_unit_test(floats_are_native),
         cmocka_unit_test(bytes_are_exact),
         cmocka_unit_test(integers_in_floats_are_correct),

@@ -20,6 +20,7 @@ enum {
     GROUPS = 64,    /* vectors of channels that are packed at once */
     NEAR = 256 << 10,   /* bytes of packed rows that stay in a near cache */
     MOST_ROOM = 1 << 22,    /* bytes that a piece may pack */
+    CHAIN = 256,    /* products of a sum of the scheme `native` */
     LINE = 64
 };
 /* Rows of the result that are summed at once, where they share rows of the image. */
@@ -64,7 +65,7 @@ static void shape_piece(const struct depthwise *d, int64_t lanes, int group, str
     const int64_t window = (d->s - 1) * d->dilate[1], stride = d->stride[1];
     const int64_t vectors = parts(p->width, lanes);
 
-    p->turned = turns(d, lanes);
+    p->turned = d->gradient ? !d->nhwc : turns(d, lanes);
     p->by_channel = d->nhwc || p->turned;
     p->phases = p->by_channel ? 1 : least(window + 1, stride);
     p->length = p->by_channel ? (p->width - 1) * stride + window + 1 :
@@ -73,7 +74,7 @@ static void shape_piece(const struct depthwise *d, int64_t lanes, int group, str
                  parts(d->s, group) * (p->by_channel ? p->width : vectors) * p->groups * lanes :
              p->by_channel ? p->length * p->groups * lanes :
                              p->phases * p->length;
-    p->together = shares_rows(d) ? ROWS : 1;
+    p->together = shares_rows(d) && !d->gradient ? ROWS : 1;
     p->slots = (p->together - 1) * d->stride[0] + (d->r - 1) * d->dilate[0] + 1;
 }
 
@@ -94,6 +95,21 @@ static struct piece find_piece(const struct depthwise *d, const struct depthwise
 
     p.groups = d->nhwc ? parts(p.channels, lanes) : 1;
     shape_piece(d, lanes, group, &p);
+    return p;
+}
+
+/* Some channels: of the gradient, for which each piece sees all pixels. */
+static struct piece find_gradient(const struct depthwise *d, const struct depthwise_plan *plan,
+                                  int64_t lanes, int64_t block)
+{
+    const int64_t each = plan->groups * lanes, channel = block * each;
+    struct piece p = { .channel = channel,
+                       .channels = least(each, d->channels - channel),
+                       .width = d->ow,
+                       .height = d->oh };
+
+    p.groups = parts(p.channels, lanes);
+    shape_piece(d, lanes, 1, &p);
     return p;
 }
 
@@ -203,14 +219,51 @@ enum { VECTOR = 32 };
 enum { BYTES_TOGETHER = GROUP };
 #include "backends/llvm/kernel/depthwise.h"
 
+/* As many neighbouring channels as stay in the nearest cache, if they lie beside each other. */
+static void choose_groups(const struct depthwise *d, struct depthwise_plan *plan, int64_t lanes,
+                          int64_t elements, int size)
+{
+    const int64_t most = NEAR / (elements * size);
+
+    plan->groups =
+        d->nhwc ? least(parts(d->channels, lanes), most < 1 ? 1 : least(most, GROUPS)) : 1;
+    plan->blocks = parts(d->channels, plan->groups * lanes);
+}
+
+/* Chains run through all pixels, so only channels and elements of the window are shared out. */
+static bool cut_gradient(const struct depthwise *d, int workers, struct depthwise_plan *plan)
+{
+    const int64_t lanes = VECTOR / d->size, window = d->r * d->s;
+    struct piece p = { .groups = 1, .width = d->ow };
+    int64_t elements;
+
+    *plan = (struct depthwise_plan){ .along = 1 };
+    shape_piece(d, lanes, 1, &p);
+    if (p.slots > MOST_ROOM || p.row > MOST_ROOM || d->ow > MOST_ROOM)
+        return false;
+    elements = p.slots * p.row + (d->ow + 2 * window) * lanes;
+    choose_groups(d, plan, lanes, elements, d->size);
+    if (plan->blocks < workers && workers > 1) {
+        plan->groups = 1;
+        plan->blocks = parts(d->channels, lanes);
+        plan->along = least(parts(workers, plan->blocks), d->r);
+    }
+    plan->tasks = plan->blocks * plan->along;
+    plan->room = (size_t)(plan->groups * elements * d->size);
+    plan->room = (plan->room + LINE) / LINE * LINE;
+    return plan->room <= MOST_ROOM;
+}
+
 /* How a convolution is cut into pieces; false: it needs too much room. */
 bool limber_depthwise_cut(const struct depthwise *d, int workers, struct depthwise_plan *plan)
 {
     const int size = d->size == 1 ? 4 : d->size, group = d->size == 1 ? BYTES_TOGETHER : 1;
     const int64_t lanes = VECTOR / size, enough = workers > 1 ? 4 * (int64_t)workers : 1;
     struct piece p = { .groups = 1 };
-    int64_t tasks, most;
+    int64_t tasks;
 
+    if (d->gradient)
+        return cut_gradient(d, workers, plan);
     *plan = (struct depthwise_plan){ .groups = 1, .outputs = least(d->multiplier, OUTPUTS) };
     plan->across = parts(d->ow, d->nhwc || turns(d, lanes) ? ALONG : ACROSS);
     plan->width = parts(d->ow, plan->across);
@@ -219,13 +272,9 @@ bool limber_depthwise_cut(const struct depthwise *d, int workers, struct depthwi
     shape_piece(d, lanes, group, &p);
     if (p.slots > MOST_ROOM || p.row > MOST_ROOM || p.phases * p.length > MOST_ROOM)
         return false;
-    if (d->nhwc) { /* neighbouring channels: as many as stay in the nearest cache */
-        most = NEAR / (p.slots * p.row * size);
-        plan->groups = least(parts(d->channels, lanes), most < 1 ? 1 : least(most, GROUPS));
-        p.groups = plan->groups;
-        shape_piece(d, lanes, group, &p);
-    }
-    plan->blocks = parts(d->channels, plan->groups * lanes);
+    choose_groups(d, plan, lanes, p.slots * p.row, size);
+    p.groups = plan->groups;
+    shape_piece(d, lanes, group, &p);
     tasks = d->images * plan->blocks * plan->across;
     plan->height = parts(d->oh, least(parts(enough, tasks), parts(d->oh, SHORTEST)));
     plan->along = parts(d->oh, plan->height);
@@ -241,7 +290,11 @@ bool limber_depthwise_cut(const struct depthwise *d, int workers, struct depthwi
 void limber_depthwise_piece(const struct depthwise *d, const struct depthwise_plan *plan,
                           int64_t task, void *room)
 {
-    if (d->size == 8)
+    if (d->gradient && d->size == 8)
+        f64_run_gradient(d, plan, task, room);
+    else if (d->gradient)
+        f32_run_gradient(d, plan, task, room);
+    else if (d->size == 8)
         f64_run(d, plan, task, room);
     else if (d->size == 4)
         f32_run(d, plan, task, room);

@@ -203,13 +203,15 @@ static void NAME(pack_filter)(const struct NAME(piece) *x, const int8_t *filter,
 {
     const struct depthwise *d = x->d;
 
-    for (int64_t r = 0; r < d->r; r++, filter += d->s)
+    for (int64_t r = 0; r < d->r; r++, filter += d->filter[1])
         for (int64_t t = 0; t < x->taps; t++, to += LANES) {
             uint32_t all = 0;
 
             for (int64_t g = 0, s = t * GROUP; g < GROUP && s < d->s; g++, s++) {
-                all |= ((uint32_t)filter[s] & (GROUP == 4 ? 0xffu : 0xffffu)) << (32 / GROUP * g);
-                *start -= d->is_unsigned ? 0 : 128 * filter[s];
+                const int tap = filter[s * d->filter[2]];
+
+                all |= ((uint32_t)tap & (GROUP == 4 ? 0xffu : 0xffffu)) << (32 / GROUP * g);
+                *start -= d->is_unsigned ? 0 : 128 * tap;
             }
             *to = (REAL)all;
         }
@@ -218,11 +220,12 @@ static void NAME(pack_filter)(const struct NAME(piece) *x, const int8_t *filter,
 static void NAME(pack_filter)(const struct NAME(piece) *x, const REAL *filter, REAL *to,
                               REAL *start)
 {
-    const int64_t count = x->d->r * x->d->s;
+    const struct depthwise *d = x->d;
 
     (void)start;
-    for (int64_t e = 0; e < count; e++)
-        to[e * LANES] = filter[e];
+    for (int64_t r = 0; r < d->r; r++, filter += d->filter[1])
+        for (int64_t s = 0; s < d->s; s++, to += LANES)
+            *to = filter[s * d->filter[2]];
 }
 #endif
 
@@ -230,7 +233,7 @@ static void NAME(pack_filter)(const struct NAME(piece) *x, const REAL *filter, R
 static void NAME(pack_filters)(const struct NAME(piece) *x, int64_t j, int64_t outputs)
 {
     const struct depthwise *d = x->d;
-    const int64_t all = d->r * x->taps, size = d->r * d->s;
+    const int64_t all = d->r * x->taps, size = d->filter[0];
     REAL *to = x->weight, *start = x->start;
 
     for (int64_t i = 0; i < x->p.groups * outputs; i++, start += LANES) {
@@ -428,11 +431,9 @@ static void NAME(sum_any)(const struct NAME(piece) *x, const REAL *const *row,
 static REAL *NAME(output)(const struct NAME(piece) *x, int64_t c, int64_t j, int64_t y)
 {
     const struct depthwise *d = x->d;
-    const int64_t outputs = d->channels * d->multiplier, output = c * d->multiplier + j;
 
-    if (d->nhwc)
-        return (REAL *)d->result + ((x->p.image * d->oh + y) * d->ow + x->p.x) * outputs + output;
-    return (REAL *)d->result + ((x->p.image * outputs + output) * d->oh + y) * d->ow + x->p.x;
+    return (REAL *)d->result + x->p.image * d->to[0] + (c * d->multiplier + j) * d->to[1] +
+           y * d->to[2] + x->p.x * d->to[3];
 }
 
 /* Of output j of the channels of a group and of those behind it, which have so many lanes. */
@@ -440,7 +441,6 @@ static struct NAME(result) NAME(result_at)(const struct NAME(piece) *x, int64_t 
                                            int64_t y, int64_t lanes)
 {
     const struct depthwise *d = x->d;
-    const int64_t outputs = d->channels * d->multiplier;
 
     if (x->p.turned)
         return (struct NAME(result)){ .at = x->out,
@@ -451,28 +451,37 @@ static struct NAME(result) NAME(result_at)(const struct NAME(piece) *x, int64_t 
                                       .last = LANES };
     return (struct NAME(result)){
         .at = NAME(output)(x, x->p.channel + group * LANES, j, y),
-        .row = d->nhwc ? d->ow * outputs : d->ow,
-        .step = d->nhwc ? outputs : LANES,
-        .lane = d->nhwc ? d->multiplier : 1,
+        .row = d->to[2],
+        .step = d->nhwc ? d->to[3] : LANES * d->to[3],
+        .lane = d->nhwc ? d->multiplier : d->to[3],
         .lanes = d->nhwc ? lanes : LANES,
         .last = d->nhwc ? lanes : x->last,
         .add = d->add,
     };
 }
 
+static void NAME(spread)(REAL *to, int64_t step, VEC v, int64_t lanes)
+{
+    REAL each[LANES];
+
+    STORE(each, v);
+    for (int64_t l = 0; l < lanes; l++)
+        to[l * step] = each[l];
+}
+
 /* Some rows of output j of each channel, where lanes were channels. */
 static void NAME(turn_out)(const struct NAME(piece) *x, int64_t j, int64_t y, int64_t rows)
 {
-    const int64_t plane = x->d->multiplier * x->d->oh * x->d->ow;
+    const int64_t plane = x->d->multiplier * x->d->to[1], step = x->d->to[3];
     const REAL *from = x->out;
 
     for (int64_t q = 0; q < rows; q++)
         for (int64_t i = 0; i < x->p.width; i += LANES) {
             const int64_t count = least(LANES, x->p.width - i);
-            REAL *to = NAME(output)(x, x->p.channel, j, y + q) + i;
+            REAL *to = NAME(output)(x, x->p.channel, j, y + q) + i * step;
             VEC v[LANES];
 
-            if (count == LANES && x->p.channels == LANES) {
+            if (step == 1 && count == LANES && x->p.channels == LANES) {
                 UNROLL for (int l = 0; l < LANES; l++)
                     v[l] = LOAD(from + l * LANES);
                 TURN(VEC, v);
@@ -483,8 +492,10 @@ static void NAME(turn_out)(const struct NAME(piece) *x, int64_t j, int64_t y, in
                     v[l] = l < count ? LOAD(from + l * LANES) : (VEC){ 0 };
                 TURN(VEC, v);
                 UNROLL for (int l = 0; l < LANES; l++, to += plane)
-                    if (l < x->p.channels)
+                    if (l < x->p.channels && step == 1)
                         MASKED_STORE(to, v[l], count);
+                    else if (l < x->p.channels)
+                        NAME(spread)(to, step, v[l], count);
             }
             from += count * LANES;
         }
@@ -504,7 +515,7 @@ static void NAME(run_group)(const struct NAME(piece) *x, const REAL *const *row,
 
     for (int64_t q = 0; q < rows; q++, to.at += to.row) {
         for (int64_t r = 0; r < x->d->r; r++)
-            at[r] = row[q + r] + group * LANES;
+            at[r] = row[x->d->backward ? rows - 1 - q + r : q + r] + group * LANES;
         NAME(sum_any)(x, at, &own, &to);
     }
 }
@@ -516,12 +527,13 @@ static void NAME(run_rows)(const struct NAME(piece) *x, int64_t j, int64_t outpu
     const struct depthwise *d = x->d;
     const int64_t all = d->r * x->taps * LANES, seen = rows > 1 ? rows + 2 : d->r;
     const int64_t whole = d->nhwc ? x->p.channels / LANES : 1; /* groups */
-    const bool plain = d->r == 3 && d->s == 3 && !d->add && (!d->nhwc || d->multiplier == 1);
-    const REAL *row[LIMBER_SMALL_K];
+    const bool plain = d->r == 3 && d->s == 3 && !d->add &&
+                       (d->nhwc ? d->multiplier == 1 : d->to[3] == 1 || x->p.turned);
+    const REAL *row[LIMBER_SMALL_K]; /* as taps follow each other */
 
     for (int64_t r = 0; r < seen; r++, slot += d->dilate[0]) {
         slot -= slot < x->p.slots ? 0 : x->p.slots;
-        row[r] = x->ring + slot * x->p.row;
+        row[d->backward ? seen - 1 - r : r] = x->ring + slot * x->p.row;
     }
     for (int64_t o = 0; o < outputs; o++) {
         struct NAME(filters) f = { .weight = x->weight + o * all,
@@ -532,6 +544,10 @@ static void NAME(run_rows)(const struct NAME(piece) *x, int64_t j, int64_t outpu
         struct NAME(result) to = NAME(result_at)(x, 0, j + o, y, LANES);
         int64_t done = 0;
 
+        if (d->backward) { /* the rows of the result, too */
+            to.at += (rows - 1) * to.row;
+            to.row = -to.row;
+        }
         if (plain && x->p.together > 1)
             NAME(sum_rows)(x, row, &f, rows, &to), done = whole;
         else if (plain)
@@ -575,7 +591,8 @@ static void NAME(run)(const struct depthwise *d, const struct depthwise_plan *pl
     x.last = x.p.width - (x.vectors - 1) * LANES;
     x.taps = (d->s + GROUP - 1) / GROUP;
     for (int64_t s = 0; s < d->s + GROUP - 1; s++) {
-        int64_t column = (s < d->s ? s : d->s - 1) * d->dilate[1];
+        const int64_t tap = s < d->s ? s : d->s - 1;
+        const int64_t column = (d->backward ? d->s - 1 - tap : tap) * d->dilate[1];
 
         at[s] = x.p.by_channel ? column * pixel :
                                  column % d->stride[1] * x.p.length + column / d->stride[1];
@@ -597,6 +614,10 @@ static void NAME(run)(const struct depthwise *d, const struct depthwise_plan *pl
             NAME(run_all)(&x, j, outputs);
         }
 }
+
+#if GROUP == 1
+#include "backends/llvm/kernel/depthwise_gradient.h"
+#endif
 
 #undef NAME
 #undef REAL
