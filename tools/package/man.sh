@@ -45,8 +45,11 @@ page1() {
 page3() {
     head_of 3 limber "products of matrices, convolutions and functions in any format"
     printf '.SH SYNOPSIS\n.nf\n#include <limber/limber.h>\n.fi\nLink with \\-llimber.\n'
-    for header in limber ops format unit research interpose environment status; do
-        [ -f "$HEADERS/$header.h" ] || continue
+    for file in "$HEADERS/limber.h" "$HEADERS"/*.h; do
+        header=$(basename "$file" .h)
+        [ "$header" != limber ] || [ -z "${begun:-}" ] || continue
+        begun=yes
+        grep -q '^LIMBER_API' "$file" || continue
         printf '.SH <LIMBER/%s.H>\n' "$(printf '%s' "$header" | tr a-z A-Z)"
         awk '
             function plain(s) {
@@ -80,7 +83,7 @@ page3() {
                 }
                 next
             }
-            /^$/ { comment = "" }' "$HEADERS/$header.h"
+            /^$/ { comment = "" }' "$file"
     done
     printf '.SH SEE ALSO\n.BR limber (1)\n'
 }

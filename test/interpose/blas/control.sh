@@ -144,7 +144,7 @@ if $python -c 'import numpy' 2> /dev/null; then
     mkdir "$work/unit"
     expect 0 '^$' $before LIMBER_CONFIG="$rules" LIMBER_REPORT="$work/unit/report" $python "$here/control.py" simulated "$work/unit"
     expect 0 '.*' "$limber" gemm "$work/unit/a.npy" "$work/unit/b.npy" --contract simulate=h100-bf16 -o "$work/unit/want.npy"
-    expect 0 '^right$' python3 "$here/control.py" same "$work/unit" "$work/unit/report"
+    expect 0 '^right$' $python "$here/control.py" same "$work/unit" "$work/unit/report"
     expect 0 'none of native, .*simulate=UNIT' $before LIMBER_CONTRACT=simulate=none $python "$here/control.py" calls
     OMPI_COMM_WORLD_RANK=3 $before LIMBER_CONTRACT=correct LIMBER_REPORT="$work/ranks" $python "$here/control.py" calls
     expect 0 '"rank": "3"' cat "$work/ranks.3"
