@@ -132,9 +132,10 @@ static void choose_operation(struct rng *r, struct trial *t, enum work work)
     int64_t oh, ow;
     size_t x, w, y;
 
-    t->operation = work == IMAGES || work == EXACT_IMAGES   ? LIMBER_OPERATION_CONV_BACKWARD_DATA :
-                   work == FILTERS || work == EXACT_FILTERS ? LIMBER_OPERATION_CONV_BACKWARD_FILTER :
-                                                              LIMBER_OPERATION_CONV_FORWARD;
+    t->operation = work == IMAGES || work == EXACT_IMAGES ? LIMBER_OPERATION_CONV_BACKWARD_DATA :
+                   work == FILTERS || work == EXACT_FILTERS ?
+                                                            LIMBER_OPERATION_CONV_BACKWARD_FILTER :
+                                                            LIMBER_OPERATION_CONV_FORWARD;
     if (t->operation != LIMBER_OPERATION_CONV_FORWARD && rng_below(r, 20))
         t->s.o = t->s.c; /* with more filters, not by this code */
     assert_int_equal(limber_conv_output(s, &oh, &ow), LIMBER_STATUS_OK);
@@ -240,16 +241,17 @@ static void compare(const struct trial *t, int set)
 
     for (size_t i = 0; i < t->bytes; i += t->result.size)
         if (!same_number(t->result, t->c.data + i, t->expected + i))
-            fail_msg("set %d, operation %d, %s of %s, element %zu: %lld x %lld x %lld x %lld, %lld outputs, "
+            fail_msg("set %d, operation %d, %s of %s, element %zu: %lld x %lld x %lld x %lld, %lld "
+                     "outputs, "
                      "window %lld x %lld, stride %lld %lld, pad %lld %lld %lld %lld, dilation %lld "
                      "%lld, %s",
-                     set, (int)t->operation, data_name(t->data), limber_format_name(t->result, (char[32]){ 0 }, 32),
-                     i / t->result.size, (long long)s->n, (long long)s->c, (long long)s->h,
-                     (long long)s->w, (long long)s->o, (long long)s->r, (long long)s->s,
-                     (long long)s->stride[0], (long long)s->stride[1], (long long)s->pad[0],
-                     (long long)s->pad[1], (long long)s->pad[2], (long long)s->pad[3],
-                     (long long)s->dilate[0], (long long)s->dilate[1],
-                     s->layout == LIMBER_LAYOUT_NHWC ? "nhwc" : "nchw");
+                     set, (int)t->operation, data_name(t->data),
+                     limber_format_name(t->result, (char[32]){ 0 }, 32), i / t->result.size,
+                     (long long)s->n, (long long)s->c, (long long)s->h, (long long)s->w,
+                     (long long)s->o, (long long)s->r, (long long)s->s, (long long)s->stride[0],
+                     (long long)s->stride[1], (long long)s->pad[0], (long long)s->pad[1],
+                     (long long)s->pad[2], (long long)s->pad[3], (long long)s->dilate[0],
+                     (long long)s->dilate[1], s->layout == LIMBER_LAYOUT_NHWC ? "nhwc" : "nchw");
 }
 
 /* Answers whether the library's own code served. */
