@@ -153,8 +153,8 @@ static struct call call_of(const struct launching *l, int64_t g, struct keeping 
         .library = l->ctx->kernels != LIMBER_KERNELS_SPECIALISED,
         .guard = l->guard,
         .finish = l->finish,
-        .keep = { limber_operand_keeper(p->kept[0], &l->e->facts, 0, &of[0]),
-                  limber_operand_keeper(p->kept[1], &l->e->facts, 1, &of[1]) },
+        .keep = { limber_operand_keeper(p->kept[0], &l->e->facts, 0, g, &of[0]),
+                  limber_operand_keeper(p->kept[1], &l->e->facts, 1, g, &of[1]) },
         .seed = limber_simulates(&p->contract) ? p->contract.unit->seed : 0,
     };
 

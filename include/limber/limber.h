@@ -576,7 +576,7 @@ LIMBER_API limber_status limber_prepare(limber_context *ctx, limber_matrix x, in
                                         limber_prepared **prepared);
 
 /* The same of a forward convolution's filters, w, dense in conv's layout: problem.prepared_b.  conv
- * says o, c, r, s (t) and layout; sizes of images may be others, or 0.  groups is 1. */
+ * says o, c, r, s (t), groups and layout; sizes of images may be others, or 0. */
 LIMBER_API limber_status limber_prepare_filters(limber_context *ctx, const limber_conv *conv,
                                                 const void *w, limber_format wf,
                                                 const limber_prepare_config *config,

@@ -80,7 +80,16 @@ static bool check_ranges(const limber_conv *s, struct diag *d)
         (s->d || s->depth_stride || s->depth_dilate || s->depth_pad[0] || s->depth_pad[1]))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "conv.t = 0 says two dimensions, but conv.d or depth_... is set");
-    return least(s->groups, 1, "groups", d);
+    return true;
+}
+
+static bool check_groups(const limber_conv *s, struct diag *d)
+{
+    return least(s->groups, 1, "groups", d) &&
+           ((s->c % s->groups == 0 && s->o % s->groups == 0) ||
+            limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                        "conv.groups = %lld does not divide c = %lld and o = %lld",
+                        (long long)s->groups, (long long)s->c, (long long)s->o));
 }
 
 /* out: down, across, into the depth. */
@@ -93,10 +102,8 @@ static bool check_shape(const limber_conv *s, int64_t out[3], struct diag *d)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "conv is NULL");
     if (!check_ranges(s, d))
         return false;
-    if (s->c % s->groups != 0 || s->o % s->groups != 0)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                           "conv.groups = %lld does not divide c = %lld and o = %lld",
-                           (long long)s->groups, (long long)s->c, (long long)s->o);
+    if (!check_groups(s, d))
+        return false;
     if (s->layout != LIMBER_LAYOUT_NCHW && s->layout != LIMBER_LAYOUT_NHWC)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "conv.layout = %d is unknown",
                            (int)s->layout);
@@ -306,13 +313,9 @@ bool limber_conv_filters(const limber_conv *s, int64_t *length, struct diag *d)
     struct side side[3];
     int sides = sides_of(s, side);
 
-    if (s->groups != 1)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                           "conv.groups = %lld: filters of one group are prepared",
-                           (long long)s->groups);
-    if (!least(s->o, 0, "o", d) || !least(s->c, 0, "c", d))
+    if (!least(s->o, 0, "o", d) || !least(s->c, 0, "c", d) || !check_groups(s, d))
         return false;
-    *length = s->c;
+    *length = s->c / s->groups;
     for (int i = 0; i < sides; i++)
         if (!least(side[i].width, 1, side[i].window, d))
             return false;

@@ -16,6 +16,7 @@ struct limbs {
     struct limbs *next;
     unsigned char key[KEY_BYTES];
     int side, variant;
+    int64_t group;
     size_t bytes;
     int users;
     uint64_t tick;              /* of the last use */
@@ -27,7 +28,8 @@ struct limber_prepared {
     int64_t rows, cols;
     bool left, checks;
     limber_layout layout; /* of filters */
-    struct mask mask;
+    int64_t groups; /* of filters; else 1 */
+    struct mask *mask; /* of each group */
     XXH128_hash_t hash;         /* 0 for elements in a device's memory */
     size_t bound;
     struct at_fork at_fork;
@@ -80,6 +82,7 @@ static struct limbs *add(struct limber_prepared *o, const struct keeping *of, in
     }
     memcpy(l->key, of->key, sizeof l->key);
     l->side = of->side;
+    l->group = of->group;
     l->variant = variant;
     l->bytes = bytes;
     l->next = o->limbs;
@@ -96,7 +99,7 @@ static struct kept *take(void *self, int variant, size_t bytes)
 
     pthread_mutex_lock(&o->lock);
     for (l = o->limbs; l && (memcmp(l->key, of->key, sizeof l->key) || l->side != of->side ||
-                             l->variant != variant || l->bytes != bytes);)
+                             l->group != of->group || l->variant != variant || l->bytes != bytes);)
         l = l->next;
     if (!l)
         l = add(o, of, variant, bytes);
@@ -129,35 +132,53 @@ static void give(void *self, struct kept *kept)
 }
 
 const struct keeper *limber_operand_keeper(limber_prepared *o, const struct facts *f, int side,
-                                           struct keeping *of)
+                                           int64_t group, struct keeping *of)
 {
     if (!o)
         return NULL;
-    *of = (struct keeping){ { take, packed, give, of }, o, f->key, side };
+    *of = (struct keeping){ .keeper = { take, packed, give, of },
+                            .operand = o,
+                            .key = f->key,
+                            .side = side,
+                            .group = group % o->groups };
     return &of->keeper;
 }
 
 /* ---- the mask -------------------------------------------------------------------------------- */
 
 /* A glance gives up at a line that is wide. */
-void limber_prepared_mask(const limber_prepared *o, struct mask *m, enum scan_depth depth)
+void limber_prepared_mask(const limber_prepared *o, int64_t group, struct mask *m,
+                          enum scan_depth depth)
 {
-    *m = o->mask;
+    *m = o->mask[group % o->groups];
     if (depth == SCAN_probe && m->width > SCAN_narrow)
         m->scanned = false;
 }
 
-static bool scan(struct limber_prepared *o, struct diag *d)
+static bool scan_group(const struct limber_prepared *o, int64_t group, struct diag *d)
 {
     const limber_matrix *x = &o->x;
     struct view v = { x->data, o->left ? x->row_stride : x->col_stride,
                       o->left ? x->col_stride : x->row_stride, NULL, NULL };
-    int64_t lines = o->left ? o->rows : o->cols, length = o->left ? o->cols : o->rows;
+    int64_t lines = (o->left ? o->rows : o->cols) / o->groups;
+    int64_t length = o->left ? o->cols : o->rows;
     struct runner r = limber_pool_runner(o->ctx->pool);
 
+    v.data = (const char *)x->data + group * lines * v.line * (int64_t)x->format.size;
     if (limber_device_holds(o->ctx, x->data))
-        return limber_device_scan(o->ctx, &o->mask, &v, x->format, lines, length, NULL, d);
-    return limber_scan(&o->mask, &v, x->format, lines, length, SCAN_full, &r, d);
+        return limber_device_scan(o->ctx, &o->mask[group], &v, x->format, lines, length, NULL, d);
+    return limber_scan(&o->mask[group], &v, x->format, lines, length, SCAN_full, &r, d);
+}
+
+static bool scan(struct limber_prepared *o, struct diag *d)
+{
+    o->mask = calloc((size_t)o->groups, sizeof *o->mask);
+    if (!o->mask)
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for an operand");
+    for (int64_t i = 0; i < o->groups; i++)
+        if (!scan_group(o, i, d))
+            return false;
+    return true;
 }
 
 /* ---- changes --------------------------------------------------------------------------------- */
@@ -272,11 +293,12 @@ static bool prepare(struct limber_prepared *o, struct diag *d)
     return scan(o, d) && (limber_device_holds(o->ctx, o->x.data) || hash(o, &o->hash, d));
 }
 
-limber_status limber_prepare(limber_context *ctx, limber_matrix x, int64_t rows, int64_t cols,
-                             limber_side side, const limber_prepare_config *config,
-                             limber_prepared **prepared)
+/* groups, layout: of filters. */
+static limber_status prepare_as(const char *name, limber_context *ctx, limber_matrix x,
+                                int64_t rows, int64_t cols, limber_side side, int64_t groups,
+                                limber_layout layout, const limber_prepare_config *config,
+                                limber_prepared **prepared)
 {
-    CALL_SCOPE;
     limber_prepare_config c = LIMBER_PREPARE_CONFIG_INIT;
     struct limber_prepared *o = NULL;
     struct diag d = { 0 };
@@ -300,6 +322,8 @@ limber_status limber_prepare(limber_context *ctx, limber_matrix x, int64_t rows,
         o->rows = rows;
         o->cols = cols;
         o->left = side == LIMBER_SIDE_A;
+        o->groups = groups;
+        o->layout = layout;
         o->checks = c.changes == LIMBER_CHANGES_CHECKED;
         o->bound = bound_of(o, &c);
         if (prepare(o, &d))
@@ -308,8 +332,16 @@ limber_status limber_prepare(limber_context *ctx, limber_matrix x, int64_t rows,
             limber_prepared_free(o);
     }
     if (d.status)
-        limber_fail_in(&d, "prepare");
+        limber_fail_in(&d, name);
     return limber_error_set(&d);
+}
+
+limber_status limber_prepare(limber_context *ctx, limber_matrix x, int64_t rows, int64_t cols,
+                             limber_side side, const limber_prepare_config *config,
+                             limber_prepared **prepared)
+{
+    CALL_SCOPE;
+    return prepare_as("prepare", ctx, x, rows, cols, side, 1, LIMBER_LAYOUT_NCHW, config, prepared);
 }
 
 limber_status limber_prepare_filters(limber_context *ctx, const limber_conv *conv, const void *w,
@@ -318,7 +350,6 @@ limber_status limber_prepare_filters(limber_context *ctx, const limber_conv *con
 {
     CALL_SCOPE;
     limber_matrix x = { w, wf, 0, 1 };
-    limber_status status;
     limber_conv full;
     struct diag d = { 0 };
 
@@ -333,10 +364,8 @@ limber_status limber_prepare_filters(limber_context *ctx, const limber_conv *con
         return limber_error_set(&d);
     }
     /* one after another, whatever the layout: a line is a filter */
-    status = limber_prepare(ctx, x, full.o, x.row_stride, LIMBER_SIDE_A, config, prepared);
-    if (status == LIMBER_STATUS_OK)
-        (*prepared)->layout = full.layout;
-    return status;
+    return prepare_as("prepare_filters", ctx, x, full.o, x.row_stride, LIMBER_SIDE_A, full.groups,
+                      full.layout, config, prepared);
 }
 
 void limber_prepared_free(limber_prepared *o)
@@ -346,7 +375,9 @@ void limber_prepared_free(limber_prepared *o)
         return;
     while (o->limbs)
         drop(o, &o->limbs);
-    limber_mask_clear(&o->mask);
+    for (int64_t i = 0; o->mask && i < o->groups; i++)
+        limber_mask_clear(&o->mask[i]);
+    free(o->mask);
     limber_at_fork_no_more(&o->at_fork);
     pthread_mutex_destroy(&o->lock);
     free(o);
@@ -404,6 +435,10 @@ bool limber_prepared_filters_fit(const limber_context *ctx, const limber_prepare
     if (!limber_conv_filters(conv, &x.row_stride, d) ||
         !limber_prepared_fits(ctx, o, &x, LIMBER_SIDE_A, "prepared_b", conv->o, x.row_stride, d))
         return false;
+    if (o->groups != conv->groups)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "prepared_b was prepared in %lld groups, not %lld", (long long)o->groups,
+                           (long long)conv->groups);
     return o->layout == conv->layout ||
            limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "prepared_b was prepared in another layout");
 }

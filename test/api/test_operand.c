@@ -402,7 +402,7 @@ static void test_sizes_of_limbs(void **state)
     struct keeping of;
 
     (void)state;
-    keep = limber_operand_keeper(a, &facts, 0, &of);
+    keep = limber_operand_keeper(a, &facts, 0, 0, &of);
     assert_non_null(keep);
     few = keep->alloc(keep->self, 0, 1000);
     assert_non_null(few);

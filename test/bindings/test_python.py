@@ -519,6 +519,18 @@ class Buffers(unittest.TestCase):
                 with self.assertRaisesRegex(limber.BadArgument, "prepared_b"):
                     self.ctx.conv2d_backward_data(dy, kept, (7, 6), layout="NHWC")
 
+    def test_filters_of_groups_are_prepared(self):
+        stored = lambda flat, shape: memoryview(array.array("d", flat)).cast("B").cast("d", shape)
+        x, w = ([random.uniform(-1, 1) for _ in range(n)] for n in (2 * 6 * 5 * 5, 9 * 2 * 3 * 3))
+        x, w = stored(x, (2, 6, 5, 5)), stored(w, (9, 2, 3, 3))
+        want = self.ctx.conv2d(x, w, groups=3, contract="correct")
+        with self.ctx.prepare_filters(w, groups=3) as kept:
+            got = self.ctx.conv2d(x, kept, groups=3, contract="correct")
+            self.assertEqual(memoryview(got).tolist(), memoryview(want).tolist())
+        with self.ctx.prepare_filters(w) as kept:
+            with self.assertRaisesRegex(limber.BadArgument, "1 groups, not 3"):
+                self.ctx.conv2d(x, kept, groups=3, contract="correct")
+
     def test_threads_share_a_context(self):
         a, b = draw(30, 40), draw(40, 20)
         expected, wrong = rounded(product(a, b)), []

@@ -568,8 +568,9 @@ const struct contender *work_base(const struct work *w)
 static void compare_prepared(struct work *w)
 {
     for (int i = 1; i < w->count; i++)
-        if (w->list[0].variant == CALL_prepared && !w->list[i].peer &&
-            w->list[i].state == STATE_ok && !same_bits(&w->list[0], &w->list[i]))
+        if (w->list[0].variant == CALL_prepared && w->list[0].state == STATE_ok &&
+            !w->list[i].peer && w->list[i].state == STATE_ok &&
+            !same_bits(&w->list[0], &w->list[i]))
             contender_stop(&w->list[0], STATE_wrong, "the prepared operand gives other bits");
 }
 

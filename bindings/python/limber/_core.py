@@ -281,8 +281,10 @@ class Context(Closing):
                                                    *view.shape, _SIDES[left], *rest))
 
     def prepare_filters(self, w: Array, layout: str = "NCHW", bytes: int = 0,
-                        check_changes: bool = False, format: Optional[str] = None) -> Operand:
-        """An Operand for conv1d, conv2d and conv3d in the place of filters w; else as prepare."""
+                        check_changes: bool = False, format: Optional[str] = None,
+                        groups: int = 1) -> Operand:
+        """An Operand for conv1d, conv2d and conv3d in the place of filters w, with as many groups
+        as there; else as prepare."""
         def check_filters(view):
             if len(view.shape) not in _conv.LAYOUTS or view.pairs:
                 raise BadArgument("w: expected three, four or five axes of real numbers")
@@ -290,7 +292,7 @@ class Context(Closing):
 
         def prepare(view, *rest):
             o, c, *window = _conv.axes_of(view.shape, _conv.layout_of(layout, len(view.shape)))
-            shape = C.Conv(c=c, o=o, r=1, groups=1,
+            shape = C.Conv(c=c * groups, o=o, r=1, groups=groups,
                            layout=_conv.layout_of(layout, len(view.shape)) == "NHWC")
             shape.s = window[-1]
             if len(window) > 1:
