@@ -256,7 +256,7 @@ static void images_agree(void **state)
         print_message("LIMBER_DATA has no mnist/t10k-images-idx3-ubyte.gz\n");
         skip();
     }
-    assert_true(idx_read(path, &images));
+    assert_true(array_read(path, false, &images));
     make(&t, &layer, LIMBER_LAYOUT_NCHW);
     /* the trial's images are a column wider, which stays black */
     for (int64_t i = 0; i < t.count[X]; i++) {

@@ -224,7 +224,7 @@ expect 0 'outer=f32' "$limber" explore a.mtx a.mtx --groups 4 --outer f32 --json
 expect 2 'is no format' "$limber" explore a.mtx a.mtx --formats 'f16,f17'
 expect 2 'is no length of a group' "$limber" explore a.mtx a.mtx --groups -3
 expect 2 'neither exact nor rounded' "$limber" explore a.mtx a.mtx --mul both
-expect 2 'must end in .svg' "$limber" explore a.mtx a.mtx --plot e.png
+expect 2 'must end in .svg or .png' "$limber" explore a.mtx a.mtx --plot e.jpg
 expect 2 'must end in .svg' "$limber" plan gemm a.mtx a.mtx --svg e
 expect 2 'rs16' "$limber" explore a.mtx a.mtx --roundings rs16
 expect 2 'takes two files' "$limber" explore a.mtx
@@ -236,6 +236,10 @@ expect 2 'absent' sh -c 'ls absent.svg || { echo absent; exit 2; }'
 if command -v gnuplot > /dev/null; then
     expect 0 'frontier' "$limber" explore --random 4,4,64 --plot "it's|a plot.svg"
     expect 0 '</svg>' cat "it's|a plot.svg"
+    if echo 'set terminal pngcairo' | gnuplot > /dev/null 2>&1; then
+        expect 0 'frontier' "$limber" explore --random 4,4,64 --plot e.png
+        expect 0 'PNG.*IHDR' sh -c 'head -c 16 e.png | tr "\r\n\032" "   "'
+    fi
     expect 1 '.' "$limber" explore --random 4,4,64 --plot nowhere/e.svg
     printf '#!/bin/sh\nexit 3\n' > scratch/gnuplot
     chmod +x scratch/gnuplot
@@ -354,6 +358,119 @@ print('same shape' if np.load('dw.npy').shape == np.load('cubes.npy').shape else
     expect 1 'both as many' "$limber" conv volume.npy filters.npy
     expect 2 'backward' "$limber" conv image.npy filters.npy --groups 2 --backward both
     expect 1 'y.npy.*result has' "$limber" conv image.npy y.npy --groups 2 --backward filter --size 1
+    # complex numbers, archives, CSV, pipes and images, read and written as NumPy has them
+    $python - <<'END'
+import gzip, struct, numpy as np
+r = np.random.default_rng(2)
+z = (r.standard_normal((9, 7)) + 1j * r.standard_normal((9, 7)))
+w = (r.standard_normal((7, 5)) + 1j * r.standard_normal((7, 5)))
+np.save('z.npy', z); np.save('w.npy', w); np.save('w8.npy', w.astype('c8'))
+np.save('zb.npy', z.astype('>c16')); np.save('zf.npy', np.asfortranarray(z))
+np.savez('one.npz', z); np.savez_compressed('two.npz', left=z, right=w)
+np.savetxt('x.csv', z.real, delimiter=',', header='a row a line')
+open('y.csv', 'w').write('"one",two three;four,five\n' + '\n'.join(
+    ' '.join(repr(float(v)) for v in row) for row in w.real) + '\n\n')
+def mtx(name, kind, rows):
+    open(name, 'w').write('%%MatrixMarket matrix ' + kind + '\n' + rows)
+n = r.integers(-9, 9, (4, 4, 2)).astype(float)
+h = np.tril(n[..., 0], -1) + 1j * np.tril(n[..., 1], -1)
+for name, full in ('hermitian', h + h.conj().T + np.diag(range(4))), ('skew-symmetric', h - h.T), \
+        ('symmetric', h + h.T + 2j * np.eye(4)):
+    low = [(i, j) for j in range(4) for i in range(j, 4) if full[i, j]]
+    mtx(name + '.mtx', f'coordinate complex {name}', f'4 4 {len(low)}\n' + ''.join(
+        f'{i + 1} {j + 1} {full[i, j].real} {full[i, j].imag}\n' for i, j in low))
+    np.save(name + '.npy', full)
+mtx('dense.mtx', 'array complex general', '7 5\n' + ''.join(
+    f'{float(v.real)!r} {float(v.imag)!r}\n' for v in w.T.ravel()))
+images = r.integers(0, 255, (3, 8, 6)).astype('u1')
+open('i.idx', 'wb').write(struct.pack('>BBBBIII', 0, 0, 8, 3, 3, 8, 6) + images.tobytes())
+gzip.open('f.idx.gz', 'wb').write(struct.pack('>BBBBIII', 0, 0, 13, 3, 3, 8, 6) +
+                                  images.astype('>f4').tobytes())
+np.save('i.npy', images[:, None]); np.save('i2.npy', images.reshape(3, 48))
+np.save('taps4.npy', r.standard_normal((2, 1, 3, 3)).astype('f4'))
+END
+    equal() {   # file, expression of NumPy
+        expect 0 '^close$' $python -c "
+import numpy as np
+got, z, w = np.load('$1'), np.load('z.npy'), np.load('w.npy')
+got = got['arr_0'] if hasattr(got, 'files') else got
+want = $2
+print('close' if got.shape == want.shape and got.dtype.kind == want.dtype.kind
+      and np.allclose(got, want, rtol=0, atol=${3:-1e-13}) else (got, want))"
+    }
+    for right in w.npy dense.mtx two.npz:right; do
+        for left in z.npy zb.npy zf.npy one.npz two.npz:left; do
+            expect 0 'error +0(\.[0-4][0-9]*)? ulp' "$limber" gemm $left $right --contract correct --check -o out.npy
+            equal out.npy 'z @ w'
+        done
+    done
+    expect 0 'of complex f32' "$limber" gemm z.npy w8.npy --as f32 -o out.npy
+    equal out.npy 'z @ w' 1e-5
+    expect 0 'error +0(\.[0-4][0-9]*)? ulp' "$limber" gemm z.npy z.npy --trans-b --conj-b --contract correct --check -o out.npz
+    equal out.npz 'z @ z.conj().T'
+    expect 0 'error +0(\.[0-4][0-9]*)? ulp' "$limber" gemm z.npy z.npy --trans-a --conj-a --contract correct --check -o out.npy
+    equal out.npy 'z.conj().T @ z'
+    expect 0 '"complex":.*true' "$limber" gemm z.npy w.npy --alpha 2 --json --check -o out.npy
+    equal out.npy '2 * z @ w'
+    expect 0 'complex' "$limber" gemm z.npy w.npy --alpha 2,-0.5 --beta -1,3 --c out.npy -o scaled.npy
+    equal scaled.npy '(2 - 0.5j) * (z @ w) + (-1 + 3j) * 2 * (z @ w)' 1e-12
+    expect 1 'check takes a real one' "$limber" gemm z.npy w.npy --alpha 2,1 --check
+    expect 1 'alpha: .2,x. is no number' "$limber" gemm z.npy w.npy --alpha 2,x
+    expect 1 'out.npy: is complex' "$limber" gemm x.csv y.csv --c out.npy
+    for name in hermitian skew-symmetric symmetric; do
+        expect 0 'complex f64' "$limber" gemm $name.mtx $name.npy -o out.mtx
+        expect 0 'complex f64' "$limber" gemm out.mtx $name.mtx -o out.npy
+        equal out.npy "np.linalg.matrix_power(np.load('$name.npy'), 3)" 0
+    done
+    expect 0 'of f64' "$limber" gemm x.csv y.csv --contract correct --check -o out.csv
+    equal z.npy 'z'
+    expect 0 '^close$' $python -c "
+import numpy as np
+z, w = np.load('z.npy').real, np.load('w.npy').real
+print('close' if np.allclose(np.loadtxt('out.csv', delimiter=','), z @ w, atol=1e-13) else 'off')"
+    expect 0 'complex f64' sh -c 'cat z.npy | "$0" gemm - w.npy -o out.npy' "$limber"
+    equal out.npy 'z @ w'
+    expect 0 '^$' sh -c '"$0" gemm z.npy - -o - < w.npy 2> told > out.npy' "$limber"
+    equal out.npy 'z @ w'
+    expect 0 'complex f64' cat told
+    expect 0 '^2,4$' sh -c 'printf "1 0\n0 1\n" | "$0" gemm - a.mtx --alpha 2 -o csv:- 2> told' "$limber"
+    expect 0 '^%%MatrixMarket matrix array real general' sh -c '"$0" gemm a.mtx a.mtx -o mtx:- 2> told' "$limber"
+    expect 1 'one operand, not two' sh -c '"$0" gemm - - < z.npy' "$limber"
+    expect 1 'holds 2 arrays; say one as FILE.npz:NAME, of left, right' "$limber" gemm two.npz w.npy
+    expect 1 'no array is called "up"; there are left, right' "$limber" gemm two.npz:up w.npy
+    expect 1 'convolutions are of real' "$limber" conv z.npy w.npy
+    expect 1 'explore takes real' "$limber" explore z.npy w.npy
+    expect 1 'serves real matrices' "$limber" plan gemm z.npy w.npy
+    head -c 700 two.npz > short.npz
+    expect 1 'no whole .npz' "$limber" gemm short.npz w.npy
+    $python -c "
+b = bytearray(open('one.npz', 'rb').read()); b[300] ^= 1; open('bent.npz', 'wb').write(b)"
+    expect 1 'arr_0: the archive is damaged' "$limber" gemm bent.npz w.npy
+    printf '1,2\n3\n' > odd.csv
+    expect 1 'odd.csv: line 2: fewer than the 2 numbers' "$limber" gemm odd.csv a.mtx
+    printf 'a,b\n1,"2"\n' > odd.csv
+    expect 1 'odd.csv: line 2: "2" is text' "$limber" gemm odd.csv a.mtx
+    printf '1,2\n3,x\n' > odd.csv
+    expect 1 'odd.csv: line 2: "x" is no number' "$limber" gemm odd.csv a.mtx
+    printf 'a,b\n' > odd.csv
+    expect 1 'odd.csv: no numbers' "$limber" gemm odd.csv a.mtx
+    for layout in nchw nhwc; do
+        $python -c "
+import numpy as np
+x, w = np.load('i.npy'), np.load('taps4.npy')
+axes = (0, 2, 3, 1) if '$layout' == 'nhwc' else (0, 1, 2, 3)
+np.save('ia.npy', x.transpose(axes)); np.save('wa.npy', w.transpose(axes))"
+        expect 0 'of f32' "$limber" conv ia.npy wa.npy --layout $layout --pad 1 --contract correct -o want.npy
+        for images in i.idx f.idx.gz; do
+            expect 0 'error +0(\.[0-4][0-9]*)? ulp' "$limber" conv $images wa.npy --layout $layout --pad 1 --contract correct --check -o out.npy
+            equal out.npy "np.load('want.npy')" 0
+        done
+    done
+    expect 0 '3 x 3, inner 48' "$limber" gemm i.idx i2.npy --trans-b -o out.npy
+    equal out.npy "np.load('i2.npy').astype(int) @ np.load('i2.npy').astype(int).T" 0
+    if [ -f "${LIMBER_DATA:-}/mnist/t10k-images-idx3-ubyte.gz" ]; then
+        expect 0 '^result    10000 x 2 x 13 x 13 of f32' "$limber" conv "$LIMBER_DATA/mnist/t10k-images-idx3-ubyte.gz" taps4.npy --stride 2
+    fi
     expect 0 'unit +in=f16' "$limber" conv image.npy filters.npy --groups 2 --contract simulate=h100-fp16 --statistics
     expect 0 'inner 18; operands in e5m2' env LIMBER_BACKEND=interp "$limber" explore --conv image.npy filters.npy --conv-groups 2 --pad 1 --in e5m2
     expect 2 'stride' "$limber" explore --conv image.npy filters.npy --conv-groups 2 --stride x
@@ -377,7 +494,9 @@ expect 1 'cut short' "$limber" gemm t.npy a.mtx
 printf "\\223NUMPY\\001\\000\\166\\000{'descr': '<f8', 'fortran_order': False, 'shape': (99999999, 99999999), }                                           \\n" > h.npy
 expect 1 'h.npy: ' "$limber" gemm h.npy a.mtx
 printf 'PK\003\004 what is this' > x.npy
-expect 1 'neither' "$limber" gemm x.npy a.mtx
+expect 1 'no whole .npz' "$limber" gemm x.npy a.mtx
+printf 'what is this' > x.npy
+expect 1 'none of .npy, .npz, Matrix Market, IDX and CSV' "$limber" gemm x.npy a.mtx
 printf '%%%%MatrixMarket matrix array real general\n2 2\n1\n2\n' > short.mtx
 expect 1 'ends too early|can hold' "$limber" gemm short.mtx a.mtx
 printf '%%%%MatrixMarket matrix array real general\n2 2\n1\n2\nx\n4\n' > word.mtx
@@ -425,8 +544,10 @@ printf '%%%%MatrixMarket matrix coordinate real general\n2 2 1\n3 1 5\n' > outsi
 expect 1 'outside' "$limber" gemm outside.mtx a.mtx
 printf '%%%%MatrixMarket matrix coordinate real general\n900000000 900000000 1\n1 1 5\n' > huge.mtx
 expect 1 'huge.mtx' "$limber" gemm huge.mtx a.mtx
-printf '%%%%MatrixMarket matrix array complex general\n1 1\n1 0\n' > complex.mtx
-expect 1 'real, integer or pattern' "$limber" gemm complex.mtx a.mtx
+printf '%%%%MatrixMarket matrix array quaternion general\n1 1\n1 0\n' > other.mtx
+expect 1 'real, complex, integer or pattern' "$limber" gemm other.mtx a.mtx
+printf '%%%%MatrixMarket matrix array real hermitian\n1 1\n1\n' > other.mtx
+expect 1 'a Hermitian matrix has complex' "$limber" gemm other.mtx a.mtx
 printf '%%%%MatrixMarket matrix array real general\n1 1\nnan\n' > nan.mtx
 expect 0 '.' "$limber" gemm nan.mtx one.mtx -o nan_out.mtx
 expect 0 'nan' cat nan_out.mtx
@@ -434,7 +555,7 @@ expect 0 'nan' cat nan_out.mtx
 # a failed write leaves the old file and no temporary one
 cp a.mtx keep.mtx
 expect 1 'no type for this format' "$limber" gemm a.mtx a.mtx --as f128 -o q.npy
-expect 1 'must end in' "$limber" gemm a.mtx a.mtx -o keep.txt
+expect 2 'must end in' "$limber" gemm a.mtx a.mtx -o keep.txt
 expect 1 '.' "$limber" gemm a.mtx a.mtx -o nowhere/c.mtx
 expect 1 'absent' sh -c 'ls q.npy* keep.mtx.* 2>/dev/null || { echo absent; exit 1; }'
 

@@ -154,7 +154,6 @@ static void compare(struct walk *w, limber_format f, const void *got)
 {
     double e;
 
-    w->v.checked++;
     load(w->x, f, got);
     if (!mpfr_number_p(w->sum) || !mpfr_number_p(w->x)) {
         bool same = mpfr_nan_p(w->sum) ? mpfr_nan_p(w->x) != 0 : mpfr_equal_p(w->sum, w->x) != 0;
@@ -210,17 +209,28 @@ struct verdict check_gemm(int64_t m, int64_t n, int64_t k, limber_format fa, con
     return check_product(&p, NULL);
 }
 
-static void gemm_element(struct walk *w, const struct product *p, int64_t at)
+/* A real product, or the real part (0) or the imaginary part (1) of a complex one. */
+static void gemm_element(struct walk *w, const struct product *p, int64_t at, int part)
 {
     int64_t n = p->c.dim[1], i = at / n, j = at % n;
     int64_t k = p->a.dim[!p->trans_a], lda = p->a.dim[1], ldb = p->b.dim[1];
 
     for (int64_t q = 0; q < k; q++) {
-        load(w->x, p->a.format,
-             (char *)p->a.data + (p->trans_a ? q * lda + i : i * lda + q) * p->a.format.size);
-        load(w->y, p->b.format,
-             (char *)p->b.data + (p->trans_b ? j * ldb + q : q * ldb + j) * p->b.format.size);
-        add_product(w);
+        const char *a =
+            (char *)p->a.data + (p->trans_a ? q * lda + i : i * lda + q) * array_step(&p->a);
+        const char *b =
+            (char *)p->b.data + (p->trans_b ? j * ldb + q : q * ldb + j) * array_step(&p->b);
+
+        for (int of_a = 0; of_a <= p->a.pairs; of_a++) {
+            int of_b = part ^ of_a; /* i i = -1 */
+            bool minus = (of_a && of_b) ^ (of_a && p->conj_a) ^ (of_b && p->conj_b);
+
+            load(w->x, p->a.format, a + of_a * p->a.format.size);
+            load(w->y, p->b.format, b + of_b * p->b.format.size);
+            if (minus)
+                mpfr_neg(w->x, w->x, MPFR_RNDN);
+            add_product(w);
+        }
     }
 }
 
@@ -369,17 +379,21 @@ struct verdict check_product(const struct product *p, const void *before)
     w.v.elements = elements;
     for (int64_t i = 0; i < picks; i++) {
         int64_t at = pick(i, picks, elements);
-        int64_t offset = at * p->c.format.size;
 
         progress(i, picks);
-        clear_sum(&w);
-        if (p->is_conv)
-            conv_element(&w, p, at);
-        else
-            gemm_element(&w, p, at);
-        add_scalars(&w, p->c.format, product_alpha(p), product_beta(p),
-                    before ? (const char *)before + offset : NULL);
-        compare(&w, p->c.format, (const char *)p->c.data + offset);
+        for (int part = 0; part <= p->c.pairs; part++) {
+            int64_t offset = at * array_step(&p->c) + part * p->c.format.size;
+
+            clear_sum(&w);
+            if (p->is_conv)
+                conv_element(&w, p, at);
+            else
+                gemm_element(&w, p, at, part);
+            add_scalars(&w, p->c.format, product_alpha(p), product_beta(p),
+                        before ? (const char *)before + offset : NULL);
+            compare(&w, p->c.format, (const char *)p->c.data + offset);
+        }
+        w.v.checked++;
     }
     end(&w);
     return w.v;

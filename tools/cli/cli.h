@@ -65,23 +65,34 @@ enum { MOST_AXES = 5 };
 struct array {
     void *data;
     limber_format format;
+    bool pairs; /* complex: an element is two of the format */
+    bool images; /* of an IDX file, which has no axis of channels */
     int rank;
     int64_t dim[MOST_AXES];
 };
+int64_t array_step(const struct array *a); /* bytes of an element */
 int64_t array_size(const struct array *a); /* elements */
+int64_t array_numbers(const struct array *a); /* two of a complex element */
 void array_clear(struct array *a);
 /* Allocates the array's elements.  False after a message: no memory. */
 bool array_alloc(struct array *a, const char *path);
 /* Counts the array's elements.  False after a message: they need more than `most` bytes. */
 bool array_claims(const struct array *a, const char *path, int64_t most, int64_t *count);
-/* Whether path is NULL or ends in .svg; false after a message. */
-bool picture_named(const char *path, const char *option);
+/* Whether path is NULL or ends in .svg, or also in .png; false after a message. */
+bool picture_named(const char *path, const char *option, bool png);
+/* The axes behind the first become one. */
+void array_as_rows(struct array *a);
+bool ends(const char *s, const char *end);
 int64_t memory_here(void); /* this machine's memory in bytes */
 
-/* Reads .npy, Matrix Market or IDX (also gzipped), by content.  wide: Matrix Market is read as
- * binary128.  False after a message that names the file; *a is empty then. */
+/* Reads .npy, .npz ("FILE.npz:NAME" of several), Matrix Market or IDX (also gzipped), by content,
+ * and CSV; "-" is standard input.  wide: decimal text is read as binary128.  False after a message
+ * that names the file; *a is empty then. */
 bool array_read(const char *path, bool wide, struct array *a);
-/* Writes .npy or .mtx, as the name ends. */
+/* Writes .npy, .npz, .mtx or .csv, as the name ends; "-" and "mtx:-", "csv:-", "npz:-" to standard
+ * output.  array_writable: whether there is such a form; false after a message. */
+bool array_writable(const char *path);
+bool is_pipe(const char *path); /* for standard output */
 bool array_write(const char *path, const struct array *a);
 
 /* output.h, with messages.  Every file that the user names is written this way. */
@@ -99,14 +110,21 @@ bool npy_read(FILE *f, const char *path, struct array *a);
 bool npy_write(FILE *f, const char *path, const struct array *a);
 bool mtx_read(FILE *f, const char *path, bool wide, struct array *a);
 bool mtx_write(FILE *f, const char *path, const struct array *a);
-bool idx_read(const char *path, struct array *a);
+bool idx_read(FILE *f, const char *path, struct array *a);
+bool csv_read(FILE *f, const char *path, bool wide, struct array *a);
+bool csv_write(FILE *f, const char *path, const struct array *a);
+/* name: NULL where the archive has one array. */
+bool npz_read(FILE *f, const char *path, const char *name, struct array *a);
+bool npz_write(FILE *f, const char *path, const struct array *a);
 int64_t bytes_left(FILE *f); /* up to the end of the file; -1: unknown */
 
 /* Converts decimal text to one element, rounded once to nearest-even. */
 bool parse_number(const char *text, limber_format f, void *out);
+/* Writes one element with so many digits that it reads back the same. */
+bool write_number(FILE *f, limber_format fmt, const void *p);
 
-/* Makes an SVG file by gnuplot, which reads what script writes.  `what` begins messages.  *absent:
- * there is no gnuplot.  False after a message. */
+/* Makes an SVG or PNG file by gnuplot, which reads what script writes.  `what` begins messages.
+ * *absent: there is no gnuplot.  False after a message. */
 bool gnuplot(const char *path, const char *what, void (*script)(FILE *f, const void *user),
              const void *user, bool *absent);
 
@@ -120,7 +138,8 @@ struct product {
     char *out, *as, *contract, *scheme, *alpha, *beta, *c0, *backend; /* owned */
     char *stride, *pad, *dilate, *layout, *lpgemm, *layer, *split, *svg, *name[2];
     char *backward, *size; /* of a convolution */
-    int slices, threads, trans_a, trans_b, check, json, time, groups, count, run, ir;
+    int slices, threads, trans_a, trans_b, conj_a, conj_b, check, json, time, groups, count, run,
+        ir;
     /* filled by product_read */
     limber_contract promise;
     limber_unit unit; /* what promise.unit points to */
@@ -129,7 +148,7 @@ struct product {
     struct array a, b, c;
     limber_conv conv;
     limber_operation operation; /* of a convolution: its direction */
-    char alpha_value[16], beta_value[16];
+    char alpha_value[32], beta_value[32];
     bool is_conv;
 };
 /* Reads options and files.  plans: the options of `limber plan` too.  0: there is work to do; else

@@ -178,6 +178,7 @@ static int mnist(limber_context *ctx, const char *data)
         return 0;
     if (!array_read(path, false, &images))
         return 1;
+    array_as_rows(&images);
     if (matrix(&doubles, images.dim[0], images.dim[1]) &&
         limber_convert(doubles.data, doubles.format, images.data, images.format,
                        (size_t)array_size(&images), LIMBER_ROUND_NEAREST) == LIMBER_STATUS_OK)

@@ -436,7 +436,8 @@ static int explore(struct explore *e, const char *const *files)
 
     e->p.as = strdup("f32");
     ok = e->p.as && (!e->random || random_operands(e)) &&
-         product_open(&e->p, e->random ? NULL : files) && run_trials(e);
+         product_open(&e->p, e->random ? NULL : files) &&
+         (!e->p.c.pairs || (complain("explore takes real matrices"), false)) && run_trials(e);
     if (!ok)
         return 1;
     if (e->p.json)
@@ -496,8 +497,8 @@ int cmd_explore(int argc, const char **argv)
         { "random", 0, POPT_ARG_STRING, &e.random, 0, "normal numbers instead of files",
           "M,N,K[,SEED]" },
         { "csv", 0, POPT_ARG_STRING, &e.csv, 0, "write all results", "FILE" },
-        { "plot", 0, POPT_ARG_STRING, &e.plot, 0, "draw error against bits (needs gnuplot)",
-          "FILE.svg" },
+        { "plot", 0, POPT_ARG_STRING, &e.plot, 0,
+          "draw error against bits, as .svg or .png (needs gnuplot)", "FILE" },
         { "trans-a", 0, POPT_ARG_NONE, &e.p.trans_a, 0, "use the transpose of A", NULL },
         { "trans-b", 0, POPT_ARG_NONE, &e.p.trans_b, 0, "use the transpose of B", NULL },
         { "conv", 0, POPT_ARG_NONE, &conv, 0, "the files are an image and filters", NULL },
@@ -532,7 +533,7 @@ int cmd_explore(int argc, const char **argv)
         complain("--random makes matrices, not tensors for --conv");
     else if (!(e.keep >= 0) || e.seed < 0)
         complain(e.seed < 0 ? "--seed is negative" : "--keep is negative");
-    else if (picture_named(e.plot, "--plot") && prepare(&e))
+    else if (picture_named(e.plot, "--plot", true) && prepare(&e))
         status = explore(&e, files);
     poptFreeContext(o);
     clear(&e);

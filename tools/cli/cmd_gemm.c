@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Of two runs the second, which compiled nothing. */
 static const limber_report *last(const struct measured *o)
@@ -49,6 +50,7 @@ static void print_json(const struct product *p, const struct measured *o)
         cJSON_AddNumberToObject(shape, "k", (double)p->a.dim[!p->trans_a]);
     }
     cJSON_AddStringToObject(j, "type", limber_format_name(p->c.format, name, sizeof name));
+    cJSON_AddBoolToObject(j, "complex", p->c.pairs);
     cJSON_AddStringToObject(j, "contract",
                             p->promise.unit ? "simulate" :
                             p->contract     ? p->contract :
@@ -86,7 +88,8 @@ static void print_text(const struct product *p, const struct measured *o)
     char name[64], shape[128], unit[UNIT_TEXT];
 
     product_shape_text(p, !p->is_conv, shape, sizeof shape);
-    printf("result    %s of %s\n", shape, limber_format_name(p->c.format, name, sizeof name));
+    printf("result    %s of %s%s\n", shape, p->c.pairs ? "complex " : "",
+           limber_format_name(p->c.format, name, sizeof name));
     if (p->unquantised)
         printf("layer     %s is not quantised: native f32\n", p->layer ? p->layer : "any");
     if (p->promise.unit)
@@ -131,7 +134,7 @@ static limber_status timed(const struct product *p, limber_context *ctx, limber_
 
 bool product_measure(struct product *p, limber_context *ctx, struct measured *o)
 {
-    size_t bytes = (size_t)array_size(&p->c) * p->c.format.size;
+    size_t bytes = (size_t)(array_size(&p->c) * array_step(&p->c));
     void *before = malloc(bytes + 1);
     bool ok;
 
@@ -164,6 +167,8 @@ static int run(struct product *p)
         status = complain("%s", limber_error_text());
     else if (!product_measure(p, ctx, &o) || (p->out && !array_write(p->out, &p->c)))
         status = 1;
+    if (!status && p->out && is_pipe(p->out))   /* what is told goes beside the result */
+        dup2(STDERR_FILENO, STDOUT_FILENO);
     if (!status && p->json)
         print_json(p, &o);
     else if (!status)

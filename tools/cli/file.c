@@ -4,14 +4,13 @@
 #include "tools/cli/cli.h"
 
 #include <errno.h>
-#include <mpfr.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LONGEST_TEXT = 1 << 24 };
+enum { LONGEST_TEXT = 1 << 24, PIECE = 1 << 20 };
 
 int64_t array_size(const struct array *a)
 {
@@ -20,6 +19,16 @@ int64_t array_size(const struct array *a)
     for (int i = 0; i < a->rank; i++)
         n *= a->dim[i];
     return n;
+}
+
+int64_t array_numbers(const struct array *a)
+{
+    return array_size(a) * (a->pairs ? 2 : 1);
+}
+
+int64_t array_step(const struct array *a)
+{
+    return a->format.size * (a->pairs ? 2 : 1);
 }
 
 void array_clear(struct array *a)
@@ -37,7 +46,7 @@ int64_t memory_here(void)
 
 bool array_claims(const struct array *a, const char *path, int64_t most, int64_t *count)
 {
-    __int128 all = 1, bytes = a->format.size;
+    __int128 all = 1, bytes = array_step(a);
 
     for (int i = 0; i < a->rank; i++) {
         if (a->dim[i] < 0)
@@ -61,7 +70,7 @@ bool array_alloc(struct array *a, const char *path)
 
     if (!array_claims(a, path, memory_here(), &count))
         return false;
-    a->data = calloc(1, (size_t)(count * a->format.size) + 16);
+    a->data = calloc(1, (size_t)(count * array_step(a)) + 16);
     if (!a->data)
         return complain("%s: no memory for %lld elements", path, (long long)count), false;
     return true;
@@ -77,37 +86,124 @@ int64_t bytes_left(FILE *f)
     return s.st_size - at;
 }
 
-static bool ends(const char *s, const char *end)
+bool ends(const char *s, const char *end)
 {
     size_t n = strlen(s), e = strlen(end);
 
     return n >= e && strcmp(s + n - e, end) == 0;
 }
 
+/* A file that holds what a pipe gives, since readers go back; takes f.  NULL after a message. */
+static FILE *gathered(FILE *f, const char *path)
+{
+    int fd = memfd_create("input", MFD_CLOEXEC);
+    FILE *all = fd >= 0 ? fdopen(fd, "w+b") : NULL;
+    int64_t bytes = 0, most = memory_here() / 2;
+    char *piece = malloc(PIECE);
+    size_t n = 0;
+    bool ok = all && piece;
+
+    while (ok && (n = fread(piece, 1, PIECE, f)) > 0) {
+        bytes += (int64_t)n;
+        ok = bytes <= most && fwrite(piece, 1, n, all) == n;
+    }
+    ok = ok && !ferror(f) && fflush(all) == 0;
+    free(piece);
+    if (f != stdin)
+        fclose(f);
+    if (ok) {
+        rewind(all);
+        return all;
+    }
+    if (all)
+        fclose(all);
+    else if (fd >= 0)
+        close(fd);
+    complain("%s: %s", path,
+             bytes > most ? "has more than half of this machine's memory" : strerror(errno));
+    return NULL;
+}
+
+/* Opens a file, or takes standard input for "-".  "FILE.npz:NAME" is FILE.npz, and *name the rest,
+ * unless there is a file of the whole name. */
+static FILE *open_input(const char *path, const char **name)
+{
+    static bool taken;
+    const char *colon = strstr(path, ".npz:");
+    struct stat st;
+    FILE *f;
+
+    *name = NULL;
+    if (strcmp(path, "-") == 0) {
+        if (taken)
+            return complain("-: standard input is one operand, not two"), NULL;
+        taken = true;
+        return gathered(stdin, "standard input");
+    }
+    f = fopen(path, "rb");
+    if (!f && colon && errno == ENOENT) {
+        char *file = strndup(path, (size_t)(colon - path) + 4);
+
+        *name = colon + 5;
+        f = file ? fopen(file, "rb") : NULL;
+        free(file);
+    }
+    if (!f)
+        return complain("%s: %s", path, strerror(errno)), NULL;
+    return fstat(fileno(f), &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode) ?
+               gathered(f, path) :
+               f;
+}
+
+/* Text that begins as a number does, or as its name says. */
+static bool looks_like_csv(const char *path, const unsigned char *s, size_t n)
+{
+    size_t i = 0;
+
+    if (ends(path, ".csv") || ends(path, ".tsv"))
+        return true;
+    while (i < n && strchr(" \t\r\n", s[i]))
+        i++;
+    return i < n && s[i] && strchr("0123456789+-.#", s[i]);
+}
+
 bool array_read(const char *path, bool wide, struct array *a)
 {
-    FILE *f = fopen(path, "rb");
+    const char *name;
     unsigned char magic[6] = { 0 };
+    FILE *f;
     size_t n;
     bool ok;
 
     memset(a, 0, sizeof *a);
+    f = open_input(path, &name);
     if (!f)
-        return complain("%s: %s", path, strerror(errno)), false;
+        return false;
     n = fread(magic, 1, sizeof magic, f);
     rewind(f);
     if (n == 6 && memcmp(magic, "\x93NUMPY", 6) == 0)
         ok = npy_read(f, path, a);
+    else if (n >= 4 && (memcmp(magic, "PK\3\4", 4) == 0 || memcmp(magic, "PK\5\6", 4) == 0))
+        ok = npz_read(f, path, name, a);
     else if (n >= 2 && memcmp(magic, "%%", 2) == 0)
         ok = mtx_read(f, path, wide, a);
     else if (n >= 4 && ((magic[0] == 0 && magic[1] == 0) || (magic[0] == 0x1f && magic[1] == 0x8b)))
-        ok = idx_read(path, a);
+        ok = idx_read(f, path, a);
+    else if (looks_like_csv(path, magic, n))
+        ok = csv_read(f, path, wide, a);
     else
-        ok = (complain("%s: neither .npy nor Matrix Market nor IDX", path), false);
+        ok = (complain("%s: none of .npy, .npz, Matrix Market, IDX and CSV", path), false);
     fclose(f);
     if (!ok)
         array_clear(a);
     return ok;
+}
+
+bool is_pipe(const char *path)
+{
+    size_t n = strlen(path);
+
+    return strcmp(path, "-") == 0 || (n == 5 && strcmp(path + 3, ":-") == 0);
 }
 
 bool draft_open(struct draft *d, const char *path)
@@ -129,21 +225,47 @@ bool draft_close(struct draft *d, bool ok)
     return false;
 }
 
-bool picture_named(const char *path, const char *option)
+bool picture_named(const char *path, const char *option, bool png)
 {
-    return !path || ends(path, ".svg") ||
-           (complain("%s %s: pictures are SVG, the name must end in .svg", option, path), false);
+    return !path || ends(path, ".svg") || (png && ends(path, ".png")) ||
+           (complain("%s %s: pictures are SVG%s, the name must end in .svg%s", option, path,
+                     png ? " or PNG" : "", png ? " or .png" : ""),
+            false);
+}
+
+static const struct form {
+    const char *ending, *pipe; /* pipe: the name for standard output */
+    bool (*write)(FILE *f, const char *path, const struct array *a);
+} forms[] = { { ".npy", "npy:-", npy_write },
+              { ".npz", "npz:-", npz_write },
+              { ".mtx", "mtx:-", mtx_write },
+              { ".csv", "csv:-", csv_write } };
+
+static const struct form *form_of(const char *path)
+{
+    if (strcmp(path, "-") == 0)
+        return &forms[0];
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (ends(path, forms[i].ending) || strcmp(path, forms[i].pipe) == 0)
+            return &forms[i];
+    complain("%s: the name must end in .npy, .npz, .mtx or .csv, or be -, npz:-, mtx:- or csv:-",
+             path);
+    return NULL;
+}
+
+bool array_writable(const char *path)
+{
+    return form_of(path) != NULL;
 }
 
 bool array_write(const char *path, const struct array *a)
 {
-    bool npy = ends(path, ".npy");
+    const struct form *form = form_of(path);
+    bool piped = is_pipe(path);
     struct draft d;
 
-    if (!npy && !ends(path, ".mtx"))
-        return complain("%s: the name must end in .npy or .mtx", path), false;
-    return draft_open(&d, path) &&
-           draft_close(&d, npy ? npy_write(d.f, path, a) : mtx_write(d.f, path, a));
+    return form && draft_open(&d, piped ? "/dev/stdout" : path) &&
+           draft_close(&d, form->write(d.f, piped ? "standard output" : path, a));
 }
 
 char *text_read(const char *path)
@@ -179,118 +301,4 @@ char *text_read(const char *path)
     complain("%s: no text", path);
     free(s);
     return NULL;
-}
-
-/* ---- decimal text ---------------------------------------------------------------------------- */
-
-/* Stores x, which has 113 bits.  rounded: the direction in which x was rounded, so that a subnormal
- * number is not rounded twice. */
-static void to_f128(mpfr_t x, int rounded, unsigned char *out)
-{
-    limber_format f128 = format_of("f128");
-    mpfr_exp_t emin = mpfr_get_emin(), emax = mpfr_get_emax();
-    unsigned char code[16] = { 0 };
-    mpfr_exp_t e;
-    mpz_t z;
-    size_t count;
-
-    mpfr_set_emin(-16493);
-    mpfr_set_emax(16384);
-    mpfr_subnormalize(x, mpfr_check_range(x, rounded, MPFR_RNDN), MPFR_RNDN);
-    mpz_init(z);
-    if (mpfr_nan_p(x) || mpfr_inf_p(x)) {
-        code[14] = 0xff;
-        code[15] = 0x7f;
-        code[13] = mpfr_nan_p(x) ? 0x80 : 0;
-    } else if (!mpfr_zero_p(x)) {
-        e = mpfr_get_z_2exp(z, x); /* x = z 2^e, z of 113 bits */
-        mpz_abs(z, z);
-        for (; e < -16494; e++)
-            mpz_fdiv_q_2exp(z, z, 1);
-        if (mpz_sizeinbase(z, 2) == 113) {
-            mpz_clrbit(z, 112);
-            e += 16383 + 112;
-        } else {
-            e = 0;
-        }
-        mpz_export(code, &count, -1, 1, -1, 0, z);
-        code[14] = (unsigned char)e;
-        code[15] = (unsigned char)(e >> 8);
-    }
-    if (mpfr_signbit(x))
-        code[15] |= 0x80;
-    mpz_clear(z);
-    mpfr_set_emin(emin);
-    mpfr_set_emax(emax);
-    memcpy(out, code, f128.size);
-}
-
-/* Rounds to odd in 53 bits: the last bit is 1 where anything was lost.  A second rounding, to a
- * narrower format, then gives the result of one rounding. */
-static double to_odd(const char *text, char **end)
-{
-    uint64_t bits;
-    double d;
-    mpfr_t x;
-    int lost;
-
-    mpfr_init2(x, 53);
-    lost = mpfr_strtofr(x, text, end, 10, MPFR_RNDZ);
-    d = mpfr_get_d(x, MPFR_RNDZ);
-    mpfr_clear(x);
-    memcpy(&bits, &d, sizeof bits);
-    bits |= lost != 0;
-    memcpy(&d, &bits, sizeof d);
-    return d;
-}
-
-bool parse_number(const char *text, limber_format f, void *out)
-{
-    unsigned char wide[16];
-    char *end;
-    mpfr_t x;
-    bool ok;
-
-    if (f.kind == LIMBER_KIND_INT) {
-        int64_t v;
-
-        errno = 0;
-        v = strtoll(text, &end, 10);
-        memcpy(out, &v, 8); /* scalars of integers are i64 */
-        return end != text && *end == 0 && errno != ERANGE;
-    }
-    if (limber_format_equal(f, format_of("dd"))) {
-        double high, low;
-
-        mpfr_init2(x, 2200);
-        ok = mpfr_strtofr(x, text, &end, 10, MPFR_RNDN) != 99 && end != text && *end == 0;
-        high = mpfr_get_d(x, MPFR_RNDN);
-        mpfr_sub_d(x, x, high, MPFR_RNDN);
-        low = mpfr_get_d(x, MPFR_RNDN);
-        memcpy(out, &high, 8);
-        memcpy((char *)out + 8, &low, 8);
-        mpfr_clear(x);
-        return ok;
-    }
-    if (f.size == 16) {
-        int rounded;
-
-        mpfr_init2(x, 113);
-        rounded = mpfr_strtofr(x, text, &end, 10, MPFR_RNDN);
-        ok = end != text && *end == 0;
-        to_f128(x, rounded, wide);
-        memcpy(out, wide, 16);
-        mpfr_clear(x);
-        return ok;
-    }
-    if (f.kind == LIMBER_KIND_FLOAT) {
-        double d =
-            limber_format_equal(f, format_of("f64")) ? strtod(text, &end) : to_odd(text, &end);
-
-        if (end == text || *end)
-            return false;
-        return limber_convert(out, f, &d, format_of("f64"), 1, LIMBER_ROUND_NEAREST) ==
-               LIMBER_STATUS_OK;
-    }
-    return false;
 }

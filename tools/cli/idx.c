@@ -1,15 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * IDX, the files of MNIST, plain or gzipped: big-endian sizes, then elements; the first index
- * stays, the others become one (an image a row). */
+ * IDX, the files of MNIST, plain or gzipped: big-endian sizes, then big-endian elements, of bytes
+ * (8, 9), integers of 2 and 4 bytes (11, 12), binary32 and binary64 (13, 14). */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
 enum { MOST_PACKED = 1032 };    /* bytes that one byte of a gzipped file can stand for */
+
+static const struct {
+    unsigned char code;
+    const char *format;
+} types[] = {
+    { 8, "u8" }, { 9, "i8" }, { 11, "i16" }, { 12, "i32" }, { 13, "f32" }, { 14, "f64" }
+};
 
 static bool bad(gzFile f, const char *path, const char *what)
 {
@@ -18,40 +26,56 @@ static bool bad(gzFile f, const char *path, const char *what)
     return false;
 }
 
-bool idx_read(const char *path, struct array *a)
+static bool set_format(struct array *a, unsigned char code)
 {
-    gzFile f = gzopen(path, "rb");
-    unsigned char head[4], size[4];
-    int64_t rows = 1, cols = 1, done = 0, bytes;
-    struct stat file;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (types[i].code == code) {
+            a->format = format_of(types[i].format);
+            return true;
+        }
+    return false;
+}
 
-    if (!f)
+static void swap(char *p, int64_t bytes, int size)
+{
+    for (int64_t at = 0; size > 1 && at < bytes; at += size)
+        for (int i = 0; i < size / 2; i++) {
+            char c = p[at + i];
+
+            p[at + i] = p[at + size - 1 - i];
+            p[at + size - 1 - i] = c;
+        }
+}
+
+bool idx_read(FILE *file, const char *path, struct array *a)
+{
+    int fd = dup(fileno(file));
+    gzFile f = fd >= 0 && lseek(fd, 0, SEEK_SET) == 0 ? gzdopen(fd, "rb") : NULL;
+    unsigned char head[4], size[4];
+    int64_t done = 0, bytes;
+    struct stat st;
+
+    if (!f) {
+        if (fd >= 0)
+            close(fd);
         return complain("%s: cannot be opened", path), false;
+    }
     if (gzread(f, head, 4) != 4 || head[0] || head[1])
         return bad(f, path, "no IDX file");
-    if (head[2] != 8 || head[3] < 1 || head[3] > 4)
-        return bad(f, path, "only IDX files of unsigned bytes with 1 to 4 dimensions are read");
-    for (int i = 0; i < head[3]; i++) {
-        int64_t n;
-
+    if (!set_format(a, head[2]) || head[3] < 1 || head[3] > 4)
+        return bad(f, path, "IDX files of numbers with 1 to 4 dimensions are read");
+    a->images = true;
+    a->rank = head[3];
+    bytes = a->format.size;
+    for (int i = 0; i < a->rank; i++) {
         if (gzread(f, size, 4) != 4)
             return bad(f, path, "the IDX header is cut short");
-        n = (int64_t)size[0] << 24 | size[1] << 16 | size[2] << 8 | size[3];
-        if (i == 0)
-            rows = n;
-        else if (n && cols > ((int64_t)1 << 40) / n)
+        a->dim[i] = (int64_t)size[0] << 24 | size[1] << 16 | size[2] << 8 | size[3];
+        if (a->dim[i] && bytes > ((int64_t)1 << 40) / a->dim[i])
             return bad(f, path, "the sizes are implausible");
-        else
-            cols *= n;
+        bytes *= a->dim[i];
     }
-    if (rows && cols > ((int64_t)1 << 33) / rows)
-        return bad(f, path, "the sizes are implausible");
-    a->format = format_of("u8");
-    a->rank = 2;
-    a->dim[0] = rows;
-    a->dim[1] = cols;
-    bytes = rows * cols;
-    if (stat(path, &file) == 0 && S_ISREG(file.st_mode) && bytes / MOST_PACKED > file.st_size)
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && bytes / MOST_PACKED > st.st_size)
         return bad(f, path, "more elements are claimed than the file can hold");
     if (!array_alloc(a, path)) {
         gzclose(f);
@@ -66,5 +90,12 @@ bool idx_read(const char *path, struct array *a)
         done += got;
     }
     gzclose(f);
+    swap(a->data, bytes, a->format.size);
     return true;
+}
+
+void array_as_rows(struct array *a)
+{
+    for (; a->rank > 2; a->rank--)
+        a->dim[1] *= a->dim[a->rank - 1];
 }

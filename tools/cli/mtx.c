@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Matrix Market: array and coordinate; real, integer, pattern; general, symmetric and
- * skew-symmetric.  Source: Boisvert, Pozo, Remington, NISTIR 5935 (1996). */
+ * Matrix Market: array and coordinate; real, complex, integer, pattern; general, symmetric,
+ * skew-symmetric and Hermitian.  Source: Boisvert, Pozo, Remington, NISTIR 5935 (1996). */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
-#include <mpfr.h>
+#include <gmp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -21,8 +20,8 @@ struct reader {
     FILE *f;
     const char *path;
     long line;
-    char text[1200];
-    bool coordinate, integer, pattern, symmetric, skew;
+    char text[2400];
+    bool coordinate, integer, complex, pattern, symmetric, skew, hermitian;
 };
 
 static bool bad(const struct reader *r, const char *what)
@@ -59,15 +58,20 @@ static bool banner(struct reader *r)
     r->line = 1;
     r->coordinate = strcasecmp(layout, "coordinate") == 0;
     r->integer = strcasecmp(field, "integer") == 0;
+    r->complex = strcasecmp(field, "complex") == 0;
     r->pattern = strcasecmp(field, "pattern") == 0;
     r->skew = strcasecmp(symmetry, "skew-symmetric") == 0;
-    r->symmetric = r->skew || strcasecmp(symmetry, "symmetric") == 0;
+    r->hermitian = strcasecmp(symmetry, "hermitian") == 0;
+    r->symmetric = r->skew || r->hermitian || strcasecmp(symmetry, "symmetric") == 0;
     if (!r->coordinate && strcasecmp(layout, "array"))
         return bad(r, "the layout is neither array nor coordinate");
-    if (!r->integer && !r->pattern && strcasecmp(field, "real") && strcasecmp(field, "double"))
-        return bad(r, "the field is not real, integer or pattern");
+    if (!r->integer && !r->pattern && !r->complex && strcasecmp(field, "real") &&
+        strcasecmp(field, "double"))
+        return bad(r, "the field is not real, complex, integer or pattern");
     if (!r->symmetric && strcasecmp(symmetry, "general"))
-        return bad(r, "the symmetry is not general, symmetric or skew-symmetric");
+        return bad(r, "the symmetry is not general, symmetric, skew-symmetric or Hermitian");
+    if (r->hermitian && !r->complex)
+        return bad(r, "a Hermitian matrix has complex numbers");
     return !(r->pattern && !r->coordinate) || bad(r, "a pattern has no array layout");
 }
 
@@ -128,25 +132,32 @@ static bool set_integer(const struct reader *r, const char *token, int64_t *at, 
     return true;
 }
 
-/* Reads one element's text into the array at (i, j), and its mirror image. */
-static bool set(struct reader *r, struct array *a, const char *token, int64_t i, int64_t j)
-{
-    int size = a->format.size;
-    char *at = (char *)a->data + (i * a->dim[1] + j) * size;
-    char *mirror = (char *)a->data + (j * a->dim[1] + i) * size;
+/* The texts of an element. */
+struct tokens {
+    char re[1100], im[1100];
+};
 
-    if (r->pattern)
-        token = "1";
+/* Reads one element's text into the array at (i, j), and its mirror image. */
+static bool set(struct reader *r, struct array *a, const struct tokens *t, int64_t i, int64_t j)
+{
+    int size = a->format.size, whole = (int)array_step(a);
+    char *at = (char *)a->data + (i * a->dim[1] + j) * whole;
+    char *mirror = (char *)a->data + (j * a->dim[1] + i) * whole;
+    const char *token = r->pattern ? "1" : t->re;
+
     if (a->format.kind == LIMBER_KIND_INT)
         return set_integer(r, token, (void *)at, r->symmetric && i != j ? (void *)mirror : NULL);
     if (r->integer && !check_integer(r, token))
         return false;
-    if (!parse_number(token, a->format, at))
+    if (!parse_number(token, a->format, at) ||
+        (a->pairs && !parse_number(t->im, a->format, at + size)))
         return bad(r, "expected a number");
     if (r->symmetric && i != j) {
-        memcpy(mirror, at, (size_t)size);
+        memcpy(mirror, at, (size_t)whole);
         if (r->skew)
             mirror[size - 1] ^= (char)0x80;
+        if (a->pairs && (r->skew || r->hermitian))
+            mirror[whole - 1] ^= (char)0x80;
     }
     return true;
 }
@@ -155,17 +166,18 @@ static bool entries(struct reader *r, struct array *a, int64_t count)
 {
     for (int64_t e = 0; e < count; e++) {
         long long i, j;
-        char token[1100] = "1";
+        struct tokens t;
         int n;
 
         if (!next_line(r))
             return false;
-        n = sscanf(r->text, "%lld %lld %1099s", &i, &j, token);
-        if (n < (r->pattern ? 2 : 3))
-            return bad(r, "expected row, column and value");
+        n = sscanf(r->text, "%lld %lld %1099s %1099s", &i, &j, t.re, t.im);
+        if (n < (r->pattern ? 2 : r->complex ? 4 : 3))
+            return bad(r, r->complex ? "expected row, column and two values" :
+                                       "expected row, column and value");
         if (i < 1 || i > a->dim[0] || j < 1 || j > a->dim[1])
             return bad(r, "an index lies outside the matrix");
-        if (!set(r, a, token, i - 1, j - 1))
+        if (!set(r, a, &t, i - 1, j - 1))
             return false;
     }
     return true;
@@ -176,13 +188,16 @@ static bool columns(struct reader *r, struct array *a)
 {
     for (int64_t j = 0; a->dim[0] > 0 && j < a->dim[1]; j++)    /* empty columns may be many */
         for (int64_t i = r->symmetric ? j + r->skew : 0; i < a->dim[0]; i++) {
-            char token[1100], more;
+            struct tokens t;
+            char more;
 
             if (!next_line(r))
                 return false;
-            if (sscanf(r->text, "%1099s %c", token, &more) != 1)
-                return bad(r, "expected one value a line");
-            if (!set(r, a, token, i, j))
+            if (r->complex ? sscanf(r->text, "%1099s %1099s %c", t.re, t.im, &more) != 2 :
+                             sscanf(r->text, "%1099s %c", t.re, &more) != 1)
+                return bad(r,
+                           r->complex ? "expected two values a line" : "expected one value a line");
+            if (!set(r, a, &t, i, j))
                 return false;
         }
     return true;
@@ -196,6 +211,7 @@ bool mtx_read(FILE *f, const char *path, bool wide, struct array *a)
     if (!banner(&r) || !sizes(&r, v))
         return false;
     a->format = format_of(r.integer && !wide ? "i64" : wide ? "f128" : "f64");
+    a->pairs = r.complex;
     a->rank = 2;
     a->dim[0] = v[0];
     a->dim[1] = v[1];
@@ -214,56 +230,6 @@ bool mtx_read(FILE *f, const char *path, bool wide, struct array *a)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* One element with so many digits that it reads back the same. */
-static bool write_element(FILE *f, limber_format fmt, const char *p)
-{
-    double d, part[2];
-    int64_t v;
-    mpfr_t x;
-    int n;
-
-    if (fmt.kind == LIMBER_KIND_INT || fmt.kind == LIMBER_KIND_UINT) {
-        limber_convert(&v, format_of("i64"), p, fmt, 1, LIMBER_ROUND_NEAREST);
-        return fprintf(f, "%" PRId64 "\n", v) > 0;
-    }
-    if (fmt.kind == LIMBER_KIND_FLOAT && fmt.size < 16) {
-        limber_convert(&d, format_of("f64"), p, fmt, 1, LIMBER_ROUND_NEAREST);
-        return fprintf(f, "%.17g\n", d) > 0;
-    }
-    mpfr_init2(x, 2200);
-    if (fmt.kind == LIMBER_KIND_DD) {
-        memcpy(part, p, 16);
-        mpfr_set_d(x, part[0], MPFR_RNDN);
-        mpfr_add_d(x, x, isfinite(part[0]) ? part[1] : 0, MPFR_RNDN);
-    } else {
-        uint64_t low, high;
-
-        memcpy(&low, p, 8);
-        memcpy(&high, p + 8, 8);
-        n = (int)(high >> 48 & 0x7fff);
-        mpfr_set_uj(x, (high & 0xffffffffffff) | (n ? (uintmax_t)1 << 48 : 0), MPFR_RNDN);
-        mpfr_mul_2si(x, x, 64, MPFR_RNDN);
-        {
-            mpfr_t t;
-
-            mpfr_init2(t, 64);
-            mpfr_set_uj(t, low, MPFR_RNDN);
-            mpfr_add(x, x, t, MPFR_RNDN);
-            mpfr_clear(t);
-        }
-        mpfr_mul_2si(x, x, (n ? n : 1) - 16383 - 112, MPFR_RNDN);
-        if (n == 0x7fff && ((high & 0xffffffffffff) || low))
-            mpfr_set_nan(x);
-        else if (n == 0x7fff)
-            mpfr_set_inf(x, 1);
-        if (high >> 63)
-            mpfr_neg(x, x, MPFR_RNDN);
-    }
-    n = mpfr_fprintf(f, "%.35Re\n", x);
-    mpfr_clear(x);
-    return n > 0;
-}
-
 bool mtx_write(FILE *f, const char *path, const struct array *a)
 {
     bool integer = a->format.kind == LIMBER_KIND_INT || a->format.kind == LIMBER_KIND_UINT;
@@ -274,11 +240,19 @@ bool mtx_write(FILE *f, const char *path, const struct array *a)
         return false;
     }
     ok = fprintf(f, "%%%%MatrixMarket matrix array %s general\n%lld %lld\n",
-                 integer ? "integer" : "real", (long long)a->dim[0], (long long)a->dim[1]) > 0;
+                 integer  ? "integer" :
+                 a->pairs ? "complex" :
+                            "real",
+                 (long long)a->dim[0], (long long)a->dim[1]) > 0;
     for (int64_t j = 0; ok && a->dim[0] > 0 && j < a->dim[1]; j++)
-        for (int64_t i = 0; ok && i < a->dim[0]; i++)
-            ok = write_element(f, a->format,
-                               (const char *)a->data + (i * a->dim[1] + j) * a->format.size);
+        for (int64_t i = 0; ok && i < a->dim[0]; i++) {
+            const char *at = (const char *)a->data + (i * a->dim[1] + j) * array_step(a);
+
+            ok = write_number(f, a->format, at) &&
+                 (!a->pairs ||
+                  (fputc(' ', f) != EOF && write_number(f, a->format, at + a->format.size))) &&
+                 fputc('\n', f) != EOF;
+        }
     if (!ok)
         complain("%s: writing failed", path);
     return ok;

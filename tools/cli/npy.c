@@ -79,7 +79,7 @@ static bool parse_header(const char *dict, const char *path, struct header *h)
     if (strncmp(order, "True", 4) && strncmp(order, "False", 5))
         return bad(path, "fortran_order is neither True nor False");
     h->fortran = *order == 'T';
-    return parse_shape(shape, h) || bad(path, "the shape is not one to four sizes");
+    return parse_shape(shape, h) || bad(path, "the shape is not one to five sizes");
 }
 
 static bool read_header(FILE *f, const char *path, struct header *h)
@@ -118,11 +118,15 @@ static const struct type {
     int size;
     const char *format;
     bool widens;        /* unsigned, read as the next wider signed format */
+    bool pairs;         /* complex: size and format are those of a part */
 } types[] = {
-    { "b1", 1, "u8", false },  { "u1", 1, "u8", false },  { "i1", 1, "i8", false },
-    { "i2", 2, "i16", false }, { "i4", 4, "i32", false }, { "i8", 8, "i64", false },
-    { "u2", 2, "i32", true },  { "u4", 4, "i64", true },  { "u8", 8, "i64", true },
-    { "f2", 2, "f16", false }, { "f4", 4, "f32", false }, { "f8", 8, "f64", false },
+    { "b1", 1, "u8", false, false },  { "u1", 1, "u8", false, false },
+    { "i1", 1, "i8", false, false },  { "i2", 2, "i16", false, false },
+    { "i4", 4, "i32", false, false }, { "i8", 8, "i64", false, false },
+    { "u2", 2, "i32", true, false },  { "u4", 4, "i64", true, false },
+    { "u8", 8, "i64", true, false },  { "f2", 2, "f16", false, false },
+    { "f4", 4, "f32", false, false }, { "f8", 8, "f64", false, false },
+    { "c8", 4, "f32", false, true },  { "c16", 8, "f64", false, true },
 };
 
 static const struct type *find_type(const char *descr, const char *path)
@@ -132,14 +136,14 @@ static const struct type *find_type(const char *descr, const char *path)
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(types[i].code, code) == 0)
             return &types[i];
-    if (strncmp(code, "f1", 2) == 0)
+    if (strncmp(code, "f1", 2) == 0 || strncmp(code, "c2", 2) == 0 || strncmp(code, "c3", 2) == 0)
         complain("%s: type %s is the compiler's long double, not binary128; use .mtx", path, descr);
     else
-        complain("%s: type %s is not real or not numeric", path, descr);
+        complain("%s: type %s is not numeric", path, descr);
     return NULL;
 }
 
-/* One stored element, swapped if need be, to the array. */
+/* One stored number, swapped if need be, to the array's number `at`. */
 static bool put(const struct type *t, bool swap, const unsigned char *in, struct array *a,
                 int64_t at)
 {
@@ -161,12 +165,15 @@ bool npy_read(FILE *f, const char *path, struct array *a)
     const struct type *t;
     int64_t count, left;
     unsigned char in[8];
+    int parts;
     bool swap;
 
     if (!read_header(f, path, &h) || !(t = find_type(h.descr, path)))
         return false;
     swap = h.descr[0] == '>';
+    parts = t->pairs ? 2 : 1;
     a->format = format_of(t->format);
+    a->pairs = t->pairs;
     a->rank = h.rank ? h.rank : 1;
     memcpy(a->dim, h.dim, sizeof a->dim);
     if (h.rank == 0)
@@ -174,9 +181,9 @@ bool npy_read(FILE *f, const char *path, struct array *a)
     if (!array_claims(a, path, memory_here(), &count))
         return false;
     left = bytes_left(f);
-    if (left >= 0 && left / t->size < count) {
+    if (left >= 0 && left / (t->size * parts) < count) {
         complain("%s: %lld elements are claimed, %lld are there", path, (long long)count,
-                 (long long)(left / t->size));
+                 (long long)(left / (t->size * parts)));
         return false;
     }
     if (!array_alloc(a, path))
@@ -197,21 +204,27 @@ bool npy_read(FILE *f, const char *path, struct array *a)
                 rest /= a->dim[d];
             }
         }
-        if (fread(in, 1, (size_t)t->size, f) != (size_t)t->size)
-            return bad(path, "the data is cut short");
-        if (!put(t, swap, in, a, at))
-            return bad(path, "an unsigned value exceeds 2^63 - 1");
+        for (int part = 0; part < parts; part++) {
+            if (fread(in, 1, (size_t)t->size, f) != (size_t)t->size)
+                return bad(path, "the data is cut short");
+            if (!put(t, swap, in, a, at * parts + part))
+                return bad(path, "an unsigned value exceeds 2^63 - 1");
+        }
     }
     return true;
 }
 
-static const char *descr_of(limber_format f)
+static const char *descr_of(limber_format f, bool pairs)
 {
     static const char *const codes[][2] = {
         { "f16", "<f2" }, { "f32", "<f4" }, { "f64", "<f8" }, { "u8", "|u1" },   { "i8", "|i1" },
         { "i16", "<i2" }, { "i32", "<i4" }, { "i64", "<i8" }, { "tf32", "<f4" },
     };
 
+    if (pairs)
+        return limber_format_equal(f, format_of("f32")) ? "<c8" :
+               limber_format_equal(f, format_of("f64")) ? "<c16" :
+                                                          NULL;
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
         if (limber_format_equal(f, format_of(codes[i][0])))
             return codes[i][1];
@@ -220,7 +233,7 @@ static const char *descr_of(limber_format f)
 
 bool npy_write(FILE *f, const char *path, const struct array *a)
 {
-    const char *descr = descr_of(a->format);
+    const char *descr = descr_of(a->format, a->pairs);
     char dict[256], shape[100] = "";
     size_t length;
     int n = 0;
@@ -237,7 +250,7 @@ bool npy_write(FILE *f, const char *path, const struct array *a)
     dict[length++] = '\n';
     if (fwrite("\x93NUMPY\x01\x00", 1, 8, f) != 8 || fputc((int)(length & 255), f) == EOF ||
         fputc((int)(length >> 8), f) == EOF || fwrite(dict, 1, length, f) != length ||
-        fwrite(a->data, a->format.size, (size_t)array_size(a), f) != (size_t)array_size(a))
+        fwrite(a->data, (size_t)array_step(a), (size_t)array_size(a), f) != (size_t)array_size(a))
         return bad(path, "writing failed");
     return true;
 }

@@ -144,18 +144,18 @@ static bool result_format(struct product *p, limber_format *f)
 
 static bool gemm_shape(struct product *p, const char *const *files)
 {
-    if (p->a.rank > 2 || p->b.rank > 2)
-        return complain("%s: a matrix has at most two dimensions",
-                        p->a.rank > 2 ? files[0] : files[1]),
-               false;
     for (int i = 0; i < 2; i++) {
         struct array *v = i ? &p->b : &p->a;
 
+        if (v->images)
+            array_as_rows(v);
         if (v->rank == 1) {     /* a vector: a row on the left, a column on the right */
             v->rank = 2;
             v->dim[1] = i ? 1 : v->dim[0];
             v->dim[0] = i ? v->dim[0] : 1;
         }
+        if (v->rank > 2)
+            return complain("%s: a matrix has at most two dimensions", files[i]), false;
     }
     if (p->a.dim[!p->trans_a] != p->b.dim[!!p->trans_b])
         return complain("inner dimensions differ: %s has %lld, %s has %lld", files[0],
@@ -228,14 +228,31 @@ static void store_axes(struct product *p, int rank, const int64_t y[MOST_AXES])
         p->c.dim[(nchw ? 2 : 1) + i] = y[MOST_AXES - (rank - 2) + i];
 }
 
+/* Images of an IDX file have one channel. */
+static void add_channels(const struct product *p, struct array *a)
+{
+    int at = p->conv.layout == LIMBER_LAYOUT_NCHW ? 1 : 3;
+
+    if (!a->images || a->rank != 3)
+        return;
+    memmove(&a->dim[at + 1], &a->dim[at], (size_t)(3 - at) * sizeof *a->dim);
+    a->dim[at] = 1;
+    a->rank = 4;
+}
+
 static bool conv_shape(struct product *p, const char *const *files)
 {
     limber_conv *s = &p->conv;
     bool data = p->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA;
     bool filter = p->operation == LIMBER_OPERATION_CONV_BACKWARD_FILTER;
     int64_t a[MOST_AXES], b[MOST_AXES], y[MOST_AXES], size[3] = { 1, 1, 1 };
-    int sides = p->a.rank - 2;
+    int sides;
 
+    if (p->a.pairs || p->b.pairs)
+        return complain("%s: convolutions are of real numbers", files[!p->a.pairs]), false;
+    add_channels(p, &p->a);
+    add_channels(p, &p->b);
+    sides = p->a.rank - 2;
     if (p->a.rank < 3 || p->b.rank != p->a.rank)
         return complain("%s: a convolution's tensors have three, four or five dimensions, both as "
                         "many",
@@ -295,12 +312,49 @@ void product_shape_text(const struct product *p, bool inner, char *s, size_t siz
         snprintf(s + used, size - used, ", inner %lld", (long long)sum);
 }
 
-static bool read_scalar(const char *name, const char *text, limber_format f, char *out)
+/* Of a complex result "RE" or "RE,IM". */
+static bool read_scalar(const struct product *p, const char *name, const char *text, char *out)
 {
-    if (!text || parse_number(text, f, out))
+    limber_format f = p->c.format;
+    size_t size = f.kind == LIMBER_KIND_INT ? 8 : f.size;
+    char re[1200];
+    const char *im = text && p->c.pairs ? strchr(text, ',') : NULL;
+
+    if (!text)
         return true;
-    complain("--%s: \"%s\" is no number of the result's format", name, text);
-    return false;
+    snprintf(re, sizeof re, "%.*s", im ? (int)(im - text) : (int)strlen(text), text);
+    if (!parse_number(re, f, out) || (im && !parse_number(im + 1, f, out + size))) {
+        complain("--%s: \"%s\" is no number of the result's format", name, text);
+        return false;
+    }
+    if (im && p->check)
+        return complain("--%s: --check takes a real one", name), false;
+    return true;
+}
+
+/* Zeros for imaginary parts. */
+static bool to_complex(struct array *a, const char *what)
+{
+    struct array made = *a;
+    size_t size = a->format.size;
+
+    if (a->pairs)
+        return true;
+    made.pairs = true;
+    if (!array_alloc(&made, what))
+        return false;
+    for (int64_t i = 0; i < array_size(a); i++)
+        memcpy((char *)made.data + 2 * i * (int64_t)size, (char *)a->data + i * (int64_t)size,
+               size);
+    array_clear(a);
+    *a = made;
+    return true;
+}
+
+static bool same_domain(struct product *p, const char *const *files)
+{
+    p->c.pairs = p->a.pairs || p->b.pairs;
+    return !p->c.pairs || (to_complex(&p->a, files[0]) && to_complex(&p->b, files[1]));
 }
 
 static bool read_c0(struct product *p)
@@ -320,7 +374,10 @@ static bool read_c0(struct product *p)
     if (ok &&
         (c0.rank != p->c.rank || memcmp(c0.dim, p->c.dim, sizeof c0.dim[0] * (size_t)c0.rank)))
         ok = (complain("%s: its shape is not the result's", p->c0), false);
-    if (ok && limber_convert(p->c.data, p->c.format, c0.data, c0.format, (size_t)array_size(&c0),
+    if (ok && c0.pairs && !p->c.pairs)
+        ok = (complain("%s: is complex, the result is real", p->c0), false);
+    ok = ok && (!p->c.pairs || to_complex(&c0, p->c0));
+    if (ok && limber_convert(p->c.data, p->c.format, c0.data, c0.format, (size_t)array_numbers(&c0),
                              LIMBER_ROUND_NEAREST) != LIMBER_STATUS_OK)
         ok = (complain("%s: %s", p->c0, limber_error_text()), false);
     array_clear(&c0);
@@ -337,7 +394,7 @@ static bool to_single(struct array *a)
         return true;
     if (!array_alloc(&single, "operand"))
         return false;
-    ok = limber_convert(single.data, single.format, a->data, a->format, (size_t)array_size(a),
+    ok = limber_convert(single.data, single.format, a->data, a->format, (size_t)array_numbers(a),
                         LIMBER_ROUND_NEAREST) == LIMBER_STATUS_OK;
     if (!ok)
         complain("%s", limber_error_text());
@@ -358,10 +415,10 @@ bool product_open(struct product *p, const char *const *files)
     else if (!array_read(files[0], wide, &p->a) || !array_read(files[1], wide, &p->b))
         return false;
     return (!p->unquantised || (to_single(&p->a) && to_single(&p->b))) &&
-           (p->is_conv ? conv_shape(p, files) : gemm_shape(p, files)) &&
+           (p->is_conv ? conv_shape(p, files) : gemm_shape(p, files)) && same_domain(p, files) &&
            result_format(p, &p->c.format) && array_alloc(&p->c, "result") &&
-           read_scalar("alpha", p->alpha, p->c.format, p->alpha_value) && read_c0(p) &&
-           read_scalar("beta", p->beta, p->c.format, p->beta_value);
+           read_scalar(p, "alpha", p->alpha, p->alpha_value) && read_c0(p) &&
+           read_scalar(p, "beta", p->beta, p->beta_value);
 }
 
 static bool keep_names(struct product *p, const char *const *files)
@@ -375,7 +432,11 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
 {
     enum { PLAN_IR = 3 }; /* of `plan`, what convolutions have, too */
     struct poptOption run[] = {
-        { NULL, 'o', POPT_ARG_STRING, &p->out, 0, "write the result (.npy or .mtx)", "FILE" },
+        { NULL, 'o', POPT_ARG_STRING, &p->out, 0,
+          "write the result (.npy, .npz, .mtx or .csv); \"-\": .npy to standard output, \"csv:-\" "
+          "and "
+          "\"mtx:-\": as text",
+          "FILE" },
         { "check", 0, POPT_ARG_NONE, &p->check, 0, "compare with the exact result", NULL },
         { "time", 0, POPT_ARG_NONE, &p->time, 0, "run twice: cold and warm", NULL },
         POPT_TABLEEND
@@ -412,6 +473,8 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
     struct poptOption gemm[] = {
         { "trans-a", 0, POPT_ARG_NONE, &p->trans_a, 0, "use the transpose of A", NULL },
         { "trans-b", 0, POPT_ARG_NONE, &p->trans_b, 0, "use the transpose of B", NULL },
+        { "conj-a", 0, POPT_ARG_NONE, &p->conj_a, 0, "conjugate a complex A", NULL },
+        { "conj-b", 0, POPT_ARG_NONE, &p->conj_b, 0, "conjugate a complex B", NULL },
         POPT_TABLEEND
     };
     struct poptOption table[] = {
@@ -431,7 +494,8 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
         { "slices", 0, POPT_ARG_INT, &p->slices, 0, "slices of each operand (Ozaki I)", "N" },
         { "split", 0, POPT_ARG_STRING, &p->split, 0,
           "where a GPU makes limbs (fp32-*): ahead of the product or inside", "ahead|inside" },
-        { "alpha", 0, POPT_ARG_STRING, &p->alpha, 0, "factor of the product", "X" },
+        { "alpha", 0, POPT_ARG_STRING, &p->alpha, 0,
+          "factor of the product; of a complex one X or RE,IM", "X" },
         { "beta", 0, POPT_ARG_STRING, &p->beta, 0, "factor of C0", "X" },
         { "c", 0, POPT_ARG_STRING, &p->c0, 0, "C0: what beta multiplies", "FILE" },
         { NULL, 0, POPT_ARG_INCLUDE_TABLE, is_conv ? conv : gemm, 0,
@@ -459,19 +523,24 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
     p->is_conv = is_conv;
     o = options_open(argc, argv, table);
     understood = options_read(
-        o, is_conv ?
-               "X W [options]\n\nX, W: files (.npy or IDX).\n\nexample: limber conv image.npy "
-               "filters.npy --pad 1 --contract correct -o y.npy" :
-               "A B [options]\n\nA, B: files (.npy, .mtx of Matrix Market or IDX).\n\n"
-               "example: limber gemm A.npy B.mtx --as f128 --check -o C.mtx");
+        o,
+        is_conv ?
+            "X W [options]\n\nX, W: files: .npy, .npz (FILE.npz:NAME) or IDX, whose images have "
+            "one "
+            "channel; - is standard input.\n\nexample: limber conv image.npy "
+            "filters.npy --pad 1 --contract correct -o y.npy" :
+            "A B [options]\n\nA, B: files: .npy, .npz (FILE.npz:NAME), .mtx of Matrix Market, .csv "
+            "or IDX (an image a row); - is\nstandard input.\n\n"
+            "example: limber gemm A.npy B.mtx --as f128 --check -o C.mtx");
     files = poptGetArgs(o);
     while (files && files[n])
         n++;
     if (understood && n != 2)
         complain("%s takes two files, %d given (see %s --help)", is_conv ? "conv" : "gemm", n,
                  argv[0]);
-    else if (understood && picture_named(p->svg, "--svg") && keep_names(p, files) &&
-             parse_contract(p) && unit_counts(p) && (!is_conv || product_geometry(p))) {
+    else if (understood && picture_named(p->svg, "--svg", false) &&
+             (!p->out || array_writable(p->out)) && keep_names(p, files) && parse_contract(p) &&
+             unit_counts(p) && (!is_conv || product_geometry(p))) {
         ok = product_open(p, files);
         status = 2;
     }
@@ -542,6 +611,11 @@ static limber_problem stated(const struct product *p)
     x.k = p->a.dim[!p->trans_a];
     x.a = view(&p->a, p->trans_a);
     x.b = view(&p->b, p->trans_b);
+    if (p->c.pairs) {
+        x.domain = LIMBER_DOMAIN_COMPLEX;
+        x.conjugate = (limber_conjugate)((p->conj_a ? LIMBER_CONJUGATE_A : 0) |
+                                         (p->conj_b ? LIMBER_CONJUGATE_B : 0));
+    }
     x.c.row_stride = p->c.dim[1];
     x.c.col_stride = 1;
     return x;

@@ -7,6 +7,7 @@
 
 struct curves {
     const char *title;
+    bool png;
     const struct trial *t;
     int n;
 };
@@ -90,8 +91,8 @@ static void write_script(FILE *f, const void *user)
         fprintf(f, "%d %d %.9g %d %d %s\n", leader(c, i), t->bits, t->error, best(c, i),
                 t->frontier, t->format);
     }
-    fprintf(f, "END\nset terminal svg size 960,600 dynamic noenhanced font 'sans,13' "
-               "background rgb 'white'\nset title ");
+    fprintf(f, "END\nset terminal %s noenhanced font 'sans,13' background rgb 'white'\nset title ",
+            c->png ? "pngcairo size 960,600" : "svg size 960,600 dynamic");
     quoted(f, c->title);
     fprintf(f,
             "\nset xlabel 'bits of the accumulator'\nset ylabel 'relative error (Frobenius)'\n"
@@ -117,7 +118,7 @@ static void write_script(FILE *f, const void *user)
 
 bool explore_plot(const char *path, const char *title, const struct trial *t, int n, bool *absent)
 {
-    const struct curves c = { title, t, n };
+    const struct curves c = { title, ends(path, ".png"), t, n };
     int drawn = 0;
 
     *absent = false;
