@@ -3,6 +3,7 @@
 import array
 import ctypes
 import inspect
+import itertools
 import math
 import os
 import random
@@ -1140,6 +1141,104 @@ class Arrays(unittest.TestCase):
         self.assertEqual((out == 7).sum(), out.size - given.size)
         with self.assertRaises(limber.BadArgument):
             self.ctx.matmul(a, b, out=out[::-2, :5])
+
+    def test_calls_like_one_before(self):
+        """What is kept of a call serves others of its types, shapes and strides: the bits are those
+        of a first call, whatever is kept."""
+        draw = self.random.standard_normal
+        places = {
+            "dense": lambda *s: draw(s), "apart": lambda *s: draw((2 * s[0], 3 * s[1]))[::2, ::3],
+            "turned": lambda *s: draw(s[::-1]).T, "back": lambda *s: draw(s)[::-1],
+            "odd": lambda *s: numpy.frombuffer(bytes(1) + draw(s).tobytes(), "u1")[1:]
+            .view("f8").reshape(s),
+            "stack": lambda *s: draw((3,) + s), "list": lambda *s: draw(s).tolist(),
+            "alike": lambda *s: numpy.asfortranarray(draw(s))}
+        types = {"f8": {}, "f4": {}, ">f8": {}, "f2": {}, "i4": {}, "?": {}, "g": {},
+                 "u2": {"format": "bf16", "dtype": "f4"}, "c16": {"conj_a": True},
+                 "d": {"dtype": "f128"}}
+        kept = 0
+
+        def operand(at, code, *shape):
+            x = places[at](*shape)
+            return x if code in ("f8", "d") else (100 * numpy.asarray(x)).astype(code)
+
+        for at, (code, options) in itertools.product(places, types.items()):
+            with limber.Context() as ctx:
+                for turn in range(3):
+                    a, b = operand(at, code, 4, 6), operand(at, code, 6, 5)
+                    with limber.Context() as other:
+                        want = other.matmul(a, b, **options)
+                    got = ctx.matmul(a, b, **options)
+                    if isinstance(got, limber.Quad):
+                        self.assertEqual(got.words.tobytes(), want.words.tobytes(), (at, code))
+                        continue
+                    self.assertEqual((got.dtype, got.tobytes()), (want.dtype, want.tobytes()),
+                                     (at, code, turn))
+                    out = numpy.zeros_like(got)
+                    self.assertIs(ctx.matmul(a, b, out=out, **options), out)
+                    self.assertEqual(out.tobytes(), got.tobytes(), (at, code, turn))
+                kept += len(ctx._repeats)
+        self.assertGreater(kept, 50)
+        a, b = draw((4, 4)), draw((4, 4))
+        for contract, scheme in (("native", None), ("correct", None), ("bits=40", "ozaki2"),
+                                 ("simulate=h100-bf16", None), ("correct", "ozaki2")):
+            with limber.Context() as other:
+                want = other.matmul(a, b, contract=contract, scheme=scheme).tobytes()
+            for _ in range(3):
+                self.assertEqual(self.ctx.matmul(a, b, contract=contract,
+                                                 scheme=scheme).tobytes(), want)
+
+    def test_a_kept_call_notices_what_differs(self):
+        a, b = self.random.standard_normal((2, 4, 4))
+        with limber.Context(contract="correct") as ctx:
+            for _ in range(2):
+                self.same(ctx.matmul(a, b), a, b)
+            self.same(ctx.matmul(a, b, alpha=2) / 2, a, b)
+            out = numpy.zeros((4, 4))
+            for _ in range(2):
+                ctx.matmul(a, b, out=out)
+            out.flags.writeable = False
+            with self.assertRaisesRegex(limber.BadArgument, "out: .*read-only"):
+                ctx.matmul(a, b, out=out)
+            shifted = numpy.frombuffer(bytes(1) + a.tobytes(), "u1")[1:].view(a.dtype).reshape(4, 4)
+            self.assertEqual(shifted.ctypes.data % 8 != 0, True)
+            self.same(ctx.matmul(shifted, b), a, b)
+            a.flags.writeable = False
+            self.same(ctx.matmul(a, b), a, b)
+            self.same(ctx.matmul(a, memoryview(b)), a, b)
+            masked = numpy.ma.array(b, mask=b > 0)
+            with self.assertRaisesRegex(limber.BadArgument, "b: masks"):
+                ctx.matmul(a, masked)
+            one = ctx.matmul(a[0], b[0]), ctx.matmul(a[0], b[0])
+            self.assertEqual([type(x) for x in one], [numpy.float64] * 2)
+            with self.assertRaises(limber.OutOfRange):      # a failure after a success
+                x = numpy.ones((2, 2), "i8")
+                for y in x, x, 2 ** 62 * x:
+                    ctx.matmul(y, y, contract="exact")
+            self.assertEqual(ctx.matmul(a, b, dtype=["f64"][0]).dtype, a.dtype)
+            for _ in range(2):
+                with self.assertRaises(limber.BadArgument):
+                    ctx.matmul(a, b, dtype=["f64"])
+            ctx.close()
+            with self.assertRaisesRegex(limber.BadArgument, "closed"):
+                ctx.matmul(a, b)
+
+    def test_threads_share_a_kept_call(self):
+        pairs = [self.random.standard_normal((2, 16, 16)) for _ in range(4)]
+        wants = [self.ctx.matmul(a, b).tobytes() for a, b in pairs]
+        wrong = []
+
+        def work(i):
+            for _ in range(300):
+                if self.ctx.matmul(*pairs[i]).tobytes() != wants[i]:
+                    wrong.append(i)
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertFalse(wrong)
 
     def test_nothing_is_copied(self):
         a = numpy.zeros((5, 8))[::2, ::2]

@@ -55,6 +55,8 @@ _context: Optional[Context] = None
 def default_context() -> Context:
     """The context of this module's functions."""
     global _context
+    if _context is not None:
+        return _context
     with _lock:
         if _context is None:
             _context = Context()

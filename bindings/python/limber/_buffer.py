@@ -20,6 +20,8 @@ _formats: Dict[str, Format] = {}
 
 def format_named(name):
     """The C structure of a format's name."""
+    if not isinstance(name, str):
+        raise BadArgument(f"format = {name!r} is unknown")
     if name not in _formats:
         made = Format()
         if lib.limber_format_named(str(name).encode(), byref(made)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from ctypes import byref, c_size_t, c_void_p
-from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _contraction, _conv, _convert, _product, _simulation, _solve
 from . import _library as C
@@ -57,6 +57,7 @@ class Context(Closing):
         check(lib.limber_create(byref(pointer), byref(config)))
         self._handle = Handle(pointer, lib.limber_destroy, "the context")
         self.background, self.contract = background, contract
+        self._repeats: Dict[Any, Any] = {}      # calls to do again
 
     def _wish(self, contract, scheme, slices):
         """The limber_contract of a call."""

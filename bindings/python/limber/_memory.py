@@ -13,7 +13,7 @@ from ._types import dlpack_of_kind, kind_of_code, kind_of_dlpack, numpy
 from .errors import BadArgument
 
 
-class _Buffer(Structure):    # Py_buffer
+class Buffer(Structure):    # Py_buffer
     _fields_ = [("buf", c_void_p), ("obj", c_void_p), ("len", c_ssize_t),
                 ("itemsize", c_ssize_t), ("readonly", c_int), ("ndim", c_int),
                 ("format", c_char_p), ("shape", POINTER(c_ssize_t)),
@@ -21,10 +21,10 @@ class _Buffer(Structure):    # Py_buffer
                 ("internal", c_void_p)]
 
 
-_STRIDED, _WRITABLE = 0x1C, 0x1     # PyBUF_RECORDS_RO: strides and format
-pythonapi.PyObject_GetBuffer.argtypes = [py_object, POINTER(_Buffer), c_int]
+STRIDES, WRITABLE = 0x1C, 0x1     # PyBUF_RECORDS_RO: strides and format
+pythonapi.PyObject_GetBuffer.argtypes = [py_object, POINTER(Buffer), c_int]
 pythonapi.PyObject_CheckBuffer.argtypes = [py_object]
-pythonapi.PyBuffer_Release.argtypes = [POINTER(_Buffer)]
+pythonapi.PyBuffer_Release.argtypes = [POINTER(Buffer)]
 pythonapi.PyBuffer_Release.restype = None
 
 
@@ -70,9 +70,9 @@ def dense(shape, size):
 
 def of_buffer(source, what, writable=False, kind=None):
     """Of what has the buffer protocol; `kind` where the array says what its type cannot."""
-    raw = _Buffer()
+    raw = Buffer()
     try:
-        pythonapi.PyObject_GetBuffer(source, byref(raw), _STRIDED | (_WRITABLE if writable else 0))
+        pythonapi.PyObject_GetBuffer(source, byref(raw), STRIDES | (WRITABLE if writable else 0))
     except (BufferError, TypeError, ValueError) as error:
         raise BadArgument(f"{what}: {error}") from None
     found, swapped = kind_of_code((raw.format or b"B").decode(), raw.itemsize)

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from ctypes import byref, c_void_p
 
 from . import _library as C
+from . import _repeat
 from ._arguments import address, operand_view, pair_of, prepared_of, scalar_of
 from ._buffer import View
 from ._contraction import arrange, axes_of, outline, sides_of
@@ -138,6 +139,7 @@ class Product:
         check(lib.limber_run(self.ctx, byref(problem), report and byref(report)))
         if self.aside:
             self.aside.put()
+        return problem
 
     def plan(self):
         if self.pairs or self.shapes.loops:
@@ -185,13 +187,24 @@ def multiply(context, a, b, labels, contract=None, out=None, alpha=1, beta=0, sc
              epilogue=None, inputs=None, result="numpy"):
     """The product of two operands whose axes have labels, a function of _contraction and its
     argument: Context.matmul says the rest."""
+    key = None
+    if not report and epilogue is None and inputs is None:
+        key = _repeat.key_of(a, b, labels, contract, out, alpha, beta, (
+            scheme, format, dtype, slices, conj_a, conj_b, result, context.contract,
+            context.background))
+        like = key and _repeat.kept(context._repeats, key)
+        made = like and like.run(context._handle, a, b, out)
+        if made is not None:
+            return made
     with ExitStack() as held:
         p = Product(context, held, a, b, labels, contract, scheme, slices, format, dtype, out,
                     alpha, beta, result, together=not inputs)
         steps = epilogue_of(held, epilogue, inputs, product=(p.stack, p.shapes.m, p.shapes.n))
         r = C.Report() if report else None
-        p.run(r, steps, conj_a, conj_b)
+        problem = p.run(r, steps, conj_a, conj_b)
         made = p.result.give()
+        if key:
+            _repeat.keep(context._repeats, key, p, problem)
     return (made, report_of(r)) if report else made
 
 

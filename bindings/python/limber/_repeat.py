@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Products of NumPy's arrays that are like one before: what was found out of their types, shapes
+and strides is kept, so that a call only fills in three addresses."""
+from ctypes import byref, pointer
+
+from . import _library as C
+from ._library import lib
+from ._memory import Buffer, STRIDES, WRITABLE, pythonapi
+from ._types import numpy
+from .errors import check
+
+MOST = 1000     # kinds of calls that a context keeps
+_acquire, _release, _run = pythonapi.PyObject_GetBuffer, pythonapi.PyBuffer_Release, lib.limber_run
+
+
+class _Slot:
+    """A problem and what looks at three arrays, of one thread at a time."""
+
+    def __init__(self, problem):
+        self.problem = C.Problem.from_buffer_copy(problem)
+        if problem.batch:
+            self.batch = C.Batch.from_buffer_copy(problem.batch.contents)
+            self.problem.batch = pointer(self.batch)
+        self.call = byref(self.problem)
+        self.matrices = self.problem.a, self.problem.b, self.problem.c
+        self.buffers = Buffer(), Buffer(), Buffer()
+        self.seen = tuple(map(byref, self.buffers))
+
+
+class Repeat:
+    """A call to do again.  `keep` is what its problem points to."""
+
+    def __init__(self, problem, dtype, shape, align, keep):
+        self.dtype, self.shape, self.align, self._keep = dtype, shape, align, keep
+        self._problem, self._slots = problem, []
+
+    def run(self, context, a, b, out):
+        """The result, or None: an array lies where it would be copied, or cannot be written."""
+        c = numpy.empty(self.shape, self.dtype) if out is None else out
+        try:
+            slot = self._slots.pop()
+        except IndexError:
+            slot = _Slot(self._problem)
+        (ma, mb, mc), (ba, bb, bc), (sa, sb, sc) = slot.matrices, slot.buffers, slot.seen
+        held = []
+        try:
+            _acquire(a, sa, STRIDES)
+            held.append(sa)
+            _acquire(b, sb, STRIDES)
+            held.append(sb)
+            _acquire(c, sc, STRIDES | WRITABLE)
+            held.append(sc)
+            at = ba.buf, bb.buf, bc.buf
+            if (at[0] | at[1] | at[2]) & self.align:
+                return None
+            ma.data, mb.data, mc.data = at
+            context.acquire()
+            try:
+                status = _run(context._pointer, slot.call, None)
+                if status:
+                    check(status)
+            finally:
+                context.release()
+        except (BufferError, ValueError):
+            if len(held) == 3:
+                raise
+            return None
+        finally:
+            for seen in held:
+                _release(seen)
+            self._slots.append(slot)
+        return c if out is not None or self.shape else c[()]
+
+
+def key_of(a, b, labels, contract, out, alpha, beta, options):
+    """What a call must have in common with another to be one like it, or None: it is none that is
+    kept.  options: what else was said, all of which can be compared."""
+    if numpy is None or type(a) is not numpy.ndarray or type(b) is not numpy.ndarray or \
+            type(alpha) is not int or alpha != 1 or type(beta) is not int or beta != 0 or \
+            not (contract is None or type(contract) is str):
+        return None
+    if out is None:
+        return (a.dtype, a.shape, a.strides, b.dtype, b.shape, b.strides, labels, contract, options)
+    if type(out) is not numpy.ndarray:
+        return None
+    return (a.dtype, a.shape, a.strides, b.dtype, b.shape, b.strides, labels, contract, options,
+            out.dtype, out.shape, out.strides)
+
+
+def kept(known, key):
+    """The Repeat of a key, or None."""
+    try:
+        return known.get(key)
+    except TypeError:       # an option has no hash
+        return None
+
+
+def keep(known, key, product, problem):
+    """Keeps a call that read and wrote arrays where they lie."""
+    views, result = (product.a, product.b, product.c), product.result
+    elsewhere = product.aside or any(view.copied or view.typed for view in views)
+    addresses = problem.batch and problem.batch.contents.address_a
+    if elsewhere or addresses or result.result != "numpy" or \
+            type(result.array) is not numpy.ndarray or not all(view.count for view in views):
+        return
+    if len(known) >= MOST:
+        known.clear()
+    align = max(min(view.size, 8) for view in views) - 1
+    try:
+        known[key] = Repeat(problem, result.array.dtype, result.shape, align, product.contract)
+    except TypeError:       # as above
+        pass
