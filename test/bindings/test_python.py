@@ -772,6 +772,80 @@ class Quads(unittest.TestCase):
         with self.assertRaises(TypeError):
             hash(q)
 
+    def test_sums_are_rounded_once(self):
+        x = [random.choice([-1, 1]) * random.getrandbits(113) * Fraction(2) ** random.randint(-300, 300)
+             for _ in range(60)]
+        x[7], x[8:10] = -x[6], [Fraction(2) ** -16494, Fraction(2) ** 16383]
+        q = limber.Quad([[x[i:i + 5] for i in range(j, j + 15, 5)] for j in range(0, 60, 15)])
+        at = {(i, j, k): x[15 * i + 5 * j + k] for i in range(4) for j in range(3) for k in range(5)}
+        for axis in (None, 0, 1, -1, (0, 2), (1, -3), (0, 1, 2), ()):
+            over = {0, 1, 2} if axis is None else {v % 3 for v in (axis if isinstance(axis, tuple) else [axis])}
+            groups = {}
+            for place, value in at.items():
+                groups.setdefault(tuple(p for a, p in enumerate(place) if a not in over), []).append(value)
+            for mean, found in ((False, q.sum(axis=axis)), (True, q.mean(axis=axis))):
+                flat = found.to_fractions()
+                while found.shape and flat and isinstance(flat[0], list):
+                    flat = [v for row in flat for v in row]
+                want = [self.nearest(sum(g) / (len(g) if mean else 1)) for _, g in sorted(groups.items())]
+                self.assertEqual(flat if found.shape else [flat], want, (axis, mean))
+            kept = q.sum(axis=axis, keepdims=True)
+            self.assertEqual(kept.shape, tuple(1 if a in over else e for a, e in enumerate((4, 3, 5))))
+        for values, want in (([0.0, -0.0], 0.0), ([-0.0, -0.0], -0.0), ([], 0.0), ([1, -1], 0.0),
+                             ([math.inf, 1], math.inf), ([-math.inf, 1], -math.inf),
+                             ([math.inf, -math.inf], math.nan), ([1, math.nan], math.nan)):
+            if not values and not numpy:        # memoryviews have no empty axes
+                continue
+            found = float(limber.Quad(values).sum())
+            self.assertEqual(repr(found), repr(want), values)
+        self.assertTrue(not numpy or math.isnan(float(limber.Quad([]).mean())))
+        with self.assertRaisesRegex(limber.BadArgument, "axis = 3"):
+            q.sum(axis=3)
+        with self.assertRaisesRegex(limber.BadArgument, "sums of Quads are Quads"):
+            q.sum(dtype="f8")
+
+    @unittest.skipUnless(numpy, "NumPy")
+    def test_functions_of_numpy_take_quads(self):
+        """As the operators, in both orders, into out; the rest is refused by name."""
+        a = numpy.array([[1.5, -2, 0.25], [3, 0.5, -7]])
+        p, q = limber.Quad(a), limber.Quad(a[::-1] + 2.0 ** -40) / 3
+        for name, by in (("add", lambda x, y: x + y), ("subtract", lambda x, y: x - y),
+                         ("multiply", lambda x, y: x * y), ("divide", lambda x, y: x / y),
+                         ("less", lambda x, y: x < y), ("less_equal", lambda x, y: x <= y),
+                         ("greater", lambda x, y: x > y), ("greater_equal", lambda x, y: x >= y),
+                         ("equal", lambda x, y: x == y), ("not_equal", lambda x, y: x != y)):
+            f, want = getattr(numpy, name), by(p, q)
+            for x, y in ((p, q), (a, q), (a.tolist(), q)):
+                self.assertEqual(bool(numpy.all(f(x, y) == want)), True, name)
+            self.assertTrue(numpy.all(f(q, a) == by(q, p)), name)
+            out = limber.Quad.zeros(p.shape) if isinstance(want, limber.Quad) else numpy.zeros(p.shape, bool)
+            self.assertIs(f(a, q, out=out), out)
+            self.assertTrue(numpy.all(out == want), name)
+        third = Fraction(1, 3)
+        self.assertEqual([bool(numpy.less(third, limber.Quad(third))), bool(limber.Quad(third) > third)],
+                         [third < limber.Quad(third).item()] * 2)
+        for name, want in (("negative", -q), ("absolute", abs(q)), ("positive", q), ("sqrt", abs(q).sqrt()),
+                           ("square", q * q)):
+            found = getattr(numpy, name)(abs(q) if name == "sqrt" else q)
+            self.assertTrue((found == want).all(), name)
+        self.assertEqual((numpy.sum(q).item(), numpy.mean(q, axis=0).to_fractions()),
+                         (q.sum().item(), q.mean(axis=0).to_fractions()))
+        self.assertEqual(numpy.add.reduce(q).to_fractions(), q.sum(axis=0).to_fractions())
+        self.assertTrue(((a @ limber.Quad(a.T)) == numpy.matmul(limber.Quad(a), a.T)).all())
+        odd = limber.Quad([1, -0.0, math.inf, -math.inf, math.nan])
+        for name in "isnan", "isinf", "isfinite":
+            self.assertEqual(getattr(numpy, name)(odd).tolist(), getattr(
+                numpy, name)([1, -0.0, math.inf, -math.inf, math.nan]).tolist(), name)
+        self.assertEqual(numpy.signbit(odd)[:4].tolist(), [False, True, False, True])
+        for text, call in ((r"numpy.exp of Quads is not served", lambda: numpy.exp(q)),
+                           (r"numpy.multiply of Quads is not served, nor is its reduce",
+                            lambda: numpy.multiply.reduce(q)),
+                           (r"numpy.add of Quads: where", lambda: numpy.add(q, q, where=a > 0))):
+            with self.assertRaisesRegex(TypeError, text):
+                call()
+        with self.assertRaisesRegex(limber.BadArgument, "out: is no array"):
+            numpy.add(q, q, out=numpy.zeros((2, 3)))
+
     @unittest.skipUnless(numpy, "NumPy")
     def test_arrays_become_quads_exactly(self):
         x = numpy.array([[1.5, -2.0 ** -1074], [math.inf, 1e308]])
@@ -1038,9 +1112,67 @@ class Conversions(unittest.TestCase):
             x = numpy.arange(5).astype(ml_dtypes.bfloat16)
             self.assertEqual(limber.quantize(x, "e4m3").dtype, x.dtype)
 
+    def test_ties_and_equal_chances(self):
+        """Of every number between two neighbours of each format, by fractions."""
+        for name, least, top in (("e4m3", Fraction(1, 64), 448), ("e5m2", Fraction(1, 2 ** 14), 57344),
+                                 ("bf16", Fraction(1, 2 ** 126), None), ("e2m1", 1, 6),
+                                 ("(1,5,4)", Fraction(1, 2 ** 14), 63488)):
+            grid = [Fraction(0), least, 2 * least, 3 * least, least / 2, least / 4 * 3] + [
+                Fraction(v) for v in (1, 1.5, 2, 3, 4, 6)] + [Fraction(top or 2 ** 100)]
+            spread = [[v * (1 + Fraction(k, 64)) for k in range(-20, 21)] for v in grid[1:]]
+            x = numpy.array([float(s * v) for row in spread for v in row for s in (1, -1)] + [0.0, -0.0])
+            low, up, down, near = (limber.quantize(x, name, rounding=r)
+                                   for r in ("zero", "up", "down", "nearest"))
+            far = numpy.where(x > 0, up, down)
+            got = limber.quantize(x, name, rounding="ties_zero")
+            for v, z, o, n, g in zip(*(y.tolist() for y in (x, low, far, near, got))):
+                tie = math.isfinite(o) and z != o and 2 * Fraction(v) == Fraction(z) + Fraction(o)
+                end = not math.isfinite(o) and abs(Fraction(v)) == top + self.unit(name, top) / 2
+                self.assertTrue(g == (z if tie or end else n) or g != g and n != n, (name, v, z, o, g))
+            real = ~numpy.isnan(near)       # NaN has a clear sign
+            self.assertTrue((numpy.signbit(got) == numpy.signbit(x))[real].all())
+            got = limber.quantize(x, name, rounding="stochastic_equal", seed=3)
+            inside = (low != far) & numpy.isfinite(far)
+            self.assertTrue(((got == low) | (got == far))[numpy.isfinite(far)].all(), name)
+            chance = (got == far)[inside].mean()
+            self.assertTrue(0.4 < chance < 0.6, (name, chance))
+            again = limber.quantize(x, name, rounding="stochastic_equal", seed=3)
+            self.assertTrue((numpy.isnan(got) & numpy.isnan(again) | (got == again)).all())
+            kept = limber.quantize(x, name, subnormals=False)
+            gone = abs(near) < float(least)
+            self.assertTrue((gone & (near != 0)).any())
+            self.assertTrue((kept[gone] == 0).all())
+            self.assertTrue((numpy.signbit(kept) == numpy.signbit(x))[real].all())
+            self.assertTrue((numpy.nan_to_num(kept[~gone]) == numpy.nan_to_num(near[~gone])).all())
+            self.assertEqual(limber.quantize(1e-3 * x[-2:], name, subnormals=False).tolist(), [0, 0])
+        # a chance does not depend on where a number lies
+        for at in 2.0 ** -20, 1 - 2.0 ** -20:
+            got = limber.quantize(numpy.full(20000, 1 + at / 16), "(1,5,4)",
+                                  rounding="stochastic_equal", seed=5)
+            self.assertTrue(0.47 < (got > 1).mean() < 0.53)
+        self.assertEqual(limber.convert([2.5, 3.5, -2.5, 3.6], "i8", rounding="ties_zero").tolist(), [2, 3, -2, 4])
+        self.assertEqual(limber.convert([1e9, 1 / 3], "e4m3", rounding="stochastic_equal", seed=1,
+                                        saturate=True).tolist()[0],
+                         limber.convert([448.0], "e4m3").tolist()[0])
+        self.assertEqual(limber.convert([2.0 ** -1074], "f64", subnormals=False).tolist(), [0])
+        tiny = limber.Quad([Fraction(2) ** -16400, -Fraction(2) ** -16382])
+        self.assertEqual(limber.convert(tiny, "f128", subnormals=False).to_fractions(),
+                         [0, -Fraction(2) ** -16382])
+
+    @staticmethod
+    def unit(name, top):
+        """The distance of neighbours at the end of a format."""
+        return Fraction(top) - Fraction(float(limber.quantize(
+            numpy.array([top * (1 - 2.0 ** -20)]), name, rounding="zero")[0]))
+
     def test_refused(self):
         x = numpy.ones((2, 4))
         for text, call in (
+                ("has middles that are none", lambda: limber.convert(
+                    x / 3, "f32", rounding="stochastic_equal", seed=1)),
+                ("a: numbers that no double holds", lambda: limber.convert(
+                    limber.Quad(Fraction(1, 3)), "f32", rounding="ties_zero")),
+                ("seed: goes", lambda: limber.convert(x, "bf16", rounding="stochastic_equal")),
                 ("rounding = 'even' is none", lambda: limber.convert(x, "f32", rounding="even")),
                 ("seed: goes", lambda: limber.convert(x, "f32", rounding="stochastic")),
                 ("seed: goes", lambda: limber.convert(x, "f32", seed=1)),

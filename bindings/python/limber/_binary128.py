@@ -10,8 +10,8 @@ from fractions import Fraction
 from .errors import BadArgument
 
 _FRACTION, _TOP, _LEAST = 112, 0x7FFF, -16494     # 2^_LEAST is the smallest positive number
-SIGN, _INF = 1 << 127, _TOP << _FRACTION
-NAN = _INF | 1 << (_FRACTION - 1)
+SIGN, INF = 1 << 127, _TOP << _FRACTION
+NAN = INF | 1 << (_FRACTION - 1)
 
 
 def _pack(m, e):
@@ -23,7 +23,7 @@ def _pack(m, e):
         lost, half = m & ((1 << (q - e)) - 1), 1 << (q - e - 1)
         m >>= q - e
         m += lost > half or (lost == half and m & 1)
-    return min(((q - _LEAST) << _FRACTION) + m, _INF)   # m's leading bit counts the exponent on
+    return min(((q - _LEAST) << _FRACTION) + m, INF)   # m's leading bit counts the exponent on
 
 
 def _ratio(numerator, denominator, e=0):
@@ -98,7 +98,7 @@ def encode(x):
     Fraction, a Decimal, a float, a long double of NumPy, a float of mpmath or gmpy2."""
     negative, x = _exact(x)
     if isinstance(x, str):
-        bits = NAN if x == "nan" else _INF
+        bits = NAN if x == "nan" else INF
     else:
         bits = _ratio(x.numerator, x.denominator) if x else 0
     return bits | SIGN * negative
@@ -122,8 +122,8 @@ def _split(magnitude):
 def decode(bits):
     """The number as a Fraction; a float where it is -0, infinite or NaN."""
     magnitude, sign = bits & ~SIGN, -1 if bits & SIGN else 1
-    if magnitude >= _INF:
-        return math.nan if magnitude > _INF else sign * math.inf
+    if magnitude >= INF:
+        return math.nan if magnitude > INF else sign * math.inf
     if bits == SIGN:
         return -0.0
     m, e = _split(magnitude)
@@ -149,9 +149,9 @@ def to_string(x, digits=36):
 
 def add(a, b):
     x, y = a & ~SIGN, b & ~SIGN
-    if max(x, y) >= _INF:
-        clash = x == y == _INF and a != b
-        return NAN if x > _INF or y > _INF or clash else a if x == _INF else b
+    if max(x, y) >= INF:
+        clash = x == y == INF and a != b
+        return NAN if x > INF or y > INF or clash else a if x == INF else b
     (m, e), (n, f) = _split(x), _split(y)
     low = min(e, f)
     total = (-m if a & SIGN else m) << (e - low)
@@ -167,28 +167,28 @@ def subtract(a, b):
 
 def multiply(a, b):
     x, y, sign = a & ~SIGN, b & ~SIGN, (a ^ b) & SIGN
-    if max(x, y) >= _INF:
-        return NAN if x > _INF or y > _INF or 0 in (x, y) else _INF | sign
+    if max(x, y) >= INF:
+        return NAN if x > INF or y > INF or 0 in (x, y) else INF | sign
     (m, e), (n, f) = _split(x), _split(y)
     return sign | (_pack(m * n, e + f) if m and n else 0)
 
 
 def divide(a, b):
     x, y, sign = a & ~SIGN, b & ~SIGN, (a ^ b) & SIGN
-    if x > _INF or y > _INF or x == y and x in (0, _INF):
+    if x > INF or y > INF or x == y and x in (0, INF):
         return NAN
-    if x == _INF or y == 0:
-        return _INF | sign
-    if y == _INF or x == 0:
+    if x == INF or y == 0:
+        return INF | sign
+    if y == INF or x == 0:
         return sign
     (m, e), (n, f) = _split(x), _split(y)
     return sign | _ratio(m, n, e - f)
 
 
 def square_root(a):
-    if a in (0, SIGN, _INF):
+    if a in (0, SIGN, INF):
         return a
-    if a > _INF:        # negative or NaN
+    if a > INF:        # negative or NaN
         return NAN
     m, e = _split(a)
     s = 2 * _FRACTION + 8 - m.bit_length()
@@ -197,10 +197,33 @@ def square_root(a):
     return _pack(root << 1 | (root * root != m << s), ((e - s) >> 1) - 1)
 
 
+def total(bits, count=1):
+    """The sum of many, divided by a count, and rounded once."""
+    special, zeros, high, low = 0.0, SIGN, 0, 0     # the sum so far is high 2^low
+    some = False
+    for x in bits:
+        magnitude = x & ~SIGN
+        some = True
+        zeros &= x if not magnitude else 0
+        if magnitude >= INF:
+            special += math.nan if magnitude > INF else math.copysign(math.inf, -(x >> 127))
+            continue
+        m, e = _split(magnitude)
+        if m:
+            if e < low:
+                high, low = high << (low - e), e
+            high += (-m if x & SIGN else m) << (e - low)
+    if special or not count:
+        return NAN if special != special or not count else INF | SIGN * (special < 0)
+    if not high:
+        return zeros if some else 0     # -0 of nothing but -0
+    return _ratio(abs(high), count, low) | SIGN * (high < 0)
+
+
 def compare(a, b):
     """-1, 0, 1; None where one is NaN."""
     x, y = a & ~SIGN, b & ~SIGN
-    if x > _INF or y > _INF:
+    if x > INF or y > INF:
         return None
     x, y = -x if a & SIGN else x, -y if b & SIGN else y
     return (x > y) - (x < y)

@@ -10,9 +10,11 @@ from ._buffer import format_named
 from ._facts import finfo
 from ._library import lib
 from ._results import Result
+from ._types import numpy
 from .errors import BadArgument, check
 
 ROUNDINGS = ("nearest", "zero", "up", "down", "away", "odd")
+_HERE = ("ties_zero", "stochastic", "stochastic_equal")     # composed of these, or by a unit
 _CAST, _ISNAN, _SATURATE = 0, 41, 4     # limber_function, LIMBER_FORMAT_SATURATE
 
 
@@ -53,13 +55,97 @@ def _refuse_nan(ctx, view, name):
         raise BadArgument(f"{view.what}: holds NaN, and {name} has none; nan_to_zero=True gives 0")
 
 
-def _stochastically(ctx, view, result, saturate, seed, random_bits):
+def _array(room, count, code="f8"):
+    """NumPy's view of memory."""
+    if numpy is None:
+        raise BadArgument("rounding and subnormals: this takes NumPy")
+    return numpy.frombuffer(room, code, count)
+
+
+class _Neighbours:
+    """Elements as doubles, and their neighbours in a format: `low` toward zero, `high` away from
+    it (at the end of a format that which would follow)."""
+
+    def __init__(self, ctx, view, name):
+        count, f64 = _parts(view), format_named("f64")
+        self.low_bits = _cast(ctx, name, view, "zero")
+        up, down = (_cast(ctx, name, view, rounding) for rounding in ("up", "down"))
+
+        def doubles(room):
+            made = ctypes.create_string_buffer(8 * count)
+            _apply(ctx, _CAST, f64, ctypes.addressof(made), format_named(name),
+                   ctypes.addressof(room), count)
+            return _array(made, count)
+
+        self.x = _array(_exactly(ctx, "f64", view, "numbers that no double holds"), count)
+        self.low = doubles(self.low_bits)
+        self.high = numpy.where(self.x > 0, doubles(up), doubles(down))
+        beyond = numpy.isfinite(self.low) & ~numpy.isfinite(self.high)
+        if beyond.any():
+            facts = finfo(name)
+            step = 2.0 ** (facts.largest_exponent - facts.significant_bits + 1)
+            self.high[beyond] = numpy.copysign(facts.largest + step, self.x[beyond])
+
+    def between(self):
+        """Which elements lie between two neighbours; those beyond the format's end do not."""
+        return (self.low != self.x) & (abs(self.x) < abs(self.high))
+
+
+def _put(result, chosen, bits):
+    """Copies the chosen elements of `bits` to a result."""
+    size, count = result.view.format.size, chosen.size
+    place = (ctypes.c_char * (size * count)).from_address(result.view.data)
+    numpy.frombuffer(place, f"V{size}")[chosen] = numpy.frombuffer(bits, f"V{size}", count)[chosen]
+
+
+def _ties_to_zero(ctx, view, result):
+    """After rounding to nearest: ties get the neighbour toward zero."""
+    at = _Neighbours(ctx, view, result.name)
+    _put(result, at.between() & (abs(at.x) - abs(at.low) == abs(at.high) - abs(at.x)), at.low_bits)
+
+
+def _middles(ctx, view, name):
+    """Where each element goes up or down with equal chances by stochastic rounding: binary32 in the
+    middle of its neighbours."""
+    at = _Neighbours(ctx, view, name)
+    with numpy.errstate(over="ignore", invalid="ignore"):
+        x = numpy.where(at.between(), at.low / 2 + at.high / 2, at.x)
+        single = x.astype("f4")
+        if (at.between() & (single != x)).any():
+            raise BadArgument(f"rounding = 'stochastic_equal': {name} has middles that are none of "
+                              "binary32, which simulated units load")
+    return ctypes.create_string_buffer(single.tobytes(), max(single.nbytes, 1))
+
+
+def _flush(ctx, result):
+    """Subnormal results become zeros of their signs."""
+    view, facts = result.view, finfo(result.name)
+    room = _cast(ctx, "f64", view)
+    x = _array(room, _parts(view))
+    with numpy.errstate(all="ignore"):
+        small = (abs(x) < facts.normal) & ~numpy.isnan(x)
+    if result.name == "f128":       # doubles do not tell
+        words = numpy.frombuffer((ctypes.c_char * (16 * x.size)).from_address(view.data), "u8")
+        small = (words[1::2] >> 48 & 0x7FFF) == 0
+        words[0::2][small] = 0
+        words[1::2][small] &= numpy.uint64(1 << 63)
+        return
+    zeros = ctypes.create_string_buffer(numpy.copysign(0.0, x).tobytes())
+    bits = ctypes.create_string_buffer(x.size * view.format.size)
+    _apply(ctx, _CAST, view.format, ctypes.addressof(bits), format_named("f64"),
+           ctypes.addressof(zeros), x.size)
+    _put(result, small, bits)
+
+
+def _stochastically(ctx, view, result, saturate, seed, random_bits, equal=False):
     """By a simulated unit that loads binary32 and does nothing but its last rounding."""
+    name = "stochastic_equal" if equal else "stochastic"
     if result.name[0] in "iu" or result.name in ("f64", "f128", "dd"):
-        raise BadArgument(f"rounding = 'stochastic': not to {result.name}")
+        raise BadArgument(f"rounding = {name!r}: not to {result.name}")
     count, to = _parts(view), result.view
-    x = _exactly(ctx, "f32", view, "numbers that are none of binary32 are not rounded "
-                 "stochastically; simulated units load binary32")
+    x = _middles(ctx, view, result.name) if equal else _exactly(
+        ctx, "f32", view, "numbers that are none of binary32 are not rounded stochastically; "
+        "simulated units load binary32")
     unit = C.Unit()
     text = f"in=f32 acc=f32 out={result.name}:rs{':sat' * saturate} start=c bits={random_bits} " \
         f"seed={seed}"
@@ -84,13 +170,14 @@ def _stochastically(ctx, view, result, saturate, seed, random_bits):
 def _check(format, rounding, seed):
     if format is None:
         raise BadArgument("format = None is no format")
-    if rounding != "stochastic" and rounding not in ROUNDINGS:
-        raise BadArgument(f"rounding = {rounding!r} is none of {', '.join(ROUNDINGS)}, stochastic")
-    if (seed is None) == (rounding == "stochastic"):
-        raise BadArgument("seed: goes with rounding = 'stochastic', and that with a seed")
+    if rounding not in ROUNDINGS + _HERE:
+        raise BadArgument(f"rounding = {rounding!r} is none of {', '.join(ROUNDINGS + _HERE)}")
+    if (seed is None) == rounding.startswith("stochastic"):
+        raise BadArgument("seed: goes with stochastic rounding, and that with a seed")
 
 
-def _round(context, held, view, made, rounding, saturate, seed, random_bits, nan_to_zero):
+def _round(context, held, view, made, rounding, saturate, seed, random_bits, nan_to_zero,
+           subnormals):
     """Fills a result with a view's elements."""
     to = made.view
     if not to.is_dense():
@@ -100,12 +187,18 @@ def _round(context, held, view, made, rounding, saturate, seed, random_bits, nan
         return
     if not nan_to_zero:
         _refuse_nan(ctx, view, made.name)
-    if rounding == "stochastic":
-        _stochastically(ctx, view, made, saturate, seed, random_bits)
-        return
-    target = C.Format.from_buffer_copy(to.format)
-    target.flags |= _SATURATE * bool(saturate)
-    _apply(ctx, _CAST, target, to.data, view.format, view.data, _parts(view), rounding)
+    if rounding.startswith("stochastic"):
+        equal = rounding == "stochastic_equal"
+        _stochastically(ctx, view, made, saturate, seed, 1 if equal else random_bits, equal)
+    else:
+        target = C.Format.from_buffer_copy(to.format)
+        target.flags |= _SATURATE * bool(saturate)
+        _apply(ctx, _CAST, target, to.data, view.format, view.data, _parts(view),
+               "nearest" if rounding == "ties_zero" else rounding)
+        if rounding == "ties_zero":
+            _ties_to_zero(ctx, view, made)
+    if not subnormals and made.name[0] not in "iu" and made.name != "dd":
+        _flush(ctx, made)
 
 
 def convert(context, a, format, holds, out, result, **how):

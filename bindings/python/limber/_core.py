@@ -124,31 +124,36 @@ class Context(Closing):
 
     def convert(self, a: Array, format: DType, rounding: str = "nearest", saturate: bool = False,
                 seed: Optional[int] = None, random_bits: int = 13, nan_to_zero: bool = False,
-                holds: Optional[str] = None, out: Array = None, result: str = "numpy") -> Array:
+                holds: Optional[str] = None, out: Array = None, result: str = "numpy",
+                subnormals: bool = True) -> Array:
         """The elements of an array in another format, each rounded once.
 
         format      a name, or a type of NumPy's, ml_dtypes' or PyTorch's
-        rounding    "nearest" (ties to even), "zero", "up", "down", "away" (nearest, ties away from
-                    zero), "odd", or "stochastic": of numbers of binary32, to floats of at most
-                    binary32, as simulated units do it (docs/simulation.md, 8)
+        rounding    "nearest" (ties to even), "away" and "ties_zero" (nearest, ties away from zero
+                    and toward it), "zero", "up", "down", "odd", or to floats of at most binary32
+                    "stochastic": of numbers of binary32, as simulated units do it
+                    (docs/simulation.md, 8); "stochastic_equal": either neighbour with the same
+                    chance
         saturate    True: what is too large becomes the largest number
-        seed        of "stochastic": the same seed gives the same numbers
+        seed        of stochastic roundings: the same seed gives the same numbers
         random_bits of "stochastic", 1 to 16
         nan_to_zero True: formats without NaN, and integers, get 0 for it; else it is refused
+        subnormals  False: what rounds below the smallest normal number becomes 0 of its sign
         holds       what integers (or a carrier) in a hold: "bf16" say
         out, result as of matmul; integers saturate"""
         return _convert.convert(self, a, format, holds, out, result, rounding=rounding,
                                 saturate=saturate, seed=seed, random_bits=random_bits,
-                                nan_to_zero=nan_to_zero)
+                                nan_to_zero=nan_to_zero, subnormals=subnormals)
 
     def quantize(self, a: Array, format: DType, rounding: str = "nearest", saturate: bool = False,
                  seed: Optional[int] = None, random_bits: int = 13, nan_to_zero: bool = False,
-                 holds: Optional[str] = None, out: Array = None, result: str = "numpy") -> Array:
+                 holds: Optional[str] = None, out: Array = None, result: str = "numpy",
+                 subnormals: bool = True) -> Array:
         """The elements of an array rounded to a format, in the array's own type, which must hold
         them.  Arguments as of convert."""
         return _convert.quantize(self, a, format, holds, out, result, rounding=rounding,
                                  saturate=saturate, seed=seed, random_bits=random_bits,
-                                 nan_to_zero=nan_to_zero)
+                                 nan_to_zero=nan_to_zero, subnormals=subnormals)
 
     def statistics(self, a: Array, b: Array, unit: str, compare: bool = True,
                    swamped_only: bool = False,

@@ -17,6 +17,9 @@ from ._types import numpy
 from ._typing import Array
 from .errors import BadArgument, check
 
+Axes = Union[None, int, Sequence[int]]
+
+
 def _flatten(values, shape):
     """The numbers of nested lists in order; `shape` receives the extents."""
     if isinstance(values, (list, tuple)):
@@ -132,11 +135,41 @@ def _comparison(*orders: Optional[int]) -> Callable[[Quad, Any], Any]:
             return NotImplemented
         found, shape = _pairwise(_binary128.compare, self, quad)
         ties = _spread(_excesses(other), quad.shape, shape)
-        answers = [(tie if order == 0 else order) in orders for order, tie in zip(found, ties)]
-        if not shape:
-            return answers[0]
-        return _nest(answers, shape) if numpy is None else numpy.array(answers, bool).reshape(shape)
+        return _shaped([(tie if order == 0 else order) in orders
+                        for order, tie in zip(found, ties)], shape)
     return method
+
+
+def _shaped(answers, shape):
+    """Booleans as one, as NumPy's array, or as nested lists."""
+    if not shape:
+        return answers[0]
+    return _nest(answers, shape) if numpy is None else numpy.array(answers, bool).reshape(shape)
+
+
+def _put(out, made):
+    """Writes a result into an array given for it."""
+    if isinstance(made, Quad) != isinstance(out, Quad) or tuple(out.shape) != \
+            tuple(getattr(made, "shape", ())):
+        raise BadArgument("out: is no array of the result's kind and shape")
+    if isinstance(made, Quad):
+        out.words[...] = made.words
+    else:
+        out[...] = made
+    return out
+
+
+# NumPy's functions: the method of the first operand, and that of the second where only it is a Quad
+_UFUNCS = {"add": ("__add__", "__radd__"), "subtract": ("__sub__", "__rsub__"),
+           "multiply": ("__mul__", "__rmul__"), "divide": ("__truediv__", "__rtruediv__"),
+           "true_divide": ("__truediv__", "__rtruediv__"),
+           "equal": ("__eq__", "__eq__"), "not_equal": ("__ne__", "__ne__"),
+           "less": ("__lt__", "__gt__"), "less_equal": ("__le__", "__ge__"),
+           "greater": ("__gt__", "__lt__"), "greater_equal": ("__ge__", "__le__"),
+           "matmul": ("__matmul__", "__rmatmul__"), "negative": ("__neg__",),
+           "positive": ("__pos__",), "absolute": ("__abs__",), "fabs": ("__abs__",),
+           "sqrt": ("sqrt",), "square": ("square",), "isnan": ("isnan",), "isinf": ("isinf",),
+           "isfinite": ("isfinite",), "signbit": ("signbit",)}
 
 
 class Quad:
@@ -246,7 +279,74 @@ class Quad:
         from . import matmul
         return matmul(other, self)
 
-    __array_ufunc__ = None      # NumPy's arrays leave operators to this class
+    def sum(self, axis: Axes = None, dtype: None = None, out: Optional[Quad] = None,
+            keepdims: bool = False) -> Quad:
+        """The sums over axes (None: all), each exact and then rounded once."""
+        return self._total(axis, dtype, out, keepdims, False)
+
+    def mean(self, axis: Axes = None, dtype: None = None, out: Optional[Quad] = None,
+             keepdims: bool = False) -> Quad:
+        """The means over axes (None: all), each rounded once."""
+        return self._total(axis, dtype, out, keepdims, True)
+
+    def _total(self, axis, dtype, out, keepdims, mean):
+        if dtype is not None:
+            raise BadArgument(f"dtype = {dtype!r}: sums of Quads are Quads")
+        rank = len(self.shape)
+        over = range(rank) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
+        if any(not -rank <= x < rank for x in over):
+            raise BadArgument(f"axis = {axis!r}: the array has {rank} axes")
+        over = {x % rank for x in over}
+        left = [x for x in range(rank) if x not in over]
+        shape = [1 if x in over else self.shape[x] for x in range(rank) if keepdims or x in left]
+        sums = [[] for _ in range(math.prod(self.shape[x] for x in left))]
+        places = itertools.product(*map(range, self.shape))
+        for at, bits in zip(places, _bits(self)):
+            place = 0
+            for x in left:
+                place = place * self.shape[x] + at[x]
+            sums[place].append(bits)
+        made = _of_bits([_binary128.total(x, len(x) if mean else 1) for x in sums], tuple(shape))
+        return made if out is None else _put(out, made)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None,
+                        **options: Any) -> Any:
+        """NumPy's functions that have a meaning here, of Quads among other operands."""
+        name, out = ufunc.__name__, out[0] if out else None
+        if method == "reduce" and name == "add":
+            return inputs[0].sum(**{"axis": 0, **options}, out=out)
+        methods = _UFUNCS.get(name) if method == "__call__" else None
+        if not methods:
+            raise TypeError(f"numpy.{name} of Quads is not served" +
+                            f", nor is its {method}" * (method != "__call__"))
+        if options:
+            raise TypeError(f"numpy.{name} of Quads: {next(iter(options))} is not served")
+        if name == "matmul":
+            from . import matmul
+            return matmul(*inputs, out=out)
+        first = isinstance(inputs[0], Quad)
+        owner, others = (inputs[0], inputs[1:]) if first else (inputs[1], inputs[:1])
+        made = getattr(owner, methods[not first])(*others)
+        return made if out is None or made is NotImplemented else _put(out, made)
+
+    def _tests(self, what):
+        return _shaped([what(x & ~_binary128.SIGN, x) for x in _bits(self)], self.shape)
+
+    def isnan(self) -> Any:
+        return self._tests(lambda magnitude, _: magnitude > _binary128.INF)
+
+    def isinf(self) -> Any:
+        return self._tests(lambda magnitude, _: magnitude == _binary128.INF)
+
+    def isfinite(self) -> Any:
+        return self._tests(lambda magnitude, _: magnitude < _binary128.INF)
+
+    def signbit(self) -> Any:
+        return self._tests(lambda _, bits: bits >= _binary128.SIGN)
+
+    def square(self) -> Quad:
+        return self * self
+
     __hash__ = None             # type: ignore[assignment]  # an array, as NumPy's
 
     def __bool__(self) -> bool:
