@@ -14,23 +14,29 @@ static const char *const words[] = { [STEP_add] = "add", [STEP_sub] = "sub", [ST
 /* ---- reading --------------------------------------------------------------------------------- */
 
 struct reader {
-    const char *at; /* in a line */
+    const char *start, *word, *at; /* of a line; what a message is about; what is read next */
     int line;
     const char *const *names;
     struct steps *s;
     char step_name[MOST_STEPS][NAME];
+    int step_line[MOST_STEPS], step_column[MOST_STEPS];
     unsigned used; /* steps whose results are read */
     struct diag *d;
 };
 
-static bool refuse(struct reader *r, const char *format, const char *word)
+static bool refuse_at(struct reader *r, int line, int column, const char *format, const char *word)
 {
-    char line[32];
+    char place[48];
 
     limber_fail(r->d, LIMBER_STATUS_BAD_ARGUMENT, format, word);
-    snprintf(line, sizeof line, "line %d", r->line);
-    limber_fail_in(r->d, line);
+    snprintf(place, sizeof place, "line %d, column %d", line, column);
+    limber_fail_in(r->d, place);
     return false;
+}
+
+static bool refuse(struct reader *r, const char *format, const char *word)
+{
+    return refuse_at(r, r->line, 1 + (int)(r->word - r->start), format, word);
 }
 
 static bool is_word(char c)
@@ -41,6 +47,7 @@ static bool is_word(char c)
 static void skip(struct reader *r)
 {
     r->at += strspn(r->at, " \t\r");
+    r->word = r->at;
 }
 
 static bool at_end(const struct reader *r)
@@ -184,6 +191,7 @@ static bool read_line(struct reader *r)
 {
     struct epilogue_step s = { .op = STEP_function };
     char name[NAME], word[NAME];
+    int column = 1 + (int)(r->at - r->start);
 
     if (!read_name(r, name))
         return false;
@@ -205,6 +213,8 @@ static bool read_line(struct reader *r)
     if (!at_end(r))
         return refuse(r, "'%s' is more than the operation takes", word_at(r, word));
     memcpy(r->step_name[r->s->count], name, sizeof name);
+    r->step_line[r->s->count] = r->line;
+    r->step_column[r->s->count] = column;
     r->s->step[r->s->count++] = s;
     return true;
 }
@@ -240,6 +250,7 @@ bool limber_steps_parse(struct steps *s, const char *text, const char *const nam
     if (!check_names(&r))
         return false;
     for (r.line = 1; *r.at; r.line++) {
+        r.start = r.at;
         skip(&r);
         if (!at_end(&r) && !read_line(&r))
             return false;
@@ -248,7 +259,8 @@ bool limber_steps_parse(struct steps *s, const char *text, const char *const nam
     }
     for (int i = 0; i + 1 < s->count; i++)
         if (!(r.used >> i & 1))
-            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%%%s is never read", r.step_name[i]);
+            return refuse_at(&r, r.step_line[i], r.step_column[i], "%%%s is never read",
+                             r.step_name[i]);
     return true;
 }
 

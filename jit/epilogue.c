@@ -7,19 +7,37 @@
 
 #include <string.h>
 
-enum { PIECE = 256, TASK = 1 << 15 };
+enum { PIECE = 256, ROOM = 1 << 13, TASK = 1 << 15 };
 
-/* One piece: where each value is, and room for those that are not in memory as steps need them. */
+/* One piece: where each value is, and room for those that are not in memory as steps need them.
+ * Pieces are shorter where there are many values, because all of it is on the stack. */
 struct piece {
     const struct epilogue *e;
     const struct function_ops *ops; /* NULL: no vector code */
     const struct target *t;
-    int64_t n;
+    int64_t n, most;
     bool narrow;
     const char *at[MOST_VALUES];
-    _Alignas(64) char room[MOST_VALUES][PIECE * sizeof(double)];
+    _Alignas(64) char room[ROOM]; /* of x, of inputs, of steps, of the two numbers of a step */
     _Alignas(64) double wide[PIECE];
 };
+
+/* Where value v has its room. */
+static char *room_of(struct piece *p, int v)
+{
+    int i = v >= VALUE_steps ? v - VALUE_steps + 1 + p->e->steps->inputs : v;
+
+    return p->room + i * p->most * (int64_t)p->e->compute.size;
+}
+
+/* Vectors of 64 bytes. */
+static int64_t most_of(const struct epilogue *e)
+{
+    int64_t values = 1 + e->steps->inputs + e->steps->count + 2;
+    int64_t most = ROOM / (values * (int64_t)e->compute.size) / 16 * 16;
+
+    return most < PIECE ? most : PIECE;
+}
 
 static double get(const struct piece *p, const char *from, int64_t i)
 {
@@ -92,27 +110,30 @@ static void load(struct piece *p, int v, const struct numbers *m, int64_t row, i
 {
     const size_t size = m->format.size;
     const char *src = m->data + (row * m->row + col * m->col) * (int64_t)size;
+    char *room = room_of(p, v);
     double x;
 
-    p->at[v] = p->room[v];
+    p->at[v] = room;
     if (m->col == 0) {
         widen(p, m->format, src, &x, 1);
-        fill(p, p->room[v], x);
+        fill(p, room, x);
     } else if (m->col == 1 && limber_format_equal(m->format, p->e->compute)) {
         p->at[v] = src;
     } else if (m->col == 1) {
         widen(p, m->format, src, p->wide, p->n);
-        from_doubles(p, p->wide, p->room[v], p->n);
+        from_doubles(p, p->wide, room, p->n);
     } else {
         for (int64_t i = 0; i < p->n; i++) {
             widen(p, m->format, src + i * m->col * (int64_t)size, &x, 1);
-            put(p, p->room[v], i, x);
+            put(p, room, i, x);
         }
     }
 }
 
-static const char *operand(struct piece *p, const struct epilogue_step *s, int i, char *room)
+static const char *operand(struct piece *p, const struct epilogue_step *s, int i)
 {
+    char *room = room_of(p, VALUE_steps + p->e->steps->count + i);
+
     if (s->operand[i] >= 0)
         return p->at[s->operand[i]];
     fill(p, room, s->number[i]);
@@ -133,9 +154,8 @@ static void run_function(struct piece *p, const struct epilogue_step *s, const c
 
 static void run_step(struct piece *p, const struct epilogue_step *s, char *to)
 {
-    _Alignas(64) char room[2][PIECE * sizeof(double)];
-    const char *x = operand(p, s, 0, room[0]);
-    const char *y = s->op == STEP_function ? x : operand(p, s, 1, room[1]);
+    const char *x = operand(p, s, 0);
+    const char *y = s->op == STEP_function ? x : operand(p, s, 1);
 
     if (p->ops && p->ops->step(p->t, s, p->narrow, x, y, to, p->n))
         return;
@@ -182,7 +202,7 @@ static void run_piece(struct piece *p, int64_t row, int64_t col)
             load(p, 1 + i, &e->input[i], row, col);
     for (int i = 0; i < s->count; i++) {
         int v = VALUE_steps + i;
-        char *result = i == s->count - 1 && in_place ? to : p->room[v];
+        char *result = i == s->count - 1 && in_place ? to : room_of(p, v);
 
         run_step(p, &s->step[i], result);
         p->at[v] = result;
@@ -213,9 +233,7 @@ void limber_epilogue_block(const struct epilogue *e, const struct function_ops *
                            const struct target *t, int64_t row, int64_t rows, int64_t col,
                            int64_t cols)
 {
-    struct piece p = {
-        .e = e, .ops = ops, .t = t, .narrow = limber_format_equal(e->compute, LIMBER_F32)
-    };
+    struct piece p; /* whose room is not cleared */
     struct epilogue other;
 
     if (e->to.row == 1 && e->to.col != 1) {
@@ -223,9 +241,14 @@ void limber_epilogue_block(const struct epilogue *e, const struct function_ops *
         limber_epilogue_block(&other, ops, t, col, cols, row, rows);
         return;
     }
+    p.e = e;
+    p.ops = ops;
+    p.t = t;
+    p.narrow = limber_format_equal(e->compute, LIMBER_F32);
+    p.most = most_of(e);
     for (int64_t i = row; i < row + rows; i++)
         for (int64_t j = col; j < col + cols; j += p.n) {
-            p.n = col + cols - j < PIECE ? col + cols - j : PIECE;
+            p.n = col + cols - j < p.most ? col + cols - j : p.most;
             run_piece(&p, i, j);
         }
 }

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE = 256, COLUMNS = 32, LANES = 16, SMALL_TASK = 1 << 14 };
+/* A task's elements fit a small stack: a piece of one line, or short ones of many. */
+enum { PIECE = 256, COLUMNS = 16, LANES = 16, ROOM = 1024, SMALL_TASK = 1 << 14 };
 
 struct line {
     struct long_sum exact;
@@ -32,9 +33,9 @@ struct job {
 struct task {
     const struct job *j;
     struct line line[COLUMNS];
-    double x[COLUMNS][PIECE];
+    double x[ROOM]; /* a piece of the first line, of the second, ... */
     double scale[PIECE], shift[PIECE];
-    size_t outer, first, columns;
+    size_t outer, first, columns, piece;
 };
 
 static void widen(const struct job *j, limber_format f, const void *src, double *x, size_t n)
@@ -67,13 +68,13 @@ static void read_piece(struct task *t, size_t i, size_t n)
     double row[COLUMNS];
 
     if (r->inner == 1) {
-        widen(t->j, r->from, src, t->x[0], n);
+        widen(t->j, r->from, src, t->x, n);
         return;
     }
     for (size_t p = 0; p < n; p++) {
         widen(t->j, r->from, src + p * r->inner * size, row, t->columns);
         for (size_t c = 0; c < t->columns; c++)
-            t->x[c][p] = row[c];
+            t->x[c * t->piece + p] = row[c];
     }
 }
 
@@ -170,14 +171,15 @@ static void sum_up(struct task *t, enum term term)
     for (size_t c = 0; c < t->columns; c++)
         clear(&t->line[c]);
     for (size_t i = 0, n; i < j->r->count; i += n) {
-        n = j->r->count - i < PIECE ? j->r->count - i : PIECE;
+        n = j->r->count - i < t->piece ? j->r->count - i : t->piece;
         read_piece(t, i, n);
         for (size_t c = 0; c < t->columns; c++) {
             struct line *l = &t->line[c];
+            const double *x = t->x + c * t->piece;
 
             for (size_t p = 0; p < n && term != TERM_value; p++)
-                v[p] = term_of(j, l, term, t->x[c][p]);
-            add(j, l, term == TERM_value ? t->x[c] : v, n);
+                v[p] = term_of(j, l, term, x[p]);
+            add(j, l, term == TERM_value ? x : v, n);
         }
     }
 }
@@ -189,13 +191,14 @@ static void find_most(struct task *t)
     for (size_t c = 0; c < t->columns; c++)
         t->line[c].most = -INFINITY;
     for (size_t i = 0, n; i < j->r->count; i += n) {
-        n = j->r->count - i < PIECE ? j->r->count - i : PIECE;
+        n = j->r->count - i < t->piece ? j->r->count - i : t->piece;
         read_piece(t, i, n);
         for (size_t c = 0; c < t->columns; c++) {
+            const double *x = t->x + c * t->piece;
             double most = t->line[c].most;
 
             for (size_t p = 0; p < n; p++)
-                most = t->x[c][p] > most || t->x[c][p] != t->x[c][p] ? t->x[c][p] : most;
+                most = x[p] > most || x[p] != x[p] ? x[p] : most;
             t->line[c].most = most;
         }
     }
@@ -223,7 +226,7 @@ static void store_all(struct task *t)
     struct diag d = { 0 };
 
     for (size_t i = 0, n; i < r->count; i += n) {
-        n = r->count - i < PIECE ? r->count - i : PIECE;
+        n = r->count - i < t->piece ? r->count - i : t->piece;
         read_piece(t, i, n);
         if (r->scale)
             widen(j, r->from, (const char *)r->scale + i * in, t->scale, n);
@@ -234,7 +237,7 @@ static void store_all(struct task *t)
                 (char *)r->dst + ((t->outer * r->count + i) * r->inner + t->first + c) * size;
 
             for (size_t p = 0; p < n; p++) {
-                double y = result_of(j, &t->line[c], t->x[c][p], p, t);
+                double y = result_of(j, &t->line[c], t->x[c * t->piece + p], p, t);
 
                 limber_format_convert(to + p * r->inner * size, r->to, &y, LIMBER_F64, 1,
                                       r->rounding, &d);
@@ -303,13 +306,15 @@ static void run_task(void *arg, int64_t number, int worker)
 {
     struct job *j = arg;
     const limber_reduce_call *r = j->r;
-    struct task t = { .j = j };
+    struct task t; /* whose elements are read before they are used */
     uint64_t swallowed = 0;
 
     (void)worker;
+    t.j = j;
     t.outer = (size_t)number / j->blocks;
     t.first = (size_t)number % j->blocks * COLUMNS;
     t.columns = r->inner - t.first < COLUMNS ? r->inner - t.first : COLUMNS;
+    t.piece = t.columns == 1 ? PIECE : ROOM / COLUMNS;
     for (size_t c = 0; c < t.columns; c++)
         t.line[c].swallowed = 0;
     prepare(&t);

@@ -965,29 +965,32 @@ static void test_text_refused(void **state)
     char many[1024] = "%a0 = relu %x\n";
 
     (void)state;
-    refuses_text("%1 = gelo %x", "problem.epilogue: steps: line 1: 'gelo' is neither a function");
-    refuses_text("%1 = relu %x\n\n%2 = add %1 %bia", "line 3: %bia is neither x");
-    refuses_text("1 = relu %x", "line 1: '1' is no %name");
-    refuses_text("% = relu %x", "line 1: '%' is no %name");
-    refuses_text("%x = relu %x", "line 1: %x is there already");
-    refuses_text("%bias = relu %x", "line 1: %bias is there already");
-    refuses_text("%1 = relu %x\n%1 = relu %x", "line 2: %1 is there already");
-    refuses_text("%1 relu %x", "line 1: 'relu' stands where = should");
-    refuses_text("%1 = add %x", "line 1: add needs another operand");
-    refuses_text("%1 = relu", "line 1: relu needs an operand");
-    refuses_text("%1 = relu 3", "line 1: '3' is no %name");
-    refuses_text("%1 = relu %x 3", "line 1: '3' is none of the parameters");
-    refuses_text("%1 = relu %x p=3", "line 1: 'p=3' is none of the parameters");
-    refuses_text("%1 = clamp %x p=3", "line 1: clamp needs p=NUMBER q=NUMBER with p <= q");
-    refuses_text("%1 = clamp %x p=3 q=2", "line 1: clamp needs p=NUMBER q=NUMBER with p <= q");
-    refuses_text("%1 = clamp %x p=3 p=4", "line 1: 'p=4' is none of the parameters");
-    refuses_text("%1 = add %x 3 4", "line 1: '4' is more than the operation takes");
-    refuses_text("%1 = add %x 3x", "line 1: '3x' is no number");
-    refuses_text("%1 = add %x nan", "line 1: 'nan' is no number");
-    refuses_text("%1 = relu %x\n%2 = abs %x", "%1 is never read");
+    refuses_text("%1 = gelo %x",
+                 "problem.epilogue: steps: line 1, column 6: 'gelo' is neither a function");
+    refuses_text("%1 = relu %x\n\n%2 = add %1 %bia", "line 3, column 13: %bia is neither x");
+    refuses_text("1 = relu %x", "line 1, column 1: '1' is no %name");
+    refuses_text("% = relu %x", "line 1, column 1: '%' is no %name");
+    refuses_text("%x = relu %x", "line 1, column 1: %x is there already");
+    refuses_text("%bias = relu %x", "line 1, column 1: %bias is there already");
+    refuses_text("%1 = relu %x\n%1 = relu %x", "line 2, column 1: %1 is there already");
+    refuses_text("%1 relu %x", "line 1, column 4: 'relu' stands where = should");
+    refuses_text("%1 = add %x", "line 1, column 12: add needs another operand");
+    refuses_text("%1 = relu", "line 1, column 10: relu needs an operand");
+    refuses_text("%1 = relu 3", "line 1, column 11: '3' is no %name");
+    refuses_text("%1 = relu %x 3", "line 1, column 14: '3' is none of the parameters");
+    refuses_text("%1 = relu %x p=3", "line 1, column 14: 'p=3' is none of the parameters");
+    refuses_text("%1 = clamp %x p=3",
+                 "line 1, column 18: clamp needs p=NUMBER q=NUMBER with p <= q");
+    refuses_text("%1 = clamp %x p=3 q=2",
+                 "line 1, column 22: clamp needs p=NUMBER q=NUMBER with p <= q");
+    refuses_text("%1 = clamp %x p=3 p=4", "line 1, column 19: 'p=4' is none of the parameters");
+    refuses_text("%1 = add %x 3 4", "line 1, column 15: '4' is more than the operation takes");
+    refuses_text("%1 = add %x 3x", "line 1, column 13: '3x' is no number");
+    refuses_text("%1 = add %x nan", "line 1, column 13: 'nan' is no number");
+    refuses_text("%1 = relu %x\n%2 = abs %x", "line 1, column 1: %1 is never read");
     for (int i = 1; i < 17; i++)
         sprintf(many + strlen(many), "%%a%d = relu %%a%d\n", i, i - 1);
-    refuses_text(many, "line 17: there are more than 16 steps");
+    refuses_text(many, "line 17, column 1: there are more than 16 steps");
 }
 
 static void test_refused(void **state)

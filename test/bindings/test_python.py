@@ -500,7 +500,7 @@ class Buffers(unittest.TestCase):
         flat = memoryview(y).cast("B").cast("d")
         self.assertEqual([p - q for p, q in zip(flat[:25], flat[25:])], [-1.0] * 25)
         for text, how in (("there is no epilogue", dict(inputs={"b": 1})),
-                          ("steps: line 1: 'sine' is neither", dict(epilogue="%1 = sine %x")),
+                          ("steps: line 1, column 6: 'sine' is neither", dict(epilogue="%1 = sine %x")),
                           (r"inputs\['b'\]: shape \(5, 1\) is none of",
                            dict(epilogue="%1 = add %x %b", inputs={"b": buffer(draw(5, 1))}))):
             with self.assertRaisesRegex(limber.BadArgument, text):

@@ -10,6 +10,7 @@
 
 #include "jit/api/api.h"
 
+#include <limber/ops.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -244,6 +245,130 @@ static limber_status prepared(limber_context *ctx)
     return s;
 }
 
+static limber_status apply_to(limber_context *ctx, limber_format to, size_t count)
+{
+    limber_elementwise e = LIMBER_ELEMENTWISE_INIT;
+
+    e.function = LIMBER_FUNCTION_GELU;
+    e.from = named("bf16");
+    e.to = to;
+    e.rounding = LIMBER_ROUND_UP;
+    e.src = before, e.dst = c, e.count = count;
+    return limber_apply(ctx, &e);
+}
+
+static limber_status apply(limber_context *ctx)
+{
+    return apply_to(ctx, f64, ALL);
+}
+
+/* Long enough for a table of all values. */
+static limber_status apply_by_table(limber_context *ctx)
+{
+    return apply_to(ctx, named("f16"), 2 * ALL);
+}
+
+static limber_status reduce_by(limber_context *ctx, limber_reduction reduction, limber_carry carry,
+                               size_t outer, size_t inner)
+{
+    limber_reduce_call r = LIMBER_REDUCE_INIT;
+
+    r.reduction = reduction;
+    r.carry = carry;
+    r.from = f64, r.to = f32;
+    r.outer = outer, r.count = ROWS, r.inner = inner;
+    r.epsilon = 1e-5;
+    r.src = b, r.dst = c;
+    r.scale = reduction == LIMBER_REDUCTION_LAYER_NORM ? b : NULL;
+    return limber_reduce(ctx, &r);
+}
+
+static limber_status softmax(limber_context *ctx)
+{
+    return reduce_by(ctx, LIMBER_REDUCTION_SOFTMAX, LIMBER_CARRY_F32, ROWS, 1);
+}
+
+static limber_status layer_norm(limber_context *ctx)
+{
+    return reduce_by(ctx, LIMBER_REDUCTION_LAYER_NORM, LIMBER_CARRY_EXACT, 1, ROWS);
+}
+
+static limber_status variance(limber_context *ctx)
+{
+    return reduce_by(ctx, LIMBER_REDUCTION_VARIANCE, LIMBER_CARRY_STORAGE, 4, ROWS / 4);
+}
+
+/* As many inputs and steps as there may be. */
+static limber_status finished_by(limber_context *ctx, limber_problem *p, char **text)
+{
+    static const char *const names[] = { "i0", "i1", "i2", "i3", "i4", "i5", "i6", "i7" };
+    limber_epilogue_input in[COUNT(names)];
+    limber_epilogue e = LIMBER_EPILOGUE_INIT;
+
+    for (size_t i = 0; i < COUNT(names); i++) {
+        in[i] = (limber_epilogue_input)LIMBER_EPILOGUE_INPUT_INIT;
+        in[i].name = names[i];
+        in[i].shape = i % 2 ? LIMBER_INPUT_ROW : LIMBER_INPUT_SCALAR;
+        in[i].format = i % 3 ? f64 : i8;
+        in[i].data = i % 3 ? (const void *)(b + i) : bytes_a;
+    }
+    e.steps = "%s0 = add %x %i1\n%s1 = mul %s0 %i0\n%s2 = gelu %s1\n%s3 = max %s2 %i2\n"
+              "%s4 = min %s3 %i3\n%s5 = sub %s4 %i4\n%s6 = div %s5 3\n%s7 = tanh %s6\n"
+              "%s8 = add %s7 %i5\n%s9 = mul %s8 %i6\n%s10 = exp %s9\n%s11 = sin %s10\n"
+              "%s12 = add %s11 %i7\n%s13 = clamp %s12 p=-9 q=9\n%s14 = silu %s13\n"
+              "%s15 = abs %s14\n";
+    e.inputs = in, e.input_count = (int)COUNT(names);
+    p->epilogue = &e;
+    return text ? limber_plan(ctx, p, text, NULL) : limber_run(ctx, p, NULL);
+}
+
+static limber_status epilogue_of(limber_context *ctx, limber_promise promise, limber_format to,
+                                 const limber_batch *batch, char **text)
+{
+    const limber_contract k = { .size = sizeof(limber_contract), .promise = promise };
+    limber_problem p = LIMBER_PROBLEM_INIT;
+
+    p.m = p.n = p.k = N;
+    p.a = matrix(a, f64, N), p.b = matrix(b, f64, N), p.c = output_of(matrix(c, to, N));
+    p.contract = &k;
+    p.batch = batch;
+    return finished_by(ctx, &p, text);
+}
+
+static limber_status epilogue(limber_context *ctx)
+{
+    return epilogue_of(ctx, LIMBER_CONTRACT_NATIVE, f64, NULL, NULL);
+}
+
+static limber_status epilogue_correct(limber_context *ctx)
+{
+    return epilogue_of(ctx, LIMBER_CONTRACT_CORRECT, f32, NULL, NULL);
+}
+
+static limber_status epilogue_batch(limber_context *ctx)
+{
+    const limber_batch t = {
+        .size = sizeof(limber_batch), .count = 3, .a = N * N, .b = N * N, .c = N * N
+    };
+
+    return epilogue_of(ctx, LIMBER_CONTRACT_NATIVE, f32, &t, NULL);
+}
+
+static limber_status epilogue_conv(limber_context *ctx)
+{
+    const limber_contract k = { .size = sizeof(limber_contract),
+                                .promise = LIMBER_CONTRACT_CORRECT };
+    limber_problem p = LIMBER_PROBLEM_INIT;
+
+    p.operation = LIMBER_OPERATION_CONV_FORWARD;
+    p.conv = &window;
+    p.a = matrix(a, f64, 0), p.b = matrix(b, f64, 0), p.c = output_of(matrix(c, f32, 0));
+    p.a.row_stride = p.a.col_stride = p.b.row_stride = p.b.col_stride = 0;
+    p.c.row_stride = p.c.col_stride = 0;
+    p.contract = &k;
+    return finished_by(ctx, &p, NULL);
+}
+
 /* A text, freed; it is NULL after a failure. */
 static limber_status told(limber_status s, char *text)
 {
@@ -260,6 +385,14 @@ static limber_status plan(limber_context *ctx)
     char *text = NULL;
     limber_status s = gemm_plan(ctx, &k, N, N, LONG, NULL, matrix(tiles, f64, LONG),
                                 matrix(b, f64, N), NULL, output_of(matrix(c, f64, N)), &text, NULL);
+
+    return told(s, text);
+}
+
+static limber_status epilogue_plan(limber_context *ctx)
+{
+    char *text = NULL;
+    limber_status s = epilogue_of(ctx, LIMBER_CONTRACT_CORRECT, f32, NULL, &text);
 
     return told(s, text);
 }
@@ -395,6 +528,16 @@ static const struct every_call {
     { "complex by three", complex_three },
     { "convolution", conv },
     { "prepared", prepared },
+    { "apply", apply },
+    { "apply by table", apply_by_table },
+    { "softmax", softmax },
+    { "layer_norm", layer_norm },
+    { "variance", variance },
+    { "epilogue", epilogue },
+    { "epilogue, correct", epilogue_correct },
+    { "epilogue of a batch", epilogue_batch },
+    { "epilogue of a convolution", epilogue_conv },
+    { "plan of an epilogue", epilogue_plan },
     { "plan", plan },
     { "plan of a convolution", conv_plan },
     { "cut", cut },
