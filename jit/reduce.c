@@ -58,21 +58,27 @@ static double step(const struct job *j, double x)
     }
 }
 
+/* Element i of the task's first line. */
+static const char *place(const struct task *t, size_t i)
+{
+    const limber_reduce_call *r = t->j->r;
+    size_t at = r->arrays ? t->first : (t->outer * r->count + i) * r->inner + t->first;
+
+    return (const char *)(r->arrays ? r->arrays[i] : r->src) + at * r->from.size;
+}
+
 /* Elements [i, i + n) of the task's lines. */
 static void read_piece(struct task *t, size_t i, size_t n)
 {
     const limber_reduce_call *r = t->j->r;
-    size_t size = r->from.size;
-    const char *src =
-        (const char *)r->src + ((t->outer * r->count + i) * r->inner + t->first) * size;
     double row[COLUMNS];
 
-    if (r->inner == 1) {
-        widen(t->j, r->from, src, t->x, n);
+    if (r->inner == 1 && !r->arrays) {
+        widen(t->j, r->from, place(t, i), t->x, n);
         return;
     }
     for (size_t p = 0; p < n; p++) {
-        widen(t->j, r->from, src + p * r->inner * size, row, t->columns);
+        widen(t->j, r->from, place(t, i + p), row, t->columns);
         for (size_t c = 0; c < t->columns; c++)
             t->x[c * t->piece + p] = row[c];
     }

@@ -260,7 +260,7 @@ module limber
   end type
 
   type, bind(c) :: limber_reduce_call
-    integer(c_size_t) :: size = 112
+    integer(c_size_t) :: size = 128
     integer(c_int) :: reduction = LIMBER_REDUCTION_SUM, carry = LIMBER_CARRY_EXACT
     integer(c_int) :: rounding = LIMBER_ROUND_NEAREST, correction = 0
     type(limber_format) :: from, to
@@ -268,6 +268,8 @@ module limber
     integer(c_size_t) :: outer = 0, count = 0, inner = 0
     type(c_ptr) :: src = c_null_ptr, dst = c_null_ptr
     type(c_ptr) :: scale = c_null_ptr, shift = c_null_ptr, swallowed = c_null_ptr
+    type(c_ptr) :: arrays = c_null_ptr
+    integer(c_int) :: nan_to_zero = 0
   end type
 
   type, bind(c) :: limber_solve_call

@@ -7,8 +7,10 @@
  *     e.src = x, e.dst = y, e.count = n;
  *     limber_apply(ctx, &e);
  *
- * Results in formats of 8 and 16 bits, and in (1,e,m) with at most 16 fraction bits, are correctly
- * rounded in every direction: the exact value of the function, rounded once.  Results in binary32
+ * Results in formats of 8 and 16 bits are correctly rounded in every direction: the exact value of
+ * the function, rounded once.  Tests hold every operand of 8 and 16 bits to that; of wider operands
+ * a value nearer to a middle of the format than 2^-50 of itself may go to the other side (about one
+ * in 2^38).  The like holds for (1,e,m) with at most 16 fraction bits.  Results in binary32
  * and tf32 are off by less than 0.501 ulp, in binary64 by the bounds of docs/operators.md.  All
  * CPUs, threads and lengths give the same bits. */
 #ifndef LIMBER_OPS_H
@@ -157,14 +159,19 @@ typedef struct limber_reduce_call {
     const void *scale, *shift; /* count elements in `from` each; NULL: 1, 0 */
     uint64_t *swallowed; /* out, of sums and means in F32 and STORAGE: additions of what is not
                             zero that changed nothing; NULL: not counted */
+    const void *const *arrays; /* in the place of src: `count` arrays of `inner` elements each, with
+                                  outer = 1; so the sum is add_n.  dst may be one of them where
+                                  results are one for many, of from's size.  NULL: src */
+    int nan_to_zero; /* 1: `to`, and `from` where steps are rounded to it, may be a format without
+                        NaN (e2m1 and so on), which gets 0 */
 } limber_reduce_call;
 #define LIMBER_REDUCE_INIT LIMBER_SIZED(limber_reduce_call) /* outer, count and inner are 0 */
 
-/* Reduces along `count`.  add_n is the sum of arrays that lie one behind the other: outer 1, count
- * n, inner their elements.  ctx: its threads work; NULL: the caller alone.  The bits depend neither
+/* Reduces along `count`.  ctx: its threads work; NULL: the caller alone.  The bits depend neither
  * on threads nor on the machine.  All arrays lie in host memory.  On failure dst is untouched.
- * BAD_ARGUMENT: an unknown word; a format that is no float or wider than binary64; sizes that
- * overflow; a NULL or overlapping array; a negative epsilon; count not above correction. */
+ * BAD_ARGUMENT: an unknown word; a format that is no float or wider than binary64, or has no NaN;
+ * sizes that overflow; a NULL or overlapping array; a negative epsilon; count not above correction;
+ * src and arrays; arrays with another outer than 1. */
 LIMBER_API limber_status limber_reduce(limber_context *ctx, const limber_reduce_call *r);
 
 /* ---- epilogues ------------------------------------------------------------------------------- */

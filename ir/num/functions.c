@@ -58,6 +58,12 @@ static bool fits(limber_format f, int more)
             limber_format_quantum(f) >= -1074 && limber_format_emax(f) <= 1023);
 }
 
+static bool has_nan(limber_format f)
+{
+    return f.kind != LIMBER_KIND_INT && f.kind != LIMBER_KIND_UINT &&
+           !(f.flags & LIMBER_FORMAT_FINITE);
+}
+
 static bool undefined(const limber_elementwise *e, const char *what, limber_format f,
                       struct diag *d)
 {
@@ -77,8 +83,8 @@ static bool check_formats(const limber_elementwise *e, struct diag *d)
         return undefined(e, "from", e->from, d);
     if (e->function != LIMBER_FUNCTION_CAST && !is_test(e->function) && !fits(e->to, 2))
         return undefined(e, "to", e->to, d);
-    if (e->function != LIMBER_FUNCTION_CAST && !is_test(e->function) && !e->nan_to_zero &&
-        e->to.flags & LIMBER_FORMAT_FINITE)
+    if (!is_test(e->function) && !e->nan_to_zero && e->to.flags & LIMBER_FORMAT_FINITE &&
+        (e->function != LIMBER_FUNCTION_CAST || has_nan(e->from)))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "to: %s has no NaN, which %s can give; nan_to_zero = 1 stores 0 for it",
                            limber_format_name(e->to, text, sizeof text),

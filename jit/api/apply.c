@@ -130,6 +130,20 @@ static bool check_float(const char *what, limber_format f, struct diag *d)
                             limber_format_name(f, text, sizeof text)));
 }
 
+/* Results may be NaN, and so may steps that are rounded to the array's format. */
+static bool check_nan(const limber_reduce_call *r, struct diag *d)
+{
+    bool from = r->carry == LIMBER_CARRY_STORAGE && r->from.flags & LIMBER_FORMAT_FINITE;
+    char text[64];
+
+    return r->nan_to_zero || (!from && !(r->to.flags & LIMBER_FORMAT_FINITE)) ||
+           limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                       "%s: %s has no NaN, which %s can give; nan_to_zero = 1 stores 0 for it",
+                       from ? "from" : "to",
+                       limber_format_name(from ? r->from : r->to, text, sizeof text),
+                       from ? "its steps" : "results");
+}
+
 static bool apart(const void *a, size_t n, const void *b, size_t m)
 {
     return !n || !m || (const char *)a + n <= (const char *)b ||
@@ -140,7 +154,7 @@ static bool check_places(const limber_reduce_call *r, struct diag *d)
 {
     bool all = r->reduction >= LIMBER_REDUCTION_SOFTMAX,
          norm = r->reduction > LIMBER_REDUCTION_SOFTMAX;
-    size_t elements, kept, line = r->count * r->from.size;
+    size_t elements, kept, line = r->count * r->from.size, array = r->inner * r->from.size;
 
     if (__builtin_mul_overflow(r->outer, r->count, &elements) ||
         __builtin_mul_overflow(elements, r->inner, &elements) || elements > PTRDIFF_MAX / 16 ||
@@ -149,12 +163,21 @@ static bool check_places(const limber_reduce_call *r, struct diag *d)
                            "outer, count and inner = %zu, %zu, %zu are too large", r->outer,
                            r->count, r->inner);
     kept = all ? elements : kept;
-    if ((elements && !r->src) || (kept && !r->dst))
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s is NULL", r->src ? "dst" : "src");
+    if (r->arrays && (r->src || r->outer != 1))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "arrays: %s",
+                           r->src ? "src is given, too" : "outer is not 1");
+    for (size_t i = 0; r->arrays && r->inner && i < r->count; i++)
+        if (!r->arrays[i] || (!apart(r->dst, kept * r->to.size, r->arrays[i], array) &&
+                              (r->arrays[i] != r->dst || all || r->to.size != r->from.size)))
+            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "arrays[%zu] %s", i,
+                               r->arrays[i] ? "and dst overlap" : "is NULL");
+    if ((elements && !r->src && !r->arrays) || (kept && !r->dst))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s is NULL",
+                           r->src || r->arrays ? "dst" : "src");
     if (!norm && (r->scale || r->shift))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s is for norms",
                            r->scale ? "scale" : "shift");
-    if (!apart(r->dst, kept * r->to.size, r->src, elements * r->from.size))
+    if (r->src && !apart(r->dst, kept * r->to.size, r->src, elements * r->from.size))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "dst and src overlap");
     if ((r->scale && !apart(r->dst, kept * r->to.size, r->scale, line)) ||
         (r->shift && !apart(r->dst, kept * r->to.size, r->shift, line)))
@@ -167,6 +190,11 @@ static bool check_host(limber_context *ctx, const limber_reduce_call *r, struct 
     const void *const all[] = { r->src, r->dst, r->scale, r->shift };
     static const char *const names[] = { "src", "dst", "scale", "shift" };
 
+    for (size_t i = 0; ctx && r->arrays && i < r->count; i++)
+        if (limber_device_holds(ctx, r->arrays[i]))
+            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                               "arrays[%zu] lies in a device's memory; reductions read the host's",
+                               i);
     for (size_t i = 0; ctx && i < COUNT(all); i++)
         if (all[i] && limber_device_holds(ctx, all[i]))
             return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
@@ -185,7 +213,8 @@ limber_status limber_reduce(limber_context *ctx, const limber_reduce_call *call)
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "r is NULL");
     else if (limber_sized_in(&r, sizeof r, call, LEAST_reduce_call, "r", &d) &&
              check_float("from", r.from, &d) && check_float("to", r.to, &d) &&
-             check_words(&r, &d) && check_places(&r, &d) && check_host(ctx, &r, &d))
+             check_words(&r, &d) && check_nan(&r, &d) && check_places(&r, &d) &&
+             check_host(ctx, &r, &d))
         limber_reduce_run(ctx, &r);
     if (d.status)
         limber_fail_in(&d, "reduce");

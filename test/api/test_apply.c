@@ -337,6 +337,10 @@ static void test_refused(void **state)
     e = good, e.to = LIMBER_DD, refuses(&e, "apply: to: exp is not defined on dd");
     e = good, e.to.kind = LIMBER_KIND_NONE, refuses(&e, "apply: to: kind = 0");
     e = good, e.to = LIMBER_E2M1, refuses(&e, "apply: to: e2m1 has no NaN, which exp can give");
+    e.function = LIMBER_FUNCTION_CAST,
+    refuses(&e, "apply: to: e2m1 has no NaN, which cast can give");
+    e.from = LIMBER_E3M2, assert_int_equal(limber_apply(context[2], &e), LIMBER_STATUS_OK);
+    e.from = LIMBER_I8, assert_int_equal(limber_apply(context[2], &e), LIMBER_STATUS_OK);
     e = good, e.function = LIMBER_FUNCTION_LEAKY_RELU, e.p = NAN, refuses(&e, "apply: p is NaN");
     e = good, e.function = LIMBER_FUNCTION_CLAMP, e.p = 2, e.q = 1;
     refuses(&e, "apply: p = 2 is not at most q = 1");

@@ -53,12 +53,42 @@ static size_t results(const limber_reduce_call *r)
     return r->outer * r->inner * (r->reduction >= LIMBER_REDUCTION_SOFTMAX ? r->count : 1);
 }
 
+/* The same lines as arrays that do not lie together: backwards, with gaps. */
+static void set_apart(limber_reduce_call *r, const void **arrays, unsigned char *room)
+{
+    size_t bytes = r->inner * r->from.size;
+
+    for (size_t i = 0; i < r->count; i++) {
+        arrays[i] = room + (r->count - 1 - i) * (bytes + 3);
+        memcpy((void *)(uintptr_t)arrays[i], src + i * bytes, bytes);
+    }
+    r->arrays = arrays;
+    r->src = NULL;
+}
+
+static void compare_in(limber_reduce_call r);
+
 /* Every context stores what `want` has. */
 static void compare(limber_reduce_call r)
 {
+    r.src = src;
+    compare_in(r);
+    if (r.outer == 1) {
+        const void **arrays = malloc((r.count + 1) * sizeof *arrays);
+        unsigned char *room = malloc(r.count * (r.inner * r.from.size + 3) + 1);
+
+        assert_true(arrays && room);
+        set_apart(&r, arrays, room);
+        compare_in(r);
+        free(arrays);
+        free(room);
+    }
+}
+
+static void compare_in(limber_reduce_call r)
+{
     char text[32];
 
-    r.src = src;
     r.dst = dst;
     for (int c = 0; c < CONTEXTS; c++) {
         memset(dst, 0xa5, results(&r) * r.to.size + 8);
@@ -429,6 +459,7 @@ static void refuses(const limber_reduce_call *r, const char *text)
 static void test_refused(void **state)
 {
     limber_reduce_call good = LIMBER_REDUCE_INIT, r;
+    const void *arrays[3] = { src, src, src };
 
     (void)state;
     good.from = good.to = LIMBER_F16;
@@ -460,6 +491,35 @@ static void test_refused(void **state)
     refuses(&r, "reduce: from: steps are not carried in (1,8,40)");
     r = good, r.reduction = LIMBER_REDUCTION_RMS_NORM, r.scale = dst + 2;
     refuses(&r, "reduce: dst overlaps scale or shift");
+    r = good, r.to = LIMBER_E2M1,
+    refuses(&r, "reduce: to: e2m1 has no NaN, which results can give");
+    r = good, r.from = LIMBER_E2M1, r.carry = LIMBER_CARRY_STORAGE;
+    refuses(&r, "reduce: from: e2m1 has no NaN, which its steps can give");
+    r = good, r.arrays = arrays, r.outer = 1, refuses(&r, "reduce: arrays: src is given, too");
+    r.src = NULL, r.outer = 2, refuses(&r, "reduce: arrays: outer is not 1");
+    r.outer = 1, arrays[2] = NULL, refuses(&r, "reduce: arrays[2] is NULL");
+    arrays[2] = dst + 1, refuses(&r, "reduce: arrays[2] and dst overlap");
+    arrays[2] = dst, r.reduction = LIMBER_REDUCTION_SOFTMAX;
+    refuses(&r, "reduce: arrays[2] and dst overlap");
+}
+
+/* add_n into one of its arrays. */
+static void test_in_place(void **state)
+{
+    float x[40], y[40], sum_of[40];
+    const void *const arrays[3] = { x, y, x };
+    limber_reduce_call r = LIMBER_REDUCE_INIT;
+
+    (void)state;
+    for (int i = 0; i < 40; i++) {
+        x[i] = (float)i, y[i] = 0.25f * (float)i;
+        sum_of[i] = 2.25f * (float)i;
+    }
+    r.from = r.to = LIMBER_F32;
+    r.outer = 1, r.count = 3, r.inner = 40;
+    r.arrays = arrays, r.dst = x;
+    assert_int_equal(limber_reduce(context[1], &r), LIMBER_STATUS_OK);
+    assert_memory_equal(x, sum_of, sizeof x);
 }
 
 int main(void)
@@ -469,6 +529,7 @@ int main(void)
         cmocka_unit_test(test_cancelling),  cmocka_unit_test(test_carried),
         cmocka_unit_test(test_swallowed),   cmocka_unit_test(test_most),
         cmocka_unit_test(test_compensated), cmocka_unit_test(test_others),
+        cmocka_unit_test(test_in_place),
     };
 
     mpfr_inits2(WIDE, sum, x, (mpfr_ptr)NULL);

@@ -114,6 +114,8 @@ int main(int argc, char **argv)
     FIELD(limber_reduce_call, scale);
     FIELD(limber_reduce_call, shift);
     FIELD(limber_reduce_call, swallowed);
+    FIELD(limber_reduce_call, arrays);
+    FIELD(limber_reduce_call, nan_to_zero);
     TYPE(limber_epilogue_input);
     FIELD(limber_epilogue_input, size);
     FIELD(limber_epilogue_input, name);

@@ -268,6 +268,12 @@ static limber_status apply_by_table(limber_context *ctx)
     return apply_to(ctx, named("f16"), 2 * ALL);
 }
 
+static limber_status convert(limber_context *ctx)
+{
+    (void)ctx;
+    return limber_convert(c, named("e5m2"), a, f64, ALL, LIMBER_ROUND_UP);
+}
+
 static limber_status reduce_by(limber_context *ctx, limber_reduction reduction, limber_carry carry,
                                size_t outer, size_t inner)
 {
@@ -530,6 +536,7 @@ static const struct every_call {
     { "prepared", prepared },
     { "apply", apply },
     { "apply by table", apply_by_table },
+    { "convert", convert },
     { "softmax", softmax },
     { "layer_norm", layer_norm },
     { "variance", variance },

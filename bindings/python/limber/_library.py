@@ -194,7 +194,8 @@ class ReduceCall(Sized):
                 ("reduction", c_int), ("carry", c_int), ("rounding", c_int), ("correction", c_int),
                 ("from", Format), ("to", Format), ("epsilon", c_double), ("outer", c_size_t),
                 ("count", c_size_t), ("inner", c_size_t), ("src", c_void_p), ("dst", c_void_p),
-                ("scale", c_void_p), ("shift", c_void_p), ("swallowed", POINTER(c_uint64))]
+                ("scale", c_void_p), ("shift", c_void_p), ("swallowed", POINTER(c_uint64)),
+                ("arrays", POINTER(c_void_p)), ("nan_to_zero", c_int)]
 
 
 class SolveCall(Sized):

@@ -25,10 +25,11 @@ Reductions go along one axis, or (axis=None) over all elements:
     carry       how sums are carried: "exact", "f32", "compensated", or "storage", in x's type
     swallowed   True: returns (result, additions of what is not zero that changed nothing), of sums
                 and means carried in "f32" and "storage"
-    out, dtype, rounding, context as above"""
+    out, dtype, rounding, nan_to_zero, context as above; nan_to_zero also allows sums carried in a
+                type without NaN"""
 import inspect
 import math
-from ctypes import byref, c_char_p, c_int, c_uint64, pointer
+from ctypes import byref, c_char_p, c_int, c_uint64, c_void_p, pointer
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional
 
 import numpy
@@ -156,10 +157,19 @@ def _weights(w, x, count, what):
     return w
 
 
-def _reduce(name, x, axis, carry, out, dtype, rounding, context, swallowed=False, correction=0,
-            epsilon=0, scale=None, shift=None):
+def _run(call, read, lost, context):
     from . import default_context
 
+    setattr(call, "from", read)
+    if lost is not None:
+        call.swallowed = lost
+    context = default_context() if context is None else context
+    with context._handle.use() as handle:
+        check(lib.limber_reduce(handle, byref(call)))
+
+
+def _reduce(name, x, axis, carry, out, dtype, rounding, context, swallowed=False, correction=0,
+            epsilon=0, scale=None, shift=None, nan_to_zero=False):
     given = numpy.shape(x)
     x = numpy.ascontiguousarray(x).reshape(given)
     same = _REDUCTIONS.index(name) >= _REDUCTIONS.index("softmax")
@@ -179,79 +189,91 @@ def _reduce(name, x, axis, carry, out, dtype, rounding, context, swallowed=False
                         to=_format(made.dtype, "out"), epsilon=epsilon, outer=outer, count=count,
                         inner=inner, src=x.ctypes.data, dst=made.ctypes.data,
                         scale=None if scale is None else scale.ctypes.data,
-                        shift=None if shift is None else shift.ctypes.data)
-    setattr(call, "from", read)
-    if swallowed:
-        call.swallowed = pointer(lost)
-    context = default_context() if context is None else context
-    with context._handle.use() as handle:
-        check(lib.limber_reduce(handle, byref(call)))
+                        shift=None if shift is None else shift.ctypes.data,
+                        nan_to_zero=int(bool(nan_to_zero)))
+    _run(call, read, pointer(lost) if swallowed else None, context)
     made = made if same or made.shape or out is not None else made[()]
     return (made, lost.value) if swallowed else made
 
 
 def sum(x: Any, axis: Optional[int] = None, *, carry: str = "exact", out: Any = None,
         dtype: Any = None, rounding: str = "nearest", swallowed: bool = False,
-        context: Optional[Context] = None) -> Any:
+        nan_to_zero: bool = False, context: Optional[Context] = None) -> Any:
     """The sum along an axis; carried exactly it is the exact one, rounded once."""
-    return _reduce("sum", x, axis, carry, out, dtype, rounding, context, swallowed)
+    return _reduce("sum", x, axis, carry, out, dtype, rounding, context, swallowed,
+                   nan_to_zero=nan_to_zero)
 
 
 def mean(x: Any, axis: Optional[int] = None, *, carry: str = "exact", out: Any = None,
          dtype: Any = None, rounding: str = "nearest", swallowed: bool = False,
-         context: Optional[Context] = None) -> Any:
+         nan_to_zero: bool = False, context: Optional[Context] = None) -> Any:
     """The mean along an axis; carried exactly it is the exact one, rounded once."""
-    return _reduce("mean", x, axis, carry, out, dtype, rounding, context, swallowed)
+    return _reduce("mean", x, axis, carry, out, dtype, rounding, context, swallowed,
+                   nan_to_zero=nan_to_zero)
 
 
 def max(x: Any, axis: Optional[int] = None, *, out: Any = None, dtype: Any = None,
-        rounding: str = "nearest", context: Optional[Context] = None) -> Any:
+        rounding: str = "nearest", nan_to_zero: bool = False,
+        context: Optional[Context] = None) -> Any:
     """The largest element along an axis; NaN where there is one."""
-    return _reduce("max", x, axis, "exact", out, dtype, rounding, context)
+    return _reduce("max", x, axis, "exact", out, dtype, rounding, context,
+                   nan_to_zero=nan_to_zero)
 
 
 def variance(x: Any, axis: Optional[int] = None, *, correction: int = 0, carry: str = "exact",
              out: Any = None, dtype: Any = None, rounding: str = "nearest",
-             context: Optional[Context] = None) -> Any:
+             nan_to_zero: bool = False, context: Optional[Context] = None) -> Any:
     """The sum of (x - mean)^2 along an axis, divided by its length less correction, 0 or 1."""
     return _reduce("variance", x, axis, carry, out, dtype, rounding, context,
-                   correction=correction)
+                   correction=correction, nan_to_zero=nan_to_zero)
 
 
 def softmax(x: Any, axis: Optional[int] = -1, *, carry: str = "exact", out: Any = None,
-            dtype: Any = None, rounding: str = "nearest", context: Optional[Context] = None) -> Any:
+            dtype: Any = None, rounding: str = "nearest", nan_to_zero: bool = False,
+            context: Optional[Context] = None) -> Any:
     """e^(x - max) divided by the sum of these along an axis."""
-    return _reduce("softmax", x, axis, carry, out, dtype, rounding, context)
+    return _reduce("softmax", x, axis, carry, out, dtype, rounding, context,
+                   nan_to_zero=nan_to_zero)
 
 
 def layer_norm(x: Any, axis: Optional[int] = -1, *, scale: Any = None, shift: Any = None,
                epsilon: float = 1e-05, carry: str = "exact", out: Any = None, dtype: Any = None,
-               rounding: str = "nearest", context: Optional[Context] = None) -> Any:
+               rounding: str = "nearest", nan_to_zero: bool = False,
+               context: Optional[Context] = None) -> Any:
     """(x - mean) / sqrt(variance + epsilon) scale + shift along an axis; scale and shift have one
     element of x's type for each of the axis."""
     return _reduce("layer_norm", x, axis, carry, out, dtype, rounding, context, epsilon=epsilon,
-                   scale=scale, shift=shift)
+                   scale=scale, shift=shift, nan_to_zero=nan_to_zero)
 
 
 def rms_norm(x: Any, axis: Optional[int] = -1, *, scale: Any = None, shift: Any = None,
              epsilon: float = 1e-05, carry: str = "exact", out: Any = None, dtype: Any = None,
-             rounding: str = "nearest", context: Optional[Context] = None) -> Any:
+             rounding: str = "nearest", nan_to_zero: bool = False,
+             context: Optional[Context] = None) -> Any:
     """x / sqrt(mean of x^2 + epsilon) scale + shift along an axis; as layer_norm."""
     return _reduce("rms_norm", x, axis, carry, out, dtype, rounding, context, epsilon=epsilon,
-                   scale=scale, shift=shift)
+                   scale=scale, shift=shift, nan_to_zero=nan_to_zero)
 
 
 def add_n(arrays: Iterable[Any], *, carry: str = "exact", out: Any = None, dtype: Any = None,
           rounding: str = "nearest", swallowed: bool = False,
-          context: Optional[Context] = None) -> Any:
+          nan_to_zero: bool = False, context: Optional[Context] = None) -> Any:
     """The sum of arrays of one shape and type, element by element."""
-    arrays = list(arrays)
+    arrays = [numpy.ascontiguousarray(x).reshape(numpy.shape(x)) for x in arrays]
     if not arrays:
         raise BadArgument("arrays: there is none")
-    types = {numpy.asarray(x).dtype for x in arrays}
-    if len(types) > 1 or len({numpy.shape(x) for x in arrays}) > 1:
+    if len({x.dtype for x in arrays}) > 1 or len({x.shape for x in arrays}) > 1:
         raise BadArgument("arrays: their shapes or types differ")
-    return _reduce("sum", numpy.stack(arrays), 0, carry, out, dtype, rounding, context, swallowed)
+    made, lost = _result(arrays[0], arrays[0].shape, out, dtype), c_uint64()
+    call = C.ReduceCall(carry=_index(carry, _CARRIES, "carry"),
+                        rounding=_index(rounding, ROUNDINGS, "rounding"),
+                        to=_format(made.dtype, "out"), outer=1, count=len(arrays),
+                        inner=made.size, dst=made.ctypes.data,
+                        arrays=(c_void_p * len(arrays))(*[x.ctypes.data for x in arrays]),
+                        nan_to_zero=int(bool(nan_to_zero)))
+    _run(call, _format(arrays[0].dtype, "arrays"), pointer(lost) if swallowed else None, context)
+    made = made if made.shape or out is not None else made[()]
+    return (made, lost.value) if swallowed else made
 
 
 __all__ += _REDUCTIONS + ["add_n"]

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * limber_apply of every number of the formats of 8 and 16 bits and fewer, by every function, to
+ * every such format, in every direction of rounding, beside MPFR: a result is the number of the
+ * format on the right side of the exact value, found among all numbers of the format. */
+#include "function_reference.h"
+
+#include "ir/ir.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { CODES = 1 << 16, STEP = SANITIZED ? 61 : 1, MODES = LIMBER_ROUND_ODD + 1 };
+
+static const char *const names[] = { "f16", "bf16", "e4m3", "e5m2", "e3m2", "e2m3", "e2m1" };
+enum { FORMATS = sizeof names / sizeof *names, WIDE = 2 }; /* the first two hold all others */
+
+struct value {
+    double x;
+    uint16_t code;
+};
+
+static struct format {
+    limber_format f;
+    struct value sorted[CODES]; /* finite ones; of zeros the positive one */
+    int count;
+} formats[FORMATS];
+
+static double x_of[WIDE][CODES], exact[WIDE][CODES];
+static limber_context *vectors;
+
+static double value_of(limber_format f, unsigned code)
+{
+    unsigned char bytes[2] = { (unsigned char)code, (unsigned char)(code >> 8) };
+
+    return limber_format_value(f, bytes);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = ((const struct value *)a)->x, y = ((const struct value *)b)->x;
+
+    return x < y ? -1 : x > y;
+}
+
+static unsigned codes_of(limber_format f)
+{
+    return 2u << (f.exp_bits + f.frac_bits);
+}
+
+static int set_up(void **state)
+{
+    limber_config config = LIMBER_CONFIG_INIT;
+
+    (void)state;
+    config.cache_dir = "";
+    if (limber_create(&vectors, &config))
+        return 1;
+    for (int i = 0; i < FORMATS; i++) {
+        struct format *f = &formats[i];
+
+        f->f = named(names[i]);
+        assert_in_range(f->f.size, 1, 2);
+        for (unsigned code = 0; code < codes_of(f->f); code++) {
+            double x = value_of(f->f, code);
+
+            if (i < WIDE)
+                x_of[i][code] = x;
+            if (isfinite(x) && !(x == 0 && signbit(x)))
+                f->sorted[f->count++] = (struct value){ x, (uint16_t)code };
+        }
+        qsort(f->sorted, (size_t)f->count, sizeof *f->sorted, by_value);
+    }
+    return 0;
+}
+
+static int drop(void **state)
+{
+    (void)state;
+    limber_destroy(vectors);
+    return 0;
+}
+
+/* Which of two neighbours, or of one twice. */
+static unsigned choose(const struct value *low, const struct value *high, double x, int mode)
+{
+    double middle = low->x / 2 + high->x / 2;
+    bool down;
+
+    switch (mode) {
+    case LIMBER_ROUND_ZERO: down = x > 0; break;
+    case LIMBER_ROUND_UP: down = false; break;
+    case LIMBER_ROUND_DOWN: down = true; break;
+    case LIMBER_ROUND_ODD: down = low->code & 1; break;
+    case LIMBER_ROUND_AWAY: down = x != middle ? x < middle : x < 0; break;
+    default: down = x != middle ? x < middle : !(low->code & 1); break;
+    }
+    return down ? low->code : high->code;
+}
+
+/* What results are, in all directions. */
+static void round_all(const struct format *f, double x, unsigned char code[MODES][2])
+{
+    const struct value *low = f->sorted, *high;
+    int n = f->count;
+    unsigned sign = 1u << (f->f.exp_bits + f->f.frac_bits);
+
+    if (!(fabs(x) <= f->sorted[f->count - 1].x)) { /* as test_format has it */
+        for (int mode = 0; mode < MODES; mode++) {
+            memset(code[mode], 0, 2);
+            limber_convert(code[mode], f->f, &x, LIMBER_F64, 1, (limber_rounding)mode);
+        }
+        return;
+    }
+    while (n > 1) { /* the last one that is not above x */
+        int half = n / 2;
+
+        if (low[half].x <= x)
+            low += half;
+        n = low[half].x <= x && n > 1 ? n - half : half;
+    }
+    high = low->x == x ? low : low + 1;
+    for (int mode = 0; mode < MODES; mode++) {
+        unsigned c = low == high ? low->code : choose(low, high, x, mode);
+
+        c |= x < 0 || signbit(x) ? sign : 0; /* also of a zero */
+        code[mode][0] = (unsigned char)c;
+        code[mode][1] = (unsigned char)(c >> 8);
+    }
+}
+
+static const unsigned char *operand(limber_format f, size_t *count)
+{
+    static unsigned char codes[2 * CODES];
+
+    *count = 0;
+    for (unsigned code = 0; code < codes_of(f); code += f.size == 1 ? 1 : STEP) {
+        codes[f.size * *count] = (unsigned char)code;
+        if (f.size == 2)
+            codes[2 * *count + 1] = (unsigned char)(code >> 8);
+        ++*count;
+    }
+    return codes;
+}
+
+/* One function from one format to another. */
+static void check(limber_elementwise e, const struct format *to, const double *want)
+{
+    static unsigned char wanted[MODES][2 * CODES], got[2 * CODES];
+    limber_context *const contexts[] = { NULL, vectors };
+    char from[32], name[32];
+    size_t size = to->f.size;
+
+    for (size_t i = 0; i < e.count; i++) {
+        unsigned char code[MODES][2];
+
+        round_all(to, want[i], code);
+        for (int mode = 0; mode < MODES; mode++)
+            memcpy(wanted[mode] + i * size, code[mode], size);
+    }
+    e.to = to->f;
+    e.dst = got;
+    for (int mode = 0; mode < MODES; mode++)
+        for (int c = 0; c < 2; c++) {
+            e.rounding = (limber_rounding)mode;
+            assert_int_equal(limber_apply(contexts[c], &e), LIMBER_STATUS_OK);
+            if (memcmp(wanted[mode], got, e.count * size) == 0)
+                continue;
+            for (size_t i = 0; i < e.count; i++)
+                if (memcmp(wanted[mode] + i * size, got + i * size, size) &&
+                    !same_number(to->f, wanted[mode] + i * size, got + i * size))
+                    fail_msg("%s of %s to %s in direction %d, context %d: %a gives %a, not %a, "
+                             "for %a",
+                             limber_function_at((int)e.function, NULL, NULL),
+                             limber_format_name(e.from, from, sizeof from),
+                             limber_format_name(to->f, name, sizeof name), mode, c,
+                             limber_format_value(e.from, (const char *)e.src + i * e.from.size),
+                             limber_format_value(to->f, got + i * size),
+                             limber_format_value(to->f, wanted[mode] + i * size), want[i]);
+        }
+}
+
+/* The exact values at all numbers of a narrow format, which are numbers of f16. */
+static void values_of(const limber_elementwise *e, int from, double *want)
+{
+    const unsigned char *src = e->src;
+
+    for (size_t i = 0; i < e->count; i++) {
+        const unsigned char *at = src + i * e->from.size;
+        unsigned code = at[0];
+        double x = limber_format_value(e->from, at);
+
+        if (from < WIDE) {
+            code += 256u * at[1];
+        } else {
+            unsigned char wide[2];
+
+            limber_convert(wide, LIMBER_F16, &x, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+            code = wide[0] + 256u * wide[1];
+            if (x == x)
+                assert_true(x_of[0][code] == x);
+        }
+        want[i] = exact[from < WIDE ? from : 0][code];
+    }
+}
+
+static void check_function(limber_function function, double p, double q)
+{
+    static double want[CODES];
+    limber_elementwise e = LIMBER_ELEMENTWISE_INIT;
+
+    e.function = function;
+    e.p = p, e.q = q;
+    e.nan_to_zero = 1;
+    for (int i = 0; i < WIDE; i++)
+        for (unsigned code = 0; code < CODES; code++)
+            if (code % STEP == 0 || (i == 0 && (code & 0x3f) == 0))
+                exact[i][code] = ref_function(function, p, q, x_of[i][code]);
+    for (int from = 0; from < FORMATS; from++) {
+        e.from = formats[from].f;
+        e.src = operand(e.from, &e.count);
+        values_of(&e, from, want);
+        for (int to = 0; to < FORMATS; to++)
+            check(e, &formats[to], want);
+    }
+}
+
+/* Half of the functions a test, so that a run shows where it is. */
+static void check_functions(int first, int last)
+{
+    for (int f = first; f < last; f++) {
+        check_function((limber_function)f, f == LIMBER_FUNCTION_CLAMP ? -1.5 : 0.01, 2.25);
+        if (f == LIMBER_FUNCTION_LEAKY_RELU) { /* a number that has no bits to spare */
+            check_function((limber_function)f, -0x1.5555555555555p-2, 0);
+            check_function((limber_function)f, 0x1.921fb54442d18p+1, 0);
+        }
+    }
+}
+
+static void test_first(void **state)
+{
+    (void)state;
+    check_functions(0, LIMBER_FUNCTION_COUNT / 2);
+}
+
+static void test_second(void **state)
+{
+    (void)state;
+    check_functions(LIMBER_FUNCTION_COUNT / 2, LIMBER_FUNCTION_COUNT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_first),
+                                        cmocka_unit_test(test_second) };
+
+    return cmocka_run_group_tests(tests, set_up, drop);
+}
