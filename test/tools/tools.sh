@@ -19,6 +19,30 @@ expect 0 'i64' "$limber" gemm i.mtx i.mtx --contract exact --check
 expect 0 'error +0 ulp' "$limber" gemm a.mtx a.mtx --alpha 2 --beta 0.5 --c a.mtx --contract correct --check
 expect 0 'error +0 ulp' "$limber" gemm a.mtx s.mtx --trans-a --trans-b --contract correct --check
 expect 0 'interp' "$limber" gemm a.mtx a.mtx --backend interp
+# epilogues: (1 2; 3 4)^2 = (7 10; 15 22); inputs of each column, row, element, and of all
+printf '1,-30\n' > column.csv
+printf '1\n-30\n' > row.csv
+printf '10\n' > all.csv
+printf '1,2,3\n' > three.csv
+steps='%1 = add %x %b
+%2 = relu %1'
+expect 0 '^epilogue  %1 = add %x %b$' "$limber" gemm a.mtx a.mtx --epilogue "$steps" --input b=column.csv -o e.csv
+expect 0 '^8,0 16,0 $' sh -c 'tr "\n" " " < e.csv'
+printf '%s' "$steps" > steps.txt
+expect 0 '^          %2 = relu %1$' "$limber" gemm a.mtx a.mtx --epilogue @steps.txt --input b=row.csv -o e.csv
+expect 0 '^8,11 0,0 $' sh -c 'tr "\n" " " < e.csv'
+expect 0 '' "$limber" gemm a.mtx a.mtx --epilogue '%1 = sub %x %y
+%2 = div %1 %z' --input y=a.mtx --input z=all.csv --contract correct -o e.csv
+expect 0 '^0.6,0.8 1.2,1.8 $' sh -c 'tr "\n" " " < e.csv'
+expect 0 '^epilogue  %1 = relu %x$' "$limber" plan gemm a.mtx a.mtx --epilogue '%1 = relu %x'
+expect 0 'epilogue {' "$limber" plan gemm a.mtx a.mtx --epilogue "$steps" --input b=row.csv --ir
+expect 0 '"epilogue":.*relu' "$limber" gemm a.mtx a.mtx --epilogue "$steps" --input b=row.csv --json
+expect 1 "epilogue: steps: line 1, column 6: 'gelo' is neither" "$limber" gemm a.mtx a.mtx --epilogue '%1 = gelo %x'
+expect 1 'three.csv: an input has one number, one of each column' "$limber" gemm a.mtx a.mtx --epilogue "$steps" --input b=three.csv
+expect 1 '"b" is not NAME=FILE' "$limber" gemm a.mtx a.mtx --epilogue "$steps" --input b
+expect 1 'input needs --epilogue' "$limber" gemm a.mtx a.mtx --input b=row.csv
+expect 1 'check compares products' "$limber" gemm a.mtx a.mtx --epilogue "$steps" --input b=row.csv --check
+expect 1 'nothere.txt' "$limber" gemm a.mtx a.mtx --epilogue @nothere.txt
 expect 0 'ozaki1-i8' "$limber" gemm a.mtx a.mtx --contract correct --scheme ozaki1-i8
 expect 0 'products' "$limber" gemm a.mtx a.mtx --scheme ozaki1-f16 --slices 3
 expect 1 'split=inside' "$limber" gemm a.mtx a.mtx --scheme native --split inside

@@ -3,7 +3,7 @@
 #ifndef LIMBER_CLI_H
 #define LIMBER_CLI_H
 
-#include <limber/limber.h>
+#include <limber/ops.h>
 
 #include "tools/output.h"
 
@@ -134,10 +134,13 @@ const char *contract_about(const limber_contract *k); /* a sentence */
 
 /* ---- options of a product -------------------------------------------------------------------- */
 
+enum { MOST_INPUTS = 8 }; /* of an epilogue */
+
 struct product {
     char *out, *as, *contract, *scheme, *alpha, *beta, *c0, *backend; /* owned */
     char *stride, *pad, *dilate, *layout, *lpgemm, *layer, *split, *svg, *name[2];
     char *backward, *size; /* of a convolution */
+    char *epilogue, **inputs;
     int slices, threads, trans_a, trans_b, conj_a, conj_b, check, json, time, groups, count, run,
         ir;
     /* filled by product_read */
@@ -150,6 +153,10 @@ struct product {
     limber_operation operation; /* of a convolution: its direction */
     char alpha_value[32], beta_value[32];
     bool is_conv;
+    limber_epilogue finish; /* with --epilogue */
+    limber_epilogue_input input[MOST_INPUTS];
+    struct array input_data[MOST_INPUTS];
+    char *steps; /* the text of --epilogue */
 };
 /* Reads options and files.  plans: the options of `limber plan` too.  0: there is work to do; else
  * the exit status + 1. */
@@ -163,6 +170,10 @@ void product_axes(const struct product *p, const struct array *a, int64_t dim[MO
 bool product_geometry(struct product *p);
 bool product_open(struct product *p, const char *const *files);
 void product_clear(struct product *p);
+/* --epilogue and --input, once the result's shape is known.  False after a message. */
+bool epilogue_open(struct product *p);
+void epilogue_clear(struct product *p);
+void epilogue_print(const struct product *p); /* its lines, if there are any */
 limber_status product_context(const struct product *p, limber_context **ctx);
 limber_status product_run(const struct product *p, limber_context *ctx, limber_report *r);
 limber_status product_plan(const struct product *p, limber_context *ctx, char **text,

@@ -59,6 +59,8 @@ static void print_json(const struct product *p, const struct measured *o)
         cJSON_AddStringToObject(j, "unit", limber_unit_text(&p->unit, unit, sizeof unit));
     if (p->lpgemm)
         cJSON_AddBoolToObject(j, "quantised", !p->unquantised);
+    if (p->steps)
+        cJSON_AddStringToObject(j, "epilogue", p->steps);
     cJSON_AddStringToObject(j, "backend", o->cold.backend);
     cJSON_AddStringToObject(j, "scheme", o->cold.scheme);
     if (o->cold.order)
@@ -99,6 +101,7 @@ static void print_text(const struct product *p, const struct measured *o)
            p->contract     ? p->contract :
                              "native",
            o->cold.scheme, o->cold.backend);
+    epilogue_print(p);
     printf("products  %d kept, %d pruned\n", o->cold.rows, o->cold.pruned);
     if (o->cold.order)
         printf("order     %d\n", o->cold.order);

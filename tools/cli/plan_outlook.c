@@ -131,6 +131,7 @@ void outlook_print(const struct product *p, const struct outlook *o, const limbe
     printf("result    %s of %s\n", shape, limber_format_name(p->c.format, format, sizeof format));
     printf("scheme    %s on %s%s%s\n", r->scheme, r->backend, s ? ": " : "", s ? s->about : "");
     print_why(p, o, r);
+    epilogue_print(p);
     printf("products  %d kept, %d pruned\n", r->rows, r->pruned);
     printf("accuracy  %s: %s\n",
            p->promise.unit ? "simulate" :

@@ -418,7 +418,7 @@ bool product_open(struct product *p, const char *const *files)
            (p->is_conv ? conv_shape(p, files) : gemm_shape(p, files)) && same_domain(p, files) &&
            result_format(p, &p->c.format) && array_alloc(&p->c, "result") &&
            read_scalar(p, "alpha", p->alpha, p->alpha_value) && read_c0(p) &&
-           read_scalar(p, "beta", p->beta, p->beta_value);
+           read_scalar(p, "beta", p->beta, p->beta_value) && epilogue_open(p);
 }
 
 static bool keep_names(struct product *p, const char *const *files)
@@ -498,6 +498,11 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
           "factor of the product; of a complex one X or RE,IM", "X" },
         { "beta", 0, POPT_ARG_STRING, &p->beta, 0, "factor of C0", "X" },
         { "c", 0, POPT_ARG_STRING, &p->c0, 0, "C0: what beta multiplies", "FILE" },
+        { "epilogue", 0, POPT_ARG_STRING, &p->epilogue, 0,
+          "steps that the result goes through, one a line: \"%1 = add %x %bias\"; @FILE: of a file",
+          "TEXT" },
+        { "input", 0, POPT_ARG_ARGV, &p->inputs, 0, "an input of --epilogue, up to eight times",
+          "NAME=FILE" },
         { NULL, 0, POPT_ARG_INCLUDE_TABLE, is_conv ? conv : gemm, 0,
           is_conv ? "Convolution:" : "Matrices:", NULL },
         { NULL, 0, POPT_ARG_INCLUDE_TABLE,
@@ -565,6 +570,7 @@ void product_clear(struct product *p)
     array_clear(&p->a);
     array_clear(&p->b);
     array_clear(&p->c);
+    epilogue_clear(p);
 }
 
 const void *product_alpha(const struct product *p)
@@ -598,6 +604,7 @@ static limber_problem stated(const struct product *p)
     x.alpha = product_alpha(p);
     x.beta = product_beta(p);
     x.contract = &p->promise;
+    x.epilogue = p->steps ? &p->finish : NULL;
     x.c = (limber_output){ p->c.data, p->c.format, 0, 0 };
     if (p->is_conv) {
         x.operation = p->operation;
