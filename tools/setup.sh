@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Sourced by demo.sh and test.sh: installs the Debian packages named as arguments that are missing.
+# Installs the Debian packages that a build needs.  demo.sh and test.sh source it, for `setup`, which
+# installs those of its arguments that are missing.
 setup() {
     missing=
     for package in "$@"; do
@@ -21,3 +22,10 @@ libxxhash-dev libmpfr-dev libgmp-dev libcjson-dev libpopt-dev zlib1g-dev"
 TEST_PACKAGES="libcmocka-dev abigail-tools g++ libclang-rt-19-dev binutils clang-format-19
     python3 python3-numpy python3-pip python3-venv gfortran gnuplot-nox libblas3 libblas-test
     liblapack3 liblapack-test openmpi-bin libopenmpi-dev libscalapack-openmpi-dev hpcc strace"
+
+case $0 in
+*setup.sh)
+    # shellcheck disable=SC2086
+    setup $BUILD_PACKAGES
+    ;;
+esac

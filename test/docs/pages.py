@@ -53,7 +53,7 @@ class Block:
         self.where = f"{page}:{line}"
         self.language, self.text = language, text
         head, _, hidden = (comment or "").partition("\n")
-        before, dots, after = ("\n" + hidden).partition("\n...\n")
+        before, _, after = f"\n{hidden}\n".partition("\n...\n")
         self.before, self.after = before[1:] + "\n", after + "\n"
         match = MARK.fullmatch(head)
         if not match:

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# A sum that doubles lose, in plain NumPy: 0.0 by its BLAS, 1.0 by
+#     python -m limber run --contract correct numpy_product.py
+import numpy as np
+
+a = np.tile([1e16, 1, -1e16], (100, 1))     # each row adds up to 1
+b = np.ones((3, 100))
+print((a @ b)[0, 0])
