@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Installs the Debian packages that a build needs.  demo.sh and test.sh source it, for `setup`, which
-# installs those of its arguments that are missing.
+# Installs the Debian packages that a build needs.  demo.sh and test.sh source it for `setup`,
+# which installs those of its arguments that are missing.
 setup() {
     missing=
     for package in "$@"; do
