@@ -16,6 +16,16 @@ done
 if [ -n "$python" ]; then
     $python "$here/test_python.py" "$layout"
     $python "$here/../../examples/python_quad.py"
+    # The types of ml_dtypes, by a version that takes every NumPy since 1.21.
+    if ! $python -c 'import ml_dtypes' 2> /dev/null; then
+        if $python -m venv --system-site-packages "$work/venv" > "$work/log" 2>&1 &&
+            "$work/venv/bin/pip" install -q --no-deps 'ml_dtypes==0.5.1' > "$work/log" 2>&1; then
+            "$work/venv/bin/python" "$here/test_python.py" "$layout" Ops Quads Conversions \
+                Arrays.test_types_of_ml_dtypes
+        else
+            echo "pip cannot install ml_dtypes ($(tail -n 1 "$work/log")): its types are not tested"
+        fi
+    fi
 else
     echo "no NumPy: its tests and the example are skipped"
 fi

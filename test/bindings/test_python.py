@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 from decimal import MAX_EMAX, MIN_EMIN, Decimal, localcontext
 from fractions import Fraction
 
@@ -1005,6 +1006,46 @@ class Ops(unittest.TestCase):
             with self.assertRaisesRegex(limber.BadArgument, text):
                 call()
 
+    def test_no_copies(self):
+        """The library reads and writes the arrays' own memory."""
+        seen, ops = [], self.ops
+
+        class Watch:
+            def __getattr__(self, name):
+                function = getattr(limber._library.lib, name)
+
+                def call(handle, given):
+                    seen.append(given._obj)
+                    return function(handle, given)
+                return call
+
+        kinds = [numpy.float16, numpy.float32, numpy.float64]
+        if ml_dtypes:
+            kinds += [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2]
+        for kind in kinds:
+            x, y = numpy.ones((2, 3, 40), kind), numpy.full((2, 3, 40), 2, kind)
+            out = numpy.empty((2, 3, 40), kind)
+            with unittest.mock.patch.object(ops, "lib", Watch()):
+                seen.clear()
+                ops.exp(x, out=out)
+                ops.softmax(x, out=out)
+                ops.sum(x, 1)
+                total = ops.add_n([x, y, x], out=out)
+            self.assertEqual([(c.src, c.dst) for c in seen[:2]],
+                             2 * [(x.ctypes.data, out.ctypes.data)])
+            self.assertEqual(seen[2].src, x.ctypes.data)
+            self.assertEqual([seen[3].arrays[i] for i in range(3)],
+                             [x.ctypes.data, y.ctypes.data, x.ctypes.data])
+            self.assertIs(total, out)
+            self.assertTrue((out.astype(float) == 4).all())
+            self.assertIs(ops.add_n([x, y], out=x), x)
+            self.assertTrue((x.astype(float) == 3).all())
+
+    def test_add_n_rounds_once(self):
+        x = [numpy.full(3, v, numpy.float16) for v in (2048, 1, 1, 1, -0.5)]
+        self.assertEqual(self.ops.add_n(x).tolist(), 3 * [2050])
+        self.assertEqual(self.ops.add_n(x, carry="storage", swallowed=True)[1], 3 * 4)
+
     def test_options(self):
         x = numpy.array([1.0])
         up = self.ops.exp(x, dtype=numpy.float16, rounding="up")
@@ -1023,6 +1064,13 @@ class Ops(unittest.TestCase):
                 continue
             y = self.ops.cast(x, dtype=kind, nan_to_zero=True)
             self.assertTrue((y == x.astype(kind)).all())
+            if kind(0).itemsize == 1 and name != "float4_e2m1fn":
+                codes = numpy.arange(256, dtype=numpy.uint8).view(kind)
+                with numpy.errstate(all="ignore"):
+                    want = numpy.tanh(codes.astype(float)).astype(kind)
+                got = self.ops.tanh(codes)
+                self.assertTrue(((got == want) | (numpy.isnan(got.astype(float)) &
+                                                  numpy.isnan(want.astype(float)))).all())
             if name != "float4_e2m1fn":
                 self.assertTrue((self.ops.exp(y) == numpy.exp(y.astype(float)).astype(kind)).all())
 

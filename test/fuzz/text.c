@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Texts: plans with all passes over them, units, LPGEMM's configurations, targets, signatures.  The
- * first byte says which. */
+ * Texts: plans with all passes over them, units, LPGEMM's configurations, targets, signatures,
+ * steps of epilogues.  The first byte says which. */
 #include "fuzz.h"
 
 #include "../support/calls.h"
+#include "ir/steps.h"
 #include "jit/api/api.h"
 #include "limber/research.h"
 
@@ -21,6 +22,8 @@ static const char *const seeds[] = {
     "Sint(transa:*char transb:*char m:*i32 n:*i32 k:*i32 alpha:*f64 a:ptr lda:*i32 b:ptr ldb:*i32 "
     "beta:*f64 c:ptr ldc:*i32)",
     "Scblas_dgemm",
+    "E%1 = add %x %bias\n%2 = gelu %1 ; a comment\n\n%3 = clamp %2 p=-1 q=0x1p3\n"
+    "%4 = mul %3 %in_2\n%5 = max %4 -1e-3\n%6 = leaky_relu %5 p=0.5",
     "Sm:i64 n:i64 k:i64 _:i32 a:ptr b:ptr c:ptr lda:i64 ldb:i64 ldc:i64",
 };
 enum { SEEDS = sizeof seeds / sizeof *seeds };
@@ -111,6 +114,27 @@ static void unit(const char *s)
         abort();                /* what is printed is read back */
 }
 
+/* What is printed is read back to the same steps. */
+static void steps(const char *s)
+{
+    static const char *const names[] = { "bias", "in_2" };
+    struct steps first, second;
+    struct text out = { 0 }, again = { 0 };
+    struct diag d = { 0 };
+
+    if (!limber_steps_parse(&first, s, names, 2, &d))
+        return;
+    limber_steps_round(&first, LIMBER_F32);
+    limber_steps_print(&out, &first, names);
+    if (!limber_steps_parse(&second, out.s ? out.s : "", names, 2, &d))
+        abort();
+    limber_steps_print(&again, &second, names);
+    if (strcmp(out.s ? out.s : "", again.s ? again.s : ""))
+        abort();
+    limber_text_clear(&out);
+    limber_text_clear(&again);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     limber_format f64;
@@ -131,6 +155,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 'U': unit(s); break;
     case 'L': limber_unit_lpgemm(s, NULL, &u, &listed); break;
     case 'T': limber_target_parse(&t, s, &d); break;
+    case 'E': steps(s); break;
     default:
         limber_bind(context(),
                     &(limber_contract){ .size = sizeof(limber_contract),

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What tests of epilogues share: contexts of every backend with one thread and three, and room. */
+#ifndef LIMBER_TEST_EPILOGUES_H
+#define LIMBER_TEST_EPILOGUES_H
+
+#include "support.h"
+
+#include "jit/api/api.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { CONTEXTS = 12, INPUTS = 3, ROOM = 1 << 20 };
+
+static limber_context *contexts[CONTEXTS];
+static int context_count;
+static char *a, *b, *c0, *c, *x, *data[INPUTS];
+
+static int set_up(void **state)
+{
+    (void)state;
+    for (int i = 0; limber_backends[i]; i++)
+        for (int threads = 1; threads <= 3; threads += 2) {
+            limber_config config = LIMBER_CONFIG_INIT;
+
+            config.backend = limber_backends[i]->name;
+            config.threads = threads;
+            config.cache_dir = config.dump_dir = "";
+            if (limber_create(&contexts[context_count], &config) == LIMBER_STATUS_OK)
+                context_count++;
+        }
+    for (int i = 0; i < INPUTS; i++)
+        data[i] = malloc(ROOM);
+    a = malloc(ROOM), b = malloc(ROOM), c0 = malloc(ROOM), c = malloc(ROOM), x = malloc(ROOM);
+    return context_count > 0 ? 0 : -1;
+}
+
+static int drop(void **state)
+{
+    (void)state;
+    for (int i = 0; i < context_count; i++)
+        limber_destroy(contexts[i]);
+    for (int i = 0; i < INPUTS; i++)
+        free(data[i]);
+    free(a), free(b), free(c0), free(c), free(x);
+    return 0;
+}
+
+static inline limber_problem small(limber_epilogue *e, limber_format of, limber_format to)
+{
+    limber_problem p = LIMBER_PROBLEM_INIT;
+
+    p.m = 3, p.n = 4, p.k = 5;
+    p.a = (limber_matrix){ a, of, 5, 1 }, p.b = (limber_matrix){ b, of, 4, 1 };
+    p.c = (limber_output){ c, to, 4, 1 };
+    p.epilogue = e;
+    return p;
+}
+
+#endif
