@@ -20,6 +20,13 @@ add_test(NAME example_no_gpu COMMAND ${CMAKE_COMMAND} -E env LIMBER_CUDA=/nonexi
          $<TARGET_FILE:example_gpu>)
 set_tests_properties(example_no_gpu PROPERTIES PASS_REGULAR_EXPRESSION "^no GPU here")
 
+add_executable(example_layer ${PROJECT_SOURCE_DIR}/examples/layer.c)
+target_link_libraries(example_layer PRIVATE limber)
+add_test(NAME example_layer COMMAND ${CMAKE_COMMAND} -E env LIMBER_CACHE=off
+         $<TARGET_FILE:example_layer>)
+set_tests_properties(example_layer PROPERTIES PASS_REGULAR_EXPRESSION
+                     "^fused and step by step: the same bits\na row .* sums up to 1\.00\n$")
+
 foreach(name embed refine)
   add_executable(example_${name} ${PROJECT_SOURCE_DIR}/examples/${name}.c)
   target_link_libraries(example_${name} PRIVATE limber Threads::Threads m)

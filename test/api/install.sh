@@ -34,10 +34,11 @@ LD_LIBRARY_PATH=$libdir "$work/cmake/build/hello"
 PKG_CONFIG_PATH="$libdir/pkgconfig"
 export PKG_CONFIG_PATH
 # shellcheck disable=SC2046
-for name in hello embed refine; do
+for name in hello layer embed refine; do
     cc -O2 "$examples/$name.c" -o "$work/$name" $(pkg-config --cflags --libs limber) -lm -pthread
 done
 LD_LIBRARY_PATH=$libdir "$work/hello"
+LD_LIBRARY_PATH=$libdir "$work/layer"
 LD_LIBRARY_PATH=$libdir sh "$source/test/api/example_embed.sh" "$work/embed"
 LD_LIBRARY_PATH=$libdir sh "$source/test/api/example_refine.sh" "$work/refine"
 # shellcheck disable=SC2046
