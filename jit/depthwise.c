@@ -5,6 +5,7 @@
 #include "jit/engine.h"
 #include "jit/scan/scan.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 /* The scalar is absent, or 1; integers have none. */
@@ -13,10 +14,15 @@ static bool is_one(const void *scalar, limber_format f)
     return !scalar || limber_scalar_is(scalar, f.size, 1);
 }
 
-static bool are_floats(const struct problem *p)
+static bool are_alike(const struct problem *p)
 {
     return limber_format_is_binary(p->fc) && limber_format_equal(p->fa, p->fc) &&
-           limber_format_equal(p->fb, p->fc) && is_one(p->alpha, p->fc) && is_one(p->beta, p->fc);
+           limber_format_equal(p->fb, p->fc);
+}
+
+static bool are_floats(const struct problem *p)
+{
+    return are_alike(p) && is_one(p->alpha, p->fc) && is_one(p->beta, p->fc);
 }
 
 /* Filters are signed: no sum of so few products leaves i32. */
@@ -121,20 +127,31 @@ static void describe(const struct problem *p, struct depthwise *d)
 }
 
 struct running {
-    const struct depthwise_ops *ops;
+    const struct problem *p;
+    const struct backend *backend;
     const struct target *target;
     struct depthwise d;
     struct depthwise_plan plan;
+    double allowed; /* of pairs */
+    atomic_llong slow; /* elements that pairs did not tell */
     char *rooms, *own; /* one for each worker; own: to be freed */
     size_t bytes; /* together */
 };
 
+static void start(struct running *x, const limber_context *ctx, const struct problem *p)
+{
+    memset(x, 0, sizeof *x);
+    x->p = p;
+    x->backend = ctx->machine.backend;
+    x->target = &ctx->machine.target;
+    describe(p, &x->d);
+}
+
 static bool make_plan(const limber_context *ctx, const struct problem *p, const struct runner *all,
                       struct running *x)
 {
-    *x = (struct running){ .ops = ctx->machine.backend->depthwise, .target = &ctx->machine.target };
-    describe(p, &x->d);
-    if (!x->ops->plan(&x->d, x->target, limber_runner_busy(all), &x->plan))
+    start(x, ctx, p);
+    if (!x->backend->depthwise->plan(&x->d, x->target, limber_runner_busy(all), &x->plan))
         return false;
     x->bytes = x->plan.room * (size_t)all->workers;
     return true;
@@ -152,49 +169,59 @@ static bool take_rooms(limber_context *ctx, const struct problem *p, struct runn
     return x->rooms != NULL;
 }
 
+static bool run_tasks(limber_context *ctx, struct running *x,
+                      void (*task)(void *arg, int64_t task, int worker))
+{
+    struct runner all = limber_pool_runner(ctx->pool);
+
+    if (!take_rooms(ctx, x->p, x))
+        return false;
+    if (all.workers > 1 && x->plan.tasks > 1) {
+        limber_pool_enter(ctx->pool);
+        all.run(all.self, x->plan.tasks, task, x);
+        limber_pool_leave(ctx->pool);
+    } else {
+        for (int64_t i = 0; i < x->plan.tasks; i++)
+            task(x, i, 0);
+    }
+    limber_memory_free(&ctx->allocator, x->own);
+    return true;
+}
+
 static void run_task(void *arg, int64_t task, int worker)
 {
     const struct running *x = arg;
 
-    x->ops->run(&x->d, x->target, &x->plan, task, x->rooms + (size_t)worker * x->plan.room);
+    x->backend->depthwise->run(&x->d, x->target, &x->plan, task,
+                               x->rooms + (size_t)worker * x->plan.room);
 }
 
-static void report(const limber_context *ctx, const struct problem *p, const struct running *x,
-                   struct report *r)
+static void report(const struct running *x, const char *scheme, double bound, struct report *r)
 {
-    double n = (double)p->k * (p->fc.size == 8 ? 0x1p-53 : 0x1p-24); /* as of direct products */
-    bool rounds = limber_is_plain(&p->contract) && !are_bytes(p);
-
     limber_report_clear(r);
     r->rows = 1;
     r->from = LIMBER_FROM_LIBRARY;
-    r->bound = rounds ? n / (1 - n) : 0;
-    strcpy(r->scheme, are_bytes(p) ? "integer" : "native");
-    memccpy(r->backend, ctx->machine.backend->name, '\0', sizeof r->backend - 1);
+    r->bound = bound;
+    r->recomputed = x->slow;
+    strcpy(r->scheme, scheme);
+    memccpy(r->backend, x->backend->name, '\0', sizeof r->backend - 1);
     r->workspace = x->bytes;
 }
 
 bool limber_depthwise_run(limber_context *ctx, const struct problem *p, struct report *r)
 {
-    struct runner all = limber_pool_runner(ctx->pool);
-    double start = r ? limber_now() : 0;
+    const struct runner all = limber_pool_runner(ctx->pool);
+    const double n = (double)p->k * (p->fc.size == 8 ? 0x1p-53 : 0x1p-24); /* of direct products */
+    const bool rounds = limber_is_plain(&p->contract) && !are_bytes(p);
+    const double begin = r ? limber_now() : 0;
     struct running x;
 
-    if (!make_plan(ctx, p, &all, &x) || !take_rooms(ctx, p, &x))
+    if (!make_plan(ctx, p, &all, &x) || !run_tasks(ctx, &x, run_task))
         return false;
-    if (all.workers > 1 && x.plan.tasks > 1) {
-        limber_pool_enter(ctx->pool);
-        all.run(all.self, x.plan.tasks, run_task, &x);
-        limber_pool_leave(ctx->pool);
-    } else {
-        for (int64_t i = 0; i < x.plan.tasks; i++)
-            run_task(&x, i, 0);
-    }
-    limber_memory_free(&ctx->allocator, x.own);
     if (!r)
         return true;
-    report(ctx, p, &x, r);
-    r->seconds_run = limber_now() - start;
+    report(&x, are_bytes(p) ? "integer" : "native", rounds ? n / (1 - n) : 0, r);
+    r->seconds_run = limber_now() - begin;
     return true;
 }
 
@@ -258,13 +285,148 @@ bool limber_depthwise_run_exact(limber_context *ctx, const struct problem *p, st
     return true;
 }
 
+/* ---- pairs ----------------------------------------------------------------------------------- */
+
+/* Rows of a result are products of a channel's filters and of what their windows see, which the
+ * code for small products sums: pairs of doubles, and exactly where these do not tell. */
+static bool are_pairs(const limber_context *ctx, const struct problem *p, double *allowed)
+{
+    return has_ops(ctx, p) && are_alike(p) && p->conv.geometry.direction != DIRECTION_filter &&
+           ctx->machine.backend->small && p->k <= LIMBER_SMALL_K &&
+           limber_pairs_serve(&p->contract, allowed);
+}
+
+enum { COLUMNS = 64 }; /* of a result that are a product */
+
+/* Tasks are rows of an image's channel. */
+static void plan_pairs(const limber_context *ctx, const struct problem *p, struct running *x)
+{
+    const struct runner all = limber_pool_runner(ctx->pool);
+
+    start(x, ctx, p);
+    x->plan.tasks = x->d.images * x->d.channels * x->d.oh;
+    x->plan.room = (size_t)((COLUMNS + x->d.multiplier) * p->k) * p->fc.size;
+    x->plan.room = (x->plan.room + SLACK) / ALIGNED * ALIGNED;
+    x->bytes = x->plan.room * (size_t)all.workers;
+}
+
+/* Filters of a channel: lines of k elements. */
+static void copy_filters(const struct depthwise *d, int64_t channel, char *to)
+{
+    const size_t size = (size_t)d->size;
+
+    for (int64_t j = 0; j < d->multiplier; j++)
+        for (int64_t r = 0; r < d->r; r++)
+            for (int64_t s = 0; s < d->s; s++, to += size)
+                memcpy(to,
+                       (const char *)d->filters + ((channel * d->multiplier + j) * d->filter[0] +
+                                                   r * d->filter[1] + s * d->filter[2]) *
+                                                      (int64_t)size,
+                       size);
+}
+
+/* Columns [first, first + count) of a row of the image, a stride apart; zeros outside of it. */
+static void copy_columns(const struct depthwise *d, const char *row, int64_t first, int64_t count,
+                         char *to)
+{
+    const int64_t step = d->nhwc ? d->channels : 1, stride = d->stride[1];
+
+    if (!row) {
+        memset(to, 0, (size_t)(count * d->size));
+        return;
+    }
+    for (int64_t i = 0, x = first; i < count; i++, x += stride) {
+        const bool inside = x >= 0 && x < d->w;
+
+        if (d->size == 8)
+            ((double *)to)[i] = inside ? ((const double *)row)[x * step] : 0;
+        else
+            ((float *)to)[i] = inside ? ((const float *)row)[x * step] : 0;
+    }
+}
+
+/* What the windows of columns x and on of row y see: k lines of COLUMNS elements. */
+static void copy_windows(const struct depthwise *d, int64_t image, int64_t channel, int64_t y,
+                         int64_t x, int64_t count, char *to)
+{
+    const int64_t pixel = d->nhwc ? d->channels : 1, plane = d->nhwc ? 1 : d->h * d->w;
+    const char *from =
+        (const char *)d->image + (image * d->channels * d->h * d->w + channel * plane) * d->size;
+
+    for (int64_t r = 0; r < d->r; r++) {
+        const int64_t down = d->backward ? d->r - 1 - r : r;
+        const int64_t v = y * d->stride[0] + down * d->dilate[0] - d->pad[0];
+        const char *row = v >= 0 && v < d->h ? from + v * d->w * pixel * d->size : NULL;
+
+        for (int64_t s = 0; s < d->s; s++, to += COLUMNS * d->size) {
+            const int64_t across = d->backward ? d->s - 1 - s : s;
+
+            copy_columns(d, row, x * d->stride[1] + across * d->dilate[1] - d->pad[1], count, to);
+        }
+    }
+}
+
+static void run_row(void *arg, int64_t task, int worker)
+{
+    struct running *x = arg;
+    const struct problem *p = x->p;
+    const struct depthwise *d = &x->d;
+    const int64_t y = task % d->oh, line = task / d->oh, channel = line % d->channels;
+    const int64_t image = line / d->channels;
+    char *windows = x->rooms + (size_t)worker * x->plan.room;
+    char *filters = windows + COLUMNS * p->k * d->size;
+    char *to = (char *)d->result +
+               (image * d->to[0] + channel * d->multiplier * d->to[1] + y * d->to[2]) * d->size;
+
+    copy_filters(d, channel, filters);
+    for (int64_t i = 0; i < d->ow; i += COLUMNS) {
+        struct call call = { .m = d->multiplier,
+                             .n = d->ow - i < COLUMNS ? d->ow - i : COLUMNS,
+                             .k = p->k,
+                             .a = { .data = filters, .line = p->k, .p = 1 },
+                             .b = { .data = windows, .line = 1, .p = COLUMNS },
+                             .alpha = p->alpha,
+                             .beta = p->beta };
+        int64_t slow;
+
+        call.c = (struct output_view){ to + i * d->to[3] * d->size, d->to[1], d->to[3], call.n, 0 };
+        copy_windows(d, image, channel, y, i, call.n, windows);
+        slow = x->backend->small(&call, x->target, p->fa, p->fb, p->fc, x->allowed);
+        if (slow)
+            atomic_fetch_add(&x->slow, slow);
+    }
+}
+
+bool limber_depthwise_run_pairs(limber_context *ctx, const struct problem *p, struct report *r)
+{
+    const double begin = r ? limber_now() : 0;
+    struct running x;
+    double allowed;
+
+    if (!are_pairs(ctx, p, &allowed))
+        return false;
+    plan_pairs(ctx, p, &x);
+    x.allowed = allowed;
+    if (!run_tasks(ctx, &x, run_row))
+        return false;
+    if (!r)
+        return true;
+    report(&x, "pairs", 0, r);
+    r->seconds_run = limber_now() - begin;
+    return true;
+}
+
 bool limber_depthwise_workspace(limber_context *ctx, const struct problem *p, size_t *bytes)
 {
     const struct runner all = limber_pool_runner(ctx->pool);
     struct running x;
+    double allowed;
 
-    if (!(limber_is_depthwise(ctx, p) || sums_are_exact(ctx, p)) || !make_plan(ctx, p, &all, &x))
-        return false;
+    if ((!limber_is_depthwise(ctx, p) && !sums_are_exact(ctx, p)) || !make_plan(ctx, p, &all, &x)) {
+        if (!are_pairs(ctx, p, &allowed))
+            return false;
+        plan_pairs(ctx, p, &x);
+    }
     *bytes = x.bytes + SLACK;
     return true;
 }

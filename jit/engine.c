@@ -480,7 +480,7 @@ static bool run(limber_context *ctx, const struct problem *p, struct scan_result
 
     if (limber_device_records(ctx, p->queue))
         return run_recorded(ctx, p, r, d);
-    if (limber_depthwise_run_exact(ctx, p, r))
+    if (limber_depthwise_run_exact(ctx, p, r) || limber_depthwise_run_pairs(ctx, p, r))
         return true;
     if (!scan_and_key(ctx, p, f, &key, r, d))
         return false;

@@ -215,7 +215,9 @@ bool limber_is_depthwise(const limber_context *ctx, const struct problem *p);
 bool limber_depthwise_run(limber_context *ctx, const struct problem *p, struct report *r);
 /* The same of correct results whose sums, as a look at the data says, are exact. */
 bool limber_depthwise_run_exact(limber_context *ctx, const struct problem *p, struct report *r);
-/* The bytes that either takes.  False: neither serves. */
+/* The same of other correct results and those in bits, summed as small products are. */
+bool limber_depthwise_run_pairs(limber_context *ctx, const struct problem *p, struct report *r);
+/* The bytes that any of these takes.  False: none serves. */
 bool limber_depthwise_workspace(limber_context *ctx, const struct problem *p, size_t *bytes);
 
 /* ---- shapes.c -------------------------------------------------------------------------------- */

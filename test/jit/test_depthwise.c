@@ -94,6 +94,8 @@ struct trial {
     char *expected, *before;
     size_t bytes;
     bool adds;
+    double alpha; /* 0: absent, 1 */
+    float alpha_f;
 };
 
 static void choose_geometry(struct rng *r, limber_conv *s)
@@ -120,7 +122,17 @@ static void choose_geometry(struct rng *r, limber_conv *s)
     s->layout = rng_below(r, 2) ? LIMBER_LAYOUT_NCHW : LIMBER_LAYOUT_NHWC;
 }
 
-enum work { FLOATS, BYTES, EXACT_FLOATS, IMAGES, FILTERS, EXACT_IMAGES, EXACT_FILTERS, WORKS };
+enum work {
+    FLOATS,
+    BYTES,
+    EXACT_FLOATS,
+    IMAGES,
+    FILTERS,
+    EXACT_IMAGES,
+    EXACT_FILTERS,
+    PAIRS,
+    PAIRS_OF_IMAGES
+};
 
 static bool is_exact_work(enum work work)
 {
@@ -133,10 +145,11 @@ static void choose_operation(struct rng *r, struct trial *t, enum work work)
     int64_t oh, ow;
     size_t x, w, y;
 
-    t->operation = work == IMAGES || work == EXACT_IMAGES ? LIMBER_OPERATION_CONV_BACKWARD_DATA :
+    t->operation = work == IMAGES || work == EXACT_IMAGES || work == PAIRS_OF_IMAGES ?
+                       LIMBER_OPERATION_CONV_BACKWARD_DATA :
                    work == FILTERS || work == EXACT_FILTERS ?
-                                                            LIMBER_OPERATION_CONV_BACKWARD_FILTER :
-                                                            LIMBER_OPERATION_CONV_FORWARD;
+                       LIMBER_OPERATION_CONV_BACKWARD_FILTER :
+                       LIMBER_OPERATION_CONV_FORWARD;
     if (t->operation != LIMBER_OPERATION_CONV_FORWARD && rng_below(r, 20))
         t->s.o = t->s.c; /* with more filters, not by this code */
     assert_int_equal(limber_conv_output(s, &oh, &ow), LIMBER_STATUS_OK);
@@ -170,10 +183,15 @@ static void choose(struct rng *r, struct trial *t, enum work work)
         t->result = named("i32");
         t->contract.promise = rng_below(r, 2) ? LIMBER_CONTRACT_EXACT : LIMBER_CONTRACT_NATIVE;
     }
+    if (work == PAIRS || work == PAIRS_OF_IMAGES) {
+        t->contract.promise = LIMBER_CONTRACT_CORRECT;
+        t->alpha = rng_below(r, 4) ? 1 : -0.3;
+    }
     if (is_exact_work(work)) {
         t->contract.promise = LIMBER_CONTRACT_CORRECT;
         t->data = rng_below(r, 3) ? DATA_bytes : rng_below(r, 2) ? DATA_ints : DATA_nothing;
     }
+    t->alpha_f = (float)t->alpha;
     t->bytes = t->count[2] * t->result.size;
 }
 
@@ -222,6 +240,7 @@ static limber_problem problem_of(const struct trial *t, char *c)
     p.contract = &t->contract;
     p.a = (limber_matrix){ t->a.data, t->image, 0, 0 };
     p.b = (limber_matrix){ t->b.data, t->filters, 0, 0 };
+    p.alpha = t->alpha == 0 ? NULL : t->result.size == 8 ? (const void *)&t->alpha : &t->alpha_f;
     p.beta = !t->adds ? NULL : t->result.size == 8 ? (const void *)&one : &one_f;
     p.c = (limber_output){ c, t->result, 0, 0 };
     return p;
@@ -365,9 +384,17 @@ static void gradients_of_integers_are_correct(void **state)
     try_many(EXACT_FILTERS, 35);
 }
 
+static void other_sums_are_correct(void **state)
+{
+    (void)state;
+    try_many(PAIRS, 95);
+    try_many(PAIRS_OF_IMAGES, 90);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(other_sums_are_correct),
         cmocka_unit_test(gradients_of_images_are_native),
         cmocka_unit_test(gradients_of_filters_are_native),
         cmocka_unit_test(gradients_of_integers_are_correct),
