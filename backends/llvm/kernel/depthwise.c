@@ -141,6 +141,11 @@ enum { VECTOR = 64 };
     _mm512_mask_storeu_epi32(c, (__mmask16)((1u << (lanes)) - 1), (__m512i)(v))
 #define MASKED_STORE_8(c, v, lanes) \
     _mm512_mask_storeu_epi64(c, (__mmask8)((1u << (lanes)) - 1), (__m512i)(v))
+/* Lanes 0, 2, ...: so many of them. */
+#define EVEN_STORE_4(c, v, lanes) \
+    _mm512_mask_storeu_epi32(c, (__mmask16)(0x5555 & ((1u << 2 * (lanes)) - 1)), (__m512i)(v))
+#define EVEN_STORE_8(c, v, lanes) \
+    _mm512_mask_storeu_epi64(c, (__mmask8)(0x55 & ((1u << 2 * (lanes)) - 1)), (__m512i)(v))
 #else
 enum { VECTOR = 32 };
 #define REGISTER "+x"
@@ -169,6 +174,15 @@ enum { VECTOR = 32 };
     _mm256_maskstore_epi64( \
         (long long *)(c), \
         _mm256_cmpgt_epi64(_mm256_set1_epi64x(lanes), _mm256_setr_epi64x(0, 1, 2, 3)), (__m256i)(v))
+#define EVEN_STORE_4(c, v, lanes) \
+    _mm256_maskstore_epi32((int *)(c), \
+                           _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(lanes)), \
+                                              _mm256_setr_epi32(0, 9, 1, 9, 2, 9, 3, 9)), \
+                           (__m256i)(v))
+#define EVEN_STORE_8(c, v, lanes) \
+    _mm256_maskstore_epi64( \
+        (long long *)(c), \
+        _mm256_cmpgt_epi64(_mm256_set1_epi64x(lanes), _mm256_setr_epi64x(0, 9, 1, 9)), (__m256i)(v))
 #endif
 
 #define NAME(x) f64_##x
@@ -181,6 +195,7 @@ enum { VECTOR = 32 };
 #define GROUP 1
 #define MULTIPLY_ADD(x, w, sum) __builtin_elementwise_fma(x, w, sum)
 #define MASKED_STORE MASKED_STORE_8
+#define EVEN_STORE EVEN_STORE_8
 #include "backends/llvm/kernel/depthwise.h"
 
 #define NAME(x) f32_##x
@@ -193,6 +208,7 @@ enum { VECTOR = 32 };
 #define GROUP 1
 #define MULTIPLY_ADD(x, w, sum) __builtin_elementwise_fma(x, w, sum)
 #define MASKED_STORE MASKED_STORE_4
+#define EVEN_STORE EVEN_STORE_4
 #include "backends/llvm/kernel/depthwise.h"
 
 #define NAME(x) i8_##x
@@ -205,6 +221,7 @@ enum { VECTOR = 32 };
 #define EVEN EVEN_4BYTES
 #define ZIP ZIP_4BYTES
 #define MASKED_STORE MASKED_STORE_4
+#define EVEN_STORE EVEN_STORE_4
 #if defined(__AVX512VNNI__)
 #define GROUP 4
 #define MULTIPLY_ADD(x, w, sum) \

@@ -266,6 +266,22 @@ struct NAME(result) {
     bool add; /* to what is there */
 };
 
+/* Lanes `step` elements apart. */
+FLAT void NAME(spread)(REAL *to, int64_t step, VEC v, int64_t lanes)
+{
+    REAL each[LANES];
+
+    if (step == 2) { /* of a gradient under a stride of 2 */
+        EVEN_STORE(to, ZIP(v, v, 0), least(lanes, LANES / 2));
+        if (lanes > LANES / 2)
+            EVEN_STORE(to + LANES, ZIP(v, v, LANES / 2), lanes - LANES / 2);
+        return;
+    }
+    STORE(each, v);
+    for (int64_t l = 0; l < lanes; l++)
+        to[l * step] = each[l];
+}
+
 FLAT void NAME(store)(const struct NAME(result) *to, REAL *c, VEC sum, int64_t lanes)
 {
     REAL each[LANES];
@@ -274,10 +290,12 @@ FLAT void NAME(store)(const struct NAME(result) *to, REAL *c, VEC sum, int64_t l
         STORE(c, to->add ? sum + LOAD(c) : sum);
     } else if (to->lane == 1 && !to->add) {
         MASKED_STORE(c, sum, lanes);
+    } else if (!to->add) {
+        NAME(spread)(c, to->lane, sum, lanes);
     } else {
         STORE(each, sum);
         for (int64_t l = 0; l < lanes; l++, c += to->lane)
-            *c = to->add ? each[l] + *c : each[l];
+            *c = each[l] + *c;
     }
 }
 
@@ -460,15 +478,6 @@ static struct NAME(result) NAME(result_at)(const struct NAME(piece) *x, int64_t 
     };
 }
 
-static void NAME(spread)(REAL *to, int64_t step, VEC v, int64_t lanes)
-{
-    REAL each[LANES];
-
-    STORE(each, v);
-    for (int64_t l = 0; l < lanes; l++)
-        to[l * step] = each[l];
-}
-
 /* Some rows of output j of each channel, where lanes were channels. */
 static void NAME(turn_out)(const struct NAME(piece) *x, int64_t j, int64_t y, int64_t rows)
 {
@@ -630,6 +639,7 @@ static void NAME(run)(const struct depthwise *d, const struct depthwise_plan *pl
 #undef PICKED_LOAD
 #undef MULTIPLY_ADD
 #undef MASKED_STORE
+#undef EVEN_STORE
 #undef LANES
 #undef VEC
 #undef LOAD
