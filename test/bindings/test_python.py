@@ -369,6 +369,18 @@ class Buffers(unittest.TestCase):
         with self.assertRaises(limber.BadArgument):
             self.ctx.matmul(operand, buffer(b))
 
+    @unittest.skipUnless(numpy, "lists are NumPy's")
+    def test_what_makes_its_memory_anew_is_prepared(self):
+        class Made:
+            def __array__(self, dtype=None, copy=None):
+                return numpy.array([[1.5, 2], [0, 4]])
+
+        for x in ([[1.5, 2], [0, 4]], Made()):
+            with self.ctx.prepare(x, check_changes=True) as operand:
+                self.assertEqual(self.ctx.matmul(operand, [[2.0], [4]]).tolist(), [[11], [16]])
+        with self.ctx.prepare_filters([[[[2.0]]]]) as w:
+            self.assertEqual(self.ctx.conv2d([[[[3.0]]]], w).tolist(), [[[[6]]]])
+
     def test_a_context_outlives_its_operands(self):
         ctx = limber.Context()
         operand = ctx.prepare(buffer(draw(4, 4)))

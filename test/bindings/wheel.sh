@@ -40,7 +40,7 @@ echo "$wheel: $(wc -c < "wheels/$wheel") bytes"
 
 # ---- its tag is what auditwheel finds, and its files are those of no folder ----
 case $wheel in
-limber-*-py3-none-manylinux_2_*.whl) ;;
+limber_gemm-*-py3-none-manylinux_2_*.whl) ;;
 *) echo "a tag that no index takes"; exit 1 ;;
 esac
 tag=${wheel#*-none-} tag=${tag%.whl}
@@ -55,7 +55,7 @@ find "$prefix" -type f | while read -r file; do
     esac
 done
 for name in libffi xxHash MPFR GMP popt cJSON; do
-    grep -q "^$name .*: [A-Z]" "$prefix"/../limber-*.dist-info/licenses/THIRD-PARTY.txt ||
+    grep -q "^$name .*: [A-Z]" "$prefix"/../limber_gemm-*.dist-info/licenses/THIRD-PARTY.txt ||
         { echo "no licence of $name"; exit 1; }
 done
 for name in $(nm -D --defined-only "$prefix/lib/liblimber.so.0" | awk '{ print $3 }'); do
@@ -67,6 +67,17 @@ done
 
 # ---- the package ----
 "$bin/python" "$here/test_python.py" "$layout" > log 2>&1 || { cat log; exit 1; }
+
+# ---- hints ----
+if "$bin/pip" install -q mypy typing_extensions > log 2>&1; then
+    # (ml_dtypes and others may be absent)
+    { "$bin/python" -m mypy --cache-dir mypy --ignore-missing-imports -p limber &&
+        "$bin/python" -m mypy --cache-dir mypy --strict "$here/hints.py"; } > log 2>&1 ||
+        { cat log; exit 1; }
+    "$bin/python" "$here/hints.py"
+else
+    echo "pip cannot install mypy ($(tail -n 1 log)): hints are not checked"
+fi
 
 # ---- a script ----
 cat > script.py <<'END'
@@ -108,6 +119,23 @@ done
 include=$("$bin/python" -c 'import limber; print(limber.get_include())')
 cc "$source/examples/hello.c" -o hello -I"$include" -L"$prefix/lib" -llimber -lm
 [ "$(LD_LIBRARY_PATH=$prefix/lib ./hello)" = 1 ]
+cat > blas.c <<'END'
+void dgemm_(const char *, const char *, const int *, const int *, const int *, const double *,
+            const double *, const int *, const double *, const int *, const double *, double *,
+            const int *);
+int main(void)
+{
+    double a[9] = { 1e16, 0, 0, 1, 0, 0, -1e16 }, b[9] = { 1, 1, 1 }, c[9] = { 0 };
+    double one = 1, zero = 0;
+    int n = 3;
+
+    dgemm_("N", "N", &n, &n, &n, &one, a, &n, b, &n, &zero, c, &n);
+    return c[0] != 1;
+}
+END
+cc blas.c -o blas -L"$prefix/lib/limber" -Wl,--allow-shlib-undefined -lblas
+readelf -d blas | grep -q 'NEEDED.*\[libblas.so.3\]'
+LIMBER_CONTRACT=correct LD_LIBRARY_PATH="$prefix/lib/limber" ./blas
 for where in CMAKE_PREFIX_PATH="$prefix" \
         limber_DIR="$("$bin/python" -c 'import limber; print(limber.get_cmake_dir())')"; do
     rm -rf cmake

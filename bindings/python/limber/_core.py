@@ -12,6 +12,7 @@ from ._arguments import check_matrix, contract_of, is_left, path_of, view_of
 from ._facts import tuple_of
 from ._handles import Closing, Handle, Operand
 from ._library import lib
+from ._memory import lasting
 from ._reports import CacheEntry, CacheInfo, Inspection, Tile
 from ._simulation import Trial
 from ._typing import Array, DType, Formats, Inputs, ProductOptions, Scalar, Sizes
@@ -312,6 +313,7 @@ class Context(Closing):
         return self._prepare(w, False, bytes, check_changes, format, check_filters, prepare)
 
     def _prepare(self, x, left, bytes, check_changes, format, check_view, prepare):
+        x = lasting(x, "x")
         view = view_of(x, "x", format)
         try:
             check_view(view)

@@ -142,10 +142,10 @@ class Queue(Sized):
 
 
 class Conv(Sized):
-    _fields_ = [("size", c_size_t)] + [(name, c_int64) for name in "nchwors"] + [
-        ("stride", c_int64 * 2), ("dilate", c_int64 * 2), ("pad", c_int64 * 4),
-        ("groups", c_int64), ("layout", c_int), ("d", c_int64), ("t", c_int64),
-        ("depth_stride", c_int64), ("depth_dilate", c_int64), ("depth_pad", c_int64 * 2)]
+    _fields_ = [("size", c_size_t), *((name, c_int64) for name in "nchwors"),
+                ("stride", c_int64 * 2), ("dilate", c_int64 * 2), ("pad", c_int64 * 4),
+                ("groups", c_int64), ("layout", c_int), ("d", c_int64), ("t", c_int64),
+                ("depth_stride", c_int64), ("depth_dilate", c_int64), ("depth_pad", c_int64 * 2)]
 
 
 class EpilogueInput(Sized):

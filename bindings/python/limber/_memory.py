@@ -138,6 +138,17 @@ def _of_numpy(array, what, writable):
     return of_buffer(array, what, writable)
 
 
+def lasting(source, what):
+    """What shows the same memory each time: an array of lists and of objects that make one anew."""
+    if numpy is None or isinstance(source, numpy.ndarray):
+        return source
+    made = isinstance(source, (list, tuple, numbers.Number, numpy.generic))
+    shows = hasattr(source, "__dlpack__") or hasattr(source, "__array_interface__") or \
+        pythonapi.PyObject_CheckBuffer(source)
+    return _as_array(source, what, False) if made or not shows and hasattr(source, "__array__") \
+        else source
+
+
 def memory_of(source, what, writable=False):
     """The Memory of anything that shows one."""
     if numpy is not None:

@@ -7,7 +7,7 @@ import itertools
 import math
 import numbers
 from fractions import Fraction
-from typing import Any, Callable, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 
 from . import _binary128
 from ._binary128 import decode, encode, to_string
@@ -185,7 +185,7 @@ class Quad:
             return
         if hasattr(values, "ndim") and hasattr(values, "tolist"):
             values = values.tolist()
-        shape = []
+        shape: List[int] = []
         flat = _flatten(values, shape)
         self.words = _of_bits([encode(x) for x in flat], shape).words
 
@@ -208,10 +208,10 @@ class Quad:
                 raise BadArgument("hi: expected doubles")
             high.dense()
             pairs = new_array(high.shape, "dd")
-            flat = memoryview(pairs).cast("B").cast("d") if high.count else None
             made = cls.zeros(high.shape)
             if not high.count:
                 return made
+            flat = memoryview(pairs).cast("B").cast("d")
             flat[0::2] = _doubles(high)
             if lo is not None:
                 with View(lo, "lo") as low:
@@ -314,7 +314,8 @@ class Quad:
         """NumPy's functions that have a meaning here, of Quads among other operands."""
         name, out = ufunc.__name__, out[0] if out else None
         if method == "reduce" and name == "add":
-            return inputs[0].sum(**{"axis": 0, **options}, out=out)
+            chosen: Any = {"axis": 0, **options, "out": out}
+            return inputs[0].sum(**chosen)
         methods = _UFUNCS.get(name) if method == "__call__" else None
         if not methods:
             raise TypeError(f"numpy.{name} of Quads is not served" +
@@ -323,10 +324,10 @@ class Quad:
             raise TypeError(f"numpy.{name} of Quads: {next(iter(options))} is not served")
         if name == "matmul":
             from . import matmul
-            return matmul(*inputs, out=out)
+            return matmul(inputs[0], inputs[1], out=out)
         first = isinstance(inputs[0], Quad)
         owner, others = (inputs[0], inputs[1:]) if first else (inputs[1], inputs[:1])
-        made = getattr(owner, methods[not first])(*others)
+        made: Any = getattr(owner, methods[not first])(*others)
         return made if out is None or made is NotImplemented else _put(out, made)
 
     def _tests(self, what):

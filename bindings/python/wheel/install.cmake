@@ -4,6 +4,13 @@ install(TARGETS limber EXPORT limber
 file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/wheel/liblimber.so "INPUT(liblimber.so.0)\n")
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/wheel/liblimber.so     # in the place of a link
         DESTINATION ${CMAKE_INSTALL_LIBDIR})
+foreach(name libblas libblas64)     # for -lblas
+  if(TARGET limber_${name})
+    file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/wheel/${name}.so "INPUT(${name}.so.3)\n")
+    install(FILES ${CMAKE_CURRENT_BINARY_DIR}/wheel/${name}.so
+            DESTINATION ${CMAKE_INSTALL_LIBDIR}/limber)
+  endif()
+endforeach()
 
 include(bindings/python/wheel/licences.cmake)
 third_party(libffi "${FFI_VERSION}" MIT "a part of liblimber" libffi-dev)
