@@ -195,6 +195,10 @@ expect 0 '^  largest  *65504  *0 11110 1111111111$' "$limber" formats f16
 expect 0 '^  zero up to  *2.98023224e-08$' "$limber" formats f16
 expect 0 '^  the guide on largest: 655 .table 1-2.$' "$limber" formats f16 bf16
 expect 0 '^  largest  *448  *0 1111 110$' "$limber" formats --tables
+expect 0 '^  largest  *1.1897315e.4932$' "$limber" formats f128
+expect 0 '^  smallest normal  *3.36210314e-4932$' "$limber" formats f128
+expect 0 '^  smallest  *6.47517512e-4966$' "$limber" formats f128
+expect 0 '"largest":.*"1.1897315e.4932"' "$limber" formats f128 --json
 expect 0 '"name":	"e4m3"' "$limber" formats --tables --json
 expect 2 "'f17' is no format: limber formats lists them" "$limber" formats f16 f17
 expect 0 '^gelu  *1  *0.000384  *x times the normal distribution' "$limber" operators --format bf16

@@ -7,6 +7,7 @@
 
 #include <cjson/cJSON.h>
 #include <math.h>
+#include <mpfr.h>
 #include <popt.h>
 #include <string.h>
 
@@ -172,7 +173,44 @@ static void spacings(limber_format f, const limber_format_facts *x, cJSON *to)
         printf("\n");
 }
 
-static void numbers(const limber_format_facts *x, cJSON *json)
+/* 2^e (2 - less), as text: binary64 holds neither the ends of binary128 nor 2^1024. */
+static const char *beyond(int e, double less, char text[40])
+{
+    mpfr_t v;
+
+    mpfr_init2(v, 160);
+    mpfr_set_ui(v, 2, MPFR_RNDN);
+    mpfr_sub_d(v, v, less, MPFR_RNDN);
+    mpfr_mul_2si(v, v, e, MPFR_RNDN);
+    mpfr_snprintf(text, 40, "%.9Rg", v);
+    mpfr_clear(v);
+    return text;
+}
+
+/* A number that binary64 does not hold: its text; NULL: it does, or there is none. */
+static const char *text_of(const limber_format_facts *x, const char *name, char text[40])
+{
+    const double unit = ldexp(1, 1 - x->significant_bits);
+
+    if (isfinite(x->largest))
+        return NULL;
+    return !strcmp(name, "largest")         ? beyond(x->largest_exponent, unit, text) :
+           !strcmp(name, "overflow beyond") ? beyond(x->largest_exponent, unit / 2, text) :
+           !strcmp(name, "smallest normal") ? beyond(x->normal_exponent, 1, text) :
+           !strcmp(name, "smallest")        ? beyond(x->smallest_exponent, 1, text) :
+           !strcmp(name, "zero up to")      ? beyond(x->smallest_exponent - 1, 1, text) :
+                                              NULL;
+}
+
+/* Pairs have no single threshold, and some of their values have several codes. */
+static bool is_known(limber_format f, const char *name)
+{
+    return f.kind != LIMBER_KIND_DD ||
+           (strcmp(name, "overflow beyond") && strcmp(name, "zero up to") &&
+            strcmp(name, "finite values"));
+}
+
+static void numbers(limber_format f, const limber_format_facts *x, cJSON *json)
 {
     const struct {
         const char *name;
@@ -191,11 +229,21 @@ static void numbers(const limber_format_facts *x, cJSON *json)
                 { "finite values", x->finite_values },
                 { "integers up to", x->exact_integers } };
 
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
-        if (json)
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        char wide[40];
+        const char *text = text_of(x, row[i].name, wide);
+
+        if (!is_known(f, row[i].name))
+            continue;
+        if (json && text)
+            cJSON_AddStringToObject(json, row[i].name, text);
+        else if (json)
             cJSON_AddNumberToObject(json, row[i].name, row[i].value);
+        else if (text)
+            printf("  %-24s %s\n", row[i].name, text);
         else
             printf("  %-24s %.9g\n", row[i].name, row[i].value);
+    }
     if (json)
         return;
     printf("  %-24s 2^%d to below 2^%d, normal from 2^%d\n", "exponents", x->smallest_exponent,
@@ -221,7 +269,7 @@ static bool facts(const char *word, cJSON *array)
                f.exp_bits, f.frac_bits, f.bias, f.size, f.size > 1 ? "s" : "");
     else
         printf("%s: %d byte%s\n", name, f.size, f.size > 1 ? "s" : "");
-    numbers(&x, json);
+    numbers(f, &x, json);
     specials(f, &x, json);
     if (f.kind == LIMBER_KIND_FLOAT)
         spacings(f, &x, json);
