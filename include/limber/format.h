@@ -120,6 +120,7 @@ LIMBER_API const char *limber_format_name(limber_format f, char *text, size_t si
 /* The name of row i of LIMBER_FORMATS, from 0 on; NULL behind the last one. */
 LIMBER_API const char *limber_format_at(int i);
 
+/* 1 where a and b are one format, else 0. */
 LIMBER_API int limber_format_equal(limber_format a, limber_format b);
 
 /* What a format can hold.  Doubles are infinite, or 0, where binary64 does not reach (f128). */

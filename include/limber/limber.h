@@ -747,6 +747,7 @@ typedef enum limber_cache_choice {
     LIMBER_CACHE_CLEAR_DAMAGED
 } limber_cache_choice;
 
+/* Where the cache is, whether it is used, and how much it holds. */
 LIMBER_API limber_status limber_cache_describe(limber_context *ctx, limber_cache_info *info);
 /* Calls `visit` for every entry on disk; a nonzero answer stops. */
 LIMBER_API limber_status limber_cache_each(limber_context *ctx, limber_cache_depth depth,

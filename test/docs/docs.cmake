@@ -7,3 +7,6 @@ if(Python3_EXECUTABLE AND NOT LIMBER_SANITIZE AND TARGET limber_cli)
            sh ${CMAKE_CURRENT_LIST_DIR}/pages_find.sh
            ${CMAKE_CURRENT_LIST_DIR}/pages.py ${PROJECT_BINARY_DIR})
 endif()
+if(LIMBER_DOXYGEN)
+  add_test(NAME doxygen COMMAND ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR} --target docs)
+endif()

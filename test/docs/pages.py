@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs the blocks of the pages, and follows their links.
+"""Runs the blocks of the pages, follows their links, and finds functions without an example.
 
     pages.py SOURCE BUILD [PAGE...]     all pages: README.md, CONTRIBUTING.md and docs/*.md
     pages.py --links SOURCE [PAGE...]   links and marks alone
@@ -141,6 +141,25 @@ def check_clicks(source, pages):
             if page.endswith(".md"):
                 reached |= {path for _, path, _ in links(source, page)}
     return [f"{page}: more than two clicks from README.md" for page in pages if page not in reached]
+
+
+def check_examples(source, pages):
+    """Every public function of C is called in a program of examples/ or in a block that is run."""
+    names, text = [], []
+    include = os.path.join(source, "include", "limber")
+    for header in sorted(os.listdir(include)):
+        with open(os.path.join(include, header)) as f:
+            names += re.findall(r"^LIMBER_API [^;(]*?\b(limber_\w+)\(", f.read(), re.M)
+    for name in os.listdir(os.path.join(source, "examples")):
+        if name.endswith(".c"):
+            with open(os.path.join(source, "examples", name)) as f:
+                text.append(f.read())
+    for page in pages:
+        with open(os.path.join(source, page)) as f:
+            text += [m[3] for m in BLOCK.finditer(f.read())
+                     if m[2] == "c" and (m[1] or "").startswith("run")]
+    called = set(re.findall(r"\blimber_\w+", "\n".join(text)))
+    return [f"{name} has no example" for name in names if name not in called]
 
 
 # ---- running --------------------------------------------------------------------------------
@@ -298,7 +317,7 @@ def main():
     pages = arguments[2:] or all_pages(source)
     wrong = check_links(source, pages)
     if pages == all_pages(source):
-        wrong += check_clicks(source, pages)
+        wrong += check_clicks(source, pages) + check_examples(source, pages)
     for page in list(pages):
         try:
             blocks(source, page)

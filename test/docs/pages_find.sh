@@ -165,4 +165,32 @@ END
 expect 'no such heading' 'no such heading: #there' <<'END'
 [there](#there)
 END
+# A whole tree: README.md leads to one page in two clicks, and not to another.
+mkdir -p tree/docs tree/include/limber tree/examples
+cd tree
+echo '[one](docs/one.md)' > README.md
+: > CONTRIBUTING.md
+echo '[two](two.md) [contributing](../CONTRIBUTING.md)' > docs/one.md
+echo '[three](three.md)' > docs/two.md
+: > docs/three.md
+cat > include/limber/x.h <<'END'
+LIMBER_API int limber_one(void);
+LIMBER_API limber_status *limber_two(limber_context *ctx,
+                                     int limber_four);
+LIMBER_API void limber_three(void);
+END
+echo 'limber_one();' > examples/x.c
+cat >> docs/one.md <<'END'
+<!-- run -->
+```c
+limber_two();
+```
+<!-- not run: so it does not count -->
+```c
+limber_three();
+```
+END
+"$PYTHON" "$pages" --links . > log && { echo "a tree with faults passes"; exit 1; }
+printf '%s\n' 'docs/three.md: more than two clicks from README.md' 'limber_three has no example' |
+    cmp - log
 echo "each fault of a page is found"
