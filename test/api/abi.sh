@@ -13,4 +13,5 @@ if [ -z "$now" ]; then
 fi
 abidw --headers-dir "$headers" --drop-private-types --exported-interfaces-only --no-corpus-path \
     --no-show-locs --no-comp-dir-path --out-file "$now" "$library"
+sed -i "s|path='$(cd "$headers/.." && pwd)/|path='|" "$now"     # where the sources lie is no matter
 python3 "$(dirname "$0")/abi.py" "$frozen" "$now"
