@@ -50,6 +50,9 @@ bool limber_conv_workspace(limber_context *ctx, const limber_problem *p, size_t 
                            size_t *best, struct diag *d);
 bool limber_conv_state(limber_context *ctx, const limber_problem *p, bool stores,
                        struct problem *to, struct diag *d);
+/* What a plan shows: of phases the one with the longest sums. */
+bool limber_conv_state_main(limber_context *ctx, const limber_problem *p, struct problem *to,
+                            struct diag *d);
 /* complex.c: computes it.  r may be NULL. */
 bool limber_complex_run(limber_context *ctx, const limber_problem *p, struct report *r,
                         struct diag *d);

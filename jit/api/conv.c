@@ -391,20 +391,21 @@ static bool clears(const limber_context *ctx, const struct problem *whole)
     return !whole->beta && !ctx->machine.backend->device_ops;
 }
 
-static void join_report(struct report *all, const struct report *r, bool first)
+/* The sums of all phases, beside what is said of one; `main`: of this one. */
+static void join_report(struct report *all, const struct report *r, bool main)
 {
-    if (first) {
-        *all = *r;
-        return;
-    }
-    all->seconds_scan += r->seconds_scan;
-    all->seconds_compile += r->seconds_compile;
-    all->seconds_run += r->seconds_run;
-    all->cost += r->cost;
-    all->recomputed += r->recomputed;
-    all->recomputed_seconds += r->recomputed_seconds;
-    all->bound = r->bound > all->bound ? r->bound : all->bound;
-    all->workspace = r->workspace > all->workspace ? r->workspace : all->workspace;
+    struct report x = main ? *r : *all;
+    const struct report *other = main ? all : r;
+
+    x.seconds_scan += other->seconds_scan;
+    x.seconds_compile += other->seconds_compile;
+    x.seconds_run += other->seconds_run;
+    x.cost += other->cost;
+    x.recomputed += other->recomputed;
+    x.recomputed_seconds += other->recomputed_seconds;
+    x.bound = other->bound > x.bound ? other->bound : x.bound;
+    x.workspace = other->workspace > x.workspace ? other->workspace : x.workspace;
+    *all = x;
 }
 
 static int64_t tensor_elements(const limber_conv *s)
@@ -420,7 +421,7 @@ static bool run_phases(limber_context *ctx, const limber_problem *p, struct repo
     struct backup keep;
     struct report r;
     struct phases phases;
-    int64_t out[3];
+    int64_t out[3], longest = -1;
     bool ok = true, first = true, cleared;
 
     if (!check(p, &t, true, out, d))
@@ -430,6 +431,8 @@ static bool run_phases(limber_context *ctx, const limber_problem *p, struct repo
     if (!limber_backup(ctx, &whole, &keep, d))
         return false;
     cleared = clears(ctx, &whole);
+    if (report)
+        *report = (struct report){ 0 };
     if (cleared)
         memset(p->c.data, 0, (size_t)tensor_elements(p->conv) * p->c.format.size);
     for (int64_t i = 0; ok && i < phases.all; i++) {
@@ -438,11 +441,35 @@ static bool run_phases(limber_context *ctx, const limber_problem *p, struct repo
             continue;
         ok = limber_engine_run(ctx, &part, report ? &r : NULL, d);
         if (ok && report)
-            join_report(report, &r, first);
+            join_report(report, &r, part.k > longest);
+        longest = part.k > longest ? part.k : longest;
         first = false;
     }
     limber_backup_end(&keep, ok);
     return ok;
+}
+
+bool limber_conv_state_main(limber_context *ctx, const limber_problem *p, struct problem *to,
+                            struct diag *d)
+{
+    const struct tensors t = tensors_of(p);
+    struct phases phases;
+    int64_t out[3], longest = 0, k = -1;
+
+    if (!p->conv || !has_phases(p))
+        return limber_conv_state(ctx, p, false, to, d);
+    if (!check(p, &t, false, out, d))
+        return false;
+    phases = phases_of(p->conv);
+    for (int64_t i = 0; i < phases.all; i++) {
+        state_phase(to, p, &t, out, &phases, i);
+        if (to->k > k) {
+            k = to->k;
+            longest = i;
+        }
+    }
+    state_phase(to, p, &t, out, &phases, longest);
+    return true;
 }
 
 bool limber_conv_workspace(limber_context *ctx, const limber_problem *p, size_t *least,

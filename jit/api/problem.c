@@ -172,7 +172,7 @@ static bool run(limber_context *ctx, const limber_problem *p, struct report *r, 
 static bool state(limber_context *ctx, const limber_problem *p, struct problem *x, struct diag *d)
 {
     return p->operation == LIMBER_OPERATION_GEMM ? limber_gemm_state(ctx, p, false, x, d) :
-                                                   limber_conv_state(ctx, p, false, x, d);
+                                                   limber_conv_state_main(ctx, p, x, d);
 }
 
 /* p becomes the product before its epilogue, which is read to *e: of verbs that compute nothing. */

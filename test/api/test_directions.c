@@ -421,6 +421,45 @@ static void filters_are_prepared(void **state)
     }
 }
 
+/* A gradient with strides is computed in phases; the plan and the report show the longest. */
+static void plans_of_strides_are_those_that_run(void **state)
+{
+    limber_contract contract = LIMBER_CONTRACT_INIT;
+    limber_problem p = LIMBER_PROBLEM_INIT;
+    limber_report planned = LIMBER_REPORT_INIT, ran = LIMBER_REPORT_INIT;
+    limber_conv s = LIMBER_CONV_INIT;
+    struct rng r = { 77 };
+    double *dy, *w, *dx;
+    char *text;
+
+    (void)state;
+    s.n = 1, s.c = 9, s.o = 40, s.groups = 1;
+    s.h = s.w = 15, s.r = s.s = 3;
+    s.pad[0] = s.pad[1] = s.pad[2] = s.pad[3] = 1;
+    s.stride[0] = s.stride[1] = 2, s.dilate[0] = s.dilate[1] = 1;
+    dy = calloc(40 * 8 * 8, sizeof *dy);
+    w = calloc(40 * 9 * 9, sizeof *w);
+    dx = calloc(9 * 15 * 15, sizeof *dx);
+    fill(&r, DATA_unit, LIMBER_F64, dy, 40 * 8 * 8);
+    fill(&r, DATA_unit, LIMBER_F64, w, 40 * 9 * 9);
+    contract.promise = LIMBER_CONTRACT_CORRECT;
+    contract.scheme = "ozaki2"; /* whose kernel depends on the length of sums */
+    p.operation = LIMBER_OPERATION_CONV_BACKWARD_DATA;
+    p.conv = &s;
+    p.contract = &contract;
+    p.a = (limber_matrix){ dy, LIMBER_F64, 0, 0 };
+    p.b = (limber_matrix){ w, LIMBER_F64, 0, 0 };
+    p.c = (limber_output){ dx, LIMBER_F64, 0, 0 };
+    assert_int_equal(limber_plan(context[LLVM], &p, &text, &planned), LIMBER_STATUS_OK);
+    limber_free(text);
+    assert_int_equal(limber_run(context[LLVM], &p, &ran), LIMBER_STATUS_OK);
+    assert_string_equal(planned.kernel, ran.kernel);
+    assert_true(planned.bound <= ran.bound);
+    free(dy);
+    free(w);
+    free(dx);
+}
+
 static void refusals_name_the_argument(void **state)
 {
     limber_conv s = LIMBER_CONV_INIT;
@@ -472,9 +511,13 @@ static void refusals_name_the_argument(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_direction_is_right), cmocka_unit_test(far_windows_are_served),
-        cmocka_unit_test(directions_are_adjoint),   cmocka_unit_test(bits_are_the_same_everywhere),
-        cmocka_unit_test(filters_are_prepared),     cmocka_unit_test(refusals_name_the_argument),
+        cmocka_unit_test(every_direction_is_right),
+        cmocka_unit_test(far_windows_are_served),
+        cmocka_unit_test(directions_are_adjoint),
+        cmocka_unit_test(bits_are_the_same_everywhere),
+        cmocka_unit_test(filters_are_prepared),
+        cmocka_unit_test(plans_of_strides_are_those_that_run),
+        cmocka_unit_test(refusals_name_the_argument),
     };
 
     return cmocka_run_group_tests(tests, make_contexts, drop_contexts);

@@ -126,6 +126,40 @@ static const char *next_usage(const char *log, const char *at, struct usage *u)
 
 /* ---- one plan on one machine ----------------------------------------------------------------- */
 
+/* direction: -1 for a product, else a convolution's. */
+struct wanted {
+    const struct work *work;
+    int direction;
+};
+
+static void state_plan(struct plan *p, const struct wanted *x, struct mask *mask)
+{
+    static const struct conv_geometry geometry = {
+        .stride = { 1, 1, 1 }, .pad = { 1, 1, 1, 1 }, .dilate = { 1, 1, 1 }, .groups = 1
+    };
+    const struct work *w = x->work;
+    struct planned planned = { w->promise, w->scheme, named(w->format), named(w->result), mask,
+                               mask,       12,        w->scalars };
+    struct conv_geometry g = geometry;
+
+    if (x->direction < 0) {
+        plan_state(p, &planned);
+    } else {
+        g.direction = x->direction;
+        plan_state_conv(p, &g, &planned);
+    }
+    p->split = (limber_split)w->split;
+    p->roundings = w->roundings;
+}
+
+static const char *direction_name(int direction)
+{
+    static const char *const names[] = { "", ", convolution", ", gradient of images",
+                                         ", gradient of filters" };
+
+    return names[direction + 1];
+}
+
 static void look(void *bytes, const struct work *w, limber_format f, struct mask *m)
 {
     struct rng r = { 5 };
@@ -143,8 +177,10 @@ static bool no_nvrtc(const struct diag *d)
 
 /* False where it cannot be compiled here.  always: also where the kernel is one that other machines
  * have as well, since it has no products of warpgroups. */
-static bool check(const struct work *w, const struct machine *m, bool always, FILE *table)
+static bool check(const struct wanted *x, const struct machine *m, bool always, FILE *table)
 {
+    const struct work *w = x->work;
+    const char *direction = direction_name(x->direction);
     limber_format f = named(w->format);
     struct mask mask = { 0 };
     struct cuda_config config;
@@ -162,10 +198,7 @@ static bool check(const struct work *w, const struct machine *m, bool always, FI
         return true; /* tiles are left out by warpgroups only */
     look(data, w, f, &mask);
     assert_true(limber_cuda_arch(&t, m->major, m->minor, 132, 1.7e9, m->shared, 50 << 20, &d));
-    plan_state(&p, &(struct planned){ w->promise, w->scheme, f, named(w->result), &mask, &mask, 12,
-                                      w->scalars });
-    p.split = (limber_split)w->split;
-    p.roundings = w->roundings;
+    state_plan(&p, x, &mask);
     ok = limber_passes_run(&p, &t, NULL, (struct pass_watch){ 0 }, &d);
     if (!ok && (strstr(d.text, "cuda has no") || strstr(d.text, "split=inside")))
         goto done;
@@ -176,21 +209,22 @@ static bool check(const struct work *w, const struct machine *m, bool always, FI
     }
     ok = ok && limber_backend_cuda.compile(&p, &t, &dump, &blob, &d);
     if (!ok && !no_nvrtc(&d))
-        fail_msg("%s of %s for %s: %s\n%s", w->scheme, w->format, m->name, d.text,
+        fail_msg("%s of %s%s for %s: %s\n%s", w->scheme, w->format, direction, m->name, d.text,
                  log.text ? log.text : "");
     if (!ok)
         goto done;
     if (strstr(log.text, "serialized"))
-        fail_msg("%s of %s for %s: %s", w->scheme, w->format, m->name, log.text);
+        fail_msg("%s of %s%s for %s: %s", w->scheme, w->format, direction, m->name, log.text);
     for (const char *at = log.text; (at = next_usage(log.text, at, &u));) {
         bool multiply = strcmp(u.name, "limber_multiply") == 0;
 
         if (u.stores || u.loads || u.stack > w->stack || u.registers > 255)
-            fail_msg("%s of %s for %s: %s has %d registers, a stack of %d, spills %d and %d",
-                     w->scheme, w->format, m->name, u.name, u.registers, u.stack, u.stores,
-                     u.loads);
+            fail_msg("%s of %s%s for %s: %s has %d registers, a stack of %d, spills %d and %d",
+                     w->scheme, w->format, direction, m->name, u.name, u.registers, u.stack,
+                     u.stores, u.loads);
         if (table)
-            fprintf(table, "| %s, %s%s | %s | %s | %d | %d | %d |\n", w->scheme, w->format,
+            fprintf(table, "| %s, %s%s%s | %s | %s | %d | %d | %d |\n", w->scheme, w->format,
+                    direction,
                     w->split == INSIDE ? ", inside" :
                     w->roundings       ? ", in parts" :
                                          "",
@@ -294,6 +328,30 @@ static void steps_fit_their_devices(void **state)
         skip();
 }
 
+/* One scheme of each way to make and to fetch limbs, in all directions: in every run each on one
+ * machine, and forward on warpgroups, too. */
+static int check_convolutions(bool all, FILE *table)
+{
+    static const struct work convolved[] = {
+        { "native", "f32", "f32", DATA_unit, LIMBER_CONTRACT_NATIVE, true, 0, ANY },
+        { "fp32-f", "f32", "f32", DATA_unit, LIMBER_CONTRACT_NATIVE, true, 0, AHEAD },
+        { "ozaki2", "f64", "f64", DATA_unit, LIMBER_CONTRACT_CORRECT, false, 0, ANY },
+        { "integer", "i8", "i32", DATA_bytes, LIMBER_CONTRACT_EXACT, false, 0, ANY },
+    };
+    int compiled = 0;
+
+    for (size_t i = 0; i < COUNT(convolved); i++)
+        for (int direction = 0; direction < 3; direction++)
+            for (size_t j = 0; j < COUNT(machines); j++) {
+                bool always = all || (3 * i + (size_t)direction + j) % COUNT(machines) == 0;
+
+                if (always || (machines[j].major == 9 && direction == DIRECTION_forward))
+                    compiled += check(&(struct wanted){ &convolved[i], direction }, &machines[j],
+                                      always, table);
+            }
+    return compiled;
+}
+
 static void kernels_fit_their_devices(void **state)
 {
     const char *path = getenv("LIMBER_CUBIN_TABLE");
@@ -311,8 +369,9 @@ static void kernels_fit_their_devices(void **state)
             bool always = path || (i + j) % COUNT(machines) == 0;
 
             if (always || machines[j].major == 9)
-                compiled += check(&works[i], &machines[j], always, table);
+                compiled += check(&(struct wanted){ &works[i], -1 }, &machines[j], always, table);
         }
+    compiled += check_convolutions(path != NULL, table);
     if (table)
         fclose(table);
     if (compiled == 0) {

@@ -236,27 +236,6 @@ static struct placed place_layer(const struct layer *l)
     return p;
 }
 
-static void state_conv(struct plan *p, const char *scheme, const struct placed *placed,
-                       const char *format, const struct mask *mw, const struct mask *mx)
-{
-    static const char form[] = "plan conv promise=fast wanted=%s kbits=12 budget=any {\n"
-                               "  %%x = arg index=0 : %s[n,c,h,w]\n"
-                               "  %%w = arg index=1 : %s[o,d,r,s]\n"
-                               "  %%c = conv %%x %%w stride=1,1 pad=0,0,0,0 dilate=1,1 groups=1 "
-                               "layout=nchw : exact[n,o,p,q]\n"
-                               "  %%d = epilogue %%c alpha=one beta=zero wrap=0 : %s[n,o,p,q]\n"
-                               "  ret %%d\n}\n";
-    char text[sizeof form + 200];
-    struct diag d = { 0 };
-
-    snprintf(text, sizeof text, form, scheme, format, format, format);
-    if (!limber_plan_parse(p, text, &d))
-        fail_msg("%s", d.text);
-    limber_mask_class(mx, p->node[0].type.format, false, &p->node[0]);
-    limber_mask_class(mw, p->node[1].type.format, false, &p->node[1]);
-    assert_true(limber_conv_write(p, &p->node[2], &placed->conv.geometry));
-}
-
 enum { ROOM = 1 << 24 }; /* for all limbs of any layer here */
 
 struct conv_run {
@@ -286,7 +265,9 @@ static int64_t compare_conv(struct conv_run how, const struct layer *l, size_t *
 
         ok = limber_scan(&mw, &call.a, t.f, call.m, call.k, SCAN_full, NULL, d) &&
              limber_scan(&mx, &call.b, t.f, call.n, call.k, SCAN_full, NULL, d);
-        state_conv(&p, how.scheme, &placed, how.format, &mw, &mx);
+        plan_state_conv(
+            &p, &placed.conv.geometry,
+            &(struct planned){ LIMBER_CONTRACT_FAST, how.scheme, t.f, t.f, &mw, &mx, 12, false });
         ok = ok && limber_passes_run(&p, &target, NULL, (struct pass_watch){ 0 }, d);
         want.mask_a = call.mask_a = &mw;
         want.mask_b = call.mask_b = &mx;

@@ -15,26 +15,30 @@
 
 extern const struct backend limber_backend_cuda;
 
-static int add_operand(struct plan *p, const char *name, int index, const struct planned *x,
-                       const struct mask *mask, int rows, int cols)
+/* Of `letters`, one a dimension. */
+static struct type type_of(limber_format f, const char *letters)
 {
-    struct type t = { .format = x->f, .rank = 2, .dim = { -rows, -cols }, .count = 1 };
+    struct type t = { .format = f, .rank = (int)strlen(letters), .count = 1 };
+
+    for (int i = 0; i < t.rank; i++)
+        t.dim[i] = -letters[i];
+    return t;
+}
+
+static int add_operand(struct plan *p, const char *name, int index, const struct mask *mask,
+                       struct type t)
+{
     int n = limber_plan_add(p, OP_arg, name, -1, -1, t);
 
     limber_node_set(&p->node[n], ATTR_index, index);
-    limber_mask_class(mask, x->f, false, &p->node[n]);
+    limber_mask_class(mask, t.format, false, &p->node[n]);
     return n;
 }
 
-void plan_state(struct plan *p, const struct planned *x)
+static void start(struct plan *p, const char *name, const struct planned *x)
 {
-    struct type t = {
-        .format = { .kind = LIMBER_KIND_EXACT }, .rank = 2, .dim = { -'m', -'n' }, .count = 1
-    };
-    int a, b, c, c0 = -1, d;
-
     limber_plan_init(p);
-    p->name = "gemm";
+    p->name = name;
     p->promise = x->promise;
     p->kbits = x->kbits;
     p->wanted = x->scheme;
@@ -43,21 +47,54 @@ void plan_state(struct plan *p, const struct planned *x)
                 x->promise == LIMBER_CONTRACT_NATIVE ?
                     (ldexp(1, x->kbits - 1) + 3) * limber_format_roundoff(x->result) :
                     0;
-    a = add_operand(p, "a", 0, x, x->a, 'm', 'k');
-    b = add_operand(p, "b", 1, x, x->b, 'k', 'n');
-    c = limber_plan_add(p, OP_gemm, "c", a, b, t);
+}
+
+/* alpha times node `product` plus beta times C0, in the result's format. */
+static void finish(struct plan *p, int product, const struct planned *x)
+{
+    struct type t = p->node[product].type;
+    int c0 = -1, d;
+
     t.format = x->result;
     if (x->scalars) {
         c0 = limber_plan_add(p, OP_arg, "c0", -1, -1, t);
         limber_node_set(&p->node[c0], ATTR_index, 2);
     }
-    d = limber_plan_add(p, OP_epilogue, "d", c, c0, t);
+    d = limber_plan_add(p, OP_epilogue, "d", product, c0, t);
     limber_node_set(&p->node[d], ATTR_alpha, x->scalars);
     limber_node_set(&p->node[d], ATTR_beta, x->scalars);
     limber_node_set(&p->node[d], ATTR_wrap, 0);
     if (x->promise == LIMBER_CONTRACT_EXACT)
         limber_node_set(&p->node[d], ATTR_integral, 1);
     p->ret = d;
+}
+
+static const limber_format exact_product = { .kind = LIMBER_KIND_EXACT };
+
+void plan_state(struct plan *p, const struct planned *x)
+{
+    int a, b;
+
+    start(p, "gemm", x);
+    a = add_operand(p, "a", 0, x->a, type_of(x->f, "mk"));
+    b = add_operand(p, "b", 1, x->b, type_of(x->f, "kn"));
+    finish(p, limber_plan_add(p, OP_gemm, "c", a, b, type_of(exact_product, "mn")), x);
+}
+
+void plan_state_conv(struct plan *p, const struct conv_geometry *g, const struct planned *x)
+{
+    static const char *const of[][3] = { [DIRECTION_forward] = { "nchw", "odrs", "nopq" },
+                                         [DIRECTION_data] = { "nopq", "odrs", "nchw" },
+                                         [DIRECTION_filter] = { "nchw", "nopq", "odrs" } };
+    const char *const *letters = of[g->direction];
+    int seen, other, c;
+
+    start(p, "conv", x);
+    seen = add_operand(p, "x", 0, x->b, type_of(x->f, letters[0]));
+    other = add_operand(p, "w", 1, x->a, type_of(x->f, letters[1]));
+    c = limber_plan_add(p, OP_conv, "c", seen, other, type_of(exact_product, letters[2]));
+    assert_true(limber_conv_write(p, &p->node[c], g));
+    finish(p, c, x);
 }
 
 bool plan_launch(const struct backend *b, const struct plan *p, const struct target *t,

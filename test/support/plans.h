@@ -15,8 +15,11 @@ struct planned {
     int kbits;
     bool scalars;               /* alpha and beta are given */
 };
-/* [m,k] times [k,n]; native and fast plans have a budget, others none. */
+/* [m,k] times [k,n]; native and fast plans have a budget, others none.  The caller clears them. */
 void plan_state(struct plan *p, const struct planned *x);
+/* A convolution in the direction of its geometry, NCHW or NHWC, in two dimensions.  a: the mask of
+ * the filters' matrix, b: of the windows'. */
+void plan_state_conv(struct plan *p, const struct conv_geometry *g, const struct planned *x);
 /* Compiles a finished plan for the target, loads it and launches it once; false: d tells. */
 bool plan_launch(const struct backend *b, const struct plan *p, const struct target *t,
                  struct call *c, struct diag *d);
