@@ -19,6 +19,7 @@ enum {
     SHORT = 64, /* elements along k: such sums write C all the time, a few rows from end to end
                    faster than many rows strip by strip, whose lines of cache lie on many pages */
     THIN = 128, /* rows or columns of a product whose sides are not worth packing */
+    PIXELS = 128, /* of a gradient of filters: fewer are sums so short that storing C decides */
     SMALL = 288, /* rows, columns and elements along k of such a one of binary32 */
     TASKS = 4, /* of a worker */
     VARIANT = 2 /* of limbs that are kept: strips; 0 and 1 are panels */
@@ -265,7 +266,8 @@ static bool set_sides(struct product *p)
 }
 
 /* Packed panels of both sides are read faster, and pay where each is read often; so do rows of A
- * whose elements lie on pages of their own. */
+ * whose elements lie on pages of their own.  Short sums of gradients are stored as blocks of panels
+ * rather than turned. */
 static bool pays(const struct product *p)
 {
     int64_t least = smaller(p->m, p->n);
@@ -273,6 +275,8 @@ static bool pays(const struct product *p)
     if (!p->a.patch && !p->b.patch && (p->call->keep[0] || p->call->keep[1]))
         return false; /* panels that are kept cost nothing */
     if (p->rows == ROWS_apart && !p->a.patch && p->a.p != 1 && p->m * p->k * p->size > ROWS_BYTES)
+        return false;
+    if ((p->gradient || p->source == SOURCE_taps) && p->k < PIXELS)
         return false;
     return p->a.patch || p->b.patch || least <= THIN ||
            (p->size == 4 && p->m * p->n <= (int64_t)SMALL * SMALL * SMALL / p->k);

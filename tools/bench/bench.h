@@ -140,7 +140,7 @@ struct contender {
     const char *name; /* Limber's: how it was called or what was asked for; NULL: nothing special */
     limber_contract contract;
     enum variant variant;
-    limber_context *ctx, *own_ctx;
+    limber_context *ctx, *own_ctx, *maker; /* maker: as of struct bench */
     enum promise promise;
     double factor;
     bool base; /* ratios of the work are to the fastest of these */
@@ -348,6 +348,8 @@ enum { MOST_MEANS = 16 };
 struct bench {
     bool gpu, json;
     limber_context *ctx;
+    limber_context *maker; /* makes specialised kernels before the clock, which ctx then finds on
+                              disk; or NULL */
     const char *backend, *only; /* only: words of --rows; NULL: all */
     int device, threads, runs;
     limber_kernels kernels; /* of `limber bench`; 0: as the library chooses */

@@ -61,17 +61,27 @@ static bool with_threads(struct bench *b, int threads)
     limber_config config = { .size = sizeof(limber_config),
                              .threads = threads,
                              .kernels = b->kernels };
+    limber_config making = { .size = sizeof(limber_config),
+                             .threads = threads,
+                             .kernels = LIMBER_KERNELS_SPECIALISED };
     bool ok;
 
     b->threads = threads;
     b->int8 = 0;
-    if (limber_create(&b->ctx, &config) != LIMBER_STATUS_OK)
-        return !complain("%s", limber_error_text());
+    if (limber_create(&b->ctx, &config) != LIMBER_STATUS_OK ||
+        (b->kernels == LIMBER_KERNELS_BOTH &&
+         limber_create(&b->maker, &making) != LIMBER_STATUS_OK)) {
+        complain("%s", limber_error_text());
+        context_end(b->ctx);
+        return false;
+    }
     peers_threads(threads);
     print_text(b, "\n%d thread%s\n%-46s %5s  %-12s %9s %9s %-7s  ratio", threads,
                threads == 1 ? "" : "s", "work", "n", "scheme", "median", "best", "unit");
     ok = rows_measure(b);
+    context_end(b->maker);
     context_end(b->ctx);
+    b->maker = NULL;
     return ok;
 }
 
@@ -100,7 +110,7 @@ int cmd_bench(int argc, const char **argv)
           "1,2" },
         { "rows", 0, POPT_ARG_STRING, &rows, 0, rows_words(false), "WORD,WORD" },
         { "kernels", 0, POPT_ARG_STRING, &kernels, 0,
-          "code of Limber's products (specialised, so that nothing is compiled beside a "
+          "code of Limber's products (both; specialised ones are made before the "
           "measurement); rows of latency: both",
           "both|prebuilt|specialised" },
         { "runs", 0, POPT_ARG_INT, &runs, 0, "runs of every row (5)", "1..99" },
@@ -129,8 +139,7 @@ int cmd_bench(int argc, const char **argv)
         complain("bench: --runs takes a number from 1 to %d", MOST_SAMPLES);
     else if (batch < 1 || batch > MOST_BATCH)
         complain("bench: --batch takes a number from 1 to %d", MOST_BATCH);
-    else if (rows_known(rows, false) &&
-             (b.kernels = kernels_of(kernels ? kernels : "specialised"))) {
+    else if (rows_known(rows, false) && (b.kernels = kernels_of(kernels ? kernels : "both"))) {
         b.runs = runs;
         b.batch = batch;
         b.full = full;

@@ -428,10 +428,24 @@ static void end(struct contender *c)
 
 /* ---- the first call -------------------------------------------------------------------------- */
 
+/* Products by the contender's context find specialised kernels on disk, as those of a program that
+ * has run for a while do; nothing is compiled beside a measurement. */
+static void make_kernels(struct contender *c)
+{
+    struct contender maker = *c;
+
+    if (c->peer || !c->maker || c->variant == CALL_bound || c->variant == CALL_shape)
+        return;
+    maker.ctx = c->maker;
+    maker.variant = CALL_plain;
+    (void)call_product(&maker); /* a failure shows in the contender's own call */
+}
+
 static bool checked_call(struct contender *c, const struct operand_sets *s)
 {
     if (!result_poison(c))
         return contender_stop(c, STATE_failed, "%s", device_error());
+    make_kernels(c);
     if (!contender_call(c))
         return false;
     if (c->peer && c->peer->fetch)

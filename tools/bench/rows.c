@@ -451,6 +451,7 @@ static void add_limber(const struct bench *b, struct work *w, char *word, bool b
     bool both = cut(word, '@') != NULL;
     const char *scheme = scheme_named(cut(word, ':'));
     struct contender c = { .ctx = b->ctx,
+                           .maker = b->maker,
                            .base = base,
                            .factor = 1,
                            .contract = LIMBER_CONTRACT_INIT,

@@ -87,7 +87,7 @@ static void close_pair(struct pair *p)
         free(p->array[i]);
 }
 
-static bool run_one(struct bench *b, const struct pair *p, bool product, double *seconds,
+static bool run_one(limber_context *ctx, const struct pair *p, bool product, double *seconds,
                     limber_report *report)
 {
     limber_problem x = LIMBER_PROBLEM_INIT;
@@ -110,7 +110,7 @@ static bool run_one(struct bench *b, const struct pair *p, bool product, double 
         x.c.col_stride = 1;
     }
     start = now();
-    ok = limber_run(b->ctx, &x, report) == LIMBER_STATUS_OK;
+    ok = limber_run(ctx, &x, report) == LIMBER_STATUS_OK;
     *seconds = now() - start;
     return ok || !complain("bench: %s, %s: %s", p->shape->name, p->kind->name, limber_error_text());
 }
@@ -126,9 +126,10 @@ static bool window_row(struct bench *b, const struct shape *s, const struct kind
 
     for (int i = -1; ok && i < b->runs; i++) { /* the first warms up */
         int at = i < 0 ? 0 : i;
+        limber_context *ctx = i < 0 && b->maker ? b->maker : b->ctx;
 
-        ok = run_one(b, &p, true, &product.seconds[at], NULL) &&
-             run_one(b, &p, false, &conv.seconds[at], &report);
+        ok = run_one(ctx, &p, true, &product.seconds[at], NULL) &&
+             run_one(ctx, &p, false, &conv.seconds[at], &report);
     }
     close_pair(&p);
     if (!ok)

@@ -55,6 +55,8 @@ void context_end(limber_context *ctx)
 {
     static bool printed;
 
+    if (!ctx)
+        return;
     if (*limber_fallback_reason(ctx) && !printed) {
         complain("the interpreter computed, some hundred times slower than compiled code: %s "
                  "(LIMBER_LLVM=FILE names libLLVM)",
