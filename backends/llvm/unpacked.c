@@ -737,6 +737,21 @@ static void finish_block(const struct job *j, int64_t i, int64_t rows, int64_t f
     j->finish->block(j->finish, i, rows, from, to + width - from);
 }
 
+/* A chain of filters whose channels lie on pages of their own, where no prefetcher of the CPU follows:
+ * a channel's elements are lines side by side. */
+static void fetch_rows(const struct product *p, const struct direct_strip *s)
+{
+    const struct patch *w = p->a.patch;
+    int64_t bytes = s->m * s->a_row * p->size;
+
+    if (p->rows != ROWS_apart || !w || w->channel * p->size < NEAR ||
+        p->m * p->k * p->size <= RESULT_BYTES)
+        return;
+    for (int64_t q = 0; q < s->k; q += w->r * w->s)
+        for (int64_t b = 0; b < bytes; b += 64)
+            __builtin_prefetch((const char *)s->a + s->at[q] * p->size + b, 0, 2);
+}
+
 static void run_block(void *arg, int64_t task, int worker)
 {
     const struct job *j = arg;
@@ -776,6 +791,7 @@ static void run_block(void *arg, int64_t task, int worker)
         s.k = smaller(p->k - p0, LIMBER_SMALL_K);
         s.at = j->at + p0;
         s.add = p0 > 0 || p->adds;
+        fetch_rows(p, &s);
         for (int64_t strip = first; strip < end; strip++) {
             int64_t column;
 
