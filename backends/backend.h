@@ -141,6 +141,11 @@ struct fixed {
     int64_t add; /* 0: C = A B; 1: C += A B */
 };
 
+/* Of C = alpha A B + beta C. */
+struct scaling {
+    double alpha, beta;
+};
+
 /* Plan and shape -> bytes -> a C function, void (const void *a, const void *b, void *c), that is
  * the code itself.  As the slots of the same names below. */
 struct function;
@@ -343,11 +348,13 @@ struct backend {
     /* As compile, of code that is part of the library, at once: NOT_READY where it has none for
      * this plan.  NULL: it never has. */
     bool (*prebuilt)(const struct plan *, const struct target *, struct blob *, struct diag *);
-    /* C = A B or C += A B as the scheme `native` computes it, of floats of `size` bytes throughout,
-     * at least one of each dimension and k at most LIMBER_SMALL_K, rows or columns of C dense, by
-     * code of the library for any shape.  False: not on this target.  NULL: there is none. */
-    bool (*direct)(const struct fixed *, const struct target *, int size, const void *a,
-                   const void *b, void *c);
+    /* C = A B or C += A B or, where there is a scaling, in the place of these
+     * C = alpha A B + beta C, as the scheme `native` computes it, of floats of `size` bytes
+     * throughout, at least one of each dimension and k at most LIMBER_SMALL_K, rows or columns of C
+     * dense, by code of the library for any shape.  False: not on this target.  NULL: there is
+     * none. */
+    bool (*direct)(const struct fixed *, const struct scaling *, const struct target *, int size,
+                   const void *a, const void *b, void *c);
     const struct depthwise_ops *depthwise; /* by code of the library; NULL: there is none */
     const struct function_ops *function_ops; /* by code of the library; NULL: there is none */
     bool reads_tiles; /* its kernels take tiles and rates that were measured: target.tile, .rate */

@@ -26,20 +26,17 @@ bool limber_is_direct(const limber_context *ctx, const struct problem *p)
     return limber_is_plain(&p->contract) && ctx->small && ctx->machine.backend->direct &&
            !p->roundings && limber_is_direct_size(p->m, p->n, p->k) && !p->contract.scheme &&
            !p->shape && limber_format_is_binary(p->fc) && limber_format_equal(p->fa, p->fc) &&
-           limber_format_equal(p->fb, p->fc) &&
-           (!p->alpha || limber_scalar_is(p->alpha, p->fc.size, 1)) &&
-           (!p->beta || limber_scalar_is(p->beta, p->fc.size, 1)) &&
-           (p->c.col == 1 || p->c.row == 1) && p->c.inner >= p->n && !p->c.rows && !p->c.cols &&
-           is_plain(&p->a) && is_plain(&p->b);
+           limber_format_equal(p->fb, p->fc) && (p->c.col == 1 || p->c.row == 1) &&
+           p->c.inner >= p->n && !p->c.rows && !p->c.cols && is_plain(&p->a) && is_plain(&p->b);
 }
 
-bool limber_shape_run(limber_context *ctx, const struct product_shape *s, limber_kernel code,
-                      const void *a, const void *b, void *c)
+bool limber_shape_run(limber_context *ctx, const struct product_shape *s, const struct scaling *x,
+                      limber_kernel code, const void *a, const void *b, void *c)
 {
     const struct machine *m = &ctx->machine;
 
     if (!code)
-        return m->backend->direct(&s->fixed, &m->target, (int)s->size, a, b, c);
+        return m->backend->direct(&s->fixed, x, &m->target, (int)s->size, a, b, c);
     code(a, b, c);
     return true;
 }
@@ -48,6 +45,7 @@ struct direct {
     limber_context *ctx;
     const struct problem *p;
     struct product_shape shape;
+    const struct scaling *scaling; /* or NULL */
     limber_kernel code; /* of this shape, or NULL */
     atomic_bool refused; /* there is no code for this machine */
 };
@@ -55,7 +53,7 @@ struct direct {
 static bool run_group(void *arg, int64_t g, int worker, struct diag *d)
 {
     struct direct *x = arg;
-    bool ok = limber_shape_run(x->ctx, &x->shape, x->code, limber_group_a(x->p, g).data,
+    bool ok = limber_shape_run(x->ctx, &x->shape, x->scaling, x->code, limber_group_a(x->p, g).data,
                                limber_group_b(x->p, g).data, limber_group_c(x->p, g).data);
 
     (void)worker, (void)d;
@@ -96,9 +94,13 @@ bool limber_direct_run(limber_context *ctx, const struct problem *p, struct repo
                                               .c = { p->c.row, p->c.col },
                                               .add = p->beta != NULL },
                                    .size = p->fc.size } };
+    struct scaling scaling;
     double start = r ? limber_now() : 0;
 
-    x.code = limber_shape_code(ctx, &x.shape, p->groups);
+    if (limber_scaling(p->alpha, p->beta, p->fc.size, &scaling))
+        x.scaling = &scaling;
+    else
+        x.code = limber_shape_code(ctx, &x.shape, p->groups);
     limber_groups_run_small(ctx, p, DIRECT_WORK, run_group, &x);
     if (x.refused || !r)
         return !x.refused;

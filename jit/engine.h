@@ -198,10 +198,10 @@ void limber_groups_run_small(limber_context *ctx, const struct problem *p, int64
 bool limber_is_direct(const limber_context *ctx, const struct problem *p);
 bool limber_is_direct_size(int64_t m, int64_t n, int64_t k);
 bool limber_direct_run(limber_context *ctx, const struct problem *p, struct report *r);
-/* One product, by this code or, where that is NULL, by the library's for any shape.  False: that
- * does not serve here. */
-bool limber_shape_run(limber_context *ctx, const struct product_shape *s, limber_kernel code,
-                      const void *a, const void *b, void *c);
+/* One product, scaled unless that is NULL, by this code or, where that is NULL, by the
+ * library's for any shape.  False: that does not serve here. */
+bool limber_shape_run(limber_context *ctx, const struct product_shape *s, const struct scaling *x,
+                      limber_kernel code, const void *a, const void *b, void *c);
 /* What it did, in so many seconds. */
 void limber_shape_report(const limber_context *ctx, const struct product_shape *s,
                          limber_kernel code, double seconds, struct report *r);

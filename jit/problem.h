@@ -52,17 +52,32 @@ bool limber_groups_run(const struct runner *r, int64_t groups,
                        struct diag *d);
 
 /* Is a double, or of size 4 a float, at any address this value? */
-static inline bool limber_scalar_is(const void *x, int64_t size, double value)
+/* Of binary64 or binary32. */
+static inline double limber_scalar_value(const void *x, int64_t size)
 {
     double wide;
     float narrow;
 
     if (size == 8) {
         memcpy(&wide, x, sizeof wide);
-        return wide == value;
+        return wide;
     }
     memcpy(&narrow, x, sizeof narrow);
-    return narrow == (float)value;
+    return narrow;
+}
+
+static inline bool limber_scalar_is(const void *x, int64_t size, double value)
+{
+    return limber_scalar_value(x, size) == value;
+}
+
+/* False where a product is C = A B or C += A B: alpha is 1 or NULL, beta 0, 1 or NULL. */
+static inline bool limber_scaling(const void *alpha, const void *beta, int64_t size,
+                                  struct scaling *f)
+{
+    f->alpha = alpha ? limber_scalar_value(alpha, size) : 1;
+    f->beta = beta ? limber_scalar_value(beta, size) : 0;
+    return f->alpha != 1 || (f->beta != 0 && f->beta != 1);
 }
 
 /* The scalar or NULL when it is exactly `neutral` (1 or 0). */

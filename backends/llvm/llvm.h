@@ -76,8 +76,8 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
 bool limber_prebuilt_find(const struct kernel_config *k, unsigned cpu, kernel_pack **pack,
                           kernel_block **block);
 /* prebuilt.c: backend.direct. */
-bool limber_direct(const struct fixed *f, const struct target *t, int size, const void *a,
-                   const void *b, void *c);
+bool limber_direct(const struct fixed *f, const struct scaling *x, const struct target *t, int size,
+                   const void *a, const void *b, void *c);
 /* prebuilt.c: the code of strips for a CPU with these features; NULL: there is none. */
 kernel_strip *limber_strip_code(unsigned cpu);
 /* prebuilt.c: backend.depthwise. */

@@ -62,14 +62,14 @@ bool limber_prebuilt_find(const struct kernel_config *k, unsigned cpu, kernel_pa
     return false;
 }
 
-bool limber_direct(const struct fixed *f, const struct target *t, int size, const void *a,
-                   const void *b, void *c)
+bool limber_direct(const struct fixed *f, const struct scaling *x, const struct target *t, int size,
+                   const void *a, const void *b, void *c)
 {
     unsigned cpu = limber_cpu_of(t);
 
     if (!(NEEDS_avx2 & ~cpu))
-        (!(NEEDS_avx512 & ~cpu) ? limber_direct_run_avx512 : limber_direct_run_avx2)(f, size, a, b,
-                                                                                     c);
+        (!(NEEDS_avx512 & ~cpu) ? limber_direct_run_avx512 : limber_direct_run_avx2)(f, x, size, a,
+                                                                                     b, c);
     return !(NEEDS_avx2 & ~cpu);
 }
 

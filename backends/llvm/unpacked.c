@@ -737,8 +737,8 @@ static void finish_block(const struct job *j, int64_t i, int64_t rows, int64_t f
     j->finish->block(j->finish, i, rows, from, to + width - from);
 }
 
-/* A chain of filters whose channels lie on pages of their own, where no prefetcher of the CPU follows:
- * a channel's elements are lines side by side. */
+/* A chain of filters whose channels lie on pages of their own, where no prefetcher of the CPU
+ * follows: a channel's elements are lines side by side. */
 static void fetch_rows(const struct product *p, const struct direct_strip *s)
 {
     const struct patch *w = p->a.patch;

@@ -472,7 +472,8 @@ LIMBER_API limber_status limber_run(limber_context *ctx, const limber_problem *p
  * product table, why each other scheme was refused, the bound and the predicted cost; of a mixed
  * product first its parts, then this for each.  Reads A and B, computes nothing; c.data may be
  * NULL.  Backward data with strides is computed in phases: the one with the longest sums is
- * shown.  Real problems without a batch.  *text is the caller's, to be released with limber_free. */
+ * shown.  Real problems without a batch.  *text is the caller's, to be released with
+ * limber_free. */
 LIMBER_API limber_status limber_plan(limber_context *ctx, const limber_problem *problem,
                                      char **text, limber_report *report);
 

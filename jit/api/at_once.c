@@ -51,17 +51,17 @@ static bool is_plain_report(const limber_report *r)
                   r->part_room >= 0 && (r->part || !r->part_room));
 }
 
-static bool multiply(limber_context *ctx, const struct product_shape *s, const void *a,
-                     const void *b, void *c, limber_report *report, int order)
+static bool multiply(limber_context *ctx, const struct product_shape *s, const struct scaling *x,
+                     const void *a, const void *b, void *c, limber_report *report, int order)
 {
-    const limber_kernel code = limber_shape_code(ctx, s, 1);
+    const limber_kernel code = x ? NULL : limber_shape_code(ctx, s, 1);
     struct report r;
     double start;
 
     if (!report)
-        return limber_shape_run(ctx, s, code, a, b, c);
+        return limber_shape_run(ctx, s, x, code, a, b, c);
     start = limber_now();
-    if (!limber_shape_run(ctx, s, code, a, b, c))
+    if (!limber_shape_run(ctx, s, x, code, a, b, c))
         return false;
     limber_shape_report(ctx, s, code, limber_now() - start, &r);
     r.order = order;
@@ -76,6 +76,8 @@ bool limber_gemm_at_once(limber_context *ctx, const limber_contract *contract, i
 {
     struct range in_a, in_b, in_c;
     struct product_shape s;
+    struct scaling scaling;
+    bool scaled;
 
     if (!ctx || !ctx->small || !ctx->machine.backend->direct || ctx->verbose > 0 ||
         !limber_is_direct_size(m, n, k) || !is_plain_contract(contract) ||
@@ -92,13 +94,12 @@ bool limber_gemm_at_once(limber_context *ctx, const limber_contract *contract, i
     s.fixed.b = (struct strides){ b->row_stride, b->col_stride };
     s.fixed.c = (struct strides){ c->row_stride, c->col_stride };
     s.fixed.add = beta && !limber_scalar_is(beta, s.size, 0);
-    return (!alpha || limber_scalar_is(alpha, s.size, 1)) &&
-           (!s.fixed.add || limber_scalar_is(beta, s.size, 1)) &&
-           find_range(a->data, s.fixed.a, m, k, s.size, &in_a) &&
+    scaled = limber_scaling(alpha, beta, s.size, &scaling);
+    return find_range(a->data, s.fixed.a, m, k, s.size, &in_a) &&
            find_range(b->data, s.fixed.b, k, n, s.size, &in_b) &&
            find_range(c->data, s.fixed.c, m, n, s.size, &in_c) && is_apart(in_a, in_c) &&
            is_apart(in_b, in_c) && limber_has_stack(STACK_small) &&
-           multiply(ctx, &s, a->data, b->data, c->data, report,
+           multiply(ctx, &s, scaled ? &scaling : NULL, a->data, b->data, c->data, report,
                     contract ? limber_order(contract) : 0);
 }
 

@@ -8,6 +8,7 @@
 #include "targets.h"
 
 #include <pthread.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -523,8 +524,11 @@ static void test_targets(void **state)
 static void test_direct(void **state)
 {
     static const char *const formats[][3] = { { "f64", "f64", "f64" }, { "f32", "f32", "f32" } };
-    static double one = 1;
-    static float one_f32 = 1;
+    static const double values[] = {
+        1, 1, -1, 0, 0.5, -0.1, 3, -0.0, 1e300, 1e-300, NAN, INFINITY
+    };
+    double scalar[2];
+    float narrow[2];
     struct rng r = { 24 };
     int served = 0;
 
@@ -535,11 +539,16 @@ static void test_direct(void **state)
         struct drawn p;
         struct problem x;
         struct diag d = { 0 };
-        const void *scalar = i & 1 ? (const void *)&one_f32 : &one;
 
         draw(&p, &r, formats[i & 1], &contract, i % 7 ? 40 : 9);
-        p.problem.alpha = rng_below(&r, 2) ? NULL : scalar;
-        p.problem.beta = rng_below(&r, 2) ? NULL : scalar;
+        for (int of = 0; of < 2; of++) {
+            double x = values[rng_below(&r, COUNT(values))];
+
+            scalar[of] = x;
+            narrow[of] = (float)(fabs(x) < INFINITY && fabs(x) > 1e30 ? x * 1e-262 : x);
+        }
+        p.problem.alpha = rng_below(&r, 2) ? NULL : i & 1 ? (void *)&narrow[0] : &scalar[0];
+        p.problem.beta = rng_below(&r, 2) ? NULL : i & 1 ? (void *)&narrow[1] : &scalar[1];
         assert_true(limber_gemm_state(direct, &p.problem, true, &x, &d));
         served += limber_is_direct(direct, &x);
         compare(&p, direct, specialised);

@@ -244,10 +244,10 @@ static void unload_function(struct function *f)
     (void)f;
 }
 
-static bool run_direct(const struct fixed *f, const struct target *t, int size, const void *a,
-                       const void *b, void *c)
+static bool run_direct(const struct fixed *f, const struct scaling *x, const struct target *t,
+                       int size, const void *a, const void *b, void *c)
 {
-    (void)f, (void)t, (void)size, (void)a, (void)b, (void)c;
+    (void)f, (void)x, (void)t, (void)size, (void)a, (void)b, (void)c;
     return false; /* it serves no shape here */
 }
 

@@ -179,12 +179,12 @@ static bool price_launch(struct kernel *k, struct call *c, struct diag *d)
     return true;
 }
 
-static bool price_direct(const struct fixed *f, const struct target *t, int size, const void *a,
-                         const void *b, void *c)
+static bool price_direct(const struct fixed *f, const struct scaling *x, const struct target *t,
+                         int size, const void *a, const void *b, void *c)
 {
     const struct call call = { .m = f->m, .n = f->n, .k = f->k };
 
-    (void)a, (void)b, (void)c;
+    (void)x, (void)a, (void)b, (void)c;
     model.side_by_side[model.groups++] =
         products_of(&call) / t->rate[size == 8 ? UNIT_f64 : UNIT_f32];
     return true;

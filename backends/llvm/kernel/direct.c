@@ -4,6 +4,7 @@
  *
  *   source  Heinecke, Henry, Hutchinson, Pabst: LIBXSMM, SC 2016, section III */
 #include "backends/llvm/kernel/kernel.h"
+#include "ir/num/prim.h"
 
 #include <immintrin.h>
 
@@ -16,6 +17,7 @@ enum { PACK = 3, FAR = 4096 };
 
 struct operands {
     struct fixed f;     /* rows of C are dense */
+    const struct scaling *scaling; /* or NULL */
     const void *a, *b;
     void *c;
 };
@@ -98,10 +100,11 @@ enum { ROWS = 6, VECTORS = 2 };
 #endif
 
 /* Where C's columns are dense, C^T = B^T A^T. */
-static struct operands with_dense_rows(const struct fixed *f, const void *a, const void *b, void *c)
+static struct operands with_dense_rows(const struct fixed *f, const struct scaling *x,
+                                       const void *a, const void *b, void *c)
 {
     if (f->c.col == 1)
-        return (struct operands){ *f, a, b, c };
+        return (struct operands){ *f, x, a, b, c };
     return (struct operands){ { .m = f->n,
                                 .n = f->m,
                                 .k = f->k,
@@ -109,6 +112,7 @@ static struct operands with_dense_rows(const struct fixed *f, const void *a, con
                                 .b = { f->a.col, f->a.row },
                                 .c = { f->c.col, f->c.row },
                                 .add = f->add },
+                              x,
                               b,
                               a,
                               c };
@@ -122,9 +126,10 @@ void limber_direct_strip(const struct direct_strip *s)
         f32_strip(s);
 }
 
-void limber_direct_run(const struct fixed *f, int size, const void *a, const void *b, void *c)
+void limber_direct_run(const struct fixed *f, const struct scaling *x, int size, const void *a,
+                       const void *b, void *c)
 {
-    struct operands o = with_dense_rows(f, a, b, c);
+    struct operands o = with_dense_rows(f, x, a, b, c);
 
     if (size == 8)
         f64_product(&o);

@@ -14,7 +14,41 @@ struct NAME(tile) {
     int64_t b_row, k;
     MASK last;      /* lanes of the last vector */
     int add;
+    int64_t columns;
+    const struct scaling *scaling; /* or NULL */
 };
+
+typedef REAL NAME(lanes) __attribute__((vector_size(LANES * sizeof(REAL))));
+typedef double NAME(wide) __attribute__((vector_size(LANES * sizeof(double))));
+
+/* Sums x of a tile become rows of C: what limber_store_float does. */
+static __attribute__((noinline)) void NAME(scale)(const struct NAME(tile) *t, int rows, int vectors,
+                                                  const REAL *x)
+{
+    const double alpha = t->scaling->alpha, beta = t->scaling->beta;
+
+    for (int i = 0; i < rows * vectors; i++, x += LANES) {
+        const int64_t at = i % vectors * LANES, count = t->columns - at;
+        REAL *c = t->c[i / vectors] + at;
+        NAME(lanes) old = { 0 }, y;
+        NAME(wide) sum;
+
+        if (beta != 0)
+            old = (NAME(lanes))(count < LANES ? MASKED_LOAD(c, t->last) : LOAD(c));
+        sum = alpha * __builtin_convertvector((NAME(lanes))LOAD(x), NAME(wide));
+        if (beta != 0)
+            sum = __builtin_elementwise_fma(beta - (NAME(wide)){ 0 },
+                                            __builtin_convertvector(old, NAME(wide)), sum);
+        y = __builtin_convertvector(sum, NAME(lanes));
+        /* a term may have left binary64 */
+        for (int64_t j = 0; j < LANES && beta != 0 && __builtin_reduce_or(sum - sum != 0); j++)
+            y[j] = (REAL)limber_blend(alpha, (double)x[j], beta, (double)old[j]);
+        if (count < LANES)
+            MASKED_STORE(c, t->last, (VEC)y);
+        else
+            STORE(c, (VEC)y);
+    }
+}
 
 FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, int masked)
 {
@@ -41,6 +75,15 @@ FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, int mask
             UNROLL for (int v = 0; v < vectors; v++)
                 sum[r][v] = FMA(left, right[v], sum[r][v]);
         }
+    }
+    if (t->scaling) {
+        REAL x[ROWS * VECTORS * LANES];
+
+        UNROLL for (int r = 0; r < rows; r++)
+            UNROLL for (int v = 0; v < vectors; v++)
+                STORE(x + (r * vectors + v) * LANES, sum[r][v]);
+        NAME(scale)(t, rows, vectors, x);
+        return;
     }
     UNROLL for (int r = 0; r < rows; r++)
         UNROLL for (int v = 0; v < vectors; v++) {
@@ -106,7 +149,9 @@ static void NAME(strip)(const struct direct_strip *s)
                             .b_row = s->b_row,
                             .k = s->k,
                             .last = LANES_OF(rest ? rest : LANES),
-                            .add = s->add };
+                            .add = s->add,
+                            .columns = s->columns,
+                            .scaling = s->scaling };
 
     if (s->room) {
         NAME(pack_rows)(s, vectors, t.last);
@@ -143,7 +188,8 @@ static void NAME(columns)(const struct operands *o, const int64_t *at, int64_t j
                               .b_row = f->b.row,
                               .c = (REAL *)o->c + j,
                               .c_row = f->c.row,
-                              .add = f->add != 0 };
+                              .add = f->add != 0,
+                              .scaling = o->scaling };
 
     if (f->b.col != 1) {
         NAME(pack)(f, b, width, vectors * LANES, room);

@@ -260,7 +260,8 @@ typedef int64_t kernel_pairs(const struct call *c, limber_format a, limber_forma
 kernel_pairs limber_pairs_run, limber_pairs_run_avx2, limber_pairs_run_avx512;
 
 /* direct.c: what backend.direct asks for. */
-typedef void kernel_direct(const struct fixed *f, int size, const void *a, const void *b, void *c);
+typedef void kernel_direct(const struct fixed *f, const struct scaling *x, int size, const void *a,
+                           const void *b, void *c);
 kernel_direct limber_direct_run_avx2, limber_direct_run_avx512;
 extern const int64_t limber_direct_along[LIMBER_SMALL_K]; /* prebuilt.c: 0, 1, 2, ... */
 
@@ -278,6 +279,7 @@ struct direct_strip {
     void *const *c_line;        /* where this is not NULL, where column 0 of each is; */
     int64_t column;             /* the strip's first */
     int64_t a_row, b_row, c_row;        /* elements */
+    const struct scaling *scaling;      /* NULL, or in the place of `add` */
     int size, add;
 };
 typedef void kernel_strip(const struct direct_strip *s);
