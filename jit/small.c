@@ -6,19 +6,36 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-/* Multiply-adds of a product, 64 cubed: more are faster by kernels, or nearly so.  Native products,
- * which keep most contracts in bits, are faster from 16 cubed on. */
-enum { WORK = 1 << 18, BITS_WORK = 1 << 12 };
+/* Multiply-adds of a product, 64 cubed: more are faster by kernels, or nearly so.  Native products
+ * of binary64 are faster from 16 cubed on, and keep contracts of at most so many bits for every k
+ * of their class. */
+enum { WORK = 1 << 18, NATIVE_WORK = 1 << 12, NATIVE_BITS = 44 };
+
+static bool is_native_faster(const struct problem *p)
+{
+    return p->contract.promise == LIMBER_CONTRACT_BITS && p->contract.bits <= NATIVE_BITS &&
+           p->fc.size == 8;
+}
+
+/* What serves p; *allowed: the error before the rounding.  Of binary32 the rounding alone is
+ * faster. */
+static bool serves(const struct problem *p, double *allowed)
+{
+    bool ok = limber_pairs_serve(&p->contract, allowed);
+
+    if (p->fc.size == 4)
+        *allowed = 0;
+    return ok;
+}
 
 bool limber_is_small(const limber_context *ctx, const struct problem *p)
 {
     double allowed;
-    bool serves = limber_pairs_serve(&p->contract, &allowed);
-    int64_t work = allowed > 0 ? BITS_WORK : WORK;
+    int64_t work = is_native_faster(p) ? NATIVE_WORK : WORK;
 
-    return serves && ctx->small && ctx->machine.backend->small && !p->shape && !p->roundings &&
-           p->k <= LIMBER_SMALL_K && p->m <= work && p->n <= work && p->m * p->n <= work &&
-           p->m * p->n * p->k <= work && limber_format_is_binary(p->fa) &&
+    return serves(p, &allowed) && ctx->small && ctx->machine.backend->small && !p->shape &&
+           !p->roundings && p->k <= LIMBER_SMALL_K && p->m <= work && p->n <= work &&
+           p->m * p->n <= work && p->m * p->n * p->k <= work && limber_format_is_binary(p->fa) &&
            limber_format_is_binary(p->fb) && limber_format_is_binary(p->fc) && p->c.inner >= p->n &&
            !p->c.rows && !p->c.cols && /* rows and columns, not pairs */
            limber_view_strided(&p->a) && limber_view_strided(&p->b) && !p->a.tile_subset &&
@@ -31,8 +48,8 @@ bool limber_check_small(const limber_context *ctx, const struct problem *p, stru
            ctx->machine.backend == &limber_backend_interp ||
            limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                        "scheme pairs: serves correct and bits of f64 and f32 on "
-                       "CPUs, to %d and %d multiply-adds and k = %d",
-                       WORK, BITS_WORK, LIMBER_SMALL_K);
+                       "CPUs, to %d multiply-adds (bits up to %d of f64: %d) and k = %d",
+                       WORK, NATIVE_BITS, NATIVE_WORK, LIMBER_SMALL_K);
 }
 
 struct small {
@@ -99,7 +116,7 @@ void limber_small_run(limber_context *ctx, const struct problem *p, struct repor
     struct small s = { .ctx = ctx, .p = p };
     double start = r ? limber_now() : 0;
 
-    limber_pairs_serve(&p->contract, &s.allowed);
+    (void)serves(p, &s.allowed);
     limber_groups_run_small(ctx, p, WORK, run_group, &s);
     if (!r)
         return;
