@@ -26,10 +26,17 @@ foreach(contract native bits=40 correct)
            LIMBER_CACHE_DIR=${CMAKE_CURRENT_BINARY_DIR}/blas_stack.cache $<TARGET_FILE:blas_stack>)
 endforeach()
 
+# A BLAS whose speed is known, for what reports estimate of it.
+add_library(blas_clock SHARED ${CMAKE_CURRENT_LIST_DIR}/clock.c)
+set_target_properties(blas_clock PROPERTIES C_VISIBILITY_PRESET default)
+add_executable(blas_clocked ${CMAKE_CURRENT_LIST_DIR}/clock.c)
+target_compile_definitions(blas_clocked PRIVATE PROGRAM)
+target_link_libraries(blas_clocked PRIVATE blas_clock)
+
 if(TARGET limber_cli)
   add_test(NAME blas_control COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/control.sh
            $<TARGET_FILE:limber_blas> $<TARGET_FILE:blas_program_32> $<TARGET_FILE:limber_cli>
-           $<TARGET_FILE:blas_linked>)
+           $<TARGET_FILE:blas_linked> $<TARGET_FILE:blas_clocked>)
 endif()
 
 # Plugins with a BLAS of their own, under the names of NumPy's and SciPy's wheels and under plain

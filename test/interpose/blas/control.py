@@ -65,6 +65,46 @@ def several(names="cblas_dsyrk"):
     print("right")
 
 
+def routines():
+    """Each call takes several products: their kernels are told, too."""
+    import numpy as np
+    rng = np.random.default_rng(7)
+    n, k = 300, 200
+    library = ctypes.CDLL(None)
+    a, b = (np.asfortranarray(rng.standard_normal((n, k)) * 10.0 ** rng.integers(-9, 9, (n, 1)))
+            for _ in range(2))
+    t = np.asfortranarray(np.triu(rng.uniform(-1, 1, (n, n)) / n) + np.eye(n))
+    c, x = (np.zeros((n, n), order="F") for _ in range(2))
+    info, pivots = ctypes.c_int(-1), np.zeros(n, dtype=np.int64)
+    N, K, one, zero = ctypes.c_int64(n), ctypes.c_int64(k), ctypes.c_double(1), ctypes.c_double(0)
+
+    def call(name, *args):
+        args = [x.ctypes.data_as(ctypes.c_void_p) if isinstance(x, np.ndarray) else
+                x if isinstance(x, bytes) else ctypes.byref(x) for x in args]
+        getattr(library, name + "_")(*args, *[ctypes.c_size_t(1)] * 4)
+        known, last_call = last()
+        assert known and last_call.served and last_call.routine.decode() == name + "_", \
+            (name, last_call.routine, last_call.why_not)
+
+    call("dsyrk", b"L", b"N", N, K, one, a, N, zero, c, N)
+    call("dsyr2k", b"U", b"N", N, K, one, a, N, b, N, zero, c, N)
+    call("dtrmm", b"L", b"U", b"N", b"N", N, K, one, t, N, b, N)
+    call("dtrsm", b"L", b"U", b"T", b"N", N, K, one, t, N, b, N)
+    try:
+        ctypes.CDLL("liblapack.so.3", ctypes.RTLD_GLOBAL)
+    except OSError:
+        print("liblapack3 is absent: its routines are skipped", file=sys.stderr)
+        print("right")
+        return
+    x[:] = t @ t.T
+    last_x = x.copy(order="F")
+    call("dgetrf", N, N, x, N, pivots, info)
+    assert info.value == 0
+    call("dpotrf", b"L", N, last_x, N, info)
+    assert info.value == 0
+    print("right")
+
+
 def killed(path):
     """Works until a report is there, and does not end by itself."""
     for _ in range(100000):
