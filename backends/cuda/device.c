@@ -38,15 +38,13 @@ struct device *limber_cuda_device(int ordinal, struct diag *d)
     return v;
 }
 
+/* Work in it comes after what the legacy default stream was given before. */
 bool limber_cuda_stream(struct device *v, cu_stream *s, struct diag *d)
 {
-    enum { NON_BLOCKING = 1 };  /* apart from the default stream */
-
     pthread_mutex_lock(&v->lock);
     *s = v->idle_streams ? v->idle[--v->idle_streams] : NULL;
     pthread_mutex_unlock(&v->lock);
-    return *s || limber_cuda_ok(v->driver, v->driver->cuStreamCreate(s, NON_BLOCKING),
-                                "making a stream", d);
+    return *s || limber_cuda_ok(v->driver, v->driver->cuStreamCreate(s, 0), "making a stream", d);
 }
 
 void limber_cuda_stream_back(struct device *v, cu_stream s)

@@ -368,8 +368,9 @@ typedef enum limber_capture {
 
 /* Where a call runs on a GPU (backend "cuda"), and its workspace there.  The call reads and writes
  * operands in device memory in the stream's order and returns without waiting for them.  With an
- * operand in host memory it returns when C is there.  On CPUs only the workspace counts: host
- * memory, of this call alone while it runs. */
+ * operand in host memory it returns when C is there.  A call without a queue comes after what the
+ * legacy default stream was given before, and returns when C is there.  On CPUs only the workspace
+ * counts: host memory, of this call alone while it runs. */
 typedef struct limber_queue {
     size_t size;
     void *stream; /* CUstream or cudaStream_t of the context's device; NULL: its legacy default

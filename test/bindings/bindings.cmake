@@ -5,7 +5,8 @@ target_link_libraries(bindings_layout PRIVATE limber)
 
 add_test(NAME bindings_python COMMAND ${CMAKE_COMMAND} -E env
          LIMBER_LIBRARY=$<TARGET_FILE:limber> sh ${CMAKE_CURRENT_LIST_DIR}/python.sh
-         ${PROJECT_SOURCE_DIR}/bindings/python $<TARGET_FILE:bindings_layout>)
+         ${PROJECT_SOURCE_DIR}/bindings/python $<TARGET_FILE:bindings_layout>
+         $<TARGET_FILE:simt_cuda> $<TARGET_FILE:simt_nvrtc>)
 set_tests_properties(bindings_python PROPERTIES SKIP_RETURN_CODE 77)
 
 # The wheel, built anew: takes minutes, and both of two processors.

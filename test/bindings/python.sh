@@ -2,7 +2,7 @@
 # Tests the Python package in a folder, with NumPy where it is found and without it; the library is
 # found as the environment says.
 set -eu
-package=$1 layout=$2
+package=$1 layout=$2 cuda=${3:-} nvrtc=${4:-}
 here=$(cd "$(dirname "$0")" && pwd)
 command -v python3 > /dev/null || { echo "no python3: skipped"; exit 77; }
 work=$(mktemp -d)
@@ -16,6 +16,9 @@ done
 if [ -n "$python" ]; then
     $python "$here/test_python.py" "$layout"
     $python "$here/../../examples/python_quad.py"
+    if [ -n "$cuda" ]; then
+        LIMBER_CUDA=$cuda LIMBER_NVRTC=$nvrtc $python "$here/test_cuda.py"
+    fi
     # The types of ml_dtypes, by a version that takes every NumPy since 1.21.
     if ! $python -c 'import ml_dtypes' 2> /dev/null; then
         if $python -m venv --system-site-packages "$work/venv" > "$work/log" 2>&1 &&

@@ -1615,10 +1615,16 @@ class Arrays(unittest.TestCase):
                          (a > 0).sum(1).reshape(3, 1).tolist())
         with self.assertRaisesRegex(limber.BadArgument, "out: no"):
             self.ctx.matmul(a, a.T, out=Both(out))
-        away = Tensor(a)
+        class Away(Tensor):     # it says so; nobody looks there
+            def __dlpack__(self, stream=None):
+                return self.array.__dlpack__()
+
+        away = Away(a)
         away.device = (2, 0)
         for text, call in (
-                (r"a: lies on device \(2, 0\)", lambda: self.ctx.matmul(away, a.T)),
+                ("out: is not given, and operands lie on a GPU", lambda: self.ctx.matmul(away, a.T)),
+                ("b: lies in host memory", lambda: self.ctx.matmul(away, a.T, out=out)),
+                ("values: lies in the memory of CUDA device 0", lambda: limber.Quad(away)),
                 ("result = 'dlpack': f128 has no type", lambda: self.ctx.matmul(
                     a, a.T, dtype="f128", result="dlpack")),
                 ("result = 'dlpack': e2m1 has no type", lambda: self.ctx.matmul(

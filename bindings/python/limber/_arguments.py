@@ -79,13 +79,13 @@ def format_of_dtype(dtype):
     return FORMATS.get(kind) or COMPLEX[kind], kind in COMPLEX, True
 
 
-def view_of(x, what, name, writable=False):
+def view_of(x, what, name, writable=False, gpu=False):
     name = canonical(name)
     if isinstance(x, Quad):
         if name not in (None, "f128"):
             raise BadArgument(f"{what}: a Quad is in f128, not {name}")
         x, name = x.words, "f128"
-    return View(x, what, name, writable)
+    return View(x, what, name, writable, gpu)
 
 
 def check_matrix(view):
@@ -93,11 +93,11 @@ def check_matrix(view):
         raise BadArgument(f"{view.what}: expected two axes of real numbers")
 
 
-def operand_view(held, x, what, name):
+def operand_view(held, x, what, name, gpu=False):
     if isinstance(x, Operand):
         view = view_of(x.x, what, name or x._view.name if not isinstance(x.x, Quad) else None)
         return held.enter_context(view)
-    return held.enter_context(view_of(x, what, name))
+    return held.enter_context(view_of(x, what, name, gpu=gpu))
 
 
 def prepared_of(held, x):

@@ -86,14 +86,20 @@ class View:
 
     A copy is made where strides are negative or no multiples of an element, the address is not
     aligned, bytes are in the other order, or elements are of no format but another type holds them
-    all; what is to be written is refused then."""
+    all; what is to be written is refused then, and so is what lies on a GPU.
 
-    def __init__(self, source, what, name=None, writable=False):
+    device: the number of the CUDA device whose memory it is, or None.  `gpu` allows that."""
+
+    def __init__(self, source, what, name=None, writable=False, gpu=False):
         if hasattr(source, "mask"):
             raise BadArgument(f"{what}: masks are not looked at; fill the array first")
         self.source, self.what, self.copied = source, what, False
         self._memory = memory_of(source, what, writable)
+        self.device = self._memory.device
         try:
+            if self.device is not None and not gpu:
+                raise BadArgument(f"{what}: lies in the memory of CUDA device {self.device}, "
+                                  "which only products of tensors there read")
             self._understand(name, writable)
             if not self._served():
                 if writable:
@@ -110,6 +116,7 @@ class View:
         hold = memory.kind in HELD_BY if name is None else False
         words = memory.kind == "longdouble" and name in (None, "f128")
         if memory.swapped or hold or words:
+            self.stays()
             if writable:
                 raise BadArgument(f"{self.what}: elements of type {memory.kind}" +
                                   " in the other byte order" * memory.swapped +
@@ -144,9 +151,16 @@ class View:
             raise BadArgument(f"{self.what}: elements of {memory.itemsize} bytes do not hold "
                               f"{self.name}, which has {self.size}")
         if self.bytes[-1] != memory.itemsize:
+            self.stays()
             self._replace(gathered(self.data, self.shape, self.bytes, memory.itemsize))
             self.data, self.bytes = self._memory.data, dense(self.shape, memory.itemsize)
         self.shape, self.bytes = self.shape[:-1], self.bytes[:-1]
+
+    def stays(self):
+        """Refuses what would be copied by the host."""
+        if self.device is not None:
+            raise BadArgument(f"{self.what}: lies on a GPU, and would have to be copied: elements "
+                              "need a format of Limber's, and rows or columns an even step")
 
     def _replace(self, made):
         """Another memory in the place of the array's."""
@@ -165,6 +179,7 @@ class View:
 
     def gather(self, shape, strides):
         """A copy in the place of the array: of elements of this shape, strides bytes apart."""
+        self.stays()
         self.data = self._replace(gathered(self.data, shape, strides, self.size)).data
         self.shape, self.bytes = tuple(shape), dense(shape, self.size)
         self.count = math.prod(shape)
@@ -182,6 +197,7 @@ class View:
 
     def array(self):
         """The elements as NumPy's, where they lie while this View is held."""
+        self.stays()
         raw = as_array(self.data, self.shape, self.bytes, self.size)
         return raw.view(type_of(kind_of_format(self.name, self.pairs)))
 

@@ -2,6 +2,7 @@
 """Contexts and what they do."""
 from __future__ import annotations
 
+import ctypes
 import os
 from ctypes import byref, c_size_t, c_void_p
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence,
 from . import _contraction, _conv, _convert, _product, _simulation, _solve
 from . import _library as C
 from ._arguments import check_matrix, contract_of, is_left, path_of, view_of
+from ._buffer import format_named
 from ._facts import tuple_of
 from ._handles import Closing, Handle, Operand
 from ._library import lib
@@ -57,8 +59,23 @@ class Context(Closing):
         pointer = c_void_p()
         check(lib.limber_create(byref(pointer), byref(config)))
         self._handle = Handle(pointer, lib.limber_destroy, "the context")
-        self.background, self.contract = background, contract
+        self.background, self.contract, self.device = background, contract, device
+        self._on_gpu: Optional[bool] = None
         self._repeats: Dict[Any, Any] = {}      # calls to do again
+
+    def on_gpu(self) -> bool:
+        """Whether products are computed on a GPU: with the first question one of numbers is."""
+        if self._on_gpu is None:
+            one, result, report = ctypes.c_float(1), ctypes.c_float(), C.Report()
+            at = ctypes.addressof(one)
+            problem = C.Problem(m=1, n=1, k=1, a=C.Matrix(at, format_named("f32"), 1, 1),
+                                b=C.Matrix(at, format_named("f32"), 1, 1),
+                                c=C.Output(ctypes.addressof(result), format_named("f32"), 1, 1))
+            problem.contract = ctypes.pointer(contract_of(None, None, 0))
+            with self._handle.use() as handle:
+                check(lib.limber_run(handle, byref(problem), byref(report)))
+            self._on_gpu = report.backend == b"cuda"
+        return self._on_gpu
 
     def _wish(self, contract, scheme, slices):
         """The limber_contract of a call."""
@@ -77,7 +94,9 @@ class Context(Closing):
 
         a, b        arrays of one, two, or more axes (stacks, broadcast), as in numpy.matmul;
                     anything that shows its memory: buffers, __dlpack__, __array_interface__,
-                    __array__; Quads; prepared operands
+                    __array__; Quads; prepared operands.  Tensors of CUDA's (CuPy's, PyTorch's,
+                    JAX's) by __dlpack__ and an `out` there, in a context on their device; what is
+                    on its way to them is awaited, and the result is there when the call returns
         format      names what integers (or a carrier) hold, "bf16" say, or a pair for a and b
         dtype       the result's format, or a type of NumPy's, ml_dtypes' or PyTorch's; without it
                     the operands' own, the wider of two; of integers int64, of bytes int32

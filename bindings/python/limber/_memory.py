@@ -40,16 +40,19 @@ class _Versioned(Structure):    # DLManagedTensorVersioned; without a version it
 
 
 _READ_ONLY, _CPUS = 1, (1, 3)       # DLPACK_FLAG_BITMASK_READ_ONLY; memory that a CPU reads
+_CUDA, _LEGACY = 2, 1       # kDLCUDA; the legacy default stream, which calls without one come after
 pythonapi.PyCapsule_IsValid.argtypes = [py_object, c_char_p]
 pythonapi.PyCapsule_GetPointer.argtypes = [py_object, c_char_p]
 pythonapi.PyCapsule_GetPointer.restype = c_void_p
 
 
 class Memory:
-    """Elements of one kind, held until release(); strides are in bytes."""
+    """Elements of one kind, held until release(); strides are in bytes.  device: the number of
+    the CUDA device whose memory it is, or None."""
 
-    def __init__(self, data, kind, itemsize, shape, strides, swapped=False, keep=None, end=None):
-        self.data, self.kind, self.itemsize = data, kind, itemsize
+    def __init__(self, data, kind, itemsize, shape, strides, swapped=False, keep=None, end=None,
+                 device=None):
+        self.data, self.kind, self.itemsize, self.device = data, kind, itemsize, device
         self.shape, self.strides, self.swapped = tuple(shape), tuple(strides), swapped
         self._keep, self._end = keep, end
 
@@ -81,25 +84,36 @@ def of_buffer(source, what, writable=False, kind=None):
                   end=lambda: pythonapi.PyBuffer_Release(byref(raw)))
 
 
+def gpu_of(source):
+    """The number of the CUDA device whose memory an object shows, or None."""
+    if not hasattr(source, "__dlpack_device__"):
+        return None
+    kind, number = map(int, source.__dlpack_device__())
+    return number if kind == _CUDA else None
+
+
 class _Unshared(BadArgument):
     """An object gives no tensor, though it says that it has one."""
 
 
 def _capsule(source, what):
-    """The tensor of an object with __dlpack__, whether it may be written, and what keeps it."""
+    """What keeps the tensor of an object with __dlpack__, its CUDA device or None, the tensor and
+    whether it may be written."""
     try:
         device = tuple(map(int, source.__dlpack_device__()))
-        if device[0] not in _CPUS:
-            raise BadArgument(f"{what}: lies on device {device} of DLPack, not in host memory")
+        if device[0] not in _CPUS + (_CUDA,):
+            raise BadArgument(f"{what}: lies on device {device} of DLPack, which is neither host "
+                              "memory nor CUDA's")
+        stream = {"stream": _LEGACY} if device[0] == _CUDA else {}
         try:
-            capsule = source.__dlpack__(max_version=(1, 0))
+            capsule = source.__dlpack__(max_version=(1, 0), **stream)
         except TypeError:       # of an older protocol
-            capsule = source.__dlpack__()
+            capsule = source.__dlpack__(**stream)
     except BadArgument:
         raise
     except Exception as error:      # libraries raise errors of their own
         raise _Unshared(f"{what}: {error}") from None
-    return capsule, _tensor(capsule, what)
+    return capsule, device[1] if device[0] == _CUDA else None, _tensor(capsule, what)
 
 
 def _tensor(capsule, what="out"):
@@ -115,7 +129,7 @@ def _tensor(capsule, what="out"):
 
 def of_dlpack(source, what, writable=False):
     """Of what has __dlpack__; nothing is copied."""
-    capsule, (tensor, may_write) = _capsule(source, what)
+    capsule, device, (tensor, may_write) = _capsule(source, what)
     if writable and not may_write:
         raise BadArgument(f"{what}: is read-only")
     kind = kind_of_dlpack(tensor.code, tensor.bits, tensor.lanes)
@@ -125,7 +139,8 @@ def of_dlpack(source, what, writable=False):
     shape, size = tuple(tensor.shape[:tensor.ndim]), tensor.bits // 8
     strides = tuple(size * step for step in tensor.strides[:tensor.ndim]) if tensor.strides \
         else dense(shape, size)
-    return Memory((tensor.data or 0) + tensor.offset, kind, size, shape, strides, keep=capsule)
+    return Memory((tensor.data or 0) + tensor.offset, kind, size, shape, strides, keep=capsule,
+                  device=device)
 
 
 def _of_numpy(array, what, writable):

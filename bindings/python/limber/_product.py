@@ -72,7 +72,8 @@ class Product:
         formats = pair_of(format)
         self.ctx = held.enter_context(context._handle.use())
         self.prepared = [prepared_of(held, x) for x in (a, b)]
-        views = [operand_view(held, x, what, name) for x, what, name in zip((a, b), "ab", formats)]
+        views = [operand_view(held, x, what, name, gpu=True)
+                 for x, what, name in zip((a, b), "ab", formats)]
         if views[0].pairs != views[1].pairs:
             real = int(views[0].pairs)
             views[real] = held.enter_context(_complex(views[real]))
@@ -83,9 +84,26 @@ class Product:
             raise BadArgument("prepared operands are for real products by matmul")
         self.result = Result(held, shapes.shape, views, formats, dtype, out, result)
         self.c = self.result.view
+        self._check_device(context)
         self.alpha = scalar_of(alpha, 1, self.c, "alpha")
         self.beta = scalar_of(beta, 0, self.c, "beta")
         self._arrange(labels, together)
+
+    def _check_device(self, context):
+        """Tensors on a GPU: all three on the one of the context, which computes there."""
+        devices = [view.device for view in (self.a, self.b, self.c)]
+        if devices == [None, None, None]:
+            return
+        for what, device in zip(("a", "b", "out"), devices):
+            if device is None:
+                raise BadArgument(f"{what}: lies in host memory, and others of the product on a "
+                                  "GPU")
+        where = f"device {context.device}" if context.on_gpu() else "CPUs"
+        for what, device in zip(("a", "b", "out"), devices):
+            if where != f"device {device}":
+                raise BadArgument(f"{what}: lies on CUDA device {device}, and the context computes "
+                                  f"on {where}: Context(backend=\"cuda\", device={device}) "
+                                  "computes there")
 
     def _arrange(self, labels, together):
         """Finds the matrices; copies what is none where it lies."""
@@ -101,6 +119,7 @@ class Product:
         sides = [_rearranged(*side, o.extents, found.stack) for side in
                  ((a, sides[0], found.a, found.rows), (b, sides[1], found.b, found.columns))]
         if not in_place:
+            c.stays()
             order = found.stack + found.rows[0] + found.columns[1]
             self.aside = _Aside(c, places, order, o.extents, self.beta is not None)
             self.data = self.aside.data

@@ -41,7 +41,7 @@ def _format_of_out(out, a, b):
     if isinstance(out, Quad):
         return "f128"
     try:
-        with View(out, "out", writable=True) as view:
+        with View(out, "out", writable=True, gpu=True) as view:
             own = view.name
     except BadArgument:
         if a is None or a != b:
@@ -63,13 +63,15 @@ class Result:
         self.name = name or _format_of_out(out, *formats) or \
             result_format(*(view.name for view in views))
         self.given = out is not None
+        if not self.given and any(view.device is not None for view in views):
+            raise BadArgument("out: is not given, and operands lie on a GPU: name a tensor there")
         self.result, self.shape = result, shape
         self.kind = kind_of_format(self.name, self.pairs) or carrier(self.name)
         self.array = out if self.given else \
             self._new(typed or any(view.typed for view in views))
         plain = self.pairs or isinstance(self.array, Quad)
         self.view = held.enter_context(view_of(self.array, "out", None if plain else self.name,
-                                               writable=True))
+                                               writable=True, gpu=True))
         self._check()
 
     def _new(self, typed):

@@ -39,6 +39,7 @@ from ._buffer import format_named
 from ._convert import ROUNDINGS
 from ._core import Context
 from ._library import lib
+from ._memory import gpu_of
 from ._types import FORMATS
 from .errors import BadArgument, check
 
@@ -61,10 +62,19 @@ def _index(value, words, what):
     return words.index(value)
 
 
+def _dense(x, what):
+    """An array of the host without gaps."""
+    device = gpu_of(x)
+    if device is not None:
+        raise BadArgument(f"{what}: lies in the memory of CUDA device {device}, which only "
+                          "products of tensors there read")
+    return numpy.ascontiguousarray(x).reshape(numpy.shape(x))     # of no axes, too
+
+
 def _apply(index, name, x, parameters, out, dtype, rounding, compute, nan_to_zero, context):
     from . import default_context
 
-    x = numpy.ascontiguousarray(x).reshape(numpy.shape(x))     # of no axes, too
+    x = _dense(x, "x")
     if out is None:
         test = name in ("isnan", "isinf")
         kind = dtype if dtype is not None else numpy.int8 if test else x.dtype
@@ -151,7 +161,7 @@ def _result(x, shape, out, dtype):
 def _weights(w, x, count, what):
     if w is None:
         return None
-    w = numpy.ascontiguousarray(w)
+    w = _dense(w, what)
     if w.shape != (count,) or w.dtype != x.dtype:
         raise BadArgument(f"{what}: is {w.dtype}{list(w.shape)}, not {x.dtype}[{count}]")
     return w
@@ -171,7 +181,7 @@ def _run(call, read, lost, context):
 def _reduce(name, x, axis, carry, out, dtype, rounding, context, swallowed=False, correction=0,
             epsilon=0, scale=None, shift=None, nan_to_zero=False):
     given = numpy.shape(x)
-    x = numpy.ascontiguousarray(x).reshape(given)
+    x = _dense(x, "x").reshape(given)
     same = _REDUCTIONS.index(name) >= _REDUCTIONS.index("softmax")
     if axis is None:
         outer, count, inner, kept = 1, x.size, 1, ()
@@ -259,7 +269,7 @@ def add_n(arrays: Iterable[Any], *, carry: str = "exact", out: Any = None, dtype
           rounding: str = "nearest", swallowed: bool = False,
           nan_to_zero: bool = False, context: Optional[Context] = None) -> Any:
     """The sum of arrays of one shape and type, element by element."""
-    arrays = [numpy.ascontiguousarray(x).reshape(numpy.shape(x)) for x in arrays]
+    arrays = [_dense(x, "arrays") for x in arrays]
     if not arrays:
         raise BadArgument("arrays: there is none")
     if len({x.dtype for x in arrays}) > 1 or len({x.shape for x in arrays}) > 1:

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tensors in a GPU's memory by DLPack, on the stand-in for CUDA's driver that LIMBER_CUDA names."""
+import ctypes
+import os
+import unittest
+from ctypes import byref, c_char_p, c_int, c_int64, c_size_t, c_uint64, c_void_p, py_object
+
+import numpy
+
+import limber
+import limber.ops
+
+driver = ctypes.CDLL(os.environ["LIMBER_CUDA"])
+COPY_IN, COPY_OUT = driver.cuMemcpyHtoD_v2, driver.cuMemcpyDtoH_v2
+COPY_IN.argtypes, COPY_OUT.argtypes = (c_uint64, c_void_p, c_size_t), (c_void_p, c_uint64, c_size_t)
+new_capsule = ctypes.pythonapi.PyCapsule_New
+new_capsule.restype, new_capsule.argtypes = py_object, (c_void_p, c_char_p, c_void_p)
+
+
+class Managed(ctypes.Structure):     # DLManagedTensor of dlpack.h
+    _fields_ = [("tensor", limber._memory._Tensor), ("context", c_void_p), ("deleter", c_void_p)]
+
+
+class Tensor:
+    """What a library of tensors shows of one on a GPU."""
+
+    def __init__(self, array, device=0):
+        self.dtype, self.shape, self.device = array.dtype, array.shape, device
+        array = numpy.ascontiguousarray(array)
+        self.bytes, self.at, self.streams = array.nbytes, c_uint64(), []
+        self.steps = tuple(step // array.itemsize for step in array.strides)
+        context = c_void_p()
+        assert driver.cuDevicePrimaryCtxRetain(byref(context), device) == 0
+        assert driver.cuCtxSetCurrent(context) == 0
+        assert driver.cuMemAlloc_v2(byref(self.at), c_size_t(max(self.bytes, 1))) == 0
+        assert COPY_IN(self.at, array.ctypes.data, self.bytes) == 0
+
+    def numpy(self):
+        array = numpy.empty(self.shape, self.dtype)
+        assert COPY_OUT(array.ctypes.data, self.at, self.bytes) == 0
+        return array
+
+    def __dlpack_device__(self):
+        return 2, self.device
+
+    def __dlpack__(self, stream=None, max_version=None):
+        self.streams.append(stream)
+        dims = len(self.shape)
+        self.told = Managed()
+        self.kept = (c_int64 * dims)(*self.shape), (c_int64 * dims)(*self.steps)
+        t = self.told.tensor
+        t.data, t.device_type, t.device_id, t.ndim, t.lanes = self.at.value, 2, self.device, dims, 1
+        t.code, t.bits = {"f": 2, "i": 0}[self.dtype.kind], 8 * self.dtype.itemsize
+        t.shape, t.strides = self.kept
+        return new_capsule(ctypes.addressof(self.told), b"dltensor", None)
+
+
+class Cuda(unittest.TestCase):
+    def setUp(self):
+        self.ctx = limber.Context(backend="cuda", cache_dir="")
+        self.random = numpy.random.default_rng(3)
+
+    def tearDown(self):
+        self.ctx.close()
+
+    def test_products(self):
+        for shapes in ((9, 20), (20, 7)), ((3, 5, 8), (8, 4)), ((2, 3, 5, 8), (3, 8, 4)):
+            a, b = (self.random.standard_normal(shape) for shape in shapes)
+            there = Tensor(a), Tensor(b), Tensor(numpy.zeros((a @ b).shape))
+            self.assertIs(self.ctx.matmul(*there[:2], "correct", there[2]), there[2])
+            self.assertTrue((there[2].numpy() == self.ctx.matmul(a, b, "correct")).all())
+            for tensor in there:    # whoever writes them is awaited
+                self.assertEqual(set(tensor.streams), {1})
+
+    def test_report_and_scalars(self):
+        a, c = self.random.standard_normal((6, 6)).astype("f"), numpy.ones((6, 6), "f")
+        there = Tensor(c)
+        _, report = self.ctx.matmul(Tensor(a), Tensor(a), "correct", there, alpha=2, beta=-1,
+                                    report=True)
+        self.assertEqual(report.backend, "cuda")
+        want = (2 * (a.astype("d") @ a.astype("d")) - 1).astype("f")
+        self.assertTrue((there.numpy() == want).all())
+
+    def test_refusals(self):
+        a = self.random.standard_normal((6, 6))
+        there, out = Tensor(a), Tensor(numpy.zeros((6, 6)))
+        odd = Tensor(a)
+        odd.steps = 6, -1
+        cpu = limber.Context(backend="interp", cache_dir="")
+        for text, call in (
+                ("out: is not given, and operands lie on a GPU",
+                 lambda: self.ctx.matmul(there, there)),
+                ("out: lies in host memory", lambda: self.ctx.matmul(there, there, out=a.copy())),
+                ("a: lies in host memory", lambda: self.ctx.matmul(a, there, out=out)),
+                ("out: lies in the memory|a: lies in host memory",
+                 lambda: self.ctx.matmul(a, a, out=out)),
+                ("b: lies on CUDA device 1, and the context computes on device 0",
+                 lambda: self.ctx.matmul(there, Tensor(a, 1), out=out)),
+                ("a: lies on CUDA device 0, and the context computes on CPUs",
+                 lambda: cpu.matmul(there, there, out=out)),
+                ("a: lies on a GPU, and would have to be copied",
+                 lambda: self.ctx.matmul(odd, there, out=out)),
+                ("lies in the memory of CUDA device 0", lambda: limber.ops.exp(there)),
+                ("lies in the memory of CUDA device 0", lambda: limber.convert(there, "f32")),
+                ("out: shape", lambda: self.ctx.matmul(there, there, out=Tensor(a[:5])))):
+            with self.subTest(text), self.assertRaisesRegex(limber.BadArgument, text):
+                call()
+        self.assertTrue((out.numpy() == 0).all())
+        cpu.close()
+
+
+if __name__ == "__main__":
+    unittest.main()
