@@ -206,7 +206,14 @@ expect 0 '"largest_relative_error":' "$limber" operators --json
 expect 0 '^  square  *16  *1  *0.378427 *0.0828689$' "$limber" operators --tables
 expect 0 '^  sin  *0.000244141  *0.000517378  *5.84978e-05  *0.000115849$' "$limber" operators --tables
 expect 0 '"published":.*.16, 0.33289' "$limber" operators --tables --json
-expect 1 '[-][-]format f64: f16 or bf16' "$limber" operators --format f64
+expect 0 '^  softsign  *0.00070107  *0.000940487  *8.02933e-05  *0.000202588$' "$limber" operators --tables
+expect 0 '^  asin  *0.000486255  *0.000471674  *0.000100481  *0.000171306$' "$limber" operators --tables
+expect 0 '"evenly in .-1, 1.":' "$limber" operators --tables --json
+expect 0 '^atan  *0\.[45]' "$limber" operators --format f32
+lines_of_f32=$(printf '%s\n' "$out" | grep -cE '^[a-z0-9_]+ +0\.(0|[1-4]|500)')
+expect 0 "^$((lines_of_f32 + 1))\$" sh -c '"$0" operators --format f32 | wc -l' "$limber"
+expect 0 '"largest_ulps":' "$limber" operators --format float32 --json
+expect 1 '[-][-]format f64: f16, bf16 or f32' "$limber" operators --format f64
 
 # simulated units
 expect 0 'unit +in=e5m2 mul=e5m2:rz acc=e5m2$' "$limber" gemm a.mtx a.mtx --contract 'simulate=in=e5m2 mul=e5m2:rz acc=e5m2' -o u.mtx
