@@ -19,9 +19,6 @@ for place in 'CITATION.cff:^version: ' 'tools/package/conda/recipe.yaml:^  versi
 done
 grep -q "^#define LIMBER_VERSION \"$version\"" "$source"/include/limber/*.h ||
     fail "the headers have another version"
-! command -v python3 > /dev/null ||
-    python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' \
-        "$source/tools/package/spack/package.py"
 
 # ---- man pages ----
 for page in 1 3; do
