@@ -15,7 +15,7 @@ enum {
     ROWS_BYTES = 512 << 10, /* of A, of one chain, that a task reads again and again */
     RESULT_BYTES = 1 << 20, /* of C, that it adds chains to */
     NEAR = 4096, /* bytes between rows of B that few rows of A read where they are */
-    FEW = 24, /* such rows */
+    FEW = 24, /* such rows; and lines that are not worth panels, even where these are kept */
     SHORT = 64, /* elements along k: such sums write C all the time, a few rows from end to end
                    faster than many rows strip by strip, whose lines of cache lie on many pages */
     THIN = 128, /* rows or columns of a product whose sides are not worth packing */
@@ -270,16 +270,17 @@ static bool set_sides(struct product *p)
  * rather than turned. */
 static bool pays(const struct product *p)
 {
-    int64_t least = smaller(p->m, p->n);
+    const bool thin = smaller(p->m, p->n) <= THIN ||
+                      (p->size == 4 && p->m * p->n <= (int64_t)SMALL * SMALL * SMALL / p->k);
 
-    if (!p->a.patch && !p->b.patch && (p->call->keep[0] || p->call->keep[1]))
-        return false; /* panels that are kept cost nothing */
+    if (!p->a.patch && !p->b.patch && (p->call->keep[0] || p->call->keep[1]) &&
+        !(p->keep && thin) && smaller(p->m, p->n) > FEW)
+        return false; /* panels that are kept cost nothing; of thin products strips are */
     if (p->rows == ROWS_apart && !p->a.patch && p->a.p != 1 && p->m * p->k * p->size > ROWS_BYTES)
         return false;
     if ((p->gradient || p->source == SOURCE_taps) && p->k < PIXELS)
         return false;
-    return p->a.patch || p->b.patch || least <= THIN ||
-           (p->size == 4 && p->m * p->n <= (int64_t)SMALL * SMALL * SMALL / p->k);
+    return p->a.patch || p->b.patch || thin;
 }
 
 static bool look(const struct kernel *kernel, const struct call *c, struct product *p)
