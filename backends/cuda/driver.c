@@ -22,6 +22,7 @@ static bool resolve(void *handle, struct diag *d)
                            "the CUDA driver has no " #name ": it is too old");
     LIMBER_CUDA_DRIVER(GET)
 #undef GET
+    *(void **)&driver.cuFuncLoad = dlsym(handle, "cuFuncLoad");
     *(void **)&driver.cuLaunchKernelEx = dlsym(handle, "cuLaunchKernelEx");
     *(void **)&driver.cuOccupancyMaxActiveClusters = dlsym(handle, "cuOccupancyMaxActiveClusters");
     *(void **)&driver.cuTensorMapEncodeTiled = dlsym(handle, "cuTensorMapEncodeTiled");
@@ -73,12 +74,12 @@ bool limber_cuda_ok(const struct cuda_driver *c, int result, const char *what, s
         return true;
     c->cuGetErrorName(result, &name);
     c->cuGetErrorString(result, &text);
-    return limber_fail(d,
-                       result == CU_OUT_OF_MEMORY ? LIMBER_STATUS_NO_MEMORY : LIMBER_STATUS_DEVICE,
-                       "%s: %s (%s)%s", what, name ? name : "unknown error", text ? text : "",
-                       result == CU_UNSUPPORTED_PTX || result == CU_NO_BINARY ?
-                           "; is the driver older than the toolkit?" :
-                           "");
+    return limber_fail(
+        d, result == CU_OUT_OF_MEMORY ? LIMBER_STATUS_NO_MEMORY : LIMBER_STATUS_DEVICE,
+        "%s: %s (%s)%s", what, name ? name : "unknown error", text ? text : "",
+        result == CU_UNSUPPORTED_PTX || result == CU_NO_BINARY || result == CU_INVALID_IMAGE ?
+            "; is the driver older than NVRTC?  LIMBER_NVRTC names another" :
+            "");
 }
 
 int limber_cuda_relax(const struct cuda_driver *c)

@@ -30,7 +30,7 @@ enum {
     CU_FUNCTION_REGISTERS = 4,
     CU_FUNCTION_LOCAL = 3
 };
-enum { CU_OUT_OF_MEMORY = 2, CU_NO_BINARY = 209, CU_UNSUPPORTED_PTX = 222 };
+enum { CU_OUT_OF_MEMORY = 2, CU_INVALID_IMAGE = 200, CU_NO_BINARY = 209, CU_UNSUPPORTED_PTX = 222 };
 
 enum { CU_LAUNCH_CLUSTER = 4 };                 /* CUlaunchAttributeID */
 
@@ -87,6 +87,7 @@ struct cuda_driver {
 #define FIELD(name, arguments) int(*name) arguments;
     LIMBER_CUDA_DRIVER(FIELD)
 #undef FIELD
+    int (*cuFuncLoad)(cu_function); /* from driver 12.4 on; else NULL */
     /* From driver 12.0 on; else NULL. */
     int (*cuLaunchKernelEx)(const struct cu_launch *, cu_function, void **, void **);
     int (*cuOccupancyMaxActiveClusters)(int *, cu_function, const struct cu_launch *);

@@ -66,10 +66,13 @@ static bool load_functions(struct run *r, struct on_device *l, struct diag *d)
     const struct cuda_driver *c = r->driver;
     const struct cuda_config *f = &r->kernel->config;
 
+    /* loaded now, and not by the first launch, which a graph may be capturing */
     for (int i = 0; i < KERNEL_count; i++)
         if (has_kernel(f, i) &&
-            !limber_cuda_ok(c, c->cuModuleGetFunction(&l->function[i], l->module, names[i]),
-                            "finding a kernel", d))
+            (!limber_cuda_ok(c, c->cuModuleGetFunction(&l->function[i], l->module, names[i]),
+                             "finding a kernel", d) ||
+             (c->cuFuncLoad &&
+              !limber_cuda_ok(c, c->cuFuncLoad(l->function[i]), "loading a kernel", d))))
             return false;
     if (f->mma_path == MMA_PATH_element || f->mma_path == MMA_PATH_scan ||
         f->mma_path == MMA_PATH_steps)

@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,6 +34,19 @@ static struct {
 } nvrtc;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* A library of the driver's version makes what the driver loads; a newer one may not. */
+static void *find_matching(void)
+{
+    struct diag ignored = { 0 };
+    const struct cuda_driver *c = limber_cuda(&ignored);
+    char name[32];
+
+    if (!c)
+        return NULL;
+    snprintf(name, sizeof name, "libnvrtc.so.%d", c->version / 1000);
+    return dlopen(name, RTLD_NOW | RTLD_LOCAL);
+}
+
 static void *find(void)
 {
     static const char *const names[] = { "libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12",
@@ -42,6 +56,7 @@ static void *find(void)
 
     if (wish)
         return dlopen(wish, RTLD_NOW | RTLD_LOCAL);
+    handle = find_matching();
     for (size_t i = 0; !handle && i < COUNT(names); i++)
         handle = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     return handle;

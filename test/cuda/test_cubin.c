@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Every kind of CUDA kernel, compiled by NVRTC for real devices, where the toolkit is: registers,
  * spills and shared memory stay below what its design allows.  With LIMBER_CUBIN_TABLE=FILE the
- * figures are written as a Markdown table. */
+ * figures are written as a Markdown table, with LIMBER_CUBIN_DIR=DIR the cubins to a folder
+ * (sass.py looks at these). */
+#define _GNU_SOURCE /* memmem */
 #include "plans.h"
 #include "support.h"
 
@@ -26,7 +28,7 @@ static const struct machine {
     int64_t shared;
 } machines[] = {
     { "sm_75", 7, 5, 64 << 10 }, { "sm_80", 8, 0, 163 << 10 },  { "sm_86", 8, 6, 99 << 10 },
-    { "sm_89", 8, 9, 99 << 10 }, { "sm_90a", 9, 0, 227 << 10 }, { "sm_100a", 10, 0, 227 << 10 },
+    { "sm_89", 8, 9, 99 << 10 }, { "sm_90a", 9, 0, 227 << 10 }, { "sm_100", 10, 0, 227 << 10 },
 };
 
 enum { ANY = LIMBER_SPLIT_ANY, AHEAD = LIMBER_SPLIT_AHEAD, INSIDE = LIMBER_SPLIT_INSIDE };
@@ -124,6 +126,24 @@ static const char *next_usage(const char *log, const char *at, struct usage *u)
     return used;
 }
 
+/* The cubin in what a kernel is stored as, to DIR/NAME of LIMBER_CUBIN_DIR. */
+static void write_cubin(const struct blob *blob, const char *name)
+{
+    const char *folder = getenv("LIMBER_CUBIN_DIR");
+    const unsigned char *at = folder ? memmem(blob->data, blob->size, "\177ELF", 4) : NULL;
+    char path[500];
+    FILE *file;
+
+    if (!folder)
+        return;
+    assert_non_null(at);
+    snprintf(path, sizeof path, "%s/%s.cubin", folder, name);
+    file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(at, blob->size - (size_t)(at - blob->data), 1, file), 1);
+    assert_int_equal(fclose(file), 0);
+}
+
 /* ---- one plan on one machine ----------------------------------------------------------------- */
 
 /* direction: -1 for a product, else a convolution's. */
@@ -180,6 +200,7 @@ static bool no_nvrtc(const struct diag *d)
 static bool check(const struct wanted *x, const struct machine *m, bool always, FILE *table)
 {
     const struct work *w = x->work;
+    static const char *const suffix[] = { "-forward", "-data", "-filter" };
     const char *direction = direction_name(x->direction);
     limber_format f = named(w->format);
     struct mask mask = { 0 };
@@ -189,7 +210,7 @@ static bool check(const struct wanted *x, const struct machine *m, bool always, 
     struct diag d = { 0 };
     struct log log = { NULL };
     const struct dump dump = { keep, &log };
-    char data[16 * 16 * 16];
+    char data[16 * 16 * 16], name[100];
     struct usage u;
     struct plan p;
     bool ok;
@@ -213,6 +234,10 @@ static bool check(const struct wanted *x, const struct machine *m, bool always, 
                  log.text ? log.text : "");
     if (!ok)
         goto done;
+    snprintf(name, sizeof name, "%s-%s%s%s%s-%s", w->scheme, w->format,
+             w->split == INSIDE ? "-inside" : "", w->roundings ? "-parts" : "",
+             x->direction < 0 ? "" : suffix[x->direction], m->name);
+    write_cubin(&blob, name);
     if (strstr(log.text, "serialized"))
         fail_msg("%s of %s%s for %s: %s", w->scheme, w->format, direction, m->name, log.text);
     for (const char *at = log.text; (at = next_usage(log.text, at, &u));) {

@@ -1004,6 +1004,11 @@ static void launches_are_captured(void **state)
     args.c = upload(NULL, 128);
     assert_int_equal(cuStreamCreate(&stream, 1), 0);
     assert_int_equal(cuMemHostAlloc(&pinned, 128, 0), 0);
+    /* the first launch of a function loads it, which no graph can hold */
+    assert_int_equal(cuStreamBeginCapture_v2(stream, 1), 0);
+    assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, stream, list, NULL), 900);
+    assert_int_equal(cuStreamEndCapture(stream, &graph), 901);
+    assert_int_equal(cuFuncLoad(f), 0);
     assert_int_equal(cuStreamBeginCapture_v2(stream, 1), 0);
     assert_int_equal(cuMemsetD32Async(args.c, 7, 32, stream), 0);
     assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, stream, list, NULL), 0);

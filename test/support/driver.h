@@ -38,7 +38,7 @@ struct launch_config {
     F(cuGraphLaunch, (void *, void *)) F(cuGraphExecDestroy, (void *)) F(cuGraphDestroy, (void *)) \
     F(cuModuleLoadData, (void **, const void *)) F(cuModuleUnload, (void *)) \
     F(cuModuleGetFunction, (void **, void *, const char *)) \
-    F(cuFuncSetAttribute, (void *, int, int)) \
+    F(cuFuncLoad, (void *)) F(cuFuncSetAttribute, (void *, int, int)) \
     F(cuLaunchKernel, (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
                        unsigned, void *, void **, void **)) \
     F(cuLaunchKernelEx, (const struct launch_config *, void *, void **, void **)) \

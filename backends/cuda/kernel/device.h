@@ -370,11 +370,13 @@ DEVICE void sync_cluster()
 {
     asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
-/* At the barrier that lies there in block `rank` of the cluster. */
+/* At the barrier that lies there in block `rank` of the cluster.  It tells of products and copies
+ * by the asynchronous unit that this thread has awaited, and of no other access: so it needs no
+ * fence of the cluster, which would wait for all memory in every step. */
 DEVICE void barrier_arrive_in(uint32_t at, int rank)
 {
     asm volatile("{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
-                 "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}"
+                 "mbarrier.arrive.shared::cluster.b64 _, [there];\n}"
                  ::"r"(shared_address(at)), "r"(rank) : "memory");
 }
 

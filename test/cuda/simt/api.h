@@ -4,7 +4,7 @@
 #ifndef LIMBER_SIMT_API_H
 #define LIMBER_SIMT_API_H
 
-enum { SIMT_VERSION = 2 };      /* of this file: objects made by another one are refused */
+enum { SIMT_VERSION = 3 };      /* of this file: objects made by another one are refused */
 
 /* What products multiply: 32 bytes along k.  Of i8, + 1: a is signed, + 2: b is. */
 enum simt_kind { SIMT_I8, SIMT_F16 = 4, SIMT_BF16, SIMT_TF32, SIMT_E4M3, SIMT_E5M2 };

@@ -72,6 +72,7 @@ struct function {
     void (*entry)(const void *);
     uint32_t args, threads;
     int dynamic;
+    bool loaded; /* a function is loaded by cuFuncLoad or its first launch */
 };
 struct pinned {
     struct pinned *next;
@@ -978,7 +979,7 @@ static void *open_image(const struct image *image)
 EXPORT int cuModuleLoadData(struct module **module, const void *image)
 {
     const struct image *head = image;
-    const int *version, *arch;
+    const int *version, *arch, *alone;
     void (*connect)(const struct simt_api *), *library;
 
     ENTER(NEEDS_all);
@@ -986,12 +987,14 @@ EXPORT int cuModuleLoadData(struct module **module, const void *image)
         return leave(INVALID_IMAGE);
     version = dlsym(library, "simt_version");
     arch = dlsym(library, "simt_arch");
+    alone = dlsym(library, "simt_alone");
     *(void **)&connect = dlsym(library, "simt_connect");
-    if (!version || !arch || !connect || *version != SIMT_VERSION) {
+    if (!version || !arch || !alone || !connect || *version != SIMT_VERSION) {
         dlclose(library);
         return leave(INVALID_IMAGE);
     }
-    if (*arch / 100 != driver.capability / 10 || *arch / 10 > driver.capability) {
+    if (*arch / 100 != driver.capability / 10 || *arch / 10 > driver.capability ||
+        (*alone && *arch / 10 != driver.capability)) {
         dlclose(library);
         return leave(NO_BINARY);
     }
@@ -1047,9 +1050,18 @@ EXPORT int cuModuleGetFunction(struct function **function, struct module *m, con
         return NOT_FOUND;
     ENTER(0);
     f = calloc(1, sizeof *f);
-    *f = (struct function){ driver.functions, m, strdup(name), NULL, *args, *threads, 0 };
+    *f = (struct function){ driver.functions, m, strdup(name), NULL, *args, *threads, 0, false };
     *(void **)&f->entry = entry;
     driver.functions = *function = f;
+    return leave(OK);
+}
+
+EXPORT int cuFuncLoad(struct function *f)
+{
+    if (!f)
+        return INVALID_HANDLE;
+    ENTER(NEEDS_safety);
+    f->loaded = true;
     return leave(OK);
 }
 
@@ -1108,6 +1120,11 @@ static int launch(struct function *f, unsigned gx, unsigned gy, unsigned gz, uns
     if (!gx || gx > 0x7fffffff || gy != 1 || gz != 1 || !bx || by != 1 || bz != 1 || extra ||
         bx > f->threads || (f->args && (!args || !args[0])))
         return leave(INVALID_VALUE);
+    if (!f->loaded) {
+        if (s ? s->capture != NULL : is_capturing())
+            return leave(refuse_capture(s ? s->capture : NULL));
+        f->loaded = true;
+    }
     if (shared > (unsigned)shared_optin() ||
         shared > (unsigned)(f->dynamic > 48 * 1024 ? f->dynamic : 48 * 1024))
         return leave(INVALID_VALUE);
