@@ -745,7 +745,7 @@ static void fetch_rows(const struct product *p, const struct direct_strip *s)
     const struct patch *w = p->a.patch;
     int64_t bytes = s->m * s->a_row * p->size;
 
-    if (p->rows != ROWS_apart || !w || w->channel * p->size < NEAR ||
+    if (p->rows != ROWS_apart || !w || !are_filters(w) || w->channel * p->size < NEAR ||
         p->m * p->k * p->size <= RESULT_BYTES)
         return;
     for (int64_t q = 0; q < s->k; q += w->r * w->s)
