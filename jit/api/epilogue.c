@@ -144,27 +144,23 @@ static bool sums_integers(const struct epilogue_call *c)
 }
 
 /* The format of x, and what is added to it already. */
-static bool choose_product(struct epilogue_call *c, struct diag *d)
+static bool choose_product(limber_context *ctx, struct epilogue_call *c, struct diag *d)
 {
     limber_promise promise = c->product.contract->promise;
     limber_format f = c->c.format, x = c->compute;
-    bool adds = (promise == LIMBER_CONTRACT_CORRECT || promise == LIMBER_CONTRACT_BITS) &&
-                is_zero(c->product.beta, f);
-    struct steps rest = c->steps;
-    int addend = adds ? limber_steps_addend(&c->steps) : -1;
+    int addend = -1;
 
-    if (addend >= 0 && !limber_format_embeds(c->input[addend].format, c->compute))
-        addend = -1;
-    if (addend >= 0)
-        limber_steps_drop_addend(&rest);
+    c->addend = -1;
+    if (promise == LIMBER_CONTRACT_CORRECT || promise == LIMBER_CONTRACT_BITS) {
+        limber_epilogue_addends(ctx, c, is_zero(c->product.beta, f));
+        addend = c->addend;
+    }
     if (f.kind == LIMBER_KIND_FLOAT && promise != LIMBER_CONTRACT_NATIVE &&
-        limber_steps_select(&rest, f) &&
+        limber_steps_select(&c->steps, f) &&
         (addend < 0 || limber_format_embeds(c->input[addend].format, f)))
         x = f;
-    if (addend < 0 && sums_integers(c))
+    if (addend < 0 && !c->joins && sums_integers(c))
         x = LIMBER_I32;
-    c->addend = addend;
-    c->steps = rest;
     c->apart = addend >= 0 || !limber_format_equal(x, f);
     if (!is_zero(c->product.beta, f) && !limber_format_embeds(f, x))
         return refuse(d, "beta", "is not 0, but steps compute in a format without all values of c");
@@ -315,7 +311,7 @@ bool limber_epilogue_read(limber_context *ctx, struct epilogue_call *c, const li
     ok = ok && choose_compute(c, &e, d);
     if (ok)
         limber_steps_round(&c->steps, c->compute);
-    ok = ok && choose_product(c, d);
+    ok = ok && choose_product(ctx, c, d);
     if (!ok)
         limber_fail_in(d, "problem.epilogue");
     ok = ok && state_product(ctx, c, stores, d);
@@ -476,16 +472,23 @@ static bool run_gemm(limber_context *ctx, struct epilogue_call *c, struct walk *
                            .turned = { finish_turned, &f.straight },
                            .ctx = ctx };
     struct problem p;
+    char *memory;
+    bool ok;
 
     w->what = WALK_steps;
     epilogue_of(w, 0, &f.e);
-    if (!limber_gemm_state(ctx, &c->product, true, &p, d))
+    if (!limber_epilogue_widen(ctx, c, &memory, d) ||
+        !limber_gemm_state(ctx, &c->product, true, &p, d)) {
+        limber_memory_free(&ctx->allocator, memory);
         return false;
+    }
     if ((c->steps.count || w->x) && !limber_simulates(&p.contract) && !c->on_device) {
         p.finish = &f.straight;
         p.finished = finished;
     }
-    return limber_engine_run(ctx, &p, r, d);
+    ok = limber_engine_run(ctx, &p, r, d);
+    limber_memory_free(&ctx->allocator, memory);
+    return ok;
 }
 
 /* Where C lies on a device: the kernels of both walks, before anything is written. */
@@ -539,6 +542,8 @@ void limber_epilogue_text(const struct epilogue_call *c, struct text *out)
     limber_text_add(out, "; then, in %s", limber_format_name(c->compute, name, sizeof name));
     if (c->addend >= 0)
         limber_text_add(out, ", with %%%s as c above", c->name[c->addend]);
+    for (int i = 0; i < c->joins; i++)
+        limber_text_add(out, ", with %%%s in the sum", c->name[c->join[i]]);
     limber_text_add(out, ", to %s\n", limber_format_name(c->c.format, name, sizeof name));
     limber_text_add(out, "epilogue {\n");
     limber_steps_print(out, &c->steps, c->name);

@@ -14,6 +14,7 @@ struct epilogue_call {
     struct steps steps;
     limber_format compute;
     int addend; /* the input that x begins with, or -1 */
+    int joins, join[MOST_INPUTS]; /* others that are part of the product's sum */
     bool on_device; /* C lies in the device's memory */
     bool apart; /* x has memory of its own */
     char alpha[16], beta[16]; /* in the format of x */
@@ -24,6 +25,13 @@ struct epilogue_call {
 /* Reads and checks it; `stores`: C is written.  Points into *c. */
 bool limber_epilogue_read(limber_context *ctx, struct epilogue_call *c, const limber_problem *p,
                           bool stores, struct diag *d);
+/* addends.c: takes from the steps the inputs that the first of them add, as part of the exact sum:
+ * c->addend, unless C begins with something already, and c->join. */
+void limber_epilogue_addends(limber_context *ctx, struct epilogue_call *c, bool begins_free);
+/* The product with c->join among its terms; its operands lie in *memory, the caller's, which is
+ * NULL where there are none. */
+bool limber_epilogue_widen(limber_context *ctx, struct epilogue_call *c, char **memory,
+                           struct diag *d);
 /* Computes it by `run`, which computes the product. */
 bool limber_epilogue_run(limber_context *ctx, struct epilogue_call *c, struct report *r,
                          bool (*run)(limber_context *, const limber_problem *, struct report *,

@@ -507,6 +507,23 @@ static void check(limber_context *ctx, struct trial *t, int number)
     assert_memory_equal(c, c0, 30000 * f.size); /* nothing else was stored */
 }
 
+/* More than one input, or one and beta C, or one that steps cannot hold, may be part of a sum that
+ * is rounded once. */
+static bool joins(const struct trial *t)
+{
+    const bool narrow = !limber_format_equal(t->p.c.format, LIMBER_F64);
+    int added = 0, wide = 0;
+
+    for (int k = 0; k < t->e.inputs; k++)
+        wide += narrow && limber_format_equal(t->input[k].format, LIMBER_F64);
+
+    while (added < t->e.lines && !strcmp(t->e.line[added].op, "add"))
+        added++;
+    return t->contract.promise == LIMBER_CONTRACT_CORRECT &&
+           t->p.operation == LIMBER_OPERATION_GEMM && added > 0 &&
+           added + (t->beta != 0) + wide > 1;
+}
+
 static void test_random(void **state)
 {
     struct rng r = { 7 };
@@ -516,6 +533,8 @@ static void test_random(void **state)
         struct trial t;
 
         choose(&r, &t);
+        if (joins(&t)) /* test_joined */
+            continue;
         check(contexts[trial % context_count], &t, trial);
     }
 }
@@ -665,6 +684,87 @@ static void test_correct(void **state)
                         kinds[k]);
 }
 
+/* Several inputs of all shapes, and beta C: all of the sum is rounded once, in any order in which
+ * they are added. */
+static void joined(limber_context *ctx, struct rng *r, limber_format f, enum data kind, bool scaled,
+                   const char *text)
+{
+    enum { M = 7, N = 11, K = 30, COUNTED = 4 };
+    static const limber_input_shape shapes[COUNTED] = { LIMBER_INPUT_ROW, LIMBER_INPUT_COLUMN,
+                                                        LIMBER_INPUT_SCALAR, LIMBER_INPUT_MATRIX };
+    static const char *const names[COUNTED] = { "row", "column", "scalar", "matrix" };
+    limber_epilogue_input in[COUNTED];
+    limber_epilogue e = LIMBER_EPILOGUE_INIT;
+    limber_problem p = LIMBER_PROBLEM_INIT;
+    limber_contract contract = LIMBER_CONTRACT_INIT;
+    char beta[16], *from[COUNTED] = { data[0], data[1], data[2], x };
+    mpfr_t sum, absolute, v;
+    int64_t size = f.size;
+
+    fill(r, kind, f, a, M * K);
+    fill(r, kind, f, b, K * N);
+    fill(r, kind, f, c0, M * N);
+    for (int i = 0; i < COUNTED; i++) {
+        fill(r, kind, f, from[i], M * N);
+        in[i] = (limber_epilogue_input)LIMBER_EPILOGUE_INPUT_INIT;
+        in[i].name = names[i], in[i].shape = shapes[i], in[i].format = f, in[i].data = from[i];
+    }
+    in[3].row_stride = N, in[3].col_stride = 1;
+    memcpy(c, c0, (size_t)(M * N * size));
+    contract.promise = LIMBER_CONTRACT_CORRECT;
+    e.steps = text, e.inputs = in, e.input_count = COUNTED;
+    p.contract = &contract, p.epilogue = &e;
+    p.m = M, p.n = N, p.k = K;
+    p.a = (limber_matrix){ a, f, 1, M }, p.b = (limber_matrix){ b, f, N, 1 };
+    p.c = (limber_output){ c, f, N, 1 };
+    p.beta = scaled ? scalar_for(f, -3, beta) : NULL;
+    if (limber_run(ctx, &p, NULL))
+        fail_msg("%s", limber_error_text());
+    mpfr_inits2(REF_BITS, sum, absolute, v, (mpfr_ptr)NULL);
+    for (int i = 0; i < M; i++)
+        for (int j = 0; j < N; j++) {
+            const int place[COUNTED] = { i, j, 0, i * N + j };
+
+            ref_dot(sum, absolute, f, a + i * size, M, f, b + j * size, N, K);
+            for (int t = 0; t < COUNTED; t++) {
+                ref_load(v, f, from[t] + place[t] * size);
+                if (strstr(text, names[t]))
+                    mpfr_add(sum, sum, v, MPFR_RNDN);
+            }
+            ref_load(v, f, c0 + (i * N + j) * size);
+            mpfr_mul_si(v, v, scaled ? -3 : 0, MPFR_RNDN);
+            mpfr_add(sum, sum, v, MPFR_RNDN);
+            if (mpfr_sgn(sum) < 0)
+                mpfr_set_zero(sum, 1);
+            if (!ref_rounds_to(sum, f, c + (i * N + j) * size))
+                fail_msg("%s\n(%d, %d): %g", text, i, j, value(f, c + (i * N + j) * size));
+        }
+    mpfr_clears(sum, absolute, v, (mpfr_ptr)NULL);
+}
+
+static void test_joined(void **state)
+{
+    static const char *const texts[] = {
+        "%1 = add %x %row\n%2 = add %1 %column\n%3 = relu %2\n",
+        "%1 = add %column %x\n%2 = add %1 %matrix\n%3 = add %scalar %2\n%4 = relu %3\n",
+        "%1 = add %x %matrix\n%2 = add %1 %row\n%3 = relu %2\n",
+        "%1 = add %x %scalar\n%2 = add %1 %row\n%3 = add %2 %column\n%4 = relu %3\n",
+    };
+    static const enum data kinds[] = { DATA_unit, DATA_ties, DATA_spread };
+    struct rng r = { 12 };
+
+    (void)state;
+    for (int i = 0; i < context_count; i++)
+        for (size_t k = 0; k < COUNT(kinds); k++)
+            for (size_t t = 0; t < COUNT(texts); t++)
+                for (int f = 0; f < 2; f++) {
+                    bool scaled = t % 2 == 0 && !strstr(texts[t], "matrix");
+
+                    joined(contexts[i], &r, f ? LIMBER_F64 : LIMBER_F32, kinds[k], scaled,
+                           texts[t]);
+                }
+}
+
 /* ---- a residual that is C itself ------------------------------------------------------------- */
 
 static void test_residual(void **state)
@@ -700,9 +800,8 @@ static void test_residual(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_residual),
-        cmocka_unit_test(test_correct),
-        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_residual), cmocka_unit_test(test_correct),
+        cmocka_unit_test(test_joined),   cmocka_unit_test(test_random),
         cmocka_unit_test(test_blocks),
     };
 

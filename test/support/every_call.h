@@ -318,9 +318,9 @@ static limber_status finished_by(limber_context *ctx, limber_problem *p, char **
         in[i].format = i % 3 ? f64 : i8;
         in[i].data = i % 3 ? (const void *)(b + i) : bytes_a;
     }
-    e.steps = "%s0 = add %x %i1\n%s1 = mul %s0 %i0\n%s2 = gelu %s1\n%s3 = max %s2 %i2\n"
+    e.steps = "%s0 = add %x %i1\n%s1 = add %s0 %i5\n%s2 = gelu %s1\n%s3 = max %s2 %i2\n"
               "%s4 = min %s3 %i3\n%s5 = sub %s4 %i4\n%s6 = div %s5 3\n%s7 = tanh %s6\n"
-              "%s8 = add %s7 %i5\n%s9 = mul %s8 %i6\n%s10 = exp %s9\n%s11 = sin %s10\n"
+              "%s8 = add %s7 %i0\n%s9 = mul %s8 %i6\n%s10 = exp %s9\n%s11 = sin %s10\n"
               "%s12 = add %s11 %i7\n%s13 = clamp %s12 p=-9 q=9\n%s14 = silu %s13\n"
               "%s15 = abs %s14\n";
     e.inputs = in, e.input_count = (int)COUNT(names);
