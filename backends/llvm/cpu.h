@@ -23,6 +23,8 @@ enum cpu {
     CPU_vbmi = 8192
 };
 unsigned limber_cpu(void);
+/* Gathers take longer than loads one by one, as on all of AMD's so far. */
+bool limber_cpu_gathers_slowly(void);
 unsigned limber_cpu_of(const struct target *t);     /* the features that a target names */
 /* As probe of a backend. */
 bool limber_llvm_probe(struct target *t, struct diag *d);

@@ -211,6 +211,8 @@ static bool look_up(const struct target *t, const struct lookup *l, const void *
     const unsigned cpu = limber_cpu_of(t), bytes = NEEDS_avx512 | CPU_vbmi;
     kernel_functions_look_up *run = FUNCTIONS_FOR(cpu, look_up);
 
+    if (run && l->from == 2 && l->to == 2 && limber_cpu_gathers_slowly())
+        run = limber_functions_look_up_avx2; /* one by one */
     if (l->from == 1 && l->to == 1 && !(bytes & ~cpu))
         run = limber_functions_look_up_bytes;
     if (run)

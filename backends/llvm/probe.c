@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What this CPU offers, by CPUID feature bits (never by model name). */
+ * What this CPU offers, by CPUID feature bits (never by model name), and what only its maker
+ * tells. */
 #include "backends/llvm/llvm.h"
 
 #include <pthread.h>
@@ -82,11 +83,17 @@ static unsigned x86_cpu(void)
 /* CPUID leaves a virtual machine: asked once. */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static unsigned here;
+static bool slow_gathers;
 
 static void look(void)
 {
 #if defined(__x86_64__)
+    enum { AUTH = 0x68747541, HYGO = 0x6f677948 }; /* "AuthenticAMD", "HygonGenuine" begin so */
+    uint32_t a, b = 0, c = 0, d = 0;
+
     here = x86_cpu();
+    __get_cpuid(0, &a, &b, &c, &d);
+    slow_gathers = b == AUTH || b == HYGO; /* no bit of CPUID says it */
 #endif
 }
 
@@ -94,6 +101,12 @@ unsigned limber_cpu(void)
 {
     pthread_once(&once, look);
     return here | limber_cpu_emulated;
+}
+
+bool limber_cpu_gathers_slowly(void)
+{
+    pthread_once(&once, look);
+    return slow_gathers;
 }
 
 unsigned limber_cpu_of(const struct target *t)
