@@ -64,7 +64,7 @@ struct product {
     enum result result;
     struct patch window; /* of the image that is read as it is, or framed */
     bool frames; /* it is read from a copy that has the padding */
-    bool gradient; /* of filters, turned */
+    bool turned, gradient; /* C^T = B^T A^T; of filters, turned */
     int64_t width, lanes; /* of a strip, of a vector */
 };
 
@@ -248,6 +248,7 @@ static bool set_sides(struct product *p)
     }
     p->gradient = turns_gradient(p);
     turned = p->gradient || (v->row == 1 && v->col != 1);
+    p->turned = turned;
     p->keep = c->keep[turned ? 0 : 1];
     p->a = turned ? c->b : c->a;
     p->b = turned ? c->a : c->b;
@@ -895,7 +896,7 @@ static bool run_product(const struct kernel *k, const struct product *p, char *m
                    j.p.window.stride[1] * j.p.window.col, j.p.window.image, j.p.k, j.b_at);
     share(&j, limber_runner_busy(c->runner));
     if (c->finish && j.inner >= j.p.n)
-        j.finish = c->finish;
+        j.finish = p->turned ? c->finish->turned : c->finish;
     if (j.p.packs && j.p.keep)
         j.kept = j.p.keep->alloc(j.p.keep->self, VARIANT, (size_t)packed_bytes(&j.p));
     j.packed = j.kept ? j.kept->memory : j.packed;

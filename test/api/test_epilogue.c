@@ -556,6 +556,13 @@ static void test_blocks(void **state)
         { "f32", "bf16", LIMBER_CONTRACT_NATIVE, 300, 500, 300, true },
         { "i8", "i8", LIMBER_CONTRACT_CORRECT, 300, 700, 900, false },
         { "f64", "f64", LIMBER_CONTRACT_CORRECT, 130, 270, 300, true },
+        /* thin, and lines that are dense in both directions */
+        { "f32", "f32", LIMBER_CONTRACT_NATIVE, 88, 1, 464, false },
+        { "f32", "f32", LIMBER_CONTRACT_NATIVE, 1, 88, 464, true },
+        { "f64", "f64", LIMBER_CONTRACT_NATIVE, 300, 1, 700, false },
+        { "f64", "f64", LIMBER_CONTRACT_NATIVE, 1, 300, 700, false },
+        { "f32", "f32", LIMBER_CONTRACT_NATIVE, 100, 40, 700, true },
+        { "f32", "f32", LIMBER_CONTRACT_NATIVE, 40, 500, 700, false },
     };
     static const char *const steps = "%1 = add %x %in_1\n%2 = mul %1 %in_2\n%3 = leaky_relu %2\n";
     enum { BYTES = 8 << 20 };
