@@ -311,13 +311,18 @@ static void choose_gemm(struct rng *r, struct trial *t)
     m = t->rows = 1 + rng_below(r, 40);
     n = t->cols = 1 + rng_below(r, rng_below(r, 3) ? 40 : 600);
     m = t->rows = n > 40 ? 1 + m % 5 : m;
+    if (n <= 40 && rng_below(r, 3) == 0) { /* of several chains: products that are planned */
+        k = 257 + rng_below(r, 250);
+        m = t->rows = 1 + m % 17;
+        n = t->cols = rng_below(r, 3) ? n : 1;
+    }
     t->pad = rng_below(r, 3);
     t->p.m = m, t->p.n = n, t->p.k = k;
     t->p.a.row_stride = k ? k : 1, t->p.a.col_stride = 1;
     t->p.b.row_stride = n, t->p.b.col_stride = 1;
     t->p.c.row_stride = turned ? 1 : n + t->pad;
     t->p.c.col_stride = turned ? m + t->pad : 1;
-    if (rng_below(r, 4) == 0) {
+    if (k <= 50 && rng_below(r, 4) == 0) {
         t->groups = 1 + rng_below(r, 4);
         t->batch = (limber_batch)LIMBER_BATCH_INIT;
         t->batch.count = t->groups;
