@@ -464,9 +464,19 @@ static bool place_x(limber_context *ctx, struct epilogue_call *c, struct walk *w
     return true;
 }
 
-/* One GEMM: its blocks go through the steps while they are in a cache. */
-static bool run_gemm(limber_context *ctx, struct epilogue_call *c, struct walk *w, struct report *r,
-                     bool *finished, struct diag *d)
+/* One matrix of C: its blocks go through the steps while they are in a cache. */
+static bool is_one(const struct epilogue_call *c)
+{
+    const limber_problem *p = &c->product;
+
+    return p->operation == LIMBER_OPERATION_GEMM ?
+               !p->batch :
+               p->operation == LIMBER_OPERATION_CONV_FORWARD && p->conv->groups == 1 &&
+                   (p->conv->n == 1 || p->conv->layout == LIMBER_LAYOUT_NHWC);
+}
+
+static bool run_one(limber_context *ctx, struct epilogue_call *c, struct walk *w, struct report *r,
+                    bool *finished, struct diag *d)
 {
     struct finishing f = { .straight = { finish_straight, &f.turned },
                            .turned = { finish_turned, &f.straight },
@@ -477,16 +487,14 @@ static bool run_gemm(limber_context *ctx, struct epilogue_call *c, struct walk *
 
     w->what = WALK_steps;
     epilogue_of(w, 0, &f.e);
-    if (!limber_epilogue_widen(ctx, c, &memory, d) ||
-        !limber_gemm_state(ctx, &c->product, true, &p, d)) {
-        limber_memory_free(&ctx->allocator, memory);
-        return false;
-    }
-    if ((c->steps.count || w->x) && !limber_simulates(&p.contract) && !c->on_device) {
-        p.finish = &f.straight;
+    ok = limber_epilogue_widen(ctx, c, &memory, d) &&
+         (c->product.conv ? limber_conv_state(ctx, &c->product, true, &p, d) :
+                            limber_gemm_state(ctx, &c->product, true, &p, d));
+    if (ok && (c->steps.count || w->x) && !limber_simulates(&p.contract) && !c->on_device) {
+        p.finish = w->s.by_columns ? &f.turned : &f.straight; /* channels are rows of a product */
         p.finished = finished;
     }
-    ok = limber_engine_run(ctx, &p, r, d);
+    ok = ok && limber_engine_run(ctx, &p, r, d);
     limber_memory_free(&ctx->allocator, memory);
     return ok;
 }
@@ -512,7 +520,7 @@ bool limber_epilogue_run(limber_context *ctx, struct epilogue_call *c, struct re
                                      struct diag *),
                          struct diag *d)
 {
-    bool one = c->product.operation == LIMBER_OPERATION_GEMM && !c->product.batch;
+    const bool one = is_one(c);
     bool begins = c->product.beta && c->apart, steps = c->steps.count || c->apart, finished = false;
     struct walk w = { .c = c, .s = shape_of(c), .steps = &c->steps };
     struct entry *entry[2] = { NULL, NULL };
@@ -520,7 +528,7 @@ bool limber_epilogue_run(limber_context *ctx, struct epilogue_call *c, struct re
 
     ok = take_steppers(ctx, &w, begins, steps, entry, d) && place_x(ctx, c, &w, d) &&
          (!begins || walk(ctx, &w, true, entry[0], d)) &&
-         (one ? run_gemm(ctx, c, &w, r, &finished, d) : run(ctx, &c->product, r, d));
+         (one ? run_one(ctx, c, &w, r, &finished, d) : run(ctx, &c->product, r, d));
     if (ok && !finished) {
         double done = limber_now();
 
