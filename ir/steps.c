@@ -266,8 +266,27 @@ bool limber_steps_parse(struct steps *s, const char *text, const char *const nam
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+/* Step 1 is called _1, or __1 and so on where that could be an input's name. */
+static const char *prefix_apart(const struct steps *s, const char *const names[])
+{
+    static const char underscores[MOST_INPUTS + 2] = "_________";
+    size_t n = 1;
+
+    for (int i = 0; i < s->inputs; i++) {
+        size_t leading = strspn(names[i], "_");
+        bool number =
+            names[i][leading] && !names[i][leading + strspn(names[i] + leading, "0123456789")];
+
+        if (leading == n && number) {
+            n++;
+            i = -1;
+        }
+    }
+    return underscores + sizeof underscores - 1 - n;
+}
+
 static void print_operand(struct text *out, const struct epilogue_step *s, int i,
-                          const char *const names[])
+                          const char *const names[], const char *prefix)
 {
     int v = s->operand[i];
 
@@ -278,11 +297,13 @@ static void print_operand(struct text *out, const struct epilogue_step *s, int i
     else if (v < VALUE_steps)
         limber_text_add(out, " %%%s", names[v - 1]);
     else
-        limber_text_add(out, " %%_%d", v - VALUE_steps + 1);
+        limber_text_add(out, " %%%s%d", prefix, v - VALUE_steps + 1);
 }
 
 void limber_steps_print(struct text *out, const struct steps *s, const char *const names[])
 {
+    const char *prefix = prefix_apart(s, names);
+
     for (int i = 0; i < s->count; i++) {
         const struct epilogue_step *at = &s->step[i];
         int parameters = 0;
@@ -290,10 +311,10 @@ void limber_steps_print(struct text *out, const struct steps *s, const char *con
                                limber_function_at((int)at->function, NULL, &parameters) :
                                words[at->op];
 
-        limber_text_add(out, "  %%_%d = %s", i + 1, word);
-        print_operand(out, at, 0, names);
+        limber_text_add(out, "  %%%s%d = %s", prefix, i + 1, word);
+        print_operand(out, at, 0, names, prefix);
         if (at->op != STEP_function)
-            print_operand(out, at, 1, names);
+            print_operand(out, at, 1, names, prefix);
         for (int j = 0; j < parameters; j++)
             limber_text_add(out, " %c=%.17g", "pq"[j], at -> number[j]);
         limber_text_add(out, "\n");

@@ -23,7 +23,7 @@ static const char *const seeds[] = {
     "beta:*f64 c:ptr ldc:*i32)",
     "Scblas_dgemm",
     "E%1 = add %x %bias\n%2 = gelu %1 ; a comment\n\n%3 = clamp %2 p=-1 q=0x1p3\n"
-    "%4 = mul %3 %in_2\n%5 = max %4 -1e-3\n%6 = leaky_relu %5 p=0.5",
+    "%4 = mul %3 %_1\n%5 = max %4 -1e-3\n%6 = leaky_relu %5 p=0.5",
     "Sm:i64 n:i64 k:i64 _:i32 a:ptr b:ptr c:ptr lda:i64 ldb:i64 ldc:i64",
 };
 enum { SEEDS = sizeof seeds / sizeof *seeds };
@@ -117,7 +117,7 @@ static void unit(const char *s)
 /* What is printed is read back to the same steps. */
 static void steps(const char *s)
 {
-    static const char *const names[] = { "bias", "in_2" };
+    static const char *const names[] = { "bias", "_1" };
     struct steps first, second;
     struct text out = { 0 }, again = { 0 };
     struct diag d = { 0 };

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Steps of epilogues as text: what is printed is read again as the same steps. */
+#include "ir/steps.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void read(struct steps *s, const char *text, const char *const names[], int inputs)
+{
+    struct diag d = { 0 };
+
+    if (!limber_steps_parse(s, text, names, inputs, &d))
+        fail_msg("%s\nin\n%s", d.text, text);
+}
+
+static void same(const struct steps *a, const struct steps *b)
+{
+    assert_int_equal(a->inputs, b->inputs);
+    assert_int_equal(a->count, b->count);
+    for (int i = 0; i < a->count; i++) {
+        const struct epilogue_step *x = &a->step[i], *y = &b->step[i];
+
+        assert_int_equal(x->op, y->op);
+        if (x->op == STEP_function)
+            assert_int_equal(x->function, y->function);
+        assert_memory_equal(x->operand, y->operand, sizeof x->operand);
+        assert_memory_equal(x->number, y->number, sizeof x->number);
+    }
+}
+
+static void come_back(const char *text, const char *const names[], int inputs)
+{
+    struct steps first, second;
+    struct text out = { 0 }, again = { 0 };
+
+    read(&first, text, names, inputs);
+    limber_steps_print(&out, &first, names);
+    assert_false(out.failed);
+    read(&second, out.s, names, inputs);
+    same(&first, &second);
+    limber_steps_print(&again, &second, names);
+    assert_string_equal(out.s, again.s);
+    limber_text_clear(&out);
+    limber_text_clear(&again);
+}
+
+/* Lines are numbered anew, so an input may have a line's name. */
+static void lines_are_not_called_as_inputs(void **state)
+{
+    static const char text[] = "%a = add %x %IN\n%b = gelu %a\n%c = mul %b %IN\n";
+    static const char *const names[] = { "_1", "_2", "_3", "_99", "__1", "_", "_1a", "1", "a_1" };
+    char named[sizeof text + 32];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(names); i++) {
+        char *to = named;
+
+        for (const char *from = text; *from;)
+            if (!strncmp(from, "IN", 2)) {
+                to = stpcpy(to, names[i]);
+                from += 2;
+            } else
+                *to++ = *from++;
+        *to = '\0';
+        come_back(named, &names[i], 1);
+    }
+}
+
+/* As many as there may be, each in the way of the next. */
+static void eight_inputs_are_apart(void **state)
+{
+    static const char *const names[MOST_INPUTS] = { "________1", "_______2", "______3", "_____1",
+                                                    "____2",     "___3",     "__4",     "_5" };
+
+    (void)state;
+    come_back("%a = add %x %________1\n%b = add %a %_______2\n%c = add %b %______3\n"
+              "%d = add %c %_____1\n%e = add %d %____2\n%f = add %e %___3\n"
+              "%g = add %f %__4\n%h = sub %_5 %g\n",
+              names, MOST_INPUTS);
+}
+
+/* Every operation, every function, ends of ranges. */
+static void all_operations_come_back(void **state)
+{
+    static const char *const names[] = { "bias", "_1" };
+    static const char *const numbers[] = {
+        "0", "-0", "inf", "-inf", "0.1", "-1e-320", "0x1p-1074", "1.7976931348623157e308"
+    };
+    static const char *const ops[] = { "add", "sub", "mul", "div", "max", "min" };
+    char text[160];
+    const char *function;
+    int most, functions = 0;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(ops); i++)
+        for (size_t j = 0; j < COUNT(numbers); j++) {
+            snprintf(text, sizeof text, "%%y = %s %%x %s\n%%z = %s %s %%y\n%%_2 = %s %%z %%_1",
+                     ops[i], numbers[j], ops[i], numbers[j], ops[i]);
+            come_back(text, names, 2);
+        }
+    for (int f = 0; (function = limber_function_at(f, NULL, &most)); f++, functions++)
+        for (size_t j = 0; j < COUNT(numbers); j++) {
+            const char *q = most > 1 ? " q=inf" : "";
+
+            if (most)
+                snprintf(text, sizeof text, "%%y = add %%x %%_1\n%%z = %s %%y p=%s%s", function,
+                         numbers[j], q);
+            else
+                snprintf(text, sizeof text, "%%y = add %%x %%_1\n%%z = %s %%y", function);
+            come_back(text, names, 2);
+        }
+    assert_true(functions > 30);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lines_are_not_called_as_inputs),
+        cmocka_unit_test(eight_inputs_are_apart),
+        cmocka_unit_test(all_operations_come_back),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
