@@ -48,39 +48,47 @@ static const struct function_ops *ops_of(const limber_context *ctx)
     return ctx ? limber_host(ctx)->backend->function_ops : NULL;
 }
 
-static void read_piece(const struct job *j, const char *src, double *x, size_t n)
+void limber_values_widen(const limber_context *ctx, limber_format f, const void *src, double *x,
+                         size_t n)
 {
-    const struct function_ops *ops = ops_of(j->ctx);
+    const struct function_ops *ops = ops_of(ctx);
     struct diag d = { 0 };
 
-    if (!ops || !ops->widen(&limber_host(j->ctx)->target, j->e->from, src, x, (int64_t)n))
-        limber_format_convert(x, LIMBER_F64, src, j->e->from, n, LIMBER_ROUND_NEAREST, &d);
+    if (!ops || !ops->widen(&limber_host(ctx)->target, f, src, x, (int64_t)n))
+        limber_format_convert(x, LIMBER_F64, src, f, n, LIMBER_ROUND_NEAREST, &d);
 }
 
-static void write_piece(const struct job *j, double *x, char *dst, size_t n)
+void limber_values_narrow(const limber_context *ctx, limber_format f, limber_rounding rounding,
+                          const double *x, void *dst, size_t n)
 {
-    const struct function_ops *ops = ops_of(j->ctx);
-    const limber_elementwise *e = j->e;
+    const struct function_ops *ops = ops_of(ctx);
     struct diag d = { 0 };
 
-    for (size_t i = 0; e->compute == LIMBER_COMPUTE_F32 && i < n; i++)
-        x[i] = (double)(float)x[i];
-    if (!ops || e->rounding != LIMBER_ROUND_NEAREST ||
-        !ops->narrow(&limber_host(j->ctx)->target, e->to, x, dst, (int64_t)n))
-        limber_format_convert(dst, e->to, x, LIMBER_F64, n, e->rounding, &d);
+    if (!ops || rounding != LIMBER_ROUND_NEAREST ||
+        !ops->narrow(&limber_host(ctx)->target, f, x, dst, (int64_t)n))
+        limber_format_convert(dst, f, x, LIMBER_F64, n, rounding, &d);
+}
+
+void limber_values_function(const limber_context *ctx, limber_function f, const struct fn_args *a,
+                            double *x, size_t n)
+{
+    const struct function_ops *ops = ops_of(ctx);
+
+    if (!ops || !ops->run(&limber_host(ctx)->target, f, a, x, (int64_t)n))
+        for (size_t i = 0; i < n; i++)
+            x[i] = limber_function_value(f, a, x[i]);
 }
 
 static void compute_piece(const struct job *j, const char *src, char *dst, size_t n)
 {
-    const struct function_ops *ops = ops_of(j->ctx);
     const limber_elementwise *e = j->e;
     double x[PIECE];
 
-    read_piece(j, src, x, n);
-    if (!ops || !ops->run(&limber_host(j->ctx)->target, e->function, &j->args, x, (int64_t)n))
-        for (size_t i = 0; i < n; i++)
-            x[i] = limber_function_value(e->function, &j->args, x[i]);
-    write_piece(j, x, dst, n);
+    limber_values_widen(j->ctx, e->from, src, x, n);
+    limber_values_function(j->ctx, e->function, &j->args, x, n);
+    for (size_t i = 0; e->compute == LIMBER_COMPUTE_F32 && i < n; i++)
+        x[i] = (double)(float)x[i];
+    limber_values_narrow(j->ctx, e->to, e->rounding, x, dst, n);
 }
 
 /* By code that stays in the format: what it serves is cheap, or a cast from binary32. */

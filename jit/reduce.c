@@ -27,6 +27,10 @@ struct job {
     const limber_context *ctx; /* NULL: one element after the other */
     struct fn_args exp;
     size_t blocks; /* of columns */
+    /* Carried in the array's format: |x| in [low, high) is rounded by leaving the last `cut` bits
+     * of its double out. */
+    double low, high;
+    int cut;
     uint64_t swallowed;
 };
 
@@ -38,13 +42,18 @@ struct task {
     size_t outer, first, columns, piece;
 };
 
-static void widen(const struct job *j, limber_format f, const void *src, double *x, size_t n)
+/* x rounded to `from`, to nearest. */
+static double rounded(const struct job *j, double x)
 {
-    const struct function_ops *ops = j->ctx ? limber_host(j->ctx)->backend->function_ops : NULL;
-    struct diag d = { 0 };
+    uint64_t bits;
 
-    if (!ops || !ops->widen(&limber_host(j->ctx)->target, f, src, x, (int64_t)n))
-        limber_format_convert(x, LIMBER_F64, src, f, n, LIMBER_ROUND_NEAREST, &d);
+    if (!(fabs(x) >= j->low && fabs(x) < j->high))
+        return limber_format_equal(j->r->from, LIMBER_F64) ? x : limber_format_round(j->r->from, x);
+    memcpy(&bits, &x, sizeof bits);
+    bits += (((uint64_t)1 << j->cut) - 1) / 2 + (bits >> j->cut & 1);
+    bits = bits >> j->cut << j->cut;
+    memcpy(&x, &bits, sizeof x);
+    return x;
 }
 
 /* What a step leaves of a value. */
@@ -52,9 +61,23 @@ static double step(const struct job *j, double x)
 {
     switch (j->r->carry) {
     case LIMBER_CARRY_EXACT: return x;
-    case LIMBER_CARRY_STORAGE:
-        return limber_format_equal(j->r->from, LIMBER_F64) ? x : limber_format_round(j->r->from, x);
+    case LIMBER_CARRY_STORAGE: return rounded(j, x);
     default: return (double)(float)x;
+    }
+}
+
+static void step_all(const struct job *j, double *x, size_t n)
+{
+    switch (j->r->carry) {
+    case LIMBER_CARRY_EXACT: break;
+    case LIMBER_CARRY_STORAGE:
+        for (size_t i = 0; i < n; i++)
+            x[i] = rounded(j, x[i]);
+        break;
+    default:
+        for (size_t i = 0; i < n; i++)
+            x[i] = (double)(float)x[i];
+        break;
     }
 }
 
@@ -74,25 +97,93 @@ static void read_piece(struct task *t, size_t i, size_t n)
     double row[COLUMNS];
 
     if (r->inner == 1 && !r->arrays) {
-        widen(t->j, r->from, place(t, i), t->x, n);
+        limber_values_widen(t->j->ctx, r->from, place(t, i), t->x, n);
         return;
     }
     for (size_t p = 0; p < n; p++) {
-        widen(t->j, r->from, place(t, i + p), row, t->columns);
+        limber_values_widen(t->j->ctx, r->from, place(t, i + p), row, t->columns);
         for (size_t c = 0; c < t->columns; c++)
             t->x[c * t->piece + p] = row[c];
     }
 }
 
-static void add_lanes(struct line *l, const double *v, size_t n, int compensated, int counts)
+/* At most LANES values. */
+static inline void add_some(float *sum, float *lost, uint64_t *swallowed, const double *v, size_t n,
+                            bool compensated, bool counts)
 {
     for (size_t i = 0; i < n; i++) {
-        float x = (float)v[i], s = l->sum[i % LANES], sum = s + x;
+        float x = (float)v[i], s = sum[i], next = s + x;
 
         if (compensated)
-            l->lost[i % LANES] += fabsf(s) >= fabsf(x) ? (s - sum) + x : (x - sum) + s;
-        l->swallowed += counts && sum == s && x != 0;
-        l->sum[i % LANES] = sum;
+            lost[i] += fabsf(s) >= fabsf(x) ? (s - next) + x : (x - next) + s;
+        if (counts)
+            *swallowed += next == s && x != 0;
+        sum[i] = next;
+    }
+}
+
+/* Pieces begin at multiples of LANES. */
+static inline void add_lanes(struct line *l, const double *v, size_t n, bool compensated,
+                             bool counts)
+{
+    float sum[LANES], lost[LANES];
+    size_t i = 0;
+
+    memcpy(sum, l->sum, sizeof sum);
+    memcpy(lost, l->lost, sizeof lost);
+    for (; i + LANES <= n; i += LANES)
+        add_some(sum, lost, &l->swallowed, v + i, LANES, compensated, counts);
+    add_some(sum, lost, &l->swallowed, v + i, n - i, compensated, counts);
+    memcpy(l->sum, sum, sizeof sum);
+    memcpy(l->lost, lost, sizeof lost);
+}
+
+/* v[0 .. n) to an exact sum.  The upper parts of all numbers, multiples of an ulp of `large`, have
+ * an exact sum in binary64; what is left of them comes in the next round.
+ *
+ * Source: Rump, Ogita and Oishi, "Accurate floating-point summation, part I", SIAM J. Sci. Comput.
+ * 31 (2008), section 3. */
+static void add_exact(struct long_sum *exact, const double *v, size_t n)
+{
+    double rest[PIECE + LANES], most[LANES] = { 0 }, sum[LANES], large, top = 0;
+    int left = 1, far = 0;
+
+    memset(rest + n, 0, LANES * sizeof *rest);
+    memcpy(rest, v, n * sizeof *rest);
+    for (size_t i = 0; i < n; i += LANES)
+        for (size_t l = 0; l < LANES; l++) {
+            far |= !(fabs(rest[i + l]) < 0x1p1000);
+            most[l] = fabs(rest[i + l]) > most[l] ? fabs(rest[i + l]) : most[l];
+        }
+    for (size_t l = 0; l < LANES; l++)
+        top = most[l] > top ? most[l] : top;
+    if (top == 0 && !far)
+        return;
+    if (far) {
+        for (size_t i = 0; i < n; i++)
+            limber_long_add(exact, v[i]);
+        return;
+    }
+    large = ldexp(4 * PIECE, ilogb(top)); /* a power of two above the sum of all |v| */
+    for (; left; large *= 0x1p-40) {
+        left = 0;
+        if (large < 0x1p-1000) {
+            for (size_t i = 0; i < n; i++)
+                limber_long_add(exact, rest[i]);
+            return;
+        }
+        memset(sum, 0, sizeof sum);
+        for (size_t i = 0; i < n; i += LANES)
+            for (size_t l = 0; l < LANES; l++) {
+                double upper = large + rest[i + l] - large;
+
+                sum[l] += upper;
+                rest[i + l] -= upper;
+                left |= rest[i + l] != 0;
+            }
+        for (size_t l = 1; l < LANES; l++)
+            sum[0] += sum[l];
+        limber_long_add(exact, sum[0]);
     }
 }
 
@@ -102,10 +193,7 @@ static void add(const struct job *j, struct line *l, const double *v, size_t n)
     int counts = j->r->swallowed != NULL;
 
     switch (j->r->carry) {
-    case LIMBER_CARRY_EXACT:
-        for (size_t i = 0; i < n; i++)
-            limber_long_add(&l->exact, v[i]);
-        break;
+    case LIMBER_CARRY_EXACT: add_exact(&l->exact, v, n); break;
     case LIMBER_CARRY_STORAGE:
         for (size_t i = 0; i < n; i++) {
             double sum = step(j, l->chain + v[i]);
@@ -114,8 +202,12 @@ static void add(const struct job *j, struct line *l, const double *v, size_t n)
             l->chain = sum;
         }
         break;
-    case LIMBER_CARRY_COMPENSATED: add_lanes(l, v, n, 1, 0); break;
-    default: add_lanes(l, v, n, 0, counts); break;
+    case LIMBER_CARRY_COMPENSATED: add_lanes(l, v, n, true, false); break;
+    default:
+        if (counts)
+            add_lanes(l, v, n, false, true);
+        else
+            add_lanes(l, v, n, false, false);
     }
 }
 
@@ -152,19 +244,41 @@ static double total(const struct job *j, struct line *l, uint64_t by)
     }
 }
 
-static double power(const struct job *j, double x)
+/* x[i] becomes the power of e. */
+static void powers(const struct job *j, double *x, size_t n)
 {
-    return step(j, fn_value(fn_exp(x, &j->exp), x, j->exp.odd));
+    limber_values_function(j->ctx, LIMBER_FUNCTION_EXP, &j->exp, x, n);
+    step_all(j, x, n);
 }
 
-static double term_of(const struct job *j, const struct line *l, enum term term, double x)
+static void less(const struct job *j, const double *x, double what, double *v, size_t n)
 {
-    double d;
+    for (size_t i = 0; i < n; i++)
+        v[i] = x[i] - what;
+    step_all(j, v, n);
+}
 
+static void times(const struct job *j, const double *x, const double *y, double *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        v[i] = x[i] * y[i];
+    step_all(j, v, n);
+}
+
+/* What is added of x: v, or x itself. */
+static const double *terms_of(const struct job *j, const struct line *l, enum term term,
+                              const double *x, double *v, size_t n)
+{
     switch (term) {
-    case TERM_deviation: d = step(j, x - l->mean); return step(j, d * d);
-    case TERM_square: return step(j, x * x);
-    case TERM_power: return power(j, step(j, x - l->most));
+    case TERM_deviation:
+        less(j, x, l->mean, v, n);
+        times(j, v, v, v, n);
+        return v;
+    case TERM_square: times(j, x, x, v, n); return v;
+    case TERM_power:
+        less(j, x, l->most, v, n);
+        powers(j, v, n);
+        return v;
     default: return x;
     }
 }
@@ -179,14 +293,8 @@ static void sum_up(struct task *t, enum term term)
     for (size_t i = 0, n; i < j->r->count; i += n) {
         n = j->r->count - i < t->piece ? j->r->count - i : t->piece;
         read_piece(t, i, n);
-        for (size_t c = 0; c < t->columns; c++) {
-            struct line *l = &t->line[c];
-            const double *x = t->x + c * t->piece;
-
-            for (size_t p = 0; p < n && term != TERM_value; p++)
-                v[p] = term_of(j, l, term, x[p]);
-            add(j, l, term == TERM_value ? x : v, n);
-        }
+        for (size_t c = 0; c < t->columns; c++)
+            add(j, &t->line[c], terms_of(j, &t->line[c], term, t->x + c * t->piece, v, n), n);
     }
 }
 
@@ -210,17 +318,50 @@ static void find_most(struct task *t)
     }
 }
 
-static double result_of(const struct job *j, const struct line *l, double x, size_t p,
-                        const struct task *t)
+/* y: the results of n elements x of a line. */
+static void results_of(const struct task *t, const struct line *l, const double *x, double *y,
+                       size_t n)
 {
-    double y;
+    const struct job *j = t->j;
 
-    if (j->r->reduction == LIMBER_REDUCTION_SOFTMAX)
-        return step(j, power(j, step(j, x - l->most)) / l->second);
-    y = j->r->reduction == LIMBER_REDUCTION_LAYER_NORM ? step(j, x - l->mean) : x;
-    y = step(j, y / l->second);
-    y = j->r->scale ? step(j, y * t->scale[p]) : y;
-    return j->r->shift ? step(j, y + t->shift[p]) : y;
+    switch (j->r->reduction) {
+    case LIMBER_REDUCTION_SOFTMAX:
+        less(j, x, l->most, y, n);
+        powers(j, y, n);
+        break;
+    case LIMBER_REDUCTION_LAYER_NORM: less(j, x, l->mean, y, n); break;
+    default: memcpy(y, x, n * sizeof *y); break;
+    }
+    for (size_t p = 0; p < n; p++)
+        y[p] /= l->second;
+    step_all(j, y, n);
+    if (j->r->scale)
+        times(j, y, t->scale, y, n);
+    if (!j->r->shift)
+        return;
+    for (size_t p = 0; p < n; p++)
+        y[p] += t->shift[p];
+    step_all(j, y, n);
+}
+
+/* softmax of one line that t->x holds as a whole: each power is computed once. */
+static void softmax_at_once(struct task *t)
+{
+    const struct job *j = t->j;
+    const limber_reduce_call *r = j->r;
+    char *to = (char *)r->dst + t->outer * r->count * r->to.size;
+
+    find_most(t);
+    less(j, t->x, t->line->most, t->x, r->count);
+    powers(j, t->x, r->count);
+    clear(t->line);
+    for (size_t i = 0; i < r->count; i += PIECE)
+        add(j, t->line, t->x + i, r->count - i < PIECE ? r->count - i : PIECE);
+    t->line->second = total(j, t->line, 1);
+    for (size_t i = 0; i < r->count; i++)
+        t->x[i] /= t->line->second;
+    step_all(j, t->x, r->count);
+    limber_values_narrow(j->ctx, r->to, r->rounding, t->x, to, r->count);
 }
 
 /* Results of every element. */
@@ -228,26 +369,25 @@ static void store_all(struct task *t)
 {
     const struct job *j = t->j;
     const limber_reduce_call *r = j->r;
-    size_t size = r->to.size, in = r->from.size;
-    struct diag d = { 0 };
+    const size_t size = r->to.size, in = r->from.size;
+    char apart[PIECE * sizeof(long double)]; /* elements that the array has `inner` apart */
+    double y[PIECE];
 
     for (size_t i = 0, n; i < r->count; i += n) {
         n = r->count - i < t->piece ? r->count - i : t->piece;
         read_piece(t, i, n);
         if (r->scale)
-            widen(j, r->from, (const char *)r->scale + i * in, t->scale, n);
+            limber_values_widen(j->ctx, r->from, (const char *)r->scale + i * in, t->scale, n);
         if (r->shift)
-            widen(j, r->from, (const char *)r->shift + i * in, t->shift, n);
+            limber_values_widen(j->ctx, r->from, (const char *)r->shift + i * in, t->shift, n);
         for (size_t c = 0; c < t->columns; c++) {
             char *to =
                 (char *)r->dst + ((t->outer * r->count + i) * r->inner + t->first + c) * size;
 
-            for (size_t p = 0; p < n; p++) {
-                double y = result_of(j, &t->line[c], t->x[c * t->piece + p], p, t);
-
-                limber_format_convert(to + p * r->inner * size, r->to, &y, LIMBER_F64, 1,
-                                      r->rounding, &d);
-            }
+            results_of(t, &t->line[c], t->x + c * t->piece, y, n);
+            limber_values_narrow(j->ctx, r->to, r->rounding, y, r->inner == 1 ? to : apart, n);
+            for (size_t p = 0; p < n && r->inner > 1; p++)
+                memcpy(to + p * r->inner * size, apart + p * size, size);
         }
     }
 }
@@ -323,11 +463,13 @@ static void run_task(void *arg, int64_t number, int worker)
     t.piece = t.columns == 1 ? PIECE : ROOM / COLUMNS;
     for (size_t c = 0; c < t.columns; c++)
         t.line[c].swallowed = 0;
-    prepare(&t);
-    if (r->reduction >= LIMBER_REDUCTION_SOFTMAX)
-        store_all(&t);
-    else
-        store_one(&t);
+    if (r->reduction == LIMBER_REDUCTION_SOFTMAX && r->inner == 1 && r->count <= ROOM) {
+        t.piece = ROOM;
+        softmax_at_once(&t);
+    } else {
+        prepare(&t);
+        (r->reduction >= LIMBER_REDUCTION_SOFTMAX ? store_all : store_one)(&t);
+    }
     for (size_t c = 0; c < t.columns; c++)
         swallowed += t.line[c].swallowed;
     __atomic_fetch_add(&j->swallowed, swallowed, __ATOMIC_RELAXED);
@@ -343,6 +485,11 @@ void limber_reduce_run(limber_context *ctx, const limber_reduce_call *r)
     int64_t tasks = (int64_t)(r->outer * j.blocks);
     struct runner runner;
 
+    if (r->from.kind == LIMBER_KIND_FLOAT && r->from.frac_bits > 0 && r->from.frac_bits < 52) {
+        j.cut = 52 - r->from.frac_bits;
+        j.low = ldexp(1, 1 - r->from.bias);
+        j.high = ldexp(1, limber_format_emax(r->from));
+    }
     if (!ctx || tasks < 2 || r->outer * r->count * r->inner < SMALL_TASK) {
         for (int64_t i = 0; i < tasks; i++)
             run_task(&j, i, 0);

@@ -65,8 +65,7 @@ static bool is_native(const struct product_request *r, const struct target *t)
 /* Bytes fill their one limb whatever they are: a scan could not make a plan cheaper. */
 static bool are_bytes(const struct product_request *r)
 {
-    return limber_is_integer(r->a) && limber_is_integer(r->b) && limber_is_integer(r->c) &&
-           r->a.size == 1 && r->b.size == 1;
+    return limber_is_integer(r->a) && limber_is_integer(r->b) && r->a.size == 1 && r->b.size == 1;
 }
 
 enum data_need limber_data_need(const struct product_request *r, const struct target *t)
@@ -77,7 +76,9 @@ enum data_need limber_data_need(const struct product_request *r, const struct ta
     if (limber_simulates(r->contract))
         return NEED_nothing;
     if (is_native(r, t))
-        return s || limber_order(r->contract) || limber_is_tiny(r) ? NEED_nothing : NEED_probe;
+        return s || limber_order(r->contract) || limber_is_tiny(r) ? NEED_nothing :
+               are_bytes(r)                                        ? NEED_format :
+                                                                     NEED_probe;
     if (s && s->data == SCHEME_by_special && limber_is_device(t))
         return NEED_nothing;
     return are_bytes(r) ? NEED_format : NEED_masks;

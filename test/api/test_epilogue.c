@@ -646,8 +646,10 @@ static void test_blocks(void **state)
 static void correct(limber_context *ctx, struct rng *r, limber_format f, limber_format of,
                     enum data kind)
 {
-    static const char *const steps = "%1 = add %x %bias\n%2 = relu %1\n%3 = min %2 6\n";
+    static const char *const steps[2] = { "%1 = add %x %bias\n%2 = relu %1\n%3 = min %2 6\n",
+                                          "%1 = add %x %bias\n%2 = relu %1\n" };
     enum { M = 9, N = 13, K = 40 };
+    const bool bytes = of.kind == LIMBER_KIND_INT;
     limber_epilogue_input bias = LIMBER_EPILOGUE_INPUT_INIT;
     limber_epilogue e = LIMBER_EPILOGUE_INIT;
     limber_problem p = LIMBER_PROBLEM_INIT;
@@ -657,9 +659,15 @@ static void correct(limber_context *ctx, struct rng *r, limber_format f, limber_
     fill(r, kind, of, a, M * K);
     fill(r, kind, of, b, K * N);
     fill(r, kind, f, data[0], M);
+    for (int i = 0; bytes && i < M;
+         i++) { /* many sums lie in the middle between two numbers of f */
+        double v = ldexp((double)(rng_below(r, 1 << 20) | 1), -(int)rng_below(r, 8));
+
+        limber_convert(data[0] + i * f.size, f, &v, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+    }
     contract.promise = LIMBER_CONTRACT_CORRECT;
     bias.name = "bias", bias.shape = LIMBER_INPUT_ROW, bias.format = f, bias.data = data[0];
-    e.steps = steps, e.inputs = &bias, e.input_count = 1;
+    e.steps = steps[bytes], e.inputs = &bias, e.input_count = 1;
     p.contract = &contract, p.epilogue = &e;
     p.m = M, p.n = N, p.k = K;
     p.a = (limber_matrix){ a, of, K, 1 }, p.b = (limber_matrix){ b, of, N, 1 };
@@ -674,7 +682,7 @@ static void correct(limber_context *ctx, struct rng *r, limber_format f, limber_
             mpfr_add(sum, sum, v, MPFR_RNDN);
             if (mpfr_sgn(sum) < 0)
                 mpfr_set_zero(sum, 1);
-            if (mpfr_cmp_d(sum, 6) > 0)
+            if (mpfr_cmp_d(sum, 6) > 0 && !bytes)
                 mpfr_set_d(sum, 6, MPFR_RNDN);
             if (!ref_rounds_to(sum, f, c + (i * N + j) * f.size))
                 fail_msg("(%d, %d): %g", i, j, value(f, c + (i * N + j) * f.size));
@@ -694,6 +702,9 @@ static void test_correct(void **state)
             for (size_t k = 0; k < COUNT(kinds); k++)
                 correct(contexts[i], &r, named(formats[f]), f == 1 ? LIMBER_F64 : LIMBER_F32,
                         kinds[k]);
+    for (int i = 0; i < context_count; i++)
+        for (int again = 0; again < 20; again++)
+            correct(contexts[i], &r, again % 2 ? LIMBER_F32 : LIMBER_F64, LIMBER_I8, DATA_bytes);
 }
 
 /* Several inputs of all shapes, and beta C: all of the sum is rounded once, in any order in which

@@ -381,6 +381,7 @@ bool limit_rows(struct bench *b);
 bool scan_rows(struct bench *b);
 bool window_rows(struct bench *b); /* windows.c */
 bool operator_rows(struct bench *b); /* operators.c */
+bool reduction_rows(struct bench *b); /* reductions.c */
 bool epilogue_rows(struct bench *b); /* epilogues.c */
 bool latency_rows(struct bench *b);
 bool copy_rows(struct bench *b);

@@ -129,7 +129,7 @@ int cmd_bench(int argc, const char **argv)
             "the dynamic linker finds (LD_LIBRARY_PATH).  `sh tools/bench/peers.sh FOLDER` "
             "puts the\n"
             "first five into a folder.  The head of the table names those that are missing.\n"
-            "Rows of operators ask python3 for PyTorch."
+            "Rows of operators and reductions ask python3 for PyTorch."
             "\n\n"
             "example: limber bench --rows fp64,quad --threads 1,2"))
         status = 2;

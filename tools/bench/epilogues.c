@@ -20,10 +20,16 @@ static const struct steps_of {
 static const struct factors_of {
     const char *of, *to;
     int64_t n, k;
-    int dnn; /* of all matrices; 0: it has none */
-} works[] = { { "f32", "f32", 1024, 256, DNN_F32 }, { "f32", "f32", 1024, 1024, DNN_F32 },
-              { "f32", "f32", 2048, 512, DNN_F32 }, { "f64", "f64", 1024, 256, 0 },
-              { "bf16", "bf16", 1024, 256, 0 },     { "i8", "f32", 1024, 1024, 0 } };
+    int dnn[2]; /* of operands and result; 0: it has none */
+    bool correct;
+} works[] = { { "f32", "f32", 1024, 256, { DNN_F32, DNN_F32 }, false },
+              { "f32", "f32", 1024, 1024, { DNN_F32, DNN_F32 }, false },
+              { "f32", "f32", 2048, 512, { DNN_F32, DNN_F32 }, false },
+              { "f64", "f64", 1024, 256, { 0, 0 }, false },
+              { "bf16", "bf16", 1024, 256, { DNN_BF16, DNN_BF16 }, false },
+              { "bf16", "bf16", 1024, 1024, { DNN_BF16, DNN_BF16 }, false },
+              { "i8", "f32", 1024, 1024, { DNN_S8, DNN_F32 }, false },
+              { "i8", "f32", 1024, 1024, { DNN_S8, DNN_F32 }, true } };
 
 struct fused {
     limber_problem p;
@@ -84,7 +90,7 @@ static bool open_fused(struct fused *f, const struct factors_of *w, const struct
     if (!f->c || !f->other || !fill(of, f->a, w->n * w->k, &state) ||
         !fill(of, f->b, w->n * w->k, &state) || !fill(LIMBER_F32, f->line, w->n, &state))
         return !complain("bench: not enough memory");
-    if (of.kind == LIMBER_KIND_INT)
+    if (w->correct)
         f->contract.promise = LIMBER_CONTRACT_CORRECT;
     f->bias.name = "bias";
     f->bias.shape = LIMBER_INPUT_COLUMN;
@@ -105,16 +111,17 @@ static bool open_fused(struct fused *f, const struct factors_of *w, const struct
 static bool open_peer(struct fused *f, const struct factors_of *w, const struct steps_of *s)
 {
     const int64_t dims[4][2] = { { w->n, w->k }, { w->k, w->n }, { 1, w->n }, { w->n, w->n } };
+    const int types[4] = { w->dnn[0], w->dnn[0], DNN_F32, w->dnn[1] };
     void *data[4] = { f->a, f->b, f->line, f->other };
 
-    if (!w->dnn || !onednn.usable || !dnn.fused || dnn.attr_create(&f->attr) ||
+    if (!w->dnn[0] || !onednn.usable || !dnn.fused || dnn.attr_create(&f->attr) ||
         dnn.post_ops_create(&f->post) || dnn.append_eltwise(f->post, s->dnn, 0, 0) ||
         dnn.set_post_ops(f->attr, f->post))
         return false;
     for (int i = 0; i < 4; i++) {
         const int64_t strides[2] = { dims[i][1], 1 };
 
-        if (dnn.strides3(&f->md[i], 2, dims[i], w->dnn, strides) ||
+        if (dnn.strides3(&f->md[i], 2, dims[i], types[i], strides) ||
             dnn.memory_create(&f->memory[i], f->md[i], dnn.engine, data[i]))
             return false;
     }
@@ -140,22 +147,23 @@ static double run_peer(struct fused *f)
 static bool agree(const struct fused *f)
 {
     for (int64_t i = 0; i < f->p.m * f->p.n; i += 101) {
-        float x, y;
+        limber_format to = f->p.c.format;
+        double x, y;
 
-        memcpy(&x, f->c + i * 4, sizeof x);
-        memcpy(&y, f->other + i * 4, sizeof y);
-        if (!(fabsf(x - y) <= 1e-3f * (1 + fabsf(x))))
+        limber_convert(&x, LIMBER_F64, f->c + i * to.size, to, 1, LIMBER_ROUND_NEAREST);
+        limber_convert(&y, LIMBER_F64, f->other + i * to.size, to, 1, LIMBER_ROUND_NEAREST);
+        if (!(fabs(x - y) <= (to.size == 2 ? 2e-2 : 1e-3) * (1 + fabs(x))))
             return false;
     }
     return true;
 }
 
-static bool run_once(struct bench *b, struct fused *f, bool bare, double *seconds)
+static bool run_once(limber_context *ctx, struct fused *f, bool bare, double *seconds)
 {
     double start = now();
 
     f->p.epilogue = bare ? NULL : &f->e;
-    if (limber_run(b->ctx, &f->p, NULL) != LIMBER_STATUS_OK)
+    if (limber_run(ctx, &f->p, NULL) != LIMBER_STATUS_OK)
         return !complain("bench: %s", limber_error_text());
     *seconds = now() - start;
     return true;
@@ -169,10 +177,12 @@ static bool fused_row(struct bench *b, const struct factors_of *w, const struct 
     struct fused f;
     bool ok = open_fused(&f, w, s), has_peer = ok && open_peer(&f, w, s);
 
-    for (int i = -1; ok && i < b->runs; i++) { /* the first warms up */
+    for (int i = b->maker ? -2 : -1; ok && i < b->runs; i++) { /* makes kernels, then warms up */
         int at = i < 0 ? 0 : i;
+        limber_context *ctx = i < -1 ? b->maker : b->ctx;
 
-        ok = run_once(b, &f, true, &bare.seconds[at]) && run_once(b, &f, false, &here.seconds[at]);
+        ok = run_once(ctx, &f, true, &bare.seconds[at]) &&
+             run_once(ctx, &f, false, &here.seconds[at]);
         peer.seconds[at] = has_peer ? run_peer(&f) : 0;
         has_peer = has_peer && peer.seconds[at] >= 0 && (i >= 0 || agree(&f));
     }
@@ -181,7 +191,8 @@ static bool fused_row(struct bench *b, const struct factors_of *w, const struct 
         return false;
     contender_median(&here);
     contender_median(&bare);
-    snprintf(what, sizeof what, "%s, %s to %s, k %lld", s->what, w->of, w->to, (long long)w->k);
+    snprintf(what, sizeof what, "%s, %s to %s, k %lld%s", s->what, w->of, w->to, (long long)w->k,
+             w->correct ? ", correct" : "");
     if (has_peer) {
         contender_median(&peer);
         snprintf(note, sizeof note, "%.2f x oneDNN", peer.median / here.median);

@@ -8,6 +8,8 @@
 /* Releases 2 and 3 differ in who owns a memory descriptor: in 2 it is a structure of the caller
  * (696 bytes in 2.6), in 3 an object behind a pointer.  Both are held by pointer here. */
 enum {
+    DNN_F16 = 1,
+    DNN_BF16 = 2,
     DNN_F32 = 3,
     DNN_S32 = 4,
     DNN_S8 = 5,

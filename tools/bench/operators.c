@@ -9,7 +9,6 @@
 
 /* oneDNN's names of functions and types */
 enum { DNN_INFERENCE = 96, DNN_TANH = 0x21, DNN_EXP = 0x2a, DNN_GELU = 0x31 };
-enum { DNN_F16 = 1, DNN_BF16 = 2 };
 
 static const struct function {
     limber_function function;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * PyTorch, where python3 has it: a process that computes elementwise functions when it is asked to,
- * and answers how long each took. */
+ * PyTorch, where python3 has it: a process that computes elementwise functions and reductions of
+ * lines of 1024 when it is asked to, and answers how long each took. */
 #include "tools/bench/bench.h"
 
 #include <fcntl.h>
@@ -19,6 +19,18 @@ static const char script[] =
     "types = {'f16': torch.float16, 'bf16': torch.bfloat16, 'f32': torch.float32}\n"
     "functions = {'exp': torch.ops.aten.exp.out, 'tanh': torch.ops.aten.tanh.out,\n"
     "             'gelu': torch.ops.aten.gelu.out}\n"
+    "def lines(x):\n"
+    "    return x.view(-1, 1024)\n"
+    "def softmax(x, out):\n"
+    "    torch.ops.aten._softmax.out(lines(x), -1, False, out=lines(out))\n"
+    "def layer_norm(x, out):\n"
+    "    sums = [lines(out)[:, :1].contiguous() for _ in range(2)]\n"
+    "    torch.ops.aten.native_layer_norm.out(lines(x), (1024,), None, None, 1e-5,\n"
+    "                                         out0=lines(out), out1=sums[0], out2=sums[1])\n"
+    "def variance(x, out):\n"
+    "    torch.var(lines(x), 1, unbiased=False)\n"
+    "functions.update(softmax=softmax, layer_norm=layer_norm, variance=variance,\n"
+    "                 sum=lambda x, out: torch.sum(lines(x), 1))\n"
     "kept = {}\n"
     "print(torch.__version__, flush=True)\n"
     "for line in sys.stdin:\n"

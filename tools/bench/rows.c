@@ -189,6 +189,7 @@ static const struct row cpu_rows[] = {
     { "scan", .special = scan_rows },
     { "windows", .special = window_rows },
     { "operators", .special = operator_rows },
+    { "reductions", .special = reduction_rows },
     { "epilogues", .special = epilogue_rows },
     { "latency", .special = latency_rows },
     { "threads", "2 threads, FP64 native", "f64", "1024 2048+", "signed", "native/2 native/1*",

@@ -220,9 +220,10 @@ FLAT v8d uncertain_of(const struct kernel_call *c, v8d size, double share)
 }
 
 /* The nearest binary64 or binary32; lanes that this cannot tell, or that leave the range of
- * normal numbers, are not sure. */
-FLAT v8l round_float(const struct kernel_call *c, v8d high, v8d low, v8d terms, v8l scale,
-                     v8d *out)
+ * normal numbers, are not sure.  exact: high + low is the sum itself, so that one which lies in the
+ * middle between two binary32 is known, too. */
+FLAT v8l round_float(const struct kernel_call *c, v8d high, v8d low, v8l exact, v8d terms,
+                     v8l scale, v8d *out)
 {
     v8d r = high + low, rest = (high - r) + low, uncertain = uncertain_of(c, terms, 0x1p-95);
     v8l field = ((v8l)r >> 52 & 0x7ff) + scale, normal = (field > 0) & (field < 0x7ff), sure;
@@ -241,7 +242,7 @@ FLAT v8l round_float(const struct kernel_call *c, v8d high, v8d low, v8d terms, 
         up = TO(v8f, r + about);
         down = TO(v8f, r - about);
         normal = (field > 1023 - 126) & (field < 1023 + 127);
-        sure = (v8l)(TO(v8d, up) == TO(v8d, down)) & known;
+        sure = ((v8l)(TO(v8d, up) == TO(v8d, down)) & known) | (exact & (v8l)(rest == 0));
     } else {
         r = (v8d)((v8l)r + scale);
     }
@@ -375,9 +376,10 @@ FLAT void multiply_pair(double by, v8d *high, v8d *low)
 }
 
 /* c0 of eight lanes joins, scaled as x is; *terms grows with it.  Lanes that are left to the long
- * way: no normal number, out of range once scaled, or zeros, whose signs matter. */
+ * way: no normal number, out of range once scaled, or zeros, whose signs matter.  *exact: lanes
+ * whose pair is the sum itself. */
 FLAT v8l join_c0(const struct kernel_call *c, const char *old, v8l scale, v8d *high, v8d *low,
-                 v8d *terms)
+                 v8l *exact, v8d *terms)
 {
     v8d x = CFG(c).c.size == 8 ? LOAD(v8d, old) : TO(v8d, LOAD(v8f, old)), rest = all_d(0);
     v8l field = (v8l)x >> 52 & 0x7ff, zero = (v8l)(x == 0), bad;
@@ -388,34 +390,36 @@ FLAT v8l join_c0(const struct kernel_call *c, const char *old, v8l scale, v8d *h
     x = (v8d)(((v8l)x - (scale << 52)) & ~(zero | bad));
     multiply_pair(c->beta_f64, &x, &rest);
     *terms = size_of_lanes(*high) + size_of_lanes(x);
+    *exact &= (v8l)(*low == 0) & (v8l)(rest == 0);
     add_term(x, high, low);
     *low += rest;
     return bad;
 }
 
-/* Eight elements to `out`; bit x of the answer: element x is not known. */
-FLAT int round_eight(const struct kernel_call *c, v8d high, v8d low, v8d column[KERNEL_COLUMNS],
-                     v8l scale, const char *old, char *out)
+/* Eight elements to `out`; bit x of the answer: element x is not known.  whole: the pairs are the
+ * sums of products themselves. */
+FLAT int round_eight(const struct kernel_call *c, v8d high, v8d low, int whole,
+                     v8d column[KERNEL_COLUMNS], v8l scale, const char *old, char *out)
 {
     int64_t known[8];
     int left = 0;
     v8d terms = size_of_lanes(high + low);
-    v8l sure, bad = all_l(0);
+    v8l sure, bad = all_l(0), exact = all_l(whole && !CFG(c).has_alpha ? -1 : 0);
 
     if (!CFG(c).plain) {
         if (CFG(c).has_alpha)
             multiply_pair(c->alpha_f64, &high, &low);
         terms = size_of_lanes(high);
-        bad = CFG(c).has_beta ? join_c0(c, old, scale, &high, &low, &terms) :
+        bad = CFG(c).has_beta ? join_c0(c, old, scale, &high, &low, &exact, &terms) :
                                 (v8l)(terms == 0);
     }
     if (CFG(c).c.kind == LIMBER_KIND_FLOAT && CFG(c).c.size == 8) {
-        sure = round_float(c, high, low, terms, scale, &high);
+        sure = round_float(c, high, low, exact, terms, scale, &high);
         STORE(out, high);
     } else if (CFG(c).c.kind == LIMBER_KIND_FLOAT && CFG(c).c.size == 4) {
         v8f narrow;
 
-        sure = round_float(c, high, low, terms, scale, &high);
+        sure = round_float(c, high, low, exact, terms, scale, &high);
         narrow = TO(v8f, high);
         STORE(out, narrow);
     } else if (stores_narrow(c)) {
@@ -473,7 +477,7 @@ FLAT void load_row(const struct kernel_call *c, int64_t i, int64_t j, int64_t co
 
 /* Sixteen sums to elements of C, which stay where they are not known: bits of the answer. */
 FLAT int store_sums(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j0,
-                    int64_t cols, const v8d high[2], const v8d low[2],
+                    int64_t cols, const v8d high[2], const v8d low[2], int whole,
                     v8d first[KERNEL_COLUMNS], v8d second[KERNEL_COLUMNS], const v8l scale[2])
 {
     char out[KERNEL_LANES * 16] __attribute__((aligned(64)));
@@ -482,8 +486,8 @@ FLAT int store_sums(const struct kernel_call *c, const struct block *b, int64_t 
 
     if (keeps)
         load_row(c, b->i0 + i, b->j0 + j0, cols, old);
-    left = round_eight(c, high[0], low[0], first, scale[0], old, out);
-    left |= round_eight(c, high[1], low[1], second, scale[1], old + 8 * (keeps ? size : 0),
+    left = round_eight(c, high[0], low[0], whole, first, scale[0], old, out);
+    left |= round_eight(c, high[1], low[1], whole, second, scale[1], old + 8 * (keeps ? size : 0),
                         out + 8 * size)
             << 8;
     if (left && keeps)
@@ -510,7 +514,7 @@ FLAT int round_strip(const struct kernel_call *c, const struct block *b, const c
         sum_weighted(c, total, i, j0, &high[0], &low[0]);
         sum_weighted(c, total, i, j0 + 8, &high[1], &low[1]);
     }
-    return store_sums(c, b, i, j0, cols, high, low, first, second, scale);
+    return store_sums(c, b, i, j0, cols, high, low, 0, first, second, scale);
 }
 
 /* Results that are rounded many at once: pairs and binary128 from columns only. */
@@ -599,7 +603,7 @@ FLAT int64_t small_sum_strip(const struct kernel_call *c, const struct block *b,
     }
     UNROLL for (int d = 0; d < KERNEL_COLUMNS; d++)
         none[d] = all_d(0);
-    left = store_sums(c, b, i, j0, cols, high, low, none, none, scale);
+    left = store_sums(c, b, i, j0, cols, high, low, 1, none, none, scale);
     if (!left)
         return 0;
     STORE(x, v[0]);
