@@ -7,6 +7,31 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct device devices[CUDA_DEVICES];
 
+/* A pool of our own, which keeps up to an eighth of the device's memory: the default pool returns
+ * all of it whenever the program waits for the device, and mapping it again takes longer than most
+ * products. */
+static bool open_pool(struct device *v, int device, struct diag *d)
+{
+    const struct cu_pool_props props = { .type = CU_PINNED,
+                                         .location = CU_LOCATION_DEVICE,
+                                         .device = device };
+    const struct cuda_driver *c = v->driver;
+    cu_context before;
+    size_t total;
+    uint64_t kept;
+    bool ok;
+
+    if (!limber_cuda_ok(c, c->cuDeviceTotalMem_v2(&total, device), "asking for the memory", d) ||
+        !limber_cuda_ok(c, c->cuCtxPushCurrent_v2(v->context), "entering the context", d))
+        return false;
+    kept = total / 8;
+    ok = limber_cuda_ok(c, c->cuMemPoolCreate(&v->pool, &props), "making a pool of memory", d) &&
+         limber_cuda_ok(c, c->cuMemPoolSetAttribute(v->pool, CU_POOL_RELEASE_THRESHOLD, &kept),
+                        "setting the pool's threshold", d);
+    c->cuCtxPopCurrent_v2(&before);
+    return ok;
+}
+
 static bool open_device(struct device *v, int ordinal, struct diag *d)
 {
     const struct cuda_driver *c = limber_cuda(d);
@@ -18,8 +43,12 @@ static bool open_device(struct device *v, int ordinal, struct diag *d)
         !limber_cuda_ok(c, c->cuDevicePrimaryCtxRetain(&v->context, device),
                         "taking the device's context", d))
         return false;
-    pthread_mutex_init(&v->lock, NULL);
     v->driver = c;
+    if (!v->pool && !open_pool(v, device, d)) {
+        v->driver = NULL;
+        return false;
+    }
+    pthread_mutex_init(&v->lock, NULL);
     return true;
 }
 

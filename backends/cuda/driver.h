@@ -11,6 +11,7 @@ typedef struct cu_context *cu_context;
 typedef struct cu_module *cu_module;
 typedef struct cu_function *cu_function;
 typedef struct cu_stream *cu_stream;
+typedef struct cu_pool *cu_pool;
 typedef struct cu_event *cu_event;
 
 enum {                                          /* CUdevice_attribute */
@@ -38,6 +39,13 @@ struct cu_launch_attribute {
     int id, unused;
     unsigned value[16];
 };
+enum { CU_PINNED = 1, CU_LOCATION_DEVICE = 1, CU_POOL_RELEASE_THRESHOLD = 4 };
+struct cu_pool_props {                          /* CUmemPoolProps */
+    int type, handles, location, device;
+    void *security;
+    size_t most;
+    unsigned char unused[56];
+};
 struct cu_launch {                              /* CUlaunchConfig */
     unsigned grid[3], block[3], shared;
     cu_stream stream;
@@ -55,14 +63,18 @@ struct cu_launch {                              /* CUlaunchConfig */
     F(cuDeviceGet, (int *, int)) \
     F(cuDeviceGetName, (char *, int, int)) \
     F(cuDeviceGetAttribute, (int *, int, int)) \
+    F(cuDeviceTotalMem_v2, (size_t *, int)) \
     F(cuDevicePrimaryCtxRetain, (cu_context *, int)) \
     F(cuDevicePrimaryCtxRelease_v2, (int)) \
     F(cuCtxPushCurrent_v2, (cu_context)) \
     F(cuCtxPopCurrent_v2, (cu_context *)) \
     F(cuMemAlloc_v2, (cu_pointer *, size_t)) \
     F(cuMemFree_v2, (cu_pointer)) \
-    F(cuMemAllocAsync, (cu_pointer *, size_t, cu_stream)) \
     F(cuMemFreeAsync, (cu_pointer, cu_stream)) \
+    F(cuMemPoolCreate, (cu_pool *, const struct cu_pool_props *)) \
+    F(cuMemPoolSetAttribute, (cu_pool, int, void *)) \
+    F(cuMemPoolTrimTo, (cu_pool, size_t)) \
+    F(cuMemAllocFromPoolAsync, (cu_pointer *, size_t, cu_pool, cu_stream)) \
     F(cuMemcpyHtoDAsync_v2, (cu_pointer, const void *, size_t, cu_stream)) \
     F(cuMemcpyDtoHAsync_v2, (void *, cu_pointer, size_t, cu_stream)) \
     F(cuMemcpyDtoDAsync_v2, (cu_pointer, cu_pointer, size_t, cu_stream)) \

@@ -14,6 +14,7 @@ struct device {
     const struct cuda_driver *driver;
     cu_context context;         /* the primary one, which the CUDA runtime uses, too */
     int multiprocessors;
+    cu_pool pool;               /* of workspaces and copies */
     pthread_mutex_t lock;
     cu_stream idle[CUDA_STREAMS];       /* of our own, between calls */
     int idle_streams;

@@ -9,12 +9,15 @@
 bool limber_cuda_memory(struct run *r, cu_pointer *p, size_t bytes, const char *what,
                         struct diag *d)
 {
-    int result = r->driver->cuMemAllocAsync(p, bytes ? bytes : 1, r->stream);
+    const struct cuda_driver *c = r->driver;
+    int result = c->cuMemAllocFromPoolAsync(p, bytes ? bytes : 1, r->device->pool, r->stream);
 
+    if (result == CU_OUT_OF_MEMORY && !c->cuMemPoolTrimTo(r->device->pool, 0))
+        result = c->cuMemAllocFromPoolAsync(p, bytes ? bytes : 1, r->device->pool, r->stream);
     if (result == CU_OUT_OF_MEMORY)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no device memory for %zu bytes of %s",
                            bytes, what);
-    return limber_cuda_ok(r->driver, result, "taking device memory", d);
+    return limber_cuda_ok(c, result, "taking device memory", d);
 }
 
 void limber_cuda_release(struct run *r, cu_pointer *p)

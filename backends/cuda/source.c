@@ -349,8 +349,8 @@ bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struc
     else
         limber_text_add(
             out,
-            "%s#include \"store.h\"\n"
-            "#include \"tile.h\"\n#include \"stage.h\"\n#include \"window.h\"\n"
+            "#include \"stage.h\"\n%s#include \"store.h\"\n"
+            "#include \"tile.h\"\n#include \"window.h\"\n"
             "#include \"%s\"\n%s#include \"element.h\"\n",
             c->inside ? "#include \"cut.h\"\n" : "#include \"read.h\"\n#include \"pack.h\"\n",
             mma_path_file[c->mma_path], c->direct ? "" : "#include \"reconstruct.h\"\n");

@@ -546,10 +546,9 @@ PRIM int limber_store_wrapped(void *dst, limber_format f, uint64_t s,
  * times; no other term is so small then that it would lose what counts. */
 PRIM double limber_blend(double alpha, double x, double beta, double c)
 {
-    double r = __builtin_fma(beta, c, alpha * x), all = alpha * 0 + x * 0 + beta * 0 + c * 0;
-    double half = 0x1p-512;
+    double r = __builtin_fma(beta, c, alpha * x), half = 0x1p-512;
 
-    if (r - r == 0 || all != 0)
+    if (r - r == 0 || alpha * 0 + x * 0 + beta * 0 + c * 0 != 0)
         return r;
     r = __builtin_fma(beta * half, c * half, alpha * half * (x * half));
     return r * 0x1p512 * 0x1p512;

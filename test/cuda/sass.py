@@ -1,46 +1,146 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rules for the machine code of products of warpgroups: sass.py NVDISASM CUBIN...
+"""Rules for the machine code of products: sass.py [--table] NVDISASM CUBIN...
 
-Between a kernel's first product and the last barrier that it arrives at, which is its main loop,
-there is no fence of the GPU's memory: stages pass between copies and products of the asynchronous
-unit.  (Fences of a block's own memory are there where threads write a stage.)
-Prints a line a kernel."""
+Fences: between a kernel's first product of warpgroups and the last barrier that it arrives at,
+which is its main loop, none waits for the GPU's memory: stages pass between copies and products of
+the asynchronous unit.  (Fences of a block's own memory are there where threads write a stage.)
+
+Registers: code that can be reached from where warps ask for a number of registers, or give some up,
+uses no more than that.
+
+Main loop: instructions for each product of warpgroups; moves between registers for each of warps.
+
+Results: instructions for each element, from the first to the last store of several elements.  Those
+of any other C, element by element, are left out: their stores have one element.
+
+Prints a line a kernel, or rows of a Markdown table."""
 import re
 import subprocess
 import sys
 
-INSTRUCTION = re.compile(r"\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)")
+INSTRUCTION = re.compile(r"\s*/\*[0-9a-f]{4,}\*/\s+(@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)([^;]*);")
+MOST_AN_ELEMENT = 25        # of binary32 with alpha, beta and three accumulators, and of integers
+MOST_OF_BINARY64 = 28
+MOST_A_PRODUCT = 20
+MOST_MOVES_A_PRODUCT = 0.25
+MOST_IN_ALL = 5000          # but where elements are cut into limbs inside
+
+
+class Instruction:
+    def __init__(self, always, op, rest):
+        self.always, self.op, self.rest = always, op, rest
+
+    def registers(self):
+        """How many its highest register asks for."""
+        wide = 4 if ".128" in self.op else 2 if ".64" in self.op or self.op[0] == "D" else 1
+        return max([int(r) + wide for r in re.findall(r"\bR(\d+)", self.rest)], default=0)
 
 
 def functions(nvdisasm, path):
-    """Names of functions with their operations in order."""
+    """Of each function its instructions in order, and where its labels are."""
     text = subprocess.run([nvdisasm, "-c", path], capture_output=True, text=True, check=True).stdout
     found, now = {}, None
     for line in text.splitlines():
-        begins = re.match(r"\.text\.(\w+):", line.strip())
-        if begins:
-            now = found.setdefault(begins[1], [])
+        if begins := re.match(r"\.text\.(\w+):", line.strip()):
+            now = found.setdefault(begins[1], ([], {}))
+        elif now is not None and (label := re.match(r"(\.L\w+):", line.strip())):
+            now[1][label[1]] = len(now[0])
         elif now is not None and (match := INSTRUCTION.match(line)):
-            now.append(match[1])
+            now[0].append(Instruction(match[1] is None, match[2], match[3]))
     return found
 
 
-def main():
-    nvdisasm, looked, wrong = sys.argv[1], 0, 0
-    for path in sys.argv[2:]:
-        code = functions(nvdisasm, path).get("limber_multiply", [])
-        products = [i for i, op in enumerate(code) if re.match("[HIQ]GMMA", op)]
-        arrivals = [i for i, op in enumerate(code) if op.startswith("SYNCS.ARRIVE")]
-        if not products:
+def reachable(code, labels, start):
+    """The instructions that may run from one on, up to the next that changes registers."""
+    seen, ahead = set(), [start]
+    while ahead:
+        i = ahead.pop()
+        if i in seen or i >= len(code) or (i != start and code[i].op.startswith("USETMAXREG")):
             continue
-        fences = [code[i] for i in range(products[0], max(arrivals + products))
-                  if re.match(r"MEMBAR.*\.(GPU|SYS)", code[i])]
-        looked, wrong = looked + 1, wrong + bool(fences)
-        print(f"{path.rpartition('/')[2]}: {len(code)} instructions, {len(products)} products, "
-              f"{len(fences)} fences in the main loop")
+        seen.add(i)
+        target = re.search(r"\((\.L\w+)\)", code[i].rest)
+        if target and target[1] in labels:
+            ahead.append(labels[target[1]])
+        if not (code[i].always and re.match("BRA|EXIT|RET", code[i].op)):
+            ahead.append(i + 1)
+    return seen
+
+
+def beyond_registers(code, labels):
+    """What uses more registers than its warps have."""
+    wrong = []
+    for i, x in enumerate(code):
+        if x.op.startswith("USETMAXREG"):
+            own = int(re.findall(r"0x[0-9a-f]+|\d+", x.rest)[-1], 0)
+            most = max(code[j].registers() for j in reachable(code, labels, i))
+            if most > own:
+                wrong.append(f"uses {most} registers of {own}")
+    return wrong
+
+
+def look(name, code):
+    """(fences, instructions a product, instructions an element)."""
+    ops = [x.op for x in code]
+    products = [i for i, op in enumerate(ops) if re.match("[HIQ]GMMA", op)]
+    arrivals = [i for i, op in enumerate(ops) if op.startswith("SYNCS.ARRIVE")]
+    fences, each = [], None
+    if products:
+        fences = [op for op in ops[products[0]:max(arrivals + products)]
+                  if re.match(r"MEMBAR.*\.(GPU|SYS)", op)]
+        each = (products[-1] - products[0]) / max(1, len(products) - 1)
+    # two of 64 bits; two of 32, or eight residues
+    for width, elements in ("128", 2), ("64", 8 if name.startswith("ozaki2") else 2):
+        stores = [i for i, op in enumerate(ops) if re.match(rf"STG\.E(\.\w+)*\.{width}", op)]
+        if len(stores) >= 8:
+            return fences, each, (stores[-1] - stores[0]) / (elements * (len(stores) - 1))
+    return fences, each, None
+
+
+def moves(name, code):
+    """Moves for each product of a warp, from the first product to the last."""
+    ops = [x.op for x in code]
+    products = [i for i, op in enumerate(ops) if re.match("[HID]MMA", op)]
+    if len(products) < 8 or "inside" in name:   # where elements are cut beside products
+        return 0
+    between = ops[products[0]:products[-1]]
+    return sum(bool(re.match(r"(IMAD\.)?MOV", op)) for op in between) / len(products)
+
+
+def main():
+    arguments = sys.argv[1:]
+    table = arguments[0] == "--table"
+    nvdisasm, *paths = arguments[table:]
+    looked, wrong = 0, []
+    for path in paths:
+        code, labels = functions(nvdisasm, path).get("limber_multiply", ([], {}))
+        if not code:
+            continue
+        name = path.rpartition("/")[2].removesuffix(".cubin")
+        fences, each, element = look(name, code)
+        looked += each is not None
+        if table:
+            shown = ["" if x is None else f"{x:.1f}" for x in (each, element)]
+            print(f"| {name} | {len(code)} | {shown[0]} | {shown[1]} |")
+        else:
+            shown = ["none" if x is None else f"{x:.1f}" for x in (each, element)]
+            print(f"{name}: {len(code)} instructions, {shown[0]} a product of warpgroups, "
+                  f"{shown[1]} an element, {len(fences)} fences in the main loop")
+        found = beyond_registers(code, labels)
+        if fences:
+            found.append("waits for the GPU's memory in its main loop")
+        if each is not None and each > MOST_A_PRODUCT:
+            found.append(f"has {each:.1f} instructions a product")
+        if moves(name, code) > MOST_MOVES_A_PRODUCT:
+            found.append(f"has {moves(name, code):.2f} moves a product")
+        budget = MOST_OF_BINARY64 if name.startswith("native-f64") else MOST_AN_ELEMENT
+        if element is not None and element > budget:
+            found.append(f"has {element:.1f} instructions an element")
+        if len(code) > MOST_IN_ALL and "inside" not in name:
+            found.append(f"has {len(code)} instructions")
+        wrong += [f"{name} {what}" for what in found]
     assert looked > 0, "no kernel has products of warpgroups"
     if wrong:
-        sys.exit(f"{wrong} of {looked} kernels wait for the GPU's memory in their main loop")
+        sys.exit("\n".join(wrong))
 
 
 main()

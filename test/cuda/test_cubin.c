@@ -195,6 +195,25 @@ static bool no_nvrtc(const struct diag *d)
     return strstr(d->text, "no NVRTC") || strstr(d->text, "invalid value for --gpu-architecture");
 }
 
+/* What ptxas says of products of warpgroups that wait for each other. */
+static bool is_warned_of(const char *log)
+{
+    static const char *const codes[] = { "C7507", "C7510", "C7517", "C7519" };
+
+    for (size_t i = 0; i < COUNT(codes); i++)
+        if (strstr(log, codes[i]))
+            return true;
+    return false;
+}
+
+/* LIMBER_CUBIN_ONLY: a part of the names of those that are looked at. */
+static bool is_wanted(const char *name)
+{
+    const char *only = getenv("LIMBER_CUBIN_ONLY");
+
+    return !only || strstr(name, only);
+}
+
 /* False where it cannot be compiled here.  always: also where the kernel is one that other machines
  * have as well, since it has no products of warpgroups. */
 static bool check(const struct wanted *x, const struct machine *m, bool always, FILE *table)
@@ -215,7 +234,10 @@ static bool check(const struct wanted *x, const struct machine *m, bool always, 
     struct plan p;
     bool ok;
 
-    if (w->roundings && strcmp(m->name, "sm_90a"))
+    snprintf(name, sizeof name, "%s-%s%s%s%s-%s", w->scheme, w->format,
+             w->split == INSIDE ? "-inside" : "", w->roundings ? "-parts" : "",
+             x->direction < 0 ? "" : suffix[x->direction], m->name);
+    if (!is_wanted(name) || (w->roundings && strcmp(m->name, "sm_90a")))
         return true; /* tiles are left out by warpgroups only */
     look(data, w, f, &mask);
     assert_true(limber_cuda_arch(&t, m->major, m->minor, 132, 1.7e9, m->shared, 50 << 20, &d));
@@ -234,11 +256,8 @@ static bool check(const struct wanted *x, const struct machine *m, bool always, 
                  log.text ? log.text : "");
     if (!ok)
         goto done;
-    snprintf(name, sizeof name, "%s-%s%s%s%s-%s", w->scheme, w->format,
-             w->split == INSIDE ? "-inside" : "", w->roundings ? "-parts" : "",
-             x->direction < 0 ? "" : suffix[x->direction], m->name);
     write_cubin(&blob, name);
-    if (strstr(log.text, "serialized"))
+    if (strstr(log.text, "serialized") || is_warned_of(log.text))
         fail_msg("%s of %s%s for %s: %s", w->scheme, w->format, direction, m->name, log.text);
     for (const char *at = log.text; (at = next_usage(log.text, at, &u));) {
         bool multiply = strcmp(u.name, "limber_multiply") == 0;

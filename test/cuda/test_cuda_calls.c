@@ -305,6 +305,34 @@ static void kernels_load_beside_captures(void **state)
     }
 }
 
+/* The device's memory stays mapped between calls, though each waits for the device. */
+static void workspaces_stay_mapped(void **state)
+{
+    static double a[M * K], b[K * N], c[M * N];
+    limber_contract contract = LIMBER_CONTRACT_INIT;
+    long maps = 0;
+
+    (void)state;
+    if (!driver.simt_maps)
+        skip(); /* a device's driver does not tell */
+    contract.promise = LIMBER_CONTRACT_CORRECT;
+    for (int i = 0; i < M * K; i++)
+        a[i] = i % 7 + 0.1;
+    for (int i = 0; i < K * N; i++)
+        b[i] = i % 5 - 0.3;
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(gemm_batch(cuda, &contract, NULL, NULL, M, N, K, NULL,
+                                    (limber_matrix){ a, LIMBER_F64, K, 1 },
+                                    (limber_matrix){ b, LIMBER_F64, N, 1 }, NULL,
+                                    (limber_output){ c, LIMBER_F64, N, 1 }, NULL),
+                         LIMBER_STATUS_OK);
+        if (i == 1)
+            maps = driver.simt_maps();
+    }
+    assert_true(maps > 0);
+    assert_int_equal(driver.simt_maps(), maps);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -313,6 +341,7 @@ int main(void)
         cmocka_unit_test(slices_are_estimated_on_the_device),
         cmocka_unit_test(streams_and_workspaces_are_the_callers),
         cmocka_unit_test(calls_are_recorded_into_graphs),
+        cmocka_unit_test(workspaces_stay_mapped),
         cmocka_unit_test(kernels_load_beside_captures),
     };
 

@@ -36,6 +36,7 @@ DRIVER_FUNCTIONS(DECLARE)
 COMPILER(DECLARE)
 static const char *(*simt_error)(void);
 static void (*simt_reset)(void);
+static long (*simt_maps)(void);
 
 static int open_libraries(void **state)
 {
@@ -53,6 +54,7 @@ static int open_libraries(void **state)
     COMPILER(LOAD_NVRTC)
     *(void **)&simt_error = dlsym(cuda, "simt_error");
     *(void **)&simt_reset = dlsym(cuda, "simt_reset");
+    *(void **)&simt_maps = dlsym(cuda, "simt_maps");
     return cuInit(0);
 }
 
@@ -956,6 +958,34 @@ static void blocks_share_work_by_counting(void **state)
 
 /* ---- the driver ------------------------------------------------------------------------------ */
 
+/* What a pool has beyond its threshold is unmapped whenever a thread waits for the device. */
+static void pools_keep_their_threshold(void **state)
+{
+    static const struct {
+        int type, handles, location, device;
+        char zero[72];
+    } props = { .type = 1, .location = 1 };
+    uint64_t threshold = 1000;
+    void *pool;
+    address at;
+    long maps;
+
+    (void)state;
+    start(90, 1);
+    assert_int_equal(cuMemPoolCreate(&pool, &props), 0);
+    assert_int_equal(cuMemPoolSetAttribute(pool, 4, &threshold), 0);
+    maps = simt_maps();
+    for (int i = 0; i < 3; i++)
+        for (int large = 0; large < 2; large++) {
+            assert_int_equal(cuMemAllocFromPoolAsync(&at, large ? 2000 : 1000, pool, NULL), 0);
+            assert_int_equal(cuMemFreeAsync(at, NULL), 0);
+            assert_int_equal(cuMemFreeAsync(at, NULL), 1);
+            assert_int_equal(cuCtxSynchronize(), 0);
+        }
+    assert_int_equal(simt_maps() - maps, 4); /* the small one once, the large one each time */
+    assert_int_equal(cuMemPoolDestroy(pool), 0);
+}
+
 static void memory_ends(void **state)
 {
     address at[3];
@@ -994,12 +1024,17 @@ static void launches_are_captured(void **state)
         1
     };
     struct args args = { .n = 5 };
-    void *list[] = { &args }, *m, *f, *stream, *graph, *exec, *pinned;
+    static const struct {
+        int type, handles, location, device;
+        char zero[72];
+    } props = { .type = 1, .location = 1 };
+    void *list[] = { &args }, *m, *f, *stream, *graph, *exec, *pinned, *pool;
     int32_t got[32];
     address other;
 
     (void)state;
     start(90, 1);
+    assert_int_equal(cuMemPoolCreate(&pool, &props), 0);
     assert_null(build(&k, NULL, &m, &f));
     args.c = upload(NULL, 128);
     assert_int_equal(cuStreamCreate(&stream, 1), 0);
@@ -1032,7 +1067,7 @@ static void launches_are_captured(void **state)
         else if (i == 2)
             assert_int_equal(cuMemcpyDtoHAsync_v2(got, args.c, 128, stream), 900);
         else
-            assert_int_equal(cuMemAllocAsync(&other, 128, stream), 900);
+            assert_int_equal(cuMemAllocFromPoolAsync(&other, 128, pool, stream), 900);
         assert_int_equal(cuStreamEndCapture(stream, &graph), 901);
     }
     assert_int_equal(cuMemFreeHost(pinned), 0);
@@ -1083,6 +1118,7 @@ int main(void)
         cmocka_unit_test(launches_of_clusters_are_checked),
         cmocka_unit_test(blocks_share_work_by_counting),
         cmocka_unit_test(memory_ends),
+        cmocka_unit_test(pools_keep_their_threshold),
         cmocka_unit_test(launches_are_captured),
         cmocka_unit_test(launches_are_checked),
     };

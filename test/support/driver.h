@@ -25,7 +25,10 @@ struct launch_config {
     F(cuInit, (unsigned)) F(cuDeviceGetAttribute, (int *, int, int)) \
     F(cuDevicePrimaryCtxRetain, (void **, int)) F(cuCtxSetCurrent, (void *)) \
     F(cuCtxSynchronize, (void)) F(cuMemAlloc_v2, (uint64_t *, size_t)) F(cuMemFree_v2, (uint64_t)) \
-    F(cuMemAllocAsync, (uint64_t *, size_t, void *)) \
+    F(cuMemPoolCreate, (void **, const void *)) F(cuMemPoolDestroy, (void *)) \
+    F(cuMemPoolSetAttribute, (void *, int, void *)) \
+    F(cuMemAllocFromPoolAsync, (uint64_t *, size_t, void *, void *)) \
+    F(cuMemFreeAsync, (uint64_t, void *)) \
     F(cuMemHostAlloc, (void **, size_t, unsigned)) \
     F(cuMemFreeHost, (void *)) F(cuMemGetInfo_v2, (size_t *, size_t *)) \
     F(cuMemcpyHtoDAsync_v2, (uint64_t, const void *, size_t, void *)) \
@@ -55,6 +58,7 @@ struct driver {
     /* of the stand-in alone */
     const char *(*simt_error)(void);
     void (*simt_reset)(void);
+    long (*simt_maps)(void);
 };
 
 /* Opens the library that LIMBER_CUDA names, else libcuda.so.1; false where there is none. */

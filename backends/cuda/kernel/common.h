@@ -118,10 +118,4 @@ template <int S> DEVICE int scale_of(const int32_t *emax, int64_t line)
     return e == INT32_MIN ? 0 : SIDES[S].top - 1 - e;
 }
 
-/* 16-byte piece c of row r of a tile: neighbours in a column of pieces lie in different banks. */
-template <int row = STEP> DEVICE uint32_t piece_at(int r, int c)
-{
-    return (uint32_t)(r * row + ((c ^ (row >= 128 ? r & 7 : r >> 1 & 3)) << 4));
-}
-
 #endif

@@ -61,6 +61,23 @@ DEVICE int warp() { return __shfl_sync(0xffffffff, (int)(threadIdx.x >> 5), 0); 
 DEVICE int block() { return (int)blockIdx.x; }
 DEVICE int blocks() { return (int)gridDim.x; }
 
+/* v, and what follows from it is computed where it is asked for: no register keeps it before. */
+DEVICE int here(int v)
+{
+    asm volatile("" : "+r"(v));
+    return v;
+}
+DEVICE float here(float v)
+{
+    asm volatile("" : "+f"(v));
+    return v;
+}
+DEVICE double here(double v)
+{
+    asm volatile("" : "+d"(v));
+    return v;
+}
+
 /* ---- memory ------------------------------------------------------------------------------- */
 
 extern __shared__ __align__(1024) char limber_shared[];

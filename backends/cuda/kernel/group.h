@@ -260,8 +260,10 @@ DEVICE void product_i8(int32_t (&d)[4 * NJ], uint32_t a, uint32_t b, int keep)
     UNROLL for (int q = 0; q < PIECES; q++)
         group_i8<BN, SA, SB>(d, tile_descriptor(a, 32 * q), tile_descriptor(b, 32 * q),
                              (keep | q) != 0);
+    group_commit();
 }
 
+/* One group; a commit behind the branches would make ptxas begin, and await, another there. */
 DEVICE void product(int32_t (&d)[4 * NJ], uint32_t a, uint32_t b, int signs, int keep)
 {
     if constexpr (SIGNS & 1)
@@ -299,6 +301,7 @@ DEVICE void product(float (&d)[4 * NJ], uint32_t a, uint32_t b, int, int keep)
     group_fence();
     UNROLL for (int q = 0; q < PIECES; q++)
         product_piece(d, a, b, q, (keep | q) != 0);
+    group_commit();
 }
 
 /* The stage's tiles have been read by this warp's products: all that write there are told. */
@@ -324,7 +327,6 @@ DEVICE void multiply_steps(sum (&d)[4 * NJ], const multiply_args &a, struct task
         product(d, at + line * STEP, at + HELD_A * TILE_A,
                 SIGNS_OF[row_at(a, t, s)], keep);
         keep = 1;
-        group_commit();
         group_wait<1>();
         if (held >= 0)
             release(a, held);
@@ -350,7 +352,7 @@ DEVICE int end_of(int s, int steps)
 /* Of this warp's part of a tile; found when it is needed, since the sums fill the registers. */
 DEVICE int64_t first_row(struct task t, int line)
 {
-    return (int64_t)t.i * BM + line + (thread() >> 5 & 3) * 16;
+    return (int64_t)t.i * BM + here(line) + (here(thread()) >> 5 & 3) * 16;
 }
 
 DEVICE int64_t first_column(struct task t) { return (int64_t)t.j * BN; }
@@ -358,41 +360,37 @@ DEVICE int64_t first_column(struct task t) { return (int64_t)t.j * BN; }
 template <class sum>
 DEVICE void totals_task(const multiply_args &a, struct task t, struct ring &r, int line)
 {
-    int steps = steps_of(a, t), flushed = 0, keep = 0, end;
+    int steps = steps_of(a, t), flushed = 0, keep = 0, s = 0, end;
     int32_t total[1][NJ][4];    /* of chunks of floats */
     sum d[4 * NJ];
 
     clear(d);
     if (UNIT != UNIT_i8)
         clear(*(int32_t (*)[4 * NJ])total);
-    ROLL for (int s = 0; s < steps; s = end) {
-        bool flush;
+    do {                        /* once where there are no steps */
+        bool last;
 
         end = end_of(s, steps);
-        flush = end < steps && end % FLUSH_STEPS == 0;
+        last = end == steps;
         multiply_steps(d, a, t, r, line, s, end, keep);
+        s = end;
         if constexpr (UNIT != UNIT_i8) {
             promote(*(int32_t (*)[4 * NJ])total, d);
-            if (flush) {
+            if (last || end % FLUSH_STEPS == 0) {
                 put_totals(a.r, t.acc, first_row(t, line), first_column(t), total, flushed++ == 0);
                 clear(*(int32_t (*)[4 * NJ])total);
             }
         } else if constexpr (RECONSTRUCT == RECONSTRUCT_crt) {
-            if (flush)
+            if (!last)
                 reduce(t.acc, AS_TILES(d));
             keep = 1;
         } else {
-            if (flush)
-                put_totals(a.r, t.acc, first_row(t, line), first_column(t), AS_TILES(d),
-                           flushed++ == 0);
+            put_totals(a.r, t.acc, first_row(t, line), first_column(t), AS_TILES(d),
+                       flushed++ == 0);
         }
-    }
-    if constexpr (UNIT != UNIT_i8)
-        put_totals(a.r, t.acc, first_row(t, line), first_column(t), total, flushed == 0);
-    else if constexpr (RECONSTRUCT == RECONSTRUCT_crt)
+    } while (s < steps);
+    if constexpr (UNIT == UNIT_i8 && RECONSTRUCT == RECONSTRUCT_crt)
         put_residues_of(a.r, t.acc, first_row(t, line), first_column(t), AS_TILES(d));
-    else
-        put_totals(a.r, t.acc, first_row(t, line), first_column(t), AS_TILES(d), flushed == 0);
 }
 
 /* Rows r and up of one piece; the first row of an accumulator may begin a sum. */

@@ -96,13 +96,27 @@ template <class F> DEVICE void each_element(const sums &d, int64_t i0, int64_t j
             with(i0 + lane_row(i), j0 + lane_column(j), d[i * TJ + j]);
 }
 
+/* As put_totals. */
 DEVICE void flush_totals(const multiply_args &a, int acc, int64_t i0, int64_t j0, const sums &d,
                          bool first)
 {
-    each_element(d, i0, j0, [&](int64_t i, int64_t j, sum v) {
-        if (i < a.r.m && j < a.r.n)
-            put_total(a.r, acc, i, j, (int64_t)v, first);
-    });
+    UNROLL for (int i = 0; i < TI; i++) {
+        int64_t row = i0 + lane_row(i), column = j0 + lane_column(0);
+        char *at = a.r.totals + acc * a.r.total_size + row * a.r.total_pitch;
+
+        if (row >= a.r.m)
+            continue;
+        UNROLL for (int j = 0; j < TJ; j++) {
+            int64_t v = (int64_t)d[i * TJ + j];
+
+            if (!a.r.wide)
+                store<int32_t>((int32_t *)at + column + 8 * j, (int32_t)v);
+            else if (first)
+                store<int64_t>((int64_t *)at + column + 8 * j, v);
+            else
+                atomic_add((uint64_t *)at + column + 8 * j, (uint64_t)v);
+        }
+    }
 }
 
 DEVICE void flush_residues(const multiply_args &a, int acc, int64_t i0, int64_t j0, const sums &d)
@@ -139,6 +153,34 @@ DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int l
         flush_totals(a, t.acc, i0, j0, d, flushed == 0);
 }
 
+/* The sums are used up: those of any C move up to the first one's register, as in put_any. */
+DEVICE void put_lanes(const result_args &r, int64_t i0, int64_t j0, sums &d)
+{
+    if constexpr (!DIRECT) {
+        UNROLL for (int i = 0; i < TI; i++) {
+            int64_t row = i0 + lane_row(i);
+            char *at = r.totals + row * r.total_pitch + (j0 + lane_column(0)) * 8;
+
+            if (row < r.m)
+                UNROLL for (int j = 0; j < TJ; j++)
+                    store<double>(at + 64 * j, (double)d[i * TJ + j]);
+        }
+        return;
+    }
+    if (int64_t base; is_simple(r, j0, WARP_N, base)) {
+        UNROLL for (int i = 0; i < TI; i++)
+            put_line<TJ>(r, base, i0 + lane_row(i), j0 + lane_column(0), 8,
+                         [&](int j) { return sum_of(&d[i * TJ + j], 0); });
+        return;
+    }
+    ROLL for (int x = 0; x < TI * TJ; x += 4) {
+        UNROLL for (int q = 0; q < 4; q++)
+            put_sum(r, i0 + lane_row((x + q) / TJ), j0 + lane_column((x + q) % TJ), (double)d[q]);
+        UNROLL for (int y = 0; y + 4 < TI * TJ; y++)
+            d[y] = d[y + 4];
+    }
+}
+
 DEVICE void sums_task(const multiply_args &a, struct task t, int line_a, int line_b)
 {
     sums d, total;
@@ -152,8 +194,7 @@ DEVICE void sums_task(const multiply_args &a, struct task t, int line_a, int lin
             clear(d);
         }
     });
-    each_element(total, (int64_t)t.i * BM + line_a, (int64_t)t.j * BN + line_b,
-                 [&](int64_t i, int64_t j, sum v) { put_sum(a.r, i, j, (double)v); });
+    put_lanes(a.r, (int64_t)t.i * BM + line_a, (int64_t)t.j * BN + line_b, total);
 }
 
 KERNEL(limber_multiply, struct multiply_args, THREADS, 1)

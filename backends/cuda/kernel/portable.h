@@ -93,6 +93,25 @@ template <int acc> DEVICE double weighted_at(uint32_t at)
     return t;
 }
 
+/* A tile of sums. */
+DEVICE void put_tile(const result_args &r, int64_t i0, int64_t j0)
+{
+    if constexpr (DIRECT)
+        if (int64_t base; is_simple(r, j0, 16, base)) {
+            int row = lane() >> 1, column = (lane() & 1) * 8;
+
+            sync_warp();
+            put_line<8>(r, base, i0 + row, j0 + column, 1, [&](int x) {
+                return weighted_at<0>((uint32_t)((row * OUT_LD + column + x) * 4));
+            });
+            sync_warp();
+            return;
+        }
+    each_of_tile(i0, j0, [&](int64_t row, int64_t column, uint32_t at) {
+        put_sum(r, row, column, weighted_at<0>(at));
+    });
+}
+
 DEVICE void flush(const multiply_args &a, struct task t, int64_t i0, int64_t j0,
                   const int32_t (&total)[MI][NJ][8], bool first)
 {
@@ -163,9 +182,7 @@ DEVICE void sums_task(const multiply_args &a, struct task t, int line_a, int lin
         UNROLL for (int j = 0; j < NJ; j++) {
             UNROLL for (int acc = 0; acc < ACCUMULATORS; acc++)
                 wmma_store(out_of(acc), d[acc][i][j], OUT_LD);
-            each_of_tile(i0 + 16 * i, j0 + 16 * j, [&](int64_t row, int64_t column, uint32_t at) {
-                put_sum(a.r, row, column, weighted_at<0>(at));
-            });
+            put_tile(a.r, i0 + 16 * i, j0 + 16 * j);
         }
 }
 

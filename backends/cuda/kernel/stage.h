@@ -3,6 +3,15 @@
 #ifndef LIMBER_CUDA_STAGE_H
 #define LIMBER_CUDA_STAGE_H
 
+/* 16-byte piece c of row r of a tile: neighbours in a column of pieces lie in different banks.  Of
+ * binary64 half a warp reads two pieces of each of four rows at once, two pieces apart. */
+template <int row = STEP> DEVICE uint32_t piece_at(int r, int c)
+{
+    int mixed = row < 128 ? r >> 1 & 3 : UNIT == UNIT_f64 ? (r & 3) << 1 | (r >> 2 & 1) : r & 7;
+
+    return (uint32_t)(r * row + ((c ^ mixed) << 4));
+}
+
 /* One step of `lines` lines. */
 template <int lines, int threads>
 DEVICE void copy_tile(uint32_t at, const char *from, int64_t pitch)

@@ -14,21 +14,45 @@ DEVICE const limber_scalars scalars_of(const result_args &r)
     return { ALPHA ? r.alpha : NULL, BETA ? r.beta : NULL, SCALARS };
 }
 
-/* Element (i, j) of this part from the weighted sum of its accumulators. */
+/* alpha or beta as binary64, where it is asked for. */
+DEVICE double scalar_of(const void *p)
+{
+    if (limber_num_is_f32(SCALARS)) {
+        float v;
+
+        memcpy(&v, p, 4);
+        return (double)here(v);
+    }
+    return here(double_of(SCALARS, p));
+}
+
+/* The weighted sum of an element becomes one of binary32 or binary64: e undoes the scales, old is
+ * what C held. */
+DEVICE double finished(double x, int e, double alpha, double beta, double old)
+{
+    if (SCALED)
+        x = mul64(x, power_of_two(e));
+    if (!BETA)
+        return ALPHA ? mul64(x, alpha) : x;
+    if (RESULT.size == 4)       /* no term leaves binary64 */
+        return fma64(beta, old, ALPHA ? mul64(alpha, x) : x);
+    return limber_blend(ALPHA ? alpha : 1, x, beta, old);
+}
+
+/* Element (i, j) of this part, of binary32 or binary64. */
 DEVICE void put_float(const result_args &r, int64_t i, int64_t j, double x)
 {
-    char *to = limber_output_at(&r.c, r.i0 + i, r.j0 + j, RESULT.size), element[16];
+    char *to = limber_output_at(&r.c, r.i0 + i, r.j0 + j, RESULT.size);
+    double alpha = ALPHA ? scalar_of(r.alpha) : 1, beta = BETA ? scalar_of(r.beta) : 0, old = 0;
+    int e = SCALED ? -scale_of<0>(r.emax_a, i) - scale_of<1>(r.emax_b, j) : 0;
 
-    if (SCALED)
-        x = mul64(x, power_of_two(-scale_of<0>(r.emax_a, i) - scale_of<1>(r.emax_b, j)));
-    if (BETA) {
-        typename raw_of<RESULT.size>::type e = load_raw<RESULT.size>(to);
-
-        memcpy(element, &e, RESULT.size);
-    }
-    limber_store_float(element, RESULT, x, ALPHA, ALPHA ? double_of(SCALARS, r.alpha) : 1, BETA,
-                       BETA ? double_of(SCALARS, r.beta) : 0);
-    store_raw<RESULT.size>(to, element);
+    if (BETA)
+        old = RESULT.size == 4 ? (double)load<float>(to) : load<double>(to);
+    x = finished(x, e, alpha, beta, old);
+    if (RESULT.size == 4)
+        store<float>(to, (float)x);
+    else
+        store<double>(to, x);
 }
 
 #endif

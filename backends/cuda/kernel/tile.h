@@ -41,8 +41,8 @@ DEVICE int step_at(const multiply_args &a, int s)
 
 /* ---- where the elements of a fragment are ---------------------------------------------------- */
 
-DEVICE int row_of(int i, int q) { return 16 * i + (lane() >> 2) + 8 * (q >> 1); }
-DEVICE int column_of(int j, int q) { return 8 * j + 2 * (lane() & 3) + (q & 1); }
+DEVICE int row_of(int i, int q, int l) { return 16 * i + (l >> 2) + 8 * (q >> 1); }
+DEVICE int column_of(int j, int q, int l) { return 8 * j + 2 * (l & 3) + (q & 1); }
 
 /* ---- exact totals in memory ------------------------------------------------------------------ */
 
@@ -59,16 +59,49 @@ DEVICE void put_total(const result_args &r, int acc, int64_t i, int64_t j, int64
     }
 }
 
+DEVICE bytes16 pair_of(uint64_t x, uint64_t y)
+{
+    return { { (uint32_t)x, (uint32_t)(x >> 32), (uint32_t)y, (uint32_t)(y >> 32) } };
+}
+
+DEVICE uint64_t half_of(const bytes16 &v, int h)
+{
+    return (uint64_t)v.w[2 * h + 1] << 32 | v.w[2 * h];
+}
+
+/* Rows of totals are as long as all tiles: columns need no test, and pairs of them are aligned. */
 template <int MI, int NJ, class sum>
 DEVICE void put_totals(const result_args &r, int acc, int64_t i0, int64_t j0,
                        const sum (&d)[MI][NJ][4], bool first)
 {
+    char *all = r.totals + acc * r.total_size;
+    int l = here(lane());
+
     UNROLL for (int i = 0; i < MI; i++)
-        UNROLL for (int j = 0; j < NJ; j++)
-            UNROLL for (int q = 0; q < 4; q++)
-                if (i0 + row_of(i, q) < r.m && j0 + column_of(j, q) < r.n)
-                    put_total(r, acc, i0 + row_of(i, q), j0 + column_of(j, q),
-                              (int64_t)d[i][j][q], first);
+        UNROLL for (int h = 0; h < 2; h++) {
+            int64_t row = i0 + row_of(i, 2 * h, l), column = j0 + column_of(0, 0, l);
+            char *at = all + row * r.total_pitch + column * (r.wide ? 8 : 4);
+
+            if (row >= r.m)
+                continue;
+            if (!r.wide) {
+                UNROLL for (int j = 0; j < NJ; j++)
+                    store(at + 32 * j, bytes8{ { (uint32_t)(int32_t)d[i][j][2 * h],
+                                                 (uint32_t)(int32_t)d[i][j][2 * h + 1] } });
+                continue;
+            }
+            UNROLL for (int j = 0; j < NJ; j++) {
+                int64_t x = (int64_t)d[i][j][2 * h], y = (int64_t)d[i][j][2 * h + 1];
+
+                /* of an element that is this thread's alone: what was there takes no register */
+                if (first) {
+                    store(at + 64 * j, pair_of((uint64_t)x, (uint64_t)y));
+                } else {
+                    atomic_add((uint64_t *)(at + 64 * j), (uint64_t)x);
+                    atomic_add((uint64_t *)(at + 64 * j + 8), (uint64_t)y);
+                }
+            }
+        }
 }
 
 /* ---- residues -------------------------------------------------------------------------------- */
@@ -98,11 +131,12 @@ DEVICE void put_residues_of(const result_args &r, int acc, int64_t i0, int64_t j
 {
     uint32_t p = MODULUS[acc];
     int32_t quotient = QUOTIENT[acc];
+    int l = lane();
 
     UNROLL for (int i = 0; i < MI; i++)
         UNROLL for (int j = 0; j < NJ; j += 4)
             UNROLL for (int h = 0; h < 2; h++) {
-                int64_t row = i0 + row_of(i, 2 * h), column = j0 + 8 * (j + (lane() & 3));
+                int64_t row = i0 + row_of(i, 2 * h, l), column = j0 + 8 * (j + (l & 3));
                 uint32_t v[4];
                 bytes8 out;
 
@@ -146,15 +180,207 @@ template <int acc, class sum> DEVICE double weighted(const sum *d, int64_t strid
     return t;
 }
 
+/* Whether two strides lead to all of C in `columns` columns from j0 on, which lie in one image of a
+ * convolution's result then, and no line has NaN or infinities of its own: element (i, j) is at
+ * base + i row + j col. */
+DEVICE bool is_simple(const result_args &r, int64_t j0, int columns, int64_t &base)
+{
+    const struct output_view &c = r.c;
+    int64_t first = r.j0 + j0, end = first + columns, outer = 0;
+
+    end = end < r.j0 + r.n ? end : r.j0 + r.n;
+    if (r.special_a || r.special_b || c.rows || c.cols || c.wide)
+        return false;
+    if (end > c.inner)
+        outer = first / c.inner;
+    base = c.origin + r.i0 * c.row + r.j0 * c.col + outer * (c.outer - c.inner * c.col);
+    return end <= (outer + 1) * c.inner;
+}
+
+/* Whether, moreover, pairs of columns are neighbours, aligned to a pair. */
+DEVICE bool is_dense(const result_args &r, int64_t j0, int columns, int64_t base)
+{
+    uint64_t where = (uint64_t)r.c.data | (uint64_t)(base * RESULT.size) |
+                     (uint64_t)(r.c.row * RESULT.size);
+
+    return r.c.col == 1 && !(where & (2 * RESULT.size - 1)) &&
+           (r.n - j0 >= columns || !(r.n & 1));
+}
+
+DEVICE char *simple_at(const result_args &r, int64_t base, int64_t i, int64_t j)
+{
+    return (char *)r.c.data + (base + i * r.c.row + j * r.c.col) * RESULT.size;
+}
+
+/* Two neighbours of binary32 or binary64. */
+typedef typename raw_of<RESULT.size == 4 ? 8 : 16>::type result_pair;
+
+DEVICE double element_of(uint64_t v, int h) { return (double)bits_float((uint32_t)(v >> 32 * h)); }
+DEVICE double element_of(const bytes16 &v, int h) { return bits_double(half_of(v, h)); }
+DEVICE void set_elements(uint64_t &v, double x, double y)
+{
+    v = (uint64_t)float_bits((float)y) << 32 | float_bits((float)x);
+}
+DEVICE void set_elements(bytes16 &v, double x, double y)
+{
+    v = pair_of(double_bits(x), double_bits(y));
+}
+
+/* The weighted sum of an element's accumulators.  A lone one in binary32 that becomes binary32 and
+ * nothing else is as exact there, which spares conversions. */
+template <class sum> DEVICE double sum_of(const sum *d, int64_t stride)
+{
+    constexpr bool straight = UNIT != UNIT_i8 && UNIT != UNIT_f64 && ACCUMULATORS == 1 && !SCALED &&
+                              !ALPHA && !BETA && RESULT.size == 4 && WEIGHT[0] > -126 &&
+                              WEIGHT[0] < 127;
+
+    if constexpr (straight)
+        return (double)mul32((float)d[0], bits_float((uint32_t)(127 + WEIGHT[0]) << 23));
+    return weighted<0>(d, stride);
+}
+
+/* A tile of a C that is_dense: what C held comes first, some pairs at once. */
+template <int MI, int NJ, class sum>
+DEVICE void put_dense(const result_args &r, int64_t base, int64_t i0, int64_t j0,
+                      const sum (&d)[ACCUMULATORS][MI][NJ][4])
+{
+    constexpr int size = RESULT.size, together = 4;
+    int l = here(lane());
+    double alpha = ALPHA ? scalar_of(r.alpha) : 1;
+    double beta = BETA ? scalar_of(r.beta) : 0;
+    int64_t rest = r.n - j0 - column_of(0, 0, l);
+    int left = rest < 8 * NJ ? (int)rest : 8 * NJ;      /* columns from this lane's first on */
+
+    UNROLL for (int i = 0; i < MI; i++)
+        UNROLL for (int h = 0; h < 2; h++) {
+            int64_t row = i0 + row_of(i, 2 * h, l);
+            char *at = simple_at(r, base, row, j0 + column_of(0, 0, l));
+            int e = 0;
+
+            if (row >= r.m)
+                continue;
+            if (SCALED)
+                e = -scale_of<0>(r.emax_a, row);
+            UNROLL for (int first = 0; first < NJ; first += together) {
+                result_pair old[together];
+
+                if (BETA)
+                    UNROLL for (int j = 0; j < together; j++)
+                        if (8 * (first + j) < left)
+                            old[j] = load<result_pair>(at + 8 * (first + j) * size);
+                UNROLL for (int j = 0; j < together; j++) {
+                    int x = first + j, ex = e, ey = e;
+                    result_pair out;
+
+                    if (8 * x >= left)
+                        continue;
+                    if (SCALED) {
+                        ex -= scale_of<1>(r.emax_b, j0 + column_of(x, 0, l));
+                        ey -= scale_of<1>(r.emax_b, j0 + column_of(x, 1, l));
+                    }
+                    set_elements(out,
+                        finished(sum_of(&d[0][i][x][2 * h], MI * NJ * 4), ex, alpha, beta,
+                                 BETA ? element_of(old[j], 0) : 0),
+                        finished(sum_of(&d[0][i][x][2 * h + 1], MI * NJ * 4), ey, alpha, beta,
+                                 BETA ? element_of(old[j], 1) : 0));
+                    store(at + 8 * x * size, out);
+                }
+            }
+        }
+}
+
+/* `count` elements of a row, `apart` columns from each other, of a C that is_simple: sum(x) is the
+ * x-th. */
+template <int count, class F>
+DEVICE void put_line(const result_args &r, int64_t base, int64_t row, int64_t column, int apart,
+                     F sum)
+{
+    typedef typename raw_of<RESULT.size == 4 ? 4 : 8>::type raw;
+    double alpha = ALPHA ? scalar_of(r.alpha) : 1, beta = BETA ? scalar_of(r.beta) : 0;
+    char *at = simple_at(r, base, row, column);
+    int64_t step = apart * r.c.col * RESULT.size, rest = r.n - column;
+    int left = rest < count * apart ? (int)rest : count * apart, e = 0;
+    raw old[count];
+
+    if (row >= r.m)
+        return;
+    if (SCALED)
+        e = -scale_of<0>(r.emax_a, row);
+    if (BETA)
+        UNROLL for (int x = 0; x < count; x++)
+            if (x * apart < left)
+                old[x] = load<raw>(at + x * step);
+    UNROLL for (int x = 0; x < count; x++) {
+        int ex = e;
+        double y;
+
+        if (x * apart >= left)
+            continue;
+        if (SCALED)
+            ex -= scale_of<1>(r.emax_b, column + x * apart);
+        if constexpr (RESULT.size == 4) {
+            y = finished(sum(x), ex, alpha, beta, BETA ? (double)bits_float(old[x]) : 0);
+            store<float>(at + x * step, (float)y);
+        } else {
+            y = finished(sum(x), ex, alpha, beta, BETA ? bits_double(old[x]) : 0);
+            store<double>(at + x * step, y);
+        }
+    }
+}
+
+/* Any C: element by element, as short code.  Tiles move up to the first one's registers, since
+ * registers have no addresses. */
+template <int MI, int NJ, class sum>
+DEVICE void put_any(const result_args &r, int64_t i0, int64_t j0,
+                    sum (&d)[ACCUMULATORS][MI * NJ][4])
+{
+    int l = here(lane());
+
+    ROLL for (int x = 0; x < MI * NJ; x++) {
+        UNROLL for (int q = 0; q < 4; q++)
+            put_sum(r, i0 + row_of(x / NJ, q, l), j0 + column_of(x % NJ, q, l),
+                    weighted<0>(&d[0][0][q], MI * NJ * 4));
+        UNROLL for (int acc = 0; acc < ACCUMULATORS; acc++)
+            UNROLL for (int y = 0; y + 1 < MI * NJ; y++)
+                UNROLL for (int q = 0; q < 4; q++)
+                    d[acc][y][q] = d[acc][y + 1][q];
+    }
+}
+
+/* Sums for the finishing kernel, as doubles; rows are as long as all tiles. */
+template <int MI, int NJ, class sum>
+DEVICE void put_weighted(const result_args &r, int64_t i0, int64_t j0,
+                         const sum (&d)[ACCUMULATORS][MI][NJ][4])
+{
+    int l = here(lane());
+
+    UNROLL for (int i = 0; i < MI; i++)
+        UNROLL for (int h = 0; h < 2; h++) {
+            int64_t row = i0 + row_of(i, 2 * h, l);
+            char *at = r.totals + row * r.total_pitch + (j0 + column_of(0, 0, l)) * 8;
+
+            if (row >= r.m)
+                continue;
+            UNROLL for (int j = 0; j < NJ; j++)
+                store(at + 64 * j,
+                      pair_of(double_bits(weighted<0>(&d[0][i][j][2 * h], MI * NJ * 4)),
+                              double_bits(weighted<0>(&d[0][i][j][2 * h + 1], MI * NJ * 4))));
+        }
+}
+
+/* The sums are used up. */
 template <int MI, int NJ, class sum>
 DEVICE void put_sums(const result_args &r, int64_t i0, int64_t j0,
-                     const sum (&d)[ACCUMULATORS][MI][NJ][4])
+                     sum (&d)[ACCUMULATORS][MI][NJ][4])
 {
-    UNROLL for (int i = 0; i < MI; i++)
-        UNROLL for (int j = 0; j < NJ; j++)
-            UNROLL for (int q = 0; q < 4; q++)
-                put_sum(r, i0 + row_of(i, q), j0 + column_of(j, q),
-                        weighted<0>(&d[0][i][j][q], MI * NJ * 4));
+    int64_t base;
+
+    if constexpr (!DIRECT)
+        put_weighted(r, i0, j0, d);
+    else if (is_simple(r, j0, 8 * NJ, base) && is_dense(r, j0, 8 * NJ, base))
+        put_dense(r, base, i0, j0, d);
+    else
+        put_any<MI, NJ>(r, i0, j0, *(sum (*)[ACCUMULATORS][MI * NJ][4])d);
 }
 
 /* ---- promotion ------------------------------------------------------------------------------- */

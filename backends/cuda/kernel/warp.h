@@ -88,20 +88,24 @@ template <class F> DEVICE void cut_ahead(const multiply_args &a, struct task t, 
 
 /* ---- fragments: 32 bytes along k ------------------------------------------------------------- */
 
-/* All of a warp's lines of one tile. */
-template <int tiles> DEVICE void fragments(uint32_t (&r)[tiles][4], uint32_t tile, int line0, int q)
+/* All of a warp's lines of one tile of A: of 16 lines and 32 bytes, the four matrices of 8 lines
+ * and 16 bytes as a product takes them, lines first. */
+DEVICE void fragments_a(uint32_t (&r)[MI][4], uint32_t tile, int line0, int q)
 {
     int l = lane();
 
-    UNROLL for (int i = 0; i < tiles; i++)
+    UNROLL for (int i = 0; i < MI; i++)
         load_fragments(r[i], tile + piece_at(line0 + 16 * i + (l & 7) + (l & 8), 2 * q + (l >> 4)));
 }
 
-/* As `fragments` numbers its four matrices: rows, rows + 8, rows 16 bytes on, rows + 8 of those. */
-DEVICE void fragment_b(uint32_t b[2], const uint32_t r[4], int odd)
+/* The same of B, bytes first: what the product of 8 lines takes lies in neighbouring registers. */
+DEVICE void fragments_b(uint32_t (&r)[NJ / 2][4], uint32_t tile, int line0, int q)
 {
-    b[0] = r[odd];
-    b[1] = r[odd + 2];
+    int l = lane();
+
+    UNROLL for (int j = 0; j < NJ / 2; j++)
+        load_fragments(r[j], tile + piece_at(line0 + 16 * j + (l & 7) + (l >> 4) * 8,
+                                             2 * q + (l >> 3 & 1)));
 }
 
 template <int SA, int SB>
@@ -109,12 +113,8 @@ DEVICE void product_i8(int32_t (&d)[MI][NJ][4], const uint32_t (&a)[MI][4],
                        const uint32_t (&b)[NJ / 2][4])
 {
     UNROLL for (int i = 0; i < MI; i++)
-        UNROLL for (int j = 0; j < NJ; j++) {
-            uint32_t two[2];
-
-            fragment_b(two, b[j / 2], j & 1);
-            mma_i8<SA, SB>(d[i][j], a[i], two);
-        }
+        UNROLL for (int j = 0; j < NJ; j++)
+            mma_i8<SA, SB>(d[i][j], a[i], b[j / 2] + 2 * (j & 1));
 }
 
 /* signs: 2 where A's limb is signed, 1 where B's is. */
@@ -155,12 +155,8 @@ DEVICE void product(float (&d)[MI][NJ][4], const uint32_t (&a)[MI][4],
                     const uint32_t (&b)[NJ / 2][4], int)
 {
     UNROLL for (int i = 0; i < MI; i++)
-        UNROLL for (int j = 0; j < NJ; j++) {
-            uint32_t two[2];
-
-            fragment_b(two, b[j / 2], j & 1);
-            product_float(d[i][j], a[i], two);
-        }
+        UNROLL for (int j = 0; j < NJ; j++)
+            product_float(d[i][j], a[i], b[j / 2] + 2 * (j & 1));
 }
 
 /* ---- one stage ------------------------------------------------------------------------------- */
@@ -196,8 +192,8 @@ DEVICE void multiply_pair(sum (&d)[MI][NJ][4], uint32_t stage, int line_a, int l
         multiply_f64(d, stage, stage + HELD_A * TILE_A, line_a, line_b);
     } else {
         UNROLL for (int q = 0; q < STEP / 32; q++) {
-            fragments(a, stage, line_a, q);
-            fragments(b, stage + HELD_A * TILE_A, line_b, q);
+            fragments_a(a, stage, line_a, q);
+            fragments_b(b, stage + HELD_A * TILE_A, line_b, q);
             product(d, a, b, signs);
         }
     }
@@ -221,9 +217,9 @@ DEVICE void multiply_rows(float (&d)[ACCUMULATORS][MI][NJ][4], uint32_t stage, i
 
     UNROLL for (int q = 0; q < STEP / 32; q++) {
         UNROLL for (int l = 0; l < LIMBS_A; l++)
-            fragments(a[l], stage + l * TILE_A, line_a, q);
+            fragments_a(a[l], stage + l * TILE_A, line_a, q);
         UNROLL for (int l = 0; l < LIMBS_B; l++)
-            fragments(b[l], stage + HELD_A * TILE_A + l * TILE_B, line_b, q);
+            fragments_b(b[l], stage + HELD_A * TILE_A + l * TILE_B, line_b, q);
         product_rows<0>(d, a, b);
     }
 }

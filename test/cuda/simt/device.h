@@ -78,6 +78,10 @@ DEVICE int lane()
 {
     return simt->now->thread & 31;
 }
+template <class T> DEVICE T here(T v)
+{
+    return v;
+}
 DEVICE int warp()
 {
     return simt->warp();

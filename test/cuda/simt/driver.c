@@ -80,6 +80,25 @@ struct pinned {
     size_t size;
 };
 
+/* Memory in order of streams: what is taken stays mapped up to `threshold` bytes when a thread
+ * waits for the device. */
+struct pool {
+    struct pool *next;
+    int device;
+    uint64_t threshold, used, mapped;
+};
+struct pooled {
+    struct pooled *next;
+    struct pool *pool;
+    uint64_t at, size;
+};
+struct pool_props {
+    int type, handles, location, device;
+    void *security;
+    size_t most;
+    unsigned char unused[56];
+};
+
 /* Something that a stream does, now or when a graph runs. */
 enum work_kind { WORK_launch, WORK_copy, WORK_set };
 struct work {
@@ -102,6 +121,9 @@ static struct {
     struct stream *streams;
     struct function *functions;
     struct pinned *pinned;
+    struct pool *pools;
+    struct pooled *pooled;
+    long maps; /* how often a pool mapped memory */
 } driver;
 static _Thread_local struct context *current[STACK_DEPTH];
 static _Thread_local int depth;         /* current[depth] is the current one */
@@ -438,9 +460,12 @@ EXPORT int cuCtxGetDevice(int *device)
     return OK;
 }
 
+static void trim_all(void);
+
 EXPORT int cuCtxSynchronize(void)
 {
     ENTER(NEEDS_all);
+    trim_all();
     return leave(OK);
 }
 
@@ -474,12 +499,87 @@ EXPORT int cuMemFree_v2(uint64_t at)
     return leave(!at || memory_free(at) ? OK : INVALID_VALUE);
 }
 
-EXPORT int cuMemAllocAsync(uint64_t *at, size_t size, struct stream *s)
+EXPORT int cuMemPoolCreate(struct pool **to, const struct pool_props *props)
 {
+    struct pool *p;
+
+    ENTER(NEEDS_context);
+    if (!to || !props || props->type != 1 || props->location != 1 || props->handles ||
+        props->device < 0 || props->device >= DEVICES)
+        return leave(INVALID_VALUE);
+    p = calloc(1, sizeof *p);
+    *p = (struct pool){ .next = driver.pools, .device = props->device };
+    *to = driver.pools = p;
+    return leave(OK);
+}
+
+EXPORT int cuMemPoolDestroy(struct pool *p)
+{
+    ENTER(NEEDS_context);
+    for (struct pool **at = &driver.pools; *at; at = &(*at)->next)
+        if (*at == p && !p->used) {
+            *at = p->next;
+            free(p);
+            return leave(OK);
+        }
+    return leave(INVALID_VALUE);
+}
+
+EXPORT int cuMemPoolSetAttribute(struct pool *p, int attribute, void *value)
+{
+    ENTER(NEEDS_context);
+    if (attribute != 4)
+        return leave(INVALID_VALUE);
+    memcpy(&p->threshold, value, sizeof p->threshold);
+    return leave(OK);
+}
+
+static void trim(struct pool *p, uint64_t most)
+{
+    most = most > p->used ? most : p->used;
+    p->mapped = p->mapped < most ? p->mapped : most;
+}
+
+EXPORT int cuMemPoolTrimTo(struct pool *p, size_t bytes)
+{
+    ENTER(NEEDS_context);
+    trim(p, bytes);
+    return leave(OK);
+}
+
+/* A thread has waited for the device. */
+static void trim_all(void)
+{
+    for (struct pool *p = driver.pools; p; p = p->next)
+        trim(p, p->threshold);
+}
+
+EXPORT long simt_maps(void)
+{
+    return driver.maps;
+}
+
+EXPORT int cuMemAllocFromPoolAsync(uint64_t *at, size_t size, struct pool *p, struct stream *s)
+{
+    struct pooled *x;
+
     ENTER(NEEDS_context | NEEDS_no_failure);
     if (s && s->capture)
         return leave(refuse_capture(s->capture));
-    return leave(allocate(at, size));
+    if (!at || !size)
+        return leave(INVALID_VALUE);
+    *at = memory_allocate(p->device, size);
+    if (!*at)
+        return leave(OUT_OF_MEMORY);
+    x = malloc(sizeof *x);
+    *x = (struct pooled){ driver.pooled, p, *at, size };
+    driver.pooled = x;
+    p->used += size;
+    if (p->used > p->mapped) {
+        p->mapped = p->used;
+        driver.maps++;
+    }
+    return leave(OK);
 }
 
 EXPORT int cuMemFreeAsync(uint64_t at, struct stream *s)
@@ -487,7 +587,16 @@ EXPORT int cuMemFreeAsync(uint64_t at, struct stream *s)
     ENTER(NEEDS_context | NEEDS_no_failure);
     if (s && s->capture)
         return leave(refuse_capture(s->capture));
-    return leave(memory_free(at) ? OK : INVALID_VALUE);
+    for (struct pooled **x = &driver.pooled; *x; x = &(*x)->next)
+        if ((*x)->at == at) {
+            struct pooled *old = *x;
+
+            *x = old->next;
+            old->pool->used -= old->size;
+            free(old);
+            return leave(memory_free(at) ? OK : INVALID_VALUE);
+        }
+    return leave(INVALID_VALUE);
 }
 
 EXPORT int cuMemHostAlloc(void **at, size_t size, unsigned flags)
@@ -763,6 +872,7 @@ EXPORT int cuStreamSynchronize(struct stream *s)
     ENTER(NEEDS_context | NEEDS_no_failure);
     if (s ? s->capture != NULL : is_capturing())
         return leave(refuse_capture(s ? s->capture : NULL));
+    trim_all();
     return leave(OK);
 }
 

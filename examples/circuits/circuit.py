@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Simulates quantum circuits in OpenQASM 2.0, in several formats.
+
+Gates that follow each other are fused to a matrix on at most --fuse qubits.  The state is brought
+into an order in which these qubits are its first axes, and the matrix is multiplied with it: one
+GEMM for each fused gate.  A complex number is two real ones, so a matrix M becomes
+[Re M, -Im M; Im M, Re M], and the same program takes every format and scheme of Limber.
+
+    python circuit.py qft_n18.qasm                         # all formats, errors against binary128
+    python circuit.py qft_n18.qasm --formats fp32-f,f64    # some of them
+    python circuit.py qft_n18.qasm --blas f32              # NumPy's BLAS
+
+Source: Ma et al., "Ape" (section 6.2.1 and figure 13: the largest error of an amplitude)."""
+import argparse
+import sys
+import time
+
+import numpy as np
+
+import qasm
+
+# format of state and matrices: (type, format's name, contract, scheme)
+FORMATS = {
+    "binary128": (None, "f128", "native", None),
+    "f64": (np.float64, "f64", "native", None),
+    "correct": (np.float64, "f64", "correct", None),
+    "f32": (np.float32, "f32", "native", "native"),
+    "fp32-f": (np.float32, "f32", "fast", "fp32-f"),
+    "fp32-b": (np.float32, "f32", "fast", "fp32-b"),
+    "f16": (np.float16, "f16", "native", None),
+}
+
+
+def fuse(gates, most):
+    """Matrices on at most `most` qubits: a gate joins the last one while their qubits fit."""
+    fused = []
+    for gate in gates:
+        if len(gate.qubits) > most:
+            raise SystemExit(f"--fuse {most}: {gate.name} has {len(gate.qubits)} qubits")
+        if fused and len(set(fused[-1].qubits) | set(gate.qubits)) <= most:
+            last = fused.pop()
+            both = last.qubits + tuple(q for q in gate.qubits if q not in last.qubits)
+            matrix = widen(gate, both) @ widen(last, both)
+            fused.append(qasm.Gate("fused", matrix, both))
+        else:
+            fused.append(gate)
+    return fused
+
+
+def widen(gate, qubits):
+    """The gate's matrix on more qubits."""
+    rest = [q for q in qubits if q not in gate.qubits]
+    matrix = np.kron(gate.matrix, np.eye(1 << len(rest)))
+    axes = [(list(gate.qubits) + rest).index(q) for q in qubits]
+    k = len(qubits)
+    cube = matrix.reshape((2,) * (2 * k)).transpose(axes + [k + a for a in axes])
+    return cube.reshape(1 << k, 1 << k)
+
+
+class Arithmetic:
+    """Arrays of a format and their products; binary128 is two words a number."""
+
+    def __init__(self, name, blas=None):
+        self.kind, self.format, self.contract, self.scheme = FORMATS[name]
+        self.quad, self.blas, self.seconds = self.format == "f128", blas, 0
+        if not blas:
+            import limber
+            self.limber, self.context = limber, limber.Context()
+
+    def of(self, numbers):
+        if self.quad:
+            return self.limber.Quad(numbers).words
+        return numbers.astype(self.kind)
+
+    def product(self, a, b):
+        start = time.perf_counter()
+        if self.blas:
+            c = a @ b
+        elif self.quad:
+            quad = self.limber.Quad.of_words
+            c = self.context.matmul(quad(a), quad(b)).words
+        else:
+            c = self.context.matmul(a, b, contract=self.contract, scheme=self.scheme,
+                                    dtype=self.format)
+        self.seconds += time.perf_counter() - start
+        return c
+
+
+def simulate(qubits, gates, arithmetic, progress):
+    """The state [2][2^qubits], real and imaginary; the first qubit is an index's lowest bit."""
+    tail = (2,) if arithmetic.quad else ()
+    state = np.zeros((2, 1 << qubits))
+    state[0, 0] = 1
+    state = arithmetic.of(state).reshape((2,) * (qubits + 1) + tail)
+    order = list(range(qubits))[::-1]       # the qubit of each axis behind the first
+    for i, gate in enumerate(gates):
+        progress(i, len(gates))
+        k = len(gate.qubits)
+        rest = [q for q in order if q not in gate.qubits]
+        wanted = list(gate.qubits) + rest
+        axes = [0] + [1 + order.index(q) for q in wanted] + ([qubits + 1] if tail else [])
+        columns = np.ascontiguousarray(state.transpose(axes)).reshape(
+            (2 << k, 1 << (qubits - k)) + tail)
+        re, im = gate.matrix.real, gate.matrix.imag
+        matrix = arithmetic.of(np.block([[re, -im], [im, re]]))
+        state = arithmetic.product(matrix, columns).reshape((2,) * (qubits + 1) + tail)
+        order = wanted
+    progress(len(gates), len(gates))
+    axes = [0] + [1 + order.index(q) for q in range(qubits)[::-1]] + ([qubits + 1] if tail else [])
+    return np.ascontiguousarray(state.transpose(axes)).reshape((2, 1 << qubits) + tail)
+
+
+def amplitudes(state, arithmetic):
+    """As doubles, and what these leave of binary128."""
+    if arithmetic.quad:
+        return arithmetic.limber.Quad.of_words(state).to_pairs()
+    return state.astype(np.float64), 0
+
+
+def largest_error(state, reference):
+    hi, lo = state
+    d = (hi - reference[0]) + (lo - reference[1])
+    return np.sqrt((d ** 2).sum(0)).max()
+
+
+def bar(name):
+    """Progress on a terminal."""
+    if not sys.stderr.isatty():
+        return lambda done, all_of: None
+
+    def show(done, all_of):
+        end = "\r" if done < all_of else "\r\033[K"
+        print(f"{name}: {done} of {all_of} products" if done < all_of else "", end=end,
+              file=sys.stderr, flush=True)
+    return show
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("circuit", metavar="FILE.qasm")
+    p.add_argument("--formats", default=",".join(FORMATS),
+                   help=f"with commas between: {', '.join(FORMATS)}")
+    p.add_argument("--fuse", type=int, default=5, help="qubits of a fused gate, at most (5)")
+    p.add_argument("--blas", choices=["f64", "f32"], help="products by NumPy's BLAS instead")
+    p.add_argument("--most", type=int, default=24, help="qubits, at most (24)")
+    p.add_argument("--largest", type=int, default=3, help="amplitudes to print (3)")
+    chosen = p.parse_args()
+    names = [chosen.blas] if chosen.blas else chosen.formats.split(",")
+    for name in names:
+        if name not in FORMATS:
+            p.error(f"--formats: {name} is none of {', '.join(FORMATS)}")
+    try:
+        qubits, gates = qasm.read(chosen.circuit)
+    except (qasm.Error, OSError) as e:
+        raise SystemExit(f"circuit.py: {e}")
+    if qubits > chosen.most:
+        raise SystemExit(f"circuit.py: {qubits} qubits, more than --most {chosen.most}: a state in "
+                         f"binary64 has {2 ** (qubits + 4) / 2 ** 30:.3g} GiB")
+    fused = fuse(gates, max(chosen.fuse, 1))
+    print(f"{chosen.circuit}: {qubits} qubits, {len(gates)} gates, {len(fused)} products")
+    exact = Arithmetic("binary128")
+    reference = amplitudes(simulate(qubits, fused, exact, bar("binary128")), exact)
+    print("format     seconds  in products  largest error of an amplitude")
+    for name in names:
+        arithmetic = Arithmetic(name, chosen.blas)
+        start = time.perf_counter()
+        state = simulate(qubits, fused, arithmetic, bar(name))
+        seconds = time.perf_counter() - start
+        error = largest_error(amplitudes(state, arithmetic), reference)
+        label = f"blas {name}" if chosen.blas else name
+        print(f"{label:10} {seconds:7.3f}  {arithmetic.seconds:11.3f}  {error:.2g}")
+    chances = (reference[0] ** 2).sum(0)
+    for i in np.argsort(-chances, kind="stable")[:chosen.largest]:
+        re, im = reference[0][:, i]
+        print(f"|{i:0{qubits}b}>  {re:+.6f} {im:+.6f}i  probability {chances[i]:.6f}")
+
+
+main()

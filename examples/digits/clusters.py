@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Clusters of handwritten digits, by k-means.
+
+A centre is a sum of n images, s, divided by n.  The squared distance of an image x from it, less
+|x|^2, is (|s|^2 / n - 2 x s) / n, where s, x s and |s|^2 are integers below 2^53.  One exact
+product a turn gives all x s, so that neither the machine nor the BLAS decides where an image goes.
+
+    python clusters.py --data FOLDER --k 20 --picture centres.png
+    python clusters.py --data FOLDER --blas f32            # the same by NumPy's BLAS"""
+import numpy as np
+
+from digits import Products, load, options, picture
+
+
+def cluster(images, k, most_turns, product):
+    """(turns, the cluster of each image, sums of clusters, their sizes)."""
+    sums = images[np.linspace(0, len(images) - 1, k).astype(int)].astype(np.int32)
+    sizes, old = np.ones(k, np.int64), None
+    for turn in range(1, most_turns + 1):
+        squares = (sums.astype(np.float64) ** 2).sum(1)
+        members = ((squares / sizes - 2 * product(images, sums.T)) / sizes).argmin(1)
+        if old is not None and (members == old).all():
+            break
+        old = members
+        sizes = np.maximum(np.bincount(members, minlength=k), 1)
+        for c in range(k):
+            if (members == c).any():
+                sums[c] = images[members == c].sum(0, dtype=np.int32)
+    return turn, members, sums, sizes
+
+
+def main():
+    chosen = options(__doc__.splitlines()[0], k=(20, "clusters"), turns=(100, "turns, at most"))
+    images, labels = load(chosen.data, chosen.count)
+    if chosen.k > len(images):
+        raise SystemExit(f"--k {chosen.k}: there are {len(images)} images")
+    product = Products(chosen.blas)
+    turns, members, sums, sizes = cluster(images, chosen.k, chosen.turns, product)
+    product.report()
+    pure = sum(np.bincount(labels[members == c], minlength=10).max() for c in range(chosen.k))
+    print(f"{len(images)} images, {chosen.k} clusters, {turns} turns: "
+          f"{100 * pure / len(images):.2f}% have their cluster's most frequent label")
+    if chosen.blas:
+        exact = cluster(images, chosen.k, chosen.turns, Products())
+        print(f"{(members != exact[1]).sum()} images are in other clusters than by exact products, "
+              f"which take {exact[0]} turns")
+    if chosen.picture:
+        picture(chosen.picture, sums / sizes[:, None], 10)
+
+
+main()

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Principal components of handwritten digits.
+
+The covariance of n images x is (n sum x x' - (sum x)(sum x)') / n^2.  Pixels are bytes, so one
+exact product of integers gives all of the numerator, without subtracting a mean from every pixel
+first and without a rounding; only the division by n^2 rounds.  Eigenvectors come from LAPACK.
+
+    python components.py --data FOLDER --picture components.png
+    python components.py --data FOLDER --blas f32          # the same by NumPy's BLAS"""
+import numpy as np
+
+from digits import Products, load, options, picture
+
+
+def covariance(images, product):
+    n = len(images)
+    sums = images.sum(0, dtype=np.int64)
+    return (n * product(images.T, images) - np.outer(sums, sums)) / float(n) ** 2
+
+
+def main():
+    chosen = options(__doc__.splitlines()[0], components=(30, "components"))
+    images, _ = load(chosen.data, chosen.count)
+    product = Products(chosen.blas)
+    values, vectors = np.linalg.eigh(covariance(images, product))
+    product.report()
+    values, vectors = values[::-1], vectors[:, ::-1]
+    part = values[:chosen.components].sum() / values.sum()
+    print(f"{len(images)} images: {chosen.components} of 784 components hold {100 * part:.2f}% "
+          f"of the variance, the first {values[0]:.10g}")
+    if chosen.blas:             # what the products' roundings did
+        exact = covariance(images, Products())
+        off = np.abs(covariance(images, Products(chosen.blas)) - exact).max() / np.abs(exact).max()
+        print(f"largest error of the covariance, of its largest element: {off:.2g}")
+    if chosen.picture:
+        picture(chosen.picture, vectors.T[:chosen.components], 10)
+
+
+main()

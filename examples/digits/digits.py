@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the programs on handwritten digits share: images of MNIST's format, products by Limber or by
+NumPy's BLAS with their times, and pictures."""
+import argparse
+import gzip
+import os
+import struct
+import time
+import zlib
+
+import numpy as np
+
+
+def options(description, **more):
+    """The programs' options; `more` are whole numbers with their defaults and meanings."""
+    p = argparse.ArgumentParser(description=description)
+    p.add_argument("--data", default=os.environ.get("LIMBER_DATA"), metavar="FOLDER",
+                   help="holds mnist/t10k-images-idx3-ubyte.gz and -labels-idx1- (LIMBER_DATA)")
+    p.add_argument("--count", type=int, default=10000, help="images, at most (10000)")
+    p.add_argument("--blas", choices=["f64", "f32"], help="products by NumPy's BLAS, to compare")
+    p.add_argument("--picture", metavar="FILE.png", help="draw the result")
+    for name, (default, meaning) in more.items():
+        p.add_argument("--" + name, type=int, default=default, help=f"{meaning} ({default})")
+    chosen = p.parse_args()
+    if not chosen.data:
+        p.error("--data: where the images are (or LIMBER_DATA)")
+    for name in ["count", *more]:
+        if getattr(chosen, name) < 1:
+            p.error(f"--{name}: a whole number from 1 on")
+    return chosen
+
+
+def load(folder, count):
+    """Images [count][784] and labels [count], as bytes."""
+    def idx(name):
+        path = os.path.join(folder, "mnist", name)
+        try:
+            with gzip.open(path) as file:
+                data = file.read()
+        except OSError as e:
+            raise SystemExit(f"{path}: {e.strerror or e}")
+        axes = data[3]
+        shape = struct.unpack(f">{axes}I", data[4:4 + 4 * axes])
+        return np.frombuffer(data, np.uint8, offset=4 + 4 * axes).reshape(shape)
+
+    images, labels = idx("t10k-images-idx3-ubyte.gz"), idx("t10k-labels-idx1-ubyte.gz")
+    return np.ascontiguousarray(images[:count].reshape(-1, 784)), labels[:count]
+
+
+class Products:
+    """Exact products of integers, by Limber or as floats by NumPy's BLAS.  seconds: their time."""
+
+    def __init__(self, blas=None):
+        self.blas, self.seconds, self.start = blas, 0, time.perf_counter()
+        if blas is None:
+            import limber
+            self.context = limber.Context()
+
+    def __call__(self, a, b):
+        """a b in int64 (by Limber), float64 or float32."""
+        start = time.perf_counter()
+        if self.blas is None:
+            c = self.context.matmul(a, b, contract="exact", dtype=np.int64)
+        else:
+            to = np.float64 if self.blas == "f64" else np.float32
+            c = a.astype(to) @ b.astype(to)
+        self.seconds += time.perf_counter() - start
+        return c
+
+    def report(self):
+        everything = time.perf_counter() - self.start
+        by = "Limber, exact" if self.blas is None else f"NumPy's BLAS, {self.blas}"
+        print(f"{by}: {self.seconds:.3f} s in products, {everything:.3f} s in all")
+
+
+def picture(path, tiles, across):
+    """Tiles [n][784], each scaled to its own range, as a grey PNG, three pixels each."""
+    tiles = np.asarray(tiles, np.float64)
+    low, high = tiles.min(1, keepdims=True), tiles.max(1, keepdims=True)
+    grey = (255 * (tiles - low) / np.where(high > low, high - low, 1)).astype(np.uint8)
+    rows = -(-len(grey) // across)
+    sheet = np.full((rows * 30 + 2, across * 30 + 2), 255, np.uint8)
+    for i, tile in enumerate(grey):
+        y, x = i // across * 30 + 2, i % across * 30 + 2
+        sheet[y:y + 28, x:x + 28] = tile.reshape(28, 28)
+    sheet = sheet.repeat(3, 0).repeat(3, 1)
+
+    def chunk(kind, data):
+        crc = zlib.crc32(kind + data)
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", crc)
+
+    head = struct.pack(">IIBBBBB", sheet.shape[1], sheet.shape[0], 8, 0, 0, 0, 0)
+    lines = b"".join(b"\0" + row.tobytes() for row in sheet)
+    with open(path, "wb") as file:
+        file.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) +
+                   chunk(b"IDAT", zlib.compress(lines, 9)) + chunk(b"IEND", b""))

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Classifies handwritten digits by their k nearest neighbours.
+
+Squared distances are |x|^2 - 2 x y + |y|^2.  Pixels are bytes: one exact product of integers gives
+them without a rounding, so that the neighbours are those of FP64 (whose sums are exact here, too),
+and equal distances are equal.  In FP32, sums beyond 2^24 are rounded.
+
+    python neighbours.py --data FOLDER --k 5
+    python neighbours.py --data FOLDER --blas f32          # the same by NumPy's BLAS"""
+import numpy as np
+
+from digits import Products, load, options, picture
+
+
+def nearest(known, asked, k, product):
+    """Of each asked image the k nearest known ones, nearest first; of equal ones the first."""
+    squares = [(x.astype(np.int64) ** 2).sum(1) for x in (asked, known)]
+    distances = squares[0][:, None] - 2 * product(asked, known.T) + squares[1]
+    return np.argsort(distances, axis=1, kind="stable")[:, :k]
+
+
+def vote(labels):
+    """Of each row the most frequent label; of equally frequent ones the least."""
+    return np.array([np.bincount(row, minlength=10).argmax() for row in labels])
+
+
+def main():
+    chosen = options(__doc__.splitlines()[0], k=(5, "neighbours"))
+    images, labels = load(chosen.data, chosen.count)
+    split = len(images) * 4 // 5
+    if not 0 < chosen.k <= split < len(images):
+        raise SystemExit(f"--k {chosen.k}: {split} known images")
+    product = Products(chosen.blas)
+    found = nearest(images[:split], images[split:], chosen.k, product)
+    product.report()
+    guess = vote(labels[:split][found])
+    right = (guess == labels[split:]).mean()
+    print(f"{split} known, {len(images) - split} asked, k = {chosen.k}: {100 * right:.2f}% right")
+    if chosen.blas:
+        exact = nearest(images[:split], images[split:], chosen.k, Products())
+        others = (found != exact).any(1).sum()
+        print(f"{others} images have other neighbours than by exact distances")
+    if chosen.picture:          # images that were taken for others, each with its nearest neighbour
+        wrong = np.flatnonzero(guess != labels[split:])[:20]
+        pairs = np.stack([images[split + wrong], images[found[wrong, 0]]], 1).reshape(-1, 784)
+        picture(chosen.picture, pairs, 10)
+
+
+main()
