@@ -9,15 +9,21 @@ GEMM for each fused gate.  A complex number is two real ones, so a matrix M beco
     python circuit.py qft_n18.qasm                         # all formats, errors against binary128
     python circuit.py qft_n18.qasm --formats fp32-f,f64    # some of them
     python circuit.py qft_n18.qasm --blas f32              # NumPy's BLAS
+    python circuit.py *.qasm --picture errors.svg          # the errors of several circuits
 
 Source: Ma et al., "Ape" (section 6.2.1 and figure 13: the largest error of an amplitude)."""
 import argparse
+import json
+import os
 import sys
 import time
 
 import numpy as np
 
 import qasm
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from chart import chart     # noqa: E402
 
 # format of state and matrices: (type, format's name, contract, scheme)
 FORMATS = {
@@ -29,6 +35,7 @@ FORMATS = {
     "fp32-b": (np.float32, "f32", "fast", "fp32-b"),
     "f16": (np.float16, "f16", "native", None),
 }
+NOTHING = 2.0 ** -50     # elements of a matrix below it stand for 0, as cos(pi / 2) in doubles
 
 
 def fuse(gates, most):
@@ -62,7 +69,7 @@ class Arithmetic:
 
     def __init__(self, name, blas=None):
         self.kind, self.format, self.contract, self.scheme = FORMATS[name]
-        self.quad, self.blas, self.seconds = self.format == "f128", blas, 0
+        self.quad, self.blas, self.seconds, self.refused = self.format == "f128", blas, 0, 0
         if not blas:
             import limber
             self.limber, self.context = limber, limber.Context()
@@ -80,8 +87,12 @@ class Arithmetic:
             quad = self.limber.Quad.of_words
             c = self.context.matmul(quad(a), quad(b)).words
         else:
-            c = self.context.matmul(a, b, contract=self.contract, scheme=self.scheme,
-                                    dtype=self.format)
+            try:
+                c = self.context.matmul(a, b, contract=self.contract, scheme=self.scheme,
+                                        dtype=self.format)
+            except self.limber.NoScheme:    # a line of a spreads too far for the scheme's limbs
+                self.refused += 1
+                c = self.context.matmul(a, b, contract="native", dtype=self.format)
         self.seconds += time.perf_counter() - start
         return c
 
@@ -102,7 +113,8 @@ def simulate(qubits, gates, arithmetic, progress):
         columns = np.ascontiguousarray(state.transpose(axes)).reshape(
             (2 << k, 1 << (qubits - k)) + tail)
         re, im = gate.matrix.real, gate.matrix.imag
-        matrix = arithmetic.of(np.block([[re, -im], [im, re]]))
+        matrix = np.block([[re, -im], [im, re]])
+        matrix = arithmetic.of(np.where(abs(matrix) < NOTHING, 0, matrix))
         state = arithmetic.product(matrix, columns).reshape((2,) * (qubits + 1) + tail)
         order = wanted
     progress(len(gates), len(gates))
@@ -135,44 +147,75 @@ def bar(name):
     return show
 
 
-def main():
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("circuit", metavar="FILE.qasm")
-    p.add_argument("--formats", default=",".join(FORMATS),
-                   help=f"with commas between: {', '.join(FORMATS)}")
-    p.add_argument("--fuse", type=int, default=5, help="qubits of a fused gate, at most (5)")
-    p.add_argument("--blas", choices=["f64", "f32"], help="products by NumPy's BLAS instead")
-    p.add_argument("--most", type=int, default=24, help="qubits, at most (24)")
-    p.add_argument("--largest", type=int, default=3, help="amplitudes to print (3)")
-    chosen = p.parse_args()
-    names = [chosen.blas] if chosen.blas else chosen.formats.split(",")
-    for name in names:
-        if name not in FORMATS:
-            p.error(f"--formats: {name} is none of {', '.join(FORMATS)}")
+def measure(path, names, chosen):
+    """{name: (seconds, seconds in products, largest error, products that went native)}."""
     try:
-        qubits, gates = qasm.read(chosen.circuit)
+        qubits, gates = qasm.read(path)
     except (qasm.Error, OSError) as e:
         raise SystemExit(f"circuit.py: {e}")
     if qubits > chosen.most:
-        raise SystemExit(f"circuit.py: {qubits} qubits, more than --most {chosen.most}: a state in "
-                         f"binary64 has {2 ** (qubits + 4) / 2 ** 30:.3g} GiB")
+        raise SystemExit(f"circuit.py: {path}: {qubits} qubits, more than --most {chosen.most}: a "
+                         f"state in binary64 has {2 ** (qubits + 4) / 2 ** 30:.3g} GiB")
     fused = fuse(gates, max(chosen.fuse, 1))
-    print(f"{chosen.circuit}: {qubits} qubits, {len(gates)} gates, {len(fused)} products")
+    if not chosen.json:
+        print(f"{path}: {qubits} qubits, {len(gates)} gates, {len(fused)} products")
     exact = Arithmetic("binary128")
     reference = amplitudes(simulate(qubits, fused, exact, bar("binary128")), exact)
-    print("format     seconds  in products  largest error of an amplitude")
+    found = {}
     for name in names:
         arithmetic = Arithmetic(name, chosen.blas)
         start = time.perf_counter()
         state = simulate(qubits, fused, arithmetic, bar(name))
         seconds = time.perf_counter() - start
         error = largest_error(amplitudes(state, arithmetic), reference)
-        label = f"blas {name}" if chosen.blas else name
-        print(f"{label:10} {seconds:7.3f}  {arithmetic.seconds:11.3f}  {error:.2g}")
+        found[name] = seconds, arithmetic.seconds, float(error), arithmetic.refused
+    return qubits, reference, found
+
+
+def show(path, qubits, reference, found, chosen):
+    by = "blas " if chosen.blas else ""
+    if chosen.json:
+        for name, (seconds, inside, error, refused) in found.items():
+            print(json.dumps({"circuit": os.path.basename(path), "qubits": qubits,
+                              "by": by + name, "seconds": seconds, "seconds_in_products": inside,
+                              "largest_error": error, "products_native": refused}))
+        return
+    print("format     seconds  in products  largest error of an amplitude")
+    for name, (seconds, inside, error, refused) in found.items():
+        note = f"  ({refused} products native: beyond the scheme's range)" if refused else ""
+        print(f"{by + name:10} {seconds:7.3f}  {inside:11.3f}  {error:.2g}{note}")
     chances = (reference[0] ** 2).sum(0)
     for i in np.argsort(-chances, kind="stable")[:chosen.largest]:
         re, im = reference[0][:, i]
         print(f"|{i:0{qubits}b}>  {re:+.6f} {im:+.6f}i  probability {chances[i]:.6f}")
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("circuits", metavar="FILE.qasm", nargs="+")
+    p.add_argument("--formats", default=",".join(FORMATS),
+                   help=f"with commas between: {', '.join(FORMATS)}")
+    p.add_argument("--fuse", type=int, default=5, help="qubits of a fused gate, at most (5)")
+    p.add_argument("--blas", choices=["f64", "f32"], help="products by NumPy's BLAS instead")
+    p.add_argument("--most", type=int, default=24, help="qubits, at most (24)")
+    p.add_argument("--largest", type=int, default=3, help="amplitudes to print (3)")
+    p.add_argument("--json", action="store_true", help="one object for each circuit and format")
+    p.add_argument("--picture", metavar="FILE.svg", help="draw the largest errors")
+    chosen = p.parse_args()
+    names = [chosen.blas] if chosen.blas else chosen.formats.split(",")
+    for name in names:
+        if name not in FORMATS:
+            p.error(f"--formats: {name} is none of {', '.join(FORMATS)}")
+    errors = {}
+    for path in chosen.circuits:
+        measured = measure(path, names, chosen)
+        show(path, *measured, chosen)
+        errors[os.path.basename(path).split(".")[0]] = measured[2]
+    if chosen.picture:
+        series = {name: [found[name][2] for found in errors.values()]
+                  for name in names if name != "binary128"}
+        chart(chosen.picture, "Largest error of an amplitude, against binary128", "circuit",
+              "error", list(errors), series, log=True)
 
 
 main()

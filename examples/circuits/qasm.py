@@ -375,11 +375,12 @@ class Reader:
             self.gate()
 
     def read(self):
-        self.take("OPENQASM")
-        at, version = self.here(), self.take(kind="number")
-        if float(version) != 2:
-            raise self.error(at, f"OpenQASM {version}: 2.0 is read")
-        self.take(";")
+        if self.peek() != "include":        # published files leave the version out now and then
+            self.take("OPENQASM")
+            at, version = self.here(), self.take(kind="number")
+            if float(version) != 2:
+                raise self.error(at, f"OpenQASM {version}: 2.0 is read")
+            self.take(";")
         while self.tokens[self.next][0] != "end":
             self.statement()
         if not self.qubits:

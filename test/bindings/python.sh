@@ -16,34 +16,6 @@ done
 if [ -n "$python" ]; then
     $python "$here/test_python.py" "$layout"
     $python "$here/../../examples/python_quad.py"
-    digits="$here/../../examples/digits"
-    if [ -f "${LIMBER_DATA:-}/mnist/t10k-images-idx3-ubyte.gz" ]; then
-        for program in components neighbours clusters; do
-            for blas in f64 f32; do
-                $python "$digits/$program.py" --count 600 --blas $blas > "$work/$program.$blas"
-                cat "$work/$program.$blas"
-            done
-            $python "$digits/$program.py" --count 600 --picture "$work/$program.png" \
-                > "$work/$program"
-            grep -q '^Limber, exact: ' "$work/$program"
-            # sums of FP64 are exact here: the second line, the result, is the same
-            [ "$(sed -n 2p "$work/$program")" = "$(sed -n 2p "$work/$program.f64")" ]
-            file=$(od -A n -t x1 -N 8 "$work/$program.png" | tr -d ' ')
-            [ "$file" = 89504e470d0a1a0a ]
-        done
-        grep -q 'its largest element: 0$' "$work/components.f64"
-        grep -q 'its largest element: [1-9]' "$work/components.f32"
-        grep -q '^0 images have other neighbours' "$work/neighbours.f64"
-        grep -q '^0 images are in other clusters' "$work/clusters.f64"
-        ! $python "$digits/neighbours.py" --count 600 --k 500 2> "$work/log"
-        grep -q -e '--k 500: 480 known images' "$work/log"
-        ! $python "$digits/clusters.py" --count 0 2> "$work/log"
-        grep -q -e '--count: a whole number from 1 on' "$work/log"
-        ! $python "$digits/clusters.py" --data "$work" 2> "$work/log"
-        grep -q 't10k-images-idx3-ubyte.gz: No such file' "$work/log"
-    else
-        echo "no MNIST images in LIMBER_DATA: examples/digits are skipped"
-    fi
     if [ -n "$cuda" ]; then
         LIMBER_CUDA=$cuda LIMBER_NVRTC=$nvrtc $python "$here/test_cuda.py"
     fi

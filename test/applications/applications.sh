@@ -1,0 +1,60 @@
+#!/bin/sh
+# Runs the programs of examples/ in bounded sizes, by Limber and by NumPy's BLAS; the library is
+# found as the environment says.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+examples="$here/../../examples"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export PYTHONPATH="$here/../../bindings/python" PYTHONDONTWRITEBYTECODE=1
+export LIMBER_CACHE_DIR="$work/cache"
+
+python=
+for p in python3 /usr/bin/python3; do
+    [ -z "$python" ] && $p -c 'import numpy' 2> /dev/null && python=$p
+done
+[ -n "$python" ] || { echo "no NumPy: skipped"; exit 77; }
+
+$python "$here/test_circuits.py"
+if [ -f "${LIMBER_DATA:-}/qasm/qpe_n9.qasm" ]; then
+    for circuit in dnn_n8 hhl_n7 ising_n10 multiplier_n15 qaoa_n6 qpe_n9 sat_n11; do
+        $python "$examples/circuits/circuit.py" "$LIMBER_DATA/qasm/$circuit.qasm" > "$work/$circuit"
+        cat "$work/$circuit"
+        # that of binary128 is none, and that of FP16 is the largest
+        [ "$(awk '$1 == "binary128" { print $4 }' "$work/$circuit")" = 0 ]
+        awk '$1 == "f16" { half = $4 } $1 == "fp32-f" { limbs = $4 } $1 == "f32" { plain = $4 }
+             END { exit !(plain <= 1e-6 && limbs <= 1e-6 && limbs <= half) }' "$work/$circuit"
+    done
+    grep -q '^|011011000000100>  +1.000000 +0.000000i' "$work/multiplier_n15"
+else
+    echo "no circuits in LIMBER_DATA: those of examples/circuits are skipped"
+fi
+
+digits="$examples/digits"
+if [ -f "${LIMBER_DATA:-}/mnist/t10k-images-idx3-ubyte.gz" ]; then
+    for program in components neighbours clusters; do
+        for blas in f64 f32; do
+            $python "$digits/$program.py" --count 600 --blas $blas > "$work/$program.$blas"
+            cat "$work/$program.$blas"
+        done
+        $python "$digits/$program.py" --count 600 --picture "$work/$program.png" \
+            > "$work/$program"
+        grep -q '^Limber, exact: ' "$work/$program"
+        # sums of FP64 are exact here: the second line, the result, is the same
+        [ "$(sed -n 2p "$work/$program")" = "$(sed -n 2p "$work/$program.f64")" ]
+        file=$(od -A n -t x1 -N 8 "$work/$program.png" | tr -d ' ')
+        [ "$file" = 89504e470d0a1a0a ]
+    done
+    grep -q 'its largest element: 0$' "$work/components.f64"
+    grep -q 'its largest element: [1-9]' "$work/components.f32"
+    grep -q '^0 images have other neighbours' "$work/neighbours.f64"
+    grep -q '^0 images are in other clusters' "$work/clusters.f64"
+    ! $python "$digits/neighbours.py" --count 600 --k 500 2> "$work/log"
+    grep -q -e '--k 500: 480 known images' "$work/log"
+    ! $python "$digits/clusters.py" --count 0 2> "$work/log"
+    grep -q -e '--count: a whole number from 1 on' "$work/log"
+    ! $python "$digits/clusters.py" --data "$work" 2> "$work/log"
+    grep -q 't10k-images-idx3-ubyte.gz: No such file' "$work/log"
+else
+    echo "no MNIST images in LIMBER_DATA: examples/digits are skipped"
+fi

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests the reader of OpenQASM and the simulator of examples/circuits, against gates that are put
+together from U and CX as the language defines them, and a simulation without fusing or products."""
+import math
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples/circuits")
+sys.path.insert(0, PROGRAMS)
+import qasm     # noqa: E402
+
+# Every gate from others, the last of which are U and CX; equal but for a factor of modulus 1.
+PARTS = """
+gate h_ a { U(pi/2, 0, pi) a; }
+gate t_ a { U(0, 0, pi/4) a; }
+gate tdg_ a { U(0, 0, -pi/4) a; }
+gate u3_(a, b, c) q { U(a, b, c) q; }
+gate u_(a, b, c) q { U(a, b, c) q; }
+gate u2_(a, b) q { U(pi/2, a, b) q; }
+gate u1_(a) q { U(0, 0, a) q; }
+gate p_(a) q { U(0, a/2, a/2) q; }
+gate u0_(a) q { }
+gate id_ q { U(0, 0, 0) q; }
+gate x_ q { h_ q; U(0, 0, pi) q; h_ q; }
+gate y_ q { U(pi, pi/2, pi/2) q; }
+gate z_ q { U(0, 0, pi) q; }
+gate s_ q { t_ q; t_ q; }
+gate sdg_ q { tdg_ q; tdg_ q; }
+gate sx_ q { h_ q; s_ q; h_ q; }
+gate sxdg_ q { h_ q; sdg_ q; h_ q; }
+gate rz_(a) q { U(0, 0, a) q; }
+gate rx_(a) q { h_ q; rz_(a) q; h_ q; }
+gate ry_(a) q { sdg_ q; h_ q; rz_(a) q; h_ q; s_ q; }
+gate cx_ a, b { CX a, b; }
+gate cz_ a, b { h_ b; CX a, b; h_ b; }
+gate cy_ a, b { sdg_ b; CX a, b; s_ b; }
+gate swap_ a, b { CX a, b; CX b, a; CX a, b; }
+gate cu1_(t) a, b { rz_(t/2) a; CX a, b; rz_(-t/2) b; CX a, b; rz_(t/2) b; }
+gate cp_(t) a, b { cu1_(t) a, b; }
+gate crz_(t) a, b { rz_(t/2) b; CX a, b; rz_(-t/2) b; CX a, b; }
+gate crx_(t) a, b { h_ b; crz_(t) a, b; h_ b; }
+gate cry_(t) a, b { ry_(t/2) b; CX a, b; ry_(-t/2) b; CX a, b; }
+gate ch_ a, b { ry_(-pi/4) b; cz_ a, b; ry_(pi/4) b; }
+gate csx_ a, b { h_ b; cu1_(pi/2) a, b; h_ b; }
+gate cu3_(t, p, l) a, b { rz_((l+p)/2) a; crz_(l) a, b; cry_(t) a, b; crz_(p) a, b; }
+gate cu_(t, p, l, g) a, b { cu3_(t, p, l) a, b; rz_(g) a; }
+gate rxx_(t) a, b { h_ a; h_ b; CX a, b; rz_(t) b; CX a, b; h_ b; h_ a; }
+gate rzz_(t) a, b { CX a, b; rz_(t) b; CX a, b; }
+gate ccx_ a, b, c { csx_ b, c; CX a, b; sxd b, c; CX a, b; csx_ a, c; }
+gate cswap_ a, b, c { CX c, b; ccx_ a, b, c; CX c, b; }
+gate rccx_ a, b, c { h_ c; t_ c; CX b, c; tdg_ c; CX a, c; t_ c; CX b, c; tdg_ c; h_ c; }
+gate rc3x_ a, b, c, d { h_ d; t_ d; CX c, d; tdg_ d; h_ d; CX a, d; t_ d; CX b, d; tdg_ d; CX a, d;
+  t_ d; CX b, d; tdg_ d; h_ d; t_ d; CX c, d; tdg_ d; h_ d; }
+gate q4 a, b { h_ b; cu1_(pi/4) a, b; h_ b; }
+gate q4d a, b { h_ b; cu1_(-pi/4) a, b; h_ b; }
+gate c3sqrtx_ a, b, c, d { q4x a, d; CX a, b; q4xd b, d; CX a, b; q4x b, d; CX b, c; q4xd c, d;
+  CX a, c; q4x c, d; CX b, c; q4xd c, d; CX a, c; q4x c, d; }
+gate c3x_ a, b, c, d { q4 a, d; CX a, b; q4d b, d; CX a, b; q4 b, d; CX b, c; q4d c, d;
+  CX a, c; q4 c, d; CX b, c; q4d c, d; CX a, c; q4 c, d; }
+gate c4x_ a, b, c, d, e { csx_ d, e; c3x_ a, b, c, d; sxd d, e; c3x_ a, b, c, d;
+  c3sqrtx_ a, b, c, e; }
+"""
+FIRST = """
+gate hh a { U(pi/2, 0, pi) a; }
+gate cc(t) a, b { U(0, 0, t/2) a; CX a, b; U(0, 0, -t/2) b; CX a, b; U(0, 0, t/2) b; }
+gate sxd a, b { hh b; cc(-pi/2) a, b; hh b; }
+gate q4x a, b { hh b; cc(pi/8) a, b; hh b; }
+gate q4xd a, b { hh b; cc(-pi/8) a, b; hh b; }
+"""
+ANGLES = [0.7, -1.3, 2.9, 0.4]
+
+
+def read(text):
+    return qasm.Reader(text, "t.qasm").read()
+
+
+def state_of(qubits, gates, start):
+    """Without fusing: each gate's matrix on each amplitude, by indices."""
+    state = start.astype(complex)
+    for gate in gates:
+        k = len(gate.qubits)
+        new = np.zeros_like(state)
+        for i in range(1 << qubits):
+            row = sum((i >> q & 1) << (k - 1 - j) for j, q in enumerate(gate.qubits))
+            bare = i & ~sum(1 << q for q in gate.qubits)
+            for column in range(1 << k):
+                j = bare | sum((column >> (k - 1 - n) & 1) << q for n, q in enumerate(gate.qubits))
+                new[i] += gate.matrix[row, column] * state[j]
+        state = new
+    return state
+
+
+def matrix_of(qubits, gates):
+    return np.stack([state_of(qubits, gates, np.eye(1 << qubits)[i])
+                     for i in range(1 << qubits)], 1)
+
+
+class Gates(unittest.TestCase):
+    def test_every_gate_is_unitary_and_made_of_u_and_cx(self):
+        for name, (parameters, qubits, _) in qasm.GATES.items():
+            if name in ("U", "CX"):
+                continue
+            values = f"({', '.join(map(str, ANGLES[:parameters]))})" if parameters else ""
+            places = ", ".join(f"q[{i}]" for i in range(qubits))
+            head = f"OPENQASM 2.0;\n{FIRST}{PARTS}qreg q[{qubits}];\n"
+            with self.subTest(name):
+                one = read(f"{head}{name}{values} {places};")
+                self.assertEqual(len(one[1]), 1)
+                ours = matrix_of(*one)
+                np.testing.assert_allclose(ours @ ours.conj().T, np.eye(1 << qubits), atol=1e-14)
+                parts = matrix_of(*read(f"{head}{name}_{values} {places};"))
+                turned = np.trace(ours.conj().T @ parts) / (1 << qubits)
+                self.assertAlmostEqual(abs(turned), 1, places=13)
+                np.testing.assert_allclose(parts, turned * ours, atol=1e-13)
+
+    def test_u_and_cx(self):
+        u = matrix_of(*read("OPENQASM 2.0; qreg q[1]; U(0.3, 0.5, 0.9) q[0];"))
+        self.assertAlmostEqual(u[0, 0], math.cos(0.15))
+        self.assertAlmostEqual(u[1, 0], complex(math.cos(0.5), math.sin(0.5)) * math.sin(0.15))
+        self.assertAlmostEqual(u[0, 1], -complex(math.cos(0.9), math.sin(0.9)) * math.sin(0.15))
+        self.assertAlmostEqual(u[1, 1], complex(math.cos(1.4), math.sin(1.4)) * math.cos(0.15))
+        cx = matrix_of(*read("OPENQASM 2.0; qreg q[2]; CX q[0], q[1];"))
+        self.assertEqual([int(abs(cx[:, i]).argmax()) for i in range(4)], [0, 3, 2, 1])
+
+
+class Reading(unittest.TestCase):
+    def test_whole_registers_and_measures(self):
+        text = """OPENQASM 2.0; include "qelib1.inc"; // a comment
+            qreg a[3]; qreg b[3]; creg c[3];
+            h a; cx a, b; cx a[1], b; barrier a, b[0]; measure a -> c; x b[2];"""
+        qubits, gates = read(text)
+        self.assertEqual(qubits, 6)
+        self.assertEqual([g.qubits for g in gates],
+                         [(0,), (1,), (2,), (0, 3), (1, 4), (2, 5), (1, 3), (1, 4), (1, 5), (5,)])
+
+    def test_expressions(self):
+        text = "OPENQASM 2.0; qreg q[1]; gate g(a, b) q { U(0, 0, -a^2*3 + sin(b)/2 - (1-a)) q; }\n"
+        _, gates = read(text + "g(1.5e0, pi/3) q[0];")
+        phase = -1.5 ** 2 * 3 + math.sin(math.pi / 3) / 2 - (1 - 1.5)
+        self.assertAlmostEqual(gates[0].matrix[1, 1], complex(math.cos(phase), math.sin(phase)))
+        for text_of, value in [("2^3^2", 512), ("-2^2", -4), ("8/2/2", 2), ("5-2-1", 2),
+                               ("ln(exp(2))", 2)]:
+            _, gates = read(f"OPENQASM 2.0; qreg q[1]; U(0, 0, {text_of}) q[0];")
+            self.assertAlmostEqual(gates[0].matrix[1, 1], complex(math.cos(value), math.sin(value)))
+
+    def test_errors_name_line_and_column(self):
+        head = "OPENQASM 2.0;\nqreg q[2];\ncreg c[2];\n"
+        for text, where, what in [
+                ("cy q[0];", "4:1", "cy takes 2 qubits, not 1"),
+                ("  rx q[0];", "4:3", "rx takes 1 parameter, not 0"),
+                ("nope q[0];", "4:1", "nope is no gate"),
+                ("x q[2];", "4:5", "q[2]: q has 2"),
+                ("x r;", "4:3", "r is no quantum register"),
+                ("x c;", "4:3", "c is no quantum register"),
+                ("cx q[1], q[1];", "4:1", "cx takes the same qubit twice"),
+                ("reset q[0];", "4:1", "reset: only unitary"),
+                ("if (c == 1) x q[0];", "4:1", "if: only unitary"),
+                ("measure q -> c;\nx q[0];", "5:1", "x behind a measurement"),
+                ("rx(1/0) q[0];", "4:5", "division by zero"),
+                ("rx(sqrt(-1)) q[0];", "4:4", "sqrt:"),
+                ("rx(1 q[0];", "4:6", "q where"),
+                ("qreg q[3];", "4:6", "q is declared twice"),
+                ("qreg z[0];", "4:8", "a register of 0"),
+                ("gate g a { x b; }", "4:14", "b is no qubit of g"),
+                ("opaque o a;\no q[0];", "5:1", "o is opaque"),
+                ('include "other.inc";', "4:9", "only qelib1.inc"),
+                ("x q[0]", "4:7", "the end of the file where ; should be"),
+                ("x q[0]; $", "4:9", "is no part of OpenQASM")]:
+            with self.subTest(text), self.assertRaises(qasm.Error) as caught:
+                read(head + text)
+            self.assertTrue(str(caught.exception).startswith(f"t.qasm:{where}: "), caught.exception)
+            self.assertIn(what, str(caught.exception))
+        for text, where, what in [("qreg q[1];", "1:1", "qreg where OPENQASM"),
+                                  ("OPENQASM 3.0;", "1:10", "2.0 is read"),
+                                  ("OPENQASM 2.0;", "1:14", "no qubits")]:
+            with self.subTest(text), self.assertRaises(qasm.Error) as caught:
+                read(text)
+            self.assertTrue(str(caught.exception).startswith(f"t.qasm:{where}: "), caught.exception)
+            self.assertIn(what, str(caught.exception))
+
+
+class Program(unittest.TestCase):
+    def run_on(self, text, *options, ok=True):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "t.qasm")
+            with open(path, "w") as file:
+                file.write(text)
+            done = subprocess.run([sys.executable, os.path.join(PROGRAMS, "circuit.py"), path,
+                                   *options], capture_output=True, text=True)
+        self.assertEqual(done.returncode == 0, ok, done.stderr)
+        return done.stdout if ok else done.stderr
+
+    def test_random_circuits(self):
+        drawn = random.Random(5)
+        for turn in range(2):
+            qubits = 6 + turn
+            lines = ["OPENQASM 2.0;", 'include "qelib1.inc";', f"qreg q[{qubits}];"]
+            names = [n for n, (_, q, _) in qasm.GATES.items() if q <= 3]
+            for _ in range(30):
+                name = drawn.choice(names)
+                parameters, places, _ = qasm.GATES[name]
+                values = ",".join(str(drawn.uniform(-3, 3)) for _ in range(parameters))
+                where = ",".join(f"q[{i}]" for i in drawn.sample(range(qubits), places))
+                lines.append(f"{name}{f'({values})' if values else ''} {where};")
+            text = "\n".join(lines)
+            wanted = state_of(*read(text), np.eye(1 << qubits)[0])
+            for most in 3, 5:
+                printed = self.run_on(text, "--fuse", str(most), "--largest", str(1 << qubits))
+                found = np.zeros(1 << qubits, complex)
+                errors = {}
+                for line in printed.splitlines():
+                    words = line.split()
+                    if line.startswith("|"):
+                        found[int(words[0][1:-1], 2)] = float(words[1]) + 1j * float(words[2][:-1])
+                    elif len(words) > 3 and words[1][0].isdigit() and "." in words[1]:
+                        errors[words[0]] = float(words[3])
+                np.testing.assert_allclose(found, wanted, atol=1e-6)
+                self.assertEqual(errors["binary128"], 0)
+                self.assertLess(errors["correct"], 2e-15)
+                for name, least, most_of in [("f64", 1e-18, 2e-15), ("f32", 1e-10, 1e-6),
+                                             ("fp32-f", 1e-10, 1e-6), ("fp32-b", 1e-10, 1e-6),
+                                             ("f16", 1e-6, 1e-2)]:
+                    self.assertTrue(least < errors[name] < most_of, (name, errors[name]))
+
+    def test_blas(self):
+        text = 'OPENQASM 2.0; include "qelib1.inc"; qreg q[2]; h q[0]; cx q[0], q[1];'
+        for name in "f32", "f64":
+            printed = self.run_on(text, "--blas", name)
+            self.assertIn(f"blas {name}", printed)
+            self.assertIn("|00>  +0.707107 +0.000000i  probability 0.500000", printed)
+            self.assertIn("|11>  +0.707107 +0.000000i  probability 0.500000", printed)
+
+    def test_bad_uses(self):
+        text = 'OPENQASM 2.0; include "qelib1.inc"; qreg q[30]; ccx q[0], q[1], q[2];'
+        self.assertIn("30 qubits, more than --most 24", self.run_on(text, ok=False))
+        self.assertIn("--formats: f99 is none of", self.run_on(text, "--formats", "f99", ok=False))
+        self.assertIn("ccx has 3 qubits",
+                      self.run_on(text, "--fuse", "2", "--most", "30", ok=False))
+        self.assertIn("t.qasm:1:1: ", self.run_on("x", ok=False))
+
+
+if __name__ == "__main__":
+    unittest.main()
