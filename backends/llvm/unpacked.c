@@ -8,6 +8,7 @@
  *           rows of windows by address: Dukhan, indirect convolution, arXiv 1907.02129 */
 #include "backends/llvm/part.h"
 #include "backends/llvm/stage.h"
+#include "ir/num/prim.h"
 
 #include <string.h>
 
@@ -56,7 +57,9 @@ struct product {
     struct output_view c;
     int64_t m, n, k;
     int size;
-    bool adds; /* beta is 1 */
+    bool adds; /* to C: beta is not 0 */
+    bool scales; /* of one chain: alpha and beta are any */
+    struct scaling scaling;
     enum source source;
     bool packs; /* all strips of B at first, each of `width` columns and all of k */
     const struct keeper *keep; /* of these; or NULL */
@@ -88,16 +91,26 @@ struct job {
 
 /* ---- which products -------------------------------------------------------------------------- */
 
-static bool is_one(const struct kernel_config *f, const void *p)
+/* Alpha is 1 and beta is 1 or 0, or a product is one chain, which any of them scale. */
+static bool set_scaling(struct product *p)
 {
-    return limber_format_value(f->scalars, p) == 1;
+    const struct call *c = p->call;
+    const struct scaling x = { c->alpha ? limber_format_value(p->f->scalars, c->alpha) : 1,
+                               c->beta ? limber_format_value(p->f->scalars, c->beta) : 0 };
+
+    p->scaling = x;
+    p->adds = x.beta != 0;
+    p->scales = x.alpha != 1 || (x.beta != 0 && x.beta != 1);
+    return !(p->adds || p->scales) || c->k <= LIMBER_SMALL_K;
 }
 
 static bool is_native(const struct kernel_config *f)
 {
     const struct side *a = &f->side[0], *b = &f->side[1];
 
-    return (f->unit == UNIT_f32 || f->unit == UNIT_f64) && f->direct && f->rows == 1 &&
+    return (f->unit == UNIT_f64 ? limber_num_is_f64(f->c) :
+                                  f->unit == UNIT_f32 && limber_num_is_f32(f->c)) &&
+           f->rows == 1 && f->weight[0] == 0 && !f->c.carried && !f->norms &&
            f->reconstruct == RECONSTRUCT_sum && a->limb_kind == LIMB_KIND_whole &&
            b->limb_kind == LIMB_KIND_whole && a->copied && b->copied &&
            f->chunk == LIMBER_SMALL_K && (int32_t)f->c.size == f->bytes &&
@@ -288,10 +301,8 @@ static bool look(const struct kernel *kernel, const struct call *c, struct produ
 {
     const struct kernel_config *f = &kernel->config;
 
-    *p =
-        (struct product){ .f = f, .call = c, .k = c->k, .size = f->bytes, .adds = c->beta != NULL };
-    if (!c->library || c->k == 0 || c->dry || !is_native(f) || (c->alpha && !is_one(f, c->alpha)) ||
-        (c->beta && (!is_one(f, c->beta) || c->k > LIMBER_SMALL_K)))
+    *p = (struct product){ .f = f, .call = c, .k = c->k, .size = f->bytes };
+    if (!c->library || c->k == 0 || c->dry || !is_native(f) || !set_scaling(p))
         return false;
     p->lanes = (kernel->cpu & CPU_avx512 ? 64 : 32) / p->size;
     p->width = p->lanes * (kernel->cpu & CPU_avx512 ? 3 : 2);
@@ -793,6 +804,7 @@ static void run_block(void *arg, int64_t task, int worker)
         s.k = smaller(p->k - p0, LIMBER_SMALL_K);
         s.at = j->at + p0;
         s.add = p0 > 0 || p->adds;
+        s.scaling = p->scales ? &p->scaling : NULL;
         fetch_rows(p, &s);
         for (int64_t strip = first; strip < end; strip++) {
             int64_t column;

@@ -22,9 +22,6 @@ import numpy as np
 
 import qasm
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from chart import chart     # noqa: E402
-
 # format of state and matrices: (type, format's name, contract, scheme)
 FORMATS = {
     "binary128": (None, "f128", "native", None),
@@ -212,6 +209,7 @@ def main():
         show(path, *measured, chosen)
         errors[os.path.basename(path).split(".")[0]] = measured[2]
     if chosen.picture:
+        from limber.chart import chart
         series = {name: [found[name][2] for found in errors.values()]
                   for name in names if name != "binary128"}
         chart(chosen.picture, "Largest error of an amplitude, against binary128", "circuit",

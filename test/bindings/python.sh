@@ -16,6 +16,15 @@ done
 if [ -n "$python" ]; then
     $python "$here/test_python.py" "$layout"
     $python "$here/../../examples/python_quad.py"
+    torch=
+    for p in ${LIMBER_TEST_TORCH:-} "$python" /usr/bin/python3; do
+        [ -z "$torch" ] && $p -c 'import torch, numpy' 2> /dev/null && torch=$p
+    done
+    if [ -n "$torch" ]; then
+        $torch "$here/test_torch.py"
+    else
+        echo "no PyTorch: limber.torch is not tested"
+    fi
     if [ -n "$cuda" ]; then
         LIMBER_CUDA=$cuda LIMBER_NVRTC=$nvrtc $python "$here/test_cuda.py"
     fi

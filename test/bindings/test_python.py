@@ -1415,6 +1415,33 @@ class Arrays(unittest.TestCase):
             with self.assertRaisesRegex(limber.BadArgument, "closed"):
                 ctx.matmul(a, b)
 
+    def test_kept_calls_have_their_scalars(self):
+        draw = self.random.standard_normal
+        big = draw((9, 9))
+        scalars = [1, -1, 2, 0.5, 3.0, 0, 0.0, -0.0, "0.1", Fraction(1, 3), True]
+        for code in "f8", "f4", "c16", "i8":
+            x, y, z = ((10 * big).astype(code)[:, i:i + 5] for i in range(3))
+            x, y = x[:4], y[:5].T
+            with limber.Context() as ctx:
+                for alpha, beta in itertools.product(scalars, scalars):
+                    numbers = [s for s in (alpha, beta) if s not in (0, 1, -1, 2, 3)]
+                    if numbers and (code == "i8" or code == "c16" and str in map(type, numbers)):
+                        continue
+                    outs = []
+                    for context in ctx, ctx, limber.Context():
+                        outs.append(z[:4, :5].copy())
+                        context.matmul(x, y, out=outs[-1], alpha=alpha, beta=beta)
+                    for out in outs[:2]:
+                        self.assertEqual(out.tobytes(), outs[2].tobytes(), (code, alpha, beta))
+                self.assertGreater(len(ctx._repeats), 5)
+        a, b = numpy.zeros((1, 1)), numpy.ones((1, 1))
+        signs = []
+        for alpha in 0.0, -0.0, 0, -0.0:
+            out = numpy.full((1, 1), -0.0)
+            self.ctx.matmul(b, b, out=out, alpha=alpha, beta=1)
+            signs.append(numpy.signbit(out[0, 0]))
+        self.assertEqual(signs, [False, True, False, True])
+
     def test_threads_share_a_kept_call(self):
         pairs = [self.random.standard_normal((2, 16, 16)) for _ in range(4)]
         wants = [self.ctx.matmul(a, b).tobytes() for a, b in pairs]

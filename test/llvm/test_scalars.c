@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * alpha x + beta c0 of exact schemes, many elements at once: the bits are the interpreter's on
- * every instruction set, where terms cancel, are zeros of either sign, huge, tiny or infinite. */
+ * every instruction set, where terms cancel, are zeros of either sign, huge, tiny or infinite.  The
+ * same of native products by the library's strips, whose operands and results lie in any way. */
 #include "compiler.h"
 #include "support.h"
 #include "targets.h"
@@ -81,6 +82,24 @@ static void set(struct rng *r, struct scene *s, limber_context *interp, limber_f
             memcpy(s->c0 + i * ROW * to.size, s->want + i * ROW * to.size, (size_t)N * to.size);
 }
 
+/* Contexts on the library's code, one for each instruction set of this CPU. */
+static int prebuilt_contexts(limber_context **ctx, int most, const struct target *here)
+{
+    struct diag d = { 0 };
+    int contexts = 0;
+
+    for (size_t t = 0; t < COUNT(targets) && contexts < most; t++)
+        if (targets[t].needs && strstr(here->features, targets[t].needs) && !targets[t].emulated) {
+            struct target *to =
+                &(ctx[contexts++] = make("llvm", LIMBER_KERNELS_PREBUILT))->machine.target;
+
+            memset(to, 0, sizeof *to);
+            assert_true(limber_target_parse(to, targets[t].text, &d));
+            limber_target_complete(to);
+        }
+    return contexts;
+}
+
 static void test_scalars(void **state)
 {
     limber_context *interp = make("interp", LIMBER_KERNELS_AUTO), *ctx[8];
@@ -97,15 +116,7 @@ static void test_scalars(void **state)
         skip();
     }
     ctx[contexts++] = make("llvm", LIMBER_KERNELS_SPECIALISED);
-    for (size_t t = 0; t < COUNT(targets) && contexts < 8; t++)
-        if (targets[t].needs && strstr(here.features, targets[t].needs) && !targets[t].emulated) {
-            struct target *to =
-                &(ctx[contexts++] = make("llvm", LIMBER_KERNELS_PREBUILT))->machine.target;
-
-            memset(to, 0, sizeof *to);
-            assert_true(limber_target_parse(to, targets[t].text, &d));
-            limber_target_complete(to);
-        }
+    contexts += prebuilt_contexts(ctx + contexts, 7, &here);
     for (int i = 0; i < contexts; i++)
         for (size_t w = 0; w < COUNT(works); w++)
             for (size_t k = 0; k < COUNT(kinds); k++)
@@ -138,12 +149,93 @@ static void test_scalars(void **state)
     limber_destroy(interp);
     free(s);
 }
+
+/* ---- native products that are read and written as they lie ----------------------------------- */
+
+enum { LINE = 90, ALL = LINE * LINE }; /* of a matrix, at most */
+
+/* Elements between rows and between columns. */
+static void lay(struct rng *r, int64_t rows, int64_t cols, int64_t *row, int64_t *col)
+{
+    const int64_t gap = (int64_t)rng_below(r, 3);
+
+    switch (rng_below(r, 3)) {
+    case 0: *row = cols + gap, *col = 1; break;
+    case 1: *row = 1, *col = rows + gap; break;
+    default: *row = 2 * cols + gap, *col = 2; break;
+    }
+}
+
+static void test_strips(void **state)
+{
+    static const double more[][2] = { { 1, 0 }, { 0.5, 0 }, { -1, 1 }, { 3, 0 } };
+    limber_context *interp = make("interp", LIMBER_KERNELS_AUTO), *ctx[8];
+    char *memory[5];
+    struct target here;
+    struct diag d = { 0 };
+    struct rng r = { 34 };
+    int contexts = 0, compared = 0;
+
+    (void)state;
+    if (!compiler_here() || !limber_backend_llvm.probe(&here, &d)) {
+        limber_destroy(interp);
+        skip();
+    }
+    for (int i = 0; i < 5; i++)
+        memory[i] = calloc(2 * ALL, 8);
+    contexts = prebuilt_contexts(ctx, 8, &here);
+    for (int turn = 0; turn < (SANITIZED ? 100 : 600) && contexts; turn++) {
+        const int64_t m = 1 + (int64_t)rng_below(&r, LINE),
+                      n = 1 + (int64_t)rng_below(&r, LINE - 4);
+        const int64_t k = 1 + (int64_t)rng_below(&r, LINE - 4);
+        const limber_format f = turn % 2 ? LIMBER_F64 : LIMBER_F32;
+        const double *scalar =
+            turn % 3 ? scalars[rng_below(&r, COUNT(scalars))] : more[rng_below(&r, COUNT(more))];
+        limber_context *by = ctx[turn % contexts];
+        limber_contract contract = LIMBER_CONTRACT_INIT;
+        limber_matrix a = { memory[0], f, 0, 0 }, b = { memory[1], f, 0, 0 };
+        limber_output c = { memory[3], f, 0, 0 }, want = { memory[4], f, 0, 0 };
+        char alpha[8], beta[8];
+
+        contract.promise = LIMBER_CONTRACT_NATIVE;
+        contract.scheme = "native"; /* the smallest would need no plan */
+        lay(&r, m, k, &a.row_stride, &a.col_stride);
+        lay(&r, k, n, &b.row_stride, &b.col_stride);
+        lay(&r, m, n, &c.row_stride, &c.col_stride);
+        want.row_stride = c.row_stride;
+        want.col_stride = c.col_stride;
+        fill(&r, kinds[rng_below(&r, COUNT(kinds))], f, memory[0], 2 * ALL);
+        fill(&r, kinds[rng_below(&r, COUNT(kinds))], f, memory[1], 2 * ALL);
+        fill(&r, kinds[rng_below(&r, COUNT(kinds))], f, memory[2], 2 * ALL);
+        memcpy(memory[3], memory[2], (size_t)(2 * ALL * f.size));
+        memcpy(memory[4], memory[2], (size_t)(2 * ALL * f.size));
+        limber_convert(alpha, f, &scalar[0], LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+        limber_convert(beta, f, &scalar[1], LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+        assert_int_equal(limber_gemm(interp, &contract, m, n, k, alpha, a, b, beta, want, NULL), 0);
+        assert_int_equal(limber_gemm(by, &contract, m, n, k, alpha, a, b, beta, c, NULL), 0);
+        compared++;
+        for (int64_t e = 0; e < 2 * ALL; e++)
+            if (!same_number(f, memory[3] + e * f.size, memory[4] + e * f.size))
+                fail_msg("%s on %s, %d x %d x %d, C (%d, %d), alpha %g, beta %g, at %d: %g, not %g",
+                         f.size == 8 ? "f64" : "f32", by->machine.target.isa, (int)m, (int)n,
+                         (int)k, (int)c.row_stride, (int)c.col_stride, scalar[0], scalar[1], (int)e,
+                         limber_format_value(f, memory[3] + e * f.size),
+                         limber_format_value(f, memory[4] + e * f.size));
+    }
+    print_message("%d products on %d machines\n", compared, contexts);
+    for (int i = 0; i < 5; i++)
+        free(memory[i]);
+    while (contexts > 0)
+        limber_destroy(ctx[--contexts]);
+    limber_destroy(interp);
+}
 #endif
 
 int main(void)
 {
 #ifdef LIMBER_HAVE_LLVM
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_scalars) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_scalars),
+                                        cmocka_unit_test(test_strips) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 #else

@@ -42,6 +42,7 @@ enum { ROWS = 8, VECTORS = 3 };
 #define BROADCAST(p) _mm512_set1_pd(*(p))
 #define FMA(a, b, c) _mm512_fmadd_pd(a, b, c)
 #define ADD(a, b) _mm512_add_pd(a, b)
+#define SUB(a, b) _mm512_sub_pd(a, b)
 #define LANES_OF(n) ((__mmask8)((1u << (n)) - 1))
 #include "backends/llvm/kernel/direct.h"
 
@@ -58,6 +59,7 @@ enum { ROWS = 8, VECTORS = 3 };
 #define BROADCAST(p) _mm512_set1_ps(*(p))
 #define FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
 #define ADD(a, b) _mm512_add_ps(a, b)
+#define SUB(a, b) _mm512_sub_ps(a, b)
 #define LANES_OF(n) ((__mmask16)((1u << (n)) - 1))
 #include "backends/llvm/kernel/direct.h"
 #else
@@ -78,6 +80,7 @@ enum { ROWS = 6, VECTORS = 2 };
 #define BROADCAST(p) _mm256_broadcast_sd(p)
 #define FMA(a, b, c) _mm256_fmadd_pd(a, b, c)
 #define ADD(a, b) _mm256_add_pd(a, b)
+#define SUB(a, b) _mm256_sub_pd(a, b)
 #define LANES_OF(n) _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3))
 #include "backends/llvm/kernel/direct.h"
 
@@ -94,6 +97,7 @@ enum { ROWS = 6, VECTORS = 2 };
 #define BROADCAST(p) _mm256_broadcast_ss(p)
 #define FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
 #define ADD(a, b) _mm256_add_ps(a, b)
+#define SUB(a, b) _mm256_sub_ps(a, b)
 #define LANES_OF(n) \
     _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
 #include "backends/llvm/kernel/direct.h"

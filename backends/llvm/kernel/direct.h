@@ -13,7 +13,7 @@ struct NAME(tile) {
     REAL *c[ROWS];
     int64_t b_row, k;
     MASK last;      /* lanes of the last vector */
-    int add;
+    int add;        /* to what is in C; -1: taken from it */
     int64_t columns;
     const struct scaling *scaling; /* or NULL */
 };
@@ -50,6 +50,11 @@ static __attribute__((noinline)) void NAME(scale)(const struct NAME(tile) *t, in
     }
 }
 
+FLAT VEC NAME(sum)(const struct NAME(tile) *t, VEC sum, VEC old)
+{
+    return t->add == 0 ? sum : t->add > 0 ? ADD(sum, old) : SUB(old, sum);
+}
+
 FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, int masked)
 {
     const int64_t b_row = t->b_row, *at = t->at;
@@ -58,6 +63,11 @@ FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, int mask
 
     UNROLL for (int r = 0; r < rows; r++)
         a[r] = t->a[r];
+    /* what is read only at the end is on its way meanwhile */
+    if (t->add || t->scaling)
+        UNROLL for (int r = 0; r < rows; r++)
+            UNROLL for (int v = 0; v < vectors; v++)
+                __builtin_prefetch(t->c[r] + v * LANES, 1);
 
     UNROLL for (int r = 0; r < rows; r++)
         UNROLL for (int v = 0; v < vectors; v++)
@@ -91,9 +101,9 @@ FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, int mask
 
             if (masked && v == vectors - 1)
                 MASKED_STORE(c, t->last,
-                             t->add ? ADD(sum[r][v], MASKED_LOAD(c, t->last)) : sum[r][v]);
+                             NAME(sum)(t, sum[r][v], t->add ? MASKED_LOAD(c, t->last) : ZERO()));
             else
-                STORE(c, t->add ? ADD(sum[r][v], LOAD(c)) : sum[r][v]);
+                STORE(c, NAME(sum)(t, sum[r][v], t->add ? LOAD(c) : ZERO()));
         }
 }
 
@@ -143,15 +153,17 @@ static void NAME(pack)(const struct fixed *f, const REAL *b, int64_t width, int6
 /* All rows of a strip of C. */
 static void NAME(strip)(const struct direct_strip *s)
 {
+    /* C - A B is a frequent one, and one operation */
+    const bool takes = s->scaling && s->scaling->alpha == -1 && s->scaling->beta == 1;
     int64_t vectors = (s->columns + LANES - 1) / LANES, rest = s->columns % LANES;
     struct NAME(tile) t = { .at = s->at,
                             .b = s->b,
                             .b_row = s->b_row,
                             .k = s->k,
                             .last = LANES_OF(rest ? rest : LANES),
-                            .add = s->add,
+                            .add = takes ? -1 : s->add,
                             .columns = s->columns,
-                            .scaling = s->scaling };
+                            .scaling = takes ? NULL : s->scaling };
 
     if (s->room) {
         NAME(pack_rows)(s, vectors, t.last);
@@ -236,4 +248,5 @@ static void NAME(product)(const struct operands *o)
 #undef BROADCAST
 #undef FMA
 #undef ADD
+#undef SUB
 #undef LANES_OF

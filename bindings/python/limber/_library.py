@@ -279,6 +279,7 @@ PROTOTYPES = {
     "limber_unit_parse": (c_int, [c_char_p, _P(Unit)]),
     "limber_unit_text": (c_char_p, [_P(Unit), c_char_p, c_size_t]),
     "limber_unit_preset_at": (_P(UnitPreset), [c_int]),
+    "limber_unit_lpgemm": (c_int, [c_char_p, c_char_p, _P(Unit), _P(c_int)]),
     "limber_retention": (c_double, [c_int, c_int, c_int64]),
     "limber_retention_chunked": (c_double, [c_int, c_int, c_int64, c_int64, c_int]),
     "limber_unit_retention": (c_double, [_P(Unit), c_int64]),

@@ -76,15 +76,22 @@ def key_of(a, b, labels, contract, out, alpha, beta, options):
     """What a call must have in common with another to be one like it, or None: it is none that is
     kept.  options: what else was said, all of which can be compared."""
     if numpy is None or type(a) is not numpy.ndarray or type(b) is not numpy.ndarray or \
-            type(alpha) is not int or alpha != 1 or type(beta) is not int or beta != 0 or \
-            not (contract is None or type(contract) is str):
+            not (contract is None or type(contract) is str) or \
+            not _is_key(alpha) or not _is_key(beta):
         return None
     if out is None:
-        return (a.dtype, a.shape, a.strides, b.dtype, b.shape, b.strides, labels, contract, options)
+        return (a.dtype, a.shape, a.strides, b.dtype, b.shape, b.strides, labels, contract, options,
+                alpha, beta)
     if type(out) is not numpy.ndarray:
         return None
     return (a.dtype, a.shape, a.strides, b.dtype, b.shape, b.strides, labels, contract, options,
-            out.dtype, out.shape, out.strides)
+            alpha, beta, out.dtype, out.shape, out.strides)
+
+
+def _is_key(scalar):
+    """Whether numbers that are equal to a scalar are the same: not those of two zeros."""
+    kind = type(scalar)
+    return kind is int or kind is float and scalar != 0
 
 
 def kept(known, key):
@@ -107,6 +114,7 @@ def keep(known, key, product, problem):
         known.clear()
     align = max(min(view.size, 8) for view in views) - 1
     try:
-        known[key] = Repeat(problem, result.array.dtype, result.shape, align, product.contract)
+        points_to = product.contract, product.alpha, product.beta
+        known[key] = Repeat(problem, result.array.dtype, result.shape, align, points_to)
     except TypeError:       # as above
         pass

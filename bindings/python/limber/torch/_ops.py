@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The operators: a product of matrices and the three directions of a convolution, with gradients
+that are such operators themselves.
+
+    wishes      the texts of Wishes, joined by lines
+    role        which of them: 0 forward, 1 the gradient of the input, 2 of the weights
+    layer, run  whom statistics are of, and the Injection that keeps them (0: none)"""
+import threading
+from typing import Dict, List, Tuple
+
+import torch
+
+from .._core import Context
+from .._types import numpy
+from ._config import TORCH, parts_of
+from ._table import contract_now, note, wanted
+
+_contexts: Dict[Tuple[str, int], Context] = {}
+_lock = threading.Lock()
+_FORWARD, _INPUT, _WEIGHT = range(3)
+
+
+def context_of(device):
+    key = (device.type, device.index or 0)
+    with _lock:
+        if key not in _contexts:
+            _contexts[key] = Context(backend="cuda", device=key[1]) if key[0] == "cuda" \
+                else Context()
+        return _contexts[key]
+
+
+def _readable(x):
+    """What Limber's functions take: NumPy's array where it has the type, which they know best."""
+    x = x.detach().resolve_conj().resolve_neg()
+    if x.device.type == "cpu" and numpy is not None and x.dtype != torch.bfloat16:
+        return x.numpy()
+    return x
+
+
+def _compute(function, out, wishes, role, layer, run, a, b, sizes):
+    """One of Limber's functions into `out`; or PyTorch's, where that is wished."""
+    contract, scheme = parts_of(wishes.split("\n")[role])
+    contract = contract_now(run, contract)
+    context = context_of(out.device)
+    options = dict(zip(("contract", "scheme", "out"), (contract, scheme, _readable(out))))
+    if wanted(run):
+        note(run, layer, role, context, function, (_readable(a), _readable(b)), sizes, options)
+    else:
+        getattr(context, function)(_readable(a), _readable(b), **sizes, **options)
+    return out
+
+
+def _is_torch(wishes, role):
+    return wishes.split("\n")[role] == TORCH
+
+
+# ---- what the operators do ----------------------------------------------------------------------
+
+def _product(a: torch.Tensor, b: torch.Tensor, wishes: str, role: int, layer: str,
+             run: int) -> torch.Tensor:
+    if _is_torch(wishes, role):
+        return torch.matmul(a, b)
+    out = a.new_empty(a.shape[:-1] + b.shape[-1:])
+    return _compute("matmul", out, wishes, role, layer, run, a, b, {})
+
+
+def _conv(x: torch.Tensor, w: torch.Tensor, stride: List[int], pad: List[int], dilation: List[int],
+          groups: int, wishes: str, role: int, layer: str, run: int) -> torch.Tensor:
+    if _is_torch(wishes, role):
+        return _by_torch(x, w, stride, pad, dilation, groups)
+    out = x.new_empty(_conv_shape(x, w, stride, pad, dilation))
+    return _compute("conv2d", out, wishes, role, layer, run, x.contiguous(), w.contiguous(),
+                    _sizes(stride, pad, dilation, groups))
+
+
+def _conv_input(dy: torch.Tensor, w: torch.Tensor, size: List[int], stride: List[int],
+                pad: List[int], dilation: List[int], groups: int, wishes: str, role: int,
+                layer: str, run: int) -> torch.Tensor:
+    shape = [dy.shape[0], w.shape[1] * groups, *size]
+    if _is_torch(wishes, role):
+        return torch.nn.grad.__dict__[f"conv{len(size)}d_input"](
+            shape, w.detach(), dy.detach(), stride, pad, dilation, groups)
+    out = dy.new_empty(shape)
+    return _compute("conv2d_backward_data", out, wishes, role, layer, run, dy.contiguous(),
+                    w.contiguous(), {"size": tuple(size), **_sizes(stride, pad, dilation, groups)})
+
+
+def _conv_weight(x: torch.Tensor, dy: torch.Tensor, window: List[int], stride: List[int],
+                 pad: List[int], dilation: List[int], groups: int, wishes: str, role: int,
+                 layer: str, run: int) -> torch.Tensor:
+    shape = [dy.shape[1], x.shape[1] // groups, *window]
+    if _is_torch(wishes, role):
+        return torch.nn.grad.__dict__[f"conv{len(window)}d_weight"](
+            x.detach(), shape, dy.detach(), stride, pad, dilation, groups)
+    out = dy.new_empty(shape)
+    return _compute("conv2d_backward_filter", out, wishes, role, layer, run, x.contiguous(),
+                    dy.contiguous(),
+                    {"window": tuple(window), **_sizes(stride, pad, dilation, groups)})
+
+
+def _by_torch(x, w, stride, pad, dilation, groups):
+    name = f"conv{len(stride)}d"
+    return getattr(torch.nn.functional, name)(x, w, None, stride, pad, dilation, groups)
+
+
+def _sizes(stride, pad, dilation, groups):
+    return {"stride": tuple(stride), "pad": tuple(pad), "dilation": tuple(dilation),
+            "groups": groups}
+
+
+def _conv_shape(x, w, stride, pad, dilation):
+    return [x.shape[0], w.shape[0]] + [
+        (x.shape[2 + i] + 2 * pad[i] - dilation[i] * (w.shape[2 + i] - 1) - 1) // stride[i] + 1
+        for i in range(len(stride))]
+
+
+# ---- the same as operators, or as functions that know their gradients ---------------------------
+
+def _product_gradients(ctx, g):
+    a, b = ctx.saved
+    more = ctx.more
+    return (product(g, b.transpose(-1, -2), more[0], _INPUT, *more[2:])
+            if ctx.needs_input_grad[0] else None,
+            product(a.transpose(-1, -2), g, more[0], _WEIGHT, *more[2:])
+            if ctx.needs_input_grad[1] else None)
+
+
+def _conv_gradients(ctx, g):
+    x, w = ctx.saved
+    *geometry, wishes, _, layer, run = ctx.more
+    more = (*geometry, wishes)
+    return (conv_input(g, w, list(x.shape[2:]), *more, _INPUT, layer, run)
+            if ctx.needs_input_grad[0] else None,
+            conv_weight(x, g, list(w.shape[2:]), *more, _WEIGHT, layer, run)
+            if ctx.needs_input_grad[1] else None)
+
+
+def _conv_input_gradients(ctx, g):
+    dy, w = ctx.saved
+    _, *geometry, wishes, _, layer, run = ctx.more
+    more = (*geometry, wishes)
+    return (conv(g, w, *more, _INPUT, layer, run) if ctx.needs_input_grad[0] else None,
+            conv_weight(g, dy, list(w.shape[2:]), *more, _WEIGHT, layer, run)
+            if ctx.needs_input_grad[1] else None)
+
+
+def _conv_weight_gradients(ctx, g):
+    x, dy = ctx.saved
+    _, *geometry, wishes, _, layer, run = ctx.more
+    more = (*geometry, wishes)
+    return (conv_input(dy, g, list(x.shape[2:]), *more, _INPUT, layer, run)
+            if ctx.needs_input_grad[0] else None,
+            conv(x, g, *more, _WEIGHT, layer, run) if ctx.needs_input_grad[1] else None)
+
+
+def _product_shape(a, b, wishes, role, layer, run):
+    return a.new_empty(a.shape[:-1] + b.shape[-1:])
+
+
+def _conv_like(x, w, stride, pad, dilation, groups, wishes, role, layer, run):
+    return x.new_empty(_conv_shape(x, w, stride, pad, dilation))
+
+
+def _conv_input_like(dy, w, size, stride, pad, dilation, groups, wishes, role, layer, run):
+    return dy.new_empty([dy.shape[0], w.shape[1] * groups, *size])
+
+
+def _conv_weight_like(x, dy, window, stride, pad, dilation, groups, wishes, role, layer, run):
+    return dy.new_empty([dy.shape[1], x.shape[1] // groups, *window])
+
+
+def _operator(name, compute, shape, gradients):
+    """An operator of torch.library, where PyTorch has it; else a function with gradients."""
+    def backward(ctx, g):
+        ctx.saved = ctx.saved_tensors
+        return (*gradients(ctx, g), *(None for _ in ctx.more))
+
+    if hasattr(torch.library, "custom_op"):
+        made = torch.library.custom_op(f"limber::{name}", compute, mutates_args=())
+        made.register_fake(shape)
+
+        def setup(ctx, inputs, output):
+            ctx.save_for_backward(*inputs[:2])
+            ctx.more = inputs[2:]
+
+        made.register_autograd(backward, setup_context=setup)
+        return getattr(torch.ops.limber, name).default
+
+    def forward(ctx, a, b, *more):
+        ctx.save_for_backward(a, b)
+        ctx.more = more
+        return compute(a, b, *more)
+
+    return type(name, (torch.autograd.Function,),
+                {"forward": staticmethod(forward), "backward": staticmethod(backward)}).apply
+
+
+product = _operator("product", _product, _product_shape, _product_gradients)
+conv = _operator("conv", _conv, _conv_like, _conv_gradients)
+conv_input = _operator("conv_input", _conv_input, _conv_input_like, _conv_input_gradients)
+conv_weight = _operator("conv_weight", _conv_weight, _conv_weight_like, _conv_weight_gradients)

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Statistics of products, by layer and step."""
+import itertools
+import json
+import math
+import os
+import re
+import threading
+import time
+import weakref
+
+from .._simulation import statistics
+from ..errors import BadArgument
+from ._config import ROLES
+
+_tables: "weakref.WeakValueDictionary[int, Table]" = weakref.WeakValueDictionary()
+_ids = itertools.count(1)
+QUANTITIES = ("swamped", "partly_swamped", "underflow", "overflow", "retention", "predicted",
+              "distance", "mean", "variance", "largest", "seconds")
+
+
+_SEED = re.compile(r"\bseed=(\d+)")
+
+
+def wanted(run):
+    table = _tables.get(run)
+    return table is not None and table.statistics and table.step % table.every == 0
+
+
+def contract_now(run, contract):
+    """A contract whose unit rounds at random: other numbers for each product of a model."""
+    table = _tables.get(run)
+    if table is None or "seed=" not in contract:
+        return contract
+    turn = next(table.draws)
+    return _SEED.sub(lambda seed: f"seed={(int(seed[1]) + 1000003 * turn) % 2 ** 62}", contract)
+
+
+def note(run, layer, role, context, function, operands, sizes, options):
+    """Computes a product and keeps what happened inside."""
+    table = _tables[run]
+    start = time.perf_counter()
+    row = {"step": table.step, "layer": layer, "product": ROLES[role],
+           "contract": options["contract"]}
+    call = getattr(context, function)
+    if options["contract"].startswith("simulate="):
+        found = statistics(_Bound(call), *operands, options["contract"][9:], True, False,
+                           scheme=options["scheme"], out=options["out"], **sizes)[1]
+        share = 1 / found.nonzero if found.nonzero else 0
+        row.update(products=found.products, swamped=found.swamped * share,
+                   partly_swamped=found.partly_swamped * share,
+                   underflow=found.mul_underflow * share,
+                   overflow=(found.mul_overflow + found.sum_overflow) * share,
+                   retention=found.retention, predicted=found.predicted, distance=found.distance,
+                   mean=found.result.mean, variance=found.result.variance,
+                   largest=found.result.largest)
+    else:
+        _, report = call(*operands, **sizes, **options, report=True)
+        row.update(scheme=report.scheme, bound=report.bound)
+    row["seconds"] = time.perf_counter() - start
+    table.add(row)
+
+
+def _is_number(value):
+    return value is not None and math.isfinite(value)
+
+
+class _Bound:
+    """What _simulation.statistics calls: any function in the place of matmul."""
+
+    def __init__(self, call):
+        self.matmul = call
+
+
+class Table:
+    """Rows of one Injection.  Thread-safe."""
+
+    def __init__(self, statistics, every):
+        self.statistics, self.every, self.step = statistics, every, 0
+        self.rows, self.draws, self._lock = [], itertools.count(), threading.Lock()
+        self.id = next(_ids)
+        _tables[self.id] = self
+
+    def add(self, row):
+        with self._lock:
+            self.rows.append(row)
+
+    def means(self):
+        """A row for each layer and product, means over all of its products."""
+        groups = {}
+        with self._lock:
+            for row in self.rows:
+                groups.setdefault((row["layer"], row["product"]), []).append(row)
+        found = []
+        for (layer, product), rows in groups.items():
+            made = {"layer": layer, "product": product, "contract": rows[-1]["contract"],
+                    "calls": len(rows)}
+            for name in QUANTITIES:
+                values = [row[name] for row in rows if _is_number(row.get(name))]
+                if values:
+                    made[name] = sum(values) / len(values)
+            found.append(made)
+        return found
+
+    def text(self):
+        rows = self.means()
+        if not rows:
+            return "no statistics: they are kept of products once the model has run"
+        shown = ("swamped", "partly_swamped", "underflow", "overflow", "retention", "seconds")
+        width = max(len(row["layer"]) for row in rows)
+        lines = [f"{'layer':{width}}  {'product':11} calls " +
+                 " ".join(f"{name:>14}" for name in shown)]
+        for row in rows:
+            numbers = (f"{row[name]:14.4g}" if name in row else f"{'-':>14}" for name in shown)
+            lines.append(f"{row['layer']:{width}}  {row['product']:11} {row['calls']:5} " +
+                         " ".join(numbers))
+        return "\n".join(lines)
+
+    def write(self, path):
+        """Lines of JSON: a step, a tag layer/product/quantity, a value."""
+        with self._lock:
+            rows = list(self.rows)
+        part = f"{path}.part"
+        with open(part, "w") as file:
+            for row in rows:
+                for name in QUANTITIES:
+                    if _is_number(row.get(name)):
+                        tag = f"{row['layer']}/{row['product']}/{name}"
+                        file.write(json.dumps({"step": row["step"], "tag": tag,
+                                               "value": row[name]}) + "\n")
+        os.replace(part, path)
+
+    def picture(self, path, quantity, product):
+        from ..chart import chart
+        if quantity not in QUANTITIES:
+            raise BadArgument(f"quantity = {quantity!r} is none of {', '.join(QUANTITIES)}")
+        if product not in ROLES:
+            raise BadArgument(f"product = {product!r} is none of {', '.join(ROLES)}")
+        with self._lock:
+            rows = [row for row in self.rows
+                    if row["product"] == product and _is_number(row.get(quantity))]
+        if not rows:
+            raise BadArgument(f"no {quantity} of {product} products was kept")
+        steps = sorted({row["step"] for row in rows})
+        series = {}
+        for row in rows:
+            series.setdefault(row["layer"], {}).setdefault(row["step"], []).append(row[quantity])
+        chart(path, f"{quantity} of {product} products", "step", quantity, steps,
+              {layer: [sum(at[s]) / len(at[s]) if s in at else None for s in steps]
+               for layer, at in series.items()}, lines=True)
+
