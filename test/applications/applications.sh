@@ -47,6 +47,42 @@ grep -q -e '--n: a whole number from 1 on' "$work/log"
 ! $python "$examples/lu/lu.py" --by gpu 2> "$work/log"
 grep -q -e '--by: gpu is none of' "$work/log"
 
+training="$examples/training"
+torch=
+for p in ${LIMBER_TEST_TORCH:-} "$python" /usr/bin/python3; do
+    [ -z "$torch" ] && $p -c 'import torch, numpy' 2> /dev/null && torch=$p
+done
+if [ -n "$torch" ]; then
+    # What sums in FP8 do is further off in longer sums, and less in groups.
+    $torch "$training/quantised_outside.py" --sizes 64,256 --json --picture "$work/d.svg" \
+        > "$work/outside"
+    cat "$work/outside"
+    grep -q '</svg>' "$work/d.svg"
+    $torch - "$work/outside" << 'END'
+import json, sys
+far = {(row["n"], row["group"]): row["distance"] for row in map(json.loads, open(sys.argv[1]))}
+assert far[64, 16] < far[64, 1] < far[256, 1] and far[64, 16] < far[256, 16] < far[256, 1], far
+END
+    if [ -f "${LIMBER_DATA:-}/mnist/t10k-images-idx3-ubyte.gz" ]; then
+        # One fraction bit does not train, eight do.
+        $torch "$training/accumulators.py" --count 2000 --bits 1,8 --groups 0 --seeds 1 \
+            --json --picture "$work/a.svg" > "$work/trained"
+        cat "$work/trained"
+        grep -q '</svg>' "$work/a.svg"
+        $torch - "$work/trained" << 'END'
+import json, sys
+right = {row["accumulator"]: row["mean"] for row in map(json.loads, open(sys.argv[1]))}
+assert right["(1,8,1)"] < 50 < 70 < right["(1,8,8)"] and right["FP32"] > 70, right
+END
+        ! $torch "$training/accumulators.py" --bits 99 2> "$work/log"
+        grep -q 'accumulators.py: .*99' "$work/log"
+        ! $torch "$training/accumulators.py" --count 3 2> "$work/log"
+        grep -q -e '--count is at least' "$work/log"
+    fi
+else
+    echo "no PyTorch: examples/training is skipped"
+fi
+
 digits="$examples/digits"
 if [ -f "${LIMBER_DATA:-}/mnist/t10k-images-idx3-ubyte.gz" ]; then
     for program in components neighbours clusters; do

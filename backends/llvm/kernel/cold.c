@@ -223,6 +223,61 @@ static void windows_across(const struct packed *o, const int64_t part[4], size_t
             copy(room + (size_t)(p * KERNEL_LANES + l) * size, line[l] + (size_t)p * size, size);
 }
 
+/* a = quotient b + rest, 0 <= rest < b. */
+struct quotient {
+    int64_t quotient, rest;
+};
+
+static struct quotient divide(int64_t a, int64_t b)
+{
+    struct quotient x = { a / b, a % b };
+
+    if (x.rest < 0)
+        x = (struct quotient){ x.quotient - 1, x.rest + b };
+    return x;
+}
+
+/* (a + b) / by where that is a whole number from 0 to `end` - 1, else -1. */
+static int64_t sum_over(struct quotient a, struct quotient b, int64_t by, int64_t end)
+{
+    int64_t rest = a.rest + b.rest, x = a.quotient + b.quotient + (rest == by);
+
+    return (rest == 0 || rest == by) && x >= 0 && x < end ? x : -1;
+}
+
+/* An image with zeros between its pixels: what lines and elements of the window share with them is
+ * found without a division for each pair. */
+static void windows_of_spread(const struct packed *o, const int64_t part[4], size_t size,
+                              char *room)
+{
+    const struct patch *w = o->view.patch;
+    struct quotient high[KERNEL_BLOCK], wide[KERNEL_BLOCK];
+    struct tap tap[KERNEL_BLOCK];
+
+    find_taps(w, part[2], part[3], tap);
+    for (int64_t p = 0; p < part[3]; p++) {
+        high[p] = divide(tap[p].high, w->divide[0]);
+        wide[p] = divide(tap[p].wide, w->divide[1]);
+        tap[p].at -= tap[p].high * w->row + tap[p].wide * w->col; /* the channel's alone */
+    }
+    for (int64_t l = 0; l < part[1]; l++) {
+        int64_t line = o->line0 + part[0] + l, row = line / w->ow, image = row / w->oh;
+        struct quotient y = divide(row % w->oh * w->stride[0] - w->pad[0], w->divide[0]);
+        struct quotient x = divide(line % w->ow * w->stride[1] - w->pad[1], w->divide[1]);
+        const char *data = (const char *)o->view.data +
+                           (w->origin + image * w->image) * (int64_t)size;
+
+        for (int64_t p = 0; p < part[3]; p++) {
+            int64_t down = sum_over(y, high[p], w->divide[0], w->h);
+            int64_t across = sum_over(x, wide[p], w->divide[1], w->w);
+
+            if (down >= 0 && across >= 0)
+                copy(room + (size_t)(p * KERNEL_LANES + l) * size,
+                     data + (tap[p].at + down * w->row + across * w->col) * (int64_t)size, size);
+        }
+    }
+}
+
 static void windows(const struct packed *o, const int64_t part[4], size_t size, char *room)
 {
     const struct patch *w = o->view.patch;
@@ -232,7 +287,11 @@ static void windows(const struct packed *o, const int64_t part[4], size_t size, 
         windows_across(o, part, size, room);
         return;
     }
-    if (w->depth || w->t || w->divide[0] || o->view.tile_subset) {
+    if (w->divide[0] && !w->depth && !w->t && !o->view.tile_subset) {
+        windows_of_spread(o, part, size, room);
+        return;
+    }
+    if (w->depth || w->t || o->view.tile_subset) {
         for (int64_t l = 0; l < part[1]; l++)
             for (int64_t p = 0; p < part[3]; p++) {
                 const char *at = limber_view_at(&o->view, o->line0 + part[0] + l, part[2] + p,

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Trains a small convolutional network with low-precision products, over accumulators.
+
+All three products of every layer, forward and both gradients, are computed on a simulated unit:
+operands in FP8, sums in accumulators of a few fraction bits, in groups or not.  The program finds
+the smallest accumulator that still trains: its mean accuracy is within --loss of that in FP32.
+Beside it stands what the model of Sakr et al. predicts from the lengths of the sums.
+
+    python accumulators.py --data FOLDER --picture accuracy.svg
+    python accumulators.py --data FOLDER --bits 4,6,8 --groups 0,64 --seeds 5
+
+Sources: Huang et al., LPGEMM, 2024; Sakr et al., ICLR 2019: theorem 1, and the limit of variance
+lost, exp(n (1 - retention)) < 50."""
+import argparse
+import gzip
+import json
+import math
+import os
+import struct
+import sys
+import time
+
+import torch
+
+import limber
+import limber.torch
+
+BATCH = 100
+
+
+def load(folder, count):
+    """(images [n][1][28][28], labels) of MNIST's 10,000 test images."""
+    def read(name):
+        with gzip.open(os.path.join(folder, "mnist", name)) as file:
+            data = file.read()
+        sides = struct.unpack(f">{data[3]}I", data[4:4 + 4 * data[3]])
+        return torch.frombuffer(bytearray(data[4 + 4 * data[3]:]), dtype=torch.uint8).view(sides)
+
+    images = read("t10k-images-idx3-ubyte.gz")[:count].float().unsqueeze(1) / 255 - 0.13
+    return images / 0.31, read("t10k-labels-idx1-ubyte.gz")[:count].long()
+
+
+def network():
+    return torch.nn.Sequential(
+        torch.nn.Conv2d(1, 8, 3, stride=2, padding=1), torch.nn.ReLU(),
+        torch.nn.Conv2d(8, 16, 3, stride=2, padding=1), torch.nn.ReLU(),
+        torch.nn.Flatten(), torch.nn.Linear(16 * 49, 10))
+
+
+def sums(images):
+    """The lengths of all sums of the network's products, by layer and product."""
+    return {"conv 1 forward": 9, "conv 1 weights": BATCH * 196, "conv 2 forward": 72,
+            "conv 2 input": 144, "conv 2 weights": BATCH * 49, "linear forward": 784,
+            "linear input": 10, "linear weights": BATCH}
+
+
+def train(images, labels, split, config, seed, epochs, progress):
+    """(accuracy, seconds a step, the statistics of products or None)."""
+    torch.manual_seed(seed)
+    net = network()
+    injected = limber.torch.inject(net, config) if config else None
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
+    scale, seconds, steps = 1024.0, 0.0, 0      # of the loss: small gradients are lost in FP8
+    for epoch in range(epochs):
+        order = torch.randperm(split)
+        for first in range(0, split - BATCH + 1, BATCH):
+            start = time.perf_counter()
+            batch = order[first:first + BATCH]
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(net(images[batch]), labels[batch])
+            (loss * scale).backward()
+            finite = all(torch.isfinite(p.grad).all() for p in net.parameters())
+            for p in net.parameters():
+                p.grad /= scale
+            if finite:      # a step whose gradients overflowed is left out
+                torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+                optimizer.step()
+            if injected:
+                injected.step()
+            seconds, steps = seconds + time.perf_counter() - start, steps + 1
+        progress(epoch + 1, epochs)
+    net.eval()
+    with torch.no_grad():
+        right = sum((net(images[i:i + 500]).argmax(1) == labels[i:i + 500]).sum().item()
+                    for i in range(split, len(images), 500))
+    if injected:
+        injected.remove()
+    return right / (len(images) - split), seconds / max(steps, 1)
+
+
+def unit_of(bits, group, operands):
+    text = f"in={operands} mul=exact acc=(1,8,{bits})"
+    return text + (f" group={group}" if group else "")
+
+
+def lost(unit):
+    """The largest n (1 - retention) of all sums; with 50 the model's limit is ln 50."""
+    def one(n):
+        kept = limber.unit_retention(unit, n)
+        return 0 if math.isnan(kept) else n * (1 - kept)
+    return max(one(n) for n in sums(None).values())
+
+
+def bar(what):
+    """Progress on a terminal."""
+    if not sys.stderr.isatty():
+        return lambda done, of: None
+    return lambda done, of: print(f"\033[K{what}: epoch {done} of {of}", end="\r", file=sys.stderr,
+                                  flush=True)
+
+
+def numbers(text):
+    return [int(word) for word in text.split(",")]
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--data", default=os.environ.get("LIMBER_DATA"), metavar="FOLDER",
+                   help="holds mnist/t10k-images-idx3-ubyte.gz and -labels-idx1- (LIMBER_DATA)")
+    p.add_argument("--count", type=int, default=10000, help="images, a fifth for the test (10000)")
+    p.add_argument("--bits", type=numbers, default=[1, 2, 3, 4, 5, 6, 8, 10],
+                   help="fraction bits of accumulators (1,2,3,4,5,6,8,10)")
+    p.add_argument("--groups", type=numbers, default=[0, 64],
+                   help="products in a group, 0: no groups (0,64)")
+    p.add_argument("--operands", default="e5m2", help="format of operands (e5m2)")
+    p.add_argument("--seeds", type=int, default=3, help="runs of each (3)")
+    p.add_argument("--epochs", type=int, default=2, help="(2)")
+    p.add_argument("--loss", type=float, default=1.0,
+                   help="percent of accuracy that may be lost (1)")
+    p.add_argument("--json", action="store_true", help="one object for each accumulator")
+    p.add_argument("--picture", metavar="FILE.svg", help="draw accuracy against bits")
+    chosen = p.parse_args()
+    if not chosen.data:
+        p.error("--data: where are the images? (or LIMBER_DATA)")
+    if chosen.count < 5 * BATCH // 4 or chosen.seeds < 1 or chosen.epochs < 1:
+        p.error(f"--count is at least {5 * BATCH // 4}, --seeds and --epochs 1")
+    try:
+        for bits in chosen.bits:
+            limber.unit(unit_of(bits, 0, chosen.operands))
+        images, labels = load(chosen.data, chosen.count)
+    except (limber.LimberError, OSError) as error:
+        raise SystemExit(f"accumulators.py: {error}")
+    split = len(images) * 4 // 5
+
+    def measure(config, what):
+        runs = [train(images, labels, split, config, seed, chosen.epochs,
+                      bar(f"{what}, seed {seed + 1} of {chosen.seeds}"))
+                for seed in range(chosen.seeds)]
+        got = sorted(100 * run[0] for run in runs)
+        return (got[0], sum(got) / len(got), got[-1]), min(run[1] for run in runs)
+
+    base, base_seconds = measure(None, "FP32")
+    rows = [("FP32", 0, None, base, base_seconds, None)]
+    for group in chosen.groups:
+        for bits in chosen.bits:
+            unit = unit_of(bits, group, chosen.operands)
+            accuracy, seconds = measure(unit, unit)
+            rows.append((f"(1,8,{bits})", group, bits, accuracy, seconds, lost(unit)))
+    if sys.stderr.isatty():
+        print("\033[K", end="", file=sys.stderr)
+    if not chosen.json:
+        print(f"{split} images, {len(images) - split} for the test, {chosen.epochs} epochs of "
+              f"batches of {BATCH}, {chosen.seeds} seeds\n"
+              "accumulator  group  accuracy in % (lowest, highest)  ms a step  model: trains")
+    for name, group, bits, accuracy, seconds, loss in rows:
+        fits = None if loss is None else loss < math.log(50)
+        if chosen.json:
+            print(json.dumps({"accumulator": name, "group": group, "lowest": accuracy[0],
+                              "mean": accuracy[1], "highest": accuracy[2],
+                              "seconds_a_step": seconds, "model_trains": fits}))
+        else:
+            shown = f"{accuracy[1]:.2f} ({accuracy[0]:.2f}, {accuracy[2]:.2f})"
+            print(f"{name:11}  {group or '-':>5}  {shown:31}  {1000 * seconds:9.1f}  "
+                  f"{'' if fits is None else 'yes' if fits else 'no'}")
+    for group in chosen.groups:
+        good = [bits for _, g, bits, accuracy, _, _ in rows[1:]
+                if g == group and accuracy[1] >= base[1] - chosen.loss]
+        model = [bits for _, g, bits, _, _, loss in rows[1:] if g == group and loss < math.log(50)]
+        if not chosen.json:
+            grouped = f"groups of {group}" if group else "no groups"
+            print(f"{grouped}: the smallest accumulator that trains has "
+                  f"{min(good) if good else 'more'} fraction bits, by the model "
+                  f"{min(model) if model else 'more'}")
+    if chosen.picture:
+        from limber.chart import chart
+        series = {f"groups of {g}" if g else "no groups":
+                  [next(row[3] for row in rows[1:] if row[1] == g and row[2] == bits)
+                   for bits in chosen.bits] for g in chosen.groups}
+        series["FP32"] = [base] * len(chosen.bits)
+        chart(chosen.picture, "Accuracy of a network trained with accumulators of a few bits",
+              "fraction bits of the accumulator", "percent right (lowest, mean, highest)",
+              chosen.bits, series, lines=True)
+
+
+main()
