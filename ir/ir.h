@@ -5,6 +5,7 @@
 
 #include "ir/words.h"
 #include "limber/limber.h"
+#include "limber/research.h"
 
 #include <locale.h>
 #include <stdbool.h>
@@ -76,6 +77,20 @@ bool limber_unit_of_sums(const struct node *products, limber_unit *unit);
 /* limber_unit_lpgemm with its reason. */
 bool limber_unit_lpgemm_read(const char *text, const char *layer, limber_unit *unit, int *listed,
                              struct diag *d);
+
+/* ---- unit/reveal.c ------------------------------------------------------------------------- */
+
+/* A sum of k products under study, as limber_reveal has it; products 2^large and 2^one. */
+struct revealed_sum {
+    limber_reveal_fn *call;
+    void *user;
+    int64_t k;
+    int large, one, operand_bits, sum_bits, exponent_bits;
+    const char *operand, *name; /* formats of operands and of sums */
+};
+/* The order as text, and words of a unit that sums so, or nothing. */
+bool limber_reveal_order(const struct revealed_sum *, struct text *tree, struct text *words,
+                         struct diag *);
 
 /* ---- plans --------------------------------------------------------------------------------- */
 

@@ -37,6 +37,29 @@ LIMBER_API double limber_retention_chunked(int acc_bits, int product_bits, int64
 /* Of a unit at inner dimension k: its acc, its products, its groups. */
 LIMBER_API double limber_unit_retention(const limber_unit *unit, int64_t k);
 
+/* A sum under study: stores the sum of a[p] b[p], p < k, as an implementation computes it.  Returns
+ * 0, or another number where it failed. */
+typedef int limber_reveal_fn(void *user, const double *a, const double *b, int64_t k, double *sum);
+
+/* Finds the order in which an implementation sums k products, from what it makes of special numbers
+ * (Xie et al., FPRev, USENIX ATC 2025).  It calls `sum` k - 1 times where terms are added from the
+ * first to the last, k log2 k times for balanced trees, at most k (k - 1) / 2 times.
+ *
+ * operand  format of a and b: what they get are powers of 2 that it holds, signs and zeros, and
+ *          numbers of half its bits
+ * result   format of rounded sums, which has as many bits as k and more
+ * tree     the order, freed by limber_free: [0..3, 4] adds 0 to 3 one by one, then 4; [0, [1, 2]]
+ *          adds the sum of 1 and 2 to 0; {0..7}: all at once, in a
+ *          list with what stands before; 0..12:4 stands for 0, 4, 8, 12
+ * unit     NULL, or words of a simulated unit that sums so; NULL where there are none (of binary64
+ *          only one chain has words).  Freed as tree
+ *
+ * BAD_ARGUMENT: k is below 2 or above 65536, the range of `operand` does not hold what k needs, or
+ * results do not come from one order of rounded additions, as those of compensated sums. */
+LIMBER_API limber_status limber_reveal(limber_reveal_fn *sum, void *user, int64_t k,
+                                       limber_format operand, limber_format result, char **tree,
+                                       char **unit);
+
 #ifdef __cplusplus
 }
 #endif

@@ -15,6 +15,7 @@ for p in python3 /usr/bin/python3; do
 done
 if [ -n "$python" ]; then
     $python "$here/test_python.py" "$layout"
+    $python "$here/test_reveal.py"
     $python "$here/../../examples/python_quad.py"
     torch=
     for p in ${LIMBER_TEST_TORCH:-} "$python" /usr/bin/python3; do

@@ -25,6 +25,7 @@ int cmd_tune(int argc, const char **argv);
 int cmd_demo(int argc, const char **argv);
 int cmd_units(int argc, const char **argv);
 int cmd_explore(int argc, const char **argv);
+int cmd_reveal(int argc, const char **argv);
 int cmd_figures(int argc, const char **argv);
 int cmd_report(int argc, const char **argv);
 int cmd_prebuild(int argc, const char **argv);

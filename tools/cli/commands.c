@@ -22,6 +22,8 @@ static const struct command commands[] = {
       cmd_units },
     { "explore", "compare accumulators, groups and roundings on two matrices", "docs/simulation.md",
       "FILE", cmd_explore },
+    { "reveal", "find the order in which a BLAS or a unit sums", "docs/simulation.md", NULL,
+      cmd_reveal },
     { "figures", "compute and draw the figures of docs/figures.md", "docs/figures.md", "FOLDER",
       cmd_figures },
     { "tune", "measure tiles and rates on this machine and keep the best", "docs/performance.md",

@@ -22,8 +22,8 @@ from ._install import get_cmake_dir, get_include
 from ._library import VERSION as __version__
 from ._memory import Exported
 from ._reports import Inspection, Part, Report, Tile
-from ._simulation import (Distribution, Preset, Statistics, Trial, retention, unit,
-                          unit_retention, units)
+from ._simulation import (Distribution, Preset, Revealed, Statistics, Trial, retention, reveal,
+                          unit, unit_retention, units)
 from ._solve import SolveReport
 from .errors import (BadArgument, DeviceError, FileError, InternalError, LimberError, NoMemory,
                      NoScheme, NotReady, OutOfRange, Status)
@@ -40,10 +40,10 @@ __all__ = ["matmul", "dot", "tensordot", "einsum", "convert", "quantize", "stati
            "conv1d", "conv2d", "conv3d", "conv1d_backward_data", "conv2d_backward_data",
            "conv3d_backward_data", "conv1d_backward_filter", "conv2d_backward_filter",
            "conv3d_backward_filter", "default_context", "finfo", "formats", "schemes", "spacing",
-           "units", "unit", "retention", "unit_retention",
+           "units", "unit", "retention", "unit_retention", "reveal",
            "get_include", "get_cmake_dir",
            "Context", "Operand", "Report", "Part", "Inspection", "Tile", "Preset", "Statistics",
-           "Distribution", "Trial", "FormatFacts", "Exported",
+           "Distribution", "Trial", "Revealed", "FormatFacts", "Exported",
            "Quad", "Status",
            "LimberError", "BadArgument", "NoScheme", "OutOfRange", "NoMemory", "FileError",
            "DeviceError", "NotReady", "InternalError"]

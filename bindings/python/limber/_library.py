@@ -18,6 +18,10 @@ PARTS = 27
 Log = CFUNCTYPE(None, c_void_p, c_char_p)
 
 
+RevealFn = CFUNCTYPE(c_int, c_void_p, POINTER(c_double), POINTER(c_double), c_int64,
+                     POINTER(c_double))
+
+
 class Sized(Structure):
     """A structure that starts with its size."""
 
@@ -279,6 +283,8 @@ PROTOTYPES = {
     "limber_unit_parse": (c_int, [c_char_p, _P(Unit)]),
     "limber_unit_text": (c_char_p, [_P(Unit), c_char_p, c_size_t]),
     "limber_unit_preset_at": (_P(UnitPreset), [c_int]),
+    "limber_reveal": (c_int, [RevealFn, c_void_p, c_int64, Format, Format, _P(c_void_p),
+                              _P(c_void_p)]),
     "limber_unit_lpgemm": (c_int, [c_char_p, c_char_p, _P(Unit), _P(c_int)]),
     "limber_retention": (c_double, [c_int, c_int, c_int64]),
     "limber_retention_chunked": (c_double, [c_int, c_int, c_int64, c_int64, c_int]),

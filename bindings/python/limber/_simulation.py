@@ -2,14 +2,16 @@
 """Simulated units: their words, what happens inside, models, and sweeps over many."""
 import ctypes
 import math
-from ctypes import byref
-from typing import Dict, NamedTuple, Tuple
+from ctypes import byref, c_void_p
+from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
 from . import _library as C
-from ._arguments import contract_of
+from ._arguments import contract_of, format_of_dtype
+from ._buffer import format_named
 from ._facts import rows_of, tuple_of
 from ._library import lib
 from ._types import numpy
+from ._typing import DType
 from .errors import BadArgument, check
 
 
@@ -112,6 +114,68 @@ def retention(bits: int, product_bits: int, n: int, groups: int = 1,
 def unit_retention(words: str, k: int) -> float:
     """The same of a unit at the inner dimension k."""
     return lib.limber_unit_retention(byref(_parsed(words)), k)
+
+
+class Revealed(NamedTuple):
+    """The order in which k products are summed: [0..3, 4] adds 0 to 3 one by one, then 4; {0..7}
+    all at once; 0..12:4 stands for 0, 4, 8, 12.  unit: words of a simulated unit that sums so, or
+    None."""
+    tree: str
+    unit: Optional[str]
+
+
+def reveal(function: Callable[[Any, Any], Any], k: int, dtype: DType = "f32",
+           result: Optional[str] = None, shape: Tuple[int, int] = (1, 1),
+           at: Tuple[int, int] = (0, 0)) -> Revealed:
+    """The order in which a product of matrices sums, from its results alone (limber_reveal in
+    limber/research.h): of NumPy's, PyTorch's, or any other.
+
+        limber.reveal(numpy.matmul, 64, "f64", shape=(32, 32))
+        limber.reveal(lambda a, b: (torch.from_numpy(a) @ torch.from_numpy(b)).numpy(), 256)
+
+    function    of arrays a (m, k) and b (k, n), float32 or float64; gives back (m, n)
+    k           products in a sum
+    dtype       "f32" or "f64": of the arrays; others, "bf16" say, are numbers of that format in
+                float32
+    result      the format in which sums are rounded (dtype, or f32 for what is narrower)
+    shape       (m, n); kernels for other shapes sum in other orders
+    at          the element of the result that is looked at
+
+    BadArgument: k is too large for the range, or results do not come from one order of rounded
+    additions."""
+    if numpy is None:
+        raise BadArgument("reveal needs NumPy")
+    m, n = shape
+    if not (0 <= at[0] < m and 0 <= at[1] < n):
+        raise BadArgument(f"at = {at}: no element of {m} x {n}")
+    operand, _, _ = format_of_dtype(dtype)
+    sums = format_of_dtype(result)[0] if result else operand if operand == "f64" else "f32"
+    kind = numpy.float64 if operand == "f64" else numpy.float32
+    a, b = numpy.zeros((m, k), kind), numpy.zeros((k, n), kind)
+    failed = []
+
+    def call(_, left, right, count, out):
+        try:
+            a[at[0]] = left[:count]
+            b[:, at[1]] = right[:count]
+            out[0] = float(numpy.asarray(function(a, b))[at])
+        except BaseException as error:      # ctypes would print it and go on
+            failed.append(error)
+            return 1
+        return 0
+
+    tree, unit = c_void_p(), c_void_p()
+    status = lib.limber_reveal(C.RevealFn(call), None, k, format_named(operand), format_named(sums),
+                               byref(tree), byref(unit))
+    if failed:
+        raise failed[0]
+    check(status)
+    try:
+        return Revealed(*(ctypes.string_at(text).decode() if text else None
+                          for text in (tree, unit)))
+    finally:
+        lib.limber_free(tree)
+        lib.limber_free(unit)
 
 
 def statistics(context, a, b, words, compare, swamped_only, **options):

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests limber.reveal on sums whose order is drawn at random, on units, and on what NumPy has."""
+import random
+import re
+import unittest
+
+import numpy
+
+import limber
+
+
+def parse(text):
+    """A tree: a term, or a list of what is added; more than two at once stand in one list."""
+    tokens = re.findall(r"-?\d+|\.\.|[\[\]{},:]", text)
+    at = [0]
+
+    def take():
+        at[0] += 1
+        return tokens[at[0] - 1]
+
+    def items(end):
+        found = []
+        while True:
+            token = take()
+            if token == "[":
+                found.append(path())
+            elif token == "{":
+                found.append(tuple(items("}")))
+            else:
+                first = int(token)
+                if tokens[at[0]] == "..":
+                    take()
+                    last, step = int(take()), 1
+                    if tokens[at[0]] == ":":
+                        take()
+                        step = int(take())
+                    found += list(range(first, last + (1 if step > 0 else -1), step))
+                else:
+                    found.append(first)
+            token = take()
+            if token == end:
+                return found
+            assert token == ",", text
+
+    def path():
+        found = items("]")
+        node = list(found[0]) if isinstance(found[0], tuple) else found[0]
+        for item in found[1:]:      # a tuple: at once, with what is there
+            node = [node, *item] if isinstance(item, tuple) else [node, item]
+        return node
+
+    assert take() in "[{", text
+    if text[0] == "{":
+        return items("}")
+    return path()
+
+
+def terms(tree):
+    return [tree] if isinstance(tree, int) else [t for child in tree for t in terms(child)]
+
+
+def meetings(tree, found):
+    """{pair: terms below the node where it meets}."""
+    if isinstance(tree, int):
+        return found
+    below = [terms(child) for child in tree]
+    size = sum(map(len, below))
+    for i, left in enumerate(below):
+        for right in below[i + 1:]:
+            for x in left:
+                for y in right:
+                    found[min(x, y), max(x, y)] = size
+    for child in tree:
+        meetings(child, found)
+    return found
+
+
+def draw(leaves, most, drawn):
+    """A random tree whose nodes have up to `most` children."""
+    if len(leaves) == 1:
+        return leaves[0]
+    count = drawn.randint(2, min(most, len(leaves)))
+    cuts = sorted(drawn.sample(range(1, len(leaves)), count - 1))
+    return [draw(leaves[i:j], most, drawn) for i, j in zip([0, *cuts], [*cuts, len(leaves)])]
+
+
+def evaluate(tree, products):
+    """In binary32; of more than two terms those that vanish beside the largest are cut."""
+    if isinstance(tree, int):
+        return products[tree]
+    values = [evaluate(child, products) for child in tree]
+    if len(values) == 2:
+        return numpy.float32(values[0] + values[1])
+    most = max(map(abs, values))
+    return numpy.float32(sum(float(v) for v in values if abs(v) >= most * 2.0 ** -20))
+
+
+class Reveal(unittest.TestCase):
+    def test_random_trees(self):
+        drawn = random.Random(8)
+        for turn in range(200):
+            k = drawn.randint(2, 40)
+            leaves = list(range(k))
+            if turn % 2:
+                drawn.shuffle(leaves)
+            tree = draw(leaves, 2 + turn % 4, drawn)
+            found = limber.reveal(
+                lambda a, b: [[evaluate(tree, (a[0] * b[:, 0]))]], k)
+            with self.subTest(tree=tree, found=found.tree):
+                got = parse(found.tree)
+                self.assertEqual(sorted(terms(got)), list(range(k)))
+                self.assertEqual(meetings(got, {}), meetings(tree, {}))
+
+    def test_units_have_their_words(self):
+        for words, result in [
+                ("in=f32 mul=f32 acc=f32", "f32"), ("in=f32 mul=exact acc=f32 group=7", "f32"),
+                ("in=f32 mul=f32 acc=f32 order=reverse", "f32"),
+                ("in=f32 mul=exact acc=f32 order=reverse", "f32"),
+                ("in=bf16 mul=exact acc=bf16", "bf16"), ("in=f16 mul=exact acc=f16", "f16"),
+                ("in=e4m3 mul=exact acc=(1,8,9)", "f32"), ("in=e5m2 mul=exact acc=f32:rz", "f32"),
+                ("in=f16 acc=f32:rz block=4 frac=23", "f32"),
+                ("in=bf16 acc=f32:rz block=16 frac=25", "f32"),
+                ("in=tf32 acc=f32 block=8 frac=26", "f32"),
+                ("in=e4m3 acc=(1,8,13):rz block=32 frac=13", "f32"),
+                ("in=f64 mul=exact acc=f64", "f64")]:
+            operand = words.split()[0][3:]
+            kind = "f64" if operand == "f64" else "f32"
+            found = limber.reveal(lambda a, b: limber.matmul(
+                a, b, contract=f"simulate={words}", dtype=kind), 50, operand, result)
+            self.assertEqual(found.unit and limber.unit(found.unit), limber.unit(words), found)
+
+    def test_presets(self):
+        """The words found give the bits of tensor cores: of ordinary numbers."""
+        a, b = numpy.random.default_rng(9).standard_normal((2, 60, 60)).astype("f4")
+        seen = 0
+        for name, preset in limber.units().items():
+            operand = re.match(r"in=([\w()]+)", preset.words)
+            if not operand or not re.search(r"-(fp16|bf16|tf32|e4m3|e5m2)$", name):
+                continue
+            found = limber.reveal(lambda x, y: limber.matmul(
+                x, y, contract=f"simulate={name}", dtype="f32"), 60, operand[1])
+            if found.unit is None:
+                self.assertIn("order=", preset.words, name)
+                continue
+            seen += 1
+            # operands that are cut on their way in are not looked at
+            x = limber.quantize(a, operand[1]), limber.quantize(b, operand[1])
+            want = limber.matmul(*x, contract=f"simulate={name}", dtype="f32")
+            got = limber.matmul(*x, contract=f"simulate={found.unit}", dtype="f32")
+            self.assertEqual(got.tobytes(), want.tobytes(), (name, found.unit))
+        self.assertGreater(seen, 10)
+
+    def test_limber_and_numpy(self):
+        for kind in "f32", "f64":
+            found = limber.reveal(lambda a, b: limber.matmul(a, b, contract="reproducible"), 600,
+                                  kind, shape=(5, 7), at=(4, 2))
+            self.assertEqual(found.tree, "[0..255, [256..511], [512..599]]")
+        found = limber.reveal(numpy.matmul, 100, "f64", shape=(8, 8))
+        self.assertEqual(sorted(terms(parse(found.tree))), list(range(100)))
+        found = limber.reveal(lambda a, b: [[numpy.add.accumulate(a[0] * b[:, 0])[-1]]], 50)
+        self.assertEqual(found, ("[0..49]", "in=f32 mul=f32 acc=f32"))
+
+    def test_what_has_no_order(self):
+        with self.assertRaisesRegex(limber.BadArgument, "no sum in one order"):
+            limber.reveal(lambda a, b: limber.matmul(a, b, contract="correct") * 0.3, 20)
+        with self.assertRaisesRegex(limber.BadArgument, "sums are exact"):
+            limber.reveal(lambda a, b: limber.matmul(a, b, contract="correct"), 20)
+        with self.assertRaisesRegex(limber.BadArgument, "k = 1: from 2"):
+            limber.reveal(numpy.matmul, 1)
+        with self.assertRaisesRegex(limber.BadArgument, "counts to"):
+            limber.reveal(numpy.matmul, 600, "bf16", "bf16")
+        with self.assertRaisesRegex(limber.BadArgument, "too narrow"):
+            limber.reveal(numpy.matmul, 600, "e2m1", "f32")
+        with self.assertRaisesRegex(limber.BadArgument, "at = "):
+            limber.reveal(numpy.matmul, 6, shape=(2, 2), at=(2, 0))
+        with self.assertRaisesRegex(ZeroDivisionError, "division"):
+            limber.reveal(lambda a, b: 1 / 0, 6)
+
+
+if __name__ == "__main__":
+    unittest.main()
