@@ -21,6 +21,7 @@ enum {
                    faster than many rows strip by strip, whose lines of cache lie on many pages */
     THIN = 128, /* rows or columns of a product whose sides are not worth packing */
     PIXELS = 128, /* of a gradient of filters: fewer are sums so short that storing C decides */
+    TURNED = 128, /* rows of a result that is turned, where B's columns are dense */
     SMALL = 288, /* rows, columns and elements along k of such a one of binary32 */
     TASKS = 4, /* of a worker */
     VARIANT = 2 /* of limbs that are kept: strips; 0 and 1 are panels */
@@ -240,6 +241,14 @@ static bool turns_gradient(const struct product *p)
     return limber_has_planes(p->f, &c);
 }
 
+/* Few rows and many dense columns, as of a layer's weights: these are read as rows, which takes no
+ * transposing, and a result of few rows is turned instead. */
+static bool turns_columns(const struct call *c)
+{
+    return !c->a.patch && !c->b.patch && !c->keep[0] && !c->keep[1] && c->b.p == 1 &&
+           c->b.line != 1 && c->m <= TURNED && c->n >= 4 * c->m;
+}
+
 /* Columns that lie side by side, be they of one image or of many, one behind the other. */
 static bool is_even(const struct output_view *v, int64_t n)
 {
@@ -260,7 +269,7 @@ static bool set_sides(struct product *p)
         v->inner = INT64_MAX;
     }
     p->gradient = turns_gradient(p);
-    turned = p->gradient || (v->row == 1 && v->col != 1);
+    turned = p->gradient || (v->row == 1 && v->col != 1) || (!v->wide && turns_columns(c));
     p->turned = turned;
     p->keep = c->keep[turned ? 0 : 1];
     p->a = turned ? c->b : c->a;
@@ -271,7 +280,9 @@ static bool set_sides(struct product *p)
     p->result = v->col == 1 && !v->wide ? RESULT_dense : RESULT_staged;
     if (!turned)
         return true;
-    p->result = p->gradient ? RESULT_staged : is_even(v, c->n) ? RESULT_dense : RESULT_lines;
+    p->result = p->gradient || v->row != 1 ? RESULT_staged :
+                is_even(v, c->n)           ? RESULT_dense :
+                                             RESULT_lines;
     if (p->result != RESULT_lines)
         p->c = (struct output_view){
             .data = v->data, .row = v->col, .col = v->row, .inner = c->m, .origin = v->origin

