@@ -24,6 +24,7 @@ struct table_key {
 struct table {
     struct table_key key;
     struct lookup lookup;
+    int users; /* calls that read it now */
     struct table *next;
 };
 
@@ -192,18 +193,45 @@ static struct table *make_table(const struct job *j, const struct table_key *key
     return t;
 }
 
-static const struct table *find_table(const limber_context *ctx, const struct table_key *key,
-                                      int *count)
+/* The table of a key, which becomes the first one and has a user more; or NULL. */
+static struct table *use_table(limber_context *ctx, const struct table_key *key)
 {
-    const struct table *t = ctx->tables;
-
-    for (*count = 0; t && memcmp(&t->key, key, sizeof *key); t = t->next)
-        ++*count;
-    return t;
+    for (struct table **at = &ctx->tables, *t; (t = *at); at = &t->next)
+        if (!memcmp(&t->key, key, sizeof *key)) {
+            *at = t->next;
+            t->next = ctx->tables;
+            ctx->tables = t;
+            t->users++;
+            return t;
+        }
+    return NULL;
 }
 
-/* The call's table, or NULL.  Tables stay until the context is freed. */
-static const struct lookup *table_of(limber_context *ctx, const struct job *j)
+/* Keeps a table, in the place of the one that was not used for longest; false: all are in use. */
+static bool keep_table(limber_context *ctx, struct table *made)
+{
+    struct table **oldest = NULL, *gone;
+    int count = 0;
+
+    for (struct table **at = &ctx->tables; *at; at = &(*at)->next, count++)
+        if ((*at)->users == 0)
+            oldest = at;
+    if (count >= TABLES) {
+        if (!oldest)
+            return false;
+        gone = *oldest;
+        *oldest = gone->next;
+        gone->next = NULL;
+        limber_tables_free(gone);
+    }
+    made->users = 1;
+    made->next = ctx->tables;
+    ctx->tables = made;
+    return true;
+}
+
+/* The call's table, which it gives back, or NULL. */
+static struct table *table_of(limber_context *ctx, const struct job *j)
 {
     const limber_elementwise *e = j->e;
     struct table_key key = { .p = e->p,
@@ -213,43 +241,57 @@ static const struct lookup *table_of(limber_context *ctx, const struct job *j)
                              .function = (int32_t)e->function,
                              .rounding = (int32_t)e->rounding,
                              .compute = (int32_t)e->compute };
-    const struct table *found;
-    struct table *made;
-    int count;
+    struct table *found, *made;
+    bool kept = false;
 
     if (!has_table(j))
         return NULL;
     pthread_mutex_lock(&ctx->lock);
-    found = find_table(ctx, &key, &count);
+    found = use_table(ctx, &key);
     pthread_mutex_unlock(&ctx->lock);
-    if (found || count >= TABLES || e->count < LONG || !(made = make_table(j, &key)))
-        return found ? &found->lookup : NULL;
+    if (found || e->count < LONG || !(made = make_table(j, &key)))
+        return found;
     pthread_mutex_lock(&ctx->lock);
-    found = find_table(ctx, &key, &count); /* by another thread, since */
-    if (!found) {
-        made->next = ctx->tables;
-        ctx->tables = made;
-    }
+    found = use_table(ctx, &key); /* by another thread, since */
+    if (!found)
+        kept = keep_table(ctx, made);
     pthread_mutex_unlock(&ctx->lock);
-    if (found)
+    if (!kept)
         limber_tables_free(made);
-    return found ? &found->lookup : &made->lookup;
+    return kept ? made : found;
+}
+
+static void give_back(limber_context *ctx, struct table *t)
+{
+    pthread_mutex_lock(&ctx->lock);
+    t->users--;
+    pthread_mutex_unlock(&ctx->lock);
+}
+
+static void run_all(limber_context *ctx, struct job *j)
+{
+    struct runner runner;
+
+    if (!ctx || j->e->count <= TASK) {
+        compute(j, 0, j->e->count);
+        return;
+    }
+    limber_pool_enter(ctx->pool);
+    runner = limber_pool_runner(ctx->pool);
+    runner.run(runner.self, (int64_t)((j->e->count + TASK - 1) / TASK), run_task, j);
+    limber_pool_leave(ctx->pool);
 }
 
 void limber_elementwise_run(limber_context *ctx, const limber_elementwise *e)
 {
     struct job j = { .e = e, .ctx = ctx, .args = limber_function_args(e->to, e->p, e->q) };
-    struct runner runner;
+    struct table *t;
 
     if (e->compute == LIMBER_COMPUTE_F32)
         j.args = limber_function_args(LIMBER_F32, e->p, e->q);
-    j.lookup = ctx ? table_of(ctx, &j) : NULL;
-    if (!ctx || e->count <= TASK) {
-        compute(&j, 0, e->count);
-        return;
-    }
-    limber_pool_enter(ctx->pool);
-    runner = limber_pool_runner(ctx->pool);
-    runner.run(runner.self, (int64_t)((e->count + TASK - 1) / TASK), run_task, &j);
-    limber_pool_leave(ctx->pool);
+    t = ctx ? table_of(ctx, &j) : NULL;
+    j.lookup = t ? &t->lookup : NULL;
+    run_all(ctx, &j);
+    if (t)
+        give_back(ctx, t);
 }

@@ -607,12 +607,14 @@ PRIM struct fn_pair fn_acos(double x, const struct fn_args *a)
 
 /* ---- powers and roots ------------------------------------------------------------------------ */
 
+/* Where one operation of binary64 rounds the value as a result in binary64 is rounded, hi is that
+ * result, and nothing is added to it: lo would be off where it is subnormal. */
+
 PRIM struct fn_pair fn_sqrt(double x, const struct fn_args *a)
 {
     double s = __builtin_sqrt(x);
 
-    (void)a;
-    return fn_pair(s, FN_FMA(-s, s, x) / (2 * s)); /* 0 / 0 counts as 0 */
+    return fn_pair(s, a->odd ? FN_FMA(-s, s, x) / (2 * s) : 0); /* 0 / 0 counts as 0 */
 }
 
 PRIM struct fn_pair fn_rsqrt(double x, const struct fn_args *a)
@@ -627,16 +629,14 @@ PRIM struct fn_pair fn_reciprocal(double x, const struct fn_args *a)
 {
     double y = 1 / x;
 
-    (void)a;
-    return fn_pair(y, y * FN_FMA(-y, x, 1));
+    return fn_pair(y, a->odd ? y * FN_FMA(-y, x, 1) : 0);
 }
 
 PRIM struct fn_pair fn_square(double x, const struct fn_args *a)
 {
     double y = x * x;
 
-    (void)a;
-    return fn_pair(y, FN_FMA(x, x, -y));
+    return fn_pair(y, a->odd ? FN_FMA(x, x, -y) : 0);
 }
 
 /* ---- what passes, and what is cut ------------------------------------------------------------ */
@@ -671,7 +671,7 @@ PRIM struct fn_pair fn_leaky_relu(double x, const struct fn_args *a)
 {
     double y = a->p * x;
 
-    return fn_select(x < 0, fn_pair(y, FN_FMA(a->p, x, -y)), fn_pair(x, 0));
+    return fn_select(x < 0, fn_pair(y, a->odd ? FN_FMA(a->p, x, -y) : 0), fn_pair(x, 0));
 }
 
 /* ---- activations ----------------------------------------------------------------------------- */

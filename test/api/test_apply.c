@@ -181,6 +181,61 @@ static void test_long(void **state)
     }
 }
 
+static void put_bits(int64_t i, uint64_t bits)
+{
+    memcpy(src + i * 8, &bits, 8);
+}
+
+/* Doubles of all exponents; and such that values, or what they lack, are subnormal.  Where one
+ * operation rounds a value, it is the result. */
+static void test_ends_of_the_range(void **state)
+{
+    static const struct {
+        limber_function function;
+        int first, count; /* exponents, biased */
+    } ends[] = { { LIMBER_FUNCTION_SQUARE, 1023 - 545, 70 },
+                 { LIMBER_FUNCTION_SQRT, 0, 70 },
+                 { LIMBER_FUNCTION_LEAKY_RELU, 0, 70 },
+                 { LIMBER_FUNCTION_RECIPROCAL, 1023 + 955, 69 } };
+    struct rng r = { 12 };
+
+    (void)state;
+    for (size_t f = 0; f < COUNT(ends); f++) {
+        limber_elementwise e = LIMBER_ELEMENTWISE_INIT;
+        const double *x = (const double *)(const void *)src, *y = (const double *)(void *)want;
+
+        e.function = ends[f].function;
+        e.from = e.to = LIMBER_F64;
+        e.p = 0.1;
+        e.count = SANITIZED ? 20000 : LONGEST;
+        for (size_t i = 0; i < e.count; i++)
+            put_bits((int64_t)i, rng_next(&r) >> 12 | rng_next(&r) << 63 |
+                                     (uint64_t)(ends[f].first + rng_below(&r, ends[f].count))
+                                         << 52);
+        check(e, 0);
+        for (size_t i = 0; i < e.count; i++) {
+            const double want_here = f == 0 ? x[i] * x[i] :
+                                     f == 1 ? sqrt(x[i]) :
+                                     f == 2 ? (x[i] < 0 ? 0.1 * x[i] : x[i]) :
+                                              1 / x[i];
+
+            assert_true(same_number(LIMBER_F64, &want_here, &y[i]));
+        }
+    }
+    for (int f = 0; f < LIMBER_FUNCTION_COUNT; f++) {
+        limber_elementwise e = LIMBER_ELEMENTWISE_INIT;
+
+        e.function = (limber_function)f;
+        e.from = e.to = LIMBER_F64;
+        e.p = f == LIMBER_FUNCTION_CLAMP ? -0.75 : 0.1;
+        e.q = 1.25;
+        e.count = 4000;
+        for (size_t i = 0; i < e.count; i++)
+            put_bits((int64_t)i, rng_next(&r));
+        check(e, 0);
+    }
+}
+
 /* More functions than there is room for. */
 static void test_many_tables(void **state)
 {
@@ -195,6 +250,11 @@ static void test_many_tables(void **state)
     fill(&r, DATA_unit, e.from, src, e.count);
     for (int f = 0; f < LIMBER_FUNCTION_COUNT; f++) {
         e.function = (limber_function)f;
+        check(e, 0);
+    }
+    e.function = LIMBER_FUNCTION_LEAKY_RELU; /* of one function, too; the first come back */
+    for (int p = 0; p < 80; p++) {
+        e.p = p % 50 / 64.0;
         check(e, 0);
     }
 }
@@ -354,10 +414,15 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refused),  cmocka_unit_test(test_classes),
-        cmocka_unit_test(test_cast),     cmocka_unit_test(test_rounding),
-        cmocka_unit_test(test_in_place), cmocka_unit_test(test_short),
-        cmocka_unit_test(test_long),     cmocka_unit_test(test_many_tables),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_cast),
+        cmocka_unit_test(test_rounding),
+        cmocka_unit_test(test_in_place),
+        cmocka_unit_test(test_short),
+        cmocka_unit_test(test_long),
+        cmocka_unit_test(test_many_tables),
+        cmocka_unit_test(test_ends_of_the_range),
     };
 
     return cmocka_run_group_tests(tests, set_up, drop);

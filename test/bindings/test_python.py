@@ -1415,6 +1415,17 @@ class Arrays(unittest.TestCase):
             with self.assertRaisesRegex(limber.BadArgument, "closed"):
                 ctx.matmul(a, b)
 
+    def test_a_residual_of_one_column_is_the_result(self):
+        a, b = self.random.integers(-9, 9, (3, 2)) / 4, self.random.integers(-9, 9, (2, 1)) / 4
+        for shape in (3, 1), (1, 3):
+            x, y = (a, b) if shape[1] == 1 else (b.T, a.T)
+            out = self.random.integers(-9, 9, shape) / 4      # nothing is rounded
+            want = out + self.ctx.matmul(x, y)
+            self.ctx.matmul(x, y, out=out, epilogue="%1 = add %x %c", inputs={"c": out})
+            self.assertEqual(out.tobytes(), want.tobytes(), shape)
+        with self.assertRaisesRegex(limber.BadArgument, "inputs.'c'.: 'text' is no array"):
+            self.ctx.matmul(a, b, epilogue="%1 = add %x %c", inputs={"c": "text"})
+
     def test_kept_calls_have_their_scalars(self):
         draw = self.random.standard_normal
         big = draw((9, 9))

@@ -147,18 +147,22 @@ static void specials(limber_format f, const limber_format_facts *x, cJSON *to)
         special(f, "NaN", NAN, json);
 }
 
-/* Distances of neighbours: all binades of small formats, else those around 1 and the ends. */
+/* Distances of neighbours: in JSON of all binades; as text of those of small formats, else around 1
+ * and at the ends, with dots where binades are left out. */
 static void spacings(limber_format f, const limber_format_facts *x, cJSON *to)
 {
     cJSON *list = to ? cJSON_AddArrayToObject(to, "spacing") : NULL;
     int low = x->smallest_exponent, high = x->largest_exponent, spacing, count = 0;
+    bool left_out = false;
 
     for (int e = low; e <= high; e++) {
-        bool shown = high - low < 48 || e == low || e == high || (e >= -4 && e <= 12) ||
+        bool shown = list || high - low < 48 || e == low || e == high || (e >= -4 && e <= 12) ||
                      e == x->normal_exponent;
 
-        if (!shown || limber_format_spacing(f, e, &spacing))
+        if (!shown || limber_format_spacing(f, e, &spacing)) {
+            left_out = true;
             continue;
+        }
         if (list) {
             int pair[2] = { e, spacing };
 
@@ -166,7 +170,9 @@ static void spacings(limber_format f, const limber_format_facts *x, cJSON *to)
         } else {
             if (count++ % 8 == 0)
                 printf("%s  %-22s", count > 1 ? ",\n" : "", count > 1 ? "" : "spacing from");
-            printf("%s 2^%d: 2^%d", count % 8 == 1 ? " " : ",", e, spacing);
+            printf("%s%s 2^%d: 2^%d", count % 8 == 1 ? " " : ",", left_out ? " ...," : "", e,
+                   spacing);
+            left_out = false;
         }
     }
     if (count)
@@ -174,7 +180,7 @@ static void spacings(limber_format f, const limber_format_facts *x, cJSON *to)
 }
 
 /* 2^e (2 - less), as text: binary64 holds neither the ends of binary128 nor 2^1024. */
-static const char *beyond(int e, double less, char text[40])
+static const char *beyond(int e, double less, char text[60])
 {
     mpfr_t v;
 
@@ -182,20 +188,32 @@ static const char *beyond(int e, double less, char text[40])
     mpfr_set_ui(v, 2, MPFR_RNDN);
     mpfr_sub_d(v, v, less, MPFR_RNDN);
     mpfr_mul_2si(v, v, e, MPFR_RNDN);
-    mpfr_snprintf(text, 40, "%.9Rg", v);
+    mpfr_snprintf(text, 60, "%.9Rg", v);
     mpfr_clear(v);
     return text;
 }
 
+/* The middle behind the largest number, which has the same leading digits. */
+static const char *overflow(int e, int bits, char text[60])
+{
+    char value[60];
+
+    snprintf(text, 60, "%.30s (2^%d - 2^%d)", beyond(e, ldexp(1, -bits), value), e + 1, e - bits);
+    return text;
+}
+
 /* A number that binary64 does not hold: its text; NULL: it does, or there is none. */
-static const char *text_of(const limber_format_facts *x, const char *name, char text[40])
+static const char *text_of(const limber_format_facts *x, const char *name, char text[60])
 {
     const double unit = ldexp(1, 1 - x->significant_bits);
 
+    if (!strcmp(name, "overflow beyond") && !isfinite(x->overflow))
+        return overflow(x->largest_exponent, x->significant_bits, text);
+    if (!strcmp(name, "zero up to") && x->underflow == 0 && x->smallest > 0)
+        return beyond(x->smallest_exponent - 1, 1, text);
     if (isfinite(x->largest))
         return NULL;
     return !strcmp(name, "largest")         ? beyond(x->largest_exponent, unit, text) :
-           !strcmp(name, "overflow beyond") ? beyond(x->largest_exponent, unit / 2, text) :
            !strcmp(name, "smallest normal") ? beyond(x->normal_exponent, 1, text) :
            !strcmp(name, "smallest")        ? beyond(x->smallest_exponent, 1, text) :
            !strcmp(name, "zero up to")      ? beyond(x->smallest_exponent - 1, 1, text) :
@@ -230,7 +248,7 @@ static void numbers(limber_format f, const limber_format_facts *x, cJSON *json)
                 { "integers up to", x->exact_integers } };
 
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        char wide[40];
+        char wide[60];
         const char *text = text_of(x, row[i].name, wide);
 
         if (!is_known(f, row[i].name))

@@ -446,6 +446,10 @@ int cmd_operators(int argc, const char **argv)
                          "results to a format of 16 bits costs, over all its numbers, or by how\n"
                          "many ulps results in binary32 are off.\n\n"
                          "example: limber operators --tables");
+    if (ok && poptPeekArg(o))
+        ok = complain("operators takes options alone, no \"%s\"", poptGetArg(o)) == 0;
+    else if (ok && tables && format)
+        ok = complain("--tables are of f16: no --format beside them") == 0;
     poptFreeContext(o);
     if (!ok) {
         free(format);

@@ -13,6 +13,8 @@ _SCALAR, _ROW, _COLUMN, _MATRIX = range(4)      # limber_input_shape
 
 def _view(held, value, name):
     what = f"inputs[{name!r}]"
+    if isinstance(value, str):
+        raise BadArgument(f"{what}: {value!r} is no array, but text")
     if isinstance(value, Real) and not hasattr(value, "dtype"):
         number = memoryview(array.array("d", [value])).cast("B").cast("d", ())
         return held.enter_context(View(number, what))
@@ -27,13 +29,13 @@ def _of_product(view, stack, m, n):
     shape = view.shape
     if shape == ():
         return _SCALAR, {}
+    if shape == (m, n):         # also of one row or column, where it may be the result itself
+        return _MATRIX, {"row_stride": view.bytes[0] // view.size,
+                         "col_stride": view.bytes[1] // view.size}
     if shape == (n,) or shape == (1, n):
         return _COLUMN, {}
     if shape == (m, 1):
         return _ROW, {}
-    if shape == (m, n):
-        return _MATRIX, {"row_stride": view.bytes[0] // view.size,
-                         "col_stride": view.bytes[1] // view.size}
     if stack and shape == stack + (m, n):
         view.dense()
         return _MATRIX, {"row_stride": n, "col_stride": 1, "step": m * n}
