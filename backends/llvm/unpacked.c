@@ -241,18 +241,18 @@ static bool turns_gradient(const struct product *p)
     return limber_has_planes(p->f, &c);
 }
 
-/* Few rows and many dense columns, as of a layer's weights: these are read as rows, which takes no
- * transposing, and a result of few rows is turned instead. */
-static bool turns_columns(const struct call *c)
-{
-    return !c->a.patch && !c->b.patch && !c->keep[0] && !c->keep[1] && c->b.p == 1 &&
-           c->b.line != 1 && c->m <= TURNED && c->n >= 4 * c->m;
-}
-
 /* Columns that lie side by side, be they of one image or of many, one behind the other. */
 static bool is_even(const struct output_view *v, int64_t n)
 {
     return !v->wide && (v->inner >= n || v->outer == v->inner * v->col);
+}
+
+/* Few rows and many dense columns, as of a layer's weights: these are read as rows, which takes no
+ * transposing, and a result of few rows is turned instead. */
+static bool turns_columns(const struct call *c, const struct output_view *v)
+{
+    return is_even(v, c->n) && !c->a.patch && !c->b.patch && !c->keep[0] && !c->keep[1] &&
+           c->b.p == 1 && c->b.line != 1 && c->m <= TURNED && c->n >= 4 * c->m;
 }
 
 /* As it is, or turned: so that C's rows are dense, or, of gradients, the image's are read. */
@@ -269,7 +269,7 @@ static bool set_sides(struct product *p)
         v->inner = INT64_MAX;
     }
     p->gradient = turns_gradient(p);
-    turned = p->gradient || (v->row == 1 && v->col != 1) || (!v->wide && turns_columns(c));
+    turned = p->gradient || (v->row == 1 && v->col != 1) || turns_columns(c, v);
     p->turned = turned;
     p->keep = c->keep[turned ? 0 : 1];
     p->a = turned ? c->b : c->a;

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import sys
+import time
 
 
 class Call(ctypes.Structure):
@@ -119,6 +120,18 @@ def ended(signal_name):
     calls()
     os.kill(os.getpid(), getattr(signal, signal_name))
     signal.pause()
+
+
+def idle(path):
+    """Works, computes nothing more, and is killed once all of its calls are reported."""
+    calls()
+    for _ in range(1200):
+        time.sleep(0.05)
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                if json.load(file)["served"]["calls"] == 9:
+                    os.kill(os.getpid(), signal.SIGKILL)
+    print("no report of the last calls")
 
 
 def whole(path):

@@ -141,6 +141,8 @@ if $python -c 'import numpy' 2> /dev/null; then
         expect 0 '^right$' python3 "$here/control.py" whole "$work/ended"
         rm -f "$work/ended"
     done
+    expect 137 '.*' sh -c "$before LIMBER_CONTRACT=correct LIMBER_REPORT='$work/idle' $python '$here/control.py' idle '$work/idle'"
+    expect 0 '^right$' python3 "$here/control.py" whole "$work/idle"
     expect 0 '^right$' $before LIMBER_CONTRACT=bits=44 $python "$here/control.py" bound 0
     expect 0 '^right$' $before LIMBER_CONTRACT=bits=45 $python "$here/control.py" bound 1
     expect 0 '^right$' $before LIMBER_CONTRACT=bits=44 LIMBER_TRUST_BLAS=0 $python "$here/control.py" bound 1

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <link.h>
 #include <math.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -102,12 +103,14 @@ static struct {
     double unlisted; /* calls that found no row, as there are too many */
     struct kernel *kernels;
     double began, due; /* due: when it is written next */
-    bool writing;
+    bool writing, unwritten; /* rows that no file has */
     pid_t pid;
     char interpreted[256]; /* why no code was compiled; set once the message is printed */
 } all = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static bool write_report(const char *pattern, bool complete);
+static bool is_due(void);
+static void write_now(void);
 
 /* ---- signals --------------------------------------------------------------------------------- */
 
@@ -136,7 +139,22 @@ static void tell(int signal)
 
     if (atomic_load(&teller) != (int)getpid() || write(told[1], &byte, 1) != 1)
         end_by(signal); /* a child of a fork has no thread */
+    /* raise() is not to return; but what was interrupted may hold what the thread waits for */
+    for (int i = 0; i < 50; i++)
+        nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
     errno = before;
+}
+
+/* A program that computes nothing more has its last calls written, too. */
+static void write_rest(void)
+{
+    bool due;
+
+    pthread_mutex_lock(&all.lock);
+    due = all.pid == getpid() && all.unwritten && is_due();
+    pthread_mutex_unlock(&all.lock);
+    if (due)
+        write_now();
 }
 
 static void *wait_for_signal(void *unused)
@@ -147,6 +165,8 @@ static void *wait_for_signal(void *unused)
     (void)unused;
     sigfillset(&all_signals);
     pthread_sigmask(SIG_SETMASK, &all_signals, NULL);
+    while (poll(&(struct pollfd){ .fd = told[0], .events = POLLIN }, 1, 500) == 0)
+        write_rest();
     while (read(told[0], &byte, 1) != 1)
         if (errno != EINTR)
             return NULL;
@@ -269,6 +289,7 @@ static void add_counts(struct interpose_counts *sum, const struct interpose_coun
 static void add(struct row *r, const struct interpose_result *t)
 {
     r->calls++;
+    all.unwritten = true;
     r->products += t->count;
     r->seconds += t->seconds;
     r->original += t->original;
@@ -770,6 +791,7 @@ static bool write_report(const char *pattern, bool complete)
         pthread_mutex_lock(&all.lock);
         begin();
         put_report(o.f, complete);
+        all.unwritten = false;
         pthread_mutex_unlock(&all.lock);
         uselocale(before);
         ok = output_close(&o, true);
