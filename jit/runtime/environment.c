@@ -78,6 +78,9 @@ static const limber_variable table[] = {
     { "LIMBER_TEST_LONG", "tests", "set: what takes minutes or gigabytes, too", "" },
     { "LIMBER_FUZZ_RUNS", "tests", "inputs of a fuzz target that runs as a test", "" },
     { "LIMBER_TEST_UNITS", "tests", "simulated units to draw", "" },
+    { "LIMBER_TEST_TORCH", "tests", "a Python with PyTorch, to test with before the system's", "" },
+    { "LIMBER_TEST_LBT", "tests", "libblastrampoline, tested beside its stand-in", "" },
+    { "LIMBER_TEST_FLEXIBLAS", "tests", "FlexiBLAS, tested beside its stand-in", "" },
     { "LIMBER_TEST_NO_NUMPY", "tests", "set: as if there were no NumPy", "" },
 };
 enum { VARIABLES = sizeof table / sizeof *table };
