@@ -171,8 +171,8 @@ def reveal(function: Callable[[Any, Any], Any], k: int, dtype: DType = "f32",
         raise failed[0]
     check(status)
     try:
-        return Revealed(*(ctypes.string_at(text).decode() if text else None
-                          for text in (tree, unit)))
+        return Revealed(ctypes.string_at(tree).decode(),
+                        ctypes.string_at(unit).decode() if unit else None)
     finally:
         lib.limber_free(tree)
         lib.limber_free(unit)
