@@ -145,6 +145,11 @@ struct fixed {
 struct scaling {
     double alpha, beta;
 };
+/* False where that is C = A B or C += A B. */
+static inline bool limber_scales(const struct scaling *x)
+{
+    return x->alpha != 1 || (x->beta != 0 && x->beta != 1);
+}
 
 /* Plan and shape -> bytes -> a C function, void (const void *a, const void *b, void *c), that is
  * the code itself.  As the slots of the same names below. */

@@ -77,7 +77,7 @@ static inline bool limber_scaling(const void *alpha, const void *beta, int64_t s
 {
     f->alpha = alpha ? limber_scalar_value(alpha, size) : 1;
     f->beta = beta ? limber_scalar_value(beta, size) : 0;
-    return f->alpha != 1 || (f->beta != 0 && f->beta != 1);
+    return limber_scales(f);
 }
 
 /* The scalar or NULL when it is exactly `neutral` (1 or 0). */

@@ -10,12 +10,11 @@ static struct device devices[CUDA_DEVICES];
 /* A pool of our own, which keeps up to an eighth of the device's memory: the default pool returns
  * all of it whenever the program waits for the device, and mapping it again takes longer than most
  * products. */
-static bool open_pool(struct device *v, int device, struct diag *d)
+static bool open_pool(const struct cuda_driver *c, struct device *v, int device, struct diag *d)
 {
     const struct cu_pool_props props = { .type = CU_PINNED,
                                          .location = CU_LOCATION_DEVICE,
                                          .device = device };
-    const struct cuda_driver *c = v->driver;
     cu_context before;
     size_t total;
     uint64_t kept;
@@ -43,11 +42,11 @@ static bool open_device(struct device *v, int ordinal, struct diag *d)
         !limber_cuda_ok(c, c->cuDevicePrimaryCtxRetain(&v->context, device),
                         "taking the device's context", d))
         return false;
-    v->driver = c;
-    if (!v->pool && !open_pool(v, device, d)) {
-        v->driver = NULL;
+    if (!open_pool(c, v, device, d)) {
+        c->cuDevicePrimaryCtxRelease_v2(device);
         return false;
     }
+    v->driver = c;
     pthread_mutex_init(&v->lock, NULL);
     return true;
 }

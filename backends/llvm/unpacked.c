@@ -59,7 +59,6 @@ struct product {
     int64_t m, n, k;
     int size;
     bool adds; /* to C: beta is not 0 */
-    bool scales; /* of one chain: alpha and beta are any */
     struct scaling scaling;
     enum source source;
     bool packs; /* all strips of B at first, each of `width` columns and all of k */
@@ -92,17 +91,16 @@ struct job {
 
 /* ---- which products -------------------------------------------------------------------------- */
 
-/* Alpha is 1 and beta is 1 or 0, or a product is one chain, which any of them scale. */
+/* C = A B of any length; of one chain any alpha and beta. */
 static bool set_scaling(struct product *p)
 {
     const struct call *c = p->call;
-    const struct scaling x = { c->alpha ? limber_format_value(p->f->scalars, c->alpha) : 1,
-                               c->beta ? limber_format_value(p->f->scalars, c->beta) : 0 };
+    struct scaling *x = &p->scaling;
 
-    p->scaling = x;
-    p->adds = x.beta != 0;
-    p->scales = x.alpha != 1 || (x.beta != 0 && x.beta != 1);
-    return !(p->adds || p->scales) || c->k <= LIMBER_SMALL_K;
+    x->alpha = c->alpha ? limber_format_value(p->f->scalars, c->alpha) : 1;
+    x->beta = c->beta ? limber_format_value(p->f->scalars, c->beta) : 0;
+    p->adds = x->beta != 0;
+    return !(p->adds || limber_scales(x)) || c->k <= LIMBER_SMALL_K;
 }
 
 static bool is_native(const struct kernel_config *f)
@@ -815,7 +813,7 @@ static void run_block(void *arg, int64_t task, int worker)
         s.k = smaller(p->k - p0, LIMBER_SMALL_K);
         s.at = j->at + p0;
         s.add = p0 > 0 || p->adds;
-        s.scaling = p->scales ? &p->scaling : NULL;
+        s.scaling = limber_scales(&p->scaling) ? &p->scaling : NULL;
         fetch_rows(p, &s);
         for (int64_t strip = first; strip < end; strip++) {
             int64_t column;

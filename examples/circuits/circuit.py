@@ -156,17 +156,17 @@ def measure(path, names, chosen):
     fused = fuse(gates, max(chosen.fuse, 1))
     if not chosen.json:
         print(f"{path}: {qubits} qubits, {len(gates)} gates, {len(fused)} products")
-    exact = Arithmetic("binary128")
-    reference = amplitudes(simulate(qubits, fused, exact, bar("binary128")), exact)
-    found = {}
-    for name in names:
-        arithmetic = Arithmetic(name, chosen.blas)
+    found, reference = {}, None
+    for name in ["binary128"] + [name for name in names if name != "binary128"]:
+        arithmetic = Arithmetic(name, chosen.blas if name != "binary128" else None)
         start = time.perf_counter()
         state = simulate(qubits, fused, arithmetic, bar(name))
         seconds = time.perf_counter() - start
-        error = largest_error(amplitudes(state, arithmetic), reference)
-        found[name] = seconds, arithmetic.seconds, float(error), arithmetic.refused
-    return qubits, reference, found
+        state = amplitudes(state, arithmetic)
+        reference = reference or state
+        error = float(largest_error(state, reference))
+        found[name] = seconds, arithmetic.seconds, error, arithmetic.refused
+    return qubits, reference, {name: found[name] for name in names}
 
 
 def show(path, qubits, reference, found, chosen):

@@ -150,7 +150,7 @@ static int32_t stretch(const struct branch *node, const int32_t *item, int32_t i
     return end;
 }
 
-/* More than two terms, and no sums, at once. */
+/* A node of more than two terms, and of no sums. */
 static bool is_block(const struct reveal *r, int32_t at)
 {
     if (r->node[at].children < 3)
@@ -274,13 +274,13 @@ static void print_node(const struct reveal *r, int32_t at, struct text *out)
 
 /* ---- as words of a unit ---------------------------------------------------------------------- */
 
-/* Whether `at` adds terms first, first + step, ... one by one. */
-static bool is_chain(const struct reveal *r, int32_t at, int32_t first, int32_t step)
+/* Whether `at` adds terms first, first + 1, ... one by one. */
+static bool is_chain(const struct reveal *r, int32_t at, int32_t first)
 {
     const struct branch *node = r->node;
-    int32_t last = first + step * (node[at].terms - 1);
+    int32_t last = first + node[at].terms - 1;
 
-    for (; node[at].leaf < 0; at = node[at].first, last -= step) {
+    for (; node[at].leaf < 0; at = node[at].first, last--) {
         const int32_t other = node[node[at].first].next;
 
         if (node[at].children != 2 || node[other].leaf != last)
@@ -295,7 +295,7 @@ static int32_t groups_of(const struct reveal *r, int32_t root)
     const struct branch *node = r->node;
     int32_t x = root, group, end = node[root].terms;
 
-    while (!is_chain(r, x, 0, 1))
+    while (!is_chain(r, x, 0))
         x = node[x].first;
     group = node[x].terms;
     if (group < 2)
@@ -305,7 +305,7 @@ static int32_t groups_of(const struct reveal *r, int32_t root)
 
         end -= terms;
         if (node[x].children != 2 || end % group || terms > group || (terms < group && x != root) ||
-            !is_chain(r, other, end, 1))
+            !is_chain(r, other, end))
             return 0;
     }
     return group;
@@ -437,7 +437,7 @@ static bool find_alignment(struct reveal *r, int *bits)
 static bool set_words(struct reveal *r, int32_t root, struct text *words)
 {
     const struct revealed_sum *s = r->sum;
-    const bool forward = is_chain(r, root, 0, 1), backward = !forward && is_reversed(r, root);
+    const bool forward = is_chain(r, root, 0), backward = !forward && is_reversed(r, root);
     const int32_t group = forward || backward ? 0 : groups_of(r, root);
     const int32_t block = forward || backward || group ? 0 : blocks_of(r, root);
     int fraction, aligned = 0;
@@ -477,6 +477,7 @@ bool limber_reveal_order(const struct revealed_sum *sum, struct text *tree, stru
     struct reveal r = { .sum = sum, .d = d };
     struct term *term = malloc(k * sizeof *term);
     int32_t root = -1;
+    bool good = true, exact = k > 2;
 
     r.a = malloc(k * sizeof *r.a);
     r.b = malloc(k * sizeof *r.b);
@@ -484,8 +485,6 @@ bool limber_reveal_order(const struct revealed_sum *sum, struct text *tree, stru
     if (!term || !r.a || !r.b || !r.node) {
         limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for %zu terms", k);
     } else {
-        bool good = true, exact = sum->k > 2;
-
         for (int32_t p = 0; p < sum->k; p++)
             set_power(&r, p, sum->one);
         for (int32_t p = 0; p < sum->k && good; p++) {
@@ -501,14 +500,13 @@ bool limber_reveal_order(const struct revealed_sum *sum, struct text *tree, stru
     }
     if (root >= 0) {
         print_node(&r, root, tree);
-        if (!set_words(&r, root, words))
-            root = -1;
-        else if (tree->failed || words->failed)
-            root = limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a text") ? 0 : -1;
+        good = set_words(&r, root, words);
+        if (good && (tree->failed || words->failed))
+            good = limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a text");
     }
     free(term);
     free(r.a);
     free(r.b);
     free(r.node);
-    return root >= 0;
+    return root >= 0 && good;
 }

@@ -9,10 +9,8 @@ trap 'rm -rf "$work"' EXIT
 export PYTHONPATH="$here/../../bindings/python" PYTHONDONTWRITEBYTECODE=1
 export LIMBER_CACHE_DIR="$work/cache"
 
-python=
-for p in python3 /usr/bin/python3; do
-    [ -z "$python" ] && $p -c 'import numpy' 2> /dev/null && python=$p
-done
+. "$here/../support/python.sh"
+python=$(python_with numpy)
 [ -n "$python" ] || { echo "no NumPy: skipped"; exit 77; }
 
 $python "$here/test_circuits.py"
@@ -48,10 +46,7 @@ grep -q -e '--n: a whole number from 1 on' "$work/log"
 grep -q -e '--by: gpu is none of' "$work/log"
 
 training="$examples/training"
-torch=
-for p in ${LIMBER_TEST_TORCH:-} "$python" /usr/bin/python3; do
-    [ -z "$torch" ] && $p -c 'import torch, numpy' 2> /dev/null && torch=$p
-done
+torch=$(python_with torch,numpy ${LIMBER_TEST_TORCH:-})
 if [ -n "$torch" ]; then
     # What sums in FP8 do is further off in longer sums, and less in groups.
     $torch "$training/quantised_outside.py" --sizes 64,256 --json --picture "$work/d.svg" \

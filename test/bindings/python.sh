@@ -9,18 +9,13 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export PYTHONPATH="$package" PYTHONDONTWRITEBYTECODE=1 LIMBER_CACHE_DIR="$work/cache"
 
-python=
-for p in python3 /usr/bin/python3; do
-    [ -z "$python" ] && $p -c 'import numpy' 2> /dev/null && python=$p
-done
+. "$here/../support/python.sh"
+python=$(python_with numpy)
 if [ -n "$python" ]; then
     $python "$here/test_python.py" "$layout"
     $python "$here/test_reveal.py"
     $python "$here/../../examples/python_quad.py"
-    torch=
-    for p in ${LIMBER_TEST_TORCH:-} "$python" /usr/bin/python3; do
-        [ -z "$torch" ] && $p -c 'import torch, numpy' 2> /dev/null && torch=$p
-    done
+    torch=$(python_with torch,numpy ${LIMBER_TEST_TORCH:-})
     if [ -n "$torch" ]; then
         $torch "$here/test_torch.py"
     else

@@ -9,9 +9,7 @@ trap 'rm -rf "$work"' EXIT
 export PYTHONPATH="$package${PYTHONPATH:+:$PYTHONPATH}" PYTHONDONTWRITEBYTECODE=1
 export LIMBER_CACHE_DIR="$work/cache"
 
-python=
-for p in python3 /usr/bin/python3; do
-    [ -z "$python" ] && $p -c 'import numpy, torch' 2> /dev/null && python=$p
-done
+. "$here/../support/python.sh"
+python=$(python_with torch,numpy)
 [ -n "$python" ] || { echo "no Python with PyTorch and NumPy: skipped"; exit 77; }
 $python "$here/compare_torch.py"

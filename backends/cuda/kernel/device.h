@@ -61,7 +61,8 @@ DEVICE int warp() { return __shfl_sync(0xffffffff, (int)(threadIdx.x >> 5), 0); 
 DEVICE int block() { return (int)blockIdx.x; }
 DEVICE int blocks() { return (int)gridDim.x; }
 
-/* v, and what follows from it is computed where it is asked for: no register keeps it before. */
+/* v, of which the compiler knows nothing: what follows from it is computed where it is used, and
+ * takes no register before. */
 DEVICE int here(int v)
 {
     asm volatile("" : "+r"(v));

@@ -89,7 +89,7 @@ def key_of(a, b, labels, contract, out, alpha, beta, options):
 
 
 def _is_key(scalar):
-    """Whether numbers that are equal to a scalar are the same: not those of two zeros."""
+    """Whether an equal scalar is this one: 0.0 and -0.0 are equal, and differ."""
     kind = type(scalar)
     return kind is int or kind is float and scalar != 0
 

@@ -2,6 +2,8 @@
 """Charts of a few series as SVG."""
 import math
 
+from ._whole import write_whole
+
 COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#888888"]
 WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 760, 380, 70, 40, 130, 60
 
@@ -25,7 +27,9 @@ def chart(path, title, across, up, names, series, log=False, lines=False):
     names        of the places, from left to right
     series       {name: [value or None or (low, middle, high) for each place]}
     log          a scale of powers of 10, on which a 0 is drawn at the lower edge, hollow
-    lines        joins a series' values"""
+    lines        joins a series' values
+
+    The file appears when it is whole."""
     def middle(value):
         return value[1] if isinstance(value, tuple) else value
 
@@ -83,5 +87,4 @@ def chart(path, title, across, up, names, series, log=False, lines=False):
         at = TOP + 18 * s
         out.append(f'<circle cx="{WIDTH - RIGHT + 14}" cy="{at}" r="4" fill="{colour}"/>'
                    f'<text x="{WIDTH - RIGHT + 24}" y="{at + 4}">{escape(name)}</text>')
-    with open(path, "w") as file:
-        file.write("\n".join(out) + "</svg>\n")
+    write_whole(path, "\n".join(out) + "</svg>\n")

@@ -100,7 +100,7 @@ class Config:
             layers = given.get("layers", {})
             if not isinstance(layers, dict):
                 raise BadArgument("config: layers is no dictionary of names")
-            self.all = wishes_of(own or None) if own or "layers" in given else wishes_of(own)
+            self.all = wishes_of(own if own or "layers" not in given else None)
             for pattern, value in layers.items():
                 if not fnmatch.filter(names, pattern):
                     raise BadArgument(f"config: layers: no layer is called {pattern!r}; there are "

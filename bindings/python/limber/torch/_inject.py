@@ -99,8 +99,8 @@ if hasattr(_F, "scaled_dot_product_attention"):
 
 
 def _open(function):
-    """A function of PyTorch's in Python whose own products are to be seen: it would hand itself to
-    the mode first, so this copy of it finds none."""
+    """A copy of one of PyTorch's Python functions, whose own products are to be seen.  The function
+    itself would go back to the mode before it computes; the copy finds no mode and goes on."""
     return types.FunctionType(function.__code__, {**function.__globals__,
                                                   "has_torch_function": lambda *_: False},
                               function.__name__, function.__defaults__, function.__closure__)

@@ -13,7 +13,7 @@ import torch
 from .._core import Context
 from .._types import numpy
 from ._config import TORCH, parts_of
-from ._table import contract_now, note, wanted
+from ._table import table_of
 
 _contexts: Dict[Tuple[str, int], Context] = {}
 _lock = threading.Lock()
@@ -40,18 +40,39 @@ def _readable(x):
 def _compute(function, out, wishes, role, layer, run, a, b, sizes):
     """One of Limber's functions into `out`; or PyTorch's, where that is wished."""
     contract, scheme = parts_of(wishes.split("\n")[role])
-    contract = contract_now(run, contract)
-    context = context_of(out.device)
-    options = dict(zip(("contract", "scheme", "out"), (contract, scheme, _readable(out))))
-    if wanted(run):
-        note(run, layer, role, context, function, (_readable(a), _readable(b)), sizes, options)
+    table, call = table_of(run), getattr(context_of(out.device), function)
+    options = {"contract": table.contract_now(contract) if table else contract, "scheme": scheme,
+               "out": _readable(out)}
+    operands = _readable(a), _readable(b)
+    if table and table.wants():
+        table.note(layer, role, call, operands, sizes, options)
     else:
-        getattr(context, function)(_readable(a), _readable(b), **sizes, **options)
+        call(*operands, **sizes, **options)
     return out
 
 
 def _is_torch(wishes, role):
     return wishes.split("\n")[role] == TORCH
+
+
+# ---- their results, without numbers -------------------------------------------------------------
+
+def _product_like(a, b, *_):
+    return a.new_empty(a.shape[:-1] + b.shape[-1:])
+
+
+def _conv_like(x, w, stride, pad, dilation, *_):
+    return x.new_empty([x.shape[0], w.shape[0]] + [
+        (x.shape[2 + i] + 2 * pad[i] - dilation[i] * (w.shape[2 + i] - 1) - 1) // stride[i] + 1
+        for i in range(len(stride))])
+
+
+def _conv_input_like(dy, w, size, stride, pad, dilation, groups, *_):
+    return dy.new_empty([dy.shape[0], w.shape[1] * groups, *size])
+
+
+def _conv_weight_like(x, dy, window, stride, pad, dilation, groups, *_):
+    return dy.new_empty([dy.shape[1], x.shape[1] // groups, *window])
 
 
 # ---- what the operators do ----------------------------------------------------------------------
@@ -60,7 +81,7 @@ def _product(a: torch.Tensor, b: torch.Tensor, wishes: str, role: int, layer: st
              run: int) -> torch.Tensor:
     if _is_torch(wishes, role):
         return torch.matmul(a, b)
-    out = a.new_empty(a.shape[:-1] + b.shape[-1:])
+    out = _product_like(a, b)
     return _compute("matmul", out, wishes, role, layer, run, a, b, {})
 
 
@@ -68,7 +89,7 @@ def _conv(x: torch.Tensor, w: torch.Tensor, stride: List[int], pad: List[int], d
           groups: int, wishes: str, role: int, layer: str, run: int) -> torch.Tensor:
     if _is_torch(wishes, role):
         return _by_torch(x, w, stride, pad, dilation, groups)
-    out = x.new_empty(_conv_shape(x, w, stride, pad, dilation))
+    out = _conv_like(x, w, stride, pad, dilation)
     return _compute("conv2d", out, wishes, role, layer, run, x.contiguous(), w.contiguous(),
                     _sizes(stride, pad, dilation, groups))
 
@@ -76,11 +97,10 @@ def _conv(x: torch.Tensor, w: torch.Tensor, stride: List[int], pad: List[int], d
 def _conv_input(dy: torch.Tensor, w: torch.Tensor, size: List[int], stride: List[int],
                 pad: List[int], dilation: List[int], groups: int, wishes: str, role: int,
                 layer: str, run: int) -> torch.Tensor:
-    shape = [dy.shape[0], w.shape[1] * groups, *size]
+    out = _conv_input_like(dy, w, size, stride, pad, dilation, groups)
     if _is_torch(wishes, role):
         return torch.nn.grad.__dict__[f"conv{len(size)}d_input"](
-            shape, w.detach(), dy.detach(), stride, pad, dilation, groups)
-    out = dy.new_empty(shape)
+            out.shape, w.detach(), dy.detach(), stride, pad, dilation, groups)
     return _compute("conv2d_backward_data", out, wishes, role, layer, run, dy.contiguous(),
                     w.contiguous(), {"size": tuple(size), **_sizes(stride, pad, dilation, groups)})
 
@@ -88,11 +108,10 @@ def _conv_input(dy: torch.Tensor, w: torch.Tensor, size: List[int], stride: List
 def _conv_weight(x: torch.Tensor, dy: torch.Tensor, window: List[int], stride: List[int],
                  pad: List[int], dilation: List[int], groups: int, wishes: str, role: int,
                  layer: str, run: int) -> torch.Tensor:
-    shape = [dy.shape[1], x.shape[1] // groups, *window]
+    out = _conv_weight_like(x, dy, window, stride, pad, dilation, groups)
     if _is_torch(wishes, role):
         return torch.nn.grad.__dict__[f"conv{len(window)}d_weight"](
-            x.detach(), shape, dy.detach(), stride, pad, dilation, groups)
-    out = dy.new_empty(shape)
+            x.detach(), out.shape, dy.detach(), stride, pad, dilation, groups)
     return _compute("conv2d_backward_filter", out, wishes, role, layer, run, x.contiguous(),
                     dy.contiguous(),
                     {"window": tuple(window), **_sizes(stride, pad, dilation, groups)})
@@ -106,12 +125,6 @@ def _by_torch(x, w, stride, pad, dilation, groups):
 def _sizes(stride, pad, dilation, groups):
     return {"stride": tuple(stride), "pad": tuple(pad), "dilation": tuple(dilation),
             "groups": groups}
-
-
-def _conv_shape(x, w, stride, pad, dilation):
-    return [x.shape[0], w.shape[0]] + [
-        (x.shape[2 + i] + 2 * pad[i] - dilation[i] * (w.shape[2 + i] - 1) - 1) // stride[i] + 1
-        for i in range(len(stride))]
 
 
 # ---- the same as operators, or as functions that know their gradients ---------------------------
@@ -153,22 +166,6 @@ def _conv_weight_gradients(ctx, g):
             conv(x, g, *more, _WEIGHT, layer, run) if ctx.needs_input_grad[1] else None)
 
 
-def _product_shape(a, b, wishes, role, layer, run):
-    return a.new_empty(a.shape[:-1] + b.shape[-1:])
-
-
-def _conv_like(x, w, stride, pad, dilation, groups, wishes, role, layer, run):
-    return x.new_empty(_conv_shape(x, w, stride, pad, dilation))
-
-
-def _conv_input_like(dy, w, size, stride, pad, dilation, groups, wishes, role, layer, run):
-    return dy.new_empty([dy.shape[0], w.shape[1] * groups, *size])
-
-
-def _conv_weight_like(x, dy, window, stride, pad, dilation, groups, wishes, role, layer, run):
-    return dy.new_empty([dy.shape[1], x.shape[1] // groups, *window])
-
-
 def _operator(name, compute, shape, gradients):
     """An operator of torch.library, where PyTorch has it; else a function with gradients."""
     def backward(ctx, g):
@@ -195,7 +192,7 @@ def _operator(name, compute, shape, gradients):
                 {"forward": staticmethod(forward), "backward": staticmethod(backward)}).apply
 
 
-product = _operator("product", _product, _product_shape, _product_gradients)
+product = _operator("product", _product, _product_like, _product_gradients)
 conv = _operator("conv", _conv, _conv_like, _conv_gradients)
 conv_input = _operator("conv_input", _conv_input, _conv_input_like, _conv_input_gradients)
 conv_weight = _operator("conv_weight", _conv_weight, _conv_weight_like, _conv_weight_gradients)

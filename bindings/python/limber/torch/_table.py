@@ -3,13 +3,14 @@
 import itertools
 import json
 import math
-import os
 import re
 import threading
 import time
 import weakref
 
 from .._simulation import statistics
+from .._whole import write_whole
+from ..chart import chart
 from ..errors import BadArgument
 from ._config import ROLES
 
@@ -22,43 +23,9 @@ QUANTITIES = ("swamped", "partly_swamped", "underflow", "overflow", "retention",
 _SEED = re.compile(r"\bseed=(\d+)")
 
 
-def wanted(run):
-    table = _tables.get(run)
-    return table is not None and table.statistics and table.step % table.every == 0
-
-
-def contract_now(run, contract):
-    """A contract whose unit rounds at random: other numbers for each product of a model."""
-    table = _tables.get(run)
-    if table is None or "seed=" not in contract:
-        return contract
-    turn = next(table.draws)
-    return _SEED.sub(lambda seed: f"seed={(int(seed[1]) + 1000003 * turn) % 2 ** 62}", contract)
-
-
-def note(run, layer, role, context, function, operands, sizes, options):
-    """Computes a product and keeps what happened inside."""
-    table = _tables[run]
-    start = time.perf_counter()
-    row = {"step": table.step, "layer": layer, "product": ROLES[role],
-           "contract": options["contract"]}
-    call = getattr(context, function)
-    if options["contract"].startswith("simulate="):
-        found = statistics(_Bound(call), *operands, options["contract"][9:], True, False,
-                           scheme=options["scheme"], out=options["out"], **sizes)[1]
-        share = 1 / found.nonzero if found.nonzero else 0
-        row.update(products=found.products, swamped=found.swamped * share,
-                   partly_swamped=found.partly_swamped * share,
-                   underflow=found.mul_underflow * share,
-                   overflow=(found.mul_overflow + found.sum_overflow) * share,
-                   retention=found.retention, predicted=found.predicted, distance=found.distance,
-                   mean=found.result.mean, variance=found.result.variance,
-                   largest=found.result.largest)
-    else:
-        _, report = call(*operands, **sizes, **options, report=True)
-        row.update(scheme=report.scheme, bound=report.bound)
-    row["seconds"] = time.perf_counter() - start
-    table.add(row)
+def table_of(run):
+    """The Table of an Injection, or None: it is gone, or there was none."""
+    return _tables.get(run)
 
 
 def _is_number(value):
@@ -81,7 +48,37 @@ class Table:
         self.id = next(_ids)
         _tables[self.id] = self
 
-    def add(self, row):
+    def contract_now(self, contract):
+        """A contract whose unit rounds at random: other numbers for each product of a model."""
+        if "seed=" not in contract:
+            return contract
+        turn = next(self.draws)
+        return _SEED.sub(lambda seed: f"seed={(int(seed[1]) + 1000003 * turn) % 2 ** 62}", contract)
+
+    def wants(self):
+        """Whether statistics of this step are kept."""
+        return self.statistics and self.step % self.every == 0
+
+    def note(self, layer, role, call, operands, sizes, options):
+        """Computes a product and keeps what happened inside."""
+        start = time.perf_counter()
+        row = {"step": self.step, "layer": layer, "product": ROLES[role],
+               "contract": options["contract"]}
+        if options["contract"].startswith("simulate="):
+            found = statistics(_Bound(call), *operands, options["contract"][9:], True, False,
+                               scheme=options["scheme"], out=options["out"], **sizes)[1]
+            share = 1 / found.nonzero if found.nonzero else 0
+            row.update(products=found.products, swamped=found.swamped * share,
+                       partly_swamped=found.partly_swamped * share,
+                       underflow=found.mul_underflow * share,
+                       overflow=(found.mul_overflow + found.sum_overflow) * share,
+                       retention=found.retention, predicted=found.predicted,
+                       distance=found.distance, mean=found.result.mean,
+                       variance=found.result.variance, largest=found.result.largest)
+        else:
+            _, report = call(*operands, **sizes, **options, report=True)
+            row.update(scheme=report.scheme, bound=report.bound)
+        row["seconds"] = time.perf_counter() - start
         with self._lock:
             self.rows.append(row)
 
@@ -120,18 +117,12 @@ class Table:
         """Lines of JSON: a step, a tag layer/product/quantity, a value."""
         with self._lock:
             rows = list(self.rows)
-        part = f"{path}.part"
-        with open(part, "w") as file:
-            for row in rows:
-                for name in QUANTITIES:
-                    if _is_number(row.get(name)):
-                        tag = f"{row['layer']}/{row['product']}/{name}"
-                        file.write(json.dumps({"step": row["step"], "tag": tag,
-                                               "value": row[name]}) + "\n")
-        os.replace(part, path)
+        lines = [json.dumps({"step": row["step"], "value": row[name],
+                             "tag": f"{row['layer']}/{row['product']}/{name}"}) + "\n"
+                 for row in rows for name in QUANTITIES if _is_number(row.get(name))]
+        write_whole(path, "".join(lines))
 
     def picture(self, path, quantity, product):
-        from ..chart import chart
         if quantity not in QUANTITIES:
             raise BadArgument(f"quantity = {quantity!r} is none of {', '.join(QUANTITIES)}")
         if product not in ROLES:
