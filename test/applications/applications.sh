@@ -59,6 +59,7 @@ far = {(row["n"], row["group"]): row["distance"] for row in map(json.loads, open
 assert far[64, 16] < far[64, 1] < far[256, 1] and far[64, 16] < far[256, 16] < far[256, 1], far
 END
     $torch "$here/test_encoder.py"
+    $torch "$here/test_resnet.py"
     if [ -f "${LIMBER_DATA:-}/mnist/t10k-images-idx3-ubyte.gz" ]; then
         # One fraction bit does not train, eight do.
         $torch "$training/accumulators.py" --count 2000 --bits 1,8 --groups 0 --seeds 1 \
