@@ -9,7 +9,7 @@ product a turn gives all x s, so that neither the machine nor the BLAS decides w
     python clusters.py --data FOLDER --blas f32            # the same by NumPy's BLAS"""
 import numpy as np
 
-from digits import Products, load, options, picture
+from digits import Products, load, options, picture, tell
 
 
 def cluster(images, k, most_turns, product):
@@ -36,14 +36,17 @@ def main():
         raise SystemExit(f"--k {chosen.k}: there are {len(images)} images")
     product = Products(chosen.blas)
     turns, members, sums, sizes = cluster(images, chosen.k, chosen.turns, product)
-    product.report()
+    times = product.times()
     pure = sum(np.bincount(labels[members == c], minlength=10).max() for c in range(chosen.k))
-    print(f"{len(images)} images, {chosen.k} clusters, {turns} turns: "
-          f"{100 * pure / len(images):.2f}% have their cluster's most frequent label")
+    lines = [f"{len(images)} images, {chosen.k} clusters, {turns} turns: "
+             f"{100 * pure / len(images):.2f}% have their cluster's most frequent label"]
+    others = 0
     if chosen.blas:
         exact = cluster(images, chosen.k, chosen.turns, Products())
-        print(f"{(members != exact[1]).sum()} images are in other clusters than by exact products, "
-              f"which take {exact[0]} turns")
+        others = (members != exact[1]).sum()
+        lines.append(f"{others} images are in other clusters than by exact products, which take "
+                     f"{exact[0]} turns")
+    tell(chosen, times, lines, images=len(images), turns=turns, others=int(others))
     if chosen.picture:
         picture(chosen.picture, sums / sizes[:, None], 10)
 

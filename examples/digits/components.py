@@ -9,7 +9,7 @@ first and without a rounding; only the division by n^2 rounds.  Eigenvectors com
     python components.py --data FOLDER --blas f32          # the same by NumPy's BLAS"""
 import numpy as np
 
-from digits import Products, load, options, picture
+from digits import Products, load, options, picture, tell
 
 
 def covariance(images, product):
@@ -23,15 +23,17 @@ def main():
     images, _ = load(chosen.data, chosen.count)
     product = Products(chosen.blas)
     values, vectors = np.linalg.eigh(covariance(images, product))
-    product.report()
+    times = product.times()
     values, vectors = values[::-1], vectors[:, ::-1]
     part = values[:chosen.components].sum() / values.sum()
-    print(f"{len(images)} images: {chosen.components} of 784 components hold {100 * part:.2f}% "
-          f"of the variance, the first {values[0]:.10g}")
+    lines = [f"{len(images)} images: {chosen.components} of 784 components hold {100 * part:.2f}% "
+             f"of the variance, the first {values[0]:.10g}"]
+    off = 0
     if chosen.blas:             # what the products' roundings did
         exact = covariance(images, Products())
         off = np.abs(covariance(images, Products(chosen.blas)) - exact).max() / np.abs(exact).max()
-        print(f"largest error of the covariance, of its largest element: {off:.2g}")
+        lines.append(f"largest error of the covariance, of its largest element: {off:.2g}")
+    tell(chosen, times, lines, images=len(images), error=float(off))
     if chosen.picture:
         picture(chosen.picture, vectors.T[:chosen.components], 10)
 

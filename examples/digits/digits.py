@@ -3,6 +3,7 @@
 NumPy's BLAS with their times, and pictures."""
 import argparse
 import gzip
+import json
 import os
 import struct
 import time
@@ -19,6 +20,7 @@ def options(description, **more):
     p.add_argument("--count", type=int, default=10000, help="images, at most (10000)")
     p.add_argument("--blas", choices=["f64", "f32"], help="products by NumPy's BLAS, to compare")
     p.add_argument("--picture", metavar="FILE.png", help="draw the result")
+    p.add_argument("--json", action="store_true", help="one object in the place of lines")
     for name, (default, meaning) in more.items():
         p.add_argument("--" + name, type=int, default=default, help=f"{meaning} ({default})")
     chosen = p.parse_args()
@@ -48,10 +50,12 @@ def load(folder, count):
 
 
 class Products:
-    """Exact products of integers, by Limber or as floats by NumPy's BLAS.  seconds: their time."""
+    """Exact products of integers, by Limber or as floats by NumPy's BLAS.  seconds: their time;
+    scheme: what computed the last one."""
 
     def __init__(self, blas=None):
         self.blas, self.seconds, self.start = blas, 0, time.perf_counter()
+        self.scheme = "BLAS"
         if blas is None:
             import limber
             self.context = limber.Context()
@@ -60,17 +64,31 @@ class Products:
         """a b in int64 (by Limber), float64 or float32."""
         start = time.perf_counter()
         if self.blas is None:
-            c = self.context.matmul(a, b, contract="exact", dtype=np.int64)
+            c, made = self.context.matmul(a, b, contract="exact", dtype=np.int64, report=True)
+            self.scheme = made.scheme
         else:
             to = np.float64 if self.blas == "f64" else np.float32
             c = a.astype(to) @ b.astype(to)
         self.seconds += time.perf_counter() - start
         return c
 
-    def report(self):
-        everything = time.perf_counter() - self.start
-        by = "Limber, exact" if self.blas is None else f"NumPy's BLAS, {self.blas}"
-        print(f"{by}: {self.seconds:.3f} s in products, {everything:.3f} s in all")
+    def times(self):
+        """Of a program up to here."""
+        return {"by": "exact" if self.blas is None else f"blas {self.blas}",
+                "computed_by": self.scheme, "seconds": time.perf_counter() - self.start,
+                "seconds_in_products": self.seconds}
+
+
+def tell(chosen, times, lines, **facts):
+    """Prints times and what was found, as lines or as one object."""
+    if chosen.json:
+        print(json.dumps({**times, **facts}))
+        return
+    by = f"NumPy's BLAS, {chosen.blas}" if chosen.blas else "Limber, exact"
+    print(f"{by}: {times['seconds_in_products']:.3f} s in products, {times['seconds']:.3f} s in "
+          "all")
+    for line in lines:
+        print(line)
 
 
 def picture(path, tiles, across):

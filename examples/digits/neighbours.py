@@ -9,7 +9,7 @@ and equal distances are equal.  In FP32, sums beyond 2^24 are rounded.
     python neighbours.py --data FOLDER --blas f32          # the same by NumPy's BLAS"""
 import numpy as np
 
-from digits import Products, load, options, picture
+from digits import Products, load, options, picture, tell
 
 
 def nearest(known, asked, k, product):
@@ -32,14 +32,17 @@ def main():
         raise SystemExit(f"--k {chosen.k}: {split} known images")
     product = Products(chosen.blas)
     found = nearest(images[:split], images[split:], chosen.k, product)
-    product.report()
+    times = product.times()
     guess = vote(labels[:split][found])
     right = (guess == labels[split:]).mean()
-    print(f"{split} known, {len(images) - split} asked, k = {chosen.k}: {100 * right:.2f}% right")
+    lines = [f"{split} known, {len(images) - split} asked, k = {chosen.k}: {100 * right:.2f}% "
+             "right"]
+    others = 0
     if chosen.blas:
         exact = nearest(images[:split], images[split:], chosen.k, Products())
         others = (found != exact).any(1).sum()
-        print(f"{others} images have other neighbours than by exact distances")
+        lines.append(f"{others} images have other neighbours than by exact distances")
+    tell(chosen, times, lines, images=len(images), right=float(right), others=int(others))
     if chosen.picture:          # images that were taken for others, each with its nearest neighbour
         wrong = np.flatnonzero(guess != labels[split:])[:20]
         pairs = np.stack([images[split + wrong], images[found[wrong, 0]]], 1).reshape(-1, 784)

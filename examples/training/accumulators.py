@@ -165,7 +165,8 @@ def main():
     for name, group, bits, accuracy, seconds, loss in rows:
         fits = None if loss is None else loss < math.log(50)
         if chosen.json:
-            print(json.dumps({"accumulator": name, "group": group, "lowest": accuracy[0],
+            print(json.dumps({"by": name + (f" in groups of {group}" if group else ""),
+                              "accumulator": name, "group": group, "lowest": accuracy[0],
                               "mean": accuracy[1], "highest": accuracy[2],
                               "seconds_a_step": seconds, "model_trains": fits}))
         else:

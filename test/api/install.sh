@@ -51,6 +51,9 @@ env -u LIMBER_LIBRARY -u PKG_CONFIG_PATH sh "$source/test/bindings/python.sh" \
 if command -v python3 > /dev/null; then
     found=$(PYTHONPATH=$work/prefix/share/limber/python python3 -m limber --prefix)
     [ "$found" = "$work/prefix" ] || { echo "--prefix is $found"; exit 1; }
+    if [ -x "$work/prefix/bin/limber" ]; then      # it finds what lies beside it
+        "$work/prefix/bin/limber" bench apps --help | grep -q -e '--pictures FOLDER'
+    fi
 fi
 
 # As the system's BLAS: found by its name, which is a link in a folder that is not ours.

@@ -47,6 +47,7 @@ grep -q -e '--by: gpu is none of' "$work/log"
 
 training="$examples/training"
 torch=$(python_with torch,numpy ${LIMBER_TEST_TORCH:-})
+${torch:-$python} "$here/test_apps.py"
 if [ -n "$torch" ]; then
     # What sums in FP8 do is further off in longer sums, and less in groups.
     $torch "$training/quantised_outside.py" --sizes 64,256 --json --picture "$work/d.svg" \

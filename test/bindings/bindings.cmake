@@ -8,8 +8,11 @@ add_test(NAME bindings_python COMMAND ${CMAKE_COMMAND} -E env
          ${PROJECT_SOURCE_DIR}/bindings/python $<TARGET_FILE:bindings_layout>
          $<TARGET_FILE:simt_cuda> $<TARGET_FILE:simt_nvrtc>)
 set_tests_properties(bindings_python PROPERTIES SKIP_RETURN_CODE 77)
+if(TARGET limber_cli)
+  set(cli LIMBER_CLI=$<TARGET_FILE:limber_cli>)
+endif()
 add_test(NAME applications COMMAND ${CMAKE_COMMAND} -E env LIMBER_LIBRARY=$<TARGET_FILE:limber>
-         sh ${PROJECT_SOURCE_DIR}/test/applications/applications.sh)
+         ${cli} sh ${PROJECT_SOURCE_DIR}/test/applications/applications.sh)
 set_tests_properties(applications PROPERTIES SKIP_RETURN_CODE 77)
 
 # The wheel, built anew: takes minutes, and both of two processors.

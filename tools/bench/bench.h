@@ -10,6 +10,9 @@
 
 #include <string.h>
 
+/* apps.c: `limber bench apps`, with its options behind argv[0]; returns where it cannot start. */
+int bench_apps(int argc, const char **argv);
+
 /* The machine's or the compiler's binary128, for peers and data. */
 #if defined(__SIZEOF_FLOAT128__)
 typedef __float128 quad;

@@ -118,18 +118,26 @@ int cmd_bench(int argc, const char **argv)
         { "json", 0, POPT_ARG_NONE, &json, 0, "print one JSON object", NULL },
         POPT_AUTOHELP POPT_TABLEEND
     };
-    poptContext o = options_open(argc, argv, table);
+    poptContext o;
     struct bench b = { .backend = "", .group = "", .seed = 1, .start = now() };
 
+    if (argc > 1 && !strcmp(argv[1], "apps"))
+        return bench_apps(argc - 1, argv + 1);
+    o = options_open(argc, argv, table);
     if (!read_options(
             o, "bench",
-            "[options]\n\n"
+            "[options]\n"
+            "       limber bench apps [--help]\n\n"
             "Measures Limber beside OpenBLAS, BLIS, MKL, oneDNN, LIBXSMM, FLINT and Arb, "
             "whichever\n"
             "the dynamic linker finds (LD_LIBRARY_PATH).  `sh tools/bench/peers.sh FOLDER` "
             "puts the\n"
             "first five into a folder.  The head of the table names those that are missing.\n"
             "Rows of operators and reductions ask python3 for PyTorch."
+            "\n"
+            "`limber bench apps` has python3 run the applications (docs/applications.md) beside "
+            "a\n"
+            "plain BLAS, and has options of its own."
             "\n\n"
             "example: limber bench --rows fp64,quad --threads 1,2"))
         status = 2;

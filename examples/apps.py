@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs the applications of this folder beside each other, on a plain BLAS and under contracts.
+
+    python apps.py                                  # all of them: minutes
+    python apps.py --quick --apps lu,components     # some, in small sizes
+    python apps.py --pictures FOLDER --json         # with the pictures of docs/applications.md
+
+Each program runs as a process of its own with --json; here their times become medians, shares and
+speeds beside the BLAS's, in one table.  What a program lacks, data or a package, is said in its
+place.  `limber bench apps` runs this file."""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from typing import NamedTuple, Optional
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CIRCUITS = ("dnn_n8", "hhl_n7", "ising_n10", "multiplier_n15", "qaoa_n6", "qft_n18", "qpe_n9",
+            "sat_n11")
+SKIPPED = 77        # the exit status of a program that lacks something
+
+
+class App(NamedTuple):
+    """A program.
+
+    commands        arguments of one process each; every process prints rows
+    base            the row that speeds are told beside; a dictionary: of each row
+    accuracy        a field of its rows, and what it is
+    seconds         the field of the time
+    series          rows of the picture of speeds, with their contracts
+    picture         a file, and the command that draws it
+    repeats         it has --runs"""
+    name: str
+    program: str
+    what: str
+    accuracy: tuple
+    base: object
+    series: dict
+    commands: tuple = ((),)
+    full: tuple = ()
+    quick: tuple = ()
+    needs: str = ""
+    seconds: str = "seconds"
+    picture: Optional[tuple] = None
+    repeats: bool = False
+
+
+BLAS = (("--blas", "f64"), ("--blas", "f32"), ())
+FORMATS = ("--formats", "f64,correct,f32,fp32-f,fp32-b")
+APPS = [
+    App("components", "digits/components.py", "principal components of digits",
+        ("error", "error of the covariance, of its largest element"), "blas f64",
+        {"exact": "exact"}, BLAS, quick=("--count", "1000"), needs="mnist",
+        picture=("components.png", 2)),
+    App("neighbours", "digits/neighbours.py", "nearest neighbours of digits",
+        ("others", "images with other neighbours than the exact ones"), "blas f64",
+        {"exact": "exact"}, BLAS, quick=("--count", "1000"), needs="mnist"),
+    App("clusters", "digits/clusters.py", "clusters of digits",
+        ("others", "images in other clusters than the exact ones"), "blas f64",
+        {"exact": "exact"}, BLAS, quick=("--count", "1000"), needs="mnist",
+        picture=("centres.png", 2)),
+    App("circuits", "circuits/circuit.py", "quantum circuits",
+        ("largest_error", "largest error of an amplitude"),
+        {"f64": "blas f64", "correct": "blas f64", "f32": "blas f32", "fp32-f": "blas f32",
+         "fp32-b": "blas f32", "blas f64": "blas f64", "blas f32": "blas f32"},
+        {"f64": "native", "correct": "correct", "f32": "native, FP32", "fp32-f": "fp32-f",
+         "fp32-b": "fp32-b"},
+        (("--blas", "f64"), ("--blas", "f32"), FORMATS), needs="qasm",
+        picture=("circuits.svg", 2)),
+    App("lu", "lu/lu.py", "a dense system, as HPL solves it", ("hpl", "HPL's measure, below 16"),
+        "blas", {"native": "native", "correct": "correct", "int8": "bits=53"},
+        full=("--n", "2000"), quick=("--n", "300")),
+    App("encoder", "encoder/encoder.py", "sentences by a BERT encoder",
+        ("distance", "distance of embeddings from FP64"), "torch",
+        {"native": "native", "correct": "correct"}, (("--by", "torch,native,correct"),),
+        quick=("The cat sleeps.",), needs="torch"),
+    App("resnet", "resnet/resnet.py", "ResNet-18, forward and backward",
+        ("error", "distance of outputs from FP64"), "torch",
+        {"native": "native", "correct": "correct", "fp32-b": "fp32-b"},
+        quick=("--size", "64", "--width", "8", "--batch", "2", "--classes", "10"), needs="torch",
+        picture=("resnet.svg", 0), repeats=True),
+    App("training", "training/accumulators.py", "training with accumulators of a few bits, a step",
+        ("mean", "percent right"), "FP32", {}, full=("--bits", "3,4,5", "--seeds", "1"),
+        quick=("--count", "1000", "--bits", "5", "--groups", "0", "--seeds", "1", "--epochs", "1"),
+        needs="torch mnist", seconds="seconds_a_step"),
+]
+
+
+class Missing(Exception):
+    """Why an application is not run."""
+
+
+class Failed(Exception):
+    pass
+
+
+# ---- processes ----------------------------------------------------------------------------------
+
+def environment(threads):
+    """That of the programs: where the package is, and how many threads there are."""
+    env = dict(os.environ)
+    for folder in ("../bindings/python", "../../../limber/python"):     # of sources, installed
+        folder = os.path.normpath(os.path.join(HERE, folder))
+        if os.path.isfile(os.path.join(folder, "limber", "__init__.py")):
+            env["PYTHONPATH"] = os.pathsep.join(
+                path for path in (env.get("PYTHONPATH"), folder) if path)
+    if threads:
+        for name in "LIMBER_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS":
+            env[name] = str(threads)
+    return env
+
+
+def about(env, what):
+    """What a line of Python prints, or None where it fails."""
+    done = subprocess.run([sys.executable, "-c", what], env=env, capture_output=True, text=True)
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def run(app, arguments, env):
+    """The rows that a program prints."""
+    done = subprocess.run([sys.executable, os.path.join(HERE, app.program), *arguments, "--json"],
+                          env=env, capture_output=True, text=True)
+    said = done.stderr.strip().splitlines()
+    if done.returncode == SKIPPED:
+        raise Missing(said[-1] if said else "the program says no more")
+    try:
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+    except ValueError as error:
+        raise Failed(f"it printed no JSON: {error}") from None
+    if done.returncode or not rows:
+        raise Failed(said[-1] if said else f"it ended with {done.returncode}")
+    return rows
+
+
+def merged(app, rows):
+    """{by: (seconds, seconds in products or None, worst accuracy, what computed)}: of several rows
+    with the same `by`, as of several circuits, all times."""
+    found = {}
+    for row in rows:
+        inside, worst = row.get("seconds_in_products"), row[app.accuracy[0]]
+        now = (row[app.seconds], inside, worst, row.get("computed_by"))
+        old = found.get(row["by"])
+        if old:
+            now = (old[0] + now[0], None if inside is None else old[1] + inside,
+                   max(old[2], worst), now[3])
+        found[row["by"]] = now
+    return found
+
+
+# ---- one application ----------------------------------------------------------------------------
+
+def arguments_of(app, chosen):
+    """Of each process.  Raises Missing."""
+    for need in app.needs.split():
+        if need == "torch":
+            if not chosen.torch:
+                raise Missing("PyTorch is not installed")
+        elif not chosen.data or not os.path.isdir(os.path.join(chosen.data, need)):
+            raise Missing(f"no folder {need} in --data or LIMBER_DATA")
+    common = list(app.quick if chosen.quick else app.full)
+    if "mnist" in app.needs:
+        common += ["--data", chosen.data]
+    if "qasm" in app.needs:
+        names = ("qpe_n9",) if chosen.quick else CIRCUITS
+        common += [os.path.join(chosen.data, "qasm", name + ".qasm") for name in names]
+    if app.repeats:
+        common += ["--runs", str(chosen.runs)]
+    return [common + list(command) for command in app.commands]
+
+
+def measure(app, chosen, env, show):
+    """A dictionary: rows with medians, or why there are none."""
+    made = {"name": app.name, "what": app.what, "accuracy": app.accuracy[1]}
+    try:
+        commands = arguments_of(app, chosen)
+        # The first run of each compiles kernels, and does not count.
+        turns = range(1) if app.repeats or chosen.quick else range(chosen.runs + 1)
+        runs = {}
+        for turn in turns:      # ways take turns, so that other work meets all of them
+            for i, arguments in enumerate(commands):
+                show(f"{app.name}: run {turn + 1} of {len(turns)}, {i + 1} of {len(commands)}")
+                arguments = list(arguments)
+                if chosen.pictures and app.picture and app.picture[1] == i and turn == turns[-1]:
+                    arguments += ["--picture", os.path.join(chosen.pictures, app.picture[0])]
+                for by, row in merged(app, run(app, arguments, env)).items():
+                    if turn > 0 or len(turns) == 1:
+                        runs.setdefault(by, []).append(row)
+    except Missing as why:
+        return {**made, "skipped": str(why)}
+    except Failed as why:
+        return {**made, "failed": str(why)}
+    medians = {by: (statistics.median(row[0] for row in rows),
+                    None if rows[0][1] is None else statistics.median(row[1] for row in rows),
+                    *rows[0][2:]) for by, rows in runs.items()}
+    rows = [told(app, by, medians) for by in medians]
+    rows.sort(key=lambda row: row["by"] != row["beside"])       # what others stand beside is first
+    return {**made, "rows": rows}
+
+
+def told(app, by, medians):
+    seconds, inside, accuracy, computed_by = medians[by]
+    base = app.base if isinstance(app.base, str) else app.base[by]
+    beside = medians[base]
+    return {"by": by, "computed_by": computed_by, "beside": base, "seconds": seconds,
+            "seconds_in_products": inside, "speed": beside[0] / seconds,
+            "speed_of_products": beside[1] / inside if inside and beside[1] else None,
+            "accuracy": accuracy}
+
+
+# ---- what is shown ------------------------------------------------------------------------------
+
+def table(made):
+    print(f"\n{made['name']}: {made['what']}; accuracy: {made['accuracy']}")
+    for why in "skipped", "failed":
+        if why in made:
+            print(f"  {why}: {made[why]}")
+    if "rows" not in made:
+        return
+    print(f"  {'by':28}  seconds  in products  share   speed  of products   beside    accuracy")
+    for row in made["rows"]:
+        inside = row["seconds_in_products"]
+        share = "-" if inside is None else f"{100 * inside / row['seconds']:.0f}%"
+        inside = "-" if inside is None else f"{inside:.4f}"
+        products = row["speed_of_products"]
+        products = "-" if products is None else f"{products:.2f}"
+        by = row["by"]
+        if row["computed_by"] not in (None, "-", "BLAS", "LAPACK", by):
+            by += f" ({row['computed_by']})"
+        print(f"  {by:28} {row['seconds']:8.4f}  {inside:>11}  {share:>5}  {row['speed']:6.2f}  "
+              f"{products:>11}   {row['beside']:8}  {row['accuracy']:.3g}")
+
+
+def draw(folder, found):
+    """Speeds of products beside the BLAS, where both are known; else of whole programs."""
+    sys.path[:0] = os.environ["PYTHONPATH"].split(os.pathsep)
+    from limber.chart import chart
+    shown = [made for made in found if "rows" in made and by_name(made["name"]).series]
+    if not shown:
+        return
+    series = {}
+    for i, made in enumerate(shown):
+        contracts = by_name(made["name"]).series
+        for row in made["rows"]:
+            if row["by"] in contracts:
+                values = series.setdefault(contracts[row["by"]], [None] * len(shown))
+                values[i] = row["speed_of_products"] or row["speed"]
+    series["the BLAS"] = [1] * len(shown)
+    chart(os.path.join(folder, "apps.svg"), "Products of applications beside a plain BLAS",
+          "application", "times its speed", [made["name"] for made in shown], series, log=True)
+
+
+def by_name(name):
+    return next(app for app in APPS if app.name == name)
+
+
+def progress(text):
+    """On a terminal."""
+    if sys.stderr.isatty():
+        print(f"\r{time.perf_counter() - progress.start:5.0f} s  {text}\033[K" if text
+              else "\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+progress.start = time.perf_counter()
+
+
+def read_options():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--apps", default=",".join(app.name for app in APPS), metavar="NAME,NAME",
+                   help="some of " + ", ".join(app.name for app in APPS))
+    p.add_argument("--data", default=os.environ.get("LIMBER_DATA"), metavar="FOLDER",
+                   help="holds mnist/ and qasm/ (LIMBER_DATA)")
+    p.add_argument("--quick", action="store_true", help="small sizes, each once")
+    p.add_argument("--runs", type=int, default=3, help="runs that count, after one of each (3)")
+    p.add_argument("--threads", type=int, metavar="N", help="of the BLAS, PyTorch and Limber")
+    p.add_argument("--json", action="store_true", help="print one object")
+    p.add_argument("--pictures", metavar="FOLDER", help="draw what the programs draw, and speeds")
+    chosen = p.parse_args()
+    chosen.apps = chosen.apps.split(",")
+    for name in chosen.apps:
+        if name not in [app.name for app in APPS]:
+            p.error(f"--apps: {name} is none of {', '.join(app.name for app in APPS)}")
+    if not 1 <= chosen.runs <= 99:
+        p.error("--runs: a number from 1 to 99")
+    if chosen.threads is not None and not 1 <= chosen.threads <= 1024:
+        p.error("--threads: a number from 1 to 1024")
+    if chosen.pictures:
+        try:
+            os.makedirs(chosen.pictures, exist_ok=True)
+        except OSError as error:
+            p.error(f"--pictures: {chosen.pictures}: {error.strerror}")
+    return p, chosen
+
+
+def main():
+    p, chosen = read_options()
+    env = environment(chosen.threads)
+    os.environ["PYTHONPATH"] = env.get("PYTHONPATH", "")
+    version = about(env, "import limber; print(limber.__version__)")
+    if version is None:
+        p.error(f"{sys.executable} finds no package limber: pip install ., or PYTHONPATH and "
+                "LIMBER_LIBRARY")
+    numpy = about(env, "import numpy; print(numpy.__version__)")
+    if numpy is None:
+        p.error(f"{sys.executable} finds no NumPy, which these programs need")
+    chosen.torch = about(env, "import torch; print(torch.__version__)")
+    head = {"limber": version, "numpy": numpy, "torch": chosen.torch,
+            "threads": chosen.threads or len(os.sched_getaffinity(0)),
+            "runs": 1 if chosen.quick else chosen.runs, "quick": chosen.quick}
+    if not chosen.json:
+        print(f"Limber {version}, NumPy {numpy}, PyTorch {chosen.torch or 'missing'}; "
+              f"threads: {head['threads']}; " +
+              ("one run of each, in small sizes" if chosen.quick else
+               f"medians of {chosen.runs} runs"))
+    found = []
+    for name in chosen.apps:
+        found.append(measure(by_name(name), chosen, env, progress))
+        progress("")
+        if not chosen.json:
+            table(found[-1])
+            sys.stdout.flush()
+    if chosen.json:
+        print(json.dumps({**head, "applications": found}, indent=1))
+    if chosen.pictures:
+        draw(chosen.pictures, found)
+    return int(any("failed" in made for made in found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests examples/apps.py and `limber bench apps`: the applications in small sizes, and what becomes
+of rows, of repeated runs and of programs that fail, with programs made for it."""
+import argparse
+import contextlib
+import importlib.util
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples")
+sys.path.insert(0, FOLDER)
+import apps         # noqa: E402
+
+DATA = os.environ.get("LIMBER_DATA", "")
+CLI = os.environ.get("LIMBER_CLI", "")
+# Counts its runs in the file that it is given, and tells times of them.
+PROGRAM = """
+import json, sys
+with open(sys.argv[1], "a+") as file:
+    file.write("x")
+    file.seek(0)
+    run = len(file.read()) - 1
+ways = {"--plain": "plain", "--ours": "ours"}
+by = next(ways[word] for word in sys.argv if word in ways)
+seconds = [100, 3, 1, 2][run] if by == "plain" else [200, 0.5, 0.25, 9][run]
+for part in 0.75, 0.25:
+    print(json.dumps({"by": by, "seconds": part * seconds, "seconds_in_products": part,
+                      "error": part}))
+"""
+
+
+def run_it(*options, program=(sys.executable, os.path.join(FOLDER, "apps.py")), **more):
+    return subprocess.run([*program, *options], capture_output=True, text=True, **more)
+
+
+class Runs(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.options = argparse.Namespace(quick=False, runs=3, pictures=None, data=None, torch=None)
+
+    def program(self, text):
+        path = os.path.join(self.folder, "program.py")
+        with open(path, "w") as file:
+            file.write(text)
+        return path
+
+    def app(self, text, commands=((),), **more):
+        return apps.App("made", self.program(text), "", ("error", ""), "plain", {}, commands,
+                        **more)
+
+    def measure(self, app):
+        shown = []
+        made = apps.measure(app, self.options, dict(os.environ), shown.append)
+        return made, shown
+
+    def test_medians(self):
+        """The first run does not count, ways take turns, rows of one way are one."""
+        counts = [os.path.join(self.folder, name) for name in ("a", "b")]
+        made, shown = self.measure(self.app(PROGRAM, ((counts[0], "--ours"),
+                                                      (counts[1], "--plain"))))
+        self.assertEqual([row["by"] for row in made["rows"]], ["plain", "ours"])
+        plain, ours = made["rows"]
+        self.assertEqual((plain["seconds"], ours["seconds"]), (2, 0.5))
+        self.assertEqual((plain["speed"], ours["speed"]), (1, 4))
+        self.assertEqual((plain["seconds_in_products"], ours["speed_of_products"]), (1, 1))
+        self.assertEqual(plain["accuracy"], 0.75)
+        self.assertEqual(shown[1:3], ["made: run 1 of 4, 2 of 2", "made: run 2 of 4, 1 of 2"])
+
+    def test_failures(self):
+        for text, key, words in [("import sys; sys.exit('nothing here')", "failed", "nothing here"),
+                                 ("print('{')", "failed", "it printed no JSON"),
+                                 ("", "failed", "it ended with 0"),
+                                 ("import sys; print('no data', file=sys.stderr); sys.exit(77)",
+                                  "skipped", "no data")]:
+            made, _ = self.measure(self.app(text))
+            self.assertIn(words, made[key])
+            self.assertNotIn("rows", made)
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                apps.table(made)
+            self.assertIn(f"{key}: {made[key]}", out.getvalue())
+
+    def test_missing(self):
+        for needs, words in ("torch", "PyTorch is not installed"), ("mnist", "no folder mnist in"):
+            made, _ = self.measure(self.app("", needs=needs))
+            self.assertIn(words, made["skipped"])
+
+    def test_list(self):
+        """Every program is there; rows of pictures and of comparisons are named."""
+        for app in apps.APPS:
+            self.assertTrue(os.path.isfile(os.path.join(FOLDER, app.program)), app.program)
+            if app.picture:
+                self.assertLess(app.picture[1], len(app.commands))
+
+
+class Program(unittest.TestCase):
+    def judge(self, made, accuracies):
+        self.assertEqual({row["by"] for row in made["rows"]}, set(accuracies))
+        rows = {row["by"]: row for row in made["rows"]}
+        for by, row in rows.items():
+            self.assertLessEqual(row["accuracy"], accuracies[by], by)
+            base = rows[row["beside"]]
+            self.assertAlmostEqual(row["speed"], base["seconds"] / row["seconds"])
+            if row["seconds_in_products"] is not None:
+                self.assertGreater(row["seconds_in_products"], 0)
+            self.assertEqual(row["by"] == row["beside"], row is base)
+
+    def test_dense_system(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pictures = os.path.join(folder, "new", "pictures")
+            done = run_it("--quick", "--json", "--apps", "lu", "--threads", "1", "--pictures",
+                          pictures)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(os.path.join(pictures, "apps.svg")) as file:
+                text = file.read()
+            self.assertIn("bits=53: ", text)
+            self.assertIn("</svg>", text)
+        made = json.loads(done.stdout)
+        self.assertEqual((made["threads"], made["quick"]), (1, True))
+        ways = "blas", "native", "int8", "correct", "refined", "refined-bits", "lapack"
+        self.judge(made["applications"][0], dict.fromkeys(ways, 1))
+
+    @unittest.skipUnless(os.path.isdir(os.path.join(DATA, "mnist")), "no images in LIMBER_DATA")
+    def test_digits(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = run_it("--quick", "--json", "--apps", "components,neighbours,clusters",
+                          "--pictures", folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(set(os.listdir(folder)), {"apps.svg", "components.png", "centres.png"})
+        found = json.loads(done.stdout)["applications"]
+        self.judge(found[0], {"blas f64": 0, "blas f32": 1e-4, "exact": 0})
+        for made in found[1:]:
+            self.judge(made, {"blas f64": 0, "blas f32": 1000, "exact": 0})
+
+    @unittest.skipUnless(os.path.isdir(os.path.join(DATA, "qasm")), "no circuits in LIMBER_DATA")
+    def test_circuits(self):
+        done = run_it("--quick", "--json", "--apps", "circuits")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.judge(json.loads(done.stdout)["applications"][0],
+                   {"blas f64": 1e-15, "f64": 1e-15, "correct": 1e-16, "blas f32": 1e-6,
+                    "f32": 1e-6, "fp32-f": 1e-6, "fp32-b": 1e-6})
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "no PyTorch")
+    def test_network(self):
+        done = run_it("--quick", "--json", "--apps", "resnet", "--threads", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.judge(json.loads(done.stdout)["applications"][0],
+                   dict.fromkeys(("torch", "native", "correct", "fp32-b"), 1e-5))
+
+    def test_bad_options(self):
+        with tempfile.NamedTemporaryFile() as file:
+            for options, words in [(["--apps", "lu,go"], "--apps: go is none of components, "),
+                                   (["--runs", "0"], "--runs: "), (["--threads", "0"], "--threads"),
+                                   (["--pictures", file.name], f"--pictures: {file.name}: ")]:
+                done = run_it(*options)
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertIn(words, done.stderr)
+
+
+@unittest.skipUnless(CLI, "no command line")
+class CommandLine(unittest.TestCase):
+    def test_table(self):
+        env = {name: value for name, value in os.environ.items()
+               if name not in ("PYTHONPATH", "LIMBER_LIBRARY", "LIMBER_DATA")}
+        env["PATH"] = os.path.dirname(sys.executable) + ":" + env["PATH"]
+        done = run_it("bench", "apps", "--quick", "--apps", "components,lu", program=[CLI], env=env)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("components: principal components", done.stdout)
+        self.assertIn("  skipped: no folder mnist in", done.stdout)
+        self.assertRegex(done.stdout, r"\n  correct .*  [0-9.]+ +[0-9.]+ +[0-9]+% .* blas  ")
+
+    def test_nowhere(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = run_it("bench", "apps", program=[shutil.copy(CLI, folder)])
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr, "^limber: bench apps: no .*examples/apps.py beside this")
+        done = run_it("bench", "apps", program=[CLI], env={**os.environ, "PATH": folder})
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, "^limber: bench apps: python3: ")
+
+
+if __name__ == "__main__":
+    unittest.main()
