@@ -2,6 +2,8 @@
  * Text to steps and back, and what a step means. */
 #include "ir/steps.h"
 
+#include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +17,9 @@ static const char *const words[] = { [STEP_add] = "add", [STEP_sub] = "sub", [ST
 
 struct reader {
     const char *start, *word, *at; /* of a line; what a message is about; what is read next */
+    const char *operation; /* of the line that is read */
     int line;
+    limber_format compute;
     const char *const *names;
     struct steps *s;
     char step_name[MOST_STEPS][NAME];
@@ -94,15 +98,35 @@ static int value_named(const struct reader *r, const char *name)
     return strcmp(name, "x") ? VALUE_number : VALUE_product;
 }
 
+static double rounded(bool narrow, double x)
+{
+    return narrow ? (double)(float)x : x;
+}
+
+static bool is_infinity(const char *at)
+{
+    at += *at == '-' || *at == '+';
+    return *at == 'i' || *at == 'I';
+}
+
+/* A number of the format in which steps compute.  An infinity is written as such: a number that
+ * only becomes one is a mistake. */
 static bool read_number(struct reader *r, double *to)
 {
     char word[NAME], *end;
     locale_t before = limber_plain_numbers();
+    bool narrow = limber_format_equal(r->compute, LIMBER_F32);
 
     *to = strtod(r->at, &end);
     uselocale(before);
     if (end == r->at || is_word(*end) || *to != *to)
         return refuse(r, "'%s' is no number", word_at(r, word));
+    *to = rounded(narrow, *to);
+    if (fabs(*to) > DBL_MAX && !is_infinity(r->at))
+        return refuse(r,
+                      narrow ? "'%s' is beyond f32, in which these steps compute" :
+                               "'%s' is beyond f64, in which these steps compute",
+                      word_at(r, word));
     r->at = end;
     return true;
 }
@@ -132,6 +156,7 @@ static bool find_operation(struct reader *r, struct epilogue_step *s)
     char word[NAME];
 
     word_at(r, word);
+    r->operation = r->at;
     r->at += strlen(word);
     for (int op = STEP_add; op <= STEP_min; op++)
         if (!strcmp(word, words[op])) {
@@ -163,9 +188,11 @@ static bool read_parameters(struct reader *r, struct epilogue_step *s)
         has |= 1u << i;
     }
     if (s->function == LIMBER_FUNCTION_LEAKY_RELU && !has)
-        s->number[0] = 0.01;
-    if (s->function == LIMBER_FUNCTION_CLAMP && (has != 3 || !(s->number[0] <= s->number[1])))
+        s->number[0] = rounded(limber_format_equal(r->compute, LIMBER_F32), 0.01);
+    if (s->function == LIMBER_FUNCTION_CLAMP && (has != 3 || !(s->number[0] <= s->number[1]))) {
+        r->word = r->operation;
         return refuse(r, "%s needs p=NUMBER q=NUMBER with p <= q", name);
+    }
     return true;
 }
 
@@ -242,9 +269,11 @@ static bool check_names(struct reader *r)
 }
 
 bool limber_steps_parse(struct steps *s, const char *text, const char *const names[], int inputs,
-                        struct diag *d)
+                        limber_format compute, struct diag *d)
 {
-    struct reader r = { .at = text ? text : "", .names = names, .s = s, .d = d };
+    struct reader r = {
+        .at = text ? text : "", .compute = compute, .names = names, .s = s, .d = d
+    };
 
     *s = (struct steps){ .inputs = inputs };
     if (!check_names(&r))
@@ -323,15 +352,6 @@ void limber_steps_print(struct text *out, const struct steps *s, const char *con
 
 /* ---- what is known of steps ------------------------------------------------------------------ */
 
-void limber_steps_round(struct steps *s, limber_format compute)
-{
-    bool narrow = limber_format_equal(compute, LIMBER_F32);
-
-    for (int i = 0; i < s->count; i++)
-        for (int j = 0; j < 2 && narrow; j++)
-            s->step[i].number[j] = (double)(float)s->step[i].number[j];
-}
-
 static bool has(limber_format f, double x)
 {
     return limber_format_equal(f, LIMBER_F64) || limber_format_round(f, x) == x;
@@ -399,11 +419,6 @@ void limber_steps_drop_addend(struct steps *s)
 }
 
 /* ---- what they mean -------------------------------------------------------------------------- */
-
-static double rounded(bool narrow, double x)
-{
-    return narrow ? (double)(float)x : x;
-}
 
 /* A sum, product or quotient of two numbers of 24 bits is rounded once although it is computed in
  * binary64: 53 >= 2 x 24 + 2 (Figueroa, 1995). */

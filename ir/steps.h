@@ -27,13 +27,11 @@ struct steps {
     struct epilogue_step step[MOST_STEPS];
 };
 
-/* Messages begin with the line. */
+/* Numbers are rounded to the format in which steps compute.  Messages begin with the line. */
 bool limber_steps_parse(struct steps *s, const char *text, const char *const names[], int inputs,
-                        struct diag *d);
+                        limber_format compute, struct diag *d);
 /* As text that is read again. */
 void limber_steps_print(struct text *out, const struct steps *s, const char *const names[]);
-/* Rounds all numbers to the format in which steps compute. */
-void limber_steps_round(struct steps *s, limber_format compute);
 /* All operations give one of their operands, or its negative, if all numbers are of format f. */
 bool limber_steps_select(const struct steps *s, limber_format f);
 /* The input that the first step adds to the product where nothing else reads that, or -1. */

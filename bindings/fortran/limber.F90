@@ -249,14 +249,14 @@ module limber
   end type
 
   type, bind(c) :: limber_format_facts
-    integer(c_size_t) :: size = 128
+    integer(c_size_t) :: size = 136
     integer(c_int) :: significant_bits = 0, largest_exponent = 0, normal_exponent = 0
     integer(c_int) :: smallest_exponent = 0
     real(c_double) :: epsilon = 0, roundoff = 0, largest = 0, normal = 0, smallest = 0
     real(c_double) :: overflow = 0, underflow = 0, decimal_digits = 0
     integer(c_int) :: digits_kept = 0, digits_needed = 0
     integer(c_int) :: has_infinity = 0, has_nan = 0, has_negative_zero = 0
-    real(c_double) :: finite_values = 0, exact_integers = 0
+    real(c_double) :: finite_values = 0, exact_integers = 0, lowest = 0
   end type
 
   type, bind(c) :: limber_reduce_call

@@ -144,6 +144,7 @@ typedef struct limber_format_facts {
     int has_infinity, has_nan, has_negative_zero;
     double finite_values; /* how many there are, +0 and -0 as one; dd: 0 */
     double exact_integers; /* all integers up to here are numbers */
+    double lowest; /* the least number: -largest; of signed integers one less; of unsigned ones 0 */
 } limber_format_facts;
 #define LIMBER_FORMAT_FACTS_INIT LIMBER_SIZED(limber_format_facts)
 

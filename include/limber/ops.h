@@ -216,9 +216,12 @@ typedef struct limber_epilogue_input {
  *           numbers.  Operations: add sub mul div max min of two operands, and every function of
  *           LIMBER_FUNCTIONS of one, with p=NUMBER q=NUMBER behind it (leaky_relu without p: 0.01).
  *           `;` starts a comment.  The last line is stored in C; without a line x is.  At most 16.
+ *           Every line but the last is read by a later one; an input need not be read, so that
+ *           several texts can share their inputs.
  * Formats   steps compute in binary32 where C's format has no value beyond it, and C is no integer
  *           of more than 16 bits; else in binary64.  Numbers of the text and of inputs are rounded
- *           to that.  Each step is rounded once, to nearest; max and min give NaN where there is
+ *           to that; a number of the text that is beyond it is refused (infinity is `inf`).  Each
+ *           step is rounded once, to nearest; max and min give NaN where there is
  *           one.  Functions as limber_apply has them.  The last result is converted to C's format
  *           as limber_convert does it: integers are rounded to nearest even and saturate.
  * Contract  holds for x in the format of the steps, so `correct` rounds x once, before the steps.

@@ -83,6 +83,10 @@ static bool check_formats(const limber_elementwise *e, struct diag *d)
         return undefined(e, "from", e->from, d);
     if (e->function != LIMBER_FUNCTION_CAST && !is_test(e->function) && !fits(e->to, 2))
         return undefined(e, "to", e->to, d);
+    if (e->function == LIMBER_FUNCTION_ISINF && e->to.kind == LIMBER_KIND_UINT)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "to: %s has no -1, which isinf gives for minus infinity",
+                           limber_format_name(e->to, text, sizeof text));
     if (!is_test(e->function) && !e->nan_to_zero && e->to.flags & LIMBER_FORMAT_FINITE &&
         (e->function != LIMBER_FUNCTION_CAST || has_nan(e->from)))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,

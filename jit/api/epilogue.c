@@ -40,6 +40,10 @@ static bool read_input(limber_context *ctx, struct epilogue_call *c, int i, cons
         return refuse(d, what, "has a number of each column, but a convolution has none");
     if ((in->row_stride || in->col_stride) && (!matrix || c->product.conv))
         return refuse(d, what, "has strides, which only matrices of GEMMs have");
+    if (matrix && !c->product.conv && !in->row_stride && !in->col_stride &&
+        (c->product.m > 1 || c->product.n > 1))
+        return refuse(d, what,
+                      "is a matrix whose strides are 0; LIMBER_INPUT_SCALAR is one number for all");
     if (in->row_stride < 0 || in->col_stride < 0 || in->step < 0)
         return refuse(d, what, "has a negative stride or step");
     if (in->step && !c->product.batch)
@@ -304,13 +308,11 @@ bool limber_epilogue_read(limber_context *ctx, struct epilogue_call *c, const li
         ok = refuse(d, "domain:", "epilogues are of real matrices");
     if (ok && p->contract->promise == LIMBER_CONTRACT_EXACT)
         ok = refuse(d, "contract:", "steps round, so that no result is exact");
-    if (ok && !limber_steps_parse(&c->steps, e.steps, c->name, e.input_count, d)) {
+    ok = ok && choose_compute(c, &e, d);
+    if (ok && !limber_steps_parse(&c->steps, e.steps, c->name, e.input_count, c->compute, d)) {
         limber_fail_in(d, "steps");
         ok = false;
     }
-    ok = ok && choose_compute(c, &e, d);
-    if (ok)
-        limber_steps_round(&c->steps, c->compute);
     ok = ok && choose_product(ctx, c, d);
     if (!ok)
         limber_fail_in(d, "problem.epilogue");

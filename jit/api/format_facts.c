@@ -15,6 +15,7 @@ static void describe_float(limber_format f, limber_format_facts *to)
     to->has_nan = !(f.flags & LIMBER_FORMAT_FINITE);
     to->has_negative_zero = 1;
     to->largest = limber_format_largest(f);
+    to->lowest = -to->largest;
     to->normal = ldexp(1, to->normal_exponent);
     to->smallest = ldexp(1, to->smallest_exponent);
     to->overflow = to->largest + ldexp(1, to->largest_exponent - p);
@@ -35,6 +36,7 @@ static void describe_integer(limber_format f, limber_format_facts *to)
     int bits = limber_format_sig(f);
 
     to->largest = ldexp(1, bits) - 1;
+    to->lowest = f.kind == LIMBER_KIND_INT ? -ldexp(1, bits) : 0;
     to->normal = to->smallest = 1;
     to->overflow = to->largest + 0.5;
     to->underflow = 0.5;
@@ -75,6 +77,7 @@ limber_status limber_format_describe(limber_format f, limber_format_facts *out)
         to.normal = ldexp(1, to.normal_exponent);
         to.smallest = ldexp(1, to.smallest_exponent);
         to.largest = half.largest;
+        to.lowest = -half.largest;
         to.overflow = INFINITY;
         to.underflow = 0;
         to.has_infinity = to.has_nan = to.has_negative_zero = 1;

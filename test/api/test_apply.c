@@ -359,6 +359,10 @@ static void test_classes(void **state)
     e.count = 5;
     assert_int_equal(limber_apply(NULL, &e), LIMBER_STATUS_OK);
     assert_memory_equal(to, ((const int8_t[]){ 0, 1, -1, 0, 0 }), 5);
+    e.to = LIMBER_U8;
+    assert_int_equal(limber_apply(NULL, &e), LIMBER_STATUS_BAD_ARGUMENT);
+    assert_non_null(strstr(limber_error_text(), "to: u8 has no -1"));
+    e.to = LIMBER_I8;
     e.function = LIMBER_FUNCTION_ISNAN;
     assert_int_equal(limber_apply(context[2], &e), LIMBER_STATUS_OK);
     assert_memory_equal(to, ((const int8_t[]){ 1, 0, 0, 0, 0 }), 5);

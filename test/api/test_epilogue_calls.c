@@ -232,12 +232,14 @@ static void test_text_refused(void **state)
     refuses_text("%1 = add %x", "line 1, column 12: add needs another operand");
     refuses_text("%1 = relu", "line 1, column 10: relu needs an operand");
     refuses_text("%1 = relu 3", "line 1, column 11: '3' is no %name");
+    refuses_text("%1 = mul %x 1e39", "line 1, column 13: '1e39' is beyond f32");
+    refuses_text("%1 = clamp %x p=-1e999 q=inf", "line 1, column 15: '-1e999' is beyond f32");
     refuses_text("%1 = relu %x 3", "line 1, column 14: '3' is none of the parameters");
     refuses_text("%1 = relu %x p=3", "line 1, column 14: 'p=3' is none of the parameters");
     refuses_text("%1 = clamp %x p=3",
-                 "line 1, column 18: clamp needs p=NUMBER q=NUMBER with p <= q");
+                 "line 1, column 6: clamp needs p=NUMBER q=NUMBER with p <= q");
     refuses_text("%1 = clamp %x p=3 q=2",
-                 "line 1, column 22: clamp needs p=NUMBER q=NUMBER with p <= q");
+                 "line 1, column 6: clamp needs p=NUMBER q=NUMBER with p <= q");
     refuses_text("%1 = clamp %x p=3 p=4", "line 1, column 19: 'p=4' is none of the parameters");
     refuses_text("%1 = add %x 3 4", "line 1, column 15: '4' is more than the operation takes");
     refuses_text("%1 = add %x 3x", "line 1, column 13: '3x' is no number");
@@ -277,6 +279,7 @@ static void test_refused(void **state)
     in = good_input, in.data = c + 4, refuses(&p, "overlap");
     in = good_input, in.shape = LIMBER_INPUT_MATRIX, in.row_stride = -1;
     refuses(&p, "inputs[0] has a negative stride");
+    in.row_stride = 0, refuses(&p, "inputs[0] is a matrix whose strides are 0");
     in = good_input;
     q = p, q.c.format = LIMBER_F128, refuses(&q, "c is f128");
     q = p, q.c.format = named("e2m1"), refuses(&q, "c: e2m1 has no NaN");

@@ -81,6 +81,7 @@ int main(int argc, char **argv)
     FIELD(limber_format_facts, has_negative_zero);
     FIELD(limber_format_facts, finite_values);
     FIELD(limber_format_facts, exact_integers);
+    FIELD(limber_format_facts, lowest);
     TYPE(limber_solve_call);
     FIELD(limber_solve_call, size);
     FIELD(limber_solve_call, n);

@@ -258,6 +258,7 @@ class Buffers(unittest.TestCase):
         self.assertEqual(limber.finfo("e4m3").largest, 448)
         self.assertIs(limber.finfo("e4m3").has_infinity, False)
         self.assertEqual(limber.spacing("f16", 10), 1)
+        self.assertEqual(limber.finfo("i8").lowest, -128)
         self.assertRaisesRegex(limber.BadArgument, "fp17", limber.finfo, "fp17")
         self.assertRaises(limber.BadArgument, limber.spacing, "f16", 99)
 
@@ -284,6 +285,8 @@ class Buffers(unittest.TestCase):
         self.assertEqual(limber.finfo("float8_e4m3fn"), limber.finfo("e4m3"))
         if numpy is None:
             return
+        self.assertEqual(limber.finfo(numpy.float16), limber.finfo("f16"))
+        self.assertEqual(limber.spacing(numpy.dtype("float32"), 0), 2.0 ** -23)
         a = numpy.ones((3, 4), "float32")
         double, half = (limber.matmul(a, a.T, dtype=name) for name in ("double", "fp16"))
         self.assertEqual((double.dtype, half.dtype), (numpy.float64, numpy.float16))
@@ -513,11 +516,17 @@ class Buffers(unittest.TestCase):
         flat = memoryview(y).cast("B").cast("d")
         self.assertEqual([p - q for p, q in zip(flat[:25], flat[25:])], [-1.0] * 25)
         for text, how in (("there is no epilogue", dict(inputs={"b": 1})),
+                          ("epilogue: holds a NUL", dict(epilogue="%1 = relu %x\0%1 = neg %x")),
+                          ("nan_to_zero: there is no epilogue", dict(nan_to_zero=True)),
+                          ("e2m1 has no NaN", dict(epilogue="%1 = relu %x", dtype="e2m1")),
                           ("steps: line 1, column 6: 'sine' is neither", dict(epilogue="%1 = sine %x")),
                           (r"inputs\['b'\]: shape \(5, 1\) is none of",
                            dict(epilogue="%1 = add %x %b", inputs={"b": buffer(draw(5, 1))}))):
             with self.assertRaisesRegex(limber.BadArgument, text):
                 self.ctx.matmul(buffer(a), buffer(b), **how)
+        small = self.ctx.matmul(buffer(a), buffer(b), epilogue="%1 = div 0 %x", dtype="e2m1",
+                                nan_to_zero=True)
+        self.assertEqual(memoryview(small).format, "B")
 
     def test_filters_are_prepared(self):
         stored = lambda flat, shape: memoryview(array.array("d", flat)).cast("B").cast("d", shape)

@@ -106,12 +106,19 @@ status=0
 status=0
 LIMBER_CONTRACT=native "$bin/python" -m limber run script.py > log 2>&1 || status=$?
 [ $status = 0 ] || { cat log; exit 1; }
+[ "$("$bin/python" -m limber run --contract correct -m script one)" = "1.0 one" ] &&
+    [ "$("$bin/python" -m limber run --contract correct -c 'import script' two)" = "1.0 two" ] ||
+    { echo "a module or code was not served"; exit 1; }
+LIMBER_CONTRAKT=native "$bin/python" -m limber run --contract native script.py 2>&1 > out |
+    grep -c LIMBER_CONTRAKT | grep -q '^1$' || { echo "a wrong variable is told twice"; exit 1; }
 echo 'raise SystemExit(3)' > three.py
 "$bin/python" -m limber run --contract native three.py || status=$?
 [ $status = 3 ] || { echo "the script's status 3 became $status"; exit 1; }
 
 # ---- the command line, and programs in C ----
 "$bin/limber" formats | grep -q '^bf16 '
+page=$("$bin/limber" help bf16 | sed -n 's/^  Page: //p')
+[ -s "$page" ] || { echo "limber help names the page '$page', which is not there"; exit 1; }
 for name in mpfr gmp popt cjson; do
     ldd "$prefix/bin/limber" | grep -q "lib$name\.so\.[0-9]* => $prefix/" ||
         { echo "the command line does not use the wheel's lib$name"; exit 1; }

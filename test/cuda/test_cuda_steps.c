@@ -20,6 +20,8 @@
 
 enum { COUNT_F = 3001 };
 
+static limber_context *host; /* the CPU's compiled code where there is any */
+
 /* Bits and special values of `from` in one array. */
 static char *numbers_of(struct rng *r, limber_format from)
 {
@@ -31,18 +33,34 @@ static char *numbers_of(struct rng *r, limber_format from)
     return x;
 }
 
+static void same(const limber_elementwise *e, const char *want, const char *got, const char *whose)
+{
+    char from[32], to[32];
+
+    for (size_t i = 0; i < COUNT_F; i++)
+        if (!same_number(e->to, want + i * e->to.size, got + i * e->to.size))
+            fail_msg("%s of %s to %s, rounding %d, compute %d: element %zu %s",
+                     limber_function_at((int)e->function, NULL, NULL),
+                     limber_format_name(e->from, from, sizeof from),
+                     limber_format_name(e->to, to, sizeof to), (int)e->rounding, (int)e->compute, i,
+                     whose);
+}
+
 static void apply(limber_elementwise e, const limber_queue *queue, struct rng *r)
 {
     char *x = numbers_of(r, e.from), *want = malloc((size_t)COUNT_F * e.to.size);
     char *got = malloc((size_t)COUNT_F * e.to.size);
     struct there src = gpu_put(x, (size_t)COUNT_F * e.from.size);
     struct there dst = gpu_room((size_t)COUNT_F * e.to.size);
-    char from[32], to[32];
 
     e.count = COUNT_F;
     e.src = x, e.dst = want;
     if (limber_apply(reference, &e))
         fail_msg("%s", limber_error_text());
+    e.dst = got; /* by compiled code */
+    if (limber_apply(host, &e))
+        fail_msg("%s", limber_error_text());
+    same(&e, want, got, "of compiled code");
     e.src = (void *)src.at, e.dst = (void *)dst.at;
     e.queue = queue;
     if (limber_apply(cuda, &e))
@@ -50,12 +68,7 @@ static void apply(limber_elementwise e, const limber_queue *queue, struct rng *r
     if (queue)
         assert_int_equal(driver.cuStreamSynchronize(queue->stream), 0);
     gpu_get(got, dst);
-    for (size_t i = 0; i < COUNT_F; i++)
-        if (!same_number(e.to, want + i * e.to.size, got + i * e.to.size))
-            fail_msg("%s of %s to %s, rounding %d, compute %d: element %zu",
-                     limber_function_at((int)e.function, NULL, NULL),
-                     limber_format_name(e.from, from, sizeof from),
-                     limber_format_name(e.to, to, sizeof to), (int)e.rounding, (int)e.compute, i);
+    same(&e, want, got, "of the GPU");
     gpu_drop(src);
     gpu_drop(dst);
     free(x);
@@ -63,7 +76,8 @@ static void apply(limber_elementwise e, const limber_queue *queue, struct rng *r
     free(got);
 }
 
-/* Each function once, with formats, roundings and computations that change. */
+/* Each function in binary64 and binary32, whose results are often those of one operation, and with
+ * formats, roundings and computations that change. */
 static void functions_have_the_same_bits(void **state)
 {
     static const char *const formats[] = { "f16", "bf16", "e4m3",    "f32",
@@ -77,11 +91,15 @@ static void functions_have_the_same_bits(void **state)
         limber_elementwise e = LIMBER_ELEMENTWISE_INIT;
 
         e.function = (limber_function)f;
+        e.p = -0.75, e.q = 3;
+        e.from = e.to = LIMBER_F64;
+        apply(e, NULL, &r);
+        e.from = e.to = LIMBER_F32;
+        apply(e, NULL, &r);
         e.from = named(formats[rng_below(&r, COUNT(formats))]);
         e.to = named(formats[rng_below(&r, COUNT(formats))]);
         e.rounding = (limber_rounding)(rng_below(&r, 2) ? rng_below(&r, 6) : 0);
         e.compute = (limber_compute)(rng_below(&r, 4) == 0);
-        e.p = -0.75, e.q = 3;
         apply(e, rng_below(&r, 2) ? &queue : NULL, &r);
     }
     driver.cuStreamDestroy_v2(queue.stream);
@@ -417,6 +435,17 @@ static void memory_of_both_kinds_is_refused(void **state)
     gpu_drop(there);
 }
 
+static int open_all(void **state)
+{
+    return gpu_open(state) || limber_create(&host, NULL);
+}
+
+static int close_all(void **state)
+{
+    limber_destroy(host);
+    return gpu_close(state);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -431,5 +460,5 @@ int main(void)
 
     if (gpu_is_missing())
         return 77;
-    return cmocka_run_group_tests(tests, gpu_open, gpu_close);
+    return cmocka_run_group_tests(tests, open_all, close_all);
 }

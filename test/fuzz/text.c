@@ -122,11 +122,10 @@ static void steps(const char *s)
     struct text out = { 0 }, again = { 0 };
     struct diag d = { 0 };
 
-    if (!limber_steps_parse(&first, s, names, 2, &d))
+    if (!limber_steps_parse(&first, s, names, 2, LIMBER_F32, &d))
         return;
-    limber_steps_round(&first, LIMBER_F32);
     limber_steps_print(&out, &first, names);
-    if (!limber_steps_parse(&second, out.s ? out.s : "", names, 2, &d))
+    if (!limber_steps_parse(&second, out.s ? out.s : "", names, 2, LIMBER_F32, &d))
         abort();
     limber_steps_print(&again, &second, names);
     if (strcmp(out.s ? out.s : "", again.s ? again.s : ""))

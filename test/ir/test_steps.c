@@ -14,7 +14,7 @@ static void read(struct steps *s, const char *text, const char *const names[], i
 {
     struct diag d = { 0 };
 
-    if (!limber_steps_parse(s, text, names, inputs, &d))
+    if (!limber_steps_parse(s, text, names, inputs, LIMBER_F64, &d))
         fail_msg("%s\nin\n%s", d.text, text);
 }
 
@@ -117,12 +117,31 @@ static void all_operations_come_back(void **state)
     assert_true(functions > 30);
 }
 
+/* All numbers, pairs of neighbours too, which a compiler may take together. */
+static void numbers_are_rounded(void **state)
+{
+    static const char text[] = "%a = clamp %x p=-0.3 q=0.3\n%b = leaky_relu %a p=0.1\n"
+                               "%c = add 0.7 0.9\n%d = add %b %c\n";
+    struct steps s;
+    struct diag d = { 0 };
+
+    (void)state;
+    if (!limber_steps_parse(&s, text, NULL, 0, LIMBER_F32, &d))
+        fail_msg("%s", d.text);
+    assert_true(s.step[0].number[0] == (double)-0.3f && s.step[0].number[1] == (double)0.3f);
+    assert_true(s.step[1].number[0] == (double)0.1f);
+    assert_true(s.step[2].number[0] == (double)0.7f && s.step[2].number[1] == (double)0.9f);
+    read(&s, text, NULL, 0);
+    assert_true(s.step[0].number[0] == -0.3 && s.step[2].number[1] == 0.9);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_are_not_called_as_inputs),
         cmocka_unit_test(eight_inputs_are_apart),
         cmocka_unit_test(all_operations_come_back),
+        cmocka_unit_test(numbers_are_rounded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,6 +22,8 @@ static const struct factors_of {
     int64_t n, k;
     int dnn[2]; /* of operands and result; 0: it has none */
     bool correct;
+    int64_t batch; /* products of n x n by k, or 0 */
+    bool conv; /* n channels in and out, k x k pixels, filters of 3 x 3 */
 } works[] = { { "f32", "f32", 1024, 256, { DNN_F32, DNN_F32 }, false },
               { "f32", "f32", 1024, 1024, { DNN_F32, DNN_F32 }, false },
               { "f32", "f32", 2048, 512, { DNN_F32, DNN_F32 }, false },
@@ -29,13 +31,18 @@ static const struct factors_of {
               { "bf16", "bf16", 1024, 256, { DNN_BF16, DNN_BF16 }, false },
               { "bf16", "bf16", 1024, 1024, { DNN_BF16, DNN_BF16 }, false },
               { "i8", "f32", 1024, 1024, { DNN_S8, DNN_F32 }, false },
-              { "i8", "f32", 1024, 1024, { DNN_S8, DNN_F32 }, true } };
+              { "i8", "f32", 1024, 1024, { DNN_S8, DNN_F32 }, true },
+              { "f32", "f32", 256, 256, { 0, 0 }, false, .batch = 16 },
+              { "bf16", "bf16", 256, 256, { 0, 0 }, false, .batch = 16 },
+              { "f32", "f32", 128, 28, { 0, 0 }, false, .conv = true } };
 
 struct fused {
     limber_problem p;
     limber_contract contract;
     limber_epilogue e;
     limber_epilogue_input bias;
+    limber_batch batch;
+    limber_conv conv;
     char *a, *b, *c, *other, *line;
     void *md[4], *memory[4], *attr, *post, *pd, *primitive; /* a, b, bias, c */
 };
@@ -76,19 +83,25 @@ static bool fill(limber_format f, char *to, int64_t count, uint64_t *state)
 static bool open_fused(struct fused *f, const struct factors_of *w, const struct steps_of *s)
 {
     limber_format of = format_of(w->of), to = format_of(w->to);
+    const int64_t count = w->batch ? w->batch : 1, pixels = w->k * w->k;
+    const int64_t as = w->conv ? w->n * pixels : count * w->n * w->k;
+    const int64_t bs = w->conv ? w->n * w->n * 9 : count * w->n * w->k;
+    const int64_t cs = w->conv ? w->n * pixels : count * w->n * w->n;
     uint64_t state = 3;
 
     *f = (struct fused){ .p = LIMBER_PROBLEM_INIT,
                          .contract = LIMBER_CONTRACT_INIT,
                          .e = LIMBER_EPILOGUE_INIT,
-                         .bias = LIMBER_EPILOGUE_INPUT_INIT };
-    f->a = malloc((size_t)(w->n * w->k) * of.size);
-    f->b = malloc((size_t)(w->n * w->k) * of.size);
-    f->c = calloc((size_t)(w->n * w->n), to.size);
-    f->other = calloc((size_t)(w->n * w->n), to.size);
+                         .bias = LIMBER_EPILOGUE_INPUT_INIT,
+                         .batch = LIMBER_BATCH_INIT,
+                         .conv = LIMBER_CONV_INIT };
+    f->a = malloc((size_t)as * of.size);
+    f->b = malloc((size_t)bs * of.size);
+    f->c = calloc((size_t)cs, to.size);
+    f->other = calloc((size_t)cs, to.size);
     f->line = malloc((size_t)w->n * 4);
-    if (!f->c || !f->other || !fill(of, f->a, w->n * w->k, &state) ||
-        !fill(of, f->b, w->n * w->k, &state) || !fill(LIMBER_F32, f->line, w->n, &state))
+    if (!f->c || !f->other || !fill(of, f->a, as, &state) || !fill(of, f->b, bs, &state) ||
+        !fill(LIMBER_F32, f->line, w->n, &state))
         return !complain("bench: not enough memory");
     if (w->correct)
         f->contract.promise = LIMBER_CONTRACT_CORRECT;
@@ -105,6 +118,24 @@ static bool open_fused(struct fused *f, const struct factors_of *w, const struct
     f->p.b = (limber_matrix){ f->b, of, w->n, 1 };
     f->p.c = (limber_output){ f->c, to, w->n, 1 };
     f->p.contract = &f->contract;
+    if (w->batch) {
+        f->batch.count = w->batch;
+        f->batch.a = f->batch.b = w->n * w->k, f->batch.c = w->n * w->n;
+        f->p.batch = &f->batch;
+    }
+    if (w->conv) {
+        f->conv.n = 1, f->conv.c = f->conv.o = w->n, f->conv.h = f->conv.w = w->k;
+        f->conv.r = f->conv.s = 3;
+        for (int i = 0; i < 4; i++)
+            f->conv.pad[i] = 1;
+        f->bias.shape = LIMBER_INPUT_ROW;
+        f->p = (limber_problem)LIMBER_PROBLEM_INIT;
+        f->p.operation = LIMBER_OPERATION_CONV_FORWARD, f->p.conv = &f->conv;
+        f->p.a = (limber_matrix){ f->a, of, 0, 0 };
+        f->p.b = (limber_matrix){ f->b, of, 0, 0 };
+        f->p.c = (limber_output){ f->c, to, 0, 0 };
+        f->p.contract = &f->contract;
+    }
     return true;
 }
 
@@ -172,7 +203,11 @@ static bool run_once(limber_context *ctx, struct fused *f, bool bare, double *se
 static bool fused_row(struct bench *b, const struct factors_of *w, const struct steps_of *s)
 {
     struct contender here = { .samples = b->runs }, bare = here, peer = here;
-    double work = 2e-9 * (double)w->n * (double)w->n * (double)w->k;
+    const double each = (double)w->n * (double)w->n * (double)w->k;
+    const double work = 2e-9 * each *
+                        (w->conv  ? 9 * (double)w->k :
+                         w->batch ? (double)w->batch :
+                                    1);
     char what[64], note[96];
     struct fused f;
     bool ok = open_fused(&f, w, s), has_peer = ok && open_peer(&f, w, s);
@@ -191,8 +226,12 @@ static bool fused_row(struct bench *b, const struct factors_of *w, const struct 
         return false;
     contender_median(&here);
     contender_median(&bare);
-    snprintf(what, sizeof what, "%s, %s to %s, k %lld%s", s->what, w->of, w->to, (long long)w->k,
-             w->correct ? ", correct" : "");
+    if (w->conv)
+        snprintf(what, sizeof what, "%s, convolution of 3 x 3, %lld x %lld", s->what,
+                 (long long)w->k, (long long)w->k);
+    else
+        snprintf(what, sizeof what, "%s, %s to %s, k %lld%s%s", s->what, w->of, w->to,
+                 (long long)w->k, w->correct ? ", correct" : "", w->batch ? ", 16 products" : "");
     if (has_peer) {
         contender_median(&peer);
         snprintf(note, sizeof note, "%.2f x oneDNN", peer.median / here.median);

@@ -129,13 +129,44 @@ static void special(limber_format f, const char *name, double value, cJSON *json
         printf("  %-24s %-16.9g %s\n", name, value, bits);
 }
 
-/* Of floats that binary64 holds and that are stored as they are. */
+/* Of formats that are kept in a wider one (tf32, for example) or are wider than 64 bits.  All of
+ * them have IEEE rules, so that the fields follow from the name. */
+static void special_fields(limber_format f, const char *name, int exponent, const char *fraction,
+                           cJSON *json)
+{
+    char bits[160], *to = bits;
+
+    to += sprintf(to, "0 ");
+    for (int i = f.exp_bits - 1; i >= 0; i--)
+        *to++ = (char)('0' + (exponent >> i & 1));
+    *to++ = ' ';
+    for (int i = 0; i < f.frac_bits; i++)
+        *to++ = fraction[i == 0 ? 0 : i + 1 < f.frac_bits ? 1 : 2];
+    *to = '\0';
+    if (json)
+        cJSON_AddStringToObject(json, name, bits);
+    else
+        printf("  %-24s %s\n", name, bits);
+}
+
 static void specials(limber_format f, const limber_format_facts *x, cJSON *to)
 {
-    cJSON *json = to ? cJSON_AddObjectToObject(to, "bits") : NULL;
+    const int top = (1 << f.exp_bits) - 1;
+    cJSON *json;
 
-    if (f.kind != LIMBER_KIND_FLOAT || f.carried || f.size > 8)
+    if (f.kind != LIMBER_KIND_FLOAT)
         return;
+    json = to ? cJSON_AddObjectToObject(to, "bits") : NULL;
+    if (f.carried || f.size > 8) {
+        special_fields(f, "zero", 0, "000", json);
+        special_fields(f, "smallest", 0, f.frac_bits > 1 ? "001" : "111", json);
+        special_fields(f, "smallest normal", 1, "000", json);
+        special_fields(f, "one", f.bias, "000", json);
+        special_fields(f, "largest", top - 1, "111", json);
+        special_fields(f, "infinity", top, "000", json);
+        special_fields(f, "NaN", top, "100", json);
+        return;
+    }
     special(f, "zero", 0, json);
     special(f, "smallest", x->smallest, json);
     special(f, "smallest normal", x->normal, json);
@@ -180,7 +211,7 @@ static void spacings(limber_format f, const limber_format_facts *x, cJSON *to)
 }
 
 /* 2^e (2 - less), as text: binary64 holds neither the ends of binary128 nor 2^1024. */
-static const char *beyond(int e, double less, char text[60])
+static const char *beyond(int e, double less, char *text)
 {
     mpfr_t v;
 
@@ -188,7 +219,7 @@ static const char *beyond(int e, double less, char text[60])
     mpfr_set_ui(v, 2, MPFR_RNDN);
     mpfr_sub_d(v, v, less, MPFR_RNDN);
     mpfr_mul_2si(v, v, e, MPFR_RNDN);
-    mpfr_snprintf(text, 60, "%.9Rg", v);
+    mpfr_snprintf(text, 50, "%.9Rg", v);
     mpfr_clear(v);
     return text;
 }
@@ -213,6 +244,11 @@ static const char *text_of(const limber_format_facts *x, const char *name, char 
         return beyond(x->smallest_exponent - 1, 1, text);
     if (isfinite(x->largest))
         return NULL;
+    if (!strcmp(name, "least")) {
+        text[0] = '-';
+        beyond(x->largest_exponent, unit, text + 1);
+        return text;
+    }
     return !strcmp(name, "largest")         ? beyond(x->largest_exponent, unit, text) :
            !strcmp(name, "smallest normal") ? beyond(x->normal_exponent, 1, text) :
            !strcmp(name, "smallest")        ? beyond(x->smallest_exponent, 1, text) :
@@ -237,6 +273,7 @@ static void numbers(limber_format f, const limber_format_facts *x, cJSON *json)
                 { "epsilon", x->epsilon },
                 { "round-off", x->roundoff },
                 { "largest", x->largest },
+                { "least", x->lowest },
                 { "smallest normal", x->normal },
                 { "smallest", x->smallest },
                 { "overflow beyond", x->overflow },

@@ -2,8 +2,10 @@
  * limber help: the commands, or what a word stands for. */
 #include "tools/cli/commands.h"
 
+#include <limits.h>
 #include <popt.h>
 #include <string.h>
+#include <unistd.h>
 
 void commands_list(FILE *out)
 {
@@ -26,10 +28,31 @@ static const char *rest_of(const char *word)
     return word[strlen(word) - 1] == '=' ? "..." : "";
 }
 
+/* The page where an installation has it, else its name within the sources. */
+static const char *place_of(const char *page, char path[PATH_MAX])
+{
+    char program[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    char *end = n > 0 ? (program[n] = '\0', strrchr(program, '/')) : NULL;
+
+    if (!end)
+        return page;
+    *end = '\0'; /* the folder, beside which `share` lies */
+    end = strrchr(program, '/');
+    if (!end)
+        return page;
+    *end = '\0';
+    return snprintf(path, PATH_MAX, "%s/share/doc/limber/%s", program, page) < PATH_MAX &&
+                   access(path, R_OK) == 0 ?
+               path :
+               page;
+}
+
 /* A word can be of several kinds: native is a contract and a scheme. */
 static int explain(const char *text)
 {
     const struct word_kind *kind;
+    char path[PATH_MAX];
     int found = 0;
 
     for (int i = 0; (kind = word_kind_at(i)); i++) {
@@ -46,7 +69,7 @@ static int explain(const char *text)
             printf(kind->more, word);
             printf("\n");
         }
-        printf("  Page: %s\n", page);
+        printf("  Page: %s\n", place_of(page, path));
     }
     if (found)
         return 0;

@@ -181,7 +181,9 @@ bool array_read(const char *path, bool wide, struct array *a)
         return false;
     n = fread(magic, 1, sizeof magic, f);
     rewind(f);
-    if (n == 6 && memcmp(magic, "\x93NUMPY", 6) == 0)
+    if (n == 0)
+        ok = (complain("%s: is empty", path), false);
+    else if (n == 6 && memcmp(magic, "\x93NUMPY", 6) == 0)
         ok = npy_read(f, path, a);
     else if (n >= 4 && (memcmp(magic, "PK\3\4", 4) == 0 || memcmp(magic, "PK\5\6", 4) == 0))
         ok = npz_read(f, path, name, a);

@@ -1,7 +1,4 @@
-# What an installation holds beside programs and libraries (license, pages, man pages), and packages
-# of it (cpack).
-install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN measured EXCLUDE)
+# Man pages of an installation, and packages of it (cpack).
 
 set(_script ${CMAKE_CURRENT_LIST_DIR}/man.sh)
 set(_man ${CMAKE_CURRENT_BINARY_DIR}/man)

@@ -13,15 +13,23 @@ def main():
                         help="print the folder that Limber is installed in")
     commands = parser.add_subparsers(dest="command")
     run = commands.add_parser("run", help="run a script; its products are Limber's",
+                              usage="python -m limber run [--contract CONTRACT] "
+                              "(SCRIPT | -m MODULE | -c CODE) [ARGUMENT...]",
                               description="Run a script in a new process whose BLAS calls of "
                               "level 3 are computed by Limber to a contract.")
-    run.add_argument("--contract", help="native, reproducible, bits=N, correct, fast; otherwise "
-                     "that of LIMBER_CONTRACT or LIMBER_CONFIG")
-    run.add_argument("script")
-    run.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own")
+    run.add_argument("--contract", help="native, reproducible, bits=N, correct, fast, "
+                     "simulate=UNIT; otherwise that of LIMBER_CONTRACT or LIMBER_CONFIG")
+    rest = argparse.REMAINDER
+    run.add_argument("-m", dest="module", nargs=rest, metavar="MODULE", help="run a module")
+    run.add_argument("-c", dest="code", nargs=rest, metavar="CODE", help="run this code")
+    run.add_argument("script", nargs=rest, help="the script, and its arguments")
     chosen = parser.parse_args()
     if chosen.command == "run":
-        return _install.run(chosen.contract, chosen.script, chosen.arguments)
+        started = (["-m", *chosen.module] if chosen.module else
+                   ["-c", *chosen.code] if chosen.code else chosen.script)
+        if not started:
+            run.error("say a script, -m MODULE or -c CODE")
+        return _install.run(chosen.contract, started)
     if not chosen.prefix:
         parser.error("say --prefix or run")
     print(_install.prefix())

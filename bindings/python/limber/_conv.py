@@ -116,7 +116,7 @@ def _shapes(shape, groups, sides):
 
 def convolve(context, direction, left, right, size, stride, pad, dilation, groups, layout,
              contract, out, alpha, beta, scheme, report, format, dtype, slices, epilogue, inputs,
-             result):
+             nan_to_zero, result):
     """One convolution: Context.conv2d says what the arguments are."""
     formats = pair_of(format)
     with ExitStack() as held:
@@ -143,7 +143,7 @@ def convolve(context, direction, left, right, size, stride, pad, dilation, group
                             a=C.Matrix(x.data, x.format), b=C.Matrix(w.data, w.format),
                             c=C.Output(y.data, y.format), alpha=address(a), beta=address(b),
                             contract=ctypes.pointer(wish), prepared_b=prepared_of(held, right))
-        problem.epilogue = epilogue_of(held, epilogue, inputs,
+        problem.epilogue = epilogue_of(held, epilogue, inputs, nan_to_zero,
                                        tensor=(extents, wanted[direction != FILTER]))
         r = C.Report() if report else None
         check(lib.limber_run(ctx, byref(problem), r and byref(r)))

@@ -88,7 +88,7 @@ class Context(Closing):
                alpha: Scalar = 1, beta: Scalar = 0, scheme: Optional[str] = None,
                report: bool = False, format: Formats = None, dtype: DType = None, slices: int = 0,
                conj_a: bool = False, conj_b: bool = False, epilogue: Optional[str] = None,
-               inputs: Inputs = None, result: str = "numpy") -> Any:
+               inputs: Inputs = None, nan_to_zero: bool = False, result: str = "numpy") -> Any:
         """alpha a b + beta out to a contract: "native", "reproducible", "bits=N", "correct",
         "exact", "fast" (with a scheme), "simulate=UNIT"; None: the context's, else native.
 
@@ -109,13 +109,15 @@ class Context(Closing):
                     "%1 = add %x %bias\\n%2 = gelu %1" (limber_epilogue in limber/ops.h)
         inputs      what they read: {"bias": array}, of shapes () or (n,), (m, 1), (m, n), or the
                     result's; or pairs (array, format)
+        nan_to_zero True: an epilogue's result may be of a float format without NaN (e2m1 and so
+                    on), which gets 0 for it
 
         Strides are passed on; a copy is made of operands whose strides are negative or no
         multiples of an element, whose type is no format but another's holds it, and of a real
         operand that meets a complex one."""
         return _product.multiply(self, a, b, _contraction.MATMUL, contract, out, alpha, beta,
                                  scheme, report, format, dtype, slices, conj_a, conj_b, epilogue,
-                                 inputs, result)
+                                 inputs, nan_to_zero, result)
 
     def dot(self, a: Array, b: Array, **options: Unpack[ProductOptions]) -> Any:
         """As numpy.dot: a's last axis meets b's last but one; where one is a number, the product of
@@ -214,7 +216,8 @@ class Context(Closing):
                groups: int = 1, layout: str = "NCHW", contract: Optional[str] = None,
                out: Array = None, alpha: Scalar = 1, beta: Scalar = 0, scheme: Optional[str] = None,
                report: bool = False, format: Formats = None, dtype: DType = None, slices: int = 0,
-               epilogue: Optional[str] = None, inputs: Inputs = None, result: str = "numpy") -> Any:
+               epilogue: Optional[str] = None, inputs: Inputs = None, nan_to_zero: bool = False,
+               result: str = "numpy") -> Any:
         """Forward convolution (cross-correlation): x is n x c x h x w, w is o x c/groups x r x s;
         layout "NHWC": n x h x w x c and o x r x s x c/groups.  Of one dimension (conv1d) h and r
         are absent; of three (conv3d) depths stand before them.  The layout may then be called
@@ -226,7 +229,7 @@ class Context(Closing):
         Others as matmul.  Arrays with gaps are copied."""
         return _conv.convolve(self, _conv.FORWARD, x, w, None, stride, pad, dilation, groups,
                               layout, contract, out, alpha, beta, scheme, report, format, dtype,
-                              slices, epilogue, inputs, result)
+                              slices, epilogue, inputs, nan_to_zero, result)
 
     def conv2d_backward_data(self, dy: Array, w: Array, size: Sizes, stride: Sizes = 1,
                              pad: Sizes = 0, dilation: Sizes = 1, groups: int = 1,
@@ -235,7 +238,7 @@ class Context(Closing):
                              scheme: Optional[str] = None, report: bool = False,
                              format: Formats = None, dtype: DType = None, slices: int = 0,
                              epilogue: Optional[str] = None, inputs: Inputs = None,
-                             result: str = "numpy") -> Any:
+                             nan_to_zero: bool = False, result: str = "numpy") -> Any:
         """The gradient of conv2d's image, from that of its result, dy, and the filters: also called
         transposed convolution.
 
@@ -243,7 +246,7 @@ class Context(Closing):
         Others as conv2d."""
         return _conv.convolve(self, _conv.DATA, dy, w, size, stride, pad, dilation, groups,
                               layout, contract, out, alpha, beta, scheme, report, format, dtype,
-                              slices, epilogue, inputs, result)
+                              slices, epilogue, inputs, nan_to_zero, result)
 
     def conv2d_backward_filter(self, x: Array, dy: Array, window: Sizes, stride: Sizes = 1,
                                pad: Sizes = 0, dilation: Sizes = 1, groups: int = 1,
@@ -252,14 +255,14 @@ class Context(Closing):
                                scheme: Optional[str] = None, report: bool = False,
                                format: Formats = None, dtype: DType = None, slices: int = 0,
                                epilogue: Optional[str] = None, inputs: Inputs = None,
-                               result: str = "numpy") -> Any:
+                               nan_to_zero: bool = False, result: str = "numpy") -> Any:
         """The gradient of conv2d's filters, from its image and the gradient of its result, dy.
 
         window              (r, s) of the filters: as many as there are dimensions
         Others as conv2d."""
         return _conv.convolve(self, _conv.FILTER, x, dy, window, stride, pad, dilation, groups,
                               layout, contract, out, alpha, beta, scheme, report, format, dtype,
-                              slices, epilogue, inputs, result)
+                              slices, epilogue, inputs, nan_to_zero, result)
 
     # Arrays say how many dimensions there are.
     conv1d = conv3d = conv2d

@@ -60,7 +60,7 @@ def _dense_lines(view):
         view.dense()
 
 
-def epilogue(held, steps, inputs, product=None, tensor=None):
+def epilogue(held, steps, inputs, nan_to_zero, product=None, tensor=None):
     """A limber_epilogue, or None; what it points to lives as long as `held`.
 
     product     (stack, m, n) of a matmul's result
@@ -68,7 +68,11 @@ def epilogue(held, steps, inputs, product=None, tensor=None):
     if steps is None:
         if inputs:
             raise BadArgument("inputs: there is no epilogue that reads them")
+        if nan_to_zero:
+            raise BadArgument("nan_to_zero: there is no epilogue whose NaN it would store as 0")
         return None
+    if "\0" in str(steps):
+        raise BadArgument("epilogue: holds a NUL character")
     made = []
     for name, value in (inputs or {}).items():
         view = _view(held, value, name)
@@ -81,6 +85,6 @@ def epilogue(held, steps, inputs, product=None, tensor=None):
                                     data=view.data, **places))
     rows = (C.EpilogueInput * len(made))(*made)
     wish = C.Epilogue(steps=str(steps).encode(), inputs=rows if made else None,
-                      input_count=len(made))
+                      input_count=len(made), nan_to_zero=int(bool(nan_to_zero)))
     held.callback(lambda *_: None, rows, wish)
     return ctypes.pointer(wish)

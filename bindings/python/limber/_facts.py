@@ -8,6 +8,7 @@ from typing import Dict, List, NamedTuple
 from . import _library as C
 from ._buffer import format_named
 from ._library import lib
+from ._typing import DType
 from .errors import check
 
 
@@ -32,6 +33,7 @@ class FormatFacts(NamedTuple):
     has_negative_zero: bool
     finite_values: float
     exact_integers: float
+    lowest: float
 
 
 def _plain(value):
@@ -59,19 +61,27 @@ def formats() -> List[str]:
     return list(_FORMATS)
 
 
-def finfo(name: str) -> FormatFacts:
+def _format_of(name):
+    from ._arguments import format_of_dtype     # which reads this module
+
+    return format_named(format_of_dtype(name)[0])
+
+
+def finfo(name: DType) -> FormatFacts:
     """What a format can hold, as numpy.finfo has it of NumPy's types: a FormatFacts, for example
-    limber.finfo("bf16").epsilon.  Fields are those of limber_format_facts in limber/format.h."""
+    limber.finfo("bf16").epsilon.  Fields are those of limber_format_facts in limber/format.h.
+
+    name    a format's, or a type of NumPy's, ml_dtypes' or PyTorch's"""
     facts = C.FormatFacts()
-    check(lib.limber_format_describe(format_named(name), byref(facts)))
+    check(lib.limber_format_describe(_format_of(name), byref(facts)))
     return FormatFacts(*(bool(getattr(facts, field)) if field.startswith("has_") else
                          getattr(facts, field) for field in FormatFacts._fields))
 
 
-def spacing(name: str, exponent: int) -> float:
+def spacing(name: DType, exponent: int) -> float:
     """The distance of a format's neighbours in [2^exponent, 2^(exponent+1))."""
     found = ctypes.c_int()
-    check(lib.limber_format_spacing(format_named(name), exponent, byref(found)))
+    check(lib.limber_format_spacing(_format_of(name), exponent, byref(found)))
     return 2.0 ** found.value
 
 

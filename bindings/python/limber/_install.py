@@ -3,6 +3,7 @@
 import ctypes
 import os
 import sys
+import tempfile
 
 from ._library import PREFIX, lib
 
@@ -30,17 +31,35 @@ def _libdir():
     return os.path.dirname(lib._name)
 
 
-def run(contract, script, arguments):
-    """Starts the script in the place of this process, with the library before a BLAS preloaded;
-    returns the status to exit with where it would not serve."""
+def _settings(preload):
+    """What the library says of the settings: 1, they are understood; 0, there are none; -1.  What
+    it would only say a second time in the process that is started is not printed."""
+    sys.stderr.flush()
+    before = os.dup(2)
+    with tempfile.TemporaryFile() as told:
+        os.dup2(told.fileno(), 2)
+        try:
+            settings = ctypes.CDLL(preload).limber_blas_settings()
+        except OSError as error:
+            settings = -1
+            told.write(f"{error}\n".encode())
+            told.flush()
+        finally:
+            os.dup2(before, 2)
+            os.close(before)
+        if settings != 1:
+            told.seek(0)
+            sys.stderr.write(told.read().decode(errors="replace"))
+    return settings
+
+
+def run(contract, arguments):
+    """Starts `python` with these arguments in the place of this process, with the library before a
+    BLAS preloaded; returns the status to exit with where it would not serve."""
     if contract is not None:
         os.environ["LIMBER_CONTRACT"] = contract
     preload = os.path.join(_libdir(), "liblimber_blas.so")
-    try:
-        settings = ctypes.CDLL(preload).limber_blas_settings()
-    except OSError as error:
-        print(error, file=sys.stderr)
-        settings = -1
+    settings = _settings(preload)
     if settings == 1 and set(preload) & set(": "):
         print(f"{preload}: LD_PRELOAD takes no name with a space or a colon", file=sys.stderr)
         settings = -1
@@ -48,12 +67,13 @@ def run(contract, script, arguments):
         print("no contract: say --contract CONTRACT, or set LIMBER_CONTRACT or LIMBER_CONFIG",
               file=sys.stderr)
     if settings != 1:       # where the library answers -1, it has said why
-        print(f"{script} was not started", file=sys.stderr)
+        print(f"{' '.join(arguments[:2 if arguments[0] in ('-m', '-c') else 1])} was not started",
+              file=sys.stderr)
         return 2
     before = os.environ.get("LD_PRELOAD")
     os.environ["LD_PRELOAD"] = f"{preload}:{before}" if before else preload
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, script, *arguments])
+    os.execv(sys.executable, [sys.executable, *arguments])
 
 
 def command_line():

@@ -190,7 +190,8 @@ class FormatFacts(Sized):
                 ("smallest", c_double), ("overflow", c_double), ("underflow", c_double),
                 ("decimal_digits", c_double), ("digits_kept", c_int), ("digits_needed", c_int),
                 ("has_infinity", c_int), ("has_nan", c_int), ("has_negative_zero", c_int),
-                ("finite_values", c_double), ("exact_integers", c_double)]
+                ("finite_values", c_double), ("exact_integers", c_double),
+                ("lowest", c_double)]
 
 
 class ReduceCall(Sized):

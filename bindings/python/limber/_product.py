@@ -203,11 +203,11 @@ def _addresses(data, extents, steps):
 
 def multiply(context, a, b, labels, contract=None, out=None, alpha=1, beta=0, scheme=None,
              report=False, format=None, dtype=None, slices=0, conj_a=False, conj_b=False,
-             epilogue=None, inputs=None, result="numpy"):
+             epilogue=None, inputs=None, nan_to_zero=False, result="numpy"):
     """The product of two operands whose axes have labels, a function of _contraction and its
     argument: Context.matmul says the rest."""
     key = None
-    if not report and epilogue is None and inputs is None:
+    if not report and epilogue is None and inputs is None and not nan_to_zero:
         key = _repeat.key_of(a, b, labels, contract, out, alpha, beta, (
             scheme, format, dtype, slices, conj_a, conj_b, result, context.contract,
             context.background))
@@ -218,7 +218,8 @@ def multiply(context, a, b, labels, contract=None, out=None, alpha=1, beta=0, sc
     with ExitStack() as held:
         p = Product(context, held, a, b, labels, contract, scheme, slices, format, dtype, out,
                     alpha, beta, result, together=not inputs)
-        steps = epilogue_of(held, epilogue, inputs, product=(p.stack, p.shapes.m, p.shapes.n))
+        steps = epilogue_of(held, epilogue, inputs, nan_to_zero,
+                            product=(p.stack, p.shapes.m, p.shapes.n))
         r = C.Report() if report else None
         problem = p.run(r, steps, conj_a, conj_b)
         made = p.result.give()

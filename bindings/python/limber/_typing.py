@@ -27,4 +27,5 @@ class ProductOptions(TypedDict, total=False):
     conj_b: bool
     epilogue: Optional[str]
     inputs: Inputs
+    nan_to_zero: bool
     result: str
