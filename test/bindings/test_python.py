@@ -342,7 +342,7 @@ class Buffers(unittest.TestCase):
             "do not hold bf16": lambda: self.ctx.matmul(a, b, format="bf16"),
             "format = 'f17'": lambda: self.ctx.matmul(a, b, format="f17"),
             "dtype = 'f17'": lambda: self.ctx.matmul(a, b, dtype="f17"),
-            "overlaps": lambda: self.ctx.matmul(square, square, out=square),
+            "out overlaps a": lambda: self.ctx.matmul(square, square, out=square),
             "side": lambda: self.ctx.prepare(a, side="top"),
             "backend": lambda: limber.Context(backend="none"),
         }.items():
@@ -1138,12 +1138,23 @@ class Conversions(unittest.TestCase):
         random_of = limber._library.lib.limber_unit_random
         random_of.restype, random_of.argtypes = ctypes.c_uint32, [
             ctypes.c_uint64, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint32, ctypes.c_uint32]
-        x = numpy.random.default_rng(8).standard_normal((40, 50)).astype("f")
+        for kind, most in ("f4", 16), ("f8", 16):
+            self.follows_the_rule(random_of, kind, most)
+        self.assertRaisesRegex(limber.BadArgument, "only numbers of binary32", limber.quantize,
+                               numpy.array([1 / 3]), "f16", rounding="stochastic", seed=1,
+                               random_bits=14)
+        ends = numpy.array([-0.0, 0.0, math.inf, 1e30, -1e-30, 448, 17.5], "f")
+        for ends in ends, ends * 1.0000000001:
+            self.has_ends(ends)
+
+    def follows_the_rule(self, random_of, kind, most):
+        x = numpy.random.default_rng(8).standard_normal((40, 50)).astype(kind)
+        x[0, :8] = [0.0, -0.0, 2e-5, -3e-5, 1e-300 if kind == "f8" else 1e-30, 1, -1.5, 7e-5]
         low, high = (limber.quantize(x, "(1,5,4)", rounding=r) for r in ("zero", "odd"))
         high = numpy.where(low == x, x, numpy.where(
             x > 0, limber.quantize(x, "(1,5,4)", rounding="up"),
             limber.quantize(x, "(1,5,4)", rounding="down")))
-        for bits in 16, 3:
+        for bits in most, 3:
             got = limber.quantize(x, "(1,5,4)", rounding="stochastic", seed=9, random_bits=bits)
             part = numpy.zeros(x.shape)
             numpy.divide(x - low, high - low, out=part, where=high != low)
@@ -1151,13 +1162,65 @@ class Conversions(unittest.TestCase):
             away = numpy.floor(part * 2 ** bits) + r.reshape(x.shape) >= 2 ** bits
             self.assertTrue((got == numpy.where(away, high, low)).all())
             self.assertTrue(0.3 < (away & (low != high)).mean() < 0.7)
-        ends = numpy.array([-0.0, 0.0, math.inf, 1e30, -1e-30, 448, 17.5], "f")
+
+    def has_ends(self, ends):
         got = limber.quantize(ends, "e4m3", rounding="stochastic", seed=1, saturate=True)
         self.assertEqual(got[:4].tolist() + got[5:6].tolist(), [0, 0, 448, 448, 448])
         self.assertEqual(numpy.signbit(got).tolist(), numpy.signbit(ends).tolist())
         self.assertIn(got[6], (16, 18))
         self.assertEqual(limber.convert(numpy.empty((0, 3)), "bf16", rounding="stochastic",
                                         seed=0).shape, (0, 3))
+
+    def test_significands_alone(self):
+        """Without the format's range: a number's leading bits, by exact fractions."""
+        x = numpy.ldexp(numpy.random.default_rng(3).standard_normal(500),
+                        numpy.arange(-1000, 1000, 4))
+        for rounding, rule in (("nearest", lambda v: round(v)), ("zero", math.trunc),
+                               ("up", math.ceil), ("down", math.floor)):
+            got = limber.quantize(x, "e4m3", rounding=rounding, limits=False)
+            for value, result in zip(x.tolist(), got.tolist()):
+                unit = Fraction(2) ** (math.frexp(value)[1] - 4)
+                self.assertEqual(Fraction(result), rule(Fraction(value) / unit) * unit)
+        got = limber.quantize(numpy.array([math.inf, -0.0, math.nan, 5e-324]), "bf16", limits=False)
+        self.assertEqual([math.isinf(got[0]), numpy.signbit(got[1]), math.isnan(got[2]), got[3]],
+                         [True, True, True, 5e-324])
+        self.assertRaisesRegex(limber.BadArgument, "saturate", limber.quantize, x, "e4m3",
+                               limits=False, saturate=True)
+
+    def test_bits_flip(self):
+        x = numpy.random.default_rng(3).standard_normal(4000)
+        plain = limber.quantize(x, "bf16")
+        self.assertEqual(limber.quantize(x, "bf16", flips=0.0).tolist(), plain.tolist())
+        all = limber.quantize(x, "bf16", flips=1, seed=5)
+        bits = [limber.convert(a, "bf16").view("u2").astype(int) for a in (plain, all)]
+        apart = bits[0] ^ bits[1]
+        self.assertTrue(((apart & (apart - 1)) == 0).all() and (apart > 0).all())
+        self.assertEqual(set(apart.tolist()), {1 << i for i in range(7)})
+        some = limber.quantize(x, "bf16", flips=0.1, seed=5)
+        self.assertTrue(0.07 < (some != plain).mean() < 0.13)
+        self.assertTrue((some == limber.quantize(x, "bf16", flips=0.1, seed=5)).all())
+        for how, why in (dict(flips=2, seed=1), "flips = 2"), (dict(flips=0.5), "seed"):
+            self.assertRaisesRegex(limber.BadArgument, why, limber.quantize, x, "bf16", **how)
+
+    def test_fixed_point(self):
+        x = numpy.array([0.3, -0.3, 2.5, -2.5, 3.5, 7.9, -9.0, 1e300, -math.inf, 0.125, -0.125])
+        for rounding, want in (
+                ("nearest", [0.25, -0.25, 2.5, -2.5, 3.5, 7.75, -8, 7.75, -8, 0, 0]),
+                ("away", [0.25, -0.25, 2.5, -2.5, 3.5, 7.75, -8, 7.75, -8, 0.25, -0.25]),
+                ("ties_zero", [0.25, -0.25, 2.5, -2.5, 3.5, 7.75, -8, 7.75, -8, 0, 0]),
+                ("up", [0.5, -0.25, 2.5, -2.5, 3.5, 7.75, -8, 7.75, -8, 0.25, 0]),
+                ("down", [0.25, -0.5, 2.5, -2.5, 3.5, 7.75, -8, 7.75, -8, 0, -0.25]),
+                ("odd", [0.25, -0.25, 2.5, -2.5, 3.5, 7.75, -8, 7.75, -8, 0.25, -0.25])):
+            self.assertEqual(limber.fixed(x, 4, 2, rounding).tolist(), want, rounding)
+        many = limber.fixed(numpy.full(20000, 0.3), 4, 2, "stochastic", seed=1)
+        self.assertEqual(set(many.tolist()), {0.25, 0.5})
+        self.assertTrue(abs(many.mean() - 0.3) < 0.005)
+        for arguments, why in (((4, -1), "fraction_bits"), ((0, 0), "together"),
+                               ((4, 2, "odder"), "rounding"), ((4, 2, "stochastic"), "seed")):
+            self.assertRaisesRegex(limber.BadArgument, why, limber.fixed, x, *arguments)
+        self.assertRaisesRegex(limber.BadArgument, "NaN", limber.fixed, x * math.nan, 4, 2)
+        self.assertRaisesRegex(limber.BadArgument, "type int", limber.fixed, [1, 2], 4, 2)
+        self.assertEqual(limber.fixed(x[:2].astype("f"), 4, 2).dtype, numpy.float32)
 
     def test_formats_of_all_kinds(self):
         q = limber.Quad([Fraction(1, 3), 2])
@@ -1245,8 +1308,8 @@ class Conversions(unittest.TestCase):
                 ("rounding = 'even' is none", lambda: limber.convert(x, "f32", rounding="even")),
                 ("seed: goes", lambda: limber.convert(x, "f32", rounding="stochastic")),
                 ("seed: goes", lambda: limber.convert(x, "f32", seed=1)),
-                ("a: numbers that are none of binary32", lambda: limber.convert(
-                    x / 3, "bf16", rounding="stochastic", seed=1)),
+                ("only numbers of binary32", lambda: limber.convert(
+                    x / 3, "f32", rounding="stochastic", seed=1)),
                 ("not to i8", lambda: limber.convert(x, "i8", rounding="stochastic", seed=1)),
                 ("bits", lambda: limber.convert(x, "e5m2", rounding="stochastic", seed=1,
                                                 random_bits=17)),

@@ -81,10 +81,12 @@ static bool measure(struct figures *f, double phi, const struct factors *x, stru
     "'Ozaki II bits=40', 'Ozaki I correct', 'Ozaki II correct', 'Ozaki I 7 slices', " \
     "'Ozaki I 9 slices']\n" \
     "set datafile missing NaN\n" /* rows of other calls, which lie between, are no gaps */ \
+    "set linetype 9 lc rgb '#8c564b'\n" /* gnuplot's ninth is its first again */ \
     "set xlabel 'phi'\nset key outside right top\nset logscale y 10\n"
 #define CURVES(from, y) \
-    "for [i=" from ":7] $data using 2:(strcol(1) eq N[i] ? " y " : NaN) with linespoints pt 7 " \
-    "ps 0.6 lw 2 lc i title N[i], for [i=8:9] $data using 2:(strcol(1) eq N[i] ? " y " : NaN) " \
+    "for [i=" from ":7] $data using 2:(strcol(1) eq N[i] ? " y " : NaN) with linespoints " \
+    "pt i+3 ps 0.9-0.08*i lw 2 lc i title N[i], for [i=8:9] $data using 2:(strcol(1) eq N[i] ? " y \
+    " : NaN) " \
     "with linespoints pt 7 ps 0.6 lw 2 dt 2 lc i title N[i]"
 
 static const char accuracy[] =

@@ -98,18 +98,18 @@ static const char script[] =
     "set ylabel 'error / sum of |x|'\nset title 'uniform '.d.' numbers'\n"
     "y(t,i) = strcol(1) eq t && strcol(2) eq d ? (column(i) > 0 ? column(i) : NaN) : NaN\n"
     "plot for [t in 'f16 bf16'] $data using 3:(y(t,6)) with linespoints pt (t eq 'f16' ? 7 : 6) "
-    "ps 0.5 lw 2 lc rgb '#c03030' title t.' in itself', "
+    "ps 0.5 lw 2 lc rgb (t eq 'f16' ? '#c03030' : '#f0a030') title t.' in itself', "
     "for [t in 'f16 bf16'] $data using 3:(y(t,4)) with linespoints pt (t eq 'f16' ? 7 : 6) "
-    "ps 0.5 lw 2 lc rgb '#2050b0' title t.' in f32', "
+    "ps 0.5 lw 2 lc rgb (t eq 'f16' ? '#2050b0' : '#60b0f0') title t.' in f32', "
     "for [t in 'f16 bf16'] $data using 3:(y(t,5)) with linespoints pt (t eq 'f16' ? 7 : 6) "
-    "ps 0.5 lw 2 lc rgb '#209040' title t.' compensated'\n"
+    "ps 0.5 lw 2 lc rgb (t eq 'f16' ? '#209040' : '#a0c040') title t.' compensated'\n"
     "unset logscale y\nset format y '%g'\nset yrange [0:1]\n"
     "set ylabel 'swallowed additions'\n"
     "z(t,i) = strcol(1) eq t && strcol(2) eq d ? column(i) : NaN\n"
     "plot for [t in 'f16 bf16'] $data using 3:(z(t,8)) with linespoints pt (t eq 'f16' ? 7 : 6) "
-    "ps 0.5 lw 2 lc rgb '#c03030' title t.' in itself', "
+    "ps 0.5 lw 2 lc rgb (t eq 'f16' ? '#c03030' : '#f0a030') title t.' in itself', "
     "for [t in 'f16 bf16'] $data using 3:(z(t,7)) with linespoints pt (t eq 'f16' ? 7 : 6) "
-    "ps 0.5 lw 2 lc rgb '#2050b0' title t.' in f32'\n"
+    "ps 0.5 lw 2 lc rgb (t eq 'f16' ? '#2050b0' : '#60b0f0') title t.' in f32'\n"
     "}\nunset multiplot";
 
 const struct figure figure_reductions = {

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
-__all__ = ["matmul", "dot", "tensordot", "einsum", "convert", "quantize", "statistics", "explore",
-           "plan", "inspect", "prepare", "solve", "SolveReport",
+__all__ = ["matmul", "dot", "tensordot", "einsum", "convert", "quantize", "fixed", "statistics",
+           "explore", "plan", "inspect", "prepare", "solve", "SolveReport",
            "conv1d", "conv2d", "conv3d", "conv1d_backward_data", "conv2d_backward_data",
            "conv3d_backward_data", "conv1d_backward_filter", "conv2d_backward_filter",
            "conv3d_backward_filter", "default_context", "finfo", "formats", "schemes", "spacing",
@@ -83,6 +83,7 @@ tensordot = _function(Context.tensordot)
 einsum = _function(Context.einsum)
 convert = _function(Context.convert)
 quantize = _function(Context.quantize)
+fixed = _function(Context.fixed)
 statistics = _function(Context.statistics)
 explore = _function(Context.explore)
 plan = _function(Context.plan)

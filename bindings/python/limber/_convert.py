@@ -5,8 +5,9 @@ from contextlib import ExitStack
 from ctypes import byref
 
 from . import _library as C
-from ._arguments import view_of
-from ._buffer import format_named
+from . import _significand
+from ._arguments import format_of_dtype, view_of
+from ._buffer import canonical, format_named
 from ._facts import finfo
 from ._library import lib
 from ._results import Result
@@ -117,6 +118,23 @@ def _middles(ctx, view, name):
     return ctypes.create_string_buffer(single.tobytes(), max(single.nbytes, 1))
 
 
+def _cut(ctx, view, name, random_bits):
+    """Doubles as numbers of binary32 that stochastic rounding treats alike: what lies between two
+    neighbours keeps the part that its random bits reach."""
+    if finfo(name).significant_bits + random_bits > 24:
+        raise BadArgument(f"rounding = 'stochastic': to {name} with {random_bits} random bits only "
+                          "numbers of binary32 are rounded, which simulated units load")
+    at = _Neighbours(ctx, view, name)
+    inside, low = at.between(), abs(at.low)
+    step = numpy.where(inside, abs(at.high) - low, 1)
+    part = numpy.floor(numpy.ldexp((abs(at.x) - low) / step, random_bits))
+    x = numpy.where(inside, numpy.copysign(low + numpy.ldexp(part, -random_bits) * step, at.x),
+                    at.x)
+    most = float(numpy.finfo("f4").max)
+    x = numpy.where(numpy.isfinite(x), numpy.clip(x, -most, most), x)
+    return ctypes.create_string_buffer(x.astype("f4").tobytes(), max(4 * x.size, 1))
+
+
 def _flush(ctx, result):
     """Subnormal results become zeros of their signs."""
     view, facts = result.view, finfo(result.name)
@@ -143,9 +161,12 @@ def _stochastically(ctx, view, result, saturate, seed, random_bits, equal=False)
     if result.name[0] in "iu" or result.name in ("f64", "f128", "dd"):
         raise BadArgument(f"rounding = {name!r}: not to {result.name}")
     count, to = _parts(view), result.view
-    x = _middles(ctx, view, result.name) if equal else _exactly(
-        ctx, "f32", view, "numbers that are none of binary32 are not rounded stochastically; "
-        "simulated units load binary32")
+    if equal:
+        x = _middles(ctx, view, result.name)
+    else:
+        x, other = (_cast(ctx, "f32", view, rounding) for rounding in ("up", "down"))
+        if x.raw != other.raw:
+            x = _cut(ctx, view, result.name, random_bits)
     unit = C.Unit()
     text = f"in=f32 acc=f32 out={result.name}:rs{':sat' * saturate} start=c bits={random_bits} " \
         f"seed={seed}"
@@ -167,13 +188,17 @@ def _stochastically(ctx, view, result, saturate, seed, random_bits, equal=False)
     ctypes.memmove(to.data, room, len(room))
 
 
-def _check(format, rounding, seed):
-    if format is None:
-        raise BadArgument("format = None is no format")
+def check_rounding(rounding, seed):
     if rounding not in ROUNDINGS + _HERE:
         raise BadArgument(f"rounding = {rounding!r} is none of {', '.join(ROUNDINGS + _HERE)}")
     if (seed is None) == rounding.startswith("stochastic"):
         raise BadArgument("seed: goes with stochastic rounding, and that with a seed")
+
+
+def _check(format, rounding, seed):
+    if format is None:
+        raise BadArgument("format = None is no format")
+    check_rounding(rounding, seed)
 
 
 def _round(context, held, view, made, rounding, saturate, seed, random_bits, nan_to_zero,
@@ -212,8 +237,10 @@ def convert(context, a, format, holds, out, result, **how):
         return made.give()
 
 
-def quantize(context, a, format, holds, out, result, **how):
+def quantize(context, a, format, holds, out, result, limits, flips, **how):
     """Context.quantize says what the arguments are."""
+    if not limits or flips:
+        return _beyond(context, a, format, holds, out, result, limits, flips, how)
     _check(format, how["rounding"], how["seed"])
     with ExitStack() as held:
         view = held.enter_context(view_of(a, "a", holds))
@@ -230,3 +257,21 @@ def quantize(context, a, format, holds, out, result, **how):
                          f"that {made.name} lacks")
         ctypes.memmove(to.data, exact, to.count * to.size)
         return made.give()
+
+
+def _beyond(context, a, format, holds, out, result, limits, flips, how):
+    """Significands alone, or bits that flip behind the rounding."""
+    if out is not None or holds is not None or result != "numpy":
+        raise BadArgument("out, holds, result: do not go with limits and flips")
+    if not limits and how["saturate"]:
+        raise BadArgument("saturate: there are no limits to saturate at")
+    rounding_seed = how["seed"]
+    if flips and not how["rounding"].startswith("stochastic"):
+        how["seed"] = None
+
+    def plain(x):
+        return quantize(context, x, format, None, None, "numpy", True, 0, **how)
+
+    made = plain(a) if limits else _significand.without_range(a, plain)
+    name = canonical(format_of_dtype(format)[0])
+    return _significand.flip_bits(made, name, flips, rounding_seed, limits) if flips else made

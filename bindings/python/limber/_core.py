@@ -7,7 +7,7 @@ import os
 from ctypes import byref, c_size_t, c_void_p
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
-from . import _contraction, _conv, _convert, _product, _simulation, _solve
+from . import _contraction, _conv, _convert, _product, _significand, _simulation, _solve
 from . import _library as C
 from ._arguments import check_matrix, contract_of, is_left, path_of, view_of
 from ._buffer import format_named
@@ -153,9 +153,9 @@ class Context(Closing):
         format      a name, or a type of NumPy's, ml_dtypes' or PyTorch's
         rounding    "nearest" (ties to even), "away" and "ties_zero" (nearest, ties away from zero
                     and toward it), "zero", "up", "down", "odd", or to floats of at most binary32
-                    "stochastic": of numbers of binary32, as simulated units do it
-                    (docs/simulation.md, 8); "stochastic_equal": either neighbour with the same
-                    chance
+                    "stochastic": as simulated units do it (docs/simulation.md, 8), of numbers of
+                    binary32, or of doubles where the format's significant bits and random_bits are
+                    24 at most together; "stochastic_equal": either neighbour with the same chance
         saturate    True: what is too large becomes the largest number
         seed        of stochastic roundings: the same seed gives the same numbers
         random_bits of "stochastic", 1 to 16
@@ -170,12 +170,28 @@ class Context(Closing):
     def quantize(self, a: Array, format: DType, rounding: str = "nearest", saturate: bool = False,
                  seed: Optional[int] = None, random_bits: int = 13, nan_to_zero: bool = False,
                  holds: Optional[str] = None, out: Array = None, result: str = "numpy",
-                 subnormals: bool = True) -> Array:
+                 subnormals: bool = True, limits: bool = True, flips: float = 0) -> Array:
         """The elements of an array rounded to a format, in the array's own type, which must hold
-        them.  Arguments as of convert."""
-        return _convert.quantize(self, a, format, holds, out, result, rounding=rounding,
+        them.
+
+        limits      False: to the format's significant bits alone; exponents stay those of the
+                    array's type
+        flips       the probability that one bit of a result's fraction, each with the same chance,
+                    becomes another (soft errors); takes a seed
+        Others as of convert; out, holds and result do not go with limits and flips."""
+        return _convert.quantize(self, a, format, holds, out, result, limits, flips,
+                                 rounding=rounding,
                                  saturate=saturate, seed=seed, random_bits=random_bits,
                                  nan_to_zero=nan_to_zero, subnormals=subnormals)
+
+    def fixed(self, a: Array, integer_bits: int, fraction_bits: int, rounding: str = "nearest",
+              seed: Optional[int] = None, nan_to_zero: bool = False) -> Array:
+        """The elements of an array of floats rounded to fixed point, in the array's own type:
+        multiples of 2^-fraction_bits from -2^(integer_bits - 1) to below 2^(integer_bits - 1), at
+        which what is too large ends.  Roundings as of convert; the random numbers of stochastic
+        ones are NumPy's, of the seed."""
+        _convert.check_rounding(rounding, seed)
+        return _significand.fixed(a, integer_bits, fraction_bits, rounding, seed, nan_to_zero)
 
     def statistics(self, a: Array, b: Array, unit: str, compare: bool = True,
                    swamped_only: bool = False,

@@ -63,4 +63,7 @@ def check(status):
     """Raises what the status of a call that this thread has just made says."""
     if status:
         text = lib.limber_error_text() or lib.limber_status_meaning(status)
-        raise _BY_STATUS.get(status, InternalError)(text.decode(errors="replace"))
+        text = text.decode(errors="replace")
+        if text.startswith("run: c overlaps "):     # which Python calls so
+            text = "out" + text[len("run: c"):]
+        raise _BY_STATUS.get(status, InternalError)(text)
