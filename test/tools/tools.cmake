@@ -11,6 +11,8 @@ add_test(NAME tools COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/tools.sh $<TARGET_FILE:
 set_tests_properties(tools PROPERTIES TIMEOUT 600
   ENVIRONMENT "ASAN_OPTIONS=allocator_may_return_null=1")
 
+add_test(NAME report COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/report.sh $<TARGET_FILE:limber_cli>)
+set_tests_properties(report PROPERTIES TIMEOUT 900)
 add_test(NAME words COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/words.sh $<TARGET_FILE:limber_cli>
          ${PROJECT_SOURCE_DIR})
 if(NOT LIMBER_SANITIZE)

@@ -1,511 +1,125 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber report: what the libraries before a BLAS and cuBLAS reported (LIMBER_REPORT), for people:
- * what was served and what not and why, time against the BLAS, advice. */
-#include "tools/cli/cli.h"
+ * limber report: files of runs, sweeps and benchmarks for people, as text or as one page. */
+#include "tools/cli/page.h"
+#include "tools/cli/report.h"
 
-#include <cjson/cJSON.h>
-#include <inttypes.h>
-#include <math.h>
 #include <popt.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_GROUPS = 400, MOST_CALLS = 10, MOST_ADVICE = 10, WORDS = 400 };
+enum { MOST_FILES = 1024, MOST_CALLS = 10 };
 
-/* Calls of one routine and one outcome, or of one shape. */
-struct group {
-    char routine[64], outcome[200], caller[100];
-    int64_t m, n, k;
-    bool served;
-    double rest; /* shapes that are not listed, in one group */
-    double calls, seconds, original, compiling, elements, broken, ulps;
-    double products, swamped, partly, underflow, overflow; /* of a simulated unit */
-};
-
-struct report {
-    struct group served, left; /* sums */
-    struct group group[MOST_GROUPS];
-    int groups;
-    struct group *shape; /* all entries */
-    int shapes, files, incomplete;
-    char program[200], library[40], interpreted[300], loaded[200];
-    double wall, unlisted;
-    char advice[MOST_ADVICE][WORDS];
-    int advices;
+struct files {
+    struct document d[MOST_FILES];
+    int n;
+    struct run *run;            /* all reports of runs together */
+    int runs;
 };
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static double number(const cJSON *o, const char *name)
+static const char *without_space(const char *s)
 {
-    const cJSON *x = cJSON_GetObjectItemCaseSensitive(o, name);
-
-    return cJSON_IsNumber(x) ? x->valuedouble : 0;
+    return s + strspn(s, " \t\r\n");
 }
 
-static void text(const cJSON *o, const char *name, char *to, size_t size)
+/* An array of the objects that stand behind each other; NULL after a message. */
+static cJSON *read_lines(const char *s, const char *path)
 {
-    const cJSON *x = cJSON_GetObjectItemCaseSensitive(o, name);
+    cJSON *list = cJSON_CreateArray();
+    const char *all = s, *end = s;
 
-    snprintf(to, size, "%s", cJSON_IsString(x) ? x->valuestring : "");
-}
+    for (s = without_space(s); list && *s; s = without_space(end)) {
+        cJSON *o = cJSON_ParseWithOpts(s, &end, 0);
 
-/* A routine's name as the BLAS has it: without what wheels and widths of integers add. */
-static void plain_name(const char *from, char *to, size_t size)
-{
-    size_t n;
+        if (!cJSON_IsObject(o)) {
+            int line = 1;
 
-    snprintf(to, size, "%s", strncmp(from, "scipy_", 6) ? from : from + 6);
-    n = strlen(to);
-    if (n > 4 && !strcmp(to + n - 4, "_64_"))
-        to[n - 4] = '\0';
-    else if (n > 3 && (!strcmp(to + n - 3, "64_") || !strcmp(to + n - 3, "_64")))
-        to[n - 3] = '\0';
-    else if (n > 1 && to[n - 1] == '_')
-        to[n - 1] = '\0';
-}
-
-static void add(struct group *sum, const struct group *g)
-{
-    sum->calls += g->calls;
-    sum->seconds += g->seconds;
-    sum->original += g->original;
-    sum->compiling += g->compiling;
-    sum->elements += g->elements;
-    sum->broken += g->broken;
-    sum->ulps = fmax(sum->ulps, g->ulps);
-    sum->products += g->products;
-    sum->swamped += g->swamped;
-    sum->partly += g->partly;
-    sum->underflow += g->underflow;
-    sum->overflow += g->overflow;
-}
-
-static struct group read_call(const cJSON *o)
-{
-    const cJSON *unit = cJSON_GetObjectItemCaseSensitive(o, "unit");
-    struct group g = { .m = (int64_t)number(o, "m"),
-                       .n = (int64_t)number(o, "n"),
-                       .k = (int64_t)number(o, "k"),
-                       .rest = number(o, "shapes"),
-                       .calls = number(o, "calls"),
-                       .seconds = number(o, "seconds"),
-                       .original = number(o, "estimated_original_seconds"),
-                       .compiling = number(o, "compile_seconds"),
-                       .elements = number(o, "checked_elements"),
-                       .broken = number(o, "broken"),
-                       .ulps = number(o, "worst_ulps"),
-                       .products = number(unit, "products"),
-                       .swamped = number(unit, "swamped"),
-                       .partly = number(unit, "partly_swamped"),
-                       .underflow = number(unit, "underflow"),
-                       .overflow = number(unit, "overflow") + number(unit, "sum_overflow") };
-    char name[64];
-
-    text(o, "routine", name, sizeof name);
-    plain_name(name, g.routine, sizeof g.routine);
-    text(o, "caller", g.caller, sizeof g.caller);
-    g.served = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "served"));
-    text(o, g.served ? "scheme" : "why_not", g.outcome, sizeof g.outcome);
-    return g;
-}
-
-/* The group of the same routine and outcome; the last one takes what finds no room. */
-static struct group *group_of(struct report *r, const struct group *g)
-{
-    struct group *at = r->group;
-
-    while (at < r->group + r->groups &&
-           (strcmp(at->routine, g->routine) || strcmp(at->outcome, g->outcome) ||
-            at->served != g->served))
-        at++;
-    if (at == r->group + MOST_GROUPS)
-        return at - 1;
-    if (at == r->group + r->groups) {
-        *at = (struct group){ .served = g->served };
-        memcpy(at->routine, g->routine, sizeof at->routine);
-        memcpy(at->outcome, g->outcome, sizeof at->outcome);
-        r->groups++;
+            for (const char *c = all; c < s; c++)
+                line += *c == '\n';
+            complain("%s: no report of LIMBER_REPORT, and line %d is no object of JSON", path,
+                     line);
+            cJSON_Delete(o);
+            cJSON_Delete(list);
+            return NULL;
+        }
+        cJSON_AddItemToArray(list, o);
     }
-    return at;
+    return list;
 }
 
-static bool add_calls(struct report *r, const cJSON *calls)
-{
-    int count = cJSON_GetArraySize(calls);
-    struct group *more =
-        realloc(r->shape, ((size_t)r->shapes + (size_t)count + 1) * sizeof *r->shape);
-    const cJSON *o;
-
-    if (!more)
-        return !complain("report: not enough memory");
-    r->shape = more;
-    cJSON_ArrayForEach(o, calls)
-    {
-        struct group g = read_call(o);
-
-        if (g.rest <= 1)
-            r->shape[r->shapes++] = g;
-        add(group_of(r, &g), &g);
-        add(g.served ? &r->served : &r->left, &g);
-    }
-    return true;
-}
-
-static bool read_file(struct report *r, const char *path)
+/* A file as one value of JSON, or as an array of its lines' objects. */
+static cJSON *read_json(const char *path)
 {
     char *all = text_read(path);
-    cJSON *o = all ? cJSON_Parse(all) : NULL;
-    const cJSON *calls = cJSON_GetObjectItemCaseSensitive(o, "calls"), *one;
-    bool ok = cJSON_IsArray(calls) && cJSON_HasObjectItem(o, "limber");
+    const char *end;
+    cJSON *o = all ? cJSON_ParseWithOpts(all, &end, 0) : NULL;
 
-    if (all && !ok)
-        complain("%s: no report of LIMBER_REPORT", path);
-    if (ok) {
-        r->files++;
-        text(o, "program", r->program, sizeof r->program);
-        text(o, "library", r->library, sizeof r->library);
-        if (cJSON_HasObjectItem(o, "interpreted"))
-            text(o, "interpreted", r->interpreted, sizeof r->interpreted);
-        cJSON_ArrayForEach(one,
-                           cJSON_GetObjectItemCaseSensitive(
-                               o, "loaded")) if (cJSON_IsString(one) &&
-                                                 strlen(r->loaded) + strlen(one->valuestring) + 3 <
-                                                     sizeof r->loaded)
-        {
-            strcat(r->loaded, *r->loaded ? ", " : "");
-            strcat(r->loaded, one->valuestring);
-        }
-        r->wall = fmax(r->wall, number(o, "wall_seconds"));
-        r->unlisted += number(o, "unlisted_calls");
-        r->incomplete += !cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "complete"));
-        ok = add_calls(r, calls);
+    if (all && (!o || *without_space(end) || (cJSON_IsObject(o) && kind_of(o) == KIND_UNKNOWN))) {
+        cJSON_Delete(o);
+        o = read_lines(all, path);
     }
-    cJSON_Delete(o);
     free(all);
-    return ok;
-}
-
-static int by_seconds(const void *a, const void *b)
-{
-    const struct group *x = a, *y = b;
-
-    return x->seconds < y->seconds ? 1 : x->seconds > y->seconds ? -1 : 0;
-}
-
-/* ---- advice ---------------------------------------------------------------------------------- */
-
-__attribute__((format(printf, 2, 3))) static void advise(struct report *r, const char *format, ...)
-{
-    va_list args;
-
-    if (r->advices == MOST_ADVICE)
-        return;
-    va_start(args, format);
-    vsnprintf(r->advice[r->advices++], WORDS, format, args);
-    va_end(args);
-}
-
-static double left_because(const struct report *r, const char *words)
-{
-    double calls = 0;
-
-    for (int i = 0; i < r->groups; i++)
-        if (!r->group[i].served && strstr(r->group[i].outcome, words))
-            calls += r->group[i].calls;
-    return calls;
-}
-
-/* Calls of less than `work` multiply-adds that took longer than the BLAS takes. */
-static double lost_below(const struct report *r, double work)
-{
-    double lost = 0;
-
-    for (int i = 0; i < r->shapes; i++) {
-        const struct group *g = &r->shape[i];
-
-        if (g->served && (double)g->m * (double)g->n * (double)g->k < work && g->original > 0)
-            lost += fmax(g->seconds - g->original, 0);
-    }
-    return lost;
-}
-
-static void find_advice(struct report *r)
-{
-    const struct group *s = &r->served;
-    double small = lost_below(r, 1e6), running = s->seconds - s->compiling;
-
-    if (left_because(r, "no contract is stated") > 0)
-        advise(r,
-               "No contract was stated, so the BLAS computed: LIMBER_CONTRACT=correct, or a rule "
-               "of LIMBER_CONFIG, states one.");
-    if (*r->interpreted)
-        advise(r,
-               "The interpreter computed, some hundred times slower than compiled code: %s. "
-               "LIMBER_LLVM names a libLLVM.",
-               r->interpreted);
-    if (s->broken > 0)
-        advise(r,
-               "%.0f of %.0f elements compared do not keep the contract: please report this "
-               "with the file.",
-               s->broken, s->elements);
-    if (s->compiling > 0.1 * s->seconds && s->compiling > 0.5)
-        advise(r,
-               "%.2g s of %.2g s went to compiling: `limber prebuild FILE` makes the same kernels "
-               "ahead; the next run finds them in the cache in any case.",
-               s->compiling, s->seconds);
-    if (s->products == 0 && small > 0.2 * running && small > 0.1)
-        advise(r,
-               "Products of less than a million multiply-adds took %.2g s longer than the BLAS "
-               "would: `rule * work<1e6 -> off` in LIMBER_CONFIG leaves them to it, if they need "
-               "no contract.",
-               small);
-    if (left_because(r, "LIMBER_NO_COMPILE") > 0)
-        advise(r, "Calls were left because LIMBER_NO_COMPILE is set and no cache holds their "
-                  "kernels: `limber prebuild FILE` makes those of a run without it.");
-    if (left_because(r, "standard bound") > 0)
-        advise(r,
-               "The BLAS keeps bits=N of %.0f calls by the standard bound. LIMBER_TRUST_BLAS=0 "
-               "has Limber compute them.",
-               left_because(r, "standard bound"));
-    if (r->unlisted > 0)
-        advise(r, "%.0f calls are in the sums of no entry, as there were too many shapes.",
-               r->unlisted);
-    if (r->incomplete)
-        advise(r, "%d of %d reports were written before the program ended.", r->incomplete,
-               r->files);
-    if (s->calls + r->left.calls == 0)
-        advise(r,
-               "No call came by: the program computed no product of level 3, or by a BLAS that it "
-               "does not call by name (docs/blas.md, what is not reached). Loaded are %s.",
-               *r->loaded ? r->loaded : "no libraries with a BLAS's name");
-}
-
-/* ---- text ------------------------------------------------------------------------------------ */
-
-static const char *base(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
-
-static void ratio(const struct group *g, char *to, size_t size)
-{
-    if (g->served && g->original > 0)
-        snprintf(to, size, "%.3g x", g->seconds / g->original);
-    else
-        snprintf(to, size, "%s", "");
-}
-
-static void print_unit(const struct group *g)
-{
-    if (g->products > 0)
-        printf("unit            %.3g products; of as many additions %.2g%% changed nothing, %.2g%% "
-               "lost bits; %.0f products became 0, %.0f numbers infinite\n",
-               g->products, 100 * g->swamped / g->products, 100 * g->partly / g->products,
-               g->underflow, g->overflow);
-}
-
-static void print_text(const struct report *r, int top)
-{
-    const struct group *s = &r->served;
-    char times[32];
-
-    printf("%s, %s, %d report%s, %.1f s\n\n", base(r->program), r->library, r->files,
-           r->files > 1 ? "s" : "", r->wall);
-    ratio(s, times, sizeof times);
-    printf("served          %.0f calls in %.4g s, %.2g s of it compiling; the BLAS would take some "
-           "%.3g s%s%s\n",
-           s->calls, s->seconds, s->compiling, s->original, *times ? ": " : "", times);
-    printf("left to it      %.0f calls in %.4g s\n", r->left.calls, r->left.seconds);
-    if (s->elements > 0)
-        printf("compared        %.0f elements: worst %.3g ulp, %.0f do not keep the contract\n",
-               s->elements, s->ulps, s->broken);
-    print_unit(s);
-    printf("\n%-16s %10s %10s %10s %9s  %s\n", "routine", "calls", "seconds", "BLAS", "", "by");
-    for (int i = 0; i < r->groups; i++) {
-        const struct group *g = &r->group[i];
-
-        ratio(g, times, sizeof times);
-        printf("%-16s %10.0f %10.4g %10.4g %9s  %s%s\n", g->routine, g->calls, g->seconds,
-               g->served ? g->original : g->seconds, times,
-               g->served ? "" : "the BLAS: ", g->outcome);
-    }
-    printf("\n%-16s %7s %7s %7s %9s %10s %9s  %s\n", "longest", "m", "n", "k", "calls", "seconds",
-           "x BLAS", "caller");
-    for (int i = 0; i < r->shapes && i < top; i++) {
-        const struct group *g = &r->shape[i];
-
-        ratio(g, times, sizeof times);
-        printf("%-16s %7" PRId64 " %7" PRId64 " %7" PRId64 " %9.0f %10.4g %9s  %s\n", g->routine,
-               g->m, g->n, g->k, g->calls, g->seconds, g->served ? times : "left", g->caller);
-    }
-    for (int i = 0; i < r->advices; i++)
-        printf("%s- %s\n", i ? "" : "\n", r->advice[i]);
-}
-
-/* ---- HTML ------------------------------------------------------------------------------------ */
-
-static void escape(FILE *f, const char *s)
-{
-    for (; *s; s++)
-        switch (*s) {
-        case '<': fputs("&lt;", f); break;
-        case '>': fputs("&gt;", f); break;
-        case '&': fputs("&amp;", f); break;
-        default: fputc(*s, f);
-        }
-}
-
-/* Seconds as a bar; what the BLAS would take as a line in it. */
-static void bar(FILE *f, const struct group *g, double most)
-{
-    double width = most > 0 ? 300 * g->seconds / most : 0;
-
-    fprintf(f,
-            "<td><svg width=\"304\" height=\"16\" role=\"img\"><rect width=\"%.1f\" height=\"16\" "
-            "fill=\"%s\"/>",
-            width < 1 ? 1 : width, g->served ? "#2b6cb0" : "#a0aec0");
-    if (g->served && g->original > 0 && g->original < most)
-        fprintf(f, "<rect x=\"%.1f\" width=\"3\" height=\"16\" fill=\"#c05621\"/>",
-                300 * g->original / most);
-    fprintf(f, "</svg></td>");
-}
-
-static void html_row(FILE *f, const struct group *g, bool shape, double most)
-{
-    char times[32];
-
-    ratio(g, times, sizeof times);
-    fputs("<tr><td>", f);
-    escape(f, g->routine);
-    fputs("</td>", f);
-    if (shape)
-        fprintf(f, "<td class=n>%" PRId64 " &times; %" PRId64 " &times; %" PRId64 "</td>", g->m,
-                g->n, g->k);
-    fprintf(f, "<td class=n>%.0f</td><td class=n>%.4g</td><td class=n>%s</td>", g->calls,
-            g->seconds, times);
-    bar(f, g, most);
-    fputs("<td>", f);
-    escape(f, g->served ? "" : "the BLAS: ");
-    escape(f, g->outcome);
-    if (shape && *g->caller) {
-        fputs(", called by ", f);
-        escape(f, g->caller);
-    }
-    fputs("</td></tr>\n", f);
-}
-
-static void html_table(FILE *f, const char *title, const struct group *g, int count, bool shape)
-{
-    double most = 0;
-
-    for (int i = 0; i < count; i++)
-        most = fmax(most, fmax(g[i].seconds, g[i].served ? g[i].original : 0));
-    fprintf(f,
-            "<h2>%s</h2>\n<table><tr><th>routine</th>%s<th>calls</th><th>seconds</th>"
-            "<th>&times; BLAS</th><th></th><th>by</th></tr>\n",
-            title, shape ? "<th>m &times; n &times; k</th>" : "");
-    for (int i = 0; i < count; i++)
-        html_row(f, &g[i], shape, most);
-    fputs("</table>\n", f);
-}
-
-static bool write_html(const struct report *r, const char *path, int top)
-{
-    const struct group *s = &r->served;
-    struct draft d;
-
-    if (!draft_open(&d, path))
-        return false;
-    fputs("<!DOCTYPE html>\n<html lang=en><meta charset=utf-8><title>Limber: ", d.f);
-    escape(d.f, base(r->program));
-    fputs("</title>\n<style>body{font:15px/1.5 sans-serif;margin:2em auto;max-width:70em}"
-          "table{border-collapse:collapse}td,th{padding:.2em .8em;text-align:left;"
-          "border-bottom:1px solid #e2e8f0}td.n{text-align:right;font-variant-numeric:tabular-nums}"
-          "</style>\n<h1>",
-          d.f);
-    escape(d.f, base(r->program));
-    fprintf(d.f,
-            "</h1>\n<p>%s, %d report%s, %.1f s. Limber served %.0f calls in %.4g s, %.2g s of it "
-            "compiling; the BLAS would take some %.3g s for them. %.0f calls in %.4g s were left "
-            "to the BLAS.",
-            r->library, r->files, r->files > 1 ? "s" : "", r->wall, s->calls, s->seconds,
-            s->compiling, s->original, r->left.calls, r->left.seconds);
-    if (s->elements > 0)
-        fprintf(d.f,
-                " Of %.0f elements compared the worst is off by %.3g ulp, and %.0f do not keep "
-                "the contract.",
-                s->elements, s->ulps, s->broken);
-    fputs("</p>\n<p>Blue: served by Limber; grey: left to the BLAS; the orange line: what the BLAS "
-          "would take.</p>\n",
-          d.f);
-    if (r->advices)
-        fputs("<h2>Advice</h2>\n<ul>\n", d.f);
-    for (int i = 0; i < r->advices; i++) {
-        fputs("<li>", d.f);
-        escape(d.f, r->advice[i]);
-        fputs("</li>\n", d.f);
-    }
-    fputs(r->advices ? "</ul>\n" : "", d.f);
-    html_table(d.f, "Routines", r->group, r->groups, false);
-    html_table(d.f, "Longest calls", r->shape, r->shapes < top ? r->shapes : top, true);
-    fputs("</html>\n", d.f);
-    return draft_close(&d, true);
-}
-
-/* ---- JSON ------------------------------------------------------------------------------------ */
-
-static cJSON *json_of(const struct group *g, bool shape)
-{
-    cJSON *o = cJSON_CreateObject();
-
-    if (*g->routine)
-        cJSON_AddStringToObject(o, "routine", g->routine);
-    if (*g->outcome)
-        cJSON_AddStringToObject(o, g->served ? "scheme" : "why_not", g->outcome);
-    if (shape) {
-        cJSON_AddNumberToObject(o, "m", (double)g->m);
-        cJSON_AddNumberToObject(o, "n", (double)g->n);
-        cJSON_AddNumberToObject(o, "k", (double)g->k);
-        cJSON_AddStringToObject(o, "caller", g->caller);
-    }
-    cJSON_AddBoolToObject(o, "served", g->served);
-    cJSON_AddNumberToObject(o, "calls", g->calls);
-    cJSON_AddNumberToObject(o, "seconds", g->seconds);
-    cJSON_AddNumberToObject(o, "compile_seconds", g->compiling);
-    cJSON_AddNumberToObject(o, "estimated_original_seconds", g->original);
-    cJSON_AddNumberToObject(o, "checked_elements", g->elements);
-    cJSON_AddNumberToObject(o, "broken", g->broken);
     return o;
 }
 
-static bool print_json(const struct report *r, int top)
+static bool read_file(struct files *f, const char *path)
 {
-    cJSON *o = cJSON_CreateObject(), *groups, *calls, *advice;
-    char *s;
+    struct document d = { .path = path };
 
-    cJSON_AddStringToObject(o, "program", r->program);
-    cJSON_AddNumberToObject(o, "reports", r->files);
-    cJSON_AddItemToObject(o, "served", json_of(&r->served, false));
-    cJSON_AddItemToObject(o, "left", json_of(&r->left, false));
-    groups = cJSON_AddArrayToObject(o, "routines");
-    for (int i = 0; i < r->groups; i++)
-        cJSON_AddItemToArray(groups, json_of(&r->group[i], false));
-    calls = cJSON_AddArrayToObject(o, "longest");
-    for (int i = 0; i < r->shapes && i < top; i++)
-        cJSON_AddItemToArray(calls, json_of(&r->shape[i], true));
-    advice = cJSON_AddArrayToObject(o, "advice");
-    for (int i = 0; i < r->advices; i++)
-        cJSON_AddItemToArray(advice, cJSON_CreateString(r->advice[i]));
-    s = cJSON_Print(o);
-    if (s)
-        printf("%s\n", s);
-    cJSON_free(s);
-    cJSON_Delete(o);
-    return s || !complain("report: not enough memory");
+    if (f->n == MOST_FILES)
+        return !complain("report: more than %d files", MOST_FILES);
+    d.json = read_json(path);
+    if (!d.json)
+        return false;
+    d.kind = kind_of(d.json);
+    if (d.kind == KIND_UNKNOWN)
+        complain("%s: no report of LIMBER_REPORT, and no numbers of a sweep or a benchmark", path);
+    if (d.kind == KIND_UNKNOWN || (d.kind == KIND_RUN && !run_add(f->run, d.json))) {
+        cJSON_Delete(d.json);
+        return false;
+    }
+    f->runs += d.kind == KIND_RUN;
+    f->d[f->n++] = d;
+    return true;
+}
+
+/* ---- showing --------------------------------------------------------------------------------- */
+
+static void print_all(const struct files *f, int top)
+{
+    if (f->runs)
+        run_print(f->run, top);
+    for (int i = 0; i < f->n; i++)
+        if (f->d[i].kind != KIND_RUN)
+            section_print(&f->d[i]);
+}
+
+static bool write_page(const struct files *f, const char *path, int top)
+{
+    struct draft d;
+    bool ok = true;
+
+    if (!draft_open(&d, path))
+        return false;
+    page_begin(d.f, f->runs ? run_name(f->run) : kind_name(f->d[0].kind));
+    if (f->runs)
+        run_html(f->run, d.f, top);
+    for (int i = 0; ok && i < f->n; i++)
+        ok = f->d[i].kind == KIND_RUN || section_html(d.f, &f->d[i]);
+    page_end(d.f);
+    return draft_close(&d, ok) && ok;
+}
+
+static bool show(const struct files *f, const char *html, bool json, int top)
+{
+    if (json && f->runs < f->n)
+        return !complain("report: --json is for reports of runs; the other files are JSON");
+    if ((html && !write_page(f, html, top)) || (json && !run_json(f->run, top)))
+        return false;
+    if (!json)
+        print_all(f, top);
+    return true;
 }
 
 int cmd_report(int argc, const char **argv)
@@ -515,14 +129,14 @@ int cmd_report(int argc, const char **argv)
     struct poptOption table[] = {
         { "html", 0, POPT_ARG_STRING, &html, 0, "write a page with pictures", "FILE" },
         { "top", 0, POPT_ARG_INT, &top, 0, "how many of the longest calls are listed (10)", "N" },
-        { "json", 0, POPT_ARG_NONE, &json, 0, "print JSON", NULL },
+        { "json", 0, POPT_ARG_NONE, &json, 0, "print JSON, of runs", NULL },
         POPT_AUTOHELP POPT_TABLEEND
     };
     poptContext o = options_open(argc, argv, table);
-    struct report *r = calloc(1, sizeof *r);
+    struct files *f = calloc(1, sizeof *f);
     const char *path;
 
-    if (!r)
+    if (!f)
         complain("report: not enough memory");
     else if (options_read(o,
                           "[options] FILE...\n\n"
@@ -530,29 +144,31 @@ int cmd_report(int argc, const char **argv)
                           "LIMBER_REPORT names: what\n"
                           "was served, what was left to the BLAS and why, time against the BLAS, "
                           "advice.  Several\n"
-                          "files, as of an MPI program's ranks, are added up.\n\n"
+                          "files, as of an MPI program's ranks, are added up.\n"
+                          "Also takes what `limber explore --json`, `limber bench --json`, `limber "
+                          "gpu --json` and\n"
+                          "`limber bench apps --json` print, and an object of JSON a line, as "
+                          "programs of examples/\n"
+                          "print and limber.torch writes.  A page has a section for each.\n\n"
                           "example: limber report run.json --html run.html")) {
         if (!poptPeekArg(o))
             complain("report: no FILE is named");
         else if (top < 0)
             complain("report: --top takes a number from 0 on");
         else
-            status = 0;
+            status = (f->run = run_new()) ? 0 : 1;
         while (status == 0 && (path = poptGetArg(o)))
-            status = read_file(r, path) ? 0 : 1;
+            status = read_file(f, path) ? 0 : 1;
         if (status == 0) {
-            qsort(r->group, (size_t)r->groups, sizeof *r->group, by_seconds);
-            qsort(r->shape, (size_t)r->shapes, sizeof *r->shape, by_seconds);
-            r->served.served = true;
-            find_advice(r);
-            status = (html && !write_html(r, html, top)) || (json && !print_json(r, top)) ? 1 : 0;
-            if (status == 0 && !json)
-                print_text(r, top);
+            run_finish(f->run);
+            status = show(f, html, json, top) ? 0 : 1;
         }
     }
-    if (r)
-        free(r->shape);
-    free(r);
+    for (int i = 0; f && i < f->n; i++)
+        cJSON_Delete(f->d[i].json);
+    if (f)
+        run_free(f->run);
+    free(f);
     free(html);
     poptFreeContext(o);
     return status;

@@ -1,0 +1,177 @@
+#!/bin/sh
+# `limber report` on sweeps and benchmarks: what it prints, its pages, and how these look in a
+# browser (chromium; without one the rest is tested).
+limber=$1
+check=$(cd "$(dirname "$0")" && pwd)/report_check.html
+. "$(dirname "$0")/../support/expect.sh"
+cd "$work" || exit 2
+browser=
+for name in chromium chromium-browser google-chrome; do
+    [ -n "$browser" ] || browser=$(command -v $name)
+done
+[ -n "$browser" ] || echo "no chromium: how pages look is not tested"
+
+# A page in windows of two widths: what report_check.html says of it.
+looks() {  # page, pattern
+    [ -n "$browser" ] || return 0
+    cat "$1" "$check" > looked.html
+    for width in 1300 500; do
+        expect 0 "$2" sh -c 'timeout 120 "$@" 2> /dev/null' sh "$browser" --headless --no-sandbox \
+            --disable-gpu --user-data-dir="$work/profile" --window-size=$width,900 \
+            --dump-dom looked.html
+    done
+}
+
+# ---- a sweep of limber explore ----
+"$limber" explore --random 16,16,256 --keep 0.5 --json > explore.json || exit 1
+best=$(sed -n 's/.*"unit":[^"]*"\(.*\)",/\1/p' explore.json | tail -1)
+expect 0 '^explore.json: simulated units, 18 rows$' "$limber" report explore.json --html page.html
+expect 0 '^1$' grep -Fc "keeps 0.5: $best</p>" page.html
+[ "$(grep -c '<tr><td class=w>in=' page.html)" = 18 ] || { echo "FAILED: rows"; failures=1; }
+looks page.html '3 charts, 1 tables.*id="verdict">good<'
+cat > steps.json << 'END'
+{"shape": "1 x 1", "keep": 1e-9, "smallest": null, "trials": [
+ {"unit": "a <b> & c", "group": 0, "rounding": "rn", "products": "exact", "accumulator_bits": 8,
+  "error": 1, "swamped": 0.5, "retention": 0.5, "retention_predicted": null, "frontier": true},
+ {"unit": "b", "group": 0, "rounding": "rz", "products": "exact", "accumulator_bits": 12,
+  "error": 0.1, "swamped": 0.25, "retention": null, "frontier": true},
+ {"unit": "c", "group": 0, "rounding": "rz", "products": "exact", "accumulator_bits": 16,
+  "error": 0.01, "swamped": 0, "frontier": false},
+ {"unit": "d", "group": 0, "rounding": "rz", "products": "exact", "accumulator_bits": 16,
+  "error": 0, "frontier": true},
+ {"unit": "e", "accumulator_bits": 9, "error": null}]}
+END
+expect 0 '^    8 bits, error 1 +a <b> & c$' "$limber" report steps.json --html page.html
+expect 0 '<td class=w>a &lt;b&gt; &amp; c</td>' cat page.html
+expect 0 'No unit keeps 1e-09' cat page.html
+# Powers of ten are as far apart as each other, and so are 8, 12 and 16 bits; a 0 is hollow.
+expect 0 '^even$' awk -F '"' '
+    /Error over the/ { on = 1 }
+    on && /<circle/ && /title/ { n++; x[n] = $2; y[n] = $4 + 0; fill[n] = $8 }
+    /<\/svg>/ { on = 0 }
+    END { if (n == 4 && x[2] - x[1] == x[3] - x[2] && (d = y[3] - 2 * y[2] + y[1]) < 0.2 &&
+              d > -0.2 && y[1] < y[2] && fill[4] == "none" && fill[3] != "none")
+              print "even" }' page.html
+looks page.html 'id="verdict">good<'
+
+# ---- benchmarks ----
+"$limber" bench --rows latency --runs 1 --json > bench.json || exit 1
+expect 0 '^bench.json: benchmark, [1-9]' "$limber" report bench.json --html page.html
+looks page.html 'id="verdict">good<'
+long=$(printf 'é%.0s' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20)
+{
+    echo '{"limber": "0", "cpu": "c<pu", "rows": ['
+    for n in 64 128 1024; do
+        for row in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26; do
+            printf '{"group": "many", "work": "%s", "n": %d, "threads": 2, "value": %d, ' \
+                "$long $row" $n $((n * row))
+            echo '"unit": "GFLOPS", "ratio": 2, "ratio_to": "P, any"},'
+        done
+    done
+    cat << 'END'
+{"group": "few", "work": "one", "n": 8, "value": 1, "unit": "us", "ratio": 8, "ratio_to": "P, any"},
+{"group": "few", "work": "two", "n": 8, "value": 0, "unit": "us", "ratio": 1e9, "ratio_to": "Q"},
+{"group": "gpu", "work": "x", "by": "Limber", "rate": null, "state": "WRONG", "why": "row 1",
+ "ratio": 1e-9},
+{"group": "gpu", "work": "y", "state": "skipped", "why": "none", "note": "n"}],
+"peers": [{"name": "P", "usable": true, "version": "1"}, {"name": "R", "usable": false}]}
+END
+} > made.json
+expect 0 '^ +2.04 x P, any, mean of 79$' "$limber" report made.json --html page.html
+expect 0 '<p>6 points of further curves are not drawn' cat page.html
+expect 0 '<td>WRONG: row 1</td>' cat page.html
+expect 0 '^<p>Limber 0, c&lt;pu. Beside P 1</p>$' cat page.html
+expect 0 '<td>n; skipped: none</td>' cat page.html
+looks page.html '1 charts, 3 tables.*id="verdict">good<'
+cat > apps.json << 'END'
+{"limber": "0", "threads": 1, "runs": 3, "applications": [
+ {"name": "a", "what": "w", "accuracy": "error", "rows": [
+  {"by": "blas", "computed_by": null, "beside": "blas", "seconds": 2, "seconds_in_products": 1,
+   "speed": 1, "speed_of_products": null, "accuracy": 0.5},
+  {"by": "ours", "computed_by": "s", "beside": "blas", "seconds": 4, "seconds_in_products": 3,
+   "speed": 0.5, "speed_of_products": 0.33, "accuracy": 0}]},
+ {"name": "b", "what": "w", "accuracy": "error", "skipped": "no <data>"},
+ {"name": "c", "what": "w", "accuracy": "error", "failed": "it broke"}]}
+END
+expect 0 '^  a +ours +4 s, 0.50 x blas$' "$limber" report apps.json --html page.html
+expect 0 '<p>skipped: no &lt;data&gt;</p>' cat page.html
+expect 0 '<p>failed: it broke</p>' cat page.html
+looks page.html '0 charts, 1 tables.*id="verdict">good<'
+
+# ---- an object a line: training, statistics, anything ----
+trained() {  # accumulator, group, lowest, mean, highest
+    printf '{"by": "%s", "accumulator": "%s", "group": %d, "lowest": %s, ' "$1" "$1" "$2" "$3"
+    printf '"mean": %s, "highest": %s, "seconds_a_step": 0.1, "model_trains": null}\n' "$4" "$5"
+}
+{
+    trained FP32 0 94 95 96
+    trained '(1,8,2)' 0 57 59.5 60
+    echo
+    trained '(1,8,4)' 64 92 92 92
+} > training.jsonl
+expect 0 '^training.jsonl: measurements, 3 rows$' "$limber" report training.jsonl --html page.html
+expect 0 '<title>no groups: 2, 59.5</title>' cat page.html
+expect 0 '<title>groups of 64: 4, 92</title>' cat page.html
+expect 0 '<title>FP32: 4, 95</title>' cat page.html
+looks page.html '1 charts, 1 tables.*id="verdict">good<'
+for step in 0 1 2; do
+    for tag in a/forward/swamped a/forward/overflow b.c/grad_input/swamped alone; do
+        echo "{\"step\": $step, \"tag\": \"$tag\", \"value\": 0.$step}"
+    done
+done > statistics.jsonl
+expect 0 '12 rows' "$limber" report statistics.jsonl --html page.html
+expect 0 '<title>b.c/grad_input: 2, 0.2</title>' cat page.html
+looks page.html '3 charts, 0 tables.*id="verdict">good<'
+cat > one.json << 'END'
+{"by": "one", "seconds": 0.5, "seconds_in_products": 0.25, "inner": {"x": 1}, "done": true}
+END
+expect 0 '1 rows' "$limber" report one.json --html page.html
+expect 0 '<td>yes</td>' cat page.html
+looks page.html '0 charts, 2 tables.*id="verdict">good<'
+
+# ---- runs beside them; a page is whole or not there ----
+cat > run.json << 'END'
+{"limber": "0", "library": "lib<x>", "program": "/bin/p&q", "complete": true, "wall_seconds": 1,
+ "calls": [
+ {"routine": "dgemm_", "m": 4, "n": 4, "k": 4, "calls": 3, "served": true, "scheme": "native",
+  "seconds": 1.5, "estimated_original_seconds": 1},
+ {"routine": "sgemm_", "m": 4, "n": 4, "k": 4, "calls": 1, "served": false,
+  "why_not": "no contract is stated", "seconds": 0.5}]}
+END
+expect 0 '^served +6 calls' "$limber" report run.json steps.json run.json --html page.html
+expect 0 '^<h1>p&amp;q</h1>$' cat page.html
+expect 0 '^<p>lib&lt;x&gt;, 2 reports, 1.0 s' cat page.html
+expect 0 '^<h1>steps.json</h1>$' cat page.html
+looks page.html '2 charts, 3 tables.*id="verdict">good<'
+echo before > kept.html
+for bad in '{"limber": "0"}' '{"rows": []}' '[]' '[1]' '[{"a": "b"}]' '{"a": 1} [2]' '{' '' \
+    '{"a": {"b": 1}}'; do
+    printf '%s' "$bad" > bad.json
+    expect 1 '^limber: bad.json: no report of LIMBER_REPORT, and ' "$limber" report steps.json \
+        bad.json --html kept.html
+done
+printf '\n{"a": 1}\n{"a": nan}\n' > bad.json
+expect 1 'line 3 is no object of JSON' "$limber" report bad.json
+expect 1 'none.json: No such file' "$limber" report none.json
+expect 1 '--json is for reports of runs' "$limber" report run.json apps.json --json
+expect 1 'No such file' "$limber" report steps.json --html none/page.html
+expect 0 '^before$' cat kept.html
+
+# ---- and what is wrong with a page is found ----
+page='<!DOCTYPE html><html><body>'
+while read -r bad; do
+    echo "$page${bad%:*}" > page.html
+    looks page.html "id=\"verdict\">.*${bad##*:}"
+done << 'END'
+<svg width=50 height=50><title>t</title><text x=45 y=20>long text</text></svg>:sticks out
+<svg width=50 height=50><circle cx=10 cy=inf r=3></circle></svg>:is no number
+<svg width=90 height=50><text x=5 y=20>ab</text><text x=6 y=22>cd</text></svg>:on each other
+<svg width=0 height=50></svg>:has no size
+<svg class=chart width=9 height=9></svg>:is empty
+<table><tr><th>a<tr><td>b<td>c</table>:a row has 2 cells
+<table><tr><th>a</table>:a table is empty
+<p style="width:4000px">x</p>:is wider
+<img src="check.png">:it loads other files
+<style>p{background:url(a.png)}</style>:it loads other files
+END
+finish

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * HTML that needs no other file: heads, cells, charts. */
+#include "tools/cli/page.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WIDTH = 820, HEIGHT = 380, LEFT = 70, TOP = 40, RIGHT = 220, BOTTOM = 50 };
+enum { MOST_TICKS = 14, LABEL = 40, LEGEND = 30, COLOURS = 8, BAR = 160 };
+
+static const char *const colours[COLOURS] = { "#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                              "#e69f00", "#56b4e9", "#000000", "#888888" };
+
+void page_text(FILE *f, const char *s)
+{
+    for (; *s; s++)
+        switch (*s) {
+        case '<': fputs("&lt;", f); break;
+        case '>': fputs("&gt;", f); break;
+        case '&': fputs("&amp;", f); break;
+        default: fputc(*s, f);
+        }
+}
+
+void page_begin(FILE *f, const char *title)
+{
+    fputs("<!DOCTYPE html>\n<html lang=en><meta charset=utf-8>"
+          "<meta name=viewport content=\"width=device-width\"><title>Limber: ",
+          f);
+    page_text(f, title);
+    fputs("</title>\n<style>body{font:15px/1.5 sans-serif;margin:2em auto;max-width:80em;"
+          "padding:0 1em}div{overflow-x:auto}table{border-collapse:collapse}"
+          "td,th{padding:.2em .6em;text-align:left;border-bottom:1px solid #e2e8f0;font-size:14px}"
+          "td.n{text-align:right;font-variant-numeric:tabular-nums}td.n,td.w{white-space:nowrap}"
+          "svg.chart{display:block;max-width:100%;height:auto;margin:1em 0}</style>\n",
+          f);
+}
+
+void page_end(FILE *f)
+{
+    fputs("</html>\n", f);
+}
+
+/* ---- cells ----------------------------------------------------------------------------------- */
+
+void page_number(FILE *f, double x)
+{
+    fputs("<td class=n>", f);
+    if (!isnan(x))
+        fprintf(f, "%.4g", x);
+    fputs("</td>", f);
+}
+
+void page_bar(FILE *f, double x, double most, double beside, bool grey)
+{
+    double width = most > 0 ? BAR * x / most : 0;
+
+    if (!isfinite(x)) {
+        fputs("<td></td>", f);
+        return;
+    }
+    fprintf(f,
+            "<td><svg width=\"%d\" height=\"16\" role=\"img\"><rect width=\"%.1f\" height=\"16\" "
+            "fill=\"%s\"/>",
+            BAR + 4, width < 1 ? 1 : width, grey ? "#a0aec0" : "#2b6cb0");
+    if (beside > 0 && beside < most)
+        fprintf(f, "<rect x=\"%.1f\" width=\"3\" height=\"16\" fill=\"#c05621\"/>",
+                BAR * beside / most);
+    fprintf(f, "</svg></td>");
+}
+
+void page_ratio(FILE *f, double ratio)
+{
+    double x = 80 + 18 * fmax(-4, fmin(4, log2(ratio)));
+
+    if (!(ratio > 0) || isinf(ratio)) {
+        fputs("<td></td>", f);
+        return;
+    }
+    fprintf(f,
+            "<td><svg width=\"160\" height=\"16\" role=\"img\"><title>%.3g</title>"
+            "<path d=\"M8 8H152\" stroke=\"#cbd5e0\"/><path d=\"M80 1V15\" stroke=\"#718096\"/>"
+            "<circle cx=\"%.1f\" cy=\"8\" r=\"5\" fill=\"%s\"/></svg></td>",
+            ratio, x, ratio < 1 ? "#d55e00" : "#0072b2");
+}
+
+/* ---- charts ---------------------------------------------------------------------------------- */
+
+/* An axis: from low to high in units of its scale, drawn between two places. */
+struct axis {
+    double low, high, from, to;
+    int base; /* of its powers; 0: linear */
+    double tick[MOST_TICKS];
+    int ticks;
+};
+
+static double scaled(const struct axis *a, double x)
+{
+    return a->base == 2 ? log2(x) : a->base == 10 ? log10(x) : x;
+}
+
+static bool shown(const struct axis *a, double x)
+{
+    return isfinite(x) && (!a->base || x >= 0);
+}
+
+/* Where x lies; a 0 on a scale of powers is at the lower end. */
+static double place(const struct axis *a, double x)
+{
+    double at = a->base && x <= 0 ? a->low : scaled(a, x);
+
+    return a->from + (a->to - a->from) * (at - a->low) / (a->high - a->low);
+}
+
+static void widen(struct axis *a, double x)
+{
+    if (shown(a, x) && (!a->base || x > 0)) {
+        a->low = fmin(a->low, scaled(a, x));
+        a->high = fmax(a->high, scaled(a, x));
+    }
+}
+
+static void tick_at(struct axis *a, double x)
+{
+    for (int i = 0; i < a->ticks; i++)
+        if (a->tick[i] == x)
+            return;
+    if (a->ticks < MOST_TICKS)
+        a->tick[a->ticks++] = x;
+}
+
+/* About five round numbers. */
+static void round_ticks(struct axis *a)
+{
+    static const double steps[] = { 0.2, 0.5, 1, 2, 5 };
+    double range = a->high - a->low, unit = pow(10, floor(log10(range))), step = unit;
+    size_t i = 0;
+
+    while (i < 4 && range / (steps[i] * unit) > 6)
+        i++;
+    step = steps[i] * unit;
+    a->ticks = 0;
+    for (double t = ceil(a->low / step); t * step <= a->high + 1e-9 * step; t++)
+        tick_at(a, t * step + 0.0); /* no -0 */
+}
+
+static void power_ticks(struct axis *a)
+{
+    double step = fmax(1, ceil((a->high - a->low) / 8));
+
+    a->ticks = 0;
+    for (double t = ceil(a->low - 1e-9); t <= a->high + 1e-9; t += step)
+        tick_at(a, pow(a->base, t));
+}
+
+static bool has_points(const struct chart *c)
+{
+    for (int i = 0; i < c->n; i++)
+        for (int j = 0; j < c->curve[i].n; j++)
+            if (isfinite(c->curve[i].point[j].x) && isfinite(c->curve[i].point[j].y))
+                return true;
+    return false;
+}
+
+/* Across: the values that occur, if they are few and whole numbers. */
+static void set_x(const struct chart *c, struct axis *a)
+{
+    bool whole = true;
+
+    for (int i = 0; i < c->n; i++)
+        for (int j = 0; j < c->curve[i].n; j++) {
+            widen(a, c->curve[i].point[j].x);
+            tick_at(a, c->curve[i].point[j].x);
+            whole &= c->curve[i].point[j].x == rint(c->curve[i].point[j].x);
+        }
+    if (!(a->low <= a->high))
+        a->low = a->high = 0;
+    if (a->high - a->low < 1e-12 * fmax(1, fabs(a->high)))
+        a->low -= 0.5, a->high += 0.5;
+    if (a->ticks == MOST_TICKS || !whole)
+        (a->base ? power_ticks : round_ticks)(a);
+}
+
+static void set_y(const struct chart *c, struct axis *a)
+{
+    for (int i = 0; i < c->n; i++)
+        for (int j = 0; j < c->curve[i].n; j++) {
+            const struct point *p = &c->curve[i].point[j];
+
+            widen(a, p->y);
+            widen(a, p->low);
+            widen(a, p->high);
+        }
+    if (!(a->low <= a->high))
+        a->low = a->high = 0;
+    if (a->base) {
+        a->low = floor(a->low);
+        a->high = ceil(a->high);
+        a->high += a->high == a->low;
+        power_ticks(a);
+    } else {
+        double more = a->high > a->low ? 0.05 * (a->high - a->low) : fmax(fabs(a->high) / 10, 0.5);
+
+        a->low -= more;
+        a->high += more;
+        round_ticks(a);
+    }
+}
+
+static void draw_axes(FILE *f, const struct axis *x, const struct axis *y)
+{
+    double last = -LABEL;
+
+    for (int i = 0; i < y->ticks; i++) {
+        double at = place(y, y->tick[i]);
+
+        fprintf(f,
+                "<path d=\"M%d %.1fH%d\" stroke=\"#ddd\"/><text class=\"tick\" x=\"%d\" y=\"%.1f\" "
+                "text-anchor=\"end\">%.6g</text>\n",
+                LEFT, at, WIDTH - RIGHT, LEFT - 6, at + 4, y->tick[i]);
+    }
+    for (double next = 0; next < INFINITY;) { /* from left to right, where there is room */
+        double value = 0;
+
+        next = INFINITY;
+        for (int i = 0; i < x->ticks; i++)
+            if (shown(x, x->tick[i]) && place(x, x->tick[i]) >= last + LABEL &&
+                place(x, x->tick[i]) < next) {
+                value = x->tick[i];
+                next = place(x, value);
+            }
+        if (next < INFINITY)
+            fprintf(f,
+                    "<text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.6g"
+                    "</text>\n",
+                    next, HEIGHT - BOTTOM + 16, value);
+        last = next;
+    }
+}
+
+static int by_x(const void *a, const void *b)
+{
+    const struct point *p = a, *q = b;
+
+    return p->x < q->x ? -1 : p->x > q->x ? 1 : 0;
+}
+
+/* Circles, then squares, then hollow ones, so that 24 curves differ. */
+static void draw_mark(FILE *f, int i, double x, double y, bool hollow)
+{
+    const char *colour = colours[i % COLOURS];
+    int shape = i / COLOURS % 3;
+
+    if (shape == 1)
+        fprintf(f, "<rect x=\"%.1f\" y=\"%.1f\" width=\"8\" height=\"8\"", x - 4, y - 4);
+    else
+        fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%d\"", x, y, shape ? 5 : 4);
+    fprintf(f, " fill=\"%s\" stroke=\"%s\">", hollow || shape == 2 ? "none" : colour, colour);
+}
+
+static void end_mark(FILE *f, int i)
+{
+    fputs(i / COLOURS % 3 == 1 ? "</rect>\n" : "</circle>\n", f);
+}
+
+static void draw_curve(FILE *f, const struct chart *c, int i, const struct axis *x,
+                       const struct axis *y)
+{
+    const struct curve *curve = &c->curve[i];
+    int strokes = 0;
+
+    if (c->lines)
+        for (int j = 0; j < curve->n; j++) {
+            const struct point *p = &curve->point[j];
+
+            if (shown(x, p->x) && shown(y, p->y))
+                fprintf(f, "%s%.1f,%.1f", strokes++ ? " " : "<polyline points=\"", place(x, p->x),
+                        place(y, p->y));
+        }
+    if (strokes)
+        fprintf(f, "\" fill=\"none\" stroke=\"%s\"/>\n", colours[i % COLOURS]);
+    for (int j = 0; j < curve->n; j++) {
+        const struct point *p = &curve->point[j];
+
+        if (!shown(x, p->x) || !shown(y, p->y))
+            continue;
+        if (shown(y, p->low) && shown(y, p->high))
+            fprintf(f, "<path d=\"M%.1f %.1fV%.1f\" stroke=\"%s\"/>", place(x, p->x),
+                    place(y, p->low), place(y, p->high), colours[i % COLOURS]);
+        draw_mark(f, i, place(x, p->x), place(y, p->y), c->log_y && p->y == 0);
+        fputs("<title>", f);
+        page_text(f, curve->name);
+        fprintf(f, ": %.6g, %.4g</title>", p->x, p->y);
+        end_mark(f, i);
+    }
+    draw_mark(f, i, WIDTH - RIGHT + 14, TOP + 18 * i, false);
+    end_mark(f, i);
+    fprintf(f, "<text x=\"%d\" y=\"%d\">", WIDTH - RIGHT + 24, TOP + 18 * i + 4);
+    if (strlen(curve->name) > LEGEND) { /* all of it, where a pointer rests */
+        char cut[LEGEND + 1];
+        int length = LEGEND - 2;
+
+        while (length > 0 && (curve->name[length] & 0xc0) == 0x80) /* within a character */
+            length--;
+        snprintf(cut, sizeof cut, "%.*s", length, curve->name);
+        page_text(f, cut);
+        fputs("…<title>", f);
+        page_text(f, curve->name);
+        fputs("</title>", f);
+    } else
+        page_text(f, curve->name);
+    fputs("</text>\n", f);
+}
+
+void page_chart(FILE *f, const struct chart *c)
+{
+    struct axis x = { .low = INFINITY,
+                      .high = -INFINITY,
+                      .from = LEFT + 20,
+                      .to = WIDTH - RIGHT - 20,
+                      .base = c->log_x ? 2 : 0 };
+    struct axis y = { .low = INFINITY,
+                      .high = -INFINITY,
+                      .from = HEIGHT - BOTTOM,
+                      .to = TOP,
+                      .base = c->log_y ? 10 : 0 };
+    int height = TOP + 18 * c->n > HEIGHT ? TOP + 18 * c->n : HEIGHT;
+
+    if (!has_points(c))
+        return;
+    set_x(c, &x);
+    set_y(c, &y);
+    fprintf(f,
+            "<svg class=chart role=\"img\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
+            "font-size=\"12\"><title>",
+            WIDTH, height, WIDTH, height);
+    page_text(f, c->title);
+    fprintf(f, "</title>\n<text x=\"%d\" y=\"22\" font-size=\"15\">", LEFT);
+    page_text(f, c->title);
+    fprintf(f, "</text>\n<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">",
+            (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 12);
+    page_text(f, c->across);
+    fprintf(f, "</text>\n<text transform=\"translate(14 %d) rotate(-90)\" text-anchor=\"middle\">",
+            (TOP + HEIGHT - BOTTOM) / 2);
+    page_text(f, c->up);
+    fputs("</text>\n", f);
+    draw_axes(f, &x, &y);
+    for (int i = 0; i < c->n; i++) {
+        qsort(c->curve[i].point, (size_t)c->curve[i].n, sizeof *c->curve[i].point, by_x);
+        draw_curve(f, c, i, &x, &y);
+    }
+    fputs("</svg>\n", f);
+}

@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What the libraries before a BLAS and cuBLAS reported (LIMBER_REPORT), for people: what was served
+ * and what not and why, time against the BLAS, advice. */
+#include "tools/cli/page.h"
+#include "tools/cli/report.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_GROUPS = 400, MOST_ADVICE = 10, WORDS = 400 };
+
+/* Calls of one routine and one outcome, or of one shape. */
+struct group {
+    char routine[64], outcome[200], caller[100];
+    int64_t m, n, k;
+    bool served;
+    double rest; /* shapes that are not listed, in one group */
+    double calls, seconds, original, compiling, elements, broken, ulps;
+    double products, swamped, partly, underflow, overflow; /* of a simulated unit */
+};
+
+struct run {
+    struct group served, left; /* sums */
+    struct group group[MOST_GROUPS];
+    int groups;
+    struct group *shape; /* all entries */
+    int shapes, files, incomplete;
+    char program[200], library[40], interpreted[300], loaded[200];
+    double wall, unlisted;
+    char advice[MOST_ADVICE][WORDS];
+    int advices;
+};
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static double number(const cJSON *o, const char *name)
+{
+    const cJSON *x = cJSON_GetObjectItemCaseSensitive(o, name);
+
+    return cJSON_IsNumber(x) ? x->valuedouble : 0;
+}
+
+static void text(const cJSON *o, const char *name, char *to, size_t size)
+{
+    const cJSON *x = cJSON_GetObjectItemCaseSensitive(o, name);
+
+    snprintf(to, size, "%s", cJSON_IsString(x) ? x->valuestring : "");
+}
+
+/* A routine's name as the BLAS has it: without what wheels and widths of integers add. */
+static void plain_name(const char *from, char *to, size_t size)
+{
+    size_t n;
+
+    snprintf(to, size, "%s", strncmp(from, "scipy_", 6) ? from : from + 6);
+    n = strlen(to);
+    if (n > 4 && !strcmp(to + n - 4, "_64_"))
+        to[n - 4] = '\0';
+    else if (n > 3 && (!strcmp(to + n - 3, "64_") || !strcmp(to + n - 3, "_64")))
+        to[n - 3] = '\0';
+    else if (n > 1 && to[n - 1] == '_')
+        to[n - 1] = '\0';
+}
+
+static void add(struct group *sum, const struct group *g)
+{
+    sum->calls += g->calls;
+    sum->seconds += g->seconds;
+    sum->original += g->original;
+    sum->compiling += g->compiling;
+    sum->elements += g->elements;
+    sum->broken += g->broken;
+    sum->ulps = fmax(sum->ulps, g->ulps);
+    sum->products += g->products;
+    sum->swamped += g->swamped;
+    sum->partly += g->partly;
+    sum->underflow += g->underflow;
+    sum->overflow += g->overflow;
+}
+
+static struct group read_call(const cJSON *o)
+{
+    const cJSON *unit = cJSON_GetObjectItemCaseSensitive(o, "unit");
+    struct group g = { .m = (int64_t)number(o, "m"),
+                       .n = (int64_t)number(o, "n"),
+                       .k = (int64_t)number(o, "k"),
+                       .rest = number(o, "shapes"),
+                       .calls = number(o, "calls"),
+                       .seconds = number(o, "seconds"),
+                       .original = number(o, "estimated_original_seconds"),
+                       .compiling = number(o, "compile_seconds"),
+                       .elements = number(o, "checked_elements"),
+                       .broken = number(o, "broken"),
+                       .ulps = number(o, "worst_ulps"),
+                       .products = number(unit, "products"),
+                       .swamped = number(unit, "swamped"),
+                       .partly = number(unit, "partly_swamped"),
+                       .underflow = number(unit, "underflow"),
+                       .overflow = number(unit, "overflow") + number(unit, "sum_overflow") };
+    char name[64];
+
+    text(o, "routine", name, sizeof name);
+    plain_name(name, g.routine, sizeof g.routine);
+    text(o, "caller", g.caller, sizeof g.caller);
+    g.served = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "served"));
+    text(o, g.served ? "scheme" : "why_not", g.outcome, sizeof g.outcome);
+    return g;
+}
+
+/* The group of the same routine and outcome; the last one takes what finds no room. */
+static struct group *group_of(struct run *r, const struct group *g)
+{
+    struct group *at = r->group;
+
+    while (at < r->group + r->groups &&
+           (strcmp(at->routine, g->routine) || strcmp(at->outcome, g->outcome) ||
+            at->served != g->served))
+        at++;
+    if (at == r->group + MOST_GROUPS)
+        return at - 1;
+    if (at == r->group + r->groups) {
+        *at = (struct group){ .served = g->served };
+        memcpy(at->routine, g->routine, sizeof at->routine);
+        memcpy(at->outcome, g->outcome, sizeof at->outcome);
+        r->groups++;
+    }
+    return at;
+}
+
+static bool add_calls(struct run *r, const cJSON *calls)
+{
+    int count = cJSON_GetArraySize(calls);
+    struct group *more =
+        realloc(r->shape, ((size_t)r->shapes + (size_t)count + 1) * sizeof *r->shape);
+    const cJSON *o;
+
+    if (!more)
+        return !complain("report: not enough memory");
+    r->shape = more;
+    cJSON_ArrayForEach(o, calls)
+    {
+        struct group g = read_call(o);
+
+        if (g.rest <= 1)
+            r->shape[r->shapes++] = g;
+        add(group_of(r, &g), &g);
+        add(g.served ? &r->served : &r->left, &g);
+    }
+    return true;
+}
+
+bool run_add(struct run *r, const cJSON *o)
+{
+    const cJSON *one;
+
+    r->files++;
+    text(o, "program", r->program, sizeof r->program);
+    text(o, "library", r->library, sizeof r->library);
+    if (cJSON_HasObjectItem(o, "interpreted"))
+        text(o, "interpreted", r->interpreted, sizeof r->interpreted);
+    cJSON_ArrayForEach(one, cJSON_GetObjectItemCaseSensitive(o, "loaded"))
+    {
+        if (cJSON_IsString(one) &&
+            strlen(r->loaded) + strlen(one->valuestring) + 3 < sizeof r->loaded) {
+            strcat(r->loaded, *r->loaded ? ", " : "");
+            strcat(r->loaded, one->valuestring);
+        }
+    }
+    r->wall = fmax(r->wall, number(o, "wall_seconds"));
+    r->unlisted += number(o, "unlisted_calls");
+    r->incomplete += !cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "complete"));
+    return add_calls(r, cJSON_GetObjectItemCaseSensitive(o, "calls"));
+}
+
+static int by_seconds(const void *a, const void *b)
+{
+    const struct group *x = a, *y = b;
+
+    return x->seconds < y->seconds ? 1 : x->seconds > y->seconds ? -1 : 0;
+}
+
+/* ---- advice ---------------------------------------------------------------------------------- */
+
+__attribute__((format(printf, 2, 3))) static void advise(struct run *r, const char *format, ...)
+{
+    va_list args;
+
+    if (r->advices == MOST_ADVICE)
+        return;
+    va_start(args, format);
+    vsnprintf(r->advice[r->advices++], WORDS, format, args);
+    va_end(args);
+}
+
+static double left_because(const struct run *r, const char *words)
+{
+    double calls = 0;
+
+    for (int i = 0; i < r->groups; i++)
+        if (!r->group[i].served && strstr(r->group[i].outcome, words))
+            calls += r->group[i].calls;
+    return calls;
+}
+
+/* Calls of less than `work` multiply-adds that took longer than the BLAS takes. */
+static double lost_below(const struct run *r, double work)
+{
+    double lost = 0;
+
+    for (int i = 0; i < r->shapes; i++) {
+        const struct group *g = &r->shape[i];
+
+        if (g->served && (double)g->m * (double)g->n * (double)g->k < work && g->original > 0)
+            lost += fmax(g->seconds - g->original, 0);
+    }
+    return lost;
+}
+
+static void find_advice(struct run *r)
+{
+    const struct group *s = &r->served;
+    double small = lost_below(r, 1e6), running = s->seconds - s->compiling;
+
+    if (left_because(r, "no contract is stated") > 0)
+        advise(r,
+               "No contract was stated, so the BLAS computed: LIMBER_CONTRACT=correct, or a rule "
+               "of LIMBER_CONFIG, states one.");
+    if (*r->interpreted)
+        advise(r,
+               "The interpreter computed, some hundred times slower than compiled code: %s. "
+               "LIMBER_LLVM names a libLLVM.",
+               r->interpreted);
+    if (s->broken > 0)
+        advise(r,
+               "%.0f of %.0f elements compared do not keep the contract: please report this "
+               "with the file.",
+               s->broken, s->elements);
+    if (s->compiling > 0.1 * s->seconds && s->compiling > 0.5)
+        advise(r,
+               "%.2g s of %.2g s went to compiling: `limber prebuild FILE` makes the same kernels "
+               "ahead; the next run finds them in the cache in any case.",
+               s->compiling, s->seconds);
+    if (s->products == 0 && small > 0.2 * running && small > 0.1)
+        advise(r,
+               "Products of less than a million multiply-adds took %.2g s longer than the BLAS "
+               "would: `rule * work<1e6 -> off` in LIMBER_CONFIG leaves them to it, if they need "
+               "no contract.",
+               small);
+    if (left_because(r, "LIMBER_NO_COMPILE") > 0)
+        advise(r, "Calls were left because LIMBER_NO_COMPILE is set and no cache holds their "
+                  "kernels: `limber prebuild FILE` makes those of a run without it.");
+    if (left_because(r, "standard bound") > 0)
+        advise(r,
+               "The BLAS keeps bits=N of %.0f calls by the standard bound. LIMBER_TRUST_BLAS=0 "
+               "has Limber compute them.",
+               left_because(r, "standard bound"));
+    if (r->unlisted > 0)
+        advise(r, "%.0f calls are in the sums of no entry, as there were too many shapes.",
+               r->unlisted);
+    if (r->incomplete)
+        advise(r, "%d of %d reports were written before the program ended.", r->incomplete,
+               r->files);
+    if (s->calls + r->left.calls == 0)
+        advise(r,
+               "No call came by: the program computed no product of level 3, or by a BLAS that it "
+               "does not call by name (docs/blas.md, what is not reached). Loaded are %s.",
+               *r->loaded ? r->loaded : "no libraries with a BLAS's name");
+}
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+static const char *base(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+static void ratio(const struct group *g, char *to, size_t size)
+{
+    if (g->served && g->original > 0)
+        snprintf(to, size, "%.3g x", g->seconds / g->original);
+    else
+        snprintf(to, size, "%s", "");
+}
+
+static void print_unit(const struct group *g)
+{
+    if (g->products > 0)
+        printf("unit            %.3g products; of as many additions %.2g%% changed nothing, %.2g%% "
+               "lost bits; %.0f products became 0, %.0f numbers infinite\n",
+               g->products, 100 * g->swamped / g->products, 100 * g->partly / g->products,
+               g->underflow, g->overflow);
+}
+
+void run_print(const struct run *r, int top)
+{
+    const struct group *s = &r->served;
+    char times[32];
+
+    printf("%s, %s, %d report%s, %.1f s\n\n", base(r->program), r->library, r->files,
+           r->files > 1 ? "s" : "", r->wall);
+    ratio(s, times, sizeof times);
+    printf("served          %.0f calls in %.4g s, %.2g s of it compiling; the BLAS would take some "
+           "%.3g s%s%s\n",
+           s->calls, s->seconds, s->compiling, s->original, *times ? ": " : "", times);
+    printf("left to it      %.0f calls in %.4g s\n", r->left.calls, r->left.seconds);
+    if (s->elements > 0)
+        printf("compared        %.0f elements: worst %.3g ulp, %.0f do not keep the contract\n",
+               s->elements, s->ulps, s->broken);
+    print_unit(s);
+    printf("\n%-16s %10s %10s %10s %9s  %s\n", "routine", "calls", "seconds", "BLAS", "", "by");
+    for (int i = 0; i < r->groups; i++) {
+        const struct group *g = &r->group[i];
+
+        ratio(g, times, sizeof times);
+        printf("%-16s %10.0f %10.4g %10.4g %9s  %s%s\n", g->routine, g->calls, g->seconds,
+               g->served ? g->original : g->seconds, times,
+               g->served ? "" : "the BLAS: ", g->outcome);
+    }
+    printf("\n%-16s %7s %7s %7s %9s %10s %9s  %s\n", "longest", "m", "n", "k", "calls", "seconds",
+           "x BLAS", "caller");
+    for (int i = 0; i < r->shapes && i < top; i++) {
+        const struct group *g = &r->shape[i];
+
+        ratio(g, times, sizeof times);
+        printf("%-16s %7" PRId64 " %7" PRId64 " %7" PRId64 " %9.0f %10.4g %9s  %s\n", g->routine,
+               g->m, g->n, g->k, g->calls, g->seconds, g->served ? times : "left", g->caller);
+    }
+    for (int i = 0; i < r->advices; i++)
+        printf("%s- %s\n", i ? "" : "\n", r->advice[i]);
+}
+
+/* ---- HTML ------------------------------------------------------------------------------------ */
+
+static void html_row(FILE *f, const struct group *g, bool shape, double most)
+{
+    char times[32];
+
+    ratio(g, times, sizeof times);
+    fputs("<tr><td>", f);
+    page_text(f, g->routine);
+    fputs("</td>", f);
+    if (shape)
+        fprintf(f, "<td class=n>%" PRId64 " &times; %" PRId64 " &times; %" PRId64 "</td>", g->m,
+                g->n, g->k);
+    fprintf(f, "<td class=n>%.0f</td><td class=n>%.4g</td><td class=n>%s</td>", g->calls,
+            g->seconds, times);
+    page_bar(f, g->seconds, most, g->served ? g->original : 0, !g->served);
+    fputs("<td>", f);
+    page_text(f, g->served ? "" : "the BLAS: ");
+    page_text(f, g->outcome);
+    if (shape && *g->caller) {
+        fputs(", called by ", f);
+        page_text(f, g->caller);
+    }
+    fputs("</td></tr>\n", f);
+}
+
+static void html_table(FILE *f, const char *title, const struct group *g, int count, bool shape)
+{
+    double most = 0;
+
+    for (int i = 0; i < count; i++)
+        most = fmax(most, fmax(g[i].seconds, g[i].served ? g[i].original : 0));
+    fprintf(f,
+            "<h2>%s</h2>\n<div><table><tr><th>routine</th>%s<th>calls</th><th>seconds</th>"
+            "<th>&times; BLAS</th><th></th><th>by</th></tr>\n",
+            title, shape ? "<th>m &times; n &times; k</th>" : "");
+    for (int i = 0; i < count; i++)
+        html_row(f, &g[i], shape, most);
+    fputs("</table></div>\n", f);
+}
+
+void run_html(const struct run *r, FILE *f, int top)
+{
+    const struct group *s = &r->served;
+
+    fputs("<h1>", f);
+    page_text(f, base(r->program));
+    fputs("</h1>\n<p>", f);
+    page_text(f, r->library);
+    fprintf(f,
+            ", %d report%s, %.1f s. Limber served %.0f calls in %.4g s, %.2g s of it compiling; "
+            "the BLAS would take some %.3g s for them. %.0f calls in %.4g s were left to the BLAS.",
+            r->files, r->files > 1 ? "s" : "", r->wall, s->calls, s->seconds, s->compiling,
+            s->original, r->left.calls, r->left.seconds);
+    if (s->elements > 0)
+        fprintf(f,
+                " Of %.0f elements compared the worst is off by %.3g ulp, and %.0f do not keep "
+                "the contract.",
+                s->elements, s->ulps, s->broken);
+    fputs("</p>\n<p>Blue: served by Limber; grey: left to the BLAS; the orange line: what the BLAS "
+          "would take.</p>\n",
+          f);
+    if (r->advices)
+        fputs("<h2>Advice</h2>\n<ul>\n", f);
+    for (int i = 0; i < r->advices; i++) {
+        fputs("<li>", f);
+        page_text(f, r->advice[i]);
+        fputs("</li>\n", f);
+    }
+    fputs(r->advices ? "</ul>\n" : "", f);
+    html_table(f, "Routines", r->group, r->groups, false);
+    html_table(f, "Longest calls", r->shape, r->shapes < top ? r->shapes : top, true);
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static cJSON *json_of(const struct group *g, bool shape)
+{
+    cJSON *o = cJSON_CreateObject();
+
+    if (*g->routine)
+        cJSON_AddStringToObject(o, "routine", g->routine);
+    if (*g->outcome)
+        cJSON_AddStringToObject(o, g->served ? "scheme" : "why_not", g->outcome);
+    if (shape) {
+        cJSON_AddNumberToObject(o, "m", (double)g->m);
+        cJSON_AddNumberToObject(o, "n", (double)g->n);
+        cJSON_AddNumberToObject(o, "k", (double)g->k);
+        cJSON_AddStringToObject(o, "caller", g->caller);
+    }
+    cJSON_AddBoolToObject(o, "served", g->served);
+    cJSON_AddNumberToObject(o, "calls", g->calls);
+    cJSON_AddNumberToObject(o, "seconds", g->seconds);
+    cJSON_AddNumberToObject(o, "compile_seconds", g->compiling);
+    cJSON_AddNumberToObject(o, "estimated_original_seconds", g->original);
+    cJSON_AddNumberToObject(o, "checked_elements", g->elements);
+    cJSON_AddNumberToObject(o, "broken", g->broken);
+    return o;
+}
+
+bool run_json(const struct run *r, int top)
+{
+    cJSON *o = cJSON_CreateObject(), *groups, *calls, *advice;
+    char *s;
+
+    cJSON_AddStringToObject(o, "program", r->program);
+    cJSON_AddNumberToObject(o, "reports", r->files);
+    cJSON_AddItemToObject(o, "served", json_of(&r->served, false));
+    cJSON_AddItemToObject(o, "left", json_of(&r->left, false));
+    groups = cJSON_AddArrayToObject(o, "routines");
+    for (int i = 0; i < r->groups; i++)
+        cJSON_AddItemToArray(groups, json_of(&r->group[i], false));
+    calls = cJSON_AddArrayToObject(o, "longest");
+    for (int i = 0; i < r->shapes && i < top; i++)
+        cJSON_AddItemToArray(calls, json_of(&r->shape[i], true));
+    advice = cJSON_AddArrayToObject(o, "advice");
+    for (int i = 0; i < r->advices; i++)
+        cJSON_AddItemToArray(advice, cJSON_CreateString(r->advice[i]));
+    s = cJSON_Print(o);
+    if (s)
+        printf("%s\n", s);
+    cJSON_free(s);
+    cJSON_Delete(o);
+    return s || !complain("report: not enough memory");
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+struct run *run_new(void)
+{
+    struct run *r = calloc(1, sizeof *r);
+
+    if (!r)
+        complain("report: not enough memory");
+    return r;
+}
+
+void run_free(struct run *r)
+{
+    if (r)
+        free(r->shape);
+    free(r);
+}
+
+void run_finish(struct run *r)
+{
+    qsort(r->group, (size_t)r->groups, sizeof *r->group, by_seconds);
+    if (r->shapes)
+        qsort(r->shape, (size_t)r->shapes, sizeof *r->shape, by_seconds);
+    r->served.served = true;
+    find_advice(r);
+}
+
+const char *run_name(const struct run *r)
+{
+    return base(r->program);
+}
