@@ -199,7 +199,28 @@ def narrow():
             row_b.ctypes.data_as(ctypes.c_void_p), ctypes.c_int64(n), kind(beta.item()),
             c2.ctypes.data_as(ctypes.c_void_p), ctypes.c_int64(n))
         assert np.array_equal(c2, c), "cblas_" + name
+    narrow_batch(library, [bf16(x) for x in half], start, half)
     print("right")
+
+
+def narrow_batch(library, codes, start, half):
+    """Two groups: two products and one."""
+    import numpy as np
+    (m, k), n = half[0].shape, half[1].shape[1]
+    a, b = (np.ascontiguousarray(x) for x in codes)
+    c = [np.ascontiguousarray(start.astype(np.float32)) for _ in range(3)]
+    ints = lambda values: (ctypes.c_int64 * len(values))(*values)
+    places = lambda arrays: (ctypes.c_void_p * len(arrays))(*(x.ctypes.data for x in arrays))
+    no = (ctypes.c_int * 2)(111, 111)
+    library.cblas_sbgemm_batch_64(
+        101, no, no, ints([m, m]), ints([n, n]), ints([k, k]), (ctypes.c_float * 2)(-2, 1),
+        places([a, a, a]), ints([k, k]), places([b, b, b]), ints([n, n]),
+        (ctypes.c_float * 2)(0.5, 0), places(c), ints([n, n]), ctypes.c_int64(2), ints([2, 1]))
+    known, call = last()
+    assert known and call.served and call.routine.decode() == "cblas_sbgemm_batch_64", call.why_not
+    want = -2 * (half[0] @ half[1]) + start / 2
+    assert np.array_equal(c[0], want) and np.array_equal(c[1], want)
+    assert np.array_equal(c[2], half[0] @ half[1])
 
 
 def simulated(folder):

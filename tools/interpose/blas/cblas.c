@@ -159,20 +159,22 @@ HAND_ON_STRIDED(hand_on_strided_s, float, *(const float *))
 HAND_ON_STRIDED(hand_on_strided_d, double, *(const double *))
 HAND_ON_STRIDED(hand_on_strided_c, const void *, )
 
-#define GEMM_BATCH(name, prefix, suffix, letter_of_type) \
-    BATCH_ENTRY(name, prefix, suffix, (BATCH), hand_on_groups, \
-                (.type = letter_of_type, .cblas = true, .order = order), ta, tb, m, n, k, alpha, \
-                a, lda, b, ldb, beta, c, ldc, size, INTEGER(count))
+#define GEMM_BATCH(name, prefix, suffix, letter_of_type, letter_of_factors) \
+    BATCH_ENTRY( \
+        name, prefix, suffix, (BATCH), hand_on_groups, \
+        (.type = letter_of_type, .cblas = true, .order = order, .factors = letter_of_factors), ta, \
+        tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, size, INTEGER(count))
 #define GEMM_BATCH_STRIDED(name, prefix, suffix, letter_of_type, scalar, at, hand_on) \
     BATCH_ENTRY(name, prefix, suffix, (STRIDED(scalar)), hand_on, \
                 (.type = letter_of_type, .cblas = true, .order = order, .count = INTEGER(count), \
                  .step_a = INTEGER(step_a), .step_b = INTEGER(step_b), .step_c = INTEGER(step_c)), \
                 &ta, &tb, &m, &n, &k, at alpha, a, &lda, b, &ldb, at beta, c, &ldc, NULL, 1)
 
-CBLAS_SPELLINGS(GEMM_BATCH, sgemm_batch, 's')
-CBLAS_SPELLINGS(GEMM_BATCH, dgemm_batch, 'd')
-CBLAS_SPELLINGS(GEMM_BATCH, cgemm_batch, 'c')
-CBLAS_SPELLINGS(GEMM_BATCH, zgemm_batch, 'z')
+CBLAS_SPELLINGS(GEMM_BATCH, sgemm_batch, 's', 0)
+CBLAS_SPELLINGS(GEMM_BATCH, dgemm_batch, 'd', 0)
+CBLAS_SPELLINGS(GEMM_BATCH, cgemm_batch, 'c', 0)
+CBLAS_SPELLINGS(GEMM_BATCH, zgemm_batch, 'z', 0)
+CBLAS_SPELLINGS(GEMM_BATCH, sbgemm_batch, 's', 'b')
 CBLAS_SPELLINGS(GEMM_BATCH_STRIDED, sgemm_batch_strided, 's', float, VALUE, hand_on_strided_s)
 CBLAS_SPELLINGS(GEMM_BATCH_STRIDED, dgemm_batch_strided, 'd', double, VALUE, hand_on_strided_d)
 CBLAS_SPELLINGS(GEMM_BATCH_STRIDED, cgemm_batch_strided, 'c', const void *, ADDRESS,

@@ -186,23 +186,19 @@ bool limber_blas_multiply(struct job *j, int64_t m, int64_t n, int64_t k, const 
     return done;
 }
 
-/* Of BF16 or FP16; elements are not compared. */
-static bool multiply_narrow(struct job *j, struct product p)
+/* Operands of BF16 or FP16. */
+static void take_narrow(const struct job *j, limber_problem *x)
 {
-    const limber_format factors = j->r->factors == 'b' ? LIMBER_BF16 : LIMBER_F16;
-    limber_problem x = limber_blas_problem(j, &p);
-    limber_report report = report_of(j);
-
-    x.a.format = x.b.format = factors;
+    x->a.format = x->b.format = j->r->factors == 'b' ? LIMBER_BF16 : LIMBER_F16;
     if (j->r->narrow) {
-        x.c.format = LIMBER_BF16;
-        x.alpha = &j->narrow[0];
-        x.beta = &j->narrow[1];
+        x->c.format = LIMBER_BF16;
+        x->alpha = &j->narrow[0];
+        x->beta = &j->narrow[1];
     }
-    return is_ready(j) && join(j, limber_run(context, &x, &report), &report);
 }
 
-/* The complex products of a batch are computed one by one. */
+/* The complex products of a batch are computed one by one.  Elements of batches, and of products of
+ * narrow operands, are not compared. */
 bool limber_blas_gemm(struct job *j)
 {
     const struct request *r = j->r;
@@ -215,9 +211,7 @@ bool limber_blas_gemm(struct job *j)
     limber_report report = report_of(j);
     limber_problem x;
 
-    if (r->factors)
-        return multiply_narrow(j, p);
-    if (r->routine != BLAS_GEMM_BATCH || j->is_complex)
+    if (!r->factors && (r->routine != BLAS_GEMM_BATCH || j->is_complex))
         return limber_blas_multiply(j, r->m, r->n, r->k, &j->alpha, a, b, &j->beta, c);
     batch.count = r->count;
     batch.a = r->step_a;
@@ -227,6 +221,9 @@ bool limber_blas_gemm(struct job *j)
     batch.address_b = r->each_b;
     batch.address_c = r->each_c;
     x = limber_blas_problem(j, &p);
-    x.batch = &batch;
+    if (r->factors)
+        take_narrow(j, &x);
+    if (r->routine == BLAS_GEMM_BATCH)
+        x.batch = &batch;
     return is_ready(j) && join(j, limber_run(context, &x, &report), &report);
 }
