@@ -1,4 +1,4 @@
-"""Two LLVMs in one process: the one that Limber opens and the one inside llvmlite.  Both work, in
+"""Two LLVMs in one process: the one that Limber opens and the one inside llvmlite; and PyTorch.  Both work, in
 either order, and neither is visible to the other.
 
 llvms.py find: whether there is a libLLVM for Limber.
@@ -53,12 +53,26 @@ def answer():
         assert function(7) == 42, function(7)
 
 
+def tensors():
+    """PyTorch in the same process, where it is installed: its products and Limber's of its
+    tensors."""
+    try:
+        import torch
+    except ImportError:
+        return ""
+    a = torch.arange(64, dtype=torch.float64).reshape(8, 8)
+    assert (torch.as_tensor(limber.matmul(a, a, contract="correct")) == torch.mm(a, a)).all()
+    return f", PyTorch {torch.__version__} too"
+
+
 steps = {"find": (find,), "limber": (product, answer, product),
          "llvmlite": (answer, product, answer)}
 for step in steps[sys.argv[1]]:
     step()
+beside = tensors()
+steps[sys.argv[1]][0]()
 everywhere = ctypes.CDLL(None)
 assert hasattr(everywhere, "malloc")
 for name in ("LLVMContextCreate", "LLVMInitializeX86Target", "LLVMDisposeMessage"):
     assert not hasattr(everywhere, name), f"{name} is visible to all libraries"
-print(f"{sys.argv[1]} first: both LLVMs work, and neither is visible")
+print(f"{sys.argv[1]} first: both LLVMs work{beside}, and neither is visible")

@@ -164,8 +164,13 @@ done
 if ! "$bin/pip" install -q llvmlite > log 2>&1; then
     echo "pip cannot install llvmlite ($(tail -n 1 log)): not tried beside another LLVM"
 else
+    # PyTorch of the system, if it is for this Python
+    torch=$(/usr/bin/python3 -c 'import os, torch; print(os.path.dirname(torch.__path__[0]))' \
+                2> /dev/null || true)
+    PYTHONPATH=$torch "$bin/python" -c 'import torch' 2> /dev/null || torch=
     beside() {      # what libLLVM is called
         for first in limber llvmlite; do
+            PYTHONPATH=$torch \
             LIMBER_KERNELS=specialised LIMBER_CACHE=off "$bin/python" "$here/llvms.py" $first "$1"
         done
     }

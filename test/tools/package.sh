@@ -41,6 +41,14 @@ command -v cpack > /dev/null && command -v dpkg > /dev/null && [ "$(id -u)" = 0 
 package=$(find "$work/package" -maxdepth 1 -name 'limber_*.deb')
 [ "$(dpkg-deb -f "$package" Version)" = "$version" ] || fail "the package has another version"
 dpkg-deb -f "$package" Depends | grep -q libffi || fail "the package depends on no libffi"
+# Programs find libblas.so.3 through links of other folders, so these libraries need a run path.
+if command -v lintian > /dev/null; then
+    lintian --allow-root --fail-on none --suppress-tags custom-library-search-path "$package" \
+        > "$work/lintian" 2>&1 || { cat "$work/lintian"; exit 1; }
+    ! grep '^E:' "$work/lintian" || fail "lintian finds errors"
+else
+    echo "lintian is not installed: the package is not checked by it"
+fi
 root=$work/root
 mkdir -p "$root/var/lib/dpkg/updates" "$root/var/lib/dpkg/info" "$root/var/lib/dpkg/triggers"
 : > "$root/var/lib/dpkg/status"
@@ -48,7 +56,7 @@ mkdir -p "$root/var/lib/dpkg/updates" "$root/var/lib/dpkg/info" "$root/var/lib/d
 dpkg --root="$root" --force-depends --force-script-chrootless -i "$package" > "$work/log" 2>&1 ||
     { cat "$work/log"; exit 1; }
 for file in usr/share/doc/limber/LICENSE usr/share/doc/limber/docs/blas.md \
-    usr/share/man/man1/limber.1 usr/share/man/man3/limber.3 \
+    usr/share/doc/limber/copyright usr/share/man/man1/limber.1.gz usr/share/man/man3/limber.3.gz \
     usr/share/limber/python/limber/__init__.py; do
     [ -f "$root/$file" ] || fail "the package lacks $file"
 done

@@ -21,13 +21,14 @@ add_custom_target(limber_man ALL DEPENDS ${_pages})
 
 set(CPACK_PACKAGE_NAME limber)
 set(CPACK_PACKAGE_VENDOR "the Limber authors")
-set(CPACK_PACKAGE_CONTACT "the Limber authors <limber@localhost>")
+set(CPACK_PACKAGE_CONTACT "the Limber authors <limber@example.org>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY
     "Products of matrices in the format and at the accuracy asked for")
 set(CPACK_PACKAGE_DESCRIPTION
-    "A C library, a command line and libraries that stand before a BLAS: matrices are multiplied and
-images convolved in the number format and at the accuracy that a caller states, by limbs that the
-machine's units can multiply.")
+    "A C library, a command line and libraries that stand before a BLAS.
+Matrices are multiplied and images convolved in the number format and
+at the accuracy that a caller states, by limbs that the machine's
+units can multiply.")
 set(CPACK_RESOURCE_FILE_LICENSE ${CMAKE_CURRENT_SOURCE_DIR}/LICENSE)
 set(CPACK_GENERATOR DEB)
 set(CPACK_STRIP_FILES ON)
@@ -35,6 +36,8 @@ set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION math)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/debian.cmake)
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libllvm${LIMBER_LLVM_VERSION}")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/deb/triggers "activate-noawait ldconfig\n")

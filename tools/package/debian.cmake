@@ -1,0 +1,20 @@
+# What Debian's policy asks of a package beyond the files of an installation: cpack runs this on the
+# folder that it packs.
+set(_share ${CPACK_TEMPORARY_INSTALL_DIRECTORY}/usr/share)
+set(_doc ${_share}/doc/limber)
+
+file(READ ${_doc}/LICENSE _license)
+string(REGEX MATCH "Copyright[^\n]*" _holder "${_license}")
+string(REGEX REPLACE "^Copyright *(\\([cC]\\))? *" "" _holder "${_holder}")
+string(REGEX REPLACE "\n\n" "\n.\n" _license "${_license}")
+string(REGEX REPLACE "\n([^\n])" "\n \\1" _license "\n${_license}")
+file(WRITE ${_doc}/copyright
+     "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n"
+     "Upstream-Name: limber\n\nFiles: *\nCopyright: ${_holder}\nLicense: BSD-3-clause${_license}")
+
+file(WRITE ${_doc}/changelog
+     "limber (${CPACK_PACKAGE_VERSION}) unstable; urgency=low\n\n"
+     "  * CHANGELOG.md tells what is new.\n\n"
+     " -- ${CPACK_PACKAGE_CONTACT}  Thu, 01 Jan 2026 00:00:00 +0000\n")
+file(GLOB _texts ${_share}/man/man?/* ${_doc}/changelog)
+execute_process(COMMAND gzip -9nf ${_texts} COMMAND_ERROR_IS_FATAL ANY)
