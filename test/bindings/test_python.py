@@ -279,7 +279,20 @@ class Buffers(unittest.TestCase):
         self.assertRaisesRegex(limber.NoScheme, "singular", limber.solve, a * 0, truth)
         self.assertRaisesRegex(limber.BadArgument, "no square matrix", limber.solve, a[:3], truth)
         self.assertRaisesRegex(limber.BadArgument, "does not meet", limber.solve, a, truth[:3])
-        self.assertRaisesRegex(limber.BadArgument, "real", limber.solve, a + 0j, truth)
+        turned = a * (1 + 2j) + 1j * a.T
+        points = truth * (3 - 1j)
+        x, report = limber.solve(turned, turned @ points, report=True)
+        numpy.testing.assert_allclose(x, points, rtol=0, atol=1e-12)
+        self.assertEqual((x.dtype, report.method >= 0), (numpy.complex128, True))
+        single = limber.solve(turned.astype("F"), (turned @ points).astype("F"))
+        self.assertEqual(single.dtype, numpy.complex64)
+        both = limber.solve(a, numpy.array([truth, 1j * truth]).T)      # real a, complex b
+        self.assertEqual((both.shape, both.dtype), ((n, 2), numpy.complex128))
+        out = numpy.empty(n, "D")
+        self.assertIs(limber.solve(turned, turned @ points, out=out), out)
+        numpy.testing.assert_array_equal(out, x)
+        self.assertRaisesRegex(limber.BadArgument, "complex64 or", limber.solve, turned, points,
+                               dtype="f64")
 
     def test_formats_have_other_names(self):
         self.assertEqual(limber.finfo("float8_e4m3fn"), limber.finfo("e4m3"))

@@ -305,7 +305,8 @@ class Context(Closing):
               report: bool = False, format: Formats = None, result: str = "numpy") -> Any:
         """x of a x = b, rounded once to its format (dtype; without it the wider of both): one
         factorisation in binary64, refined by exact residuals until x stands.  b is a vector or a
-        matrix of right sides; out, format and result are as in matmul.
+        matrix of right sides; out, format and result are as in matmul.  Complex systems are solved
+        as real ones of twice the size, in NumPy's complex64 and complex128.
 
         report      True: returns (x, SolveReport)
 

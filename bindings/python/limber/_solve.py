@@ -9,6 +9,7 @@ from ._arguments import pair_of, view_of
 from ._facts import tuple_of
 from ._library import lib
 from ._results import Result
+from ._types import numpy
 from .errors import BadArgument, check
 
 
@@ -30,7 +31,48 @@ def _matrix(view):
     return C.Matrix(view.data if view.count else None, view.format, max(step, 1), 1)
 
 
+def _is_complex(x):
+    return numpy is not None and numpy.asarray(x).dtype.kind == "c"
+
+
+def _as_real(context, a, b, dtype, out, result, report, format):
+    """The solution of a complex system by that of [Re a, -Im a; Im a, Re a] [Re x; Im x] =
+    [Re b; Im b], whose numbers are the same."""
+    if format is not None:
+        raise BadArgument("format: names what real arrays hold, and these are complex")
+    if result != "numpy":
+        raise BadArgument("result: complex solutions are NumPy's arrays")
+    a, b = numpy.asarray(a), numpy.asarray(b)
+    kind = dtype if dtype is not None else out.dtype if out is not None else \
+        numpy.result_type(a, b)
+    if str(kind) not in ("complex64", "complex128"):
+        try:
+            kind = numpy.dtype(kind)
+        except TypeError:
+            pass
+    if str(kind) not in ("complex64", "complex128"):
+        raise BadArgument(f"dtype = {kind}: a complex solution is complex64 or complex128")
+    kind = numpy.dtype(str(kind))
+    if a.ndim != 2 or a.shape[0] != a.shape[1]:
+        raise BadArgument(f"a: shape {a.shape} is no square matrix")
+    if b.ndim not in (1, 2) or b.shape[0] != a.shape[0]:
+        raise BadArgument(f"b: shape {b.shape} does not meet a's {a.shape}")
+    if out is not None and (out.shape != b.shape or out.dtype != kind):
+        raise BadArgument(f"out: is {out.dtype} of shape {out.shape}, and the solution {kind} of "
+                          f"shape {b.shape}")
+    n = a.shape[0]
+    made = solve(context, numpy.block([[a.real, -a.imag], [a.imag, a.real]]),
+                 numpy.concatenate([b.real, b.imag]), "f32" if kind.itemsize == 8 else "f64", None,
+                 "numpy", report, None)
+    parts = made[0] if report else made
+    x = numpy.empty(b.shape, kind) if out is None else out
+    x.real, x.imag = parts[:n], parts[n:]
+    return (x, made[1]) if report else x
+
+
 def solve(context, a, b, dtype, out, result, report, format):
+    if _is_complex(a) or _is_complex(b):
+        return _as_real(context, a, b, dtype, out, result, report, format)
     with ExitStack() as held:
         formats = pair_of(format)
         ctx = held.enter_context(context._handle.use())
