@@ -19,6 +19,9 @@
  * which this has been measured. */
 enum { FLOAT_ROWS = 84 };
 
+/* Columns of a block that are combined at once, where a register tile has fewer. */
+enum { COMBINED = 16 };
+
 static int64_t at_least(int64_t x, int64_t least)
 {
     return x > least ? x : least;
@@ -47,14 +50,15 @@ static bool measured(const struct node *n, const struct target *t, int64_t nr, i
 {
     enum unit u = (enum unit)limber_num(n, ATTR_unit);
     const int *tile = t->tile[u];
+    int64_t step = at_least(nr, COMBINED);
 
     if (!tile[0] || (u == UNIT_i8 && t->matrix))
         return true;
-    if (tile[0] > 16 || tile[1] % tile[0] || tile[2] % nr)
+    if (tile[0] > 16 || tile[1] % tile[0] || tile[2] % step)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "target: tile.%s=%d,%d,%d: at most 16 rows, "
                            "blocks are multiples of them and of %d columns",
-                           limber_units[u].name, tile[0], tile[1], tile[2], (int)nr);
+                           limber_units[u].name, tile[0], tile[1], tile[2], (int)step);
     *mr = tile[0];
     *mb = n->type.count > 8 && tile[1] > 10 * *mr ? 10 * *mr : tile[1];
     *nb = tile[2];

@@ -8,6 +8,8 @@ cd "$(dirname "$0")/.."
 . tools/setup.sh
 # shellcheck disable=SC2086
 setup $BUILD_PACKAGES $TEST_PACKAGES
+sh tools/aarch64_root.sh build-aarch64-root ||      # for the test `aarch64`
+    echo "no libraries for AArch64: it will not be tested"
 
 launcher=
 if command -v ccache > /dev/null; then

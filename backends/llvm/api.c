@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct llvm llvm;        /* written once under the lock, constant afterwards */
@@ -40,9 +41,7 @@ static bool resolve(void *h, struct diag *d)
     return true;
 }
 
-/* libLLVM may have been built without it. */
-static bool start_aarch64(void *h)
-{
+/* libLLVM may have been built without an architecture. */
 #define F(name) \
     { \
         __typeof__(&name) start; \
@@ -52,10 +51,18 @@ static bool start_aarch64(void *h)
             return false; \
         start(); \
     }
-    LIMBER_LLVM_AARCH64(F)
-#undef F
+static bool start_x86(void *h)
+{
+    LIMBER_LLVM_X86(F)
     return true;
 }
+
+static bool start_aarch64(void *h)
+{
+    LIMBER_LLVM_AARCH64(F)
+    return true;
+}
+#undef F
 
 /* libLLVM ends the process where it gets no memory.  Under a limit on the address space it is not
  * asked unless there is much more than the largest kernel takes: some 130 MiB for the library, as
@@ -65,7 +72,7 @@ enum { ROOM_MIB = 512 };
 static bool has_room(struct diag *d)
 {
     struct rlimit limit;
-    unsigned long pages;
+    unsigned long pages, page = (unsigned long)sysconf(_SC_PAGESIZE);
     FILE *f;
     bool ok;
 
@@ -74,7 +81,7 @@ static bool has_room(struct diag *d)
     f = fopen("/proc/self/statm", "re");
     ok = !f || fscanf(f, "%lu", &pages) != 1 ||
          limit.rlim_cur / ((unsigned long)1 << 20) >=
-             pages / 256 + ROOM_MIB; /* pages of 4 KiB, as on x86-64; larger ones are fewer */
+             pages * page / ((unsigned long)1 << 20) + ROOM_MIB;
     if (f)
         fclose(f);
     return ok || limber_fail(d, LIMBER_STATUS_NO_MEMORY,
@@ -99,10 +106,7 @@ const struct llvm *limber_llvm(struct diag *d)
         else if (!h)
             limber_fail(d, LIMBER_STATUS_DEVICE, "llvm: no libLLVM 19 to 22 is installed");
         else if (resolve(h, d)) {
-            llvm.LLVMInitializeX86TargetInfo();
-            llvm.LLVMInitializeX86Target();
-            llvm.LLVMInitializeX86TargetMC();
-            llvm.LLVMInitializeX86AsmPrinter();
+            llvm.x86 = start_x86(h);
             llvm.aarch64 = start_aarch64(h);
             ready = true; /* h stays open: LLVM cannot be unloaded safely */
         } else {

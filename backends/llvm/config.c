@@ -405,9 +405,9 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "llvm has no sums of tensor cores");
     k->chunk = limber_num(products, ATTR_chunk);
     k->matrix = k->unit == UNIT_i8 ? t->matrix : 0;
-    k->same_sign = k->matrix || (k->unit == UNIT_i8 && (cpu & CPU_neon) && !(cpu & CPU_i8mm));
     if (!set_tile(products, k, d))
         return false;
+    k->same_sign = limber_same_sign(k->unit, k->group, k->matrix, cpu);
     set_side(p, products, 0, k);
     set_side(p, products, 1, k);
     for (int i = 0; i < 2; i++) /* digits and their carries are exact in binary32 */

@@ -5,7 +5,7 @@
 
 #include "ir/ir.h"
 
-/* CPU features by name, from CPUID; see probe.c.  Bits of a mask. */
+/* CPU features by name; see probe.c.  Bits of a mask. */
 enum cpu {
     CPU_avx2 = 1,
     CPU_fma = 2,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Configuration + register-tile kernel + the kernel's source (bitcode) -> an object file.
  *
- * LLVM ends the process on what it cannot select: only features that CPUID reported reach it, and
+ * LLVM ends the process on what it cannot select: only features that the CPU reported reach it, and
  * the text of the register-tile kernel uses an intrinsic only with its feature. */
 #include "backends/llvm/llvm.h"
 
@@ -53,8 +53,9 @@ static bool start(struct emit *e, const struct target *t, struct diag *d)
                         .cpu = arm ? "generic" : "x86-64" };
     if (!e->l)
         return false;
-    if (arm && !e->l->aarch64)
-        return limber_fail(d, LIMBER_STATUS_DEVICE, "llvm: this libLLVM has no AArch64");
+    if (arm ? !e->l->aarch64 : !e->l->x86)
+        return limber_fail(d, LIMBER_STATUS_DEVICE, "llvm: this libLLVM has no %s",
+                           arm ? "AArch64" : "X86");
     limber_cpu_words(cpu, &e->features);
     if (e->features.failed || !e->features.s)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");

@@ -19,14 +19,24 @@ set(_tidy sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,simplifycfg
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ir/words.h)
 file(STRINGS ir/words.h _kinds REGEX "F\\(LIMB_KIND, ")
 string(REGEX REPLACE "[^;]*F\\(LIMB_KIND, ([a-z]+)[^;]*" "\\1" _kinds "${_kinds}")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  set(_bitcode_for --target=aarch64-unknown-linux-gnu -march=armv8-a)
+else()
+  set(_bitcode_for -march=x86-64-v4 -mprefer-vector-width=512)
+endif()
 foreach(kind ${_kinds})
   set(_bc ${LIMBER_BITCODE}/kernel_${kind}.bc)
-  set(_half $<$<STREQUAL:${kind},half>:-mavx512fp16>)
+  set(_half)
+  if(kind STREQUAL half AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    set(_half -mavx512fp16)
+  elseif(kind STREQUAL half)
+    set(_half -march=armv8.2-a+fp16)
+  endif()
   add_custom_command(
     OUTPUT ${_bc}
     COMMAND ${LIMBER_CLANG} -std=gnu11 -O2 -Xclang -disable-llvm-passes -emit-llvm -c
             -DKERNEL_LIMB_KIND=LIMB_KIND_${kind} -DKERNEL_LIMB_KIND_${kind}
-            -march=x86-64-v4 ${_half} -mprefer-vector-width=512 -ffp-contract=off -fno-math-errno
+            ${_bitcode_for} ${_half} -ffp-contract=off -fno-math-errno
             -fno-builtin -ffreestanding -fPIC -fno-stack-protector -fno-unwind-tables -fno-asynchronous-unwind-tables
             -Wall -Wextra -I${CMAKE_CURRENT_SOURCE_DIR} -I${CMAKE_CURRENT_SOURCE_DIR}/include
             ${_kernel}/kernel.c -o ${_bc}.raw
@@ -64,7 +74,7 @@ set_property(SOURCE ${_lanes} APPEND PROPERTY COMPILE_OPTIONS -Wno-psabi)
 set_source_files_properties(backends/llvm/emit.c PROPERTIES
   COMPILE_DEFINITIONS "LIMBER_BITCODE=\"${LIMBER_BITCODE}\""
   OBJECT_DEPENDS "${LIMBER_BITCODE_FILES}")
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|aarch64|arm64")
   include(backends/llvm/prebuilt.cmake)
 endif()
 target_sources(limber PRIVATE ${LIMBER_LLVM_SOURCES})

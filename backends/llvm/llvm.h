@@ -37,13 +37,12 @@
     F(LLVMCreateTargetDataLayout) F(LLVMDisposeTargetData) \
     F(LLVMCreatePassBuilderOptions) F(LLVMDisposePassBuilderOptions) F(LLVMRunPasses) \
     F(LLVMGetErrorMessage) F(LLVMDisposeErrorMessage) \
-    F(LLVMTargetMachineEmitToMemoryBuffer) \
+    F(LLVMTargetMachineEmitToMemoryBuffer)
+
+/* Of each architecture, as far as libLLVM has it. */
+#define LIMBER_LLVM_X86(F) \
     F(LLVMInitializeX86TargetInfo) F(LLVMInitializeX86Target) F(LLVMInitializeX86TargetMC) \
     F(LLVMInitializeX86AsmPrinter)
-/* clang-format on */
-
-/* Of another architecture: compiled for, not run here. */
-/* clang-format off */
 #define LIMBER_LLVM_AARCH64(F) \
     F(LLVMInitializeAArch64TargetInfo) F(LLVMInitializeAArch64Target) \
     F(LLVMInitializeAArch64TargetMC) F(LLVMInitializeAArch64AsmPrinter)
@@ -53,7 +52,7 @@ struct llvm {
 #define F(name) __typeof__(&name) name;
     LIMBER_LLVM_API(F)
 #undef F
-    bool aarch64;
+    bool x86, aarch64; /* libLLVM compiles for them */
 };
 
 /* LLVM's functions, opened at first use and kept; NULL with a reason when there is no libLLVM. */
@@ -67,6 +66,11 @@ bool limber_small_text(const struct fixed *f, enum unit unit, int64_t chunk, con
                        struct text *out);
 /* fixed.c: its way to a C function. */
 extern const struct functions limber_llvm_functions;
+/* Whether the instruction for bytes of this group and unit takes signed ones on both sides. */
+static inline bool limber_same_sign(int unit, int group, int matrix, unsigned cpu)
+{
+    return unit == UNIT_i8 && (matrix || (group == 4 && (cpu & CPU_neon) && !(cpu & CPU_i8mm)));
+}
 /* config.c: whether all of a plan is served; its constants. */
 bool limber_llvm_serves(const struct plan *p, struct diag *d);
 bool limber_kernel_config(const struct plan *p, const struct target *t, struct kernel_config *k,
@@ -96,8 +100,8 @@ bool limber_llvm_object(const struct kernel_config *k, const struct target *t,
 bool limber_llvm_text_object(const struct text *text, const struct target *t,
                              const struct dump *dump, struct blob *object, struct diag *d);
 
-/* object.c: an x86-64 ELF object in memory, mapped without a linker.  Anything that it does not
- * understand is refused. */
+/* object.c: an ELF object of this architecture in memory, mapped without a linker.  Anything that
+ * it does not understand is refused. */
 bool limber_object_map(const unsigned char *data, size_t size, struct object *o, struct diag *d);
 void *limber_object_symbol(const unsigned char *data, size_t size, const struct object *o,
                            const char *name);

@@ -1,14 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A relocatable x86-64 object becomes executable memory: sections are laid out in one mapping,
- * the few relocations of self-contained code are applied, then the mapping loses its write
+ * A relocatable object of this architecture becomes executable memory: sections are laid out in one
+ * mapping, the few relocations of self-contained code are applied, then the mapping loses its write
  * permission.  Every offset is checked; what is not understood is refused.
  *
- *   source  System V ABI, AMD64 supplement, section 4.4; ELF-64 object file format 1.5 */
+ *   source  ELF-64 object file format 1.5 */
 #include "backends/llvm/llvm.h"
+
+#include "backends/llvm/reloc.h"
 
 #include <elf.h>
 #include <string.h>
 #include <sys/mman.h>
+
+#if defined(__aarch64__)
+enum { MACHINE = EM_AARCH64 };
+static const char foreign[] = "no AArch64 object file";
+#else
+enum { MACHINE = EM_X86_64 };
+static const char foreign[] = "no x86-64 object file";
+#endif
 
 enum { SECTIONS = 64, MOST_BYTES = 1 << 28 };
 
@@ -36,8 +46,8 @@ static bool read_head(struct layout *l, struct diag *d)
     l->head = (const Elf64_Ehdr *)(const void *)l->data;
     if (l->size < sizeof *l->head || memcmp(l->head->e_ident, ELFMAG, SELFMAG) ||
         l->head->e_ident[EI_CLASS] != ELFCLASS64 || l->head->e_type != ET_REL ||
-        l->head->e_machine != EM_X86_64 || l->head->e_shentsize != sizeof(Elf64_Shdr))
-        return bad(d, "no x86-64 object file");
+        l->head->e_machine != MACHINE || l->head->e_shentsize != sizeof(Elf64_Shdr))
+        return bad(d, foreign);
     if (l->head->e_shnum == 0 || l->head->e_shnum > SECTIONS || l->head->e_shoff % 8 ||
         !inside(l, l->head->e_shoff, (uint64_t)l->head->e_shnum * sizeof(Elf64_Shdr)))
         return bad(d, "section table out of bounds");
@@ -86,28 +96,21 @@ static bool relocate_one(const struct layout *l, unsigned char *map, size_t sect
                          const Elf64_Rela *r, const Elf64_Sym *sym, struct diag *d)
 {
     const Elf64_Shdr *s = &l->section[section];
-    uint32_t kind = (uint32_t)ELF64_R_TYPE(r->r_info);
-    unsigned width = kind == R_X86_64_64 || kind == R_X86_64_PC64 ? 8 : 4;
-    uint64_t where, target, value;
+    uint64_t base = (uint64_t)(uintptr_t)map;
+    struct relocation x = { .machine = MACHINE, .kind = (uint32_t)ELF64_R_TYPE(r->r_info) };
+    unsigned width = limber_relocation_width(MACHINE, x.kind);
 
+    if (!width)
+        return limber_fail(d, LIMBER_STATUS_IO, "object: relocation of kind %u", x.kind);
     if (sym->st_shndx == SHN_UNDEF || sym->st_shndx >= l->head->e_shnum ||
         l->at[sym->st_shndx] == SIZE_MAX)
         return bad(d, "a reference to something outside");
     if (r->r_offset > s->sh_size || s->sh_size - r->r_offset < width)
         return bad(d, "relocation out of bounds");
-    where = l->at[section] + r->r_offset;
-    target = l->at[sym->st_shndx] + sym->st_value + (uint64_t)r->r_addend;
-    switch (kind) {
-    case R_X86_64_PC32:
-    case R_X86_64_PLT32:
-    case R_X86_64_PC64: value = target - where; break;
-    case R_X86_64_64: value = (uint64_t)(uintptr_t)map + target; break;
-    default: return limber_fail(d, LIMBER_STATUS_IO, "object: relocation of kind %u", kind);
-    }
-    if (width == 4 && (int64_t)value != (int32_t)value)
-        return bad(d, "relocation out of range");
-    memcpy(map + where, &value, width);
-    return true;
+    x.place = base + l->at[section] + r->r_offset;
+    x.target = base + l->at[sym->st_shndx] + sym->st_value + (uint64_t)r->r_addend;
+    return limber_relocation_apply(&x, map + l->at[section] + r->r_offset) ||
+           bad(d, "relocation out of range");
 }
 
 static bool relocate(const struct layout *l, unsigned char *map, struct diag *d)
@@ -153,6 +156,8 @@ bool limber_object_map(const unsigned char *data, size_t size, struct object *o,
         munmap(map, l.total);
         return false;
     }
+    /* instructions are fetched past what the data cache holds; no code on x86-64 */
+    __builtin___clear_cache((char *)map, (char *)map + l.total);
     if (mprotect(map, l.total, PROT_READ | PROT_EXEC)) {
         munmap(map, l.total);
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY,

@@ -11,7 +11,10 @@ enum {
     NEEDS_avxvnni = NEEDS_avx2 | CPU_avxvnni,
     NEEDS_avx512 = NEEDS_avx2 | CPU_avx512,
     NEEDS_avx512vnni = NEEDS_avx512 | CPU_vnni,
-    NEEDS_amx = NEEDS_avx512vnni | CPU_amx
+    NEEDS_amx = NEEDS_avx512vnni | CPU_amx,
+    NEEDS_neon = CPU_neon,
+    NEEDS_dotprod = NEEDS_neon | CPU_dotprod,
+    NEEDS_i8mm = NEEDS_dotprod | CPU_i8mm
 };
 
 #define DECLARE(isa, unit, kind, columns, ...) \
@@ -53,7 +56,8 @@ bool limber_prebuilt_find(const struct kernel_config *k, unsigned cpu, kernel_pa
 
         if (!(p->cpu & ~cpu) && p->unit == unit_of(k) && p->limb_kind == k->side[0].limb_kind &&
             p->columns >= k->columns && p->mr == k->mr && p->nr == k->nr && p->group == k->group &&
-            p->matrix == k->matrix) {
+            p->matrix == k->matrix &&
+            limber_same_sign(p->unit, p->group, p->matrix, p->cpu) == k->same_sign) {
             *pack = p->pack;
             *block = p->block;
             return true;
@@ -62,15 +66,24 @@ bool limber_prebuilt_find(const struct kernel_config *k, unsigned cpu, kernel_pa
     return false;
 }
 
+/* The code for this machine, best first; NULL: there is none. */
+#if defined(__aarch64__)
+#define CODE_FOR(cpu, name) (!(NEEDS_neon & ~(cpu)) ? limber_##name##_neon : NULL)
+#else
+#define CODE_FOR(cpu, name) \
+    (!(NEEDS_avx512 & ~(cpu)) ? limber_##name##_avx512 : \
+     !(NEEDS_avx2 & ~(cpu))   ? limber_##name##_avx2 : \
+                                NULL)
+#endif
+
 bool limber_direct(const struct fixed *f, const struct scaling *x, const struct target *t, int size,
                    const void *a, const void *b, void *c)
 {
-    unsigned cpu = limber_cpu_of(t);
+    kernel_direct *run = CODE_FOR(limber_cpu_of(t), direct_run);
 
-    if (!(NEEDS_avx2 & ~cpu))
-        (!(NEEDS_avx512 & ~cpu) ? limber_direct_run_avx512 : limber_direct_run_avx2)(f, x, size, a,
-                                                                                     b, c);
-    return !(NEEDS_avx2 & ~cpu);
+    if (run)
+        run(f, x, size, a, b, c);
+    return run != NULL;
 }
 
 #define EIGHT(x) x, x + 1, x + 2, x + 3, x + 4, x + 5, x + 6, x + 7
@@ -84,9 +97,7 @@ const int64_t limber_direct_along[LIMBER_SMALL_K] = { SIXTY_FOUR(0), SIXTY_FOUR(
 
 kernel_strip *limber_strip_code(unsigned cpu)
 {
-    return !(NEEDS_avx512 & ~cpu) ? limber_direct_strip_avx512 :
-           !(NEEDS_avx2 & ~cpu)   ? limber_direct_strip_avx2 :
-                                    NULL;
+    return CODE_FOR(cpu, direct_strip);
 }
 
 /* Best first. */
@@ -95,9 +106,13 @@ static const struct {
     kernel_depthwise_cut *plan;
     kernel_depthwise_piece *run;
 } depthwise[] = {
+#if defined(__aarch64__)
+    { NEEDS_neon, limber_depthwise_cut_neon, limber_depthwise_piece_neon },
+#else
     { NEEDS_avx512vnni, limber_depthwise_cut_avx512vnni, limber_depthwise_piece_avx512vnni },
     { NEEDS_avx512, limber_depthwise_cut_avx512, limber_depthwise_piece_avx512 },
     { NEEDS_avx2, limber_depthwise_cut_avx2, limber_depthwise_piece_avx2 },
+#endif
 };
 
 static size_t depthwise_of(const struct target *t)
@@ -124,11 +139,6 @@ static void run_depthwise(const struct depthwise *d, const struct target *t,
     depthwise[depthwise_of(t)].run(d, plan, task, room);
 }
 
-/* The code for this machine, best first; NULL: there is none. */
-#define CODE_FOR(cpu, name) \
-    (!(NEEDS_avx512 & ~(cpu)) ? limber_##name##_avx512 : \
-     !(NEEDS_avx2 & ~(cpu))   ? limber_##name##_avx2 : \
-                                NULL)
 #define FUNCTIONS_FOR(cpu, name) CODE_FOR(cpu, functions_##name)
 #define STEPS_FOR(cpu, name) CODE_FOR(cpu, steps_##name)
 #else
@@ -142,10 +152,10 @@ bool limber_prebuilt_find(const struct kernel_config *k, unsigned cpu, kernel_pa
     return false;
 }
 
-bool limber_direct(const struct fixed *f, const struct target *t, int size, const void *a,
-                   const void *b, void *c)
+bool limber_direct(const struct fixed *f, const struct scaling *x, const struct target *t, int size,
+                   const void *a, const void *b, void *c)
 {
-    (void)f, (void)t, (void)size, (void)a, (void)b, (void)c;
+    (void)f, (void)x, (void)t, (void)size, (void)a, (void)b, (void)c;
     return false;
 }
 
@@ -208,13 +218,17 @@ static bool narrow(const struct target *t, limber_format f, const double *x, voi
 static bool look_up(const struct target *t, const struct lookup *l, const void *src, void *dst,
                     int64_t n)
 {
-    const unsigned cpu = limber_cpu_of(t), bytes = NEEDS_avx512 | CPU_vbmi;
+    const unsigned cpu = limber_cpu_of(t);
     kernel_functions_look_up *run = FUNCTIONS_FOR(cpu, look_up);
+
+#if defined(LIMBER_HAVE_PREBUILT) && !defined(__aarch64__)
+    const unsigned bytes = NEEDS_avx512 | CPU_vbmi;
 
     if (run && l->from == 2 && l->to == 2 && limber_cpu_gathers_slowly())
         run = limber_functions_look_up_avx2; /* one by one */
     if (l->from == 1 && l->to == 1 && !(bytes & ~cpu))
         run = limber_functions_look_up_bytes;
+#endif
     if (run)
         run(l, src, dst, n);
     return run != NULL;

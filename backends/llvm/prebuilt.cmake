@@ -1,16 +1,30 @@
 # Kernels that are compiled when the library is built, from the same source and the same generator
 # of register tiles as those of run time.  They serve all plans with their tile and kind of limbs.
 
-set(_clang_avx2 -mavx2 -mfma -mbmi -mbmi2 -mlzcnt -mpopcnt)
-set(_clang_avxvnni ${_clang_avx2} -mavxvnni)
-set(_clang_avx512 ${_clang_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl
-                  -mprefer-vector-width=512)
-set(_clang_avx512vnni ${_clang_avx512} -mavx512vnni)
-set(_clang_amx ${_clang_avx512vnni} -mamx-tile -mamx-int8)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  set(_target --target=aarch64-unknown-linux-gnu)
+  set(_triple aarch64-unknown-linux-gnu)
+  set(_clang_neon -march=armv8-a)
+  set(_clang_dotprod -march=armv8-a+dotprod)
+  set(_clang_i8mm -march=armv8-a+dotprod+i8mm)
+  set(_features_neon +neon,+fp-armv8)
+  set(_features_dotprod ${_features_neon},+dotprod)
+  set(_features_i8mm ${_features_dotprod},+i8mm)
+else()
+  set(_target)
+  set(_triple x86_64-unknown-linux-gnu)
+  set(_clang_avx2 -mavx2 -mfma -mbmi -mbmi2 -mlzcnt -mpopcnt)
+  set(_clang_avxvnni ${_clang_avx2} -mavxvnni)
+  set(_clang_avx512 ${_clang_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl
+                    -mprefer-vector-width=512)
+  set(_clang_avx512vnni ${_clang_avx512} -mavx512vnni)
+  set(_clang_amx ${_clang_avx512vnni} -mamx-tile -mamx-int8)
+endif()
 
-set(_clang_prebuilt -ffp-contract=off -fno-math-errno -fno-vectorize -fno-slp-vectorize -fPIC
-    -fvisibility=hidden -fno-stack-protector -fno-unwind-tables -fno-asynchronous-unwind-tables
-    -Wall -Wextra -Wno-psabi -I${CMAKE_CURRENT_SOURCE_DIR} -I${CMAKE_CURRENT_SOURCE_DIR}/include)
+set(_clang_prebuilt ${_target} -ffp-contract=off -fno-math-errno -fno-vectorize
+    -fno-slp-vectorize -fPIC -fvisibility=hidden -fno-stack-protector -fno-unwind-tables
+    -fno-asynchronous-unwind-tables -Wall -Wextra -Wno-psabi
+    -I${CMAKE_CURRENT_SOURCE_DIR} -I${CMAKE_CURRENT_SOURCE_DIR}/include)
 
 # isa, unit, mr, nr, group, bytes of a packed element, matrix, bits of a vector: what the pass
 # `tile` sets for such a target
@@ -24,6 +38,19 @@ set(_tiles
   "avx512 i8 12 32 2 2 0 512"
   "avx512vnni i8 12 32 4 1 0 512"
   "amx i8 32 32 4 1 16 512")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  set(_tiles
+    "neon f64 12 4 1 8 0 128"
+    "neon f32 12 8 1 4 0 128"
+    "neon i8 12 8 1 4 0 128"
+    "dotprod i8 12 8 4 1 0 128"
+    "i8mm i8 12 8 4 1 0 128")
+  set(_all neon)
+  set(_depthwise neon)
+else()
+  set(_all avx2 avx512)
+  set(_depthwise avx2 avx512 avx512vnni)
+endif()
 # kind of limbs, and the most columns of a Chinese remainder (KERNEL_COLUMNS or fewer)
 set(_limbs_f64 "whole 1" "slices 1")
 set(_limbs_f32 "whole 1" "hilo 1" "slices 1")
@@ -49,14 +76,17 @@ foreach(tile ${_tiles})
   list(GET tile 6 matrix)
   list(GET tile 7 bits)
   set(name limber_tile_${isa}_${unit})
-  string(REPLACE "-m" "+" features "${_clang_${isa}}")
-  list(FILTER features EXCLUDE REGEX "prefer")
-  string(REPLACE ";" "," features "${features}")
+  set(features ${_features_${isa}})
+  if(NOT features)
+    string(REPLACE "-m" "+" features "${_clang_${isa}}")
+    list(FILTER features EXCLUDE REGEX "prefer")
+    string(REPLACE ";" "," features "${features}")
+  endif()
   add_custom_command(
     OUTPUT ${_out}/${name}.o
-    COMMAND limber_tile_text ${name} ${unit} ${mr} ${nr} ${group} ${matrix} ${bits}
+    COMMAND limber_tile_text ${name} ${unit} ${mr} ${nr} ${group} ${matrix} ${bits} ${isa}
             > ${_out}/${name}.ll
-    COMMAND ${LIMBER_LLC} -O1 -filetype=obj -relocation-model=pic -mtriple=x86_64-unknown-linux-gnu
+    COMMAND ${LIMBER_LLC} -O1 -filetype=obj -relocation-model=pic -mtriple=${_triple}
             -mattr=${features} ${_out}/${name}.ll -o ${_out}/${name}.o
     DEPENDS limber_tile_text COMMENT "Register tile ${isa} ${unit}" VERBATIM)
   list(APPEND _objects ${_out}/${name}.o)
@@ -83,7 +113,7 @@ foreach(tile ${_tiles})
            "    F(${isa}, ${unit}, ${kind}, ${columns}, ${mr}, ${nr}, ${group}, ${matrix}) \\\n")
   endforeach()
 endforeach()
-foreach(isa avx2 avx512)
+foreach(isa ${_all})
   add_custom_command(
     OUTPUT ${_out}/direct_${isa}.o
     COMMAND ${CMAKE_C_COMPILER_LAUNCHER} ${LIMBER_CLANG} -std=gnu11 -O2 -c
@@ -94,7 +124,7 @@ foreach(isa avx2 avx512)
     COMMAND_EXPAND_LISTS COMMENT "Small native products ${isa}" VERBATIM)
   list(APPEND _objects ${_out}/direct_${isa}.o)
 endforeach()
-foreach(isa avx2 avx512 avx512vnni)
+foreach(isa ${_depthwise})
   add_custom_command(
     OUTPUT ${_out}/depthwise_${isa}.o
     COMMAND ${CMAKE_C_COMPILER_LAUNCHER} ${LIMBER_CLANG} -std=gnu11 -O2 -c
@@ -106,7 +136,7 @@ foreach(isa avx2 avx512 avx512vnni)
     COMMAND_EXPAND_LISTS COMMENT "Depthwise convolution ${isa}" VERBATIM)
   list(APPEND _objects ${_out}/depthwise_${isa}.o)
 endforeach()
-foreach(isa avx2 avx512)
+foreach(isa ${_all})
   add_custom_command(
     OUTPUT ${_out}/functions_${isa}.o
     COMMAND ${CMAKE_C_COMPILER_LAUNCHER} ${LIMBER_CLANG} -std=gnu11 -O2 -c

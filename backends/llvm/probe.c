@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What this CPU offers, by CPUID feature bits (never by model name), and what only its maker
- * tells. */
+ * What this CPU offers, by the feature bits of CPUID or of AArch64's auxiliary vector (never by
+ * model name), and what only its maker tells. */
 #include "backends/llvm/llvm.h"
 
 #include <pthread.h>
@@ -9,6 +9,9 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <sys/syscall.h>
+#elif defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
 #endif
 
 /* Names in targets, and what LLVM calls them. */
@@ -78,6 +81,16 @@ static unsigned x86_cpu(void)
         m |= CPU_amx;
     return m;
 }
+#elif defined(__aarch64__)
+static unsigned arm_cpu(void)
+{
+    unsigned long first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);
+
+    if ((first & (HWCAP_FP | HWCAP_ASIMD)) != (HWCAP_FP | HWCAP_ASIMD))
+        return 0;
+    return CPU_neon | (first & HWCAP_ASIMDDP ? CPU_dotprod : 0) |
+           (second & HWCAP2_I8MM ? CPU_i8mm : 0);
+}
 #endif
 
 /* CPUID leaves a virtual machine: asked once. */
@@ -94,6 +107,8 @@ static void look(void)
     here = x86_cpu();
     __get_cpuid(0, &a, &b, &c, &d);
     slow_gathers = b == AUTH || b == HYGO; /* no bit of CPUID says it */
+#elif defined(__aarch64__)
+    here = arm_cpu();
 #endif
 }
 
@@ -150,6 +165,18 @@ static int64_t cache(int name, int64_t otherwise)
     return v > 0 ? v : otherwise;
 }
 
+/* Multiply-adds of bytes for one of doubles. */
+static double bytes_for_a_double(unsigned cpu)
+{
+    if (cpu & CPU_neon)
+        return cpu & CPU_dotprod ? 16 : 1;
+    if (cpu & CPU_amx)
+        return 50;
+    if (cpu & CPU_avx512)
+        return cpu & CPU_vnni ? 16 : 4; /* without VNNI additions compete with products for ports */
+    return cpu & CPU_avxvnni ? 16 : 6;
+}
+
 /* Multiply-adds per cycle and core that these instruction sets allow, times a nominal 3 GHz; of a
  * matrix unit what is left of 128 where limbs come from the second level of cache.  Only their
  * ratios matter for choosing. */
@@ -160,13 +187,35 @@ static void rates(struct target *t, unsigned cpu)
     t->rate[UNIT_f64] = 2 * lanes * cycle;
     t->rate[UNIT_f32] = t->rate[UNIT_f16] = t->rate[UNIT_bf16] = t->rate[UNIT_tf32] =
         4 * lanes * cycle;
-    t->rate[UNIT_i8] = (cpu & CPU_amx                                     ? 50 :
-                        cpu & (cpu & CPU_avx512 ? CPU_vnni : CPU_avxvnni) ? 16 :
-                        cpu & CPU_avx512                                  ? 4 :
-                                                                            6) *
-                       lanes * cycle; /* without VNNI additions compete with products for ports */
-    t->rate[UNIT_exact] = cpu & CPU_avx512 ? 7e8 : cpu & CPU_avx2 ? 3.5e8 : 2e7;   /* measured */
+    t->rate[UNIT_i8] = bytes_for_a_double(cpu) * lanes * cycle;
+    t->rate[UNIT_exact] = cpu & CPU_avx512 ? 7e8 : cpu & CPU_avx2 ? 3.5e8 : 2e7; /* measured */
     t->rate[UNIT_model] = t->rate[UNIT_f32] / 6;
+}
+
+static void describe_x86(struct target *t, unsigned cpu)
+{
+    strcpy(t->isa, cpu & CPU_amx     ? "amx" :
+                   cpu & CPU_vnni    ? "avx512vnni" :
+                   cpu & CPU_avx512  ? "avx512" :
+                   cpu & CPU_avxvnni ? "avxvnni" :
+                                       "avx2");
+    t->vector_bits = cpu & CPU_avx512 ? 512 : 256;
+    t->registers = cpu & CPU_avx512 ? 32 : 16;
+    t->l1 = cache(_SC_LEVEL1_DCACHE_SIZE, 32768);
+    t->l2 = cache(_SC_LEVEL2_CACHE_SIZE, 524288);
+    t->group = cpu & (cpu & CPU_avx512 ? CPU_vnni : CPU_vnni | CPU_avxvnni) ? 4 : 2;
+    t->matrix = cpu & CPU_amx ? 16 : 0;
+}
+
+/* Without dot products bytes are multiplied as words of 32 bits. */
+static void describe_arm(struct target *t, unsigned cpu)
+{
+    strcpy(t->isa, cpu & CPU_i8mm ? "i8mm" : cpu & CPU_dotprod ? "dotprod" : "neon");
+    t->vector_bits = 128;
+    t->registers = 32;
+    t->l1 = cache(_SC_LEVEL1_DCACHE_SIZE, 65536);
+    t->l2 = cache(_SC_LEVEL2_CACHE_SIZE, 1048576);
+    t->group = cpu & CPU_dotprod ? 4 : 1;
 }
 
 bool limber_llvm_probe(struct target *t, struct diag *d)
@@ -174,26 +223,25 @@ bool limber_llvm_probe(struct target *t, struct diag *d)
     unsigned cpu = limber_cpu();
 
     memset(t, 0, sizeof *t);
+#if defined(__aarch64__)
+    if (!(cpu & CPU_neon))
+        return limber_fail(d, LIMBER_STATUS_DEVICE,
+                           "llvm: this CPU lacks floating point and Advanced SIMD");
+#else
     if ((cpu & (CPU_avx2 | CPU_fma)) != (CPU_avx2 | CPU_fma))
         return limber_fail(d, LIMBER_STATUS_DEVICE, "llvm: this CPU lacks AVX2 and FMA");
+#endif
     strcpy(t->backend, "llvm");
-    strcpy(t->isa, cpu & CPU_amx     ? "amx" :
-                   cpu & CPU_vnni    ? "avx512vnni" :
-                   cpu & CPU_avx512  ? "avx512" :
-                   cpu & CPU_avxvnni ? "avxvnni" :
-                                       "avx2");
     for (size_t i = 0; i < COUNT(names); i++)
         if (cpu & names[i].bit) {
             strcat(t->features, t->features[0] ? "," : "");
             strcat(t->features, names[i].name);
         }
     t->cpu = cpu;
-    t->vector_bits = cpu & CPU_avx512 ? 512 : 256;
-    t->registers = cpu & CPU_avx512 ? 32 : 16;
-    t->l1 = cache(_SC_LEVEL1_DCACHE_SIZE, 32768);
-    t->l2 = cache(_SC_LEVEL2_CACHE_SIZE, 524288);
-    t->group = cpu & (cpu & CPU_avx512 ? CPU_vnni : CPU_vnni | CPU_avxvnni) ? 4 : 2;
-    t->matrix = cpu & CPU_amx ? 16 : 0;
+    if (cpu & CPU_neon)
+        describe_arm(t, cpu);
+    else
+        describe_x86(t, cpu);
     rates(t, cpu);
     return true;
 }

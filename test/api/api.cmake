@@ -63,7 +63,9 @@ endif()
 
 # The headers for C++, and for C with all warnings.
 include(CheckLanguage)
-check_language(CXX)
+if(NOT CMAKE_CROSSCOMPILING)     # it would find this machine's compiler
+  check_language(CXX)
+endif()
 if(CMAKE_CXX_COMPILER AND NOT LIMBER_SANITIZE)
   enable_language(CXX)
   add_executable(header_cpp ${CMAKE_CURRENT_LIST_DIR}/header.cpp)

@@ -69,8 +69,7 @@ static void add_targets(void)
             limber_kernels kernels = way ? LIMBER_KERNELS_PREBUILT : LIMBER_KERNELS_SPECIALISED;
             struct target *to;
 
-            if (!targets[t].needs || targets[t].emulated ||
-                !strstr(here.features, targets[t].needs))
+            if (targets[t].emulated || !strstr(here.features, targets[t].needs))
                 continue;
             to = &add("llvm", kernels, 1, way == 2)->machine.target;
             memset(to, 0, sizeof *to);

@@ -51,8 +51,8 @@ static void add_targets(void)
         bool emulated = targets[t].emulated & CPU_amx && !strstr(here.features, "amxint8");
         struct target *to;
 
-        if (!targets[t].needs || targets[t].emulated & CPU_fp16 ||
-            !strstr(here.features, targets[t].needs) || (emulated && !amx_emulate()))
+        if (targets[t].emulated & CPU_fp16 || !strstr(here.features, targets[t].needs) ||
+            (emulated && !amx_emulate()))
             continue;
         if (emulated) {
             limber_cpu_emulated = CPU_amx;

@@ -34,8 +34,10 @@ static int make_contexts(void **state)
             compiled[i] = NULL;
             break;
         }
-        if (sets[i])
+        if (sets[i]) {
             snprintf(t->features, sizeof t->features, "%s", sets[i]);
+            t->cpu = 0; /* the features say it */
+        }
     }
 #endif
     return limber_create(&interp, &(limber_config){ .size = sizeof(limber_config),

@@ -387,7 +387,7 @@ static void open_sets(void)
     played = limber_backend_llvm;
     played.probe = play;
     for (size_t i = 0; i < COUNT(targets); i++) {
-        if (!targets[i].needs || !strstr(here.features, targets[i].needs) || targets[i].emulated)
+        if (!strstr(here.features, targets[i].needs) || targets[i].emulated)
             continue;
         target_text = targets[i].text;
         if (!limber_context_make(&sets[set_count].ctx, &plain, list, &d))

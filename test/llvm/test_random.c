@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-enum { PRODUCTS = SANITIZED ? 40 : 250, MOST = 90, MOST_K = 700 };
+enum { PRODUCTS = EMULATED ? 30 : SANITIZED ? 40 : 250, MOST = 90, MOST_K = 700 };
 
 static const char *const formats[] = { "f64", "f64", "f32", "f128", "dd",  "i8",
                                        "i16", "i32", "i64", "u8",   "f16", "bf16" };

@@ -89,7 +89,7 @@ static int prebuilt_contexts(limber_context **ctx, int most, const struct target
     int contexts = 0;
 
     for (size_t t = 0; t < COUNT(targets) && contexts < most; t++)
-        if (targets[t].needs && strstr(here->features, targets[t].needs) && !targets[t].emulated) {
+        if (strstr(here->features, targets[t].needs) && !targets[t].emulated) {
             struct target *to =
                 &(ctx[contexts++] = make("llvm", LIMBER_KERNELS_PREBUILT))->machine.target;
 

@@ -41,7 +41,8 @@ static size_t backends_here(const struct backend *list[MOST])
     size_t count = 0;
 
     list[count++] = &limber_backend_interp;
-    list[count++] = &limber_backend_cuda;
+    if (!EMULATED)
+        list[count++] = &limber_backend_cuda;
 #ifdef LIMBER_HAVE_LLVM
     if (prebuilt_kernels())
         list[count++] = prebuilt_kernels();

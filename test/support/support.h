@@ -25,6 +25,14 @@ enum { SANITIZED = 0 };
 enum { SANITIZED = 0 };
 #endif
 
+/* An emulator takes ten times as long, and its machine has no compiler for GPUs' stand-ins. */
+#if defined(LIMBER_TEST_EMULATED)
+enum { EMULATED = 1 };
+#else
+enum { EMULATED = 0 };
+#endif
+enum { BRIEF = SANITIZED || EMULATED }; /* tests do less */
+
 /* ---- random ---------------------------------------------------------------------------------- */
 
 struct rng {

@@ -6,7 +6,7 @@
 #ifdef LIMBER_HAVE_LLVM
 #include "backends/llvm/cpu.h"
 
-/* needs: of the CPU, to run here; NULL: another architecture. */
+/* needs: of the CPU, to run here. */
 static const struct target_case {
     const char *needs, *text;
     unsigned emulated;
@@ -42,17 +42,27 @@ static const struct target_case {
       "registers=32 l1=32768 l2=1048576 group=4 rate.f64=4e10 rate.f32=8e10 rate.f16=8e10 "
       "rate.i8=4e11 rate.exact=1e8 rate.model=1e10",
       CPU_fp16, "vpdpbusd", "vfmadd", "tdpbssd" },
-    { NULL,
+    { "neon",
+      "target llvm isa=neon features=neon vector=128 registers=32 l1=65536 l2=1048576 group=1 "
+      "rate.f64=1e10 rate.f32=2e10 rate.f16=2e10 rate.i8=8e10 rate.exact=1e8 rate.model=1e10",
+      0, "mla\tv", "fmla", "sdot" },
+    { "dotprod",
       "target llvm isa=dotprod features=neon,dotprod vector=128 registers=32 l1=65536 "
       "l2=1048576 group=4 rate.f64=1e10 rate.f32=2e10 rate.f16=2e10 rate.i8=8e10 rate.exact=1e8 "
       "rate.model=1e10",
       0, "sdot", "fmla", "usdot" },
-    { NULL,
+    { "i8mm",
       "target llvm isa=i8mm features=neon,dotprod,i8mm vector=128 registers=32 l1=65536 "
       "l2=1048576 group=4 rate.f64=1e10 rate.f32=2e10 rate.f16=2e10 rate.i8=8e10 rate.exact=1e8 "
       "rate.model=1e10",
       0, "usdot", "fmla", "zmm" },
 };
+
+/* Of another architecture than this machine's: compiled, not run. */
+static inline bool is_foreign(const struct target *t)
+{
+    return (limber_cpu_of(t) & CPU_neon) != (limber_cpu() & CPU_neon);
+}
 #endif
 
 #endif

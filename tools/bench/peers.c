@@ -142,10 +142,11 @@ static bool open_openblas(struct library *l)
 
 static void (*blis_threads)(int64_t);
 
-/* BLIS chooses generic C for CPUs that it does not know.  Release 0.9 takes a number (0: skx,
- * 3: haswell), later ones a name.  It knows AMD's CPUs without AVX-512 (zen to zen3). */
+/* On x86-64 BLIS chooses generic C for CPUs that it does not know.  Release 0.9 takes a number
+ * (0: skx, 3: haswell), later ones a name.  It knows AMD's CPUs without AVX-512 (zen to zen3). */
 static void name_blis_kernels(const char *version)
 {
+#if defined(__x86_64__)
     bool number = !strncmp(version, "0.", 2);
 
     __builtin_cpu_init();
@@ -155,6 +156,9 @@ static void name_blis_kernels(const char *version)
         setenv("BLIS_ARCH_TYPE", number ? "0" : "skx", 0);
     else if (cpu_has("fma"))
         setenv("BLIS_ARCH_TYPE", number ? "3" : "haswell", 0);
+#else
+    (void)version;
+#endif
 }
 
 static bool open_blis(struct library *l)

@@ -3,7 +3,9 @@
  * compiler that makes prebuilt kernels. */
 #include "backends/llvm/kernel/kernel.h"
 
+#if !defined(__aarch64__)
 #include <immintrin.h>
+#endif
 #include <stdbool.h>
 #include <string.h>
 
@@ -121,6 +123,8 @@ static struct piece find_gradient(const struct depthwise *d, const struct depthw
     __builtin_shufflevector(a, b, (i), 16 + (i), 1 + (i), 17 + (i), 2 + (i), 18 + (i), 3 + (i), \
                             19 + (i), 4 + (i), 20 + (i), 5 + (i), 21 + (i), 6 + (i), 22 + (i), \
                             7 + (i), 23 + (i))
+#define ZIP_2(a, b, i) __builtin_shufflevector(a, b, (i), 2 + (i))
+#define EVEN_2(a, b) __builtin_shufflevector(a, b, 0, 2)
 #define EVEN_4(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6)
 #define EVEN_8(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14)
 #define EVEN_16(a, b) \
@@ -146,6 +150,35 @@ enum { VECTOR = 64 };
     _mm512_mask_storeu_epi32(c, (__mmask16)(0x5555 & ((1u << 2 * (lanes)) - 1)), (__m512i)(v))
 #define EVEN_STORE_8(c, v, lanes) \
     _mm512_mask_storeu_epi64(c, (__mmask8)(0x55 & ((1u << 2 * (lanes)) - 1)), (__m512i)(v))
+#elif defined(__aarch64__)
+enum { VECTOR = 16 };
+#define REGISTER "+w"
+typedef float lanes4 __attribute__((vector_size(16)));
+typedef double lanes2 __attribute__((vector_size(16)));
+#define PICK_LANES(type, p, from, end, most) ({ \
+    type picked = { 0 }; \
+    UNROLL for (int lane = 0; lane < (most); lane++) \
+        if (lane >= (from) && lane < (end)) \
+            picked[lane] = (p)[lane]; \
+    picked; \
+})
+#define PICKED_LOAD_4(p, from, end) PICK_LANES(lanes4, p, from, end, 4)
+#define PICKED_LOAD_8(p, from, end) PICK_LANES(lanes2, p, from, end, 2)
+#define EVEN_4BYTES EVEN_4
+#define EVEN_8BYTES EVEN_2
+#define ZIP_4BYTES ZIP_4
+#define ZIP_8BYTES ZIP_2
+/* Lanes 0, step, 2 step, ...: so many of them. */
+#define STORE_LANES(c, v, lanes, most, step) \
+    do { \
+        UNROLL for (int lane = 0; lane < (most); lane++) \
+            if (lane < (lanes)) \
+                (c)[(step) * lane] = (v)[(step) * lane]; \
+    } while (0)
+#define MASKED_STORE_4(c, v, lanes) STORE_LANES(c, v, lanes, 4, 1)
+#define MASKED_STORE_8(c, v, lanes) STORE_LANES(c, v, lanes, 2, 1)
+#define EVEN_STORE_4(c, v, lanes) STORE_LANES(c, v, lanes, 2, 2)
+#define EVEN_STORE_8(c, v, lanes) STORE_LANES(c, v, lanes, 1, 2)
 #else
 enum { VECTOR = 32 };
 #define REGISTER "+x"
@@ -229,6 +262,11 @@ enum { VECTOR = 32 };
 #elif defined(__AVX512F__)
 #define GROUP 2
 #define MULTIPLY_ADD(x, w, sum) ((sum) + (VEC)_mm512_madd_epi16((__m512i)(x), (__m512i)(w)))
+#elif defined(__aarch64__)
+#define GROUP 2
+#define LOWER(x) ((VEC)(x) << 16 >> 16)
+#define MULTIPLY_ADD(x, w, sum) \
+    ((sum) + LOWER(x) * LOWER(w) + ((VEC)(x) >> 16) * ((VEC)(w) >> 16))
 #else
 #define GROUP 2
 #define MULTIPLY_ADD(x, w, sum) ((sum) + (VEC)_mm256_madd_epi16((__m256i)(x), (__m256i)(w)))

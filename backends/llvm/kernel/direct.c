@@ -6,7 +6,9 @@
 #include "backends/llvm/kernel/kernel.h"
 #include "ir/num/prim.h"
 
+#if !defined(__aarch64__)
 #include <immintrin.h>
+#endif
 
 #define FLAT static inline __attribute__((always_inline))
 #define UNROLL _Pragma("clang loop unroll(full)")
@@ -61,6 +63,71 @@ enum { ROWS = 8, VECTORS = 3 };
 #define ADD(a, b) _mm512_add_ps(a, b)
 #define SUB(a, b) _mm512_sub_ps(a, b)
 #define LANES_OF(n) ((__mmask16)((1u << (n)) - 1))
+#include "backends/llvm/kernel/direct.h"
+#elif defined(__aarch64__)
+/* Two registers a vector; lanes are selected by how many come first. */
+enum { ROWS = 6, VECTORS = 2 };
+#define ROW_OF(T, rows) T(rows, 1) T(rows, 2)
+#define TILES(T) ROW_OF(T, 1) ROW_OF(T, 2) ROW_OF(T, 3) ROW_OF(T, 4) ROW_OF(T, 5) ROW_OF(T, 6)
+typedef double v4d __attribute__((vector_size(32)));
+typedef float v8f __attribute__((vector_size(32)));
+
+#define FIRST_LANES(name, type, vector, lanes) \
+    FLAT vector name##_load(const type *p, int64_t n) \
+    { \
+        vector v = { 0 }; \
+        UNROLL for (int i = 0; i < (lanes); i++) \
+            if (i < n) \
+                v[i] = p[i]; \
+        return v; \
+    } \
+    FLAT void name##_store(type *p, int64_t n, vector v) \
+    { \
+        UNROLL for (int i = 0; i < (lanes); i++) \
+            if (i < n) \
+                p[i] = v[i]; \
+    } \
+    FLAT vector name##_whole(const type *p) \
+    { \
+        vector v; \
+        __builtin_memcpy(&v, p, sizeof v); \
+        return v; \
+    }
+FIRST_LANES(lanes4, double, v4d, 4)
+FIRST_LANES(lanes8, float, v8f, 8)
+
+#define NAME(x) f64_##x
+#define REAL double
+#define VEC v4d
+#define MASK int64_t
+#define LANES 4
+#define ZERO() ((v4d){ 0 })
+#define LOAD(p) lanes4_whole(p)
+#define STORE(p, v) ({ v4d stored_ = (v); __builtin_memcpy(p, &stored_, sizeof stored_); })
+#define MASKED_LOAD(p, m) lanes4_load(p, m)
+#define MASKED_STORE(p, m, v) lanes4_store(p, m, v)
+#define BROADCAST(p) ({ double x_ = *(p); (v4d){ x_, x_, x_, x_ }; })
+#define FMA(a, b, c) __builtin_elementwise_fma(a, b, c)
+#define ADD(a, b) ((a) + (b))
+#define SUB(a, b) ((a) - (b))
+#define LANES_OF(n) (n)
+#include "backends/llvm/kernel/direct.h"
+
+#define NAME(x) f32_##x
+#define REAL float
+#define VEC v8f
+#define MASK int64_t
+#define LANES 8
+#define ZERO() ((v8f){ 0 })
+#define LOAD(p) lanes8_whole(p)
+#define STORE(p, v) ({ v8f stored_ = (v); __builtin_memcpy(p, &stored_, sizeof stored_); })
+#define MASKED_LOAD(p, m) lanes8_load(p, m)
+#define MASKED_STORE(p, m, v) lanes8_store(p, m, v)
+#define BROADCAST(p) ({ float x_ = *(p); (v8f){ x_, x_, x_, x_, x_, x_, x_, x_ }; })
+#define FMA(a, b, c) __builtin_elementwise_fma(a, b, c)
+#define ADD(a, b) ((a) + (b))
+#define SUB(a, b) ((a) - (b))
+#define LANES_OF(n) (n)
 #include "backends/llvm/kernel/direct.h"
 #else
 enum { ROWS = 6, VECTORS = 2 };

@@ -5,7 +5,11 @@
 #include "ir/num/functions.h"
 #include "ir/num/small.h"
 
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#else
 #include <immintrin.h>
+#endif
 
 enum { BLOCK = 64 };    /* angles that are looked at before they are computed */
 
@@ -208,6 +212,37 @@ __attribute__((target("avx512vbmi"))) void LOOK_UP_BYTES(const struct lookup *t,
         _mm512_mask_storeu_epi8((uint8_t *)dst + i, some,
                                 _mm512_mask_blend_epi8(_mm512_movepi8_mask(at), low, high));
     }
+}
+#elif defined(__aarch64__)
+#define SOME 8
+/* Sixteen bytes at a time: an instruction finds them in 64, and leaves what is beyond. */
+static int64_t look_up8(const uint8_t *table, const uint8_t *src, uint8_t *dst, int64_t n)
+{
+    const uint8x16_t part = vdupq_n_u8(64);
+    uint8x16x4_t of[4];
+    int64_t i = 0;
+
+    for (int p = 0; p < 4; p++)
+        of[p] = vld1q_u8_x4(table + 64 * p);
+    for (; i + 16 <= n; i += 16) {
+        uint8x16_t at = vld1q_u8(src + i), to = vqtbl4q_u8(of[0], at);
+
+        for (int p = 1; p < 4; p++) {
+            at = vsubq_u8(at, part);
+            to = vqtbx4q_u8(to, of[p], at);
+        }
+        vst1q_u8(dst + i, to);
+    }
+    return i;
+}
+
+static void look_up16(const uint16_t *table, const uint16_t *src, uint16_t *dst)
+{
+    uint16_t v[SOME];
+
+    for (int i = 0; i < SOME; i++)
+        v[i] = table[src[i]];
+    __builtin_memcpy(dst, v, sizeof v);
 }
 #else
 #define SOME 8

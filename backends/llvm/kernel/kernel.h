@@ -262,7 +262,7 @@ kernel_pairs limber_pairs_run, limber_pairs_run_avx2, limber_pairs_run_avx512;
 /* direct.c: what backend.direct asks for. */
 typedef void kernel_direct(const struct fixed *f, const struct scaling *x, int size, const void *a,
                            const void *b, void *c);
-kernel_direct limber_direct_run_avx2, limber_direct_run_avx512;
+kernel_direct limber_direct_run_avx2, limber_direct_run_avx512, limber_direct_run_neon;
 extern const int64_t limber_direct_along[LIMBER_SMALL_K]; /* prebuilt.c: 0, 1, 2, ... */
 
 /* A strip of C, at most three vectors wide (without AVX-512 two): chains of k products from +0,
@@ -283,25 +283,29 @@ struct direct_strip {
     int size, add;
 };
 typedef void kernel_strip(const struct direct_strip *s);
-kernel_strip limber_direct_strip_avx2, limber_direct_strip_avx512;
+kernel_strip limber_direct_strip_avx2, limber_direct_strip_avx512, limber_direct_strip_neon;
 
 /* functions.c: of backend.function_ops. */
 typedef void kernel_functions_run(int function, const struct fn_args *a, double *x, int64_t n);
 typedef void kernel_functions_look_up(const struct lookup *t, const void *src, void *dst,
                                       int64_t n);
-kernel_functions_run limber_functions_run_avx2, limber_functions_run_avx512;
+kernel_functions_run limber_functions_run_avx2, limber_functions_run_avx512,
+    limber_functions_run_neon;
 kernel_functions_look_up limber_functions_look_up_avx2, limber_functions_look_up_avx512,
+    limber_functions_look_up_neon,
     limber_functions_look_up_bytes; /* of bytes to bytes, with CPU_vbmi */
 typedef void kernel_functions_widen(limber_format f, const void *src, double *x, int64_t n);
 typedef void kernel_functions_narrow(limber_format f, const double *x, void *dst, int64_t n);
-kernel_functions_widen limber_functions_widen_avx2, limber_functions_widen_avx512;
-kernel_functions_narrow limber_functions_narrow_avx2, limber_functions_narrow_avx512;
+kernel_functions_widen limber_functions_widen_avx2, limber_functions_widen_avx512,
+    limber_functions_widen_neon;
+kernel_functions_narrow limber_functions_narrow_avx2, limber_functions_narrow_avx512,
+    limber_functions_narrow_neon;
 /* steps.c: the same; they return whether they have served. */
 typedef int kernel_steps_run(const struct epilogue_step *s, int narrow, const void *x,
                              const void *y, void *to, int64_t n);
 typedef int kernel_steps_store(const float *x, limber_format f, void *to, int64_t n);
-kernel_steps_run limber_steps_run_avx2, limber_steps_run_avx512;
-kernel_steps_store limber_steps_store_avx2, limber_steps_store_avx512;
+kernel_steps_run limber_steps_run_avx2, limber_steps_run_avx512, limber_steps_run_neon;
+kernel_steps_store limber_steps_store_avx2, limber_steps_store_avx512, limber_steps_store_neon;
 
 /* depthwise.c: of backend.depthwise. */
 typedef bool kernel_depthwise_cut(const struct depthwise *d, int workers,
@@ -309,9 +313,9 @@ typedef bool kernel_depthwise_cut(const struct depthwise *d, int workers,
 typedef void kernel_depthwise_piece(const struct depthwise *d, const struct depthwise_plan *plan,
                                     int64_t task, void *room);
 kernel_depthwise_cut limber_depthwise_cut, limber_depthwise_cut_avx2,
-    limber_depthwise_cut_avx512, limber_depthwise_cut_avx512vnni;
+    limber_depthwise_cut_avx512, limber_depthwise_cut_avx512vnni, limber_depthwise_cut_neon;
 kernel_depthwise_piece limber_depthwise_piece, limber_depthwise_piece_avx2,
-    limber_depthwise_piece_avx512, limber_depthwise_piece_avx512vnni;
+    limber_depthwise_piece_avx512, limber_depthwise_piece_avx512vnni, limber_depthwise_piece_neon;
 
 /* The two entry points of a kernel.  Both may run on many threads at once. */
 typedef void kernel_pack(struct kernel_call *c, int64_t task);

@@ -298,6 +298,8 @@ FLAT void put_pixels(const struct strip *w, int limb, int p, v16i v)
         v16c narrow = TO(v16c, v);
 
         STORE(to, narrow);
+    } else if (FIXED(bytes) == 4) {
+        STORE(to, v);
     } else {
         v16h narrow = TO(v16h, v);
 

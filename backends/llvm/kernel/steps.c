@@ -3,7 +3,9 @@
  * their results, compiled once for each instruction set.  What is not here goes through doubles. */
 #include "backends/llvm/kernel/kernel.h"
 
+#if !defined(__aarch64__)
 #include <immintrin.h>
+#endif
 
 #ifndef RUN
 #define RUN limber_steps_run
@@ -103,6 +105,19 @@ static void store_f16(const float *x, uint16_t *to, int64_t n)
                                  _mm256_mask_blend_epi16(nan, h, _mm256_set1_epi16(0x7e00)));
     }
 }
+#define STORES_F16
+#elif defined(__aarch64__)
+static void store_f16(const float *x, uint16_t *to, int64_t n)
+{
+    SAFELY for (int64_t i = 0; i < n; i++) {
+        _Float16 h = (_Float16)x[i];
+        uint16_t b;
+
+        __builtin_memcpy(&b, &h, 2);
+        to[i] = x[i] != x[i] ? 0x7e00 : b;
+    }
+}
+#define STORES_F16
 #endif
 
 int STORE(const float *x, limber_format f, void *to, int64_t n)
@@ -113,7 +128,7 @@ int STORE(const float *x, limber_format f, void *to, int64_t n)
         store_u8(x, to, n);
     else if (limber_format_equal(f, LIMBER_BF16))
         store_bf16(x, to, n);
-#ifdef __AVX512F__
+#ifdef STORES_F16
     else if (limber_format_equal(f, LIMBER_F16))
         store_f16(x, to, n);
 #endif

@@ -2,14 +2,14 @@
  * A program of the build: prints the register tile of a prebuilt kernel as LLVM assembly text, by
  * the generator that writes it at run time, too.
  *
- *   tile_text NAME UNIT MR NR GROUP MATRIX VECTOR_BITS */
+ *   tile_text NAME UNIT MR NR GROUP MATRIX VECTOR_BITS ISA */
 #include "backends/llvm/llvm.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME = 1, UNIT, MR, NR, GROUP, MATRIX, VECTOR_BITS, ARGUMENTS };
+enum { NAME = 1, UNIT, MR, NR, GROUP, MATRIX, VECTOR_BITS, ISA, ARGUMENTS };
 
 /* What describes a tile. */
 static void describe(char **argv, struct kernel_config *k, struct target *t)
@@ -20,6 +20,8 @@ static void describe(char **argv, struct kernel_config *k, struct target *t)
     k->group = atoi(argv[GROUP]);
     k->matrix = atoi(argv[MATRIX]);
     t->vector_bits = atoi(argv[VECTOR_BITS]);
+    k->same_sign = limber_same_sign(k->unit, k->group, k->matrix,
+                                    strcmp(argv[ISA], "dotprod") ? 0 : CPU_neon);
 }
 
 int main(int argc, char **argv)

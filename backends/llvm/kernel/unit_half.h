@@ -82,7 +82,13 @@ FLAT void half_fused(struct half_tile *t, v32h acc[12][1], int64_t p, int64_t n)
 
 FLAT v16f half_to_float(v16h x)
 {
+#ifdef __AVX512F__
     return (v16f)__builtin_ia32_vcvtph2ps512_mask(x, all_f(0), (uint16_t)-1, 4);
+#else
+    typedef _Float16 v16e __attribute__((vector_size(32)));
+
+    return TO(v16f, (v16e)x);
+#endif
 }
 
 #endif

@@ -72,10 +72,15 @@ FLAT v16i live_lanes(const struct strip *w)
     return lane < (int32_t)(w->live > KERNEL_LANES ? KERNEL_LANES : w->live);
 }
 
-/* Values of binary16, as such; the instruction is AVX-512's own. */
+/* Values of binary16, as such. */
 FLAT void put_halves(const struct strip *w, int64_t p, v16f x)
 {
+#ifdef __AVX512F__
     v16h v = (v16h)__builtin_ia32_vcvtps2ph512_mask(x, 0, (v16h){ 0 }, (uint16_t)-1);
+#else
+    typedef _Float16 v16e __attribute__((vector_size(32)));
+    v16h v = (v16h)TO(v16e, x);
+#endif
 
     put_row(w, 0, p, (const char *)&v, 2);
 }

@@ -104,8 +104,12 @@ FLAT v16f narrow_counted(struct narrow_tile *t, int safe, v16f acc, v16f x, v16f
 /* max(|most|, |y|) */
 FLAT void narrow_track(struct narrow_tile *t, v16f y)
 {
+#ifdef __AVX512F__      /* elsewhere nothing is tracked */
     if (CONSTANT.tracks && t->bounded)
         t->most = (v16f)__builtin_ia32_rangeps512_mask(t->most, y, 11, t->most, (uint16_t)-1, 4);
+#else
+    (void)t, (void)y;
+#endif
 }
 
 FLAT v16f narrow_add(struct narrow_tile *t, limber_step s, v16f acc, v16f x, v16u h)

@@ -147,8 +147,11 @@ FLAT v8d wide_sum(v8d a, v8d b)
 #ifdef __AVX512F__
 #define ADD_AS(a, b, as) ((v16f)__builtin_ia32_addps512((a), (b), as))
 #define FMA_AS(a, b, c, as) ((v16f)__builtin_ia32_vfmaddps512_mask(a, b, c, (uint16_t)-1, as))
+#elif defined(__aarch64__)      /* never: config.c asks for AVX-512 */
+#define ADD_AS(a, b, as) ((void)(as), __builtin_trap(), (a) + (b))
+#define FMA_AS(a, b, c, as) ((void)(as), __builtin_trap(), FMA(a, b, c))
 #else
-#error "the kernel's source is compiled for AVX-512; what a target lacks is folded away"
+#error "for x86-64 the kernel's source is compiled with AVX-512; what a target lacks is folded away"
 #endif
 
 FLAT v16f odd_of(v16f cut, v16f up, v16f down)
