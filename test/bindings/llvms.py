@@ -1,5 +1,5 @@
-"""Two LLVMs in one process: the one that Limber opens and the one inside llvmlite; and PyTorch.  Both work, in
-either order, and neither is visible to the other.
+"""Two LLVMs in one process: the one that Limber opens and the one inside llvmlite; and PyTorch.
+Both work, in either order, and neither is visible to the other.
 
 llvms.py find: whether there is a libLLVM for Limber.
 llvms.py limber|llvmlite FILE: which is used first, and what Limber's must be called."""

@@ -125,7 +125,8 @@ static bool open_fused(struct fused *f, const struct factors_of *w, const struct
     }
     if (w->conv) {
         f->conv.n = 1, f->conv.c = f->conv.o = w->n, f->conv.h = f->conv.w = w->k;
-        f->conv.r = f->conv.s = 3;
+        f->conv.r = f->conv.s = 3, f->conv.groups = 1;
+        f->conv.stride[0] = f->conv.stride[1] = f->conv.dilate[0] = f->conv.dilate[1] = 1;
         for (int i = 0; i < 4; i++)
             f->conv.pad[i] = 1;
         f->bias.shape = LIMBER_INPUT_ROW;

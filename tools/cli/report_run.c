@@ -296,6 +296,12 @@ static void print_unit(const struct group *g)
                g->underflow, g->overflow);
 }
 
+/* LAPACK's routines may need no product: a triangle of one block, for example. */
+static const char *outcome_of(const struct group *g)
+{
+    return *g->outcome || !g->served ? g->outcome : "Limber, without a product";
+}
+
 void run_print(const struct run *r, int top)
 {
     const struct group *s = &r->served;
@@ -312,17 +318,19 @@ void run_print(const struct run *r, int top)
         printf("compared        %.0f elements: worst %.3g ulp, %.0f do not keep the contract\n",
                s->elements, s->ulps, s->broken);
     print_unit(s);
-    printf("\n%-16s %10s %10s %10s %9s  %s\n", "routine", "calls", "seconds", "BLAS", "", "by");
+    if (r->groups)
+        printf("\n%-16s %10s %10s %10s %9s  %s\n", "routine", "calls", "seconds", "BLAS", "", "by");
     for (int i = 0; i < r->groups; i++) {
         const struct group *g = &r->group[i];
 
         ratio(g, times, sizeof times);
         printf("%-16s %10.0f %10.4g %10.4g %9s  %s%s\n", g->routine, g->calls, g->seconds,
                g->served ? g->original : g->seconds, times,
-               g->served ? "" : "the BLAS: ", g->outcome);
+               g->served ? "" : "the BLAS: ", outcome_of(g));
     }
-    printf("\n%-16s %7s %7s %7s %9s %10s %9s  %s\n", "longest", "m", "n", "k", "calls", "seconds",
-           "x BLAS", "caller");
+    if (r->shapes)
+        printf("\n%-16s %7s %7s %7s %9s %10s %9s  %s\n", "longest", "m", "n", "k", "calls",
+               "seconds", "x BLAS", "caller");
     for (int i = 0; i < r->shapes && i < top; i++) {
         const struct group *g = &r->shape[i];
 
@@ -352,7 +360,7 @@ static void html_row(FILE *f, const struct group *g, bool shape, double most)
     page_bar(f, g->seconds, most, g->served ? g->original : 0, !g->served);
     fputs("<td>", f);
     page_text(f, g->served ? "" : "the BLAS: ");
-    page_text(f, g->outcome);
+    page_text(f, outcome_of(g));
     if (shape && *g->caller) {
         fputs(", called by ", f);
         page_text(f, g->caller);
