@@ -180,7 +180,7 @@ class CommandLine(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             done = run_it("bench", "apps", program=[shutil.copy(CLI, folder)])
             self.assertEqual(done.returncode, 1)
-            self.assertRegex(done.stderr, "^limber: bench apps: no .*examples/apps.py beside this")
+            self.assertRegex(done.stderr, "^limber: bench apps: there is no .*/apps.py beside this")
         done = run_it("bench", "apps", program=[CLI], env={**os.environ, "PATH": folder})
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr, "^limber: bench apps: python3: ")

@@ -117,6 +117,8 @@ echo 'raise SystemExit(3)' > three.py
 
 # ---- the command line, and programs in C ----
 "$bin/limber" formats | grep -q '^bf16 '
+(cd / && env PATH=/usr/bin:/bin "$bin/limber" bench apps --quick --apps lu) > log 2>&1 &&
+    grep -q '^  correct ' log || { cat log; exit 1; }      # python3 is that of the environment
 page=$("$bin/limber" help bf16 | sed -n 's/^  Page: //p')
 [ -s "$page" ] || { echo "limber help names the page '$page', which is not there"; exit 1; }
 for name in mpfr gmp popt cjson; do

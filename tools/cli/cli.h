@@ -85,6 +85,9 @@ bool picture_named(const char *path, const char *option, bool png);
 void array_as_rows(struct array *a);
 bool ends(const char *s, const char *end);
 int64_t memory_here(void); /* this machine's memory in bytes */
+/* The name of a file that is named from this program's folder, of PATH_MAX bytes; false: no such
+ * file can be read. */
+bool file_beside(const char *name, char *path);
 
 /* Reads .npy, .npz ("FILE.npz:NAME" of several), Matrix Market or IDX (also gzipped), by content,
  * and CSV; "-" is standard input.  wide: decimal text is read as binary128.  False after a message

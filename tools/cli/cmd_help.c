@@ -5,7 +5,6 @@
 #include <limits.h>
 #include <popt.h>
 #include <string.h>
-#include <unistd.h>
 
 void commands_list(FILE *out)
 {
@@ -31,21 +30,10 @@ static const char *rest_of(const char *word)
 /* The page where an installation has it, else its name within the sources. */
 static const char *place_of(const char *page, char path[PATH_MAX])
 {
-    char program[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
-    char *end = n > 0 ? (program[n] = '\0', strrchr(program, '/')) : NULL;
+    char name[PATH_MAX];
 
-    if (!end)
-        return page;
-    *end = '\0'; /* the folder, beside which `share` lies */
-    end = strrchr(program, '/');
-    if (!end)
-        return page;
-    *end = '\0';
-    return snprintf(path, PATH_MAX, "%s/share/doc/limber/%s", program, page) < PATH_MAX &&
-                   access(path, R_OK) == 0 ?
-               path :
-               page;
+    snprintf(name, sizeof name, "%s/%s", LIMBER_DOC, page);
+    return file_beside(name, path) ? path : page;
 }
 
 /* A word can be of several kinds: native is a contract and a scheme. */

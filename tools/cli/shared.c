@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What the commands share. */
+#define _GNU_SOURCE
 #include "tools/cli/cli.h"
 
+#include <limits.h>
 #include <popt.h>
 #include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -102,6 +107,19 @@ void cpu_name(char *name, size_t size)
     }
 #endif
     snprintf(name, size, "unknown CPU");
+}
+
+bool file_beside(const char *name, char *path)
+{
+    char program[PATH_MAX], joined[2 * PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+
+    if (n < 1)
+        return false;
+    program[n] = '\0';
+    *strrchr(program, '/') = '\0';
+    return snprintf(joined, sizeof joined, "%s/%s", program, name) < (int)sizeof joined &&
+           access(joined, R_OK) == 0 && realpath(joined, path);
 }
 
 limber_format format_of(const char *name)

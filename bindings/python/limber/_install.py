@@ -81,4 +81,6 @@ def command_line():
     program = os.path.join(prefix(), "bin", "limber")
     if not os.path.exists(program):
         sys.exit(f"{program}: there is none; this was built without the command line")
+    path = os.environ.get("PATH", os.defpath)   # `limber bench` starts python3: this one
+    os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + path
     os.execv(program, ["limber", *sys.argv[1:]])
