@@ -143,6 +143,10 @@ expect 0 '^<h1>p&amp;q</h1>$' cat page.html
 expect 0 '^<p>lib&lt;x&gt;, 2 reports, 1.0 s' cat page.html
 expect 0 '^<h1>steps.json</h1>$' cat page.html
 looks page.html '2 charts, 3 tables.*id="verdict">good<'
+echo '{"limber": "0", "program": "none", "calls": []}' > none.json
+expect 0 '^served +0 calls' "$limber" report none.json --html page.html
+looks page.html '0 charts, 0 tables.*id="verdict">good<'
+rm none.json
 echo before > kept.html
 for bad in '{"limber": "0"}' '{"rows": []}' '[]' '[1]' '[{"a": "b"}]' '{"a": 1} [2]' '{' '' \
     '{"a": {"b": 1}}'; do

@@ -372,6 +372,8 @@ static void html_table(FILE *f, const char *title, const struct group *g, int co
 {
     double most = 0;
 
+    if (!count)
+        return;
     for (int i = 0; i < count; i++)
         most = fmax(most, fmax(g[i].seconds, g[i].served ? g[i].original : 0));
     fprintf(f,
