@@ -77,7 +77,7 @@ APPS = [
     App("encoder", "encoder/encoder.py", "sentences by a BERT encoder",
         ("distance", "distance of embeddings from FP64"), "torch",
         {"native": "native", "correct": "correct"}, (("--by", "torch,native,correct"),),
-        quick=("The cat sleeps.",), needs="torch"),
+        quick=("The cat sleeps.",), needs="torch", repeats=True),
     App("resnet", "resnet/resnet.py", "ResNet-18, forward and backward",
         ("error", "distance of outputs from FP64"), "torch",
         {"native": "native", "correct": "correct", "fp32-b": "fp32-b"},

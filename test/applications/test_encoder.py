@@ -84,12 +84,14 @@ class Encoder(unittest.TestCase):
                                 ("bits=20", 0, 1e-4), ("h100-bf16", 1e-4, 0.1),
                                 ("h100-e4m3", 1e-3, 1)]:
             self.assertTrue(least <= rows[by]["distance"] <= most, rows[by])
+            self.assertTrue(0 < rows[by]["seconds_in_products"] < rows[by]["seconds"], rows[by])
             for i in range(3):
                 self.assertAlmostEqual(rows[by]["cosines"][i][i], 1, places=5)
         with open(log) as file:
             tags = {json.loads(line)["tag"] for line in file}
         self.assertIn("layer.1.down/forward/swamped", tags)
-        self.assertIn("layer.0/forward/partly_swamped", tags)      # attention's own products
+        self.assertIn("layer.0.scores/forward/partly_swamped", tags)   # attention's own products
+        self.assertIn("layer.1.seen/forward/partly_swamped", tags)
 
     def test_tokens(self):
         sys.argv = ["encoder.py"]
@@ -129,6 +131,9 @@ class Encoder(unittest.TestCase):
         done = self.run_it("--by", "h900")
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr, "encoder.py: --by h900: ")
+        done = self.run_it("--runs", "0")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("--runs: a whole number", done.stderr)
 
     def test_real_weights(self):
         done = self.run_it("--json", "--by", "torch,native", model=False)
