@@ -10,7 +10,8 @@ config.json and vocab.txt.  The model is PyTorch's; limber.torch replaces its pr
     python encoder.py --by h100-e4m3 --statistics statistics.jsonl
 
 Printed are each way's largest distance from embeddings in FP64, its time and that of its products,
-and how similar sentences are (the cosine).  Sources: Devlin et al., NAACL 2019; Ma et al., Ape, section 6.2 (BERT)."""
+and how similar sentences are (the cosine).  Sources: Devlin et al., NAACL 2019; Ma et al., Ape,
+section 6.2 (BERT)."""
 import argparse
 import importlib.util
 import json
