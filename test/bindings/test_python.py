@@ -1529,6 +1529,11 @@ class Arrays(unittest.TestCase):
                         context.matmul(x, y, out=outs[-1], alpha=alpha, beta=beta)
                     for out in outs[:2]:
                         self.assertEqual(out.tobytes(), outs[2].tobytes(), (code, alpha, beta))
+                    fresh = []      # results of their own begin as zeros, in any memory
+                    for context in ctx, ctx, ctx, limber.Context():
+                        numpy.full(outs[0].shape, 7, code)
+                        fresh.append(context.matmul(x, y, alpha=alpha, beta=beta).tobytes())
+                    self.assertEqual(set(fresh), {fresh[3]}, (code, alpha, beta))
                 self.assertGreater(len(ctx._repeats), 5)
         a, b = numpy.zeros((1, 1)), numpy.ones((1, 1))
         signs = []

@@ -33,10 +33,11 @@ class Repeat:
     def __init__(self, problem, dtype, shape, align, keep):
         self.dtype, self.shape, self.align, self._keep = dtype, shape, align, keep
         self._problem, self._slots = problem, []
+        self._new = numpy.zeros if problem.beta else numpy.empty    # what beta multiplies
 
     def run(self, context, a, b, out):
         """The result, or None: an array lies where it would be copied, or cannot be written."""
-        c = numpy.empty(self.shape, self.dtype) if out is None else out
+        c = self._new(self.shape, self.dtype) if out is None else out
         try:
             slot = self._slots.pop()
         except IndexError:
