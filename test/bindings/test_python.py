@@ -1465,6 +1465,91 @@ class Arrays(unittest.TestCase):
                 self.assertEqual(self.ctx.matmul(a, b, contract=contract,
                                                  scheme=scheme).tobytes(), want)
 
+    def test_convolutions_like_one_before(self):
+        """As test_calls_like_one_before, for all directions, axes and layouts."""
+        draw = self.random.standard_normal
+        places = {
+            "dense": lambda x: x, "turned": lambda x: x.T.copy().T, "list": lambda x: x.tolist(),
+            "apart": lambda x: numpy.repeat(x, 2, -1)[..., ::2],
+            "odd": lambda x: numpy.frombuffer(bytes(1) + x.tobytes(), "u1")[1:].view(x.dtype)
+            .reshape(x.shape)}
+        sides = {1: (9,), 2: (7, 6), 3: (4, 5, 6)}
+        kept = 0
+        for at, code, (axes, size), layout, groups in itertools.product(
+                places, ("f8", "f4", "i4", "u2"), sides.items(), ("NCHW", "NHWC"), (1, 2)):
+            if (at, code) == ("list", "u2"):        # lists hold numbers, not bits
+                continue
+            options = {"stride": (1,) * axes, "pad": 1, "dilation": 1, "groups": groups,
+                       "layout": layout, **({"format": "bf16", "dtype": "f4"} if code == "u2" else
+                                            {"contract": "exact"} if code == "i4" else {})}
+
+            def tensor(n, c, size):
+                x = 9 * draw((n, c, *size))
+                x = (x.astype("f4").view("u4") >> 16 if code == "u2" else x).astype(code)
+                x = numpy.moveaxis(x, 1, -1).copy() if layout == "NHWC" else x
+                return places[at](x)
+
+            with limber.Context(threads=1) as ctx, limber.Context(threads=1) as other:
+                for _ in range(3):
+                    x, w, dy = (tensor(2, 4, size), tensor(6, 4 // groups, (3,) * axes),
+                                tensor(2, 6, size))
+                    for name, operands, more in [
+                            ("conv2d", (x, w), {}),
+                            ("conv2d_backward_data", (dy, w), {"size": size}),
+                            ("conv2d_backward_filter", (x, dy), {"window": (3,) * axes})]:
+                        want = getattr(other, name)(*operands, **options, **more)
+                        other._repeats.clear()
+                        got = getattr(ctx, name)(*operands, **options, **more)
+                        where = at, code, axes, layout, groups, name
+                        self.assertEqual((got.dtype, got.shape, got.tobytes()),
+                                         (want.dtype, want.shape, want.tobytes()), where)
+                        out = got.copy()
+                        call = getattr(ctx, name)
+                        self.assertIs(call(*operands, **options, **more, out=out), out)
+                        self.assertEqual(out.tobytes(), want.tobytes(), where)
+                kept += len(ctx._repeats)
+        self.assertEqual(kept, 4 * 3 * 2 * 2 * 3 * 2)   # those that lie as they are read
+
+    def test_a_kept_convolution_notices_what_differs(self):
+        x, w = self.random.standard_normal((1, 2, 5, 6)), self.random.standard_normal((3, 2, 3, 3))
+        with limber.Context(contract="correct") as ctx:
+            calls = [{}, {"pad": 1}, {"pad": (1, 0)}, {"pad": (1, 0, 1, 0)}, {"stride": 2},
+                     {"stride": (1, 2)}, {"dilation": (2, 1)}, {"contract": "native"},
+                     {"contract": "simulate=h100-bf16"}, {"alpha": 2}, {"alpha": -1, "beta": 1},
+                     {"alpha": 0.5, "beta": -2.5}, {"scheme": "exact"}, {"dtype": "f4"},
+                     {"epilogue": "%1 = relu %x"}, {"pad": [1, 1]}, {"stride": True}]
+            wants = []
+            for options in calls:
+                with limber.Context(contract="correct") as other:
+                    wants.append(other.conv2d(x, w, **options))
+            for _ in range(3):
+                for options, want in zip(calls, wants):
+                    numpy.full(want.shape, 7, want.dtype)       # memory that the next may get
+                    got = ctx.conv2d(x, w, **options)
+                    self.assertEqual((got.shape, got.tobytes()), (want.shape, want.tobytes()),
+                                     options)
+            self.assertGreater(len(ctx._repeats), 10)
+            for options, words in [({"stride": 1.0}, "stride"), ({"pad": (1.0, 1)}, "pad"),
+                                   ({"groups": 1.0}, "groups"), ({"stride": (1, 1, 1)}, "stride"),
+                                   ({"layout": "NCWH"}, "layout")]:
+                with self.assertRaisesRegex(limber.BadArgument, words):
+                    ctx.conv2d(x, w, **options)
+            out = numpy.zeros((1, 3, 3, 4))
+            for _ in range(2):
+                self.assertEqual(ctx.conv2d(x, w, out=out).tobytes(), wants[0].tobytes())
+            with self.assertRaisesRegex(limber.BadArgument, "out: shape"):
+                ctx.conv2d(x, w, out=numpy.zeros((1, 3, 4, 4)))
+            out.flags.writeable = False
+            with self.assertRaisesRegex(limber.BadArgument, "out: .*read-only"):
+                ctx.conv2d(x, w, out=out)
+            self.assertEqual(ctx.conv2d(memoryview(x), w).tobytes(), wants[0].tobytes())
+            with ctx.prepare_filters(w) as filters:
+                for _ in range(2):
+                    self.assertEqual(ctx.conv2d(x, filters).tobytes(), wants[0].tobytes())
+            ctx.close()
+            with self.assertRaisesRegex(limber.BadArgument, "closed"):
+                ctx.conv2d(x, w)
+
     def test_a_kept_call_notices_what_differs(self):
         a, b = self.random.standard_normal((2, 4, 4))
         with limber.Context(contract="correct") as ctx:

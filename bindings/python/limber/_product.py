@@ -223,8 +223,9 @@ def multiply(context, a, b, labels, contract=None, out=None, alpha=1, beta=0, sc
         r = C.Report() if report else None
         problem = p.run(r, steps, conj_a, conj_b)
         made = p.result.give()
-        if key:
-            _repeat.keep(context._repeats, key, p, problem)
+        if key and not p.aside:
+            _repeat.keep(context._repeats, key, (p.a, p.b, p.c), p.result, problem,
+                         (p.contract, p.alpha, p.beta))
     return (made, report_of(r)) if report else made
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Products of NumPy's arrays that are like one before: what was found out of their types, shapes
-and strides is kept, so that a call only fills in three addresses."""
+"""Products and convolutions of NumPy's arrays that are like one before: what was found out of their
+types, shapes and strides is kept, so that a call only fills in three addresses."""
 from ctypes import byref, pointer
 
 from . import _library as C
@@ -75,7 +75,7 @@ class Repeat:
 
 def key_of(a, b, labels, contract, out, alpha, beta, options):
     """What a call must have in common with another to be one like it, or None: it is none that is
-    kept.  options: what else was said, all of which can be compared."""
+    kept.  labels, options: what else was said, all of which can be compared."""
     if numpy is None or type(a) is not numpy.ndarray or type(b) is not numpy.ndarray or \
             not (contract is None or type(contract) is str) or \
             not _is_key(alpha) or not _is_key(beta):
@@ -103,19 +103,18 @@ def kept(known, key):
         return None
 
 
-def keep(known, key, product, problem):
-    """Keeps a call that read and wrote arrays where they lie."""
-    views, result = (product.a, product.b, product.c), product.result
-    elsewhere = product.aside or any(view.copied or view.typed for view in views)
+def keep(known, key, views, result, problem, points_to):
+    """Keeps a call, if it read and wrote arrays where they lie.  points_to: what its problem points
+    to."""
     addresses = problem.batch and problem.batch.contents.address_a
-    if elsewhere or addresses or result.result != "numpy" or \
-            type(result.array) is not numpy.ndarray or not all(view.count for view in views):
+    if any(view.copied or view.typed for view in views) or addresses or \
+            result.result != "numpy" or type(result.array) is not numpy.ndarray or \
+            not all(view.count for view in views):
         return
     if len(known) >= MOST:
         known.clear()
     align = max(min(view.size, 8) for view in views) - 1
     try:
-        points_to = product.contract, product.alpha, product.beta
         known[key] = Repeat(problem, result.array.dtype, result.shape, align, points_to)
     except TypeError:       # as above
         pass
