@@ -198,9 +198,10 @@ struct depthwise_ops {
 
 /* Elementwise functions of arrays; false: not on this target. */
 struct function_ops {
-    /* x[i] becomes limber_function_value(f, a, x[i]). */
+    /* x[i] becomes limber_function_value(f, a, x[i]); single: or, where x[i] is of binary32, any
+     * number that rounds to nearest in binary32 as that does. */
     bool (*run)(const struct target *, limber_function f, const struct fn_args *a, double *x,
-                int64_t n);
+                int64_t n, bool single);
     /* Values of an array as doubles; and doubles rounded to nearest, ties to even.  Of binary64,
      * binary32 and floats of 8 or 16 bits with subnormal numbers. */
     bool (*widen)(const struct target *, limber_format f, const void *src, double *x, int64_t n);

@@ -71,11 +71,11 @@ void limber_values_narrow(const limber_context *ctx, limber_format f, limber_rou
 }
 
 void limber_values_function(const limber_context *ctx, limber_function f, const struct fn_args *a,
-                            double *x, size_t n)
+                            double *x, size_t n, bool single)
 {
     const struct function_ops *ops = ops_of(ctx);
 
-    if (!ops || !ops->run(&limber_host(ctx)->target, f, a, x, (int64_t)n))
+    if (!ops || !ops->run(&limber_host(ctx)->target, f, a, x, (int64_t)n, single))
         for (size_t i = 0; i < n; i++)
             x[i] = limber_function_value(f, a, x[i]);
 }
@@ -83,10 +83,14 @@ void limber_values_function(const limber_context *ctx, limber_function f, const 
 static void compute_piece(const struct job *j, const char *src, char *dst, size_t n)
 {
     const limber_elementwise *e = j->e;
+    const bool single =
+        limber_format_embeds(e->from, LIMBER_F32) &&
+        (e->compute == LIMBER_COMPUTE_F32 ||
+         (e->rounding == LIMBER_ROUND_NEAREST && limber_format_equal(e->to, LIMBER_F32)));
     double x[PIECE];
 
     limber_values_widen(j->ctx, e->from, src, x, n);
-    limber_values_function(j->ctx, e->function, &j->args, x, n);
+    limber_values_function(j->ctx, e->function, &j->args, x, n, single);
     for (size_t i = 0; e->compute == LIMBER_COMPUTE_F32 && i < n; i++)
         x[i] = (double)(float)x[i];
     limber_values_narrow(j->ctx, e->to, e->rounding, x, dst, n);

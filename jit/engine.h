@@ -242,7 +242,7 @@ void limber_values_widen(const limber_context *ctx, limber_format f, const void 
 void limber_values_narrow(const limber_context *ctx, limber_format f, limber_rounding rounding,
                           const double *x, void *dst, size_t n);
 void limber_values_function(const limber_context *ctx, limber_function f, const struct fn_args *a,
-                            double *x, size_t n);
+                            double *x, size_t n, bool single); /* function_ops.run */
 /* reduce.c: likewise. */
 void limber_reduce_run(limber_context *ctx, const limber_reduce_call *r);
 

@@ -146,7 +146,7 @@ static void run_function(struct piece *p, const struct epilogue_step *s, const c
     struct fn_args a = limber_function_args(p->e->compute, s->number[0], s->number[1]);
 
     to_doubles(p, x, p->wide, p->n);
-    if (!p->ops || !p->ops->run(p->t, s->function, &a, p->wide, p->n))
+    if (!p->ops || !p->ops->run(p->t, s->function, &a, p->wide, p->n, p->narrow))
         for (int64_t i = 0; i < p->n; i++)
             p->wide[i] = limber_function_value(s->function, &a, p->wide[i]);
     from_doubles(p, p->wide, to, p->n);

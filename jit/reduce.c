@@ -247,7 +247,9 @@ static double total(const struct job *j, struct line *l, uint64_t by)
 /* x[i] becomes the power of e. */
 static void powers(const struct job *j, double *x, size_t n)
 {
-    limber_values_function(j->ctx, LIMBER_FUNCTION_EXP, &j->exp, x, n);
+    const bool single = j->r->carry == LIMBER_CARRY_F32 || j->r->carry == LIMBER_CARRY_COMPENSATED;
+
+    limber_values_function(j->ctx, LIMBER_FUNCTION_EXP, &j->exp, x, n, single);
     step_all(j, x, n);
 }
 
@@ -479,8 +481,10 @@ void limber_reduce_run(limber_context *ctx, const limber_reduce_call *r)
 {
     struct job j = { .r = r,
                      .ctx = ctx,
-                     .exp = limber_function_args(
-                         r->carry == LIMBER_CARRY_STORAGE ? r->from : LIMBER_F64, 0, 0),
+                     .exp = limber_function_args(r->carry == LIMBER_CARRY_STORAGE ? r->from :
+                                                 r->carry == LIMBER_CARRY_EXACT   ? LIMBER_F64 :
+                                                                                    LIMBER_F32,
+                                                 0, 0),
                      .blocks = (r->inner + COLUMNS - 1) / COLUMNS };
     int64_t tasks = (int64_t)(r->outer * j.blocks);
     struct runner runner;

@@ -180,12 +180,12 @@ static void run_depthwise(const struct depthwise *d, const struct target *t,
 #endif
 
 static bool run_function(const struct target *t, limber_function f, const struct fn_args *a,
-                         double *x, int64_t n)
+                         double *x, int64_t n, bool single)
 {
     kernel_functions_run *run = FUNCTIONS_FOR(limber_cpu_of(t), run);
 
     if (run)
-        run((int)f, a, x, n);
+        run((int)f, a, x, n, single);
     return run != NULL;
 }
 

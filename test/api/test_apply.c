@@ -181,6 +181,34 @@ static void test_long(void **state)
     }
 }
 
+/* Numbers of binary32 over all codes, and over those from 2^-8 to 2^8, where functions bend. */
+static void test_singles(void **state)
+{
+    const size_t count = SANITIZED ? 4000 : 60000;
+    struct rng r = { 41 };
+
+    (void)state;
+    for (int f = 0; f < LIMBER_FUNCTION_COUNT; f++)
+        for (int way = 0; way < 4; way++) {
+            limber_elementwise e = LIMBER_ELEMENTWISE_INIT;
+            uint32_t step = (uint32_t)((way & 1 ? 1ull << 27 : 1ull << 31) / (count / 2));
+            uint32_t at = (way & 1 ? 0x3b800000u : 0) + (uint32_t)rng_below(&r, (int)step);
+
+            for (size_t i = 0; i < count; i++, at += i % 2 ? 0 : step) {
+                uint32_t code = at | (uint32_t)(i % 2) << 31;
+
+                memcpy(src + i * 4, &code, 4);
+            }
+            e.function = (limber_function)f;
+            e.from = e.to = LIMBER_F32;
+            if (way & 2)
+                e.to = LIMBER_F16, e.compute = LIMBER_COMPUTE_F32;
+            e.count = count;
+            e.p = f == LIMBER_FUNCTION_CLAMP ? -0.75 : 0.1, e.q = 1.25;
+            check(e, 0);
+        }
+}
+
 static void put_bits(int64_t i, uint64_t bits)
 {
     memcpy(src + i * 8, &bits, 8);
@@ -418,15 +446,11 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_classes),
-        cmocka_unit_test(test_cast),
-        cmocka_unit_test(test_rounding),
-        cmocka_unit_test(test_in_place),
-        cmocka_unit_test(test_short),
-        cmocka_unit_test(test_long),
-        cmocka_unit_test(test_many_tables),
-        cmocka_unit_test(test_ends_of_the_range),
+        cmocka_unit_test(test_refused),  cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_cast),     cmocka_unit_test(test_rounding),
+        cmocka_unit_test(test_in_place), cmocka_unit_test(test_short),
+        cmocka_unit_test(test_long),     cmocka_unit_test(test_many_tables),
+        cmocka_unit_test(test_singles),  cmocka_unit_test(test_ends_of_the_range),
     };
 
     return cmocka_run_group_tests(tests, set_up, drop);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Prints ir/num/function_tables.h: the polynomials and constants of ir/num/functions.h.
+"""Prints ir/num/function_tables.h: the polynomials and constants of ir/num/functions.h; with
+--quick backends/llvm/kernel/quick_tables.h, shorter polynomials for results in binary32.
 
 Needs mpmath.  Polynomials interpolate at Chebyshev nodes in 60 digits, which is within a factor of
 two of the best polynomial; the error that is printed is the largest one, relative to the function
@@ -10,7 +11,7 @@ example: tools/functions/coefficients.py > ir/num/function_tables.h
 """
 import sys
 
-from mpmath import (asin, asinh, atan, atanh, cos, erfc, exp, factorial, floor,
+from mpmath import (asin, asinh, atan, atanh, cos, erf, erfc, exp, factorial, floor,
                     log, mp, mpf, pi, sqrt)
 
 mp.dps = 60
@@ -81,7 +82,31 @@ def parts(name, what, x, bits):
     print()
 
 
+def mills(t):
+    """With x = 4 (1 + t) / (1 - t), the normal tail is e^(-x^2/2) mills(t) / (x + 1)."""
+    x = 4 * (1 + t) / (1 - t)
+    return erfc(x / sqrt(2)) / 2 * exp(x * x / 2) * (x + 1)
+
+
+def quick():
+    print("/* SPDX-License-Identifier: BSD-3-Clause")
+    print(" * Made by tools/functions/coefficients.py --quick: do not edit.  Highest powers first."
+          " */")
+    print("#ifndef LIMBER_QUICK_TABLES_H\n#define LIMBER_QUICK_TABLES_H\n")
+    half = log(2) / 2
+    emit("QUICK_EXP", "(e^r - 1 - r) / r^2 for |r| <= log(2) / 2",
+         lambda r: (exp(r) - 1 - r) / (r * r), -half, half, 7, lambda r: r * r / exp(r))
+    emit("QUICK_NORMAL", "(1/2 - Q(x)) / x in x^2 for |x| <= 1, Q the normal tail",
+         lambda z: erf(sqrt(z / 2)) / 2 / sqrt(z), mpf(2) ** -40, mpf(1), 7, lambda z: 2 * z)
+    emit("QUICK_TAIL", "Q(x) e^(x^2/2) (x + 1) in t = (x - 4) / (x + 4) for 1 <= x <= 14",
+         mills, mpf(-3) / 5, mpf(10) / 18, 14, lambda t: 1 / mills(t))
+    print("#endif")
+    return 0
+
+
 def main():
+    if sys.argv[1:] == ["--quick"]:
+        return quick()
     print("/* SPDX-License-Identifier: BSD-3-Clause")
     print(" * Made by tools/functions/coefficients.py: do not edit.  Highest powers first. */")
     print("#ifndef LIMBER_FUNCTION_TABLES_H\n#define LIMBER_FUNCTION_TABLES_H\n")
@@ -126,10 +151,6 @@ def main():
     emit("ASINH", "(asinh x - x) / x^3 in x^2",
          lambda z: (asinh(sqrt(z)) - sqrt(z)) / sqrt(z) ** 3, mpf(2) ** -40, mpf(1) / 4, 13,
          lambda z: z)
-    # With x = 4 (1 + t) / (1 - t), the normal tail is e^(-x^2/2) M(t).
-    def mills(t):
-        x = 4 * (1 + t) / (1 - t)
-        return erfc(x / sqrt(2)) / 2 * exp(x * x / 2) * (x + 1)
     emit("TAIL", "Q(x) e^(x^2/2) (x + 1) in t = (x - 4) / (x + 4) for x >= 1, Q the normal tail",
          mills, mpf(-3) / 5, mpf(1) - mpf(2) ** -30, 22, lambda t: 1 / mills(t))
 

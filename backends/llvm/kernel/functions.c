@@ -2,6 +2,7 @@
  * Elementary functions of ir/num/functions.h for arrays, compiled once for each instruction set;
  * and functions of formats with few values, which are looked up. */
 #include "backends/llvm/kernel/kernel.h"
+#include "backends/llvm/kernel/quick.h"
 #include "ir/num/functions.h"
 #include "ir/num/small.h"
 
@@ -50,10 +51,46 @@ ANGLES(tan)
             x[i] = fn_value(fn_##name(x[i], &a), x[i], a.odd); \
         break;
 
-void RUN(int function, const struct fn_args *args, double *x, int64_t n)
+/* A block in doubt, and what is left of the array, is computed as other results are. */
+#define QUICK(NAME, name) \
+    static int64_t quick_##name##s(const struct fn_args *args, double *x, int64_t n) \
+    { \
+        int64_t at = 0; \
+        for (; at + QUICK_BLOCK <= n; at += QUICK_BLOCK) { \
+            double y[QUICK_BLOCK]; \
+            int doubt = 0; \
+            for (int64_t i = 0; i < QUICK_BLOCK; i++) { \
+                y[i] = quick_##name(x[at + i]); \
+                doubt |= quick_doubt(y[i], x[at + i]); \
+            } \
+            if (doubt) \
+                RUN(LIMBER_FUNCTION_##NAME, args, x + at, QUICK_BLOCK, 0); \
+            else \
+                __builtin_memcpy(x + at, y, sizeof y); \
+        } \
+        return at; \
+    }
+QUICK_FUNCTIONS(QUICK)
+
+#define QUICK_CASE(NAME, name) \
+    case LIMBER_FUNCTION_##NAME: return quick_##name##s(args, x, n);
+
+/* How many elements are done. */
+static int64_t run_quick(int function, const struct fn_args *args, double *x, int64_t n)
+{
+    switch (function) {
+        QUICK_FUNCTIONS(QUICK_CASE)
+    default: return 0;
+    }
+}
+
+void RUN(int function, const struct fn_args *args, double *x, int64_t n, int single)
 {
     const struct fn_args a = *args;
+    const int64_t done = single ? run_quick(function, args, x, n) : 0;
 
+    x += done;
+    n -= done;
     switch (function) {
     case LIMBER_FUNCTION_SIN: sins(args, x, n); break;
     case LIMBER_FUNCTION_COS: coss(args, x, n); break;

@@ -286,7 +286,8 @@ typedef void kernel_strip(const struct direct_strip *s);
 kernel_strip limber_direct_strip_avx2, limber_direct_strip_avx512, limber_direct_strip_neon;
 
 /* functions.c: of backend.function_ops. */
-typedef void kernel_functions_run(int function, const struct fn_args *a, double *x, int64_t n);
+typedef void kernel_functions_run(int function, const struct fn_args *a, double *x, int64_t n,
+                                  int single);
 typedef void kernel_functions_look_up(const struct lookup *t, const void *src, void *dst,
                                       int64_t n);
 kernel_functions_run limber_functions_run_avx2, limber_functions_run_avx512,

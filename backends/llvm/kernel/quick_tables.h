@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Made by tools/functions/coefficients.py --quick: do not edit.  Highest powers first. */
+#ifndef LIMBER_QUICK_TABLES_H
+#define LIMBER_QUICK_TABLES_H
+
+/* (e^r - 1 - r) / r^2 for |r| <= log(2) / 2; within 2^-43.9 */
+#define FN_QUICK_EXP(F) \
+    F(0x1.72ad3ae3ed777p-19) \
+    F(0x1.a136b06babd51p-16) \
+    F(0x1.a019c3721fb3ep-13) \
+    F(0x1.6c166be75a859p-10) \
+    F(0x1.111111170ad56p-7) \
+    F(0x1.55555565c559fp-5) \
+    F(0x1.5555555554f97p-3) \
+    F(0x1.fffffffffe069p-2)
+
+/* (1/2 - Q(x)) / x in x^2 for |x| <= 1, Q the normal tail; within 2^-43.1 */
+#define FN_QUICK_NORMAL(F) \
+    F(-0x1.1c84a061c1b9dp-25) \
+    F(0x1.5ebdb25965fc7p-21) \
+    F(-0x1.3c8eadc7dcb9ap-17) \
+    F(0x1.e425d16ae2063p-14) \
+    F(-0x1.37402a3e34962p-10) \
+    F(0x1.46d0424308124p-7) \
+    F(-0x1.1058377dac9c5p-4) \
+    F(0x1.9884533d4324ep-2)
+
+/* Q(x) e^(x^2/2) (x + 1) in t = (x - 4) / (x + 4) for 1 <= x <= 14; within 2^-45.6 */
+#define FN_QUICK_TAIL(F) \
+    F(-0x1.1cd950dd86802p-19) \
+    F(-0x1.8edc5bf8f6e02p-19) \
+    F(0x1.c367ba797abe2p-17) \
+    F(0x1.60f9e523124b6p-16) \
+    F(-0x1.705fc33f1caafp-14) \
+    F(-0x1.8bdcaf9787ed5p-14) \
+    F(0x1.6c536f29b4c1ep-11) \
+    F(-0x1.2b8107ab7f30dp-12) \
+    F(-0x1.47d5fd872b186p-8) \
+    F(0x1.25dd7273b940fp-6) \
+    F(-0x1.07c3c254f1641p-5) \
+    F(0x1.d4969f0dc1eacp-6) \
+    F(0x1.cabd72a5bb22ap-7) \
+    F(-0x1.8c18f2086c910p-4) \
+    F(0x1.e361ea6fba16ap-2)
+
+#endif
