@@ -26,14 +26,26 @@ bare_test_modes bare_test_prebuilt"
 compiler="test_run test_hostile"
 [ $# = 0 ] || { library=$* compiler=; }
 
+mkdir -p "$build"
 launcher=
 ! command -v ccache > /dev/null || launcher=-DCMAKE_C_COMPILER_LAUNCHER=ccache
 cmake -S "$source" -B "$build" -G Ninja -DCMAKE_TOOLCHAIN_FILE=tools/aarch64.cmake \
     -DLIMBER_AARCH64_ROOT="$root" -DLIMBER_WERROR=ON -DLIMBER_TESTS=ON -DLIMBER_FORTRAN=OFF \
-    $launcher > "$build.log" 2>&1 || { cat "$build.log"; exit 1; }
+    $launcher > "$build/log" 2>&1 || { cat "$build/log"; exit 1; }
 # shellcheck disable=SC2046
-cmake --build "$build" --target $(echo $library $compiler | sed 's/bare_//g') > "$build.log" 2>&1 ||
-    { tail -n 40 "$build.log"; exit 1; }
+cmake --build "$build" --target $(echo $library $compiler corpus_replay | sed 's/bare_//g') \
+    > "$build/log" 2>&1 ||
+    { tail -n 40 "$build/log"; exit 1; }
+
+# Bytes the other way round are refused before anything is built.
+if cmake -S "$source" -B "$build-big" -G Ninja -DCMAKE_TOOLCHAIN_FILE=tools/aarch64.cmake \
+    -DLIMBER_AARCH64_ROOT="$root" -DCMAKE_C_FLAGS=-mbig-endian \
+    -DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY > "$build/log" 2>&1; then
+    echo "a big-endian build was not refused"
+    exit 1
+fi
+grep -q "for little-endian machines" "$build/log" || { cat "$build/log"; exit 1; }
+rm -rf "$build-big"
 
 run() {     # CPU, tests
     echo "== $1"
@@ -43,4 +55,5 @@ run() {     # CPU, tests
 run cortex-a57 "$library"                               # ARMv8.0
 run neoverse-n1 "$library"                              # dot products
 run max,sve-default-vector-length=64 "$library"         # INT8 matrix products, SVE of 512 bits
+[ -z "$compiler" ] || run neoverse-n1 corpus            # what expected.txt has from x86-64
 [ -z "$compiler" ] || run max,sve-default-vector-length=16 "$compiler"

@@ -48,9 +48,29 @@ static void describe(const struct kernel_config *k, const struct target *t, stru
     }
 }
 
+/* NEON multiplies by a lane of a register: whole vectors of A are loaded.  LLVM finds so by itself
+ * for floats, but not where words hold bytes. */
+static bool by_element(const struct kernel_config *k, const struct step *s)
+{
+    return k->unit == UNIT_i8 && s->lanes == 4 && k->mr % 4 == 0;
+}
+
+/* NEON's matrix products: an accumulator is two rows by two columns, and eight elements of k are
+ * one step: two groups, whose words lie beside each other after a shuffle.  Accumulators (2 i, v)
+ * and (2 i + 1, v) have columns 4 v, 4 v + 1 and 4 v + 2, 4 v + 3 of rows 2 i and 2 i + 1. */
+static bool is_matrix(const struct kernel_config *k, const struct step *s)
+{
+    return by_element(k, s) && k->group == 4 && !k->same_sign;
+}
+
+static const char *const matrix_intrinsic = "@llvm.aarch64.neon.usmmla.v4i32.v16i8";
+
 static void declare(const struct kernel_config *k, const struct step *s, struct text *out)
 {
-    if (s->intrinsic && k->unit == UNIT_i8 && k->group == 2)
+    if (is_matrix(k, s))
+        limber_text_add(out, "declare <4 x i32> %s(<4 x i32>, <16 x i8>, <16 x i8>)\n",
+                        matrix_intrinsic);
+    else if (s->intrinsic && k->unit == UNIT_i8 && k->group == 2)
         limber_text_add(out, "declare %s %s(%s, %s)\n", s->vector, s->intrinsic, s->packed,
                         s->packed);
     else if (s->intrinsic)
@@ -85,6 +105,10 @@ static void mac(const struct kernel_config *k, const struct step *s, const struc
     if (k->unit != UNIT_i8)
         limber_text_add(out, "  %%%s%d.%d = call %s %s(%s %%a%d.%s, %s %%b%d.%s, %s %%%s%d.%d)\n",
                         c->sum, r, v, w, s->intrinsic, w, r, at, w, v, at, w, c->in, r, v);
+    else if (k->group == 4 && by_element(k, s) && k->same_sign) /* the lane's place is the last */
+        limber_text_add(out, "  %%%s%d.%d = call %s %s(%s %%%s%d.%d, %s %%y%d.%s, %s %%x%d.%s)\n",
+                        c->sum, r, v, w, s->intrinsic, w, c->in, r, v, s->packed, v, at, s->packed,
+                        r, at);
     else if (k->group == 4)
         limber_text_add(out, "  %%%s%d.%d = call %s %s(%s %%%s%d.%d, %s %%%c%d.%s, %s %%%c%d.%s)\n",
                         c->sum, r, v, w, s->intrinsic, w, c->in, r, v, s->packed, cast(s, 'x', 'a'),
@@ -100,6 +124,23 @@ static void mac(const struct kernel_config *k, const struct step *s, const struc
                         "  %%m%d.%d.%s = mul %s %%a%d.%s, %%b%d.%s\n"
                         "  %%%s%d.%d = add %s %%%s%d.%d, %%m%d.%d.%s\n",
                         r, v, at, w, r, at, v, at, c->sum, r, v, w, c->in, r, v, r, v, at);
+}
+
+static void take_element(const struct kernel_config *k, const struct step *s, int r,
+                         const struct copy *c, const char *loop, struct text *out)
+{
+    const char *at = c->at;
+    int lane = r % 4;
+
+    if (lane == 0)
+        limber_text_add(out,
+                        "  %%p%d.%s = getelementptr i8, ptr %%pa.%s, i64 %d\n"
+                        "  %%h%d.%s = load %s, ptr %%p%d.%s, align 4\n",
+                        r, at, loop, (c->group * k->mr + r) * s->bytes, r, at, s->vector, r, at);
+    limber_text_add(out,
+                    "  %%a%d.%s = shufflevector %s %%h%d.%s, %s poison, <4 x i32> "
+                    "<i32 %d, i32 %d, i32 %d, i32 %d>\n",
+                    r, at, s->vector, r - lane, at, s->vector, lane, lane, lane, lane);
 }
 
 static void add_group(const struct kernel_config *k, const struct step *s, int nv,
@@ -119,21 +160,96 @@ static void add_group(const struct kernel_config *k, const struct step *s, int n
                             at, s->packed);
     }
     for (int r = 0; r < k->mr; r++) {
-        limber_text_add(out,
-                        "  %%p%d.%s = getelementptr i8, ptr %%pa.%s, i64 %d\n"
-                        "  %%s%d.%s = load %s, ptr %%p%d.%s, align 4\n"
-                        "  %%t%d.%s = insertelement %s poison, %s %%s%d.%s, i64 0\n"
-                        "  %%a%d.%s = shufflevector %s %%t%d.%s, %s poison, <%d x i32> "
-                        "zeroinitializer\n",
-                        r, at, loop, (c->group * k->mr + r) * s->bytes, r, at, s->scalar, r, at, r,
-                        at, s->vector, s->scalar, r, at, r, at, s->vector, r, at, s->vector,
-                        s->lanes);
+        if (by_element(k, s))
+            take_element(k, s, r, c, loop, out);
+        else
+            limber_text_add(out,
+                            "  %%p%d.%s = getelementptr i8, ptr %%pa.%s, i64 %d\n"
+                            "  %%s%d.%s = load %s, ptr %%p%d.%s, align 4\n"
+                            "  %%t%d.%s = insertelement %s poison, %s %%s%d.%s, i64 0\n"
+                            "  %%a%d.%s = shufflevector %s %%t%d.%s, %s poison, <%d x i32> "
+                            "zeroinitializer\n",
+                            r, at, loop, (c->group * k->mr + r) * s->bytes, r, at, s->scalar, r, at,
+                            r, at, s->vector, s->scalar, r, at, r, at, s->vector, r, at, s->vector,
+                            s->lanes);
         if (pairs)
             limber_text_add(out, "  %%x%d.%s = bitcast %s %%a%d.%s to %s\n", r, at, s->vector, r,
                             at, s->packed);
         for (int v = 0; v < nv; v++)
             mac(k, s, c, r, v, out);
     }
+}
+
+/* Words [4 i, 4 i + 4) of a group of a panel and, where there is one, of the next: as two operands
+ * of lines 4 i, 4 i + 1 and 4 i + 2, 4 i + 3. */
+static void take_pair(const struct copy *c, const char *loop, char side, int64_t lines, int i,
+                      bool both, struct text *out)
+{
+    const char *at = c->at;
+
+    for (int g = 0; g <= both; g++)
+        limber_text_add(out,
+                        "  %%%cp%d.%d.%s = getelementptr i8, ptr %%p%c.%s, i64 %lld\n"
+                        "  %%%cw%d.%d.%s = load <4 x i32>, ptr %%%cp%d.%d.%s, align 4\n",
+                        side, i, g, at, side, loop,
+                        (long long)(((c->group - both + g) * lines + 4 * i) * 4), side, i, g, at,
+                        side, i, g, at);
+    for (int high = 0; high < 2; high++) {
+        limber_text_add(out, "  %%%cz%d.%s = shufflevector <4 x i32> %%%cw%d.0.%s, <4 x i32> ",
+                        side, 2 * i + high, at, side, i, at);
+        if (both)
+            limber_text_add(out, "%%%cw%d.1.%s", side, i, at);
+        else
+            limber_text_add(out, "zeroinitializer");
+        limber_text_add(out,
+                        ", <4 x i32> <i32 %d, i32 %d, i32 %d, i32 %d>\n"
+                        "  %%%cx%d.%s = bitcast <4 x i32> %%%cz%d.%s to <16 x i8>\n",
+                        2 * high, 4 + 2 * high, 1 + 2 * high, 5 + 2 * high, side, 2 * i + high, at,
+                        side, 2 * i + high, at);
+    }
+}
+
+/* This group of k, and the one before where there are both. */
+static void add_matrix(const struct kernel_config *k, int nv, const struct copy *c,
+                       const char *loop, bool both, struct text *out)
+{
+    for (int v = 0; v < nv; v++)
+        take_pair(c, loop, 'b', k->nr, v, both, out);
+    for (int r = 0; r < k->mr; r++) {
+        if (r % 4 == 0) { /* loads stay behind: made early they fill registers, and sums spill */
+            limber_text_add(out, "  call void asm sideeffect \"\", \"~{memory}\"()\n");
+            take_pair(c, loop, 'a', k->mr, r / 4, both, out);
+        }
+        for (int v = 0; v < nv; v++)
+            limber_text_add(out,
+                            "  %%%s%d.%d = call <4 x i32> %s(<4 x i32> %%%s%d.%d, "
+                            "<16 x i8> %%ax%d.%s, <16 x i8> %%bx%d.%s)\n",
+                            c->sum, r, v, matrix_intrinsic, c->in, r, v, r / 2, c->at,
+                            2 * v + r % 2, c->at);
+    }
+}
+
+/* Biases as two rows by two columns. */
+static void begin_matrix(int nv, struct text *out)
+{
+    for (int v = 0; v < nv; v++)
+        for (int high = 0; high < 2; high++)
+            limber_text_add(out,
+                            "  %%zz%d.%d = shufflevector <4 x i32> %%z%d, <4 x i32> poison, "
+                            "<4 x i32> <i32 %d, i32 %d, i32 %d, i32 %d>\n",
+                            v, high, v, 2 * high, 2 * high + 1, 2 * high, 2 * high + 1);
+}
+
+/* Rows of the sums. */
+static void end_matrix(const struct kernel_config *k, int nv, struct text *out)
+{
+    for (int r = 0; r < k->mr; r++)
+        for (int v = 0; v < nv; v++)
+            limber_text_add(out,
+                            "  %%n%d.%d = shufflevector <4 x i32> %%m%d.%d, <4 x i32> %%m%d.%d, "
+                            "<4 x i32> <i32 %d, i32 %d, i32 %d, i32 %d>\n",
+                            r, v, r / 2 * 2, v, r / 2 * 2 + 1, v, 2 * (r % 2), 2 * (r % 2) + 1,
+                            4 + 2 * (r % 2), 5 + 2 * (r % 2));
 }
 
 /* What a block begins with: values from one block or another.  An accumulator is named `name` here,
@@ -152,6 +268,8 @@ static void begin(const struct kernel_config *k, const struct step *s, int nv, c
                 limber_text_add(out, "%s[ ", i ? ", " : "");
                 if (from[i].x)
                     limber_text_add(out, "%%%s%d.%d", from[i].x, r, v);
+                else if (is_matrix(k, s))
+                    limber_text_add(out, "%%zz%d.%d", v, r % 2);
                 else if (k->unit == UNIT_i8)
                     limber_text_add(out, "%%z%d", v);
                 else
@@ -200,18 +318,24 @@ static void loop(const struct kernel_config *k, const struct step *s, int nv, co
     begin_pointers(name, (const char *const[]){ before, name }, out);
     for (int g = 0; g < groups; g++) {
         const struct copy c = { in, sum, at, g };
-        bool last = g + 1 == groups;
+        bool last = g + 1 == groups, both = is_matrix(k, s) && groups > 1;
+        bool waits = both && g % 2 == 0; /* for the next group */
 
         snprintf(at, sizeof at, "%c%d", name[0], g);
-        snprintf(in, sizeof in, "%s", g ? sum : start);
-        snprintf(sum, sizeof sum, last ? "n%c" : "s%c%d.", name[0], g);
+        if (!both || waits)
+            snprintf(in, sizeof in, "%s", g ? sum : start);
+        if (!waits)
+            snprintf(sum, sizeof sum, last ? "n%c" : "s%c%d.", name[0], g);
         snprintf(next, sizeof next, last ? "ahead1.%s" : "next.%s", last ? name : at);
         limber_text_add(out,
                         "  call void @llvm.prefetch.p0(ptr %%%s, i32 0, i32 2, i32 1)\n"
                         "  %%%s = getelementptr i8, ptr %%%s, i64 %%step\n",
                         ahead, next, ahead);
         snprintf(ahead, sizeof ahead, "%s", next);
-        add_group(k, s, nv, &c, name, out);
+        if (!is_matrix(k, s))
+            add_group(k, s, nv, &c, name, out);
+        else if (!waits)
+            add_matrix(k, nv, &c, name, both, out);
     }
     limber_text_add(out,
                     "  %%pa1.%s = getelementptr i8, ptr %%pa.%s, i64 %d\n"
@@ -287,6 +411,8 @@ bool limber_micro_text(const struct kernel_config *k, const struct target *t, st
                         "  %%w%d = getelementptr i8, ptr %%bias, i64 %d\n"
                         "  %%z%d = load %s, ptr %%w%d, align 4\n",
                         v, v * s.lanes * 4, v, s.vector, v);
+    if (is_matrix(k, &s))
+        begin_matrix(nv, out);
     fetch_tile(k, &s, nv, out);
     limber_text_add(out,
                     "  %%many = icmp sge i64 %%n, %d\n"
@@ -300,7 +426,10 @@ bool limber_micro_text(const struct kernel_config *k, const struct target *t, st
                          "  br i1 %%some, label %%tail, label %%done\n");
     loop(k, &s, nv, "tail", "rest", 1, out);
     limber_text_add(out, "done:\n");
-    begin(k, &s, nv, "n", (struct from[]){ { "rest", "cr" }, { "tail", "nt" } }, out);
+    begin(k, &s, nv, is_matrix(k, &s) ? "m" : "n",
+          (struct from[]){ { "rest", "cr" }, { "tail", "nt" } }, out);
+    if (is_matrix(k, &s))
+        end_matrix(k, nv, out);
     limber_text_add(out, "  %%fresh = icmp ne i64 %%first, 0\n"
                          "  br i1 %%fresh, label %%set, label %%add\n");
     store(k, &s, nv, false, out);

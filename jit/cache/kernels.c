@@ -67,7 +67,9 @@ struct kernel_cache *limber_kernels_new(size_t bound)
         return NULL;
     m->bound = bound;
     pthread_mutexattr_init(&spin);
+#if defined(__GLIBC__) /* another C library's locks are plain ones */
     pthread_mutexattr_settype(&spin, PTHREAD_MUTEX_ADAPTIVE_NP);
+#endif
     pthread_mutex_init(&m->lock, &spin);
     pthread_mutexattr_destroy(&spin);
     pthread_cond_init(&m->changed, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The hash, the key's file, and the way to it. */
-#define _GNU_SOURCE     /* O_PATH, renameat2 */
+#define _GNU_SOURCE     /* O_PATH, syscall */
 #include "jit/cache/seal.h"
 
 #include <endian.h>
@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* ---- SipHash ------------------------------------------------------------------------------------
@@ -277,6 +278,9 @@ static bool read_key(int fd, struct seal_key *key, char *why, size_t size)
     return false;
 }
 
+/* Of renameat2; musl has neither. */
+enum { NO_REPLACE = 1 };
+
 /* A name is given only to a file that is whole; the first to do so has made the key. */
 static bool make_key(int folder, const char *name)
 {
@@ -299,7 +303,7 @@ static bool make_key(int folder, const char *name)
     if (close(fd) != 0 && !error)
         error = errno;
     if (!error && linkat(folder, temporary, folder, name, 0) != 0 && errno != EEXIST &&
-        renameat2(folder, temporary, folder, name, RENAME_NOREPLACE) != 0 && errno != EEXIST)
+        syscall(SYS_renameat2, folder, temporary, folder, name, NO_REPLACE) != 0 && errno != EEXIST)
         error = errno;
     unlinkat(folder, temporary, 0);
     errno = error;

@@ -55,7 +55,7 @@ static const struct target_case {
       "target llvm isa=i8mm features=neon,dotprod,i8mm vector=128 registers=32 l1=65536 "
       "l2=1048576 group=4 rate.f64=1e10 rate.f32=2e10 rate.f16=2e10 rate.i8=8e10 rate.exact=1e8 "
       "rate.model=1e10",
-      0, "usdot", "fmla", "zmm" },
+      0, "usmmla", "fmla", "zmm" },
 };
 
 /* Of another architecture than this machine's: compiled, not run. */

@@ -16,6 +16,11 @@ set_tests_properties(report PROPERTIES TIMEOUT 900)
 add_test(NAME words COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/words.sh $<TARGET_FILE:limber_cli>
          ${PROJECT_SOURCE_DIR})
 if(NOT LIMBER_SANITIZE)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    add_test(NAME old_cpu COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/old_cpu.sh
+             $<TARGET_FILE:limber_cli>)
+    set_tests_properties(old_cpu PROPERTIES SKIP_RETURN_CODE 77)
+  endif()
   add_test(NAME package COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/package.sh
            ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
   add_test(NAME recipes COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/recipes.sh ${PROJECT_SOURCE_DIR})
