@@ -35,6 +35,7 @@ awk -v h="$hours" 'BEGIN { exit !(h + 0 > 0) }' || { echo "soak.sh: --hours take
 longer='test_binades LIMBER_TEST_BINADES=40
 test_failing LIMBER_TEST_LONG=1
 test_small LIMBER_TEST_LONG=1
+test_apply LIMBER_TEST_LONG=1
 test_random LIMBER_SEED=%SEED
 fuzz_text LIMBER_FUZZ_RUNS=100000
 fuzz_cache LIMBER_FUZZ_RUNS=100000'

@@ -209,6 +209,44 @@ static void test_singles(void **state)
         }
 }
 
+/* Functions that decide by single doubles how a result is rounded: all operands, with
+ * LIMBER_TEST_LONG, against those of the same numbers as doubles, which pairs compute. */
+static void test_every_single(void **state)
+{
+    static const limber_function quick[] = { LIMBER_FUNCTION_EXP,       LIMBER_FUNCTION_TANH,
+                                             LIMBER_FUNCTION_GELU,      LIMBER_FUNCTION_SILU,
+                                             LIMBER_FUNCTION_GELU_TANH, LIMBER_FUNCTION_SIGMOID };
+    enum { PART = 1 << 15 };
+    limber_elementwise e = LIMBER_ELEMENTWISE_INIT;
+    limber_context *c = context[2]; /* compiled, one thread */
+
+    (void)state;
+    if (!getenv("LIMBER_TEST_LONG"))
+        skip();
+    e.to = LIMBER_F32;
+    e.count = PART;
+    for (size_t f = 0; f < COUNT(quick); f++)
+        for (int64_t first = 0; first < 1ll << 32; first += PART) {
+            double *wide = (double *)(void *)src;
+            float *single = (float *)(void *)(got + 4 * PART);
+
+            for (int i = 0; i < PART; i++) {
+                uint32_t code = (uint32_t)(first + i);
+
+                memcpy(&single[i], &code, 4);
+                wide[i] = single[i];
+            }
+            e.function = quick[f];
+            e.from = LIMBER_F64, e.src = wide, e.dst = want;
+            assert_int_equal(limber_apply(c, &e), LIMBER_STATUS_OK);
+            e.from = LIMBER_F32, e.src = single, e.dst = got;
+            assert_int_equal(limber_apply(c, &e), LIMBER_STATUS_OK);
+            for (int i = 0; i < PART; i++)
+                if (memcmp(want + 4 * i, got + 4 * i, 4) && wide[i] == wide[i])
+                    fail_msg("%s of %a", limber_function_at((int)e.function, NULL, NULL), wide[i]);
+        }
+}
+
 static void put_bits(int64_t i, uint64_t bits)
 {
     memcpy(src + i * 8, &bits, 8);
@@ -446,11 +484,17 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refused),  cmocka_unit_test(test_classes),
-        cmocka_unit_test(test_cast),     cmocka_unit_test(test_rounding),
-        cmocka_unit_test(test_in_place), cmocka_unit_test(test_short),
-        cmocka_unit_test(test_long),     cmocka_unit_test(test_many_tables),
-        cmocka_unit_test(test_singles),  cmocka_unit_test(test_ends_of_the_range),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_cast),
+        cmocka_unit_test(test_rounding),
+        cmocka_unit_test(test_in_place),
+        cmocka_unit_test(test_short),
+        cmocka_unit_test(test_long),
+        cmocka_unit_test(test_many_tables),
+        cmocka_unit_test(test_singles),
+        cmocka_unit_test(test_every_single),
+        cmocka_unit_test(test_ends_of_the_range),
     };
 
     return cmocka_run_group_tests(tests, set_up, drop);
