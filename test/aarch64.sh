@@ -22,7 +22,7 @@ done
 
 # Kernels of the library itself are met on every CPU, those that libLLVM makes on one.
 library="test_object test_zeros test_transpose bare_test_run bare_test_targets bare_test_conv
-bare_test_modes bare_test_prebuilt"
+bare_test_modes bare_test_prebuilt test_cache test_seal"
 compiler="test_run test_hostile"
 [ $# = 0 ] || { library=$* compiler=; }
 

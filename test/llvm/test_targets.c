@@ -553,6 +553,11 @@ static void assembly_has_its_instructions(void **state_)
                 assert_false(limber_backend_llvm.load(blob.data, blob.size, &kernel, &d));
                 assert_int_equal(d.status, LIMBER_STATUS_DEVICE);
                 d = (struct diag){ 0 };
+                memset(blob.data + 4, 0, 4); /* features: that it needs none is a lie */
+                assert_false(limber_backend_llvm.load(blob.data, blob.size, &kernel, &d));
+                assert_int_equal(d.status, LIMBER_STATUS_IO);
+                assert_non_null(strstr(d.text, "object file"));
+                d = (struct diag){ 0 };
             }
             free(a.text);
             free(blob.data);
