@@ -149,15 +149,22 @@ int limber_format_equal(limber_format a, limber_format b)
 
 int limber_format_quantum(limber_format f)
 {
-    return f.kind == LIMBER_KIND_DD    ? -1074 :
-           f.kind == LIMBER_KIND_FLOAT ? 1 - f.bias - f.frac_bits :
-                                         0;
+    switch (f.kind) {
+    case LIMBER_KIND_DD: return -1074;
+    case LIMBER_KIND_FLOAT: return 1 - f.bias - f.frac_bits;
+    case LIMBER_KIND_POSIT: return -limber_format_emax(f);
+    case LIMBER_KIND_POWER: return -f.bias;
+    default: return 0;
+    }
 }
 
 int limber_format_sig(limber_format f)
 {
     switch (f.kind) {
-    case LIMBER_KIND_FLOAT: return f.frac_bits + 1;
+    case LIMBER_KIND_FLOAT:
+    case LIMBER_KIND_POSIT:
+    case LIMBER_KIND_POWER: return f.frac_bits + 1;
+    case LIMBER_KIND_SHORT: return f.frac_bits;
     case LIMBER_KIND_INT: return 8 * f.size - 1;
     case LIMBER_KIND_UINT: return 8 * f.size;
     case LIMBER_KIND_DD: return 107;
@@ -169,7 +176,7 @@ double limber_format_roundoff(limber_format f)
 {
     if (f.kind == LIMBER_KIND_DD)
         return 0x1p-106;        /* half a unit of the low part, which is at most 2^-53 of x */
-    return f.kind == LIMBER_KIND_FLOAT ? ldexp(1, -limber_format_sig(f)) : 0;
+    return limber_is_real(f) ? ldexp(1, -limber_format_sig(f)) : 0;
 }
 
 limber_format limber_scalar_format(limber_format c)
@@ -199,21 +206,32 @@ int limber_format_emax(limber_format f)
                !(f.flags & LIMBER_FORMAT_FINITE || (f.flags & LIMBER_FORMAT_NO_INF && f.frac_bits));
     case LIMBER_KIND_INT:
     case LIMBER_KIND_UINT: return 8 * f.size - 1;
+    case LIMBER_KIND_SHORT: return f.frac_bits;
+    case LIMBER_KIND_POSIT: return (8 * f.size - 2) << f.exp_bits;
+    case LIMBER_KIND_POWER: return top - f.bias - 1;
     case LIMBER_KIND_DD: return 1023;
     default: return 0;
     }
 }
 
+/* Not finite codes of the last binade. */
+static int lost_codes(limber_format f)
+{
+    return f.flags & LIMBER_FORMAT_NO_INF && !(f.flags & LIMBER_FORMAT_NO_MINUS_ZERO);
+}
+
 double limber_format_largest(limber_format f)
 {
-    int ulps = f.flags & LIMBER_FORMAT_NO_INF ? 2 : 1;
+    int ulps = 1 + lost_codes(f);
 
+    if (f.kind == LIMBER_KIND_POSIT || f.kind == LIMBER_KIND_POWER)
+        return ldexp(1, limber_format_emax(f));
     return ldexp(2 - ulps * ldexp(1, -f.frac_bits), limber_format_emax(f));
 }
 
 static bool is_int(limber_format f)
 {
-    return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT;
+    return limber_is_integer(f) || f.kind == LIMBER_KIND_SHORT;
 }
 
 /* Numbers only: does large hold every finite value of the float or integer small? */
@@ -232,18 +250,21 @@ bool limber_format_embeds(limber_format small, limber_format large)
     if (large.kind == LIMBER_KIND_EXACT || limber_format_equal(small, large))
         return small.kind != LIMBER_KIND_NONE;
     if (large.kind == LIMBER_KIND_DD)
-        return is_int(small) || (small.kind == LIMBER_KIND_FLOAT && holds(small, LIMBER_F64));
+        return is_int(small) || (limber_is_real(small) && holds(small, LIMBER_F64));
     if (is_int(small) && is_int(large))
-        return (small.kind == large.kind && small.size <= large.size) ||
-               (small.kind == LIMBER_KIND_UINT && small.size < large.size);
-    if (large.kind != LIMBER_KIND_FLOAT)
+        return limber_format_sig(small) <= limber_format_sig(large) &&
+               (large.kind != LIMBER_KIND_UINT || small.kind == LIMBER_KIND_UINT);
+    if (large.kind != LIMBER_KIND_FLOAT ||
+        (large.flags & LIMBER_FORMAT_NO_MINUS_ZERO && small.kind == LIMBER_KIND_FLOAT &&
+         !(small.flags & LIMBER_FORMAT_NO_MINUS_ZERO)))
         return false;
     if (is_int(small))
         return holds(small, large);
-    return small.kind == LIMBER_KIND_FLOAT && holds(small, large) &&
+    return limber_is_real(small) && holds(small, large) &&
            (small.flags & LIMBER_FORMAT_FINITE ||
             (!(large.flags & LIMBER_FORMAT_FINITE) &&
-             (small.flags & LIMBER_FORMAT_NO_INF || !(large.flags & LIMBER_FORMAT_NO_INF))));
+             (small.flags & LIMBER_FORMAT_NO_INF || small.kind != LIMBER_KIND_FLOAT ||
+              !(large.flags & LIMBER_FORMAT_NO_INF))));
 }
 
 static bool bad_size(limber_format f)
@@ -265,6 +286,10 @@ static bool check_float(const char *what, limber_format f, struct diag *d)
     if (f.flags & LIMBER_FORMAT_FINITE && f.flags & LIMBER_FORMAT_NO_INF)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "%s: flags = %d: finite formats have no NaN", what, f.flags);
+    if (f.flags & LIMBER_FORMAT_NO_MINUS_ZERO && !(f.flags & LIMBER_FORMAT_NO_INF))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "%s: flags = %d: where -0 is NaN there are no infinities", what,
+                           f.flags);
     if (!f.frac_bits && (f.exp_bits == 1 || !(f.flags & LIMBER_FORMAT_NO_INF)))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "%s: frac_bits = 0 leaves no code for NaN", what);
@@ -288,14 +313,28 @@ static bool check_float(const char *what, limber_format f, struct diag *d)
     return true;
 }
 
+/* Posits, short integers and powers of two: as their rows have them. */
+static bool check_row(const char *what, limber_format f, struct diag *d)
+{
+    for (size_t i = 0; i < COUNT(named); i++)
+        if (limber_format_equal(f, named[i].format))
+            return true;
+    return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                       "%s: kind = %d has no format of size = %d, exp_bits = %d, frac_bits = %d, "
+                       "bias = %d, flags = %d, carried = %d",
+                       what, f.kind, f.size, f.exp_bits, f.frac_bits, f.bias, f.flags, f.carried);
+}
+
 bool limber_format_check(const char *what, limber_format f, struct diag *d)
 {
+    if (f.kind > LIMBER_KIND_EXACT && f.kind <= LIMBER_KIND_POWER)
+        return check_row(what, f, d);
     if (f.kind == LIMBER_KIND_EXACT || f.kind == LIMBER_KIND_NONE)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: kind = %d has no elements in memory",
                            what, f.kind);
     if (f.kind > LIMBER_KIND_EXACT)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: kind = %d is unknown", what, f.kind);
-    if (f.flags & ~15)
+    if (f.flags & ~31)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: flags = %d is not a set of flags",
                            what, f.flags);
     if (f.carried > (f.kind == LIMBER_KIND_FLOAT))
@@ -336,6 +375,9 @@ bool limber_format_convert(void *dst, limber_format to, const void *src, limber_
         return false;
     if ((unsigned)mode > LIMBER_ROUND_ODD)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "mode = %d is no rounding", (int)mode);
+    if (to.kind == LIMBER_KIND_POSIT && mode != LIMBER_ROUND_NEAREST)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "mode = %d: posits are rounded to nearest only", (int)mode);
     if (count && (!dst || !src))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s is NULL", dst ? "src" : "dst");
     for (size_t i = 0; i < count; i++) {

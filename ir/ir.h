@@ -48,6 +48,12 @@ static inline bool limber_is_integer(limber_format f)
 {
     return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT;
 }
+/* Floats, and what else holds numbers that most floats can hold, and a NaN. */
+static inline bool limber_is_real(limber_format f)
+{
+    return f.kind == LIMBER_KIND_FLOAT || f.kind == LIMBER_KIND_POSIT ||
+           f.kind == LIMBER_KIND_POWER;
+}
 limber_format limber_scalar_format(limber_format c); /* of alpha and beta of a result in c */
 bool limber_format_is_binary(limber_format f); /* binary64 or binary32, as they are stored */
 int limber_format_emin(limber_format f); /* exponent of the smallest nonzero magnitude */

@@ -158,7 +158,7 @@ static void run_task(void *arg, int64_t task, int worker)
 static bool has_table(const struct job *j)
 {
     const limber_elementwise *e = j->e;
-    bool small = !e->from.carried && e->from.size <= 2 && e->from.kind == LIMBER_KIND_FLOAT;
+    bool small = !e->from.carried && e->from.size <= 2 && limber_is_real(e->from);
 
     return ops_of(j->ctx) && small && e->to.size <= 4 &&
            ops_of(j->ctx)->look_up(&limber_host(j->ctx)->target, &(struct lookup){ 2, 2, NULL },

@@ -88,7 +88,7 @@ static double out_of_range(const struct plan *p, const struct node *products, do
                           *mask = limber_source(p, products->in[i]);
         bool known = limber_node_has(mask, ATTR_emin);
 
-        if (limbs->op != OP_whole || mask->type.format.kind != LIMBER_KIND_FLOAT)
+        if (limbs->op != OP_whole || !limber_is_real(mask->type.format))
             return 0;
         if (known && limber_num(mask, ATTR_width) == 0)
             return 0;

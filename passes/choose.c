@@ -83,8 +83,8 @@ static double uncertain_ns(const struct plan *p, const struct node *combine, lim
  * beta. */
 static bool rounds_many(limber_format f, const struct node *out)
 {
-    bool small =
-        f.size <= 2 && !limber_num(out, ATTR_beta) && !(f.flags & LIMBER_FORMAT_NO_SUBNORMAL);
+    bool small = f.size <= 2 && !limber_num(out, ATTR_beta) &&
+                 !(f.flags & (LIMBER_FORMAT_NO_SUBNORMAL | LIMBER_FORMAT_NO_MINUS_ZERO));
 
     return f.kind == LIMBER_KIND_FLOAT && !f.carried && (f.size == 8 || f.size == 4 || small);
 }

@@ -60,9 +60,9 @@ static bool check_summed(limber_format f, const char *what, struct diag *d)
     char name[32];
 
     return limber_format_is_binary(f) || /* spares the usual calls a comparison of ranges */
-           (f.kind == LIMBER_KIND_FLOAT && limber_format_embeds(f, LIMBER_F64)) ||
+           (limber_is_real(f) && limber_format_embeds(f, LIMBER_F64)) ||
            limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                       "%s: %s has no reproducible sums, only floats that f64 holds have", what,
+                       "%s: %s has no reproducible sums, only what f64 holds has", what,
                        limber_format_name(f, name, sizeof name));
 }
 
@@ -97,6 +97,21 @@ bool limber_contract_check(const limber_contract *k, limber_format a, limber_for
     if (c.kind == LIMBER_KIND_UINT) /* kernels store and check signed integers only */
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "c: %s is for operands; results are signed integers or floats",
+                           limber_format_name(c, name, sizeof name));
+    if (a.kind == LIMBER_KIND_POWER || b.kind == LIMBER_KIND_POWER) /* nothing to pad with */
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "%s: %s has no zero and is for scales; f32 holds its numbers",
+                           a.kind == LIMBER_KIND_POWER ? "a" : "b",
+                           limber_format_name(LIMBER_E8M0, name, sizeof name));
+    if (c.kind == LIMBER_KIND_SHORT || c.kind == LIMBER_KIND_POWER)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "c: %s is no format of results, which are floats, posits or integers of "
+                           "8 bits and more",
+                           limber_format_name(c, name, sizeof name));
+    if (c.kind == LIMBER_KIND_POSIT && k->promise != LIMBER_CONTRACT_CORRECT)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "c: %s has no one precision that other promises than correct could "
+                           "count in",
                            limber_format_name(c, name, sizeof name));
     if (k->promise == LIMBER_CONTRACT_EXACT && !limber_is_integer(c))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,

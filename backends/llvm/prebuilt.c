@@ -194,7 +194,7 @@ static bool is_small(limber_format f)
 {
     return limber_format_is_binary(f) || f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT ||
            (f.kind == LIMBER_KIND_FLOAT && !f.carried && f.size <= 2 &&
-            !(f.flags & LIMBER_FORMAT_NO_SUBNORMAL));
+            !(f.flags & (LIMBER_FORMAT_NO_SUBNORMAL | LIMBER_FORMAT_NO_MINUS_ZERO)));
 }
 
 static bool widen(const struct target *t, limber_format f, const void *src, double *x, int64_t n)

@@ -45,24 +45,29 @@ typedef enum limber_kind {
     LIMBER_KIND_INT,    /* two's complement of `size` bytes */
     LIMBER_KIND_UINT,   /* unsigned, of `size` bytes */
     LIMBER_KIND_DD,     /* unevaluated sum of two binary64, |low| <= ulp(high)/2 */
-    LIMBER_KIND_EXACT   /* inside plans only: an exact dyadic number */
+    LIMBER_KIND_EXACT,  /* inside plans only: an exact dyadic number */
+    LIMBER_KIND_POSIT,  /* posit of `size` bytes, exp_bits = 2 (Posit Standard 2022) */
+    LIMBER_KIND_SHORT,  /* two's complement of frac_bits + 1 bits, the low ones of a byte */
+    LIMBER_KIND_POWER   /* 2^(code - bias), the last code NaN: no sign, no zero (OCP E8M0) */
 } limber_kind;
 
 enum limber_format_flags {
     LIMBER_FORMAT_NO_INF = 1,       /* no infinities; the top exponent holds numbers (OCP e4m3) */
     LIMBER_FORMAT_NO_SUBNORMAL = 2, /* values below the smallest normal are flushed to zero */
     LIMBER_FORMAT_SATURATE = 4,     /* overflow gives the largest finite value */
-    LIMBER_FORMAT_FINITE = 8        /* neither infinities nor NaN (OCP fp6, fp4): all codes are
+    LIMBER_FORMAT_FINITE = 8,       /* neither infinities nor NaN (OCP fp6, fp4): all codes are
                          numbers, overflow saturates, NaN becomes 0 */
+    LIMBER_FORMAT_NO_MINUS_ZERO = 16 /* with NO_INF: the code of -0 is the only NaN, and that of
+                         all ones is a number (fnuz) */
 };
 
 /* Plain data of eight bytes; compare with limber_format_equal. */
 typedef struct limber_format {
     uint8_t kind;       /* limber_kind */
-    uint8_t exp_bits;   /* floats: 1..15 */
-    uint8_t frac_bits;  /* floats: 0..112 */
+    uint8_t exp_bits;   /* floats: 1..15; posits: 2; powers: 8 */
+    uint8_t frac_bits;  /* floats: 0..112; posits: 8 size - 5, around 1; short: 1 or 3 */
     uint8_t flags;      /* limber_format_flags */
-    int16_t bias;       /* floats: value of a normal is 2^(field - bias) * 1.f */
+    int16_t bias;       /* powers: 127; floats: value of a normal is 2^(field - bias) * 1.f */
     uint8_t size;       /* bytes of one element in memory */
     uint8_t carried;    /* 1: stored in a binary32 or binary64 carrier of `size` bytes */
 } limber_format;
@@ -76,6 +81,10 @@ typedef struct limber_format {
     ROW(TF32, tf32, FLOAT, 8, 10, 127, 0, 4, 1)   /* NVIDIA A100 white paper */ \
     ROW(E4M3, e4m3, FLOAT, 4, 3, 7, LIMBER_FORMAT_NO_INF, 1, 0)   /* OCP FP8 1.0: largest 448 */ \
     ROW(E5M2, e5m2, FLOAT, 5, 2, 15, 0, 1, 0)   /* OCP FP8 1.0 */ \
+    ROW(E4M3FNUZ, e4m3fnuz, FLOAT, 4, 3, 8, \
+        LIMBER_FORMAT_NO_INF | LIMBER_FORMAT_NO_MINUS_ZERO, 1, 0)   /* AMD CDNA3: largest 240 */ \
+    ROW(E5M2FNUZ, e5m2fnuz, FLOAT, 5, 2, 16, \
+        LIMBER_FORMAT_NO_INF | LIMBER_FORMAT_NO_MINUS_ZERO, 1, 0)   /* AMD CDNA3: largest 57344 */ \
     ROW(E3M2, e3m2, FLOAT, 3, 2, 3, LIMBER_FORMAT_FINITE, 1, 0)   /* OCP MX 1.0 FP6: largest 28 */ \
     ROW(E2M3, e2m3, FLOAT, 2, 3, 1, LIMBER_FORMAT_FINITE, 1, 0)  /* OCP MX 1.0 FP6: to 7.5 */ \
     ROW(E2M1, e2m1, FLOAT, 2, 1, 1, LIMBER_FORMAT_FINITE, 1, 0)   /* OCP MX 1.0 FP4: largest 6 */ \
@@ -87,7 +96,13 @@ typedef struct limber_format {
     ROW(I16, i16, INT, 0, 0, 0, 0, 2, 0) \
     ROW(I32, i32, INT, 0, 0, 0, 0, 4, 0) \
     ROW(I64, i64, INT, 0, 0, 0, 0, 8, 0) \
-    ROW(U8, u8, UINT, 0, 0, 0, 0, 1, 0)
+    ROW(U8, u8, UINT, 0, 0, 0, 0, 1, 0) \
+    ROW(I4, i4, SHORT, 0, 3, 0, 0, 1, 0)   /* one in a byte; the upper bits are not read */ \
+    ROW(I2, i2, SHORT, 0, 1, 0, 0, 1, 0) \
+    ROW(POSIT8, posit8, POSIT, 2, 3, 0, 0, 1, 0)   /* Posit Standard 2022 */ \
+    ROW(POSIT16, posit16, POSIT, 2, 11, 0, 0, 2, 0) \
+    ROW(POSIT32, posit32, POSIT, 2, 27, 0, 0, 4, 0) \
+    ROW(E8M0, e8m0, POWER, 8, 0, 127, 0, 1, 0)   /* OCP MX 1.0 scales: powers of two */
 /* clang-format on */
 
 typedef enum limber_rounding {
@@ -123,7 +138,8 @@ LIMBER_API const char *limber_format_at(int i);
 /* 1 where a and b are one format, else 0. */
 LIMBER_API int limber_format_equal(limber_format a, limber_format b);
 
-/* What a format can hold.  Doubles are infinite, or 0, where binary64 does not reach (f128). */
+/* What a format can hold.  Doubles are infinite, or 0, where binary64 does not reach (f128).
+ * Posits have all their significant bits around 1, and fewer the farther from it. */
 typedef struct limber_format_facts {
     size_t size; /* sizeof(limber_format_facts) */
     int significant_bits; /* p, with the hidden one; dd 107, which few pairs have */
@@ -135,9 +151,10 @@ typedef struct limber_format_facts {
                         integers: 0 */
     double largest, normal, smallest; /* positive numbers: the largest, the smallest of p bits, the
                                          smallest */
-    double overflow; /* the largest and half its unit.  Numbers beyond it, and of formats with
-                        infinities it itself, round to infinity, NaN or (saturating) the largest */
-    double underflow; /* numbers up to here round to 0: half the smallest */
+    double overflow; /* the largest and half its unit; posits: the largest.  Numbers beyond it, and
+                        of formats with infinities it itself, round to infinity, NaN or
+                        (saturating, posits) the largest */
+    double underflow; /* numbers up to here round to 0: half the smallest; posits, e8m0: 0 */
     double decimal_digits; /* log10 2^p */
     int digits_kept; /* decimal digits that a number and back leaves as they were */
     int digits_needed; /* decimal digits that tell all numbers apart */
@@ -153,13 +170,16 @@ typedef struct limber_format_facts {
 LIMBER_API limber_status limber_format_describe(limber_format f, limber_format_facts *out);
 
 /* The distance of neighbours in [2^exponent, 2^(exponent+1)) is 2^*spacing; also below the smallest
- * normal number.  BAD_ARGUMENT: f has no number there, or is an integer or dd. */
+ * normal number.  BAD_ARGUMENT: f has no number there, or is no float. */
 LIMBER_API limber_status limber_format_spacing(limber_format f, int exponent, int *spacing);
 
 /* Converts count elements.  Every source value is rounded once, by mode; NaN and Inf follow the
  * target's rules (no infinity: Inf becomes NaN, or the largest value when it saturates).
- * Integers saturate; NaN becomes 0.  dst and src must not overlap.
- * Source: IEEE 754-2019, sections 3.4, 4.3, 5.4; OCP 8-bit floating point specification 1.0. */
+ * Integers saturate; NaN becomes 0.  Posits round to nearest only, never to 0 and never beyond
+ * their largest; NaN and Inf become NaR.  Powers of two: zero and what is negative become NaN, what
+ * is smaller than the smallest becomes that.  dst and src must not overlap.
+ * Source: IEEE 754-2019, sections 3.4, 4.3, 5.4; OCP 8-bit floating point specification 1.0; OCP
+ * Microscaling Formats 1.0; Posit Standard 2022, sections 3 and 4. */
 LIMBER_API limber_status limber_convert(void *dst, limber_format to, const void *src,
                                         limber_format from, size_t count, limber_rounding mode);
 

@@ -6,7 +6,7 @@
  *
  * Names that mean different formats to different programs are left out: "float" (32 bits in C, 64
  * in Python), "float128" (80 bits in NumPy on x86-64), "float8_e4m3" (with infinities in some
- * libraries), "int" and "long".  So are formats that Limber does not have, such as int4. */
+ * libraries), "int" and "long". */
 #ifndef LIMBER_NAMES_H
 #define LIMBER_NAMES_H
 
@@ -18,6 +18,8 @@
     ROW(TF32, "tensorfloat32") \
     ROW(E4M3, "e4m3fn") ROW(E4M3, "float8_e4m3fn") ROW(E4M3, "fp8_e4m3") \
     ROW(E5M2, "float8_e5m2") ROW(E5M2, "fp8_e5m2") \
+    ROW(E4M3FNUZ, "float8_e4m3fnuz") ROW(E4M3FNUZ, "fp8_e4m3fnuz") \
+    ROW(E5M2FNUZ, "float8_e5m2fnuz") ROW(E5M2FNUZ, "fp8_e5m2fnuz") \
     ROW(E3M2, "e3m2fn") ROW(E3M2, "float6_e3m2fn") ROW(E3M2, "fp6_e3m2") \
     ROW(E2M3, "e2m3fn") ROW(E2M3, "float6_e2m3fn") ROW(E2M3, "fp6_e2m3") \
     ROW(E2M1, "e2m1fn") ROW(E2M1, "float4_e2m1fn") ROW(E2M1, "fp4_e2m1") \
@@ -29,7 +31,10 @@
     ROW(I16, "int16") ROW(I16, "s16") \
     ROW(I32, "int32") ROW(I32, "s32") \
     ROW(I64, "int64") ROW(I64, "s64") \
-    ROW(U8, "uint8")
+    ROW(U8, "uint8") \
+    ROW(I4, "int4") ROW(I4, "s4") \
+    ROW(I2, "int2") ROW(I2, "s2") \
+    ROW(E8M0, "e8m0fnu") ROW(E8M0, "float8_e8m0fnu")
 /* clang-format on */
 
 #endif

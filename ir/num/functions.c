@@ -54,13 +54,13 @@ static bool is_test(limber_function f)
 static bool fits(limber_format f, int more)
 {
     return limber_format_equal(f, LIMBER_F64) ||
-           (f.kind == LIMBER_KIND_FLOAT && f.frac_bits + more <= 52 &&
-            limber_format_quantum(f) >= -1074 && limber_format_emax(f) <= 1023);
+           (limber_is_real(f) && f.frac_bits + more <= 52 && limber_format_quantum(f) >= -1074 &&
+            limber_format_emax(f) <= 1023);
 }
 
 static bool has_nan(limber_format f)
 {
-    return f.kind != LIMBER_KIND_INT && f.kind != LIMBER_KIND_UINT &&
+    return !limber_is_integer(f) && f.kind != LIMBER_KIND_SHORT &&
            !(f.flags & LIMBER_FORMAT_FINITE);
 }
 
@@ -79,6 +79,9 @@ static bool check_formats(const limber_elementwise *e, struct diag *d)
 
     if (!limber_format_check("from", e->from, d) || !limber_format_check("to", e->to, d))
         return false;
+    if (e->to.kind == LIMBER_KIND_POSIT && e->rounding != LIMBER_ROUND_NEAREST)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "rounding = %d: posits are rounded to nearest only", (int)e->rounding);
     if (e->function != LIMBER_FUNCTION_CAST && !fits(e->from, 0))
         return undefined(e, "from", e->from, d);
     if (e->function != LIMBER_FUNCTION_CAST && !is_test(e->function) && !fits(e->to, 2))

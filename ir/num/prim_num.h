@@ -117,15 +117,18 @@ PRIM void limber_num_unpack(struct limber_num *x, int e, int m, int bias, int fl
                             limber_u128 code)
 {
     limber_u128 ones = ((limber_u128)1 << m) - 1, frac = code & ones;
-    int top = (1 << e) - 1, field = (int)(code >> m) & top;
+    int top = (1 << e) - 1, field = (int)(code >> m) & top,
+        uz = flags & LIMBER_FORMAT_NO_MINUS_ZERO;
 
     x->sign = (uint8_t)(code >> (m + e) & 1);
     x->exp = (field ? field : 1) - bias - m;
     x->kind = NUM_finite;
-    if (!field && (!frac || flags & LIMBER_FORMAT_NO_SUBNORMAL))
+    if (uz && x->sign && !field && !frac)
+        x->kind = NUM_nan;
+    else if (!field && (!frac || flags & LIMBER_FORMAT_NO_SUBNORMAL))
         x->kind = NUM_zero;
     else if (field == top && flags & LIMBER_FORMAT_NO_INF)
-        x->kind = frac == ones ? NUM_nan : NUM_finite;
+        x->kind = frac == ones && !uz ? NUM_nan : NUM_finite;
     else if (field == top && !(flags & LIMBER_FORMAT_FINITE))
         x->kind = frac ? NUM_nan : NUM_inf;
     frac |= (limber_u128)(field != 0) << m;
@@ -146,6 +149,42 @@ PRIM limber_format limber_num_carrier(limber_format f)
     return f;
 }
 
+/* ---- formats that are no floats -------------------------------------------------------------- */
+
+/* The number that a posit's code stands for: behind the sign a run of equal bits and one that ends
+ * it, exp_bits of the exponent, and the fraction.  No unit is below the smallest posit, as those who
+ * add products in a fixed point rely on. */
+PRIM void limber_num_unpack_posit(struct limber_num *x, limber_format f, uint64_t code)
+{
+    int bits = 8 * f.size, run, k, fraction;
+    uint64_t body;
+
+    x->sign = (uint8_t)(code >> (bits - 1) & 1);
+    x->hi = 0;
+    if (!(code << (65 - bits))) { /* 0, or NaR */
+        x->kind = x->sign ? NUM_nan : NUM_zero;
+        x->sign = 0;
+        x->lo = 0;
+        x->exp = 0;
+        return;
+    }
+    body = (x->sign ? 0 - code : code) << (65 - bits);
+    run = __builtin_clzll(body >> 63 ? ~body : body);
+    k = body >> 63 ? run - 1 : -run;
+    body = body << run << 1;
+    fraction = bits - 2 - run - f.exp_bits;
+    fraction = fraction > 0 ? fraction : 0;
+    x->exp = k * (1 << f.exp_bits) + (int)(body >> (64 - f.exp_bits)) - fraction;
+    x->lo = (uint64_t)1 << fraction | body << f.exp_bits >> 1 >> (63 - fraction);
+    x->kind = NUM_finite;
+}
+
+/* A short integer's value. */
+PRIM int64_t limber_num_short(limber_format f, uint64_t code)
+{
+    return (int64_t)(code << (63 - f.frac_bits)) >> (63 - f.frac_bits);
+}
+
 /* The element at p, in any format but dd and exact. */
 PRIM void limber_num_decode(struct limber_num *x, limber_format f, const void *p)
 {
@@ -158,10 +197,24 @@ PRIM void limber_num_decode(struct limber_num *x, limber_format f, const void *p
         return;
     }
     v = limber_num_get(p, c.size);
-    x->sign = c.kind == LIMBER_KIND_INT && v >> (8 * c.size - 1) & 1;
+    if (c.kind == LIMBER_KIND_POSIT) {
+        limber_num_unpack_posit(x, c, v);
+        return;
+    }
+    x->hi = 0;
+    if (c.kind == LIMBER_KIND_POWER) {
+        x->sign = 0;
+        x->lo = 1;
+        x->exp = (int)v - c.bias;
+        x->kind = v == ((uint64_t)1 << c.exp_bits) - 1 ? NUM_nan : NUM_finite;
+        return;
+    }
+    if (c.kind == LIMBER_KIND_SHORT)
+        v = (uint64_t)limber_num_short(c, v);
+    x->sign =
+        c.kind != LIMBER_KIND_UINT && v >> (c.kind == LIMBER_KIND_SHORT ? 63 : 8 * c.size - 1) & 1;
     if (x->sign)
         v = (0 - v) & (UINT64_MAX >> (64 - 8 * c.size));
-    x->hi = 0;
     x->lo = v;
     x->exp = 0;
     x->kind = v ? NUM_finite : NUM_zero;
@@ -224,9 +277,12 @@ PRIM int limber_num_pack(limber_u128 *code, int e, int m, int bias, int flags,
                          const struct limber_num *x, int sticky, limber_rounding mode)
 {
     limber_u128 ones = ((limber_u128)1 << m) - 1, top = (limber_u128)((1 << e) - 1) << m;
-    limber_u128 nan = flags & LIMBER_FORMAT_NO_INF ? top | ones : top | (ones / 2 + 1);
+    int uz = flags & LIMBER_FORMAT_NO_MINUS_ZERO;
+    limber_u128 nan = uz                           ? (limber_u128)1 << (m + e) :
+                      flags & LIMBER_FORMAT_NO_INF ? top | ones :
+                                                     top | (ones / 2 + 1);
     limber_u128 inf = flags & LIMBER_FORMAT_NO_INF ? nan : top;
-    limber_u128 largest = flags & LIMBER_FORMAT_FINITE ?
+    limber_u128 largest = flags & LIMBER_FORMAT_FINITE || uz ?
                               top | ones :
                               (flags & LIMBER_FORMAT_NO_INF ? top | ones : top) - 1;
     limber_u128 sign = (limber_u128)x->sign << (m + e), c = 0, v = limber_num_sig(x);
@@ -248,7 +304,7 @@ PRIM int limber_num_pack(limber_u128 *code, int e, int m, int bias, int flags,
         return loss;
     }
     if (x->kind == NUM_zero || !v) {
-        *code = sign;
+        *code = uz ? 0 : sign;
         return 0;
     }
     lead = (int64_t)x->exp + limber_sig_bits(v) - 1;
@@ -269,14 +325,82 @@ PRIM int limber_num_pack(limber_u128 *code, int e, int m, int bias, int flags,
         loss = NUM_inexact | NUM_overflow;
         c = limber_num_beyond(x->sign, mode) && !(flags & LIMBER_FORMAT_SATURATE) ? inf : largest;
     }
-    *code = sign | c;
+    *code = uz && !c ? 0 : sign | c;
     return loss;
+}
+
+/* The code of x rounded to a posit: the infinite string of bits rounded to nearest, ties to even,
+ * but neither to 0 nor beyond the largest. */
+PRIM int limber_num_pack_posit(uint64_t *code, limber_format f, const struct limber_num *x,
+                               int sticky)
+{
+    int bits = 8 * f.size, most = (bits - 2) << f.exp_bits, length, k, inexact = 0;
+    uint64_t ones = UINT64_MAX >> (64 - bits), largest = ones >> 1, c;
+    limber_u128 v = limber_num_sig(x), s, frac;
+    int64_t lead;
+
+    *code = 0;
+    if (x->kind >= NUM_inf)
+        *code = largest + 1;
+    if (x->kind == NUM_inf)
+        return NUM_inexact | NUM_overflow;
+    if (x->kind != NUM_finite || !v)
+        return 0;
+    lead = (int64_t)x->exp + limber_sig_bits(v) - 1;
+    if (lead >= most || lead < -most) {
+        c = lead < 0 ? 1 : largest;
+        inexact = lead != most || (v & (v - 1)) || sticky;
+    } else {
+        k = (int)(lead >> f.exp_bits);
+        length = k >= 0 ? k + 2 : 1 - k;
+        s = k >= 0 ? (((limber_u128)1 << (k + 1)) - 1) << 1 : 1;
+        s = s << f.exp_bits | (unsigned)(lead & ((1 << f.exp_bits) - 1));
+        length += f.exp_bits;
+        frac = v << (128 - limber_sig_bits(v)) << 1;
+        sticky |= (frac & (((limber_u128)1 << length) - 1)) != 0;
+        s = s << (128 - length) | frac >> length;
+        c = (uint64_t)limber_num_shift(s, 129 - bits, sticky, 0, LIMBER_ROUND_NEAREST, &inexact);
+    }
+    *code = (x->sign ? 0 - c : c) & ones;
+    return inexact ? NUM_inexact : 0;
+}
+
+/* The code of x rounded to a power of two. */
+PRIM int limber_num_pack_power(uint64_t *code, limber_format f, const struct limber_num *x,
+                               int sticky, limber_rounding mode)
+{
+    const uint64_t nan = ((uint64_t)1 << f.exp_bits) - 1;
+    limber_u128 v = limber_num_sig(x);
+    int64_t lead;
+    int inexact;
+
+    *code = nan;
+    if (x->kind == NUM_nan)
+        return 0;
+    if (x->kind != NUM_finite || !v || x->sign)
+        return NUM_inexact | NUM_overflow;
+    lead = (int64_t)x->exp + limber_sig_bits(v) - 1;
+    /* The only bit is odd, so that ties go up. */
+    if (limber_num_shift(v, limber_sig_bits(v) - 1, sticky, 0, mode, &inexact) > 1)
+        lead++;
+    if (lead < -f.bias) {
+        *code = 0;
+        return NUM_inexact | NUM_underflow;
+    }
+    if (lead + f.bias < (int64_t)nan) {
+        *code = (uint64_t)(lead + f.bias);
+        return inexact ? NUM_inexact : 0;
+    }
+    if (!limber_num_beyond(0, mode))
+        *code = nan - 1;
+    return NUM_inexact | NUM_overflow;
 }
 
 PRIM int limber_num_encode_int(void *p, limber_format f, const struct limber_num *x, int sticky,
                                limber_rounding mode)
 {
-    int is_signed = f.kind == LIMBER_KIND_INT, bits = 8 * f.size, inexact = 0, loss = 0;
+    int is_signed = f.kind != LIMBER_KIND_UINT, inexact = 0, loss = 0;
+    int bits = f.kind == LIMBER_KIND_SHORT ? f.frac_bits + 1 : 8 * f.size;
     uint64_t largest = UINT64_MAX >> (64 - bits + is_signed);
     uint64_t limit = !x->sign ? largest : is_signed ? largest + 1 : 0;
     limber_u128 v = limber_num_sig(x), mag = 0;
@@ -294,13 +418,15 @@ PRIM int limber_num_encode_int(void *p, limber_format f, const struct limber_num
         mag = limit;
         loss = NUM_inexact | NUM_overflow;
     }
-    limber_num_put(p, f.size, x->sign ? 0 - (uint64_t)mag : (uint64_t)mag);
+    limber_num_put(p, f.size,
+                   (x->sign ? 0 - (uint64_t)mag : (uint64_t)mag) & UINT64_MAX >> (64 - bits));
     return loss;
 }
 
 /* Stores x plus (sticky ? a positive amount of magnitude less than one unit of lo : 0), rounded
  * once to f, and returns the set of losses.  A sticky amount needs a significand with at least
- * two bits more than f has.  NaN becomes the quiet NaN, 0 in integers; integers saturate.
+ * two bits more than f has.  NaN becomes the quiet NaN, 0 in integers; integers saturate.  Posits
+ * are rounded to nearest in any mode.
  * Without infinities Inf and overflow give NaN, or the largest value when f saturates. */
 PRIM int limber_num_encode(void *p, limber_format f, const struct limber_num *x, int sticky,
                            limber_rounding mode)
@@ -308,8 +434,15 @@ PRIM int limber_num_encode(void *p, limber_format f, const struct limber_num *x,
     limber_format c = limber_num_carrier(f);
     struct limber_num y;
     limber_u128 code;
+    uint64_t short_code;
     int loss;
 
+    if (f.kind == LIMBER_KIND_POSIT || f.kind == LIMBER_KIND_POWER) {
+        loss = f.kind == LIMBER_KIND_POSIT ? limber_num_pack_posit(&short_code, f, x, sticky) :
+                                             limber_num_pack_power(&short_code, f, x, sticky, mode);
+        limber_num_put(p, f.size, short_code);
+        return loss;
+    }
     if (f.kind != LIMBER_KIND_FLOAT)
         return limber_num_encode_int(p, f, x, sticky, mode);
     loss = limber_num_pack(&code, f.exp_bits, f.frac_bits, f.bias, f.flags, x, sticky, mode);

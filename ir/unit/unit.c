@@ -366,6 +366,8 @@ static bool check_step(const char *key, const limber_step *s, bool loads, struct
 
     if (f.kind != LIMBER_KIND_FLOAT)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: a float is wanted", key);
+    if (f.flags & LIMBER_FORMAT_NO_MINUS_ZERO)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: units have a -0", key);
     if (f.exp_bits < 2 || f.exp_bits > 8)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: e = %d is not in 2..8", key,
                            f.exp_bits);

@@ -555,9 +555,15 @@ static bool check_pairs(const limber_matrix *m, const char *what, int64_t rows, 
     const int64_t most = INT64_MAX / 4;
     limber_matrix real = *m;
     int64_t elements;
+    char name[64];
 
     if (m->row_stride < 0 || m->col_stride < 0)
         return limber_check_matrix(m, what, rows, cols, d);
+    if (m->format.kind > LIMBER_KIND_EXACT || m->format.flags & LIMBER_FORMAT_NO_MINUS_ZERO)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "%s: complex numbers are pairs of floats with -0 or of integers, not "
+                           "of %s",
+                           what, limber_format_name(m->format, name, sizeof name));
     if (rows > most || cols > most / 32 || m->row_stride > most || m->col_stride > most ||
         __builtin_mul_overflow(4 * rows, 32 * cols, &elements))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,

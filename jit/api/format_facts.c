@@ -13,7 +13,7 @@ static void describe_float(limber_format f, limber_format_facts *to)
     to->normal_exponent = 1 - f.bias;
     to->has_infinity = !(f.flags & (LIMBER_FORMAT_NO_INF | LIMBER_FORMAT_FINITE));
     to->has_nan = !(f.flags & LIMBER_FORMAT_FINITE);
-    to->has_negative_zero = 1;
+    to->has_negative_zero = !(f.flags & LIMBER_FORMAT_NO_MINUS_ZERO);
     to->largest = limber_format_largest(f);
     to->lowest = -to->largest;
     to->normal = ldexp(1, to->normal_exponent);
@@ -25,7 +25,7 @@ static void describe_float(limber_format f, limber_format_facts *to)
         to->exact_integers = 0;
     /* binades of normal numbers, and one of the others */
     to->finite_values = 2 * ldexp(to->largest_exponent - to->normal_exponent + 1, f.frac_bits) + 1;
-    if (f.flags & LIMBER_FORMAT_NO_INF && f.frac_bits)
+    if (f.flags & LIMBER_FORMAT_NO_INF && f.frac_bits && to->has_negative_zero)
         to->finite_values -= 2; /* all ones is NaN */
     if (!(f.flags & LIMBER_FORMAT_NO_SUBNORMAL))
         to->finite_values += 2 * (ldexp(1, f.frac_bits) - 1);
@@ -41,7 +41,34 @@ static void describe_integer(limber_format f, limber_format_facts *to)
     to->overflow = to->largest + 0.5;
     to->underflow = 0.5;
     to->exact_integers = to->largest;
-    to->finite_values = ldexp(1, 8 * f.size);
+    to->finite_values = f.kind == LIMBER_KIND_SHORT ? ldexp(2, bits) : ldexp(1, 8 * f.size);
+}
+
+/* From 2^e on a posit has a bit of fraction less for each step of the regime. */
+static void describe_posit(limber_format f, limber_format_facts *to)
+{
+    int step = 1 << f.exp_bits, e = 0;
+
+    while (f.frac_bits - (e / step > 0 ? e / step : 0) >= e)
+        e++;
+    to->exact_integers = ldexp(1, e);
+    to->normal_exponent = -step;
+    to->normal = ldexp(1, to->normal_exponent);
+    to->smallest = ldexp(1, to->smallest_exponent);
+    to->largest = to->overflow = ldexp(1, to->largest_exponent);
+    to->finite_values = ldexp(1, 8 * f.size) - 1;
+    to->has_nan = 1;
+}
+
+static void describe_power(limber_format f, limber_format_facts *to)
+{
+    to->normal_exponent = to->smallest_exponent;
+    to->normal = to->smallest = ldexp(1, to->smallest_exponent);
+    to->largest = ldexp(1, to->largest_exponent);
+    to->overflow = 1.5 * to->largest;
+    to->exact_integers = 2;
+    to->finite_values = ldexp(1, f.exp_bits) - 1;
+    to->has_nan = 1;
 }
 
 limber_status limber_format_describe(limber_format f, limber_format_facts *out)
@@ -49,6 +76,7 @@ limber_status limber_format_describe(limber_format f, limber_format_facts *out)
     struct diag d = { 0 };
     limber_format_facts to = { .significant_bits = limber_format_sig(f) };
     int p = to.significant_bits;
+    bool integer = limber_is_integer(f) || f.kind == LIMBER_KIND_SHORT;
 
     if (!out)
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "out is NULL");
@@ -58,17 +86,21 @@ limber_status limber_format_describe(limber_format f, limber_format_facts *out)
         limber_fail_in(&d, "format_describe");
         return limber_error_set(&d);
     }
-    to.largest_exponent = limber_is_integer(f) ? p - 1 : limber_format_emax(f);
+    to.largest_exponent = integer ? p - 1 : limber_format_emax(f);
     to.smallest_exponent = limber_format_emin(f);
-    to.epsilon = limber_is_integer(f) ? 1 : ldexp(1, 1 - p);
+    to.epsilon = integer ? 1 : ldexp(1, 1 - p);
     to.roundoff = limber_format_roundoff(f);
     to.decimal_digits = p * log10_of_2;
-    to.digits_kept = (int)floor((limber_is_integer(f) ? p : p - 1) * log10_of_2);
-    to.digits_needed = (int)ceil(p * log10_of_2 + (limber_is_integer(f) ? 0 : 1));
+    to.digits_kept = (int)floor((integer ? p : p - 1) * log10_of_2);
+    to.digits_needed = (int)ceil(p * log10_of_2 + (integer ? 0 : 1));
     if (f.kind == LIMBER_KIND_FLOAT)
         describe_float(f, &to);
-    else if (limber_is_integer(f))
+    else if (integer)
         describe_integer(f, &to);
+    else if (f.kind == LIMBER_KIND_POSIT)
+        describe_posit(f, &to);
+    else if (f.kind == LIMBER_KIND_POWER)
+        describe_power(f, &to);
     else { /* dd: binary64's range; p bits while the low part is a normal number */
         limber_format_facts half = { .size = sizeof half };
 

@@ -64,7 +64,7 @@ static bool widens(limber_format f, struct small_float *to)
     uint32_t fraction, top;
 
     if (f.kind != LIMBER_KIND_FLOAT || f.size > 2 || f.carried || f.exp_bits > 8 || f.bias > 127 ||
-        f.flags & LIMBER_FORMAT_NO_SUBNORMAL)
+        f.flags & (LIMBER_FORMAT_NO_SUBNORMAL | LIMBER_FORMAT_NO_MINUS_ZERO))
         return false;
     fraction = ((uint32_t)1 << f.frac_bits) - 1;
     top = (((uint32_t)1 << f.exp_bits) - 1) << f.frac_bits;

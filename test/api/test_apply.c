@@ -19,7 +19,7 @@ extern const struct backend limber_backend_llvm;
 
 #include <cmocka.h>
 
-enum { MOST = 8, LONGEST = 70001, FLOATS = 9 };
+enum { MOST = 8, LONGEST = 70001, FLOATS = 15 };
 
 static limber_context *context[MOST];
 static int contexts;
@@ -116,12 +116,14 @@ static void check(limber_elementwise e, size_t shift)
 
 static limber_format any_float(struct rng *r)
 {
-    static const char *const names[FLOATS] = { "f16",  "bf16", "tf32", "e4m3",   "e5m2",
-                                               "e2m1", "f32",  "f64",  "(1,4,9)" };
+    static const char *const names[FLOATS] = { "f16",     "bf16",     "tf32",     "e4m3",
+                                               "e5m2",    "e2m1",     "f32",      "f64",
+                                               "(1,4,9)", "e4m3fnuz", "e5m2fnuz", "posit8",
+                                               "posit16", "posit32",  "e8m0" };
 
     limber_format f = named(names[rng_below(r, FLOATS)]);
 
-    if (rng_below(r, 4) == 0 && f.size <= 2)
+    if (rng_below(r, 4) == 0 && f.size <= 2 && f.kind == LIMBER_KIND_FLOAT)
         f.flags |= rng_below(r, 2) ? LIMBER_FORMAT_SATURATE : LIMBER_FORMAT_NO_SUBNORMAL;
     return f;
 }
@@ -134,6 +136,8 @@ static limber_elementwise any_call(struct rng *r)
     e.from = any_float(r);
     e.to = any_float(r);
     e.rounding = (limber_rounding)(rng_below(r, 2) ? 0 : rng_below(r, LIMBER_ROUND_ODD + 1));
+    if (e.to.kind == LIMBER_KIND_POSIT)
+        e.rounding = LIMBER_ROUND_NEAREST;
     e.compute = (limber_compute)(rng_below(r, 4) == 0);
     e.nan_to_zero = 1;
     e.p = e.function == LIMBER_FUNCTION_CLAMP ? -0.75 : 0.1;
@@ -369,6 +373,8 @@ static void test_in_place(void **state)
         limber_elementwise e = any_call(&r);
 
         e.to = e.from;
+        if (e.to.kind == LIMBER_KIND_POSIT)
+            e.rounding = LIMBER_ROUND_NEAREST;
         e.count = trial % 8 ? 700 : LONGEST;
         fill_any(&r, &e, 0);
         e.src = src;

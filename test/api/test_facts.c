@@ -47,8 +47,9 @@ static void check_codes(const char *name)
     static double v[1 << 16];
     limber_format f = named(name);
     limber_format_facts x = facts_of(f);
-    int codes =
-        f.flags & LIMBER_FORMAT_FINITE ? 1 << (1 + f.exp_bits + f.frac_bits) : 1 << 8 * f.size;
+    int codes = f.flags & LIMBER_FORMAT_FINITE || f.kind == LIMBER_KIND_SHORT ?
+                    1 << (1 + f.exp_bits + f.frac_bits) :
+                    1 << 8 * f.size;
     int n = 0, zeros = 0, infinities = 0, nans = 0, spacing, e;
 
     for (int i = 0; i < codes; i++) {
@@ -69,12 +70,24 @@ static void check_codes(const char *name)
     for (int i = 0; i + 1 < n; i++) {
         if (v[i] == 0)
             assert_true(v[i + 1] == x.smallest && ilogb(x.smallest) == x.smallest_exponent);
-        if (v[i] == 1 && f.kind == LIMBER_KIND_FLOAT)
+        if (v[i] == 1)
             assert_true(v[i + 1] - 1 == x.epsilon);
+        if (f.kind == LIMBER_KIND_POSIT && v[i] >= x.normal && v[i] < 1 / x.normal)
+            assert_true(v[i + 1] - v[i] == ldexp(x.epsilon, ilogb(v[i])));
         if (v[i] <= 0 || f.kind != LIMBER_KIND_FLOAT)
             continue;
         assert_int_equal(limber_format_spacing(f, ilogb(v[i]), &spacing), LIMBER_STATUS_OK);
         assert_true(ldexp(1, spacing) == v[i + 1] - v[i]);
+    }
+    if (!x.has_nan && f.kind != LIMBER_KIND_FLOAT)
+        return;
+    for (double i = f.kind == LIMBER_KIND_POWER; i <= x.exact_integers; i++)
+        assert_true(converted(f, i) == i);
+    if (x.exact_integers < x.largest)
+        assert_true(converted(f, x.exact_integers + 1) != x.exact_integers + 1);
+    if (f.kind == LIMBER_KIND_POSIT) {
+        assert_true(v[n - 1] == converted(f, DBL_MAX) && x.overflow == v[n - 1]);
+        assert_true(converted(f, DBL_TRUE_MIN) == x.smallest && x.underflow == 0);
     }
     if (f.kind != LIMBER_KIND_FLOAT)
         return;
@@ -93,16 +106,14 @@ static void check_codes(const char *name)
     /* 1 + epsilon / 2 is a tie that goes to 1 */
     assert_true(converted(f, 1 + x.epsilon / 2) == 1);
     assert_true(converted(f, nextafter(1 + x.epsilon / 2, 2)) == 1 + x.epsilon);
-    for (double i = 0; i <= x.exact_integers; i++)
-        assert_true(converted(f, i) == i);
-    if (x.exact_integers < x.largest)
-        assert_true(converted(f, x.exact_integers + 1) != x.exact_integers + 1);
 }
 
 static void test_codes(void **state)
 {
-    static const char *const names[] = { "f16",  "bf16", "e4m3", "e5m2", "e3m2",
-                                         "e2m3", "e2m1", "i8",   "i16",  "u8" };
+    static const char *const names[] = { "f16",      "bf16",     "e4m3", "e5m2", "e3m2",
+                                         "e2m3",     "e2m1",     "i8",   "i16",  "u8",
+                                         "e4m3fnuz", "e5m2fnuz", "i4",   "i2",   "posit8",
+                                         "posit16",  "e8m0" };
 
     (void)state;
     for (size_t i = 0; i < COUNT(names); i++)
@@ -153,6 +164,7 @@ static void test_refused(void **state)
     assert_int_equal(limber_format_spacing(LIMBER_F16, 16, &spacing), LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "exponent = 16: numbers of f16 go from -24 to 15"));
     assert_int_equal(limber_format_spacing(LIMBER_I8, 1, &spacing), LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(limber_format_spacing(LIMBER_POSIT8, 1, &spacing), LIMBER_STATUS_BAD_ARGUMENT);
     assert_int_equal(limber_format_spacing(LIMBER_F16, 0, NULL), LIMBER_STATUS_BAD_ARGUMENT);
     assert_int_equal(spacing, 7);
 }

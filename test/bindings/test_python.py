@@ -306,7 +306,7 @@ class Buffers(unittest.TestCase):
         bits = numpy.full((2, 2), 0x3f80, "uint16")     # ones
         made = limber.matmul(bits, bits, format="bfloat16")
         self.assertEqual(made.tolist(), [[0x4000, 0x4000], [0x4000, 0x4000]])
-        self.assertRaisesRegex(limber.BadArgument, "int4", limber.matmul, bits, bits, format="int4")
+        self.assertRaisesRegex(limber.BadArgument, "int3", limber.matmul, bits, bits, format="int3")
 
     def test_integers(self):
         a = [[random.randint(-128, 127) for _ in range(40)] for _ in range(3)]
@@ -1731,6 +1731,48 @@ class Arrays(unittest.TestCase):
         self.assertEqual((inf, minus, zero), ([math.inf], [-math.inf], [0]))
         self.assertTrue(math.isnan(nan[0]))
 
+    def test_conversions_of_ml_dtypes(self):
+        """Every code, and numbers around and half-way between all of them, beside ml_dtypes."""
+        if ml_dtypes is None:
+            self.skipTest("ml_dtypes is absent")
+        codes = numpy.arange(256).astype("u1")
+        for name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz",
+                     "float8_e8m0fnu", "float4_e2m1fn", "int4", "int2"):
+            kind = getattr(ml_dtypes, name, None)
+            if kind is None:        # of an older version
+                continue
+            few = codes[:{"float4_e2m1fn": 16, "int4": 16, "int2": 4}.get(name, 256)]
+            want = few.view(kind).astype("d")
+            got = limber.convert(few.view(kind), "f64")
+            numpy.testing.assert_array_equal(got, want, name)
+            if name[:3] == "int":   # there conversions keep the low bits
+                continue
+            ends = numpy.unique(want[numpy.isfinite(want)])
+            x = numpy.concatenate([ends, (ends[1:] + ends[:-1]) / 2, [ends[-1] * 1.75]])
+            x = x.astype("f") # from doubles ml_dtypes rounds twice
+            x = numpy.concatenate([x, numpy.nextafter(x, -x), numpy.nextafter(x, 2 * x)])
+            x = x[x >= 2.0 ** -126] if name == "float8_e8m0fnu" else x
+            with numpy.errstate(all="ignore"):
+                want = x.astype(kind)
+            got = limber.convert(x, kind)
+            numpy.testing.assert_array_equal(got.view("u1") & 0x7f if name == "float8_e4m3fn" else
+                                             got.view("u1"),
+                                             want.view("u1") & 0x7f if name == "float8_e4m3fn" else
+                                             want.view("u1"), name)
+
+    def test_bits_of_formats_without_types(self):
+        few = numpy.arange(16).astype("u1").reshape(4, 4)
+        signed = (few.astype(int) + 8) % 16 - 8
+        self.assertEqual(self.ctx.matmul(few, few, format="i4").tolist(),
+                         (signed @ signed).tolist())
+        posits = numpy.array([[0x40, 0x48], [0xc0, 0x00]], "u1")    # 1, 2; -1, 0
+        square = self.ctx.matmul(posits, posits, format="posit8")
+        self.assertEqual(square.tolist(), [[0xc0, 0x48], [0xc0, 0xb8]])     # -1, 2; -1, -2
+        self.assertEqual(limber.convert(square, "f64", holds="posit8").tolist(),
+                         [[-1, 2], [-1, -2]])
+        self.assertRaisesRegex(limber.BadArgument, "posit8 has no one precision", self.ctx.matmul,
+                               posits, posits, format="posit8", contract="native")
+
     def test_types_of_ml_dtypes(self):
         if ml_dtypes is None:
             self.skipTest("ml_dtypes is absent")
@@ -1738,10 +1780,11 @@ class Arrays(unittest.TestCase):
         for kind, own in (("bfloat16", "bfloat16"), ("float8_e4m3fn", "float8_e4m3fn"),
                           ("float8_e5m2", "float8_e5m2"), ("float8_e3m4", "float16"),
                           ("float8_e4m3", "float16"), ("float8_e4m3b11fnuz", "float16"),
-                          ("float8_e4m3fnuz", "float16"), ("float8_e5m2fnuz", "float16"),
+                          ("float8_e4m3fnuz", "float8_e4m3fnuz"),
+                          ("float8_e5m2fnuz", "float8_e5m2fnuz"),
                           ("float8_e8m0fnu", "float32"), ("float4_e2m1fn", "float4_e2m1fn"),
                           ("int4", "int32"), ("uint4", "int32"), ("int2", "int32")):
-            few = codes[:16] if "4" in kind[:6] else codes[:4] if kind == "int2" else codes
+            few = codes[:{"int2": 4, "int4": 16, "uint4": 16, "float4_e2m1fn": 16}.get(kind, 256)]
             kind = getattr(ml_dtypes, kind, None)
             if kind is None:        # of an older version
                 continue

@@ -87,6 +87,11 @@ static void operands_may_lie_on_the_device(void **state)
     everywhere(plain, "f32", "f32", DATA_unit, NULL, &batch);
     everywhere(correct, "dd", "dd", DATA_unit, NULL, NULL);
     everywhere(correct, "f128", "f128", DATA_spread, NULL, NULL);
+    everywhere(correct, "posit8", "posit16", DATA_special, NULL, NULL);
+    everywhere(correct, "posit32", "posit32", DATA_range, NULL, NULL);
+    everywhere(correct, "e4m3fnuz", "e5m2fnuz", DATA_special, NULL, NULL);
+    everywhere(plain, "e5m2fnuz", "f32", DATA_unit, NULL, NULL);
+    everywhere(exact, "i4", "i32", DATA_ints, NULL, &batch);
     everywhere(exact, "i16", "i64", DATA_ints, NULL, &batch);
     everywhere(exact, "i16", "i16", DATA_ints, NULL, &batch); /* RANGE: C stays */
 }

@@ -77,7 +77,7 @@ static struct small small(const char *name)
     s.largest = s.f.flags & LIMBER_FORMAT_NO_INF ?
                     (top << s.f.frac_bits) + (1 << s.f.frac_bits) - 2 :
                     (top << s.f.frac_bits) - 1;
-    if (s.f.flags & LIMBER_FORMAT_FINITE)
+    if (s.f.flags & (LIMBER_FORMAT_FINITE | LIMBER_FORMAT_NO_MINUS_ZERO))
         s.largest = (top << s.f.frac_bits) + (1 << s.f.frac_bits) - 1;
     s.beyond = value(s.f, s.largest + 1);
     return s;
@@ -119,7 +119,9 @@ static void decodes_every_code(const char *name)
         int magnitude = code & (sign_bit(s.f) - 1);
         double v = decoded(s.f, code), want = value(s.f, magnitude);
 
-        if (magnitude > s.largest)
+        if (code == sign_bit(s.f) && s.f.flags & LIMBER_FORMAT_NO_MINUS_ZERO)
+            want = NAN;
+        else if (magnitude > s.largest)
             want = s.f.flags & LIMBER_FORMAT_NO_INF || magnitude > s.largest + 1 ? NAN : INFINITY;
         if (isnan(want)) {
             assert_true(isnan(v));
@@ -139,6 +141,8 @@ static void codes_are_read(void **state)
     decodes_every_code("bf16");
     decodes_every_code("e4m3");
     decodes_every_code("e5m2");
+    decodes_every_code("e4m3fnuz");
+    decodes_every_code("e5m2fnuz");
     decodes_every_code("e3m2");
     decodes_every_code("e2m3");
     decodes_every_code("e2m1");
@@ -168,6 +172,8 @@ static int overflown(const struct small *s)
 {
     if (s->f.flags & LIMBER_FORMAT_FINITE)
         return s->largest;
+    if (s->f.flags & LIMBER_FORMAT_NO_MINUS_ZERO)
+        return sign_bit(s->f);
     return s->f.flags & LIMBER_FORMAT_NO_INF ? sign_bit(s->f) - 1 : s->largest + 1;
 }
 
@@ -181,8 +187,10 @@ static void check_rounding(const struct small *s, double v, int code)
             if (want > s->largest)
                 want = overflown(s);
             if (want == overflown(s) && s->f.flags & LIMBER_FORMAT_NO_INF)
-                have &= sign_bit(s->f) - 1;     /* a NaN's sign says nothing */
-            else
+                have &= s->f.flags & LIMBER_FORMAT_NO_MINUS_ZERO ?
+                            2 * sign_bit(s->f) - 1 :
+                            sign_bit(s->f) - 1; /* a NaN's sign says nothing */
+            else if (want || !(s->f.flags & LIMBER_FORMAT_NO_MINUS_ZERO))
                 want |= negative ? sign_bit(s->f) : 0;
             if (have != want)
                 fail_msg("%a in mode %d: code %#x, not %#x", negative ? -v : v, mode, have, want);
@@ -227,6 +235,8 @@ static void small_floats_round(void **state)
     rounds_between_codes("bf16");
     rounds_between_codes("e4m3");
     rounds_between_codes("e5m2");
+    rounds_between_codes("e4m3fnuz");
+    rounds_between_codes("e5m2fnuz");
     rounds_between_codes("e3m2");
     rounds_between_codes("e2m3");
     rounds_between_codes("e2m1");
@@ -680,7 +690,7 @@ static void names_read_back(void **state)
                                        "float128",
                                        "float8_e4m3",
                                        "fp16x",
-                                       "int4",
+                                       "int3",
                                        "(1,5)",
                                        "(1,1,3)",
                                        "(1,12,3)",
@@ -749,6 +759,11 @@ static void nonsense_is_refused_by_field(void **state)
         { { LIMBER_KIND_FLOAT, 8, 200, 0, 127, 4, 0 }, "frac_bits" },
         { { LIMBER_KIND_FLOAT, 7, 0, 0, 63, 1, 0 }, "frac_bits" },
         { { LIMBER_KIND_FLOAT, 8, 23, 64, 127, 4, 0 }, "flags" },
+        { { LIMBER_KIND_FLOAT, 4, 3, LIMBER_FORMAT_NO_MINUS_ZERO, 8, 1, 0 }, "flags" },
+        { { LIMBER_KIND_POSIT, 2, 3, 0, 0, 2, 0 }, "size" },
+        { { LIMBER_KIND_POSIT, 1, 4, 0, 0, 1, 0 }, "exp_bits" },
+        { { LIMBER_KIND_SHORT, 0, 5, 0, 0, 1, 0 }, "frac_bits" },
+        { { LIMBER_KIND_POWER, 8, 0, 0, 128, 1, 0 }, "bias" },
         { { LIMBER_KIND_FLOAT, 8, 22, 0, 127, 4, 0 }, "size" },
         { { LIMBER_KIND_FLOAT, 8, 10, 0, 127, 2, 1 }, "size" },
         { { LIMBER_KIND_FLOAT, 9, 10, 0, 255, 4, 1 }, "carrier" },
@@ -806,6 +821,17 @@ static void ranges_are_known(void **state)
     assert_false(limber_format_embeds(format("e5m2"), format("e4m3")));
     assert_false(limber_format_embeds(format("dd"), format("f128")));
     assert_false(limber_format_embeds(format("f32"), format("i64")));
+    assert_true(limber_format_embeds(format("i4"), format("i8")));
+    assert_true(limber_format_embeds(format("i2"), format("i4")));
+    assert_false(limber_format_embeds(format("i8"), format("i4")));
+    assert_false(limber_format_embeds(format("i4"), format("u8")));
+    assert_true(limber_format_embeds(format("posit16"), format("f32")));
+    assert_true(limber_format_embeds(format("posit32"), format("f64")));
+    assert_false(limber_format_embeds(format("posit32"), format("f32")));
+    assert_false(limber_format_embeds(format("posit8"), format("e2m1")));
+    assert_true(limber_format_embeds(format("e8m0"), format("f32")));
+    assert_true(limber_format_embeds(format("e4m3fnuz"), format("f16")));
+    assert_false(limber_format_embeds(format("e2m1"), format("e4m3fnuz"))); /* its -0 */
 }
 
 int main(void)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "support.h"
 
+#include "codes.h"
+
 #include "ir/poison.h"
 
 #include <malloc.h>
@@ -80,7 +82,9 @@ const char *data_name(enum data d)
 
 static double draw(struct rng *r, enum data d, limber_format f)
 {
-    int top = f.kind == LIMBER_KIND_FLOAT ? f.bias : 1022;
+    int top = f.kind == LIMBER_KIND_FLOAT || f.kind == LIMBER_KIND_POWER ? f.bias :
+              f.kind == LIMBER_KIND_POSIT ? (8 * f.size - 2) << f.exp_bits :
+                                            1022;
     double x = 2 * rng_unit(r) - 1;
 
     top = top > 1000 ? 1000 : top;
@@ -135,6 +139,7 @@ static void load_bits(mpfr_t x, limber_format f, const unsigned char *p)
     int bias = f.carried ? (f.size == 4 ? 127 : 1023) : f.bias;
     bool finite = !f.carried && (f.flags & LIMBER_FORMAT_FINITE),
          no_inf = !f.carried && (f.flags & LIMBER_FORMAT_NO_INF), all_ones = true;
+    bool uz = !f.carried && f.flags & LIMBER_FORMAT_NO_MINUS_ZERO, minus;
     int field = 0;
 
     mpfr_set_zero(x, 1);
@@ -153,7 +158,10 @@ static void load_bits(mpfr_t x, limber_format f, const unsigned char *p)
     }
     for (int i = 0; i < e; i++)
         field |= (p[(m + i) / 8] >> (m + i) % 8 & 1) << i;
-    if (!finite && field == (1 << e) - 1 && (no_inf ? all_ones : true)) {
+    minus = p[(m + e) / 8] >> (m + e) % 8 & 1;
+    if (uz && minus && !field && mpfr_zero_p(x)) {
+        mpfr_set_nan(x);
+    } else if (!finite && !uz && field == (1 << e) - 1 && (no_inf ? all_ones : true)) {
         if (!no_inf && mpfr_zero_p(x))
             mpfr_set_inf(x, 1);
         else
@@ -163,7 +171,7 @@ static void load_bits(mpfr_t x, limber_format f, const unsigned char *p)
             mpfr_add_d(x, x, ldexp(1, m), MPFR_RNDN);
         mpfr_mul_2si(x, x, (field ? field : 1) - bias - m, MPFR_RNDN);
     }
-    if (p[(m + e) / 8] >> (m + e) % 8 & 1)
+    if (minus)
         mpfr_neg(x, x, MPFR_RNDN);
 }
 
@@ -188,7 +196,8 @@ void ref_load(mpfr_t x, limber_format f, const void *p)
         memcpy(&v, p, f.size);
         mpfr_set_uj(x, (uintmax_t)v, MPFR_RNDN);
         break;
-    default: load_bits(x, f, p);
+    case LIMBER_KIND_FLOAT: load_bits(x, f, p); break;
+    default: memcpy(&v, p, f.size); mpfr_set_d(x, ref_coded_value(f, (uint64_t)v), MPFR_RNDN);
     }
 }
 
@@ -213,10 +222,14 @@ static void round_float(mpfr_t x, limber_format f)
         mpfr_t last;
 
         mpfr_init2(last, 200);
-        mpfr_set_d(last, 2 - 2 * ldexp(1, -f.frac_bits), MPFR_RNDN);
+        mpfr_set_d(last,
+                   2 - (f.flags & LIMBER_FORMAT_NO_MINUS_ZERO ? 1 : 2) * ldexp(1, -f.frac_bits),
+                   MPFR_RNDN);
         mpfr_mul_2si(last, last, (1 << f.exp_bits) - 1 - f.bias, MPFR_RNDN);
         if (mpfr_cmpabs(x, last) > 0)
             mpfr_set_nan(x);
+        if (mpfr_zero_p(x) && f.flags & LIMBER_FORMAT_NO_MINUS_ZERO)
+            mpfr_set_zero(x, 1);
         mpfr_clear(last);
     }
     mpfr_set_emin(emin);
@@ -247,6 +260,12 @@ bool ref_rounds_to(const mpfr_t x, limber_format f, const void *p)
 
     if (f.kind == LIMBER_KIND_DD)
         return rounds_to_dd(x, p);
+    if (ref_is_coded(f)) {
+        uint64_t code = 0;
+
+        memcpy(&code, p, f.size);
+        return code == ref_coded_nearest(f, x);
+    }
     mpfr_init2(want, REF_BITS);
     mpfr_init2(got, REF_BITS);
     mpfr_set(want, x, MPFR_RNDN);

@@ -82,7 +82,7 @@ expect 0 'result +2 x 2, inner 2 of f128' "$limber" gemm a.mtx a.mtx --as quad
 expect 0 'result +2 x 2, inner 2 of f32' "$limber" gemm a.mtx a.mtx --as float32
 expect 0 '^gelu  *1  *0.000384' "$limber" operators --format bfloat16
 expect 0 '^f16 +rn' env LIMBER_BACKEND=interp "$limber" explore a.mtx a.mtx --formats half
-expect 1 "no format is called .int4." "$limber" gemm a.mtx a.mtx --as int4
+expect 1 "no format is called .int3." "$limber" gemm a.mtx a.mtx --as int3
 expect 0 'significant_bits' "$limber" formats --json
 expect 0 'kernels' "$limber" cache info
 expect 0 'good' "$limber" cache list

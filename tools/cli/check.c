@@ -44,12 +44,40 @@ static double small_float(limber_format f, unsigned code)
     bool no_inf = f.flags & LIMBER_FORMAT_NO_INF;
     double x;
 
-    if (e == top && !(f.flags & LIMBER_FORMAT_FINITE) &&
-        (no_inf ? m == (1 << f.frac_bits) - 1 : true))
+    if (f.flags & LIMBER_FORMAT_NO_MINUS_ZERO)
+        x = code == 1u << (f.exp_bits + f.frac_bits) ?
+                NAN :
+                ldexp(m + (e ? 1 << f.frac_bits : 0), (e ? e : 1) - f.bias - f.frac_bits);
+    else if (e == top && !(f.flags & LIMBER_FORMAT_FINITE) &&
+             (no_inf ? m == (1 << f.frac_bits) - 1 : true))
         x = m ? NAN : INFINITY;
     else
         x = ldexp(m + (e ? 1 << f.frac_bits : 0), (e ? e : 1) - f.bias - f.frac_bits);
     return code >> (f.exp_bits + f.frac_bits) & 1 ? -x : x;
+}
+
+/* Bit by bit, as the standard tells it. */
+static double posit(limber_format f, uint64_t code)
+{
+    int bits = 8 * f.size, at = bits - 2, run = 0, k, e = 0, negative = code >> (bits - 1) & 1;
+    double x = 1, unit = 0.5;
+    uint64_t first;
+
+    if (!(code & ~(UINT64_C(1) << (bits - 1))))
+        return negative ? NAN : 0;
+    if (negative)
+        code = 0 - code;
+    first = code >> at & 1;
+    for (; at >= 0 && (code >> at & 1) == first; at--)
+        run++;
+    k = first ? run - 1 : -run;
+    at--;
+    for (int i = 0; i < f.exp_bits; i++, at--)
+        e = 2 * e + (at >= 0 && code >> at & 1);
+    for (; at >= 0; at--, unit /= 2)
+        x += code >> at & 1 ? unit : 0;
+    x = ldexp(x, k * (1 << f.exp_bits) + e);
+    return negative ? -x : x;
 }
 
 static void load(mpfr_t x, limber_format f, const void *p)
@@ -68,6 +96,18 @@ static void load(mpfr_t x, limber_format f, const void *p)
         if (f.kind == LIMBER_KIND_INT && f.size < 8)
             v = (int64_t)((uint64_t)v << (64 - 8 * f.size)) >> (64 - 8 * f.size);
         mpfr_set_sj(x, v, MPFR_RNDN);
+    } else if (f.kind == LIMBER_KIND_POSIT) {
+        memcpy(&v, p, f.size);
+        mpfr_set_d(x, posit(f, (uint64_t)v), MPFR_RNDN);
+    } else if (f.kind == LIMBER_KIND_SHORT) {
+        int half = 1 << f.frac_bits;
+
+        v = *(const unsigned char *)p & (2 * half - 1);
+        mpfr_set_sj(x, v < half ? v : v - 2 * half, MPFR_RNDN);
+    } else if (f.kind == LIMBER_KIND_POWER) {
+        int e = *(const unsigned char *)p;
+
+        mpfr_set_d(x, e == 255 ? NAN : ldexp(1, e - f.bias), MPFR_RNDN);
     } else if (f.size == 16) {
         load_f128(x, p);
     } else if (f.size == 8) {
@@ -91,6 +131,11 @@ static double ulp_exponent(limber_format f, const mpfr_t x)
 
     if (f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT)
         return 0;
+    if (f.kind == LIMBER_KIND_POSIT && !mpfr_zero_p(x)) {   /* a bit less for each regime */
+        int regime = (int)floor(ldexp((double)mpfr_get_exp(x) - 1, -f.exp_bits));
+
+        return (double)(mpfr_get_exp(x) - bits + (regime < 0 ? -regime - 1 : regime));
+    }
     e = mpfr_zero_p(x) ? least : mpfr_get_exp(x) - bits;
     return (double)(e < least ? least : e);
 }

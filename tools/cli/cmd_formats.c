@@ -11,25 +11,6 @@
 #include <popt.h>
 #include <string.h>
 
-/* Exponents of the largest finite and of the smallest positive value, significant bits. */
-static void measures(limber_format f, int *sig, int *top, int *low)
-{
-    *low = 0;
-    if (f.kind == LIMBER_KIND_FLOAT) {
-        *sig = f.frac_bits + 1;
-        *top = (1 << f.exp_bits) - 1 - f.bias -
-               !(f.flags & (LIMBER_FORMAT_NO_INF | LIMBER_FORMAT_FINITE));
-        *low = 1 - f.bias - f.frac_bits;
-    } else if (f.kind == LIMBER_KIND_DD) {
-        *sig = 107;
-        *top = 1023;
-        *low = -1074;
-    } else {
-        *sig = 8 * f.size - (f.kind == LIMBER_KIND_INT);
-        *top = *sig - 1;
-    }
-}
-
 static const struct other_name {
     limber_format format;
     const char *name;
@@ -56,24 +37,25 @@ static void add_names(limber_format f, cJSON *list)
 static void row(const char *name, cJSON *array)
 {
     limber_format f = format_of(name);
-    int sig, top, low;
+    limber_format_facts x = LIMBER_FORMAT_FACTS_INIT;
 
-    measures(f, &sig, &top, &low);
+    limber_format_describe(f, &x);
     if (array) {
         cJSON *j = cJSON_CreateObject();
 
         cJSON_AddStringToObject(j, "name", name);
         cJSON_AddNumberToObject(j, "bytes", f.size);
-        cJSON_AddNumberToObject(j, "significant_bits", sig);
-        cJSON_AddNumberToObject(j, "largest_exponent", top);
-        cJSON_AddNumberToObject(j, "smallest_exponent", low);
+        cJSON_AddNumberToObject(j, "significant_bits", x.significant_bits);
+        cJSON_AddNumberToObject(j, "largest_exponent", x.largest_exponent);
+        cJSON_AddNumberToObject(j, "smallest_exponent", x.smallest_exponent);
         add_names(f, cJSON_AddArrayToObject(j, "other_names"));
         cJSON_AddItemToArray(array, j);
         return;
     }
-    printf("%-5s %5d %5d   2^%-6d  2^%-6d  ", name, f.size, sig, top + 1, low);
-    if (f.kind == LIMBER_KIND_FLOAT || f.kind == LIMBER_KIND_DD)
-        printf("2^-%-9d ", f.kind == LIMBER_KIND_DD ? 106 : sig);
+    printf("%-8s %5d %5d   2^%-6d  2^%-6d  ", name, f.size, x.significant_bits,
+           x.largest_exponent + 1, x.smallest_exponent);
+    if (x.roundoff > 0)
+        printf("2^%-10d ", ilogb(x.roundoff));
     else
         printf("%-12s ", "0");
     add_names(f, NULL);
@@ -104,12 +86,21 @@ static const struct said {
       "most units round to nearest even; cutting doubles the largest error" },
 };
 
-/* A code's bits: sign, exponent, fraction. */
+static bool is_real(limber_format f)
+{
+    return f.kind == LIMBER_KIND_FLOAT || f.kind == LIMBER_KIND_POSIT ||
+           f.kind == LIMBER_KIND_POWER;
+}
+
+/* A code's bits: sign, exponent, fraction; of a posit sign and the others, of a power all. */
 static void write_bits(limber_format f, uint64_t code, char *to)
 {
-    for (int i = f.exp_bits + f.frac_bits; i >= 0; i--) {
+    bool is_float = f.kind == LIMBER_KIND_FLOAT;
+    int bits = is_float ? 1 + f.exp_bits + f.frac_bits : 8 * f.size;
+
+    for (int i = bits - 1; i >= 0; i--) {
         *to++ = (char)('0' + (code >> i & 1));
-        if (i == f.exp_bits + f.frac_bits || (i == f.frac_bits && i))
+        if (i && ((i == bits - 1 && f.kind != LIMBER_KIND_POWER) || (is_float && i == f.frac_bits)))
             *to++ = ' ';
     }
     *to = '\0';
@@ -154,7 +145,7 @@ static void specials(limber_format f, const limber_format_facts *x, cJSON *to)
     const int top = (1 << f.exp_bits) - 1;
     cJSON *json;
 
-    if (f.kind != LIMBER_KIND_FLOAT)
+    if (!is_real(f))
         return;
     json = to ? cJSON_AddObjectToObject(to, "bits") : NULL;
     if (f.carried || f.size > 8) {
@@ -167,7 +158,8 @@ static void specials(limber_format f, const limber_format_facts *x, cJSON *to)
         special_fields(f, "NaN", top, "100", json);
         return;
     }
-    special(f, "zero", 0, json);
+    if (f.kind != LIMBER_KIND_POWER)
+        special(f, "zero", 0, json);
     special(f, "smallest", x->smallest, json);
     special(f, "smallest normal", x->normal, json);
     special(f, "one", 1, json);
@@ -240,7 +232,7 @@ static const char *text_of(const limber_format_facts *x, const char *name, char 
 
     if (!strcmp(name, "overflow beyond") && !isfinite(x->overflow))
         return overflow(x->largest_exponent, x->significant_bits, text);
-    if (!strcmp(name, "zero up to") && x->underflow == 0 && x->smallest > 0)
+    if (!strcmp(name, "zero up to") && x->underflow == 0 && x->has_infinity && x->smallest > 0)
         return beyond(x->smallest_exponent - 1, 1, text);
     if (isfinite(x->largest))
         return NULL;
@@ -322,6 +314,11 @@ static bool facts(const char *word, cJSON *array)
     else if (f.kind == LIMBER_KIND_FLOAT)
         printf("%s: 1 sign, %d exponent and %d fraction bits, bias %d, %d byte%s\n", name,
                f.exp_bits, f.frac_bits, f.bias, f.size, f.size > 1 ? "s" : "");
+    else if (f.kind == LIMBER_KIND_POSIT)
+        printf("%s: a posit with %d exponent bits and up to %d of fraction, %d byte%s\n", name,
+               f.exp_bits, f.frac_bits, f.size, f.size > 1 ? "s" : "");
+    else if (f.kind == LIMBER_KIND_SHORT)
+        printf("%s: the low %d bits of a byte\n", name, f.frac_bits + 1);
     else
         printf("%s: %d byte%s\n", name, f.size, f.size > 1 ? "s" : "");
     numbers(f, &x, json);
@@ -388,7 +385,7 @@ int cmd_formats(int argc, const char **argv)
     if (json)
         array = cJSON_CreateArray();
     else
-        printf("name  bytes  bits   below      smallest   round-off u   other names\n");
+        printf("name     bytes  bits   below      smallest   round-off u   other names\n");
     for (int i = 0; (name = limber_format_at(i)); i++)
         row(name, array);
     if (json) {

@@ -110,7 +110,7 @@ bool parse_number(const char *text, limber_format f, void *out)
         mpfr_clear(x);
         return ok;
     }
-    if (f.kind == LIMBER_KIND_FLOAT) {
+    if (f.kind != LIMBER_KIND_UINT) {
         double d =
             limber_format_equal(f, format_of("f64")) ? strtod(text, &end) : to_odd(text, &end);
 
@@ -146,7 +146,7 @@ bool write_number(FILE *f, limber_format fmt, const void *p)
         limber_convert(&v, format_of("i64"), p, fmt, 1, LIMBER_ROUND_NEAREST);
         return fprintf(f, "%" PRId64, v) > 0;
     }
-    if (fmt.kind == LIMBER_KIND_FLOAT && fmt.size < 16) {
+    if (fmt.kind != LIMBER_KIND_DD && fmt.size < 16) {
         limber_convert(&d, format_of("f64"), p, fmt, 1, LIMBER_ROUND_NEAREST);
         return write_double(f, d);
     }

@@ -114,13 +114,22 @@ static bool parse_steps(struct product *p, int sides)
            (complain("--stride and --dilate are at least 1"), false);
 }
 
+static bool is_integer(limber_format f)
+{
+    return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT || f.kind == LIMBER_KIND_SHORT;
+}
+
+static bool is_real(limber_format f)
+{
+    return !is_integer(f) && f.kind != LIMBER_KIND_DD;
+}
+
 /* The result's format: as asked, else the wider operand's, integers in 64 bits; a simulated unit's
  * in f32, which holds whatever it computes. */
 static bool result_format(struct product *p, limber_format *f)
 {
     limber_format a = p->a.format, b = p->b.format;
-    bool ints = a.kind != LIMBER_KIND_FLOAT && a.kind != LIMBER_KIND_DD &&
-                b.kind != LIMBER_KIND_FLOAT && b.kind != LIMBER_KIND_DD;
+    bool ints = is_integer(a) && is_integer(b);
 
     if (p->as) {
         if (limber_format_named(p->as, f) != LIMBER_STATUS_OK || f->kind == LIMBER_KIND_EXACT)
@@ -135,10 +144,8 @@ static bool result_format(struct product *p, limber_format *f)
                  format_of("f32");
     else if (ints)
         *f = format_of("i64");
-    else if (a.kind == LIMBER_KIND_FLOAT && (b.kind != LIMBER_KIND_FLOAT || a.size >= b.size))
-        *f = a;
     else
-        *f = b;
+        *f = is_real(a) && (!is_real(b) || a.size >= b.size) ? a : b;
     return true;
 }
 

@@ -114,6 +114,12 @@ static void tell_format(const char *word)
                f.frac_bits, f.size, f.size > 1 ? "s" : "");
     else if (f.kind == LIMBER_KIND_DD)
         printf("  The sum of two f64, the high part first, in %d bytes.\n", f.size);
+    else if (f.kind == LIMBER_KIND_POSIT)
+        printf("  A posit of %d bits (Posit Standard 2022).\n", 8 * f.size);
+    else if (f.kind == LIMBER_KIND_POWER)
+        printf("  A power of two in a byte, without sign and zero.\n");
+    else if (f.kind == LIMBER_KIND_SHORT)
+        printf("  A signed integer of %d bits, the low ones of a byte.\n", f.frac_bits + 1);
     else
         printf("  An %s integer in %d byte%s.\n",
                f.kind == LIMBER_KIND_UINT ? "unsigned" : "signed", f.size, f.size > 1 ? "s" : "");

@@ -49,7 +49,7 @@ DEVICE double function_isinf(double x, struct fn_args) { return fn_isinf(x); }
 constexpr bool is_small(limber_format f)
 {
     return f.kind == LIMBER_KIND_FLOAT && !f.carried && f.size <= 2 &&
-           !(f.flags & LIMBER_FORMAT_NO_SUBNORMAL);
+           !(f.flags & (LIMBER_FORMAT_NO_SUBNORMAL | LIMBER_FORMAT_NO_MINUS_ZERO));
 }
 
 constexpr bool is_binary(limber_format f, int size, int exponent)

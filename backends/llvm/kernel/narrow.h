@@ -6,7 +6,7 @@
 FLAT int stores_narrow(const struct kernel_call *c)
 {
     return CFG(c).c.kind == LIMBER_KIND_FLOAT && CFG(c).c.size <= 2 && !CFG(c).c.carried &&
-           !(CFG(c).c.flags & LIMBER_FORMAT_NO_SUBNORMAL);
+           !(CFG(c).c.flags & (LIMBER_FORMAT_NO_SUBNORMAL | LIMBER_FORMAT_NO_MINUS_ZERO));
 }
 
 FLAT v8l choose(v8l mask, v8l yes, v8l no)

@@ -139,7 +139,7 @@ class View:
             raise BadArgument(f"{self.what}: elements of type {kind!r} are no format; format= "
                               "names one for arrays that hold its bits")
         form = format_named(name)
-        bits = kind[:3] in ("int", "uin", "voi") and name[0] not in "iu"
+        bits = kind[:3] in ("int", "uin", "voi") and (name[0] not in "iu" or name in ("i4", "i2"))
         carried = (form.carried or name == "dd") and kind == carrier(name)
         if not (bits or carried or kind == kind_of_format(name)):
             raise BadArgument(f"{self.what}: elements of type {kind!r} do not hold {name}")

@@ -10,7 +10,8 @@ from ._types import dlpack_of_kind, kind_of_format
 from .errors import BadArgument
 from .quad import Quad
 
-_AS_FLOAT = {"i8": "f16", "u8": "f16", "i16": "f32", "i32": "f64", "i64": "f64"}
+_BYTES = ("i8", "u8", "i4", "i2")
+_AS_FLOAT = {**dict.fromkeys(_BYTES, "f16"), "i16": "f32", "i32": "f64", "i64": "f64"}
 _HOLDERS = ("f16", "f32", "f64", "f128")
 RESULTS = ("numpy", "dlpack")
 
@@ -25,13 +26,16 @@ def holds(large, small):
 
 @functools.lru_cache(maxsize=None)
 def result_format(a, b):
-    """The format of a product without a dtype: the wider of two, or the least that holds both."""
+    """The format of a product without a dtype: the wider of two, or the least that holds both; no
+    power of two, which no result is."""
     if a[0] in "iu" and b[0] in "iu":
-        return "i32" if a in ("i8", "u8") and b in ("i8", "u8") else "i64"
-    if a == b:
+        return "i32" if a in _BYTES and b in _BYTES else "i64"
+    own = [name for name in (a, b) if name != "e8m0"]
+    if a == b and own:
         return a
     a, b = _AS_FLOAT.get(a, a), _AS_FLOAT.get(b, b)
-    return next(name for name in (a, b) + _HOLDERS if holds(name, a) and holds(name, b))
+    return next(name for name in (*map(lambda x: _AS_FLOAT.get(x, x), own), *_HOLDERS)
+                if holds(name, a) and holds(name, b))
 
 
 def _format_of_out(out, a, b):

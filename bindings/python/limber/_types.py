@@ -12,17 +12,19 @@ except ImportError:
 # Kinds that are formats, those that NumPy lacks among them; those of complex numbers, by the format
 # of a part; and those whose values another kind holds without exception, so that arrays are copied.
 _SMALL = {"bfloat16": "bf16", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
-          "float6_e2m3fn": "e2m3", "float6_e3m2fn": "e3m2", "float4_e2m1fn": "e2m1"}
+          "float8_e4m3fnuz": "e4m3fnuz", "float8_e5m2fnuz": "e5m2fnuz", "float8_e8m0fnu": "e8m0",
+          "float6_e2m3fn": "e2m3", "float6_e3m2fn": "e3m2", "float4_e2m1fn": "e2m1",
+          "int4": "i4", "int2": "i2"}
 _SMALL_COMPLEX = {"complex32": "f16", "bcomplex32": "bf16"}
 SMALL = {*_SMALL, *_SMALL_COMPLEX}
 FORMATS = {"float16": "f16", "float32": "f32", "float64": "f64", "int8": "i8", "int16": "i16",
            "int32": "i32", "int64": "i64", "uint8": "u8", **_SMALL}
 COMPLEX = {"complex64": "f32", "complex128": "f64", **_SMALL_COMPLEX}
 HELD_BY = {"bool": "uint8", "uint16": "int32", "uint32": "int64", "uint64": "int64",
-           "int1": "int8", "int2": "int8", "int4": "int8",
+           "int1": "int8",
            "uint1": "uint8", "uint2": "uint8", "uint4": "uint8",
            "float8_e3m4": "float16", "float8_e4m3": "float16", "float8_e4m3b11fnuz": "float16",
-           "float8_e4m3fnuz": "float16", "float8_e5m2fnuz": "float16", "float8_e8m0fnu": "float32"}
+           "float8_e8m0fnu": "float32"}      # which has no zero, and is no operand
 _KIND_OF = {name: kind for kind, name in FORMATS.items()}
 _COMPLEX_OF = {name: kind for kind, name in COMPLEX.items()}
 

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Products and convolutions of formats that are no IEEE floats: the bits of every backend are the
+ * interpreter's, and correct results those of MPFR. */
+#include "codes.h"
+#include "support.h"
+
+#include <limber/limber.h>
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define COUNT(x) (sizeof(x) / sizeof *(x))
+enum { M = 19, N = 21, K = 90, LARGEST = 8 };
+
+static limber_context *context[2]; /* of what the machine has, and of the interpreter */
+
+static int make_contexts(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        limber_config config = LIMBER_CONFIG_INIT;
+
+        config.cache_dir = "";
+        config.threads = 1;
+        config.backend = i ? "interp" : NULL;
+        config.partition = LIMBER_PARTITION_OFF;    /* parts may be others on each backend */
+        if (limber_create(&context[i], &config))
+            return 1;
+    }
+    return 0;
+}
+
+static int drop_contexts(void **state)
+{
+    (void)state;
+    limber_destroy(context[0]);
+    limber_destroy(context[1]);
+    return 0;
+}
+
+static const struct {
+    const char *a, *b, *c;
+} trios[] = {
+    { "e4m3fnuz", "e4m3fnuz", "f32" },
+    { "e4m3fnuz", "e5m2fnuz", "f16" },
+    { "e5m2fnuz", "e5m2fnuz", "bf16" },
+    { "e4m3fnuz", "e4m3fnuz", "e4m3fnuz" },
+    { "f32", "e4m3fnuz", "e5m2fnuz" },
+    { "e4m3fnuz", "e4m3", "f64" },
+    { "posit8", "posit8", "posit8" },
+    { "posit16", "posit16", "posit16" },
+    { "posit32", "posit32", "posit32" },
+    { "posit8", "posit16", "f32" },
+    { "posit16", "posit16", "f64" },
+    { "posit32", "f32", "f64" },
+    { "f64", "posit8", "posit16" },
+    { "f16", "bf16", "posit32" },
+    { "i8", "i8", "posit16" },
+    { "i4", "i4", "i32" },
+    { "i2", "i4", "i64" },
+    { "i4", "i8", "i32" },
+    { "u8", "i2", "i32" },
+    { "i4", "f32", "f32" },
+    { "bf16", "i4", "f16" },
+    { "i4", "i4", "posit16" },
+};
+
+/* Codes as they come, all of them; without special ones where `finite` says so. */
+static void draw_codes(struct rng *r, limber_format f, bool finite, char *to, int count)
+{
+    for (int i = 0; i < count; i++) {
+        char *at = to + i * f.size;
+        double v;
+
+        do {
+            uint64_t code = rng_next(r);
+
+            memcpy(at, &code, f.size);
+            if (f.size == 8 || (f.size == 4 && f.kind == LIMBER_KIND_FLOAT)) { /* moderate ones */
+                v = ldexp(2 * rng_unit(r) - 1, rng_below(r, 9));
+                limber_convert(at, f, &v, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+            }
+            limber_convert(&v, LIMBER_F64, at, f, 1, LIMBER_ROUND_NEAREST);
+        } while (finite && !isfinite(v));
+    }
+}
+
+struct call {
+    limber_format a, b, c;
+    limber_contract contract;
+    const void *alpha, *beta;
+    bool transposed;
+    char ea[M * K * LARGEST], eb[K * N * LARGEST], ec[M * N * LARGEST], before[M * N * LARGEST];
+};
+
+static limber_status run(const struct call *x, int i, char *c, limber_report *report)
+{
+    limber_matrix a = { x->ea, x->a, x->transposed ? 1 : K, x->transposed ? M : 1 };
+    limber_matrix b = { x->eb, x->b, x->transposed ? 1 : N, x->transposed ? K : 1 };
+
+    memcpy(c, x->before, sizeof x->before);
+    return limber_gemm(context[i], &x->contract, M, N, K, x->alpha, a, b, x->beta,
+                       (limber_output){ c, x->c, N, 1 }, report);
+}
+
+static const char *told(const struct call *x, char text[200])
+{
+    char name[3][64];
+
+    snprintf(text, 200, "%s by %s to %s, promise %d, transposed %d, alpha %d",
+             limber_format_name(x->a, name[0], sizeof name[0]),
+             limber_format_name(x->b, name[1], sizeof name[1]),
+             limber_format_name(x->c, name[2], sizeof name[2]), (int)x->contract.promise,
+             x->transposed, x->alpha != NULL);
+    return text;
+}
+
+/* What the interpreter makes of the other one's scheme. */
+static void same_bits(struct call *x)
+{
+    static char other[M * N * LARGEST];
+    limber_report report = LIMBER_REPORT_INIT;
+    char text[200];
+
+    if (run(x, 0, x->ec, &report))
+        fail_msg("%s: %s", told(x, text), limber_error_text());
+    x->contract.scheme = report.scheme;
+    if (run(x, 1, other, NULL))
+        fail_msg("%s by %s: %s", told(x, text), report.scheme, limber_error_text());
+    for (int i = 0; i < M * N; i++)
+        if (!same_number(x->c, x->ec + i * x->c.size, other + i * x->c.size))
+            fail_msg("%s by %s: element %d differs between backends", told(x, text), report.scheme,
+                     i);
+}
+
+/* alpha = 3, beta = -2, in the scalars' format. */
+static void is_correct(const struct call *x)
+{
+    mpfr_t sum, absolute, before;
+    char text[200];
+
+    mpfr_init2(sum, 4000);
+    mpfr_init2(absolute, 4000);
+    mpfr_init2(before, 4000);
+    for (int i = 0; i < M * N; i++) {
+        int row = i / N, col = i % N;
+
+        ref_dot(sum, absolute, x->a, x->ea + (x->transposed ? row : row * K) * x->a.size,
+                x->transposed ? M : 1, x->b, x->eb + (x->transposed ? col * K : col) * x->b.size,
+                x->transposed ? 1 : N, K);
+        if (x->alpha) {
+            mpfr_mul_si(sum, sum, 3, MPFR_RNDN);
+            ref_load(before, x->c, x->before + i * x->c.size);
+            mpfr_mul_si(before, before, -2, MPFR_RNDN);
+            mpfr_add(sum, sum, before, MPFR_RNDN);
+        }
+        if (!ref_rounds_to(sum, x->c, x->ec + i * x->c.size))
+            fail_msg("%s: element %d is wrong", told(x, text), i);
+    }
+    mpfr_clears(sum, absolute, before, (mpfr_ptr)NULL);
+}
+
+static void products(bool finite, uint64_t seed)
+{
+    static struct call x;
+    struct rng r = { seed };
+
+    for (size_t i = 0; i < COUNT(trios); i++)
+        for (int variant = 0; variant < (SANITIZED ? 2 : 4); variant++) {
+            static char scalars[2][16];
+            const double numbers[2] = { 3, -2 };
+            limber_format fs;
+            bool integer;
+
+            x.a = named(trios[i].a);
+            x.b = named(trios[i].b);
+            x.c = named(trios[i].c);
+            integer = x.c.kind == LIMBER_KIND_INT;
+            fs = integer ? LIMBER_I64 : x.c;
+            x.transposed = variant & 1;
+            for (int s = 0; s < 2; s++)
+                limber_convert(scalars[s], fs, &numbers[s], LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+            x.alpha = variant >= 2 ? scalars[0] : NULL;
+            x.beta = variant >= 2 ? scalars[1] : NULL;
+            draw_codes(&r, x.a, finite, x.ea, M * K);
+            draw_codes(&r, x.b, finite, x.eb, K * N);
+            if (integer) {
+                const double small = 7;
+
+                for (int e = 0; e < M * N; e++)
+                    limber_convert(x.before + e * x.c.size, x.c, &small, LIMBER_F64, 1,
+                                   LIMBER_ROUND_NEAREST);
+            } else {
+                draw_codes(&r, x.c, finite, x.before, M * N);
+            }
+            for (int p = LIMBER_CONTRACT_NATIVE; p <= LIMBER_CONTRACT_FAST; p++) {
+                x.contract = (limber_contract)LIMBER_CONTRACT_INIT;
+                x.contract.promise = (limber_promise)p;
+                x.contract.bits = p == LIMBER_CONTRACT_BITS ? 12 : 0;
+                if (p == LIMBER_CONTRACT_FAST || (p == LIMBER_CONTRACT_EXACT && !integer) ||
+                    (p != LIMBER_CONTRACT_CORRECT && x.c.kind == LIMBER_KIND_POSIT))
+                    continue;
+                same_bits(&x);
+                if (p == LIMBER_CONTRACT_CORRECT || p == LIMBER_CONTRACT_EXACT)
+                    is_correct(&x);
+            }
+        }
+}
+
+static void finite_products(void **state)
+{
+    (void)state;
+    products(true, 1);
+}
+
+/* NaN, NaR and infinities among the others. */
+static void special_products(void **state)
+{
+    (void)state;
+    products(false, 2);
+}
+
+/* A window of every operand format, its result in doubles: whole numbers, which nothing rounds. */
+static void convolutions(void **state)
+{
+    static const char *const names[] = { "e4m3fnuz", "e5m2fnuz", "posit8", "posit16",
+                                         "posit32",  "i4",       "i2" };
+    limber_conv conv = LIMBER_CONV_INIT;
+    enum { IMAGE = 2 * 9 * 11, FILTER = 3 * 2 * 9, RESULT = 3 * 9 * 11 };
+    limber_contract contract = LIMBER_CONTRACT_INIT;
+    struct rng r = { 9 };
+
+    (void)state;
+    conv.n = 1, conv.c = 2, conv.h = 9, conv.w = 11, conv.o = 3, conv.r = conv.s = 3,
+    conv.groups = 1;
+    for (int i = 0; i < 4; i++)
+        conv.pad[i] = 1;
+    for (int i = 0; i < 2; i++)
+        conv.stride[i] = conv.dilate[i] = 1;
+    contract.promise = LIMBER_CONTRACT_CORRECT;
+    for (size_t i = 0; i < COUNT(names); i++) {
+        limber_format f = named(names[i]);
+        char image[IMAGE * 4], filter[FILTER * 4];
+        double pixel[IMAGE], weight[FILTER], want[RESULT] = { 0 }, got[RESULT];
+
+        for (int e = 0; e < IMAGE; e++)
+            pixel[e] = rng_below(&r, 3) - 1;
+        for (int e = 0; e < FILTER; e++)
+            weight[e] = rng_below(&r, 3) - 1;
+        limber_convert(image, f, pixel, LIMBER_F64, IMAGE, LIMBER_ROUND_NEAREST);
+        limber_convert(filter, f, weight, LIMBER_F64, FILTER, LIMBER_ROUND_NEAREST);
+        for (int k = 0; k < 3; k++)
+            for (int y = 0; y < 9; y++)
+                for (int x = 0; x < 11; x++)
+                    for (int t = 0; t < 18; t++) {
+                        int c = t / 9, h = y + t / 3 % 3 - 1, w = x + t % 3 - 1;
+
+                        if (h >= 0 && h < 9 && w >= 0 && w < 11)
+                            want[(k * 9 + y) * 11 + x] +=
+                                pixel[(c * 9 + h) * 11 + w] * weight[k * 18 + t];
+                    }
+        for (int x = 0; x < 2; x++) {
+            limber_problem p =
+                conv_problem(&contract, &conv, NULL, image, f, filter, f, NULL, got, LIMBER_F64);
+
+            memset(got, 0x55, sizeof got);
+            if (limber_run(context[x], &p, NULL))
+                fail_msg("%s: %s", names[i], limber_error_text());
+            assert_memory_equal(got, want, sizeof got);
+        }
+    }
+}
+
+static void what_has_no_meaning_is_refused(void **state)
+{
+    static const struct {
+        limber_promise promise;
+        const char *a, *b, *c, *text;
+    } cases[] = {
+        { LIMBER_CONTRACT_CORRECT, "f32", "f32", "i4", "c: i4 is no format of results" },
+        { LIMBER_CONTRACT_CORRECT, "f32", "f32", "e8m0", "c: e8m0 is no format of results" },
+        { LIMBER_CONTRACT_CORRECT, "e8m0", "f32", "f32", "a: e8m0 has no zero" },
+        { LIMBER_CONTRACT_CORRECT, "f32", "e8m0", "f32", "b: e8m0 has no zero" },
+        { LIMBER_CONTRACT_NATIVE, "f32", "f32", "posit16", "c: posit16 has no one precision" },
+        { LIMBER_CONTRACT_BITS, "f32", "f32", "posit16", "c: posit16 has no one precision" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        limber_contract contract = LIMBER_CONTRACT_INIT;
+        limber_problem p;
+        float x[2] = { 1, 1 };
+        char c[8] = "unchang";
+
+        contract.promise = cases[i].promise;
+        contract.bits = cases[i].promise == LIMBER_CONTRACT_BITS ? 8 : 0;
+        p = gemm_problem(&contract, 1, 1, 1, NULL, (limber_matrix){ x, named(cases[i].a), 1, 1 },
+                         (limber_matrix){ x, named(cases[i].b), 1, 1 }, NULL,
+                         (limber_output){ c, named(cases[i].c), 1, 1 });
+        assert_int_equal(limber_run(context[1], &p, NULL), LIMBER_STATUS_BAD_ARGUMENT);
+        assert_non_null(strstr(limber_error_text(), cases[i].text));
+        assert_string_equal(c, "unchang");
+    }
+    for (int i = 0; i < 2; i++) { /* no one bit makes the negative */
+        limber_contract contract = LIMBER_CONTRACT_INIT;
+        limber_format f = i ? LIMBER_E4M3FNUZ : LIMBER_POSIT16;
+        uint16_t x[2] = { 0 };
+        float c[2] = { 5, 5 };
+        limber_problem p;
+
+        contract.promise = LIMBER_CONTRACT_CORRECT;
+        p = gemm_problem(&contract, 1, 1, 1, NULL, (limber_matrix){ x, f, 1, 1 },
+                         (limber_matrix){ x, f, 1, 1 }, NULL,
+                         (limber_output){ c, LIMBER_F32, 1, 1 });
+        p.domain = LIMBER_DOMAIN_COMPLEX;
+        assert_int_equal(limber_run(context[1], &p, NULL), LIMBER_STATUS_BAD_ARGUMENT);
+        assert_non_null(strstr(limber_error_text(), "a: complex numbers"));
+        assert_true(c[0] == 5 && c[1] == 5);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(finite_products),
+        cmocka_unit_test(special_products),
+        cmocka_unit_test(convolutions),
+        cmocka_unit_test(what_has_no_meaning_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, make_contexts, drop_contexts);
+}
