@@ -130,3 +130,15 @@ bool output_close(struct output *o, bool ok)
     errno = error;
     return ok && !error;
 }
+
+bool output_append(const char *path, const char *text, size_t length)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    ssize_t n = fd < 0 ? -1 : write(fd, text, length);
+    int error = n < 0 ? errno : ENOSPC;
+
+    if (fd >= 0)
+        close(fd);
+    errno = error;
+    return n == (ssize_t)length;
+}

@@ -19,4 +19,8 @@ struct output {
 bool output_open(struct output *o, const char *path);
 bool output_close(struct output *o, bool ok);
 
+/* Adds text to a file's end, or makes the file, in one write: texts of several processes stay
+ * whole.  False with errno. */
+bool output_append(const char *path, const char *text, size_t length);
+
 #endif

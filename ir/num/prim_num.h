@@ -152,8 +152,8 @@ PRIM limber_format limber_num_carrier(limber_format f)
 /* ---- formats that are no floats -------------------------------------------------------------- */
 
 /* The number that a posit's code stands for: behind the sign a run of equal bits and one that ends
- * it, exp_bits of the exponent, and the fraction.  No unit is below the smallest posit, as those who
- * add products in a fixed point rely on. */
+ * it, exp_bits of the exponent, and the fraction.  Its unit is not below the smallest posit, on
+ * which those rely who add products in a fixed point. */
 PRIM void limber_num_unpack_posit(struct limber_num *x, limber_format f, uint64_t code)
 {
     int bits = 8 * f.size, run, k, fraction;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber explore: one product on many simulated units: error, swamping and retention against the
- * accumulator's bits. */
+ * limber explore: one product, or all of a captured run, on many simulated units: error, swamping
+ * and retention against the accumulator's bits; or with operands stored in many formats; or under
+ * many contracts. */
 #define _GNU_SOURCE
 #include "tools/cli/explore.h"
 
@@ -21,7 +22,11 @@ struct list {
 
 struct explore {
     struct product p;
-    struct list formats, groups, roundings, products;
+    struct list formats, groups, roundings, products, stored, contracts;
+    enum sweep sweep;
+    char *captured;
+    struct captured *list;          /* of the products of a run; NULL: one product */
+    int products_n, left_out;
     char *in, *outer, *random, *csv, *plot;
     double keep;
     long long seed;
@@ -58,7 +63,9 @@ static bool cut(struct list *l, const char *option, const char *otherwise)
 
 static int width(limber_format f)
 {
-    return f.kind == LIMBER_KIND_FLOAT ? 1 + f.exp_bits + f.frac_bits : 8 * f.size;
+    return f.kind == LIMBER_KIND_FLOAT || f.kind == LIMBER_KIND_SHORT ?
+               1 + f.exp_bits + f.frac_bits :
+               8 * f.size;
 }
 
 /* Of an exact product: one more exponent bit, and all bits of both significands. */
@@ -93,7 +100,47 @@ static bool describe(const struct explore *e, struct trial *t)
         return complain("explore: %s: %s", words, limber_error_text()), false;
     limber_format_name(t->unit.acc.format, t->format, sizeof t->format);
     t->bits = width(t->unit.acc.format);
+    t->cost = t->bits;
     t->product_bits = product_width(&t->unit);
+    return true;
+}
+
+static bool describe_stored(struct trial *t)
+{
+    if (limber_format_named(t->format, &t->stored) != LIMBER_STATUS_OK ||
+        t->stored.kind == LIMBER_KIND_EXACT)
+        return complain("--stored: %s is no format", t->format), false;
+    limber_format_name(t->stored, t->format, sizeof t->format);
+    t->cost = t->bits = width(t->stored);
+    return true;
+}
+
+static bool describe_contract(struct trial *t)
+{
+    t->contract = (limber_contract)LIMBER_CONTRACT_INIT;
+    return contract_of(t->format, &t->contract) ||
+           (complain("--contracts: \"%s\" is none of native, reproducible, correct, bits=N",
+                     t->format),
+            false);
+}
+
+/* Formats of operands, or contracts. */
+static bool list_words(struct explore *e)
+{
+    const struct list *l = e->sweep == SWEEP_stored ? &e->stored : &e->contracts;
+
+    e->trial = calloc((size_t)l->n, sizeof *e->trial);
+    if (!e->trial)
+        return complain("explore: out of memory"), false;
+    for (int i = 0; i < l->n; i++) {
+        struct trial *t = &e->trial[i];
+
+        snprintf(t->format, sizeof t->format, "%s", l->item[i]);
+        t->rounding = t->products = "-";
+        if (!(e->sweep == SWEEP_stored ? describe_stored(t) : describe_contract(t)))
+            return false;
+    }
+    e->trials = l->n;
     return true;
 }
 
@@ -190,16 +237,19 @@ static bool multiply_exactly(struct explore *e, limber_context *ctx)
            (complain("%s", limber_error_text()), false);
 }
 
-static double frobenius(const float *c, const double *exact, int64_t n)
+/* c: of f32 or f64. */
+static double frobenius(const struct array *c, const double *exact, int64_t n)
 {
+    const float *narrow = c->data;
+    const double *wide = c->data;
     double far = 0, size = 0;
 
     for (int64_t i = 0; i < n; i++) {
-        double x = (double)c[i] - exact[i];
+        double got = c->format.size == 8 ? wide[i] : (double)narrow[i], x = got - exact[i];
 
         if (!isfinite(exact[i]))
             continue;
-        if (!isfinite(c[i]))
+        if (!isfinite(got))
             return INFINITY;
         far += x * x;
         size += exact[i] * exact[i];
@@ -207,7 +257,65 @@ static double frobenius(const float *c, const double *exact, int64_t n)
     return size > 0 ? sqrt(far / size) : far > 0 ? INFINITY : 0;
 }
 
-static bool try(struct explore *e, limber_context *ctx, struct trial *t)
+/* The same operands, rounded to a format. */
+static bool store(const struct array *from, limber_format f, struct array *to)
+{
+    *to = *from;
+    to->format = f;
+    to->data = NULL;
+    if (!array_alloc(to, "--stored"))
+        return false;
+    return limber_convert(to->data, f, from->data, from->format, (size_t)array_size(from),
+                          LIMBER_ROUND_NEAREST) == LIMBER_STATUS_OK ||
+           (complain("%s", limber_error_text()), false);
+}
+
+/* A product under another contract, or of operands in another format; its result, as wide as A's
+ * numbers, or in doubles, is only looked at.  Of times the shorter of two counts, since the first
+ * call makes kernels and touches memory. */
+static bool try_plain(struct explore *e, limber_context *ctx, struct trial *t)
+{
+    struct product q = e->p;
+    limber_report report = LIMBER_REPORT_INIT;
+    bool stored = e->sweep == SWEEP_stored, wide = stored || e->p.a.format.size > 4, ok;
+    double seconds = INFINITY;
+
+    q.c.format = format_of(wide ? "f64" : "f32");
+    q.c.data = NULL;
+    ok = array_alloc(&q.c, "result");
+    if (stored) {
+        t->contract = (limber_contract)LIMBER_CONTRACT_INIT;
+        t->contract.promise = LIMBER_CONTRACT_CORRECT;
+        q.a.data = q.b.data = NULL;
+        ok = ok && store(&e->p.a, t->stored, &q.a) && store(&e->p.b, t->stored, &q.b);
+    }
+    q.promise = t->contract;
+    for (int run = 0; ok && run < 2 - stored; run++) {
+        ok = product_run(&q, ctx, &report) == LIMBER_STATUS_OK ||
+             (complain("%s: %s", t->format, limber_error_text()), false);
+        seconds = fmin(seconds, report.seconds_scan + report.seconds_run);
+    }
+    if (ok) {
+        t->error = fmax(t->error, frobenius(&q.c, e->exact.data, array_size(&e->exact)));
+        t->seconds += seconds;
+        t->cost = stored ? t->bits : t->seconds;
+    }
+    array_clear(&q.c);
+    if (stored) {
+        array_clear(&q.a);
+        array_clear(&q.b);
+    }
+    return ok;
+}
+
+/* Adds a product's mean to that of those before, whose multiply-adds weigh `before`. */
+static void add_mean(double *mean, double x, double before, double weight)
+{
+    *mean = before > 0 ? (*mean * before + x * weight) / (before + weight) : x;
+}
+
+static bool try_unit(struct explore *e, limber_context *ctx, struct trial *t, double before,
+                     double weight)
 {
     limber_statistics *s = &e->p.statistics;
     limber_report report = LIMBER_REPORT_INIT;
@@ -219,14 +327,15 @@ static bool try(struct explore *e, limber_context *ctx, struct trial *t)
     *s = (limber_statistics){ .size = sizeof(limber_statistics), .compare = 1 };
     if (product_run(&e->p, ctx, &report) != LIMBER_STATUS_OK)
         return complain("%s", limber_error_text()), false;
-    t->error = frobenius(e->p.c.data, e->exact.data, array_size(&e->exact));
-    t->distance = s->distance;
-    t->relative = s->relative;
-    t->swamped = s->nonzero ? (double)s->swamped / (double)s->nonzero : 0;
-    t->partly = s->nonzero ? (double)s->partly_swamped / (double)s->nonzero : 0;
-    t->retention = s->retention;
-    t->predicted = s->predicted;
-    t->seconds = report.seconds_run;
+    t->error = fmax(t->error, frobenius(&e->p.c, e->exact.data, array_size(&e->exact)));
+    add_mean(&t->distance, s->distance, before, weight);
+    add_mean(&t->relative, s->relative, before, weight);
+    add_mean(&t->swamped, s->nonzero ? (double)s->swamped / (double)s->nonzero : 0, before, weight);
+    add_mean(&t->partly, s->nonzero ? (double)s->partly_swamped / (double)s->nonzero : 0, before,
+             weight);
+    add_mean(&t->retention, s->retention, before, weight);
+    add_mean(&t->predicted, s->predicted, before, weight);
+    t->seconds += report.seconds_run;
     return true;
 }
 
@@ -239,10 +348,50 @@ static void mark_frontier(struct explore *e)
         for (int j = 0; t->frontier && j < e->trials; j++) {
             const struct trial *u = &e->trial[j];
 
-            t->frontier = !(u->bits <= t->bits && u->error <= t->error &&
-                            (u->bits < t->bits || u->error < t->error));
+            t->frontier = !(u->cost <= t->cost && u->error <= t->error &&
+                            (u->cost < t->cost || u->error < t->error));
         }
     }
+}
+
+/* All trials of the product that is open, which is number `at`. */
+static bool run_product(struct explore *e, limber_context *ctx, int at, double before,
+                        double weight)
+{
+    bool shown = isatty(2), ok = multiply_exactly(e, ctx);
+
+    for (int i = 0; ok && i < e->trials; i++) {
+        struct trial *t = &e->trial[i];
+
+        if (shown && e->list)
+            fprintf(stderr, "\rproduct %d of %d, ", at + 1, e->products_n);
+        if (shown)
+            fprintf(stderr, "%s%d of %d: %s, group %lld, %s\033[K", e->list ? "" : "\r", i + 1,
+                    e->trials, t->format, (long long)t->group, t->rounding);
+        ok = e->sweep == SWEEP_units ? try_unit(e, ctx, t, before, weight) : try_plain(e, ctx, t);
+    }
+    return ok;
+}
+
+/* One product after the other, so that memory holds one. */
+static bool run_captured(struct explore *e, limber_context *ctx)
+{
+    double before = 0, weight;
+    bool ok = true;
+
+    for (int i = 0; ok && i < e->products_n; i++, before += weight) {
+        const char *const files[] = { e->list[i].a, e->list[i].b };
+
+        array_clear(&e->p.a);
+        array_clear(&e->p.b);
+        array_clear(&e->p.c);
+        array_clear(&e->exact);
+        ok = product_open(&e->p, files) &&
+             (!e->p.c.pairs || (complain("%s: explore takes real matrices", files[0]), false));
+        weight = ok ? (double)array_size(&e->p.c) * (double)e->p.a.dim[1] : 1;
+        ok = ok && run_product(e, ctx, i, before, weight);
+    }
+    return ok;
 }
 
 static bool run_trials(struct explore *e)
@@ -252,15 +401,7 @@ static bool run_trials(struct explore *e)
 
     ok = product_context(&e->p, &ctx) == LIMBER_STATUS_OK ||
          (complain("%s", limber_error_text()), false);
-    ok = ok && multiply_exactly(e, ctx);
-    for (int i = 0; ok && i < e->trials; i++) {
-        const struct trial *t = &e->trial[i];
-
-        if (shown)
-            fprintf(stderr, "\r%d of %d: %s, group %lld, %s\033[K", i + 1, e->trials, t->format,
-                    (long long)t->group, t->rounding);
-        ok = try(e, ctx, &e->trial[i]);
-    }
+    ok = ok && (e->list ? run_captured(e, ctx) : run_product(e, ctx, 0, 0, 1));
     if (shown)
         fprintf(stderr, "\r\033[K");
     context_end(ctx);
@@ -268,7 +409,7 @@ static bool run_trials(struct explore *e)
     return ok;
 }
 
-/* The fewest bits that keep the error, and of those the smallest error. */
+/* The lowest cost that keeps the error, and of those the smallest error. */
 static const struct trial *smallest(const struct explore *e)
 {
     const struct trial *best = NULL;
@@ -277,7 +418,7 @@ static const struct trial *smallest(const struct explore *e)
         const struct trial *t = &e->trial[i];
 
         if (t->error <= e->keep &&
-            (!best || t->bits < best->bits || (t->bits == best->bits && t->error < best->error)))
+            (!best || t->cost < best->cost || (t->cost == best->cost && t->error < best->error)))
             best = t;
     }
     return best;
@@ -293,13 +434,65 @@ static void cell(double x, int columns, int digits)
         printf(" %*.*g", columns, digits, x);
 }
 
+/* What is multiplied. */
+static void shape_of(const struct explore *e, char *text, size_t size)
+{
+    if (e->list)
+        snprintf(text, size, "%d product%s of %.100s", e->products_n, e->products_n > 1 ? "s" : "",
+                 e->captured);
+    else
+        product_shape_text(&e->p, true, text, size);
+}
+
+/* And how operands are read. */
+static void title_of(const struct explore *e, char *text, size_t size)
+{
+    char shape[160];
+
+    shape_of(e, shape, sizeof shape);
+    snprintf(text, size, "%s; %s%s", shape,
+             e->sweep == SWEEP_units  ? "operands in " :
+             e->sweep == SWEEP_stored ? "operands stored in formats, sums exact" :
+                                        "contracts",
+             e->sweep != SWEEP_units ? "" :
+             e->in                   ? e->in :
+                                       "the accumulator's format");
+}
+
+static void print_plain(const struct explore *e)
+{
+    const struct trial *best = smallest(e);
+    bool stored = e->sweep == SWEEP_stored;
+
+    printf("%-16s %10s %10s %9s\n", stored ? "operands" : "contract", stored ? "bits" : "seconds",
+           "error", "");
+    for (int i = 0; i < e->trials; i++) {
+        const struct trial *t = &e->trial[i];
+
+        printf("%-16s %10.4g", t->format, t->cost);
+        cell(t->error, 10, 4);
+        printf("%s\n", t->frontier ? " *" : "");
+    }
+    printf("* on the frontier: none costs less and has no larger error\n");
+    if (e->keep > 0 && best)
+        printf("the cheapest that keeps %g: %s (error %.4g)\n", e->keep, best->format, best->error);
+    else if (e->keep > 0)
+        printf("none of these keeps %g\n", e->keep);
+}
+
 static void print_text(const struct explore *e)
 {
     const struct trial *best = smallest(e);
-    char shape[160], groups[40] = "no groups";
+    char title[320], groups[40] = "no groups";
 
-    product_shape_text(&e->p, true, shape, sizeof shape);
-    printf("%s; operands in %s\n", shape, e->in ? e->in : "the accumulator's format");
+    title_of(e, title, sizeof title);
+    printf("%s\n", title);
+    if (e->left_out)
+        printf("%d complex products are left out\n", e->left_out);
+    if (e->sweep != SWEEP_units) {
+        print_plain(e);
+        return;
+    }
     printf("%-12s %-5s %8s %-8s %4s %10s %10s %8s %8s %9s %9s\n", "accumulator", "round", "group",
            "products", "bits", "error", "distance", "swamped", "retained", "predicted", "seconds");
     for (int i = 0; i < e->trials; i++) {
@@ -326,11 +519,27 @@ static void print_text(const struct explore *e)
         printf("none of these keeps %g\n", e->keep);
 }
 
-static cJSON *json_trial(const struct trial *t)
+static cJSON *json_plain(const struct explore *e, const struct trial *t)
 {
     cJSON *j = cJSON_CreateObject();
+
+    cJSON_AddStringToObject(j, e->sweep == SWEEP_stored ? "stored" : "contract", t->format);
+    if (e->sweep == SWEEP_stored)
+        cJSON_AddNumberToObject(j, "operand_bits", t->bits);
+    json_number(j, "error", t->error);
+    json_number(j, "seconds", t->seconds);
+    cJSON_AddBoolToObject(j, "frontier", t->frontier);
+    return j;
+}
+
+static cJSON *json_trial(const struct explore *e, const struct trial *t)
+{
+    cJSON *j;
     char unit[UNIT_TEXT];
 
+    if (e->sweep != SWEEP_units)
+        return json_plain(e, t);
+    j = cJSON_CreateObject();
     cJSON_AddStringToObject(j, "unit", limber_unit_text(&t->unit, unit, sizeof unit));
     cJSON_AddStringToObject(j, "format", t->format);
     cJSON_AddStringToObject(j, "rounding", t->rounding);
@@ -356,14 +565,19 @@ static bool print_json(const struct explore *e)
     const struct trial *best = smallest(e);
     char shape[160];
 
-    product_shape_text(&e->p, true, shape, sizeof shape);
+    shape_of(e, shape, sizeof shape);
     cJSON_AddStringToObject(j, "shape", shape);
+    if (e->list) {
+        cJSON_AddStringToObject(j, "captured", e->captured);
+        cJSON_AddNumberToObject(j, "products", e->products_n);
+        cJSON_AddNumberToObject(j, "complex_left_out", e->left_out);
+    }
     array = cJSON_AddArrayToObject(j, "trials");
     for (int i = 0; i < e->trials; i++)
-        cJSON_AddItemToArray(array, json_trial(&e->trial[i]));
+        cJSON_AddItemToArray(array, json_trial(e, &e->trial[i]));
     if (e->keep > 0) {
         cJSON_AddNumberToObject(j, "keep", e->keep);
-        cJSON_AddItemToObject(j, "smallest", best ? json_trial(best) : cJSON_CreateNull());
+        cJSON_AddItemToObject(j, "smallest", best ? json_trial(e, best) : cJSON_CreateNull());
     }
     return json_print(j);
 }
@@ -382,6 +596,14 @@ static bool write_csv(const struct explore *e, const char *path)
 
     if (!draft_open(&d, path))
         return false;
+    if (e->sweep != SWEEP_units) {
+        fprintf(d.f, "%s,error,frontier\n",
+                e->sweep == SWEEP_stored ? "stored,operand_bits" : "contract,seconds");
+        for (int i = 0; i < e->trials; i++)
+            fprintf(d.f, "\"%s\",%.9g,%.9g,%d\n", e->trial[i].format, e->trial[i].cost,
+                    e->trial[i].error, e->trial[i].frontier);
+        return draft_close(&d, true);
+    }
     fprintf(d.f, "unit,format,rounding,group,products,accumulator_bits,product_bits,error,distance,"
                  "relative,swamped,partly_swamped,retention,retention_predicted,seconds,"
                  "frontier\n");
@@ -404,13 +626,11 @@ static bool write_csv(const struct explore *e, const char *path)
 /* Without gnuplot the results are kept in a .csv file beside the plot's name. */
 static bool plot(const struct explore *e)
 {
-    char shape[160], title[256], *beside;
+    char title[320], *beside;
     bool absent, ok;
 
-    product_shape_text(&e->p, true, shape, sizeof shape);
-    snprintf(title, sizeof title, "%s; operands in %s", shape,
-             e->in ? e->in : "the accumulator's format");
-    ok = explore_plot(e->plot, title, e->trial, e->trials, &absent);
+    title_of(e, title, sizeof title);
+    ok = explore_plot(e->plot, title, e->sweep, e->trial, e->trials, &absent);
     if (absent && !e->csv && asprintf(&beside, "%s.csv", e->plot) >= 0) {
         if (write_csv(e, beside))
             fprintf(stderr, "limber: the results are in %s\n", beside);
@@ -423,6 +643,10 @@ static bool plot(const struct explore *e)
 
 static bool prepare(struct explore *e)
 {
+    if (e->sweep == SWEEP_stored)
+        return cut(&e->stored, "stored", "") && list_words(e);
+    if (e->sweep == SWEEP_contracts)
+        return cut(&e->contracts, "contracts", "") && list_words(e);
     if (!cut(&e->formats, "formats", "e5m2,(1,4,3),(1,5,4),(1,6,9),bf16,f16") ||
         !cut(&e->groups, "groups", "0,16,64") || !cut(&e->roundings, "roundings", "rn") ||
         !cut(&e->products, "mul", e->in ? "exact" : "rounded"))
@@ -435,9 +659,13 @@ static int explore(struct explore *e, const char *const *files)
     bool ok;
 
     e->p.as = strdup("f32");
-    ok = e->p.as && (!e->random || random_operands(e)) &&
-         product_open(&e->p, e->random ? NULL : files) &&
-         (!e->p.c.pairs || (complain("explore takes real matrices"), false)) && run_trials(e);
+    ok = e->p.as;
+    if (ok && e->captured)
+        ok = captured_read(e->captured, &e->list, &e->products_n, &e->left_out);
+    else if (ok)
+        ok = (!e->random || random_operands(e)) && product_open(&e->p, e->random ? NULL : files) &&
+             (!e->p.c.pairs || (complain("explore takes real matrices"), false));
+    ok = ok && run_trials(e);
     if (!ok)
         return 1;
     if (e->p.json)
@@ -454,11 +682,13 @@ static int explore(struct explore *e, const char *const *files)
 static void clear(struct explore *e)
 {
     char *strings[] = { e->formats.text,  e->groups.text, e->roundings.text,
-                        e->products.text, e->in,          e->outer,
+                        e->products.text, e->stored.text, e->contracts.text,
+                        e->captured,      e->in,          e->outer,
                         e->random,        e->csv,         e->plot };
 
     for (size_t i = 0; i < sizeof strings / sizeof *strings; i++)
         free(strings[i]);
+    captured_clear(e->list, e->products_n);
     free(e->trial);
     array_clear(&e->exact);
     product_clear(&e->p);
@@ -494,6 +724,12 @@ int cmd_explore(int argc, const char **argv)
           "name the smallest accumulator with at most this "
           "error",
           "ERROR" },
+        { "stored", 0, POPT_ARG_STRING, &e.stored.text, 0,
+          "no units: operands in each of these formats, sums exact", "LIST" },
+        { "contracts", 0, POPT_ARG_STRING, &e.contracts.text, 0,
+          "no units: error and seconds under each of native, bits=N, correct ...", "LIST" },
+        { "captured", 0, POPT_ARG_STRING, &e.captured, 0,
+          "all products whose operands LIMBER_CAPTURE kept in this folder", "FOLDER" },
         { "random", 0, POPT_ARG_STRING, &e.random, 0, "normal numbers instead of files",
           "M,N,K[,SEED]" },
         { "csv", 0, POPT_ARG_STRING, &e.csv, 0, "write all results", "FILE" },
@@ -519,16 +755,24 @@ int cmd_explore(int argc, const char **argv)
     int n = 0, status = 2;
     bool ok;
 
-    ok = options_read(o, "A B | --conv X W | --random M,N,K [options]\n\nexample: limber "
-                         "explore A.npy B.npy --in e5m2 --groups 0,64 --keep 1e-2 --plot e.svg");
+    ok = options_read(
+        o, "A B | --conv X W | --random M,N,K | --captured FOLDER [options]\n\nexample: limber "
+           "explore A.npy B.npy --in e5m2 --groups 0,64 --keep 1e-2 --plot e.svg");
     files = poptGetArgs(o);
     while (files && files[n])
         n++;
     e.p.is_conv = conv;
+    e.sweep = e.stored.text ? SWEEP_stored : e.contracts.text ? SWEEP_contracts : SWEEP_units;
     if (!ok)
         status = 2;
-    else if (n != (e.random ? 0 : 2))
-        complain("explore takes two files, or --random and none (see limber explore --help)");
+    else if (n != (e.random || e.captured ? 0 : 2))
+        complain("explore takes two files, or --random or --captured and none (see limber explore "
+                 "--help)");
+    else if (e.captured && (e.random || conv || e.p.trans_a || e.p.trans_b))
+        complain("--captured has its operands: --random, --conv, --trans-a and --trans-b are "
+                 "of others");
+    else if (e.stored.text && e.contracts.text)
+        complain("--stored and --contracts are two sweeps");
     else if (e.random && conv)
         complain("--random makes matrices, not tensors for --conv");
     else if (!(e.keep >= 0) || e.seed < 0)

@@ -5,21 +5,37 @@
 
 #include "tools/cli/cli.h"
 
-/* One unit and what it did. */
+/* What a sweep varies, and what its cost counts: bits of a unit's accumulator, bits of a format in
+ * which operands are stored, seconds under a contract. */
+enum sweep { SWEEP_units, SWEEP_stored, SWEEP_contracts };
+
+/* One of a sweep and what it did. */
 struct trial {
-    char format[64]; /* its name */
-    const char *rounding, *products;
+    char format[64]; /* its name; of a contract its words */
+    const char *rounding, *products; /* of a unit */
     int64_t group;              /* 0: none */
     limber_unit unit;
+    limber_format stored;
+    limber_contract contract;
+    double cost;
     int bits, product_bits;     /* of the accumulator; of one product */
-    double error;               /* relative, Frobenius; infinite when C has a NaN or infinity that
-       A B has not */
+    double error;               /* relative, Frobenius, the largest of all products; infinite when
+       C has a NaN or infinity that A B has not */
     double distance, relative, swamped, partly, retention, predicted, seconds;
-    bool frontier;              /* none has fewer bits and no larger error */
+    bool frontier;              /* none costs less and has no larger error */
 };
 
-/* Draws error against bits, a curve for each group length, to an SVG file by gnuplot.  *absent:
+/* Draws error against cost, a curve for each group length, to an SVG file by gnuplot.  *absent:
  * there is no gnuplot.  False after a message. */
-bool explore_plot(const char *path, const char *title, const struct trial *t, int n, bool *absent);
+bool explore_plot(const char *path, const char *title, enum sweep sweep, const struct trial *t,
+                  int n, bool *absent);
+
+/* Products whose operands a program left in a folder (LIMBER_CAPTURE). */
+struct captured {
+    char *a, *b; /* files */
+};
+/* Reads the folder's index; complex products are left out, and counted.  False after a message. */
+bool captured_read(const char *folder, struct captured **list, int *n, int *left_out);
+void captured_clear(struct captured *list, int n);
 
 #endif

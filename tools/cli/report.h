@@ -29,6 +29,7 @@ bool run_json(const struct run *r, int top); /* false after a message */
 enum kind {
     KIND_RUN, /* LIMBER_REPORT */
     KIND_EXPLORE, /* limber explore --json */
+    KIND_SWEEP, /* the same of formats or contracts */
     KIND_BENCH, /* limber bench --json, limber gpu --json FILE */
     KIND_APPS, /* limber bench apps --json */
     KIND_LINES, /* an object a line, as of a training sweep or statistics */

@@ -69,8 +69,10 @@ enum kind kind_of(const cJSON *o)
                            o) if (!cJSON_IsObject(one) || !has_number(one)) return KIND_UNKNOWN;
         return o->child ? KIND_LINES : KIND_UNKNOWN;
     }
-    return array_of(o, "trials")             ? KIND_EXPLORE :
-           array_of(o, "applications")       ? KIND_APPS :
+    if (array_of(o, "trials"))
+        return cJSON_HasObjectItem(array_of(o, "trials")->child, "unit") ? KIND_EXPLORE :
+                                                                           KIND_SWEEP;
+    return array_of(o, "applications")       ? KIND_APPS :
            !cJSON_HasObjectItem(o, "limber") ? KIND_UNKNOWN :
            array_of(o, "calls")              ? KIND_RUN :
            array_of(o, "rows")               ? KIND_BENCH :
@@ -79,11 +81,13 @@ enum kind kind_of(const cJSON *o)
 
 const char *kind_name(enum kind k)
 {
-    static const char *const names[] = {
-        [KIND_RUN] = "runs",           [KIND_EXPLORE] = "simulated units",
-        [KIND_BENCH] = "benchmark",    [KIND_APPS] = "applications",
-        [KIND_LINES] = "measurements", [KIND_UNKNOWN] = ""
-    };
+    static const char *const names[] = { [KIND_RUN] = "runs",
+                                         [KIND_EXPLORE] = "simulated units",
+                                         [KIND_SWEEP] = "formats or contracts",
+                                         [KIND_BENCH] = "benchmark",
+                                         [KIND_APPS] = "applications",
+                                         [KIND_LINES] = "measurements",
+                                         [KIND_UNKNOWN] = "" };
 
     return names[k];
 }
@@ -274,6 +278,37 @@ static void explore_table(FILE *f, const cJSON *trials)
     }
     fputs("</table></div>\n", f);
     rest_of(f, n);
+}
+
+/* A sweep over formats of operands, or over contracts. */
+static bool sweep_html(FILE *f, const cJSON *o)
+{
+    const cJSON *trials = array_of(o, "trials"), *t;
+    const bool stored = cJSON_HasObjectItem(trials->child, "stored");
+    const char *cost = stored ? "operand_bits" : "seconds", *key = stored ? "stored" : "contract";
+    const char *across = stored ? "bits of an operand's element" : "seconds of all products";
+    struct curves c = { .n = 0 };
+
+    fputs("<p>", f);
+    page_text(f, json_word(o, "shape"));
+    fprintf(f,
+            ", %s. Error: the largest of all products, relative to the exact result. On the "
+            "frontier none costs less and has no larger error.</p>\n",
+            stored ? "operands stored in formats, sums exact" : "under contracts");
+    cJSON_ArrayForEach(t, trials)
+    {
+        if (!curve_add(&c, json_word(t, key), at(json_value(t, cost), json_value(t, "error")))) {
+            curves_clear(&c);
+            return false;
+        }
+    }
+    curves_draw(f, &c,
+                (struct chart){ .title = stored ? "Error over bits" : "Error over time",
+                                .across = across,
+                                .up = "relative error",
+                                .log_y = true });
+    table(f, trials);
+    return true;
 }
 
 static bool explore_html(FILE *f, const cJSON *o)
@@ -687,6 +722,7 @@ bool section_html(FILE *f, const struct document *d)
     fputs("</h1>\n", f);
     switch (d->kind) {
     case KIND_EXPLORE: ok = explore_html(f, d->json); break;
+    case KIND_SWEEP: ok = sweep_html(f, d->json); break;
     case KIND_BENCH: ok = bench_html(f, d->json); break;
     case KIND_APPS: apps_html(f, d->json); break;
     case KIND_LINES: ok = lines_html(f, d->json); break;
@@ -746,10 +782,11 @@ static void print_apps(const cJSON *list)
 
 void section_print(const struct document *d)
 {
-    const cJSON *rows = d->kind == KIND_EXPLORE ? array_of(d->json, "trials") :
-                        d->kind == KIND_BENCH   ? array_of(d->json, "rows") :
-                        d->kind == KIND_APPS    ? array_of(d->json, "applications") :
-                                                  d->json;
+    const cJSON *rows = d->kind == KIND_EXPLORE || d->kind == KIND_SWEEP ?
+                            array_of(d->json, "trials") :
+                        d->kind == KIND_BENCH ? array_of(d->json, "rows") :
+                        d->kind == KIND_APPS  ? array_of(d->json, "applications") :
+                                                d->json;
 
     printf("%s: %s, %d rows\n", d->path, kind_name(d->kind), cJSON_GetArraySize(rows));
     if (d->kind == KIND_EXPLORE)

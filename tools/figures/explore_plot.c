@@ -7,6 +7,7 @@
 
 struct curves {
     const char *title;
+    enum sweep sweep;
     bool png;
     const struct trial *t;
     int n;
@@ -41,7 +42,7 @@ static bool best(const struct curves *c, int i)
     for (int j = 0; j < c->n; j++) {
         const struct trial *x = &c->t[j];
 
-        if (drawable(x) && same_curve(x, t) && x->bits == t->bits &&
+        if (drawable(x) && same_curve(x, t) && x->cost == t->cost &&
             (x->error < t->error || (x->error == t->error && j < i)))
             return false;
     }
@@ -62,6 +63,10 @@ static void print_key(FILE *f, const struct curves *c, const struct trial *t)
 {
     bool roundings = false, products = false;
 
+    if (c->sweep != SWEEP_units) {
+        fprintf(f, c->sweep == SWEEP_stored ? "'operands stored'" : "'contracts'");
+        return;
+    }
     for (int j = 0; j < c->n; j++) {
         roundings |= strcmp(t->rounding, c->t[j].rounding) != 0;
         products |= strcmp(t->products, c->t[j].products) != 0;
@@ -74,11 +79,15 @@ static void print_key(FILE *f, const struct curves *c, const struct trial *t)
             products ? ", mul " : "", products ? t->products : "");
 }
 
-/* Columns: the curve, bits, error, whether the line goes through it, the frontier, the format. */
+/* Columns: the curve, cost, error, whether the line goes through it, the frontier, the format. */
 static void write_script(FILE *f, const void *user)
 {
     const struct curves *c = user;
-    int least = 99, most = 0, color = 0;
+    static const char *const costs[] = { "bits of the accumulator", "bits of an operand's element",
+                                         "seconds of all products" };
+    double least = INFINITY, most = 0;
+    bool seconds = c->sweep == SWEEP_contracts;
+    int color = 0;
 
     fprintf(f, "$data << END\n");
     for (int i = 0; i < c->n; i++) {
@@ -86,19 +95,20 @@ static void write_script(FILE *f, const void *user)
 
         if (!drawable(t))
             continue;
-        least = t->bits < least ? t->bits : least;
-        most = t->bits > most ? t->bits : most;
-        fprintf(f, "%d %d %.9g %d %d %s\n", leader(c, i), t->bits, t->error, best(c, i),
+        least = fmin(t->cost, least);
+        most = fmax(t->cost, most);
+        fprintf(f, "%d %.9g %.9g %d %d %s\n", leader(c, i), t->cost, t->error, best(c, i),
                 t->frontier, t->format);
     }
     fprintf(f, "END\nset terminal %s noenhanced font 'sans,13' background rgb 'white'\nset title ",
             c->png ? "pngcairo size 960,600" : "svg size 960,600 dynamic");
     quoted(f, c->title);
     fprintf(f,
-            "\nset xlabel 'bits of the accumulator'\nset ylabel 'relative error (Frobenius)'\n"
+            "\nset xlabel \"%s\"\nset ylabel 'relative error (Frobenius)'\n"
             "set logscale y\nset format y '%%.0e'\nset grid\nset key outside right top\n"
-            "set xrange [%d:%d]\nset xtics 2\nplot ",
-            least - 1, most + 1);
+            "set xrange [%.9g:%.9g]\n%s\nplot ",
+            costs[c->sweep], seconds ? least / 2 : least - 1, seconds ? most * 2 : most + 1,
+            seconds ? "set logscale x" : "set xtics 2");
     for (int i = 0; i < c->n; i++)
         if (drawable(&c->t[i]) && leader(c, i) == i) {
             color++;
@@ -116,9 +126,10 @@ static void write_script(FILE *f, const void *user)
                "$data using ($5 > 0 ? $2 : NaN):3:6 with labels offset 0,1 notitle\n");
 }
 
-bool explore_plot(const char *path, const char *title, const struct trial *t, int n, bool *absent)
+bool explore_plot(const char *path, const char *title, enum sweep sweep, const struct trial *t,
+                  int n, bool *absent)
 {
-    const struct curves c = { title, ends(path, ".png"), t, n };
+    const struct curves c = { title, sweep, ends(path, ".png"), t, n };
     int drawn = 0;
 
     *absent = false;

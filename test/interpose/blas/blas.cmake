@@ -37,6 +37,8 @@ if(TARGET limber_cli)
   add_test(NAME blas_control COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/control.sh
            $<TARGET_FILE:limber_blas> $<TARGET_FILE:blas_program_32> $<TARGET_FILE:limber_cli>
            $<TARGET_FILE:blas_linked> $<TARGET_FILE:blas_clocked>)
+  add_test(NAME blas_capture COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/capture.sh
+           $<TARGET_FILE:limber_blas> $<TARGET_FILE:blas_program_32> $<TARGET_FILE:limber_cli>)
 endif()
 
 # Plugins with a BLAS of their own, under the names of NumPy's and SciPy's wheels and under plain

@@ -38,7 +38,8 @@ static char *bait(const limber_variable *v)
     else if (says(v, "reads"))
         (void)!asprintf(&s, "%s=%s/secret", v->name, dir);
     else if (says(v, "writes") || says(v, "runs"))
-        (void)!asprintf(&s, "%s=%s/trap/%s", v->name, dir, v->name);
+        (void)!asprintf(&s, "%s=%s/trap/%s%s", v->name, dir, v->name,
+                        strcmp(v->name, "LIMBER_CAPTURE") ? "" : ",1M");
     else
         (void)!asprintf(&s, "%s=no value", v->name);
     if (!s)

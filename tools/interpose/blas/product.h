@@ -84,6 +84,11 @@ union scalar limber_blas_scalar(const struct job *j, double re, double im);
 bool limber_blas_is(const struct job *j, const union scalar *s, double re);
 bool limber_blas_is_real(const struct job *j, const union scalar *s);
 
+/* ---- capture.c ------------------------------------------------------------------------------- */
+
+/* Keeps the operands of a valid call. */
+void limber_blas_capture(const struct request *r, const struct interpose_setting *s);
+
 /* ---- matrix.c -------------------------------------------------------------------------------- */
 
 struct view limber_blas_view(const struct request *r, const struct argument *x); /* of op(x) */

@@ -281,11 +281,13 @@ bool limber_blas_serve(struct request *r)
 
     if (r->side && !limber_blas_is_lapack(r))
         r->k = r->side == 'L' ? r->m : r->n;
-    if (limber_blas_is_inside() ||
-        (!o->on && !o->report && r->routine != BLAS_GEMMT && r->routine != BLAS_GEMM_BATCH))
+    if (limber_blas_is_inside() || (!o->on && !o->report && !o->capture &&
+                                    r->routine != BLAS_GEMMT && r->routine != BLAS_GEMM_BATCH))
         return false;
     INTERPOSE_UNCANCELLED;
     s = interpose_choose(&(struct interpose_call){ r->name, r->m, r->n, r->k, r->caller });
+    if (o->capture && !limber_blas_wrong(r) && !is_empty(r) && r->alpha)
+        limber_blas_capture(r, s);
     if (o->report)
         r->began = limber_blas_now();
     if (!limber_blas_real(r->name, r->caller, true))

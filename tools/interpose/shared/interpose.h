@@ -10,6 +10,7 @@
 #include <locale.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 /* For messages: the name of this library, and of the library whose calls it takes over. */
@@ -59,6 +60,8 @@ struct interpose_options {
     struct interpose_setting setting; /* of calls that no rule matches */
     int verbose;
     const char *report; /* the file's name, or NULL */
+    const char *capture; /* the folder for operands, or NULL; and the most bytes of a process */
+    int64_t capture_bytes;
     int rows; /* the most that it lists one by one; 0: all */
     int check; /* elements to compare in a call that is checked; 0: none */
     bool refused; /* something was not understood */
@@ -132,6 +135,10 @@ struct interpose_result {
     struct interpose_counts counts;
 };
 
+/* The file and the symbol of an address in a caller; "" where they are not known. */
+void interpose_name_caller(const void *site, char *to, size_t size);
+/* A string of JSON. */
+void interpose_put_text(FILE *f, const char *s);
 /* Counts the kernels of a product that is only a part of a call. */
 void interpose_kernels(limber_context *ctx, const limber_report *report);
 /* Keeps the call as this thread's last and, where a report is asked for, counts it. */

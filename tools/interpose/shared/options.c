@@ -98,6 +98,30 @@ static bool set_report(const char *s)
 {
     return set_text(&options.report, s);
 }
+/* "FOLDER,BYTES", K, M or G for powers of 1024 behind the number. */
+static bool set_capture(const char *s)
+{
+    static const char units[] = "KMG";
+    const char *comma = strrchr(s, ','), *unit;
+    unsigned long long v;
+    char *rest;
+    int shift = 0;
+
+    if (!comma || comma == s || comma[1] < '0' || comma[1] > '9')
+        return false;
+    errno = 0;
+    v = strtoull(comma + 1, &rest, 10);
+    if (*rest && (unit = strchr(units, *rest))) {
+        shift = 10 * (int)(unit - units + 1);
+        rest++;
+    }
+    if (*rest || errno || v == 0 || v > (unsigned long long)INT64_MAX >> shift)
+        return false;
+    options.capture_bytes = (int64_t)(v << shift);
+    options.capture = strndup(s, (size_t)(comma - s));
+    return options.capture;
+}
+
 static bool set_backend(const char *s)
 {
     return set_text(&options.backend, s);
@@ -122,6 +146,8 @@ static const struct key {
     { "verbose", "LIMBER_VERBOSE", set_verbose, false, "no number from 0 to 9" },
     { "report", "LIMBER_REPORT", set_report, false, "no file" },
     { "report_rows", "LIMBER_REPORT_ROWS", set_rows, false, "no number from 0 to 8192" },
+    { "capture", "LIMBER_CAPTURE", set_capture, false,
+      "no folder and number of bytes, such as operands,512M" },
     { "trust_blas", "LIMBER_TRUST_BLAS", set_trust, false, "neither 0 nor 1" },
     { "check", "LIMBER_CHECK", set_check, false, "no number from 0 to 1000" },
     { "background", "LIMBER_BACKGROUND", set_background, false, "neither 0 nor 1" },

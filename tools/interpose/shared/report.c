@@ -226,7 +226,7 @@ static void begin(void)
     watch_signals();
 }
 
-static void name_caller(const void *site, char *to, size_t size)
+void interpose_name_caller(const void *site, char *to, size_t size)
 {
     const char *file;
     Dl_info info;
@@ -380,7 +380,7 @@ static bool count_call(const struct interpose_result *t)
         memcpy(like.scheme, report->scheme, sizeof like.scheme);
         memcpy(like.backend, report->backend, sizeof like.backend);
     }
-    name_caller(t->site, like.caller, sizeof like.caller);
+    interpose_name_caller(t->site, like.caller, sizeof like.caller);
     pthread_mutex_lock(&all.lock);
     begin();
     r = row_of(&like);
@@ -439,7 +439,7 @@ void interpose_count(const struct interpose_result *t)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static void put_text(FILE *f, const char *s)
+void interpose_put_text(FILE *f, const char *s)
 {
     fputc('"', f);
     for (; *s; s++)
@@ -464,7 +464,7 @@ static void put_number(FILE *f, double x)
 static void member(FILE *f, const char *name, const char *text)
 {
     fprintf(f, ", \"%s\": ", name);
-    put_text(f, text);
+    interpose_put_text(f, text);
 }
 
 static void member_number(FILE *f, const char *name, double x)
@@ -512,7 +512,7 @@ static void put_sums_of_row(FILE *f, const struct row *r)
 static void put_row(FILE *f, const struct row *r)
 {
     fprintf(f, "{ \"routine\": ");
-    put_text(f, r->routine);
+    interpose_put_text(f, r->routine);
     member(f, "ops", r->ops);
     fprintf(f, ", \"m\": %lld, \"n\": %lld, \"k\": %lld, \"served\": %s", (long long)r->m,
             (long long)r->n, (long long)r->k, r->served ? "true" : "false");
@@ -647,7 +647,7 @@ static void put_process(FILE *f, bool complete)
 
     host(name, sizeof name);
     fprintf(f, "{ \"limber\": ");
-    put_text(f, LIMBER_VERSION);
+    interpose_put_text(f, LIMBER_VERSION);
     member(f, "library", interpose_name);
     member(f, "program", program_invocation_name);
     member(f, "host", name);
@@ -678,7 +678,7 @@ static int put_blas(struct dl_phdr_info *info, size_t size, void *user)
         if (strstr(name, words[i]) && !strstr(name, interpose_name)) {
             if (list->f) {
                 fputs(list->count ? ", " : "", list->f);
-                put_text(list->f, name);
+                interpose_put_text(list->f, name);
             }
             list->count++;
             break;
