@@ -109,19 +109,32 @@ static bool is_infinity(const char *at)
     return *at == 'i' || *at == 'I';
 }
 
+/* All digits before an exponent are 0. */
+static bool is_zero(const char *at)
+{
+    return !strpbrk(at, "123456789abcdfABCDF") ||
+           strcspn(at, "123456789abcdfABCDF") > strcspn(at, "eEpP \t\r\n;");
+}
+
 /* A number of the format in which steps compute.  An infinity is written as such: a number that
  * only becomes one is a mistake. */
 static bool read_number(struct reader *r, double *to)
 {
     char word[NAME], *end;
     locale_t before = limber_plain_numbers();
-    bool narrow = limber_format_equal(r->compute, LIMBER_F32);
+    bool narrow = limber_format_equal(r->compute, LIMBER_F32), zero;
 
     *to = strtod(r->at, &end);
     uselocale(before);
     if (end == r->at || is_word(*end) || *to != *to)
         return refuse(r, "'%s' is no number", word_at(r, word));
+    zero = is_zero(r->at);
     *to = rounded(narrow, *to);
+    if (*to == 0 && !zero)
+        return refuse(r,
+                      narrow ? "'%s' is 0 in f32, in which these steps compute" :
+                               "'%s' is 0 in f64, in which these steps compute",
+                      word_at(r, word));
     if (fabs(*to) > DBL_MAX && !is_infinity(r->at))
         return refuse(r,
                       narrow ? "'%s' is beyond f32, in which these steps compute" :

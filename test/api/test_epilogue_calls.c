@@ -233,6 +233,7 @@ static void test_text_refused(void **state)
     refuses_text("%1 = relu", "line 1, column 10: relu needs an operand");
     refuses_text("%1 = relu 3", "line 1, column 11: '3' is no %name");
     refuses_text("%1 = mul %x 1e39", "line 1, column 13: '1e39' is beyond f32");
+    refuses_text("%1 = div %x 1e-50", "line 1, column 13: '1e-50' is 0 in f32");
     refuses_text("%1 = clamp %x p=-1e999 q=inf", "line 1, column 15: '-1e999' is beyond f32");
     refuses_text("%1 = relu %x 3", "line 1, column 14: '3' is none of the parameters");
     refuses_text("%1 = relu %x p=3", "line 1, column 14: 'p=3' is none of the parameters");

@@ -261,6 +261,8 @@ class Buffers(unittest.TestCase):
         self.assertEqual(limber.finfo("i8").lowest, -128)
         self.assertRaisesRegex(limber.BadArgument, "fp17", limber.finfo, "fp17")
         self.assertRaises(limber.BadArgument, limber.spacing, "f16", 99)
+        self.assertRaisesRegex(limber.BadArgument, "no float holds", limber.spacing, "f128", 16383)
+        self.assertRaisesRegex(limber.BadArgument, "complex", limber.finfo, "complex64")
 
     def test_solve(self):
         if numpy is None:
@@ -537,6 +539,12 @@ class Buffers(unittest.TestCase):
                            dict(epilogue="%1 = add %x %b", inputs={"b": buffer(draw(5, 1))}))):
             with self.assertRaisesRegex(limber.BadArgument, text):
                 self.ctx.matmul(buffer(a), buffer(b), **how)
+        if numpy is not None:
+            one = numpy.broadcast_to(numpy.float64(3), (4, 6))      # no strides
+            c = self.ctx.matmul(buffer(a), buffer(b), epilogue="%1 = sub %x %one",
+                                inputs={"one": one})
+            plain = self.ctx.matmul(buffer(a), buffer(b))
+            self.assertTrue((numpy.asarray(c) == numpy.asarray(plain) - 3).all())
         small = self.ctx.matmul(buffer(a), buffer(b), epilogue="%1 = div 0 %x", dtype="e2m1",
                                 nan_to_zero=True)
         self.assertEqual(memoryview(small).format, "B")

@@ -131,6 +131,9 @@ static void numbers_are_rounded(void **state)
     assert_true(s.step[0].number[0] == (double)-0.3f && s.step[0].number[1] == (double)0.3f);
     assert_true(s.step[1].number[0] == (double)0.1f);
     assert_true(s.step[2].number[0] == (double)0.7f && s.step[2].number[1] == (double)0.9f);
+    if (!limber_steps_parse(&s, "%a = add %x 0\n%b = mul 0.0e7 %a\n%c = max %b -0 ; 1\n", NULL, 0,
+                            LIMBER_F32, &d))
+        fail_msg("%s", d.text); /* zeros are no numbers that vanish */
     read(&s, text, NULL, 0);
     assert_true(s.step[0].number[0] == -0.3 && s.step[2].number[1] == 0.9);
 }

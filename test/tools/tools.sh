@@ -34,6 +34,9 @@ expect 0 '^8,11 0,0 $' sh -c 'tr "\n" " " < e.csv'
 expect 0 '' "$limber" gemm a.mtx a.mtx --epilogue '%1 = sub %x %y
 %2 = div %1 %z' --input y=a.mtx --input z=all.csv --contract correct -o e.csv
 expect 0 '^0.6,0.8 1.2,1.8 $' sh -c 'tr "\n" " " < e.csv'
+expect 1 'nan_to_zero' "$limber" gemm a.mtx a.mtx --epilogue '%1 = relu %x' --as e2m1 -o e.mtx
+expect 0 '' "$limber" gemm a.mtx a.mtx --epilogue '%1 = relu %x' --as e2m1 --nan-to-zero -o e.mtx
+expect 1 'nan-to-zero needs --epilogue' "$limber" gemm a.mtx a.mtx --nan-to-zero -o e.npy
 expect 0 '^epilogue  %1 = relu %x$' "$limber" plan gemm a.mtx a.mtx --epilogue '%1 = relu %x'
 expect 0 'epilogue {' "$limber" plan gemm a.mtx a.mtx --epilogue "$steps" --input b=row.csv --ir
 expect 0 '"epilogue":.*relu' "$limber" gemm a.mtx a.mtx --epilogue "$steps" --input b=row.csv --json

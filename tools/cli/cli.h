@@ -145,6 +145,7 @@ struct product {
     char *stride, *pad, *dilate, *layout, *lpgemm, *layer, *split, *svg, *name[2];
     char *backward, *size; /* of a convolution */
     char *epilogue, **inputs;
+    int nan_to_zero;
     int slices, threads, trans_a, trans_b, conj_a, conj_b, check, json, time, groups, count, run,
         ir;
     /* filled by product_read */

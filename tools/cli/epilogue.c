@@ -82,7 +82,8 @@ bool epilogue_open(struct product *p)
     int n = 0;
 
     if (!p->epilogue)
-        return !p->inputs || (complain("--input needs --epilogue"), false);
+        return (!p->inputs && !p->nan_to_zero) ||
+               (complain("%s needs --epilogue", p->inputs ? "--input" : "--nan-to-zero"), false);
     if (p->check)
         return complain("--check compares products, not what --epilogue makes of them"), false;
     p->steps = p->epilogue[0] == '@' ? text_read(p->epilogue + 1) : strdup(p->epilogue);
@@ -100,6 +101,7 @@ bool epilogue_open(struct product *p)
     p->finish.steps = p->steps;
     p->finish.inputs = p->input;
     p->finish.input_count = n;
+    p->finish.nan_to_zero = p->nan_to_zero;
     return true;
 }
 

@@ -508,6 +508,8 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
         { "epilogue", 0, POPT_ARG_STRING, &p->epilogue, 0,
           "steps that the result goes through, one a line: \"%1 = add %x %bias\"; @FILE: of a file",
           "TEXT" },
+        { "nan-to-zero", 0, POPT_ARG_NONE, &p->nan_to_zero, 0,
+          "results of --epilogue may be of a float without NaN, which gets 0", NULL },
         { "input", 0, POPT_ARG_ARGV, &p->inputs, 0, "an input of --epilogue, up to eight times",
           "NAME=FILE" },
         { NULL, 0, POPT_ARG_INCLUDE_TABLE, is_conv ? conv : gemm, 0,

@@ -98,8 +98,8 @@ def quick():
          lambda r: (exp(r) - 1 - r) / (r * r), -half, half, 7, lambda r: r * r / exp(r))
     emit("QUICK_NORMAL", "(1/2 - Q(x)) / x in x^2 for |x| <= 1, Q the normal tail",
          lambda z: erf(sqrt(z / 2)) / 2 / sqrt(z), mpf(2) ** -40, mpf(1), 7, lambda z: 2 * z)
-    emit("QUICK_TAIL", "Q(x) e^(x^2/2) (x + 1) in t = (x - 4) / (x + 4) for 1 <= x <= 14",
-         mills, mpf(-3) / 5, mpf(10) / 18, 14, lambda t: 1 / mills(t))
+    emit("QUICK_TAIL", "Q(x) e^(x^2/2) (x + 1) in t = (x - 4) / (x + 4) for 1 <= x <= 14.5",
+         mills, mpf(-3) / 5, mpf(21) / 37, 14, lambda t: 1 / mills(t))
     print("#endif")
     return 0
 

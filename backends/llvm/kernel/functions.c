@@ -51,6 +51,15 @@ ANGLES(tan)
             x[i] = fn_value(fn_##name(x[i], &a), x[i], a.odd); \
         break;
 
+static int in_doubt(const double y[QUICK_BLOCK])
+{
+    int doubt = 0;
+
+    for (int i = 0; i < QUICK_BLOCK; i++)
+        doubt |= quick_doubt_small(y[i]);
+    return doubt;
+}
+
 /* A block in doubt, and what is left of the array, is computed as other results are. */
 #define QUICK(NAME, name) \
     static int64_t quick_##name##s(const struct fn_args *args, double *x, int64_t n) \
@@ -61,8 +70,10 @@ ANGLES(tan)
             int doubt = 0; \
             for (int64_t i = 0; i < QUICK_BLOCK; i++) { \
                 y[i] = quick_##name(x[at + i]); \
-                doubt |= quick_doubt(y[i], x[at + i]); \
+                doubt |= quick_doubt(y[i]); \
             } \
+            if (doubt) \
+                doubt = in_doubt(y); \
             if (doubt) \
                 RUN(LIMBER_FUNCTION_##NAME, args, x + at, QUICK_BLOCK, 0); \
             else \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Functions whose results are rounded to binary32 next, to nearest.  A double that is at most 2^-39
+ * Functions whose results are rounded to binary32 next, to nearest.  A double that is at most 2^-40
  * off, relative, rounds as the exact value does, unless it lies that near to the middle of two
  * numbers of binary32.  So a block of elements is computed in single doubles; where one of them is
  * in doubt, all of the block in the pairs of ir/num/functions.h (Ziv's test). */
@@ -11,14 +11,22 @@
 
 enum { QUICK_BLOCK = 64 };
 
-/* The bits that binary32 drops lie around their middle; or y is subnormal there, 0 of a number that
- * is none, or NaN. */
-PRIM int quick_doubt(double y, double x)
+/* The bits that binary32 drops lie around their middle; or y is subnormal there, or NaN.  0 is what
+ * functions return where their value rounds to it. */
+PRIM int quick_doubt(double y)
 {
     const uint64_t rest = fn_bits(y) & 0x1fffffff, middle = 1u << 28, near = 1u << 13;
 
-    return (rest - (middle - near) <= 2 * near) |
-           !((FN_ABS(y) >= 0x1p-126) | ((x == 0) & (y == 0)));
+    return (rest - (middle - near) <= 2 * near) | !((FN_ABS(y) >= 0x1p-126) | (y == 0));
+}
+
+/* The same of y that may be subnormal: there numbers are 2^-149 apart, as sums with 1.5 x 2^-97
+ * are. */
+PRIM int quick_doubt_small(double y)
+{
+    const double v = FN_ABS(y), off = FN_ABS(v - ((v + 0x1.8p-97) - 0x1.8p-97));
+
+    return v < 0x1p-126 ? off > 0x1.ffp-151 : quick_doubt(y);
 }
 
 /* e^x = s + s p for |x| < 700 */
@@ -40,54 +48,58 @@ PRIM double quick_e(double x)
     return FN_FMA(s, p, s);
 }
 
-/* Every function of x gives NaN where |x| is too large for it, so that x is in doubt. */
-PRIM double quick_within(double y, double x, double bound)
-{
-    return FN_ABS(x) < bound ? y : FN_NAN;
-}
-
+/* Beyond these bounds values round to 0, to infinity, or to the operand. */
 PRIM double quick_exp(double x)
 {
-    return quick_within(quick_e(x), x, 150);
+    double y = quick_e(fn_cut(x, -110, 90));
+
+    y = x < -104 ? 0 : y;
+    return x > 89 ? FN_INF : y;
 }
 
 PRIM double quick_sigmoid(double x)
 {
-    return quick_within(1 / (1 + quick_e(-x)), x, 150);
+    double y = 1 / (1 + quick_e(fn_cut(-x, -110, 110)));
+
+    return x < -104 ? 0 : y;
 }
 
 PRIM double quick_silu(double x)
 {
-    return quick_within(x / (1 + quick_e(-x)), x, 150);
+    double y = x / (1 + quick_e(fn_cut(-x, -110, 110)));
+
+    return x < -109 ? -0.0 : y;
 }
 
 PRIM double quick_gelu_tanh(double x)
 {
     double u = x * FN_FMA(FN_GELU_CUBE_0, x * x, FN_GELU_LINE_0);
+    double y = x / (1 + quick_e(fn_cut(-u, -110, 110)));
 
-    return quick_within(x / (1 + quick_e(-u)), u, 150);
+    return u < -108 ? -0.0 : y;
 }
 
 PRIM double quick_tanh(double x)
 {
-    double v = FN_ABS(x), s, p, m;
+    double s, p, m;
 
-    quick_power(2 * (v < 20 ? v : 20), &s, &p);
+    quick_power(2 * fn_cut(FN_ABS(x), 0, 20), &s, &p);
     m = FN_FMA(s, p, s - 1); /* e^2v - 1 */
     m = m / (m + 2);
-    return quick_within(fn_double(fn_bits(m) | (fn_bits(x) & 1ull << 63)), x, FN_INF);
+    return fn_double(fn_bits(m) | (fn_bits(x) & 1ull << 63));
 }
 
 PRIM double quick_gelu(double x)
 {
-    double v = FN_ABS(x), z = v * v, part = 1 / ((v + 1) * (v + 4)), t = (v - 4) * (v + 1) * part;
-    double p, q, tail;
+    double v = fn_cut(FN_ABS(x), 0, 14.5), z = v * v, part = 1 / ((v + 1) * (v + 4));
+    double t = (v - 4) * (v + 1) * part, p, q, tail;
 
     FN_POLY(p, z, FN_QUICK_NORMAL);
     FN_POLY(q, t, FN_QUICK_TAIL);
     tail = q * (v + 4) * part * quick_e(-0.5 * z); /* z is exact: x has 24 bits */
-    tail = x < 0 ? x * tail : FN_FMA(-x, tail, x);
-    return quick_within(v < 1 ? x * FN_FMA(x, p, 0.5) : tail, x, 14);
+    tail = x * (x < 0 ? tail : 1 - tail);
+    tail = x < -14.45 ? -0.0 : tail;
+    return v < 1 ? x * FN_FMA(x, p, 0.5) : tail;
 }
 
 #define QUICK_FUNCTIONS(X) \

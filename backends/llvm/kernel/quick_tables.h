@@ -25,22 +25,22 @@
     F(-0x1.1058377dac9c5p-4) \
     F(0x1.9884533d4324ep-2)
 
-/* Q(x) e^(x^2/2) (x + 1) in t = (x - 4) / (x + 4) for 1 <= x <= 14; within 2^-45.6 */
+/* Q(x) e^(x^2/2) (x + 1) in t = (x - 4) / (x + 4) for 1 <= x <= 14.5; within 2^-45.3 */
 #define FN_QUICK_TAIL(F) \
-    F(-0x1.1cd950dd86802p-19) \
-    F(-0x1.8edc5bf8f6e02p-19) \
-    F(0x1.c367ba797abe2p-17) \
-    F(0x1.60f9e523124b6p-16) \
-    F(-0x1.705fc33f1caafp-14) \
-    F(-0x1.8bdcaf9787ed5p-14) \
-    F(0x1.6c536f29b4c1ep-11) \
-    F(-0x1.2b8107ab7f30dp-12) \
-    F(-0x1.47d5fd872b186p-8) \
-    F(0x1.25dd7273b940fp-6) \
-    F(-0x1.07c3c254f1641p-5) \
-    F(0x1.d4969f0dc1eacp-6) \
-    F(0x1.cabd72a5bb22ap-7) \
-    F(-0x1.8c18f2086c910p-4) \
-    F(0x1.e361ea6fba16ap-2)
+    F(-0x1.18395091b9704p-19) \
+    F(-0x1.8bdb901f50f9ap-19) \
+    F(0x1.c250f50f1f804p-17) \
+    F(0x1.609e65af18312p-16) \
+    F(-0x1.705339cde22d5p-14) \
+    F(-0x1.8bd45c708476bp-14) \
+    F(0x1.6c532a6b13d68p-11) \
+    F(-0x1.2b81640cd02cap-12) \
+    F(-0x1.47d5fcd1818dep-8) \
+    F(0x1.25dd7292960fdp-6) \
+    F(-0x1.07c3c255bd66bp-5) \
+    F(0x1.d4969f0caa51fp-6) \
+    F(0x1.cabd72a5c3532p-7) \
+    F(-0x1.8c18f2086bdebp-4) \
+    F(0x1.e361ea6fba169p-2)
 
 #endif

@@ -29,6 +29,8 @@ def _of_product(view, stack, m, n):
     shape = view.shape
     if shape == ():
         return _SCALAR, {}
+    if shape == (m, n) and view.bytes == (0, 0) and (m > 1 or n > 1):   # one number, broadcast
+        return _SCALAR, {}
     if shape == (m, n):         # also of one row or column, where it may be the result itself
         return _MATRIX, {"row_stride": view.bytes[0] // view.size,
                          "col_stride": view.bytes[1] // view.size}

@@ -2,6 +2,7 @@
 """What the library tells of itself: formats, schemes, and its structures as tuples."""
 import ctypes
 import itertools
+import math
 from ctypes import byref
 from typing import Dict, List, NamedTuple
 
@@ -9,7 +10,7 @@ from . import _library as C
 from ._buffer import format_named
 from ._library import lib
 from ._typing import DType
-from .errors import check
+from .errors import BadArgument, check
 
 
 class FormatFacts(NamedTuple):
@@ -64,7 +65,10 @@ def formats() -> List[str]:
 def _format_of(name):
     from ._arguments import format_of_dtype     # which reads this module
 
-    return format_named(format_of_dtype(name)[0])
+    format, pairs, _ = format_of_dtype(name)
+    if pairs:
+        raise BadArgument(f"name = {name!r}: complex numbers are pairs of another format's")
+    return format_named(format)
 
 
 def finfo(name: DType) -> FormatFacts:
@@ -79,10 +83,15 @@ def finfo(name: DType) -> FormatFacts:
 
 
 def spacing(name: DType, exponent: int) -> float:
-    """The distance of a format's neighbours in [2^exponent, 2^(exponent+1))."""
+    """The distance of a format's neighbours in [2^exponent, 2^(exponent+1)); 0 where it is below
+    all floats (f128)."""
     found = ctypes.c_int()
     check(lib.limber_format_spacing(_format_of(name), exponent, byref(found)))
-    return 2.0 ** found.value
+    try:
+        return math.ldexp(1.0, found.value)
+    except OverflowError:
+        raise BadArgument(f"exponent = {exponent}: numbers of {name} are 2^{found.value} apart, "
+                          "which no float holds") from None
 
 
 def schemes() -> Dict[str, str]:

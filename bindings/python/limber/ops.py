@@ -15,7 +15,8 @@ Every function of limber/ops.h is here under its name (`limber operators` lists 
     nan_to_zero True: types without NaN get 0 for it
     context     a limber.Context, whose threads work
 
-Contiguous arrays are read and written where they lie; others are copied first.
+Contiguous arrays are read and written where they lie; others are copied first.  Arrays lie in the
+host's memory: tensors on a GPU are refused (limber_apply of the C interface takes them).
 
 Reductions go along one axis, or (axis=None) over all elements:
 
@@ -71,10 +72,16 @@ def _dense(x, what):
     return numpy.ascontiguousarray(x).reshape(numpy.shape(x))     # of no axes, too
 
 
+def _check_out(out):
+    if out is not None and not isinstance(out, numpy.ndarray):
+        raise BadArgument(f"out: a {type(out).__name__} is no array of NumPy's")
+
+
 def _apply(index, name, x, parameters, out, dtype, rounding, compute, nan_to_zero, context):
     from . import default_context
 
     x = _dense(x, "x")
+    _check_out(out)
     if out is None:
         test = name in ("isnan", "isinf")
         kind = dtype if dtype is not None else numpy.int8 if test else x.dtype
@@ -147,6 +154,7 @@ _fill()
 # ---- reductions ----------------------------------------------------------------------------------
 
 def _result(x, shape, out, dtype):
+    _check_out(out)
     if out is None:
         return numpy.empty(shape, x.dtype if dtype is None else dtype)
     if dtype is not None and out.dtype != numpy.dtype(dtype):
@@ -183,9 +191,14 @@ def _reduce(name, x, axis, carry, out, dtype, rounding, context, swallowed=False
     given = numpy.shape(x)
     x = _dense(x, "x").reshape(given)
     same = _REDUCTIONS.index(name) >= _REDUCTIONS.index("softmax")
+    if swallowed and carry not in ("f32", "storage"):
+        raise BadArgument(f"swallowed: additions carried {carry!r} are not counted; those in 'f32' "
+                          "and 'storage' are")
     if axis is None:
         outer, count, inner, kept = 1, x.size, 1, ()
     else:
+        if not isinstance(axis, (int, numpy.integer)):
+            raise BadArgument(f"axis = {axis!r} is no number of an axis, nor None for all elements")
         if not -x.ndim <= axis < x.ndim:
             raise BadArgument(f"axis = {axis}: x has {x.ndim} axes")
         axis %= x.ndim
