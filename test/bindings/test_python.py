@@ -1207,6 +1207,13 @@ class Conversions(unittest.TestCase):
                          [True, True, True, 5e-324])
         self.assertRaisesRegex(limber.BadArgument, "saturate", limber.quantize, x, "e4m3",
                                limits=False, saturate=True)
+        for format in "i8", "e8m0", "posit16":
+            self.assertRaisesRegex(limber.BadArgument, f"limits: {format} is no", limber.quantize,
+                                   x, format, limits=False)
+        for kind in "f4", "f8":
+            most = numpy.array([numpy.finfo(kind).max], kind)
+            self.assertRaisesRegex(limber.BadArgument, "lacks", limber.quantize, most, "bf16",
+                                   limits=False)
 
     def test_bits_flip(self):
         x = numpy.random.default_rng(3).standard_normal(4000)
@@ -1220,7 +1227,8 @@ class Conversions(unittest.TestCase):
         some = limber.quantize(x, "bf16", flips=0.1, seed=5)
         self.assertTrue(0.07 < (some != plain).mean() < 0.13)
         self.assertTrue((some == limber.quantize(x, "bf16", flips=0.1, seed=5)).all())
-        for how, why in (dict(flips=2, seed=1), "flips = 2"), (dict(flips=0.5), "seed"):
+        for how, why in (dict(flips=2, seed=1), "flips = 2"), (dict(flips=0.5), "seed"), \
+                (dict(flips="a", seed=1), "flips"), (dict(flips=0.5, seed=1.5), "seed = 1.5"):
             self.assertRaisesRegex(limber.BadArgument, why, limber.quantize, x, "bf16", **how)
 
     def test_fixed_point(self):

@@ -107,6 +107,7 @@ status=0
 LIMBER_CONTRACT=native "$bin/python" -m limber run script.py > log 2>&1 || status=$?
 [ $status = 0 ] || { cat log; exit 1; }
 [ "$("$bin/python" -m limber run --contract correct -m script one)" = "1.0 one" ] &&
+    [ "$("$bin/python" -m limber run --contract correct -mscript one)" = "1.0 one" ] &&
     [ "$("$bin/python" -m limber run --contract correct -c 'import script' two)" = "1.0 two" ] ||
     { echo "a module or code was not served"; exit 1; }
 LIMBER_CONTRAKT=native "$bin/python" -m limber run --contract native script.py 2>&1 > out |

@@ -34,6 +34,11 @@ expect 0 '^8,11 0,0 $' sh -c 'tr "\n" " " < e.csv'
 expect 0 '' "$limber" gemm a.mtx a.mtx --epilogue '%1 = sub %x %y
 %2 = div %1 %z' --input y=a.mtx --input z=all.csv --contract correct -o e.csv
 expect 0 '^0.6,0.8 1.2,1.8 $' sh -c 'tr "\n" " " < e.csv'
+: > empty.txt
+expect 1 'empty.txt: names no product' "$limber" prebuild empty.txt
+expect 2 'tune takes options alone, no "x"' "$limber" tune x
+expect 2 'demo takes nothing, no "x"' "$limber" demo x
+expect 2 'warm is called prebuild now' "$limber" warm
 expect 1 'nan_to_zero' "$limber" gemm a.mtx a.mtx --epilogue '%1 = relu %x' --as e2m1 -o e.mtx
 expect 0 '' "$limber" gemm a.mtx a.mtx --epilogue '%1 = relu %x' --as e2m1 --nan-to-zero -o e.mtx
 expect 1 'nan-to-zero needs --epilogue' "$limber" gemm a.mtx a.mtx --nan-to-zero -o e.npy

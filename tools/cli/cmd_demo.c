@@ -218,6 +218,8 @@ int cmd_demo(int argc, const char **argv)
 
     ok = options_read(o, "\n\nReal data is taken from the folder that LIMBER_DATA "
                          "names.\n\nexample: LIMBER_DATA=/path/to/data limber demo");
+    if (ok && poptPeekArg(o))
+        ok = (complain("demo takes nothing, no \"%s\"", poptGetArg(o)), false);
     poptFreeContext(o);
     if (!ok)
         return 2;

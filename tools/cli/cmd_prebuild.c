@@ -231,16 +231,18 @@ static bool shape_of(struct prebuild *p, const char *path, int at, char *line)
 
 static bool from_shapes(struct prebuild *p, const char *path, char *text)
 {
-    bool ok = true;
+    bool ok = true, any = false;
     int at = 1;
 
     for (char *line; ok && text; at++) {
         line = strsep(&text, "\n");
         line[strcspn(line, "#\r")] = 0;
-        if (line[strspn(line, " \t")])
+        if (line[strspn(line, " \t")]) {
+            any = true;
             ok = shape_of(p, path, at, line);
+        }
     }
-    return ok;
+    return ok && (any || complain("%s: names no product", path) == 0);
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */

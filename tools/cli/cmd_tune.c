@@ -78,6 +78,8 @@ int cmd_tune(int argc, const char **argv)
     poptContext o = options_open(argc, argv, table);
 
     ok = options_read(o, "[options]\n\nexample: limber tune --seconds 30 --unit f64,i8");
+    if (ok && poptPeekArg(o))
+        ok = (complain("tune takes options alone, no \"%s\"", poptGetArg(o)), false);
     poptFreeContext(o);
     if (!ok)
         status = 2;

@@ -25,8 +25,8 @@ def main():
     run.add_argument("script", nargs=rest, help="the script, and its arguments")
     chosen = parser.parse_args()
     if chosen.command == "run":
-        started = (["-m", *chosen.module] if chosen.module else
-                   ["-c", *chosen.code] if chosen.code else chosen.script)
+        started = (["-m", *chosen.module, *chosen.script] if chosen.module else
+                   ["-c", *chosen.code, *chosen.script] if chosen.code else chosen.script)
         if not started:
             run.error("say a script, -m MODULE or -c CODE")
         return _install.run(chosen.contract, started)

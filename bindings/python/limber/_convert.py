@@ -17,6 +17,7 @@ from .errors import BadArgument, check
 ROUNDINGS = ("nearest", "zero", "up", "down", "away", "odd")
 _HERE = ("ties_zero", "stochastic", "stochastic_equal")     # composed of these, or by a unit
 _CAST, _ISNAN, _SATURATE = 0, 41, 4     # limber_function, LIMBER_FORMAT_SATURATE
+_FLOAT = format_named("f32").kind       # LIMBER_KIND_FLOAT
 
 
 def _apply(ctx, function, to, dst, source, src, count, rounding="nearest"):
@@ -123,7 +124,8 @@ def _cut(ctx, view, name, random_bits):
     neighbours keeps the part that its random bits reach."""
     if finfo(name).significant_bits + random_bits > 24:
         raise BadArgument(f"rounding = 'stochastic': to {name} with {random_bits} random bits only "
-                          "numbers of binary32 are rounded, which simulated units load")
+                          "numbers of binary32 are rounded, and a has others: the format's "
+                          "significant bits and random_bits may be 24 together for these")
     at = _Neighbours(ctx, view, name)
     inside, low = at.between(), abs(at.low)
     step = numpy.where(inside, abs(at.high) - low, 1)
@@ -259,12 +261,23 @@ def quantize(context, a, format, holds, out, result, limits, flips, **how):
         return made.give()
 
 
+def has_significands(name):
+    """A float whose numbers all have the same significant bits, but for the smallest."""
+    return format_named(name).kind == _FLOAT and finfo(name).significant_bits > 1
+
+
 def _beyond(context, a, format, holds, out, result, limits, flips, how):
     """Significands alone, or bits that flip behind the rounding."""
     if out is not None or holds is not None or result != "numpy":
         raise BadArgument("out, holds, result: do not go with limits and flips")
     if not limits and how["saturate"]:
         raise BadArgument("saturate: there are no limits to saturate at")
+    name = canonical(format_of_dtype(format)[0])
+    if name is None:
+        raise BadArgument("format = None is no format")
+    if not has_significands(name):
+        raise BadArgument(f"{'flips' if flips else 'limits'}: {name} is no format of significands "
+                          "and exponents")
     rounding_seed = how["seed"]
     if flips and not how["rounding"].startswith("stochastic"):
         how["seed"] = None
@@ -273,5 +286,4 @@ def _beyond(context, a, format, holds, out, result, limits, flips, how):
         return quantize(context, x, format, None, None, "numpy", True, 0, **how)
 
     made = plain(a) if limits else _significand.without_range(a, plain)
-    name = canonical(format_of_dtype(format)[0])
     return _significand.flip_bits(made, name, flips, rounding_seed, limits) if flips else made

@@ -24,21 +24,28 @@ def without_range(a, round_significand):
     mantissa, exponent = numpy.frexp(x)
     finite = numpy.isfinite(x)
     kept = round_significand(numpy.where(finite, 2 * mantissa, 1.0))
-    made = numpy.where(finite, numpy.ldexp(kept, exponent - 1), x)
-    with numpy.errstate(over="ignore"):
+    with numpy.errstate(over="ignore", invalid="ignore"):
+        made = numpy.where(finite, numpy.ldexp(kept, exponent - 1), x)
         as_given = made.astype(given.dtype)
-    if not (as_given == made)[~numpy.isnan(made)].all():
+    if (~numpy.isfinite(made) & finite).any() or \
+            not (as_given == made)[~numpy.isnan(made)].all():
         raise BadArgument(f"a: rounded it holds numbers that {given.dtype} lacks")
     return as_given
+
+
+def check_seed(seed):
+    if not isinstance(seed, (int, numpy.integer)) or seed < 0:
+        raise BadArgument(f"seed = {seed!r} is no integer from 0 on")
 
 
 def flip_bits(x, name, probability, seed, limits):
     """One bit of the fraction of some elements, which are numbers of a format, becomes another.
     Zeros, infinities and NaN stay.  limits False: their exponents are those of binary64."""
-    if not 0 <= probability <= 1:
+    if isinstance(probability, (str, bytes)) or not 0 <= probability <= 1:
         raise BadArgument(f"flips = {probability!r} is no probability")
     if seed is None:
         raise BadArgument("seed: goes with flips")
+    check_seed(seed)
     given, wide = _doubles(x)
     facts, random = finfo(name), numpy.random.default_rng([seed, 1])
     bits = facts.significant_bits - 1
@@ -82,6 +89,8 @@ def fixed(a, integer_bits, fraction_bits, rounding, seed, nan_to_zero):
                           "not 1 to 53 together")
     if numpy.isnan(x).any() and not nan_to_zero:
         raise BadArgument("a: holds NaN, and fixed point has none; nan_to_zero=True gives 0")
+    if seed is not None:
+        check_seed(seed)
     random = numpy.random.default_rng(seed)
     with numpy.errstate(over="ignore"):
         scaled = numpy.ldexp(numpy.nan_to_num(x, nan=0.0, posinf=numpy.inf, neginf=-numpy.inf),
