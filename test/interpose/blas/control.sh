@@ -141,6 +141,8 @@ if $python -c 'import numpy' 2> /dev/null; then
         expect 0 '^right$' python3 "$here/control.py" whole "$work/ended"
         rm -f "$work/ended"
     done
+    expect 143 '.*' sh -c "LIMBER_CONTRACT=correct LIMBER_REPORT='$work/closed' $python '$here/control.py' closed '$library' '$work/closed' 2> /dev/null"
+    expect 0 '"served": { "calls": 1,' cat "$work/closed"
     expect 137 '.*' sh -c "$before LIMBER_CONTRACT=correct LIMBER_REPORT='$work/idle' $python '$here/control.py' idle '$work/idle'"
     expect 0 '^right$' python3 "$here/control.py" whole "$work/idle"
     expect 0 '^right$' $before LIMBER_CONTRACT=bits=44 $python "$here/control.py" bound 0
