@@ -207,6 +207,8 @@ expect 0 '^  largest  *1.1897315e.4932$' "$limber" formats f128
 expect 0 '^  smallest normal  *3.36210314e-4932$' "$limber" formats f128
 expect 0 '^  smallest  *6.47517512e-4966$' "$limber" formats f128
 expect 0 '"largest":.*"1.1897315e.4932"' "$limber" formats f128 --json
+expect 0 '1.7976931348623157e.308' "$limber" formats f64 --json
+expect 0 '9007199254740992' "$limber" formats f64 --json
 expect 0 '"name":	"e4m3"' "$limber" formats --tables --json
 expect 2 "'f17' is no format: limber formats lists them" "$limber" formats f16 f17
 expect 0 '^gelu  *1  *0.000384  *x times the normal distribution' "$limber" operators --format bf16

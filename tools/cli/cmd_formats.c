@@ -284,8 +284,10 @@ static void numbers(limber_format f, const limber_format_facts *x, cJSON *json)
             continue;
         if (json && text)
             cJSON_AddStringToObject(json, row[i].name, text);
-        else if (json)
-            cJSON_AddNumberToObject(json, row[i].name, row[i].value);
+        else if (json) {
+            snprintf(wide, sizeof wide, "%.17g", row[i].value); /* cJSON prints 15 digits of most */
+            cJSON_AddRawToObject(json, row[i].name, wide);
+        }
         else if (text)
             printf("  %-24s %s\n", row[i].name, text);
         else

@@ -21,7 +21,7 @@ enum {
     MAX_CLUSTER = 2,
     MAX_RESIDENT = 3 * MAX_CLUSTER,
     MAX_SHARED = 227 * 1024,
-    STACK = 64 * 1024,
+    STACK = 256 * 1024,
     /* who accesses, in epochs: threads, the products of warpgroups, the copies to a barrier; the
      * same of the cluster's next block */
     AGENT_GROUP = MAX_THREADS,
