@@ -287,8 +287,7 @@ static void numbers(limber_format f, const limber_format_facts *x, cJSON *json)
         else if (json) {
             snprintf(wide, sizeof wide, "%.17g", row[i].value); /* cJSON prints 15 digits of most */
             cJSON_AddRawToObject(json, row[i].name, wide);
-        }
-        else if (text)
+        } else if (text)
             printf("  %-24s %s\n", row[i].name, text);
         else
             printf("  %-24s %.9g\n", row[i].name, row[i].value);
