@@ -98,10 +98,10 @@ const char *kind_name(enum kind k)
 struct curves {
     struct curve list[MOST_CURVES];
     int n, left;
+    bool failed; /* no memory */
 };
 
-/* False: no memory. */
-static bool curve_add(struct curves *c, const char *name, struct point p)
+static void curve_add(struct curves *c, const char *name, struct point p)
 {
     struct curve *at = c->list;
     struct point *more;
@@ -111,18 +111,19 @@ static bool curve_add(struct curves *c, const char *name, struct point p)
     if (at == c->list + c->n) {
         if (c->n == MOST_CURVES) {
             c->left++;
-            return true;
+            return;
         }
         *at = (struct curve){ .n = 0 };
         snprintf(at->name, sizeof at->name, "%s", name);
         c->n++;
     }
     more = realloc(at->point, (size_t)(at->n + 1) * sizeof *more);
-    if (!more)
-        return false;
+    if (!more) {
+        c->failed = true;
+        return;
+    }
     at->point = more;
     at->point[at->n++] = p;
-    return true;
 }
 
 static struct point at(double x, double y)
@@ -130,24 +131,21 @@ static struct point at(double x, double y)
     return (struct point){ x, y, NAN, NAN };
 }
 
-/* Draws and frees them. */
-static void curves_draw(FILE *f, struct curves *c, struct chart chart)
+/* Draws and frees them.  False: there was no memory for all points, and nothing is drawn. */
+static bool curves_draw(FILE *f, struct curves *c, struct chart chart)
 {
+    const bool ok = !c->failed;
+
     chart.curve = c->list;
     chart.n = c->n;
-    page_chart(f, &chart);
-    if (c->left)
+    if (ok)
+        page_chart(f, &chart);
+    if (ok && c->left)
         fprintf(f, "<p>%d points of further curves are not drawn.</p>\n", c->left);
     for (int i = 0; i < c->n; i++)
         free(c->list[i].point);
     *c = (struct curves){ .n = 0 };
-}
-
-static void curves_clear(struct curves *c)
-{
-    for (int i = 0; i < c->n; i++)
-        free(c->list[i].point);
-    *c = (struct curves){ .n = 0 };
+    return ok;
 }
 
 /* ---- any rows as a table --------------------------------------------------------------------- */
@@ -219,9 +217,10 @@ static bool varies(const cJSON *rows, const char *name)
 }
 
 /* A curve for each family: "groups of 16, rn, products exact", as far as trials differ. */
-static bool explore_curves(struct curves *c, const cJSON *trials, const char *across,
-                           const char *up, double times)
+static bool explore_curves(FILE *f, const cJSON *trials, const char *across, const char *up,
+                           double times, struct chart chart)
 {
+    struct curves c = { .n = 0 };
     bool roundings = varies(trials, "rounding"), products = varies(trials, "products");
     const cJSON *t;
 
@@ -235,10 +234,9 @@ static bool explore_curves(struct curves *c, const cJSON *trials, const char *ac
         snprintf(name, sizeof name, "%s%s%s%s%s", groups, roundings ? ", " : "",
                  roundings ? json_word(t, "rounding") : "", products ? ", products " : "",
                  products ? json_word(t, "products") : "");
-        if (!curve_add(c, name, at(json_value(t, across), times * json_value(t, up))))
-            return false;
+        curve_add(&c, name, at(json_value(t, across), times * json_value(t, up)));
     }
-    return true;
+    return curves_draw(f, &c, chart);
 }
 
 static const char *const trial_heads[] = { "unit",      "bits",     "error",
@@ -296,17 +294,13 @@ static bool sweep_html(FILE *f, const cJSON *o)
             "frontier none costs less and has no larger error.</p>\n",
             stored ? "operands stored in formats, sums exact" : "under contracts");
     cJSON_ArrayForEach(t, trials)
-    {
-        if (!curve_add(&c, json_word(t, key), at(json_value(t, cost), json_value(t, "error")))) {
-            curves_clear(&c);
-            return false;
-        }
-    }
-    curves_draw(f, &c,
-                (struct chart){ .title = stored ? "Error over bits" : "Error over time",
-                                .across = across,
-                                .up = "relative error",
-                                .log_y = true });
+        curve_add(&c, json_word(t, key), at(json_value(t, cost), json_value(t, "error")));
+    if (!curves_draw(f, &c,
+                     (struct chart){ .title = stored ? "Error over bits" : "Error over time",
+                                     .across = across,
+                                     .up = "relative error",
+                                     .log_y = true }))
+        return false;
     table(f, trials);
     return true;
 }
@@ -315,7 +309,6 @@ static bool explore_html(FILE *f, const cJSON *o)
 {
     const cJSON *trials = array_of(o, "trials");
     const cJSON *best = cJSON_GetObjectItemCaseSensitive(o, "smallest");
-    struct curves c = { .n = 0 };
 
     fputs("<p>", f);
     page_text(f, json_word(o, "shape"));
@@ -330,31 +323,20 @@ static bool explore_html(FILE *f, const cJSON *o)
         fputs("</p>\n", f);
     } else if (cJSON_HasObjectItem(o, "keep"))
         fprintf(f, "<p>No unit keeps %g.</p>\n", json_value(o, "keep"));
-    if (!explore_curves(&c, trials, "accumulator_bits", "error", 1)) {
-        curves_clear(&c);
+    if (!explore_curves(f, trials, "accumulator_bits", "error", 1,
+                        (struct chart){ .title = "Error over the accumulator's bits",
+                                        .across = "bits of the accumulator",
+                                        .up = "relative error",
+                                        .log_y = true }) ||
+        !explore_curves(f, trials, "accumulator_bits", "swamped", 100,
+                        (struct chart){ .title = "Additions that changed nothing",
+                                        .across = "bits of the accumulator",
+                                        .up = "percent of additions" }) ||
+        !explore_curves(f, trials, "retention_predicted", "retention", 1,
+                        (struct chart){ .title = "Variance kept, over what the model predicts",
+                                        .across = "predicted",
+                                        .up = "measured" }))
         return false;
-    }
-    curves_draw(f, &c,
-                (struct chart){ .title = "Error over the accumulator's bits",
-                                .across = "bits of the accumulator",
-                                .up = "relative error",
-                                .log_y = true });
-    if (!explore_curves(&c, trials, "accumulator_bits", "swamped", 100)) {
-        curves_clear(&c);
-        return false;
-    }
-    curves_draw(f, &c,
-                (struct chart){ .title = "Additions that changed nothing",
-                                .across = "bits of the accumulator",
-                                .up = "percent of additions" });
-    if (!explore_curves(&c, trials, "retention_predicted", "retention", 1)) {
-        curves_clear(&c);
-        return false;
-    }
-    curves_draw(f, &c,
-                (struct chart){ .title = "Variance kept, over what the model predicts",
-                                .across = "predicted",
-                                .up = "measured" });
     explore_table(f, trials);
     return true;
 }
@@ -388,11 +370,8 @@ static bool bench_curves(FILE *f, const cJSON *first)
         if (threads > 1)
             snprintf(count, sizeof count, ", %.0f threads", threads);
         snprintf(name, sizeof name, "%s%s%s%s", json_word(row, "work"), *by ? ", " : "", by, count);
-        if (n > 0 && !strcmp(json_word(row, "unit"), unit) &&
-            !curve_add(&c, name, at(n, rate_of(row)))) {
-            curves_clear(&c);
-            return false;
-        }
+        if (n > 0 && !strcmp(json_word(row, "unit"), unit))
+            curve_add(&c, name, at(n, rate_of(row)));
     }
     for (int i = 0; i < c.n;) { /* one size is no curve */
         bool several = false;
@@ -406,13 +385,12 @@ static bool bench_curves(FILE *f, const cJSON *first)
         free(c.list[i].point);
         memmove(&c.list[i], &c.list[i + 1], (size_t)(--c.n - i) * sizeof *c.list);
     }
-    curves_draw(f, &c,
-                (struct chart){ .title = json_word(first, "group"),
-                                .across = "n",
-                                .up = unit,
-                                .log_x = true,
-                                .lines = true });
-    return true;
+    return curves_draw(f, &c,
+                       (struct chart){ .title = json_word(first, "group"),
+                                       .across = "n",
+                                       .up = unit,
+                                       .log_x = true,
+                                       .lines = true });
 }
 
 static void bench_row(FILE *f, const cJSON *row, double most)
@@ -583,7 +561,6 @@ static bool training_html(FILE *f, const cJSON *rows)
     struct curves c = { .n = 0 };
     double low = INFINITY, high = -INFINITY;
     const cJSON *row;
-    bool ok = true;
 
     cJSON_ArrayForEach(row, rows)
     {
@@ -604,20 +581,17 @@ static bool training_html(FILE *f, const cJSON *rows)
         if (isnan(bits)) {
             snprintf(name, sizeof name, "%s", json_word(row, "accumulator"));
             p.x = low;
-            ok = ok && curve_add(&c, name, p);
+            curve_add(&c, name, p);
             p.x = high;
         }
-        ok = ok && curve_add(&c, name, p);
+        curve_add(&c, name, p);
     }
-    if (!ok) {
-        curves_clear(&c);
+    if (!curves_draw(f, &c,
+                     (struct chart){ .title = "Accuracy over the bits of accumulators",
+                                     .across = "fraction bits of the accumulator",
+                                     .up = "percent right: lowest, mean, highest",
+                                     .lines = true }))
         return false;
-    }
-    curves_draw(f, &c,
-                (struct chart){ .title = "Accuracy over the bits of accumulators",
-                                .across = "fraction bits of the accumulator",
-                                .up = "percent right: lowest, mean, highest",
-                                .lines = true });
     table(f, rows);
     return true;
 }
@@ -655,16 +629,15 @@ static bool statistics_html(FILE *f, const cJSON *rows)
             char name[120];
 
             series_name(row, name, sizeof name);
-            if (!strcmp(quantity(row), quantity(first)) &&
-                !curve_add(&c, name, at(json_value(row, "step"), json_value(row, "value")))) {
-                curves_clear(&c);
-                return false;
-            }
+            if (!strcmp(quantity(row), quantity(first)))
+                curve_add(&c, name, at(json_value(row, "step"), json_value(row, "value")));
         }
-        curves_draw(
-            f, &c,
-            (struct chart){
-                .title = quantity(first), .across = "step", .up = quantity(first), .lines = true });
+        if (!curves_draw(f, &c,
+                         (struct chart){ .title = quantity(first),
+                                         .across = "step",
+                                         .up = quantity(first),
+                                         .lines = true }))
+            return false;
     }
     return true;
 }
