@@ -112,8 +112,7 @@ static bool is_infinity(const char *at)
 /* All digits before an exponent are 0. */
 static bool is_zero(const char *at)
 {
-    return !strpbrk(at, "123456789abcdfABCDF") ||
-           strcspn(at, "123456789abcdfABCDF") > strcspn(at, "eEpP \t\r\n;");
+    return strcspn(at, "123456789abcdfABCDF") >= strcspn(at, "eEpP \t\r\n;");
 }
 
 /* A number of the format in which steps compute.  An infinity is written as such: a number that
@@ -122,15 +121,14 @@ static bool read_number(struct reader *r, double *to)
 {
     char word[NAME], *end;
     locale_t before = limber_plain_numbers();
-    bool narrow = limber_format_equal(r->compute, LIMBER_F32), zero;
+    bool narrow = limber_format_equal(r->compute, LIMBER_F32);
 
     *to = strtod(r->at, &end);
     uselocale(before);
     if (end == r->at || is_word(*end) || *to != *to)
         return refuse(r, "'%s' is no number", word_at(r, word));
-    zero = is_zero(r->at);
     *to = rounded(narrow, *to);
-    if (*to == 0 && !zero)
+    if (*to == 0 && !is_zero(r->at))
         return refuse(r,
                       narrow ? "'%s' is 0 in f32, in which these steps compute" :
                                "'%s' is 0 in f64, in which these steps compute",

@@ -42,6 +42,7 @@ struct job {
     const limber_context *ctx; /* NULL: one element after the other */
     const struct lookup *lookup;
     struct fn_args args;
+    bool single; /* function_ops.run */
 };
 
 static const struct function_ops *ops_of(const limber_context *ctx)
@@ -83,14 +84,10 @@ void limber_values_function(const limber_context *ctx, limber_function f, const 
 static void compute_piece(const struct job *j, const char *src, char *dst, size_t n)
 {
     const limber_elementwise *e = j->e;
-    const bool single =
-        limber_format_embeds(e->from, LIMBER_F32) &&
-        (e->compute == LIMBER_COMPUTE_F32 ||
-         (e->rounding == LIMBER_ROUND_NEAREST && limber_format_equal(e->to, LIMBER_F32)));
     double x[PIECE];
 
     limber_values_widen(j->ctx, e->from, src, x, n);
-    limber_values_function(j->ctx, e->function, &j->args, x, n, single);
+    limber_values_function(j->ctx, e->function, &j->args, x, n, j->single);
     for (size_t i = 0; e->compute == LIMBER_COMPUTE_F32 && i < n; i++)
         x[i] = (double)(float)x[i];
     limber_values_narrow(j->ctx, e->to, e->rounding, x, dst, n);
@@ -291,6 +288,9 @@ void limber_elementwise_run(limber_context *ctx, const limber_elementwise *e)
     struct job j = { .e = e, .ctx = ctx, .args = limber_function_args(e->to, e->p, e->q) };
     struct table *t;
 
+    j.single = limber_format_embeds(e->from, LIMBER_F32) &&
+               (e->compute == LIMBER_COMPUTE_F32 ||
+                (e->rounding == LIMBER_ROUND_NEAREST && limber_format_equal(e->to, LIMBER_F32)));
     if (e->compute == LIMBER_COMPUTE_F32)
         j.args = limber_function_args(LIMBER_F32, e->p, e->q);
     t = ctx ? table_of(ctx, &j) : NULL;

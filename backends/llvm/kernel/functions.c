@@ -72,9 +72,7 @@ static int in_doubt(const double y[QUICK_BLOCK])
                 y[i] = quick_##name(x[at + i]); \
                 doubt |= quick_doubt(y[i]); \
             } \
-            if (doubt) \
-                doubt = in_doubt(y); \
-            if (doubt) \
+            if (doubt && in_doubt(y)) \
                 RUN(LIMBER_FUNCTION_##NAME, args, x + at, QUICK_BLOCK, 0); \
             else \
                 __builtin_memcpy(x + at, y, sizeof y); \

@@ -18,6 +18,15 @@ def _doubles(a, what="a"):
     return x, x.astype(numpy.float64)
 
 
+def _in_type(made, given):
+    """Doubles in the type of an array that must hold them."""
+    with numpy.errstate(over="ignore"):
+        as_given = made.astype(given.dtype)
+    if not (as_given == made)[~numpy.isnan(made)].all():
+        raise BadArgument(f"a: rounded it holds numbers that {given.dtype} lacks")
+    return as_given
+
+
 def without_range(a, round_significand):
     """Every element as 2^e times its significand in [1, 2), rounded by that function."""
     given, x = _doubles(a)
@@ -26,11 +35,9 @@ def without_range(a, round_significand):
     kept = round_significand(numpy.where(finite, 2 * mantissa, 1.0))
     with numpy.errstate(over="ignore", invalid="ignore"):
         made = numpy.where(finite, numpy.ldexp(kept, exponent - 1), x)
-        as_given = made.astype(given.dtype)
-    if (~numpy.isfinite(made) & finite).any() or \
-            not (as_given == made)[~numpy.isnan(made)].all():
+    if (~numpy.isfinite(made) & finite).any():
         raise BadArgument(f"a: rounded it holds numbers that {given.dtype} lacks")
-    return as_given
+    return _in_type(made, given)
 
 
 def check_seed(seed):
@@ -98,8 +105,4 @@ def fixed(a, integer_bits, fraction_bits, rounding, seed, nan_to_zero):
     inside = numpy.abs(scaled) < _EXACT
     count = numpy.where(inside, _rounded(numpy.where(inside, scaled, 0), rounding, random), scaled)
     end = numpy.ldexp(1.0, integer_bits + fraction_bits - 1)
-    made = numpy.ldexp(numpy.clip(count, -end, end - 1), -fraction_bits)
-    as_given = made.astype(given.dtype)
-    if not (as_given == made).all():
-        raise BadArgument(f"a: rounded it holds numbers that {given.dtype} lacks")
-    return as_given
+    return _in_type(numpy.ldexp(numpy.clip(count, -end, end - 1), -fraction_bits), given)

@@ -5,11 +5,11 @@ from ctypes import byref
 from typing import NamedTuple
 
 from . import _library as C
-from ._arguments import pair_of, view_of
+from ._arguments import format_of_dtype, pair_of, view_of
 from ._facts import tuple_of
 from ._library import lib
 from ._results import Result
-from ._types import numpy
+from ._types import kind_of_format, numpy
 from .errors import BadArgument, check
 
 
@@ -45,14 +45,10 @@ def _as_real(context, a, b, dtype, out, result, report, format):
     a, b = numpy.asarray(a), numpy.asarray(b)
     kind = dtype if dtype is not None else out.dtype if out is not None else \
         numpy.result_type(a, b)
-    if str(kind) not in ("complex64", "complex128"):
-        try:
-            kind = numpy.dtype(kind)
-        except TypeError:
-            pass
-    if str(kind) not in ("complex64", "complex128"):
+    part, pairs, _ = format_of_dtype(kind)
+    if not pairs or part not in ("f32", "f64"):
         raise BadArgument(f"dtype = {kind}: a complex solution is complex64 or complex128")
-    kind = numpy.dtype(str(kind))
+    kind = numpy.dtype(kind_of_format(part, pairs))
     if a.ndim != 2 or a.shape[0] != a.shape[1]:
         raise BadArgument(f"a: shape {a.shape} is no square matrix")
     if b.ndim not in (1, 2) or b.shape[0] != a.shape[0]:
@@ -62,8 +58,7 @@ def _as_real(context, a, b, dtype, out, result, report, format):
                           f"shape {b.shape}")
     n = a.shape[0]
     made = solve(context, numpy.block([[a.real, -a.imag], [a.imag, a.real]]),
-                 numpy.concatenate([b.real, b.imag]), "f32" if kind.itemsize == 8 else "f64", None,
-                 "numpy", report, None)
+                 numpy.concatenate([b.real, b.imag]), part, None, "numpy", report, None)
     parts = made[0] if report else made
     x = numpy.empty(b.shape, kind) if out is None else out
     x.real, x.imag = parts[:n], parts[n:]
