@@ -78,6 +78,8 @@ bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "target: group = %d", t->group);
     shape(n, t, &bytes, &lanes, &group);
     mr = t->registers >= 32 ? 12 : 6;
+    if (limber_num(n, ATTR_unit) == UNIT_i8 && limber_target_has(t, "i8mm"))
+        mr = 8;         /* operands are put together in registers, too */
     nr = 2 * lanes;
     if (limber_num(n, ATTR_unit) == UNIT_model) {
         /* every step is a dozen operations: accumulators of four rows, in two vectors of 64 bytes,

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Builds the library and some tests for AArch64 and runs them under qemu-user, on CPUs without and
-# with dot products, and on one with all that QEMU has.  An emulator is slow, and libLLVM's work in
+# with dot products, matrix products and SVE.  An emulator is slow, and libLLVM's work in
 # it more so: few tests, with few numbers (EMULATED of support.h).
 #
 #   aarch64.sh SOURCE BUILD [TEST...]      the tests by name; default: a choice
@@ -20,11 +20,11 @@ for tool in aarch64-linux-gnu-gcc qemu-aarch64 ninja; do
 done
 [ -e "$root/.packages" ] || skip "no AArch64 libraries in $root (sh tools/aarch64_root.sh $root)"
 
-# Kernels of the library itself are met on every CPU, those that libLLVM makes on one.
-library="test_object test_zeros test_transpose bare_test_run bare_test_targets bare_test_conv
-bare_test_modes bare_test_prebuilt test_cache test_seal"
+# The library's own kernels are met on every CPU.  What is the same on all is met on one.
+library="test_object bare_test_run bare_test_targets bare_test_conv bare_test_prebuilt"
+once="test_zeros test_transpose bare_test_modes test_cache test_seal"
 compiler="test_run test_hostile"
-[ $# = 0 ] || { library=$* compiler=; }
+[ $# = 0 ] || { library=$* once="" compiler=""; }
 
 mkdir -p "$build"
 launcher=
@@ -33,7 +33,7 @@ cmake -S "$source" -B "$build" -G Ninja -DCMAKE_TOOLCHAIN_FILE=tools/aarch64.cma
     -DLIMBER_AARCH64_ROOT="$root" -DLIMBER_WERROR=ON -DLIMBER_TESTS=ON -DLIMBER_FORTRAN=OFF \
     $launcher > "$build/log" 2>&1 || { cat "$build/log"; exit 1; }
 # shellcheck disable=SC2046
-cmake --build "$build" --target $(echo $library $compiler corpus_replay | sed 's/bare_//g') \
+cmake --build "$build" --target $(echo $library $once $compiler corpus_replay | sed 's/bare_//g') \
     > "$build/log" 2>&1 ||
     { tail -n 40 "$build/log"; exit 1; }
 
@@ -52,8 +52,32 @@ run() {     # CPU, tests
     QEMU_CPU=$1 ctest --test-dir "$build" -j "$(nproc)" -R "^($(echo $2 | tr ' ' '|'))\$" \
         --output-on-failure
 }
-run cortex-a57 "$library"                               # ARMv8.0
-run neoverse-n1 "$library"                              # dot products
-run max,sve-default-vector-length=64 "$library"         # INT8 matrix products, SVE of 512 bits
-[ -z "$compiler" ] || run neoverse-n1 corpus            # what expected.txt has from x86-64
-[ -z "$compiler" ] || run max,sve-default-vector-length=16 "$compiler"
+# Some plans by kernels that libLLVM makes for a CPU.
+compile() {
+    echo "== $1, compiled"
+    cpu=$1
+    shift
+    for plan in "$@"; do
+        set -- "$@" "$source/test/run/$plan.lir"
+        shift
+    done
+    qemu-aarch64 -cpu "$cpu" "$root/lib/ld-linux-aarch64.so.1" \
+        --library-path "$root/lib/aarch64-linux-gnu:$root/usr/lib/aarch64-linux-gnu" \
+        "$build/test/test_run" "$@"
+}
+run cortex-a57 "$library $once"                 # ARMv8.0
+run neoverse-n1 "$library"                      # dot products
+run a64fx "$library"                            # SVE of 512 bits
+for bytes in 16 32; do                          # INT8 matrix products; SVE of 128 and 256 bits
+    run max,sve-default-vector-length=$bytes "$library"
+done
+[ -n "$compiler" ] || exit 0
+run neoverse-n1 corpus                          # what expected.txt has from x86-64
+run max,sve-default-vector-length=16 test_hostile
+some="native_f32 native_f64 fp32_f integer_i8 ozaki1_i8_f64 ozaki2_f64 conv_native"
+# shellcheck disable=SC2086
+compile max,sve-default-vector-length=16 $some f128_ozaki2 integer_i32 model_f16 conv_integer
+# shellcheck disable=SC2086
+compile max,sve-default-vector-length=32 $some
+# shellcheck disable=SC2086
+compile a64fx $some

@@ -20,7 +20,9 @@ enum cpu {
     CPU_neon = 1024,
     CPU_dotprod = 2048,
     CPU_i8mm = 4096,
-    CPU_vbmi = 8192
+    CPU_vbmi = 8192,
+    CPU_sve256 = 16384,         /* SVE with vectors of just so many bits */
+    CPU_sve512 = 32768
 };
 unsigned limber_cpu(void);
 /* Gathers take longer than loads one by one, as on all of AMD's so far. */

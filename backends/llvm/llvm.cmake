@@ -19,6 +19,10 @@ set(_tidy sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,simplifycfg
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ir/words.h)
 file(STRINGS ir/words.h _kinds REGEX "F\\(LIMB_KIND, ")
 string(REGEX REPLACE "[^;]*F\\(LIMB_KIND, ([a-z]+)[^;]*" "\\1" _kinds "${_kinds}")
+set(_sysroot)
+if(CMAKE_SYSROOT)       # of a cross-build: clang is told as the compiler is
+  set(_sysroot --sysroot=${CMAKE_SYSROOT})
+endif()
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   set(_bitcode_for --target=aarch64-unknown-linux-gnu -march=armv8-a)
 else()
@@ -36,7 +40,7 @@ foreach(kind ${_kinds})
     OUTPUT ${_bc}
     COMMAND ${LIMBER_CLANG} -std=gnu11 -O2 -Xclang -disable-llvm-passes -emit-llvm -c
             -DKERNEL_LIMB_KIND=LIMB_KIND_${kind} -DKERNEL_LIMB_KIND_${kind}
-            ${_bitcode_for} ${_half} -ffp-contract=off -fno-math-errno
+            ${_bitcode_for} ${_sysroot} ${_half} -ffp-contract=off -fno-math-errno
             -fno-builtin -ffreestanding -fPIC -fno-stack-protector -fno-unwind-tables -fno-asynchronous-unwind-tables
             -Wall -Wextra -I${CMAKE_CURRENT_SOURCE_DIR} -I${CMAKE_CURRENT_SOURCE_DIR}/include
             ${_kernel}/kernel.c -o ${_bc}.raw

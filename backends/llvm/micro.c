@@ -12,32 +12,47 @@ enum { GROUPS = 4 };
 
 /* The words of one unit's step. */
 struct step {
-    char vector[24], scalar[8], packed[24]; /* accumulator; broadcast element; operand of mac */
+    char vector[40], scalar[8], packed[40]; /* accumulator; broadcast element; operand of mac */
     int lanes, bytes; /* of the accumulator vector; of the scalar */
+    bool scalable; /* SVE: LLVM has types of unknown length, and the CPU has the one of `lanes` */
     const char *intrinsic; /* NULL: widening multiply and add */
 };
+
+static const char *dot_product(const struct kernel_config *k, const struct step *s, int bits)
+{
+    if (s->scalable)
+        return "@llvm.aarch64.sve.sdot.nxv4i32";
+    if (bits == 128)
+        return k->same_sign ? "@llvm.aarch64.neon.sdot.v4i32.v16i8" :
+                              "@llvm.aarch64.neon.usdot.v4i32.v16i8";
+    return bits == 512 ? "@llvm.x86.avx512.vpdpbusd.512" : "@llvm.x86.avx512.vpdpbusd.256";
+}
 
 static void describe(const struct kernel_config *k, const struct target *t, struct step *s)
 {
     int bits = t->vector_bits >= 128 ? t->vector_bits : 128;
     bool dbl = k->unit == UNIT_f64, integer = k->unit == UNIT_i8;
 
+    int lanes; /* as LLVM's type has them: of 128 bits where the length is the CPU's */
+
+    s->scalable = strncmp(t->isa, "sve", 3) == 0;
     s->lanes = bits / (dbl ? 64 : 32);
     s->bytes = dbl ? 8 : 4;
+    lanes = s->scalable ? 16 / s->bytes : s->lanes;
     snprintf(s->scalar, sizeof s->scalar, "%s", dbl ? "double" : integer ? "i32" : "float");
-    snprintf(s->vector, sizeof s->vector, "<%d x %s>", s->lanes, s->scalar);
+    snprintf(s->vector, sizeof s->vector, "<%s%d x %s>", s->scalable ? "vscale x " : "", lanes,
+             s->scalar);
     snprintf(s->packed, sizeof s->packed, "%s", s->vector);
     s->intrinsic = NULL;
     if (integer && k->group == 4) {
-        s->intrinsic = bits == 512  ? "@llvm.x86.avx512.vpdpbusd.512" :
-                       bits == 256  ? "@llvm.x86.avx512.vpdpbusd.256" :
-                       k->same_sign ? "@llvm.aarch64.neon.sdot.v4i32.v16i8" :
-                                      "@llvm.aarch64.neon.usdot.v4i32.v16i8";
-        if (bits == 128)
-            snprintf(s->packed, sizeof s->packed, "<16 x i8>");
+        s->intrinsic = dot_product(k, s, bits);
+        if (s->scalable || bits == 128)
+            snprintf(s->packed, sizeof s->packed, "<%s16 x i8>", s->scalable ? "vscale x " : "");
     } else if (integer && k->group == 2) {
         snprintf(s->packed, sizeof s->packed, "<%d x i16>", 2 * s->lanes);
         s->intrinsic = bits == 512 ? "@llvm.x86.avx512.pmaddw.d.512" : "@llvm.x86.avx2.pmadd.wd";
+    } else if (!integer && s->scalable) {
+        s->intrinsic = dbl ? "@llvm.aarch64.sve.fmla.nxv2f64" : "@llvm.aarch64.sve.fmla.nxv4f32";
     } else if (!integer) {
         static const char *const fma[2][3] = {
             { "@llvm.fma.v4f32", "@llvm.fma.v8f32", "@llvm.fma.v16f32" },
@@ -48,6 +63,19 @@ static void describe(const struct kernel_config *k, const struct target *t, stru
     }
 }
 
+/* SVE's FMA of floats works where a predicate holds.  The text hides that all of it does: LLVM's
+ * form without one has a target of its own, and sums would be copied. */
+static bool has_predicate(const struct kernel_config *k, const struct step *s)
+{
+    return s->scalable && k->unit != UNIT_i8;
+}
+
+static const char *predicate_intrinsic(const struct step *s)
+{
+    return s->bytes == 8 ? "@llvm.aarch64.sve.whilelo.nxv2i1.i64" :
+                           "@llvm.aarch64.sve.whilelo.nxv4i1.i64";
+}
+
 /* NEON multiplies by a lane of a register: whole vectors of A are loaded.  LLVM finds so by itself
  * for floats, but not where words hold bytes. */
 static bool by_element(const struct kernel_config *k, const struct step *s)
@@ -55,21 +83,86 @@ static bool by_element(const struct kernel_config *k, const struct step *s)
     return k->unit == UNIT_i8 && s->lanes == 4 && k->mr % 4 == 0;
 }
 
-/* NEON's matrix products: an accumulator is two rows by two columns, and eight elements of k are
- * one step: two groups, whose words lie beside each other after a shuffle.  Accumulators (2 i, v)
- * and (2 i + 1, v) have columns 4 v, 4 v + 1 and 4 v + 2, 4 v + 3 of rows 2 i and 2 i + 1. */
+/* Matrix products: in each 128 bits an accumulator is two rows by two columns, and eight elements
+ * of k are one step: two groups, whose words lie beside each other after a shuffle.  Accumulators
+ * (2 i, v) and (2 i + 1, v) have the columns of the lower and the upper half of B's vector v, of
+ * rows 2 i and 2 i + 1. */
 static bool is_matrix(const struct kernel_config *k, const struct step *s)
 {
-    return by_element(k, s) && k->group == 4 && !k->same_sign;
+    return (by_element(k, s) || s->scalable) && k->unit == UNIT_i8 && k->group == 4 &&
+           !k->same_sign;
 }
 
-static const char *const matrix_intrinsic = "@llvm.aarch64.neon.usmmla.v4i32.v16i8";
+static const char *matrix_intrinsic(const struct step *s)
+{
+    return s->scalable ? "@llvm.aarch64.sve.usmmla.nxv4i32" :
+                         "@llvm.aarch64.neon.usmmla.v4i32.v16i8";
+}
+
+/* One group of k: `in` and `sum` begin the names of the accumulators before and after it, `at` ends
+ * those of everything else. */
+struct copy {
+    const char *in, *sum, *at;
+    int group; /* from where the pointers are */
+};
+
+/* The four shuffles of words and of pairs of words: the lower (0) or upper (1) halves of x and y
+ * interleaved, or their even or odd elements. */
+enum shuffle { ZIP_WORDS, ZIP_PAIRS, UNZIP_PAIRS };
+
+static void shuffle(const struct step *s, enum shuffle how, int which, const char *to,
+                    const char *x, const char *y, struct text *out)
+{
+    static const char *const name[] = { "zip", "zip", "uzp" };
+
+    if (!s->scalable && how == ZIP_WORDS)
+        limber_text_add(out,
+                        "  %s = shufflevector <4 x i32> %s, <4 x i32> %s, <4 x i32> "
+                        "<i32 %d, i32 %d, i32 %d, i32 %d>\n",
+                        to, x, y, 2 * which, 4 + 2 * which, 1 + 2 * which, 5 + 2 * which);
+    else if (!s->scalable)
+        limber_text_add(out,
+                        "  %s = shufflevector <4 x i32> %s, <4 x i32> %s, <4 x i32> "
+                        "<i32 %d, i32 %d, i32 %d, i32 %d>\n",
+                        to, x, y, 2 * which, 1 + 2 * which, 4 + 2 * which, 5 + 2 * which);
+    else if (how == ZIP_WORDS)
+        limber_text_add(out, "  %s = call %s @llvm.aarch64.sve.zip%d.nxv4i32(%s %s, %s %s)\n", to,
+                        s->vector, which + 1, s->vector, x, s->vector, y);
+    else
+        limber_text_add(out,
+                        "  %s.x = bitcast %s %s to <vscale x 2 x i64>\n"
+                        "  %s.y = bitcast %s %s to <vscale x 2 x i64>\n"
+                        "  %s.z = call <vscale x 2 x i64> @llvm.aarch64.sve.%s%d.nxv2i64("
+                        "<vscale x 2 x i64> %s.x, <vscale x 2 x i64> %s.y)\n"
+                        "  %s = bitcast <vscale x 2 x i64> %s.z to %s\n",
+                        to, s->vector, x, to, s->vector, y, to, name[how], which + 1, to, to, to,
+                        to, s->vector);
+}
+
+static void declare_matrix(const struct step *s, struct text *out)
+{
+    limber_text_add(out, "declare %s %s(%s, %s, %s)\n", s->vector, matrix_intrinsic(s), s->vector,
+                    s->packed, s->packed);
+    for (int which = 1; which <= 2 && s->scalable; which++)
+        limber_text_add(out,
+                        "declare %s @llvm.aarch64.sve.zip%d.nxv4i32(%s, %s)\n"
+                        "declare <vscale x 2 x i64> @llvm.aarch64.sve.zip%d.nxv2i64("
+                        "<vscale x 2 x i64>, <vscale x 2 x i64>)\n"
+                        "declare <vscale x 2 x i64> @llvm.aarch64.sve.uzp%d.nxv2i64("
+                        "<vscale x 2 x i64>, <vscale x 2 x i64>)\n",
+                        s->vector, which, s->vector, s->vector, which, which);
+}
 
 static void declare(const struct kernel_config *k, const struct step *s, struct text *out)
 {
     if (is_matrix(k, s))
-        limber_text_add(out, "declare <4 x i32> %s(<4 x i32>, <16 x i8>, <16 x i8>)\n",
-                        matrix_intrinsic);
+        declare_matrix(s, out);
+    else if (has_predicate(k, s))
+        limber_text_add(out,
+                        "declare %s %s(<vscale x %d x i1>, %s, %s, %s)\n"
+                        "declare <vscale x %d x i1> %s(i64, i64)\n",
+                        s->vector, s->intrinsic, 16 / s->bytes, s->vector, s->vector, s->vector,
+                        16 / s->bytes, predicate_intrinsic(s));
     else if (s->intrinsic && k->unit == UNIT_i8 && k->group == 2)
         limber_text_add(out, "declare %s %s(%s, %s)\n", s->vector, s->intrinsic, s->packed,
                         s->packed);
@@ -89,20 +182,19 @@ static char cast(const struct step *s, char yes, char no)
     return casts(s) ? yes : no;
 }
 
-/* One group of k: `in` and `sum` begin the names of the accumulators before and after it, `at` ends
- * those of everything else. */
-struct copy {
-    const char *in, *sum, *at;
-    int group; /* from where the pointers are */
-};
-
 /* acc + a b for accumulator (r, v). */
 static void mac(const struct kernel_config *k, const struct step *s, const struct copy *c, int r,
                 int v, struct text *out)
 {
     const char *w = s->vector, *at = c->at;
 
-    if (k->unit != UNIT_i8)
+    if (has_predicate(k, s))
+        limber_text_add(out,
+                        "  %%%s%d.%d = call %s %s(<vscale x %d x i1> %%whole, %s %%%s%d.%d, "
+                        "%s %%a%d.%s, %s %%b%d.%s)\n",
+                        c->sum, r, v, w, s->intrinsic, 16 / s->bytes, w, c->in, r, v, w, r, at, w,
+                        v, at);
+    else if (k->unit != UNIT_i8)
         limber_text_add(out, "  %%%s%d.%d = call %s %s(%s %%a%d.%s, %s %%b%d.%s, %s %%%s%d.%d)\n",
                         c->sum, r, v, w, s->intrinsic, w, r, at, w, v, at, w, c->in, r, v);
     else if (k->group == 4 && by_element(k, s) && k->same_sign) /* the lane's place is the last */
@@ -167,11 +259,11 @@ static void add_group(const struct kernel_config *k, const struct step *s, int n
                             "  %%p%d.%s = getelementptr i8, ptr %%pa.%s, i64 %d\n"
                             "  %%s%d.%s = load %s, ptr %%p%d.%s, align 4\n"
                             "  %%t%d.%s = insertelement %s poison, %s %%s%d.%s, i64 0\n"
-                            "  %%a%d.%s = shufflevector %s %%t%d.%s, %s poison, <%d x i32> "
+                            "  %%a%d.%s = shufflevector %s %%t%d.%s, %s poison, <%s%d x i32> "
                             "zeroinitializer\n",
                             r, at, loop, (c->group * k->mr + r) * s->bytes, r, at, s->scalar, r, at,
                             r, at, s->vector, s->scalar, r, at, r, at, s->vector, r, at, s->vector,
-                            s->lanes);
+                            s->scalable ? "vscale x " : "", s->scalable ? 16 / s->bytes : s->lanes);
         if (pairs)
             limber_text_add(out, "  %%x%d.%s = bitcast %s %%a%d.%s to %s\n", r, at, s->vector, r,
                             at, s->packed);
@@ -180,76 +272,91 @@ static void add_group(const struct kernel_config *k, const struct step *s, int n
     }
 }
 
-/* Words [4 i, 4 i + 4) of a group of a panel and, where there is one, of the next: as two operands
- * of lines 4 i, 4 i + 1 and 4 i + 2, 4 i + 3. */
-static void take_pair(const struct copy *c, const char *loop, char side, int64_t lines, int i,
-                      bool both, struct text *out)
+/* Words of a group of a panel, from `line` on, as a vector `name`: as many as it holds or, with
+ * `two`, two that are repeated. */
+static void take_words(const struct step *s, const char *loop, char side, int64_t word, bool two,
+                       const char *name, struct text *out)
 {
-    const char *at = c->at;
+    limber_text_add(out, "  %sp = getelementptr i8, ptr %%p%c.%s, i64 %lld\n", name, side, loop,
+                    (long long)word * 4);
+    if (two)
+        limber_text_add(out,
+                        "  %ss = load i64, ptr %sp, align 4\n"
+                        "  %st = insertelement <vscale x 2 x i64> poison, i64 %ss, i64 0\n"
+                        "  %su = shufflevector <vscale x 2 x i64> %st, <vscale x 2 x i64> poison, "
+                        "<vscale x 2 x i32> zeroinitializer\n"
+                        "  %s = bitcast <vscale x 2 x i64> %su to %s\n",
+                        name, name, name, name, name, name, name, name, s->vector);
+    else
+        limber_text_add(out, "  %s = load %s, ptr %sp, align 4\n", name, s->vector, name);
+}
 
-    for (int g = 0; g <= both; g++)
-        limber_text_add(out,
-                        "  %%%cp%d.%d.%s = getelementptr i8, ptr %%p%c.%s, i64 %lld\n"
-                        "  %%%cw%d.%d.%s = load <4 x i32>, ptr %%%cp%d.%d.%s, align 4\n",
-                        side, i, g, at, side, loop,
-                        (long long)(((c->group - both + g) * lines + 4 * i) * 4), side, i, g, at,
-                        side, i, g, at);
-    for (int high = 0; high < 2; high++) {
-        limber_text_add(out, "  %%%cz%d.%s = shufflevector <4 x i32> %%%cw%d.0.%s, <4 x i32> ",
-                        side, 2 * i + high, at, side, i, at);
-        if (both)
-            limber_text_add(out, "%%%cw%d.1.%s", side, i, at);
-        else
-            limber_text_add(out, "zeroinitializer");
-        limber_text_add(out,
-                        ", <4 x i32> <i32 %d, i32 %d, i32 %d, i32 %d>\n"
-                        "  %%%cx%d.%s = bitcast <4 x i32> %%%cz%d.%s to <16 x i8>\n",
-                        2 * high, 4 + 2 * high, 1 + 2 * high, 5 + 2 * high, side, 2 * i + high, at,
-                        side, 2 * i + high, at);
+/* A vector of words from `line` on of a group of a panel and, where there is one, of the next: as
+ * `count` operands of matrix products, from number `first` on. */
+static void take_pair(const struct step *s, const struct copy *c, const char *loop, char side,
+                      int64_t lines, int line, int first, int count, bool both, struct text *out)
+{
+    char word[2][24] = { "", "zeroinitializer" }, to[24];
+
+    /* loads stay behind: made early they fill registers, and sums spill */
+    limber_text_add(out, "  call void asm sideeffect \"\", \"~{memory}\"()\n");
+    for (int g = 0; g <= both; g++) {
+        snprintf(word[g], sizeof word[g], "%%%cw%d.%d.%s", side, first, g, c->at);
+        take_words(s, loop, side, (c->group - both + g) * lines + line, count == 1, word[g], out);
+    }
+    for (int i = 0; i < count; i++) {
+        snprintf(to, sizeof to, "%%%cz%d.%s", side, first + i, c->at);
+        shuffle(s, ZIP_WORDS, i, to, word[0], word[1], out);
+        limber_text_add(out, "  %%%cx%d.%s = bitcast %s %s to %s\n", side, first + i, c->at,
+                        s->vector, to, s->packed);
     }
 }
 
 /* This group of k, and the one before where there are both. */
-static void add_matrix(const struct kernel_config *k, int nv, const struct copy *c,
-                       const char *loop, bool both, struct text *out)
+static void add_matrix(const struct kernel_config *k, const struct step *s, int nv,
+                       const struct copy *c, const char *loop, bool both, struct text *out)
 {
+    int rows = s->scalable ? 2 : 4; /* of A, taken at once */
+
     for (int v = 0; v < nv; v++)
-        take_pair(c, loop, 'b', k->nr, v, both, out);
+        take_pair(s, c, loop, 'b', k->nr, v * s->lanes, 2 * v, 2, both, out);
     for (int r = 0; r < k->mr; r++) {
-        if (r % 4 == 0) { /* loads stay behind: made early they fill registers, and sums spill */
-            limber_text_add(out, "  call void asm sideeffect \"\", \"~{memory}\"()\n");
-            take_pair(c, loop, 'a', k->mr, r / 4, both, out);
-        }
+        if (r % rows == 0)
+            take_pair(s, c, loop, 'a', k->mr, r, r / 2, rows / 2, both, out);
         for (int v = 0; v < nv; v++)
             limber_text_add(out,
-                            "  %%%s%d.%d = call <4 x i32> %s(<4 x i32> %%%s%d.%d, "
-                            "<16 x i8> %%ax%d.%s, <16 x i8> %%bx%d.%s)\n",
-                            c->sum, r, v, matrix_intrinsic, c->in, r, v, r / 2, c->at,
-                            2 * v + r % 2, c->at);
+                            "  %%%s%d.%d = call %s %s(%s %%%s%d.%d, %s %%ax%d.%s, %s %%bx%d.%s)\n",
+                            c->sum, r, v, s->vector, matrix_intrinsic(s), s->vector, c->in, r, v,
+                            s->packed, r / 2, c->at, s->packed, 2 * v + r % 2, c->at);
     }
 }
 
 /* Biases as two rows by two columns. */
-static void begin_matrix(int nv, struct text *out)
+static void begin_matrix(const struct step *s, int nv, struct text *out)
 {
+    char from[24], to[40];
+
     for (int v = 0; v < nv; v++)
-        for (int high = 0; high < 2; high++)
-            limber_text_add(out,
-                            "  %%zz%d.%d = shufflevector <4 x i32> %%z%d, <4 x i32> poison, "
-                            "<4 x i32> <i32 %d, i32 %d, i32 %d, i32 %d>\n",
-                            v, high, v, 2 * high, 2 * high + 1, 2 * high, 2 * high + 1);
+        for (int high = 0; high < 2; high++) {
+            snprintf(from, sizeof from, "%%z%d", v);
+            snprintf(to, sizeof to, "%%zz%d.%d", v, high);
+            shuffle(s, ZIP_PAIRS, high, to, from, from, out);
+        }
 }
 
 /* Rows of the sums. */
-static void end_matrix(const struct kernel_config *k, int nv, struct text *out)
+static void end_matrix(const struct kernel_config *k, const struct step *s, int nv,
+                       struct text *out)
 {
+    char lower[40], upper[40], to[40];
+
     for (int r = 0; r < k->mr; r++)
-        for (int v = 0; v < nv; v++)
-            limber_text_add(out,
-                            "  %%n%d.%d = shufflevector <4 x i32> %%m%d.%d, <4 x i32> %%m%d.%d, "
-                            "<4 x i32> <i32 %d, i32 %d, i32 %d, i32 %d>\n",
-                            r, v, r / 2 * 2, v, r / 2 * 2 + 1, v, 2 * (r % 2), 2 * (r % 2) + 1,
-                            4 + 2 * (r % 2), 5 + 2 * (r % 2));
+        for (int v = 0; v < nv; v++) {
+            snprintf(lower, sizeof lower, "%%m%d.%d", r / 2 * 2, v);
+            snprintf(upper, sizeof upper, "%%m%d.%d", r / 2 * 2 + 1, v);
+            snprintf(to, sizeof to, "%%n%d.%d", r, v);
+            shuffle(s, UNZIP_PAIRS, r % 2, to, lower, upper, out);
+        }
 }
 
 /* What a block begins with: values from one block or another.  An accumulator is named `name` here,
@@ -335,7 +442,7 @@ static void loop(const struct kernel_config *k, const struct step *s, int nv, co
         if (!is_matrix(k, s))
             add_group(k, s, nv, &c, name, out);
         else if (!waits)
-            add_matrix(k, nv, &c, name, both, out);
+            add_matrix(k, s, nv, &c, name, both, out);
     }
     limber_text_add(out,
                     "  %%pa1.%s = getelementptr i8, ptr %%pa.%s, i64 %d\n"
@@ -412,7 +519,12 @@ bool limber_micro_text(const struct kernel_config *k, const struct target *t, st
                         "  %%z%d = load %s, ptr %%w%d, align 4\n",
                         v, v * s.lanes * 4, v, s.vector, v);
     if (is_matrix(k, &s))
-        begin_matrix(nv, out);
+        begin_matrix(&s, nv, out);
+    else if (has_predicate(k, &s))
+        limber_text_add(out,
+                        "  %%count = call i64 asm \"\", \"=r,0\"(i64 -1)\n"
+                        "  %%whole = call <vscale x %d x i1> %s(i64 0, i64 %%count)\n",
+                        16 / s.bytes, predicate_intrinsic(&s));
     fetch_tile(k, &s, nv, out);
     limber_text_add(out,
                     "  %%many = icmp sge i64 %%n, %d\n"
@@ -429,7 +541,7 @@ bool limber_micro_text(const struct kernel_config *k, const struct target *t, st
     begin(k, &s, nv, is_matrix(k, &s) ? "m" : "n",
           (struct from[]){ { "rest", "cr" }, { "tail", "nt" } }, out);
     if (is_matrix(k, &s))
-        end_matrix(k, nv, out);
+        end_matrix(k, &s, nv, out);
     limber_text_add(out, "  %%fresh = icmp ne i64 %%first, 0\n"
                          "  br i1 %%fresh, label %%set, label %%add\n");
     store(k, &s, nv, false, out);

@@ -14,7 +14,11 @@ enum {
     NEEDS_amx = NEEDS_avx512vnni | CPU_amx,
     NEEDS_neon = CPU_neon,
     NEEDS_dotprod = NEEDS_neon | CPU_dotprod,
-    NEEDS_i8mm = NEEDS_dotprod | CPU_i8mm
+    NEEDS_i8mm = NEEDS_dotprod | CPU_i8mm,
+    NEEDS_sve256 = NEEDS_neon | CPU_sve256,
+    NEEDS_sve512 = NEEDS_neon | CPU_sve512,
+    NEEDS_sve256i8mm = NEEDS_sve256 | CPU_i8mm,
+    NEEDS_sve512i8mm = NEEDS_sve512 | CPU_i8mm
 };
 
 #define DECLARE(isa, unit, kind, columns, ...) \

@@ -10,6 +10,11 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   set(_features_neon +neon,+fp-armv8)
   set(_features_dotprod ${_features_neon},+dotprod)
   set(_features_i8mm ${_features_dotprod},+i8mm)
+  # Register tiles alone are SVE's: vectors of a length that a compiler knows are NEON's.
+  set(_features_sve256 ${_features_neon},+sve)
+  set(_features_sve512 ${_features_neon},+sve)
+  set(_features_sve256i8mm ${_features_sve256},+i8mm)
+  set(_features_sve512i8mm ${_features_sve512},+i8mm)
 else()
   set(_target)
   set(_triple x86_64-unknown-linux-gnu)
@@ -21,7 +26,7 @@ else()
   set(_clang_amx ${_clang_avx512vnni} -mamx-tile -mamx-int8)
 endif()
 
-set(_clang_prebuilt ${_target} -ffp-contract=off -fno-math-errno -fno-vectorize
+set(_clang_prebuilt ${_target} ${_sysroot} -ffp-contract=off -fno-math-errno -fno-vectorize
     -fno-slp-vectorize -fPIC -fvisibility=hidden -fno-stack-protector -fno-unwind-tables
     -fno-asynchronous-unwind-tables -Wall -Wextra -Wno-psabi
     -I${CMAKE_CURRENT_SOURCE_DIR} -I${CMAKE_CURRENT_SOURCE_DIR}/include)
@@ -44,7 +49,15 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
     "neon f32 12 8 1 4 0 128"
     "neon i8 12 8 1 4 0 128"
     "dotprod i8 12 8 4 1 0 128"
-    "i8mm i8 12 8 4 1 0 128")
+    "i8mm i8 8 8 4 1 0 128"
+    "sve256 f64 12 8 1 8 0 256"
+    "sve256 f32 12 16 1 4 0 256"
+    "sve256 i8 12 16 4 1 0 256"
+    "sve256i8mm i8 8 16 4 1 0 256"
+    "sve512 f64 12 16 1 8 0 512"
+    "sve512 f32 12 32 1 4 0 512"
+    "sve512 i8 12 32 4 1 0 512"
+    "sve512i8mm i8 8 32 4 1 0 512")
   set(_all neon)
   set(_depthwise neon)
 else()

@@ -12,6 +12,7 @@
 #elif defined(__aarch64__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 #endif
 
 /* Names in targets, and what LLVM calls them. */
@@ -33,6 +34,8 @@ static const struct {
     { CPU_neon, "neon", "+neon,+fp-armv8" },
     { CPU_dotprod, "dotprod", "+dotprod" },
     { CPU_i8mm, "i8mm", "+i8mm" },
+    { CPU_sve256, "sve256", "+sve" },
+    { CPU_sve512, "sve512", "+sve" },
 };
 
 unsigned limber_cpu_emulated;
@@ -82,6 +85,17 @@ static unsigned x86_cpu(void)
     return m;
 }
 #elif defined(__aarch64__)
+/* Threads have the length that their process began with. */
+static unsigned sve_length(void)
+{
+    enum { GET_VL = 51, LENGTH = 0xffff }; /* PR_SVE_GET_VL, PR_SVE_VL_LEN_MASK; in bytes */
+    int length = prctl(GET_VL);
+
+    if (length < 0)
+        return 0;
+    return (length & LENGTH) == 32 ? CPU_sve256 : (length & LENGTH) == 64 ? CPU_sve512 : 0;
+}
+
 static unsigned arm_cpu(void)
 {
     unsigned long first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);
@@ -89,7 +103,7 @@ static unsigned arm_cpu(void)
     if ((first & (HWCAP_FP | HWCAP_ASIMD)) != (HWCAP_FP | HWCAP_ASIMD))
         return 0;
     return CPU_neon | (first & HWCAP_ASIMDDP ? CPU_dotprod : 0) |
-           (second & HWCAP2_I8MM ? CPU_i8mm : 0);
+           (second & HWCAP2_I8MM ? CPU_i8mm : 0) | (first & HWCAP_SVE ? sve_length() : 0);
 }
 #endif
 
@@ -169,7 +183,7 @@ static int64_t cache(int name, int64_t otherwise)
 static double bytes_for_a_double(unsigned cpu)
 {
     if (cpu & CPU_neon)
-        return cpu & CPU_dotprod ? 16 : 1;
+        return cpu & (CPU_dotprod | CPU_sve256 | CPU_sve512) ? 16 : 1;
     if (cpu & CPU_amx)
         return 50;
     if (cpu & CPU_avx512)
@@ -207,15 +221,21 @@ static void describe_x86(struct target *t, unsigned cpu)
     t->matrix = cpu & CPU_amx ? 16 : 0;
 }
 
-/* Without dot products bytes are multiplied as words of 32 bits. */
+/* Without dot products, which SVE has, bytes are multiplied as words of 32 bits. */
 static void describe_arm(struct target *t, unsigned cpu)
 {
-    strcpy(t->isa, cpu & CPU_i8mm ? "i8mm" : cpu & CPU_dotprod ? "dotprod" : "neon");
-    t->vector_bits = 128;
+    bool sve = cpu & (CPU_sve256 | CPU_sve512);
+
+    strcpy(t->isa, cpu & CPU_sve512  ? "sve512" :
+                   cpu & CPU_sve256  ? "sve256" :
+                   cpu & CPU_i8mm    ? "i8mm" :
+                   cpu & CPU_dotprod ? "dotprod" :
+                                       "neon");
+    t->vector_bits = cpu & CPU_sve512 ? 512 : cpu & CPU_sve256 ? 256 : 128;
     t->registers = 32;
     t->l1 = cache(_SC_LEVEL1_DCACHE_SIZE, 65536);
     t->l2 = cache(_SC_LEVEL2_CACHE_SIZE, 1048576);
-    t->group = cpu & CPU_dotprod ? 4 : 1;
+    t->group = sve || cpu & CPU_dotprod ? 4 : 1;
 }
 
 bool limber_llvm_probe(struct target *t, struct diag *d)

@@ -707,7 +707,8 @@ static bool is_straight(const struct small *s)
 bool limber_small_text(const struct fixed *f, enum unit unit, int64_t chunk, const struct target *t,
                        struct text *out)
 {
-    bool large = t->vector_bits >= 512, wide = unit == UNIT_f64;
+    /* SVE serves register tiles alone */
+    bool large = t->vector_bits >= 512 && !(limber_cpu_of(t) & CPU_neon), wide = unit == UNIT_f64;
     struct small s = { .out = out,
                        .chunk = chunk,
                        .registers = t->registers,

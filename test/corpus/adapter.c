@@ -201,6 +201,20 @@ static bool keep_compiled(const char *plan, const struct plan *p, const struct t
     return true;
 }
 
+/* Elements that a kernel of this plan recomputes are counted in the report, but by the kernel only,
+ * not by the interpreter in its place. */
+static bool counts_elsewhere(const struct plan *p, const struct target *t)
+{
+#ifdef LIMBER_HAVE_LLVM
+    const struct node *combine = limber_plan_find(p, OP_combine);
+
+    return limber_cpu_of(t) & ~limber_cpu() && combine && limber_node_has(combine, ATTR_uncertain);
+#else
+    (void)p, (void)t;
+    return false;
+#endif
+}
+
 /* The bytes of both backends, after the length of the first. */
 static bool compile(const struct plan *p, const struct target *t, const struct dump *dump,
                     struct blob *out, struct diag *d)
@@ -211,6 +225,7 @@ static bool compile(const struct plan *p, const struct target *t, const struct d
 
     (void)dump;
     keep_plan(p);
+    now.told = now.told && !counts_elsewhere(p, t);
     ok = limber_backend_interp.compile(p, t, NULL, &second, d) && keep_config(p, t, d) &&
          (now.machine->major ?
               keep_source(p, t, d) :

@@ -56,6 +56,16 @@ static const struct target_case {
       "l2=1048576 group=4 rate.f64=1e10 rate.f32=2e10 rate.f16=2e10 rate.i8=8e10 rate.exact=1e8 "
       "rate.model=1e10",
       0, "usmmla", "fmla", "zmm" },
+    { "sve256",
+      "target llvm isa=sve256 features=neon,dotprod,i8mm,sve256 vector=256 registers=32 l1=65536 "
+      "l2=1048576 group=4 rate.f64=2e10 rate.f32=4e10 rate.f16=4e10 rate.i8=2e11 rate.exact=1e8 "
+      "rate.model=1e10",
+      0, "usmmla\tz", "fmla\tz", "sdot" },
+    { "sve512",
+      "target llvm isa=sve512 features=neon,sve512 vector=512 registers=32 l1=65536 l2=1048576 "
+      "group=4 rate.f64=4e10 rate.f32=8e10 rate.f16=8e10 rate.i8=3e11 rate.exact=1e8 "
+      "rate.model=1e10",
+      0, "sdot\tz", "fmla\tz", "usmmla" },
 };
 
 /* Of another architecture than this machine's: compiled, not run. */

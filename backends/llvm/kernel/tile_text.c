@@ -11,6 +11,14 @@
 
 enum { NAME = 1, UNIT, MR, NR, GROUP, MATRIX, VECTOR_BITS, ISA, ARGUMENTS };
 
+/* Those that decide which instruction multiplies bytes. */
+static unsigned features_of(const char *isa)
+{
+    bool arm = strcmp(isa, "dotprod") == 0 || strncmp(isa, "sve", 3) == 0;
+
+    return (arm ? CPU_neon : 0) | (strstr(isa, "i8mm") ? CPU_i8mm : 0);
+}
+
 /* What describes a tile. */
 static void describe(char **argv, struct kernel_config *k, struct target *t)
 {
@@ -20,8 +28,8 @@ static void describe(char **argv, struct kernel_config *k, struct target *t)
     k->group = atoi(argv[GROUP]);
     k->matrix = atoi(argv[MATRIX]);
     t->vector_bits = atoi(argv[VECTOR_BITS]);
-    k->same_sign = limber_same_sign(k->unit, k->group, k->matrix,
-                                    strcmp(argv[ISA], "dotprod") ? 0 : CPU_neon);
+    snprintf(t->isa, sizeof t->isa, "%s", argv[ISA]);
+    k->same_sign = limber_same_sign(k->unit, k->group, k->matrix, features_of(argv[ISA]));
 }
 
 int main(int argc, char **argv)
