@@ -16,6 +16,8 @@ with it:
     <!-- output -->         What the block that was run before it prints, on stdout and stderr.
                             "..." stands for anything, on a line of its own for any lines.
     <!-- output numbers vary -->  The same, and each number stands for any other.
+    <!-- output numbers and schemes vary -->  So do the schemes behind "by" and "scheme", which
+                            are chosen for the CPU.
     <!-- file NAME -->      Write it to this file, for blocks that follow.
     <!-- not run: WHY -->   Left out; WHY has a few words.
 
@@ -35,7 +37,7 @@ import tempfile
 import time
 
 BLOCK = re.compile(r"^(?:<!-- ((?:(?!-->).)*?)\s*-->\n)?^```([^\n]*)\n(.*?)^```$", re.M | re.S)
-MARK = re.compile(r"(run(?: after)?(?: where (?P<needs>[\w. -]+))?|output(?: numbers vary)?"
+MARK = re.compile(r"(run(?: after)?(?: where (?P<needs>[\w. -]+))?|output(?: numbers(?: and schemes)? vary)?"
                   r"|file (?P<file>[\w.-]+)|not run: .*\w+ .*)")
 HEADERS = ("limber/limber.h", "limber/ops.h", "limber/solve.h", "limber/research.h",
            "limber/interpose.h", "limber/environment.h", "assert.h", "dlfcn.h", "math.h", "stdio.h",
@@ -227,13 +229,16 @@ def run_block(block, earlier, folder, env):
     return out.rpartition(MARKER + "\n")[2] if earlier else out
 
 
-def as_pattern(text, numbers_vary):
+def as_pattern(text, numbers_vary, schemes_vary):
     lines = []
     for line in text.splitlines():
         if line.strip() == "...":
             lines.append(r"(?:[^\n]*\n)*?")
             continue
         line = re.escape(line.rstrip()).replace(r"\.\.\.", r"[^\n]*")
+        if schemes_vary:        # before numbers, which some names hold
+            line = re.sub(r"\bby\\ [^,]*?(,|\\ on)", r"by\\ [^ ,]+\1", line)
+            line = re.sub(r"^(scheme[\\ ]+).*?\\ on\\ (\w+):.*", r"\1[^ ]+\\ on\\ \2:.*", line)
         if numbers_vary:
             line = re.sub(r"(?:\\ )+", lambda m: " +" if len(m[0]) > 2 else m[0], line)
             line = re.sub(r"\d+(?:\\\.\d+)?(?:e(?:\\[+-])?\d+)?",
@@ -255,7 +260,7 @@ def run_page(source, page, prefix, env):
                     f.write(block.before.lstrip("\n") + block.text)
             elif block.mark.startswith("output"):
                 if last is not None and not re.fullmatch(
-                        as_pattern(block.text, "vary" in block.mark),
+                        as_pattern(block.text, "numbers" in block.mark, "schemes" in block.mark),
                         WHEEL_NAME.sub(r"\1", last.rstrip("\n")) + "\n"):
                     wrong.append(f"{block.where}: the output is\n{last}")
             elif block.runs:
