@@ -37,7 +37,8 @@ import tempfile
 import time
 
 BLOCK = re.compile(r"^(?:<!-- ((?:(?!-->).)*?)\s*-->\n)?^```([^\n]*)\n(.*?)^```$", re.M | re.S)
-MARK = re.compile(r"(run(?: after)?(?: where (?P<needs>[\w. -]+))?|output(?: numbers(?: and schemes)? vary)?"
+MARK = re.compile(r"(run(?: after)?(?: where (?P<needs>[\w. -]+))?"
+                  r"|output(?: numbers(?: and schemes)? vary)?"
                   r"|file (?P<file>[\w.-]+)|not run: .*\w+ .*)")
 HEADERS = ("limber/limber.h", "limber/ops.h", "limber/solve.h", "limber/research.h",
            "limber/interpose.h", "limber/environment.h", "assert.h", "dlfcn.h", "math.h", "stdio.h",
