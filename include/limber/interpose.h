@@ -31,7 +31,8 @@ LIMBER_API limber_status limber_blas_write_report(const char *path);
 
 /* What the environment and LIMBER_CONFIG ask for: 1, that calls are served; 0, nothing; -1, what
  * is not understood, as a line on stderr says: every call is handed on.  They are read once, here
- * or at the first level-3 call.  Thread-safe. */
+ * or at the first level-3 call.  The library's own variables (LIMBER_CACHE, LIMBER_THREADS and so
+ * on) count, too.  Thread-safe. */
 LIMBER_API int limber_blas_settings(void);
 
 #ifdef __cplusplus

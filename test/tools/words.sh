@@ -46,6 +46,14 @@ expect 0 'Limber loads what it names' "$limber" help LIMBER_LLVM
 expect 0 'set: 3\.$' env LIMBER_THREADS=3 "$limber" help LIMBER_THREADS
 expect 0 '^reproducible$' "$limber" help contracts
 expect 0 '^OMP_NUM_THREADS$' "$limber" help variables
+expect 0 'contracts\.md$' "$limber" help correct
+expect 0 'old name of .limber prebuild' "$limber" help warm
+expect 0 'python -m limber run' "$limber" help run
+expect 0 '^f32: a format' "$limber" help FP32
+expect 0 '^ozaki2: a scheme' "$limber" help Ozaki2
+expect 0 '^LIMBER_CACHE: a variable' "$limber" help limber_cache
+expect 0 'slices of limbs' "$limber" help ozaki1
+expect 2 'near: ozaki1-' "$limber" help ozaki
 expect 2 'nothing is called "corect"; near: correct' "$limber" help corect
 expect 2 'near: LIMBER_LLVM' "$limber" help limbr_llvm
 expect 2 'near: float32' "$limber" help flaot32
@@ -55,7 +63,7 @@ expect 2 'no command is called "gem"; near: gemm' "$limber" gem
 
 # every page that is named is there, and every word is explained
 {
-    for kind in contracts schemes backends variables; do
+    for kind in contracts schemes backends variables topics; do
         "$limber" help $kind | sed -n 's/^\([^ .]*\)\(\.\.\.\)*$/\1/p'
     done
     for kind in formats units; do

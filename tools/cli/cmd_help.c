@@ -2,6 +2,7 @@
  * limber help: the commands, or what a word stands for. */
 #include "tools/cli/commands.h"
 
+#include <ctype.h>
 #include <limits.h>
 #include <popt.h>
 #include <string.h>
@@ -36,20 +37,18 @@ static const char *place_of(const char *page, char path[PATH_MAX])
     return file_beside(name, path) ? path : page;
 }
 
-/* A word can be of several kinds: native is a contract and a scheme. */
-static int explain(const char *text)
+/* How many kinds have the word: native is a contract and a scheme. */
+static int explain_as(const char *text)
 {
     const struct word_kind *kind;
     char path[PATH_MAX];
     int found = 0;
 
     for (int i = 0; (kind = word_kind_at(i)); i++) {
-        const char *word = word_find(kind, text), *page = kind->page;
+        const char *word = word_find(kind, text);
 
         if (!word)
             continue;
-        if (!page)
-            page = command_named(word)->page;
         printf("%s%s%s: a %s\n", found++ ? "\n" : "", word, rest_of(word), kind->name);
         kind->tell(word);
         if (kind->more) {
@@ -57,14 +56,27 @@ static int explain(const char *text)
             printf(kind->more, word);
             printf("\n");
         }
-        printf("  Page: %s\n", place_of(page, path));
+        printf("  Page: %s\n", place_of(word_page(kind, word), path));
     }
-    if (found)
+    return found;
+}
+
+/* Words are in small letters, but for variables and parts of a few formats. */
+static int explain(const char *text)
+{
+    char small[64], large[64];
+    size_t n = strlen(text);
+
+    for (size_t i = 0; i <= n && n < sizeof small; i++) {
+        small[i] = (char)tolower((unsigned char)text[i]);
+        large[i] = (char)toupper((unsigned char)text[i]);
+    }
+    if (explain_as(text) || (n < sizeof small && (explain_as(small) || explain_as(large))))
         return 0;
     complain("help: nothing is called \"%s\"%s", text, words_near(NULL, text));
     fprintf(stderr, "Words are commands (limber help), formats and schemes (limber formats), "
-                    "units (limber units),\ncontracts (limber help contracts) and variables "
-                    "(limber help variables).\n");
+                    "units (limber units),\ncontracts (limber help contracts), variables "
+                    "(limber help variables) and topics (limber help topics).\n");
     return 2;
 }
 
@@ -95,9 +107,10 @@ int cmd_help(int argc, const char **argv)
     const char *word;
     int status = 0;
 
-    if (!options_read(o, "[WORD]\n\nSays what a command, format, contract, scheme, unit, backend "
-                         "or variable of the environment is\nand which page has more; contracts, "
-                         "schemes, backends or variables lists all of a kind.\n\n"
+    if (!options_read(o, "[WORD]\n\nSays what a command, format, contract, scheme, unit, backend, "
+                         "variable of the environment or topic\nis and which page has more; "
+                         "contracts, schemes, backends, variables or topics lists all of a "
+                         "kind.\n\n"
                          "example: limber help bits=40"))
         status = 2;
     else if (!(word = poptGetArg(o)))

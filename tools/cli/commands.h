@@ -30,6 +30,8 @@ struct word_kind {
     const char *(*at)(int i); /* the i-th word; what ends in = goes on; NULL past the end */
     void (*tell)(const char *word); /* prints lines about one of the words */
 };
+/* The page that says more of a word of the kind. */
+const char *word_page(const struct word_kind *kind, const char *word);
 const struct word_kind *word_kind_at(int i);
 /* The kind that an option's argument describes ("FORMAT"); NULL: none. */
 const struct word_kind *word_kind_taken(const char *description, size_t length);

@@ -8,6 +8,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static const struct contract_word {
     const char *name, *about;
@@ -36,6 +37,33 @@ static const struct backend_word {
     { "cuda", "NVIDIA's GPUs: kernels that NVRTC compiles" },
 };
 enum { BACKEND_WORDS = sizeof backends / sizeof *backends };
+
+/* What people look for that is no word of an option. */
+static const struct topic {
+    const char *name, *about, *page;
+} topics[] = {
+    { "accuracy", "what each contract and scheme promises, with its bound", "docs/accuracy.md" },
+    { "applications", "programs on real data, beside a plain BLAS", "docs/applications.md" },
+    { "blas", "programs on a BLAS, served as they are: LD_PRELOAD, liblimber_blas.so",
+      "docs/blas.md" },
+    { "clusters", "MPI, threads, many machines that share kernels", "docs/clusters.md" },
+    { "environment", "all variables of the environment", "docs/environment.md" },
+    { "faq", "questions and troubles", "docs/faq.md" },
+    { "install", "a wheel, a package, or from the sources", "docs/install.md" },
+    { "numpy", "programs of NumPy: python -m limber run, or limber.matmul", "docs/bindings.md" },
+    { "operators", "functions, reductions and epilogues", "docs/operators.md" },
+    { "ozaki1", "slices of limbs: schemes ozaki1-i8, ozaki1-f16, ozaki1-bf16, ozaki1-f64",
+      "docs/accuracy.md" },
+    { "performance", "what limits each product, and figures", "docs/performance.md" },
+    { "python", "the package limber, and python -m limber run", "docs/bindings.md" },
+    { "pytorch", "limber.torch, and PyTorch's products served", "docs/pytorch.md" },
+    { "run", "python -m limber run --contract CONTRACT SCRIPT: a script whose BLAS is Limber",
+      "docs/blas.md" },
+    { "simulation", "units of low precision, bit for bit", "docs/simulation.md" },
+    { "torch", "limber.torch, and PyTorch's products served", "docs/pytorch.md" },
+    { "warm", "the old name of `limber prebuild`", "docs/cli.md" },
+};
+enum { TOPICS = sizeof topics / sizeof *topics };
 
 /* ---- the words of each kind ------------------------------------------------------------------ */
 
@@ -75,6 +103,11 @@ static const char *variable_word(int i)
     const limber_variable *v = limber_variable_at(i);
 
     return v ? v->name : NULL;
+}
+
+static const char *topic_word(int i)
+{
+    return i < TOPICS ? topics[i].name : NULL;
 }
 
 /* The place of a word in its list; -1: it is not there.  What ends in = goes on. */
@@ -168,22 +201,36 @@ static void tell_variable(const char *word)
     printf("  Here it is %s%s.\n", value ? "set: " : "not set", value ? value : "");
 }
 
+static void tell_topic(const char *word)
+{
+    printf("  %s\n", topics[place(topic_word, word)].about);
+}
+
 /* ---- kinds ----------------------------------------------------------------------------------- */
 
 static const struct word_kind kinds[] = {
     { "command", NULL, "limber %s --help", command_word, tell_command },
     { "format", "docs/formats.md", "limber formats '%s'", limber_format_at, tell_format },
-    { "contract", "docs/accuracy.md", NULL, contract_word, tell_contract },
+    { "contract", "docs/contracts.md", NULL, contract_word, tell_contract },
     { "scheme", "docs/accuracy.md", NULL, scheme_word, tell_scheme },
     { "unit", "docs/simulation.md", "limber units %s", unit_word, tell_unit },
     { "backend", "docs/design.md", NULL, backend_word, tell_backend },
     { "variable", "docs/environment.md", NULL, variable_word, tell_variable },
+    { "topic", NULL, NULL, topic_word, tell_topic },
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 const struct word_kind *word_kind_at(int i)
 {
     return i >= 0 && i < KINDS ? &kinds[i] : NULL;
+}
+
+const char *word_page(const struct word_kind *kind, const char *word)
+{
+    if (kind->page)
+        return kind->page;
+    return kind->at == topic_word ? topics[place(topic_word, word)].page :
+                                    command_named(word)->page;
 }
 
 const struct word_kind *word_kind_taken(const char *description, size_t length)
@@ -287,6 +334,8 @@ static void consider(struct near *near, const char *text, const char *word)
 {
     int length = (int)strlen(text), edits = distance(text, word), at;
 
+    if (length > 2 && strncasecmp(word, text, (size_t)length) == 0)
+        edits = 1; /* its beginning */
     if (edits > (length < 4 ? 1 : length < 9 ? 2 : length / 3))
         return;
     for (int i = 0; i < near->n; i++)

@@ -283,11 +283,30 @@ const struct interpose_options *interpose_options(void)
     return &options;
 }
 
+/* The library's own variables are read when a context is made, as a program's first call does. */
+static bool config_serves;
+
+static void try_config(void)
+{
+    const limber_config config = interpose_config();
+    limber_context *ctx;
+
+    config_serves = limber_create(&ctx, &config) == LIMBER_STATUS_OK;
+    if (config_serves)
+        limber_destroy(ctx);
+    else
+        interpose_message("%s", limber_error_text());
+}
+
 __attribute__((visibility("default"))) int limber_blas_settings(void)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     const struct interpose_options *o = interpose_options();
 
-    return o->refused ? -1 : o->on;
+    if (o->refused || !o->on)
+        return o->refused ? -1 : 0;
+    pthread_once(&once, try_config);
+    return config_serves ? 1 : -1;
 }
 
 limber_config interpose_config(void)
