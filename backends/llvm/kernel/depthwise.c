@@ -244,6 +244,32 @@ enum { VECTOR = 32 };
 #define EVEN_STORE EVEN_STORE_4
 #include "backends/llvm/kernel/depthwise.h"
 
+#if !defined(__AVX512F__)
+#if defined(__aarch64__)
+typedef uint32_t word_of_bytes;
+#else
+typedef uint64_t word_of_bytes;
+#endif
+/* Bytes from `first` on of a row of w, as many as an integer holds, and zeros for those that the
+ * row does not have.  No load leaves the row. */
+FLAT word_of_bytes some_bytes(const uint8_t *row, int64_t first, int64_t w)
+{
+    enum { LENGTH = sizeof(word_of_bytes) };
+    const int64_t beyond = first + LENGTH - w;
+    word_of_bytes word = 0;
+
+    if (first >= w || first <= -LENGTH)
+        return 0;
+    if (w >= LENGTH) {          /* one side at most is beyond */
+        memcpy(&word, first < 0 ? row : row + w - LENGTH, LENGTH);
+        return first < 0 ? word << 8 * -first : word >> 8 * beyond;
+    }
+    for (int64_t i = first < 0 ? -first : 0; i < LENGTH && first + i < w; i++)
+        word |= (word_of_bytes)row[first + i] << 8 * i;
+    return word;
+}
+#endif
+
 #define NAME(x) i8_##x
 #define REAL int32_t
 #define PIXEL uint8_t

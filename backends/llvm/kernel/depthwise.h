@@ -49,8 +49,9 @@ FLAT NAME(pixels) NAME(some_pixels)(const PIXEL *row, int64_t first, int64_t w)
     if (from < end)
         some = (NAME(pixels))PICKED_LOAD(row + first, from, end);
 #else
-    for (int64_t i = from; i < end; i++)
-        some[i] = row[first + i];
+    const word_of_bytes word = some_bytes(row, first, w);
+
+    memcpy(&some, &word, sizeof some);
 #endif
     return some;
 }
