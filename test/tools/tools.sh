@@ -165,7 +165,7 @@ if [ -e "$blas/liblimber_blas.so" ] && ! grep -q __ubsan_handle "$blas/liblimber
     expect 0 '^FP32, cblas_sgemm by Limber +512 +by BLAS .*x limber_gemm' env LD_LIBRARY_PATH="$blas" "$limber" bench --rows interposed --runs 1
     expect 0 '^1x1 64 -> 384, 14, i32 to i64 .*x the product' "$limber" bench --rows windows --runs 1
 fi
-expect 0 'mean of 1, FP32 NHWC' "$limber" bench --rows conv/bert --runs 1
+expect 0 'times of the CPU.*mean of 1, FP32 NHWC' sh -c '"$1" bench --rows conv/bert --runs 1 --cpu-time | tr "\n" " "' sh "$limber"
 # a peer that computes something else is named, and ends the run
 if command -v cc > /dev/null; then
     cat > wrong.c <<'END'
@@ -194,6 +194,7 @@ expect 2 'usage: ' sh "$peers"
 expect 2 'no rows are called "all"' "$limber" bench --rows fp64,all
 expect 2 '--threads takes numbers' "$limber" bench --threads 1,0
 expect 2 '--kernels takes both' "$limber" bench --kernels fast
+expect 2 '--cpu-time is of one thread' "$limber" bench --threads 2 --cpu-time
 expect 2 '--runs takes a number' "$limber" bench --runs 0
 expect 2 '--batch takes a number' "$limber" bench --batch 0
 expect 2 'takes no files' "$limber" bench a.mtx

@@ -54,6 +54,7 @@ bool device_get(void *to, const void *from, size_t bytes);
 bool device_copy(void *to, const void *from, size_t bytes); /* in the stream's order */
 bool device_fill(void *to, int byte, size_t bytes);
 bool device_wait(void);
+void device_host_time(bool of_cpu); /* of the process, in the place of the clock's */
 bool device_start(void); /* a timing begins in the stream */
 double device_stop(void); /* seconds since; negative: it failed */
 
@@ -256,6 +257,7 @@ struct peer {
     bool emulation; /* tell when it gives the base's bits */
     enum promise promise;
     double factor;
+    int loss; /* 2^-loss of |A||B| is what sums of integers may be wrong by; 0: exact */
     int code[3]; /* the library's own, for its run */
     bool (*prepare)(struct contender *c); /* outside the timing; false: it has no kernel for this */
     bool (*run)(struct contender *c); /* false: state and why say it */
@@ -350,6 +352,7 @@ enum { MOST_MEANS = 16 };
 
 struct bench {
     bool gpu, json;
+    bool cpu_time; /* timings are of the process's CPU time */
     limber_context *ctx;
     limber_context *maker; /* makes specialised kernels before the clock, which ctx then finds on
                               disk; or NULL */

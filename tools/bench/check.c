@@ -268,6 +268,7 @@ static bool compare(const struct reference *r, struct contender *c, int pick, mp
 {
     limber_format f = c->now->fy;
     double u = unit_roundoff(f), scale = r->scale[pick], e, most;
+    double lost = c->peer && c->peer->loss ? ldexp(1, -c->peer->loss) : 0; /* of integers */
 
     if (!load(got, f, c->got[pick])) {
         c->error = INFINITY;
@@ -277,7 +278,7 @@ static bool compare(const struct reference *r, struct contender *c, int pick, mp
     e = fabs(mpfr_get_d(error, MPFR_RNDA));
     if (e > 0)
         e /= scale * (u > 0 ? u : 1);
-    most = scale > 0 && u > 0 ? allowed(c, u, mpfr_get_d(r->sum[pick], MPFR_RNDN), scale) : 0;
+    most = scale > 0 && u > 0 ? allowed(c, u, mpfr_get_d(r->sum[pick], MPFR_RNDN), scale) : lost;
     if (e >= c->error) {
         c->error = e;
         c->allowed = most;

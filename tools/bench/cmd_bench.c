@@ -101,7 +101,7 @@ static int run_bench(struct bench *b, const int64_t *threads, int count)
 
 int cmd_bench(int argc, const char **argv)
 {
-    int json = 0, full = 0, runs = 5, batch = 1, n = 0, status = 2;
+    int json = 0, full = 0, cpu_time = 0, runs = 5, batch = 1, n = 0, status = 2;
     int64_t counts[MOST_THREAD_COUNTS];
     char *rows = NULL, *threads = NULL, *kernels = NULL;
     struct poptOption table[] = {
@@ -115,6 +115,10 @@ int cmd_bench(int argc, const char **argv)
           "both|prebuilt|specialised" },
         { "runs", 0, POPT_ARG_INT, &runs, 0, "runs of every row (5)", "1..99" },
         { "batch", 0, POPT_ARG_INT, &batch, 0, "images of a convolution (1)", "N" },
+        { "cpu-time", 0, POPT_ARG_NONE, &cpu_time, 0,
+          "time of the CPU in the place of the clock's, with one thread: for a machine that other "
+          "programs use",
+          NULL },
         { "json", 0, POPT_ARG_NONE, &json, 0, "print one JSON object", NULL },
         POPT_AUTOHELP POPT_TABLEEND
     };
@@ -145,12 +149,16 @@ int cmd_bench(int argc, const char **argv)
         complain("bench: --threads takes numbers from 1 to %d with commas between", MOST_THREADS);
     else if (runs < 1 || runs > MOST_SAMPLES)
         complain("bench: --runs takes a number from 1 to %d", MOST_SAMPLES);
+    else if (cpu_time && (n > 1 || counts[0] != 1))
+        complain("bench: --cpu-time is of one thread");
     else if (batch < 1 || batch > MOST_BATCH)
         complain("bench: --batch takes a number from 1 to %d", MOST_BATCH);
     else if (rows_known(rows, false) && (b.kernels = kernels_of(kernels ? kernels : "both"))) {
         b.runs = runs;
         b.batch = batch;
         b.full = full;
+        b.cpu_time = cpu_time;
+        device_host_time(cpu_time);
         b.only = rows;
         b.json = json;
         b.rows = cJSON_CreateArray();

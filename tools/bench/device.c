@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 typedef unsigned long long address; /* CUdeviceptr */
 
@@ -251,9 +252,24 @@ bool device_fill(void *to, int byte, size_t bytes)
 
 /* ---- timing ---------------------------------------------------------------------------------- */
 
+static clockid_t host_clock = CLOCK_MONOTONIC;
+
+void device_host_time(bool of_cpu)
+{
+    host_clock = of_cpu ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC;
+}
+
+static double host_time(void)
+{
+    struct timespec t;
+
+    clock_gettime(host_clock, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 bool device_start(void)
 {
-    gpu.start = now();
+    gpu.start = host_time();
     return !gpu.open || good(cu.record(gpu.from, gpu.stream), "cuEventRecord");
 }
 
@@ -262,7 +278,7 @@ double device_stop(void)
     float ms = 0;
 
     if (!gpu.open)
-        return now() - gpu.start;
+        return host_time() - gpu.start;
     if (!good(cu.record(gpu.to, gpu.stream), "cuEventRecord") ||
         !good(cu.event_wait(gpu.to), "cuEventSynchronize") ||
         !good(cu.elapsed(&ms, gpu.from, gpu.to), "cuEventElapsedTime"))

@@ -457,6 +457,9 @@ enum { R32F = 0, R64F = 1, R16F = 2, R8I = 3, R32I = 10, R16BF = 14 };
 enum { IN_32F = 68, IN_64F = 70, IN_32I = 72, IN_TF32 = 77, IN_BF16X9 = 78, IN_FIXED = 79 };
 enum { DNN_ANY = 1, DNN_F32 = 3, DNN_S32 = 4, DNN_S8 = 5, DNN_U8 = 6 };
 
+/* Where no instruction sums four products of bytes, oneDNN's sums of two saturate at 16 bits, or
+ * its signed filters lose a bit. */
+enum { SATURATES = 2 };
 #define SUM .promise = PROMISE_sum, .factor = 1
 #define EXACT .promise = PROMISE_exact
 /* Room for what fast algorithms lose that promise nothing (Winograd's, FP8's sums). */
@@ -467,8 +470,12 @@ enum { DNN_ANY = 1, DNN_F32 = 3, DNN_S32 = 4, DNN_S8 = 5, DNN_U8 = 6 };
 #define F32 .word = "f32", .formats = "f32", SUM
 #define F64_BATCH .word = "batch64", .formats = "f64", SUM
 #define F32_BATCH .word = "batch32", .formats = "f32", SUM
-#define I8 .word = "i8", .formats = "i8 i8 i32", .code = { DNN_S8, DNN_S8, DNN_S32 }, EXACT
-#define U8 .word = "u8", .formats = "u8 i8 i32", .code = { DNN_U8, DNN_S8, DNN_S32 }, EXACT
+#define I8 \
+    .word = "i8", .formats = "i8 i8 i32", .code = { DNN_S8, DNN_S8, DNN_S32 }, .loss = SATURATES, \
+    EXACT
+#define U8 \
+    .word = "u8", .formats = "u8 i8 i32", .code = { DNN_U8, DNN_S8, DNN_S32 }, .loss = SATURATES, \
+    EXACT
 #define CBLAS .run = run_cblas
 #define DNN .library = &onednn, .run = onednn_run
 #define MATMUL \
@@ -476,8 +483,8 @@ enum { DNN_ANY = 1, DNN_F32 = 3, DNN_S32 = 4, DNN_S8 = 5, DNN_U8 = 6 };
     .release = onednn_release
 /* Of the row's formats and layout. */
 #define CONVOLUTION(how) \
-    .library = &onednn, .code = { how }, .prepare = onednn_conv_prepare, .run = onednn_conv_run, \
-    .fetch = onednn_conv_fetch, .release = onednn_conv_release, SUM
+    .library = &onednn, .loss = SATURATES, .code = { how }, .prepare = onednn_conv_prepare, \
+    .run = onednn_conv_run, .fetch = onednn_conv_fetch, .release = onednn_conv_release, SUM
 #define XSMM \
     .library = &libxsmm, .largest = 128, .plain = true, .prepare = prepare_xsmm, .run = run_xsmm
 #define MKL_JIT \

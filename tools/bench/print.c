@@ -107,7 +107,8 @@ void print_head(struct bench *b)
     }
     cpu_name(cpu, sizeof cpu);
     cpu_features(has, sizeof has);
-    print_text(b, "Limber %s; %s,%s; medians of %d runs", LIMBER_VERSION, cpu, has, b->runs);
+    print_text(b, "Limber %s; %s,%s; medians of %d runs%s", LIMBER_VERSION, cpu, has, b->runs,
+               b->cpu_time ? "; times of the CPU" : "");
     print_libraries(b);
     print_text(b, "CPFloat: %s",
                cpfloat_name() ? cpfloat_name() :
@@ -224,6 +225,7 @@ cJSON *print_json(struct bench *b)
         add_gpu(all, b);
     else
         add_cpu(all);
+    cJSON_AddBoolToObject(all, "cpu_time", b->cpu_time);
     peers = cJSON_AddArrayToObject(all, "peers");
     for (int i = 0; i < count; i++)
         if (list[i]->gpu == b->gpu)

@@ -761,7 +761,7 @@ static void show_conv(struct bench *b, const struct work *w)
 {
     const struct contender *c = &w->list[0];
     struct conv_mean *mean = mean_of(b, w->data_name);
-    char what[128], note[128];
+    char what[128], note[192];
     struct line l = rate_line(w, note, sizeof note);
     size_t at = 0;
 
@@ -783,6 +783,9 @@ static void show_conv(struct bench *b, const struct work *w)
         if (!x->base)
             at += (size_t)snprintf(note + at, sizeof note - at, "%.2f x %s; ",
                                    x->median / c->median, x->peer->name);
+        if (integers(w) && x->error > 0)
+            at += (size_t)snprintf(note + at, sizeof note - at, "%s errs by %.2g of |A||B|; ",
+                                   x->peer->name, x->error);
     }
     if (mean) {
         mean->rate += log(l.value);
