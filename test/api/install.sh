@@ -49,6 +49,10 @@ env -u LIMBER_LIBRARY -u PKG_CONFIG_PATH sh "$source/test/bindings/python.sh" \
     { cat "$work/log"; exit 1; }
 
 if command -v python3 > /dev/null; then
+    pages=$work/prefix/share/doc/limber        # their links lead to what is installed
+    # shellcheck disable=SC2046
+    python3 "$source/test/docs/pages.py" --links "$pages" \
+        $(cd "$pages" && ls docs/*.md ./*.md) > "$work/log" || { cat "$work/log"; exit 1; }
     found=$(PYTHONPATH=$work/prefix/share/limber/python python3 -m limber --prefix)
     [ "$found" = "$work/prefix" ] || { echo "--prefix is $found"; exit 1; }
     if [ -x "$work/prefix/bin/limber" ]; then      # it finds what lies beside it

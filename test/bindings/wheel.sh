@@ -100,6 +100,11 @@ status=0
 [ $status = 2 ] && [ ! -s out ] && grep -q '"korrect" is none of native' log ||
     { echo "a wrong contract: $status"; cat out log; exit 1; }
 status=0
+LIMBER_CACHE=sometimes "$bin/python" -m limber run --contract correct script.py > out 2> log ||
+    status=$?
+[ $status = 2 ] && [ ! -s out ] && grep -q 'LIMBER_CACHE = "sometimes"' log ||
+    { echo "a wrong variable of the library: $status"; cat out log; exit 1; }
+status=0
 "$bin/python" -m limber run script.py > out 2> log || status=$?
 [ $status = 2 ] && [ ! -s out ] && grep -q '^no contract' log ||
     { echo "no contract: $status"; cat out log; exit 1; }

@@ -32,7 +32,11 @@ def main():
         return _install.run(chosen.contract, started)
     if not chosen.prefix:
         parser.error("say --prefix or run")
-    print(_install.prefix())
+    try:
+        print(_install.prefix())
+    except FileNotFoundError as error:
+        print(error, file=sys.stderr)
+        return 1
     return 0
 
 
