@@ -102,7 +102,8 @@ if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
             -ffp-contract=off -fno-math-errno -fPIC -fvisibility=hidden -Wall -Wextra -Wno-psabi
             -I${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/jit/scan/${_scan}.c
             -o ${_object}
-    DEPENDS jit/scan/${_scan}.c jit/scan/measure.c jit/scan/measure.h
+    DEPENDS jit/scan/${_scan}.c jit/scan/measure.c jit/scan/measure.h jit/scan/measure_wide.h
+            jit/scan/wide_avx2.h
     COMMAND_EXPAND_LISTS COMMENT "Scan ${_scan}" VERBATIM)
   set_source_files_properties(jit/scan/${_scan}.c PROPERTIES HEADER_FILE_ONLY ON)
   set_source_files_properties(${_object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)

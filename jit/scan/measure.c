@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 #include <string.h>
-#if defined(__AVX512F__)
+#if defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
@@ -295,14 +295,14 @@ FLAT void add_group(struct growing *s, struct eight *tile, uint8_t *odd, const s
     add(tile, o);
 }
 
-#if defined(__AVX512F__)
+#if defined(__AVX2__)
 #include "jit/scan/measure_wide.h"
 #endif
 
 FLAT void along(struct growing *line, struct growing *tile, enum kind k, const char *at,
                 int64_t len, int64_t ahead)
 {
-#if defined(__AVX512F__)
+#if defined(__AVX2__)
     if (is_wide(k)) {
         along_wide(line, tile, k, at, len, ahead);
         return;
@@ -320,7 +320,7 @@ FLAT void across(struct growing *s, struct eight *tile, uint8_t *odd, enum kind 
     struct lanes one[MEASURE_GROUPS];
     int done = 0;
 
-#if defined(__AVX512F__)
+#if defined(__AVX2__)
     if (is_wide(k))
         done = across_wide(s, tile, odd, k, at, groups, n, step);
 #endif
@@ -360,7 +360,7 @@ void MEASURE(start)(struct growing *s, enum kind k, int64_t n)
     start(&one);
     for (int64_t i = 0; i < n; i++) {
         memcpy(&s[i].known, &one, sizeof one);
-#if defined(__AVX512F__)
+#if defined(__AVX2__)
         if (is_wide(k)) {
             struct wide w;
 
@@ -374,7 +374,7 @@ void MEASURE(start)(struct growing *s, enum kind k, int64_t n)
 
 void MEASURE(end)(struct growing *s, enum kind k, int64_t n, int groups)
 {
-#if defined(__AVX512F__)
+#if defined(__AVX2__)
     for (int64_t i = 0; i < n && is_wide(k); i++)
         end_wide(&s[i], !groups ? &s[i] : i + 1 < n ? &s[i + 1] : NULL, k);
 #endif

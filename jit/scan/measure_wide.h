@@ -1,80 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * binary64 and binary32 by AVX-512: twelve operations on 64 bytes.  What is special or subnormal
- * shows in the extremes, and is left to take_column.
- *
- * A lowest set bit is that of x & ~(x - 1), where x has the implicit bit.  The longest significand
- * is that of all significands or'ed. */
+ * binary64 and binary32, 64 bytes at once, by the operations that wide_avx512.h or wide_avx2.h has.
+ * What is special or subnormal shows in the extremes, and is left to take_column.  The longest
+ * significand is that of all significands or'ed. */
 #ifndef LIMBER_JIT_MEASURE_WIDE_H
 #define LIMBER_JIT_MEASURE_WIDE_H
-
-/* Of elements without their signs, doubled, the largest and the least but zero; all but zeros
- * or'ed; the least exponent less the bits above the lowest one. */
-struct wide {
-    __m512i most, least, any, low;
-};
-_Static_assert(sizeof(struct wide) == sizeof(((struct growing *)0)->raw), "the same raw");
 
 FLAT bool is_wide(enum kind k)
 {
     return k == KIND_f64 || k == KIND_f32;
 }
 
-FLAT void wide_start(struct wide *w, enum kind k)
-{
-    w->most = w->any = _mm512_setzero_si512();
-    w->least = _mm512_set1_epi64(-1);
-    w->low = k == KIND_f64 ? _mm512_set1_epi64(INT64_MAX) : _mm512_set1_epi32(INT32_MAX);
-}
-
-FLAT void take_wide_doubles(struct wide *w, __m512i x)
-{
-    __m512i twice = _mm512_add_epi64(x, x), above;
-    __mmask8 some = _mm512_test_epi64_mask(twice, twice);
-
-    w->most = _mm512_max_epu64(w->most, twice);
-    w->least = _mm512_mask_min_epu64(w->least, some, w->least, twice);
-    w->any = _mm512_mask_or_epi64(w->any, some, w->any, x);
-    x = _mm512_or_si512(x, _mm512_set1_epi64(1LL << 52));
-    above = _mm512_lzcnt_epi64(_mm512_andnot_si512(_mm512_add_epi64(x, _mm512_set1_epi64(-1)), x));
-    w->low = _mm512_mask_min_epi64(w->low, some, w->low,
-                                   _mm512_sub_epi64(_mm512_srli_epi64(twice, 53), above));
-}
-
-FLAT void take_wide_floats(struct wide *w, __m512i x)
-{
-    __m512i twice = _mm512_add_epi32(x, x), above;
-    __mmask16 some = _mm512_test_epi32_mask(twice, twice);
-
-    w->most = _mm512_max_epu32(w->most, twice);
-    w->least = _mm512_mask_min_epu32(w->least, some, w->least, twice);
-    w->any = _mm512_mask_or_epi32(w->any, some, w->any, x);
-    x = _mm512_or_si512(x, _mm512_set1_epi32(1 << 23));
-    above = _mm512_lzcnt_epi32(_mm512_andnot_si512(_mm512_add_epi32(x, _mm512_set1_epi32(-1)), x));
-    w->low = _mm512_mask_min_epi32(w->low, some, w->low,
-                                   _mm512_sub_epi32(_mm512_srli_epi32(twice, 24), above));
-}
-
-FLAT void take_wide(struct wide *w, enum kind k, __m512i x)
-{
-    if (k == KIND_f64)
-        take_wide_doubles(w, x);
-    else
-        take_wide_floats(w, x);
-}
-
-FLAT void merge_wide(struct wide *w, enum kind k, const struct wide *o)
-{
-    w->any = _mm512_or_si512(w->any, o->any);
-    if (k == KIND_f64) {
-        w->most = _mm512_max_epu64(w->most, o->most);
-        w->least = _mm512_min_epu64(w->least, o->least);
-        w->low = _mm512_min_epi64(w->low, o->low);
-    } else {
-        w->most = _mm512_max_epu32(w->most, o->most);
-        w->least = _mm512_min_epu32(w->least, o->least);
-        w->low = _mm512_min_epi32(w->low, o->low);
-    }
-}
+/* struct wide: of elements without their signs, doubled, the largest and the least but zero; all
+ * but zeros or'ed; of exponents of lowest bits, the least. */
+#if defined(__AVX512F__)
+#include "jit/scan/wide_avx512.h"
+#else
+#include "jit/scan/wide_avx2.h"
+#endif
+_Static_assert(sizeof(struct wide) == sizeof(((struct growing *)0)->raw), "the same raw");
 
 FLAT void merge_raw(struct growing *s, enum kind k, const struct wide *o)
 {
@@ -85,45 +28,17 @@ FLAT void merge_raw(struct growing *s, enum kind k, const struct wide *o)
     memcpy(s->raw, &w, sizeof w);
 }
 
-/* Something is infinite, NaN or subnormal. */
-FLAT bool is_rare(const struct wide *w, enum kind k)
+/* What is behind the end is zero. */
+FLAT void take_some(struct wide *w, enum kind k, const char *at, int64_t bytes)
 {
-    if (k == KIND_f64)
-        return (_mm512_cmpge_epu64_mask(w->most,
-                                        _mm512_set1_epi64((int64_t)(UINT64_C(0x7ff) << 53))) |
-                _mm512_cmplt_epu64_mask(w->least, _mm512_set1_epi64(1LL << 53))) != 0;
-    return (_mm512_cmpge_epu32_mask(w->most, _mm512_set1_epi32((int)0xff000000)) |
-            _mm512_cmplt_epu32_mask(w->least, _mm512_set1_epi32(1 << 24))) != 0;
-}
+    for (; bytes >= 64; bytes -= 64, at += 64)
+        take_wide(w, k, at);
+    if (bytes > 0) {
+        char last[64] = { 0 };
 
-/* Adds eight lanes; of binary32 those from 8 * half on, as binary64 has them. */
-FLAT void resolve_wide(struct eight *s, enum kind k, const struct wide *w, int half)
-{
-    v8l most = (v8l)w->most, least = (v8l)w->least, low = (v8l)w->low, some, any, sign;
-    int bits = k == KIND_f64 ? 52 : 23, rebias = k == KIND_f64 ? 0 : 1023 - 127;
-    int64_t top = (int64_t)1 << bits;
-    struct lanes o;
-
-#define HALF(x) _mm512_extracti64x4_epi64(x, 1)
-#define WIDEN(x) _mm512_cvtepi32_epi64(half ? HALF(x) : _mm512_castsi512_si256(x))
-    any = (v8l)(k == KIND_f64 ? w->any : WIDEN(w->any));
-    if (k == KIND_f32) {
-        most = (v8l)WIDEN(w->most) & 0xffffffff;
-        least = (v8l)WIDEN(w->least) & 0xffffffff;
-        low = (v8l)WIDEN(w->low);
+        memcpy(last, at, (size_t)bytes);
+        take_wide(w, k, last);
     }
-#undef WIDEN
-#undef HALF
-    some = most != 0;
-    sign = any < 0;
-    any = (any & (top - 1)) | top;
-    o.emax = PICK(some, (v8l)((v8u)most >> (bits + 1)) + rebias, ALL(NONE_HIGH));
-    o.emin = PICK(some, (v8l)((v8u)least >> (bits + 1)) + rebias, ALL(NONE_LOW));
-    o.lsb = PICK(some, low + (k == KIND_f64 ? 11 : 8) + rebias, ALL(NONE_LOW));
-    o.sig = ((v8l)_mm512_lzcnt_epi64((__m512i)(any & -any)) - (63 - bits) + 1) & some;
-    o.special = o.odd = ALL(0);
-    o.negative = sign;
-    add(s, &o);
 }
 
 FLAT void along_wide(struct growing *line, struct growing *tile, enum kind k, const char *at,
@@ -138,17 +53,13 @@ FLAT void along_wide(struct growing *line, struct growing *tile, enum kind k, co
         struct wide run;
 
         wide_start(&run, k);
-        if (n == RUN)           /* of constant length */
+        if (n == RUN) /* of constant length */
             for (int i = 0; i < RUN * size_of(k); i += 64) {
                 __builtin_prefetch(at + ahead + i);
-                take_wide(&run, k, _mm512_loadu_si512(at + i));
+                take_wide(&run, k, at + i);
             }
         else
-            for (int64_t i = 0; i < bytes; i += 64) {
-                int beyond = bytes - i < 64 ? (int)(64 - (bytes - i)) : 0;
-
-                take_wide(&run, k, _mm512_maskz_loadu_epi8(~(__mmask64)0 >> beyond, at + i));
-            }
+            take_some(&run, k, at, bytes);
         if (is_rare(&run, k)) {
             along_run(&line->known, &tile->known, k, at, n);
             continue;
@@ -188,11 +99,11 @@ FLAT int across_wide(struct growing *s, struct eight *tile, uint8_t *odd, enum k
             if (n - i >= FEW)
                 for (int r = 0; r < FEW; r++, from += step) {
                     __builtin_prefetch(from + AHEAD * step);
-                    take_wide(&one, k, _mm512_loadu_si512(from));
+                    take_wide(&one, k, from);
                 }
             else
                 for (int64_t r = i; r < n; r++, from += step)
-                    take_wide(&one, k, _mm512_loadu_si512(from));
+                    take_wide(&one, k, from);
             w[g] = one;
         }
     for (int t = 0; t < groups; t += TILE) {
