@@ -26,6 +26,12 @@ foreach(contract native bits=40 correct)
            LIMBER_CACHE_DIR=${CMAKE_CURRENT_BINARY_DIR}/blas_stack.cache $<TARGET_FILE:blas_stack>)
 endforeach()
 
+# Processes that end in every way, and their children.
+add_executable(blas_ends ${CMAKE_CURRENT_LIST_DIR}/ends.c)
+target_link_libraries(blas_ends PRIVATE blas_mock_32 Threads::Threads ${CMAKE_DL_LIBS})
+add_test(NAME blas_ends COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/ends.sh $<TARGET_FILE:limber_blas>
+         $<TARGET_FILE:blas_ends> $<$<TARGET_EXISTS:limber_cublas>:$<TARGET_FILE:limber_cublas>>)
+
 # A BLAS whose speed is known, for what reports estimate of it.
 add_library(blas_clock SHARED ${CMAKE_CURRENT_LIST_DIR}/clock.c)
 set_target_properties(blas_clock PROPERTIES C_VISIBILITY_PRESET default)

@@ -15,7 +15,7 @@
 
 enum { HEADER = 128, LINE = 1024 };
 
-static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
+INTERPOSE_LOCK(one)
 static int64_t used; /* bytes of this process */
 static int calls;
 static long long began; /* seconds; tells runs with one process identity apart */

@@ -77,9 +77,10 @@ static int64_t class_of(int64_t n)
     return p > 1 && p - n > n - p / 2 ? p / 2 : p;
 }
 
+INTERPOSE_LOCK(lock)
+
 double limber_blas_original(const struct request *r, double work)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static struct known {
         char type;
         int64_t size[3];

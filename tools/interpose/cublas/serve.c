@@ -43,7 +43,7 @@ static struct {
     bool tried;
     char why[200];
 } contexts[MOST_DEVICES];
-static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
+INTERPOSE_LOCK(contexts_lock)
 
 static bool find_context(struct work *w)
 {

@@ -8,6 +8,7 @@
 #include <limber/limber.h>
 
 #include <locale.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -44,6 +45,18 @@ struct interpose_limits {
 };
 void interpose_limits_enter(struct interpose_limits *l);
 void interpose_limits_leave(const struct interpose_limits *l);
+
+/* A lock that is free in the child of a fork, though a thread of the parent held it. */
+#define INTERPOSE_LOCK(name) \
+    static pthread_mutex_t name = PTHREAD_MUTEX_INITIALIZER; \
+    static void free_##name(void) \
+    { \
+        pthread_mutex_init(&name, NULL); \
+    } \
+    __attribute__((constructor)) static void watch_##name(void) \
+    { \
+        pthread_atfork(NULL, NULL, free_##name); \
+    }
 
 /* ---- options.c ------------------------------------------------------------------------------- */
 
@@ -143,5 +156,30 @@ void interpose_put_text(FILE *f, const char *s);
 void interpose_kernels(limber_context *ctx, const limber_report *report);
 /* Keeps the call as this thread's last and, where a report is asked for, counts it. */
 void interpose_count(const struct interpose_result *t);
+
+/* Writes what is due and no file has, and the report of a process that ends. */
+void interpose_write_rest(void);
+void interpose_write_last(bool complete);
+
+/* ---- place.c --------------------------------------------------------------------------------- */
+
+/* The report's name: %p is the process, %h the host, %r the rank.  If the name has neither %p nor
+ * %r, ranks, processes that a fork made, and those whose parent reports there, add their number. */
+void interpose_place(const char *pattern, char *path, size_t size);
+/* Whether this process has the name without a number of the process. */
+bool interpose_is_first(void);
+/* Whether a report can be written there more than once. */
+bool interpose_can_rewrite(const char *pattern);
+const char *interpose_rank(void); /* of MPI; NULL: none */
+void interpose_host(char *name, size_t size);
+/* Whether the file's name says that it is a BLAS, and it is not this library. */
+bool interpose_is_blas(const char *path);
+
+/* ---- ending.c -------------------------------------------------------------------------------- */
+
+/* At a process's first call that is counted. */
+void interpose_watch_end(void);
+/* Has the report written, where a call was counted; what comes before _exit. */
+void interpose_leave(void);
 
 #endif

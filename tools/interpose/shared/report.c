@@ -9,13 +9,9 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <link.h>
 #include <math.h>
-#include <poll.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,8 +91,9 @@ struct kernel {
     char *plan;
 };
 
+INTERPOSE_LOCK(lock)
+
 static struct {
-    pthread_mutex_t lock;
     struct row *bucket[BUCKETS];
     struct row *first, **end;
     size_t rows;
@@ -106,97 +103,7 @@ static struct {
     bool writing, unwritten; /* rows that no file has */
     pid_t pid;
     char interpreted[256]; /* why no code was compiled; set once the message is printed */
-} all = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-static bool write_report(const char *pattern, bool complete);
-static bool is_due(void);
-static void write_now(void);
-
-/* ---- signals --------------------------------------------------------------------------------- */
-
-/* A program that ends by a signal which it does not handle writes its report first.  A handler may
- * not, so it tells a thread by a pipe; the thread writes, and sends the signal again. */
-static const int ending[] = { SIGTERM, SIGINT, SIGHUP, SIGXCPU };
-static int told[2]; /* the pipe */
-static atomic_int teller; /* the process that has the thread */
-
-static void end_by(int signal)
-{
-    struct sigaction plain = { .sa_handler = SIG_DFL };
-    sigset_t one;
-
-    sigaction(signal, &plain, NULL);
-    sigemptyset(&one);
-    sigaddset(&one, signal);
-    pthread_sigmask(SIG_UNBLOCK, &one, NULL);
-    kill(getpid(), signal);
-}
-
-static void tell(int signal)
-{
-    const int before = errno;
-    unsigned char byte = (unsigned char)signal;
-
-    if (atomic_load(&teller) != (int)getpid() || write(told[1], &byte, 1) != 1)
-        end_by(signal); /* a child of a fork has no thread */
-    /* raise() is not to return; but what was interrupted may hold what the thread waits for */
-    for (int i = 0; i < 50; i++)
-        nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
-    errno = before;
-}
-
-/* A program that computes nothing more has its last calls written, too. */
-static void write_rest(void)
-{
-    bool due;
-
-    pthread_mutex_lock(&all.lock);
-    due = all.pid == getpid() && all.unwritten && is_due();
-    pthread_mutex_unlock(&all.lock);
-    if (due)
-        write_now();
-}
-
-static void *wait_for_signal(void *unused)
-{
-    unsigned char byte;
-    sigset_t all_signals;
-
-    (void)unused;
-    sigfillset(&all_signals);
-    pthread_sigmask(SIG_SETMASK, &all_signals, NULL);
-    while (poll(&(struct pollfd){ .fd = told[0], .events = POLLIN }, 1, 500) == 0)
-        write_rest();
-    while (read(told[0], &byte, 1) != 1)
-        if (errno != EINTR)
-            return NULL;
-    write_report(interpose_options()->report, false);
-    end_by(byte);
-    return NULL;
-}
-
-/* The lock is held: once a process, at its first call. */
-static void watch_signals(void)
-{
-    struct sigaction mine = { .sa_handler = tell, .sa_flags = SA_RESTART }, theirs;
-    pthread_attr_t apart;
-    pthread_t thread;
-    bool ok;
-
-    if (atomic_load(&teller) == (int)getpid() || pipe2(told, O_CLOEXEC))
-        return;
-    pthread_attr_init(&apart);
-    pthread_attr_setdetachstate(&apart, PTHREAD_CREATE_DETACHED);
-    ok = pthread_create(&thread, &apart, wait_for_signal, NULL) == 0;
-    pthread_attr_destroy(&apart);
-    if (!ok)
-        return;
-    atomic_store(&teller, (int)getpid());
-    for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
-        if (sigaction(ending[i], NULL, &theirs) == 0 && !(theirs.sa_flags & SA_SIGINFO) &&
-            (theirs.sa_handler == SIG_DFL || theirs.sa_handler == tell))
-            sigaction(ending[i], &mine, NULL);
-}
+} all;
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
@@ -223,7 +130,7 @@ static void begin(void)
     all.due = all.began + soonest / 10;
     all.writing = false;
     all.pid = getpid();
-    watch_signals();
+    interpose_watch_end();
 }
 
 void interpose_name_caller(const void *site, char *to, size_t size)
@@ -319,7 +226,8 @@ static void add_kernel(limber_context *ctx, const char *key)
     all.kernels = k;
 }
 
-static bool is_file(const char *pattern);
+static bool write_report(const char *pattern, bool complete);
+
 /* ---- from time to time ----------------------------------------------------------------------- */
 
 /* The lock is held.  A process that ends by a signal or _exit loses what is not written.  So a
@@ -338,13 +246,25 @@ static void write_now(void)
 {
     double began = seconds_now(), took;
 
-    if (is_file(interpose_options()->report))
+    if (interpose_can_rewrite(interpose_options()->report))
         write_report(interpose_options()->report, false);
     took = seconds_now() - began;
-    pthread_mutex_lock(&all.lock);
+    pthread_mutex_lock(&lock);
     all.due = began + took + fmax(soonest, 100 * took);
     all.writing = false;
-    pthread_mutex_unlock(&all.lock);
+    pthread_mutex_unlock(&lock);
+}
+
+/* A program that computes nothing more has its last calls written, too. */
+void interpose_write_rest(void)
+{
+    bool due;
+
+    pthread_mutex_lock(&lock);
+    due = all.pid == getpid() && all.unwritten && is_due();
+    pthread_mutex_unlock(&lock);
+    if (due)
+        write_now();
 }
 
 /* The lock is held. */
@@ -360,10 +280,10 @@ void interpose_kernels(limber_context *ctx, const limber_report *report)
 {
     if (!interpose_options()->report)
         return;
-    pthread_mutex_lock(&all.lock);
+    pthread_mutex_lock(&lock);
     begin();
     add_kernels(ctx, report);
-    pthread_mutex_unlock(&all.lock);
+    pthread_mutex_unlock(&lock);
 }
 
 static bool count_call(const struct interpose_result *t)
@@ -381,7 +301,7 @@ static bool count_call(const struct interpose_result *t)
         memcpy(like.backend, report->backend, sizeof like.backend);
     }
     interpose_name_caller(t->site, like.caller, sizeof like.caller);
-    pthread_mutex_lock(&all.lock);
+    pthread_mutex_lock(&lock);
     begin();
     r = row_of(&like);
     if (r)
@@ -391,7 +311,7 @@ static bool count_call(const struct interpose_result *t)
     if (report)
         add_kernels(t->ctx, report);
     due = is_due();
-    pthread_mutex_unlock(&all.lock);
+    pthread_mutex_unlock(&lock);
     return due;
 }
 
@@ -405,11 +325,11 @@ static void print_interpreted(const struct interpose_result *t)
 
     if (!*why)
         return;
-    pthread_mutex_lock(&all.lock);
+    pthread_mutex_lock(&lock);
     first = !*all.interpreted;
     if (first)
         snprintf(all.interpreted, sizeof all.interpreted, "%s", why);
-    pthread_mutex_unlock(&all.lock);
+    pthread_mutex_unlock(&lock);
     if (first)
         interpose_message(
             "the interpreter computes, some hundred times slower than compiled code: %s "
@@ -623,37 +543,19 @@ static void put_rows(FILE *f)
     free(rows);
 }
 
-static const char *rank(void)
-{
-    static const char *const names[] = { "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
-                                         "SLURM_PROCID" };
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (limber_variable_value(names[i]))
-            return limber_variable_value(names[i]);
-    return NULL;
-}
-
-static void host(char *name, size_t size)
-{
-    if (gethostname(name, size) != 0)
-        *name = 0;
-    name[size - 1] = 0;
-}
-
 static void put_process(FILE *f, bool complete)
 {
     char name[256] = "";
 
-    host(name, sizeof name);
+    interpose_host(name, sizeof name);
     fprintf(f, "{ \"limber\": ");
     interpose_put_text(f, LIMBER_VERSION);
     member(f, "library", interpose_name);
     member(f, "program", program_invocation_name);
     member(f, "host", name);
     fprintf(f, ", \"pid\": %ld", (long)getpid());
-    if (rank())
-        member(f, "rank", rank());
+    if (interpose_rank())
+        member(f, "rank", interpose_rank());
     if (*all.interpreted)
         member(f, "interpreted", all.interpreted);
     fprintf(f, ", \"began\": %.3f", all.began);
@@ -669,20 +571,17 @@ struct loaded {
 /* Loaded objects whose names say that they are a BLAS, where no call came by. */
 static int put_blas(struct dl_phdr_info *info, size_t size, void *user)
 {
-    static const char *const words[] = { "blas", "blis", "mkl_", "atlas", "armpl", "lapack" };
-    const char *slash = strrchr(info->dlpi_name, '/'), *name = slash ? slash + 1 : info->dlpi_name;
+    const char *slash = strrchr(info->dlpi_name, '/');
     struct loaded *list = user;
 
     (void)size;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strstr(name, words[i]) && !strstr(name, interpose_name)) {
-            if (list->f) {
-                fputs(list->count ? ", " : "", list->f);
-                interpose_put_text(list->f, name);
-            }
-            list->count++;
-            break;
-        }
+    if (!interpose_is_blas(info->dlpi_name))
+        return 0;
+    if (list->f) {
+        fputs(list->count ? ", " : "", list->f);
+        interpose_put_text(list->f, slash ? slash + 1 : info->dlpi_name);
+    }
+    list->count++;
     return 0;
 }
 
@@ -728,53 +627,6 @@ static void put_report(FILE *f, bool complete)
     fprintf(f, "\n  ]\n}\n");
 }
 
-/* The name of the report: %p is the process, %h the host, %r the rank.  If the name has none of
- * them, ranks, and processes that a fork made, add their number to it. */
-static void expand(const char *pattern, bool forked, char *path, size_t size)
-{
-    const char *number = rank();
-    char name[256] = "";
-    size_t n = 0;
-
-    host(name, sizeof name);
-    for (const char *s = pattern; *s && n + 1 < size; s++) {
-        if (*s != '%' || !s[1]) {
-            path[n++] = *s;
-            continue;
-        }
-        s++;
-        n += (size_t)(*s == 'p' ? snprintf(path + n, size - n, "%ld", (long)getpid()) :
-                      *s == 'h' ? snprintf(path + n, size - n, "%s", name) :
-                      *s == 'r' ? snprintf(path + n, size - n, "%s", number ? number : "0") :
-                                  snprintf(path + n, size - n, "%c", *s));
-    }
-    n = n < size ? n : size - 1;
-    path[n] = 0;
-    if (strstr(pattern, "%p") || strstr(pattern, "%r"))
-        return;
-    if (number && n < size)
-        n += (size_t)snprintf(path + n, size - n, ".%s", number);
-    if (forked && n < size)
-        snprintf(path + n, size - n, ".%ld", (long)getpid());
-}
-
-static pid_t first_process;
-
-__attribute__((constructor)) static void note_process(void)
-{
-    first_process = getpid();
-}
-
-/* Whether a report can be written there more than once. */
-static bool is_file(const char *pattern)
-{
-    char path[4096];
-    struct stat s;
-
-    expand(pattern, getpid() != first_process, path, sizeof path);
-    return lstat(path, &s) ? errno == ENOENT : S_ISREG(s.st_mode);
-}
-
 static bool write_report(const char *pattern, bool complete)
 {
     struct interpose_limits limits;
@@ -783,16 +635,16 @@ static bool write_report(const char *pattern, bool complete)
     bool ok;
 
     interpose_limits_enter(&limits);
-    expand(pattern, getpid() != first_process, path, sizeof path);
+    interpose_place(pattern, path, sizeof path);
     ok = output_open(&o, path);
     if (ok) {
         locale_t before = interpose_plain_numbers();
 
-        pthread_mutex_lock(&all.lock);
+        pthread_mutex_lock(&lock);
         begin();
         put_report(o.f, complete);
         all.unwritten = false;
-        pthread_mutex_unlock(&all.lock);
+        pthread_mutex_unlock(&lock);
         uselocale(before);
         ok = output_close(&o, true);
     }
@@ -800,6 +652,11 @@ static bool write_report(const char *pattern, bool complete)
         interpose_message("the report %.200s is not written: %s", path, strerror(errno));
     interpose_limits_leave(&limits);
     return ok;
+}
+
+void interpose_write_last(bool complete)
+{
+    write_report(interpose_options()->report, complete);
 }
 
 PUBLIC limber_status limber_blas_write_report(const char *path)
@@ -832,9 +689,9 @@ static bool lacks_report(const char *pattern)
     char path[4096];
     struct stat s;
 
-    if (!pattern || strstr(pattern, "%p") || getpid() != first_process)
+    if (!pattern || strstr(pattern, "%p") || !interpose_is_first())
         return false;
-    expand(pattern, false, path, sizeof path);
+    interpose_place(pattern, path, sizeof path);
     if (lstat(path, &s))
         return errno == ENOENT;
     return S_ISREG(s.st_mode) && of_no_blas(path) && has_blas();

@@ -51,7 +51,7 @@ struct behind {
 };
 
 static struct behind *_Atomic all;
-static pthread_mutex_t keeping = PTHREAD_MUTEX_INITIALIZER;
+INTERPOSE_LOCK(keeping)
 
 static struct behind *find(const char *name)
 {

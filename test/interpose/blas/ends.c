@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Calls dgemm_, and ends in the way that the first argument says.  The status is 7. */
+#define _GNU_SOURCE     /* RTLD_DEFAULT, vfork under any standard */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { N = 40, STATUS = 7, CHILDREN = 30 };
+
+void dgemm_(const char *ta, const char *tb, const int *m, const int *n, const int *k,
+            const double *alpha, const double *a, const int *lda, const double *b, const int *ldb,
+            const double *beta, double *c, const int *ldc);
+
+static double a[N * N], b[N * N];
+
+static void call(void)
+{
+    const double one = 1, zero = 0;
+    const int n = N;
+    double c[N * N];
+
+    dgemm_("N", "N", &n, &n, &n, &one, a, &n, b, &n, &zero, c, &n);
+}
+
+static int status_of(pid_t child)
+{
+    int status;
+
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) ?
+               WEXITSTATUS(status) :
+               -1;
+}
+
+/* The child computes, and ends without a word to the C library. */
+static int fork_once(void)
+{
+    pid_t child = fork();
+
+    if (child == 0) {
+        alarm(60); /* what waits for ever is an error */
+        call();
+        _exit(STATUS);
+    }
+    return status_of(child);
+}
+
+/* A child that computes nothing has nothing to write: neither the parent's calls nor its own. */
+static int fork_idle(void)
+{
+    pid_t child = fork();
+
+    if (child == 0)
+        _exit(STATUS);
+    return status_of(child);
+}
+
+/* Shares the parent's memory, and its program does not exist. */
+static int vfork_in_vain(void)
+{
+    pid_t child = vfork();
+
+    if (child == 0) {
+        execl("/nonexistent/program", "program", (char *)NULL);
+        _exit(STATUS);
+    }
+    return status_of(child);
+}
+
+static void *call_on(void *arg)
+{
+    (void)arg;
+    for (;;)
+        call();
+    return NULL;
+}
+
+/* Most of its time it has the lock of what calls are counted in. */
+static void *report_on(void *arg)
+{
+    int (*report)(const char *) =
+        (int (*)(const char *))dlsym(RTLD_DEFAULT, "limber_blas_write_report");
+
+    (void)arg;
+    while (report && report("/dev/null") == 0)
+        ;
+    return NULL;
+}
+
+/* Children of a process whose other threads are anywhere in a call. */
+static int fork_among_threads(void)
+{
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, call_on, NULL) ||
+        pthread_create(&thread, NULL, report_on, NULL))
+        return -1;
+    for (int i = 0; i < CHILDREN; i++)
+        if (fork_once() != STATUS)
+            return -1;
+    return STATUS;
+}
+
+static void leave(int signal)
+{
+    (void)signal;
+    _exit(STATUS);
+}
+
+/* A handler that ends the process anywhere in a call, where locks may be held. */
+static void leave_by_alarm(void)
+{
+    signal(SIGALRM, leave);
+    setitimer(ITIMER_REAL, &(struct itimerval){ .it_value = { .tv_usec = 50000 } }, NULL);
+    for (;;)
+        call();
+}
+
+int main(int argc, char **argv)
+{
+    const char *how = argc > 1 ? argv[1] : "";
+
+    for (int i = 0; i < N * N; i++)
+        a[i] = i % 7, b[i] = i % 5;
+    call();
+    call();
+    if (!strcmp(how, "_exit"))
+        _exit(STATUS);
+    if (!strcmp(how, "_Exit"))
+        _Exit(STATUS);
+    if (!strcmp(how, "quick_exit"))
+        quick_exit(STATUS);
+    if (!strcmp(how, "exit"))
+        exit(STATUS);
+    if (!strcmp(how, "alarm"))
+        leave_by_alarm();
+    if (!strcmp(how, "fork"))
+        _exit(fork_once());
+    if (!strcmp(how, "idle"))
+        _exit(fork_idle());
+    if (!strcmp(how, "vfork"))
+        _exit(vfork_in_vain());
+    if (!strcmp(how, "threads"))
+        _exit(fork_among_threads());
+    return 2;
+}

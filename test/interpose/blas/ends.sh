@@ -1,0 +1,53 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# A process has its report however it ends, and no process replaces another's.
+library=$1 program=$2 cublas=${3:-} here=$(dirname "$0")
+. "$here/expect.sh"
+export LIMBER_CONTRACT=correct LIMBER_BACKEND=interp
+before="env LD_PRELOAD=$library LIMBER_REPORT=$work/report"
+
+# name, how many reports, each with the calls that its process made
+reports() {
+    for file in "$work"/report*; do
+        sed -n 's/.*"served": { "calls": \([0-9]*\).*/\1/p' "$file"
+    done | sort -n | tr '\n' ' ' > "$work/counts"
+    expect 0 "^$1\$" cat "$work/counts"
+    rm -f "$work"/report*
+}
+
+for how in exit _exit _Exit quick_exit; do
+    expect 7 '^$' $before "$program" $how
+    expect 0 '"complete": true' cat "$work/report"
+    reports '2 '
+done
+expect 7 '^$' $before "$program" fork
+reports '1 2 '
+expect 7 '^$' $before "$program" idle
+reports '2 '
+expect 7 '^$' $before "$program" vfork
+reports '2 '
+expect 7 '^$' $before "$program" threads
+expect 0 '^31$' sh -c 'ls "$0"* | wc -l' "$work/report"
+expect 0 '^30$' sh -c 'grep -l "\"served\": { \"calls\": 1," "$0".* | wc -l' "$work/report"
+rm -f "$work"/report*
+expect 7 '^$' timeout 120 $before "$program" alarm
+rm -f "$work"/report*
+# both libraries: each has its turn, and the status stays
+expect 7 '^$' $before LD_PRELOAD="$cublas${cublas:+:}$library" "$program" _exit
+reports '2 '
+# nothing is asked for, and nothing is written
+expect 7 '^$' env LD_PRELOAD="$library" "$program" _exit
+
+if $python -c 'import numpy' 2> /dev/null; then
+    expect 7 '^$' $before $python "$here/ends.py" os._exit
+    expect 0 '^40$' $python "$here/ends.py" reports "$work/report"
+    rm -f "$work"/report*
+    for method in fork spawn forkserver; do
+        expect 0 '^$' $before $python "$here/ends.py" work $method 3
+        expect 0 '^40 41 42 43 60\+61$' $python "$here/ends.py" reports "$work/report"
+        rm -f "$work"/report*
+    done
+else
+    echo "numpy is absent: skipped"
+fi
+finish
