@@ -46,24 +46,33 @@ expect 0 'Limber loads what it names' "$limber" help LIMBER_LLVM
 expect 0 'set: 3\.$' env LIMBER_THREADS=3 "$limber" help LIMBER_THREADS
 expect 0 '^reproducible$' "$limber" help contracts
 expect 0 '^OMP_NUM_THREADS$' "$limber" help variables
-expect 0 'contracts\.md$' "$limber" help correct
-expect 0 'old name of .limber prebuild' "$limber" help warm
-expect 0 'python -m limber run' "$limber" help run
 expect 0 '^f32: a format' "$limber" help FP32
 expect 0 '^ozaki2: a scheme' "$limber" help Ozaki2
 expect 0 '^LIMBER_CACHE: a variable' "$limber" help limber_cache
-expect 0 'slices of limbs' "$limber" help ozaki1
 expect 2 'near: ozaki1-' "$limber" help ozaki
 expect 2 'nothing is called "corect"; near: correct' "$limber" help corect
 expect 2 'near: LIMBER_LLVM' "$limber" help limbr_llvm
 expect 2 'near: float32' "$limber" help flaot32
 expect 2 '"xyzzyxyzzy"$' sh -c '"$1" help xyzzyxyzzy 2>&1 | head -n 1; exit 2' run "$limber"
+expect 0 '^gelu: a function' "$limber" help gelu
+expect 0 '^ozaki1-f64: a scheme' "$limber" help ozaki1
+expect 0 '^h100-bf16: a unit' "$limber" help h100
+expect 0 '^formats: a command' "$limber" help format
+expect 0 '^correct$' "$limber" help contract
+expect 0 'Page: docs/contracts.md' "$limber" help correct
+expect 0 'docs/contracts.md' "$limber" help contracts
+expect 0 'prebuild' "$limber" help warm
+expect 0 'python -m limber run' "$limber" help run
+expect 0 '^numpy: a topic' "$limber" help NumPy
+expect 0 '^llvm: a backend' "$limber" help LLVM
+expect 2 'warm.*limber prebuild' "$limber" warm report
+expect 2 'python -m limber run' "$limber" run script.py
 expect 2 'one word' "$limber" help gemm conv
 expect 2 'no command is called "gem"; near: gemm' "$limber" gem
 
 # every page that is named is there, and every word is explained
 {
-    for kind in contracts schemes backends variables topics; do
+    for kind in contracts schemes backends variables functions topics; do
         "$limber" help $kind | sed -n 's/^\([^ .]*\)\(\.\.\.\)*$/\1/p'
     done
     for kind in formats units; do
@@ -71,9 +80,16 @@ expect 2 'no command is called "gem"; near: gemm' "$limber" gem
     done
     "$limber" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'
 } > words
-for word in gemm f16 native fp32-f h100-e4m3 cuda LIMBER_SMALL 'bits='; do
+sort -u words > sorted
+for word in gemm f16 native fp32-f h100-e4m3 cuda LIMBER_SMALL 'bits=' gelu numpy; do
     expect 0 '' grep -qxF -- "$word" words
 done
+# what the tables of the library have, as its other lists print them
+expect 0 '^cast$' cat words
+expect 0 '^$' sh -c '"$1" operators --json | sed -n "s/.*\"name\":[^\"]*\"\([a-z0-9_]*\)\".*/\1/p" |
+    sort -u | comm -23 - "$2"' run "$limber" sorted
+expect 0 '^$' sh -c 'sed -n "s/^    { \"\([A-Z_]*\)\",.*/\1/p" "$1/jit/runtime/environment.c" |
+    sort -u | comm -23 - sorted' run "$source"
 while read -r word; do
     "$limber" help "$word" || echo "  Page: none for $word"
 done < words 2>&1 | sed -n 's/^  Page: //p' | sort -u > pages

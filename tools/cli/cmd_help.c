@@ -37,64 +37,88 @@ static const char *place_of(const char *page, char path[PATH_MAX])
     return file_beside(name, path) ? path : page;
 }
 
-/* How many kinds have the word: native is a contract and a scheme. */
-static int explain_as(const char *text)
+static void explain_one(const struct word_kind *kind, const char *word)
+{
+    char path[PATH_MAX];
+
+    printf("%s%s: a %s\n", word, rest_of(word), kind->name);
+    kind->tell(word);
+    if (kind->more) {
+        printf("  More: ");
+        printf(kind->more, word);
+        printf("\n");
+    }
+    printf("  Page: %s\n", place_of(kind->page ? kind->page : kind->page_of(word), path));
+}
+
+/* A word can be of several kinds: native is a contract and a scheme.  What only begins words stands
+ * for all of them. */
+static int explain_all(const char *text)
 {
     const struct word_kind *kind;
-    char path[PATH_MAX];
+    const char *word;
     int found = 0;
 
-    for (int i = 0; (kind = word_kind_at(i)); i++) {
-        const char *word = word_find(kind, text);
-
-        if (!word)
-            continue;
-        printf("%s%s%s: a %s\n", found++ ? "\n" : "", word, rest_of(word), kind->name);
-        kind->tell(word);
-        if (kind->more) {
-            printf("  More: ");
-            printf(kind->more, word);
-            printf("\n");
+    for (int i = 0; (kind = word_kind_at(i)); i++)
+        if ((word = word_find(kind, text))) {
+            printf("%s", found++ ? "\n" : "");
+            explain_one(kind, word);
         }
-        printf("  Page: %s\n", place_of(word_page(kind, word), path));
-    }
+    for (int i = 0; !found && (kind = word_kind_at(i)); i++)
+        for (int at = 0; (word = word_under(kind, text, at)); at++) {
+            printf("%s", found || at ? "\n" : "");
+            explain_one(kind, word);
+            found = found || !word_under(kind, text, at + 1);
+        }
     return found;
 }
 
-/* Words are in small letters, but for variables and parts of a few formats. */
+/* "NumPy" is looked for as "numpy", too, "limber_cache" as a variable is written, and "format" as
+ * "formats". */
 static int explain(const char *text)
 {
-    char small[64], large[64];
+    char other[64], capitals[64];
     size_t n = strlen(text);
 
-    for (size_t i = 0; i <= n && n < sizeof small; i++) {
-        small[i] = (char)tolower((unsigned char)text[i]);
-        large[i] = (char)toupper((unsigned char)text[i]);
-    }
-    if (explain_as(text) || (n < sizeof small && (explain_as(small) || explain_as(large))))
+    if (explain_all(text))
         return 0;
+    for (size_t i = 0; n + 2 < sizeof other && i <= n; i++) {
+        other[i] = (char)tolower((unsigned char)text[i]);
+        capitals[i] = (char)toupper((unsigned char)text[i]);
+    }
+    if (n + 2 < sizeof other) {
+        if (explain_all(other) || explain_all(capitals))
+            return 0;
+        strcat(other, "s");
+        if (command_named(other) && explain_all(other))
+            return 0;
+    }
     complain("help: nothing is called \"%s\"%s", text, words_near(NULL, text));
     fprintf(stderr, "Words are commands (limber help), formats and schemes (limber formats), "
-                    "units (limber units),\ncontracts (limber help contracts), variables "
-                    "(limber help variables) and topics (limber help topics).\n");
+                    "units (limber units),\ncontracts (limber help contracts), functions (limber "
+                    "help functions), variables (limber help variables)\nand topics (limber help "
+                    "topics).\n");
     return 2;
 }
 
-/* "contracts": all words of a kind, with what is said of them. */
+/* "contracts" or "contract": all words of a kind, with what is said of them. */
 static bool list(const char *text)
 {
     const struct word_kind *kind;
     const char *word;
 
     for (int k = 0; (kind = word_kind_at(k)); k++) {
-        size_t n = strlen(kind->name);
+        char plural[32], path[PATH_MAX];
 
-        if (strncmp(text, kind->name, n) || strcmp(text + n, "s") || command_named(text))
+        snprintf(plural, sizeof plural, "%ss", kind->name);
+        if ((strcmp(text, plural) && strcmp(text, kind->name)) || command_named(plural))
             continue;
         for (int i = 0; (word = kind->at(i)); i++) {
             printf("%s%s\n", word, rest_of(word));
             kind->tell(word);
         }
+        if (kind->page)
+            printf("  Page: %s\n", place_of(kind->page, path));
         return true;
     }
     return false;
@@ -108,9 +132,9 @@ int cmd_help(int argc, const char **argv)
     int status = 0;
 
     if (!options_read(o, "[WORD]\n\nSays what a command, format, contract, scheme, unit, backend, "
-                         "variable of the environment or topic\nis and which page has more; "
-                         "contracts, schemes, backends, variables or topics lists all of a "
-                         "kind.\n\n"
+                         "function or variable of the environment "
+                         "is\nand which page has more; contracts, schemes, backends, functions, "
+                         "variables or topics lists all of a kind.\n\n"
                          "example: limber help bits=40"))
         status = 2;
     else if (!(word = poptGetArg(o)))

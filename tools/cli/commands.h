@@ -25,20 +25,29 @@ void command_options(const struct command *c, const char *part,
 
 /* Kinds of words: "command", "format" and so on; an option that takes one says FORMAT. */
 struct word_kind {
-    const char *name, *page;
+    const char *name, *page; /* NULL: each word has its own, by page_of */
     const char *more; /* a command line that says more, with %s for the word; NULL: none */
     const char *(*at)(int i); /* the i-th word; what ends in = goes on; NULL past the end */
     void (*tell)(const char *word); /* prints lines about one of the words */
+    const char *(*page_of)(const char *word);
 };
-/* The page that says more of a word of the kind. */
-const char *word_page(const struct word_kind *kind, const char *word);
 const struct word_kind *word_kind_at(int i);
 /* The kind that an option's argument describes ("FORMAT"); NULL: none. */
 const struct word_kind *word_kind_taken(const char *description, size_t length);
 /* The word of the kind that `text` is: itself or, of formats, the name that is printed.  NULL: it
  * is none. */
 const char *word_find(const struct word_kind *kind, const char *text);
+/* Of a kind's words, the i-th that goes on where `text` ends: ozaki1-i8 for ozaki1; NULL: none. */
+const char *word_under(const struct word_kind *kind, const char *text, int i);
 /* "; near: A, B" for words of the kind (NULL: of all) that look like text, or "". */
 const char *words_near(const struct word_kind *kind, const char *text);
+
+/* topics.c: words that name nothing and have a page, and functions of elements. */
+const char *topic_word(int i);
+const char *topic_about(const char *word); /* NULL: it is no topic */
+const char *topic_page(const char *word);
+void topic_tell(const char *word);
+const char *function_word(int i);
+void function_tell(const char *word);
 
 #endif

@@ -36,8 +36,8 @@ int main(int argc, const char **argv)
         argv[1] = name;
         return command->run(argc - 1, argv + 1);
     }
-    if (!strcmp(argv[1], "warm")) {
-        complain("warm is called prebuild now: limber prebuild --help");
+    if (topic_about(argv[1])) {
+        complain("no command is called \"%s\"; %s", argv[1], topic_about(argv[1]));
         return 2;
     }
     complain("no command is called \"%s\"%s", argv[1], words_near(word_kind_at(0), argv[1]));

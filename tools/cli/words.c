@@ -38,33 +38,6 @@ static const struct backend_word {
 };
 enum { BACKEND_WORDS = sizeof backends / sizeof *backends };
 
-/* What people look for that is no word of an option. */
-static const struct topic {
-    const char *name, *about, *page;
-} topics[] = {
-    { "accuracy", "what each contract and scheme promises, with its bound", "docs/accuracy.md" },
-    { "applications", "programs on real data, beside a plain BLAS", "docs/applications.md" },
-    { "blas", "programs on a BLAS, served as they are: LD_PRELOAD, liblimber_blas.so",
-      "docs/blas.md" },
-    { "clusters", "MPI, threads, many machines that share kernels", "docs/clusters.md" },
-    { "environment", "all variables of the environment", "docs/environment.md" },
-    { "faq", "questions and troubles", "docs/faq.md" },
-    { "install", "a wheel, a package, or from the sources", "docs/install.md" },
-    { "numpy", "programs of NumPy: python -m limber run, or limber.matmul", "docs/bindings.md" },
-    { "operators", "functions, reductions and epilogues", "docs/operators.md" },
-    { "ozaki1", "slices of limbs: schemes ozaki1-i8, ozaki1-f16, ozaki1-bf16, ozaki1-f64",
-      "docs/accuracy.md" },
-    { "performance", "what limits each product, and figures", "docs/performance.md" },
-    { "python", "the package limber, and python -m limber run", "docs/bindings.md" },
-    { "pytorch", "limber.torch, and PyTorch's products served", "docs/pytorch.md" },
-    { "run", "python -m limber run --contract CONTRACT SCRIPT: a script whose BLAS is Limber",
-      "docs/blas.md" },
-    { "simulation", "units of low precision, bit for bit", "docs/simulation.md" },
-    { "torch", "limber.torch, and PyTorch's products served", "docs/pytorch.md" },
-    { "warm", "the old name of `limber prebuild`", "docs/cli.md" },
-};
-enum { TOPICS = sizeof topics / sizeof *topics };
-
 /* ---- the words of each kind ------------------------------------------------------------------ */
 
 static const char *command_word(int i)
@@ -105,11 +78,6 @@ static const char *variable_word(int i)
     return v ? v->name : NULL;
 }
 
-static const char *topic_word(int i)
-{
-    return i < TOPICS ? topics[i].name : NULL;
-}
-
 /* The place of a word in its list; -1: it is not there.  What ends in = goes on. */
 static int place(const char *(*at)(int i), const char *text)
 {
@@ -133,6 +101,11 @@ static void tell_command(const char *word)
     const struct command *c = command_named(word);
 
     printf("  %s\n", c->about);
+}
+
+static const char *command_page(const char *word)
+{
+    return command_named(word)->page;
 }
 
 static void tell_format(const char *word)
@@ -201,36 +174,24 @@ static void tell_variable(const char *word)
     printf("  Here it is %s%s.\n", value ? "set: " : "not set", value ? value : "");
 }
 
-static void tell_topic(const char *word)
-{
-    printf("  %s\n", topics[place(topic_word, word)].about);
-}
-
 /* ---- kinds ----------------------------------------------------------------------------------- */
 
 static const struct word_kind kinds[] = {
-    { "command", NULL, "limber %s --help", command_word, tell_command },
+    { "command", NULL, "limber %s --help", command_word, tell_command, command_page },
     { "format", "docs/formats.md", "limber formats '%s'", limber_format_at, tell_format },
     { "contract", "docs/contracts.md", NULL, contract_word, tell_contract },
     { "scheme", "docs/accuracy.md", NULL, scheme_word, tell_scheme },
     { "unit", "docs/simulation.md", "limber units %s", unit_word, tell_unit },
     { "backend", "docs/design.md", NULL, backend_word, tell_backend },
     { "variable", "docs/environment.md", NULL, variable_word, tell_variable },
-    { "topic", NULL, NULL, topic_word, tell_topic },
+    { "function", "docs/operators.md", NULL, function_word, function_tell },
+    { "topic", NULL, NULL, topic_word, topic_tell, topic_page },
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 const struct word_kind *word_kind_at(int i)
 {
     return i >= 0 && i < KINDS ? &kinds[i] : NULL;
-}
-
-const char *word_page(const struct word_kind *kind, const char *word)
-{
-    if (kind->page)
-        return kind->page;
-    return kind->at == topic_word ? topics[place(topic_word, word)].page :
-                                    command_named(word)->page;
 }
 
 const struct word_kind *word_kind_taken(const char *description, size_t length)
@@ -290,6 +251,18 @@ bool contract_of(const char *words, limber_contract *k)
     bits = strtol(number + 1, &end, 10);
     k->bits = (int)bits;
     return end != number + 1 && *end == 0 && bits >= 1 && bits <= 160;
+}
+
+const char *word_under(const struct word_kind *kind, const char *text, int i)
+{
+    const size_t n = strlen(text);
+    const char *word;
+
+    for (int at = 0; n > 1 && (word = kind->at(at)); at++)
+        if (!strncmp(word, text, n) && word[n] &&
+            (ispunct((unsigned char)word[n]) || isdigit((unsigned char)word[n])) && i-- == 0)
+            return word;
+    return NULL;
 }
 
 /* ---- near words ------------------------------------------------------------------------------ */

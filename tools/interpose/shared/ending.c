@@ -58,8 +58,8 @@ static void tell(int signal)
 }
 
 /* Async-signal-safe.  Nothing is done in a child that shares its parent's memory (vfork), which is
- * another process than the one that has the thread.  What a handler of a signal interrupted may hold
- * what the thread waits for, so the wait ends. */
+ * another process than the one that has the thread.  What a handler of a signal interrupted may
+ * hold what the thread waits for, so the wait ends. */
 void interpose_leave(void)
 {
     const int mine = (int)getpid();

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Words that name nothing here, and that a user may look for: where the answer is. */
+#include "tools/cli/commands.h"
+
+#include <limber/ops.h>
+
+#include <string.h>
+
+#define RUN "python -m limber run --contract correct SCRIPT (Python), LD_PRELOAD (others)"
+#define PAGE(name) "docs/" name ".md"
+
+static const struct topic {
+    const char *word, *about, *page;
+} topics[] = {
+    { "run", "a program whose BLAS is Limber: " RUN, PAGE("blas") },
+    { "warm", "it is called prebuild now: limber prebuild REPORT makes kernels ahead",
+      PAGE("cache") },
+    { "preload", "a program whose BLAS is Limber: " RUN, PAGE("blas") },
+    { "ld_preload", "a program whose BLAS is Limber: " RUN, PAGE("blas") },
+    { "blas", "programs on a BLAS: " RUN, PAGE("blas") },
+    { "lapack", "LU, Cholesky, QR and solves of a program on a BLAS", PAGE("blas") },
+    { "numpy", "arrays: import limber; whole programs: " RUN, PAGE("bindings") },
+    { "scipy", "whole programs: " RUN, PAGE("blas") },
+    { "python", "the package: import limber", PAGE("bindings") },
+    { "fortran", "the module: use limber", PAGE("bindings") },
+    { "c", "the library: #include <limber/limber.h>", PAGE("c") },
+    { "r", "before R's BLAS: LD_PRELOAD, or update-alternatives", PAGE("blas") },
+    { "octave", "before Octave's BLAS: LD_PRELOAD", PAGE("blas") },
+    { "julia", "before Julia's BLAS, by libblastrampoline", PAGE("blas") },
+    { "flexiblas", "the hook of FlexiBLAS: libflexiblas_hook_limber", PAGE("blas") },
+    { "torch", "tensors, layers and whole programs of PyTorch", PAGE("pytorch") },
+    { "pytorch", "tensors, layers and whole programs of PyTorch", PAGE("pytorch") },
+    { "mpi", "reports of ranks, caches of many nodes", PAGE("clusters") },
+    { "slurm", "reports of ranks, caches of many nodes", PAGE("clusters") },
+    { "clusters", "reports of ranks, caches of many nodes", PAGE("clusters") },
+    { "nvidia", "what runs on GPUs; programs on cuBLAS", PAGE("gpu") },
+    { "install", "pip, CMake, packages", PAGE("install") },
+    { "wheel", "what `pip install` puts where", PAGE("bindings") },
+    { "start", "ten minutes with Limber", PAGE("ten-minutes") },
+    { "tutorial", "ten minutes with Limber", PAGE("ten-minutes") },
+    { "examples", "programs to start from", PAGE("c") },
+    { "accuracy", "contracts, bounds and proofs; which contract to choose: limber help contracts",
+      PAGE("accuracy") },
+    { "rules", "contracts by routine, size and caller: the file of LIMBER_CONFIG", PAGE("blas") },
+    { "threads", "LIMBER_THREADS, OMP_NUM_THREADS, or threads of a context", PAGE("runtime") },
+    { "environment", "every variable: limber help variables", PAGE("environment") },
+    { "doctor", "what is found on this machine: limber version", PAGE("cli") },
+    { "info", "what is found on this machine: limber version", PAGE("cli") },
+    { "error", "questions and answers; messages and what to do", PAGE("faq") },
+    { "faq", "questions and answers; messages and what to do", PAGE("faq") },
+    { "slow", "why a program is slow: limber report FILE, limber plan", PAGE("faq") },
+    { "speed", "what products cost", PAGE("performance") },
+    { "performance", "what products cost", PAGE("performance") },
+    { "kernels", "what is compiled, and kept on disk", PAGE("cache") },
+    { "rounding", "nearest, zero, up, down, away, odd, stochastic: of formats and units",
+      PAGE("simulation") },
+    { "stochastic", "a rounding: limber.quantize in Python, and of units", PAGE("simulation") },
+    { "quantize", "limber.quantize and limber.convert in Python", PAGE("bindings") },
+    { "solve", "linear systems to binary128: limber_solve, limber.solve", PAGE("api") },
+    { "epilogue", "bias, activation and more behind a product", PAGE("operators") },
+    { "bias", "bias, activation and more behind a product", PAGE("operators") },
+    { "activation", "bias, activation and more behind a product", PAGE("operators") },
+    { "quad", "binary128: the format f128, limber.quad in Python", PAGE("bindings") },
+    { "ir", "the text of plans: limber plan --ir", PAGE("ir") },
+    { "moduli", "residue arithmetic: the scheme ozaki2", PAGE("accuracy") },
+    { "slices", "limbs of operands: the schemes ozaki1-", PAGE("accuracy") },
+    { "limb", "a part of a number that a unit can multiply", PAGE("design") },
+};
+enum { TOPICS = sizeof topics / sizeof *topics };
+
+const char *topic_word(int i)
+{
+    return i < TOPICS ? topics[i].word : NULL;
+}
+
+static const struct topic *topic_named(const char *word)
+{
+    for (int i = 0; i < TOPICS; i++)
+        if (!strcmp(topics[i].word, word))
+            return &topics[i];
+    return NULL;
+}
+
+const char *topic_page(const char *word)
+{
+    return topic_named(word)->page;
+}
+
+const char *topic_about(const char *word)
+{
+    const struct topic *t = topic_named(word);
+
+    return t ? t->about : NULL;
+}
+
+void topic_tell(const char *word)
+{
+    printf("  %s\n", topic_about(word));
+}
+
+const char *function_word(int i)
+{
+    return limber_function_at(i, NULL, NULL);
+}
+
+void function_tell(const char *word)
+{
+    const char *name, *meaning;
+    int parameters;
+
+    for (int i = 0; (name = limber_function_at(i, &meaning, &parameters)); i++)
+        if (!strcmp(name, word))
+            printf("  %s%s\n", meaning,
+                   parameters > 1 ? ", of two parameters" :
+                   parameters     ? ", of one parameter" :
+                                    "");
+}
