@@ -31,9 +31,15 @@ LIMBER_API limber_status limber_blas_write_report(const char *path);
 
 /* What the environment and LIMBER_CONFIG ask for: 1, that calls are served; 0, nothing; -1, what
  * is not understood, as a line on stderr says: every call is handed on.  They are read once, here
- * or at the first level-3 call.  The library's own variables (LIMBER_CACHE, LIMBER_THREADS and so
- * on) count, too.  Thread-safe. */
+ * or at the first level-3 call.  Thread-safe. */
 LIMBER_API int limber_blas_settings(void);
+
+/* The same for who starts a program: also tries what the variables say, the library's own
+ * (LIMBER_CACHE, LIMBER_THREADS and so on) too, and answers -1 where one is wrong or names what
+ * cannot be had: a folder that cannot be written (LIMBER_REPORT, LIMBER_CAPTURE,
+ * LIMBER_DUMP, LIMBER_CACHE_DIR), a library that cannot be loaded (LIMBER_LLVM, LIMBER_BLAS), a
+ * backend that does not run here.  A line on stderr names it.  Thread-safe. */
+LIMBER_API int limber_blas_check_settings(void);
 
 #ifdef __cplusplus
 }

@@ -8,6 +8,11 @@ add_test(NAME bindings_python COMMAND ${CMAKE_COMMAND} -E env
          ${PROJECT_SOURCE_DIR}/bindings/python $<TARGET_FILE:bindings_layout>
          $<TARGET_FILE:simt_cuda> $<TARGET_FILE:simt_nvrtc>)
 set_tests_properties(bindings_python PROPERTIES SKIP_RETURN_CODE 77)
+if(TARGET limber_blas AND TARGET limber_cli AND NOT LIMBER_SANITIZE)
+  add_test(NAME starts COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/starts.sh ${PROJECT_BINARY_DIR}
+           ${PROJECT_SOURCE_DIR}/bindings/python $<TARGET_FILE:limber>)
+  set_tests_properties(starts PROPERTIES SKIP_RETURN_CODE 77)
+endif()
 if(TARGET limber_cli)
   set(cli LIMBER_CLI=$<TARGET_FILE:limber_cli>)
 endif()

@@ -28,7 +28,7 @@ struct run {
     int groups;
     struct group *shape; /* all entries */
     int shapes, files, incomplete;
-    char program[200], library[40], interpreted[300], loaded[200];
+    char program[200], library[40], interpreted[300], compiler[300], loaded[200];
     double wall, unlisted;
     char advice[MOST_ADVICE][WORDS];
     int advices;
@@ -161,6 +161,8 @@ bool run_add(struct run *r, const cJSON *o)
     text(o, "library", r->library, sizeof r->library);
     if (cJSON_HasObjectItem(o, "interpreted"))
         text(o, "interpreted", r->interpreted, sizeof r->interpreted);
+    if (cJSON_HasObjectItem(o, "compiler"))
+        text(o, "compiler", r->compiler, sizeof r->compiler);
     cJSON_ArrayForEach(one, cJSON_GetObjectItemCaseSensitive(o, "loaded"))
     {
         if (cJSON_IsString(one) &&
@@ -233,6 +235,8 @@ static void find_advice(struct run *r)
                "The interpreter computed, some hundred times slower than compiled code: %s. "
                "LIMBER_LLVM names a libLLVM.",
                r->interpreted);
+    else if (*r->compiler)
+        advise(r, "%s: prebuilt kernels computed.", r->compiler);
     if (s->broken > 0)
         advise(r,
                "%.0f of %.0f elements compared do not keep the contract: please report this "

@@ -11,11 +11,17 @@
 Functions of this module use one context, made at first use; Context has the same functions."""
 from __future__ import annotations
 
+import sys as _sys
 import threading
 from inspect import signature as _signature
 from typing import TYPE_CHECKING, Callable, Optional, TypeVar
 
-from ._core import Context
+try:
+    from ._core import Context
+except ImportError as _error:
+    if _sys.argv[:1] == ["-m"]:     # python -m limber: a message, and no traceback
+        _sys.exit(f"python -m limber: {_error}")
+    raise
 from ._facts import FormatFacts, finfo, formats, schemes, spacing
 from ._handles import Operand
 from ._install import get_cmake_dir, get_include

@@ -35,7 +35,7 @@ def main():
     try:
         print(_install.prefix())
     except FileNotFoundError as error:
-        print(error, file=sys.stderr)
+        print(f"python -m limber: {error}", file=sys.stderr)
         return 1
     return 0
 

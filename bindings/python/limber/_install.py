@@ -12,7 +12,7 @@ def prefix() -> str:
     """The folder that Limber is installed in: for CMAKE_PREFIX_PATH."""
     if not PREFIX:
         raise FileNotFoundError("this package was not installed with headers and a command line: "
-                                "it runs from its sources")
+                                "it runs from its sources (pip install . there installs it)")
     return PREFIX
 
 
@@ -39,7 +39,7 @@ def _settings(preload):
     with tempfile.TemporaryFile() as told:
         os.dup2(told.fileno(), 2)
         try:
-            settings = ctypes.CDLL(preload).limber_blas_settings()
+            settings = ctypes.CDLL(preload).limber_blas_check_settings()
         except OSError as error:
             settings = -1
             told.write(f"{error}\n".encode())
@@ -78,7 +78,10 @@ def run(contract, arguments):
 
 def command_line():
     """The program `limber` with this process's arguments."""
-    program = os.path.join(prefix(), "bin", "limber")
+    try:
+        program = os.path.join(prefix(), "bin", "limber")
+    except FileNotFoundError as error:
+        sys.exit(f"limber: {error}")
     if not os.path.exists(program):
         sys.exit(f"{program}: there is none; this was built without the command line")
     path = os.environ.get("PATH", os.defpath)   # `limber bench` starts python3: this one

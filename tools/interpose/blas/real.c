@@ -206,6 +206,19 @@ static void read_wish(void)
         interpose_message("LIMBER_ILP64 = \"%.20s\" is neither 0 nor 1", wish);
 }
 
+bool interpose_check_own(void)
+{
+    const char *wish = limber_variable_value("LIMBER_BLAS");
+    void *library = wish ? dlopen(wish, RTLD_LAZY | RTLD_LOCAL) : NULL;
+
+    pthread_once(&wish_read, read_wish);
+    if (wish && !library)
+        interpose_message("LIMBER_BLAS = \"%.200s\": %s", wish, dlerror());
+    if (library)
+        dlclose(library);
+    return (library || !wish) && (wished >= 0 || !limber_variable_value("LIMBER_ILP64"));
+}
+
 bool limber_blas_is_wide(const char *isamax, const void *caller)
 {
     struct found *f;

@@ -11,6 +11,11 @@
 const char interpose_name[] = "liblimber_cublas", interpose_original[] = "cuBLAS";
 _Thread_local int limber_cublas_inside;
 
+bool interpose_check_own(void)
+{
+    return true;
+}
+
 static void *library;
 static pthread_once_t opened = PTHREAD_ONCE_INIT;
 

@@ -96,6 +96,16 @@ struct interpose_call {
 };
 const struct interpose_setting *interpose_choose(const struct interpose_call *call);
 
+/* ---- settings.c ------------------------------------------------------------------------------ */
+
+/* Why the libLLVM that LIMBER_LLVM names cannot be there, as far as its name tells; or "". */
+const char *interpose_lacks_llvm(void);
+/* This process asked about settings to start another program: it leaves no word that it made no
+ * call. */
+bool interpose_only_checks(void);
+/* Each library has its own: false with a message where a variable that only it reads is wrong. */
+bool interpose_check_own(void);
+
 /* ---- rules.c --------------------------------------------------------------------------------- */
 
 struct rules;

@@ -244,6 +244,8 @@ static bool read_all(void)
                       interpose_lacks(&options.setting.contract));
     if (options.check < 0)
         options.check = options.report ? 2 : 0;
+    if (options.verbose && *interpose_lacks_llvm())
+        interpose_message("%s", interpose_lacks_llvm());
     limber_variable_unknown(print_unknown, NULL);
     return true;
 }
@@ -281,32 +283,6 @@ const struct interpose_options *interpose_options(void)
 {
     pthread_once(&read_once, read_options);
     return &options;
-}
-
-/* The library's own variables are read when a context is made, as a program's first call does. */
-static bool config_serves;
-
-static void try_config(void)
-{
-    const limber_config config = interpose_config();
-    limber_context *ctx;
-
-    config_serves = limber_create(&ctx, &config) == LIMBER_STATUS_OK;
-    if (config_serves)
-        limber_destroy(ctx);
-    else
-        interpose_message("%s", limber_error_text());
-}
-
-__attribute__((visibility("default"))) int limber_blas_settings(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    const struct interpose_options *o = interpose_options();
-
-    if (o->refused || !o->on)
-        return o->refused ? -1 : 0;
-    pthread_once(&once, try_config);
-    return config_serves ? 1 : -1;
 }
 
 limber_config interpose_config(void)

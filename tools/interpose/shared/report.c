@@ -558,6 +558,8 @@ static void put_process(FILE *f, bool complete)
         member(f, "rank", interpose_rank());
     if (*all.interpreted)
         member(f, "interpreted", all.interpreted);
+    if (*interpose_lacks_llvm())
+        member(f, "compiler", interpose_lacks_llvm());
     fprintf(f, ", \"began\": %.3f", all.began);
     member_number(f, "wall_seconds", seconds_now() - all.began);
     fprintf(f, ", \"complete\": %s", complete ? "true" : "false");
@@ -689,7 +691,7 @@ static bool lacks_report(const char *pattern)
     char path[4096];
     struct stat s;
 
-    if (!pattern || strstr(pattern, "%p") || !interpose_is_first())
+    if (!pattern || strstr(pattern, "%p") || !interpose_is_first() || interpose_only_checks())
         return false;
     interpose_place(pattern, path, sizeof path);
     if (lstat(path, &s))
