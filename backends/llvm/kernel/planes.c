@@ -8,6 +8,7 @@
 #include "backends/llvm/kernel/join.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #ifndef GATHER
@@ -25,7 +26,7 @@ typedef int32_t v16i __attribute__((vector_size(64)));
 typedef int8_t v16c __attribute__((vector_size(16)));
 typedef int16_t v16h __attribute__((vector_size(32)));
 
-enum { VECTOR = 64, BATCH = 16 };
+enum { VECTOR = 64, BATCH = 16, AHEAD = 12 }; /* AHEAD: rows of a panel that are fetched early */
 
 /* Columns of a panel that are neighbours in the planes. */
 struct run {
@@ -59,12 +60,29 @@ static int find_runs(const struct packed *o, int64_t j, int64_t columns, struct 
     return runs;
 }
 
+/* GCC would copy by 16 bytes. */
+#if defined(__AVX2__)
+typedef char part __attribute__((vector_size(32), aligned(1), may_alias));
+#else
+typedef char part __attribute__((vector_size(16), aligned(1), may_alias));
+#endif
+
+FLAT void copy_vector(char *to, const char *from)
+{
+    part v[VECTOR / sizeof(part)];
+
+    for (size_t i = 0; i < VECTOR / sizeof(part); i++)
+        v[i] = *(const part *)(const void *)(from + i * sizeof(part));
+    for (size_t i = 0; i < VECTOR / sizeof(part); i++)
+        *(part *)(void *)(to + i * sizeof(part)) = v[i];
+}
+
 /* Copies whole vectors: what is too much lies where the next run, or the next row, begins. */
 FLAT void copy_runs(const struct run *run, int runs, int64_t bytes, const char *from, char *to)
 {
     for (int i = 0; i < runs; i++)
         for (int64_t x = 0; x < run[i].count * bytes; x += VECTOR)
-            memcpy(to + run[i].to * bytes + x, from + run[i].from * bytes + x, VECTOR);
+            copy_vector(to + run[i].to * bytes + x, from + run[i].from * bytes + x);
 }
 
 /* `group` rows of n elements of so many bytes, side by side. */
@@ -106,13 +124,47 @@ FLAT const char *next_row(struct walk *w, const struct planes *x, int64_t bytes)
     return at;
 }
 
+/* `count` runs of one vector each, or (0) any. */
+FLAT void gather_some(const struct kernel_call *c, const struct run *run, int runs, int count,
+                      struct walk w, int64_t len, int64_t bytes, char *room)
+{
+    const struct planes *x = c->op[1].planes;
+    const int64_t row = x->nr * bytes, plane = x->length * bytes;
+    const int64_t ahead = (AHEAD + x->taps - 1) / x->taps * plane;
+    int64_t from[4] = { 0 }, to[4] = { 0 };
+
+    for (int i = 0; i < count; i++) {
+        from[i] = run[i].from * bytes;
+        to[i] = run[i].to * bytes;
+    }
+    for (int64_t end; len > 0; w.tap = 0, w.at += plane) {
+        end = x->taps - w.tap < len ? x->taps : w.tap + len;
+        len -= end - w.tap;
+        for (int64_t t = w.tap; t < end; t++, room += row) {
+            const char *at = w.at + x->tap[t] * bytes;
+
+            /* planes lie on pages of their own, where no prefetcher of the CPU follows */
+            __builtin_prefetch(at + run[0].from * bytes + ahead);
+            if (!count)
+                copy_runs(run, runs, bytes, at, room);
+            for (int i = 0; i < count; i++)
+                copy_vector(room + to[i], at + from[i]);
+        }
+    }
+}
+
 FLAT void gather_rows(const struct kernel_call *c, const struct run *run, int runs, struct walk w,
                       int64_t len, int64_t bytes, char *room)
 {
-    int64_t row = c->op[1].planes->nr * bytes;
+    const bool one = c->op[1].planes->nr * bytes <= VECTOR; /* vector a run */
 
-    for (int64_t p = 0; p < len; p++, room += row)
-        copy_runs(run, runs, bytes, next_row(&w, c->op[1].planes, bytes), room);
+    switch (one ? runs : 0) {
+    case 1: gather_some(c, run, runs, 1, w, len, bytes, room); break;
+    case 2: gather_some(c, run, runs, 2, w, len, bytes, room); break;
+    case 3: gather_some(c, run, runs, 3, w, len, bytes, room); break;
+    case 4: gather_some(c, run, runs, 4, w, len, bytes, room); break;
+    default: gather_some(c, run, runs, 0, w, len, bytes, room); break;
+    }
 }
 
 FLAT void gather_groups(const struct kernel_call *c, const struct run *run, int runs,
