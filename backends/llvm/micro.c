@@ -182,7 +182,8 @@ static char cast(const struct step *s, char yes, char no)
     return casts(s) ? yes : no;
 }
 
-/* acc + a b for accumulator (r, v). */
+/* acc + a b for accumulator (r, v).  LLVM would sum several products of integers before it adds
+ * them, for which registers do not suffice: what stands for no instruction keeps the order. */
 static void mac(const struct kernel_config *k, const struct step *s, const struct copy *c, int r,
                 int v, struct text *out)
 {
@@ -208,9 +209,10 @@ static void mac(const struct kernel_config *k, const struct step *s, const struc
     else if (k->group == 2)
         limber_text_add(out,
                         "  %%m%d.%d.%s = call %s %s(%s %%x%d.%s, %s %%y%d.%s)\n"
-                        "  %%%s%d.%d = add %s %%%s%d.%d, %%m%d.%d.%s\n",
-                        r, v, at, w, s->intrinsic, s->packed, r, at, s->packed, v, at, c->sum, r, v,
-                        w, c->in, r, v, r, v, at);
+                        "  %%o%d.%d.%s = add %s %%%s%d.%d, %%m%d.%d.%s\n"
+                        "  %%%s%d.%d = call %s asm \"\", \"=v,0\"(%s %%o%d.%d.%s)\n",
+                        r, v, at, w, s->intrinsic, s->packed, r, at, s->packed, v, at, r, v, at, w,
+                        c->in, r, v, r, v, at, c->sum, r, v, w, w, r, v, at);
     else
         limber_text_add(out,
                         "  %%m%d.%d.%s = mul %s %%a%d.%s, %%b%d.%s\n"
