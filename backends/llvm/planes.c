@@ -139,6 +139,9 @@ static bool copies_planes(const struct kernel_config *f, const struct patch *w, 
 {
     const struct side *s = &f->side[1];
 
+    if (group == 2) /* bytes as words of 16 bits */
+        return f->bytes == 2 && !f->offsets && s->limbs == 1 && s->axis == AXIS_none &&
+               s->f.size == 1 && s->f.kind != LIMBER_KIND_FLOAT && !w->t && w->col == 1;
     if (group > 1)
         return s->copied && group == 4 && !w->t && (w->col == 1 || w->channel == 1);
     return s->copied && !f->norms && w->col == 1 &&

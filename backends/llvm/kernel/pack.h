@@ -878,11 +878,33 @@ FLAT void pack_pixel_bytes(const struct strip *w, const char *from, int64_t stri
         add_sums(w, 0, sum);
 }
 
+/* Words of four bytes become pairs of 16 bits. */
+FLAT void put_pairs(const struct strip *w, const v16i row[16])
+{
+    v16i any = all_i(0), sign = all_i(w->as->f.kind == LIMBER_KIND_UINT ? 255 : -1);
+
+    ROLL for (int i = 0; 4 * i < w->len; i++) {
+        v16i x = row[i];
+
+        any |= x;
+        put_lanes(w, 0, (w->p0 + 4 * i) / 2,
+                  (x << 24 >> 24 & sign & 65535) | (x << 16 >> 24 & sign) << 16);
+        if (4 * i + 2 < w->len)
+            put_lanes(w, 0, (w->p0 + 4 * i) / 2 + 1,
+                      (x << 8 >> 24 & sign & 65535) | (x >> 24 & sign) << 16);
+    }
+    mark(w, 0, ANY(any));
+}
+
 /* Sixteen words of each lane; those beyond len are any. */
 FLAT void put_words(const struct strip *w, v16i row[16])
 {
     struct shown x = { all_i(0), all_i(0) };
 
+    if (FIXED(group) == 2) {
+        put_pairs(w, row);
+        return;
+    }
     ROLL for (int i = 0; 4 * i < w->len; i++)
         row[i] = packed_bytes(w, 4 * i, row[i], &x);
     note_bytes(w, &x);
@@ -974,6 +996,15 @@ FLAT void bytes_of_tiles(const struct strip *w)
     note_bytes(w, &x);
 }
 
+/* Bytes that are multiplied as words of 16 bits. */
+FLAT int are_pairs(const struct strip *w)
+{
+    return FIXED(unit) == UNIT_i8 && FIXED(group) == 2 && FIXED(bytes) == 2 && w->as->limbs == 1 &&
+           w->as->axis == AXIS_none && w->as->f.size == 1 && w->as->f.kind != LIMBER_KIND_FLOAT &&
+           !w->o->planes &&
+           !w->s->offset[0] && !w->s->sums && !CFG(w->c).offsets;
+}
+
 /* Takes 64 elements along k of each lane, or what is left, where their strides allow it. */
 FLAT int pack_bytes(struct strip *w, int64_t k)
 {
@@ -1051,7 +1082,7 @@ FLAT void pack_piece(struct strip *w, int64_t k)
         w->len = min64(BYTES, k - w->p0);
         return;
     }
-    if (LIMB_KIND == LIMB_KIND_slices && w->as->copied && pack_bytes(w, k))
+    if (LIMB_KIND == LIMB_KIND_slices && (w->as->copied || are_pairs(w)) && pack_bytes(w, k))
         return;
     if (LIMB_KIND == LIMB_KIND_slices && !w->as->copied && pack_tiles_of_singles(w, k))
         return;

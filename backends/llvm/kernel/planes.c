@@ -440,6 +440,39 @@ FLAT void join_row(const struct plane_row *p, int64_t channel, int64_t step, int
     }
 }
 
+/* Words of two channels that are rows of pixels, each byte as 16 bits. */
+FLAT void pair_row(const struct plane_row *p, int64_t channel, int64_t step, int count,
+                   int is_unsigned, char *to)
+{
+    for (int64_t x = p->begin; x < p->end; x += 16) {
+        const char *from = p->from + channel * step + x * p->step;
+        int64_t n = p->end - x < 16 ? p->end - x : 16;
+        char row[2][16] = { 0 }, words[64];
+        v16c a, b;
+        v16h low, high;
+
+        sixteen_apart(row[0], from, p->step, n, p->memory_end);
+        if (count > 1)
+            sixteen_apart(row[1], from + step, p->step, n, p->memory_end);
+        memcpy(&a, row[0], sizeof a);
+        memcpy(&b, row[1], sizeof b);
+        low = __builtin_convertvector(
+            __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
+            v16h);
+        high = __builtin_convertvector(
+            __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15,
+                                    31),
+            v16h);
+        if (is_unsigned) {
+            low &= 255;
+            high &= 255;
+        }
+        memcpy(words, &low, sizeof low);
+        memcpy(words + sizeof low, &high, sizeof high);
+        memcpy(to + 4 * x, words, (size_t)(4 * n));
+    }
+}
+
 /* Words that lie in each pixel, of groups [from, end), `plane` bytes from one to the next. */
 FLAT void turn_row(const struct plane_row *p, int64_t from, int64_t end, int64_t plane, char *to)
 {
@@ -483,6 +516,7 @@ FLAT void words_of_row(const struct kernel_call *c, int64_t from, int64_t end, i
     const struct packed *o = &c->op[1];
     const struct planes *x = o->planes;
     const struct plane_row p = pixels_of(c, row);
+    int is_unsigned = c->config->side[1].f.kind == LIMBER_KIND_UINT;
     int64_t plane = 4 * x->length, whole = x->channels / 4 < end ? x->channels / 4 : end;
     char *to = o->data + from * plane + 4 * row * x->columns;
     int32_t flip = c->config->side[1].offset[0] ? (int32_t)0x80808080 : 0;
@@ -493,7 +527,11 @@ FLAT void words_of_row(const struct kernel_call *c, int64_t from, int64_t end, i
         memset(at, 0, (size_t)(4 * p.begin));
         memset(at + 4 * p.end, 0, (size_t)(4 * (x->columns - p.end)));
     }
-    if (o->view.patch->channel == 1) {
+    if (x->group == 2) {
+        for (int64_t q = from; q < end; q++)
+            pair_row(&p, 2 * q, o->view.patch->channel, x->channels - 2 * q < 2 ? 1 : 2,
+                     is_unsigned, to + (q - from) * plane);
+    } else if (o->view.patch->channel == 1) {
         turn_row(&p, from, whole, plane, to);
         for (int64_t at = p.begin; at < p.end && whole < end; at++) {
             char word[4] = { 0 };
@@ -538,6 +576,7 @@ void COPY(const struct kernel_call *c, int64_t from, int64_t to, int64_t first, 
 {
     switch (c->config->bytes) { /* of constant size */
     case 1: copy_rows(c, from, to, first, end, 1); break;
+    case 2: copy_rows(c, from, to, first, end, 2); break;
     case 4: copy_rows(c, from, to, first, end, 4); break;
     default: copy_rows(c, from, to, first, end, 8); break;
     }
