@@ -38,7 +38,7 @@ expect 0 '^0.6,0.8 1.2,1.8 $' sh -c 'tr "\n" " " < e.csv'
 expect 1 'empty.txt: names no product' "$limber" prebuild empty.txt
 expect 2 'tune takes options alone, no "x"' "$limber" tune x
 expect 2 'demo takes nothing, no "x"' "$limber" demo x
-expect 2 'warm is called prebuild now' "$limber" warm
+expect 2 'it is called prebuild now' "$limber" warm
 expect 1 'nan_to_zero' "$limber" gemm a.mtx a.mtx --epilogue '%1 = relu %x' --as e2m1 -o e.mtx
 expect 0 '' "$limber" gemm a.mtx a.mtx --epilogue '%1 = relu %x' --as e2m1 --nan-to-zero -o e.mtx
 expect 1 'nan-to-zero needs --epilogue' "$limber" gemm a.mtx a.mtx --nan-to-zero -o e.npy

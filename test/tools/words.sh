@@ -49,7 +49,7 @@ expect 0 '^OMP_NUM_THREADS$' "$limber" help variables
 expect 0 '^f32: a format' "$limber" help FP32
 expect 0 '^ozaki2: a scheme' "$limber" help Ozaki2
 expect 0 '^LIMBER_CACHE: a variable' "$limber" help limber_cache
-expect 2 'near: ozaki1-' "$limber" help ozaki
+expect 0 '^ozaki2: a scheme' "$limber" help ozaki
 expect 2 'nothing is called "corect"; near: correct' "$limber" help corect
 expect 2 'near: LIMBER_LLVM' "$limber" help limbr_llvm
 expect 2 'near: float32' "$limber" help flaot32
