@@ -12,21 +12,34 @@ static const struct named {
     const char *name;
     limber_format format;
 } named[] = {
-#define NAMED(NAME, name, ...) { #name, LIMBER_##NAME },
+#define NAMED(NAME, name, kind, e, m, bias, flags, size, carried) \
+    { #name, { LIMBER_KIND_##kind, e, m, flags, bias, size, carried } },
     LIMBER_FORMATS(NAMED){ "exact", { .kind = LIMBER_KIND_EXACT } }, /* inside plans only */
 };
 
+/* Rows of it. */
+enum {
+#define PLACE(NAME, ...) AT_##NAME,
+    LIMBER_FORMATS(PLACE)
+};
+
 /* Read, never printed. */
-static const struct named other_names[] = {
-#define OTHER(NAME, name) { name, LIMBER_##NAME },
+static const struct {
+    const char *name;
+    int at;
+} other_names[] = {
+#define OTHER(NAME, name) { name, AT_##NAME },
     LIMBER_FORMAT_NAMES(OTHER)
 };
 
-static const limber_format *row_named(const struct named *row, size_t rows, const char *name)
+static const limber_format *find(const char *name)
 {
-    for (size_t i = 0; i < rows; i++)
-        if (!strcmp(name, row[i].name))
-            return &row[i].format;
+    for (size_t i = 0; i < COUNT(named); i++)
+        if (!strcmp(name, named[i].name))
+            return &named[i].format;
+    for (size_t i = 0; i < COUNT(other_names); i++)
+        if (!strcmp(name, other_names[i].name))
+            return &named[other_names[i].at].format;
     return NULL;
 }
 
@@ -102,9 +115,7 @@ limber_status limber_format_named(const char *name, limber_format *out)
     memset(out, 0, sizeof *out);
     if (!name)
         return LIMBER_STATUS_BAD_ARGUMENT;
-    found = row_named(named, COUNT(named), name);
-    if (!found)
-        found = row_named(other_names, COUNT(other_names), name);
+    found = find(name);
     if (found) {
         *out = *found;
         return LIMBER_STATUS_OK;

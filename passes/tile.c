@@ -81,6 +81,10 @@ bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
     if (limber_num(n, ATTR_unit) == UNIT_i8 && limber_target_has(t, "i8mm"))
         mr = 8;         /* operands are put together in registers, too */
     nr = 2 * lanes;
+    if (limber_target_has(t, "sme512")) { /* all of ZA */
+        mr = bytes == 8 ? 16 : 32;
+        nr = 32;
+    }
     if (limber_num(n, ATTR_unit) == UNIT_model) {
         /* every step is a dozen operations: accumulators of four rows, in two vectors of 64 bytes,
          * at a time */

@@ -9,7 +9,7 @@ set -eu
 mkdir -p "$1"
 root=$(cd "$1" && pwd)
 PACKAGES="libc6-dev libffi-dev libxxhash-dev libmpfr-dev libgmp-dev libcmocka-dev libllvm19
-libpopt-dev libcjson-dev zlib1g-dev"
+libpopt-dev libcjson-dev zlib1g-dev python3-minimal python3-numpy"
 # shellcheck disable=SC2086
 set -- $PACKAGES
 [ "$(cat "$root/.packages" 2> /dev/null || true)" = "$*" ] && exit 0

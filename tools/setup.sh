@@ -23,7 +23,7 @@ TEST_PACKAGES="libcmocka-dev abigail-tools g++ libclang-rt-19-dev binutils clang
     python3 python3-numpy python3-pip python3-venv gfortran gnuplot-nox libblas3 libblas-test
     liblapack3 liblapack-test openmpi-bin libopenmpi-dev libscalapack-openmpi-dev hpcc strace
     python3-torch lintian r-base-core gcc-aarch64-linux-gnu qemu-user
-    musl-tools"
+    musl-tools gcc-11 clang-14"
 
 case $0 in
 *setup.sh)

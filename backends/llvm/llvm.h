@@ -45,7 +45,8 @@
     F(LLVMInitializeX86AsmPrinter)
 #define LIMBER_LLVM_AARCH64(F) \
     F(LLVMInitializeAArch64TargetInfo) F(LLVMInitializeAArch64Target) \
-    F(LLVMInitializeAArch64TargetMC) F(LLVMInitializeAArch64AsmPrinter)
+    F(LLVMInitializeAArch64TargetMC) F(LLVMInitializeAArch64AsmPrinter) \
+    F(LLVMInitializeAArch64AsmParser)
 /* clang-format on */
 
 struct llvm {
@@ -58,9 +59,11 @@ struct llvm {
 /* LLVM's functions, opened at first use and kept; NULL with a reason when there is no libLLVM. */
 const struct llvm *limber_llvm(struct diag *d);
 
-/* micro.c, and amx.c for tiles of a matrix unit: the register-tile kernel as LLVM assembly text. */
+/* micro.c, and amx.c, sme.c for tiles of a matrix unit: the register-tile kernel as LLVM assembly
+ * text. */
 bool limber_micro_text(const struct kernel_config *k, const struct target *t, struct text *out);
 bool limber_amx_text(const struct kernel_config *k, struct text *out);
+bool limber_sme_text(const struct kernel_config *k, struct text *out);
 /* small.c: a product of fixed shape as LLVM assembly text, with the one function limber_fixed. */
 bool limber_small_text(const struct fixed *f, enum unit unit, int64_t chunk, const struct target *t,
                        struct text *out);
@@ -69,7 +72,8 @@ extern const struct functions limber_llvm_functions;
 /* Whether the instruction for bytes of this group and unit takes signed ones on both sides. */
 static inline bool limber_same_sign(int unit, int group, int matrix, unsigned cpu)
 {
-    return unit == UNIT_i8 && (matrix || (group == 4 && (cpu & CPU_neon) && !(cpu & CPU_i8mm)));
+    return unit == UNIT_i8 &&
+           (matrix || (group == 4 && (cpu & CPU_neon) && !(cpu & (CPU_i8mm | CPU_sme512))));
 }
 /* config.c: whether all of a plan is served; its constants. */
 bool limber_llvm_serves(const struct plan *p, struct diag *d);

@@ -509,6 +509,8 @@ bool limber_micro_text(const struct kernel_config *k, const struct target *t, st
 
     if (k->matrix)
         return limber_amx_text(k, out);
+    if (strcmp(t->isa, "sme512") == 0)
+        return limber_sme_text(k, out);
     describe(k, t, &s);
     nv = k->nr / s.lanes;
     declare(k, &s, out);

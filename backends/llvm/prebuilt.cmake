@@ -15,6 +15,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   set(_features_sve512 ${_features_neon},+sve)
   set(_features_sve256i8mm ${_features_sve256},+i8mm)
   set(_features_sve512i8mm ${_features_sve512},+i8mm)
+  set(_features_sme512 ${_features_neon},+sme,+sme-f64f64)
 else()
   set(_target)
   set(_triple x86_64-unknown-linux-gnu)
@@ -57,7 +58,10 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
     "sve512 f64 12 16 1 8 0 512"
     "sve512 f32 12 32 1 4 0 512"
     "sve512 i8 12 32 4 1 0 512"
-    "sve512i8mm i8 8 32 4 1 0 512")
+    "sve512i8mm i8 8 32 4 1 0 512"
+    "sme512 f64 16 32 1 8 0 512"
+    "sme512 f32 32 32 1 4 0 512"
+    "sme512 i8 32 32 4 1 0 512")
   set(_all neon)
   set(_depthwise neon)
 else()
@@ -74,7 +78,8 @@ file(MAKE_DIRECTORY ${_out})
 find_program(LIMBER_LLC NAMES llc-${LIMBER_LLVM_VERSION} llc REQUIRED
              DOC "LLVM's code generator, for the register tiles of prebuilt kernels")
 add_executable(limber_tile_text EXCLUDE_FROM_ALL backends/llvm/kernel/tile_text.c
-               backends/llvm/micro.c backends/llvm/amx.c ir/diag.c)
+               backends/llvm/micro.c backends/llvm/amx.c
+               backends/llvm/sme.c ir/diag.c)
 target_include_directories(limber_tile_text PRIVATE . include ${LIMBER_LLVM_INCLUDE})
 set(_rows)
 set(_objects)

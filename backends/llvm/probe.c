@@ -36,6 +36,7 @@ static const struct {
     { CPU_i8mm, "i8mm", "+i8mm" },
     { CPU_sve256, "sve256", "+sve" },
     { CPU_sve512, "sve512", "+sve" },
+    { CPU_sme512, "sme512", "+sme,+sme-f64f64" },
 };
 
 unsigned limber_cpu_emulated;
@@ -96,6 +97,17 @@ static unsigned sve_length(void)
     return (length & LENGTH) == 32 ? CPU_sve256 : (length & LENGTH) == 64 ? CPU_sve512 : 0;
 }
 
+/* The length of vectors in streaming mode, and what there is an outer product of. */
+static unsigned sme(unsigned long second)
+{
+    enum { GET_VL = 64, LENGTH = 0xffff }; /* PR_SME_GET_VL, PR_SME_VL_LEN_MASK; in bytes */
+    const unsigned long needs = 1ul << 23 | 1ul << 25 | 1ul << 26 | 1ul << 29; /* HWCAP2_SME,
+                                             _SME_F64F64, _SME_I8I32, _SME_F32F32 */
+    int length = (second & needs) == needs ? prctl(GET_VL) : -1;
+
+    return length > 0 && (length & LENGTH) == 64 ? CPU_sme512 : 0;
+}
+
 static unsigned arm_cpu(void)
 {
     unsigned long first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);
@@ -103,7 +115,8 @@ static unsigned arm_cpu(void)
     if ((first & (HWCAP_FP | HWCAP_ASIMD)) != (HWCAP_FP | HWCAP_ASIMD))
         return 0;
     return CPU_neon | (first & HWCAP_ASIMDDP ? CPU_dotprod : 0) |
-           (second & HWCAP2_I8MM ? CPU_i8mm : 0) | (first & HWCAP_SVE ? sve_length() : 0);
+           (second & HWCAP2_I8MM ? CPU_i8mm : 0) | (first & HWCAP_SVE ? sve_length() : 0) |
+           sme(second);
 }
 #endif
 
@@ -198,10 +211,14 @@ static void rates(struct target *t, unsigned cpu)
 {
     double lanes = t->vector_bits / 64.0, cycle = 3e9;
 
-    t->rate[UNIT_f64] = 2 * lanes * cycle;
+    /* of a matrix unit: an outer product a cycle, of bytes one in two (arXiv 2409.18779) */
+    const double f64 = 64, f32 = 256, i8 = 512;
+    bool outer = (cpu & CPU_sme512) != 0;
+
+    t->rate[UNIT_f64] = (outer ? f64 : 2 * lanes) * cycle;
     t->rate[UNIT_f32] = t->rate[UNIT_f16] = t->rate[UNIT_bf16] = t->rate[UNIT_tf32] =
-        4 * lanes * cycle;
-    t->rate[UNIT_i8] = bytes_for_a_double(cpu) * lanes * cycle;
+        (outer ? f32 : 4 * lanes) * cycle;
+    t->rate[UNIT_i8] = (outer ? i8 : bytes_for_a_double(cpu) * lanes) * cycle;
     t->rate[UNIT_exact] = cpu & CPU_avx512 ? 7e8 : cpu & CPU_avx2 ? 3.5e8 : 2e7; /* measured */
     t->rate[UNIT_model] = t->rate[UNIT_f32] / 6;
 }
@@ -226,7 +243,8 @@ static void describe_arm(struct target *t, unsigned cpu)
 {
     bool sve = cpu & (CPU_sve256 | CPU_sve512);
 
-    strcpy(t->isa, cpu & CPU_sve512  ? "sve512" :
+    strcpy(t->isa, cpu & CPU_sme512  ? "sme512" :
+                   cpu & CPU_sve512  ? "sve512" :
                    cpu & CPU_sve256  ? "sve256" :
                    cpu & CPU_i8mm    ? "i8mm" :
                    cpu & CPU_dotprod ? "dotprod" :
@@ -235,7 +253,7 @@ static void describe_arm(struct target *t, unsigned cpu)
     t->registers = 32;
     t->l1 = cache(_SC_LEVEL1_DCACHE_SIZE, 65536);
     t->l2 = cache(_SC_LEVEL2_CACHE_SIZE, 1048576);
-    t->group = sve || cpu & CPU_dotprod ? 4 : 1;
+    t->group = sve || cpu & (CPU_dotprod | CPU_sme512) ? 4 : 1;
 }
 
 bool limber_llvm_probe(struct target *t, struct diag *d)

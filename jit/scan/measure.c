@@ -50,7 +50,11 @@ enum { ROWS = 16 };
         loaded_; \
     })
 #define TO(type, v) __builtin_convertvector(v, type)
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 12
+#define LANES(a, b, ...) __builtin_shuffle(a, b, (v8l){ __VA_ARGS__ })
+#else
 #define LANES(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#endif
 
 FLAT void start(struct lanes *s)
 {

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The register tile on Arm's matrix unit: outer products of vectors of 512 bits, whose sums are in
+ * ZA, all of which a tile has: 2 x 4 squares of 8 x 8 doubles, or 2 x 2 of 16 x 16 words.
+ *
+ * A thread turns ZA and streaming mode on for one register tile.  Whoever called the library may
+ * have left its own sums in ZA for whom needs it next to save: TPIDR2_EL0 says where to.
+ *
+ *   source  Arm Architecture Reference Manual, FEAT_SME; Procedure Call Standard for the Arm 64-bit
+ *           Architecture, "ZA and the lazy saving scheme" */
+#include "backends/llvm/llvm.h"
+
+enum { VECTOR = 64 /* bytes */ };
+
+/* The words of one unit's step. */
+struct step {
+    const char *vector, *packed; /* as they are loaded; as the product takes them */
+    const char *product, *name, *add;
+    int lanes, taken; /* LLVM's, of both types */
+    int bytes, rows, columns; /* of an element; squares of the tile */
+};
+
+static void describe(const struct kernel_config *k, struct step *s)
+{
+    bool integer = k->unit == UNIT_i8, dbl = k->unit == UNIT_f64;
+
+    *s = (struct step){
+        .vector = dbl     ? "<vscale x 2 x double>" :
+                  integer ? "<vscale x 4 x i32>" :
+                            "<vscale x 4 x float>",
+        .packed = dbl     ? "<vscale x 2 x double>" :
+                  integer ? "<vscale x 16 x i8>" :
+                            "<vscale x 4 x float>",
+        .product = dbl     ? "mopa.nxv2f64" :
+                   integer ? "usmopa.wide.nxv16i8" :
+                             "mopa.nxv4f32",
+        .name = dbl     ? "nxv2f64" :
+                integer ? "nxv4i32" :
+                          "nxv4f32",
+        .add = integer ? "add" : "fadd",
+        .lanes = dbl ? 2 : 4,
+        .taken = dbl     ? 2 :
+                 integer ? 16 :
+                           4,
+        .bytes = dbl ? 8 : 4,
+    };
+    s->rows = k->mr * s->bytes / VECTOR;
+    s->columns = k->nr * s->bytes / VECTOR;
+}
+
+/* After the standard's __arm_tpidr2_save: slice after slice of ZA to where the caller's block says,
+ * and the word that the caller reads when it is back. */
+static const char save_za[] = "mrs x9, TPIDR2_EL0\\0A"
+                              "cbz x9, 3f\\0A"
+                              "ldr x10, [x9]\\0A"
+                              "cbz x10, 2f\\0A"
+                              "ldrh w11, [x9, #8]\\0A"
+                              "mov w12, wzr\\0A"
+                              "1: cmp w12, w11\\0A"
+                              "b.hs 2f\\0A"
+                              "str za[w12, 0], [x10]\\0A"
+                              "addsvl x10, x10, #1\\0A"
+                              "add w12, w12, #1\\0A"
+                              "b 1b\\0A"
+                              "2: msr TPIDR2_EL0, xzr\\0A"
+                              "3: ";
+
+#define PARAMETERS \
+    "(ptr %%a, ptr %%b, i64 %%n, ptr %%c, i64 %%ldc, i64 %%first, ptr %%bias, ptr %%next, i64 " \
+    "%%step)"
+
+/* The function is one of streaming mode to LLVM, which would otherwise ask a library for the length
+ * of vectors at each change; its own text changes the mode.  That clears vectors and predicates, so
+ * none of LLVM's is used across.  Who calls it has an address of which LLVM knows nothing. */
+static void change_mode(bool start, struct text *out)
+{
+    limber_text_add(out, "  %%m%d = call i64 asm sideeffect \"%s%s\", \"=r,0", start,
+                    start ? save_za : "", start ? "smstart" : "smstop");
+    for (int i = 9; i <= 12; i++)
+        limber_text_add(out, ",~{x%d}", i);
+    for (int i = 0; i < 32; i++)
+        limber_text_add(out, ",~{z%d}", i);
+    for (int i = 0; i < 16; i++)
+        limber_text_add(out, ",~{p%d}", i);
+    limber_text_add(out, ",~{nzcv},~{memory}\"(i64 -1)\n");
+}
+
+static void declare(const struct step *s, struct text *out)
+{
+    limber_text_add(out,
+                    "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n"
+                    "declare void @llvm.aarch64.sme.zero(i32)\n"
+                    "declare void @llvm.aarch64.sme.%s(i32, <vscale x %d x i1>, "
+                    "<vscale x %d x i1>, %s, %s)\n"
+                    "declare %s @llvm.aarch64.sme.read.horiz.%s(%s, <vscale x %d x i1>, i32, i32)\n"
+                    "declare <vscale x %d x i1> @llvm.aarch64.sve.whilelo.nxv%di1.i64(i64, i64)\n",
+                    s->product, s->taken, s->taken, s->packed, s->packed, s->vector, s->name,
+                    s->vector, s->lanes, s->lanes, s->lanes);
+    if (s->taken != s->lanes)
+        limber_text_add(out,
+                        "declare <vscale x %d x i1> "
+                        "@llvm.aarch64.sve.whilelo.nxv%di1.i64(i64, i64)\n",
+                        s->taken, s->taken);
+}
+
+static void load(const struct step *s, char side, int at, struct text *out)
+{
+    limber_text_add(out,
+                    "  %%%cp%d = getelementptr i8, ptr %%p%c, i64 %d\n"
+                    "  %%%cv%d = load %s, ptr %%%cp%d, align 4\n"
+                    "  %%%c%d = bitcast %s %%%cv%d to %s\n",
+                    side, at, side, at * VECTOR, side, at, s->vector, side, at, side, at, s->vector,
+                    side, at, s->packed);
+}
+
+/* One group of k a round: what is beside the products runs on the core, they do not. */
+static void loop(const struct kernel_config *k, const struct step *s, struct text *out)
+{
+    limber_text_add(out, "loop:\n"
+                         "  %%i = phi i64 [ 0, %%entry ], [ %%i1, %%loop ]\n"
+                         "  %%pa = phi ptr [ %%a, %%entry ], [ %%pa1, %%loop ]\n"
+                         "  %%pb = phi ptr [ %%b, %%entry ], [ %%pb1, %%loop ]\n"
+                         "  %%ahead = phi ptr [ %%next, %%entry ], [ %%ahead1, %%loop ]\n"
+                         "  call void @llvm.prefetch.p0(ptr %%ahead, i32 0, i32 2, i32 1)\n");
+    for (int r = 0; r < s->rows; r++)
+        load(s, 'a', r, out);
+    for (int v = 0; v < s->columns; v++)
+        load(s, 'b', v, out);
+    for (int r = 0; r < s->rows; r++)
+        for (int v = 0; v < s->columns; v++)
+            limber_text_add(out,
+                            "  call void @llvm.aarch64.sme.%s(i32 %d, <vscale x %d x i1> %%taken, "
+                            "<vscale x %d x i1> %%taken, %s %%a%d, %s %%b%d)\n",
+                            s->product, r * s->columns + v, s->taken, s->taken, s->packed, r,
+                            s->packed, v);
+    limber_text_add(out,
+                    "  %%pa1 = getelementptr i8, ptr %%pa, i64 %d\n"
+                    "  %%pb1 = getelementptr i8, ptr %%pb, i64 %d\n"
+                    "  %%ahead1 = getelementptr i8, ptr %%ahead, i64 %%step\n"
+                    "  %%i1 = add nuw nsw i64 %%i, 1\n"
+                    "  %%more = icmp slt i64 %%i1, %%n\n"
+                    "  br i1 %%more, label %%loop, label %%done\n",
+                    k->mr * s->bytes, k->nr * s->bytes);
+}
+
+/* Rows of the sums to C, each square's row `i` in a round. */
+static void store(const struct kernel_config *k, const struct step *s, bool add, struct text *out)
+{
+    const char *p = add ? "add" : "set";
+
+    limber_text_add(out,
+                    "%s:\n  %%%si = phi i32 [ 0, %%done ], [ %%%si1, %%%s ]\n"
+                    "  %%%sw = zext i32 %%%si to i64\n",
+                    p, p, p, p, p, p);
+    for (int r = 0; r < s->rows; r++) {
+        limber_text_add(out,
+                        "  %%%sl%d = add i64 %%%sw, %d\n"
+                        "  %%%so%d = mul i64 %%ldc, %%%sl%d\n"
+                        "  %%%sc%d = getelementptr i8, ptr %%c, i64 %%%so%d\n",
+                        p, r, p, r * VECTOR / s->bytes, p, r, p, r, p, r, p, r);
+        for (int v = 0; v < s->columns; v++) {
+            limber_text_add(out,
+                            "  %%%sp%d.%d = getelementptr i8, ptr %%%sc%d, i64 %d\n"
+                            "  %%%sz%d.%d = call %s @llvm.aarch64.sme.read.horiz.%s(%s poison, "
+                            "<vscale x %d x i1> %%whole, i32 %d, i32 %%%si)\n",
+                            p, r, v, p, r, v * VECTOR, p, r, v, s->vector, s->name, s->vector,
+                            s->lanes, r * s->columns + v, p);
+            if (k->unit == UNIT_i8)
+                limber_text_add(out, "  %%%ss%d.%d = add %s %%%sz%d.%d, %%bias%d\n", p, r, v,
+                                s->vector, p, r, v, v);
+            if (add)
+                limber_text_add(out,
+                                "  %%l%d.%d = load %s, ptr %%addp%d.%d, align 4\n"
+                                "  %%t%d.%d = %s %s %%l%d.%d, %%add%c%d.%d\n",
+                                r, v, s->vector, r, v, r, v, s->add, s->vector, r, v,
+                                k->unit == UNIT_i8 ? 's' : 'z', r, v);
+            limber_text_add(out, "  store %s %%%s%s%d.%d, ptr %%%sp%d.%d, align 4\n", s->vector,
+                            add ? "" : "set",
+                            add                ? "t" :
+                            k->unit == UNIT_i8 ? "s" :
+                                                 "z",
+                            r, v, p, r, v);
+        }
+    }
+    limber_text_add(out,
+                    "  %%%si1 = add nuw nsw i32 %%%si, 1\n"
+                    "  %%%smore = icmp slt i32 %%%si1, %d\n"
+                    "  br i1 %%%smore, label %%%s, label %%left\n",
+                    p, p, p, p, VECTOR / s->bytes, p, p);
+}
+
+bool limber_sme_text(const struct kernel_config *k, struct text *out)
+{
+    struct step s;
+
+    describe(k, &s);
+    declare(&s, out);
+    limber_text_add(out, "define internal void @limber_micro_za" PARAMETERS " noinline nounwind "
+                         "\"aarch64_pstate_sm_enabled\" \"aarch64_inout_za\" {\nentry:\n");
+    change_mode(true, out);
+    for (int i = 0; i < 2; i++)
+        limber_text_add(out,
+                        "  %%%s = call <vscale x %d x i1> "
+                        "@llvm.aarch64.sve.whilelo.nxv%di1.i64(i64 0, i64 %%m1)\n",
+                        i ? "taken" : "whole", i ? s.taken : s.lanes, i ? s.taken : s.lanes);
+    limber_text_add(out, "  call void @llvm.aarch64.sme.zero(i32 255)\n");
+    for (int v = 0; v < s.columns && k->unit == UNIT_i8; v++)
+        limber_text_add(out,
+                        "  %%w%d = getelementptr i8, ptr %%bias, i64 %d\n"
+                        "  %%bias%d = load %s, ptr %%w%d, align 4\n",
+                        v, v * VECTOR, v, s.vector, v);
+    limber_text_add(out, "  br label %%loop\n");
+    loop(k, &s, out);
+    limber_text_add(out, "done:\n  %%fresh = icmp ne i64 %%first, 0\n"
+                         "  br i1 %%fresh, label %%set, label %%add\n");
+    store(k, &s, false, out);
+    store(k, &s, true, out);
+    limber_text_add(out, "left:\n");
+    change_mode(false, out);
+    limber_text_add(out, "  ret void\n}\n"
+                         "define void @limber_micro" PARAMETERS " nounwind {\n"
+                         "  %%f = call ptr asm \"\", \"=r,0\"(ptr @limber_micro_za)\n"
+                         "  musttail call void %%f" PARAMETERS "\n  ret void\n}\n");
+    return !out->failed;
+}

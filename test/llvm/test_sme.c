@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Outer products in ZA (AArch64, SME): a caller's own sums there are saved where its block says, as
+ * the procedure call standard asks, and its vectors survive.  Skipped on other CPUs. */
+#include "support.h"
+
+#include <limber/limber.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#if defined(__aarch64__)
+#include "backends/llvm/cpu.h"
+
+enum { N = 160, VECTOR = 64, SLICES = 64 };
+
+static double a[N * N], b[N * N], c[N * N];
+static unsigned char za[SLICES][VECTOR], saved[SLICES][VECTOR];
+static struct {
+    unsigned char *to;
+    uint16_t slices;
+    uint8_t zero[6];
+} block;
+
+static limber_context *make(void)
+{
+    limber_config config = LIMBER_CONFIG_INIT;
+    limber_context *ctx = NULL;
+
+    config.backend = "llvm";
+    config.threads = 1;
+    config.cache_dir = config.dump_dir = "";
+    config.kernels = LIMBER_KERNELS_PREBUILT;
+    if (limber_create(&ctx, &config))
+        fail_msg("%s", limber_error_text());
+    return ctx;
+}
+
+/* Turns ZA on, fills it and says that it may be saved. */
+static void leave_sums(void)
+{
+    for (int i = 0; i < SLICES; i++)
+        for (int j = 0; j < VECTOR; j++)
+            za[i][j] = (unsigned char)(7 * i + 3 * j + 1);
+    __asm__ volatile(".arch armv8-a+sme\n\tsmstart za\n\tmov w12, wzr\n"
+                     "1:\tldr za[w12, 0], [%0]\n\tadd %0, %0, #64\n\tadd w12, w12, #1\n\t"
+                     "cmp w12, #64\n\tb.lt 1b\n\tmsr TPIDR2_EL0, %1"
+                     : "+r"((uintptr_t){ (uintptr_t)za })
+                     : "r"(&block)
+                     : "x12", "cc", "memory");
+}
+
+/* The standard's word: 0 where they were saved. */
+static uint64_t whose_sums(void)
+{
+    uint64_t at;
+
+    __asm__ volatile(".arch armv8-a+sme\n\tmrs %0, TPIDR2_EL0" : "=r"(at));
+    return at;
+}
+
+static void multiply(limber_context *ctx)
+{
+    limber_matrix x = { a, LIMBER_F64, N, 1 }, y = { b, LIMBER_F64, N, 1 };
+    limber_output z = { c, LIMBER_F64, N, 1 };
+
+    if (limber_gemm(ctx, NULL, N, N, N, NULL, x, y, NULL, z, NULL))
+        fail_msg("%s", limber_error_text());
+}
+
+static void check_product(void)
+{
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < N; j++) {
+            double sum = 0;
+
+            for (int p = 0; p < N; p++)
+                sum += a[i * N + p] * b[p * N + j];
+            assert_float_equal(c[i * N + j], sum, 0); /* of small integers: exact */
+        }
+}
+
+static void sums_are_saved(void **state)
+{
+    limber_context *ctx;
+
+    (void)state;
+    if (!(limber_cpu() & CPU_sme512)) {
+        print_message("this CPU has no SME of 512 bits: skipped\n");
+        skip();
+    }
+    for (int i = 0; i < N * N; i++)
+        a[i] = i % 17 - 8, b[i] = i % 13 - 6;
+    ctx = make();
+    block.to = &saved[0][0];
+    block.slices = SLICES;
+    leave_sums();
+    multiply(ctx);
+    assert_true(whose_sums() == 0);
+    assert_memory_equal(saved, za, sizeof za);
+    check_product();
+
+    /* no place to save to, and no sums at all */
+    memset(saved, 0, sizeof saved);
+    memset(c, 0, sizeof c);
+    block.to = NULL;
+    leave_sums();
+    multiply(ctx);
+    assert_true(whose_sums() == 0);
+    check_product();
+    multiply(ctx);
+    check_product();
+    for (int i = 0; i < SLICES; i++)
+        for (int j = 0; j < VECTOR; j++)
+            assert_int_equal(saved[i][j], 0);
+    limber_destroy(ctx);
+}
+#else
+static void sums_are_saved(void **state)
+{
+    (void)state;
+    print_message("not an AArch64 machine: skipped\n");
+    skip();
+}
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(sums_are_saved) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
