@@ -46,7 +46,7 @@ struct cuda_config {
     int32_t long_words, long_base;      /* unit exact */
     struct cuda_model {                 /* unit model */
         int32_t block, piece;           /* positions of a block, slots that it fills */
-        int32_t group, split, scale_block;      /* 0, 1, 0: none */
+        int32_t group, split, scale_block, lanes;       /* 0, 1, 0, 0: none */
         int32_t start_c, counts, narrow;
     } model;
     int32_t parted;             /* operands may show some of their tiles only */

@@ -609,9 +609,10 @@ static bool run_elements(struct run *r, struct diag *d)
 static void count_outer(const struct cuda_model *m, struct call *c)
 {
     if (m->counts)
-        c->counts.outer_sums = c->m * c->n *
-                               ((m->group ? ceil_div(c->k, m->group) : 0) +
-                                (m->split > 1 ? ceil_div(c->k, slots_of(m, c->k).part_length) : 0));
+        c->counts.outer_sums =
+            c->m * c->n *
+            ((m->group ? ceil_div(c->k, m->group) * (m->lanes ? m->lanes : 1) : 0) +
+             (m->split > 1 ? ceil_div(c->k, slots_of(m, c->k).part_length) : 0));
 }
 
 bool limber_cuda_enter(struct run *r, struct diag *d)

@@ -132,7 +132,7 @@ static bool is_narrow(const limber_unit *u, int counts, struct limits *l)
     l->safe_outer =
         (!u->group || is_safe(&u->acc, &u->outer)) && (u->split == 1 || is_safe(sum, &u->total));
     bound(u, l);
-    return !u->start_c && products_fit(u, counts) && block_fits(u, l) &&
+    return !u->start_c && !u->late && !u->lanes && products_fit(u, counts) && block_fits(u, l) &&
            step_fits(u, &u->mul, false) && (u->sub > 1 || step_fits(u, &u->acc, l->fused)) &&
            step_fits(u, &u->outer, false) && step_fits(u, &u->total, false);
 }
@@ -148,6 +148,7 @@ void limber_cuda_unit(const struct plan *p, struct cuda_config *c)
         m->piece *= 2;
     m->group = u->group;
     m->split = u->split;
+    m->lanes = u->lanes;
     m->scale_block = u->scale ? u->scale_block : 0;
     m->start_c = u->start_c;
     m->counts = p->counts;
@@ -195,7 +196,9 @@ static void model(struct text *t, const limber_unit *u)
     numbers(t, &u->start_c, 1);
     step(t, &u->out);
     numbers(t, (int32_t[]){ u->narrow, u->random_bits }, 2);
-    limber_text_add(t, "    0, %d\n};\n", u->seeded != 0);
+    limber_text_add(t, "    0, %d,\n", u->seeded != 0);
+    numbers(t, (int32_t[]){ u->late, u->reach, u->halves, u->lanes }, 4);
+    limber_text_add(t, "};\n");
 }
 
 void limber_cuda_unit_source(const struct plan *p, const struct cuda_config *c, struct text *out)

@@ -379,7 +379,8 @@ static bool products_model(struct eval *e, const struct node *n, struct val *v)
                                      j, &e->c->counts };
 
             if (u->start_c)
-                dot.start = limber_format_value(f, limber_output_at(&e->out, i, j, f.size));
+                dot.start = limber_unit_start(
+                    u, limber_format_value(f, limber_output_at(&e->out, i, j, f.size)));
             v->total[i * cols + j] = limber_interp_dot(&dot);
         }
     return true;

@@ -228,6 +228,73 @@ static void count_terms(const struct machine *m, const struct term *t, int n, in
     }
 }
 
+/* ---- blocks to which acc is added late --------------------------------------------------------- */
+
+/* v units of 2^unit in units of 2^to, rounded down. */
+static __int128 downward(__int128 v, int64_t unit, int64_t to)
+{
+    if (unit >= to)
+        return v << (int)(unit - to);
+    return to - unit < 127 ? v >> (int)(to - unit) : v < 0 ? -1 : 0;
+}
+
+/* A sum of terms in units of 2^(exponent - frac). */
+struct late_sum {
+    __int128 sum;
+    int exponent; /* INT32_MIN: of nothing */
+};
+
+/* Every step-th product from the first on, aligned to the largest of them. */
+static struct late_sum aligned_sum(const struct machine *m, const struct term *t, int n, int first,
+                                   int step)
+{
+    const limber_unit *u = m->d->u;
+    struct late_sum s = { 0, INT32_MIN };
+
+    for (int q = first; q < n; q += step)
+        if ((t[q].value != 0 || u->zeros) && t[q].exponent > s.exponent)
+            s.exponent = t[q].exponent;
+    for (int q = first; q < n && s.exponent != INT32_MIN; q += step)
+        s.sum += aligned(t[q].value, s.exponent - u->frac);
+    for (int q = first; q < n && s.exponent != INT32_MIN; q += step)
+        count_terms(m, &t[q - 1], 2, s.exponent - u->frac);
+    return s;
+}
+
+static double late_finite(const struct machine *m, const struct term *t, int n, uint32_t r)
+{
+    const limber_unit *u = m->d->u;
+    struct late_sum s = aligned_sum(m, t, n, 1, u->halves ? 2 : 1), other;
+    struct limber_num x = { .kind = NUM_zero };
+    int most, loss;
+    double v;
+
+    if (u->halves) {
+        other = aligned_sum(m, t, n, 2, 2);
+        most = s.exponent > other.exponent ? s.exponent : other.exponent;
+        s.sum = downward(s.sum, s.exponent, most) + downward(other.sum, other.exponent, most);
+        s.exponent = most;
+    }
+    most = s.exponent > t[0].exponent ? s.exponent : t[0].exponent;
+    s.sum = downward(s.sum, (int64_t)s.exponent - u->frac, (int64_t)most - u->late);
+    if (!u->reach || t[0].exponent >= most - u->reach) {
+        struct limber_num c = number(t[0].value);
+        __int128 whole = c.kind == NUM_finite ? (__int128)limber_num_sig(&c) : 0;
+
+        whole = downward(c.sign ? -whole : whole, c.exp, (int64_t)most - u->frac);
+        s.sum += whole << (u->late - u->frac);
+    }
+    if (s.sum != 0) {
+        limber_u128 size = s.sum < 0 ? (limber_u128)-s.sum : (limber_u128)s.sum;
+
+        x = (struct limber_num){ (uint64_t)(size >> 64), (uint64_t)size, most - u->late, s.sum < 0,
+                                 NUM_finite };
+    }
+    v = step(m, &u->acc, &x, 0, r, &loss);
+    m->d->counts->sum_overflow += loss & NUM_overflow ? 1 : 0;
+    return v;
+}
+
 static double fused_finite(const struct machine *m, const struct term *t, int n, uint32_t r)
 {
     const limber_unit *u = m->d->u;
@@ -272,6 +339,8 @@ static double fused(const struct machine *m, double acc, int64_t p, int64_t n)
             int64_t at = limber_unit_at(u, d->k, p + s);
             double x = (double)d->a[at].value * (double)d->b[at].value;
 
+            if (u->late && fabs(x) >= LIMBER_UNIT_TOO_LARGE)
+                x = copysign(INFINITY, x);
             rest += isfinite(x) ? 0 : x;
             t[terms].value += x; /* exact: few bits where sub > 1 */
             t[terms].exponent = d->a[at].exponent + d->b[at].exponent;
@@ -284,7 +353,8 @@ static double fused(const struct machine *m, double acc, int64_t p, int64_t n)
 
         return step(m, &u->acc, &x, 0, 0, &loss);
     }
-    return fused_finite(m, t, terms, limber_unit_number(m->element, 0, (uint32_t)p));
+    return (u->late ? late_finite : fused_finite)(m, t, terms,
+                                                  limber_unit_number(m->element, 0, (uint32_t)p));
 }
 
 /* ---- groups and parts ------------------------------------------------------------------------ */
@@ -323,6 +393,21 @@ static double outer(const struct machine *m, const limber_step *s, double sum, d
     return after;
 }
 
+/* Products of a group in accumulators of their own, added as neighbours in a tree. */
+static double in_lanes(const struct machine *m, int64_t from, int64_t to)
+{
+    const limber_unit *u = m->d->u;
+    double acc[LIMBER_UNIT_LANES] = { 0 };
+
+    for (int64_t p = from; p < to; p++)
+        acc[(p - from) % u->lanes] = one_by_one(m, acc[(p - from) % u->lanes], p);
+    for (int width = u->lanes / 2; width > 0; width /= 2)
+        for (int i = 0; i < width; i++)
+            acc[i] = outer(m, &u->acc, acc[2 * i], acc[2 * i + 1], 4,
+                           from / u->group * LIMBER_UNIT_LANES + width + i);
+    return acc[0];
+}
+
 static double part(const struct machine *m, double start, int64_t from, int64_t to)
 {
     const limber_unit *u = m->d->u;
@@ -332,7 +417,8 @@ static double part(const struct machine *m, double start, int64_t from, int64_t 
     for (int64_t p = from; p < to; p += u->group) {
         int64_t end = to - p < u->group ? to : p + u->group;
 
-        start = outer(m, &u->outer, start, chain(m, 0, p, end), 1, p / u->group);
+        start = outer(m, &u->outer, start, u->lanes ? in_lanes(m, p, end) : chain(m, 0, p, end), 1,
+                      p / u->group);
     }
     return start;
 }

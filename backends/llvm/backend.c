@@ -906,7 +906,7 @@ static int64_t outer_sums(const limber_unit *u, const struct call *c)
     for (int64_t p = 0; p < c->k; p += u->split > 1 ? length : c->k) {
         int64_t part = u->split > 1 && c->k - p > length ? length : c->k - p;
 
-        sums += (u->split > 1) + (u->group ? ceil_div(part, u->group) : 0);
+        sums += (u->split > 1) + limber_unit_groups(u, part);
     }
     return sums * c->m * c->n;
 }

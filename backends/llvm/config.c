@@ -321,7 +321,7 @@ static bool is_half(const limber_unit *u, int counts, unsigned cpu)
     const limber_step *all[] = { &u->a, &u->b, &u->mul, &u->acc, &u->outer, &u->total };
     int m = u->acc.format.frac_bits;
 
-    if (!(cpu & CPU_fp16) || counts || u->block != 1 || u->scale || u->start_c ||
+    if (!(cpu & CPU_fp16) || counts || u->block != 1 || u->scale || u->start_c || u->lanes ||
         u->out.format.kind || !u->mul.format.kind || (m != 10 && m != 2))
         return false;
     for (size_t i = 0; i < COUNT(all); i++) {
@@ -354,7 +354,7 @@ static void set_model(const struct plan *p, struct kernel_config *k, unsigned cp
                                        u->acc.format.flags & LIMBER_FORMAT_NO_SUBNORMAL);
     k->safe_outer =
         (!u->group || is_safe(&u->acc, &u->outer)) && (u->split == 1 || is_safe(sum, &u->total));
-    k->narrow = !u->start_c && products_fit(u, p->counts) &&
+    k->narrow = !u->start_c && !u->late && !u->lanes && products_fit(u, p->counts) &&
                 (u->scale != LIMBER_SCALE_UE4M3 || u->sub > 1) && blocks_fit(u, avx512) &&
                 random_fits(u) && is_narrow(&u->mul, true, avx512) &&
                 (u->sub > 1 || is_narrow(&u->acc, k->safe || k->fused, avx512)) &&

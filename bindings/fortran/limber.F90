@@ -146,7 +146,7 @@ module limber
   end type
 
   type, bind(c) :: limber_unit
-    integer(c_size_t) :: size = 160
+    integer(c_size_t) :: size = 176
     type(limber_step) :: a, b
     integer(c_int32_t) :: scale = 0, scale_rule = 0, scale_block = 0
     type(limber_step) :: mul, acc
@@ -159,6 +159,7 @@ module limber
     type(limber_step) :: out
     integer(c_int32_t) :: narrow = 0, random_bits = 0
     integer(c_int64_t) :: seed = 0, seeded = 0
+    integer(c_int32_t) :: late = 0, reach = 0, halves = 0, lanes = 0
   end type
 
   type, bind(c) :: limber_contract

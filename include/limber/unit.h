@@ -14,10 +14,13 @@
  *             multiplication and every addition is rounded, or both at once (FMA)
  *   block=B   the exact products of B neighbours and acc are aligned to the largest exponent among
  *             them, cut toward zero to `frac` bits below it, summed exactly, rounded to `acc`
+ *   late=L    the products of a block are aligned without acc; then their sum and acc are, rounded
+ *             down: AMD's CDNA3
  *   tree=B    the rounded products of B neighbours are added pairwise (p0+p1, p2+p3, ...), rounded
  *             to `acc` at every node, then to acc
  *   group=G   after every G products acc is added to an outer sum, rounded to `outer`, and starts
  *             from +0 again
+ *   lanes=L   the products of a group go in turn to L accumulators, which are added at its end
  *   split=S   k is cut into S parts that are computed apart and added in order, rounded to `total`
  *   out       one more rounding of the result, before alpha, beta and the format of C
  * acc starts from +0; with start=c the outermost sum starts from C as it is.
@@ -49,7 +52,8 @@ enum limber_unit_order {
     LIMBER_ORDER_FORWARD,         /* k = 0, 1, 2, ... */
     LIMBER_ORDER_REVERSE,         /* the last k first */
     LIMBER_ORDER_EVENODD,         /* in every group: even k, then odd k */
-    LIMBER_ORDER_QUADS            /* in every group: k mod 4 in {0, 1}, then those in {2, 3} */
+    LIMBER_ORDER_QUADS,           /* in every group: k mod 4 in {0, 1}, then those in {2, 3} */
+    LIMBER_ORDER_SWAPPED          /* k = 1, 0, 3, 2, ... */
 };
 
 enum limber_unit_scale {
@@ -91,6 +95,12 @@ typedef struct limber_unit {
     int32_t random_bits; /* of stochastic rounding: 1..16 */
     uint64_t seed;
     uint64_t seeded; /* 1: a seed was given */
+    int32_t late; /* block > 1: acc is added to the sum of the products, which keeps this many
+                     fraction bits beside it; 0: acc is a term like the others */
+    int32_t reach; /* with late: acc is dropped more than this many binades below; 0: never */
+    int32_t
+        halves; /* 1, with late: products at even and at odd places of a block are summed apart */
+    int32_t lanes; /* products of a group go to this many accumulators in turn; 0: one */
 } limber_unit;
 
 /* The unit that a text describes.  BAD_ARGUMENT names the key that is unknown, out of range or in

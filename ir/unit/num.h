@@ -28,9 +28,15 @@ PRIM int64_t limber_unit_at(const limber_unit *u, int64_t k, int64_t p)
         }
         first = len / 4 * 2 + (len % 4 < 2 ? len % 4 : 2);
         return from + (q < first ? q / 2 * 4 + q % 2 : (q - first) / 2 * 4 + 2 + (q - first) % 2);
+    case LIMBER_ORDER_SWAPPED: return (p ^ 1) < k ? p ^ 1 : p;
     default: return p;
     }
 }
+
+enum { LIMBER_UNIT_LANES = 16 };    /* at most */
+
+/* Products from here on count as infinite where acc is added late. */
+#define LIMBER_UNIT_TOO_LARGE 0x1p128
 
 /* Positions of one part of k. */
 PRIM int64_t limber_unit_part(const limber_unit *u, int64_t k)
@@ -39,6 +45,25 @@ PRIM int64_t limber_unit_part(const limber_unit *u, int64_t k)
 
     part = (part + step - 1) / step * step;
     return part > 0 ? part : 1;
+}
+
+/* C as the outermost sum starts from it: where that sum flushes subnormals, it flushes this one. */
+PRIM double limber_unit_start(const limber_unit *u, double c)
+{
+    limber_format f = u->split > 1 ? u->total.format : u->group ? u->outer.format : u->acc.format;
+    uint64_t bits, least = (uint64_t)(1 - f.bias + 1023) << 52, sign = (uint64_t)1 << 63;
+
+    __builtin_memcpy(&bits, &c, 8);
+    if (f.flags & LIMBER_FORMAT_NO_SUBNORMAL && (bits & ~sign) < least)
+        bits &= sign;
+    __builtin_memcpy(&c, &bits, 8);
+    return c;
+}
+
+/* Sums of lanes and of groups in `length` positions that begin with a group. */
+PRIM int64_t limber_unit_groups(const limber_unit *u, int64_t length)
+{
+    return u->group ? (length + u->group - 1) / u->group * (u->lanes ? u->lanes : 1) : 0;
 }
 
 /* ---- random numbers ------------------------------------------------------------------------ */
@@ -100,7 +125,7 @@ PRIM void limber_step_round(struct limber_num *out, const limber_step *s,
         infinite = 1;
         if (x->kind == NUM_finite) {
             q = q > tiny ? q : tiny;
-            shift = q - bits - x->exp;      /* down to units of the random bits */
+            shift = q - bits - x->exp; /* down to units of the random bits */
             if (shift > 0 || sticky) {
                 y.lo = (uint64_t)limber_num_shift(limber_num_sig(x), shift, sticky, 0,
                                                   LIMBER_ROUND_ZERO, &inexact);
@@ -179,7 +204,8 @@ PRIM int limber_unit_top(limber_format f)
 
 PRIM double limber_unit_largest(limber_format f)
 {
-    uint64_t ones = ((uint64_t)1 << f.frac_bits) - (f.flags & LIMBER_FORMAT_NO_INF ? 2 : 1);
+    int nan = f.flags & LIMBER_FORMAT_NO_INF && !(f.flags & LIMBER_FORMAT_NO_MINUS_ZERO);
+    uint64_t ones = ((uint64_t)1 << f.frac_bits) - (nan ? 2 : 1);
     uint64_t bits = (uint64_t)(limber_unit_top(f) + 1023) << 52 | ones << (52 - f.frac_bits);
     double v;
 
@@ -219,7 +245,7 @@ PRIM double limber_unit_scale(const limber_unit *u, const limber_step *s, double
     if (u->scale == LIMBER_SCALE_UE4M3)
         return limber_step_value(&ue4m3, limber_odd_quotient(most, largest), 0, 0, &loss);
     __builtin_memcpy(&bits, &most, 8);
-    if (u->scale_rule == LIMBER_SCALE_RULE_EVEN)     /* a carry goes into the exponent */
+    if (u->scale_rule == LIMBER_SCALE_RULE_EVEN) /* a carry goes into the exponent */
         bits += ((uint64_t)1 << below >> 1) - 1 + (bits >> below & 1);
     e = (int)(bits >> 52) - 1023 - top;
     if (u->scale_rule == LIMBER_SCALE_RULE_CEIL) {
@@ -235,8 +261,8 @@ PRIM double limber_unit_scale(const limber_unit *u, const limber_step *s, double
 
 /* An operand element as the unit sees it. */
 struct loaded {
-    float value;            /* scaled, exact */
-    int32_t exponent;       /* for the alignment of fused blocks */
+    float value; /* scaled, exact */
+    int32_t exponent; /* for the alignment of fused blocks */
 };
 
 /* alone: the exponent is the scale's, of a whole term. */

@@ -49,3 +49,33 @@ UNIT("b200-mxe2m3", "in=e2m3 scale=e8m0:32 " ACC32 " block=32 frac=25", MODEL)
 UNIT("b200-mxfp4", "in=e2m1 scale=e8m0:32 " ACC32 " block=64 frac=35 sub=16", MODEL)
 UNIT("b200-nvfp4", "in=e2m1 scale=ue4m3:16 " ACC32 " block=64 frac=35 sub=16", MODEL)
 UNIT("int8", "in=i8 acc=i32", "exact integers modulo 2^32")
+#define TREE_FTZ " mul=f32:ftz acc=f32:ftz tree=yes"
+UNIT("cdna2-fp16", "in=f16:ftz" TREE_FTZ " block=4", AMD)
+UNIT("cdna2-bf16", "in=bf16:ftz" TREE_FTZ " block=4", AMD ", instructions named _1k")
+UNIT("cdna2-bf16-pairs", "in=bf16:ftz" TREE_FTZ " block=2", AMD ", instructions not named _1k")
+UNIT("cdna2-fp32", "in=f32 acc=f32", AMD)
+UNIT("cdna2-fp64", "in=f64 acc=f64", AMD)
+#define LATE " acc=f32 frac=24 late=31"
+UNIT("cdna3-fp16", "in=f16" LATE " block=8", AMD)
+UNIT("cdna3-bf16", "in=bf16" LATE " block=8", AMD)
+UNIT("cdna3-xf32", "in=tf32:rz" LATE " block=4", AMD)
+UNIT("cdna3-e4m3fnuz", "in=e4m3fnuz" LATE " block=16 reach=25 halves=yes", AMD)
+UNIT("cdna3-e5m2fnuz", "in=e5m2fnuz" LATE " block=16 reach=25 halves=yes", AMD)
+UNIT("cdna3-fp32", "in=f32 acc=f32", AMD)
+UNIT("cdna3-fp64", "in=f64 acc=f64", AMD)
+UNIT("avx512-bf16", "in=bf16:ftz acc=f32:ftz order=swapped", INTEL "VDPBF16PS")
+#define TILES " acc=f32:ftz group=32 lanes=2 outer=f32:ftz"
+UNIT("amx-bf16", "in=bf16:ftz" TILES, INTEL "TDPBF16PS on tiles of 32 k")
+UNIT("amx-fp16", "in=f16" TILES, INTEL "TDPFP16PS on tiles of 32 k")
+#define PAIRS "in=bf16:ftz mul=f32:ro:ftz:inf acc=f32:ro:ftz:inf block=2 tree=yes"
+UNIT("arm-bfdot", PAIRS, ARM "BFDOT and BFMMLA without FEAT_EBF16")
+UNIT("arm-bfmlal", "in=bf16 acc=f32", ARM "BFMLALB and BFMLALT")
+UNIT("arm-fmlal", "in=f16 acc=f32", ARM "FMLAL")
+UNIT("arm-sme-bf16", PAIRS, ARM "BFMOPA without FEAT_EBF16")
+UNIT("arm-sme-fp16", "in=f16 acc=f32 block=2 tree=yes", ARM "FMOPA (widening)")
+UNIT("riscv-bf16", "in=bf16 acc=f32", RISCV "vfwmaccbf16 of Zvfbfwma")
+UNIT("riscv-fp16", "in=f16 acc=f32", RISCV "vfwmacc of Zvfh")
+#undef TREE_FTZ
+#undef LATE
+#undef TILES
+#undef PAIRS

@@ -119,7 +119,11 @@ double limber_unit_retention(const limber_unit *u, int64_t k)
     bits = product_bits(u);
     part = (k + u->split - 1) / u->split;
     group = u->group && u->group < part ? u->group : part;
-    r = level(&u->acc, &bits, group);
+    if (u->lanes)
+        r = level(&u->acc, &bits, (group + u->lanes - 1) / u->lanes) *
+            level(&u->acc, &bits, least(u->lanes, (int)group));
+    else
+        r = level(&u->acc, &bits, group);
     if (u->group)
         r *= level(&u->outer, &bits, (part + group - 1) / group);
     if (u->split > 1)

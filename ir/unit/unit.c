@@ -2,11 +2,19 @@
  * Descriptions of simulated units: text to struct and back, and what a description must satisfy.
  * docs/simulation.md is the grammar. */
 #include "ir/lex.h"
+#include "ir/unit/num.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_WORD = 96, MAX_FRAC = 40, MAX_BLOCK = 128, MAX_SPLIT = 4096, MAX_FLOOR = 1000 };
+enum {
+    MAX_WORD = 96,
+    MAX_FRAC = 40,
+    MAX_BLOCK = 128,
+    MAX_SPLIT = 4096,
+    MAX_FLOOR = 1000,
+    MAX_REACH = 400
+};
 
 /* Every key, with what it sets: a step, or a number (with its words, if it has any). */
 enum kind { STEP, INPUT, MULTIPLY, SCALE, NUMBER, SEED };
@@ -30,9 +38,13 @@ static const struct key {
     { "zeros", NUMBER, AT(zeros), "drop|keep", 0, 1 },
     { "sub", NUMBER, AT(sub), NULL, 1, MAX_BLOCK },
     { "tree", NUMBER, AT(tree), "no|yes", 0, 1 },
-    { "order", NUMBER, AT(order), "forward|reverse|evenodd|quads", 0, 3 },
+    { "late", NUMBER, AT(late), NULL, 1, MAX_FRAC },
+    { "reach", NUMBER, AT(reach), NULL, 1, MAX_REACH },
+    { "halves", NUMBER, AT(halves), "no|yes", 0, 1 },
+    { "order", NUMBER, AT(order), "forward|reverse|evenodd|quads|swapped", 0, 4 },
     { "group", NUMBER, AT(group), NULL, 1, INT32_MAX },
     { "outer", STEP, AT(outer), NULL, 0, 0 },
+    { "lanes", NUMBER, AT(lanes), NULL, 2, LIMBER_UNIT_LANES },
     { "split", NUMBER, AT(split), NULL, 1, MAX_SPLIT },
     { "total", STEP, AT(total), NULL, 0, 0 },
     { "start", NUMBER, AT(start_c), "zero|c", 0, 1 },
@@ -366,8 +378,9 @@ static bool check_step(const char *key, const limber_step *s, bool loads, struct
 
     if (f.kind != LIMBER_KIND_FLOAT)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: a float is wanted", key);
-    if (f.flags & LIMBER_FORMAT_NO_MINUS_ZERO)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: units have a -0", key);
+    if (f.flags & LIMBER_FORMAT_NO_MINUS_ZERO && !loads)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "%s: sums have a -0, which this format lacks", key);
     if (f.exp_bits < 2 || f.exp_bits > 8)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: e = %d is not in 2..8", key,
                            f.exp_bits);
@@ -396,8 +409,8 @@ static bool check_f64(const limber_unit *u, struct diag *d)
             return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                                "in: f64 is for units that are f64:rn "
                                "throughout");
-    if (u->mul.format.kind || u->block != 1 || u->group || u->split != 1 || u->order ||
-        u->start_c || u->scale)
+    if (u->mul.format.kind || u->block != 1 || u->group || u->split != 1 || u->order || u->late ||
+        u->reach || u->halves || u->lanes || u->start_c || u->scale)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "in: f64 is for plain chains of FMAs");
     return true;
 }
@@ -409,7 +422,7 @@ static bool check_int(const limber_unit *u, struct diag *d)
     if (u->acc.format.kind != LIMBER_KIND_INT || u->acc.format.size != 4)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "acc: integer units add in i32");
     if (u->mul.format.kind || u->out.format.kind || u->group || u->split != 1 || u->start_c ||
-        u->scale || u->frac || u->tree)
+        u->scale || u->frac || u->tree || u->late || u->reach || u->halves || u->lanes)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "in: integer units only add, and wrap");
     return true;
 }
@@ -551,10 +564,34 @@ static bool check_block(const limber_unit *u, struct diag *d)
     if (u->group && u->group % u->block)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "group: %d is no multiple of block = %d",
                            u->group, u->block);
-    if (u->order >= LIMBER_ORDER_EVENODD && !u->group)
+    if ((u->order == LIMBER_ORDER_EVENODD || u->order == LIMBER_ORDER_QUADS) && !u->group)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "order: this one needs groups");
     if (u->order && u->scale && u->sub > 1)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "order: with sub only forward");
+    return true;
+}
+
+static bool check_late(const limber_unit *u, struct diag *d)
+{
+    if (!u->late && (u->reach || u->halves))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: only with late",
+                           u->reach ? "reach" : "halves");
+    if (u->late && (u->block == 1 || u->tree))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "late: only a fused block (block > 1) has it");
+    if (u->late && u->late < u->frac)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "late: %d is below frac = %d", u->late,
+                           u->frac);
+    if (u->late && (u->sub > 1 || u->floor != LIMBER_NO_FLOOR))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "late: contradicts %s",
+                           u->sub > 1 ? "sub" : "floor");
+    if (u->lanes && (u->lanes & (u->lanes - 1) || u->block > 1))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           u->block > 1 ? "lanes: only where products are added one by one" :
+                                          "lanes: %d is no power of two",
+                           u->lanes);
+    if (u->lanes && !u->group)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "lanes: they need groups");
     return true;
 }
 
@@ -585,14 +622,20 @@ bool limber_unit_verify(const limber_unit *u, struct diag *d)
         return check_f64(u, d);
     if (is_int(&u->a) || is_int(&u->b) || is_int(&u->acc))
         return check_int(u, d);
-    return check_steps(u, d) && check_block(u, d) && check_width(u, d);
+    return check_steps(u, d) && check_block(u, d) && check_late(u, d) && check_width(u, d);
 }
 
 /* ---- presets ------------------------------------------------------------------------------- */
 
 #define DATA "checked against outputs of the device (Khattak and Mikaitis, arXiv 2512.07004)"
-#define MODEL "MMA-Sim (Xie et al., arXiv 2511.10909), not checked against a device"
-#define TESTS "Fasi et al., PeerJ CS 7:e330, and MMA-Sim; not checked against a device"
+#define MODEL "model only: MMA-Sim (Xie et al., arXiv 2511.10909)"
+#define TESTS "model only: Fasi et al., PeerJ CS 7:e330, and MMA-Sim"
+#define AMD \
+    "model only: MMA-Sim (Xie et al., arXiv 2511.10909) and MATLAB-tensor-core (ACM " \
+    "TACO, doi 10.1145/3830409) agree"
+#define INTEL "model only: Intel SDM, volume 2, "
+#define ARM "checked against QEMU: Arm ARM DDI 0487, "
+#define RISCV "model only: RISC-V, "
 
 static const limber_unit_preset presets[] = {
 #define ACC32 "acc=f32:rz:inf"

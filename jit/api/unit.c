@@ -8,6 +8,23 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Words behind the end of a program's structure may not get lost. */
+static bool unit_out(limber_unit *unit, limber_unit *full, bool read, struct diag *d)
+{
+    static const limber_unit none;
+    size_t size = unit->size < sizeof *full ? unit->size : sizeof *full;
+
+    if (read && memcmp((char *)full + size, (const char *)&none + size, sizeof *full - size)) {
+        read = limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "unit.size = %zu: a limber_unit of this size has no room for all words "
+                           "of the description; build the program with this library's headers",
+                           unit->size);
+        *full = none;
+    }
+    limber_sized_out(unit, full, sizeof *full);
+    return read;
+}
+
 limber_status limber_unit_parse(const char *text, limber_unit *unit)
 {
     struct diag d = { 0 };
@@ -16,8 +33,9 @@ limber_status limber_unit_parse(const char *text, limber_unit *unit)
     if (!unit)
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "unit is NULL");
     else if (limber_sized_check(unit, LEAST_unit, "unit", &d)) {
-        limber_unit_read(text, &full, &d);
-        limber_sized_out(unit, &full, sizeof full);
+        bool read = limber_unit_read(text, &full, &d);
+
+        unit_out(unit, &full, read, &d);
     }
     return limber_error_set(&d);
 }
@@ -59,8 +77,9 @@ limber_status limber_unit_lpgemm(const char *text, const char *layer, limber_uni
     if (!unit)
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "unit is NULL");
     else if (limber_sized_check(unit, LEAST_unit, "unit", &d)) {
-        limber_unit_lpgemm_read(text, layer, &full, listed, &d);
-        limber_sized_out(unit, &full, sizeof full);
+        bool read = limber_unit_lpgemm_read(text, layer, &full, listed, &d);
+
+        unit_out(unit, &full, read, &d);
     }
     return limber_error_set(&d);
 }

@@ -158,6 +158,10 @@ int main(int argc, char **argv)
     FIELD(limber_unit, random_bits);
     FIELD(limber_unit, seed);
     FIELD(limber_unit, seeded);
+    FIELD(limber_unit, late);
+    FIELD(limber_unit, reach);
+    FIELD(limber_unit, halves);
+    FIELD(limber_unit, lanes);
     TYPE(limber_contract);
     FIELD(limber_contract, size);
     FIELD(limber_contract, promise);

@@ -148,6 +148,17 @@ static void contradictions_name_their_key(void **state)
         { "in=e5m2 acc=f32 order=sideways", "order:" },
         { "in=e5m2 acc=f32 scale=e4m3", "scale:" },
         { "in=f64 acc=f32", "in:" },
+        { "in=f64 acc=f64 lanes=2", "in:" },
+        { "in=e4m3 acc=e4m3fnuz", "acc:" },
+        { "in=f16 acc=f32 late=31", "late:" },
+        { "in=f16 acc=f32 block=4 tree=yes late=31", "late:" },
+        { "in=f16 acc=f32 block=4 frac=24 late=23", "late: 23 is below" },
+        { "in=f16 acc=f32 block=4 frac=24 late=24 floor=-9", "late: contradicts floor" },
+        { "in=f16 acc=f32 block=4 frac=24 reach=25", "reach:" },
+        { "in=f16 acc=f32 block=4 frac=24 halves=yes", "halves:" },
+        { "in=f16 acc=f32 lanes=2", "lanes:" },
+        { "in=f16 acc=f32 group=8 lanes=3", "lanes: 3" },
+        { "in=f16 acc=f32 block=4 frac=9 group=8 lanes=2", "lanes:" },
         { "in=i8 acc=f32", "acc:" },
         { "in=i8 acc=i32 group=4", "in:" },
         { "in=e2m1 acc=f32 scale=ue4m3:16:ceil", "scale:" },
@@ -409,12 +420,9 @@ static void same_counts(const char *text, const char *where, const limber_statis
                      (long long)due[i]);
 }
 
-static void one_random_unit(struct rng *r)
+static void one_unit(struct rng *r, limber_unit u, const char *text, int kind)
 {
     int64_t m = 1 + rng_below(r, 6), n = 1 + rng_below(r, 50), k = rng_below(r, 50);
-    char text[512];
-    limber_unit u = any_unit(r, text, sizeof text);
-    int kind = rng_below(r, VALUE_KINDS);
     double *a = any_matrix(r, m * k, kind), *b = any_matrix(r, k * n, kind);
     struct oracle_value *la = load_lines(&u, 0, a, m, k, k, 1);
     struct oracle_value *lb = load_lines(&u, 1, b, n, k, 1, n);
@@ -425,7 +433,7 @@ static void one_random_unit(struct rng *r)
     double *due = calloc((size_t)(m * n), sizeof *due);
 
     for (int64_t i = 0; i < m * n; i++) {
-        c0[i] = (float)any_value(r, 0);
+        c0[i] = (float)ldexp(any_value(r, 0), rng_below(r, 6) ? 0 : -130);
         due[i] = oracle_dot(&u, la + i / n * k, lb + i % n * k, k, u.start_c ? c0[i] : 0, i / n,
                             i % n, &want);
     }
@@ -457,13 +465,56 @@ static void one_random_unit(struct rng *r)
     free(due);
 }
 
+/* Presets of words that few random units have. */
+static void presets_compute_what_they_describe(void **state)
+{
+    static const char *const names[] = { "cdna", "amx", "avx512", "arm", "riscv" };
+    const limber_unit_preset *p;
+    struct rng r = { 42 };
+    char text[512];
+    int seen = 0;
+
+    (void)state;
+    for (int i = 0; (p = limber_unit_preset_at(i)); i++) {
+        bool here = false;
+
+        for (size_t x = 0; x < COUNT(names); x++)
+            here |= !strncmp(p->name, names[x], strlen(names[x]));
+        if (!here || unit(p->name).a.format.exp_bits == 11)
+            continue;
+        seen++;
+        for (int kind = 0; kind < VALUE_KINDS; kind += SANITIZED ? 3 : 1)
+            for (int from_c = 0; from_c < 2; from_c++) {
+                snprintf(text, sizeof text, "%s%s", p->name, from_c ? " start=c" : "");
+                one_unit(&r, unit(text), text, kind);
+            }
+    }
+    assert_true(seen > 15);
+}
+
+static void old_structures_lose_no_words(void **state)
+{
+    limber_unit u = { .size = offsetof(limber_unit, late) };
+
+    (void)state;
+    assert_int_equal(limber_unit_parse("h100-fp16", &u), LIMBER_STATUS_OK);
+    assert_int_equal(u.block, 16);
+    assert_int_equal(limber_unit_parse("cdna3-fp16", &u), LIMBER_STATUS_BAD_ARGUMENT);
+    assert_non_null(strstr(limber_error_text(), "unit.size = "));
+    assert_int_equal(u.block, 0);
+}
+
 static void random_units_compute_what_they_describe(void **state)
 {
     struct rng r = { 4 };
 
     (void)state;
-    for (int i = 0; i < (SANITIZED ? 20 : 70); i++)
-        one_random_unit(&r);
+    for (int i = 0; i < (SANITIZED ? 20 : 70); i++) {
+        char text[512];
+        limber_unit u = any_unit(&r, text, sizeof text);
+
+        one_unit(&r, u, text, rng_below(&r, VALUE_KINDS));
+    }
 }
 
 /* ---- the rest -------------------------------------------------------------------------------- */
@@ -799,6 +850,8 @@ int main(void)
         cmocka_unit_test(calls_ask_for_a_whole_unit),
         cmocka_unit_test(eight_bits_exhaustively),
         cmocka_unit_test(sixteen_bits_are_loaded),
+        cmocka_unit_test(presets_compute_what_they_describe),
+        cmocka_unit_test(old_structures_lose_no_words),
         cmocka_unit_test(random_units_compute_what_they_describe),
         cmocka_unit_test(sums_stick),
         cmocka_unit_test(nothing_else_changes_the_bits),

@@ -43,14 +43,27 @@ static void add_words(char *text, size_t size, const char *form, ...)
     va_end(list);
 }
 
+/* Operands alone may lack a -0. */
+static const char *any_operand(struct rng *r, char *text)
+{
+    return rng_below(r, 8) ? any_format(r, text, rng_below(r, 3) == 0) :
+           rng_below(r, 2) ? "e4m3fnuz" :
+                             "e5m2fnuz:sat";
+}
+
 static void describe_fused(struct rng *r, char *t, size_t size, const char *in)
 {
-    int block = 2 + rng_below(r, 40);
+    int block = 2 + rng_below(r, 40), frac = 1 + rng_below(r, 35);
     char acc[32];
 
     snprintf(t, size, "in=%s acc=%s:%s%s block=%d frac=%d", in, any_format(r, acc, true),
-             any_mode(r, true), more(r), block, 1 + rng_below(r, 35));
-    if (rng_below(r, 3) == 0)
+             any_mode(r, true), more(r), block, frac);
+    if (rng_below(r, 3) == 0) {
+        add_words(t, size, " late=%d halves=%s", frac + rng_below(r, 41 - frac),
+                  rng_below(r, 2) ? "yes" : "no");
+        if (rng_below(r, 2))
+            add_words(t, size, " reach=%d", 1 + rng_below(r, 50));
+    } else if (rng_below(r, 3) == 0)
         add_words(t, size, " floor=%d", rng_below(r, 200) - 150);
     if (rng_below(r, 5) == 0)
         add_words(t, size, " zeros=keep");
@@ -97,7 +110,10 @@ static void describe_steps(struct rng *r, char *t, size_t size, const char *in)
                   rng_below(r, 2) ? s : any_format(r, other, true), any_mode(r, true),
                   rng_below(r, 3) ? "forward" : "evenodd");
     else if (rng_below(r, 8) == 0)
-        add_words(t, size, " order=reverse");
+        add_words(t, size, " order=%s", rng_below(r, 2) ? "reverse" : "swapped");
+    else if (rng_below(r, 4) == 0)
+        add_words(t, size, " group=%d outer=%s:%s lanes=%d order=%s", 1 + rng_below(r, 20), s,
+                  any_mode(r, true), 2 << rng_below(r, 4), rng_below(r, 3) ? "forward" : "swapped");
 }
 
 limber_unit any_unit(struct rng *r, char *text, size_t size)
@@ -106,7 +122,7 @@ limber_unit any_unit(struct rng *r, char *text, size_t size)
     limber_unit u = LIMBER_UNIT_INIT;
 
     do {
-        const char *f = any_format(r, in, rng_below(r, 3) == 0);
+        const char *f = any_operand(r, in);
 
         if (rng_below(r, 3))
             describe_steps(r, text, size, f);

@@ -24,7 +24,7 @@ static double largest(limber_format f)
     double frac = 2 - ldexp(1, -f.frac_bits);
 
     if (f.flags & LIMBER_FORMAT_NO_INF)
-        frac = 2 - ldexp(2, -f.frac_bits);
+        frac = f.flags & LIMBER_FORMAT_NO_MINUS_ZERO ? frac : 2 - ldexp(2, -f.frac_bits);
     else if (!(f.flags & LIMBER_FORMAT_FINITE))
         top--;
     return ldexp(frac, top - f.bias);
@@ -79,6 +79,11 @@ static bool overflows_to_infinity(const limber_step *s, bool minus)
            (s->rounding == LIMBER_ROUND_DOWN && minus);
 }
 
+static double unsigned_zero(limber_format f, double v)
+{
+    return v == 0 && f.flags & LIMBER_FORMAT_NO_MINUS_ZERO ? 0 : v;
+}
+
 static double round_exact(const limber_step *s, const mpfr_t x, uint32_t r, int bits,
                           struct lost *lost)
 {
@@ -92,7 +97,7 @@ static double round_exact(const limber_step *s, const mpfr_t x, uint32_t r, int 
     if (mpfr_nan_p(x) || mpfr_inf_p(x))
         return not_finite(f, mpfr_nan_p(x), minus);
     if (mpfr_zero_p(x))
-        return minus ? -0.0 : 0.0;
+        return unsigned_zero(f, minus ? -0.0 : 0.0);
     q = mpfr_get_exp(x) - 1 - f.frac_bits;
     q = q < 1 - f.bias - f.frac_bits ? 1 - f.bias - f.frac_bits : q;
     mpfr_init2(y, BITS);
@@ -113,7 +118,7 @@ static double round_exact(const limber_step *s, const mpfr_t x, uint32_t r, int 
                                                INFINITY;
     }
     mpfr_clear(y);
-    return minus ? -v : v;
+    return unsigned_zero(f, minus ? -v : v);
 }
 
 double oracle_round(const limber_step *s, double x, uint32_t r, int bits)
@@ -227,6 +232,8 @@ static int64_t place(const struct oracle *o, int64_t p)
         return o->k - 1 - p;
     if (o->u->order == LIMBER_ORDER_FORWARD)
         return p;
+    if (o->u->order == LIMBER_ORDER_SWAPPED)
+        return p % 2 ? p - 1 : p + 1 < o->k ? p + 1 : p;
     from = p / g * g;
     len = o->k - from < g ? o->k - from : g;
     for (int pass = 0; pass < 2; pass++)
@@ -329,6 +336,57 @@ static void cut(mpfr_t sum, const mpfr_t x, int unit, bool counted, limber_stati
     mpfr_clear(t);
 }
 
+/* to the grid of 2^unit, downwards */
+static void floor_to(mpfr_t x, int unit)
+{
+    mpfr_mul_2si(x, x, -unit, MPFR_RNDN);
+    mpfr_floor(x, x);
+    mpfr_mul_2si(x, x, unit, MPFR_RNDN);
+}
+
+/* The sum of the terms of which `which` is true, cut at the largest one's exponent less frac; that
+ * exponent, or FAR. */
+static int sum_apart(const struct oracle *o, mpfr_t sum, mpfr_t *term, const int *e, int terms,
+                     int first, int step)
+{
+    int most = FAR;
+
+    mpfr_set_zero(sum, 1);
+    for (int t = first; t < terms; t += step)
+        if ((o->u->zeros || !mpfr_zero_p(term[t])) && e[t] > most)
+            most = e[t];
+    for (int t = first; t < terms && most != FAR; t += step)
+        cut(sum, term[t], most - o->u->frac, true, o->counts);
+    return most;
+}
+
+/* The sum of term[0], which is acc, and the products behind it, as CDNA3 adds them. */
+static void sum_late(const struct oracle *o, mpfr_t sum, mpfr_t *term, const int *e, int terms)
+{
+    const limber_unit *u = o->u;
+    int most = sum_apart(o, sum, term, e, terms, 1, u->halves ? 2 : 1), odd;
+    mpfr_t other;
+
+    mpfr_init2(other, BITS);
+    if (u->halves) {
+        odd = sum_apart(o, other, term, e, terms, 2, 2);
+        most = odd > most ? odd : most;
+        if (most != FAR) {
+            floor_to(sum, most - u->frac);
+            floor_to(other, most - u->frac);
+        }
+        mpfr_add(sum, sum, other, MPFR_RNDN);
+    }
+    most = e[0] > most ? e[0] : most;
+    floor_to(sum, most - u->late);
+    if (!u->reach || e[0] >= most - u->reach) {
+        mpfr_set(other, term[0], MPFR_RNDN);
+        floor_to(other, most - u->frac);
+        mpfr_add(sum, sum, other, MPFR_RNDN);
+    }
+    mpfr_clear(other);
+}
+
 static double fused(const struct oracle *o, double acc, int64_t p, int64_t n)
 {
     const limber_unit *u = o->u;
@@ -350,6 +408,8 @@ static double fused(const struct oracle *o, double acc, int64_t p, int64_t n)
             double x = o->a[at].value * o->b[at].value;
 
             e[terms] = o->a[at].exponent + o->b[at].exponent;
+            if (u->late && fabs(x) >= 0x1p128)
+                x = x < 0 ? -INFINITY : INFINITY;
             if (isfinite(x))
                 mpfr_add_d(term[terms], term[terms], x, MPFR_RNDN);
             else
@@ -363,7 +423,9 @@ static double fused(const struct oracle *o, double acc, int64_t p, int64_t n)
         v = not_finite(u->acc.format, isnan(rest), rest < 0);
     } else if (most != FAR) {
         most = most < u->floor ? u->floor : most;
-        for (int t = 0; t < terms; t++)
+        if (u->late)
+            sum_late(o, sum, term, e, terms);
+        for (int t = 0; t < terms && !u->late; t++)
             cut(sum, term[t], most - u->frac, t > 0, o->counts);
         if (mpfr_zero_p(sum))
             mpfr_set_zero(sum, 1);
@@ -408,6 +470,22 @@ static double outer(const struct oracle *o, const limber_step *s, double sum, do
     return v;
 }
 
+/* The sum of lanes [first, first + width), the node-th of the tree. */
+static double lanes(const struct oracle *o, int64_t from, int64_t to, int first, int width,
+                    int node)
+{
+    double sum = 0;
+
+    if (width == 1) {
+        for (int64_t p = from + first; p < to; p += o->u->lanes)
+            sum = count_add(o, sum, multiply(o, p, number(o, 0, p)), number(o, 0, p));
+        return sum;
+    }
+    sum = lanes(o, from, to, first, width / 2, 2 * node);
+    return outer(o, &o->u->acc, sum, lanes(o, from, to, first + width / 2, width / 2, 2 * node + 1),
+                 4, from / o->u->group * 16 + node);
+}
+
 static double part(const struct oracle *o, double sum, int64_t from, int64_t to)
 {
     int64_t g = o->u->group;
@@ -415,7 +493,10 @@ static double part(const struct oracle *o, double sum, int64_t from, int64_t to)
     if (!g)
         return chain(o, sum, from, to);
     for (int64_t p = from; p < to; p += g)
-        sum = outer(o, &o->u->outer, sum, chain(o, 0, p, p + g < to ? p + g : to), 1, p / g);
+        sum = outer(o, &o->u->outer, sum,
+                    o->u->lanes ? lanes(o, p, p + g < to ? p + g : to, 0, o->u->lanes, 1) :
+                                  chain(o, 0, p, p + g < to ? p + g : to),
+                    1, p / g);
     return sum;
 }
 
@@ -424,7 +505,11 @@ double oracle_dot(const limber_unit *u, const struct oracle_value *a, const stru
 {
     const struct oracle o = { u, a, b, k, i, j, counts };
     int64_t whole = u->group ? u->group : u->block, length = (k + u->split - 1) / u->split;
-    double sum = start;
+    limber_format sums = u->split > 1 ? u->total.format :
+                         u->group     ? u->outer.format :
+                                        u->acc.format;
+    bool flushed = sums.flags & LIMBER_FORMAT_NO_SUBNORMAL && fabs(start) < ldexp(1, 1 - sums.bias);
+    double sum = flushed ? copysign(0, start) : start;
 
     length = (length + whole - 1) / whole * whole;
     if (u->split == 1)

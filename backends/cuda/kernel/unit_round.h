@@ -107,7 +107,8 @@ DEVICE double wide_round(limber_step s, double x, uint32_t random, bool &beyond)
     beyond = finite(x) && v > limber_unit_largest(f);
     if (beyond)
         v = overflow_value(s, sign != 0);
-    return wide_special(s, x, bits_double(double_bits(v) | sign));
+    v = bits_double(double_bits(v) | sign);
+    return wide_special(s, x, f.flags & LIMBER_FORMAT_NO_MINUS_ZERO ? add64(v, 0) : v);
 }
 
 /* a + b to odd; exact zeros and infinities as they come. */

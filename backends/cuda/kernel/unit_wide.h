@@ -6,6 +6,7 @@
 struct wide_chain {
     struct progress at;
     double acc, outer, total;
+    double lane[MODEL.lanes ? MODEL.lanes : 1];
     uint32_t element;           /* of the random numbers */
     struct tally tally;
 };
@@ -52,8 +53,10 @@ DEVICE double wide_add(struct wide_chain &w, limber_step s, double sum, double x
 DEVICE void wide_one(struct wide_chain &w, float a, float b, uint32_t p)
 {
     uint32_t h = number_of(w.element, 0, p);
+    double &acc = MODEL.lanes ? w.lane[(p - w.at.group * (uint32_t)MODEL.group) %
+                                       (uint32_t)(MODEL.lanes ? MODEL.lanes : 1)] : w.acc;
 
-    w.acc = wide_add(w, MODEL.acc, w.acc, wide_multiply(w, a, b, h), h, TALLY_swamped);
+    acc = wide_add(w, MODEL.acc, acc, wide_multiply(w, a, b, h), h, TALLY_swamped);
 }
 
 /* ---- elements of a stage, one at a time ------------------------------------------------------ */
@@ -169,12 +172,112 @@ DEVICE void wide_fused(struct wide_chain &w, const struct wide_block &b)
         w.tally.n[TALLY_sum_overflow] += beyond;
 }
 
+/* ---- blocks to which acc is added late --------------------------------------------------------- */
+
+DEVICE double down64(double x)
+{
+    double t = cut64(x);
+
+    return x < t ? add64(t, -1) : t;
+}
+
+/* One product: what is too large is infinite. */
+DEVICE double wide_late_product(const struct wide_block &b, int q)
+{
+    double x = mul64((double)wide_a(b, q), (double)wide_b(b, q));
+
+    return x >= LIMBER_UNIT_TOO_LARGE ? __builtin_inf() :
+           x <= -LIMBER_UNIT_TOO_LARGE ? -__builtin_inf() : x;
+}
+
+/* A sum in units of 2^(most - frac): of every step-th product from the first on. */
+DEVICE double wide_late_sum(struct wide_chain &w, const struct wide_block &b, int first, int step,
+                            int &most)
+{
+    double sum = 0, up;
+
+    most = -400;                    /* all of them are zeros */
+    ROLL for (int q = first; q < b.n; q += step) {
+        int e = wide_exponent(b, q);
+
+        most = e > most ? e : most;
+    }
+    up = power_of_two(MODEL.frac - most);
+    ROLL for (int q = first; q < b.n; q += step) {
+        double x = wide_late_product(b, q), cut = cut64(mul64(x, up));
+
+        sum = add64(sum, cut);
+        if (COUNTS) {
+            w.tally.n[TALLY_swamped] += x != 0 && cut == 0;
+            if (COUNTS == COUNT_all)
+                w.tally.n[TALLY_partly_swamped] += cut != 0 && cut != mul64(x, up);
+        }
+    }
+    return sum;
+}
+
+DEVICE void wide_late(struct wide_chain &w, const struct wide_block &b)
+{
+    uint32_t h = number_of(w.element, 0, w.at.p);
+    double rest = finite(w.acc) ? 0 : w.acc, sum, other, c;
+    int of_acc, most, odd, e;
+    bool beyond;
+
+    ROLL for (int q = 0; q < b.n; q++) {
+        double x = wide_late_product(b, q);
+
+        if (!finite(x))
+            rest = add64(rest, x);
+    }
+    if (!finite(rest)) {
+        w.acc = wide_round(MODEL.acc, rest, 0, beyond);
+        return;
+    }
+    of_acc = (int)(double_bits(w.acc) >> 52 & 0x7ff) - 1023;
+    of_acc = of_acc > -126 ? of_acc : -126;
+    sum = wide_late_sum(w, b, 0, MODEL.halves ? 2 : 1, most);
+    if (MODEL.halves) {
+        int even = most;
+
+        other = wide_late_sum(w, b, 1, 2, odd);
+        most = odd > even ? odd : even;
+        sum = add64(down64(mul64(sum, power_of_two(even - most))),
+                    down64(mul64(other, power_of_two(odd - most))));
+    }
+    e = of_acc > most ? of_acc : most;
+    sum = down64(mul64(sum, power_of_two(most - MODEL.frac - e + MODEL.late)));
+    c = MODEL.reach && of_acc < e - MODEL.reach ? 0 : w.acc;
+    c = mul64(down64(mul64(c, power_of_two(MODEL.frac - e))),
+              power_of_two(MODEL.late - MODEL.frac));
+    sum = add64(mul64(add64(sum, c), power_of_two(e - MODEL.late)), 0);
+    w.acc = wide_round(MODEL.acc, sum, random_of(h), beyond);
+    if (COUNTS == COUNT_all)
+        w.tally.n[TALLY_sum_overflow] += beyond;
+}
+
 /* ---- all of k -------------------------------------------------------------------------------- */
+
+/* Lanes are added as neighbours in a tree, whose nodes have the numbers of a heap. */
+DEVICE void wide_lanes(struct wide_chain &w)
+{
+    ROLL for (int width = MODEL.lanes / 2; width > 0; width /= 2)
+        ROLL for (int i = 0; i < width; i++) {
+            uint32_t node = w.at.group * LIMBER_UNIT_LANES + (uint32_t)(width + i);
+
+            w.lane[i] = wide_add(w, MODEL.acc, w.lane[2 * i], w.lane[2 * i + 1],
+                                 number_of(w.element, 4, node), TALLY_outer_swamped);
+        }
+    w.acc = w.lane[0];
+    ROLL for (int i = 0; i < MODEL.lanes; i++)
+        w.lane[i] = 0;
+}
 
 /* Outer sums, where groups and parts end. */
 DEVICE void wide_ends(struct wide_chain &w, int what)
 {
     if (MODEL.group && what & ENDS_group) {
+        if (MODEL.lanes)
+            wide_lanes(w);
         w.outer = wide_add(w, MODEL.outer, w.outer, w.acc, number_of(w.element, 1, w.at.group),
                            TALLY_outer_swamped);
         w.acc = 0;
@@ -212,7 +315,9 @@ DEVICE void wide_stage(const multiply_args &a, struct wide_chain &w, uint32_t st
             }
         } else {
             b.n = positions_left(w, a.slots);
-            if constexpr (FUSED)
+            if constexpr (MODEL.late > 0)
+                wide_late(w, b);
+            else if constexpr (FUSED)
                 wide_fused(w, b);
             else
                 wide_tree(w, b);
@@ -225,11 +330,12 @@ DEVICE void wide_stage(const multiply_args &a, struct wide_chain &w, uint32_t st
 DEVICE double start_of(const multiply_args &a, int64_t i, int64_t j)
 {
     typename raw_of<RESULT.size>::type e;
+    const limber_unit u = MODEL;
 
     if (!MODEL.start_c || i >= a.r.m || j >= a.r.n)
         return 0;
     e = load_raw<RESULT.size>(limber_output_at(&a.r.c, a.r.i0 + i, a.r.j0 + j, RESULT.size));
-    return double_of(RESULT, &e);
+    return limber_unit_start(&u, double_of(RESULT, &e));
 }
 
 DEVICE double &outermost(struct wide_chain &w)
@@ -242,7 +348,7 @@ DEVICE void wide_task(const multiply_args &a, struct task t)
     ROLL for (int x = thread(); x < BM * BN; x += THREADS) {
         int row = x / BN, column = x % BN;
         int64_t i = (int64_t)t.i * BM + row, j = (int64_t)t.j * BN + column;
-        struct wide_chain w = { begin(a.slots), 0, 0, 0, element_of(a, i, j), {} };
+        struct wide_chain w = { begin(a.slots), 0, 0, 0, {}, element_of(a, i, j), {} };
 
         outermost(w) = start_of(a, i, j);
         pipeline(a, t, [&](uint32_t stage, int) { wide_stage(a, w, stage, row, column); });

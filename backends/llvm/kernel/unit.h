@@ -211,7 +211,8 @@ FLAT void unit_block(const struct kernel_call *c, const struct block *b, char *s
             ROLL for (int64_t j = 0; j < b->panels_b * CONSTANT.nr; j++)
                 *(float *)(void *)(scratch + i * total_row(c) + j * 4) =
                     i >= b->rows || j >= b->cols ? 0 :
-                    (float)c->cold->value(CONSTANT.c, place(c, b->i0 + i, b->j0 + j));
+                    (float)limber_unit_start(&MODEL, c->cold->value(CONSTANT.c, place(c, b->i0 + i,
+                                                                                     b->j0 + j)));
     for (int64_t j = 0; j < b->panels_b; j++)
         for (int64_t i = 0; i < b->panels_a; i++) {
             struct unit_tile u = {

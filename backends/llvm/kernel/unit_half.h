@@ -80,6 +80,11 @@ FLAT void half_fused(struct half_tile *t, v32h acc[12][1], int64_t p, int64_t n)
     (void)t, (void)acc, (void)p, (void)n;
 }
 
+FLAT void half_late(struct half_tile *t, v32h acc[12][1], int64_t p, int64_t n)
+{
+    (void)t, (void)acc, (void)p, (void)n;
+}
+
 FLAT v16f half_to_float(v16h x)
 {
 #ifdef __AVX512F__

@@ -26,6 +26,7 @@ FLAT V F(add)(struct F(tile) *t, limber_step s, V acc, V x, RAND h);
 FLAT V F(add_product)(struct F(tile) *t, V acc, V a, V b, RAND h);
 FLAT V F(outer)(struct F(tile) *t, limber_step s, V sum, V x, RAND h);
 FLAT void F(fused)(struct F(tile) *t, V acc[ROWS][VECS], int64_t p, int64_t n);
+FLAT void F(late)(struct F(tile) *t, V acc[ROWS][VECS], int64_t p, int64_t n);
 
 FLAT RAND F(number)(const struct F(tile) *t, int r, int v, uint32_t stream, uint32_t index)
 {
@@ -82,6 +83,8 @@ FLAT void F(chain)(struct F(tile) *t, V acc[ROWS][VECS], int64_t from, int64_t t
     ROLL for (int64_t p = from; p < to; p += MODEL.block) {
         if (MODEL.tree)
             F(tree)(t, acc, p, min64(MODEL.block, to - p));
+        else if (MODEL.late)
+            F(late)(t, acc, p, min64(MODEL.block, to - p));
         else if (MODEL.block > 1)
             F(fused)(t, acc, p, min64(MODEL.block, to - p));
         else
@@ -131,6 +134,29 @@ FLAT void F(end)(struct F(tile) *t, limber_step s, V sum[ROWS][VECS], V acc[ROWS
         F(copy)(sum, acc);
 }
 
+/* The products of a group in accumulators of their own, added as neighbours in a tree: nodes have
+ * the numbers of a heap. */
+FLAT void F(in_lanes)(struct F(tile) *t, V acc[ROWS][VECS], int64_t from, int64_t to)
+{
+    V x[LIMBER_UNIT_LANES][ROWS][VECS];
+
+    ROLL for (int lane = 0; lane < MODEL.lanes; lane++) {
+        V own[ROWS][VECS];
+
+        F(clear)(own);
+        ROLL for (int64_t p = from + lane; p < to; p += MODEL.lanes)
+            F(one_by_one)(t, own, p);
+        F(copy)(x[lane], own);
+    }
+    ROLL for (int width = MODEL.lanes / 2; width > 0; width /= 2)
+        ROLL for (int i = 0; i < width; i++) {
+            F(copy)(x[i], x[2 * i]);
+            F(add_part)(t, MODEL.acc, x[i], x[2 * i + 1], 4,
+                        from / MODEL.group * LIMBER_UNIT_LANES + width + i);
+        }
+    F(copy)(acc, x[0]);
+}
+
 /* Groups of a part of k.  Without groups there is one: a single chain in the code, whatever the
  * description. */
 FLAT void F(groups)(struct F(tile) *t, V sum[ROWS][VECS], int64_t from, int64_t to)
@@ -141,7 +167,10 @@ FLAT void F(groups)(struct F(tile) *t, V sum[ROWS][VECS], int64_t from, int64_t 
         V acc[ROWS][VECS];
 
         F(begin)(acc, sum, MODEL.group > 0);
-        F(chain)(t, acc, p, min64(p + length, to));
+        if (MODEL.lanes)
+            F(in_lanes)(t, acc, p, min64(p + length, to));
+        else
+            F(chain)(t, acc, p, min64(p + length, to));
         F(end)(t, MODEL.outer, sum, acc, 1, p / length, MODEL.group > 0);
     }
 }

@@ -30,9 +30,9 @@ FLAT double largest_of(limber_format f)
 {
     int top = (1 << f.exp_bits) - 1 - f.bias;
 
-    if (f.flags & LIMBER_FORMAT_NO_INF)
+    if (f.flags & LIMBER_FORMAT_NO_INF && !(f.flags & LIMBER_FORMAT_NO_MINUS_ZERO))
         return power_of_two(top) * (2 - 2 * power_of_two(-f.frac_bits));
-    if (!(f.flags & LIMBER_FORMAT_FINITE))
+    if (!(f.flags & (LIMBER_FORMAT_FINITE | LIMBER_FORMAT_NO_MINUS_ZERO)))
         top--;
     return power_of_two(top) * (2 - power_of_two(-f.frac_bits));
 }
@@ -127,6 +127,8 @@ FLAT v8d wide_round(limber_step s, v8d x, v8l random, v8l *beyond)
     v = (v8d)PICK(over, PICK(negative, (v8l)all_d(overflow_value(s, 1)),
                              (v8l)all_d(overflow_value(s, 0))), (v8l)v);
     v = (v8d)((v8l)v | sign);
+    if (f.flags & LIMBER_FORMAT_NO_MINUS_ZERO)
+        v += 0.0;
     return wide_special(s, x, v);
 }
 

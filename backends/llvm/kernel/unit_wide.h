@@ -180,4 +180,76 @@ FLAT void wide_fused(struct wide_tile *t, v8d acc[1][4], int64_t p, int64_t n)
     }
 }
 
+/* ---- blocks to which acc is added late --------------------------------------------------------- */
+
+/* One product: with what is too large infinite. */
+FLAT v8d wide_late_product(const struct wide_tile *t, int64_t p, int v, v8l *e)
+{
+    v8d x = wide_load_a(t, p, 0) * wide_load_b(t, p, v);
+    v8l size = (v8l)x & INT64_MAX;
+    v8l over = (size >= (v8l)all_d(LIMBER_UNIT_TOO_LARGE)) & (size < (v8l)all_d(__builtin_inf()));
+
+    *e = all_l(*(const int32_t *)(const void *)(t->ea + p * CONSTANT.mr * 4)) +
+         TO(v8l, LOAD(v8i, t->eb + (p * CONSTANT.nr + 8 * v) * 4));
+    return (v8d)PICK(over, (v8l)all_d(__builtin_inf()) | ((v8l)x & INT64_MIN), (v8l)x);
+}
+
+/* A sum in units of 2^(most - frac): of every step-th product from the first on. */
+FLAT v8d wide_late_sum(struct wide_tile *t, int64_t p, int64_t n, int v, int first, int step,
+                       v8l finite, v8l *most)
+{
+    v8d sum = all_d(0);
+    v8l e;
+
+    *most = all_l(-400);            /* all of them are zeros */
+    ROLL for (int64_t q = first; q < n; q += step) {
+        wide_late_product(t, p + q, v, &e);
+        *most = PICK(e > *most, e, *most);
+    }
+    ROLL for (int64_t q = first; q < n; q += step) {
+        v8d x = wide_late_product(t, p + q, v, &e);
+
+        sum += wide_term(t, (v8d)((v8l)x & finite), powers_of_two(MODEL.frac - *most), finite);
+    }
+    return sum;
+}
+
+FLAT void wide_late(struct wide_tile *t, v8d acc[1][4], int64_t p, int64_t n)
+{
+    ROLL for (int v = 0; v < 4; v++) {
+        v8d c = acc[0][v], rest = (v8d)((v8l)c & ~wide_finite(c)), sum, other, whole;
+        v8l ec = exponent_of(c), finite, most, odd, beyond, e;
+
+        ROLL for (int64_t q = 0; q < n; q++) {
+            v8d x = wide_late_product(t, p + q, v, &e);
+
+            rest += (v8d)((v8l)x & ~wide_finite(x));
+        }
+        finite = wide_finite(rest);
+        ec = PICK(ec > -126, ec, all_l(-126));
+        sum = wide_late_sum(t, p, n, v, 0, MODEL.halves ? 2 : 1, finite, &most);
+        if (MODEL.halves) {
+            v8l of_sum = most;
+
+            other = wide_late_sum(t, p, n, v, 1, 2, finite, &odd);
+            most = PICK(odd > most, odd, most);
+            sum = FLOOR(sum * powers_of_two(of_sum - most)) +
+                  FLOOR(other * powers_of_two(odd - most));
+        }
+        e = PICK(ec > most, ec, most);
+        sum = FLOOR(sum * powers_of_two(most - MODEL.frac - e + MODEL.late));
+        c = (v8d)((v8l)c & finite);
+        if (MODEL.reach)
+            c = (v8d)((v8l)c & (ec >= e - MODEL.reach));
+        whole = FLOOR(c * powers_of_two(MODEL.frac - e));
+        sum += whole * power_of_two(MODEL.late - MODEL.frac);
+        sum = sum * powers_of_two(e - MODEL.late) + 0.0;
+        sum = (v8d)PICK(finite, (v8l)sum, (v8l)rest);
+        acc[0][v] = wide_round(MODEL.acc, sum,
+                               wide_bits(wide_number(t, 0, v, 0, (uint32_t)p)), &beyond);
+        if (CONSTANT.counts == COUNT_all)
+            t->tally.sum_overflow += beyond & finite;
+    }
+}
+
 #endif

@@ -66,7 +66,8 @@ class Unit(Sized):
                 ("tree", c_int32), ("order", c_int32), ("group", c_int32), ("outer", Step),
                 ("split", c_int32), ("total", Step), ("start_c", c_int32), ("out", Step),
                 ("narrow", c_int32), ("random_bits", c_int32), ("seed", c_uint64),
-                ("seeded", c_uint64)]
+                ("seeded", c_uint64), ("late", c_int32), ("reach", c_int32),
+                ("halves", c_int32), ("lanes", c_int32)]
 
 
 class UnitPreset(Structure):
