@@ -119,6 +119,7 @@ static void set_tile(struct cuda_config *c, const struct node *n)
 /* Chains end, and exact totals are saved before they leave their registers. */
 static void set_lengths(struct cuda_config *c, const struct node *n)
 {
+    /* whole steps: checked for units of f64, whose groups are the caller's */
     int64_t steps = limber_num(n, ATTR_chunk) * c->bytes / c->step;
 
     c->chunk_steps = steps < 1 ? 1 : steps > INT32_MAX / 128 ? INT32_MAX / 128 : (int32_t)steps;
@@ -144,6 +145,11 @@ static bool check_tile(const struct cuda_config *c, const struct node *n, struct
         if (limber_list(n, ATTR_tile)->v[i] < 1 || limber_list(n, ATTR_tile)->v[i] > 1024)
             return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "cuda: %%%s: tile %d is out of range",
                                n->name, i);
+    if (!c->totals && limber_num(n, ATTR_chunk) % limber_list(n, ATTR_tile)->v[5])
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                           "cuda: groups of f64 are multiples of %d here, and not %lld",
+                           (int)limber_list(n, ATTR_tile)->v[5],
+                           (long long)limber_num(n, ATTR_chunk));
     return (c->rows <= CUDA_ROWS && c->accumulators <= CUDA_ACCUMULATORS) ||
            limber_fail(d, LIMBER_STATUS_NO_SCHEME, "cuda: %d rows are too many for a kernel",
                        c->rows);

@@ -228,7 +228,7 @@ static void count_terms(const struct machine *m, const struct term *t, int n, in
     }
 }
 
-/* ---- blocks to which acc is added late --------------------------------------------------------- */
+/* ---- blocks to which acc is added late ------------------------------------------------------ */
 
 /* v units of 2^unit in units of 2^to, rounded down. */
 static __int128 downward(__int128 v, int64_t unit, int64_t to)

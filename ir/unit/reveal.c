@@ -433,6 +433,64 @@ static bool find_alignment(struct reveal *r, int *bits)
     return true;
 }
 
+/* What is added late: the sum of a block's products does not know acc's exponent. */
+struct late {
+    int bits, reach;
+    bool halves;
+};
+
+/* Powers of 2, or 0: acc, which the first block leaves, and two products of the next block. */
+static bool ask_next(struct reveal *r, int32_t block, const double value[3], double *sum)
+{
+    clear(r);
+    for (int i = 0; i < 3; i++) {
+        const int32_t at = i ? block + i - 1 : 0;
+
+        if (value[i] == 0)
+            continue;
+        set_power(r, at, ilogb(value[i]));
+        r->a[at] *= value[i] < 0 ? -1 : 1;
+    }
+    return ask(r, sum);
+}
+
+/* What is aligned to acc loses what lies `frac` bits below it.  A sum to which acc is added late
+ * keeps more, as ties of acc's tell.  There a negative term that vanishes is rounded down, and cut
+ * elsewhere. */
+static bool find_late(struct reveal *r, int32_t block, int frac, struct late *late)
+{
+    const int most = r->sum->large < 60 ? r->sum->large : 60, tie = r->sum->sum_bits;
+    const int least = frac > tie ? frac : tie;
+    const double far = ldexp(1, frac + 3);
+    double sum;
+
+    *late = (struct late){ 0, 0, false };
+    if (r->sum->k < block + 2)
+        return true;
+    for (late->bits = least; late->bits < 40; late->bits++) {
+        if (!ask_next(r, block, (double[3]){ 1, ldexp(1, -tie), ldexp(1, -late->bits - 1) }, &sum))
+            return false;
+        if (sum == 1)
+            break;
+    }
+    if (late->bits == least) {
+        late->bits = 0;
+        return true;
+    }
+    if (!ask_next(r, block, (double[3]){ 0, far, -1 }, &sum))
+        return false;
+    late->halves = sum != far;
+    for (int e = frac + 1; e <= most; e++) {
+        if (!ask_next(r, block, (double[3]){ -1, ldexp(1, e), 0 }, &sum))
+            return false;
+        if (sum == ldexp(1, e)) {
+            late->reach = e - 1;
+            break;
+        }
+    }
+    return true;
+}
+
 /* Nothing where no words say this order. */
 static bool set_words(struct reveal *r, int32_t root, struct text *words)
 {
@@ -440,6 +498,7 @@ static bool set_words(struct reveal *r, int32_t root, struct text *words)
     const bool forward = is_chain(r, root, 0), backward = !forward && is_reversed(r, root);
     const int32_t group = forward || backward ? 0 : groups_of(r, root);
     const int32_t block = forward || backward || group ? 0 : blocks_of(r, root);
+    struct late late = { 0, 0, false };
     int fraction, aligned = 0;
     bool rounds = false, truncates;
     char name[32];
@@ -451,7 +510,8 @@ static bool set_words(struct reveal *r, int32_t root, struct text *words)
                        block    ? block :
                                   1,
                        &fraction, &truncates) ||
-        (block ? !find_alignment(r, &aligned) : !rounds_products(r, root, &rounds)))
+        (block ? !find_alignment(r, &aligned) || !find_late(r, block, aligned, &late) :
+                 !rounds_products(r, root, &rounds)))
         return false;
     if (fraction == s->sum_bits - 1)
         snprintf(name, sizeof name, "%s", s->name);
@@ -463,6 +523,12 @@ static bool set_words(struct reveal *r, int32_t root, struct text *words)
     limber_text_add(words, truncates ? " acc=%s:rz" : " acc=%s", name);
     if (block)
         limber_text_add(words, " block=%d frac=%d", (int)block, aligned);
+    if (late.bits)
+        limber_text_add(words, " late=%d", late.bits);
+    if (late.reach)
+        limber_text_add(words, " reach=%d", late.reach);
+    if (late.halves)
+        limber_text_add(words, " halves=yes");
     if (backward)
         limber_text_add(words, " order=reverse");
     if (group)

@@ -409,9 +409,10 @@ static bool check_f64(const limber_unit *u, struct diag *d)
             return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                                "in: f64 is for units that are f64:rn "
                                "throughout");
-    if (u->mul.format.kind || u->block != 1 || u->group || u->split != 1 || u->order || u->late ||
-        u->reach || u->halves || u->lanes || u->start_c || u->scale)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "in: f64 is for plain chains of FMAs");
+    if (u->mul.format.kind || u->block != 1 || u->split != 1 || u->order || u->late || u->reach ||
+        u->halves || u->lanes || u->start_c || u->scale)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "in: f64 is for chains of FMAs, and for groups of them");
     return true;
 }
 

@@ -42,15 +42,15 @@ bool limber_split_simulate(struct plan *p, const struct scheme *scheme, const st
     a = add_side(p, chain ? OP_whole : OP_quantize, s.a, AXIS_row, chain ? "f64" : "f32");
     b = a < 0 ? -1 :
                 add_side(p, chain ? OP_whole : OP_quantize, s.b, AXIS_col, chain ? "f64" : "f32");
-    return limber_split_finish(
-        p, &s,
-        &(const struct product_table){ .a = a,
-                                       .b = b,
-                                       .unit = chain ? UNIT_f64 : scheme->unit,
-                                       .chunk = WHOLE_K,
-                                       .row = &row,
-                                       .rows = 1,
-                                       .accumulators = 1,
-                                       .reconstruct = RECONSTRUCT_sum },
-        d);
+    return limber_split_finish(p, &s,
+                               &(const struct product_table){
+                                   .a = a,
+                                   .b = b,
+                                   .unit = chain ? UNIT_f64 : scheme->unit,
+                                   .chunk = chain && p->model->group ? p->model->group : WHOLE_K,
+                                   .row = &row,
+                                   .rows = 1,
+                                   .accumulators = 1,
+                                   .reconstruct = RECONSTRUCT_sum },
+                               d);
 }

@@ -122,7 +122,12 @@ class Reveal(unittest.TestCase):
                 ("in=bf16 acc=f32:rz block=16 frac=25", "f32"),
                 ("in=tf32 acc=f32 block=8 frac=26", "f32"),
                 ("in=e4m3 acc=(1,8,13):rz block=32 frac=13", "f32"),
-                ("in=f64 mul=exact acc=f64", "f64")]:
+                ("in=f16 acc=f32 block=8 frac=24 late=31", "f32"),
+                ("in=bf16 acc=f32 block=5 frac=24 late=30 reach=27", "f32"),
+                ("in=e5m2fnuz acc=f32 block=16 frac=24 late=31 reach=25 halves=yes", "f32"),
+                ("in=f64 mul=exact acc=f64", "f64"),
+                ("in=f64 mul=exact acc=f64 group=7", "f64"),
+                ("in=f64 mul=exact acc=f64 group=16", "f64")]:
             operand = words.split()[0][3:]
             kind = "f64" if operand == "f64" else "f32"
             found = limber.reveal(lambda a, b: limber.matmul(
@@ -135,12 +140,17 @@ class Reveal(unittest.TestCase):
         seen = 0
         for name, preset in limber.units().items():
             operand = re.match(r"in=([\w()]+)", preset.words)
-            if not operand or not re.search(r"-(fp16|bf16|tf32|e4m3|e5m2)$", name):
+            if not operand or not re.search(r"-(fp16|bf16|tf32|xf32|e4m3|e5m2|e5m2fnuz)$", name):
+                continue
+            if ":ro" in preset.words:       # to odd: nothing vanishes beside a large term
+                with self.assertRaisesRegex(limber.BadArgument, "no sum in one order"):
+                    limber.reveal(lambda x, y: limber.matmul(
+                        x, y, contract=f"simulate={name}", dtype="f32"), 60, operand[1])
                 continue
             found = limber.reveal(lambda x, y: limber.matmul(
                 x, y, contract=f"simulate={name}", dtype="f32"), 60, operand[1])
             if found.unit is None:
-                self.assertIn("order=", preset.words, name)
+                self.assertRegex(preset.words, "order=|tree=|lanes=", name)
                 continue
             seen += 1
             # operands that are cut on their way in are not looked at

@@ -144,7 +144,7 @@ static void presets_have_the_bits_of_the_interpreter(void **state)
         struct simulated p = { .text = preset->name,
                                .u = unit(preset->name),
                                .m = 5 + i % 3 * 30,
-                               .n = 67 - i,
+                               .n = 67 - i % 60,
                                .k = 60 + i,
                                .counts = i % 2 };
 
@@ -202,6 +202,8 @@ static void corners_have_the_bits_of_the_interpreter(void **state)
         "in=e2m1 scale=ue4m3:16 acc=f32 block=32 frac=20",
         "in=f16 mul=f16 acc=f16 block=4 tree=yes group=12 outer=f32",
         "in=f16 mul=(1,2,8) acc=(1,2,8) split=5 total=e4m3:ro",
+        "in=bf16 acc=f32:rd block=7 frac=35 late=40 reach=3 halves=yes zeros=keep",
+        "in=f16 acc=bf16 group=9 lanes=8 order=evenodd split=2",
     };
     struct rng r = { 17 };
 
@@ -230,6 +232,8 @@ static void results_are_scaled_and_stored(void **state)
         { "a100-tf32", "f32", "dd", 1, -3 },
         { "in=f16 acc=f32 start=c split=2", "f32", "f16", 1, 1 },
         { "ada-e4m3", "e4m3", "bf16", 1, -1 },
+        { "in=f64 acc=f64 group=32", "f64", "f64", 0, 0 },
+        { "cdna3-e4m3fnuz start=c", "e4m3fnuz", "f32", 1, 1 },
         { "in=(1,5,7) mul=(1,5,7) acc=(1,6,9)", "(1,5,7)", "f32", 0, 3 },
     };
     struct rng r = { 21 };
@@ -248,6 +252,25 @@ static void results_are_scaled_and_stored(void **state)
                                          .alpha = cases[i].alpha,
                                          .beta = cases[i].beta },
                     &r);
+}
+
+/* Groups of doubles end where the kernel's steps do. */
+static void groups_of_doubles_that_do_not_fit(void **state)
+{
+    double x[7] = { 1, 2, 3, 4, 5, 6, 7 }, y = 9;
+    limber_unit u = unit("in=f64 acc=f64 group=7");
+    limber_contract contract = { .size = sizeof(limber_contract),
+                                 .promise = LIMBER_CONTRACT_SIMULATE,
+                                 .unit = &u };
+
+    (void)state;
+    assert_int_equal(limber_gemm(cuda, &contract, 1, 1, 7, NULL,
+                                 matrix(x, named("f64"), 1, 7, false),
+                                 matrix(x, named("f64"), 7, 1, false), NULL,
+                                 output_of(matrix(&y, named("f64"), 1, 1, false)), NULL),
+                     LIMBER_STATUS_NO_SCHEME);
+    assert_non_null(strstr(limber_error_text(), "groups of f64 are multiples"));
+    assert_true(y == 9);
 }
 
 static void seeds_and_empty_products(void **state)
@@ -349,6 +372,7 @@ int main(void)
         cmocka_unit_test(random_units_compute_what_they_describe),
         cmocka_unit_test(corners_have_the_bits_of_the_interpreter),
         cmocka_unit_test(results_are_scaled_and_stored),
+        cmocka_unit_test(groups_of_doubles_that_do_not_fit),
         cmocka_unit_test(seeds_and_empty_products),
         cmocka_unit_test(parts_have_the_same_bits),
         cmocka_unit_test(convolutions_are_simulated),

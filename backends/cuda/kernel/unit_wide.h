@@ -172,7 +172,7 @@ DEVICE void wide_fused(struct wide_chain &w, const struct wide_block &b)
         w.tally.n[TALLY_sum_overflow] += beyond;
 }
 
-/* ---- blocks to which acc is added late --------------------------------------------------------- */
+/* ---- blocks to which acc is added late ------------------------------------------------------ */
 
 DEVICE double down64(double x)
 {

@@ -180,7 +180,7 @@ FLAT void wide_fused(struct wide_tile *t, v8d acc[1][4], int64_t p, int64_t n)
     }
 }
 
-/* ---- blocks to which acc is added late --------------------------------------------------------- */
+/* ---- blocks to which acc is added late ------------------------------------------------------ */
 
 /* One product: with what is too large infinite. */
 FLAT v8d wide_late_product(const struct wide_tile *t, int64_t p, int v, v8l *e)

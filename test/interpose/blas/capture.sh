@@ -24,23 +24,23 @@ expect 0 '"complex": true' cat run/index.jsonl
 expect 0 '"contract": "", "caller": "blas_program_' cat run/index.jsonl
 
 # the limit, told once; a second process adds to the folder
-expect 0 'few.: the limit of bytes is reached; 2 calls are kept' \
+expect 0 'few.: the limit of bytes is reached; 2 products are kept' \
     $before LIMBER_CAPTURE=few,400K "$program" left
 lines 1 liblimber_blas
 expect 0 '^2$' sh -c 'wc -l < few/index.jsonl | tr -d " "'
-expect 0 '2 calls are kept' \
+expect 0 '2 products are kept' \
     $before LIMBER_CAPTURE=few,400K LIMBER_CONTRACT=correct "$program" served
 expect 0 '"contract": "correct"' tail -n 1 few/index.jsonl
 expect 0 '^$' sh strays.sh few
-expect 0 'no: the limit of bytes is reached; 0 calls are kept' sh -c \
+expect 0 'no: the limit of bytes is reached; 0 products are kept' sh -c \
     "$before LIMBER_CAPTURE=no,1K '$program' left 2>&1 | tr -d '\"'"
 
 # what cannot be written is told once, and the program goes on
 : > file
-expect 0 'Not a directory; 0 calls are kept' $before LIMBER_CAPTURE=file/run,64M "$program" left
+expect 0 'Not a directory; 0 products are kept' $before LIMBER_CAPTURE=file/run,64M "$program" left
 lines 1 liblimber_blas
 lines 1 '^0 failures'
-expect 0 'File too large; 0 calls are kept' sh -c \
+expect 0 'File too large; 0 products are kept' sh -c \
     "ulimit -f 40; exec $before LIMBER_CAPTURE=short,64M '$program' left"
 lines 1 '^0 failures'
 expect 0 '^$' ls -A short
@@ -87,18 +87,83 @@ blas.sbgemm_(b"N", b"T", *byref(6, 6, 6), pointer(one), pointer(bits), *byref(6)
              *byref(6), pointer(one), pointer(c), *byref(6))
 back = (bits.astype("u4") << 16).view("f")
 want.append((back.T, back))
+
+# of other routines: what of A is not stored is NaN here, and known
+def triangle(n, kind, upper):
+    """A full matrix in which only one triangle is the program's."""
+    room, own = lying((n, n), kind, "N", n + 2)
+    x = np.tril(own) if not upper else np.triu(own)
+    own[~(np.triu(np.ones((n, n), bool)) if upper else np.tril(np.ones((n, n), bool)))] = np.nan
+    return room, np.where(np.isnan(x), 0, x)
+
+
+p = lambda x: x.ctypes.data_as(ctypes.c_void_p)
+for letter, kind in (("d", "d"), ("z", "D"), ("s", "f")):
+    one, conj = np.ones(1, kind), (lambda x: x.conj())
+    families = ["syrk", "syr2k"] + ["herk", "her2k"] * (letter == "z")
+    for family in families:
+        hermitian = family[0] == "h"
+        other = "C" if hermitian else "T"
+        for op in "N", other:
+            a, op_a = lying((n, k), kind, op, 9)
+            b, op_b = lying((n, k), kind, op, 8)
+            c = np.zeros((n, n), kind, order="F")
+            more = (p(b), *byref(8)) if family.endswith("2k") else ()
+            getattr(blas, letter + family + "_")(b"U", op.encode(), *byref(n, k), p(one), p(a),
+                                                 *byref(9), *more, p(one), p(c), *byref(n))
+            turned = (lambda x: x.conj().T) if hermitian else (lambda x: x.T)
+            want.append((op_a, turned(op_b if more else op_a)))
+            if more:
+                want.append((op_b, turned(op_a)))
+    for family in ["symm"] + ["hemm"] * (letter == "z"):
+        for side, upper in (("L", True), ("R", False)):
+            order = m if side == "L" else n
+            a, x = triangle(order, kind, upper)
+            mirror = np.triu(x, 1).T if upper else np.tril(x, -1).T
+            if family == "hemm":
+                x, mirror = x - 1j * np.diag(x.diagonal().imag), mirror.conj()
+            full = (x + mirror).astype(kind)
+            b, own = lying((m, n), kind, "N", 8)
+            c = np.zeros((m, n), kind, order="F")
+            getattr(blas, letter + family + "_")(
+                side.encode(), b"U" if upper else b"L", *byref(m, n), p(one), p(a),
+                *byref(order + 2), p(b), *byref(8), p(one), p(c), *byref(m))
+            want.append((full, own) if side == "L" else (own, full))
+    for side, upper, op, diag in (("L", True, "N", "N"), ("R", True, "T", "N"),
+                                  ("L", False, "C", "U"), ("R", False, "N", "U")):
+        order = m if side == "L" else n
+        a, x = triangle(order, kind, upper)
+        if diag == "U":
+            x = x - np.diag(x.diagonal()) + np.eye(order)
+        x = (x if op == "N" else x.T if op == "T" else x.conj().T).astype(kind)
+        b, own = lying((m, n), kind, "N", 8)
+        own = own.copy()                # trmm overwrites it
+        getattr(blas, letter + "trmm_")(side.encode(), b"U" if upper else b"L", op.encode(),
+                                        diag.encode(), *byref(m, n), p(one), p(a),
+                                        *byref(order + 2), p(b), *byref(8))
+        want.append((x, own) if side == "L" else (own, x))
+    a = [np.asfortranarray(lying((m, k), kind, "N", m)[1]) for _ in range(3)]
+    b = [np.asfortranarray(lying((k, n), kind, "N", k)[1]) for _ in range(3)]
+    c = [np.zeros((m, n), kind, order="F") for _ in range(3)]
+    addresses = [(ctypes.c_void_p * 3)(*(x.ctypes.data for x in list)) for list in (a, b, c)]
+    getattr(blas, letter + "gemm_batch_")(b"N", b"N", *byref(m, n, k), p(one), addresses[0],
+                                          *byref(m), addresses[1], *byref(k), p(one),
+                                          addresses[2], *byref(m), *byref(1), *byref(3))
+    want += list(zip(a, b))
 lines = [json.loads(line) for line in open("calls/index.jsonl")]
-assert [line["format"] for line in lines][-1] == "bf16"
+assert [line["format"] for line in lines][20] == "bf16"
 assert len(lines) == len(want), (len(lines), len(want))
 for line, pair in zip(lines, want):
     for side, x in zip("ab", pair):
         kept = np.load("calls/" + line[side])
-        assert kept.dtype == x.dtype and (kept == x).all(), (line, side)
+        assert kept.dtype == x.dtype and kept.shape == x.shape, (line, side, kept, x)
+        assert (kept == x).all(), (line, side, kept, x)
+    assert [line["m"], line["k"], line["n"]] == [*pair[0].shape, pair[1].shape[1]], line
 print(len(lines), "calls")
 END
     case $program in
     *32)
-        expect 0 '^21 calls$' $before LIMBER_BLAS="$mock" LIMBER_CAPTURE=calls,1M $python calls.py
+        expect 0 '^74 calls$' $before LIMBER_BLAS="$mock" LIMBER_CAPTURE=calls,1M $python calls.py
         ;;
     esac
 else

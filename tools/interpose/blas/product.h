@@ -86,7 +86,7 @@ bool limber_blas_is_real(const struct job *j, const union scalar *s);
 
 /* ---- capture.c ------------------------------------------------------------------------------- */
 
-/* Keeps the operands of a valid call. */
+/* Keeps the operands of a valid call's products. */
 void limber_blas_capture(const struct request *r, const struct interpose_setting *s);
 
 /* ---- matrix.c -------------------------------------------------------------------------------- */
