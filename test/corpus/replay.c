@@ -2,7 +2,7 @@
  * Replays the problems of a file on every machine and compares what comes with what came before.
  *
  *   replay FOLDER                    compares with FOLDER/expected.txt
- *   replay --write FOLDER            writes that file
+ *   replay --write FOLDER            writes that file; what cannot be made here stays as it was
  *   replay --show LINE[,MACHINE] FOLDER    the texts of that line of problems.txt
  *   --threads N                      of a context; the file is the same */
 #include "corpus.h"
@@ -23,6 +23,7 @@ struct options {
 
 struct tally {
     int problems, differ[KIND_count], lines, skipped;
+    int kept, open; /* marks that cannot be made here: as they were, and of new problems */
     char made_with[256]; /* what wrote the CPUs' code, as expected.txt has it and as it is */
     bool same_compiler;
 };
@@ -173,13 +174,20 @@ static bool expected(const char *file, const char *line, struct marks *m)
     return false;
 }
 
-/* What cannot be made here stays as it was. */
-static void keep_old(struct marks *have, const struct marks *old)
+/* What cannot be made here stays as it was; a new problem has nothing old. */
+static void keep_old(struct tally *t, struct marks *have, const struct marks *old)
 {
     for (int k = 0; k < KIND_count; k++)
-        for (int i = 0; corpus_machines[i]; i++)
-            if (strcmp(have->at[k][i], "?") == 0)
+        for (int i = 0; corpus_machines[i]; i++) {
+            if (strcmp(have->at[k][i], "?") != 0)
+                continue;
+            if (old)
                 strcpy(have->at[k][i], old->at[k][i]);
+            if (strcmp(have->at[k][i], "?") == 0)
+                t->open++;
+            else
+                t->kept++;
+        }
 }
 
 static void compare(struct tally *t, int number, const char *line, const struct marks *want,
@@ -280,6 +288,14 @@ static void rest_of(const char *file, const char *begins, char *to, size_t size)
              at ? at + strlen(begins) : "");
 }
 
+static void sum_up(const struct tally *t)
+{
+    printf("%d problems, %d differ:", t->problems, t->lines);
+    for (int k = 0; k < KIND_count; k++)
+        printf(" %s %d", corpus_kinds[k], t->differ[k]);
+    printf("\n");
+}
+
 static int conclude(const struct tally *t, const char *made_with, const char *headers,
                     const char *want)
 {
@@ -291,15 +307,12 @@ static int conclude(const struct tally *t, const char *made_with, const char *he
                t->skipped);
     if (strcmp(headers, want))
         printf("the CUDA headers differ\n");
-    printf("%d problems, %d differ:", t->problems, t->lines);
-    for (int k = 0; k < KIND_count; k++)
-        printf(" %s %d", corpus_kinds[k], t->differ[k]);
-    printf("\n");
+    sum_up(t);
     return t->lines || strcmp(headers, want) ? 1 : 0;
 }
 
-static int write_out(const struct options *o, const char *made_with, const char *headers,
-                     const char *body)
+static int write_out(const struct options *o, const struct tally *t, const char *made_with,
+                     const char *headers, const char *body)
 {
     char path[WIDE], *all;
     size_t size;
@@ -312,7 +325,15 @@ static int write_out(const struct options *o, const char *made_with, const char 
     snprintf(path, sizeof path, "%s/expected.txt", o->folder);
     status = test_file_write(path, all);
     free(all);
-    return status ? printf("%s cannot be written\n", path), 2 : 0;
+    if (status)
+        return printf("%s cannot be written\n", path), 2;
+    sum_up(t);
+    if (t->kept + t->open)
+        printf(
+            "%d marks are as they were and %d of new problems are open (?): they need a CPU or a "
+            "compiler that is not here\n",
+            t->kept, t->open);
+    return 0;
 }
 
 static int run(const struct options *o, char *problems, const char *file)
@@ -322,6 +343,7 @@ static int run(const struct options *o, char *problems, const char *file)
     size_t size;
     FILE *out = open_memstream(&body, &size);
     int number = 0, status = 0;
+    bool known;
 
     headers_mark(headers);
     rest_of(file, "\n# CPU code by ", t.made_with, sizeof t.made_with);
@@ -347,13 +369,14 @@ static int run(const struct options *o, char *problems, const char *file)
             printf("line %d: %s: %s\n", number, why, line);
             status = 2;
         }
-        if (o->write && expected(file, line, &want))
-            keep_old(&have, &want);
+        known = expected(file, line, &want);
+        if (o->write)
+            keep_old(&t, &have, known ? &want : NULL);
         print(out, line, &have);
         t.same_compiler = !*now_with || strcmp(now_with, t.made_with) == 0;
-        if (o->write || status)
+        if (status)
             continue;
-        if (expected(file, line, &want)) {
+        if (known) {
             compare(&t, number, line, &want, &have);
         } else {
             printf("line %d is not in expected.txt: %s\n", number, line);
@@ -362,9 +385,7 @@ static int run(const struct options *o, char *problems, const char *file)
     }
     fclose(out);
     if (status == 0 && o->write)
-        status = strstr(body, "?") ?
-                     (puts("nothing is written: a CPU or a compiler is missing"), 2) :
-                     write_out(o, now_with, headers, body);
+        status = write_out(o, &t, *now_with ? now_with : t.made_with, headers, body);
     else if (status == 0 && !o->line)
         status = conclude(&t, now_with, headers, want_headers);
     free(body);
