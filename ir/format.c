@@ -190,9 +190,14 @@ double limber_format_roundoff(limber_format f)
     return limber_is_real(f) ? ldexp(1, -limber_format_sig(f)) : 0;
 }
 
+static bool is_int(limber_format f)
+{
+    return limber_is_integer(f) || f.kind == LIMBER_KIND_SHORT;
+}
+
 limber_format limber_scalar_format(limber_format c)
 {
-    return limber_is_integer(c) ? LIMBER_I64 : c;
+    return is_int(c) ? LIMBER_I64 : c;
 }
 
 bool limber_format_is_binary(limber_format f)
@@ -238,11 +243,6 @@ double limber_format_largest(limber_format f)
     if (f.kind == LIMBER_KIND_POSIT || f.kind == LIMBER_KIND_POWER)
         return ldexp(1, limber_format_emax(f));
     return ldexp(2 - ulps * ldexp(1, -f.frac_bits), limber_format_emax(f));
-}
-
-static bool is_int(limber_format f)
-{
-    return limber_is_integer(f) || f.kind == LIMBER_KIND_SHORT;
 }
 
 /* Numbers only: does large hold every finite value of the float or integer small? */

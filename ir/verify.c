@@ -5,6 +5,7 @@
  *   proof   of the rules of exact chains: docs/accuracy.md, "Slices (Ozaki I) and bytes" and
  *           docs/accuracy.md, "Residues (Ozaki II)" */
 #include "ir/ir.h"
+#include "ir/num/prim_num.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -777,7 +778,7 @@ static bool check_combine(const struct check *c)
 static bool check_epilogue(const struct check *c)
 {
     bool two = num(c->n, ATTR_beta) != 0;
-    bool reports = c->n->type.format.kind == LIMBER_KIND_INT && !num(c->n, ATTR_wrap);
+    bool reports = limber_num_is_int(c->n->type.format) && !num(c->n, ATTR_wrap);
     char name[48];
 
     if (!stored(c, c->n) || !range(c, ATTR_wrap, 0, 1) || !same_shape(c, in(c, 0)))
@@ -785,7 +786,7 @@ static bool check_epilogue(const struct check *c)
     if (c->n->nin != 1 + two)
         return bad(c, two ? "beta=arg needs the value that beta scales" :
                             "beta=zero takes no second operand");
-    if (num(c->n, ATTR_wrap) && c->n->type.format.kind != LIMBER_KIND_INT)
+    if (num(c->n, ATTR_wrap) && !limber_num_is_int(c->n->type.format))
         return bad(c, "wrap=1, but %s does not wrap", format_name(c->n->type.format, name));
     if (limber_node_has(c->n, ATTR_integral) && !range(c, ATTR_integral, 1, 1))
         return false;

@@ -9,7 +9,7 @@ static bool fits(const struct problem *p, const struct scan_result *f)
 {
     const struct mask *a = &f->all_a, *b = &f->all_b;
     bool wide = p->fc.kind == LIMBER_KIND_UINT;
-    int bits = 8 * p->fc.size - !wide, k = 0;
+    int bits = limber_format_sig(p->fc), k = 0;
 
     if (f->fractional || p->alpha || p->beta || !a->scanned || !b->scanned || a->special ||
         b->special)

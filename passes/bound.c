@@ -141,8 +141,9 @@ double limber_spent(const struct plan *p, double k)
     if (limber_node_has(combine, ATTR_uncertain)) /* what that could change is summed exactly */
         a = b = 0;
     sum = a + b + a * b + p->dropped + accumulation(p, products, combine, k);
-    /* native counts the final rounding, the other promises grant it */
-    if (limber_errs_natively(p->promise) &&
+    /* native counts the final rounding, but of posits, whose precision is not one number; the other
+     * promises grant it */
+    if (limber_errs_natively(p->promise) && out->type.format.kind != LIMBER_KIND_POSIT &&
         !limber_format_equal(combine->type.format, out->type.format))
         sum += limber_format_roundoff(out->type.format) * (1 + 0x1p-6);
     return sum;

@@ -4,6 +4,7 @@
  *
  *   needs   a stated gemm
  *   leaves  plan.scheme, plan.cost, and in plan.refused a line for every scheme */
+#include "ir/num/prim_num.h"
 #include "passes/passes.h"
 #include "passes/scheme.h"
 
@@ -98,7 +99,7 @@ static double combine_ns(const struct plan *p, const struct node *products,
     bool plain = !limber_num(out, ATTR_alpha) && !limber_num(out, ATTR_beta);
     bool many = rounds_many(f, out);
     bool quick = plain || (many && f.size > 2); /* scalars too are taken many at once */
-    bool integer = f.kind == LIMBER_KIND_INT;
+    bool integer = limber_num_is_int(f);
     int64_t bits = limber_num(a, ATTR_bits) + limber_num(b, ATTR_bits) + p->kbits;
     bool narrow = bits <= 61;
 

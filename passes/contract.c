@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Contracts: which are valid, and what each promise means. */
+#include "ir/num/prim_num.h"
 #include "passes/contract.h"
 #include "passes/scheme.h"
 
@@ -103,17 +104,11 @@ bool limber_contract_check(const limber_contract *k, limber_format a, limber_for
                            "%s: %s has no zero and is for scales; f32 holds its numbers",
                            a.kind == LIMBER_KIND_POWER ? "a" : "b",
                            limber_format_name(LIMBER_E8M0, name, sizeof name));
-    if (c.kind == LIMBER_KIND_SHORT || c.kind == LIMBER_KIND_POWER)
+    if (c.kind == LIMBER_KIND_POWER)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                           "c: %s is no format of results, which are floats, posits or integers of "
-                           "8 bits and more",
+                           "c: %s is no format of results, which are floats, posits or integers",
                            limber_format_name(c, name, sizeof name));
-    if (c.kind == LIMBER_KIND_POSIT && k->promise != LIMBER_CONTRACT_CORRECT)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                           "c: %s has no one precision that other promises than correct could "
-                           "count in",
-                           limber_format_name(c, name, sizeof name));
-    if (k->promise == LIMBER_CONTRACT_EXACT && !limber_is_integer(c))
+    if (k->promise == LIMBER_CONTRACT_EXACT && !limber_num_is_int(c))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "contract.promise exact needs an integer result, c is %s",
                            limber_format_name(c, name, sizeof name));
@@ -129,7 +124,7 @@ bool limber_wraps(const limber_contract *k)
 
 bool limber_refuses_overflow(const limber_contract *k, limber_format c)
 {
-    return limber_is_integer(c) && !limber_wraps(k);
+    return limber_num_is_int(c) && !limber_wraps(k);
 }
 
 bool limber_simulates(const limber_contract *k)

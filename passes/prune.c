@@ -5,6 +5,7 @@
  *   leaves  a table in which no further row fits into the slack
  *   proof   a dropped row of share s moves an element by at most s |A||B|:
  *           docs/accuracy.md, "What pruning costs" */
+#include "ir/num/prim_num.h"
 #include "passes/passes.h"
 #include "passes/scheme.h"
 
@@ -32,8 +33,8 @@ static bool wraps_away(const struct plan *p, const struct row *r)
     const struct node *out = limber_plan_find(p, OP_epilogue);
 
     return limber_num(limber_plan_find(p, OP_combine), ATTR_reconstruct) == RECONSTRUCT_shift &&
-           out->type.format.kind == LIMBER_KIND_INT && limber_num(out, ATTR_wrap) == 1 &&
-           limber_num(out, ATTR_alpha) == 0 && r->weight >= 8 * out->type.format.size;
+           limber_num_is_int(out->type.format) && limber_num(out, ATTR_wrap) == 1 &&
+           limber_num(out, ATTR_alpha) == 0 && r->weight > limber_format_sig(out->type.format);
 }
 
 static double cost(const struct plan *p, const struct node *table, const struct row *r)

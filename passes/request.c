@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What a product under a contract needs: how much must be known of its operands, and the classes by
  * which calls share plans. */
+#include "ir/num/prim_num.h"
 #include "passes/contract.h"
 #include "passes/passes.h"
 #include "passes/scheme.h"
@@ -58,7 +59,7 @@ static bool is_native(const struct product_request *r, const struct target *t)
 {
     return limber_is_plain(r->contract) &&
            (r->contract->scheme || limber_order(r->contract) || !limber_is_device(t)) &&
-           !limber_is_integer(r->c) && limber_format_embeds(r->a, LIMBER_F64) &&
+           !limber_num_is_int(r->c) && limber_format_embeds(r->a, LIMBER_F64) &&
            limber_format_embeds(r->b, LIMBER_F64) && limber_format_embeds(r->c, LIMBER_F64);
 }
 
@@ -98,7 +99,7 @@ bool limber_may_part(const struct product_request *r)
 {
     const struct scheme *s = r->contract->scheme ? limber_scheme_find(r->contract->scheme) : NULL;
 
-    return r->groups == 1 && !r->conv && !limber_is_tiny(r) && !limber_is_integer(r->c) &&
+    return r->groups == 1 && !r->conv && !limber_is_tiny(r) && !limber_num_is_int(r->c) &&
            (names_two(r) ||
             (limber_frees_scheme(r->contract) && !(s && s->data == SCHEME_by_formats)));
 }
@@ -178,7 +179,7 @@ bool limber_wants_first_pass(const struct product_request *r, const struct targe
     return (decided < MOST_DECIDED || r->contract->scheme) &&
            (r->contract->promise == LIMBER_CONTRACT_CORRECT ||
             r->contract->promise == LIMBER_CONTRACT_BITS) &&
-           !limber_is_integer(r->c) && !limber_is_device(t) && !r->conv && r->groups == 1 &&
+           !limber_num_is_int(r->c) && !limber_is_device(t) && !r->conv && r->groups == 1 &&
            !limber_is_tiny(r) && a->scanned && b->scanned &&
            full_bits(r, a) + full_bits(r, b) >= 2 * limber_format_sig(r->c) + GAIN;
 }
@@ -337,7 +338,7 @@ void limber_request_class(struct request_class *out, const struct product_reques
     out->size = limber_is_device(t)                        ? size_class(r) :
                 coarse && limber_frees_scheme(r->contract) ? COARSE_SIZE :
                                                              0;
-    out->wrap = limber_is_integer(r->c) && limber_wraps(r->contract);
+    out->wrap = limber_num_is_int(r->c) && limber_wraps(r->contract);
     set_wanted(out, r, fractional);
     limber_mask_class(a, r->a, use, &out->data[0]);
     limber_mask_class(b, r->b, use, &out->data[1]);

@@ -4,6 +4,7 @@
  * was made for, and of the plan's kernels and the fallback's those return at once whose turn it is
  * not. */
 #include "backends/cuda/launch.h"
+#include "ir/num/prim_num.h"
 
 enum { ALIGN = 256, THREADS = 256 };
 
@@ -122,7 +123,7 @@ static bool check(const struct kernel *k, const struct call *c, struct diag *d)
         if (!limber_cuda_on_device(&r, at[i]))
             return limber_fail(d, LIMBER_STATUS_DEVICE,
                                "%c lies in host memory: it cannot be recorded", "abc"[i]);
-    if (k->config.result.kind == LIMBER_KIND_INT && !k->config.wrap)
+    if (limber_num_is_int(k->config.result) && !k->config.wrap)
         return limber_fail(d, LIMBER_STATUS_DEVICE,
                            "an exact integer result cannot be recorded: whether "
                            "it fits is known when it is played");

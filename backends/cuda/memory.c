@@ -2,6 +2,7 @@
  * Operands where kernels can reach them.  Device memory is used as it is; what lies in host memory
  * is copied over, and C back, element by element where it is not dense. */
 #include "backends/cuda/launch.h"
+#include "ir/num/prim_num.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -236,7 +237,7 @@ bool limber_cuda_upload(struct run *r, struct diag *d)
 
     return reach(r, 0, &r->a, d) && reach(r, 1, &r->b, d) && reach_subset(r, 0, d) &&
            reach_subset(r, 1, d) && reach_mask(r, 0, d) && reach_mask(r, 1, d) && reach_c(r, d) &&
-           (r->kernel->config.result.kind != LIMBER_KIND_INT || r->kernel->config.wrap ||
+           (!limber_num_is_int(r->kernel->config.result) || r->kernel->config.wrap ||
             upload(r, &r->overflow, zero, sizeof zero, "a counter", d)) &&
            (!r->kernel->config.model.counts ||
             upload(r, &r->counts, &none, sizeof none, "counters", d));

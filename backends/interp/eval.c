@@ -698,7 +698,7 @@ static bool set_results(struct eval *e, const struct node *n, bool chains, struc
     limber_format fs = n->type.format;
 
     r->f = fs;
-    if (fs.kind == LIMBER_KIND_INT)
+    if (limber_num_is_int(fs))
         fs = format("i64");
     r->a = e->p->node[e->p->node[products->in[0]].in[0]].type.format;
     r->b = e->p->node[e->p->node[products->in[1]].in[0]].type.format;
@@ -729,13 +729,13 @@ static bool store(struct eval *e, const struct node *n, const struct val *x,
     else if (x->total)
         limber_store_float(dst, r->f, x->total[at], r->sc.alpha != NULL, r->alpha,
                            r->sc.beta != NULL, r->beta);
-    else if (r->f.kind == LIMBER_KIND_INT && limber_num(n, ATTR_wrap))
+    else if (limber_num_is_int(r->f) && limber_num(n, ATTR_wrap))
         limber_store_wrapped(dst, r->f, limber_big_units(x->word + at * x->words, x->words, exp),
                              &r->sc);
     else
         flags = limber_store_exact(dst, r->f, x->word + at * x->words, x->words, exp, &r->sc);
     e->c->overflow +=
-        r->f.kind == LIMBER_KIND_INT &&
+        limber_num_is_int(r->f) &&
         (flags & (limber_num(n, ATTR_integral) ? NUM_overflow | NUM_inexact : NUM_overflow));
     return true;
 }

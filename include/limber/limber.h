@@ -120,7 +120,7 @@ LIMBER_API void limber_destroy(limber_context *ctx);
 
 /* u is the unit round-off of the result's format, |A||B| the product of absolute values. */
 typedef enum limber_promise {
-    LIMBER_CONTRACT_NATIVE, /* |error| <= (k+2) u |A||B|; integers wrap */
+    LIMBER_CONTRACT_NATIVE, /* |error| <= (k+2) u |A||B|, and a posit's rounding; integers wrap */
     LIMBER_CONTRACT_BITS, /* |error| <= 2^-bits |A||B|, plus one final rounding; no
                                    intermediate overflow or underflow spoils a result that the
                                    format holds */

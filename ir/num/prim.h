@@ -506,6 +506,8 @@ PRIM int64_t limber_load_int(limber_format f, const void *p)
     uint64_t v = 0;
 
     __builtin_memcpy(&v, p, f.size);
+    if (f.kind == LIMBER_KIND_SHORT)
+        return limber_num_short(f, v);
     return f.size == 8 || f.kind == LIMBER_KIND_UINT ?
                (int64_t)v :
                (int64_t)(v << (64 - 8 * f.size)) >> (64 - 8 * f.size);
@@ -538,6 +540,8 @@ PRIM int limber_store_wrapped(void *dst, limber_format f, uint64_t s,
         __builtin_memcpy(&t, sc->beta, 8);
         s += t * (uint64_t)limber_load_int(f, dst);
     }
+    if (f.kind == LIMBER_KIND_SHORT)
+        s &= UINT64_MAX >> (63 - f.frac_bits);
     __builtin_memcpy(dst, &s, f.size);
     return 0;
 }

@@ -80,7 +80,10 @@ static bool choose_compute(struct epilogue_call *c, const limber_epilogue *e, st
     limber_format f = c->c.format;
     char name[32];
 
-    if (f.kind != LIMBER_KIND_FLOAT ? !limber_is_integer(f) : !limber_format_embeds(f, LIMBER_F64))
+    if (f.kind == LIMBER_KIND_POWER)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "c: %s is no format of results",
+                           limber_format_name(f, name, sizeof name));
+    if (f.kind == LIMBER_KIND_DD || (limber_is_real(f) && !limber_format_embeds(f, LIMBER_F64)))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "steps compute in binary64 at most, but c is %s",
                            limber_format_name(f, name, sizeof name));
@@ -159,7 +162,7 @@ static bool choose_product(limber_context *ctx, struct epilogue_call *c, struct 
         limber_epilogue_addends(ctx, c, is_zero(c->product.beta, f));
         addend = c->addend;
     }
-    if (f.kind == LIMBER_KIND_FLOAT && promise != LIMBER_CONTRACT_NATIVE &&
+    if (limber_is_real(f) && promise != LIMBER_CONTRACT_NATIVE &&
         limber_steps_select(&c->steps, f) &&
         (addend < 0 || limber_format_embeds(c->input[addend].format, f)))
         x = f;

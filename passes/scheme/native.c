@@ -40,7 +40,7 @@ bool limber_split_native(struct plan *p, const struct scheme *scheme, const stru
     (void)scheme;
     if (!limber_stated(p, &s, d))
         return false;
-    if (s.result.kind != LIMBER_KIND_FLOAT)
+    if (s.result.kind != LIMBER_KIND_FLOAT && s.result.kind != LIMBER_KIND_POSIT)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "the result is no float");
     if (!pick(p, &s, t, &unit))
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "no unit of %s holds operands and result",

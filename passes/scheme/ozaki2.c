@@ -8,6 +8,7 @@
  *           docs/accuracy.md, "Uncertain elements": what is cut off where the plan's first pass
  *           takes fewer bits
  *   source  Ozaki, Uchino, Imamura, arXiv 2504.08009 */
+#include "ir/num/prim_num.h"
 #include "passes/scheme/scheme_split.h"
 
 #include <math.h>
@@ -48,7 +49,7 @@ static int first_pass_bits(const struct plan *p, const struct stated *s, int *bi
 
     if (!p->first_pass.bits ||
         (p->promise != LIMBER_CONTRACT_CORRECT && p->promise != LIMBER_CONTRACT_BITS) ||
-        s->result.kind == LIMBER_KIND_INT)
+        limber_num_is_int(s->result))
         return -1;
     for (int i = 0; i < 2; i++)
         if (p->first_pass.bits < full[i])

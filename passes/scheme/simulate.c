@@ -36,7 +36,8 @@ bool limber_split_simulate(struct plan *p, const struct scheme *scheme, const st
         return false;
     if (!limber_format_embeds(s.fa, LIMBER_F64) || !limber_format_embeds(s.fb, LIMBER_F64))
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "an operand does not embed in f64");
-    if (s.result.kind != LIMBER_KIND_FLOAT && s.result.kind != LIMBER_KIND_DD)
+    if (s.result.kind != LIMBER_KIND_FLOAT && s.result.kind != LIMBER_KIND_DD &&
+        s.result.kind != LIMBER_KIND_POSIT)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "the result is no float");
     chain = limber_format_equal(p->model->acc.format, LIMBER_F64);
     a = add_side(p, chain ? OP_whole : OP_quantize, s.a, AXIS_row, chain ? "f64" : "f32");

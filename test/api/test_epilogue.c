@@ -218,7 +218,8 @@ struct trial {
     void *address[8];
 };
 
-static const char *const floats[] = { "f32", "f64", "f16", "bf16", "e4m3", "(1,4,9)", "i8" };
+static const char *const floats[] = { "f32", "f64",     "f16",    "bf16",     "e4m3", "(1,4,9)",
+                                      "i8",  "posit16", "posit8", "e5m2fnuz", "i4" };
 
 /* Row and column of what lies at place i of C, as inputs see it. */
 static void place_of(const struct trial *t, int64_t i, int64_t *g, int64_t *row, int64_t *col)
@@ -400,7 +401,7 @@ static const void *scalar_for(limber_format f, double v, char room[16])
 {
     int64_t whole = (int64_t)v;
 
-    if (f.kind == LIMBER_KIND_INT)
+    if (f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_SHORT)
         memcpy(room, &whole, sizeof whole);
     else
         limber_convert(room, f, &v, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
@@ -410,9 +411,12 @@ static const void *scalar_for(limber_format f, double v, char room[16])
 /* f has every value of g: of the formats in `floats`. */
 static bool holds(limber_format f, limber_format g)
 {
-    static const char *const pairs[][2] = { { "f16", "e4m3" },   { "f16", "i8" },
-                                            { "bf16", "e4m3" },  { "bf16", "i8" },
-                                            { "(1,4,9)", "i8" }, { "f16", "(1,4,9)" } };
+    static const char *const pairs[][2] = {
+        { "f16", "e4m3" },      { "f16", "i8" },      { "bf16", "e4m3" },    { "bf16", "i8" },
+        { "(1,4,9)", "i8" },    { "f16", "(1,4,9)" }, { "f16", "e5m2fnuz" }, { "f16", "i4" },
+        { "bf16", "e5m2fnuz" }, { "bf16", "posit8" }, { "bf16", "i4" },      { "(1,4,9)", "i4" },
+        { "e4m3", "i4" },       { "e5m2fnuz", "i4" }
+    };
 
     if (limber_format_equal(f, g) || limber_format_equal(f, LIMBER_F64))
         return true;
@@ -450,8 +454,9 @@ static limber_format plain_product(limber_context *ctx, struct trial *t, struct 
         strcpy(rest->line[0].op, "max"); /* of the line's value with itself: no change */
         rest->line[0].of[0] = rest->line[0].of[1] = 0;
     }
-    if (f.kind == LIMBER_KIND_FLOAT && t->contract.promise != LIMBER_CONTRACT_NATIVE &&
-        only_selects(&t->e, folds, f) && (!folds || holds(f, t->input[added - 1].format)))
+    if ((f.kind == LIMBER_KIND_FLOAT || f.kind == LIMBER_KIND_POSIT) &&
+        t->contract.promise != LIMBER_CONTRACT_NATIVE && only_selects(&t->e, folds, f) &&
+        (!folds || holds(f, t->input[added - 1].format)))
         xf = f;
     p.epilogue = NULL;
     p.c.data = x;

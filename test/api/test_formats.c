@@ -69,6 +69,13 @@ static const struct {
     { "i4", "f32", "f32" },
     { "bf16", "i4", "f16" },
     { "i4", "i4", "posit16" },
+    { "f32", "f16", "posit8" },
+    { "e4m3", "e4m3", "posit8" },
+    { "i4", "i4", "i4" },
+    { "i8", "i8", "i2" },
+    { "i2", "i4", "i4" },
+    { "i16", "i32", "i4" },
+    { "i64", "i8", "i2" },
 };
 
 /* Codes as they come, all of them; without special ones where `finite` says so. */
@@ -139,31 +146,106 @@ static void same_bits(struct call *x)
                      i);
 }
 
-/* alpha = 3, beta = -2, in the scalars' format. */
+/* The exact value of an element and |alpha| |A| |B| + |beta| |C|; alpha = 3, beta = -2 where there
+ * are scalars. */
+static void exact_of(const struct call *x, int i, mpfr_t sum, mpfr_t absolute)
+{
+    int row = i / N, col = i % N;
+    mpfr_t before;
+
+    ref_dot(sum, absolute, x->a, x->ea + (x->transposed ? row : row * K) * x->a.size,
+            x->transposed ? M : 1, x->b, x->eb + (x->transposed ? col * K : col) * x->b.size,
+            x->transposed ? 1 : N, K);
+    if (!x->alpha)
+        return;
+    mpfr_init2(before, 4000);
+    ref_load(before, x->c, x->before + i * x->c.size);
+    mpfr_mul_si(sum, sum, 3, MPFR_RNDN);
+    mpfr_mul_si(absolute, absolute, 3, MPFR_RNDN);
+    mpfr_mul_si(before, before, -2, MPFR_RNDN);
+    mpfr_add(sum, sum, before, MPFR_RNDN);
+    mpfr_abs(before, before, MPFR_RNDN);
+    mpfr_add(absolute, absolute, before, MPFR_RNDN);
+    mpfr_clear(before);
+}
+
 static void is_correct(const struct call *x)
 {
-    mpfr_t sum, absolute, before;
+    mpfr_t sum, absolute;
     char text[200];
 
-    mpfr_init2(sum, 4000);
-    mpfr_init2(absolute, 4000);
-    mpfr_init2(before, 4000);
+    mpfr_inits2(4000, sum, absolute, (mpfr_ptr)NULL);
     for (int i = 0; i < M * N; i++) {
-        int row = i / N, col = i % N;
-
-        ref_dot(sum, absolute, x->a, x->ea + (x->transposed ? row : row * K) * x->a.size,
-                x->transposed ? M : 1, x->b, x->eb + (x->transposed ? col * K : col) * x->b.size,
-                x->transposed ? 1 : N, K);
-        if (x->alpha) {
-            mpfr_mul_si(sum, sum, 3, MPFR_RNDN);
-            ref_load(before, x->c, x->before + i * x->c.size);
-            mpfr_mul_si(before, before, -2, MPFR_RNDN);
-            mpfr_add(sum, sum, before, MPFR_RNDN);
-        }
+        exact_of(x, i, sum, absolute);
         if (!ref_rounds_to(sum, x->c, x->ec + i * x->c.size))
             fail_msg("%s: element %d is wrong", told(x, text), i);
     }
-    mpfr_clears(sum, absolute, before, (mpfr_ptr)NULL);
+    mpfr_clears(sum, absolute, (mpfr_ptr)NULL);
+}
+
+/* The low bits of the exact integer, the others zeros. */
+static void wraps(const struct call *x)
+{
+    mpfr_t sum, absolute;
+    char text[200];
+
+    mpfr_inits2(400, sum, absolute, (mpfr_ptr)NULL);
+    for (int i = 0; i < M * N; i++) {
+        int modulus = 2 << x->c.frac_bits, want;
+
+        exact_of(x, i, sum, absolute);
+        assert_true(mpfr_integer_p(sum));
+        mpfr_set_ui(absolute, (unsigned long)modulus, MPFR_RNDN);
+        mpfr_fmod(sum, sum, absolute, MPFR_RNDN);
+        want = ((int)mpfr_get_si(sum, MPFR_RNDN) + modulus) % modulus;
+        if ((unsigned char)x->ec[i] != want)
+            fail_msg("%s: element %d has the bits %d, not %d", told(x, text), i,
+                     (unsigned char)x->ec[i], want);
+    }
+    mpfr_clears(sum, absolute, (mpfr_ptr)NULL);
+}
+
+static double rounded(limber_format f, const mpfr_t x, mpfr_rnd_t mode)
+{
+    double v = mpfr_get_d(x, mode);
+    char code[LARGEST];
+
+    limber_convert(code, f, &v, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+    limber_convert(&v, LIMBER_F64, code, f, 1, LIMBER_ROUND_NEAREST);
+    return v;
+}
+
+/* A posit may be what rounds from anywhere between the ends of what the promise allows.  Sums in
+ * binary32 may overflow on their way. */
+static void is_near(const struct call *x)
+{
+    double allowed = x->contract.promise == LIMBER_CONTRACT_BITS ?
+                         ldexp(1, -x->contract.bits) :
+                         (K + 5) * ldexp(1, -x->c.frac_bits - 1);
+    mpfr_t sum, absolute, low, high;
+    char text[200];
+
+    mpfr_inits2(4000, sum, absolute, low, high, (mpfr_ptr)NULL);
+    for (int i = 0; i < M * N; i++) {
+        double v, from, to;
+
+        exact_of(x, i, sum, absolute);
+        limber_convert(&v, LIMBER_F64, x->ec + i * x->c.size, x->c, 1, LIMBER_ROUND_NEAREST);
+        if (!mpfr_number_p(sum)) {
+            assert_true(isnan(v));
+            continue;
+        }
+        if (mpfr_cmp_d(absolute, 0x1p127) >= 0)
+            continue;
+        mpfr_mul_d(absolute, absolute, allowed, MPFR_RNDU);
+        mpfr_sub(low, sum, absolute, MPFR_RNDD);
+        mpfr_add(high, sum, absolute, MPFR_RNDU);
+        from = rounded(x->c, low, MPFR_RNDD);
+        to = rounded(x->c, high, MPFR_RNDU);
+        if (!(v >= from && v <= to))
+            fail_msg("%s: element %d is %a, outside of [%a, %a]", told(x, text), i, v, from, to);
+    }
+    mpfr_clears(sum, absolute, low, high, (mpfr_ptr)NULL);
 }
 
 static void products(bool finite, uint64_t seed)
@@ -181,7 +263,7 @@ static void products(bool finite, uint64_t seed)
             x.a = named(trios[i].a);
             x.b = named(trios[i].b);
             x.c = named(trios[i].c);
-            integer = x.c.kind == LIMBER_KIND_INT;
+            integer = x.c.kind == LIMBER_KIND_INT || x.c.kind == LIMBER_KIND_SHORT;
             fs = integer ? LIMBER_I64 : x.c;
             x.transposed = variant & 1;
             for (int s = 0; s < 2; s++)
@@ -191,11 +273,12 @@ static void products(bool finite, uint64_t seed)
             draw_codes(&r, x.a, finite, x.ea, M * K);
             draw_codes(&r, x.b, finite, x.eb, K * N);
             if (integer) {
-                const double small = 7;
+                for (int e = 0; e < M * N; e++) {
+                    const double small = rng_below(&r, 8); /* i2 saturates */
 
-                for (int e = 0; e < M * N; e++)
                     limber_convert(x.before + e * x.c.size, x.c, &small, LIMBER_F64, 1,
                                    LIMBER_ROUND_NEAREST);
+                }
             } else {
                 draw_codes(&r, x.c, finite, x.before, M * N);
             }
@@ -204,11 +287,15 @@ static void products(bool finite, uint64_t seed)
                 x.contract.promise = (limber_promise)p;
                 x.contract.bits = p == LIMBER_CONTRACT_BITS ? 12 : 0;
                 if (p == LIMBER_CONTRACT_FAST || (p == LIMBER_CONTRACT_EXACT && !integer) ||
-                    (p != LIMBER_CONTRACT_CORRECT && x.c.kind == LIMBER_KIND_POSIT))
+                    (p != LIMBER_CONTRACT_NATIVE && x.c.kind == LIMBER_KIND_SHORT))
                     continue;
                 same_bits(&x);
                 if (p == LIMBER_CONTRACT_CORRECT || p == LIMBER_CONTRACT_EXACT)
                     is_correct(&x);
+                else if (x.c.kind == LIMBER_KIND_SHORT)
+                    wraps(&x);
+                else if (x.c.kind == LIMBER_KIND_POSIT)
+                    is_near(&x);
             }
         }
 }
@@ -224,6 +311,52 @@ static void special_products(void **state)
 {
     (void)state;
     products(false, 2);
+}
+
+/* Sums that fit, and one that does not: an error, and C as it was. */
+static void short_integers_that_fit(void **state)
+{
+    static const char *const names[] = { "i4", "i2" };
+    static struct call x;
+    struct rng r = { 5 };
+
+    (void)state;
+    for (size_t f = 0; f < COUNT(names); f++)
+        for (int p = LIMBER_CONTRACT_BITS; p <= LIMBER_CONTRACT_EXACT; p++)
+            for (int scaled = 0; scaled < 2; scaled++) {
+                static const int64_t scalars[2] = { 3, -2 };
+                const int least = f ? -2 : -8, most = f ? 1 : 7;
+
+                x.a = x.b = x.c = named(names[f]);
+                x.contract = (limber_contract)LIMBER_CONTRACT_INIT;
+                x.contract.promise = (limber_promise)p;
+                x.contract.bits = p == LIMBER_CONTRACT_BITS ? 12 : 0;
+                x.alpha = scaled ? &scalars[0] : NULL;
+                x.beta = scaled ? &scalars[1] : NULL;
+                x.transposed = false;
+                memset(x.ea, 0xf0, sizeof x.ea); /* zeros: upper bits are not read */
+                memset(x.eb, 0xf0, sizeof x.eb);
+                memset(x.before, 0, sizeof x.before);
+                for (int i = 0; i < M; i++) /* one product for each element */
+                    x.ea[i * K + i] = (char)(scaled ? rng_below(&r, 2) - 1 : rng_below(&r, 2) * 3);
+                for (int i = 0; i < K * N; i++)
+                    x.eb[i] = (char)(scaled ? -(f == 0) * rng_below(&r, 2) : rng_below(&r, 2));
+                for (int i = 0; scaled && i < M * N; i++)
+                    x.before[i] = (char)(f ? rng_below(&r, 2) : rng_below(&r, 6) - 2);
+                same_bits(&x);
+                is_correct(&x);
+                for (int i = 0; i < M * N; i++)
+                    assert_true((unsigned char)x.ec[i] < most - least + 1);
+                x.contract.scheme = NULL;
+                for (int q = 0; q < K; q++) { /* a sum of 90 squares */
+                    x.ea[3 * K + q] = 1;
+                    x.eb[q * N + 5] = 1;
+                }
+                for (int i = 0; i < 2; i++) {
+                    assert_int_equal(run(&x, i, x.ec, NULL), LIMBER_STATUS_RANGE);
+                    assert_memory_equal(x.ec, x.before, M * N);
+                }
+            }
 }
 
 /* A window of every operand format, its result in doubles: whole numbers, which nothing rounds. */
@@ -283,12 +416,10 @@ static void what_has_no_meaning_is_refused(void **state)
         limber_promise promise;
         const char *a, *b, *c, *text;
     } cases[] = {
-        { LIMBER_CONTRACT_CORRECT, "f32", "f32", "i4", "c: i4 is no format of results" },
         { LIMBER_CONTRACT_CORRECT, "f32", "f32", "e8m0", "c: e8m0 is no format of results" },
         { LIMBER_CONTRACT_CORRECT, "e8m0", "f32", "f32", "a: e8m0 has no zero" },
         { LIMBER_CONTRACT_CORRECT, "f32", "e8m0", "f32", "b: e8m0 has no zero" },
-        { LIMBER_CONTRACT_NATIVE, "f32", "f32", "posit16", "c: posit16 has no one precision" },
-        { LIMBER_CONTRACT_BITS, "f32", "f32", "posit16", "c: posit16 has no one precision" },
+        { LIMBER_CONTRACT_EXACT, "i4", "i4", "posit16", "exact needs an integer result" },
     };
 
     (void)state;
@@ -330,6 +461,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finite_products),
         cmocka_unit_test(special_products),
+        cmocka_unit_test(short_integers_that_fit),
         cmocka_unit_test(convolutions),
         cmocka_unit_test(what_has_no_meaning_is_refused),
     };

@@ -1786,8 +1786,14 @@ class Arrays(unittest.TestCase):
         self.assertEqual(square.tolist(), [[0xc0, 0x48], [0xc0, 0xb8]])     # -1, 2; -1, -2
         self.assertEqual(limber.convert(square, "f64", holds="posit8").tolist(),
                          [[-1, 2], [-1, -2]])
-        self.assertRaisesRegex(limber.BadArgument, "posit8 has no one precision", self.ctx.matmul,
-                               posits, posits, format="posit8", contract="native")
+        for contract in ("native", "reproducible", "bits=8"):       # small integers: all the same
+            numpy.testing.assert_array_equal(
+                self.ctx.matmul(posits, posits, format="posit8", contract=contract), square)
+        self.assertEqual(                                           # upper bits are zeros
+            self.ctx.matmul(few, few, format="i4", dtype="i4", contract="native").tolist(),
+            (signed @ signed % 16).tolist())
+        self.assertRaises(limber.OutOfRange, self.ctx.matmul, few, few, format="i4", dtype="i4",
+                          contract="exact")
 
     def test_types_of_ml_dtypes(self):
         if ml_dtypes is None:

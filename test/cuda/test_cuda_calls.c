@@ -91,6 +91,9 @@ static void operands_may_lie_on_the_device(void **state)
     everywhere(correct, "posit32", "posit32", DATA_range, NULL, NULL);
     everywhere(correct, "e4m3fnuz", "e5m2fnuz", DATA_special, NULL, NULL);
     everywhere(plain, "e5m2fnuz", "f32", DATA_unit, NULL, NULL);
+    everywhere(plain, "i4", "i4", DATA_ints, NULL, &batch); /* wraps */
+    everywhere(exact, "i8", "i2", DATA_zeros, NULL, NULL);
+    everywhere(exact, "i8", "i2", DATA_ints, NULL, NULL); /* RANGE: C stays */
     everywhere(exact, "i4", "i32", DATA_ints, NULL, &batch);
     everywhere(exact, "i16", "i64", DATA_ints, NULL, &batch);
     everywhere(exact, "i16", "i16", DATA_ints, NULL, &batch); /* RANGE: C stays */

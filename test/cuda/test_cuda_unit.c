@@ -230,6 +230,8 @@ static void results_are_scaled_and_stored(void **state)
         { "h100-bf16", "bf16", "f64", -1.5, 2 },
         { "a100-tf32", "f64", "dd", 3, 0 },
         { "a100-tf32", "f32", "dd", 1, -3 },
+        { "a100-fp16", "f16", "posit16", 1, -3 },
+        { "h100-bf16", "bf16", "posit8", 0, 0 },
         { "in=f16 acc=f32 start=c split=2", "f32", "f16", 1, 1 },
         { "ada-e4m3", "e4m3", "bf16", 1, -1 },
         { "in=f64 acc=f64 group=32", "f64", "f64", 0, 0 },

@@ -129,7 +129,7 @@ static double ulp_exponent(limber_format f, const mpfr_t x)
     int least = f.kind == LIMBER_KIND_DD ? -1074 : 1 - f.bias - f.frac_bits;
     mpfr_exp_t e;
 
-    if (f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT)
+    if (f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT || f.kind == LIMBER_KIND_SHORT)
         return 0;
     if (f.kind == LIMBER_KIND_POSIT && !mpfr_zero_p(x)) {   /* a bit less for each regime */
         int regime = (int)floor(ldexp((double)mpfr_get_exp(x) - 1, -f.exp_bits));
@@ -179,7 +179,8 @@ static void add_product(struct walk *w)
 static void add_scalars(struct walk *w, limber_format f, const void *alpha, const void *beta,
                         const void *before)
 {
-    limber_format fs = f.kind == LIMBER_KIND_INT ? format_of("i64") : f;
+    limber_format fs =
+        f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_SHORT ? format_of("i64") : f;
 
     if (alpha) {
         load(w->x, fs, alpha);

@@ -78,7 +78,7 @@ bool parse_number(const char *text, limber_format f, void *out)
     mpfr_t x;
     bool ok;
 
-    if (f.kind == LIMBER_KIND_INT) {
+    if (f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_SHORT) {
         int64_t v;
 
         errno = 0;

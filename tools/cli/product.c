@@ -323,7 +323,7 @@ void product_shape_text(const struct product *p, bool inner, char *s, size_t siz
 static bool read_scalar(const struct product *p, const char *name, const char *text, char *out)
 {
     limber_format f = p->c.format;
-    size_t size = f.kind == LIMBER_KIND_INT ? 8 : f.size;
+    size_t size = is_integer(f) ? 8 : f.size;
     char re[1200];
     const char *im = text && p->c.pairs ? strchr(text, ',') : NULL;
 

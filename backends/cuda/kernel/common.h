@@ -5,6 +5,9 @@
 
 #include "raw.h"
 
+constexpr bool IS_INTEGER_RESULT = RESULT.kind == LIMBER_KIND_INT ||
+                                   RESULT.kind == LIMBER_KIND_SHORT;
+
 /* Another alternative than `mine` is taken. */
 DEVICE bool is_left(const int32_t *choice, int32_t mine)
 {

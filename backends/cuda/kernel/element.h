@@ -99,7 +99,7 @@ DEVICE int exact_element(const element_args &g, const struct operands &o, limber
     lost = limber_store_exact(&e, RESULT, sum->w, sum->n, sum->base, &scalars) & MISFITS;
     if (!g.r.dry)
         store_raw<RESULT.size>(to, &e);
-    return lost && RESULT.kind == LIMBER_KIND_INT;
+    return lost && IS_INTEGER_RESULT;
 }
 
 KERNEL(limber_exact, struct element_args, ELEMENT_THREADS, 1)

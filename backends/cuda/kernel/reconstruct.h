@@ -66,11 +66,11 @@ DEVICE int reconstruct_words(const result_args &r, int64_t i, int64_t j, uint64_
     int exp = SCALED ? -scale_of<0>(r.emax_a, i) - scale_of<1>(r.emax_b, j) :
               0;
 
-    if constexpr (RESULT.kind == LIMBER_KIND_INT && WRAP)
+    if constexpr (IS_INTEGER_RESULT && WRAP)
         return limber_store_wrapped(&e, RESULT, limber_big_units(w, WORDS, exp), &scalars);
     else
         return (limber_store_exact(&e, RESULT, w, WORDS, exp, &scalars) & MISFITS) != 0 &&
-               RESULT.kind == LIMBER_KIND_INT;
+               IS_INTEGER_RESULT;
 }
 
 DEVICE int reconstruct_one(const result_args &r, int64_t i, int64_t j,
@@ -171,7 +171,7 @@ KERNEL(limber_reconstruct, struct result_args, RECONSTRUCT_THREADS, 1)
         return;
     if (i < args.m && j < args.n)
         lost = reconstruct_four(args, i, j, e);
-    if (RESULT.kind == LIMBER_KIND_INT && lost)
+    if (IS_INTEGER_RESULT && lost)
         atomic_add(args.overflow, (uint64_t)lost);
     put_four(args, i0, j0, e);
 }

@@ -553,13 +553,13 @@ static int64_t words(const struct kernel_call *c, int64_t i, int64_t j, uint64_t
     struct limber_big sum = { w, n, exp };
     int flags = 0;
 
-    if (f->c.kind == LIMBER_KIND_INT && f->wrap)
+    if (limber_num_is_int(f->c) && f->wrap)
         limber_store_wrapped(place(c, i, j), f->c, limber_big_units(w, n, exp), &sc);
     else if (f->plain)
         flags = limber_big_store(place(c, i, j), f->c, &sum);
     else
         flags = limber_store_exact(place(c, i, j), f->c, w, n, exp, &sc);
-    return f->c.kind == LIMBER_KIND_INT &&
+    return limber_num_is_int(f->c) &&
            (flags & (f->integral ? NUM_overflow | NUM_inexact : NUM_overflow));
 }
 
