@@ -22,7 +22,7 @@ struct list {
 
 struct explore {
     struct product p;
-    struct list formats, groups, roundings, products, stored, contracts;
+    struct list formats, groups, roundings, products, stored, contracts, layers;
     enum sweep sweep;
     char *captured;
     struct captured *list;          /* of the products of a run; NULL: one product */
@@ -175,6 +175,48 @@ static bool list_trials(struct explore *e)
                 }
     }
     e->trials = n;
+    return true;
+}
+
+/* The unit that LPGEMM's configuration states for a layer. */
+static bool describe_layer(struct explore *e, struct trial *t, const char *layer)
+{
+    static const char *const names[] = { "rn", "rz", "ru", "rd", "ra", "ro", "rs" };
+    char *own = e->p.layer;
+    bool ok;
+
+    e->p.layer = (char *)layer;
+    ok = unit_of_lpgemm(&e->p);
+    e->p.layer = own;
+    e->p.promise = (limber_contract){ 0 };
+    if (ok && e->p.unquantised)
+        return complain("--layer: %s does not quantise \"%s\"", e->p.lpgemm, layer), false;
+    if (!ok)
+        return false;
+    t->layer = layer;
+    t->unit = e->p.unit;
+    limber_format_name(t->unit.acc.format, t->format, sizeof t->format);
+    t->rounding = names[t->unit.acc.rounding];
+    t->products = t->unit.mul.format.kind ? "rounded" : "exact";
+    t->group = t->unit.group;
+    t->cost = t->bits = width(t->unit.acc.format);
+    t->product_bits = product_width(&t->unit);
+    return true;
+}
+
+/* Without --layer: what the file says of all layers. */
+static bool list_layers(struct explore *e)
+{
+    e->layers.text = e->p.layer ? strdup(e->p.layer) : NULL;
+    if (e->p.layer && !cut(&e->layers, "layer", ""))
+        return false;
+    e->trials = e->layers.n ? e->layers.n : 1;
+    e->trial = calloc((size_t)e->trials, sizeof *e->trial);
+    if (!e->trial)
+        return complain("explore: out of memory"), false;
+    for (int i = 0; i < e->trials; i++)
+        if (!describe_layer(e, &e->trial[i], e->layers.item[i]))
+            return false;
     return true;
 }
 
@@ -455,6 +497,7 @@ static void title_of(const struct explore *e, char *text, size_t size)
              e->sweep == SWEEP_stored ? "operands stored in formats, sums exact" :
                                         "contracts",
              e->sweep != SWEEP_units ? "" :
+             e->p.lpgemm             ? "the formats of its configuration" :
              e->in                   ? e->in :
                                        "the accumulator's format");
 }
@@ -493,11 +536,15 @@ static void print_text(const struct explore *e)
         print_plain(e);
         return;
     }
+    if (e->layers.n)
+        printf("%-12s ", "layer");
     printf("%-12s %-5s %8s %-8s %4s %10s %10s %8s %8s %9s %9s\n", "accumulator", "round", "group",
            "products", "bits", "error", "distance", "swamped", "retained", "predicted", "seconds");
     for (int i = 0; i < e->trials; i++) {
         const struct trial *t = &e->trial[i];
 
+        if (t->layer)
+            printf("%-12s ", t->layer);
         printf("%-12s %-5s %8lld %-8s %4d", t->format, t->rounding, (long long)t->group,
                t->products, t->bits);
         cell(t->error, 10, 4);
@@ -540,6 +587,8 @@ static cJSON *json_trial(const struct explore *e, const struct trial *t)
     if (e->sweep != SWEEP_units)
         return json_plain(e, t);
     j = cJSON_CreateObject();
+    if (t->layer)
+        cJSON_AddStringToObject(j, "layer", t->layer);
     cJSON_AddStringToObject(j, "unit", limber_unit_text(&t->unit, unit, sizeof unit));
     cJSON_AddStringToObject(j, "format", t->format);
     cJSON_AddStringToObject(j, "rounding", t->rounding);
@@ -604,15 +653,19 @@ static bool write_csv(const struct explore *e, const char *path)
                     e->trial[i].error, e->trial[i].frontier);
         return draft_close(&d, true);
     }
-    fprintf(d.f, "unit,format,rounding,group,products,accumulator_bits,product_bits,error,distance,"
-                 "relative,swamped,partly_swamped,retention,retention_predicted,seconds,"
-                 "frontier\n");
+    fprintf(d.f,
+            "%sunit,format,rounding,group,products,accumulator_bits,product_bits,error,distance,"
+            "relative,swamped,partly_swamped,retention,retention_predicted,seconds,"
+            "frontier\n",
+            e->layers.n ? "layer," : "");
     for (int i = 0; i < e->trials; i++) {
         const struct trial *t = &e->trial[i];
         const double x[] = { t->error,  t->distance,  t->relative,  t->swamped,
                              t->partly, t->retention, t->predicted, t->seconds };
         char unit[UNIT_TEXT];
 
+        if (t->layer)
+            fprintf(d.f, "\"%s\",", t->layer);
         fprintf(d.f, "\"%s\",\"%s\",%s,%lld,%s,%d,%d",
                 limber_unit_text(&t->unit, unit, sizeof unit), t->format, t->rounding,
                 (long long)t->group, t->products, t->bits, t->product_bits);
@@ -643,6 +696,8 @@ static bool plot(const struct explore *e)
 
 static bool prepare(struct explore *e)
 {
+    if (e->p.lpgemm || e->p.layer)
+        return list_layers(e) && (!e->p.is_conv || product_geometry(&e->p));
     if (e->sweep == SWEEP_stored)
         return cut(&e->stored, "stored", "") && list_words(e);
     if (e->sweep == SWEEP_contracts)
@@ -681,10 +736,10 @@ static int explore(struct explore *e, const char *const *files)
 
 static void clear(struct explore *e)
 {
-    char *strings[] = { e->formats.text,  e->groups.text, e->roundings.text,
-                        e->products.text, e->stored.text, e->contracts.text,
-                        e->captured,      e->in,          e->outer,
-                        e->random,        e->csv,         e->plot };
+    char *strings[] = { e->formats.text, e->groups.text,    e->roundings.text, e->products.text,
+                        e->stored.text,  e->contracts.text, e->layers.text,    e->captured,
+                        e->in,           e->outer,          e->random,         e->csv,
+                        e->plot };
 
     for (size_t i = 0; i < sizeof strings / sizeof *strings; i++)
         free(strings[i]);
@@ -696,7 +751,8 @@ static void clear(struct explore *e)
 
 int cmd_explore(int argc, const char **argv)
 {
-    struct explore e = { .seed = 1, .p = { .conv = LIMBER_CONV_INIT, .groups = 1 } };
+    struct explore e = { .seed = 1,
+                         .p = { .conv = LIMBER_CONV_INIT, .unit = LIMBER_UNIT_INIT, .groups = 1 } };
     int conv = 0;
     struct poptOption table[] = {
         { "formats", 0, POPT_ARG_STRING, &e.formats.text, 0,
@@ -728,6 +784,10 @@ int cmd_explore(int argc, const char **argv)
           "no units: operands in each of these formats, sums exact", "LIST" },
         { "contracts", 0, POPT_ARG_STRING, &e.contracts.text, 0,
           "no units: error and seconds under each of native, bits=N, correct ...", "LIST" },
+        { "lpgemm", 0, POPT_ARG_STRING, &e.p.lpgemm, 0,
+          "the units of LPGEMM's configuration, in the place of those of the lists", "FILE" },
+        { "layer", 0, POPT_ARG_STRING, &e.p.layer, 0,
+          "its units of these layers; default: what it says of all", "LIST" },
         { "captured", 0, POPT_ARG_STRING, &e.captured, 0,
           "all products whose operands LIMBER_CAPTURE kept in this folder", "FOLDER" },
         { "random", 0, POPT_ARG_STRING, &e.random, 0, "normal numbers instead of files",
@@ -771,6 +831,10 @@ int cmd_explore(int argc, const char **argv)
     else if (e.captured && (e.random || conv || e.p.trans_a || e.p.trans_b))
         complain("--captured has its operands: --random, --conv, --trans-a and --trans-b are "
                  "of others");
+    else if (e.p.lpgemm && (e.stored.text || e.contracts.text || e.formats.text || e.groups.text ||
+                            e.roundings.text || e.products.text || e.in || e.outer))
+        complain("--lpgemm states units: --formats, --groups, --roundings, --mul, --in, --outer, "
+                 "--stored and --contracts are of other sweeps");
     else if (e.stored.text && e.contracts.text)
         complain("--stored and --contracts are two sweeps");
     else if (e.random && conv)

@@ -12,6 +12,7 @@ enum sweep { SWEEP_units, SWEEP_stored, SWEEP_contracts };
 /* One of a sweep and what it did. */
 struct trial {
     char format[64]; /* its name; of a contract its words */
+    const char *layer; /* of LPGEMM's configuration; NULL: of none */
     const char *rounding, *products; /* of a unit */
     int64_t group;              /* 0: none */
     limber_unit unit;

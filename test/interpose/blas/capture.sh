@@ -195,6 +195,28 @@ expect 0 '^contracts.json: formats or contracts, 2 rows$' \
     "$limber" report contracts.json --html page.html
 expect 0 'Error over time' cat page.html
 expect 0 'complex products are left out' "$limber" explore --captured run --stored f32
+
+# the units of LPGEMM's configuration
+printf 'targetFloatType = (1,5,2)\nquantLayer = [one,two]\n[two]\ntargetFloatType = bf16\n' > l.conf
+printf 'groupedCumulativeLength = 16\n' >> l.conf
+expect 0 '^2 products of two; operands in the formats of its configuration' \
+    "$limber" explore --captured two --lpgemm l.conf --layer one,two --csv l.csv
+expect 0 '^one +\(1,5,2\) +rn +0 rounded +8 ' \
+    "$limber" explore --captured two --lpgemm l.conf --layer one,two
+expect 0 '^two +bf16 +rn +16 rounded +16 .*\*$' \
+    "$limber" explore --captured two --lpgemm l.conf --layer one,two
+expect 0 '^"two","in=bf16 mul=bf16 acc=bf16 group=16 outer=bf16","bf16",rn,16,rounded,16,16,' \
+    cat l.csv
+# the same as the words of these units
+expect 0 '^$' sh -c "
+    '$limber' explore --captured two --formats bf16 --groups 16 --csv words.csv > log &&
+    sed -n '3s/^\"two\",//p' l.csv | cut -d, -f1-14 > a && tail -n 1 words.csv | cut -d, -f1-14 |
+    diff a -"
+expect 0 '"layer":.*"one"' "$limber" explore --captured two --lpgemm l.conf --layer one --json
+expect 2 'does not quantise "three"' \
+    "$limber" explore --captured two --lpgemm l.conf --layer one,three
+expect 2 'are of other sweeps' "$limber" explore --captured two --lpgemm l.conf --stored f16
+expect 2 'needs --lpgemm' "$limber" explore --captured two --layer one
 if command -v gnuplot > /dev/null; then
     expect 0 'frontier' "$limber" explore --captured two --stored f16,i4,f32 --plot stored.svg
     expect 0 'bits of an operand' cat stored.svg
