@@ -15,7 +15,9 @@
 enum {
     ROWS_BYTES = 512 << 10, /* of A, of one chain, that a task reads again and again */
     RESULT_BYTES = 1 << 20, /* of C, that it adds chains to */
+    LINE = 64, /* bytes of a cache's line */
     NEAR = 4096, /* bytes between rows of B that few rows of A read where they are */
+    MANY = 96, /* rows of A that are worth a copy of B of which each vector lies in two lines */
     FEW = 24, /* such rows; and lines that are not worth panels, even where these are kept */
     SHORT = 64, /* elements along k: such sums write C all the time, a few rows from end to end
                    faster than many rows strip by strip, whose lines of cache lie on many pages */
@@ -677,7 +679,8 @@ static void set_strip(const struct job *j, struct direct_strip *s, int64_t colum
         s->b = data;
         s->b_at = j->b_at + p0;
         s->room = room;
-        if (p->b.patch || (s->m > FEW && p->b.p * p->size >= NEAR))
+        if (p->b.patch || (s->m > FEW && p->b.p * p->size >= NEAR) ||
+            (s->m >= MANY && p->b.p * p->size % LINE != 0))
             break;
         s->b = data + p0 * p->b.p * p->size;
         s->b_row = p->b.p;
@@ -847,9 +850,9 @@ static void share(struct job *j, int busy)
                            ceil_div(ceil_div(j->inner, p->lanes), p->width / p->lanes);
     all = ceil_div(p->n, j->inner) * j->groups;
     j->rows = ceil_div(p->m, ceil_div(p->m, most_rows(p)));
-    if (p->source == SOURCE_rows && p->result == RESULT_dense && p->k <= SHORT &&
-        p->c.row * p->size >= NEAR)
-        j->rows = smaller(j->rows, FEW);
+    if (j->p.lanes * p->size == 64 && p->source == SOURCE_rows && p->result == RESULT_dense &&
+        p->k <= SHORT && p->c.row * p->size >= NEAR)
+        j->rows = smaller(j->rows, FEW); /* with AVX-512: without, all rows are faster */
     j->strips = all;
     if (p->k > LIMBER_SMALL_K || p->result == RESULT_staged)
         j->strips = smaller(all, RESULT_BYTES / (j->rows * p->width * p->size) + 1);

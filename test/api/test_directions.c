@@ -227,6 +227,53 @@ static void every_direction_is_right(void **state)
     }
 }
 
+/* Channels and filters enough for several vectors, register tiles and chains; few images and groups. */
+static void make_wide(struct trial *t, struct rng *r)
+{
+    limber_conv *s = &t->s;
+    int64_t window = 1 + rng_below(r, 3);
+
+    *s = (limber_conv)LIMBER_CONV_INIT;
+    s->groups = 1 + (rng_below(r, 6) == 0);
+    s->n = 1 + (rng_below(r, 6) == 0);
+    s->c = s->groups * (1 + rng_below(r, window == 1 ? 120 : 40));
+    s->o = s->groups * (1 + rng_below(r, window == 1 ? 120 : 40));
+    s->r = s->s = window;
+    s->h = window + rng_below(r, 12);
+    s->w = window + rng_below(r, 12);
+    for (int i = 0; i < 2; i++) {
+        s->stride[i] = 1 + rng_below(r, 3);
+        s->dilate[i] = 1;
+    }
+    for (int i = 0; i < 4; i++)
+        s->pad[i] = rng_below(r, 2);
+    s->layout = rng_below(r, 2) ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW;
+    trial_open(t);
+    for (int i = 0; i < TENSORS; i++)
+        for (int64_t j = 0; j < t->count[i]; j++)
+            t->v[i][j] = (double)rng_below(r, 15) - 7;
+}
+
+static void many_channels_are_right(void **state)
+{
+    static const struct kind kind[] = { { LIMBER_CONTRACT_NATIVE, NULL, "f32", "f32", NULL },
+                                        { LIMBER_CONTRACT_NATIVE, NULL, "f64", "f64", NULL },
+                                        { LIMBER_CONTRACT_EXACT, NULL, "i8", "i32", NULL } };
+
+    (void)state;
+    for (int i = 0; i < 360; i++) {
+        const struct kind *k = &kind[i % 3];
+        limber_contract contract = contract_of(k);
+        struct rng r = { 12000 + (uint64_t)i };
+        struct trial t;
+
+        make_wide(&t, &r);
+        check(&t, i / 3 % DIRECTIONS, &contract, format(k->from), format(k->to),
+              i / 9 % (CONTEXTS - 1), i / 2 % 4 == 0);
+        trial_close(&t);
+    }
+}
+
 /* Windows and padding that no memory could hold as an image. */
 static void serve_far_windows(limber_layout layout)
 {
@@ -512,6 +559,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_direction_is_right),
+        cmocka_unit_test(many_channels_are_right),
         cmocka_unit_test(far_windows_are_served),
         cmocka_unit_test(directions_are_adjoint),
         cmocka_unit_test(bits_are_the_same_everywhere),

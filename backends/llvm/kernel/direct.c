@@ -17,6 +17,10 @@
  * at least so many bytes apart: each is on a page of its own. */
 enum { PACK = 3, FAR = 4096 };
 
+/* Elements along k during whose products a line of C does not arrive; how many vectors ahead of
+ * the tile it is asked for then. */
+enum { SHORT = 64, AHEAD = 8 };
+
 struct operands {
     struct fixed f;     /* rows of C are dense */
     const struct scaling *scaling; /* or NULL */

@@ -15,6 +15,7 @@ struct NAME(tile) {
     MASK last;      /* lanes of the last vector */
     int add;        /* to what is in C; -1: taken from it */
     int64_t columns;
+    int far; /* rows of C lie on pages of their own */
     const struct scaling *scaling; /* or NULL */
 };
 
@@ -63,12 +64,14 @@ FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, int mask
 
     UNROLL for (int r = 0; r < rows; r++)
         a[r] = t->a[r];
-    /* what is read only at the end is on its way meanwhile */
-    if (t->add || t->scaling)
+    /* lines of C are on their way meanwhile: those of tiles to come, where sums are short */
+    if (t->k > SHORT || t->add || t->scaling)
         UNROLL for (int r = 0; r < rows; r++)
             UNROLL for (int v = 0; v < vectors; v++)
                 __builtin_prefetch(t->c[r] + v * LANES, 1);
-
+    if (t->far && t->k <= SHORT)
+        UNROLL for (int r = 0; r < rows; r++)
+            __builtin_prefetch(t->c[r] + AHEAD * LANES, 1);
     UNROLL for (int r = 0; r < rows; r++)
         UNROLL for (int v = 0; v < vectors; v++)
             sum[r][v] = ZERO();
@@ -126,17 +129,28 @@ static NAME(run) *const NAME(tiles)[ROWS][VECTORS][2] = { TILES(TILE) };
 #undef TILE
 
 /* Rows of B, at most VECTORS vectors, of which the last has the lanes `last`, near each other. */
-static void NAME(pack_rows)(const struct direct_strip *s, int64_t vectors, MASK last)
+FLAT void NAME(pack_of)(const struct direct_strip *s, int vectors, int masked, MASK last)
 {
     REAL *to = s->room;
 
     for (int64_t p = 0; p < s->k; p++, to += vectors * LANES) {
         const REAL *b = (const REAL *)s->b + (s->b_at ? s->b_at[p] : p * s->b_row);
 
-        for (int64_t v = 0; v < vectors - 1; v++)
-            STORE(to + v * LANES, LOAD(b + v * LANES));
-        STORE(to + (vectors - 1) * LANES, MASKED_LOAD(b + (vectors - 1) * LANES, last));
+        UNROLL for (int v = 0; v < vectors; v++)
+            STORE(to + v * LANES, masked && v == vectors - 1 ? MASKED_LOAD(b + v * LANES, last) :
+                                                               LOAD(b + v * LANES));
     }
+}
+
+static void NAME(pack_rows)(const struct direct_strip *s, int64_t vectors, MASK last)
+{
+    if (s->columns == VECTORS * LANES) {
+        NAME(pack_of)(s, VECTORS, 0, last);
+        return;
+    }
+    UNROLL for (int v = 1; v <= VECTORS; v++)
+        if (v == vectors)
+            NAME(pack_of)(s, v, 1, last);
 }
 
 /* The same of `width` columns whose rows are not dense; lanes beyond are zero. */
@@ -163,6 +177,7 @@ static void NAME(strip)(const struct direct_strip *s)
                             .last = LANES_OF(rest ? rest : LANES),
                             .add = takes ? -1 : s->add,
                             .columns = s->columns,
+                            .far = s->c_row * (int64_t)sizeof(REAL) >= FAR,
                             .scaling = takes ? NULL : s->scaling };
 
     if (s->room) {
