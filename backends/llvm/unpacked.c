@@ -25,6 +25,7 @@ enum {
     PIXELS = 128, /* of a gradient of filters: fewer are sums so short that storing C decides */
     TURNED = 128, /* rows of a result that is turned, where B's columns are dense */
     SMALL = 288, /* rows, columns and elements along k of such a one of binary32 */
+    GATHERED = 8, /* rows of A's copy, which lie side by side */
     TASKS = 4, /* of a worker */
     VARIANT = 2 /* of limbs that are kept: strips; 0 and 1 are panels */
 };
@@ -69,6 +70,7 @@ struct product {
     enum result result;
     struct patch window; /* of the image that is read as it is, or framed */
     bool frames; /* it is read from a copy that has the padding */
+    bool gathers; /* rows of A are copied, a chain at a time, so that they lie side by side */
     bool turned, gradient; /* C^T = B^T A^T; of filters, turned */
     int64_t width, lanes; /* of a strip, of a vector */
 };
@@ -81,6 +83,7 @@ struct job {
     struct patch forward; /* of the planes */
     kernel_strip *strip;
     int64_t *at, *b_at; /* elements along k of A's and B's lines */
+    int64_t gathered[LIMBER_SMALL_K]; /* of copies of A's */
     char *frame, *packed, *rooms;
     struct kept *kept; /* where `packed` is, or NULL */
     int64_t room; /* bytes of a worker */
@@ -290,6 +293,16 @@ static bool set_sides(struct product *p)
     return !p->gradient || is_even(v, c->n);
 }
 
+/* Elements of windows lie between those of the next row, and each filter's on pages of their own:
+ * the register tile would read all these lines of cache again for each strip of B. */
+static bool gathers(const struct product *p)
+{
+    const struct patch *w = p->a.patch;
+
+    return p->rows == ROWS_apart && w && are_filters(w) && w->image > 1 && w->channel > w->image &&
+           w->channel * p->size >= LINE && p->n > p->width;
+}
+
 /* Packed panels of both sides are read faster, and pay where each is read often; so do rows of A
  * whose elements lie on pages of their own.  Short sums of gradients are stored as blocks of panels
  * rather than turned. */
@@ -321,6 +334,7 @@ static bool look(const struct kernel *kernel, const struct call *c, struct produ
         return false;
     if (!pays(p))
         return false;
+    p->gathers = gathers(p);
     p->packs = p->source == SOURCE_filters || (p->keep && p->source <= SOURCE_lines);
     return true;
 }
@@ -379,11 +393,27 @@ static int64_t stage_bytes(const struct product *p)
     return p->result == RESULT_staged ? RESULT_BYTES + most_rows(p) * p->width * p->size : 0;
 }
 
+/* Elements of a chain of GATHERED rows; a line of cache more puts groups into different sets. */
+static int64_t gathered_group(int64_t len)
+{
+    return len * GATHERED + LINE / 4;
+}
+
+/* A chain of a block's rows of A. */
+static int64_t gathered_bytes(const struct product *p)
+{
+    int64_t groups = ceil_div(smaller(most_rows(p), p->m), GATHERED);
+
+    return p->gathers ?
+               round_up(groups * gathered_group(smaller(p->k, LIMBER_SMALL_K)) * p->size, 64) :
+               0;
+}
+
 /* All that, and where rows of A and C begin. */
 static int64_t worker_bytes(const struct product *p)
 {
     return strip_bytes(p) + stage_bytes(p) +
-           round_up(2 * most_rows(p) * (int64_t)sizeof(void *), 64);
+           round_up(2 * most_rows(p) * (int64_t)sizeof(void *), 64) + gathered_bytes(p);
 }
 
 static int64_t planes_bytes(const struct product *p)
@@ -777,6 +807,36 @@ static void fetch_rows(const struct product *p, const struct direct_strip *s)
             __builtin_prefetch((const char *)s->a + s->at[q] * p->size + b, 0, 2);
 }
 
+/* A chain of rows of A, GATHERED side by side; each element along k of all of them at once, since
+ * these lie near each other. */
+static inline __attribute__((always_inline)) void gather_rows(const struct job *j, int64_t i,
+                                                              int64_t rows, int64_t p0, int64_t len,
+                                                              int size, char *room)
+{
+    const int64_t line = line_of(&j->p.a) * size, group = gathered_group(len) * size;
+    const char *from = data_of(&j->p.a, size) + i * line;
+
+    for (int64_t q = 0; q < len; q++, room += GATHERED * size) {
+        const char *at = from + j->at[p0 + q] * size;
+        char *to = room;
+
+        for (int64_t l = 0; l + GATHERED <= rows; l += GATHERED, at += GATHERED * line, to += group)
+            _Pragma("GCC unroll 8") for (int n = 0; n < GATHERED; n++)
+                memcpy(to + n * size, at + n * line, (size_t)size);
+        for (int64_t n = 0; n < rows % GATHERED; n++)
+            memcpy(to + n * size, at + n * line, (size_t)size);
+    }
+}
+
+static void gather_a(const struct job *j, int64_t i, int64_t rows, int64_t p0, int64_t len,
+                     char *room)
+{
+    if (j->p.size == 4) /* of constant length */
+        gather_rows(j, i, rows, p0, len, 4, room);
+    else
+        gather_rows(j, i, rows, p0, len, 8, room);
+}
+
 static void run_block(void *arg, int64_t task, int worker)
 {
     const struct job *j = arg;
@@ -786,6 +846,7 @@ static void run_block(void *arg, int64_t task, int worker)
     char *room = j->rooms + worker * j->room;
     const void **line = (const void **)(void *)(room + strip_bytes(p) + stage_bytes(p));
     void **c_line = (void **)(void *)(line + most_rows(p));
+    char *gathered = room + j->room - gathered_bytes(p);
     struct staged staged = { .c = &p->c, .size = p->size, .buffer = room + strip_bytes(p) };
     struct direct_strip s = { .m = smaller(j->rows, p->m - i),
                               .a = data_of(&p->a, p->size) + i * line_of(&p->a) * p->size,
@@ -793,10 +854,10 @@ static void run_block(void *arg, int64_t task, int worker)
                               .c_row = p->c.row,
                               .size = p->size };
 
-    if (p->rows != ROWS_apart) {
+    if (p->rows != ROWS_apart)
         find_lines(j, i, s.m, line);
+    if (p->rows != ROWS_apart || p->gathers)
         s.line = line;
-    }
     for (int64_t l = 0; l < s.m && p->result == RESULT_lines; l++) {
         c_line[l] = limber_output_at(&p->c, 0, i + l, p->size);
         s.c_line = c_line;
@@ -815,9 +876,15 @@ static void run_block(void *arg, int64_t task, int worker)
     for (int64_t p0 = 0; p0 < p->k; p0 += LIMBER_SMALL_K) {
         s.k = smaller(p->k - p0, LIMBER_SMALL_K);
         s.at = j->at + p0;
+        fetch_rows(p, &s);
+        if (p->gathers) {
+            gather_a(j, i, s.m, p0, s.k, gathered);
+            s.at = j->gathered;
+        }
+        for (int64_t l = 0; l < s.m && p->gathers; l++)
+            line[l] = gathered + (l / GATHERED * gathered_group(s.k) + l % GATHERED) * p->size;
         s.add = p0 > 0 || p->adds;
         s.scaling = limber_scales(&p->scaling) ? &p->scaling : NULL;
-        fetch_rows(p, &s);
         for (int64_t strip = first; strip < end; strip++) {
             int64_t column;
 
@@ -918,6 +985,8 @@ static bool run_product(const struct kernel *k, const struct product *p, char *m
     else if (j.p.source == SOURCE_taps)
         set_pixels(&j.p.window, j.p.window.stride[0] * j.p.window.row,
                    j.p.window.stride[1] * j.p.window.col, j.p.window.image, j.p.k, j.b_at);
+    for (int64_t q = 0; q < LIMBER_SMALL_K && j.p.gathers; q++)
+        j.gathered[q] = q * GATHERED;
     share(&j, limber_runner_busy(c->runner));
     if (c->finish && j.inner >= j.p.n)
         j.finish = p->turned ? c->finish->turned : c->finish;
