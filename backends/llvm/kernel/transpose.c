@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Transposition in registers: at step s, lane j+s of row i and lane j of row i+s change places.
- * With registers of 64 bytes sixteen lines go at once; with others blocks of four, which need no
- * more than sixteen registers, and an odd pair of lines. */
+ * With registers of 64 bytes sixteen lines go at once; with others as many as a register has
+ * elements, then an odd pair of lines.  No block has a loop, which GCC would keep, and the block in
+ * memory. */
 #include "backends/llvm/kernel/kernel.h"
 
 #include <string.h>
@@ -147,75 +148,131 @@ FLAT void turn(const char *const line[16], int size, int lanes, int64_t at, char
 }
 
 #else
-typedef int64_t v4l __attribute__((vector_size(32)));
-typedef int32_t v8i __attribute__((vector_size(32)));
+typedef int64_t v2l __attribute__((vector_size(16)));
+typedef int32_t v4i __attribute__((vector_size(16)));
 
-/* 4 x 4 of 64 bits. */
-FLAT void turn_four(const char *const line[], int64_t at, char *to, int64_t stride)
+FLAT v4i words(const char *at)
 {
-    v4l v[4], low, high;
+    v4i v;
 
-    for (int i = 0; i < 4; i++)
-        memcpy(&v[i], line[i] + at, sizeof v[i]);
-    for (int i = 0; i < 2; i++) {
-        low = __builtin_shufflevector(v[2 * i], v[2 * i + 1], 0, 4, 2, 6);
-        high = __builtin_shufflevector(v[2 * i], v[2 * i + 1], 1, 5, 3, 7);
-        v[2 * i] = low;
-        v[2 * i + 1] = high;
-    }
-    for (int i = 0; i < 2; i++) {
-        low = __builtin_shufflevector(v[i], v[i + 2], 0, 1, 4, 5);
-        high = __builtin_shufflevector(v[i], v[i + 2], 2, 3, 6, 7);
-        memcpy(to + i * stride, &low, sizeof low);
-        memcpy(to + (i + 2) * stride, &high, sizeof high);
-    }
+    memcpy(&v, at, sizeof v);
+    return v;
 }
 
-/* Four elements of 64 bits of two lines. */
+FLAT v2l longs(const char *at)
+{
+    v2l v;
+
+    memcpy(&v, at, sizeof v);
+    return v;
+}
+
+/* Two elements of 64 bits of two lines. */
+FLAT void turn_pairs(const char *a, const char *b, char *to, int64_t stride)
+{
+    v2l x = longs(a), y = longs(b), low, high;
+
+    low = __builtin_shufflevector(x, y, 0, 2);
+    high = __builtin_shufflevector(x, y, 1, 3);
+    memcpy(to, &low, sizeof low);
+    memcpy(to + stride, &high, sizeof high);
+}
+
+/* Four of two lines. */
 FLAT void turn_two(const char *const line[], int64_t at, char *to, int64_t stride)
 {
-    v4l v[2], row[2];
-
-    for (int i = 0; i < 2; i++)
-        memcpy(&v[i], line[i] + at, sizeof v[i]);
-    row[0] = __builtin_shufflevector(v[0], v[1], 0, 4, 2, 6);
-    row[1] = __builtin_shufflevector(v[0], v[1], 1, 5, 3, 7);
-    for (int i = 0; i < 4; i++)
-        memcpy(to + i * stride, (char *)&row[i % 2] + i / 2 * 16, 16);
+    turn_pairs(line[0] + at, line[1] + at, to, stride);
+    turn_pairs(line[0] + at + 16, line[1] + at + 16, to + 2 * stride, stride);
 }
 
-/* Eight elements of 32 bits of four lines: halves of a vector are rows i and i + 4. */
+/* Four elements of 32 bits of four lines. */
+FLAT void turn_quads(const char *const line[], int64_t at, char *to, int64_t stride)
+{
+    v4i a = words(line[0] + at), b = words(line[1] + at), c = words(line[2] + at),
+        d = words(line[3] + at), row;
+    v4i ab = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+    v4i cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+    v4i more = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    v4i last = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+
+    row = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
+    memcpy(to, &row, sizeof row);
+    row = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+    memcpy(to + stride, &row, sizeof row);
+    row = __builtin_shufflevector(more, last, 0, 1, 4, 5);
+    memcpy(to + 2 * stride, &row, sizeof row);
+    row = __builtin_shufflevector(more, last, 2, 3, 6, 7);
+    memcpy(to + 3 * stride, &row, sizeof row);
+}
+
+/* Eight of four lines. */
 FLAT void turn_four_words(const char *const line[], int64_t at, char *to, int64_t stride)
 {
-    v8i v[4], w[4], row[4];
-
-    for (int i = 0; i < 4; i++)
-        memcpy(&v[i], line[i] + at, sizeof v[i]);
-    for (int i = 0; i < 2; i++) {
-        w[i] = __builtin_shufflevector(v[2 * i], v[2 * i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
-        w[i + 2] = __builtin_shufflevector(v[2 * i], v[2 * i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
-    }
-    for (int i = 0; i < 2; i++) {
-        row[2 * i] = __builtin_shufflevector(w[2 * i], w[2 * i + 1], 0, 1, 8, 9, 4, 5, 12, 13);
-        row[2 * i + 1] =
-            __builtin_shufflevector(w[2 * i], w[2 * i + 1], 2, 3, 10, 11, 6, 7, 14, 15);
-    }
-    for (int i = 0; i < 8; i++)
-        memcpy(to + i * stride, (char *)&row[i % 4] + i / 4 * 16, 16);
+    turn_quads(line, at, to, stride);
+    turn_quads(line, at + 16, to + 4 * stride, stride);
 }
 
 /* Eight elements of 32 bits of two lines. */
 FLAT void turn_two_words(const char *const line[], int64_t at, char *to, int64_t stride)
 {
-    v8i v[2], w[2];
+    for (int half = 0; half < 2; half++, at += 16, to += 4 * stride) {
+        v4i a = words(line[0] + at), b = words(line[1] + at);
+        v4i low = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+        v4i high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
 
-    for (int i = 0; i < 2; i++)
-        memcpy(&v[i], line[i] + at, sizeof v[i]);
-    w[0] = __builtin_shufflevector(v[0], v[1], 0, 8, 1, 9, 4, 12, 5, 13);
-    w[1] = __builtin_shufflevector(v[0], v[1], 2, 10, 3, 11, 6, 14, 7, 15);
-    for (int i = 0; i < 8; i++)
-        memcpy(to + i * stride, (char *)&w[i / 2 % 2] + i / 4 * 16 + i % 2 * 8, 8);
+        memcpy(to, &low, 8);
+        memcpy(to + stride, (char *)&low + 8, 8);
+        memcpy(to + 2 * stride, &high, 8);
+        memcpy(to + 3 * stride, (char *)&high + 8, 8);
+    }
 }
+
+#ifdef __AVX2__
+typedef int64_t v4l __attribute__((vector_size(32)));
+typedef int32_t v8i __attribute__((vector_size(32)));
+
+/* Halves of a vector are of lines that the result has that far apart. */
+FLAT v8i both_words(const char *a, const char *b)
+{
+    return __builtin_shufflevector(words(a), words(b), 0, 1, 2, 3, 4, 5, 6, 7);
+}
+
+FLAT v4l both_longs(const char *a, const char *b)
+{
+    return __builtin_shufflevector(longs(a), longs(b), 0, 1, 2, 3);
+}
+
+/* Four elements of 32 bits of eight lines. */
+FLAT void turn_eight_quads(const char *const line[], int64_t at, char *to, int64_t stride)
+{
+    v8i a = both_words(line[0] + at, line[4] + at), b = both_words(line[1] + at, line[5] + at);
+    v8i c = both_words(line[2] + at, line[6] + at), d = both_words(line[3] + at, line[7] + at), row;
+    v8i ab = __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13);
+    v8i cd = __builtin_shufflevector(c, d, 0, 8, 1, 9, 4, 12, 5, 13);
+    v8i more = __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15);
+    v8i last = __builtin_shufflevector(c, d, 2, 10, 3, 11, 6, 14, 7, 15);
+
+    row = __builtin_shufflevector(ab, cd, 0, 1, 8, 9, 4, 5, 12, 13);
+    memcpy(to, &row, sizeof row);
+    row = __builtin_shufflevector(ab, cd, 2, 3, 10, 11, 6, 7, 14, 15);
+    memcpy(to + stride, &row, sizeof row);
+    row = __builtin_shufflevector(more, last, 0, 1, 8, 9, 4, 5, 12, 13);
+    memcpy(to + 2 * stride, &row, sizeof row);
+    row = __builtin_shufflevector(more, last, 2, 3, 10, 11, 6, 7, 14, 15);
+    memcpy(to + 3 * stride, &row, sizeof row);
+}
+
+/* Two elements of 64 bits of four lines. */
+FLAT void turn_four_pairs(const char *const line[], int64_t at, char *to, int64_t stride)
+{
+    v4l a = both_longs(line[0] + at, line[2] + at), b = both_longs(line[1] + at, line[3] + at), row;
+
+    row = __builtin_shufflevector(a, b, 0, 4, 2, 6);
+    memcpy(to, &row, sizeof row);
+    row = __builtin_shufflevector(a, b, 1, 5, 3, 7);
+    memcpy(to + stride, &row, sizeof row);
+}
+#endif
 
 /* As many elements as a vector of 64 bytes has. */
 FLAT void turn(const char *const line[16], int size, int lanes, int64_t at, char *to,
@@ -224,14 +281,22 @@ FLAT void turn(const char *const line[16], int size, int lanes, int64_t at, char
     int count = 64 / size, step = 32 / size, l;
 
     for (int half = 0; half < 2; half++, at += 32, to += step * stride) {
-        for (l = 0; l + 4 <= lanes; l += 4)
-            size == 8 ? turn_four(line + l, at, to + l * 8, stride) :
-                        turn_four_words(line + l, at, to + l * 4, stride);
-        if (l + 2 <= lanes) {
+        l = 0;
+#ifdef __AVX2__
+        for (; size == 4 && l + 8 <= lanes; l += 8) {
+            turn_eight_quads(line + l, at, to + l * 4, stride);
+            turn_eight_quads(line + l, at + 16, to + l * 4 + 4 * stride, stride);
+        }
+        for (; size == 8 && l + 4 <= lanes; l += 4) {
+            turn_four_pairs(line + l, at, to + l * 8, stride);
+            turn_four_pairs(line + l, at + 16, to + l * 8 + 2 * stride, stride);
+        }
+#endif
+        for (; size == 4 && l + 4 <= lanes; l += 4)
+            turn_four_words(line + l, at, to + l * 4, stride);
+        for (; l + 2 <= lanes; l += 2)
             size == 8 ? turn_two(line + l, at, to + l * 8, stride) :
                         turn_two_words(line + l, at, to + l * 4, stride);
-            l += 2;
-        }
         for (int i = 0; l < lanes && i < count / 2; i++)
             memcpy(to + i * stride + l * size, line[l] + at + i * size, (size_t)size);
     }
