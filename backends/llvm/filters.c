@@ -132,25 +132,60 @@ static void turn_taps(const char *const row[4], int size, char *to)
     }
 }
 
-/* Groups of four channels whose taps are neighbours. */
-static void join_taps(const struct source *s, const char *from, int64_t first, int64_t end,
-                      char *to)
+typedef int64_t two_longs __attribute__((vector_size(16)));
+typedef int16_t eight_shorts __attribute__((vector_size(16)));
+typedef int8_t sixteen_bytes __attribute__((vector_size(16)));
+
+/* Two rows of 16 bytes, element by element in turn. */
+#define TURN_TWO(vector, row, to, low, high) \
+    do { \
+        vector r[2], turned; \
+\
+        memcpy(&r[0], (row)[0], sizeof r[0]); \
+        memcpy(&r[1], (row)[1], sizeof r[1]); \
+        turned = __builtin_shufflevector(r[0], r[1], LIST low); \
+        memcpy(to, &turned, sizeof turned); \
+        turned = __builtin_shufflevector(r[0], r[1], LIST high); \
+        memcpy((to) + sizeof turned, &turned, sizeof turned); \
+    } while (0)
+#define LIST(...) __VA_ARGS__
+
+static void turn_pairs(const char *const row[2], int size, char *to)
+{
+    switch (size) {
+    case 1:
+        TURN_TWO(sixteen_bytes, row, to, (0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
+                 (8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31));
+        break;
+    case 2:
+        TURN_TWO(eight_shorts, row, to, (0, 8, 1, 9, 2, 10, 3, 11), (4, 12, 5, 13, 6, 14, 7, 15));
+        break;
+    case 4: TURN_TWO(four_ints, row, to, (0, 4, 1, 5), (2, 6, 3, 7)); break;
+    default: TURN_TWO(two_longs, row, to, (0, 2), (1, 3)); break;
+    }
+}
+
+/* Groups of two or four channels whose taps are neighbours. */
+static inline __attribute__((always_inline)) void
+join_taps(const struct source *s, const char *from, int64_t first, int64_t end, int group, char *to)
 {
     int64_t taps = s->r * s->s, row = taps * s->size, all = s->channels * taps, q = first;
-    int64_t once = s->size == 1 ? 16 : 4;
+    int64_t once = group == 2 ? 16 / s->size : s->size == 1 ? 16 : 4;
 
-    for (; q < end; q++, to += 4 * row) {
-        const char *at = from + 4 * q * row;
+    for (; q < end; q++, to += group * row) {
+        const char *at = from + group * q * row;
 
         /* nothing behind the last channel is read */
-        if ((4 * q + 3) * taps + round_up(taps, once) > all)
+        if ((group * (q + 1) - 1) * taps + round_up(taps, once) > all)
             break;
-        for (int64_t t = 0; t < row; t += once * s->size)
+        for (int64_t t = 0; t < row && group == 2; t += once * s->size)
+            turn_pairs((const char *[]){ at + t, at + row + t }, s->size, to + 2 * t);
+        for (int64_t t = 0; t < row && group == 4; t += once * s->size)
             turn_taps((const char *[]){ at + t, at + row + t, at + 2 * row + t, at + 3 * row + t },
                       s->size, to + 4 * t);
     }
     for (int64_t t = 0; t < taps && q < end; t++)
-        turn_tap(s, from + t * s->size, q, end, 4, 4 * taps, to + 4 * t * s->size);
+        turn_tap(s, from + t * s->size, q, end, group, group * taps, to + group * t * s->size);
 }
 
 /* Groups of channels [first, end) of a filter. */
@@ -160,9 +195,12 @@ static void turn_line(const struct source *s, const char *from, int64_t first, i
     int64_t taps = s->r * s->s;
 
     to += first * group * taps * s->size;
-    if (s->size <= 8 && group == 4 && s->col == 1 && s->channel == taps &&
+    if (s->size <= 8 && (group == 2 || group == 4) && s->col == 1 && s->channel == taps &&
         (s->r == 1 || s->row == s->s)) {
-        join_taps(s, from, first, end, to);
+        if (group == 2)
+            join_taps(s, from, first, end, 2, to);
+        else
+            join_taps(s, from, first, end, 4, to);
         return;
     }
     for (int64_t t = 0; t < taps; t++)
