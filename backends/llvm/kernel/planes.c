@@ -21,7 +21,6 @@
 
 #define FLAT static inline __attribute__((always_inline))
 
-typedef int8_t v64c __attribute__((vector_size(64)));
 typedef int32_t v16i __attribute__((vector_size(64)));
 typedef int8_t v16c __attribute__((vector_size(16)));
 typedef int16_t v16h __attribute__((vector_size(32)));
@@ -258,23 +257,35 @@ void WINDOW_NORMS(const struct kernel_call *c, int64_t j, int64_t columns, doubl
 
 /* ---- planes of elements as they are ---------------------------------------------------------- */
 
+/* Every second element of two registers; GCC would take longer vectors element by element. */
+#if defined(__AVX2__)
+#define EVEN_WORDS 0, 2, 4, 6, 8, 10, 12, 14
+#define EVEN_BYTES                                                                              \
+    0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34, 36, 38, 40, 42, 44, 46,  \
+        48, 50, 52, 54, 56, 58, 60, 62
+typedef int8_t part_bytes __attribute__((vector_size(32)));
+typedef int32_t part_words __attribute__((vector_size(32)));
+#else
+#define EVEN_WORDS 0, 2, 4, 6
+#define EVEN_BYTES 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
+typedef int8_t part_bytes __attribute__((vector_size(16)));
+typedef int32_t part_words __attribute__((vector_size(16)));
+#endif
+
 /* Every second of 2 x 64 bytes. */
 FLAT void halve(char *to, const char *from, int size)
 {
-    v64c a, b, even;
+    for (size_t i = 0; i < VECTOR; i += sizeof(part_bytes)) {
+        part_bytes a, b, even;
 
-    memcpy(&a, from, sizeof a);
-    memcpy(&b, from + sizeof a, sizeof b);
-    if (size == 1)
-        even = __builtin_shufflevector(
-            a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34, 36, 38, 40,
-            42, 44, 46, 48, 50, 52, 54, 56, 58, 60, 62, 64, 66, 68, 70, 72, 74, 76, 78, 80, 82, 84,
-            86, 88, 90, 92, 94, 96, 98, 100, 102, 104, 106, 108, 110, 112, 114, 116, 118, 120, 122,
-            124, 126);
-    else
-        even = (v64c)__builtin_shufflevector((v16i)a, (v16i)b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18,
-                                             20, 22, 24, 26, 28, 30);
-    memcpy(to, &even, sizeof even);
+        memcpy(&a, from + 2 * i, sizeof a);
+        memcpy(&b, from + 2 * i + sizeof a, sizeof b);
+        if (size == 1)
+            even = __builtin_shufflevector(a, b, EVEN_BYTES);
+        else
+            even = (part_bytes)__builtin_shufflevector((part_words)a, (part_words)b, EVEN_WORDS);
+        memcpy(to + i, &even, sizeof even);
+    }
 }
 
 /* count elements, `step` elements apart. */
