@@ -17,7 +17,11 @@ enum {
     OUTPUTS = 4,    /* outputs of a channel whose filters are packed at once */
     ACROSS = 2048,  /* columns of the result that a piece has at most, NCHW */
     ALONG = 128,    /* and where lanes are channels */
-    SHORT = 64,     /* columns of a result whose rows are short */
+#if defined(__AVX2__) && !defined(__AVX512F__)
+    SHORT = 128,    /* columns of a result whose rows are short */
+#else
+    SHORT = 64,
+#endif
     SHORTEST = 8,   /* rows that a piece has at least where threads share an image */
     GROUPS = 64,    /* vectors of channels that are packed at once */
     NEAR = 256 << 10,   /* bytes of packed rows that stay in a near cache */
@@ -131,7 +135,9 @@ static struct piece find_gradient(const struct depthwise *d, const struct depthw
     __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
 
 #if defined(__AVX512F__)
-enum { VECTOR = 64 };
+enum { VECTOR = 64, HALVED = 0 };
+#define TURN_HALVES_4(type, v)
+#define TURN_HALVES_8(type, v)
 #define REGISTER "+v"
 #define BETWEEN(from, end) ((1u << (end)) - (1u << (from)))
 #define PICKED_LOAD_1(p, from, end) _mm_maskz_loadu_epi8((__mmask16)BETWEEN(from, end), p)
@@ -151,7 +157,9 @@ enum { VECTOR = 64 };
 #define EVEN_STORE_8(c, v, lanes) \
     _mm512_mask_storeu_epi64(c, (__mmask8)(0x55 & ((1u << 2 * (lanes)) - 1)), (__m512i)(v))
 #elif defined(__aarch64__)
-enum { VECTOR = 16 };
+enum { VECTOR = 16, HALVED = 0 };
+#define TURN_HALVES_4(type, v)
+#define TURN_HALVES_8(type, v)
 #define REGISTER "+w"
 typedef float lanes4 __attribute__((vector_size(16)));
 typedef double lanes2 __attribute__((vector_size(16)));
@@ -180,7 +188,42 @@ typedef double lanes2 __attribute__((vector_size(16)));
 #define EVEN_STORE_4(c, v, lanes) STORE_LANES(c, v, lanes, 2, 2)
 #define EVEN_STORE_8(c, v, lanes) STORE_LANES(c, v, lanes, 1, 2)
 #else
-enum { VECTOR = 32 };
+enum { VECTOR = 32, HALVED = 32 };
+/* Eight rows of eight lanes: pairs of rows, fours, then halves. */
+#define TURN_HALVES_4(type, v) \
+    do { \
+        type pair[8], four[8]; \
+\
+        UNROLL for (int i = 0; i < 8; i += 2) { \
+            pair[i] = __builtin_shufflevector(v[i], v[i + 1], 0, 8, 1, 9, 4, 12, 5, 13); \
+            pair[i + 1] = __builtin_shufflevector(v[i], v[i + 1], 2, 10, 3, 11, 6, 14, 7, 15); \
+        } \
+        UNROLL for (int i = 0; i < 8; i += 4) \
+            UNROLL for (int n = 0; n < 2; n++) { \
+                four[i + 2 * n] = __builtin_shufflevector(pair[i + n], pair[i + n + 2], 0, 1, 8, \
+                                                          9, 4, 5, 12, 13); \
+                four[i + 2 * n + 1] = __builtin_shufflevector(pair[i + n], pair[i + n + 2], 2, 3, \
+                                                              10, 11, 6, 7, 14, 15); \
+            } \
+        UNROLL for (int i = 0; i < 4; i++) { \
+            v[i] = __builtin_shufflevector(four[i], four[i + 4], 0, 1, 2, 3, 8, 9, 10, 11); \
+            v[i + 4] = __builtin_shufflevector(four[i], four[i + 4], 4, 5, 6, 7, 12, 13, 14, 15); \
+        } \
+    } while (0)
+/* Four rows of four lanes. */
+#define TURN_HALVES_8(type, v) \
+    do { \
+        type pair[4]; \
+\
+        UNROLL for (int i = 0; i < 4; i += 2) { \
+            pair[i] = __builtin_shufflevector(v[i], v[i + 1], 0, 4, 2, 6); \
+            pair[i + 1] = __builtin_shufflevector(v[i], v[i + 1], 1, 5, 3, 7); \
+        } \
+        UNROLL for (int i = 0; i < 2; i++) { \
+            v[i] = __builtin_shufflevector(pair[i], pair[i + 2], 0, 1, 4, 5); \
+            v[i + 2] = __builtin_shufflevector(pair[i], pair[i + 2], 2, 3, 6, 7); \
+        } \
+    } while (0)
 #define REGISTER "+x"
 /* Lanes of `which`, the numbers of lanes, from `from` on and before `end`. */
 #define BETWEEN(bits, which, from, end) \
@@ -225,6 +268,7 @@ enum { VECTOR = 32 };
 #define PICKED_LOAD PICKED_LOAD_8
 #define EVEN EVEN_8BYTES
 #define ZIP ZIP_8BYTES
+#define TURN_HALVES TURN_HALVES_8
 #define GROUP 1
 #define MULTIPLY_ADD(x, w, sum) __builtin_elementwise_fma(x, w, sum)
 #define MASKED_STORE MASKED_STORE_8
@@ -238,6 +282,7 @@ enum { VECTOR = 32 };
 #define PICKED_LOAD PICKED_LOAD_4
 #define EVEN EVEN_4BYTES
 #define ZIP ZIP_4BYTES
+#define TURN_HALVES TURN_HALVES_4
 #define GROUP 1
 #define MULTIPLY_ADD(x, w, sum) __builtin_elementwise_fma(x, w, sum)
 #define MASKED_STORE MASKED_STORE_4
@@ -279,6 +324,7 @@ FLAT word_of_bytes some_bytes(const uint8_t *row, int64_t first, int64_t w)
 #endif
 #define EVEN EVEN_4BYTES
 #define ZIP ZIP_4BYTES
+#define TURN_HALVES TURN_HALVES_4
 #define MASKED_STORE MASKED_STORE_4
 #define EVEN_STORE EVEN_STORE_4
 #if defined(__AVX512VNNI__)

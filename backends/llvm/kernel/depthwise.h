@@ -106,9 +106,14 @@ static void NAME(pack_channels)(const struct NAME(piece) *x, const PIXEL *row, P
         *pixel++ = zero;
 }
 
-/* LANES rows of so many lanes become columns: each round deals two halves like cards. */
+/* LANES rows of so many lanes become columns: each round deals two halves like cards, or, where
+ * few instructions cross a register's halves, lanes go within these before the halves do. */
 #define TURN(type, v) \
     do { \
+        if (sizeof(type) == HALVED) { \
+            TURN_HALVES(type, v); \
+            break; \
+        } \
         UNROLL for (int n = 1; n < LANES; n *= 2) { \
             type dealt[LANES]; \
 \
@@ -637,6 +642,7 @@ static void NAME(run)(const struct depthwise *d, const struct depthwise_plan *pl
 #undef EVEN
 #undef ZIP
 #undef TURN
+#undef TURN_HALVES
 #undef PICKED_LOAD
 #undef MULTIPLY_ADD
 #undef MASKED_STORE
