@@ -413,39 +413,103 @@ static int64_t tensor_elements(const limber_conv *s)
     return s->n * s->c * (is_deep(s) ? s->d : 1) * s->h * s->w;
 }
 
+/* What phases need so that C is untouched where one of them fails: memory for all of them, with
+ * which those that run at once cannot fail; or C as it is. */
+struct reserve {
+    bool sure;
+    limber_queue queue; /* sure: of the phases */
+    char *memory;
+    size_t bytes; /* of C as it is */
+};
+
+/* The most memory of any phase; false: one of them does not run at once. */
+static bool phases_at_once(limber_context *ctx, const limber_problem *p, const struct tensors *t,
+                           const int64_t out[3], const struct phases *x, bool cleared, size_t *most)
+{
+    struct problem part;
+    size_t bytes;
+
+    *most = 0;
+    for (int64_t i = 0; i < x->all; i++) {
+        state_phase(&part, p, t, out, x, i);
+        if (cleared && part.k == 0)
+            continue;
+        if (!limber_is_depthwise(ctx, &part) || !limber_depthwise_workspace(ctx, &part, &bytes))
+            return false;
+        *most = bytes > *most ? bytes : *most;
+    }
+    return *most > 0;
+}
+
+static bool reserve(limber_context *ctx, const limber_problem *p, const struct tensors *t,
+                    const int64_t out[3], const struct phases *x, bool cleared, struct reserve *r,
+                    struct diag *d)
+{
+    size_t most;
+
+    *r = (struct reserve){ .queue = { .size = sizeof r->queue },
+                           .bytes = (size_t)tensor_elements(p->conv) * p->c.format.size };
+    if (limber_device_holds(ctx, p->c.data))
+        return true; /* errors of a device are told later than its calls return */
+    if (phases_at_once(ctx, p, t, out, x, cleared, &most)) {
+        if (p->queue)
+            r->queue = *p->queue;
+        if (!r->queue.workspace) {
+            r->queue.workspace = r->memory = limber_memory_alloc(&ctx->allocator, most);
+            r->queue.bytes = most;
+        }
+        r->sure = r->queue.workspace && r->queue.bytes >= most;
+        if (r->sure)
+            return true;
+    }
+    r->memory = limber_memory_alloc(&ctx->allocator, r->bytes);
+    if (!r->memory)
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a second copy of c");
+    memcpy(r->memory, p->c.data, r->bytes);
+    return true;
+}
+
 static bool run_phases(limber_context *ctx, const limber_problem *p, struct report *report,
                        struct diag *d)
 {
     const struct tensors t = tensors_of(p);
     struct problem whole, part;
-    struct backup keep;
+    struct reserve keep;
     struct report r;
     struct phases phases;
     int64_t out[3], longest = -1;
-    bool ok = true, first = true, cleared;
+    bool ok = true, first = true, cleared, skips = false;
 
     if (!check(p, &t, true, out, d))
         return false;
     phases = phases_of(p->conv);
     state(&whole, p, &t, out, (int64_t[]){ 0, 0, 0 });
-    if (!limber_backup(ctx, &whole, &keep, d))
-        return false;
     cleared = clears(ctx, &whole);
+    if (!reserve(ctx, p, &t, out, &phases, cleared, &keep, d))
+        return false;
     if (report)
         *report = (struct report){ 0 };
-    if (cleared)
-        memset(p->c.data, 0, (size_t)tensor_elements(p->conv) * p->c.format.size);
+    for (int64_t i = 0; i < phases.all && !skips; i++) {
+        state_phase(&part, p, &t, out, &phases, i);
+        skips = cleared && part.k == 0;
+    }
+    if (skips)
+        memset(p->c.data, 0, keep.bytes);
     for (int64_t i = 0; ok && i < phases.all; i++) {
         state_phase(&part, p, &t, out, &phases, i);
         if (cleared && part.k == 0 && (!first || i < phases.all - 1))
             continue;
+        if (keep.sure)
+            part.queue = &keep.queue;
         ok = limber_engine_run(ctx, &part, report ? &r : NULL, d);
         if (ok && report)
             join_report(report, &r, part.k > longest);
         longest = part.k > longest ? part.k : longest;
         first = false;
     }
-    limber_backup_end(&keep, ok);
+    if (!ok && !keep.sure && keep.memory)
+        memcpy(p->c.data, keep.memory, keep.bytes);
+    limber_memory_free(&ctx->allocator, keep.memory);
     return ok;
 }
 

@@ -231,6 +231,28 @@ static limber_status conv(limber_context *ctx)
         &window, NULL, a, f64, b, f64, NULL, c, f64, NULL);
 }
 
+/* Phases one after another, each of which stores. */
+static limber_status strided(limber_context *ctx, limber_conv w, limber_promise promise)
+{
+    w.stride[0] = w.stride[1] = 2;
+    return limber_conv2d_backward_data(
+        ctx, &(limber_contract){ .size = sizeof(limber_contract), .promise = promise }, &w, NULL, a,
+        f64, b, f64, NULL, c, f64, NULL);
+}
+
+static limber_status gradient(limber_context *ctx)
+{
+    return strided(ctx, window, LIMBER_CONTRACT_CORRECT);
+}
+
+static limber_status depthwise_gradient(limber_context *ctx)
+{
+    limber_conv w = window;
+
+    w.o = w.groups = w.c;
+    return strided(ctx, w, LIMBER_CONTRACT_NATIVE);
+}
+
 static limber_status prepared(limber_context *ctx)
 {
     limber_prepared *left = NULL;
@@ -533,6 +555,8 @@ static const struct every_call {
     { "complex", complex_four },
     { "complex by three", complex_three },
     { "convolution", conv },
+    { "gradient of an image", gradient },
+    { "depthwise gradient of an image", depthwise_gradient },
     { "prepared", prepared },
     { "apply", apply },
     { "apply by table", apply_by_table },
