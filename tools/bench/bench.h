@@ -348,7 +348,7 @@ struct conv_mean {
     int count;
     struct mean_ratio to[2];
 };
-enum { MOST_MEANS = 16 };
+enum { MOST_MEANS = 32 };
 
 struct bench {
     bool gpu, json;

@@ -224,11 +224,13 @@ struct moment {
     limber_report report;
 };
 
-/* Products whose first call is timed. */
+/* Products whose first call is timed, and convolutions: windows of 3 x 3, as many channels as
+ * filters. */
 static const struct first {
     const char *what, *format;
     limber_promise promise;
-    int n;
+    int n, channels; /* of images of n x n; 0: of no convolution */
+    limber_operation operation;
 } firsts[] = {
     { "FP64 native", "f64", LIMBER_CONTRACT_NATIVE, 8 },
     { "FP64 native", "f64", LIMBER_CONTRACT_NATIVE, 256 },
@@ -237,22 +239,40 @@ static const struct first {
     { "FP64 correct", "f64", LIMBER_CONTRACT_CORRECT, 256 },
     { "FP64 correct", "f64", LIMBER_CONTRACT_CORRECT, 512 },
     { "binary128", "f128", LIMBER_CONTRACT_NATIVE, 256 },
+    { "3x3, 128, FP32", "f32", LIMBER_CONTRACT_NATIVE, 28, 128, LIMBER_OPERATION_CONV_FORWARD },
+    { "3x3, 128, FP32 correct", "f32", LIMBER_CONTRACT_CORRECT, 28, 128,
+      LIMBER_OPERATION_CONV_FORWARD },
+    { "3x3, 128, INT8", "i8", LIMBER_CONTRACT_EXACT, 28, 128, LIMBER_OPERATION_CONV_FORWARD },
+    { "3x3, 128, FP32 backward data", "f32", LIMBER_CONTRACT_NATIVE, 28, 128,
+      LIMBER_OPERATION_CONV_BACKWARD_DATA },
+    { "3x3, 128, FP32 backward filter", "f32", LIMBER_CONTRACT_NATIVE, 28, 128,
+      LIMBER_OPERATION_CONV_BACKWARD_FILTER },
 };
 
-/* Operands and result, one after the other; the operands' elements are below 1 and random. */
+/* Elements of the largest tensor. */
+static size_t most_elements(const struct first *f)
+{
+    const size_t n = (size_t)f->n, c = (size_t)f->channels;
+
+    return f->channels == 0 ? n * n : n * n > 9 * c ? n * n * c : 9 * c * c;
+}
+
+/* Operands and result, one after the other; the operands' elements are below 1 and random, integers
+ * below 64. */
 static char *make_operands(const struct first *f, size_t *bytes)
 {
     limber_format stored = format_of(f->format), f64 = format_of("f64");
-    size_t count = (size_t)f->n * (size_t)f->n;
+    const bool bytes_only = stored.kind == LIMBER_KIND_INT;
+    size_t count = most_elements(f);
     double *x = malloc(2 * count * sizeof *x);
     char *memory;
     uint64_t state = 1;
 
-    *bytes = count * stored.size;
+    *bytes = count * (bytes_only ? 4 : stored.size); /* results of bytes have four */
     memory = calloc(3, *bytes);
     for (size_t i = 0; x && i < 2 * count; i++) {
         state = state * 6364136223846793005 + 1442695040888963407;
-        x[i] = (double)(int64_t)state * 0x1p-63;
+        x[i] = (double)(int64_t)state * (bytes_only ? 0x1p-57 : 0x1p-63);
     }
     if (!x || !memory ||
         limber_convert(memory, stored, x, f64, 2 * count, LIMBER_ROUND_NEAREST) !=
@@ -268,17 +288,30 @@ static bool one_call(limber_context *ctx, const struct first *f, char *memory, s
                      struct moment *m)
 {
     const limber_contract contract = { .size = sizeof contract, .promise = f->promise };
-    limber_format stored = format_of(f->format);
+    const limber_format stored = format_of(f->format);
+    const limber_format to = stored.kind == LIMBER_KIND_INT ? format_of("i32") : stored;
+    const int64_t row = f->channels ? 0 : f->n, step = f->channels ? 0 : 1;
+    limber_conv conv = LIMBER_CONV_INIT;
+    limber_problem p = LIMBER_PROBLEM_INIT;
     double start;
     bool ok;
 
+    conv.n = conv.groups = 1;
+    conv.c = conv.o = f->channels;
+    conv.h = conv.w = f->n;
+    conv.r = conv.s = 3;
+    conv.stride[0] = conv.stride[1] = conv.dilate[0] = conv.dilate[1] = 1;
+    conv.pad[0] = conv.pad[1] = conv.pad[2] = conv.pad[3] = 1;
+    p.operation = f->operation;
+    p.conv = f->channels ? &conv : NULL;
+    p.contract = &contract;
+    p.m = p.n = p.k = f->channels ? 0 : f->n;
+    p.a = (limber_matrix){ memory, stored, row, step };
+    p.b = (limber_matrix){ memory + bytes, stored, row, step };
+    p.c = (limber_output){ memory + 2 * bytes, to, row, step };
     m->report = (limber_report)LIMBER_REPORT_INIT;
     start = now();
-    ok = limber_gemm(ctx, &contract, f->n, f->n, f->n, NULL,
-                     (limber_matrix){ memory, stored, f->n, 1 },
-                     (limber_matrix){ memory + bytes, stored, f->n, 1 }, NULL,
-                     (limber_output){ memory + 2 * bytes, stored, f->n, 1 },
-                     &m->report) == LIMBER_STATUS_OK;
+    ok = limber_run(ctx, &p, &m->report) == LIMBER_STATUS_OK;
     m->seconds = now() - start;
     return ok || !complain("bench: %s", limber_error_text());
 }

@@ -57,7 +57,9 @@ struct row {
         CONV(group, name, of "FP32 correct", "f32", shape ",nchw" count, "normal", \
              "correct conv-plain* conv-any"), \
         BACKWARD(group, name, of "backward data", shape ",nchw" count, DATA), \
-        BACKWARD(group, name, of "backward filter", shape ",nchw" count, FILTER)
+        BACKWARD(group, name, of "backward data NHWC", shape ",nhwc" count, DATA), \
+        BACKWARD(group, name, of "backward filter", shape ",nchw" count, FILTER), \
+        BACKWARD(group, name, of "backward filter NHWC", shape ",nhwc" count, FILTER)
 #define RESNET(name, shape) CPU_LAYER("conv/resnet18", name, "", shape, "")
 #define MOBILE(c, h, o) \
     CPU_LAYER("conv/mobilenetv2", "1x1 " #c " -> " #o ", " #h, "", #c "," #h "," #o ",1,1", "")
