@@ -449,15 +449,15 @@ static void map_result(struct index_map *m, const struct conv *c)
 
 static void map_gradient(struct index_map *m, const struct conv *c)
 {
-    bool nchw = c->geometry.layout == LAYOUT_nchw;
     int64_t depth = channels(c), window = window_of(c), size = depth * window;
+    bool dense = c->geometry.layout == LAYOUT_nchw || window == 1;
 
     m->group = filters_of(c) * size;
     m->output = (struct output_view){
         .row = size,
-        .col = nchw ? 1 : depth,
-        .inner = nchw ? least_one(size) : window,
-        .outer = nchw ? 0 : 1,
+        .col = dense ? 1 : depth,
+        .inner = dense ? least_one(size) : window,
+        .outer = dense ? 0 : 1,
     };
 }
 

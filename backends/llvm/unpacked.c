@@ -303,9 +303,15 @@ static bool gathers(const struct product *p)
            w->channel * p->size >= LINE && p->n > p->width;
 }
 
+/* Of the image that is read through windows. */
+static int64_t channels_of(const struct product *p)
+{
+    return (p->source == SOURCE_taps ? p->n : p->k) / (p->window.r * p->window.s);
+}
+
 /* Packed panels of both sides are read faster, and pay where each is read often; so do rows of A
- * whose elements lie on pages of their own.  Short sums of gradients are stored as blocks of panels
- * rather than turned. */
+ * whose elements lie on pages of their own, and pixels of few channels, which fill no strip.  Short
+ * sums of gradients are stored as blocks of panels rather than turned. */
 static bool pays(const struct product *p)
 {
     const bool thin = smaller(p->m, p->n) <= THIN ||
@@ -314,9 +320,10 @@ static bool pays(const struct product *p)
     if (!p->a.patch && !p->b.patch && (p->call->keep[0] || p->call->keep[1]) &&
         !(p->keep && thin) && smaller(p->m, p->n) > FEW)
         return false; /* panels that are kept cost nothing; of thin products strips are */
-    if (p->rows == ROWS_apart && !p->a.patch && p->a.p != 1 && p->m * p->k * p->size > ROWS_BYTES)
+    if (p->rows == ROWS_apart && !p->a.patch && p->a.p != 1 && p->m * p->k * p->size > ROWS_BYTES &&
+        (p->a.p * p->size >= NEAR || (p->source == SOURCE_taps && channels_of(p) < p->lanes)))
         return false;
-    if ((p->gradient || p->source == SOURCE_taps) && p->k < PIXELS)
+    if (p->gradient && p->k < PIXELS)
         return false;
     return p->a.patch || p->b.patch || thin;
 }
@@ -340,12 +347,6 @@ static bool look(const struct kernel *kernel, const struct call *c, struct produ
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
-
-/* Of the image that is read through windows. */
-static int64_t channels_of(const struct product *p)
-{
-    return (p->source == SOURCE_taps ? p->n : p->k) / (p->window.r * p->window.s);
-}
 
 static int64_t images_of(const struct product *p)
 {
