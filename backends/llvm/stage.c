@@ -79,8 +79,42 @@ static void store_row(const struct staged *s, const struct stretch *x, int64_t i
             copy(to + l * col, row_of(s, i, x->j + l), s->size);
 }
 
+/* Every `step`-th element from `from` on, beside each other. */
+static inline __attribute__((always_inline)) void join(char *to, const char *from, int64_t step,
+                                                       int64_t count, int size)
+{
+    for (int64_t l = 0; l < count; l++)
+        memcpy(to + l * size, from + l * step * size, (size_t)size);
+}
+
+/* Columns that are neighbours in C lie a stretch apart in the block, as channels of filters in NHWC
+ * do: one run of them after another. */
+static void store_across(const struct staged *s, int64_t i)
+{
+    const int64_t step = s->c->inner, rest = s->j0 % step;
+
+    for (int64_t of = 0; of < step; of++) {
+        const int64_t j = (of + step - rest) % step;
+        const int64_t count = j < s->cols ? (s->cols - j + step - 1) / step : 0;
+        char *to = count ? limber_output_at(s->c, s->i0 + i, s->j0 + j, s->size) : NULL;
+
+        if (s->size == 4) /* of constant length */
+            join(to, row_of(s, i, j), step, count, 4);
+        else if (s->size == 8)
+            join(to, row_of(s, i, j), step, count, 8);
+        else
+            join(to, row_of(s, i, j), step, count, s->size);
+    }
+}
+
 void limber_stage_store(const struct staged *s)
 {
+    if (s->c->outer == 1 && !s->c->wide && !s->c->cols && s->c->inner > 1 &&
+        s->c->inner < s->cols) {
+        for (int64_t i = 0; i < s->rows; i++)
+            store_across(s, i);
+        return;
+    }
     for (int64_t j = 0; j < s->cols;) {
         struct stretch x = stretch_at(s, j);
 
