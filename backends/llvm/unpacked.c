@@ -6,73 +6,19 @@
  *
  *   source  Goto, van de Geijn, ACM TOMS 34(3), 2008, without the packing of A;
  *           rows of windows by address: Dukhan, indirect convolution, arXiv 1907.02129 */
-#include "backends/llvm/part.h"
 #include "backends/llvm/stage.h"
-#include "ir/num/prim.h"
+#include "backends/llvm/unpacked.h"
 
 #include <string.h>
 
 enum {
-    ROWS_BYTES = 512 << 10, /* of A, of one chain, that a task reads again and again */
     RESULT_BYTES = 1 << 20, /* of C, that it adds chains to */
-    LINE = 64, /* bytes of a cache's line */
-    NEAR = 4096, /* bytes between rows of B that few rows of A read where they are */
     MANY = 96, /* rows of A that are worth a copy of B of which each vector lies in two lines */
-    FEW = 24, /* such rows; and lines that are not worth panels, even where these are kept */
     SHORT = 64, /* elements along k: such sums write C all the time, a few rows from end to end
                    faster than many rows strip by strip, whose lines of cache lie on many pages */
-    THIN = 128, /* rows or columns of a product whose sides are not worth packing */
-    PIXELS = 128, /* of a gradient of filters: fewer are sums so short that storing C decides */
-    TURNED = 128, /* rows of a result that is turned, where B's columns are dense */
-    SMALL = 288, /* rows, columns and elements along k of such a one of binary32 */
     GATHERED = 8, /* rows of A's copy, which lie side by side */
     TASKS = 4, /* of a worker */
     VARIANT = 2 /* of limbs that are kept: strips; 0 and 1 are panels */
-};
-
-/* Where B's strips come from. */
-enum source {
-    SOURCE_rows, /* dense rows */
-    SOURCE_lines, /* dense columns, transposed 16 by 16 */
-    SOURCE_filters, /* channels of filters lie side by side: turned and transposed once */
-    SOURCE_planes, /* of an image whose rows lie side by side */
-    SOURCE_taps /* pixels of an image, whose channels do, for a gradient of filters */
-};
-
-/* What rows of A are. */
-enum rows {
-    ROWS_apart, /* some elements apart */
-    ROWS_windows, /* windows of an image whose channels lie side by side */
-    ROWS_taps /* elements of windows, each seen by all pixels: of planes */
-};
-
-/* Where rows of C are. */
-enum result {
-    RESULT_dense, /* some elements apart, in stretches of columns */
-    RESULT_lines, /* anywhere */
-    RESULT_staged /* in a buffer, from which they are moved */
-};
-
-/* A product C = A B of `size` bytes an element, or C^T = B^T A^T, whose C is dense along rows. */
-struct product {
-    const struct kernel_config *f;
-    const struct call *call;
-    struct view a, b;
-    struct output_view c;
-    int64_t m, n, k;
-    int size;
-    bool adds; /* to C: beta is not 0 */
-    struct scaling scaling;
-    enum source source;
-    bool packs; /* all strips of B at first, each of `width` columns and all of k */
-    const struct keeper *keep; /* of these; or NULL */
-    enum rows rows;
-    enum result result;
-    struct patch window; /* of the image that is read as it is, or framed */
-    bool frames; /* it is read from a copy that has the padding */
-    bool gathers; /* rows of A are copied, a chain at a time, so that they lie side by side */
-    bool turned, gradient; /* C^T = B^T A^T; of filters, turned */
-    int64_t width, lanes; /* of a strip, of a vector */
 };
 
 /* What a launch has in memory. */
@@ -94,258 +40,6 @@ struct job {
     const struct finisher *finish; /* NULL, or what is done to each block of C */
 };
 
-/* ---- which products -------------------------------------------------------------------------- */
-
-/* C = A B of any length; of one chain any alpha and beta. */
-static bool set_scaling(struct product *p)
-{
-    const struct call *c = p->call;
-    struct scaling *x = &p->scaling;
-
-    x->alpha = c->alpha ? limber_format_value(p->f->scalars, c->alpha) : 1;
-    x->beta = c->beta ? limber_format_value(p->f->scalars, c->beta) : 0;
-    p->adds = x->beta != 0;
-    return !(p->adds || limber_scales(x)) || c->k <= LIMBER_SMALL_K;
-}
-
-static bool is_native(const struct kernel_config *f)
-{
-    const struct side *a = &f->side[0], *b = &f->side[1];
-
-    return (f->unit == UNIT_f64 ? limber_num_is_f64(f->c) :
-                                  f->unit == UNIT_f32 && limber_num_is_f32(f->c)) &&
-           f->rows == 1 && f->weight[0] == 0 && !f->c.carried && !f->norms &&
-           f->reconstruct == RECONSTRUCT_sum && a->limb_kind == LIMB_KIND_whole &&
-           b->limb_kind == LIMB_KIND_whole && a->copied && b->copied &&
-           f->chunk == LIMBER_SMALL_K && (int32_t)f->c.size == f->bytes &&
-           (int32_t)a->f.size == f->bytes && (int32_t)b->f.size == f->bytes;
-}
-
-/* Lines of filters, and of all windows that are whole images, begin `image` elements apart. */
-static bool are_filters(const struct patch *w)
-{
-    return !w->depth && !w->t && !w->transposed && !w->divide[0] && w->oh == 1 && w->ow == 1 &&
-           w->h == w->r && w->w == w->s && w->pad[0] == 0 && w->pad[1] == 0 && w->dilate[0] == 1 &&
-           w->dilate[1] == 1;
-}
-
-static bool is_image(const struct patch *w)
-{
-    return !w->depth && !w->t && !w->transposed && !w->divide[0] && !w->origin;
-}
-
-/* Pixels of the image that windows see at one side: the first, and one behind the last. */
-static void reach(const struct patch *w, int of, int64_t *first, int64_t *end)
-{
-    int64_t window = (of ? w->s : w->r) - 1, result = (of ? w->ow : w->oh) - 1;
-    int64_t spread = window * w->dilate[of];
-
-    *first = -w->pad[of] + (spread < 0 ? spread : 0);
-    *end = result * w->stride[of] - w->pad[of] + (spread > 0 ? spread : 0) + 1;
-}
-
-static bool has_frame(const struct patch *w)
-{
-    int64_t first[2], end[2];
-
-    for (int i = 0; i < 2; i++)
-        reach(w, i, &first[i], &end[i]);
-    return first[0] < 0 || first[1] < 0 || end[0] > w->h || end[1] > w->w;
-}
-
-static bool set_window(struct product *p, const struct patch *w)
-{
-    if (!is_image(w) || w->channel != 1)
-        return false;
-    p->window = *w;
-    p->frames = has_frame(w);
-    return true;
-}
-
-/* The image's planes, as forward they would be. */
-static struct call forward_call(const struct call *c)
-{
-    struct call forward = *c;
-
-    forward.n = c->k;
-    forward.k = c->n;
-    return forward;
-}
-
-/* A result's pixels, all images' of a channel. */
-static bool are_pixels(const struct patch *w)
-{
-    return w->transposed && !w->depth && !w->t && !w->divide[0] && w->r == 1 && w->s == 1 &&
-           w->pad[0] == 0 && w->pad[1] == 0 && w->stride[0] == 1 && w->stride[1] == 1 &&
-           w->oh == w->h && w->ow == w->w;
-}
-
-/* Rows of A lie side by side, or their elements do; or they are windows, or see windows. */
-static bool set_a(struct product *p)
-{
-    const struct patch *w = p->a.patch;
-
-    if (p->a.tile_subset || p->a.pairs)
-        return false;
-    if (!w)
-        return p->a.p == 1 || p->a.line == 1;
-    if (p->gradient)
-        p->rows = ROWS_taps;
-    if (p->gradient || are_filters(w) || are_pixels(w))
-        return true;
-    p->rows = ROWS_windows;
-    return set_window(p, w);
-}
-
-static bool set_b(struct product *p)
-{
-    const struct patch *w = p->b.patch;
-
-    if (p->b.tile_subset || p->b.pairs)
-        return false;
-    if (!w) {
-        p->source = p->b.line == 1 ? SOURCE_rows : SOURCE_lines;
-        return p->b.line == 1 || p->b.p == 1;
-    }
-    if (are_filters(w)) {
-        p->source = w->image == 1 ? SOURCE_rows : SOURCE_filters;
-        return w->image == 1 || w->channel == 1;
-    }
-    if (are_pixels(w)) {
-        p->source = w->channel == 1 ? SOURCE_rows : SOURCE_lines;
-        return w->channel == 1 || w->col == 1;
-    }
-    p->source = w->transposed ? SOURCE_taps : SOURCE_planes;
-    if (w->transposed) {
-        const struct output_view *v = &p->c;
-        struct patch forward = *w;
-
-        forward.transposed = 0;
-        p->result = RESULT_dense;
-        return !v->wide && v->outer == 1 && v->inner == w->r * w->s && v->col * v->inner == p->n &&
-               set_window(p, &forward);
-    }
-    return p->call->b.patch == w && w->col == 1 && limber_has_planes(p->f, p->call);
-}
-
-/* Filters' gradients whose image has rows side by side: elements of windows become rows. */
-static bool turns_gradient(const struct product *p)
-{
-    const struct patch *w = p->call->b.patch;
-    struct patch forward;
-    struct call c;
-
-    if (!w || !w->transposed || are_pixels(w) || w->col != 1)
-        return false;
-    forward = *w;
-    forward.transposed = 0;
-    c = forward_call(p->call);
-    c.b.patch = &forward;
-    return limber_has_planes(p->f, &c);
-}
-
-/* Columns that lie side by side, be they of one image or of many, one behind the other. */
-static bool is_even(const struct output_view *v, int64_t n)
-{
-    return !v->wide && (v->inner >= n || v->outer == v->inner * v->col);
-}
-
-/* Few rows and many dense columns, as of a layer's weights: these are read as rows, which takes no
- * transposing, and a result of few rows is turned instead. */
-static bool turns_columns(const struct call *c, const struct output_view *v)
-{
-    return is_even(v, c->n) && !c->a.patch && !c->b.patch && !c->keep[0] && !c->keep[1] &&
-           c->b.p == 1 && c->b.line != 1 && c->m <= TURNED && c->n >= 4 * c->m;
-}
-
-/* As it is, or turned: so that C's rows are dense, or, of gradients, the image's are read. */
-static bool set_sides(struct product *p)
-{
-    const struct call *c = p->call;
-    struct output_view view = c->c, *v = &view;
-    bool turned;
-
-    if (v->rows || v->cols)
-        return false;
-    if (v->inner == 1 && !v->wide) { /* all columns are as far apart */
-        v->col = v->outer;
-        v->inner = INT64_MAX;
-    }
-    p->gradient = turns_gradient(p);
-    turned = p->gradient || (v->row == 1 && v->col != 1) || turns_columns(c, v);
-    p->turned = turned;
-    p->keep = c->keep[turned ? 0 : 1];
-    p->a = turned ? c->b : c->a;
-    p->b = turned ? c->a : c->b;
-    p->m = turned ? c->n : c->m;
-    p->n = turned ? c->m : c->n;
-    p->c = *v;
-    p->result = v->col == 1 && !v->wide ? RESULT_dense : RESULT_staged;
-    if (!turned)
-        return true;
-    p->result = p->gradient || v->row != 1 ? RESULT_staged :
-                is_even(v, c->n)           ? RESULT_dense :
-                                             RESULT_lines;
-    if (p->result != RESULT_lines)
-        p->c = (struct output_view){
-            .data = v->data, .row = v->col, .col = v->row, .inner = c->m, .origin = v->origin
-        };
-    return !p->gradient || is_even(v, c->n);
-}
-
-/* Elements of windows lie between those of the next row, and each filter's on pages of their own:
- * the register tile would read all these lines of cache again for each strip of B. */
-static bool gathers(const struct product *p)
-{
-    const struct patch *w = p->a.patch;
-
-    return p->rows == ROWS_apart && w && are_filters(w) && w->image > 1 && w->channel > w->image &&
-           w->channel * p->size >= LINE && p->n > p->width;
-}
-
-/* Of the image that is read through windows. */
-static int64_t channels_of(const struct product *p)
-{
-    return (p->source == SOURCE_taps ? p->n : p->k) / (p->window.r * p->window.s);
-}
-
-/* Packed panels of both sides are read faster, and pay where each is read often; so do rows of A
- * whose elements lie on pages of their own, and pixels of few channels, which fill no strip.  Short
- * sums of gradients are stored as blocks of panels rather than turned. */
-static bool pays(const struct product *p)
-{
-    const bool thin = smaller(p->m, p->n) <= THIN ||
-                      (p->size == 4 && p->m * p->n <= (int64_t)SMALL * SMALL * SMALL / p->k);
-
-    if (!p->a.patch && !p->b.patch && (p->call->keep[0] || p->call->keep[1]) &&
-        !(p->keep && thin) && smaller(p->m, p->n) > FEW)
-        return false; /* panels that are kept cost nothing; of thin products strips are */
-    if (p->rows == ROWS_apart && !p->a.patch && p->a.p != 1 && p->m * p->k * p->size > ROWS_BYTES &&
-        (p->a.p * p->size >= NEAR || (p->source == SOURCE_taps && channels_of(p) < p->lanes)))
-        return false;
-    if (p->gradient && p->k < PIXELS)
-        return false;
-    return p->a.patch || p->b.patch || thin;
-}
-
-static bool look(const struct kernel *kernel, const struct call *c, struct product *p)
-{
-    const struct kernel_config *f = &kernel->config;
-
-    *p = (struct product){ .f = f, .call = c, .k = c->k, .size = f->bytes };
-    if (!c->library || c->k == 0 || c->dry || !is_native(f) || !set_scaling(p))
-        return false;
-    p->lanes = (kernel->cpu & CPU_avx512 ? 64 : 32) / p->size;
-    p->width = p->lanes * (kernel->cpu & CPU_avx512 ? 3 : 2);
-    if (!limber_strip_code(kernel->cpu) || !set_sides(p) || !set_a(p) || !set_b(p))
-        return false;
-    if (!pays(p))
-        return false;
-    p->gathers = gathers(p);
-    p->packs = p->source == SOURCE_filters || (p->keep && p->source <= SOURCE_lines);
-    return true;
-}
-
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 static int64_t images_of(const struct product *p)
@@ -362,9 +56,9 @@ static double frame_bytes(const struct product *p)
     if (!p->frames)
         return 0;
     for (int i = 0; i < 2; i++)
-        reach(w, i, &first[i], &end[i]);
+        limber_patch_reach(w, i, &first[i], &end[i]);
     return (double)(end[0] - first[0]) * (double)(end[1] - first[1]) * (double)images_of(p) *
-           (double)(channels_of(p) * p->size);
+           (double)(limber_product_channels(p) * p->size);
 }
 
 static int64_t strips_of(const struct product *p)
@@ -426,7 +120,7 @@ static int64_t planes_bytes(const struct product *p)
         return limber_planes_bytes(p->f, p->call, p->n);
     if (!p->gradient)
         return 0;
-    forward = forward_call(p->call);
+    forward = limber_forward_call(p->call);
     w = *p->a.patch;
     w.transposed = 0;
     forward.b.patch = &w;
@@ -453,11 +147,11 @@ static int64_t first_product(const struct kernel *k, const struct call *c, struc
         !c->c.rows && !c->c.cols) {
         first->n = pixels;
         limber_view_straighten(&first->b, pixels);
-        if (look(k, first, p))
+        if (limber_is_unpacked(k, first, p))
             return c->n / pixels;
     }
     *first = *c;
-    return look(k, c, p) ? 1 : 0;
+    return limber_is_unpacked(k, c, p) ? 1 : 0;
 }
 
 int64_t limber_unpacked_bytes(const struct kernel *k, const struct call *c)
@@ -545,8 +239,8 @@ static void set_frame(struct job *j)
     if (!p->frames)
         return;
     for (int i = 0; i < 2; i++)
-        reach(w, i, &first[i], &end[i]);
-    channels = channels_of(p);
+        limber_patch_reach(w, i, &first[i], &end[i]);
+    channels = limber_product_channels(p);
     w->h = end[0] - first[0];
     w->w = end[1] - first[1];
     w->col = channels;
@@ -567,7 +261,7 @@ static void fill_frame(const struct job *j, int64_t row)
     const char *line;
 
     for (int i = 0; i < 2; i++)
-        reach(from, i, &first[i], &end[i]);
+        limber_patch_reach(from, i, &first[i], &end[i]);
     y = row % to->h + first[0];
     /* columns [begin, stop) of the frame are pixels */
     begin = first[1] < 0 ? smaller(-first[1], to->w) : 0;
@@ -684,7 +378,7 @@ static void pack_strip(const struct job *j, int64_t strip)
 static int64_t tap_at(const struct product *p, int64_t column)
 {
     const struct patch *w = &p->window;
-    int64_t channels = channels_of(p), tap = column / channels;
+    int64_t channels = limber_product_channels(p), tap = column / channels;
 
     return column % channels + (tap / w->s * w->dilate[0] - w->pad[0]) * w->row +
            (tap % w->s * w->dilate[1] - w->pad[1]) * w->col;
@@ -800,7 +494,7 @@ static void fetch_rows(const struct product *p, const struct direct_strip *s)
     const struct patch *w = p->a.patch;
     int64_t bytes = s->m * s->a_row * p->size;
 
-    if (p->rows != ROWS_apart || !w || !are_filters(w) || w->channel * p->size < NEAR ||
+    if (p->rows != ROWS_apart || !w || !limber_are_filters(w) || w->channel * p->size < NEAR ||
         p->m * p->k * p->size <= RESULT_BYTES)
         return;
     for (int64_t q = 0; q < s->k; q += w->r * w->s)
@@ -911,7 +605,7 @@ static void share(struct job *j, int busy)
     const struct product *p = &j->p;
     int64_t all;
 
-    j->inner = p->source == SOURCE_taps  ? channels_of(p) :
+    j->inner = p->source == SOURCE_taps  ? limber_product_channels(p) :
                p->result == RESULT_dense ? smaller(p->c.inner, p->n) :
                                            p->n;
     j->groups = p->packs ? ceil_div(j->inner, p->width) :
@@ -1019,7 +713,7 @@ bool limber_unpacked_run(const struct kernel *k, const struct call *c, char *mem
             image.b.data = (const char *)c->b.data + i * c->b.patch->image * p.size;
             image.c.data = (char *)c->c.data + i * c->c.outer * p.size;
         }
-        (void)look(k, &image, &p);
+        (void)limber_is_unpacked(k, &image, &p);
         finished = run_product(k, &p, memory) && finished;
     }
     return finished;

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Which native products of floats read A as it lies, and how. */
+#include "backends/llvm/unpacked.h"
+#include "ir/num/prim.h"
+
+enum {
+    THIN = 128, /* rows or columns of a product whose sides are not worth packing */
+    PIXELS = 128, /* of a gradient of filters: fewer are sums so short that storing C decides */
+    TURNED = 128, /* rows of a result that is turned, where B's columns are dense */
+    SMALL = 288 /* rows, columns and elements along k of such a one of binary32 */
+};
+
+/* C = A B of any length; of one chain any alpha and beta. */
+static bool set_scaling(struct product *p)
+{
+    const struct call *c = p->call;
+    struct scaling *x = &p->scaling;
+
+    x->alpha = c->alpha ? limber_format_value(p->f->scalars, c->alpha) : 1;
+    x->beta = c->beta ? limber_format_value(p->f->scalars, c->beta) : 0;
+    p->adds = x->beta != 0;
+    return !(p->adds || limber_scales(x)) || c->k <= LIMBER_SMALL_K;
+}
+
+static bool is_native(const struct kernel_config *f)
+{
+    const struct side *a = &f->side[0], *b = &f->side[1];
+
+    return (f->unit == UNIT_f64 ? limber_num_is_f64(f->c) :
+                                  f->unit == UNIT_f32 && limber_num_is_f32(f->c)) &&
+           f->rows == 1 && f->weight[0] == 0 && !f->c.carried && !f->norms &&
+           f->reconstruct == RECONSTRUCT_sum && a->limb_kind == LIMB_KIND_whole &&
+           b->limb_kind == LIMB_KIND_whole && a->copied && b->copied &&
+           f->chunk == LIMBER_SMALL_K && (int32_t)f->c.size == f->bytes &&
+           (int32_t)a->f.size == f->bytes && (int32_t)b->f.size == f->bytes;
+}
+
+bool limber_are_filters(const struct patch *w)
+{
+    return !w->depth && !w->t && !w->transposed && !w->divide[0] && w->oh == 1 && w->ow == 1 &&
+           w->h == w->r && w->w == w->s && w->pad[0] == 0 && w->pad[1] == 0 && w->dilate[0] == 1 &&
+           w->dilate[1] == 1;
+}
+
+static bool is_image(const struct patch *w)
+{
+    return !w->depth && !w->t && !w->transposed && !w->divide[0] && !w->origin;
+}
+
+void limber_patch_reach(const struct patch *w, int of, int64_t *first, int64_t *end)
+{
+    int64_t window = (of ? w->s : w->r) - 1, result = (of ? w->ow : w->oh) - 1;
+    int64_t spread = window * w->dilate[of];
+
+    *first = -w->pad[of] + (spread < 0 ? spread : 0);
+    *end = result * w->stride[of] - w->pad[of] + (spread > 0 ? spread : 0) + 1;
+}
+
+static bool has_frame(const struct patch *w)
+{
+    int64_t first[2], end[2];
+
+    for (int i = 0; i < 2; i++)
+        limber_patch_reach(w, i, &first[i], &end[i]);
+    return first[0] < 0 || first[1] < 0 || end[0] > w->h || end[1] > w->w;
+}
+
+static bool set_window(struct product *p, const struct patch *w)
+{
+    if (!is_image(w) || w->channel != 1)
+        return false;
+    p->window = *w;
+    p->frames = has_frame(w);
+    return true;
+}
+
+struct call limber_forward_call(const struct call *c)
+{
+    struct call forward = *c;
+
+    forward.n = c->k;
+    forward.k = c->n;
+    return forward;
+}
+
+/* A result's pixels, all images' of a channel. */
+static bool are_pixels(const struct patch *w)
+{
+    return w->transposed && !w->depth && !w->t && !w->divide[0] && w->r == 1 && w->s == 1 &&
+           w->pad[0] == 0 && w->pad[1] == 0 && w->stride[0] == 1 && w->stride[1] == 1 &&
+           w->oh == w->h && w->ow == w->w;
+}
+
+/* Rows of A lie side by side, or their elements do; or they are windows, or see windows. */
+static bool set_a(struct product *p)
+{
+    const struct patch *w = p->a.patch;
+
+    if (p->a.tile_subset || p->a.pairs)
+        return false;
+    if (!w)
+        return p->a.p == 1 || p->a.line == 1;
+    if (p->gradient)
+        p->rows = ROWS_taps;
+    if (p->gradient || limber_are_filters(w) || are_pixels(w))
+        return true;
+    p->rows = ROWS_windows;
+    return set_window(p, w);
+}
+
+static bool set_b(struct product *p)
+{
+    const struct patch *w = p->b.patch;
+
+    if (p->b.tile_subset || p->b.pairs)
+        return false;
+    if (!w) {
+        p->source = p->b.line == 1 ? SOURCE_rows : SOURCE_lines;
+        return p->b.line == 1 || p->b.p == 1;
+    }
+    if (limber_are_filters(w)) {
+        p->source = w->image == 1 ? SOURCE_rows : SOURCE_filters;
+        return w->image == 1 || w->channel == 1;
+    }
+    if (are_pixels(w)) {
+        p->source = w->channel == 1 ? SOURCE_rows : SOURCE_lines;
+        return w->channel == 1 || w->col == 1;
+    }
+    p->source = w->transposed ? SOURCE_taps : SOURCE_planes;
+    if (w->transposed) {
+        const struct output_view *v = &p->c;
+        struct patch forward = *w;
+
+        forward.transposed = 0;
+        p->result = RESULT_dense;
+        return !v->wide && v->outer == 1 && v->inner == w->r * w->s && v->col * v->inner == p->n &&
+               set_window(p, &forward);
+    }
+    return p->call->b.patch == w && w->col == 1 && limber_has_planes(p->f, p->call);
+}
+
+/* Filters' gradients whose image has rows side by side: elements of windows become rows. */
+static bool turns_gradient(const struct product *p)
+{
+    const struct patch *w = p->call->b.patch;
+    struct patch forward;
+    struct call c;
+
+    if (!w || !w->transposed || are_pixels(w) || w->col != 1)
+        return false;
+    forward = *w;
+    forward.transposed = 0;
+    c = limber_forward_call(p->call);
+    c.b.patch = &forward;
+    return limber_has_planes(p->f, &c);
+}
+
+/* Columns that lie side by side, be they of one image or of many, one behind the other. */
+static bool is_even(const struct output_view *v, int64_t n)
+{
+    return !v->wide && (v->inner >= n || v->outer == v->inner * v->col);
+}
+
+/* Few rows and many dense columns, as of a layer's weights: these are read as rows, which takes no
+ * transposing, and a result of few rows is turned instead. */
+static bool turns_columns(const struct call *c, const struct output_view *v)
+{
+    return is_even(v, c->n) && !c->a.patch && !c->b.patch && !c->keep[0] && !c->keep[1] &&
+           c->b.p == 1 && c->b.line != 1 && c->m <= TURNED && c->n >= 4 * c->m;
+}
+
+/* As it is, or turned: so that C's rows are dense, or, of gradients, the image's are read. */
+static bool set_sides(struct product *p)
+{
+    const struct call *c = p->call;
+    struct output_view view = c->c, *v = &view;
+    bool turned;
+
+    if (v->rows || v->cols)
+        return false;
+    if (v->inner == 1 && !v->wide) { /* all columns are as far apart */
+        v->col = v->outer;
+        v->inner = INT64_MAX;
+    }
+    p->gradient = turns_gradient(p);
+    turned = p->gradient || (v->row == 1 && v->col != 1) || turns_columns(c, v);
+    p->turned = turned;
+    p->keep = c->keep[turned ? 0 : 1];
+    p->a = turned ? c->b : c->a;
+    p->b = turned ? c->a : c->b;
+    p->m = turned ? c->n : c->m;
+    p->n = turned ? c->m : c->n;
+    p->c = *v;
+    p->result = v->col == 1 && !v->wide ? RESULT_dense : RESULT_staged;
+    if (!turned)
+        return true;
+    p->result = p->gradient || v->row != 1 ? RESULT_staged :
+                is_even(v, c->n)           ? RESULT_dense :
+                                             RESULT_lines;
+    if (p->result != RESULT_lines)
+        p->c = (struct output_view){
+            .data = v->data, .row = v->col, .col = v->row, .inner = c->m, .origin = v->origin
+        };
+    return !p->gradient || is_even(v, c->n);
+}
+
+/* Elements of windows lie between those of the next row, and each filter's on pages of their own:
+ * the register tile would read all these lines of cache again for each strip of B. */
+static bool gathers(const struct product *p)
+{
+    const struct patch *w = p->a.patch;
+
+    return p->rows == ROWS_apart && w && limber_are_filters(w) && w->image > 1 &&
+           w->channel > w->image && w->channel * p->size >= LINE && p->n > p->width;
+}
+
+int64_t limber_product_channels(const struct product *p)
+{
+    return (p->source == SOURCE_taps ? p->n : p->k) / (p->window.r * p->window.s);
+}
+
+/* Packed panels of both sides are read faster, and pay where each is read often; so do rows of A
+ * whose elements lie on pages of their own, and pixels of few channels, which fill no strip.  Short
+ * sums of gradients are stored as blocks of panels rather than turned. */
+static bool pays(const struct product *p)
+{
+    const bool thin = smaller(p->m, p->n) <= THIN ||
+                      (p->size == 4 && p->m * p->n <= (int64_t)SMALL * SMALL * SMALL / p->k);
+
+    if (!p->a.patch && !p->b.patch && (p->call->keep[0] || p->call->keep[1]) &&
+        !(p->keep && thin) && smaller(p->m, p->n) > FEW)
+        return false; /* panels that are kept cost nothing; of thin products strips are */
+    if (p->rows == ROWS_apart && !p->a.patch && p->a.p != 1 && p->m * p->k * p->size > ROWS_BYTES &&
+        (p->a.p * p->size >= NEAR ||
+         (p->source == SOURCE_taps && limber_product_channels(p) < p->lanes)))
+        return false;
+    if (p->gradient && p->k < PIXELS)
+        return false;
+    return p->a.patch || p->b.patch || thin;
+}
+
+bool limber_is_unpacked(const struct kernel *kernel, const struct call *c, struct product *p)
+{
+    const struct kernel_config *f = &kernel->config;
+
+    *p = (struct product){ .f = f, .call = c, .k = c->k, .size = f->bytes };
+    if (!c->library || c->k == 0 || c->dry || !is_native(f) || !set_scaling(p))
+        return false;
+    p->lanes = (kernel->cpu & CPU_avx512 ? 64 : 32) / p->size;
+    p->width = p->lanes * (kernel->cpu & CPU_avx512 ? 3 : 2);
+    if (!limber_strip_code(kernel->cpu) || !set_sides(p) || !set_a(p) || !set_b(p))
+        return false;
+    if (!pays(p))
+        return false;
+    p->gathers = gathers(p);
+    p->packs = p->source == SOURCE_filters || (p->keep && p->source <= SOURCE_lines);
+    return true;
+}

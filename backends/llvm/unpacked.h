@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Native products of floats that read A as it lies (unpacked.c): which they are (product.c). */
+#ifndef LIMBER_LLVM_UNPACKED_H
+#define LIMBER_LLVM_UNPACKED_H
+
+#include "backends/llvm/part.h"
+
+enum {
+    ROWS_BYTES = 512 << 10, /* of A, of one chain, that a task reads again and again */
+    LINE = 64, /* bytes of a cache's line */
+    NEAR = 4096, /* bytes between rows of B that few rows of A read where they are */
+    FEW = 24 /* such rows; and lines that are not worth panels, even where these are kept */
+};
+
+/* Where B's strips come from. */
+enum source {
+    SOURCE_rows, /* dense rows */
+    SOURCE_lines, /* dense columns, transposed 16 by 16 */
+    SOURCE_filters, /* channels of filters lie side by side: turned and transposed once */
+    SOURCE_planes, /* of an image whose rows lie side by side */
+    SOURCE_taps /* pixels of an image, whose channels do, for a gradient of filters */
+};
+
+/* What rows of A are. */
+enum rows {
+    ROWS_apart, /* some elements apart */
+    ROWS_windows, /* windows of an image whose channels lie side by side */
+    ROWS_taps /* elements of windows, each seen by all pixels: of planes */
+};
+
+/* Where rows of C are. */
+enum result {
+    RESULT_dense, /* some elements apart, in stretches of columns */
+    RESULT_lines, /* anywhere */
+    RESULT_staged /* in a buffer, from which they are moved */
+};
+
+/* A product C = A B of `size` bytes an element, or C^T = B^T A^T, whose C is dense along rows. */
+struct product {
+    const struct kernel_config *f;
+    const struct call *call;
+    struct view a, b;
+    struct output_view c;
+    int64_t m, n, k;
+    int size;
+    bool adds; /* to C: beta is not 0 */
+    struct scaling scaling;
+    enum source source;
+    bool packs; /* all strips of B at first, each of `width` columns and all of k */
+    const struct keeper *keep; /* of these; or NULL */
+    enum rows rows;
+    enum result result;
+    struct patch window; /* of the image that is read as it is, or framed */
+    bool frames; /* it is read from a copy that has the padding */
+    bool gathers; /* rows of A are copied, a chain at a time, so that they lie side by side */
+    bool turned, gradient; /* C^T = B^T A^T; of filters, turned */
+    int64_t width, lanes; /* of a strip, of a vector */
+};
+
+/* ---- product.c ------------------------------------------------------------------------------- */
+
+/* Is the call such a product, and does it pay? */
+bool limber_is_unpacked(const struct kernel *kernel, const struct call *c, struct product *p);
+/* Lines of filters, and of all windows that are whole images, begin `image` elements apart. */
+bool limber_are_filters(const struct patch *w);
+/* Pixels of the image that windows see at one side: the first, and one behind the last. */
+void limber_patch_reach(const struct patch *w, int of, int64_t *first, int64_t *end);
+/* The image's planes, as forward they would be. */
+struct call limber_forward_call(const struct call *c);
+/* Of the image that is read through windows. */
+int64_t limber_product_channels(const struct product *p);
+
+#endif
