@@ -126,22 +126,38 @@ static void NAME(pack_channels)(const struct NAME(piece) *x, const PIXEL *row, P
         } \
     } while (0)
 
+/* Elements from `first` on of rows of w, `plane` elements apart, of which there are so many. */
+FLAT void NAME(some_rows)(const PIXEL *row, int64_t plane, int64_t first, int64_t w, int64_t rows,
+                          NAME(pixels) v[LANES])
+{
+#if defined(PICKED_LOAD)
+    const int64_t from = first < 0 ? least(-first, LANES) : 0;
+    const int64_t end = first < w ? least(w - first, LANES) : 0;
+
+    rows = from < end ? rows : 0;
+    UNROLL for (int l = 0; l < LANES; l++)
+        v[l] = l < rows ? (NAME(pixels))PICKED_LOAD(row + l * plane + first, from, end) :
+                          (NAME(pixels)){ 0 };
+#else
+    UNROLL for (int l = 0; l < LANES; l++)
+        v[l] = l < rows ? NAME(some_pixels)(row + l * plane, first, w) : (NAME(pixels)){ 0 };
+#endif
+}
+
 /* The same of NCHW: a row of some channels, `plane` elements apart. */
 static void NAME(pack_turned)(const struct NAME(piece) *x, const PIXEL *row, PIXEL *to)
 {
     const int64_t first = x->p.x * x->d->stride[1] - x->d->pad[1], plane = x->d->h * x->d->w;
 
     for (int64_t i = 0; i < x->p.length; i += LANES) {
-        const int64_t count = least(LANES, x->p.length - i);
+        const int64_t count = least(LANES, x->p.length - i), at = first + i;
         NAME(pixels) v[LANES];
 
-        if (first + i >= 0 && first + i + LANES <= x->d->w && x->p.channels == LANES)
+        if (at >= 0 && at + LANES <= x->d->w && x->p.channels == LANES)
             UNROLL for (int l = 0; l < LANES; l++)
-                v[l] = *(const NAME(pixels) *)(row + l * plane + first + i);
+                v[l] = *(const NAME(pixels) *)(row + l * plane + at);
         else
-            UNROLL for (int l = 0; l < LANES; l++)
-                v[l] = l < x->p.channels ? NAME(some_pixels)(row + l * plane, first + i, x->d->w) :
-                                           (NAME(pixels)){ 0 };
+            NAME(some_rows)(row, plane, at, x->d->w, x->p.channels, v);
         TURN(NAME(pixels), v);
         if (count == LANES)
             UNROLL for (int l = 0; l < LANES; l++)
