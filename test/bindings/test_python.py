@@ -1159,30 +1159,76 @@ class Conversions(unittest.TestCase):
         random_of = limber._library.lib.limber_unit_random
         random_of.restype, random_of.argtypes = ctypes.c_uint32, [
             ctypes.c_uint64, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint32, ctypes.c_uint32]
-        for kind, most in ("f4", 16), ("f8", 16):
-            self.follows_the_rule(random_of, kind, most)
-        self.assertRaisesRegex(limber.BadArgument, "only numbers of binary32", limber.quantize,
-                               numpy.array([1 / 3]), "f16", rounding="stochastic", seed=1,
-                               random_bits=14)
+        for kind, to in ("f4", "(1,5,4)"), ("f8", "(1,5,4)"), ("f8", "f16"), ("f8", "f32"), \
+                ("f8", "bf16"), ("f8", "tf32"):
+            self.follows_the_rule(random_of, kind, to)
         ends = numpy.array([-0.0, 0.0, math.inf, 1e30, -1e-30, 448, 17.5], "f")
         for ends in ends, ends * 1.0000000001:
             self.has_ends(ends)
 
-    def follows_the_rule(self, random_of, kind, most):
+    def follows_the_rule(self, random_of, kind, to):
         x = numpy.random.default_rng(8).standard_normal((40, 50)).astype(kind)
         x[0, :8] = [0.0, -0.0, 2e-5, -3e-5, 1e-300 if kind == "f8" else 1e-30, 1, -1.5, 7e-5]
-        low, high = (limber.quantize(x, "(1,5,4)", rounding=r) for r in ("zero", "odd"))
+        x[1:4] *= 2.0 ** -14 if to in ("f16", "(1,5,4)") else 2.0 ** -126     # subnormal results
+        low, high = (limber.quantize(x, to, rounding=r) for r in ("zero", "odd"))
         high = numpy.where(low == x, x, numpy.where(
-            x > 0, limber.quantize(x, "(1,5,4)", rounding="up"),
-            limber.quantize(x, "(1,5,4)", rounding="down")))
-        for bits in most, 3:
-            got = limber.quantize(x, "(1,5,4)", rounding="stochastic", seed=9, random_bits=bits)
+            x > 0, limber.quantize(x, to, rounding="up"),
+            limber.quantize(x, to, rounding="down")))
+        for bits in 16, 3:
+            got = limber.quantize(x, to, rounding="stochastic", seed=9, random_bits=bits)
             part = numpy.zeros(x.shape)
             numpy.divide(x - low, high - low, out=part, where=high != low)
             r = numpy.array([random_of(9, i, 0, 3, 0) >> (32 - bits) for i in range(x.size)])
             away = numpy.floor(part * 2 ** bits) + r.reshape(x.shape) >= 2 ** bits
-            self.assertTrue((got == numpy.where(away, high, low)).all())
+            self.assertTrue((got == numpy.where(away, high, low)).all(), to)
             self.assertTrue(0.3 < (away & (low != high)).mean() < 0.7)
+
+    def test_stochastic_rounding_of_doubles(self):
+        """What binary32 holds is rounded alike whatever its neighbours in memory; a chance is the
+        part of the way to the next number; ends are those of binary32's numbers."""
+        x = numpy.random.default_rng(2).standard_normal(4000).astype("f").astype("d")
+        x *= 2.0 ** numpy.random.default_rng(3).integers(-30, 30, 4000)
+        mixed = numpy.append(x, 1 / 3)
+        for to in ("e4m3", "e5m2", "bf16", "f16", "tf32", "(1,5,4)", "e2m1", "(1,8,20)", "e4m3fnuz",
+                   "e3m2"):
+            for saturate in True, False:
+                alone, among = (limber.convert(y, to, rounding="stochastic", seed=4, random_bits=16,
+                                               saturate=saturate) for y in (x, mixed))
+                self.assertEqual(alone.tobytes(), among[:-1].tobytes(), (to, saturate))
+        count = 100000
+        for to, ulp in ("f32", 2.0 ** -23), ("f16", 2.0 ** -10), ("e4m3", 2.0 ** -3):
+            for part in 0.25, 0.7, 2.0 ** -9 + 2.0 ** -20:
+                for sign in 1, -1:
+                    at = numpy.full(count, sign * (1 + part * ulp))
+                    got = limber.quantize(at, to, rounding="stochastic", seed=77, random_bits=16)
+                    up = got == sign * (1 + ulp)
+                    self.assertTrue((up | (got == sign)).all())
+                    deviation = math.sqrt(part * (1 - part) / count)
+                    self.assertTrue(abs(up.mean() - part) < 4 * deviation + 2.0 ** -16, (to, part))
+        for to in "i8", "e4m3fnuz":     # no units have these
+            got = limber.quantize(numpy.full(count, 16.75), to, rounding="stochastic", seed=5)
+            low = limber.quantize(numpy.array([16.75]), to, rounding="zero")[0]
+            high = limber.quantize(numpy.array([16.75]), to, rounding="up")[0]
+            self.assertTrue(((got == low) | (got == high)).all())
+            self.assertTrue(abs(got.mean() - 16.75) < 0.02 * (high - low), to)
+        self.assertEqual(limber.convert([1e9, -128.5], "i8", rounding="stochastic", seed=5).tolist(),
+                         [127, -128])
+        most = float(numpy.finfo("f").max)
+        beyond = numpy.array([most * (1 + 2.0 ** -25), 2.0 ** 128, 1e300, math.inf, math.nan,
+                              2.0 ** -149 / 3, 1e-310])
+        seen = set()
+        for seed in range(12):
+            for sign in 1, -1:
+                got = sign * limber.convert(sign * beyond, "f32", rounding="stochastic", seed=seed)
+                self.assertEqual(got[1:4].tolist(), [math.inf] * 3)
+                self.assertTrue(numpy.isnan(got[4]))
+                self.assertIn(got[5], (0, 2.0 ** -149))
+                self.assertEqual(got[6], 0)
+                seen |= {got[0], got[5]}
+                kept = sign * limber.convert(sign * beyond, "f32", rounding="stochastic", seed=seed,
+                                             saturate=True)
+                self.assertEqual(kept[:3].tolist(), [most] * 3)
+        self.assertEqual(seen, {float(most), math.inf, 0, 2.0 ** -149})
 
     def has_ends(self, ends):
         got = limber.quantize(ends, "e4m3", rounding="stochastic", seed=1, saturate=True)
@@ -1329,17 +1375,14 @@ class Conversions(unittest.TestCase):
     def test_refused(self):
         x = numpy.ones((2, 4))
         for text, call in (
-                ("has middles that are none", lambda: limber.convert(
-                    x / 3, "f32", rounding="stochastic_equal", seed=1)),
                 ("a: numbers that no double holds", lambda: limber.convert(
                     limber.Quad(Fraction(1, 3)), "f32", rounding="ties_zero")),
                 ("seed: goes", lambda: limber.convert(x, "bf16", rounding="stochastic_equal")),
                 ("rounding = 'even' is none", lambda: limber.convert(x, "f32", rounding="even")),
                 ("seed: goes", lambda: limber.convert(x, "f32", rounding="stochastic")),
                 ("seed: goes", lambda: limber.convert(x, "f32", seed=1)),
-                ("only numbers of binary32", lambda: limber.convert(
-                    x / 3, "f32", rounding="stochastic", seed=1)),
-                ("not to i8", lambda: limber.convert(x, "i8", rounding="stochastic", seed=1)),
+                ("a: numbers that no double holds", lambda: limber.convert(
+                    limber.Quad(Fraction(1, 3)), "f64", rounding="stochastic", seed=1)),
                 ("bits", lambda: limber.convert(x, "e5m2", rounding="stochastic", seed=1,
                                                 random_bits=17)),
                 ("a: holds NaN, and e2m1", lambda: limber.convert(x * math.nan, "e2m1")),

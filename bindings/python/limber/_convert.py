@@ -106,37 +106,6 @@ def _ties_to_zero(ctx, view, result):
     _put(result, at.between() & (abs(at.x) - abs(at.low) == abs(at.high) - abs(at.x)), at.low_bits)
 
 
-def _middles(ctx, view, name):
-    """Where each element goes up or down with equal chances by stochastic rounding: binary32 in the
-    middle of its neighbours."""
-    at = _Neighbours(ctx, view, name)
-    with numpy.errstate(over="ignore", invalid="ignore"):
-        x = numpy.where(at.between(), at.low / 2 + at.high / 2, at.x)
-        single = x.astype("f4")
-        if (at.between() & (single != x)).any():
-            raise BadArgument(f"rounding = 'stochastic_equal': {name} has middles that are none of "
-                              "binary32, which simulated units load")
-    return ctypes.create_string_buffer(single.tobytes(), max(single.nbytes, 1))
-
-
-def _cut(ctx, view, name, random_bits):
-    """Doubles as numbers of binary32 that stochastic rounding treats alike: what lies between two
-    neighbours keeps the part that its random bits reach."""
-    if finfo(name).significant_bits + random_bits > 24:
-        raise BadArgument(f"rounding = 'stochastic': to {name} with {random_bits} random bits only "
-                          "numbers of binary32 are rounded, and a has others: the format's "
-                          "significant bits and random_bits may be 24 together for these")
-    at = _Neighbours(ctx, view, name)
-    inside, low = at.between(), abs(at.low)
-    step = numpy.where(inside, abs(at.high) - low, 1)
-    part = numpy.floor(numpy.ldexp((abs(at.x) - low) / step, random_bits))
-    x = numpy.where(inside, numpy.copysign(low + numpy.ldexp(part, -random_bits) * step, at.x),
-                    at.x)
-    most = float(numpy.finfo("f4").max)
-    x = numpy.where(numpy.isfinite(x), numpy.clip(x, -most, most), x)
-    return ctypes.create_string_buffer(x.astype("f4").tobytes(), max(4 * x.size, 1))
-
-
 def _flush(ctx, result):
     """Subnormal results become zeros of their signs."""
     view, facts = result.view, finfo(result.name)
@@ -157,37 +126,65 @@ def _flush(ctx, result):
     _put(result, small, bits)
 
 
-def _stochastically(ctx, view, result, saturate, seed, random_bits, equal=False):
-    """By a simulated unit that loads binary32 and does nothing but its last rounding."""
-    name = "stochastic_equal" if equal else "stochastic"
-    if result.name[0] in "iu" or result.name in ("f64", "f128", "dd"):
-        raise BadArgument(f"rounding = {name!r}: not to {result.name}")
-    count, to = _parts(view), result.view
-    if equal:
-        x = _middles(ctx, view, result.name)
-    else:
-        x, other = (_cast(ctx, "f32", view, rounding) for rounding in ("up", "down"))
-        if x.raw != other.raw:
-            x = _cut(ctx, view, result.name, random_bits)
-    unit = C.Unit()
-    text = f"in=f32 acc=f32 out={result.name}:rs{':sat' * saturate} start=c bits={random_bits} " \
-        f"seed={seed}"
-    check(lib.limber_unit_parse(text.encode(), byref(unit)))
-    one, room = ctypes.c_float(1), ctypes.create_string_buffer(count * to.format.size)
+def _unit(name, seed, random_bits, saturate):
+    """Text of a simulated unit that does nothing but its last rounding, of binary32."""
+    return (f"in=f32 acc=f32 out={name}:rs{':sat' * bool(saturate)} start=c bits={random_bits} "
+            f"seed={seed}").encode()
+
+
+def _by_unit(ctx, x, name, count, text):
+    """Numbers of binary32 as a simulated unit rounds them to a format: the format's elements."""
+    unit, single, to = C.Unit(), format_named("f32"), format_named(name)
+    check(lib.limber_unit_parse(text, byref(unit)))
+    one, room = ctypes.c_float(1), ctypes.create_string_buffer(max(count * to.size, 1))
     zeros = ctypes.create_string_buffer(bytes(ctypes.c_float(-0.0)) * count)    # keep zeros' signs
-    _apply(ctx, _CAST, to.format, ctypes.addressof(room), format_named("f32"),
-           ctypes.addressof(zeros), count)
+    _apply(ctx, _CAST, to, ctypes.addressof(room), single, ctypes.addressof(zeros), count)
     scalar = ctypes.create_string_buffer(16)
-    _apply(ctx, _CAST, to.format, ctypes.addressof(scalar), format_named("f32"),
-           ctypes.addressof(one), 1)
+    _apply(ctx, _CAST, to, ctypes.addressof(scalar), single, ctypes.addressof(one), 1)
     contract = C.Contract(promise=5, unit=ctypes.pointer(unit))
-    single = format_named("f32")
     problem = C.Problem(m=count, n=1, k=1, a=C.Matrix(ctypes.addressof(x), single, 1, 1),
                         b=C.Matrix(ctypes.addressof(one), single, 1, 1),
-                        c=C.Output(ctypes.addressof(room), to.format, 1, 1),
+                        c=C.Output(ctypes.addressof(room), to, 1, 1),
                         beta=ctypes.addressof(scalar), contract=ctypes.pointer(contract))
     check(lib.limber_run(ctx, byref(problem), None))
-    ctypes.memmove(to.data, room, len(room))
+    return room
+
+
+def _choose(ctx, view, name, seed, random_bits, equal):
+    """As doubles, the neighbours that a unit would round elements to: for each it rounds a number
+    that lies at the same part of 2^random_bits between 1 and the next number of bfloat16.  What is
+    too large stays so."""
+    at = _Neighbours(ctx, view, name)
+    inside = at.between()
+    x, low, high = (numpy.where(inside, abs(y), other)
+                    for y, other in ((at.x, 0), (at.low, 0), (at.high, 1)))
+    part = 1.0 * inside
+    if not equal:
+        part = numpy.floor(numpy.ldexp((x - low) / (high - low), random_bits))
+    like = (1 + numpy.ldexp(part, -7 - random_bits)).astype("f4").tobytes()
+    rounded = _by_unit(ctx, ctypes.create_string_buffer(like), "bf16", part.size,
+                       _unit("bf16", seed, random_bits, False))
+    away = _array(rounded, part.size, "u2") != 0x3F80
+    chosen = numpy.where(inside, numpy.where(away, at.high, at.low), at.x)
+    return ctypes.create_string_buffer(chosen.tobytes(), max(chosen.nbytes, 1))
+
+
+def _stochastically(ctx, view, made, to, seed, random_bits, equal=False):
+    """By a simulated unit where it takes the numbers, which are of binary32, and the format; else
+    the neighbour is chosen here by the same random bits.  `equal`: either neighbour with the same
+    chance."""
+    name, count = made.name, _parts(view)
+    text = _unit(name, seed, random_bits, to.flags & _SATURATE)
+    if not equal and lib.limber_unit_parse(text, byref(C.Unit())) == 0:
+        x, other = (_cast(ctx, "f32", view, rounding) for rounding in ("up", "down"))
+        if x.raw == other.raw:
+            ctypes.memmove(made.view.data, _by_unit(ctx, x, name, count, text), count * to.size)
+            return
+    x = _choose(ctx, view, name, seed, random_bits, equal)
+    if not to.flags & _SATURATE and finfo(name).has_nan and not finfo(name).has_infinity:
+        chosen = _array(x, count)
+        chosen[abs(chosen) > finfo(name).largest] = numpy.nan       # of one sign, as of units
+    _apply(ctx, _CAST, to, made.view.data, format_named("f64"), ctypes.addressof(x), count)
 
 
 def check_rounding(rounding, seed):
@@ -214,12 +211,12 @@ def _round(context, held, view, made, rounding, saturate, seed, random_bits, nan
         return
     if not nan_to_zero:
         _refuse_nan(ctx, view, made.name)
+    target = C.Format.from_buffer_copy(to.format)
+    target.flags |= _SATURATE * bool(saturate)
     if rounding.startswith("stochastic"):
         equal = rounding == "stochastic_equal"
-        _stochastically(ctx, view, made, saturate, seed, 1 if equal else random_bits, equal)
+        _stochastically(ctx, view, made, target, seed, 1 if equal else random_bits, equal)
     else:
-        target = C.Format.from_buffer_copy(to.format)
-        target.flags |= _SATURATE * bool(saturate)
         _apply(ctx, _CAST, target, to.data, view.format, view.data, _parts(view),
                "nearest" if rounding == "ties_zero" else rounding)
         if rounding == "ties_zero":

@@ -152,10 +152,9 @@ class Context(Closing):
 
         format      a name, or a type of NumPy's, ml_dtypes' or PyTorch's
         rounding    "nearest" (ties to even), "away" and "ties_zero" (nearest, ties away from zero
-                    and toward it), "zero", "up", "down", "odd", or to floats of at most binary32
-                    "stochastic": as simulated units do it (docs/simulation.md, 8), of numbers of
-                    binary32, or of doubles where the format's significant bits and random_bits are
-                    24 at most together; "stochastic_equal": either neighbour with the same chance
+                    and toward it), "zero", "up", "down", "odd", "stochastic": as simulated units
+                    do it (docs/simulation.md, 8), of all numbers that a double holds;
+                    "stochastic_equal": either neighbour with the same chance
         saturate    True: what is too large becomes the largest number
         seed        of stochastic roundings: the same seed gives the same numbers
         random_bits of "stochastic", 1 to 16
