@@ -7,6 +7,7 @@ import itertools
 import math
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -1398,6 +1399,32 @@ class Conversions(unittest.TestCase):
 
 
 @unittest.skipUnless(numpy, "NumPy is absent")
+class Charts(unittest.TestCase):
+    """By the widths of a common font, DejaVu Sans: 7.3 of 12 for a letter of these names."""
+
+    def test_words_are_apart(self):
+        from limber.chart import chart
+        names = ["dnn_n8", "multiplier_n15", "ising_n10", "a", "b", "an even longer one"] * 3
+        keys = {"groups of sixteen, at most": range(18), "short": range(18)}
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "chart.svg")
+            for count in 1, 3, 8, 18:
+                chart(path, "Title", "across", "up", names[:count], {
+                    key: [i + 1.0 for i in values[:count]] for key, values in keys.items()})
+                with open(path) as f:
+                    text = f.read()
+                width, height = map(int, re.search(r'viewBox="0 0 (\d+) (\d+)"', text).groups())
+                ends = {}
+                for x, y, word in re.findall(
+                        r'<text x="([\d.]+)" y="(\d+)" text-anchor="middle">([^<]*)<', text):
+                    x, half = float(x), 7.3 * len(word) / 2
+                    self.assertLess(ends.get(y, -math.inf), x - half, (count, word))
+                    ends[y] = x + half
+                    self.assertLessEqual(int(y), height)
+                for x, word in re.findall(r'<text x="(\d+)" y="\d+">([^<]*)<', text):
+                    self.assertLess(int(x) + 7.3 * len(word), width, word)
+
+
 class Units(unittest.TestCase):
     def test_words(self):
         every = limber.units()

@@ -81,23 +81,23 @@ static bool measure(struct figures *f, double phi, const struct factors *x, stru
     "'Ozaki II bits=40', 'Ozaki I correct', 'Ozaki II correct', 'Ozaki I 7 slices', " \
     "'Ozaki I 9 slices']\n" \
     "set datafile missing NaN\n" /* rows of other calls, which lie between, are no gaps */ \
-    "set linetype 9 lc rgb '#8c564b'\n" /* gnuplot's ninth is its first again */ \
     "set xlabel 'phi'\nset key outside right top\nset logscale y 10\n"
-#define CURVES(from, y) \
+#define CURVES(from, y, width) \
     "for [i=" from ":7] $data using 2:(strcol(1) eq N[i] ? " y " : NaN) with linespoints " \
-    "pt i+3 ps 0.9-0.08*i lw 2 lc i title N[i], for [i=8:9] $data using 2:(strcol(1) eq N[i] ? " y \
-    " : NaN) " \
+    "pt i+3 ps 0.6 lw " width \
+    " lc i title N[i], for [i=8:9] $data using 2:(strcol(1) eq N[i] ? " y " : NaN) " \
     "with linespoints pt 7 ps 0.6 lw 2 dt 2 lc i title N[i]"
 
+/* Most lines lie on one another, each narrower than those below. */
 static const char accuracy[] =
-    HEAD "set ylabel 'largest error / u |A||B|'\nset format y '10^{%L}'\n"
+    HEAD "set ylabel 'largest error / u |A||B|'\nset format y '10^{%L}'\nset yrange [0.01:]\n"
          "set title 'solid: a contract; dashed: a fixed number of slices'\n"
-         "plot " CURVES("1", "$4");
+         "plot " CURVES("1", "$4", "(i == 1 ? 2 : 16-2*i)");
 
-static const char cost[] =
-    HEAD "set ylabel 'time / native FP64'\n"
-         "set title 'solid and dashed: measured; points: predicted'\n"
-         "plot " CURVES("2", "$7") ", "
+static const char cost[] = HEAD
+    "set ylabel 'time / native FP64'\n"
+    "set title 'solid and dashed: measured; points: predicted'\n"
+    "plot " CURVES("2", "$7", "2") ", "
                                    "for [i=2:9] $data using 2:(strcol(1) eq N[i] ? $6 : NaN) with "
                                    "points pt 2 lc i notitle";
 

@@ -91,25 +91,26 @@ static bool fill_reductions(struct figures *f, struct table *data, struct table 
 }
 
 static const char script[] =
-    "set logscale x 2\nset format x '2^{%L}'\nset xlabel 'numbers added'\n"
-    "set xtics 16\nset key below horizontal maxrows 3 samplen 2\nset multiplot layout 2,2\n"
+    "set logscale x 2\nset format x '2^{%L}'\nset xlabel 'numbers added' offset 0,0.5\n"
+    "set xtics 16\nset key below horizontal maxrows 3 samplen 2 height 1\n"
+    "set multiplot layout 2,2\n"
     "do for [d in 'positive signed'] {\n"
     "set logscale y 10\nset format y '10^{%T}'\nset yrange [1e-10:2]\n"
     "set ylabel 'error / sum of |x|'\nset title 'uniform '.d.' numbers'\n"
     "y(t,i) = strcol(1) eq t && strcol(2) eq d ? (column(i) > 0 ? column(i) : NaN) : NaN\n"
     "plot for [t in 'f16 bf16'] $data using 3:(y(t,6)) with linespoints pt (t eq 'f16' ? 7 : 6) "
-    "ps 0.5 lw 2 lc rgb (t eq 'f16' ? '#c03030' : '#f0a030') title t.' in itself', "
+    "ps 0.5 lw 2 lc rgb (t eq 'f16' ? '#a03000' : '#f08030') title t.' in itself', "
     "for [t in 'f16 bf16'] $data using 3:(y(t,4)) with linespoints pt (t eq 'f16' ? 7 : 6) "
-    "ps 0.5 lw 2 lc rgb (t eq 'f16' ? '#2050b0' : '#60b0f0') title t.' in f32', "
+    "ps 0.5 lw 2 lc rgb (t eq 'f16' ? '#004c80' : '#56b4e9') title t.' in f32', "
     "for [t in 'f16 bf16'] $data using 3:(y(t,5)) with linespoints pt (t eq 'f16' ? 7 : 6) "
-    "ps 0.5 lw 2 lc rgb (t eq 'f16' ? '#209040' : '#a0c040') title t.' compensated'\n"
+    "ps 0.5 lw 2 lc rgb (t eq 'f16' ? '#006040' : '#40c090') title t.' compensated'\n"
     "unset logscale y\nset format y '%g'\nset yrange [0:1]\n"
     "set ylabel 'swallowed additions'\n"
     "z(t,i) = strcol(1) eq t && strcol(2) eq d ? column(i) : NaN\n"
     "plot for [t in 'f16 bf16'] $data using 3:(z(t,8)) with linespoints pt (t eq 'f16' ? 7 : 6) "
-    "ps 0.5 lw 2 lc rgb (t eq 'f16' ? '#c03030' : '#f0a030') title t.' in itself', "
+    "ps 0.5 lw 2 lc rgb (t eq 'f16' ? '#a03000' : '#f08030') title t.' in itself', "
     "for [t in 'f16 bf16'] $data using 3:(z(t,7)) with linespoints pt (t eq 'f16' ? 7 : 6) "
-    "ps 0.5 lw 2 lc rgb (t eq 'f16' ? '#2050b0' : '#60b0f0') title t.' in f32'\n"
+    "ps 0.5 lw 2 lc rgb (t eq 'f16' ? '#004c80' : '#56b4e9') title t.' in f32'\n"
     "}\nunset multiplot";
 
 const struct figure figure_reductions = {

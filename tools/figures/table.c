@@ -141,7 +141,10 @@ static void write_script(FILE *out, const void *user)
 
     fprintf(out,
             "set terminal svg size 900,%d dynamic enhanced font 'sans,13' background rgb "
-            "'white'\nset datafile separator ','\nset grid\n$data << END\n",
+            "'white'\nset datafile separator ','\nset grid\n"
+            "set linetype 5 lc rgb '#cc79a7'\n" /* gnuplot's is a yellow that white swallows */
+            "set linetype 9 lc rgb '#8c564b'\n" /* and its ninth is its first again */
+            "$data << END\n",
             d->picture->height);
     write_lines(out, d->data, d->data->columns);
     fprintf(out, "END\n%s\n", d->picture->script);

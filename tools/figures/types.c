@@ -188,10 +188,10 @@ static const char script[] =
     "set ylabel 'largest relative error'\nset key outside right top\n"
     "set multiplot layout 2,1\n"
     "set title 'as published: unscaled limbs'\n"
-    "plot for [i=2:8] $data every 2 using 1:(e(column(i))) with lines lw 2 "
+    "plot for [i=2:8] $data every 2 using 1:(e(column(i))) with lines lw 7-0.7*i "
     "title word('FP16 BF16 TF32 FP32-F FP32-M FP32-T FP32-B', i-1)\n"
     "set title 'scaled by lines, as the library multiplies'\nset xlabel 'binade of x'\n"
-    "plot for [i=9:11] $data every 2 using 1:(e(column(i))) with lines lw 2 lc i-8 "
+    "plot for [i=9:11] $data every 2 using 1:(e(column(i))) with lines lw 5-1.5*(i-9) lc i-8 "
     "title word('FP32-F FP32-T FP32-B', i-8), "
     "$data every 2 using 1:(e($12)) with lines lw 2 dt 2 lc 1 title 'FP32-F beside 1'\n"
     "unset multiplot";

@@ -5,11 +5,27 @@ import math
 from ._whole import write_whole
 
 COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#888888"]
-WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 760, 380, 70, 40, 130, 60
+WIDTH, LEFT, TOP = 630, 70, 40    # WIDTH is up to the key
 
 
 def escape(text):
     return str(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def width(text):
+    """Of a text of size 12 in most fonts, at most (DejaVu Sans is a wide one)."""
+    return sum(5 if c in " .,:;'|!iIjl()[]-/" else 11 if c in "mwMW@%" else 8.4 for c in str(text))
+
+
+def rows(names, step):
+    """A row for each name below the axis, so that none touches its neighbours of that row."""
+    ends, found = [], []
+    for i, name in enumerate(names):
+        left, right = i * step - width(name) / 2, i * step + width(name) / 2
+        row = next((r for r, end in enumerate(ends) if end + 8 <= left), len(ends))
+        ends[row:row + 1] = [right]
+        found.append(row)
+    return found
 
 
 def ticks(low, high):
@@ -48,28 +64,33 @@ def chart(path, title, across, up, names, series, log=False, lines=False):
         low, high = low - 0.05 * spread, high + 0.05 * spread
         marks = [(v, f"{v:.6g}") for v in ticks(low, high)]
 
+    step = (WIDTH - LEFT) / len(names)
+    row = rows(names, step)
+    bottom = TOP + 280                                      # the lower edge of what is drawn
+    height = bottom + 46 + 14 * max(row)
+    whole = max(WIDTH + 36 + max(map(width, series)), LEFT + width(title) * 15 / 12)
+
     def y(value):
         if log:
             value = math.log10(value) if value > 0 else low
-        return TOP + (HEIGHT - TOP - BOTTOM) * (high - value) / ((high - low) or 1)
+        return TOP + (bottom - TOP) * (high - value) / ((high - low) or 1)
 
     def x(i):
-        return LEFT + (WIDTH - LEFT - RIGHT) * (i + 0.5) / len(names)
+        return LEFT + step * (i + 0.5)
 
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {whole:.0f} {height}" '
            f'font-family="sans-serif" font-size="12"><title>{escape(title)}</title>'
-           f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>'
+           f'<rect width="{whole:.0f}" height="{height}" fill="#fff"/>'
            f'<text x="{LEFT}" y="22" font-size="15">{escape(title)}</text>'
-           f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 8}" text-anchor="middle">'
-           f'{escape(across)}</text><text transform="translate(14 {(TOP + HEIGHT - BOTTOM) / 2}) '
+           f'<text x="{(LEFT + WIDTH) / 2}" y="{height - 8}" text-anchor="middle">'
+           f'{escape(across)}</text><text transform="translate(14 {(TOP + bottom) / 2}) '
            f'rotate(-90)" text-anchor="middle">{escape(up)}</text>']
     for value, label in marks:
         at = y(10 ** value if log else value)
-        out.append(f'<path d="M{LEFT} {at:.1f}H{WIDTH - RIGHT}" stroke="#ddd"/>'
+        out.append(f'<path d="M{LEFT} {at:.1f}H{WIDTH}" stroke="#ddd"/>'
                    f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{label}</text>')
     for i, name in enumerate(names):
-        down = 18 if i % 2 == 0 or len(names) <= 6 else 32      # two rows keep many apart
-        out.append(f'<text x="{x(i):.1f}" y="{HEIGHT - BOTTOM + down}" text-anchor="middle">'
+        out.append(f'<text x="{x(i):.1f}" y="{bottom + 18 + 14 * row[i]}" text-anchor="middle">'
                    f'{escape(name)}</text>')
     for s, (name, values) in enumerate(series.items()):
         colour = COLOURS[s % len(COLOURS)]
@@ -85,6 +106,6 @@ def chart(path, title, across, up, names, series, log=False, lines=False):
             out.append(f'<circle cx="{at:.1f}" cy="{y(middle(v)):.1f}" r="4" fill="{fill}" '
                        f'stroke="{colour}"><title>{escape(name)}: {middle(v):.4g}</title></circle>')
         at = TOP + 18 * s
-        out.append(f'<circle cx="{WIDTH - RIGHT + 14}" cy="{at}" r="4" fill="{colour}"/>'
-                   f'<text x="{WIDTH - RIGHT + 24}" y="{at + 4}">{escape(name)}</text>')
+        out.append(f'<circle cx="{WIDTH + 14}" cy="{at}" r="4" fill="{colour}"/>'
+                   f'<text x="{WIDTH + 24}" y="{at + 4}">{escape(name)}</text>')
     write_whole(path, "\n".join(out) + "</svg>\n")
