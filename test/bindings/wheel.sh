@@ -18,10 +18,10 @@ export LIMBER_CACHE_DIR="$work/cache" PYTHONDONTWRITEBYTECODE=1 PIP_DISABLE_PIP_
 
 "$python" -m venv venv
 bin=$work/venv/bin
-"$bin/pip" install -q numpy auditwheel > log 2>&1 ||
-    skip "pip cannot install NumPy and auditwheel ($(tail -n 1 log))"
+"$bin/pip" install -q numpy auditwheel build > log 2>&1 ||
+    skip "pip cannot install NumPy, auditwheel and build ($(tail -n 1 log))"
 
-# ---- built, once, from what a release would hold ----
+# ---- the archive of the sources, and a wheel of it ----
 mkdir copy wheels
 (cd "$source" && if git rev-parse -q --verify HEAD > /dev/null 2>&1; then
      git ls-files -z --cached --others --exclude-standard |
@@ -29,6 +29,14 @@ mkdir copy wheels
  else
      tar -c --exclude='./build*' --exclude=./.git .
  fi) | tar -x -C copy
+"$bin/python" -m build --sdist -o "$work" copy > log 2>&1 || { cat log; exit 1; }
+archive=$(ls limber_gemm-*.tar.gz)
+tar -xzf "$archive"
+unpacked=${archive%.tar.gz}
+lacking=$(diff -rq copy "$unpacked" | grep -v ": PKG-INFO$" || true)
+[ -z "$lacking" ] || { echo "$archive is not the sources: $lacking"; exit 1; }
+rm -r copy
+mv "$unpacked" copy
 if command -v ccache > /dev/null; then      # hits do not depend on the folder's name
     export CMAKE_C_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR="$work" CCACHE_NOHASHDIR=1
 fi

@@ -16,5 +16,26 @@ file(WRITE ${_doc}/changelog
      "limber (${CPACK_PACKAGE_VERSION}) unstable; urgency=low\n\n"
      "  * CHANGELOG.md tells what is new.\n\n"
      " -- ${CPACK_PACKAGE_CONTACT}  Thu, 01 Jan 2026 00:00:00 +0000\n")
+# The linker looks into /usr/lib by itself.
+set(_lib ${CPACK_TEMPORARY_INSTALL_DIRECTORY}/usr/lib)
+file(GLOB _libraries ${_lib}/*.so ${_lib}/limber/*.so*)
+foreach(_file ${_libraries})
+  if(NOT IS_SYMLINK ${_file})
+    file(RPATH_REMOVE FILE ${_file})
+  endif()
+endforeach()
+
+file(WRITE ${_share}/lintian/overrides/limber
+"# One package has the library, its headers and the command line.
+limber: package-name-doesnt-match-sonames *
+limber: link-to-shared-library-in-wrong-package *
+# These are loaded by name (LD_PRELOAD); nothing is linked with a version of them.
+limber: shared-library-lacks-version *
+# It is found by its prefix, wherever that is.
+limber: pkg-config-unavailable-for-cross-compilation *
+# CPack writes them.
+limber: maintscript-calls-ldconfig *
+")
+
 file(GLOB _texts ${_share}/man/man?/* ${_doc}/changelog)
 execute_process(COMMAND gzip -9nf ${_texts} COMMAND_ERROR_IS_FATAL ANY)
