@@ -22,8 +22,8 @@ libxxhash-dev libmpfr-dev libgmp-dev libcjson-dev libpopt-dev zlib1g-dev"
 TEST_PACKAGES="libcmocka-dev abigail-tools g++ libclang-rt-19-dev binutils clang-format-19 doxygen
     python3 python3-numpy python3-pip python3-venv gfortran gnuplot-nox libblas3 libblas-test
     liblapack3 liblapack-test openmpi-bin libopenmpi-dev libscalapack-openmpi-dev hpcc strace
-    python3-torch lintian r-base-core gcc-aarch64-linux-gnu qemu-user
-    musl-tools gcc-11 clang-14"
+    libsuitesparse-dev libmumps-seq-dev python3-torch lintian r-base-core gcc-aarch64-linux-gnu
+    qemu-user musl-tools gcc-11 clang-14"
 
 case $0 in
 *setup.sh)

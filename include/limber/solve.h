@@ -53,6 +53,9 @@ typedef struct limber_solve_report {
  *     if (limber_solve(ctx, &s, NULL))
  *         fprintf(stderr, "%s\n", limber_error_text());
  *
+ * A complex system is a real one of twice the size, which Python's limber.solve makes:
+ * [Re A, -Im A; Im A, Re A] [Re X; Im X] = [Re B; Im B].
+ *
  * ctx's threads multiply.  report may be NULL.  All arrays lie in host memory.  On failure x is
  * untouched.  BAD_ARGUMENT: sizes, formats, NULL or overlapping arrays, NaN or infinities in A or
  * B, A beyond the range of binary64.  NO_SCHEME: A is singular in binary64, or corrections do not
