@@ -70,7 +70,8 @@ compile() {
 program() {     # CPU, variables
     echo "== $1, Python"
     set -- -cpu "$1" -E "LD_PRELOAD=$here/tools/interpose/blas/liblimber_blas.so" \
-        -E LIMBER_CONTRACT=correct -E LIMBER_CACHE=off -E LIMBER_THREADS=1 -E "PYTHONHOME=$root/usr" \
+        -E LIMBER_CONTRACT=correct -E LIMBER_CACHE=off -E LIMBER_THREADS=1 \
+        -E "PYTHONHOME=$root/usr" \
         -E "PYTHONPATH=$root/usr/lib/python3/dist-packages:$source/bindings/python" \
         -E "LIMBER_LIBRARY=$here/liblimber.so" -E PYTHONDONTWRITEBYTECODE=1 ${2:+-E "$2"}
     libraries=$root/lib/aarch64-linux-gnu:$root/usr/lib/aarch64-linux-gnu
