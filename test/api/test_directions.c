@@ -227,7 +227,8 @@ static void every_direction_is_right(void **state)
     }
 }
 
-/* Channels and filters enough for several vectors, register tiles and chains; few images and groups. */
+/* Channels and filters enough for several vectors, register tiles and chains; few images and
+ * groups. */
 static void make_wide(struct trial *t, struct rng *r)
 {
     limber_conv *s = &t->s;
