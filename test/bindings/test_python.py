@@ -358,7 +358,6 @@ class Buffers(unittest.TestCase):
             "do not hold bf16": lambda: self.ctx.matmul(a, b, format="bf16"),
             "format = 'f17'": lambda: self.ctx.matmul(a, b, format="f17"),
             "dtype = 'f17'": lambda: self.ctx.matmul(a, b, dtype="f17"),
-            "out overlaps a": lambda: self.ctx.matmul(square, square, out=square),
             "side": lambda: self.ctx.prepare(a, side="top"),
             "backend": lambda: limber.Context(backend="none"),
         }.items():
@@ -1398,7 +1397,6 @@ class Conversions(unittest.TestCase):
                 call()
 
 
-@unittest.skipUnless(numpy, "NumPy is absent")
 class Charts(unittest.TestCase):
     """By the widths of a common font, DejaVu Sans: 7.3 of 12 for a letter of these names."""
 
@@ -1425,6 +1423,7 @@ class Charts(unittest.TestCase):
                     self.assertLess(int(x) + 7.3 * len(word), width, word)
 
 
+@unittest.skipUnless(numpy, "NumPy is absent")
 class Units(unittest.TestCase):
     def test_words(self):
         every = limber.units()
@@ -1474,6 +1473,54 @@ class Units(unittest.TestCase):
                          {("e5m2", 8), ("bf16", 16), ("f16", 16)})
         self.assertRaisesRegex(limber.BadArgument, "neither exact", limber.explore, a, b,
                                products=["half"])
+
+
+@unittest.skipUnless(numpy, "NumPy is absent")
+class Overlapping(unittest.TestCase):
+    """`out` among the operands' elements: as NumPy, which computes aside."""
+
+    def test_as_numpy(self):
+        rng = numpy.random.default_rng(12)
+        draw = lambda *shape: rng.integers(-9, 9, shape).astype("d")
+        for _ in range(2):      # and what is kept of the first call
+            for make in (lambda x: (x[:4, :4], x[:4, :4], x[:4, :4]),
+                         lambda x: (x[:4, :4], x[4:8, :4], x[1:5, 1:5]),
+                         lambda x: (x[4:8, :4], x[:4, :4], x[1:5, 1:5]),
+                         lambda x: (x[:4, :4], x[4:8, :4], x[:4, :4].T),
+                         lambda x: (x[:4, ::2], x[:4, 1::2].T, x[4:, 4:]),
+                         lambda x: (x[3::-1, :4], x[4:8, :4], x[:4, :4]),
+                         lambda x: (x[:4, :4], x[4:8, :4], x[4:8, 4:])):
+                x = draw(8, 8)
+                a, b, out = make(x)
+                want = a @ b
+                again = x.copy()
+                self.assertIs(limber.matmul(a, b, out=out), out)
+                self.assertEqual(out.tolist(), want.tolist())
+                a, b, out = make(again)
+                want = 2 * (a @ b) + 3 * out
+                limber.matmul(a, b, alpha=2, beta=3, out=out)
+                self.assertEqual(out.tolist(), want.tolist())
+        stack = draw(5, 4, 4)
+        want = stack @ stack
+        limber.matmul(stack, stack, out=stack)
+        self.assertEqual(stack.tolist(), want.tolist())
+        quads = limber.Quad([[Fraction(1, 3), 2], [3, 4]])
+        want = (quads @ quads).to_fractions()
+        limber.matmul(quads, quads, out=quads)
+        self.assertEqual(quads.to_fractions(), want)
+
+    def test_apart_like_one_before(self):
+        """A call on the same types and shapes came before, without an overlap."""
+        x, y = (numpy.arange(16.0).reshape(4, 4) for _ in range(2))
+        for out in numpy.empty((4, 4)), x:
+            want = x @ y
+            self.assertEqual(limber.matmul(x, y, out=out).tolist(), want.tolist())
+
+    def test_refused(self):
+        frozen = numpy.ones((4, 4))
+        frozen.flags.writeable = False
+        with self.assertRaisesRegex(limber.BadArgument, "out"):
+            limber.matmul(frozen, frozen, out=frozen)
 
 
 @unittest.skipUnless(numpy, "NumPy is absent")

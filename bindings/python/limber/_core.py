@@ -100,7 +100,8 @@ class Context(Closing):
         format      names what integers (or a carrier) hold, "bf16" say, or a pair for a and b
         dtype       the result's format, or a type of NumPy's, ml_dtypes' or PyTorch's; without it
                     the operands' own, the wider of two; of integers int64, of bytes int32
-        out         where the result goes; its elements are distinct and it overlaps no operand
+        out         where the result goes; its elements are distinct.  Where it overlaps an operand,
+                    the product is computed aside and copied
         result      "numpy", or "dlpack": an object for others' from_dlpack
         alpha, beta numbers, rounded to the result's format; int, Fraction and decimal strings are
                     exact for f128 and dd

@@ -29,6 +29,21 @@ def _complex(view):
     raise BadArgument(f"{view.what}: is real, of {view.name}, and the other operand complex")
 
 
+def _reach(view):
+    """The first address of a view and what follows its last."""
+    far = [(n - 1) * step for n, step in zip(view.shape, view.bytes)]
+    return (view.data + sum(min(x, 0) for x in far),
+            view.data + sum(max(x, 0) for x in far) + view.size)
+
+
+def _meet(a, c):
+    """Whether an operand lies among a result's elements, as far as their ends tell."""
+    if a.count == 0 or c.count == 0 or not a.data:      # a prepared one has memory of its own
+        return False
+    (a0, a1), (c0, c1) = _reach(a), _reach(c)
+    return a0 < c1 and c0 < a1
+
+
 class _Aside:
     """A result in memory of its own, in the order that a product needs; put() moves it."""
 
@@ -112,6 +127,8 @@ class Product:
         o, self.shapes, in_place = _arrangement(*labels, a.shape, a.bytes, b.shape, b.bytes,
                                                 c.bytes, c.size, together)
         self.stack = tuple(o.extents[x] for x in self.shapes.stack)
+        in_place = in_place and not (c.device is None and self.result.given and
+                                     (_meet(a, c) or _meet(b, c)))
         if in_place and None not in self.shapes.a and None not in self.shapes.b:
             return
         sides = sides_of(o, a.shape, a.bytes, b.shape, b.bytes)

@@ -7,7 +7,6 @@ from . import _library as C
 from ._library import lib
 from ._memory import Buffer, STRIDES, WRITABLE, pythonapi
 from ._types import numpy
-from .errors import check
 
 MOST = 1000     # kinds of calls that a context keeps
 _acquire, _release, _run = pythonapi.PyObject_GetBuffer, pythonapi.PyBuffer_Release, lib.limber_run
@@ -36,7 +35,7 @@ class Repeat:
         self._new = numpy.zeros if problem.beta else numpy.empty    # what beta multiplies
 
     def run(self, context, a, b, out):
-        """The result, or None: an array lies where it would be copied, or cannot be written."""
+        """The result, or None: an array cannot be taken as it lies, or the library refuses."""
         c = self._new(self.shape, self.dtype) if out is None else out
         try:
             slot = self._slots.pop()
@@ -57,9 +56,8 @@ class Repeat:
             ma.data, mb.data, mc.data = at
             context.acquire()
             try:
-                status = _run(context._pointer, slot.call, None)
-                if status:
-                    check(status)
+                if _run(context._pointer, slot.call, None):
+                    return None
             finally:
                 context.release()
         except (BufferError, ValueError):
