@@ -35,6 +35,13 @@ for c in $("$limber" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
 done
 expect 0 '^f16: a format' "$limber" help half
 expect 0 '  Also read as fp32, float32, ' "$limber" help f32
+expect 0 'Largest 1\.1897315e\+4932, 113 ' "$limber" help quad
+expect 1 '' sh -c 'for f in $("$1" formats | sed -n "s/^\([a-z][a-z0-9]*\) .*/\1/p"); do
+    "$1" help "$f"; done | grep "Largest inf"' run "$limber"
+for word in fp8 fp4 convert dgemm matmul einsum conv2d statistics sweep mx jax mkl openblas pip \
+        conda docker windows arm; do
+    expect 0 "^$word: a topic" "$limber" help "$word"
+done
 expect 0 '^\(1,4,3\): a format' "$limber" help '(1,4,3)'
 expect 0 'rounded once' "$limber" help correct
 expect 0 '^bits=\.\.\.: a contract' "$limber" help bits=40

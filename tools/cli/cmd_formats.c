@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * limber formats: names, ranges, precision; and the schemes. */
 #define _GNU_SOURCE
-#include "tools/cli/cli.h"
+#include "tools/cli/commands.h"
 
 #include <limber/names.h>
 
@@ -225,8 +225,7 @@ static const char *overflow(int e, int bits, char text[60])
     return text;
 }
 
-/* A number that binary64 does not hold: its text; NULL: it does, or there is none. */
-static const char *text_of(const limber_format_facts *x, const char *name, char text[60])
+const char *fact_beyond_f64(const limber_format_facts *x, const char *name, char text[60])
 {
     const double unit = ldexp(1, 1 - x->significant_bits);
 
@@ -278,7 +277,7 @@ static void numbers(limber_format f, const limber_format_facts *x, cJSON *json)
 
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         char wide[60];
-        const char *text = text_of(x, row[i].name, wide);
+        const char *text = fact_beyond_f64(x, row[i].name, wide);
 
         if (!is_known(f, row[i].name))
             continue;

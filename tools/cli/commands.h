@@ -42,6 +42,10 @@ const char *word_under(const struct word_kind *kind, const char *text, int i);
 /* "; near: A, B" for words of the kind (NULL: of all) that look like text, or "". */
 const char *words_near(const struct word_kind *kind, const char *text);
 
+/* A fact of a format that binary64 does not hold ("largest"), as text; NULL: it does, or there is
+ * none. */
+const char *fact_beyond_f64(const limber_format_facts *x, const char *name, char text[60]);
+
 /* topics.c: words that name nothing and have a page, and functions of elements. */
 const char *topic_word(int i);
 const char *topic_about(const char *word); /* NULL: it is no topic */

@@ -113,6 +113,7 @@ static void tell_format(const char *word)
     limber_format_facts x = LIMBER_FORMAT_FACTS_INIT;
     limber_format f = format_of(word);
     const char *also = "  Also read as ";
+    char largest[60];
 
     limber_format_describe(f, &x);
     if (f.kind == LIMBER_KIND_FLOAT)
@@ -129,7 +130,9 @@ static void tell_format(const char *word)
     else
         printf("  An %s integer in %d byte%s.\n",
                f.kind == LIMBER_KIND_UINT ? "unsigned" : "signed", f.size, f.size > 1 ? "s" : "");
-    printf("  Largest %.6g, %d significant bits.\n", x.largest, x.significant_bits);
+    if (!fact_beyond_f64(&x, "largest", largest))
+        snprintf(largest, sizeof largest, "%.6g", x.largest);
+    printf("  Largest %s, %d significant bits.\n", largest, x.significant_bits);
 #define ALSO(NAME, name) \
     if (limber_format_equal(f, LIMBER_##NAME)) { \
         printf("%s%s", also, name); \
