@@ -26,6 +26,8 @@ import limber
 import limber.torch
 
 BATCH = 100
+PROFILED = 10       # steps, after the training
+PRODUCTS = ("aten::convolution", "aten::convolution_backward", "aten::addmm", "aten::mm")
 
 
 def load(folder, count):
@@ -55,37 +57,60 @@ def sums(images):
 
 
 def train(images, labels, split, config, seed, epochs, progress):
-    """(accuracy, seconds a step, the statistics of products or None)."""
+    """(accuracy, seconds a step, the share of products in them)."""
     torch.manual_seed(seed)
     net = network()
     injected = limber.torch.inject(net, config) if config else None
     optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
     scale, seconds, steps = 1024.0, 0.0, 0      # of the loss: small gradients are lost in FP8
+
+    def step(batch):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(net(images[batch]), labels[batch])
+        (loss * scale).backward()
+        finite = all(torch.isfinite(p.grad).all() for p in net.parameters())
+        for p in net.parameters():
+            p.grad /= scale
+        if finite:      # a step whose gradients overflowed is left out
+            torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+            optimizer.step()
+        if injected:
+            injected.step()
+
     for epoch in range(epochs):
         order = torch.randperm(split)
         for first in range(0, split - BATCH + 1, BATCH):
             start = time.perf_counter()
-            batch = order[first:first + BATCH]
-            optimizer.zero_grad()
-            loss = torch.nn.functional.cross_entropy(net(images[batch]), labels[batch])
-            (loss * scale).backward()
-            finite = all(torch.isfinite(p.grad).all() for p in net.parameters())
-            for p in net.parameters():
-                p.grad /= scale
-            if finite:      # a step whose gradients overflowed is left out
-                torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
-                optimizer.step()
-            if injected:
-                injected.step()
+            step(order[first:first + BATCH])
             seconds, steps = seconds + time.perf_counter() - start, steps + 1
         progress(epoch + 1, epochs)
     net.eval()
     with torch.no_grad():
         right = sum((net(images[i:i + 500]).argmax(1) == labels[i:i + 500]).sum().item()
                     for i in range(split, len(images), 500))
+    share = share_of_products(step, split)
     if injected:
         injected.remove()
-    return right / (len(images) - split), seconds / max(steps, 1)
+    return right / (len(images) - split), seconds / max(steps, 1), share
+
+
+def share_of_products(step, split):
+    """Of the time of some more steps, by PyTorch's profiler: its own products, and Limber's."""
+    with torch.autograd.profiler.profile() as profile:
+        start = time.perf_counter()
+        for _ in range(PROFILED):
+            step(torch.randperm(split)[:BATCH])
+        seconds = time.perf_counter() - start
+
+    def is_product(event):
+        return event.name in PRODUCTS or event.name.startswith("limber::")
+
+    def is_inside(event):
+        above = event.cpu_parent
+        return above is not None and (is_product(above) or is_inside(above))
+
+    return sum(event.cpu_time_total for event in profile.function_events
+               if is_product(event) and not is_inside(event)) * 1e-6 / seconds
 
 
 def unit_of(bits, group, operands):
@@ -147,32 +172,34 @@ def main():
                       bar(f"{what}, seed {seed + 1} of {chosen.seeds}"))
                 for seed in range(chosen.seeds)]
         got = sorted(100 * run[0] for run in runs)
-        return (got[0], sum(got) / len(got), got[-1]), min(run[1] for run in runs)
+        return (got[0], sum(got) / len(got), got[-1]), min((run[1:] for run in runs))
 
-    base, base_seconds = measure(None, "FP32")
-    rows = [("FP32", 0, None, base, base_seconds, None)]
+    base, base_time = measure(None, "FP32")
+    rows = [("FP32", 0, None, base, base_time, None)]
     for group in chosen.groups:
         for bits in chosen.bits:
             unit = unit_of(bits, group, chosen.operands)
-            accuracy, seconds = measure(unit, unit)
-            rows.append((f"(1,8,{bits})", group, bits, accuracy, seconds, lost(unit)))
+            accuracy, took = measure(unit, unit)
+            rows.append((f"(1,8,{bits})", group, bits, accuracy, took, lost(unit)))
     if sys.stderr.isatty():
         print("\033[K", end="", file=sys.stderr)
     if not chosen.json:
         print(f"{split} images, {len(images) - split} for the test, {chosen.epochs} epochs of "
               f"batches of {BATCH}, {chosen.seeds} seeds\n"
-              "accumulator  group  accuracy in % (lowest, highest)  ms a step  model: trains")
-    for name, group, bits, accuracy, seconds, loss in rows:
+              "accumulator  group  accuracy in % (lowest, highest)  ms a step  in products  "
+              "model: trains")
+    for name, group, bits, accuracy, (seconds, share), loss in rows:
         fits = None if loss is None else loss < math.log(50)
         if chosen.json:
             print(json.dumps({"by": name + (f" in groups of {group}" if group else ""),
                               "accumulator": name, "group": group, "lowest": accuracy[0],
                               "mean": accuracy[1], "highest": accuracy[2],
-                              "seconds_a_step": seconds, "model_trains": fits}))
+                              "seconds_a_step": seconds,
+                              "seconds_in_products": share * seconds, "model_trains": fits}))
         else:
             shown = f"{accuracy[1]:.2f} ({accuracy[0]:.2f}, {accuracy[2]:.2f})"
             print(f"{name:11}  {group or '-':>5}  {shown:31}  {1000 * seconds:9.1f}  "
-                  f"{'' if fits is None else 'yes' if fits else 'no'}")
+                  f"{100 * share:10.0f}%  {'' if fits is None else 'yes' if fits else 'no'}")
     for group in chosen.groups:
         good = [bits for _, g, bits, accuracy, _, _ in rows[1:]
                 if g == group and accuracy[1] >= base[1] - chosen.loss]

@@ -69,7 +69,9 @@ END
         grep -q '</svg>' "$work/a.svg"
         $torch - "$work/trained" << 'END'
 import json, sys
-right = {row["accumulator"]: row["mean"] for row in map(json.loads, open(sys.argv[1]))}
+rows = [json.loads(line) for line in open(sys.argv[1])]
+right = {row["accumulator"]: row["mean"] for row in rows}
+assert all(0 < row["seconds_in_products"] <= row["seconds_a_step"] for row in rows), rows
 assert right["(1,8,1)"] < 50 < 70 < right["(1,8,8)"] and right["FP32"] > 70, right
 END
         ! $torch "$training/accumulators.py" --bits 99 2> "$work/log"

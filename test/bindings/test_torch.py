@@ -477,6 +477,18 @@ class Statistics(unittest.TestCase):
                 injected.write(os.path.join(folder, "no", "s.jsonl"))
         injected.remove()
 
+    def test_profiler_sees_products(self):
+        net = Net()
+        with limber.torch.inject(net, UNIT), torch.autograd.profiler.profile() as profile:
+            net(torch.randn(3, 1, 8, 8)).sum().backward()
+        names = [event.name for event in profile.function_events]
+        self.assertEqual(names.count("limber::conv2d"), 1)
+        self.assertEqual(names.count("limber::conv2d_backward_filter"), 1)
+        # forward: two layers, in and out of attention, its two products; two gradients of each
+        self.assertEqual(names.count("limber::matmul"), 18)
+        self.assertTrue(all(event.cpu_time_total > 0 for event in profile.function_events
+                            if event.name.startswith("limber::")))
+
     def test_observing_changes_nothing(self):
         torch.manual_seed(7)
         net, x = Net(), torch.randn(3, 1, 8, 8)

@@ -45,5 +45,18 @@ expect passed 'LIMBER_SCHEME names none' 1 LIMBER_CONTRACT=fast
 expect passed 'LIMBER_VERBOSE = "yes" is no number' 1 LIMBER_CONTRACT=correct LIMBER_VERBOSE=yes
 expect passed 'is no backend of this build' 1 LIMBER_CONTRACT=correct LIMBER_BACKEND=abacus
 
+# ---- operands for study ----
+. "$(dirname "$0")/../../support/python.sh"
+python=$(python_with numpy)
+if [ -n "$python" ]; then
+    expect passed '' 0 LIMBER_CAPTURE="$work/kept,64M" OPERANDS="$work/told"
+    $python "$(dirname "$0")/capture.py" "$work/kept" "$work/told" || failures=$((failures + 1))
+    grep -q '"format": "i8"' "$work/kept/index.jsonl" || failures=$((failures + 1))
+else
+    echo "no NumPy: what is captured is not compared"
+fi
+expect passed 'few.: the limit of bytes is reached; 1 products are kept' 1 \
+       LIMBER_CAPTURE="$work/few,1000"
+
 [ $failures = 0 ] && echo "calls of cuBLAS are served and passed on"
 exit $failures

@@ -37,5 +37,15 @@ expect passed '' SIMT_CC=90
 expect passed 'backend that does not see' SIMT_CC=90 LIMBER_CONTRACT=correct LIMBER_BACKEND=interp \
        LIMBER_VERBOSE=1
 
+# ---- operands for study, copied from the device ----
+. "$(dirname "$0")/../../support/python.sh"
+python=$(python_with numpy)
+if [ -n "$python" ]; then
+    expect passed '' SIMT_CC=90 LIMBER_CAPTURE="$work/kept,64M" OPERANDS="$work/told"
+    $python "$(dirname "$0")/capture.py" "$work/kept" "$work/told" || failures=$((failures + 1))
+else
+    echo "no NumPy: what is captured is not compared"
+fi
+
 [ $failures = 0 ] && echo "calls of cuBLAS on a device are served and passed on"
 exit $failures

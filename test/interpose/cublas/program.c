@@ -265,6 +265,37 @@ static bool is_right(const struct args *y)
     return true;
 }
 
+/* op(X) by rows, as pairs of numbers. */
+static void tell_operand(FILE *to, const struct many *x, int64_t g, int type, int op, int64_t lead,
+                         int64_t rows, int64_t cols)
+{
+    double v[2];
+
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < cols; j++) {
+            call_pair(x->here + g * x->step * call_size(type), type,
+                      op ? j + i * lead : i + j * lead, op == CUBLAS_C, v);
+            fprintf(to, "%g %g ", v[0], call_is_complex(type) ? v[1] : 0);
+        }
+    fprintf(to, "\n");
+}
+
+/* For those who compare them with what LIMBER_CAPTURE keeps: a line of a name and two of numbers. */
+static void tell_operands(const struct args *y, const char *name)
+{
+    static FILE *to;
+    const struct call *x = &y->x;
+
+    if (!to && !(getenv("OPERANDS") && (to = fopen(getenv("OPERANDS"), "we"))))
+        return;
+    for (int64_t g = 0; g < y->count; g++) {
+        fprintf(to, "%s\n", name);
+        tell_operand(to, &a, g, x->type_a, x->op_a, x->lda, x->m, x->k);
+        tell_operand(to, &b, g, x->type_b, x->op_b, x->ldb, x->k, x->n);
+    }
+    fflush(to);
+}
+
 static void try_call(const struct function *f, int t, int op_a, int op_b, int scalars)
 {
     struct args y = state(f, t, op_a, op_b);
@@ -272,6 +303,7 @@ static void try_call(const struct function *f, int t, int op_a, int op_b, int sc
 
     give_scalars(&y, scalars);
     expect(f->call(&y) == CUBLAS_SUCCESS, "status", f->name);
+    tell_operands(&y, f->name);
     if (served)
         expect(handle->calls == calls, "reached the mock", f->name);
     else
@@ -299,7 +331,7 @@ static void all_functions(void *stream)
 
     for (const struct function *f = functions; f < functions + FUNCTIONS; f++)
         for (int t = 0; t < (f->states_types ? TYPES : 1); t++)
-            for (int scalars = 0; scalars < 3; scalars++, i++) {
+            for (int scalars = 0; scalars < (getenv("OPERANDS") ? 1 : 3); scalars++, i++) {
                 cublasSetStream_v2(handle, i % 2 ? stream : NULL);
                 cublasSetPointerMode_v2(handle, driver.cuInit ? i / 2 % 2 : CUBLAS_POINTER_HOST);
                 for (int op = driver.cuInit ? i % OPS : 0; op < (driver.cuInit ? i % OPS + 1 : OPS);
@@ -349,7 +381,7 @@ static void refusals(void)
 
     give_scalars(&good, 0);
     y = good;
-    y.step_c = 0;               /* results meet */
+    y.step_c = 0; /* results meet */
     refuse(y, f, CUBLAS_SUCCESS, "overlap");
     y = good;
     y.x.m = -1;
@@ -390,7 +422,7 @@ static void refusals(void)
     cublasSetPointerMode_v2(handle, CUBLAS_POINTER_DEVICE);
     give_scalars(&y, 1);
     cublasSetPointerMode_v2(handle, CUBLAS_POINTER_HOST);
-    y.alpha = &alpha;           /* of the host, said to be so */
+    y.alpha = &alpha; /* of the host, said to be so */
     y.beta = &beta;
     expect(f->call(&y) == CUBLAS_SUCCESS && is_right(&y), "scalars of the host", f->name);
 }

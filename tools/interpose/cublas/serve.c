@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Makes a call of cuBLAS a call of Limber, or gives the reason why it cannot. */
 #include "cublas.h"
+#include "tools/interpose/shared/capture.h"
 
 #include <limber/environment.h>
 
@@ -357,6 +358,62 @@ static bool serve(struct work *w)
     return w->complex ? run_complex(w) : run_real(w);
 }
 
+/* ---- operands for study ---------------------------------------------------------------------- */
+
+/* op(X) of product g, from wherever it lies; the caller frees its data. */
+static bool fetch_operand(struct work *w, const struct side *s, int which, int64_t g,
+                          struct capture_operand *o)
+{
+    const int64_t rows = s->op == CUBLAS_N ? o->rows : o->cols;
+    const int64_t cols = s->op == CUBLAS_N ? o->cols : o->rows;
+    const int64_t size = (int64_t)o->format.size << w->complex;
+    const char *from = w->addresses ? w->addresses[which * w->r->count + g] :
+                                      (const char *)s->data + g * s->step * size;
+    int64_t bytes;
+    void *room;
+
+    o->row = s->op == CUBLAS_N ? 1 : s->lead;
+    o->col = s->op == CUBLAS_N ? s->lead : 1;
+    o->pairs = w->complex;
+    o->conj = w->complex && s->op == CUBLAS_C;
+    if (__builtin_mul_overflow(s->lead, cols - 1, &bytes) ||
+        __builtin_add_overflow(bytes, rows, &bytes) || __builtin_mul_overflow(bytes, size, &bytes))
+        return false;
+    o->data = room = malloc((size_t)bytes);
+    return room && limber_cublas_fetch(room, from, (size_t)bytes, w->queue.stream);
+}
+
+/* What cuBLAS refuses, what is being recorded into a graph and what alpha = 0 leaves unread are not
+ * kept. */
+static void capture(struct work *w)
+{
+    const struct request *r = w->r;
+    int mode = CUBLAS_POINTER_HOST;
+
+    if (!interpose_captures() || r->k <= 0 || !check_sizes(w) || !read_types(w) ||
+        !ask_handle(w, &mode) || !read_scalars(w, mode) || depth(w) == 0 ||
+        (r->form == FORM_array && !fetch_addresses(w)))
+        return;
+    for (int64_t g = 0; g < r->count && interpose_captures(); g++) {
+        struct capture p = {
+            .routine = r->name,
+            .words = w->setting->on ? w->setting->words : "",
+            .ops = { "NTC"[r->a.op], "NTC"[r->b.op] },
+            .a = { .rows = r->m, .cols = r->k, .format = w->a.format },
+            .b = { .rows = r->k, .cols = r->n, .format = w->b.format },
+        };
+
+        if (fetch_operand(w, &r->a, 0, g, &p.a) && fetch_operand(w, &r->b, 1, g, &p.b))
+            interpose_capture(&p);
+        else
+            interpose_capture_fails("operands could not be copied from the device");
+        free((void *)(uintptr_t)p.a.data);
+        free((void *)(uintptr_t)p.b.data);
+    }
+}
+
+/* ---- what is told ---------------------------------------------------------------------------- */
+
 static void record(const struct work *w, bool served)
 {
     const struct request *r = w->r;
@@ -405,6 +462,12 @@ bool limber_cublas_serve(struct request *r)
         return false;
     w.report.part = w.part;
     w.report.part_room = LIMBER_PARTS;
+    if (interpose_options()->capture) {
+        capture(&w);
+        free(w.addresses);
+        w.addresses = NULL;
+        *w.why = '\0';
+    }
     served = serve(&w);
     free(w.addresses);
     if (interpose_options()->verbose > 0)

@@ -5,6 +5,7 @@ that are such operators themselves.
     wishes      the texts of Wishes, joined by lines
     role        which of them: 0 forward, 1 the gradient of the input, 2 of the weights
     layer, run  whom statistics are of, and the Injection that keeps them (0: none)"""
+import contextlib
 import threading
 from typing import Dict, List, Tuple
 
@@ -18,6 +19,7 @@ from ._table import table_of
 _contexts: Dict[Tuple[str, int], Context] = {}
 _lock = threading.Lock()
 _FORWARD, _INPUT, _WEIGHT = range(3)
+_is_profiled = getattr(torch.autograd, "_profiler_enabled", lambda: False)
 
 
 def context_of(device):
@@ -44,11 +46,18 @@ def _compute(function, out, wishes, role, layer, run, a, b, sizes):
     options = {"contract": table.contract_now(contract) if table else contract, "scheme": scheme,
                "out": _readable(out)}
     operands = _readable(a), _readable(b)
-    if table and table.wants():
-        table.note(layer, role, call, operands, sizes, options)
-    else:
-        call(*operands, **sizes, **options)
+    with _named("limber::" + function):
+        if table and table.wants():
+            table.note(layer, role, call, operands, sizes, options)
+        else:
+            call(*operands, **sizes, **options)
     return out
+
+
+def _named(name):
+    """Under PyTorch's profiler an event of this name; it costs as much as a small product."""
+    return torch.autograd.profiler.record_function(name) if _is_profiled() \
+        else contextlib.nullcontext()
 
 
 def _is_torch(wishes, role):
