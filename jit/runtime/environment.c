@@ -57,7 +57,8 @@ static const limber_variable table[] = {
     { "LIMBER_REPORT_ROWS", BEFORE, "shapes that a report lists, those of most time; 100, `0`: all",
       "" },
     { "LIMBER_CAPTURE", BEFORE,
-      "`FOLDER,BYTES`: operands of products are kept there, up to so many bytes, such as `run,512M`",
+      "`FOLDER,BYTES`: operands of products are kept there, up to so many bytes, such as "
+      "`run,512M`",
       "writes" },
     { "LIMBER_CHECK", BEFORE, "elements to look at in a product that is checked, 0 to 1000", "" },
     { "LIMBER_TRUST_BLAS", "BLAS",

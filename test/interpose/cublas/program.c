@@ -280,7 +280,7 @@ static void tell_operand(FILE *to, const struct many *x, int64_t g, int type, in
     fprintf(to, "\n");
 }
 
-/* For those who compare them with what LIMBER_CAPTURE keeps: a line of a name and two of numbers. */
+/* To compare with what LIMBER_CAPTURE keeps: a line of a name and two of numbers. */
 static void tell_operands(const struct args *y, const char *name)
 {
     static FILE *to;
