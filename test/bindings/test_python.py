@@ -1312,6 +1312,9 @@ class Conversions(unittest.TestCase):
         self.assertIs(limber.convert(numpy.eye(2)[::-1], "f32", out=out), out)
         self.assertEqual(out.tolist(), [[0, 1], [1, 0]])
         self.assertEqual(limber.convert([math.nan, 9], "e2m1", nan_to_zero=True).tolist(), [0, 7])
+        integers = array.array("b", [3, -4, 0, 7, -8])
+        for name in "i8", "i16", "i32", "i64":        # from integers, which have no NaN
+            self.assertEqual(limber.convert(integers, name).tolist(), integers.tolist())
         wide = limber.quantize(numpy.array([100, 301, -301], "i2"), "e5m2")
         self.assertEqual((wide.dtype, wide.tolist()), (numpy.int16, [96, 320, -320]))
         if ml_dtypes:

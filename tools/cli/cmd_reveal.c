@@ -249,13 +249,18 @@ static bool predict(struct subject *s, const char *words, int trials, struct pre
 static int show(const struct subject *s, const char *tree, const char *words,
                 const struct prediction *x, bool json)
 {
+    const bool fails = x->results && x->same_there == 0; /* not of one sum that was looked at */
     cJSON *j;
     char *text;
 
     if (!json) {
         printf("order  %s\n", tree);
-        printf("unit   %s\n", words ? words : "no words of a simulated unit say this order");
-        if (x->results)
+        printf("unit   %s\n",
+               words && !fails ? words : "no words of a simulated unit say this order");
+        if (fails)
+            printf("tried  %s, which predicts none of %lld results of random products\n", words,
+                   (long long)x->looked_at);
+        else if (x->results)
             printf("bits   the unit predicts %lld of %lld results of random products, of element "
                    "(%lld, %lld) %lld of %lld\n",
                    (long long)x->same, (long long)x->results, (long long)s->i, (long long)s->j,
@@ -264,10 +269,12 @@ static int show(const struct subject *s, const char *tree, const char *words,
     }
     j = cJSON_CreateObject();
     cJSON_AddStringToObject(j, "order", tree);
-    if (words)
+    if (words && !fails)
         cJSON_AddStringToObject(j, "unit", words);
     else
         cJSON_AddNullToObject(j, "unit");
+    if (fails)
+        cJSON_AddStringToObject(j, "tried", words);
     cJSON_AddNumberToObject(j, "calls", (double)s->calls);
     if (x->results) {
         cJSON_AddNumberToObject(j, "results", (double)x->results);

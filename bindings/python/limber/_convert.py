@@ -48,7 +48,7 @@ def _exactly(ctx, name, view, why):
 
 
 def _refuse_nan(ctx, view, name):
-    if finfo(name).has_nan:
+    if finfo(name).has_nan or not finfo(view.name).has_nan:
         return
     found = ctypes.create_string_buffer(max(_parts(view), 1))
     _apply(ctx, _ISNAN, format_named("i8"), ctypes.addressof(found), view.format, view.data,

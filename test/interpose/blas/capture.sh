@@ -23,6 +23,19 @@ expect 0 '"dgemm_?", "m": 131, "n": 140, "k": 150, "format": "f64", "complex": f
 expect 0 '"complex": true' cat run/index.jsonl
 expect 0 '"contract": "", "caller": "blas_program_' cat run/index.jsonl
 
+# what a BLAS or a LAPACK calls of itself is none of the program's calls
+if $python -c 'import numpy' 2> /dev/null; then
+    cat > inner.py <<'END'
+import numpy
+a = numpy.eye(150) + 1
+a @ a[:, :149]
+numpy.linalg.solve(a, a)
+END
+    expect 0 '^$' $before LIMBER_CAPTURE=inner,64M $python inner.py
+    expect 0 '^1$' grep -c '"n": 149' inner/index.jsonl
+    expect 0 '^1$' sh -c 'wc -l < inner/index.jsonl | tr -d " "'
+fi
+
 # the limit, told once; a second process adds to the folder
 expect 0 'few.: the limit of bytes is reached; 2 products are kept' \
     $before LIMBER_CAPTURE=few,400K "$program" left

@@ -22,7 +22,7 @@ fi
 needs_python() {
     if ! command -v python3 > /dev/null; then
         echo "python3 is absent: skipped"
-        exit 0
+        exit 77
     fi
 }
 

@@ -6,7 +6,7 @@ library=$1 here=$(dirname "$0")
 . "$here/expect.sh"
 if ! $python -c 'import numpy, ctypes; ctypes.CDLL("liblapack.so.3")' 2> /dev/null; then
     echo "numpy or liblapack3 is absent: skipped"
-    exit 0
+    exit 77
 fi
 before="env LD_PRELOAD=$library LIMBER_REPORT=$work/report"
 

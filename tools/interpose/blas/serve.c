@@ -122,6 +122,15 @@ static void print_outcome(const struct request *r, const struct job *j, enum out
     print_call(r, text);
 }
 
+/* Whether calls inside one that is left are none of the program's: those of a LAPACK are, where they
+ * may be served. */
+static bool hides(const struct request *r)
+{
+    const struct interpose_options *o = interpose_options();
+
+    return !limber_blas_is_lapack(r) || !(o->on || o->report);
+}
+
 /* What LAPACK calls by name is decided as if the program called it, and then counted in its place.
  * Every valid call ends here.  Records its outcome, and the reason if it was not served.  True: the
  * BLAS behind has nothing to do. */
@@ -135,7 +144,7 @@ static bool end_call(struct request *r, const struct job *j, enum outcome outcom
         interpose_copy(r->why, sizeof r->why, why);
     r->handed_on = outcome == LEFT;
     r->decided = decided;
-    if (outcome == LEFT && !limber_blas_is_lapack(r))
+    if (outcome == LEFT && hides(r))
         limber_blas_enter();
     else if (outcome != LEFT)
         count(r, outcome == SERVED ? j : NULL);
@@ -146,7 +155,7 @@ void limber_blas_end(struct request *r)
 {
     if (!r->handed_on)
         return;
-    if (!limber_blas_is_lapack(r))
+    if (hides(r))
         limber_blas_leave();
     if (!limber_blas_is_lapack(r) || decided == r->decided)
         count(r, NULL);
@@ -292,7 +301,7 @@ bool limber_blas_serve(struct request *r)
         r->began = limber_blas_now();
     if (!limber_blas_real(r->name, r->caller, true))
         return !limber_blas_is_lapack(r) && serve_alone(r, s);
-    if ((!o->on && !o->report) || limber_blas_wrong(r) || is_empty(r) ||
+    if ((!o->on && !o->report && !o->capture) || limber_blas_wrong(r) || is_empty(r) ||
         (!r->alpha && !limber_blas_is_lapack(r)))
         return false;
     why = reason(r, s);
