@@ -13,6 +13,7 @@
 #include "passes/passes.h"
 
 #include <math.h>
+#include <string.h>
 
 /* The most rows of a block of floats.  More fit the second level of cache, but are slower: FP64
  * reached 68 GFLOPS with 240 rows and 76 with 48 to 96 on a Xeon with 2 MiB of it, the only CPU on
@@ -44,6 +45,12 @@ static void shape(const struct node *n, const struct target *t, int64_t *bytes, 
     *group = u == UNIT_i8 ? t->group : 1;
 }
 
+/* SME: sums are outer products, whose tile is the unit's own. */
+static bool is_outer(const struct target *t)
+{
+    return strncmp(t->isa, "sme", 3) == 0;
+}
+
 /* The measured tile, if it is legal: at most 16 rows, blocks of whole register tiles. */
 static bool measured(const struct node *n, const struct target *t, int64_t nr, int64_t *mr,
                      int64_t *mb, int64_t *nb, struct diag *d)
@@ -54,11 +61,18 @@ static bool measured(const struct node *n, const struct target *t, int64_t nr, i
 
     if (!tile[0] || (u == UNIT_i8 && t->matrix))
         return true;
+    if (u == UNIT_i8 && limber_target_has(t, "i8mm") && tile[0] % 2)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "target: tile.%s=%d,%d,%d: an even number of rows, of which two share "
+                           "an accumulator",
+                           limber_units[u].name, tile[0], tile[1], tile[2]);
     if (tile[0] > 16 || tile[1] % tile[0] || tile[2] % step)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "target: tile.%s=%d,%d,%d: at most 16 rows, "
                            "blocks are multiples of them and of %d columns",
                            limber_units[u].name, tile[0], tile[1], tile[2], (int)step);
+    if (is_outer(t))
+        return true;
     *mr = tile[0];
     *mb = n->type.count > 8 && tile[1] > 10 * *mr ? 10 * *mr : tile[1];
     *nb = tile[2];
@@ -81,9 +95,11 @@ bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
     if (limber_num(n, ATTR_unit) == UNIT_i8 && limber_target_has(t, "i8mm"))
         mr = 8;         /* operands are put together in registers, too */
     nr = 2 * lanes;
-    if (limber_target_has(t, "sme512")) { /* all of ZA */
-        mr = bytes == 8 ? 16 : 32;
-        nr = 32;
+    if (is_outer(t)) { /* all of ZA: 2 x 4 squares of doubles, 2 x 2 of words */
+        int64_t vector = limber_target_has(t, "sme256") ? 32 : 64;
+
+        mr = 2 * vector / (bytes == 8 ? 8 : 4);
+        nr = bytes == 8 ? 4 * vector / 8 : mr;
     }
     if (limber_num(n, ATTR_unit) == UNIT_model) {
         /* every step is a dozen operations: accumulators of four rows, in two vectors of 64 bytes,

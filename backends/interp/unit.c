@@ -234,7 +234,7 @@ static void count_terms(const struct machine *m, const struct term *t, int n, in
 static __int128 downward(__int128 v, int64_t unit, int64_t to)
 {
     if (unit >= to)
-        return v << (int)(unit - to);
+        return v * ((__int128)1 << (int)(unit - to)); /* v may be negative */
     return to - unit < 127 ? v >> (int)(to - unit) : v < 0 ? -1 : 0;
 }
 
@@ -282,7 +282,7 @@ static double late_finite(const struct machine *m, const struct term *t, int n, 
         __int128 whole = c.kind == NUM_finite ? (__int128)limber_num_sig(&c) : 0;
 
         whole = downward(c.sign ? -whole : whole, c.exp, (int64_t)most - u->frac);
-        s.sum += whole << (u->late - u->frac);
+        s.sum += whole * ((__int128)1 << (u->late - u->frac));
     }
     if (s.sum != 0) {
         limber_u128 size = s.sum < 0 ? (limber_u128)-s.sum : (limber_u128)s.sum;

@@ -23,7 +23,8 @@ enum cpu {
     CPU_vbmi = 8192,
     CPU_sve256 = 16384,         /* SVE with vectors of just so many bits */
     CPU_sve512 = 32768,
-    CPU_sme512 = 65536          /* outer products of vectors of just so many bits, doubles' too */
+    CPU_sme256 = 65536,         /* outer products of vectors of just so many bits, doubles' too */
+    CPU_sme512 = 131072
 };
 unsigned limber_cpu(void);
 /* Gathers take longer than loads one by one, as on all of AMD's so far. */

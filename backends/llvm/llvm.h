@@ -63,7 +63,7 @@ const struct llvm *limber_llvm(struct diag *d);
  * text. */
 bool limber_micro_text(const struct kernel_config *k, const struct target *t, struct text *out);
 bool limber_amx_text(const struct kernel_config *k, struct text *out);
-bool limber_sme_text(const struct kernel_config *k, struct text *out);
+bool limber_sme_text(const struct kernel_config *k, const struct target *t, struct text *out);
 /* small.c: a product of fixed shape as LLVM assembly text, with the one function limber_fixed. */
 bool limber_small_text(const struct fixed *f, enum unit unit, int64_t chunk, const struct target *t,
                        struct text *out);
@@ -72,8 +72,8 @@ extern const struct functions limber_llvm_functions;
 /* Whether the instruction for bytes of this group and unit takes signed ones on both sides. */
 static inline bool limber_same_sign(int unit, int group, int matrix, unsigned cpu)
 {
-    return unit == UNIT_i8 &&
-           (matrix || (group == 4 && (cpu & CPU_neon) && !(cpu & (CPU_i8mm | CPU_sme512))));
+    return unit == UNIT_i8 && (matrix || (group == 4 && (cpu & CPU_neon) &&
+                                          !(cpu & (CPU_i8mm | CPU_sme256 | CPU_sme512))));
 }
 /* config.c: whether all of a plan is served; its constants. */
 bool limber_llvm_serves(const struct plan *p, struct diag *d);

@@ -509,9 +509,11 @@ bool limber_micro_text(const struct kernel_config *k, const struct target *t, st
 
     if (k->matrix)
         return limber_amx_text(k, out);
-    if (strcmp(t->isa, "sme512") == 0)
-        return limber_sme_text(k, out);
+    if (strncmp(t->isa, "sme", 3) == 0)
+        return limber_sme_text(k, t, out);
     describe(k, t, &s);
+    if (is_matrix(k, &s) && k->mr % 2)
+        return false; /* two rows an accumulator */
     nv = k->nr / s.lanes;
     declare(k, &s, out);
     limber_text_add(out, "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n"

@@ -19,6 +19,7 @@ enum {
     NEEDS_sve512 = NEEDS_neon | CPU_sve512,
     NEEDS_sve256i8mm = NEEDS_sve256 | CPU_i8mm,
     NEEDS_sve512i8mm = NEEDS_sve512 | CPU_i8mm,
+    NEEDS_sme256 = NEEDS_neon | CPU_sme256,
     NEEDS_sme512 = NEEDS_neon | CPU_sme512
 };
 

@@ -15,6 +15,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   set(_features_sve512 ${_features_neon},+sve)
   set(_features_sve256i8mm ${_features_sve256},+i8mm)
   set(_features_sve512i8mm ${_features_sve512},+i8mm)
+  set(_features_sme256 ${_features_neon},+sme,+sme-f64f64)
   set(_features_sme512 ${_features_neon},+sme,+sme-f64f64)
 else()
   set(_target)
@@ -59,6 +60,9 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
     "sve512 f32 12 32 1 4 0 512"
     "sve512 i8 12 32 4 1 0 512"
     "sve512i8mm i8 8 32 4 1 0 512"
+    "sme256 f64 8 16 1 8 0 256"
+    "sme256 f32 16 16 1 4 0 256"
+    "sme256 i8 16 16 4 1 0 256"
     "sme512 f64 16 32 1 8 0 512"
     "sme512 f32 32 32 1 4 0 512"
     "sme512 i8 32 32 4 1 0 512")

@@ -36,6 +36,7 @@ static const struct {
     { CPU_i8mm, "i8mm", "+i8mm" },
     { CPU_sve256, "sve256", "+sve" },
     { CPU_sve512, "sve512", "+sve" },
+    { CPU_sme256, "sme256", "+sme,+sme-f64f64" },
     { CPU_sme512, "sme512", "+sme,+sme-f64f64" },
 };
 
@@ -105,7 +106,9 @@ static unsigned sme(unsigned long second)
                                              _SME_F64F64, _SME_I8I32, _SME_F32F32 */
     int length = (second & needs) == needs ? prctl(GET_VL) : -1;
 
-    return length > 0 && (length & LENGTH) == 64 ? CPU_sme512 : 0;
+    if (length < 0)
+        return 0;
+    return (length & LENGTH) == 32 ? CPU_sme256 : (length & LENGTH) == 64 ? CPU_sme512 : 0;
 }
 
 static unsigned arm_cpu(void)
@@ -115,8 +118,9 @@ static unsigned arm_cpu(void)
     if ((first & (HWCAP_FP | HWCAP_ASIMD)) != (HWCAP_FP | HWCAP_ASIMD))
         return 0;
     return CPU_neon | (first & HWCAP_ASIMDDP ? CPU_dotprod : 0) |
-           (second & HWCAP2_I8MM ? CPU_i8mm : 0) | (first & HWCAP_SVE ? sve_length() : 0) |
-           sme(second);
+           (second & HWCAP2_I8MM && (!(first & HWCAP_SVE) || second & HWCAP2_SVEI8MM) ? CPU_i8mm :
+                                                                                        0) |
+           (first & HWCAP_SVE ? sve_length() : 0) | sme(second);
 }
 #endif
 
@@ -213,12 +217,12 @@ static void rates(struct target *t, unsigned cpu)
 
     /* of a matrix unit: an outer product a cycle, of bytes one in two (arXiv 2409.18779) */
     const double f64 = 64, f32 = 256, i8 = 512;
-    bool outer = (cpu & CPU_sme512) != 0;
+    double outer = cpu & CPU_sme512 ? 1 : cpu & CPU_sme256 ? 0.25 : 0;
 
-    t->rate[UNIT_f64] = (outer ? f64 : 2 * lanes) * cycle;
+    t->rate[UNIT_f64] = (outer > 0 ? outer * f64 : 2 * lanes) * cycle;
     t->rate[UNIT_f32] = t->rate[UNIT_f16] = t->rate[UNIT_bf16] = t->rate[UNIT_tf32] =
-        (outer ? f32 : 4 * lanes) * cycle;
-    t->rate[UNIT_i8] = (outer ? i8 : bytes_for_a_double(cpu) * lanes) * cycle;
+        (outer > 0 ? outer * f32 : 4 * lanes) * cycle;
+    t->rate[UNIT_i8] = (outer > 0 ? outer * i8 : bytes_for_a_double(cpu) * lanes) * cycle;
     t->rate[UNIT_exact] = cpu & CPU_avx512 ? 7e8 : cpu & CPU_avx2 ? 3.5e8 : 2e7; /* measured */
     t->rate[UNIT_model] = t->rate[UNIT_f32] / 6;
 }
@@ -244,6 +248,7 @@ static void describe_arm(struct target *t, unsigned cpu)
     bool sve = cpu & (CPU_sve256 | CPU_sve512);
 
     strcpy(t->isa, cpu & CPU_sme512  ? "sme512" :
+                   cpu & CPU_sme256  ? "sme256" :
                    cpu & CPU_sve512  ? "sve512" :
                    cpu & CPU_sve256  ? "sve256" :
                    cpu & CPU_i8mm    ? "i8mm" :
@@ -253,7 +258,7 @@ static void describe_arm(struct target *t, unsigned cpu)
     t->registers = 32;
     t->l1 = cache(_SC_LEVEL1_DCACHE_SIZE, 65536);
     t->l2 = cache(_SC_LEVEL2_CACHE_SIZE, 1048576);
-    t->group = sve || cpu & (CPU_dotprod | CPU_sme512) ? 4 : 1;
+    t->group = sve || cpu & (CPU_dotprod | CPU_sme256 | CPU_sme512) ? 4 : 1;
 }
 
 bool limber_llvm_probe(struct target *t, struct diag *d)

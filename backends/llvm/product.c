@@ -222,7 +222,7 @@ int64_t limber_product_channels(const struct product *p)
 /* Packed panels of both sides are read faster, and pay where each is read often; so do rows of A
  * whose elements lie on pages of their own, and pixels of few channels, which fill no strip.  Short
  * sums of gradients are stored as blocks of panels rather than turned. */
-static bool pays(const struct product *p)
+static bool pays(const struct kernel *kernel, const struct product *p)
 {
     const bool thin = smaller(p->m, p->n) <= THIN ||
                       (p->size == 4 && p->m * p->n <= (int64_t)SMALL * SMALL * SMALL / p->k);
@@ -230,6 +230,8 @@ static bool pays(const struct product *p)
     if (!p->a.patch && !p->b.patch && (p->call->keep[0] || p->call->keep[1]) &&
         !(p->keep && thin) && smaller(p->m, p->n) > FEW)
         return false; /* panels that are kept cost nothing; of thin products strips are */
+    if (kernel->cpu & (CPU_sve512 | CPU_sme256 | CPU_sme512))
+        return smaller(p->m, p->n) <= FEW; /* strips are NEON's, a part of what tiles do */
     if (p->rows == ROWS_apart && !p->a.patch && p->a.p != 1 && p->m * p->k * p->size > ROWS_BYTES &&
         (p->a.p * p->size >= NEAR ||
          (p->source == SOURCE_taps && limber_product_channels(p) < p->lanes)))
@@ -250,7 +252,7 @@ bool limber_is_unpacked(const struct kernel *kernel, const struct call *c, struc
     p->width = p->lanes * (kernel->cpu & CPU_avx512 ? 3 : 2);
     if (!limber_strip_code(kernel->cpu) || !set_sides(p) || !set_a(p) || !set_b(p))
         return false;
-    if (!pays(p))
+    if (!pays(kernel, p))
         return false;
     p->gathers = gathers(p);
     p->packs = p->source == SOURCE_filters || (p->keep && p->source <= SOURCE_lines);

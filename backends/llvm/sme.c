@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The register tile on Arm's matrix unit: outer products of vectors of 512 bits, whose sums are in
- * ZA, all of which a tile has: 2 x 4 squares of 8 x 8 doubles, or 2 x 2 of 16 x 16 words.
+ * The register tile on Arm's matrix unit: outer products of vectors, whose sums are in ZA, all of
+ * which a tile has: of vectors of 512 bits 2 x 4 squares of 8 x 8 doubles, or 2 x 2 of 16 x 16 words.
  *
  * A thread turns ZA and streaming mode on for one register tile.  Whoever called the library may
  * have left its own sums in ZA for whom needs it next to save: TPIDR2_EL0 says where to.
@@ -9,17 +9,17 @@
  *           Architecture, "ZA and the lazy saving scheme" */
 #include "backends/llvm/llvm.h"
 
-enum { VECTOR = 64 /* bytes */ };
+#include <string.h>
 
 /* The words of one unit's step. */
 struct step {
     const char *vector, *packed; /* as they are loaded; as the product takes them */
     const char *product, *name, *add;
     int lanes, taken; /* LLVM's, of both types */
-    int bytes, rows, columns; /* of an element; squares of the tile */
+    int length, bytes, rows, columns; /* of a vector, of an element; squares of the tile */
 };
 
-static void describe(const struct kernel_config *k, struct step *s)
+static bool describe(const struct kernel_config *k, const struct target *t, struct step *s)
 {
     bool integer = k->unit == UNIT_i8, dbl = k->unit == UNIT_f64;
 
@@ -43,8 +43,11 @@ static void describe(const struct kernel_config *k, struct step *s)
                            4,
         .bytes = dbl ? 8 : 4,
     };
-    s->rows = k->mr * s->bytes / VECTOR;
-    s->columns = k->nr * s->bytes / VECTOR;
+    s->length = strcmp(t->isa, "sme256") == 0 ? 32 : 64;
+    s->rows = k->mr * s->bytes / s->length;
+    s->columns = k->nr * s->bytes / s->length;
+    return s->rows * s->length == k->mr * s->bytes && s->columns * s->length == k->nr * s->bytes &&
+           s->rows > 0 && s->columns > 0 && s->rows * s->columns <= s->bytes;
 }
 
 /* After the standard's __arm_tpidr2_save: slice after slice of ZA to where the caller's block says,
@@ -108,8 +111,8 @@ static void load(const struct step *s, char side, int at, struct text *out)
                     "  %%%cp%d = getelementptr i8, ptr %%p%c, i64 %d\n"
                     "  %%%cv%d = load %s, ptr %%%cp%d, align 4\n"
                     "  %%%c%d = bitcast %s %%%cv%d to %s\n",
-                    side, at, side, at * VECTOR, side, at, s->vector, side, at, side, at, s->vector,
-                    side, at, s->packed);
+                    side, at, side, at * s->length, side, at, s->vector, side, at, side, at,
+                    s->vector, side, at, s->packed);
 }
 
 /* One group of k a round: what is beside the products runs on the core, they do not. */
@@ -156,13 +159,13 @@ static void store(const struct kernel_config *k, const struct step *s, bool add,
                         "  %%%sl%d = add i64 %%%sw, %d\n"
                         "  %%%so%d = mul i64 %%ldc, %%%sl%d\n"
                         "  %%%sc%d = getelementptr i8, ptr %%c, i64 %%%so%d\n",
-                        p, r, p, r * VECTOR / s->bytes, p, r, p, r, p, r, p, r);
+                        p, r, p, r * s->length / s->bytes, p, r, p, r, p, r, p, r);
         for (int v = 0; v < s->columns; v++) {
             limber_text_add(out,
                             "  %%%sp%d.%d = getelementptr i8, ptr %%%sc%d, i64 %d\n"
                             "  %%%sz%d.%d = call %s @llvm.aarch64.sme.read.horiz.%s(%s poison, "
                             "<vscale x %d x i1> %%whole, i32 %d, i32 %%%si)\n",
-                            p, r, v, p, r, v * VECTOR, p, r, v, s->vector, s->name, s->vector,
+                            p, r, v, p, r, v * s->length, p, r, v, s->vector, s->name, s->vector,
                             s->lanes, r * s->columns + v, p);
             if (k->unit == UNIT_i8)
                 limber_text_add(out, "  %%%ss%d.%d = add %s %%%sz%d.%d, %%bias%d\n", p, r, v,
@@ -185,14 +188,15 @@ static void store(const struct kernel_config *k, const struct step *s, bool add,
                     "  %%%si1 = add nuw nsw i32 %%%si, 1\n"
                     "  %%%smore = icmp slt i32 %%%si1, %d\n"
                     "  br i1 %%%smore, label %%%s, label %%left\n",
-                    p, p, p, p, VECTOR / s->bytes, p, p);
+                    p, p, p, p, s->length / s->bytes, p, p);
 }
 
-bool limber_sme_text(const struct kernel_config *k, struct text *out)
+bool limber_sme_text(const struct kernel_config *k, const struct target *t, struct text *out)
 {
     struct step s;
 
-    describe(k, &s);
+    if (!describe(k, t, &s))
+        return false;
     declare(&s, out);
     limber_text_add(out, "define internal void @limber_micro_za" PARAMETERS " noinline nounwind "
                          "\"aarch64_pstate_sm_enabled\" \"aarch64_inout_za\" {\nentry:\n");
@@ -207,7 +211,7 @@ bool limber_sme_text(const struct kernel_config *k, struct text *out)
         limber_text_add(out,
                         "  %%w%d = getelementptr i8, ptr %%bias, i64 %d\n"
                         "  %%bias%d = load %s, ptr %%w%d, align 4\n",
-                        v, v * VECTOR, v, s.vector, v);
+                        v, v * s.length, v, s.vector, v);
     limber_text_add(out, "  br label %%loop\n");
     loop(k, &s, out);
     limber_text_add(out, "done:\n  %%fresh = icmp ne i64 %%first, 0\n"

@@ -66,6 +66,11 @@ static const struct target_case {
       "group=4 rate.f64=4e10 rate.f32=8e10 rate.f16=8e10 rate.i8=3e11 rate.exact=1e8 "
       "rate.model=1e10",
       0, "sdot\tz", "fmla\tz", "usmmla" },
+    { "sme256",
+      "target llvm isa=sme256 features=neon,sme256 vector=128 registers=32 l1=65536 l2=1048576 "
+      "group=4 rate.f64=5e10 rate.f32=2e11 rate.f16=2e11 rate.i8=4e11 rate.exact=1e8 "
+      "rate.model=1e10",
+      0, "usmopa", "fmopa", "sdot" },
     { "sme512",
       "target llvm isa=sme512 features=neon,sme512 vector=128 registers=32 l1=65536 l2=1048576 "
       "group=4 rate.f64=2e11 rate.f32=8e11 rate.f16=8e11 rate.i8=1.6e12 rate.exact=1e8 "
