@@ -94,13 +94,14 @@ run neoverse-n1 corpus                          # what expected.txt has from x86
 run max,sme=off,sve-default-vector-length=16 test_hostile
 some="native_f32 native_f64 fp32_f integer_i8 ozaki1_i8_f64 ozaki2_f64 conv_native"
 # shellcheck disable=SC2086
-compile max,sme=off,sve-default-vector-length=16 $some f128_ozaki2 integer_i32 model_f16 conv_integer
+compile max,sme=off,sve-default-vector-length=16 $some f128_ozaki2 integer_i32 model_f16 \
+    conv_integer
 # shellcheck disable=SC2086
 compile max,sme=off,sve-default-vector-length=32 $some
 # shellcheck disable=SC2086
 compile a64fx $some
-# Outer products.  Before 9.1 every second column of those of bytes is wrong, and vectors of 256 bits
-# are.
+# Outer products.  Before 9.1 every second column of those of bytes is wrong, and so is all with
+# vectors of 256 bits.
 sme=max,sve-default-vector-length=16,sme-default-vector-length
 outer="native_f32 native_f64 fp32_f conv_native" lengths=64
 [ "$(printf '9.1\n%s\n' "$(qemu-aarch64 --version | sed -n 's/.* version \([0-9.]*\).*/\1/p')" |

@@ -25,7 +25,8 @@ loop FP32-SVE f32 12 16 1 256 sve256 +neon,+sve
 loop sdot-SVE i8 12 16 4 256 sve256 +neon,+sve
 loop usmmla-SVE i8 8 16 4 256 sve256i8mm +neon,+sve,+i8mm
 
-for core in neoverse-n1 neoverse-n2 neoverse-v1 neoverse-v2 a64fx apple-m1; do # usmmla: not on n1, a64fx
+for core in neoverse-n1 neoverse-n2 neoverse-v1 neoverse-v2 a64fx apple-m1; do
+    # usmmla: not on n1, a64fx, m1
     printf '%s' "$core"
     for name in FP64 FP32 sdot usmmla FP64-SVE FP32-SVE sdot-SVE usmmla-SVE; do
         count=$(grep -cE '^[[:space:]](fmla|fmad|sdot|usmmla)' "$work/$name.s")

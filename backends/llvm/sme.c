@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The register tile on Arm's matrix unit: outer products of vectors, whose sums are in ZA, all of
- * which a tile has: of vectors of 512 bits 2 x 4 squares of 8 x 8 doubles, or 2 x 2 of 16 x 16 words.
+ * which a tile has: of vectors of 512 bits 2 x 4 squares of 8 x 8 doubles, or 2 x 2 of 16 x 16
+ * words.
  *
  * A thread turns ZA and streaming mode on for one register tile.  Whoever called the library may
  * have left its own sums in ZA for whom needs it next to save: TPIDR2_EL0 says where to.

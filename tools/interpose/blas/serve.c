@@ -122,8 +122,8 @@ static void print_outcome(const struct request *r, const struct job *j, enum out
     print_call(r, text);
 }
 
-/* Whether calls inside one that is left are none of the program's: those of a LAPACK are, where they
- * may be served. */
+/* Whether calls inside one that is left are none of the program's: those of a LAPACK are, where
+ * they may be served. */
 static bool hides(const struct request *r)
 {
     const struct interpose_options *o = interpose_options();
