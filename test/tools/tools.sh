@@ -643,7 +643,7 @@ expect 1 '.' "$limber" gemm a.mtx a.mtx -o nowhere/c.mtx
 expect 1 'absent' sh -c 'ls q.npy* keep.mtx.* 2>/dev/null || { echo absent; exit 1; }'
 
 # damaged cache entries are found, and compiled again
-find "$LIMBER_CACHE_DIR" -type f | head -n 1 | while read -r f; do
+find "$LIMBER_CACHE_DIR" -type f -name '*.kernel' | head -n 1 | while read -r f; do
     printf 'overwritten' | dd of="$f" bs=1 seek=200 conv=notrunc 2>/dev/null
 done
 expect 1 'DAMAGED' "$limber" cache verify
