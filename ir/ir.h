@@ -370,6 +370,8 @@ static inline bool limber_is_device(const struct target *t)
 }
 /* Is the word one of the features? */
 bool limber_target_has(const struct target *t, const char *feature);
+/* Whether sums are outer products (SME), whose register tile is the unit's own. */
+bool limber_target_is_outer(const struct target *t);
 bool limber_target_parse(struct target *t, const char *text, struct diag *d);
 void limber_target_print(const struct target *t, struct text *out);
 

@@ -178,3 +178,8 @@ bool limber_target_has(const struct target *t, const char *feature)
     }
     return false;
 }
+
+bool limber_target_is_outer(const struct target *t)
+{
+    return strncmp(t->isa, "sme", 3) == 0;
+}

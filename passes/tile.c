@@ -45,12 +45,6 @@ static void shape(const struct node *n, const struct target *t, int64_t *bytes, 
     *group = u == UNIT_i8 ? t->group : 1;
 }
 
-/* SME: sums are outer products, whose tile is the unit's own. */
-static bool is_outer(const struct target *t)
-{
-    return strncmp(t->isa, "sme", 3) == 0;
-}
-
 /* The measured tile, if it is legal: at most 16 rows, blocks of whole register tiles. */
 static bool measured(const struct node *n, const struct target *t, int64_t nr, int64_t *mr,
                      int64_t *mb, int64_t *nb, struct diag *d)
@@ -71,7 +65,7 @@ static bool measured(const struct node *n, const struct target *t, int64_t nr, i
                            "target: tile.%s=%d,%d,%d: at most 16 rows, "
                            "blocks are multiples of them and of %d columns",
                            limber_units[u].name, tile[0], tile[1], tile[2], (int)step);
-    if (is_outer(t))
+    if (limber_target_is_outer(t))
         return true;
     *mr = tile[0];
     *mb = n->type.count > 8 && tile[1] > 10 * *mr ? 10 * *mr : tile[1];
@@ -95,7 +89,7 @@ bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
     if (limber_num(n, ATTR_unit) == UNIT_i8 && limber_target_has(t, "i8mm"))
         mr = 8;         /* operands are put together in registers, too */
     nr = 2 * lanes;
-    if (is_outer(t)) { /* all of ZA: 2 x 4 squares of doubles, 2 x 2 of words */
+    if (limber_target_is_outer(t)) { /* all of ZA: 2 x 4 squares of doubles, 2 x 2 of words */
         int64_t vector = limber_target_has(t, "sme256") ? 32 : 64;
 
         mr = 2 * vector / (bytes == 8 ? 8 : 4);

@@ -24,7 +24,8 @@ enum cpu {
     CPU_sve256 = 16384,         /* SVE with vectors of just so many bits */
     CPU_sve512 = 32768,
     CPU_sme256 = 65536,         /* outer products of vectors of just so many bits, doubles' too */
-    CPU_sme512 = 131072
+    CPU_sme512 = 131072,
+    CPU_sme = CPU_sme256 | CPU_sme512
 };
 unsigned limber_cpu(void);
 /* Gathers take longer than loads one by one, as on all of AMD's so far. */

@@ -87,28 +87,32 @@ static unsigned x86_cpu(void)
     return m;
 }
 #elif defined(__aarch64__)
-/* Threads have the length that their process began with. */
-static unsigned sve_length(void)
+/* The length of vectors in bytes.  Threads have the one that their process began with. */
+static int vector_length(int question)
 {
-    enum { GET_VL = 51, LENGTH = 0xffff }; /* PR_SVE_GET_VL, PR_SVE_VL_LEN_MASK; in bytes */
-    int length = prctl(GET_VL);
+    enum { LENGTH = 0xffff }; /* PR_SVE_VL_LEN_MASK, PR_SME_VL_LEN_MASK */
+    int answer = prctl(question);
 
-    if (length < 0)
-        return 0;
-    return (length & LENGTH) == 32 ? CPU_sve256 : (length & LENGTH) == 64 ? CPU_sve512 : 0;
+    return answer < 0 ? 0 : answer & LENGTH;
 }
 
-/* The length of vectors in streaming mode, and what there is an outer product of. */
+static unsigned sve(void)
+{
+    enum { GET_VL = 51 }; /* PR_SVE_GET_VL */
+    int length = vector_length(GET_VL);
+
+    return length == 32 ? CPU_sve256 : length == 64 ? CPU_sve512 : 0;
+}
+
+/* Tiles need outer products of doubles, floats and bytes. */
 static unsigned sme(unsigned long second)
 {
-    enum { GET_VL = 64, LENGTH = 0xffff }; /* PR_SME_GET_VL, PR_SME_VL_LEN_MASK; in bytes */
-    const unsigned long needs = 1ul << 23 | 1ul << 25 | 1ul << 26 | 1ul << 29; /* HWCAP2_SME,
-                                             _SME_F64F64, _SME_I8I32, _SME_F32F32 */
-    int length = (second & needs) == needs ? prctl(GET_VL) : -1;
+    enum { GET_VL = 64 }; /* PR_SME_GET_VL */
+    /* HWCAP2_SME, _SME_F64F64, _SME_I8I32, _SME_F32F32 */
+    const unsigned long needs = 1ul << 23 | 1ul << 25 | 1ul << 26 | 1ul << 29;
+    int length = (second & needs) == needs ? vector_length(GET_VL) : 0;
 
-    if (length < 0)
-        return 0;
-    return (length & LENGTH) == 32 ? CPU_sme256 : (length & LENGTH) == 64 ? CPU_sme512 : 0;
+    return length == 32 ? CPU_sme256 : length == 64 ? CPU_sme512 : 0;
 }
 
 static unsigned arm_cpu(void)
@@ -120,7 +124,7 @@ static unsigned arm_cpu(void)
     return CPU_neon | (first & HWCAP_ASIMDDP ? CPU_dotprod : 0) |
            (second & HWCAP2_I8MM && (!(first & HWCAP_SVE) || second & HWCAP2_SVEI8MM) ? CPU_i8mm :
                                                                                         0) |
-           (first & HWCAP_SVE ? sve_length() : 0) | sme(second);
+           (first & HWCAP_SVE ? sve() : 0) | sme(second);
 }
 #endif
 
@@ -215,7 +219,7 @@ static void rates(struct target *t, unsigned cpu)
 {
     double lanes = t->vector_bits / 64.0, cycle = 3e9;
 
-    /* of a matrix unit: an outer product a cycle, of bytes one in two (arXiv 2409.18779) */
+    /* of a matrix unit: assumed, an outer product a cycle, of bytes one in two */
     const double f64 = 64, f32 = 256, i8 = 512;
     double outer = cpu & CPU_sme512 ? 1 : cpu & CPU_sme256 ? 0.25 : 0;
 
@@ -258,7 +262,7 @@ static void describe_arm(struct target *t, unsigned cpu)
     t->registers = 32;
     t->l1 = cache(_SC_LEVEL1_DCACHE_SIZE, 65536);
     t->l2 = cache(_SC_LEVEL2_CACHE_SIZE, 1048576);
-    t->group = sve || cpu & (CPU_dotprod | CPU_sme256 | CPU_sme512) ? 4 : 1;
+    t->group = sve || cpu & (CPU_dotprod | CPU_sme) ? 4 : 1;
 }
 
 bool limber_llvm_probe(struct target *t, struct diag *d)

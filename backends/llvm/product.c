@@ -230,7 +230,7 @@ static bool pays(const struct kernel *kernel, const struct product *p)
     if (!p->a.patch && !p->b.patch && (p->call->keep[0] || p->call->keep[1]) &&
         !(p->keep && thin) && smaller(p->m, p->n) > FEW)
         return false; /* panels that are kept cost nothing; of thin products strips are */
-    if (kernel->cpu & (CPU_sve512 | CPU_sme256 | CPU_sme512))
+    if (kernel->cpu & (CPU_sve512 | CPU_sme))
         return smaller(p->m, p->n) <= FEW; /* strips are NEON's, a part of what tiles do */
     if (p->rows == ROWS_apart && !p->a.patch && p->a.p != 1 && p->m * p->k * p->size > ROWS_BYTES &&
         (p->a.p * p->size >= NEAR ||

@@ -14,36 +14,41 @@
 
 /* The words of one unit's step. */
 struct step {
-    const char *vector, *packed; /* as they are loaded; as the product takes them */
+    const char *vector, *packed; /* types: as elements are loaded; as the product takes them */
     const char *product, *name, *add;
-    int lanes, taken; /* LLVM's, of both types */
-    int length, bytes, rows, columns; /* of a vector, of an element; squares of the tile */
+    int lanes, taken; /* of these types, at the least length */
+    int length, bytes; /* of a vector, of an element */
+    int rows, columns; /* squares of the tile */
 };
+
+static const struct step of_doubles = { .vector = "<vscale x 2 x double>",
+                                        .packed = "<vscale x 2 x double>",
+                                        .product = "mopa.nxv2f64",
+                                        .name = "nxv2f64",
+                                        .add = "fadd",
+                                        .lanes = 2,
+                                        .taken = 2,
+                                        .bytes = 8 };
+static const struct step of_floats = { .vector = "<vscale x 4 x float>",
+                                       .packed = "<vscale x 4 x float>",
+                                       .product = "mopa.nxv4f32",
+                                       .name = "nxv4f32",
+                                       .add = "fadd",
+                                       .lanes = 4,
+                                       .taken = 4,
+                                       .bytes = 4 };
+static const struct step of_bytes = { .vector = "<vscale x 4 x i32>",
+                                      .packed = "<vscale x 16 x i8>",
+                                      .product = "usmopa.wide.nxv16i8",
+                                      .name = "nxv4i32",
+                                      .add = "add",
+                                      .lanes = 4,
+                                      .taken = 16,
+                                      .bytes = 4 };
 
 static bool describe(const struct kernel_config *k, const struct target *t, struct step *s)
 {
-    bool integer = k->unit == UNIT_i8, dbl = k->unit == UNIT_f64;
-
-    *s = (struct step){
-        .vector = dbl     ? "<vscale x 2 x double>" :
-                  integer ? "<vscale x 4 x i32>" :
-                            "<vscale x 4 x float>",
-        .packed = dbl     ? "<vscale x 2 x double>" :
-                  integer ? "<vscale x 16 x i8>" :
-                            "<vscale x 4 x float>",
-        .product = dbl     ? "mopa.nxv2f64" :
-                   integer ? "usmopa.wide.nxv16i8" :
-                             "mopa.nxv4f32",
-        .name = dbl     ? "nxv2f64" :
-                integer ? "nxv4i32" :
-                          "nxv4f32",
-        .add = integer ? "add" : "fadd",
-        .lanes = dbl ? 2 : 4,
-        .taken = dbl     ? 2 :
-                 integer ? 16 :
-                           4,
-        .bytes = dbl ? 8 : 4,
-    };
+    *s = k->unit == UNIT_f64 ? of_doubles : k->unit == UNIT_i8 ? of_bytes : of_floats;
     s->length = strcmp(t->isa, "sme256") == 0 ? 32 : 64;
     s->rows = k->mr * s->bytes / s->length;
     s->columns = k->nr * s->bytes / s->length;
@@ -72,9 +77,10 @@ static const char save_za[] = "mrs x9, TPIDR2_EL0\\0A"
     "(ptr %%a, ptr %%b, i64 %%n, ptr %%c, i64 %%ldc, i64 %%first, ptr %%bias, ptr %%next, i64 " \
     "%%step)"
 
-/* The function is one of streaming mode to LLVM, which would otherwise ask a library for the length
- * of vectors at each change; its own text changes the mode.  That clears vectors and predicates, so
- * none of LLVM's is used across.  Who calls it has an address of which LLVM knows nothing. */
+/* LLVM takes the function for one that is called in streaming mode; the assembly text changes the
+ * mode.  (LLVM's own change would ask a library for the length of vectors each time.)  The change
+ * clears vectors and predicates, so LLVM may hold nothing in them across it.  The caller reaches
+ * the function through an address that LLVM cannot see through. */
 static void change_mode(bool start, struct text *out)
 {
     limber_text_add(out, "  %%m%d = call i64 asm sideeffect \"%s%s\", \"=r,0", start,

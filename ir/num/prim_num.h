@@ -86,14 +86,14 @@ PRIM void limber_num_put16(void *p, limber_u128 v)
     __builtin_memcpy(p, &v, 16);
 }
 
-/* Elements that lie in memory as binary64, binary32, bfloat16 or binary128, in every field; the
- * number of fraction bits alone does not say it. */
 /* Signed integers, as results may be. */
 PRIM int limber_num_is_int(limber_format f)
 {
     return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_SHORT;
 }
 
+/* Elements that lie in memory as binary64, binary32, bfloat16 or binary128, in every field; the
+ * number of fraction bits alone does not say it. */
 PRIM int limber_num_is_f64(limber_format f)
 {
     return f.kind == LIMBER_KIND_FLOAT && f.size == 8 && f.exp_bits == 11 && f.frac_bits == 52 &&

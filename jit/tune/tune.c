@@ -110,7 +110,7 @@ static bool among(int x, const int *list, size_t n)
 /* The tile of outer products (SME) is the unit's: nothing is tried. */
 static bool has_registers(const struct target *t, int mr)
 {
-    return strncmp(t->isa, "sme", 3) != 0 && 2 * mr + 3 <= t->registers;
+    return !limber_target_is_outer(t) && 2 * mr + 3 <= t->registers;
 }
 
 /* No tile, or one that the search tries. */

@@ -1,40 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Simulated units against an oracle by MPFR: descriptions, all values of small formats, random
  * units, counters, and what must not change the bits. */
-#include "compiler.h"
 #include "engine_support.h"
 #include "support.h"
+#include "unit_backends.h"
 #include "unit_any.h"
 #include "unit_oracle.h"
 
 #include <math.h>
-
-static limber_context *backend[2];      /* interp, llvm (NULL: none) */
-static const char *const backend_name[] = { "interp", "llvm" };
-
-static int make_contexts(void **state)
-{
-    (void)state;
-    for (int i = 0; i < 2; i++) {
-        limber_config c = {
-            .size = sizeof(limber_config), .backend = backend_name[i], .cache_dir = "", .threads = 1
-        };
-
-        if (i == 1 && !compiler_here())     /* units have no prebuilt kernels */
-            continue;
-        if (limber_create(&backend[i], &c) != LIMBER_STATUS_OK && i == 0)
-            return -1;
-    }
-    return 0;
-}
-
-static int drop_contexts(void **state)
-{
-    (void)state;
-    for (int i = 0; i < 2; i++)
-        limber_destroy(backend[i]);
-    return 0;
-}
 
 static limber_unit unit(const char *text)
 {

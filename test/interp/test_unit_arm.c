@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Units of Arm against the instructions themselves, run by QEMU: arm_unit.c.  Skipped where the
  * cross compiler or QEMU was missing when CMake looked. */
-#include "compiler.h"
 #include "engine_support.h"
 #include "support.h"
+#include "unit_backends.h"
 
 #include <math.h>
 #include <sys/wait.h>
@@ -18,9 +18,6 @@ static const struct {
     { "BFMLAL", "arm-bfmlal", "bf16" },   { "FMLAL", "arm-fmlal", "f16" },
     { "BFMOPA", "arm-sme-bf16", "bf16" }, { "FMOPA", "arm-sme-fp16", "f16" },
 };
-
-static limber_context *backend[2];
-static const char *const backend_name[] = { "interp", "llvm" };
 
 struct arm_products {
     int32_t head[3]; /* instruction, k, elements */
@@ -132,30 +129,6 @@ static void instructions_have_the_units_bits(void **state)
         for (int kind = 0; kind < 4; kind++)
             for (int turn = 0; turn < (kind ? 2 : 4); turn++)
                 compare(i, kind, &r);
-}
-
-static int make_contexts(void **state)
-{
-    (void)state;
-    for (int i = 0; i < 2; i++) {
-        limber_config c = {
-            .size = sizeof(limber_config), .backend = backend_name[i], .cache_dir = "", .threads = 1
-        };
-
-        if (i == 1 && !compiler_here())
-            continue;
-        if (limber_create(&backend[i], &c) != LIMBER_STATUS_OK && i == 0)
-            return -1;
-    }
-    return 0;
-}
-
-static int drop_contexts(void **state)
-{
-    (void)state;
-    for (int i = 0; i < 2; i++)
-        limber_destroy(backend[i]);
-    return 0;
 }
 
 int main(void)

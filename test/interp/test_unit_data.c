@@ -1,39 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What real tensor cores answered (LIMBER_DATA/tensor-core), bit for bit: every row of every file
  * on both backends.  Skips, saying so, where the data is absent. */
-#include "compiler.h"
 #include "engine_support.h"
 #include "support.h"
+#include "unit_backends.h"
 
 enum { ROWS = 5000, MOST_K = 64 };
-
-static limber_context *backend[2];
-
-static int make_contexts(void **state)
-{
-    static const char *const names[] = { "interp", "llvm" };
-
-    (void)state;
-    for (int i = 0; i < 2; i++) {
-        limber_config c = {
-            .size = sizeof(limber_config), .backend = names[i], .cache_dir = "", .threads = 1
-        };
-
-        if (i == 1 && !compiler_here())     /* units have no prebuilt kernels */
-            continue;
-        if (limber_create(&backend[i], &c) != LIMBER_STATUS_OK && i == 0)
-            return -1;
-    }
-    return 0;
-}
-
-static int drop_contexts(void **state)
-{
-    (void)state;
-    limber_destroy(backend[0]);
-    limber_destroy(backend[1]);
-    return 0;
-}
 
 /* A set: where its operands are, what its results are stored as, which unit made them. */
 struct set {

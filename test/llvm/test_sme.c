@@ -99,7 +99,7 @@ static void sums_are_saved(void **state)
     limber_context *ctx;
 
     (void)state;
-    if (!(limber_cpu() & (CPU_sme256 | CPU_sme512))) {
+    if (!(limber_cpu() & CPU_sme)) {
         print_message("this CPU has no SME of 256 or 512 bits: skipped\n");
         skip();
     }

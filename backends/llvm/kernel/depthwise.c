@@ -134,6 +134,14 @@ static struct piece find_gradient(const struct depthwise *d, const struct depthw
 #define EVEN_16(a, b) \
     __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
 
+/* Lanes 0, step, 2 step, ...: so many of them. */
+#define STORE_LANES(c, v, lanes, most, step) \
+    do { \
+        UNROLL for (int lane = 0; lane < (most); lane++) \
+            if (lane < (lanes)) \
+                (c)[(step) * lane] = (v)[(step) * lane]; \
+    } while (0)
+
 #if defined(__AVX512F__)
 enum { VECTOR = 64, HALVED = 0 };
 #define TURN_HALVES_4(type, v)
@@ -176,13 +184,6 @@ typedef double lanes2 __attribute__((vector_size(16)));
 #define EVEN_8BYTES EVEN_2
 #define ZIP_4BYTES ZIP_4
 #define ZIP_8BYTES ZIP_2
-/* Lanes 0, step, 2 step, ...: so many of them. */
-#define STORE_LANES(c, v, lanes, most, step) \
-    do { \
-        UNROLL for (int lane = 0; lane < (most); lane++) \
-            if (lane < (lanes)) \
-                (c)[(step) * lane] = (v)[(step) * lane]; \
-    } while (0)
 #define MASKED_STORE_4(c, v, lanes) STORE_LANES(c, v, lanes, 4, 1)
 #define MASKED_STORE_8(c, v, lanes) STORE_LANES(c, v, lanes, 2, 1)
 #define EVEN_STORE_4(c, v, lanes) STORE_LANES(c, v, lanes, 2, 2)
@@ -241,8 +242,9 @@ enum { VECTOR = 32, HALVED = 32 };
 #define EVEN_8BYTES EVEN_4
 #define ZIP_4BYTES ZIP_8
 #define ZIP_8BYTES ZIP_4
-/* The first lanes by halves: stores under masks take as long as a dozen others on AMD's CPUs. */
-FLAT void store_some_4(void *c, __m256i v, int64_t lanes)
+/* The first lanes of four bytes, by halves: stores under masks take as long as a dozen others on
+ * AMD's CPUs. */
+FLAT void store_some(void *c, __m256i v, int64_t lanes)
 {
     char *to = c;
     __m128i part = _mm256_castsi256_si128(v);
@@ -265,35 +267,10 @@ FLAT void store_some_4(void *c, __m256i v, int64_t lanes)
         _mm_storeu_si32(to, part);
 }
 
-FLAT void store_some_8(void *c, __m256i v, int64_t lanes)
-{
-    char *to = c;
-    __m128i part = _mm256_castsi256_si128(v);
-
-    if (lanes >= 4) {
-        _mm256_storeu_si256((__m256i *)c, v);
-        return;
-    }
-    if (lanes & 2) {
-        _mm_storeu_si128((__m128i *)to, part);
-        part = _mm256_extracti128_si256(v, 1);
-        to += 16;
-    }
-    if (lanes & 1)
-        _mm_storel_epi64((__m128i *)to, part);
-}
-
-/* Lanes 0, 2, ...: so many of them. */
-#define STORE_LANES(c, v, lanes, most) \
-    do { \
-        UNROLL for (int lane = 0; lane < (most); lane++) \
-            if (lane < (lanes)) \
-                (c)[2 * lane] = (v)[2 * lane]; \
-    } while (0)
-#define MASKED_STORE_4(c, v, lanes) store_some_4(c, (__m256i)(v), lanes)
-#define MASKED_STORE_8(c, v, lanes) store_some_8(c, (__m256i)(v), lanes)
-#define EVEN_STORE_4(c, v, lanes) STORE_LANES(c, v, lanes, 4)
-#define EVEN_STORE_8(c, v, lanes) STORE_LANES(c, v, lanes, 2)
+#define MASKED_STORE_4(c, v, lanes) store_some(c, (__m256i)(v), lanes)
+#define MASKED_STORE_8(c, v, lanes) store_some(c, (__m256i)(v), 2 * (lanes))
+#define EVEN_STORE_4(c, v, lanes) STORE_LANES(c, v, lanes, 4, 2)
+#define EVEN_STORE_8(c, v, lanes) STORE_LANES(c, v, lanes, 2, 2)
 #endif
 
 #define NAME(x) f64_##x
