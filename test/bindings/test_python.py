@@ -32,6 +32,8 @@ except ImportError:
 import limber
 from limber import _library
 
+_MANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
 LAYOUT = sys.argv.pop(1)
 random.seed(20)
 
@@ -346,6 +348,7 @@ class Buffers(unittest.TestCase):
             "contract = 'bits'": lambda: self.ctx.matmul(a, b, contract="bits"),
             "contract.scheme": lambda: self.ctx.matmul(a, b, scheme="none"),
             "fast needs": lambda: self.ctx.matmul(a, b, contract="fast"),
+            "slices needs one, such as scheme=": lambda: self.ctx.matmul(a, b, slices=3),
             "alpha": lambda: self.ctx.matmul(a, b, alpha="x"),
             "beta is complex": lambda: self.ctx.matmul(a, b, beta=1j),
             "out: shape": lambda: self.ctx.matmul(a, b, out=buffer(draw(3, 2))),
@@ -365,6 +368,40 @@ class Buffers(unittest.TestCase):
             with self.subTest(word), self.assertRaises(limber.BadArgument) as caught:
                 call()
             self.assertIn(word, str(caught.exception))
+
+    @unittest.skipUnless(numpy, "operands are NumPy's")
+    def test_values_of_the_wrong_kind_are_named(self):
+        """Every parameter of every function in turn gets what it cannot take."""
+        a, x, w = numpy.ones((3, 3)), numpy.ones((1, 1, 5, 5), "f"), numpy.ones((1, 1, 3, 3), "f")
+        calls = {
+            "matmul": (a, a), "dot": (a, a), "tensordot": (a, a), "einsum": ("ij,jk->ik", a, a),
+            "convert": (a, "f32"), "quantize": (a, "bf16"), "fixed": (a, 4, 2),
+            "statistics": (a, a, "h100-bf16"), "explore": (a, a), "plan": (a, a), "inspect": (a,),
+            "prepare": (a,), "solve": (numpy.eye(3), a[0]), "conv2d": (x, w),
+            "conv2d_backward_data": (w, w, (5, 5)), "conv2d_backward_filter": (x, w, (3, 3)),
+            "finfo": ("f32",), "spacing": ("f32", 1), "unit": ("h100-bf16",),
+            "retention": (10, 10, 100), "unit_retention": ("h100-bf16", 64),
+            "reveal": (numpy.matmul, 8, "f64"), "Context": (),
+        }
+        for name, given in calls.items():
+            function = getattr(limber, name)
+            function(*given)
+            for place, parameter in enumerate(inspect.signature(function).parameters.values()):
+                if parameter.kind in _MANY or parameter.name in ("function", "log"):
+                    continue
+                for wrong in ("x", 1.5, 2 ** 80, -1, [], object(), {}, (1, 2, 3), "f32\0"):
+                    left, by_name = list(given), {}
+                    if place < len(given):
+                        left[place] = wrong
+                    else:
+                        by_name[parameter.name] = wrong
+                    with self.subTest(f"{name}({parameter.name}={wrong!r})"):
+                        try:
+                            function(*left, **by_name)
+                        except limber.NoScheme:
+                            pass        # of integers: named by formats
+                        except limber.LimberError as error:
+                            self.assertRegex(str(error), rf"\b{parameter.name}\b")
 
     def test_a_closed_context_is_refused(self):
         ctx = limber.Context()
@@ -2013,6 +2050,17 @@ class Arrays(unittest.TestCase):
                          (a > 0).sum(1).reshape(3, 1).tolist())
         with self.assertRaisesRegex(limber.BadArgument, "out: no"):
             self.ctx.matmul(a, a.T, out=Both(out))
+        class Frozen(bytes):    # as JAX's arrays: whose buffer is to be read alone
+            def __dlpack_device__(self):
+                return (1, 0)
+
+            def __dlpack__(self, stream=None):
+                return out.__dlpack__()
+
+        before = out.copy()
+        with self.assertRaisesRegex(limber.BadArgument, "out: is read-only"):
+            self.ctx.matmul(a, 2 * a.T, out=Frozen())
+        self.assertTrue((out == before).all())
         class Away(Tensor):     # it says so; nobody looks there
             def __dlpack__(self, stream=None):
                 return self.array.__dlpack__()
@@ -2029,6 +2077,32 @@ class Arrays(unittest.TestCase):
                     a, a.T, dtype="e2m1", result="dlpack"))):
             with self.assertRaisesRegex(limber.BadArgument, text):
                 call()
+
+    def test_arrays_of_jax(self):
+        try:
+            import jax
+            from jax import numpy as jnp
+        except ImportError:
+            self.skipTest("no JAX")
+        jax.config.update("jax_enable_x64", True)
+        a = jnp.asarray(self.random.standard_normal((3, 4)))
+        self.same(self.ctx.matmul(a, a.T), numpy.asarray(a), numpy.asarray(a).T)
+        with limber._buffer.View(a, "a") as view:
+            self.assertFalse(view.copied)
+        self.assertEqual(self.ctx.matmul(jnp.ones((2, 3), jnp.bfloat16),
+                                         jnp.ones((3, 1), jnp.bfloat16)).tolist(), [[3], [3]])
+        with self.ctx.prepare(a, side="right") as b:
+            self.same(self.ctx.matmul(a.T, b), numpy.asarray(a).T, numpy.asarray(a))
+        for kind in (jnp.float64, jnp.bfloat16):
+            out = jnp.zeros((3, 3), kind)
+            with self.assertRaisesRegex(limber.BadArgument, "out: is read-only"):
+                self.ctx.matmul(a, a.T, out=out)
+            self.assertEqual(float(out.sum()), 0)
+        with self.assertRaisesRegex(limber.BadArgument, "a: .*traced"):
+            jax.jit(self.ctx.matmul)(a, a.T)
+        made = jax.jit(lambda x, y: jax.pure_callback(
+            lambda x, y: self.ctx.matmul(x, y), jax.ShapeDtypeStruct((3, 3), x.dtype), x, y))
+        self.same(numpy.asarray(made(a, a.T)), numpy.asarray(a), numpy.asarray(a).T)
 
     def test_arrays_by_interface(self):
         class Shown:

@@ -52,6 +52,12 @@ expect 1 'input needs --epilogue' "$limber" gemm a.mtx a.mtx --input b=row.csv
 expect 1 'check compares products' "$limber" gemm a.mtx a.mtx --epilogue "$steps" --input b=row.csv --check
 expect 1 'nothere.txt' "$limber" gemm a.mtx a.mtx --epilogue @nothere.txt
 expect 0 'ozaki1-i8' "$limber" gemm a.mtx a.mtx --contract correct --scheme ozaki1-i8
+expect 2 '^limber: --scheme: no scheme is called "ozaki1-i9"; near: ozaki1-i8' "$limber" gemm a.mtx a.mtx --scheme ozaki1-i9
+expect 2 "simulate: 'h100-bf61' is neither a preset nor key=value; near: h100-bf16" \
+    "$limber" gemm a.mtx a.mtx --contract 'simulate=h100-bf61 group=4'
+expect 1 'h100-bf61.*; near: h100-bf16' "$limber" units h100-bf61
+expect 2 'is none of .*; near: correct' "$limber" gemm a.mtx a.mtx --contract corect
+expect 1 'no format is called "bf61".*; near: bf16' "$limber" gemm a.mtx a.mtx --as bf61
 expect 0 'products' "$limber" gemm a.mtx a.mtx --scheme ozaki1-f16 --slices 3
 expect 1 'split=inside' "$limber" gemm a.mtx a.mtx --scheme native --split inside
 expect 2 'neither ahead' "$limber" gemm a.mtx a.mtx --split beside
@@ -568,7 +574,7 @@ expect 2 'unknown option' "$limber" gemm a.mtx a.mtx --nonsense
 expect 1 'inner dimensions differ' "$limber" gemm pi.mtx a.mtx
 expect 2 'contract' "$limber" gemm a.mtx a.mtx --contract bits=0
 expect 1 'no format' "$limber" gemm a.mtx a.mtx --as f7
-expect 1 'scheme' "$limber" gemm a.mtx a.mtx --scheme nothing
+expect 2 'scheme' "$limber" gemm a.mtx a.mtx --scheme nothing
 expect 1 'backend' "$limber" gemm a.mtx a.mtx --backend gpu9
 expect 1 'alpha' "$limber" gemm a.mtx a.mtx --alpha x
 expect 2 'no command' "$limber" dance
@@ -642,6 +648,8 @@ expect 2 'must end in' "$limber" gemm a.mtx a.mtx -o keep.txt
 expect 1 '.' "$limber" gemm a.mtx a.mtx -o nowhere/c.mtx
 expect 1 'absent' sh -c 'ls q.npy* keep.mtx.* 2>/dev/null || { echo absent; exit 1; }'
 
+expect 0 'writable +the folder is not there yet' env LIMBER_CACHE_DIR="$work/absent" "$limber" cache info
+expect 1 'absent' sh -c 'ls absent 2> /dev/null || { echo absent; exit 1; }'
 # damaged cache entries are found, and compiled again
 find "$LIMBER_CACHE_DIR" -type f -name '*.kernel' | head -n 1 | while read -r f; do
     printf 'overwritten' | dd of="$f" bs=1 seek=200 conv=notrunc 2>/dev/null

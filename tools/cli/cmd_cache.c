@@ -7,6 +7,7 @@
 #include <popt.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 struct listing {
     cJSON *entries;     /* NULL: as text */
@@ -75,7 +76,11 @@ static int info(limber_context *ctx, bool json)
     if (i.why_not[0])
         printf("not used   %s\n", i.why_not);
     printf("kernels    %zu, %zu bytes of at most %zu\nwritable   %s\ntuned      %s\n", i.entries,
-           i.bytes, i.limit, i.writable ? "yes" : "no", i.tuned ? "yes" : "no: limber tune");
+           i.bytes, i.limit,
+           !i.writable                    ? "no" :
+           access(i.directory, F_OK) != 0 ? "the folder is not there yet: made at first use" :
+                                            "yes",
+           i.tuned ? "yes" : "no: limber tune");
     return 0;
 }
 

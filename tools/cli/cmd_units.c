@@ -2,6 +2,7 @@
  * limber units: the presets of simulated units, and what a description stands for. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
+#include "tools/cli/commands.h"
 
 #include <cjson/cJSON.h>
 #include <popt.h>
@@ -51,7 +52,7 @@ static int spell(const char *words, bool json)
     cJSON *j;
 
     if (limber_unit_parse(words, &unit) != LIMBER_STATUS_OK)
-        return complain("%s", limber_error_text());
+        return complain("%s%s", limber_error_text(), words_near(word_kind_named("unit"), words));
     limber_unit_text(&unit, text, sizeof text);
     if (!json) {
         printf("%s\n", text);

@@ -32,6 +32,7 @@ struct word_kind {
     const char *(*page_of)(const char *word);
 };
 const struct word_kind *word_kind_at(int i);
+const struct word_kind *word_kind_named(const char *name); /* one of them */
 /* The kind that an option's argument describes ("FORMAT"); NULL: none. */
 const struct word_kind *word_kind_taken(const char *description, size_t length);
 /* The word of the kind that `text` is: itself or, of formats, the name that is printed.  NULL: it
@@ -39,7 +40,8 @@ const struct word_kind *word_kind_taken(const char *description, size_t length);
 const char *word_find(const struct word_kind *kind, const char *text);
 /* Of a kind's words, the i-th that goes on where `text` ends: ozaki1-i8 for ozaki1; NULL: none. */
 const char *word_under(const struct word_kind *kind, const char *text, int i);
-/* "; near: A, B" for words of the kind (NULL: of all) that look like text, or "". */
+/* "; near: A, B" for words of the kind (NULL: of all) that look like text, or "".  Of a kind the
+ * text may go on behind a space: "UNIT group=4". */
 const char *words_near(const struct word_kind *kind, const char *text);
 
 /* A fact of a format that binary64 does not hold ("largest"), as text; NULL: it does, or there is

@@ -40,7 +40,8 @@ int main(int argc, const char **argv)
         complain("no command is called \"%s\"; %s", argv[1], topic_about(argv[1]));
         return 2;
     }
-    complain("no command is called \"%s\"%s", argv[1], words_near(word_kind_at(0), argv[1]));
+    complain("no command is called \"%s\"%s", argv[1],
+             words_near(word_kind_named("command"), argv[1]));
     commands_list(stderr);
     return 2;
 }

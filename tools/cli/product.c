@@ -2,6 +2,7 @@
  * The options that gemm, conv and plan share: from the command line to a call. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
+#include "tools/cli/commands.h"
 
 #include <errno.h>
 #include <popt.h>
@@ -27,6 +28,10 @@ static bool parse_contract(struct product *p)
     p->promise.slices = p->slices;
     if (!parse_split(p))
         return false;
+    if (p->scheme && !strchr(p->scheme, '+') && !word_find(word_kind_named("scheme"), p->scheme))
+        return complain("--scheme: no scheme is called \"%s\"%s", p->scheme,
+                        words_near(word_kind_named("scheme"), p->scheme)),
+               false;
     if (p->lpgemm || p->layer)
         return unit_of_lpgemm(p);
     if (strncmp(s, "simulate=", 9) == 0)
@@ -34,8 +39,8 @@ static bool parse_contract(struct product *p)
     if (contract_of(s, &p->promise))
         return true;
     complain("--contract: \"%s\" is none of native, reproducible, correct, bits=1..160, exact, "
-             "fast, simulate=UNIT",
-             s);
+             "fast, simulate=UNIT%s",
+             s, words_near(word_kind_named("contract"), s));
     return false;
 }
 
@@ -133,7 +138,9 @@ static bool result_format(struct product *p, limber_format *f)
 
     if (p->as) {
         if (limber_format_named(p->as, f) != LIMBER_STATUS_OK || f->kind == LIMBER_KIND_EXACT)
-            return complain("--as: no format is called \"%s\" (see limber formats)", p->as), false;
+            return complain("--as: no format is called \"%s\" (see limber formats)%s", p->as,
+                            words_near(word_kind_named("format"), p->as)),
+                   false;
         return true;
     }
     if (p->unquantised)

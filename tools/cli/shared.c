@@ -10,6 +10,10 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#if defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -90,6 +94,39 @@ double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+#if defined(__aarch64__)
+/* The name by the identification register, which Linux lets programs read where it says so. */
+static bool arm_name(char *name, size_t size)
+{
+    static const struct {
+        unsigned implementer, part;
+        const char *name;
+    } known[] = {
+        { 0x41, 0xd03, "Arm Cortex-A53" },  { 0x41, 0xd07, "Arm Cortex-A57" },
+        { 0x41, 0xd08, "Arm Cortex-A72" },  { 0x41, 0xd0b, "Arm Cortex-A76" },
+        { 0x41, 0xd0c, "Arm Neoverse N1" }, { 0x41, 0xd40, "Arm Neoverse V1" },
+        { 0x41, 0xd49, "Arm Neoverse N2" }, { 0x41, 0xd4f, "Arm Neoverse V2" },
+        { 0x41, 0xd84, "Arm Neoverse V3" }, { 0x41, 0xd8e, "Arm Neoverse N3" },
+        { 0x46, 0x001, "Fujitsu A64FX" },   { 0x61, 0x022, "Apple M1, efficient core" },
+        { 0x61, 0x023, "Apple M1" },        { 0x61, 0x032, "Apple M2, efficient core" },
+        { 0x61, 0x033, "Apple M2" },
+    };
+    unsigned long id;
+    unsigned implementer, part;
+
+    if (!(getauxval(AT_HWCAP) & HWCAP_CPUID))
+        return false;
+    __asm__("mrs %0, MIDR_EL1" : "=r"(id));
+    implementer = id >> 24 & 0xff;
+    part = id >> 4 & 0xfff;
+    snprintf(name, size, "AArch64 CPU, implementer 0x%02x, part 0x%03x", implementer, part);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].implementer == implementer && known[i].part == part)
+            snprintf(name, size, "%s", known[i].name);
+    return true;
+}
+#endif
+
 void cpu_name(char *name, size_t size)
 {
 #if defined(__x86_64__)
@@ -105,6 +142,9 @@ void cpu_name(char *name, size_t size)
         snprintf(name, size, "%.*s", (int)(sizeof words - (size_t)(s - (char *)words)), s);
         return;
     }
+#elif defined(__aarch64__)
+    if (arm_name(name, size))
+        return;
 #endif
     snprintf(name, size, "unknown CPU");
 }

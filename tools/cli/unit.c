@@ -2,6 +2,7 @@
  * Simulated units on the command line: the options that name one, and its statistics. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
+#include "tools/cli/commands.h"
 
 #include <limber/research.h>
 
@@ -21,7 +22,9 @@ static void simulate(struct product *p)
 bool unit_of_words(struct product *p, const char *words)
 {
     if (limber_unit_parse(words, &p->unit) != LIMBER_STATUS_OK)
-        return complain("--contract simulate=%s: %s", words, limber_error_text()), false;
+        return complain("--contract simulate=%s: %s%s", words, limber_error_text(),
+                        words_near(word_kind_named("unit"), words)),
+               false;
     simulate(p);
     return true;
 }

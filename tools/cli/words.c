@@ -197,6 +197,15 @@ const struct word_kind *word_kind_at(int i)
     return i >= 0 && i < KINDS ? &kinds[i] : NULL;
 }
 
+const struct word_kind *word_kind_named(const char *name)
+{
+    int i = 0;
+
+    while (strcmp(kinds[i].name, name) != 0)
+        i++;
+    return &kinds[i];
+}
+
 const struct word_kind *word_kind_taken(const char *description, size_t length)
 {
     for (int i = 0; i < KINDS; i++) {
@@ -328,13 +337,15 @@ static void consider(struct near *near, const char *text, const char *word)
     near->word[at] = word;
 }
 
-const char *words_near(const struct word_kind *kind, const char *text)
+const char *words_near(const struct word_kind *kind, const char *words)
 {
+    char text[LONGEST + 2]; /* longer ones are near to none */
     static char list[MOST_NEAR * (LONGEST + 2) + 16];
     struct near near = { .n = 0 };
     size_t used = 0;
     const char *word;
 
+    snprintf(text, sizeof text, "%.*s", kind ? (int)strcspn(words, " ") : LONGEST + 1, words);
     for (int k = 0; k < KINDS; k++) {
         if (kind && kind != &kinds[k])
             continue;

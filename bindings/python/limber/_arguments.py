@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What callers say: contracts, formats and types by name, scalars, sides."""
 import ctypes
+import difflib
 import os
 from ctypes import byref, c_int64, c_void_p
 from fractions import Fraction
@@ -8,24 +9,49 @@ from fractions import Fraction
 from . import _library as C
 from ._binary128 import encode
 from ._buffer import View, canonical, format_named
-from ._facts import formats
+from ._facts import SCHEMES, formats, rows_of
 from ._handles import Operand
 from ._library import lib
 from ._types import COMPLEX, FORMATS, numpy
-from .errors import BadArgument, check
+from .errors import BadArgument, check, integer
 from .quad import Quad
 
 _PROMISES = {"native": 0, "bits": 1, "correct": 2, "exact": 3, "fast": 4, "simulate": 5,
              "reproducible": 6}
 
 
+def unit_of(words, what):
+    """A limber_unit from a preset's name and words."""
+    made = C.Unit()
+    if not isinstance(words, str) or "\0" in words:
+        raise BadArgument(f"{what} = {words!r}: no words of a unit")
+    if lib.limber_unit_parse(words.encode(), byref(made)):
+        names = [row.contents.name.decode() for row in rows_of(lib.limber_unit_preset_at)]
+        text = lib.limber_error_text().decode(errors="replace")
+        raise BadArgument(f"{what} = {words!r}: {text}" + near(words.partition(" ")[0], names))
+    return made
+
+
+def near(word, names):
+    """Names that look like the word, for the end of a message."""
+    found = difflib.get_close_matches(word, names)
+    return "; near: " + ", ".join(found) if found else ""
+
+
 def contract_of(text, scheme, slices, background=False):
     """A limber_contract.  None is native, as in C and on the command line, but for slices."""
+    slices = integer(slices, "slices", 0)
     text = ("fast" if slices else "native") if text is None else text
     word, _, value = str(text).partition("=")
     if word not in _PROMISES or (word in ("bits", "simulate")) != bool(value):
         raise BadArgument(f"contract = {text!r} is none of native, reproducible, bits=N, correct, "
                           "exact, fast, simulate=UNIT")
+    if word == "fast" and not scheme:
+        raise BadArgument(f"scheme = None: {'slices' if slices else 'fast'} needs one, such as "
+                          "scheme='ozaki1-i8'")
+    for part in str(scheme).split("+") if scheme is not None else ():
+        if part not in SCHEMES:
+            raise BadArgument(f"contract.scheme = {scheme!r} is unknown" + near(part, SCHEMES))
     made = C.Contract(promise=_PROMISES[word], slices=slices, on_miss=int(background),
                       scheme=str(scheme).encode() if scheme else None)
     if word == "bits":
@@ -33,9 +59,7 @@ def contract_of(text, scheme, slices, background=False):
             raise BadArgument(f"contract = {text!r}: bits is no number")
         made.bits = int(value)
     if word == "simulate":
-        unit = C.Unit()
-        check(lib.limber_unit_parse(value.encode(), byref(unit)))
-        made.unit = ctypes.pointer(unit)
+        made.unit = ctypes.pointer(unit_of(value, "contract"))
     return made
 
 
@@ -44,8 +68,11 @@ def address(scalar):
     return None if scalar is None else ctypes.cast(ctypes.c_char_p(scalar), c_void_p)
 
 
-def path_of(text):
-    return None if text is None else os.fsencode(text)
+def path_of(text, what):
+    try:
+        return None if text is None else os.fsencode(text)
+    except TypeError:
+        raise BadArgument(f"{what} = {text!r} is no text") from None
 
 
 def pair_of(format):
@@ -56,14 +83,7 @@ def pair_of(format):
     return tuple(format)
 
 
-def _other_name(dtype):
-    try:
-        return canonical(dtype)
-    except BadArgument:
-        raise BadArgument(f"dtype = {dtype!r} is no format") from None
-
-
-def format_of_dtype(dtype):
+def format_of_dtype(dtype, what="dtype"):
     """(the format's name, whether numbers are complex, whether a type was said) of a dtype, which
     may be a name, or a type of NumPy's, ml_dtypes' or PyTorch's."""
     if dtype is None or (isinstance(dtype, str) and (dtype in formats() or dtype[:1] == "(")):
@@ -73,9 +93,9 @@ def format_of_dtype(dtype):
         try:
             kind = numpy.dtype(dtype).name
         except (AttributeError, TypeError):
-            return _other_name(dtype), False, False
+            return canonical(dtype, what), False, False
     if kind not in FORMATS and kind not in COMPLEX:
-        raise BadArgument(f"dtype = {dtype!r} is no format of results")
+        raise BadArgument(f"{what} = {dtype!r} is no format of results")
     return FORMATS.get(kind) or COMPLEX[kind], kind in COMPLEX, True
 
 

@@ -18,24 +18,24 @@ _BITS = {1: "B", 2: "H", 4: "f", 8: "d"}    # of formats that have no type of th
 _formats: Dict[str, Format] = {}
 
 
-def format_named(name):
+def format_named(name, what="format"):
     """The C structure of a format's name."""
-    if not isinstance(name, str):
-        raise BadArgument(f"format = {name!r} is unknown")
+    if not isinstance(name, str) or "\0" in name:
+        raise BadArgument(f"{what} = {name!r} is no format")
     if name not in _formats:
         made = Format()
         if lib.limber_format_named(str(name).encode(), byref(made)):
-            raise BadArgument(f"format = {name!r} is unknown")
+            raise BadArgument(f"{what} = {name!r} is no format")
         _formats[name] = made
     return _formats[name]
 
 
-def canonical(name):
+def canonical(name, what="format"):
     """The name that Limber prints of a format's other name: "f32" of "float32".  None stays."""
     if name is None:
         return None
     text = ctypes.create_string_buffer(64)
-    return lib.limber_format_name(format_named(name), text, len(text)).decode()
+    return lib.limber_format_name(format_named(name, what), text, len(text)).decode()
 
 
 def carrier(name):

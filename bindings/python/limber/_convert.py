@@ -229,7 +229,7 @@ def convert(context, a, format, holds, out, result, **how):
     """Context.convert says what the arguments are."""
     _check(format, how["rounding"], how["seed"])
     with ExitStack() as held:
-        view = held.enter_context(view_of(a, "a", holds))
+        view = held.enter_context(view_of(a, "a", canonical(holds, "holds")))
         view.dense()
         made = Result(held, view.shape, [view], (None, None), format, out, result)
         _round(context, held, view, made, **how)
@@ -242,7 +242,7 @@ def quantize(context, a, format, holds, out, result, limits, flips, **how):
         return _beyond(context, a, format, holds, out, result, limits, flips, how)
     _check(format, how["rounding"], how["seed"])
     with ExitStack() as held:
-        view = held.enter_context(view_of(a, "a", holds))
+        view = held.enter_context(view_of(a, "a", canonical(holds, "holds")))
         view.dense()
         rounded = Result(held, view.shape, [view], (None, None), format, None, "numpy")
         made = Result(held, view.shape, [view], (holds, holds), view.name, out, result)

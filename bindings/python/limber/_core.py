@@ -18,7 +18,7 @@ from ._memory import lasting
 from ._reports import CacheEntry, CacheInfo, Inspection, Tile
 from ._simulation import Trial
 from ._typing import Array, DType, Formats, Inputs, ProductOptions, Scalar, Sizes
-from .errors import BadArgument, check
+from .errors import WORD, BadArgument, check, integer
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -48,10 +48,16 @@ class Context(Closing):
                  device: int = 0, whole: bool = False, background: bool = False,
                  kernels: str = "auto", contract: Optional[str] = None) -> None:
         contract_of(contract, None, 0)        # refused now, not at the first call
-        config = C.Config(backend=path_of(backend), threads=threads, cache_dir=path_of(cache_dir),
-                          cache_bytes=cache_bytes, dump_dir=path_of(dump_dir),
-                          verbose=int(log is not None if verbose is None else verbose),
-                          workspace_bytes=workspace_bytes, device=device,
+        if kernels not in _KERNELS:
+            raise BadArgument(f"kernels = {kernels!r} is none of " + ", ".join(_KERNELS))
+        config = C.Config(backend=path_of(backend, "backend"), threads=integer(threads, "threads"),
+                          cache_dir=path_of(cache_dir, "cache_dir"),
+                          cache_bytes=integer(cache_bytes, "cache_bytes", 0, WORD),
+                          dump_dir=path_of(dump_dir, "dump_dir"),
+                          verbose=integer(log is not None if verbose is None else verbose,
+                                        "verbose"),
+                          workspace_bytes=integer(workspace_bytes, "workspace_bytes", 0, WORD),
+                          device=integer(device, "device"),
                           partition=int(bool(whole)), kernels=_KERNELS.index(kernels))
         if log is not None:
             self._log = C.Log(lambda _, line: log(line.decode(errors="replace")))
@@ -352,6 +358,7 @@ class Context(Closing):
         return self._prepare(w, False, bytes, check_changes, format, check_filters, prepare)
 
     def _prepare(self, x, left, bytes, check_changes, format, check_view, prepare):
+        room, check_changes = integer(bytes, "bytes", 0, WORD), bool(check_changes)
         x = lasting(x, "x")
         view = view_of(x, "x", format)
         try:
@@ -363,7 +370,7 @@ class Context(Closing):
         except BaseException:
             view.release()
             raise
-        pointer, config = c_void_p(), C.PrepareConfig(bytes=bytes, changes=check_changes)
+        pointer, config = c_void_p(), C.PrepareConfig(bytes=room, changes=check_changes)
         status = prepare(view, byref(config), byref(pointer))
 
         def end(operand):

@@ -10,7 +10,7 @@ from . import _library as C
 from ._buffer import format_named
 from ._library import lib
 from ._typing import DType
-from .errors import BadArgument, check
+from .errors import BadArgument, check, integer
 
 
 class FormatFacts(NamedTuple):
@@ -65,7 +65,7 @@ def formats() -> List[str]:
 def _format_of(name):
     from ._arguments import format_of_dtype     # which reads this module
 
-    format, pairs, _ = format_of_dtype(name)
+    format, pairs, _ = format_of_dtype(name, "name")
     if pairs:
         raise BadArgument(f"name = {name!r}: complex numbers are pairs of another format's")
     return format_named(format)
@@ -86,6 +86,7 @@ def spacing(name: DType, exponent: int) -> float:
     """The distance of a format's neighbours in [2^exponent, 2^(exponent+1)); 0 where it is below
     all floats (f128)."""
     found = ctypes.c_int()
+    exponent = integer(exponent, "exponent")
     check(lib.limber_format_spacing(_format_of(name), exponent, byref(found)))
     try:
         return math.ldexp(1.0, found.value)
@@ -94,7 +95,10 @@ def spacing(name: DType, exponent: int) -> float:
                           "which no float holds") from None
 
 
+SCHEMES = {scheme.contents.name.decode(): scheme.contents.about.decode()
+           for scheme in rows_of(lib.limber_scheme_at)}
+
+
 def schemes() -> Dict[str, str]:
     """The schemes: {name: a line about it}."""
-    return {scheme.contents.name.decode(): scheme.contents.about.decode()
-            for scheme in rows_of(lib.limber_scheme_at)}
+    return dict(SCHEMES)

@@ -117,20 +117,34 @@ def _capsule(source, what):
 
 
 def _tensor(capsule, what="out"):
-    """(the tensor that a capsule holds, whether it may be written)."""
+    """(the tensor that a capsule holds, whether it may be written: None, it does not say)."""
     if pythonapi.PyCapsule_IsValid(capsule, b"dltensor_versioned"):
         at = pythonapi.PyCapsule_GetPointer(capsule, b"dltensor_versioned")
         made = _Versioned.from_address(at)
         return made.tensor, not made.flags & _READ_ONLY
     if pythonapi.PyCapsule_IsValid(capsule, b"dltensor"):
-        return _Tensor.from_address(pythonapi.PyCapsule_GetPointer(capsule, b"dltensor")), True
+        return _Tensor.from_address(pythonapi.PyCapsule_GetPointer(capsule, b"dltensor")), None
     raise BadArgument(f"{what}: __dlpack__ gave no tensor")
+
+
+def _is_immutable(source):
+    """Whether what has a buffer gives it to nobody who would write, as JAX's and TensorFlow's
+    arrays do."""
+    raw = Buffer()
+    if not pythonapi.PyObject_CheckBuffer(source):
+        return False
+    try:
+        pythonapi.PyObject_GetBuffer(source, byref(raw), STRIDES | WRITABLE)
+    except Exception:       # libraries raise errors of their own
+        return True
+    pythonapi.PyBuffer_Release(byref(raw))
+    return False
 
 
 def of_dlpack(source, what, writable=False):
     """Of what has __dlpack__; nothing is copied."""
     capsule, device, (tensor, may_write) = _capsule(source, what)
-    if writable and not may_write:
+    if writable and (_is_immutable(source) if may_write is None else not may_write):
         raise BadArgument(f"{what}: is read-only")
     kind = kind_of_dlpack(tensor.code, tensor.bits, tensor.lanes)
     if kind is None:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Roundings that are no conversion to a format: to a format's significand without its range, with
 errors of single bits, and to fixed point."""
+import numbers
+
 from ._facts import finfo
 from ._types import numpy
 from .errors import BadArgument
@@ -48,7 +50,7 @@ def check_seed(seed):
 def flip_bits(x, name, probability, seed, limits):
     """One bit of the fraction of some elements, which are numbers of a format, becomes another.
     Zeros, infinities and NaN stay.  limits False: their exponents are those of binary64."""
-    if isinstance(probability, (str, bytes)) or not 0 <= probability <= 1:
+    if not isinstance(probability, numbers.Real) or not 0 <= probability <= 1:
         raise BadArgument(f"flips = {probability!r} is no probability")
     if seed is None:
         raise BadArgument("seed: goes with flips")

@@ -6,13 +6,13 @@ from ctypes import byref, c_void_p
 from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
 from . import _library as C
-from ._arguments import contract_of, format_of_dtype
-from ._buffer import format_named
+from ._arguments import contract_of, format_of_dtype, unit_of
+from ._buffer import canonical, format_named
 from ._facts import rows_of, tuple_of
 from ._library import lib
 from ._types import numpy
 from ._typing import DType
-from .errors import BadArgument, check
+from .errors import WORD, BadArgument, check, integer, listed
 
 
 class Preset(NamedTuple):
@@ -85,16 +85,10 @@ def units() -> Dict[str, Preset]:
             for row in rows_of(lib.limber_unit_preset_at)}
 
 
-def _parsed(words):
-    made = C.Unit()
-    check(lib.limber_unit_parse(str(words).encode(), byref(made)))
-    return made
-
-
 def unit(words: str) -> str:
     """The canonical words of a unit's description, "h100-e4m3 group=128 outer=f32" say."""
     room = ctypes.create_string_buffer(1024)
-    return lib.limber_unit_text(byref(_parsed(words)), room, len(room)).decode()
+    return lib.limber_unit_text(byref(unit_of(words, "words")), room, len(room)).decode()
 
 
 def retention(bits: int, product_bits: int, n: int, groups: int = 1,
@@ -106,6 +100,8 @@ def retention(bits: int, product_bits: int, n: int, groups: int = 1,
     n                   terms; with groups: of each group
     groups              sums of n terms that are added up
     by_number           log2 of the number of groups in the place of their length's"""
+    bits, product_bits = integer(bits, "bits"), integer(product_bits, "product_bits")
+    n, groups = integer(n, "n", most=WORD), integer(groups, "groups", most=WORD)
     if groups == 1:
         return lib.limber_retention(bits, product_bits, n)
     return lib.limber_retention_chunked(bits, product_bits, n, groups, int(bool(by_number)))
@@ -113,7 +109,7 @@ def retention(bits: int, product_bits: int, n: int, groups: int = 1,
 
 def unit_retention(words: str, k: int) -> float:
     """The same of a unit at the inner dimension k."""
-    return lib.limber_unit_retention(byref(_parsed(words)), k)
+    return lib.limber_unit_retention(byref(unit_of(words, "words")), integer(k, "k", most=WORD))
 
 
 class Revealed(NamedTuple):
@@ -122,6 +118,13 @@ class Revealed(NamedTuple):
     None."""
     tree: str
     unit: Optional[str]
+
+
+def _two(x, what):
+    x = listed(x, what)
+    if len(x) != 2:
+        raise BadArgument(f"{what} = {tuple(x)} has {len(x)} numbers, not two")
+    return integer(x[0], what), integer(x[1], what)
 
 
 def reveal(function: Callable[[Any, Any], Any], k: int, dtype: DType = "f32",
@@ -145,11 +148,15 @@ def reveal(function: Callable[[Any, Any], Any], k: int, dtype: DType = "f32",
     additions."""
     if numpy is None:
         raise BadArgument("reveal needs NumPy")
-    m, n = shape
+    k = integer(k, "k", 1)
+    m, n = _two(shape, "shape")
+    at = _two(at, "at")
     if not (0 <= at[0] < m and 0 <= at[1] < n):
         raise BadArgument(f"at = {at}: no element of {m} x {n}")
     operand, _, _ = format_of_dtype(dtype)
-    sums = format_of_dtype(result)[0] if result else operand if operand == "f64" else "f32"
+    sums = operand if operand == "f64" else "f32"
+    if result:
+        sums = format_of_dtype(result, "result")[0]
     kind = numpy.float64 if operand == "f64" else numpy.float32
     a, b = numpy.zeros((m, k), kind), numpy.zeros((k, n), kind)
     failed = []
@@ -182,6 +189,7 @@ def statistics(context, a, b, words, compare, swamped_only, **options):
     """Context.statistics says what the arguments are."""
     if "contract" in options:
         raise TypeError("statistics takes a unit, not a contract")
+    unit_of(words, "unit")      # refused by this name
     found = C.Statistics(compare=int(bool(compare)), swamped_only=int(bool(swamped_only)))
     contract = contract_of(f"simulate={words}", options.pop("scheme", None), 0)
     contract.statistics = ctypes.pointer(found)
@@ -223,12 +231,18 @@ def explore(context, a, b, formats, groups, roundings, products, operands, outer
     """Context.explore says what the arguments are."""
     if numpy is None:
         raise BadArgument("explore needs NumPy")
-    products = products or (["exact"] if operands else ["rounded"])
-    if not set(products) <= {"exact", "rounded"}:
-        raise BadArgument(f"products = {products!r}: neither exact nor rounded")
+    formats = [canonical(name, "formats") for name in listed(formats, "formats")]
+    operands = canonical(operands or None, "operands")
+    groups = [integer(group, "groups", 0) for group in listed(groups, "groups")]
+    roundings = listed(roundings, "roundings")
+    products = listed(products or (["exact"] if operands else ["rounded"]), "products")
+    for word in products:
+        if word not in ("exact", "rounded"):
+            raise BadArgument(f"products = {products!r}: neither exact nor rounded")
     wishes = [(f, g, r, p) for g in groups for r in roundings for p in products for f in formats]
     texts = [_words(f, r, p, g, operands, outer, seed) for f, g, r, p in wishes]
-    parsed = [_parsed(text) for text in texts]      # a wrong word is found before any runs
+    # a wrong word is found before any runs
+    parsed = [unit_of(text, "roundings, outer, seed") for text in texts]
     exact = context.matmul(a, b, contract="correct", dtype="f64")
     trials = []
     for wish, text, made in zip(wishes, texts, parsed):

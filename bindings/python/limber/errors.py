@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a failed call raises, by its status."""
+"""What a failed call raises, by its status, and what is asked of arguments before one."""
 import enum
+import operator
 
 from ._library import lib
 
@@ -66,4 +67,29 @@ def check(status):
         text = text.decode(errors="replace")
         if text.startswith("run: c overlaps "):     # which Python calls so
             text = "out" + text[len("run: c"):]
+        text = text.replace("conv.dilate[", "dilation[").replace(" dilate[", " dilation[")
         raise _BY_STATUS.get(status, InternalError)(text)
+
+
+WORD = 2 ** 63 - 1      # the largest number of 64 bits
+
+
+def integer(x, what, least=-2 ** 31, most=2 ** 31 - 1):
+    """x as an int for a number of C's: ctypes would cut off what does not fit, and name nothing."""
+    try:
+        value = operator.index(x)
+    except TypeError:
+        raise BadArgument(f"{what} = {x!r} is no whole number") from None
+    if not least <= value <= most:
+        raise BadArgument(f"{what} = {value} is not from {least} to {most}")
+    return value
+
+
+def listed(x, what):
+    """x as a list, but no text's letters."""
+    try:
+        if not isinstance(x, (str, bytes)):
+            return list(x)
+    except TypeError:
+        pass
+    raise BadArgument(f"{what} = {x!r} is no list")
