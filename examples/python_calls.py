@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 LOOP = 0.004        # seconds
 WAYS = {            # contender: (what multiplies, the contract)
     "numpy": ("numpy", None),
@@ -150,6 +151,11 @@ def main():
     o = p.parse_args()
     if o.work:
         return work(*o.work)
+    for folder in ("../bindings/python", "../../../limber/python"):     # of sources, installed
+        folder = os.path.normpath(os.path.join(HERE, folder))
+        if os.path.isfile(os.path.join(folder, "limber", "__init__.py")):
+            sys.path.append(folder)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))      # of contenders
     try:
         import limber
         import numpy        # noqa: F401

@@ -176,6 +176,21 @@ class CommandLine(unittest.TestCase):
         self.assertIn("  skipped: no folder mnist in", done.stdout)
         self.assertRegex(done.stdout, r"\n  correct .*  [0-9.]+ +[0-9.]+ +[0-9]+% .* blas  ")
 
+    def test_calls(self):
+        env = {name: value for name, value in os.environ.items()
+               if name not in ("PYTHONPATH", "LIMBER_LIBRARY")}
+        env["PATH"] = os.path.dirname(sys.executable) + ":" + env["PATH"]
+        done = run_it("bench", "python", "--sizes", "4,9", "--runs", "1", "--json", program=[CLI],
+                      env=env)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        made = json.loads(done.stdout)
+        self.assertEqual([(row["format"], row["n"]) for row in made["products"]],
+                         [("f64", 4), ("f64", 9), ("f32", 4), ("f32", 9)])
+        self.assertTrue(made["preload"].endswith("liblimber_blas.so"))
+        for row in made["products"]:
+            self.assertEqual(len(row["seconds"]), 5)
+            self.assertTrue(all(0 < t < 1 for t in row["seconds"].values()), row)
+
     def test_nowhere(self):
         with tempfile.TemporaryDirectory() as folder:
             done = run_it("bench", "apps", program=[shutil.copy(CLI, folder)])

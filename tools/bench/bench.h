@@ -10,8 +10,10 @@
 
 #include <string.h>
 
-/* apps.c: `limber bench apps`, with its options behind argv[0]; returns where it cannot start. */
-int bench_apps(int argc, const char **argv);
+/* scripts.c: which program in Python `limber bench WORD` is, -1: none; runs it with the options
+ * behind argv[0], and returns where it cannot start. */
+int bench_script(const char *word);
+int bench_run_script(int which, int argc, const char **argv);
 
 /* The machine's or the compiler's binary128, for peers and data. */
 #if defined(__SIZEOF_FLOAT128__)

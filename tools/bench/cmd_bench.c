@@ -125,13 +125,14 @@ int cmd_bench(int argc, const char **argv)
     poptContext o;
     struct bench b = { .backend = "", .group = "", .seed = 1, .start = now() };
 
-    if (argc > 1 && !strcmp(argv[1], "apps"))
-        return bench_apps(argc - 1, argv + 1);
+    if (argc > 1 && bench_script(argv[1]) >= 0)
+        return bench_run_script(bench_script(argv[1]), argc - 1, argv + 1);
     o = options_open(argc, argv, table);
     if (!read_options(
             o, "bench",
             "[options]\n"
-            "       limber bench apps [--help]\n\n"
+            "       limber bench apps [--help]\n"
+            "       limber bench python [--help]\n\n"
             "Measures Limber beside OpenBLAS, BLIS, MKL, oneDNN, LIBXSMM, FLINT and Arb, "
             "whichever\n"
             "the dynamic linker finds (LD_LIBRARY_PATH).  `sh tools/bench/peers.sh FOLDER` "
@@ -141,7 +142,9 @@ int cmd_bench(int argc, const char **argv)
             "\n"
             "`limber bench apps` has python3 run the applications (docs/applications.md) beside "
             "a\n"
-            "plain BLAS, and has options of its own."
+            "plain BLAS, `limber bench python` products of small matrices beside NumPy; both "
+            "have\n"
+            "options of their own."
             "\n\n"
             "example: limber bench --rows fp64,quad --threads 1,2"))
         status = 2;

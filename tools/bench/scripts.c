@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * limber bench apps and limber bench python: start a program of examples/, which runs others beside
+ * a plain BLAS.  They are in Python, so what runs and compares them is, too, and needs nothing of
+ * this program. */
+#define _GNU_SOURCE
+#include "tools/bench/bench.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct {
+    const char *word;
+    /* from the folder of this program: installed, and in a checkout's build */
+    const char *file[2];
+} scripts[] = {
+    { "apps", { LIMBER_DOC "/examples/apps.py", "../../examples/apps.py" } },
+    { "python", { LIMBER_DOC "/examples/python_calls.py", "../../examples/python_calls.py" } },
+};
+
+int bench_script(const char *word)
+{
+    for (int i = 0; i < (int)(sizeof scripts / sizeof *scripts); i++)
+        if (word && !strcmp(word, scripts[i].word))
+            return i;
+    return -1;
+}
+
+int bench_run_script(int which, int argc, const char **argv)
+{
+    const char *word = scripts[which].word, *const *file = scripts[which].file;
+    char script[PATH_MAX], library[PATH_MAX];
+    char **args = calloc((size_t)argc + 2, sizeof *args);
+
+    if (!args)
+        return complain("out of memory");
+    if (!file_beside(file[0], script) && !file_beside(file[1], script)) {
+        complain("bench %s: there is no %s beside this program; with the sources, "
+                 "`python examples%s` does the same",
+                 word, file[0], strrchr(file[0], '/'));
+        free(args);
+        return 1;
+    }
+    if (file_beside("../liblimber.so", library)) /* a build's, for a package in its sources */
+        setenv("LIMBER_LIBRARY", library, 0);
+    args[0] = "python3";
+    args[1] = script;
+    for (int i = 1; i < argc; i++)
+        args[i + 1] = (char *)argv[i];
+    fflush(stdout);
+    execvp(args[0], args);
+    complain("bench %s: python3: %s", word, strerror(errno));
+    free(args);
+    return 1;
+}
