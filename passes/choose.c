@@ -11,7 +11,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { PAIR = 11 }; /* vector operations on doubles that a product costs that is summed in a pair */
+/* FMAs of doubles in whose time a product is added to a pair: four operations, of which two are
+ * sums and run beside the others where the CPU has adders of their own (AMD's; measured 2.9 on Zen
+ * 3). */
+enum { PAIR = 3 };
 
 /* Doubles that hold an element; `exact` multiplies each of one operand by each of the other. */
 static int pieces(limber_format f)
@@ -32,7 +35,6 @@ static bool sums_pairs(const struct plan *p, const struct node *products, const 
     const struct node *out = limber_plan_find(p, OP_epilogue);
 
     return is_exact(products) && t->vector_bits && !limber_is_device(t) &&
-           !limber_num(out, ATTR_alpha) && !limber_num(out, ATTR_beta) &&
            limber_format_is_binary(out->type.format) &&
            pieces(limber_source(p, products->in[0])->type.format) == 1 &&
            pieces(limber_source(p, products->in[1])->type.format) == 1;
@@ -40,7 +42,8 @@ static bool sums_pairs(const struct plan *p, const struct node *products, const 
 
 /* Nanoseconds of one core with vectors of 512 bits per element: measured with `limber bench`, see
  * docs/performance.md. */
-static double prepare_ns(const struct plan *p, const struct node *products, int side)
+static double prepare_ns(const struct plan *p, const struct node *products, const struct target *t,
+                         int side)
 {
     int limbs = products->in[side];
     const struct node *n = &p->node[limbs];
@@ -48,7 +51,8 @@ static double prepare_ns(const struct plan *p, const struct node *products, int 
     bool pair = f.kind == LIMBER_KIND_DD || (f.kind == LIMBER_KIND_FLOAT && f.size == 16);
 
     switch (n->op) {
-    case OP_whole: return is_exact(products) ? 6 * pieces(f) : 0.6;
+    case OP_whole:
+        return !is_exact(products) ? 0.6 : sums_pairs(p, products, t) ? 1.5 : 6 * pieces(f);
     case OP_quantize: return 2;
     case OP_hilo: return 0.5 + 0.7 * n->type.count;
     case OP_residues: return (pair ? 3 : 1) + 0.4 * n->type.count;
@@ -68,7 +72,10 @@ static double again_ns(const struct plan *p, const struct node *combine)
                                                                              UNKNOWN;
     int k = p->size ? p->size : p->kbits; /* a class of k may be far longer than small products */
 
-    return limber_node_has(combine, ATTR_uncertain) ? ldexp(5, k - decided) : 0;
+    /* nanoseconds a term: measured */
+    double each = limber_num(combine, ATTR_reconstruct) == RECONSTRUCT_crt ? 5 : 1;
+
+    return limber_node_has(combine, ATTR_uncertain) ? ldexp(each, k - decided) : 0;
 }
 
 /* Results that are no binary64 or binary32 are looked at one by one. */
@@ -132,8 +139,8 @@ static struct price price_of(const struct plan *p, const struct target *t)
         return t->blocks->price(p, t);
     return (struct price){
         .product = times / rate,
-        .a = 1e-9 * width * prepare_ns(p, products, 0),
-        .b = 1e-9 * width * prepare_ns(p, products, 1),
+        .a = 1e-9 * width * prepare_ns(p, products, t, 0),
+        .b = 1e-9 * width * prepare_ns(p, products, t, 1),
         .result = 1e-9 * (pairs ? 5 : width * combine_ns(p, products, combine)),
         .skips = limber_num(products, ATTR_unit) != UNIT_i8 ||
                  limber_num(combine, ATTR_reconstruct) != RECONSTRUCT_shift,

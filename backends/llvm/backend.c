@@ -269,12 +269,11 @@ static int busy_of(const struct call *c)
 static int64_t limb_bytes(const struct kernel_config *c, int side, int64_t k)
 {
     int64_t step = c->matrix ? 16 * c->group : c->group;
-    int64_t lines = ceil_div(round_up(k, step) * c->side[side].lines * c->bytes, 64);
+    int bytes = limber_sums_pairs(c) ? KERNEL_PAIRS : c->bytes;
+    int64_t lines = ceil_div(round_up(k, step) * c->side[side].lines * bytes, 64);
 
     if (c->unit == UNIT_exact) /* and each line's lowest and highest exponent */
         lines += 2;
-    if (limber_sums_pairs(c))
-        lines += ceil_div(k * c->side[side].lines * KERNEL_PAIRS, 64);
     return (lines | 1) * 64;
 }
 

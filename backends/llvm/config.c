@@ -88,8 +88,10 @@ static void set_side(const struct plan *p, const struct node *products, int whic
 
 bool limber_sums_pairs(const struct kernel_config *c)
 {
-    return c->unit == UNIT_exact && c->side[0].limbs == 1 && c->side[1].limbs == 1 && c->plain &&
-           limber_format_is_binary(c->c);
+    return c->unit == UNIT_exact && c->side[0].limbs == 1 && c->side[1].limbs == 1 &&
+           limber_format_is_binary(c->c) && limber_format_is_binary(c->scalars) &&
+           limber_format_embeds(c->side[0].f, LIMBER_F64) &&
+           limber_format_embeds(c->side[1].f, LIMBER_F64);
 }
 
 static bool set_tile(const struct node *products, struct kernel_config *k, struct diag *d)
@@ -97,7 +99,8 @@ static bool set_tile(const struct node *products, struct kernel_config *k, struc
     const struct dims_list *tile = limber_list(products, ATTR_tile);
 
     if (k->unit == UNIT_exact) {
-        k->mr = k->nr = k->mb = k->nb = 16;
+        k->mr = k->nr = 16;
+        k->mb = k->nb = KERNEL_EXACT_BLOCK;
         k->group = 1;
         k->bytes = KERNEL_EXACT;
         k->kc = k->chunk;

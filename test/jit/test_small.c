@@ -196,6 +196,51 @@ static void windows_round_correctly(void **state)
         one(&r, formats, COUNT(formats), "exact", trial);
 }
 
+/* Sums over several stretches of k and blocks of C, in which pairs decide most elements: data of
+ * few binades, sums as large as their bound (all products equal), sums that cancel, lines far from
+ * 1. */
+static void long_sums_round_correctly(void **state)
+{
+    enum { M = 37, N = 41, LONG = 2600 };
+    static double a[M * LONG], b[LONG * N], c[M * N], want[M * N];
+    limber_format f64 = named("f64");
+    struct rng r = { 74 };
+
+    (void)state;
+    for (int trial = 0; trial < 8; trial++) {
+        const int64_t k = trial < 4 ? LONG : 1 + rng_below(&r, LONG);
+        const double scalars[2] = { 1.5, -0.75 };
+        limber_contract contract = { .size = sizeof(limber_contract),
+                                     .promise = LIMBER_CONTRACT_CORRECT,
+                                     .scheme = "exact" };
+
+        for (int64_t i = 0; i < M * k; i++)
+            a[i] = trial == 0 ? 2 - 0x1p-52 : (2 * rng_unit(&r) - 1) * (trial == 1 ? 0x1p-700 : 1);
+        for (int64_t i = 0; i < k * N; i++)
+            b[i] = trial == 0 ? 2 - 0x1p-52 : (2 * rng_unit(&r) - 1) * (trial == 1 ? 0x1p600 : 1);
+        for (int64_t i = 0; i < M * k && trial == 2; i++) /* every second product cancels */
+            a[i] = i % k % 2 ? -a[i - 1] : a[i];
+        for (int64_t p = 1; p < k && trial == 2; p += 2)
+            memcpy(b + p * N, b + (p - 1) * N, sizeof(double) * N);
+        for (size_t i = 0; i < COUNT(sets) + 1; i++) {
+            limber_context *ctx = i ? compiled[i - 1] : interp;
+            double *to = i ? c : want;
+
+            if (!ctx)
+                break;
+            for (int e = 0; e < M * N; e++)
+                to[e] = e % 19;
+            if (limber_gemm(ctx, &contract, M, N, k, trial % 2 ? &scalars[0] : NULL,
+                            (limber_matrix){ a, f64, k, 1 }, (limber_matrix){ b, f64, N, 1 },
+                            trial % 2 ? &scalars[1] : NULL, (limber_output){ to, f64, N, 1 }, NULL))
+                fail_msg("%s", limber_error_text());
+            if (i)
+                compare((char *)c, (char *)want, M * N, f64, sets[i - 1] ? sets[i - 1] : "here",
+                        trial);
+        }
+    }
+}
+
 /* ---- NaN and infinities ---------------------------------------------------------------------- */
 
 /* All pairs of classes meet all others; plain doubles have the answer. */
@@ -450,16 +495,13 @@ static void very_long_sums(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pairs_round_correctly),
-        cmocka_unit_test(windows_round_correctly),
-        cmocka_unit_test(classes_of_results),
-        cmocka_unit_test(batches_are_served_too),
-        cmocka_unit_test(tails_decide),
+        cmocka_unit_test(pairs_round_correctly),     cmocka_unit_test(windows_round_correctly),
+        cmocka_unit_test(long_sums_round_correctly), cmocka_unit_test(classes_of_results),
+        cmocka_unit_test(batches_are_served_too),    cmocka_unit_test(tails_decide),
 #if defined(__SIZEOF_FLOAT128__)
         cmocka_unit_test(sums_beside_midpoints),
 #endif
-        cmocka_unit_test(fractions_are_no_integers),
-        cmocka_unit_test(very_long_sums),
+        cmocka_unit_test(fractions_are_no_integers), cmocka_unit_test(very_long_sums),
     };
 
     return cmocka_run_group_tests(tests, make_contexts, free_contexts);

@@ -33,31 +33,94 @@ enum {
     RUN = 4096,                     /* terms whose columns are exact doubles, */
     LISTED = 256,                   /* that are looked at before they are added */
     ROWS = 4,                       /* of pairs, in registers */
+    BLOCK = KERNEL_EXACT_BLOCK,     /* columns of a block */
+    STRETCH = 1024,                 /* of k: 128 KiB of a panel, which stay in the second cache */
     FAR = -990,                     /* exponents, beside a line's largest, that pairs leave out */
-    NOTHING = -(1 << 24)            /* the exponent of zero */
+    NOTHING = -(1 << 24),           /* the exponent of zero */
+    LEFT_OUT = -(1 << 25)           /* the lowest exponent of a line of which they leave out some */
 };
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
 /* A limb of a panel: elements are m 2^e with 1 <= |m| < 2, or 0; then the lowest and the highest
- * exponent of each line.  Every limb is a part of the elements. */
+ * exponent of each line.  Every limb is a part of the elements.  Where pairs are summed the one
+ * limb has v = m 2^(e - high) in their place. */
 struct limb {
+    double *v;          /* [PANEL / LANES][k][LANES]; NULL: there are m and e */
     double *m;          /* [k][PANEL] */
     int32_t *e;         /* [k][PANEL] */
     int32_t *low, *high; /* [PANEL] */
-    double *v;          /* [k][PANEL], where pairs are summed: m 2^(e - high) */
+    int64_t k;
 };
 
-static struct limb limb_of(const struct packed *o, int64_t panel, int q, int64_t k)
+static struct limb limb_of(const struct kernel_call *c, bool pairs, int side, int64_t panel, int q)
 {
+    const struct packed *o = &c->op[side];
     char *at = o->data + panel * o->panel_bytes + q * o->limb_bytes;
-    int32_t *low = (int32_t *)(void *)(at + 12 * PANEL * k);
+    int32_t *low = (int32_t *)(void *)(at + (pairs ? KERNEL_PAIRS : KERNEL_EXACT) * PANEL * c->k);
 
-    return (struct limb){ .m = (double *)(void *)at,
-                          .e = (int32_t *)(void *)(at + 8 * PANEL * k),
+    return (struct limb){ .v = pairs ? (double *)(void *)at : NULL,
+                          .m = (double *)(void *)at,
+                          .e = (int32_t *)(void *)(at + 8 * PANEL * c->k),
                           .low = low,
                           .high = low + PANEL,
-                          .v = (double *)(void *)(low + 2 * PANEL) };
+                          .k = c->k };
+}
+
+/* Element p of the line, from which on there are other lines' until LANES. */
+FLAT const double *scaled_at(const struct limb *l, int line, int64_t p)
+{
+    return l->v + line / LANES * LANES * l->k + p * LANES + line % LANES;
+}
+
+static const int64_t fraction_bits = ((int64_t)1 << 52) - 1, one_bits = (int64_t)1023 << 52;
+
+/* The parts of element p of one line, and of as many as a vector has. */
+FLAT int32_t exponent_at(const struct limb *l, int line, int64_t p)
+{
+    int64_t bits;
+
+    if (!l->v)
+        return l->e[p * PANEL + line];
+    memcpy(&bits, scaled_at(l, line, p), 8);
+    return bits & INT64_MAX ? (int32_t)(bits >> 52 & 0x7ff) - 1023 + l->high[line] : NOTHING;
+}
+
+FLAT vi exponents_at(const struct limb *l, int first, int64_t p)
+{
+    vl bits;
+    vi e, zero;
+
+    if (!l->v)
+        return LOAD(vi, &l->e[p * PANEL + first]);
+    bits = LOAD(vl, scaled_at(l, first, p));
+    e = __builtin_convertvector(bits >> 52 & 0x7ff, vi) - 1023 + LOAD(vi, &l->high[first]);
+    zero = __builtin_convertvector((vl)((bits & INT64_MAX) == 0), vi);
+    return (e & ~zero) | (NOTHING & zero);
+}
+
+FLAT double fraction_at(const struct limb *l, int line, int64_t p)
+{
+    int64_t bits;
+    double m;
+
+    if (!l->v)
+        return l->m[p * PANEL + line];
+    memcpy(&bits, scaled_at(l, line, p), 8);
+    if (bits & INT64_MAX)
+        bits = (bits & (fraction_bits | INT64_MIN)) | one_bits;
+    memcpy(&m, &bits, 8);
+    return m;
+}
+
+FLAT vd fractions_at(const struct limb *l, int first, int64_t p)
+{
+    vl bits;
+
+    if (!l->v)
+        return LOAD(vd, &l->m[p * PANEL + first]);
+    bits = LOAD(vl, scaled_at(l, first, p));
+    return (vd)((bits & (fraction_bits | INT64_MIN)) | (one_bits & (vl)((bits & INT64_MAX) != 0)));
 }
 
 FLAT void put(const struct limb *l, int64_t p, int line, double x)
@@ -119,78 +182,143 @@ static void put_any(const struct limb *l, int limbs, int64_t p, int line, limber
         put_wide(&l[0], p, line, x[0].hi, x[0].exp + 64, x[0].sign);
 }
 
-/* The elements of one line; stride 0: they are looked up one by one. */
-FLAT void put_line(const struct limb *l, int64_t k, int line, const char *at, int64_t stride,
-                   int size)
-{
-    float narrow;
-    double x;
+/* ---- where pairs are summed ---- */
 
-    for (int64_t p = 0; p < k; p++, at += stride) {
-        if (size == 8) {
-            memcpy(&x, at, 8);
-        } else {
-            memcpy(&narrow, at, 4);
-            x = (double)narrow;
-        }
-        put(l, p, line, x);
+/* Copies `live` lines to [k][LANES]; those beyond are zero. */
+static void copy_lines(const struct kernel_call *c, int side, int64_t line0, int64_t live,
+                       double *to)
+{
+    const struct view *v = &c->op[side].view;
+    const limber_format f = c->config->side[side].f;
+    const int64_t first = c->op[side].line0 + line0, step = v->p * f.size;
+    bool strided = limber_view_strided(v) && !(v->tile_subset && v->tile_subset->tile) && c->k > 0;
+    bool plain = strided && limber_format_is_binary(f), wide = plain && f.size == 8;
+
+    if (live < LANES)
+        memset(to, 0, (size_t)c->k * sizeof(vd));
+    if (wide && !v->tile_subset && v->line == 1 && live == LANES) {
+        const char *at = limber_view_at(v, first, 0, 8);
+
+        for (int64_t p = 0; p < c->k; p++)
+            memcpy(to + p * LANES, at + p * step, sizeof(vd));
+        return;
+    }
+    for (int64_t l = 0; l < live; l++) {
+        const char *at = strided ? limber_view_at(v, first + l, 0, f.size) : NULL;
+        float narrow;
+
+        if (wide)
+            for (int64_t p = 0; p < c->k; p++)
+                memcpy(to + p * LANES + l, at + p * step, 8);
+        else if (plain)
+            for (int64_t p = 0; p < c->k; p++) {
+                memcpy(&narrow, at + p * step, 4);
+                to[p * LANES + l] = (double)narrow;
+            }
+        else
+            for (int64_t p = 0; p < c->k; p++) {
+                const char *here = limber_view_at(v, first + l, p, f.size);
+
+                to[p * LANES + l] = here ? c->cold->value(f, here) : 0;
+            }
     }
 }
 
-/* Scales the elements of a panel by the largest of their line. */
-static void scale_panel(const struct limb *l, int64_t k)
+/* Divides lines by the power of two of their largest exponent.  Elements that are that far below
+ * are left out, numbers that are not finite are zero.  Where all are small they are enlarged first,
+ * so that subnormal ones have an exponent. */
+static void scale_lines(double *v, int64_t k, int32_t *low, int32_t *high)
 {
-    for (int64_t p = 0; p < k; p++)
-        for (int i = 0; i < PANEL; i += LANES) {
-            int64_t at = p * PANEL + i;
-            vi d = LOAD(vi, &l->e[at]) - LOAD(vi, &l->high[i]);
-            vl bits = LOAD(vl, &l->m[at]) + (__builtin_convertvector(d, vl) << 52);
+    enum { SMALL = -32, ENLARGE = 200 };
+    const int64_t infinite = (int64_t)0x7ff << 52;
+    vl most = { 0 }, shift = { 0 }, least = infinite - most, out = { 0 };
+    vd enlarge = all_of(1);
 
-            bits &= __builtin_convertvector(d > FAR, vl);
-            memcpy(&l->v[at], &bits, sizeof bits);
-        }
+    for (int64_t p = 0; p < k; p++) {
+        vl x = LOAD(vl, v + p * LANES) & INT64_MAX, more = (x > most) & (x < infinite);
+
+        most = (x & more) | (most & ~more);
+    }
+    for (int l = 0; l < LANES; l++) {
+        double x;
+        int64_t bits = most[l];
+
+        memcpy(&x, &bits, 8);
+        high[l] = x > 0 ? ilogb(x) : NOTHING / 2;
+        if (high[l] <= SMALL)
+            enlarge[l] = ldexp(1, ENLARGE);
+        shift[l] = x > 0 ? high[l] + (high[l] <= SMALL ? ENLARGE : 0) : 0;
+    }
+    for (int64_t p = 0; p < k; p++) {
+        vl given = LOAD(vl, v + p * LANES) & INT64_MAX, bits, field, keep, less;
+        vl number = (given != 0) & (given < infinite);
+
+        bits = (vl)(LOAD(vd, v + p * LANES) * enlarge);
+        field = bits >> 52 & 0x7ff;
+        keep = number & (field != 0) & (field - 1023 - shift > FAR);
+        out |= number & ~keep;
+        less = keep & (field < least);
+        least = (field & less) | (least & ~less);
+        bits = (bits - (shift << 52)) & keep;
+        memcpy(v + p * LANES, &bits, sizeof bits);
+    }
+    for (int l = 0; l < LANES; l++) {
+        low[l] = -NOTHING;
+        if (out[l])
+            low[l] = LEFT_OUT;
+        else if (least[l] < infinite)
+            low[l] = (int32_t)(least[l] - 1023 - shift[l]) + high[l];
+    }
 }
+
+static void pack_scaled(const struct kernel_call *c, int side, int64_t panel)
+{
+    struct limb l = limb_of(c, true, side, panel, 0);
+
+    for (int line = 0; line < PANEL; line += LANES) {
+        double *v = l.v + line * c->k;
+        int64_t left = c->op[side].lines - panel * PANEL - line;
+
+        copy_lines(c, side, panel * PANEL + line, left < LANES ? left : LANES, v);
+        scale_lines(v, c->k, l.low + line, l.high + line);
+    }
+}
+
+/* ---- elsewhere ---- */
 
 static void pack(const struct kernel_call *c, int side, int64_t panel)
 {
     const struct packed *o = &c->op[side];
     const struct side *s = &c->config->side[side];
     int64_t lines = o->lines - panel * PANEL;
-    const struct view *v = &o->view;
-    bool plain = !v->patch && !(v->tile_subset && v->tile_subset->tile) && c->k > 0;
     struct limb l[3];
 
     for (int q = 0; q < s->limbs; q++) {
-        l[q] = limb_of(o, panel, q, c->k);
+        l[q] = limb_of(c, false, side, panel, q);
         for (int i = 0; i < PANEL; i++) {
             l[q].low[i] = -NOTHING;
             l[q].high[i] = NOTHING / 2;
         }
     }
-    for (int line = 0; line < PANEL; line++) {
-        int64_t i = o->line0 + panel * PANEL + line;
-        const char *at = line < lines && plain ? limber_view_at(v, i, 0, s->f.size) : NULL;
-
-        if (at && limber_format_is_binary(s->f) && s->f.size == 8)
-            put_line(l, c->k, line, at, v->p * 8, 8);
-        else if (at && limber_format_is_binary(s->f))
-            put_line(l, c->k, line, at, v->p * 4, 4);
-        else
-            for (int64_t p = 0; p < c->k; p++)
-                put_any(l, s->limbs, p, line, s->f,
-                        line < lines ? limber_view_at(v, i, p, s->f.size) : NULL);
-    }
-    if (limber_sums_pairs(c->config))
-        scale_panel(l, c->k);
+    for (int line = 0; line < PANEL; line++)
+        for (int64_t p = 0; p < c->k; p++)
+            put_any(l, s->limbs, p, line, s->f,
+                    line < lines ? limber_view_at(&o->view, o->line0 + panel * PANEL + line, p,
+                                                  s->f.size) :
+                                   NULL);
 }
 
 void EXACT(pack)(struct kernel_call *c, int64_t task)
 {
     int side = task >= c->tasks[0];
     int64_t panels = c->lines[side] / PANEL, from = (task - (side ? c->tasks[0] : 0)) * panels;
+    bool pairs = limber_sums_pairs(c->config);
 
     for (int64_t panel = from; panel < from + panels && panel < c->op[side].panels; panel++)
-        pack(c, side, panel);
+        if (pairs)
+            pack_scaled(c, side, panel);
+        else
+            pack(c, side, panel);
 }
 
 /* ---- sums ------------------------------------------------------------------------------------ */
@@ -209,7 +337,7 @@ struct strip {
 
 FLAT vi exponents(const struct limb *a, const struct limb *b, const struct strip *s, int64_t p)
 {
-    return LOAD(vi, &b->e[p * PANEL + s->first]) + a->e[p * PANEL + s->line];
+    return exponents_at(b, s->first, p) + exponent_at(a, s->line, p);
 }
 
 static void measure(struct strip *s)
@@ -278,9 +406,9 @@ FLAT void add_term(const struct limb *a, const struct limb *b, const struct stri
 {
     vi e = exponents(a, b, s, p) + shift;
     vd scale = (vd)(__builtin_convertvector((e + 1023) & reach(e, first), vl) << 52);
-    vd factor = LOAD(vd, &b->m[p * PANEL + s->first]), high, low;
+    vd factor = fractions_at(b, s->first, p), high, low;
 
-    scale *= a->m[p * PANEL + s->line];
+    scale *= fraction_at(a, s->line, p);
     high = scale * factor;
     low = fma_of(scale, factor, -high);
     if (!first) {
@@ -336,54 +464,129 @@ struct pair {
     vd high, low, size;
 };
 
-/* Rows of A's panel from `line` on, columns of B's from `first` on.  `sized`: with the sum of the
- * products' magnitudes, else with their number times their bound. */
-FLAT void sum_pairs(const struct strip *s, int rows, bool sized, struct pair *out)
+/* Pairs of a panel's rows and the columns of a block, which begin far from zero. */
+struct far_pairs {
+    vd high[BLOCK / LANES][PANEL], low[BLOCK / LANES][PANEL];
+};
+
+FLAT vd far_from_zero(int64_t k)
 {
-    const double *a = s->a[0].v + s->line, *b = s->b[0].v + s->first;
-    struct pair sum[ROWS];
-
-    _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++)
-        sum[r] = (struct pair){ { 0 }, { 0 }, { 0 } };
-    for (int64_t p = 0; p < s->c->k; p++, a += PANEL, b += PANEL) {
-        vd y = LOAD(vd, b);
-
-        _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++)
-        {
-            vd x = all_of(a[r]), high = x * y, rest;
-
-            sum[r].high = two_sum(sum[r].high, high, &rest);
-            sum[r].low += rest + fma_of(x, y, -high);
-            if (sized)
-                sum[r].size += size_of(high);
-        }
-    }
-    _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++)
-    {
-        if (!sized)
-            sum[r].size = all_of(4.0 * (double)s->c->k);
-        out[r] = sum[r];
-    }
+    return far_of(all_of(4.0 * (double)(k + 1)));
 }
 
-static void sum_block(const struct strip *s, int rows, bool sized, struct pair *out)
+/* Adds `count` products to ROWS pairs.  (Of structures GCC would keep none in registers.)  CPUs
+ * with adders of their own begin a step a cycle, so each instruction counts. */
+FLAT void add_products(const double *a, const double *b, int64_t count, vd *highs, vd *lows)
 {
-    if (rows == ROWS && sized) /* constants, for the sake of the loops */
-        sum_pairs(s, ROWS, true, out);
-    else if (rows == ROWS)
-        sum_pairs(s, ROWS, false, out);
-    else
-        for (int r = 0; r < rows; r++) {
-            struct strip one = *s;
+    vd high[ROWS], low[ROWS];
 
-            one.line += r;
-            sum_pairs(&one, 1, sized, out + r);
+    memcpy(high, highs, sizeof high);
+    memcpy(low, lows, sizeof low);
+    _Pragma("GCC unroll 2") for (int64_t p = 0; p < count; p++, a += LANES, b += LANES)
+    {
+        vd y = LOAD(vd, b);
+
+        _Pragma("GCC unroll 4") for (int r = 0; r < ROWS; r++)
+            add_far(&high[r], &low[r], all_of(a[r]), y);
+    }
+    memcpy(highs, high, sizeof high);
+    memcpy(lows, low, sizeof low);
+}
+
+/* The rows of A's panel by `strips` vectors of columns, a stretch of k at a time. */
+static void sum_panel(const struct kernel_call *c, int64_t i, int64_t j, int64_t strips,
+                      struct far_pairs *x)
+{
+    const struct limb a = limb_of(c, true, 0, i / PANEL, 0);
+    const vd far = far_from_zero(c->k);
+
+    for (int64_t s = 0; s < strips; s++)
+        for (int r = 0; r < PANEL; r++) {
+            x->high[s][r] = far;
+            x->low[s][r] = all_of(0);
         }
+    for (int64_t p = 0; p < c->k; p += STRETCH)
+        for (int64_t s = 0; s < strips; s++) {
+            const struct limb b = limb_of(c, true, 1, (j + s * LANES) / PANEL, 0);
+            const double *right = scaled_at(&b, (int)((j + s * LANES) % PANEL), p);
+
+            for (int r = 0; r < PANEL; r += ROWS)
+                add_products(scaled_at(&a, r, p), right, c->k - p < STRETCH ? c->k - p : STRETCH,
+                             &x->high[s][r], &x->low[s][r]);
+        }
+}
+
+static void take_pairs(const struct strip *s, int rows, const struct far_pairs *x, int64_t strip,
+                       struct pair *out)
+{
+    for (int r = 0; r < rows; r++)
+        out[r] = (struct pair){ x->high[strip][s->line + r] - far_from_zero(s->c->k),
+                                x->low[strip][s->line + r], all_of(4.0 * (double)s->c->k) };
+}
+
+/* A row of A's panel, columns of B's from `first` on, with the sum of the products' magnitudes. */
+static void sum_sized(const struct strip *s, int line, struct pair *out)
+{
+    const double *a = scaled_at(&s->a[0], line, 0), *b = scaled_at(&s->b[0], s->first, 0);
+    vd high = all_of(0), low = all_of(0), size = all_of(0);
+
+    for (int64_t p = 0; p < s->c->k; p++) {
+        vd x = all_of(a[p * LANES]), y = LOAD(vd, b + p * LANES), product = x * y, rest;
+
+        high = two_sum(high, product, &rest);
+        low += rest + fma_of(x, y, -product);
+        size += size_of(product);
+    }
+    *out = (struct pair){ high, low, size };
 }
 
 FLAT vl infinity_of(vd x)
 {
     return ((vl)x & INT64_MIN) | (int64_t)0x7ff << 52;
+}
+
+static double scalar_at(limber_format f, const void *at)
+{
+    float narrow;
+    double x;
+
+    if (f.size == 8) {
+        memcpy(&x, at, 8);
+        return x;
+    }
+    memcpy(&narrow, at, 4);
+    return (double)narrow;
+}
+
+/* A pair that counts 2^e, times alpha plus beta C.  Where the line's exponents are far from 0 the
+ * pair is left uncertain. */
+static void take_scalars(const struct strip *s, int64_t i, int64_t j, int left, vd *high, vd *low,
+                         vd *off, vl *e)
+{
+    const struct kernel_call *c = s->c;
+    const limber_format f = c->config->scalars;
+    const double alpha = c->config->has_alpha ? scalar_at(f, c->alpha) : 1;
+    const double beta = c->config->has_beta ? scalar_at(f, c->beta) : 0;
+    const vl near = (*e > -400) & (*e < 400);
+    const vd unit = (vd)(((*e & near) + 1023) << 52);
+    vd old = { 0 };
+
+    for (int l = 0; l < LANES && c->config->has_beta; l++)
+        if (left >> l & 1)
+            old[l] = scalar_at(c->config->c, limber_output_at(&c->c, c->i0 + i, c->j0 + j + l,
+                                                              c->config->c.size));
+    *high *= unit;
+    *low *= unit;
+    *off = *off * unit + 0x1p-1070;
+    scale_pair(high, low, off, alpha, c->config->has_beta ? &beta : NULL, old);
+    *off = (vd)(((vl)*off & near) | ((int64_t)0x7ff << 52 & ~near));
+    *e = (vl){ 0 };
+}
+
+/* Columns from j on lie beside each other. */
+static bool is_dense(const struct output_view *c, int64_t j)
+{
+    return c->col == 1 && !c->rows && !c->cols && !c->wide && j + LANES <= c->inner;
 }
 
 /* Stores the lanes of row r of the strip that the pair decides; returns them. */
@@ -396,11 +599,14 @@ static int store_pairs(const struct strip *s, const struct pair *x, int r, int64
     vd off = x->size * (4 * terms * terms * 0x1p-106) + terms * 0x1p-985, rest, high, up, down;
     vl e = __builtin_convertvector(LOAD(vi, &s->b[0].high[s->first]) + s->a[0].high[s->line + r],
                                    vl);
+    vd first = x->high, second = x->low;
     vl field, sure, large;
     vf narrow, other;
     int done = 0;
 
-    high = two_sum(x->high, x->low, &rest);
+    if (!c->config->plain)
+        take_scalars(s, i, j, left, &first, &second, &off, &e);
+    high = two_sum(first, second, &rest);
     off += size_of(rest) * 0x1p-51;
     if (single) /* rounded again: all that the double may be off by */
         off += size_of(high) * 0x1p-51;
@@ -420,6 +626,12 @@ static int store_pairs(const struct strip *s, const struct pair *x, int r, int64
         sure &= __builtin_convertvector(narrow == other, vl);
     else
         sure &= (vl)(up == down);
+    if (left == (1 << LANES) - 1 && is_dense(&c->c, c->j0 + j) &&
+        !any(__builtin_convertvector(~sure, vi))) {
+        memcpy(limber_output_at(&c->c, c->i0 + i, c->j0 + j, c->config->c.size),
+               single ? (void *)&narrow : (void *)&up, single ? sizeof narrow : sizeof up);
+        return left;
+    }
     for (int l = 0; l < LANES; l++) {
         char *to;
 
@@ -549,6 +761,12 @@ static int store_special(const struct kernel_call *c, int64_t i, int64_t j, int 
     return left;
 }
 
+/* Its panels lack some of a lane's elements. */
+static bool leaves_out(const struct strip *s, int lane)
+{
+    return s->a[0].low[s->line] == LEFT_OUT || s->b[0].low[s->first + lane] == LEFT_OUT;
+}
+
 /* The lanes of row i that are left. */
 static int64_t sum_strip(struct strip *s, int64_t i, int64_t j, int live)
 {
@@ -557,6 +775,11 @@ static int64_t sum_strip(struct strip *s, int64_t i, int64_t j, int live)
     double terms = (double)c->k * f->side[0].limbs * f->side[1].limbs;
     int64_t lost = 0;
 
+    for (int l = 0; l < live && s->a[0].v; l++)
+        if (s->left >> l & 1 && leaves_out(s, l)) {
+            lost += c->cold->exact(c, i, j + l);
+            s->left &= ~(1 << l);
+        }
     if (!s->left)
         return 0;
     measure(s);
@@ -576,10 +799,10 @@ static int64_t sum_strip(struct strip *s, int64_t i, int64_t j, int live)
     return lost;
 }
 
-/* Rows i .. i+rows-1, as pairs where they decide.  Where bounds do not, though sizes do, the block
- * goes on with sizes. */
-static int64_t sum_rows(struct strip *s, int64_t i, int rows, int64_t j, int live, bool pairs,
-                        bool *sized)
+/* Rows i .. i+rows-1, as pairs where they decide; `far`: those of the panel, NULL: none were
+ * summed.  Where bounds do not decide, though sizes do, the block goes on with sizes. */
+static int64_t sum_rows(struct strip *s, int64_t i, int rows, int64_t j, int live,
+                        const struct far_pairs *far, int64_t strip, bool *sized)
 {
     struct pair sum[ROWS];
     int left[ROWS], open = 0;
@@ -587,16 +810,20 @@ static int64_t sum_rows(struct strip *s, int64_t i, int rows, int64_t j, int liv
 
     for (int r = 0; r < rows; r++)
         left[r] = store_special(s->c, i + r, j, live);
-    for (int turn = *sized; pairs && turn < 2; turn++) {
+    for (int turn = far ? 0 : 1; s->a[0].v && turn < 2; turn++) {
         int before = open;
 
-        sum_block(s, rows, turn, sum);
         open = 0;
+        if (turn == 0)
+            take_pairs(s, rows, far, strip, sum);
         for (int r = 0; r < rows; r++) {
-            left[r] &= ~store_pairs(s, &sum[r], r, i + r, j, left[r]);
+            if (turn == 1 && left[r])
+                sum_sized(s, s->line + r, &sum[r]);
+            if (left[r])
+                left[r] &= ~store_pairs(s, &sum[r], r, i + r, j, left[r]);
             open += left[r] != 0;
         }
-        if (turn == 1 && !*sized && open < before)
+        if (turn == 1 && open < before)
             *sized = true;
         if (!open)
             break;
@@ -608,28 +835,44 @@ static int64_t sum_rows(struct strip *s, int64_t i, int rows, int64_t j, int liv
     return lost;
 }
 
+/* A panel of rows, from i on, of columns j0 .. end-1. */
+static int64_t run_panel(struct kernel_call *c, bool pairs, int64_t i, int64_t rows, int64_t j0,
+                         int64_t end, bool *sized)
+{
+    struct far_pairs far;
+    struct strip s = { .c = c };
+    bool begun = pairs && !*sized;
+    int64_t lost = 0;
+
+    if (begun)
+        sum_panel(c, i, j0, (end - j0 + LANES - 1) / LANES, &far);
+    for (int64_t j = j0; j < end; j += LANES) {
+        for (int q = 0; q < c->config->side[0].limbs; q++)
+            s.a[q] = limb_of(c, pairs, 0, i / PANEL, q);
+        for (int q = 0; q < c->config->side[1].limbs; q++)
+            s.b[q] = limb_of(c, pairs, 1, j / PANEL, q);
+        s.first = (int)(j % PANEL);
+        for (int64_t r = 0; r < rows; r += ROWS) {
+            s.line = (int)r;
+            lost += sum_rows(&s, i + r, (int)(rows - r < ROWS ? rows - r : ROWS), j,
+                             (int)(end - j < LANES ? end - j : LANES), begun ? &far : NULL,
+                             (j - j0) / LANES, sized);
+        }
+    }
+    return lost;
+}
+
 void EXACT(block)(struct kernel_call *c, int64_t task, char *scratch)
 {
-    int64_t i0 = task / c->blocks_j * c->mb, j0 = task % c->blocks_j * c->nb;
-    int64_t rows = c->m - i0 < c->mb ? c->m - i0 : c->mb, lost = 0;
-    int64_t cols = c->n - j0 < c->nb ? c->n - j0 : c->nb;
+    int64_t i0 = task / c->blocks_j * c->mb, j0 = task % c->blocks_j * c->nb, lost = 0;
+    int64_t rows = c->m - i0 < c->mb ? c->m - i0 : c->mb;
+    int64_t end = c->n < j0 + c->nb ? c->n : j0 + c->nb;
     bool pairs = limber_sums_pairs(c->config), sized = false;
-    struct strip s = { .c = c };
 
     (void)scratch;
-    for (int64_t j = j0; j < j0 + cols; j += LANES)
-        for (int64_t i = i0; i < i0 + rows; i += ROWS) {
-            int64_t more = i0 + rows - i, live = j0 + cols - j;
-
-            for (int q = 0; q < c->config->side[0].limbs; q++)
-                s.a[q] = limb_of(&c->op[0], i / PANEL, q, c->k);
-            for (int q = 0; q < c->config->side[1].limbs; q++)
-                s.b[q] = limb_of(&c->op[1], j / PANEL, q, c->k);
-            s.line = (int)(i % PANEL);
-            s.first = (int)(j % PANEL);
-            lost += sum_rows(&s, i, (int)(more < ROWS ? more : ROWS), j,
-                             (int)(live < LANES ? live : LANES), pairs, &sized);
-        }
+    for (int64_t i = i0; i < i0 + rows; i += PANEL)
+        lost += run_panel(c, pairs, i, i0 + rows - i < PANEL ? i0 + rows - i : PANEL, j0, end,
+                          &sized);
     if (lost)
         __atomic_fetch_add(&c->overflow, lost, __ATOMIC_RELAXED);
 }

@@ -19,6 +19,7 @@ enum {
     KERNEL_COLUMNS = 9,
     KERNEL_EXACT = 12,      /* bytes of an element of `exact`: a double and its exponent, */
     KERNEL_PAIRS = 8,       /* and where pairs are summed, a double scaled by its line's largest */
+    KERNEL_EXACT_BLOCK = 32, /* rows and columns of a block of it */
     KERNEL_NR = 256,        /* most columns of a register tile */
     KERNEL_FETCHES = 4,     /* lines of cache that a matrix unit's tile fetches each step */
     KERNEL_RANGES = 3       /* numbers that are kept of each line of a simulated unit's operand */

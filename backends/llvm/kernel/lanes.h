@@ -94,6 +94,25 @@ FLAT vd size_of(vd x)
     return (vd)((vl)x & INT64_MAX);
 }
 
+/* A sum that never comes near zero: to `far`, 3 2^(E-1), products a b are added whose magnitudes
+ * sum to at most 2^(E-1).  All sums are multiples of 2^(E-52) then, so their differences are exact,
+ * and what a sum left out of a product is one more FMA: `rest` gets it. */
+FLAT void add_far(vd *far, vd *rest, vd a, vd b)
+{
+    vd sum = fma_of(a, b, *far);
+
+    *rest += fma_of(a, b, *far - sum);
+    *far = sum;
+}
+
+/* Where such a sum begins: for magnitudes of at most `most`, a normal number. */
+FLAT vd far_of(vd most)
+{
+    vl exponent = ((vl)most & (int64_t)0x7ff << 52) + ((int64_t)2 << 52);
+
+    return (vd)(exponent | (int64_t)1 << 51);
+}
+
 /* Adds b to a exactly: a + b = sum + rest. */
 FLAT vd two_sum(vd a, vd b, vd *rest)
 {
@@ -101,6 +120,24 @@ FLAT vd two_sum(vd a, vd b, vd *rest)
 
     *rest = (a - (sum - back)) + (b - back);
     return sum;
+}
+
+/* high + low, off by less than *uncertain, times alpha, plus beta (NULL: none) times `old`. */
+FLAT void scale_pair(vd *high, vd *low, vd *uncertain, double alpha, const double *beta, vd old)
+{
+    vd product = alpha * *high, other, rest;
+
+    *low = fma_of(all_of(alpha), *low, fma_of(all_of(alpha), *high, -product));
+    *uncertain = *uncertain * fabs(alpha) + size_of(*low) * 0x1p-52 + 0x1p-1071;
+    if (beta) {
+        other = *beta * old;
+        *low += fma_of(all_of(*beta), old, -other);
+        *uncertain += size_of(*low) * 0x1p-51 + 0x1p-1071;
+        product = two_sum(product, other, &rest);
+        *low += rest;
+        *uncertain += size_of(rest) * 0x1p-51;
+    }
+    *high = product;
 }
 
 #endif

@@ -16,7 +16,7 @@
 #define PAIRS(name) limber_pairs_##name
 #endif
 
-enum { ROWS = 4 };
+enum { ROWS = 4, BLOCK = 512 }; /* lines of A in registers; whose magnitudes are kept */
 
 /* Loops whose arrays are registers. */
 #define UNROLL _Pragma("GCC unroll 8")
@@ -31,6 +31,8 @@ struct product {
     double alpha, beta;
     double *strip;              /* of B: [k][LANES] */
     vd most;                    /* its largest magnitudes */
+    const double *most_a;       /* those of A's lines, from line0 on */
+    int64_t line0;
     double below;               /* what products below the normal numbers lose */
     double allowed;             /* error that need not be removed, as a share of |A||B| */
     int low[LANES];             /* exponents of the lowest bits in the strip, once they are known */
@@ -71,53 +73,69 @@ FLAT double larger_of(double a, double b)
     return a;
 }
 
-/* How a sum is made: a chain in binary64 of binary32 elements; a pair, of these or of binary64;
- * the same with its size, product by product. */
-enum way { CHAIN, NARROW, WIDE, SIZED };
+/* How a sum is made: a chain in binary64 of binary32 elements; a pair that begins far from zero; a
+ * pair with its size, product by product, for which nothing need be known of the products. */
+enum way { CHAIN, PAIR, SIZED };
 
-FLAT void add_product(struct sums *s, vd a, vd b, enum way way)
+/* More than the sums of magnitudes in row i, and than all that they are off by. */
+FLAT vd size_by_most(const struct product *x, int64_t i)
 {
-    vd high = a * b, rest;
-
-    if (way == CHAIN) {
-        s->high = fma_of(a, b, s->high);
-        return;
-    }
-    s->high = two_sum(s->high, high, &rest);
-    s->low += way == NARROW ? rest : rest + fma_of(a, b, -high);
-    if (way == SIZED)
-        s->size += size_of(high);
+    return x->most * (x->most_a[i - x->line0] * (double)(x->c->k + 1));
 }
 
-/* `rows` lines of A, from i on, times a strip of B.  Sizes are at least the sums of magnitudes. */
+/* A pair begins far from zero where that is a number and what it leaves out is none below the
+ * normal ones. */
+static bool is_far(const struct product *x, int64_t i, int rows)
+{
+    for (int r = 0; r < rows; r++) {
+        vd size = size_by_most(x, i + r);
+        vl good = (size == 0) | ((size > 0x1p-900) & (size < 0x1p1000));
+
+        for (int l = 0; l < LANES; l++)
+            if (!good[l])
+                return false;
+    }
+    return true;
+}
+
+/* `rows` lines of A, from i on, times a strip of B.  Sizes are at least the sums of magnitudes.  Of
+ * arrays of structures GCC would keep none in registers. */
 FLAT void sum_rows(const struct product *x, int64_t i, int rows, int size, enum way way,
                    struct sums *out)
 {
     const char *line[ROWS];
     int64_t step = x->a.p * size, k = x->c->k;
-    struct sums s[ROWS];
-    double most[ROWS] = { 0 };
+    vd high[ROWS], low[ROWS], sizes[ROWS];
     const double *strip = x->strip;
 
     UNROLL for (int r = 0; r < rows; r++) {
         line[r] = (const char *)x->a.data + (i + r) * x->a.line * size;
-        s[r] = (struct sums){ { 0 }, { 0 }, { 0 } };
+        sizes[r] = way == SIZED ? all_of(0) : size_by_most(x, i + r);
+        high[r] = way == PAIR ? far_of(sizes[r]) : all_of(0);
+        low[r] = all_of(0);
     }
-    for (int64_t p = 0; p < k; p++) {
+    _Pragma("GCC unroll 2") for (int64_t p = 0; p < k; p++)
+    {
         vd b = LOAD(vd, strip + p * LANES);
 
         UNROLL for (int r = 0; r < rows; r++) {
-            double a = load(line[r] + p * step, size);
+            vd a = all_of(load(line[r] + p * step, size)), product, rest;
 
-            most[r] = larger_of(a, most[r]);
-            add_product(&s[r], all_of(a), b, way);
+            if (way == CHAIN) {
+                high[r] = fma_of(a, b, high[r]);
+            } else if (way == PAIR) {
+                add_far(&high[r], &low[r], a, b);
+            } else {
+                product = a * b;
+                high[r] = two_sum(high[r], product, &rest);
+                low[r] += rest + fma_of(a, b, -product);
+                sizes[r] += size_of(product);
+            }
         }
     }
-    UNROLL for (int r = 0; r < rows; r++) {
-        if (way != SIZED)
-            s[r].size = x->most * (most[r] * (double)k);
-        out[r] = s[r];
-    }
+    UNROLL for (int r = 0; r < rows; r++)
+        out[r] = (struct sums){ way == PAIR ? high[r] - far_of(sizes[r]) : high[r], low[r],
+                                sizes[r] };
 }
 
 /* By constants, for the sake of the loops. */
@@ -135,10 +153,10 @@ static void sum_block(const struct product *x, int64_t i, int rows, enum way way
 {
     if (way == CHAIN)
         sum_by(x, i, rows, 4, CHAIN, s);
-    else if (way == NARROW)
-        sum_by(x, i, rows, 4, NARROW, s);
-    else if (way == WIDE && x->fa.size == 8)
-        sum_by(x, i, rows, 8, WIDE, s);
+    else if (way == PAIR && is_far(x, i, rows) && x->fa.size == 8)
+        sum_by(x, i, rows, 8, PAIR, s);
+    else if (way == PAIR && is_far(x, i, rows))
+        sum_by(x, i, rows, 4, PAIR, s);
     else if (x->fa.size == 8)
         sum_by(x, i, rows, 8, SIZED, s);
     else
@@ -184,6 +202,17 @@ static void pack_strip(struct product *x, int64_t j, int live)
     x->known = false;
 }
 
+static double most_of_line(const struct product *x, int64_t i)
+{
+    const char *at = (const char *)x->a.data + i * x->a.line * x->fa.size;
+    int64_t step = x->a.p * x->fa.size;
+    double most[4] = { 0 };     /* four at a time: each waits for the one before */
+
+    for (int64_t p = 0; p < x->c->k; p++)
+        most[p % 4] = larger_of(load(at + p * step, x->fa.size), most[p % 4]);
+    return larger_of(larger_of(most[0], most[1]), larger_of(most[2], most[3]));
+}
+
 /* ---- results --------------------------------------------------------------------------------- */
 
 /* The sums so far as high + low, off by less than uncertain. */
@@ -201,22 +230,7 @@ FLAT vd uncertain_of(const struct product *x, const struct sums *s, enum way way
 /* Times alpha, plus beta times what C holds. */
 FLAT void scale(const struct product *x, struct sums *s, vd *uncertain, vd old)
 {
-    vd alpha = all_of(x->alpha), beta = all_of(x->beta), high, low, rest, other;
-
-    high = alpha * s->high;
-    low = fma_of(alpha, s->high, -high);
-    low = fma_of(alpha, s->low, low);
-    *uncertain = *uncertain * fabs(x->alpha) + size_of(low) * 0x1p-52 + 0x1p-1071;
-    if (x->c->beta) {
-        other = beta * old;
-        low += fma_of(beta, old, -other);
-        *uncertain += size_of(low) * 0x1p-51 + 0x1p-1071;
-        high = two_sum(high, other, &rest);
-        low += rest;
-        *uncertain += size_of(rest) * 0x1p-51;
-    }
-    s->high = high;
-    s->low = low;
+    scale_pair(&s->high, &s->low, uncertain, x->alpha, x->c->beta ? &x->beta : NULL, old);
 }
 
 static bool are_zero(const struct product *x, int64_t i, int lane)
@@ -318,7 +332,7 @@ static int low_bit(double v, int least)
 static int sum_exactly(struct product *x, int64_t i, const struct sums *s, vd *sum, vd *rest)
 {
     const char *at = (const char *)x->a.data + i * x->a.line * x->fa.size;
-    vd high = { 0 }, low = { 0 }, least = { 0 }, uncertain = uncertain_of(x, s, WIDE), below;
+    vd high = { 0 }, low = { 0 }, least = { 0 }, uncertain = uncertain_of(x, s, PAIR), below;
     int low_a = 1024, exact = 0;
 
     for (int l = 0; l < LANES && !x->known; l++) {
@@ -454,7 +468,7 @@ static void store_row(struct product *x, int64_t i, int64_t j, int live, struct 
     if (store_certain(x, i, j, live, *s, way))
         return;
     if (way == CHAIN)
-        sum_block(x, i, 1, way = NARROW, s);
+        sum_block(x, i, 1, way = PAIR, s);
     before = *s;
     uncertain = uncertain_of(x, s, way);
     for (int l = 0; l < live; l++) {
@@ -490,11 +504,33 @@ static void store_row(struct product *x, int64_t i, int64_t j, int live, struct 
         store_rest(x, i, j, left, to, &before);
 }
 
+/* `rows` lines of A, from i0 on. */
+static void run_block(struct product *x, int64_t i0, int64_t rows, enum way way, double *most_a)
+{
+    for (int64_t i = 0; i < rows; i++)
+        most_a[i] = most_of_line(x, i0 + i);
+    x->most_a = most_a;
+    x->line0 = i0;
+    for (int64_t j = 0; j < x->n; j += LANES) {
+        int live = (int)(x->n - j < LANES ? x->n - j : LANES);
+
+        pack_strip(x, j, live);
+        for (int64_t i = i0; i < i0 + rows; i += ROWS) {
+            int here = (int)(i0 + rows - i < ROWS ? i0 + rows - i : ROWS);
+            struct sums s[ROWS];
+
+            sum_block(x, i, here, way, s);
+            for (int r = 0; r < here; r++)
+                store_row(x, i + r, j, live, &s[r], way);
+        }
+    }
+}
+
 int64_t PAIRS(run)(const struct call *c, limber_format fa, limber_format fb, limber_format fc,
                 double allowed)
 {
-    double strip[LIMBER_SMALL_K * LANES] __attribute__((aligned(64)));
-    enum way way = allowed > 0 ? SIZED : fa.size == 4 && fb.size == 4 ? CHAIN : WIDE;
+    double strip[LIMBER_SMALL_K * LANES] __attribute__((aligned(64))), most_a[BLOCK];
+    enum way way = allowed > 0 ? SIZED : fa.size == 4 && fb.size == 4 ? CHAIN : PAIR;
     struct product x = { .c = c,
                          .fa = fa,
                          .fb = fb,
@@ -516,18 +552,7 @@ int64_t PAIRS(run)(const struct call *c, limber_format fa, limber_format fb, lim
         x.m = c->n, x.n = c->m;
         x.to.row = c->c.col, x.to.col = c->c.row;
     }
-    for (int64_t j = 0; j < x.n; j += LANES) {
-        int live = (int)(x.n - j < LANES ? x.n - j : LANES);
-
-        pack_strip(&x, j, live);
-        for (int64_t i = 0; i < x.m; i += ROWS) {
-            int rows = (int)(x.m - i < ROWS ? x.m - i : ROWS);
-            struct sums s[ROWS];
-
-            sum_block(&x, i, rows, way, s);
-            for (int r = 0; r < rows; r++)
-                store_row(&x, i + r, j, live, &s[r], way);
-        }
-    }
+    for (int64_t i = 0; i < x.m; i += BLOCK)
+        run_block(&x, i, x.m - i < BLOCK ? x.m - i : BLOCK, way, most_a);
     return x.slow;
 }
