@@ -65,6 +65,10 @@ static bool serves(const struct served *more, const struct node *n, struct diag 
 
 bool limber_plan_served(const struct plan *p, const struct served *more, struct diag *d)
 {
+    if (p->model && !more->all_doubles && limber_format_equal(p->model->acc.format, LIMBER_F64) &&
+        !limber_unit_is_chain(p->model))
+        return limber_fail(d, LIMBER_STATUS_DEVICE,
+                           "%s: of units in f64 only chains of FMAs are served", more->backend);
     for (size_t i = 0; i < p->nodes; i++)
         if (!serves(more, &p->node[i], d))
             return false;

@@ -8,6 +8,7 @@
 
 struct served {
     const char *backend;
+    bool all_doubles; /* units in f64 that are no chains of FMAs */
     struct {
         bool served;
         uint64_t attrs;

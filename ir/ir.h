@@ -75,6 +75,8 @@ double limber_format_round(limber_format f, double x);
 /* limber_unit_parse, limber_unit_check and limber_unit_text with their reasons. */
 bool limber_unit_read(const char *text, limber_unit *unit, struct diag *d);
 bool limber_unit_verify(const limber_unit *unit, struct diag *d);
+/* Chains of FMAs in binary64, one or one a group, which the machine's own units compute. */
+bool limber_unit_is_chain(const limber_unit *unit);
 void limber_unit_print(const limber_unit *unit, struct text *out);
 /* The tensor core that sums as the products say (sums=, unit=); false: by fused multiply-adds, or
  * there is none.  One instruction takes 32 bytes along k. */
@@ -86,13 +88,12 @@ bool limber_unit_lpgemm_read(const char *text, const char *layer, limber_unit *u
 
 /* ---- unit/reveal.c ------------------------------------------------------------------------- */
 
-/* A sum of k products under study, as limber_reveal has it; products 2^large and 2^one. */
+/* A sum of k products under study, as limber_reveal has it. */
 struct revealed_sum {
     limber_reveal_fn *call;
     void *user;
     int64_t k;
-    int large, one, operand_bits, sum_bits, exponent_bits;
-    const char *operand, *name; /* formats of operands and of sums */
+    limber_format operand, result;
 };
 /* The order as text, and words of a unit that sums so, or nothing. */
 bool limber_reveal_order(const struct revealed_sum *, struct text *tree, struct text *words,

@@ -583,6 +583,8 @@ static bool unit_takes(const struct check *c, const struct node *limb, const str
     if (num(c->n, ATTR_unit) == UNIT_i8 ? is_byte(limb->type.format) :
                                           is_format(limb->type.format, unit->in))
         return true;
+    if (num(c->n, ATTR_unit) == UNIT_model && is_format(limb->type.format, "f64"))
+        return true;
     return bad(c, "unit %s does not take %%%s: %s", unit->name, limb->name,
                format_name(limb->type.format, name));
 }

@@ -165,6 +165,9 @@ bool limber_cuda_config(const struct plan *p, const struct target *t, struct cud
     memset(c, 0, sizeof *c);
     if (!limber_plan_served(p, &served, d))
         return false;
+    if (p->model && (p->model->halve || p->model->unroll || p->model->join_halves))
+        return limber_fail(d, LIMBER_STATUS_DEVICE,
+                           "cuda: halve=, unroll= and join= of units are not served");
     if (!products || !combine || !out)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "cuda: the plan is not finished");
     set_side(p, products->in[0], c, &c->side[0]);

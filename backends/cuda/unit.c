@@ -197,7 +197,10 @@ static void model(struct text *t, const limber_unit *u)
     step(t, &u->out);
     numbers(t, (int32_t[]){ u->narrow, u->random_bits }, 2);
     limber_text_add(t, "    0, %d,\n", u->seeded != 0);
-    numbers(t, (int32_t[]){ u->late, u->reach, u->halves, u->lanes }, 4);
+    numbers(t,
+            (int32_t[]){ u->late, u->reach, u->halves, u->lanes, u->halve, u->unroll, u->rest_after,
+                         u->join_halves },
+            8);
     limber_text_add(t, "};\n");
 }
 

@@ -395,7 +395,7 @@ static struct loaded *load_limbs(struct eval *e, const struct val *v, int limbs,
     struct loaded *out = many(e, count, 1, 1, sizeof *out);
 
     for (int64_t i = 0; out && i < count; i++)
-        out[i] = (struct loaded){ (float)v->limb[i], limber_unit_exponent(f, v->limb[i]) };
+        out[i] = (struct loaded){ v->limb[i], limber_unit_exponent(f, v->limb[i]) };
     return out;
 }
 
@@ -763,6 +763,7 @@ static bool eval_epilogue(struct eval *e, const struct node *n, struct val *v)
 /* Beside what all backends serve.  No value depends on tile and split. */
 static const struct served served = {
     .backend = "interp",
+    .all_doubles = true,
     .op = {
         LIMBER_SERVES(patches, R(order)),
         LIMBER_SERVES(filters, R(order)),

@@ -14,7 +14,7 @@ struct machine {
 
 /* ---- exact sums ---------------------------------------------------------------------------- */
 
-/* x + y, with a sticky bit below; neither is NaN or infinite, both have at most 64 bits. */
+/* x + y, with a sticky bit below; neither is NaN or infinite, both have at most 106 bits. */
 static int add_finite(struct limber_num *out, struct limber_num x, struct limber_num y)
 {
     limber_u128 u, v;
@@ -91,13 +91,19 @@ static struct limber_num number(double v)
     return x;
 }
 
-/* The exact product of two loaded values: 48 bits at most. */
+/* The exact product of two loaded values. */
 static struct limber_num product(const struct machine *m, int64_t p)
 {
     const struct model_dot *d = m->d;
     int64_t at = limber_unit_at(d->u, d->k, p);
+    struct limber_num x = number(d->a[at].value), y = number(d->b[at].value);
+    limber_u128 sig;
 
-    return number((double)d->a[at].value * (double)d->b[at].value);
+    if (x.kind != NUM_finite || y.kind != NUM_finite)
+        return number(d->a[at].value * d->b[at].value);
+    sig = limber_num_sig(&x) * limber_num_sig(&y);
+    return (struct limber_num){ (uint64_t)(sig >> 64), (uint64_t)sig, x.exp + y.exp,
+                                x.sign != y.sign, NUM_finite };
 }
 
 /* ---- one by one ------------------------------------------------------------------------------ */
@@ -127,7 +133,7 @@ static bool is_swamped(double before, double after, bool inexact)
     return inexact && after == before && isfinite(before);
 }
 
-static double rounded_product(const struct machine *m, int64_t p, uint32_t r)
+static struct limber_num rounded_product(const struct machine *m, int64_t p, uint32_t r)
 {
     struct unit_counts *c = m->d->counts;
     struct limber_num x = product(m, p);
@@ -135,14 +141,14 @@ static double rounded_product(const struct machine *m, int64_t p, uint32_t r)
     int loss;
 
     if (!m->d->u->mul.format.kind)
-        return limber_num_value(&x);
+        return x;
     v = step(m, &m->d->u->mul, &x, 0, r << 16, &loss);
     if (x.kind == NUM_finite) {
         c->mul_inexact += loss & NUM_inexact ? 1 : 0;
         c->mul_underflow += v == 0;
         c->mul_overflow += loss & NUM_overflow ? 1 : 0;
     }
-    return v;
+    return number(v);
 }
 
 static void count_sum(const struct machine *m, double before, double x, double after, int loss)
@@ -162,13 +168,11 @@ static void count_sum(const struct machine *m, double before, double x, double a
 static double one_by_one(const struct machine *m, double acc, int64_t p)
 {
     uint32_t h = limber_unit_number(m->element, 0, (uint32_t)p);
-    struct limber_num x;
-    double v = rounded_product(m, p, h), after;
+    struct limber_num x = rounded_product(m, p, h);
     int loss;
+    double after = accumulate(m, &m->d->u->acc, acc, &x, h, &loss);
 
-    x = number(v);
-    after = accumulate(m, &m->d->u->acc, acc, &x, h, &loss);
-    count_sum(m, acc, v, after, loss);
+    count_sum(m, acc, limber_num_value(&x), after, loss);
     return after;
 }
 
@@ -181,8 +185,10 @@ static double tree(const struct machine *m, double acc, int64_t p, int64_t n)
     struct limber_num x;
     int loss;
 
-    for (int64_t q = 0; q < n; q++)
-        v[q] = rounded_product(m, p + q, 0);
+    for (int64_t q = 0; q < n; q++) {
+        x = rounded_product(m, p + q, 0);
+        v[q] = limber_num_value(&x);
+    }
     for (int width = u->block; width > 1; width /= 2)
         for (int q = 0; q < width / 2; q++) {
             x = number(v[2 * q + 1]);
@@ -393,18 +399,28 @@ static double outer(const struct machine *m, const limber_step *s, double sum, d
     return after;
 }
 
-/* Products of a group in accumulators of their own, added as neighbours in a tree. */
+/* Products of a group in accumulators of their own, added in a tree. */
 static double in_lanes(const struct machine *m, int64_t from, int64_t to)
 {
     const limber_unit *u = m->d->u;
+    const int64_t whole = limber_unit_steps_end(u, from, to);
     double acc[LIMBER_UNIT_LANES] = { 0 };
+    int64_t p;
 
-    for (int64_t p = from; p < to; p++)
-        acc[(p - from) % u->lanes] = one_by_one(m, acc[(p - from) % u->lanes], p);
-    for (int width = u->lanes / 2; width > 0; width /= 2)
-        for (int i = 0; i < width; i++)
-            acc[i] = outer(m, &u->acc, acc[2 * i], acc[2 * i + 1], 4,
-                           from / u->group * LIMBER_UNIT_LANES + width + i);
+    for (p = from; p < to; p++) {
+        double *lane = &acc[p < whole ? (p - from) % u->lanes : 0];
+
+        if (p == whole && u->rest_after)
+            break;
+        *lane = one_by_one(m, *lane, p);
+    }
+    for (int width = u->lanes; width > 1; width /= 2)
+        for (int i = 0; i < width / 2; i++)
+            acc[i] = outer(m, &u->acc, acc[limber_unit_lane(u, width, i, 0)],
+                           acc[limber_unit_lane(u, width, i, 1)], 4,
+                           limber_unit_group_index(u, from) * LIMBER_UNIT_LANES + width / 2 + i);
+    for (; p < to; p++)
+        acc[0] = one_by_one(m, acc[0], p);
     return acc[0];
 }
 
@@ -414,11 +430,10 @@ static double part(const struct machine *m, double start, int64_t from, int64_t 
 
     if (!u->group)
         return chain(m, start, from, to);
-    for (int64_t p = from; p < to; p += u->group) {
-        int64_t end = to - p < u->group ? to : p + u->group;
-
+    for (int64_t p = from, end; p < to; p = end) {
+        end = limber_unit_group_end(u, p, to);
         start = outer(m, &u->outer, start, u->lanes ? in_lanes(m, p, end) : chain(m, 0, p, end), 1,
-                      p / u->group);
+                      limber_unit_group_index(u, p));
     }
     return start;
 }

@@ -146,7 +146,7 @@ module limber
   end type
 
   type, bind(c) :: limber_unit
-    integer(c_size_t) :: size = 176
+    integer(c_size_t) :: size = 192
     type(limber_step) :: a, b
     integer(c_int32_t) :: scale = 0, scale_rule = 0, scale_block = 0
     type(limber_step) :: mul, acc
@@ -160,6 +160,7 @@ module limber
     integer(c_int32_t) :: narrow = 0, random_bits = 0
     integer(c_int64_t) :: seed = 0, seeded = 0
     integer(c_int32_t) :: late = 0, reach = 0, halves = 0, lanes = 0
+    integer(c_int32_t) :: halve = 0, unroll = 0, rest_after = 0, join_halves = 0
   end type
 
   type, bind(c) :: limber_contract

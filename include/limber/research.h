@@ -42,17 +42,20 @@ LIMBER_API double limber_unit_retention(const limber_unit *unit, int64_t k);
 typedef int limber_reveal_fn(void *user, const double *a, const double *b, int64_t k, double *sum);
 
 /* Finds the order in which an implementation sums k products, from what it makes of special numbers
- * (Xie et al., FPRev, USENIX ATC 2025).  It calls `sum` k - 1 times where terms are added from the
- * first to the last, k log2 k times for balanced trees, at most k (k - 1) / 2 times.
+ * (Xie et al., FPRev, USENIX ATC 2025).  It calls `sum` about k times where terms are added from
+ * the first to the last, k log2 k times for balanced trees, at most k (k - 1) / 2 times, and some
+ * hundred times more for the words; more often where sums have too few bits to count to k.
  *
- * operand  format of a and b: what they get are powers of 2 that it holds, signs and zeros, and
- *          numbers of half its bits
- * result   format of rounded sums, which has as many bits as k and more
- * tree     the order, freed by limber_free: [0..3, 4] adds 0 to 3 one by one, then 4; [0, [1, 2]]
- *          adds the sum of 1 and 2 to 0; {0..7}: all at once, in a
- *          list with what stands before; 0..12:4 stands for 0, 4, 8, 12
- * unit     NULL, or words of a simulated unit that sums so; NULL where there are none (of binary64
- *          only one chain has words).  Freed as tree
+ * operand  format of a and b: they get numbers that it holds
+ * result   format of *sum.  Sums of fewer bits are found by themselves
+ * tree     the order.  Freed by limber_free
+ *            [a, b, c]    a, then b is added, then c
+ *            [a, [b, c]]  the sum of b and c is added to a
+ *            {0..7}       all at once; in a list, with what stands before
+ *            0..12:4      0, 4, 8, 12
+ * unit     NULL: not wanted.  Else *unit becomes the words of a simulated unit that sums so
+ *          (limber_unit_parse reads them), the simplest ones for this k, or NULL where no words say
+ *          this order.  Freed as tree
  *
  * BAD_ARGUMENT: k is below 2 or above 65536, the range of `operand` does not hold what k needs, or
  * results do not come from one order of rounded additions, as those of compensated sums. */

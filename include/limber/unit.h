@@ -21,6 +21,10 @@
  *   group=G   after every G products acc is added to an outer sum, rounded to `outer`, and starts
  *             from +0 again
  *   lanes=L   the products of a group go in turn to L accumulators, which are added at its end
+ *   unroll=U  lanes take turns in whole steps of U products; those left at the end of a group go to
+ *             the first lane, or (rest=after) are added behind the sum of the lanes
+ *   halve=U   where more than one group is left and less than two, they are halves of what is left,
+ *             the first rounded up to a multiple of U: OpenBLAS, oneDNN
  *   split=S   k is cut into S parts that are computed apart and added in order, rounded to `total`
  *   out       one more rounding of the result, before alpha, beta and the format of C
  * acc starts from +0; with start=c the outermost sum starts from C as it is.
@@ -101,6 +105,11 @@ typedef struct limber_unit {
     int32_t
         halves; /* 1, with late: products at even and at odd places of a block are summed apart */
     int32_t lanes; /* products of a group go to this many accumulators in turn; 0: one */
+    int32_t halve; /* the last two groups, if not full, are halves of what is left, of which the
+                      first is a multiple of this; 0: only the last group is shorter */
+    int32_t unroll; /* lanes: of whole steps of so many products; 0: of all products */
+    int32_t rest_after; /* 1: the others are added to the sum of the lanes; 0: to the first lane */
+    int32_t join_halves; /* 1: lane i is added to lane i + lanes/2, and so on; 0: neighbours are */
 } limber_unit;
 
 /* The unit that a text describes.  BAD_ARGUMENT names the key that is unknown, out of range or in
@@ -135,7 +144,7 @@ typedef struct limber_distribution {
  * when bits of the product are lost; in a fused block, when its term is cut to zero or loses bits.
  */
 typedef struct limber_statistics {
-    size_t size;            /* from LIMBER_STATISTICS_INIT */
+    size_t size; /* from LIMBER_STATISTICS_INIT */
     /* in */
     int compare; /* 1: also the fields behind `result`; needs a product in FP64 twice */
     int swamped_only; /* 1: of the kernel's counters only swamped and outer_swamped, which costs

@@ -60,6 +60,38 @@ PRIM double limber_unit_start(const limber_unit *u, double c)
     return c;
 }
 
+/* Where a group ends that begins at `from`, in a part of k up to `to`. */
+PRIM int64_t limber_unit_group_end(const limber_unit *u, int64_t from, int64_t to)
+{
+    const int64_t left = to - from;
+    int64_t half;
+
+    if (left <= u->group)
+        return to;
+    if (!u->halve || left >= 2 * (int64_t)u->group)
+        return from + u->group;
+    half = u->halve == 1 ? left - left / 2 : (left / 2 + u->halve - 1) / u->halve * u->halve;
+    return from + (half < u->group ? half : u->group);
+}
+
+/* Where whole steps of lanes end, in a group. */
+PRIM int64_t limber_unit_steps_end(const limber_unit *u, int64_t from, int64_t to)
+{
+    return u->unroll ? from + (to - from) / u->unroll * u->unroll : to;
+}
+
+/* What is added to accumulator i of `width` that become half as many; the sum is accumulator i. */
+PRIM int limber_unit_lane(const limber_unit *u, int width, int i, int second)
+{
+    return u->join_halves ? i + second * (width / 2) : 2 * i + second;
+}
+
+/* The number of a group that begins at p: one before it may be shorter than `group`. */
+PRIM int64_t limber_unit_group_index(const limber_unit *u, int64_t p)
+{
+    return (p + u->group - 1) / u->group;
+}
+
 /* Sums of lanes and of groups in `length` positions that begin with a group. */
 PRIM int64_t limber_unit_groups(const limber_unit *u, int64_t length)
 {
@@ -261,7 +293,7 @@ PRIM double limber_unit_scale(const limber_unit *u, const limber_step *s, double
 
 /* An operand element as the unit sees it. */
 struct loaded {
-    float value; /* scaled, exact */
+    double value; /* scaled, exact */
     int32_t exponent; /* for the alignment of fused blocks */
 };
 
@@ -279,7 +311,7 @@ PRIM void limber_unit_load_one(const limber_step *s, double x, double scale, int
     out->exponent = (int32_t)(bits >> 52) - 1023;
     if (!alone)
         out->exponent += limber_unit_exponent(s->format, v);
-    out->value = (float)(v * one);
+    out->value = v * one;
 }
 
 /* load.c: loads one line of k elements that are given as doubles, in the order of k. */

@@ -4,33 +4,27 @@
  * One product is M, another is -M, all others are 1, which vanish beside M.  What is left are the
  * ones that are added after M and -M have met: k less the number of terms below the node where the
  * two meet.  These numbers of all pairs with one term are the nodes on its way to the root; terms
- * with equal numbers hang from the same node.
+ * with equal numbers hang from the same node.  Where sums cannot count to k, some of the ones are
+ * there at a time.  Roundings that are not to nearest leave multiples of M's last place, too.
  *
  *   source  Xie, Chen, Yan, Lin, FPRev, USENIX ATC 2025: section 4 (the basic tree, and nodes of
  *           more than two terms) */
 #include "ir/ir.h"
+#include "ir/unit/reveal.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-struct branch {
-    int32_t leaf; /* -1: a node */
-    int32_t first, next; /* child; sibling; -1: none */
-    int32_t children, terms;
-};
+/* ---- special numbers ------------------------------------------------------------------------- */
 
-struct reveal {
-    const struct revealed_sum *sum;
-    double *a, *b;
-    struct branch *node;
-    int32_t nodes;
-    struct diag *d;
-};
+void limber_reveal_clear(const struct reveal *r)
+{
+    for (int64_t p = 0; p < r->sum->k; p++)
+        r->a[p] = r->b[p] = 0;
+}
 
 /* Factors of a power of 2. */
-static void set_power(const struct reveal *r, int64_t p, int exponent)
+void limber_reveal_power(const struct reveal *r, int64_t p, int exponent)
 {
     const int half = exponent >= 0 ? exponent / 2 : -(-exponent / 2);
 
@@ -38,53 +32,186 @@ static void set_power(const struct reveal *r, int64_t p, int exponent)
     r->b[p] = ldexp(1, exponent - half);
 }
 
-static bool ask(struct reveal *r, double *sum)
+bool limber_reveal_ask(struct reveal *r, double *sum)
 {
-    if (r->sum->call(r->sum->user, r->a, r->b, r->sum->k, sum) == 0)
+    r->failed = r->sum->call(r->sum->user, r->a, r->b, r->sum->k, sum) != 0;
+    if (!r->failed)
         return true;
     return limber_fail(r->d, LIMBER_STATUS_BAD_ARGUMENT, "the sum under study failed");
+}
+
+/* Does one product 2^exponent come back? */
+static bool comes_back(struct reveal *r, int exponent, bool *back)
+{
+    double sum;
+
+    limber_reveal_clear(r);
+    limber_reveal_power(r, 0, exponent);
+    if (!limber_reveal_ask(r, &sum))
+        return false;
+    *back = sum == ldexp(1, exponent);
+    return true;
+}
+
+/* The last exponent from `good` towards `end` that comes back. */
+static bool find_end(struct reveal *r, int good, int end, int *found)
+{
+    bool back;
+
+    if (!comes_back(r, end, &back))
+        return false;
+    for (*found = back ? end : good; !back && abs(end - *found) > 1;) {
+        const int middle = (*found + end) / 2;
+        bool here;
+
+        if (!comes_back(r, middle, &here))
+            return false;
+        *(here ? found : &end) = middle;
+    }
+    return true;
+}
+
+/* The powers of 2 that are products and results. */
+static bool find_range(struct reveal *r)
+{
+    const limber_format operand = r->sum->operand, result = r->sum->result;
+    const int high = 2 * limber_format_emax(operand), low = 2 * limber_format_emin(operand);
+    const int most = limber_format_emax(result), least = limber_format_emin(result);
+    bool back;
+
+    r->high = high < most ? high : most;
+    r->low = low > least ? low : least;
+    if (!comes_back(r, 0, &back))
+        return false;
+    if (!back)
+        return limber_fail(r->d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "a product 1 among zeros does not give 1: this is no sum of products");
+    if (!find_end(r, 0, r->high, &r->top) || !find_end(r, 0, r->low, &r->bottom))
+        return false;
+    r->unit = r->bottom + 60 > 0 ? r->bottom + 60 : 0;
+    r->unit = r->unit < r->top - 1 ? r->unit : r->top - 1;
+    return true;
+}
+
+/* Whether terms i and j, 1 and 2^-bits, are summed without loss. */
+static bool keeps(struct reveal *r, int64_t i, int64_t j, int bits, bool *kept)
+{
+    double sum;
+
+    limber_reveal_clear(r);
+    limber_reveal_power(r, i, r->unit);
+    limber_reveal_power(r, j, r->unit - bits);
+    if (!limber_reveal_ask(r, &sum))
+        return false;
+    *kept = ldexp(sum, -r->unit) == 1 + ldexp(1, -bits);
+    return true;
+}
+
+/* Bits behind the first that sums keep, of the first term and another. */
+static bool find_bits(struct reveal *r)
+{
+    int most = r->unit - r->bottom;
+
+    most = most < 52 ? most : 52;
+    r->bits = most;
+    for (int turn = 0; turn < 2; turn++) {
+        const int64_t j = turn ? r->sum->k - 1 : 1;
+        int good = 0, bad = r->bits + 1;
+
+        while (bad - good > 1) {
+            /* as many as the result's format has are tried first, and one more */
+            const int guess = r->sum->result.frac_bits + (good == r->sum->result.frac_bits);
+            const int middle = guess > good && guess < bad ? guess : (good + bad) / 2;
+            bool kept;
+
+            if (!keeps(r, 0, j, middle, &kept))
+                return false;
+            *(kept ? &good : &bad) = middle;
+        }
+        r->bits = good;
+    }
+    return true;
+}
+
+/* ---- the tree -------------------------------------------------------------------------------- */
+
+/* Ones that are left of those from *next on, as many as a sum counts. */
+static bool count_left(struct reveal *r, int32_t i, int32_t j, int32_t *next, int64_t *all)
+{
+    const double last = ldexp(1, r->large - r->bits - 1);
+    int64_t there = 0;
+    double sum, left;
+
+    limber_reveal_clear(r);
+    limber_reveal_power(r, i, r->large);
+    limber_reveal_power(r, j, r->large);
+    r->a[j] = -r->a[j];
+    for (; *next < r->sum->k && there < r->counted; ++*next)
+        if (*next != i && *next != j) {
+            limber_reveal_power(r, *next, r->one);
+            there++;
+        }
+    if (!limber_reveal_ask(r, &sum))
+        return false;
+    left = ldexp(sum - last * floor(sum / last), -r->one);
+    if (!(left >= 0 && left <= (double)there && left == floor(left)))
+        return limber_fail(
+            r->d, LIMBER_STATUS_BAD_ARGUMENT,
+            "terms %d and %d: %g is no number of terms that are left: this is no sum in one "
+            "order of rounded additions, or not in this format",
+            (int)i, (int)j, ldexp(sum, -r->one));
+    *all += (int64_t)left;
+    return true;
 }
 
 /* Terms below the node where terms i and j meet; 0 after a failure. */
 static int64_t meet(struct reveal *r, int32_t i, int32_t j)
 {
-    const struct revealed_sum *s = r->sum;
-    double sum, left;
+    int64_t left = 0;
 
-    set_power(r, i, s->large);
-    set_power(r, j, s->large);
-    r->a[j] = -r->a[j];
-    if (!ask(r, &sum))
-        return 0;
-    set_power(r, i, s->one);
-    set_power(r, j, s->one);
-    left = ldexp(sum, -s->one);
-    if (!(left >= 0 && left <= (double)(s->k - 2) && left == floor(left))) {
-        limber_fail(
-            r->d, LIMBER_STATUS_BAD_ARGUMENT,
-            "terms %d and %d: %g is no number of terms that are left: this is no sum in one "
-            "order of rounded additions, or not in this format",
-            (int)i, (int)j, left);
-        return 0;
-    }
-    return s->k - (int64_t)left;
+    for (int32_t next = 0; next < r->sum->k;)
+        if (!count_left(r, i, j, &next, &left))
+            return 0;
+    return r->sum->k - left;
 }
 
-static int32_t add_branch(struct reveal *r, int32_t leaf)
+/* As splitmix64 mixes. */
+uint64_t limber_reveal_mix(uint64_t x)
 {
-    r->node[r->nodes] = (struct branch){ leaf, -1, -1, 0, leaf >= 0 };
-    return r->nodes++;
+    x += 0x9e3779b97f4a7c15;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+    x = (x ^ x >> 27) * 0x94d049bb133111eb;
+    return x ^ x >> 31;
 }
 
-static void hang(struct reveal *r, int32_t node, int32_t child)
+int32_t limber_reveal_leaf(struct tree *t, int32_t leaf)
 {
-    int32_t *at = &r->node[node].first;
+    const uint64_t set = leaf >= 0 ? limber_reveal_mix((uint64_t)leaf) : 0;
+
+    t->node[t->nodes] = (struct branch){ leaf, -1, -1, 0, leaf >= 0, set };
+    return t->nodes++;
+}
+
+/* A tree is known by the terms below each of its nodes. */
+uint64_t limber_reveal_hash(const struct tree *t)
+{
+    uint64_t sum = 0;
+
+    for (int32_t at = 0; at < t->nodes; at++)
+        sum += t->node[at].leaf < 0 ? limber_reveal_mix(t->node[at].set) : 0;
+    return sum;
+}
+
+void limber_reveal_hang(struct tree *t, int32_t node, int32_t child)
+{
+    int32_t *at = &t->node[node].first;
 
     while (*at >= 0)
-        at = &r->node[*at].next;
+        at = &t->node[*at].next;
     *at = child;
-    r->node[node].children++;
-    r->node[node].terms += r->node[child].terms;
+    t->node[node].children++;
+    t->node[node].terms += t->node[child].terms;
+    t->node[node].set += t->node[child].set;
 }
 
 struct term {
@@ -102,7 +229,7 @@ static int by_meeting(const void *a, const void *b)
 /* The tree of terms, the first of which meets the others as they say; -1 after a failure. */
 static int32_t build(struct reveal *r, struct term *term, int64_t count)
 {
-    int32_t node = add_branch(r, term[0].leaf), parent, child;
+    int32_t node = limber_reveal_leaf(&r->found, term[0].leaf), parent, child;
 
     qsort(term + 1, (size_t)(count - 1), sizeof *term, by_meeting);
     for (int64_t i = 1, end; i < count; i = end) {
@@ -110,8 +237,8 @@ static int32_t build(struct reveal *r, struct term *term, int64_t count)
 
         for (end = i; end < count && term[end].meets == size; end++)
             ;
-        parent = add_branch(r, -1);
-        hang(r, parent, node);
+        parent = limber_reveal_leaf(&r->found, -1);
+        limber_reveal_hang(&r->found, parent, node);
         /* all of one subtree, or several that are added at once */
         for (int64_t first = i, same; first < end; first = same) {
             for (int64_t j = first + 1; j < end; j++)
@@ -122,13 +249,13 @@ static int32_t build(struct reveal *r, struct term *term, int64_t count)
                 ;
             if ((child = build(r, term + first, same - first)) < 0)
                 return -1;
-            hang(r, parent, child);
+            limber_reveal_hang(&r->found, parent, child);
         }
-        if (r->node[parent].terms != size) {
+        if (r->found.node[parent].terms != size) {
             limber_fail(r->d, LIMBER_STATUS_BAD_ARGUMENT,
                         "term %d: %d terms where %d should meet: this is no sum in one order of "
                         "rounded additions, or not in this format",
-                        (int)term[0].leaf, (int)r->node[parent].terms, (int)size);
+                        (int)term[0].leaf, (int)r->found.node[parent].terms, (int)size);
             return -1;
         }
         node = parent;
@@ -153,10 +280,10 @@ static int32_t stretch(const struct branch *node, const int32_t *item, int32_t i
 /* A node of more than two terms, and of no sums. */
 static bool is_block(const struct reveal *r, int32_t at)
 {
-    if (r->node[at].children < 3)
+    if (r->found.node[at].children < 3)
         return false;
-    for (int32_t c = r->node[at].first; c >= 0; c = r->node[c].next)
-        if (r->node[c].leaf < 0)
+    for (int32_t c = r->found.node[at].first; c >= 0; c = r->found.node[c].next)
+        if (r->found.node[c].leaf < 0)
             return false;
     return true;
 }
@@ -167,7 +294,7 @@ static void print_node(const struct reveal *r, int32_t at, struct text *out);
 static void print_items(const struct reveal *r, const int32_t *item, int32_t count,
                         struct text *out)
 {
-    const struct branch *node = r->node;
+    const struct branch *node = r->found.node;
 
     for (int32_t i = 0, end; i < count; i = end) {
         limber_text_add(out, "%s", i ? ", " : "");
@@ -193,10 +320,10 @@ static void print_items(const struct reveal *r, const int32_t *item, int32_t cou
 /* The child with the most terms: the sum that the others are added to. */
 static int32_t largest_child(const struct reveal *r, int32_t at)
 {
-    int32_t largest = r->node[at].first;
+    int32_t largest = r->found.node[at].first;
 
-    for (int32_t c = largest; c >= 0; c = r->node[c].next)
-        if (r->node[c].terms > r->node[largest].terms)
+    for (int32_t c = largest; c >= 0; c = r->found.node[c].next)
+        if (r->found.node[c].terms > r->found.node[largest].terms)
             largest = c;
     return largest;
 }
@@ -206,7 +333,7 @@ static int32_t list_children(const struct reveal *r, int32_t at, int32_t but, in
 {
     int32_t count = 0;
 
-    for (int32_t c = r->node[at].first; c >= 0; c = r->node[c].next)
+    for (int32_t c = r->found.node[at].first; c >= 0; c = r->found.node[c].next)
         if (c != but)
             item[count++] = c;
     return count;
@@ -215,7 +342,7 @@ static int32_t list_children(const struct reveal *r, int32_t at, int32_t but, in
 /* [x, y, z]: y is added to x, then z; {x, y, z}: at once.  item: room for all of its terms. */
 static void print_path(const struct reveal *r, int32_t at, int32_t *item, struct text *out)
 {
-    const struct branch *node = r->node;
+    const struct branch *node = r->found.node;
     int32_t *path = item + node[at].terms, depth = 0, count = 0, x = at;
 
     for (; node[x].leaf < 0 && !is_block(r, x); x = largest_child(r, x))
@@ -250,7 +377,7 @@ static void print_path(const struct reveal *r, int32_t at, int32_t *item, struct
 
 static void print_node(const struct reveal *r, int32_t at, struct text *out)
 {
-    const struct branch *node = r->node;
+    const struct branch *node = r->found.node;
     int32_t *item;
 
     if (node[at].leaf >= 0) {
@@ -272,307 +399,120 @@ static void print_node(const struct reveal *r, int32_t at, struct text *out)
     free(item);
 }
 
-/* ---- as words of a unit ---------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
-/* Whether `at` adds terms first, first + 1, ... one by one. */
-static bool is_chain(const struct reveal *r, int32_t at, int32_t first)
+static int bits_of(int64_t count)
 {
-    const struct branch *node = r->node;
-    int32_t last = first + node[at].terms - 1;
+    int bits = 0;
 
-    for (; node[at].leaf < 0; at = node[at].first, last--) {
-        const int32_t other = node[node[at].first].next;
-
-        if (node[at].children != 2 || node[other].leaf != last)
-            return false;
-    }
-    return node[at].leaf == first;
+    while ((int64_t)1 << bits < count)
+        bits++;
+    return bits;
 }
 
-/* Products in a group, or 0: chains of so many, the last of which may be shorter, one by one. */
-static int32_t groups_of(const struct reveal *r, int32_t root)
+/* Ones so many binades below M, `counted` at a time; fewer, or none, where numbers do not reach so
+ * far. */
+static bool set_attempt(struct reveal *r, int64_t counted, int beyond)
 {
-    const struct branch *node = r->node;
-    int32_t x = root, group, end = node[root].terms;
+    const int span = r->top - r->bottom;
+    int bits = bits_of(counted);
 
-    while (!is_chain(r, x, 0))
-        x = node[x].first;
-    group = node[x].terms;
-    if (group < 2)
-        return 0;
-    for (x = root; node[x].terms > group; x = node[x].first) {
-        const int32_t other = node[node[x].first].next, terms = node[other].terms;
-
-        end -= terms;
-        if (node[x].children != 2 || end % group || terms > group || (terms < group && x != root) ||
-            !is_chain(r, other, end))
-            return 0;
-    }
-    return group;
-}
-
-static void clear(const struct reveal *r)
-{
-    for (int64_t p = 0; p < r->sum->k; p++)
-        r->a[p] = r->b[p] = 0;
-}
-
-/* x x where x has more bits than half of the sum's, and minus its rounded value: is the product
- * rounded before it is added? */
-static bool rounds_products(struct reveal *r, int32_t root, bool *rounds)
-{
-    const struct branch *node = r->node;
-    const int sig = r->sum->sum_bits, half = sig / 2 + 1;
-    int32_t x = root, pair[2];
-    bool fused = false;
-
-    *rounds = false;
-    if (2 * r->sum->operand_bits <= sig || r->sum->operand_bits <= half)
-        return true; /* products are exact */
-    while (node[x].terms > 2)
-        x = largest_child(r, x);
-    pair[0] = node[node[x].first].leaf;
-    pair[1] = node[node[node[x].first].next].leaf;
-    clear(r);
-    for (int i = 0; i < 2; i++) {
-        const double y = 1 + ldexp(1, -half);
-        double sum;
-
-        r->a[pair[i]] = -(1 + ldexp(2, -half));
-        r->b[pair[i]] = 1;
-        r->a[pair[1 - i]] = r->b[pair[1 - i]] = y;
-        if (!ask(r, &sum))
-            return false;
-        fused = fused || sum != 0;
-    }
-    *rounds = !fused;
-    return true;
-}
-
-/* Whether terms are added from the last to the first. */
-static bool is_reversed(const struct reveal *r, int32_t at)
-{
-    const struct branch *node = r->node;
-    int32_t p = 0;
-
-    for (; node[at].leaf < 0; at = node[node[at].first].next, p++)
-        if (node[at].children != 2 || node[node[at].first].leaf != p)
-            return false;
-    return node[at].leaf == p;
-}
-
-/* Terms that are added at once, to the sum of those before them, or 0: so many each time, the last
- * time fewer, from the first to the last. */
-static int32_t blocks_of(const struct reveal *r, int32_t root)
-{
-    const struct branch *node = r->node;
-    int32_t x = root, block, end = node[root].terms;
-
-    while (node[x].leaf < 0 && !is_block(r, x))
-        x = node[x].first;
-    block = node[x].terms;
-    if (block < 3 || x == root) /* of one block alone nothing says what follows it */
-        return 0;
-    for (int32_t at = root, first;; at = node[at].first) {
-        const bool last = at == x;
-        const int32_t terms = node[at].terms - (last ? 0 : node[node[at].first].terms);
-
-        first = end - terms;
-        if ((at == root ? terms > block : terms != block) || first % block)
-            return 0;
-        for (int32_t c = last ? node[at].first : node[node[at].first].next; c >= 0;
-             c = node[c].next, first++)
-            if (node[c].leaf != first)
-                return 0;
-        if (last)
-            return block;
-        end -= terms;
-    }
-}
-
-/* Fraction bits of sums: those of 1 + 2^-t that are kept.  near, far: terms that are added one
- * behind the other. */
-static bool find_fraction(struct reveal *r, int32_t near, int32_t far, int *bits, bool *truncates)
-{
-    double sum;
-
-    clear(r);
-    set_power(r, near, 0);
-    for (*bits = r->sum->sum_bits - 1; *bits > 0; --*bits) {
-        set_power(r, far, -*bits);
-        if (!ask(r, &sum))
-            return false;
-        if (sum == 1 + ldexp(1, -*bits))
-            break;
-    }
-    set_power(r, far, -*bits - 2);
-    r->a[far] *= 3;
-    if (!ask(r, &sum))
+    if (span < beyond)
         return false;
-    *truncates = sum == 1;
+    bits = bits < span - beyond ? bits : span - beyond;
+    r->counted = counted < (int64_t)1 << bits ? counted : (int64_t)1 << bits;
+    beyond += bits;
+    r->large = beyond < r->top ? beyond : r->top;
+    if (r->large - beyond < r->bottom)
+        r->large = r->bottom + beyond;
+    r->one = r->large - beyond;
     return true;
 }
 
-/* Bits below the largest exponent that are kept of terms that are added at once. */
-static bool find_alignment(struct reveal *r, int *bits)
+static bool find_tree(struct reveal *r, struct term *term)
 {
-    double sum = 1;
+    const int64_t k = r->sum->k;
+    bool exact = k > 2;
 
-    clear(r);
-    set_power(r, 2, 0);
-    for (*bits = 0; sum == 1; ++*bits) {
-        set_power(r, 0, *bits + 1);
-        set_power(r, 1, *bits + 1);
-        r->a[1] = -r->a[1];
-        if (*bits + 1 >= r->sum->large)
-            return true;
-        if (!ask(r, &sum))
+    r->found.nodes = 0;
+    for (int32_t p = 0; p < k; p++) {
+        term[p] = (struct term){ p, p ? meet(r, 0, p) : 0 };
+        if (p && term[p].meets == 0)
             return false;
+        exact = exact && (p == 0 || term[p].meets == 2);
     }
-    --*bits;
-    return true;
+    if (exact)
+        return limber_fail(r->d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "nothing is lost beside a large term: sums are exact, or of more bits "
+                           "than the format of results");
+    r->root = build(r, term, k);
+    return r->root >= 0;
 }
 
-/* What is added late: the sum of a block's products does not know acc's exponent. */
-struct late {
-    int bits, reach;
-    bool halves;
-};
-
-/* Powers of 2, or 0: acc, which the first block leaves, and two products of the next block. */
-static bool ask_next(struct reveal *r, int32_t block, const double value[3], double *sum)
+/* In turn: ones that vanish beside M in a sum to nearest; so few that what other roundings leave
+ * beside them is seen; ones as far below M as numbers reach, because units keep more bits of terms
+ * that they add at once.  The first failure is the one that is told. */
+static bool try_attempts(struct reveal *r, struct term *term)
 {
-    clear(r);
-    for (int i = 0; i < 3; i++) {
-        const int32_t at = i ? block + i - 1 : 0;
+    const int64_t k = r->sum->k, all = (int64_t)1 << (r->bits < 30 ? r->bits : 30);
+    const int64_t few = r->bits > 4 ? all >> 4 : 1, most = all < k ? all : k;
+    const int near = r->bits + 3, far = r->top - r->bottom - bits_of(most);
+    const struct {
+        int64_t counted;
+        int beyond;
+        bool differs;
+    } attempt[] = { { most, near, true },
+                    { few, near, few < most },
+                    { most, far < near + 47 ? far : near + 47, far > near } };
+    struct diag first = { 0 }, *d = r->d;
 
-        if (value[i] == 0)
+    for (size_t i = 0; i < COUNT(attempt) && !r->failed; i++) {
+        struct diag here = { 0 };
+
+        r->d = &here;
+        if (!attempt[i].differs || !set_attempt(r, attempt[i].counted, attempt[i].beyond))
             continue;
-        set_power(r, at, ilogb(value[i]));
-        r->a[at] *= value[i] < 0 ? -1 : 1;
-    }
-    return ask(r, sum);
-}
-
-/* What is aligned to acc loses what lies `frac` bits below it.  A sum to which acc is added late
- * keeps more, as ties of acc's tell.  There a negative term that vanishes is rounded down, and cut
- * elsewhere. */
-static bool find_late(struct reveal *r, int32_t block, int frac, struct late *late)
-{
-    const int most = r->sum->large < 60 ? r->sum->large : 60, tie = r->sum->sum_bits;
-    const int least = frac > tie ? frac : tie;
-    const double far = ldexp(1, frac + 3);
-    double sum;
-
-    *late = (struct late){ 0, 0, false };
-    if (r->sum->k < block + 2)
-        return true;
-    for (late->bits = least; late->bits < 40; late->bits++) {
-        if (!ask_next(r, block, (double[3]){ 1, ldexp(1, -tie), ldexp(1, -late->bits - 1) }, &sum))
-            return false;
-        if (sum == 1)
-            break;
-    }
-    if (late->bits == least) {
-        late->bits = 0;
-        return true;
-    }
-    if (!ask_next(r, block, (double[3]){ 0, far, -1 }, &sum))
-        return false;
-    late->halves = sum != far;
-    for (int e = frac + 1; e <= most; e++) {
-        if (!ask_next(r, block, (double[3]){ -1, ldexp(1, e), 0 }, &sum))
-            return false;
-        if (sum == ldexp(1, e)) {
-            late->reach = e - 1;
-            break;
+        if (find_tree(r, term)) {
+            r->d = d;
+            return true;
         }
+        first = first.status ? first : here;
     }
-    return true;
-}
-
-/* Nothing where no words say this order. */
-static bool set_words(struct reveal *r, int32_t root, struct text *words)
-{
-    const struct revealed_sum *s = r->sum;
-    const bool forward = is_chain(r, root, 0), backward = !forward && is_reversed(r, root);
-    const int32_t group = forward || backward ? 0 : groups_of(r, root);
-    const int32_t block = forward || backward || group ? 0 : blocks_of(r, root);
-    struct late late = { 0, 0, false };
-    int fraction, aligned = 0;
-    bool rounds = false, truncates;
-    char name[32];
-
-    if (!forward && !backward && !group && !block)
-        return true;
-    if (!find_fraction(r, backward ? (int32_t)s->k - 1 : 0,
-                       backward ? (int32_t)s->k - 2 :
-                       block    ? block :
-                                  1,
-                       &fraction, &truncates) ||
-        (block ? !find_alignment(r, &aligned) || !find_late(r, block, aligned, &late) :
-                 !rounds_products(r, root, &rounds)))
-        return false;
-    if (fraction == s->sum_bits - 1)
-        snprintf(name, sizeof name, "%s", s->name);
-    else
-        snprintf(name, sizeof name, "(1,%d,%d)", s->exponent_bits, fraction);
-    limber_text_add(words, "in=%s", s->operand);
-    if (!block)
-        limber_text_add(words, " mul=%s", rounds ? name : "exact");
-    limber_text_add(words, truncates ? " acc=%s:rz" : " acc=%s", name);
-    if (block)
-        limber_text_add(words, " block=%d frac=%d", (int)block, aligned);
-    if (late.bits)
-        limber_text_add(words, " late=%d", late.bits);
-    if (late.reach)
-        limber_text_add(words, " reach=%d", late.reach);
-    if (late.halves)
-        limber_text_add(words, " halves=yes");
-    if (backward)
-        limber_text_add(words, " order=reverse");
-    if (group)
-        limber_text_add(words, " group=%d", (int)group);
-    return true;
+    r->d = d;
+    return first.status ?
+               limber_fail(d, first.status, "%s", first.text) :
+               limber_fail(
+                   d, LIMBER_STATUS_BAD_ARGUMENT,
+                   "k = %lld: the range of operands or sums is too narrow for a term beside "
+                   "which others vanish",
+                   (long long)k);
 }
 
 bool limber_reveal_order(const struct revealed_sum *sum, struct text *tree, struct text *words,
                          struct diag *d)
 {
     const size_t k = (size_t)sum->k;
-    struct reveal r = { .sum = sum, .d = d };
+    struct reveal r = { .sum = sum, .d = d, .root = -1 };
     struct term *term = malloc(k * sizeof *term);
-    int32_t root = -1;
-    bool good = true, exact = k > 2;
+    bool good;
 
     r.a = malloc(k * sizeof *r.a);
     r.b = malloc(k * sizeof *r.b);
-    r.node = malloc(2 * k * sizeof *r.node);
-    if (!term || !r.a || !r.b || !r.node) {
-        limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for %zu terms", k);
-    } else {
-        for (int32_t p = 0; p < sum->k; p++)
-            set_power(&r, p, sum->one);
-        for (int32_t p = 0; p < sum->k && good; p++) {
-            term[p] = (struct term){ p, p ? meet(&r, 0, p) : 0 };
-            good = p == 0 || term[p].meets > 0;
-            exact = exact && (p == 0 || term[p].meets == 2);
-        }
-        if (good && exact)
-            good = limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                               "nothing is lost beside a large term: sums are exact, or of more "
-                               "bits than the format of results");
-        root = good ? build(&r, term, sum->k) : -1;
-    }
-    if (root >= 0) {
-        print_node(&r, root, tree);
-        good = set_words(&r, root, words);
-        if (good && (tree->failed || words->failed))
-            good = limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a text");
+    r.found.node = malloc(2 * k * sizeof *r.found.node);
+    r.said.node = malloc(2 * k * sizeof *r.said.node);
+    good = (term && r.a && r.b && r.found.node && r.said.node) ||
+           limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for %zu terms", k);
+    good = good && find_range(&r) && find_bits(&r) && try_attempts(&r, term);
+    if (good) {
+        print_node(&r, r.root, tree);
+        good = limber_reveal_words(&r, words) &&
+               (!(tree->failed || words->failed) ||
+                limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a text"));
     }
     free(term);
     free(r.a);
     free(r.b);
-    free(r.node);
-    return root >= 0 && good;
+    free(r.found.node);
+    free(r.said.node);
+    return good;
 }

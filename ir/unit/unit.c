@@ -45,6 +45,10 @@ static const struct key {
     { "group", NUMBER, AT(group), NULL, 1, INT32_MAX },
     { "outer", STEP, AT(outer), NULL, 0, 0 },
     { "lanes", NUMBER, AT(lanes), NULL, 2, LIMBER_UNIT_LANES },
+    { "unroll", NUMBER, AT(unroll), NULL, 2, MAX_BLOCK },
+    { "rest", NUMBER, AT(rest_after), "first|after", 0, 1 },
+    { "join", NUMBER, AT(join_halves), "neighbours|halves", 0, 1 },
+    { "halve", NUMBER, AT(halve), NULL, 1, MAX_BLOCK },
     { "split", NUMBER, AT(split), NULL, 1, MAX_SPLIT },
     { "total", STEP, AT(total), NULL, 0, 0 },
     { "start", NUMBER, AT(start_c), "zero|c", 0, 1 },
@@ -398,10 +402,10 @@ static bool check_step(const char *key, const limber_step *s, bool loads, struct
     return true;
 }
 
-/* rz of f64 would need more than the FMA of the machine. */
+/* Steps of f64 are what the machine's own instructions round. */
 static bool check_f64(const limber_unit *u, struct diag *d)
 {
-    const limber_step *all[] = { &u->a, &u->b, &u->acc, &u->outer, &u->total, &u->out };
+    const limber_step *all[] = { &u->a, &u->b, &u->mul, &u->acc, &u->outer, &u->total, &u->out };
 
     for (size_t i = 0; i < COUNT(all); i++)
         if (all[i]->format.kind &&
@@ -409,11 +413,17 @@ static bool check_f64(const limber_unit *u, struct diag *d)
             return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                                "in: f64 is for units that are f64:rn "
                                "throughout");
-    if (u->mul.format.kind || u->block != 1 || u->split != 1 || u->order || u->late || u->reach ||
-        u->halves || u->lanes || u->start_c || u->scale)
+    if ((u->block != 1 && !(u->tree && u->mul.format.kind)) || u->start_c || u->scale)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                           "in: f64 is for chains of FMAs, and for groups of them");
+                           "in: f64 is for products that are added one by one, and for trees of "
+                           "rounded ones");
     return true;
+}
+
+bool limber_unit_is_chain(const limber_unit *u)
+{
+    return is_f64(&u->acc) && !u->mul.format.kind && u->block == 1 &&
+           u->order == LIMBER_ORDER_FORWARD && !u->lanes && !u->halve && u->split == 1;
 }
 
 static bool check_int(const limber_unit *u, struct diag *d)
@@ -423,7 +433,8 @@ static bool check_int(const limber_unit *u, struct diag *d)
     if (u->acc.format.kind != LIMBER_KIND_INT || u->acc.format.size != 4)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "acc: integer units add in i32");
     if (u->mul.format.kind || u->out.format.kind || u->group || u->split != 1 || u->start_c ||
-        u->scale || u->frac || u->tree || u->late || u->reach || u->halves || u->lanes)
+        u->scale || u->frac || u->tree || u->late || u->reach || u->halves || u->lanes ||
+        u->halve || u->unroll || u->rest_after || u->join_halves)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "in: integer units only add, and wrap");
     return true;
 }
@@ -493,10 +504,6 @@ static bool check_steps(const limber_unit *u, struct diag *d)
     if (random && !u->seeded)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "seed: stochastic rounding (rs) needs one");
-    if (!u->group && u->outer.format.kind)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "outer: there are no groups");
-    if (u->split == 1 && u->total.format.kind)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "total: k is not split");
     if (u->tree &&
         (u->mul.rounding == LIMBER_ROUND_STOCHASTIC || u->acc.rounding == LIMBER_ROUND_STOCHASTIC))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
@@ -572,6 +579,38 @@ static bool check_block(const limber_unit *u, struct diag *d)
     return true;
 }
 
+static bool check_groups(const limber_unit *u, struct diag *d)
+{
+    const bool inside = u->order == LIMBER_ORDER_EVENODD || u->order == LIMBER_ORDER_QUADS;
+
+    if (!u->group && u->outer.format.kind)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "outer: there are no groups");
+    if (u->split == 1 && u->total.format.kind)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "total: k is not split");
+    if (u->lanes && (u->lanes & (u->lanes - 1) || u->block > 1))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           u->block > 1 ? "lanes: only where products are added one by one" :
+                                          "lanes: %d is no power of two",
+                           u->lanes);
+    if (!u->lanes && (u->unroll || u->join_halves))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: only with lanes",
+                           u->unroll ? "unroll" : "join");
+    if (u->unroll ? u->unroll % u->lanes : u->rest_after)
+        return limber_fail(
+            d, LIMBER_STATUS_BAD_ARGUMENT,
+            u->unroll ? "unroll: %d is no multiple of lanes" : "rest: only with unroll", u->unroll);
+    if ((u->lanes || u->halve) && !u->group)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: only with groups",
+                           u->lanes ? "lanes" : "halve");
+    if (u->halve && (inside || u->halve % u->block || u->group % u->halve))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           inside              ? "halve: contradicts this order" :
+                           u->halve % u->block ? "halve: %d is no multiple of block" :
+                                                 "halve: %d does not divide group",
+                           u->halve);
+    return true;
+}
+
 static bool check_late(const limber_unit *u, struct diag *d)
 {
     if (!u->late && (u->reach || u->halves))
@@ -586,13 +625,6 @@ static bool check_late(const limber_unit *u, struct diag *d)
     if (u->late && (u->sub > 1 || u->floor != LIMBER_NO_FLOOR))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "late: contradicts %s",
                            u->sub > 1 ? "sub" : "floor");
-    if (u->lanes && (u->lanes & (u->lanes - 1) || u->block > 1))
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                           u->block > 1 ? "lanes: only where products are added one by one" :
-                                          "lanes: %d is no power of two",
-                           u->lanes);
-    if (u->lanes && !u->group)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "lanes: they need groups");
     return true;
 }
 
@@ -620,10 +652,11 @@ bool limber_unit_verify(const limber_unit *u, struct diag *d)
     if (!check_numbers(u, d) || !check_words(u, d))
         return false;
     if (is_f64(&u->a) || is_f64(&u->b) || is_f64(&u->acc))
-        return check_f64(u, d);
+        return check_f64(u, d) && check_block(u, d) && check_late(u, d) && check_groups(u, d);
     if (is_int(&u->a) || is_int(&u->b) || is_int(&u->acc))
         return check_int(u, d);
-    return check_steps(u, d) && check_block(u, d) && check_late(u, d) && check_width(u, d);
+    return check_steps(u, d) && check_block(u, d) && check_late(u, d) && check_groups(u, d) &&
+           check_width(u, d);
 }
 
 /* ---- presets ------------------------------------------------------------------------------- */

@@ -89,58 +89,30 @@ uint32_t limber_unit_random(uint64_t seed, int64_t i, int64_t j, uint32_t stream
     return limber_unit_number(limber_unit_element(limber_unit_row(seed, i), j), stream, index);
 }
 
-/* Powers of 2: ones whose sum vanishes beside `large`, both as products of two operands. */
-static bool set_range(struct revealed_sum *s, const limber_format_facts *of,
-                      const limber_format_facts *sum, struct diag *d)
+static bool reveal(const struct revealed_sum *s, struct text *tree, struct text *words,
+                   struct diag *d)
 {
-    const int largest = 2 * (of->largest_exponent - 1);
-    int beyond = s->sum_bits + 2;
-
-    while ((int64_t)1 << (beyond - s->sum_bits - 2) < s->k)
-        beyond++;
-    s->large = largest < sum->largest_exponent - 1 ? largest : sum->largest_exponent - 1;
-    s->large = s->large < beyond ? s->large : beyond;
-    s->one = s->large - beyond;
-    if (s->sum_bits < 31 && s->k > (int64_t)1 << s->sum_bits)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "k = %lld: %s counts to %lld",
-                           (long long)s->k, s->name, 1LL << s->sum_bits);
-    if (s->one < 2 * of->smallest_exponent || s->one < sum->normal_exponent)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                           "k = %lld: the range of %s is too narrow for sums in %s",
-                           (long long)s->k, s->operand, s->name);
-    return true;
-}
-
-static bool reveal(struct revealed_sum *s, limber_format operand, limber_format result,
-                   struct text *tree, struct text *words, struct diag *d)
-{
-    limber_format_facts of = LIMBER_FORMAT_FACTS_INIT, to = LIMBER_FORMAT_FACTS_INIT;
-
     if (!s->call)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "sum is NULL");
     if (s->k < 2 || s->k > 65536)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "k = %lld: from 2 to 65536",
                            (long long)s->k);
-    if (operand.kind != LIMBER_KIND_FLOAT ||
-        limber_format_describe(operand, &of) != LIMBER_STATUS_OK)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "operand: no format of floats");
-    if (result.kind != LIMBER_KIND_FLOAT || limber_format_describe(result, &to) != LIMBER_STATUS_OK)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "result: no format of floats");
-    s->operand_bits = of.significant_bits;
-    s->sum_bits = to.significant_bits;
-    s->exponent_bits = result.exp_bits;
-    return set_range(s, &of, &to, d) && limber_reveal_order(s, tree, words, d);
+    if (!limber_format_check("operand", s->operand, d) ||
+        !limber_format_check("result", s->result, d))
+        return false;
+    if (s->operand.kind != LIMBER_KIND_FLOAT || !limber_format_embeds(s->operand, LIMBER_F64))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "operand: no format of floats of at most binary64");
+    if (s->result.kind != LIMBER_KIND_FLOAT || !limber_format_embeds(s->result, LIMBER_F64))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "result: no format of floats of at most binary64");
+    return limber_reveal_order(s, tree, words, d);
 }
 
 limber_status limber_reveal(limber_reveal_fn *sum, void *user, int64_t k, limber_format operand,
                             limber_format result, char **tree, char **unit)
 {
-    char names[2][64];
-    struct revealed_sum s = { .call = sum,
-                              .user = user,
-                              .k = k,
-                              .operand = limber_format_name(operand, names[0], sizeof names[0]),
-                              .name = limber_format_name(result, names[1], sizeof names[1]) };
+    const struct revealed_sum s = { sum, user, k, operand, result };
     struct text order = { 0 }, words = { 0 };
     struct diag d = { 0 }, refused = { 0 };
     limber_unit full;
@@ -152,10 +124,10 @@ limber_status limber_reveal(limber_reveal_fn *sum, void *user, int64_t k, limber
         return limber_error_set(&d);
     }
     *tree = NULL;
-    if (reveal(&s, operand, result, &order, &words, &d)) {
+    if (reveal(&s, &order, &words, &d)) {
         *tree = order.s;
         order.s = NULL;
-        /* of binary64 only plain chains are simulated */
+        /* not all that can be said has a unit */
         if (unit && words.s && limber_unit_read(words.s, &full, &refused)) {
             *unit = words.s;
             words.s = NULL;

@@ -26,6 +26,7 @@ bool limber_split_simulate(struct plan *p, const struct scheme *scheme, const st
 {
     struct row row = { .share = __builtin_inf() };
     struct stated s;
+    const char *f;
     bool chain;
     int a, b;
 
@@ -39,10 +40,10 @@ bool limber_split_simulate(struct plan *p, const struct scheme *scheme, const st
     if (s.result.kind != LIMBER_KIND_FLOAT && s.result.kind != LIMBER_KIND_DD &&
         s.result.kind != LIMBER_KIND_POSIT)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "the result is no float");
-    chain = limber_format_equal(p->model->acc.format, LIMBER_F64);
-    a = add_side(p, chain ? OP_whole : OP_quantize, s.a, AXIS_row, chain ? "f64" : "f32");
-    b = a < 0 ? -1 :
-                add_side(p, chain ? OP_whole : OP_quantize, s.b, AXIS_col, chain ? "f64" : "f32");
+    chain = limber_unit_is_chain(p->model);
+    f = limber_format_equal(p->model->acc.format, LIMBER_F64) ? "f64" : "f32";
+    a = add_side(p, chain ? OP_whole : OP_quantize, s.a, AXIS_row, f);
+    b = a < 0 ? -1 : add_side(p, chain ? OP_whole : OP_quantize, s.b, AXIS_col, f);
     return limber_split_finish(p, &s,
                                &(const struct product_table){
                                    .a = a,

@@ -162,6 +162,10 @@ int main(int argc, char **argv)
     FIELD(limber_unit, reach);
     FIELD(limber_unit, halves);
     FIELD(limber_unit, lanes);
+    FIELD(limber_unit, halve);
+    FIELD(limber_unit, unroll);
+    FIELD(limber_unit, rest_after);
+    FIELD(limber_unit, join_halves);
     TYPE(limber_contract);
     FIELD(limber_contract, size);
     FIELD(limber_contract, promise);

@@ -121,7 +121,11 @@ static void contradictions_name_their_key(void **state)
         { "in=e5m2 acc=f32 order=sideways", "order:" },
         { "in=e5m2 acc=f32 scale=e4m3", "scale:" },
         { "in=f64 acc=f32", "in:" },
-        { "in=f64 acc=f64 lanes=2", "in:" },
+        { "in=f64 acc=f64 lanes=2", "lanes:" },
+        { "in=f64 mul=f64:rz acc=f64", "in:" },
+        { "in=f64 acc=f64 block=4 tree=yes", "in:" },
+        { "in=f64 acc=f64 start=c", "in:" },
+        { "in=f64 mul=f32 acc=f64", "in:" },
         { "in=e4m3 acc=e4m3fnuz", "acc:" },
         { "in=f16 acc=f32 late=31", "late:" },
         { "in=f16 acc=f32 block=4 tree=yes late=31", "late:" },
@@ -132,6 +136,14 @@ static void contradictions_name_their_key(void **state)
         { "in=f16 acc=f32 lanes=2", "lanes:" },
         { "in=f16 acc=f32 group=8 lanes=3", "lanes: 3" },
         { "in=f16 acc=f32 block=4 frac=9 group=8 lanes=2", "lanes:" },
+        { "in=f16 acc=f32 halve=4", "halve:" },
+        { "in=f16 acc=f32 group=6 halve=4", "halve: 4 does not divide" },
+        { "in=f16 acc=f32 block=4 frac=9 group=12 halve=6", "halve: 6 is no multiple" },
+        { "in=f16 acc=f32 group=8 halve=4 order=evenodd", "halve:" },
+        { "in=f16 acc=f32 group=8 unroll=4", "unroll: only with lanes" },
+        { "in=f16 acc=f32 group=8 join=halves", "join:" },
+        { "in=f16 acc=f32 group=8 lanes=4 unroll=6", "unroll: 6 is no multiple" },
+        { "in=f16 acc=f32 group=8 lanes=4 rest=after", "rest:" },
         { "in=i8 acc=f32", "acc:" },
         { "in=i8 acc=i32 group=4", "in:" },
         { "in=e2m1 acc=f32 scale=ue4m3:16:ceil", "scale:" },
@@ -195,6 +207,93 @@ static void calls_ask_for_a_whole_unit(void **state)
             fail_msg("%s", limber_error_text());
         assert_true(y == 0);
     }
+}
+
+/* ---- sums of doubles ------------------------------------------------------------------------- */
+
+enum { DOUBLES = 21 };
+
+/* FMAs over every step-th product from the sum s on. */
+static double fmas(const double *a, const double *b, int from, int to, int step, double s)
+{
+    for (int p = from; p < to; p += step)
+        s = fma(a[p], b[p], s);
+    return s;
+}
+
+/* What the words of the i-th unit below say, written out for 21 products. */
+static double doubles(int i, const double *a, const double *b)
+{
+    double s = 0, x[24] = { 0 }, lane[4];
+
+    for (int p = 0; p < DOUBLES; p++)
+        x[p] = a[p] * b[p];
+    for (int p = 0; p < 4; p++)
+        lane[p] = fmas(a, b, p, 20, 4, 0);
+    switch (i) {
+    case 0:
+        for (int p = 0; p < DOUBLES; p++)
+            s += x[p];
+        return s;
+    case 1:
+        for (int p = DOUBLES - 1; p >= 0; p--)
+            s = fma(a[p], b[p], s);
+        return s;
+    case 2: return fmas(a, b, 0, 8, 1, 0) + fmas(a, b, 8, 14, 1, 0) + fmas(a, b, 14, 21, 1, 0);
+    case 3: return fmas(a, b, 0, 8, 1, 0) + fmas(a, b, 8, 15, 1, 0) + fmas(a, b, 15, 21, 1, 0);
+    case 4: return fmas(a, b, 20, 21, 1, fmas(a, b, 0, 20, 2, 0)) + fmas(a, b, 1, 20, 2, 0);
+    case 5: return fma(a[20], b[20], (lane[0] + lane[2]) + (lane[1] + lane[3]));
+    case 6: return (fma(a[20], b[20], lane[0]) + lane[1]) + (lane[2] + lane[3]);
+    case 7:
+        for (int p = 0; p < 24; p += 4)
+            s += (x[p] + x[p + 1]) + (x[p + 2] + x[p + 3]);
+        return s;
+    default: return fmas(a, b, 0, 11, 1, 0) + fmas(a, b, 11, 21, 1, 0);
+    }
+}
+
+static void doubles_are_summed_as_described(void **state)
+{
+    static const char *const units[] = {
+        "in=f64 mul=f64 acc=f64",
+        "in=f64 acc=f64 order=reverse",
+        "in=f64 acc=f64 group=8 halve=2",
+        "in=f64 acc=f64 group=8 halve=1",
+        "in=f64 acc=f64 group=21 lanes=2 unroll=4",
+        "in=f64 acc=f64 group=21 lanes=4 unroll=4 rest=after join=halves",
+        "in=f64 acc=f64 group=21 lanes=4 unroll=4",
+        "in=f64 mul=f64 acc=f64 block=4 tree=yes",
+        "in=f64 acc=f64 split=2",
+    };
+    limber_context *any; /* whose compiler, if any, leaves these to the interpreter */
+    struct rng r = { 64 };
+
+    (void)state;
+    assert_int_equal(
+        limber_create(
+            &any, &(limber_config){ .size = sizeof(limber_config), .cache_dir = "", .threads = 1 }),
+        LIMBER_STATUS_OK);
+    for (int i = 0; i < (int)COUNT(units); i++)
+        for (int turn = 0; turn < 50; turn++) {
+            limber_unit u = unit(units[i]);
+            limber_contract contract = { .size = sizeof(limber_contract),
+                                         .promise = LIMBER_CONTRACT_SIMULATE,
+                                         .unit = &u };
+            double a[DOUBLES], b[DOUBLES], c = 1, want;
+
+            for (int p = 0; p < DOUBLES; p++) {
+                a[p] = 2 * rng_unit(&r) - 1;
+                b[p] = 2 * rng_unit(&r) - 1;
+            }
+            want = doubles(i, a, b);
+            assert_int_equal(limber_gemm(turn % 2 ? any : backend[0], &contract, 1, 1, DOUBLES,
+                                         NULL, rows(a, "f64", DOUBLES), rows(b, "f64", 1), NULL,
+                                         output_of(rows(&c, "f64", 1)), NULL),
+                             LIMBER_STATUS_OK);
+            if (memcmp(&c, &want, sizeof c))
+                fail_msg("%s: %a, not %a", units[i], c, want);
+        }
+    limber_destroy(any);
 }
 
 /* ---- all values of small formats ------------------------------------------------------------- */
@@ -865,6 +964,7 @@ int main(void)
         cmocka_unit_test(texts_become_canonical),
         cmocka_unit_test(contradictions_name_their_key),
         cmocka_unit_test(calls_ask_for_a_whole_unit),
+        cmocka_unit_test(doubles_are_summed_as_described),
         cmocka_unit_test(eight_bits_exhaustively),
         cmocka_unit_test(sixteen_bits_are_loaded),
         cmocka_unit_test(presets_compute_what_they_describe),

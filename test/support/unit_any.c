@@ -94,6 +94,21 @@ static void describe_sums(struct rng *r, char *t, size_t size)
         add_words(t, size, " group=%d outer=f32:%s", 2 * block, any_mode(r, true));
 }
 
+static void describe_lanes(struct rng *r, char *t, size_t size, const char *s)
+{
+    int lanes = 2 << rng_below(r, 4), group = 1 + rng_below(r, 20);
+
+    add_words(t, size, " group=%d outer=%s:%s lanes=%d order=%s", group, s, any_mode(r, true),
+              lanes, rng_below(r, 3) ? "forward" : "swapped");
+    if (rng_below(r, 2))
+        add_words(t, size, " unroll=%d rest=%s", lanes * (1 + rng_below(r, 3)),
+                  rng_below(r, 2) ? "first" : "after");
+    if (rng_below(r, 3) == 0)
+        add_words(t, size, " join=halves");
+    if (rng_below(r, 3) == 0)
+        add_words(t, size, " halve=%d", group % 4 == 0 ? 4 : 1);
+}
+
 static void describe_steps(struct rng *r, char *t, size_t size, const char *in)
 {
     bool wide = rng_below(r, 3) == 0, tree = rng_below(r, 8) == 0;
@@ -112,8 +127,7 @@ static void describe_steps(struct rng *r, char *t, size_t size, const char *in)
     else if (rng_below(r, 8) == 0)
         add_words(t, size, " order=%s", rng_below(r, 2) ? "reverse" : "swapped");
     else if (rng_below(r, 4) == 0)
-        add_words(t, size, " group=%d outer=%s:%s lanes=%d order=%s", 1 + rng_below(r, 20), s,
-                  any_mode(r, true), 2 << rng_below(r, 4), rng_below(r, 3) ? "forward" : "swapped");
+        describe_lanes(r, t, size, s);
 }
 
 limber_unit any_unit(struct rng *r, char *text, size_t size)

@@ -470,33 +470,58 @@ static double outer(const struct oracle *o, const limber_step *s, double sum, do
     return v;
 }
 
-/* The sum of lanes [first, first + width), the node-th of the tree. */
-static double lanes(const struct oracle *o, int64_t from, int64_t to, int first, int width,
-                    int node)
+/* Products at positions [from, to), every step-th, added one by one. */
+static double stride(const struct oracle *o, double sum, int64_t from, int64_t to, int64_t step)
 {
-    double sum = 0;
+    for (int64_t p = from; p < to; p += step)
+        sum = count_add(o, sum, multiply(o, p, number(o, 0, p)), number(o, 0, p));
+    return sum;
+}
+
+/* The sum of `width` lanes, every step-th from the first on, the node-th of the tree. */
+static double lanes(const struct oracle *o, int64_t from, int64_t to, int first, int step,
+                    int width, int node, int64_t index)
+{
+    const int64_t left = o->u->unroll ? (to - from) % o->u->unroll : 0;
+    const bool halves = o->u->join_halves;
+    double x, y;
 
     if (width == 1) {
-        for (int64_t p = from + first; p < to; p += o->u->lanes)
-            sum = count_add(o, sum, multiply(o, p, number(o, 0, p)), number(o, 0, p));
-        return sum;
+        x = stride(o, 0, from + first, to - left, o->u->lanes);
+        return first == 0 && !o->u->rest_after ? stride(o, x, to - left, to, 1) : x;
     }
-    sum = lanes(o, from, to, first, width / 2, 2 * node);
-    return outer(o, &o->u->acc, sum, lanes(o, from, to, first + width / 2, width / 2, 2 * node + 1),
-                 4, from / o->u->group * 16 + node);
+    x = lanes(o, from, to, first, halves ? 2 * step : 1, width / 2, 2 * node, index);
+    y = lanes(o, from, to, first + (halves ? step : width / 2), halves ? 2 * step : 1, width / 2,
+              2 * node + 1, index);
+    /* a heap's node: its place among those of its level is that of its first lane */
+    return outer(o, &o->u->acc, x, y, 4,
+                 index * 16 + (halves ? o->u->lanes / width + first : node));
 }
 
 static double part(const struct oracle *o, double sum, int64_t from, int64_t to)
 {
-    int64_t g = o->u->group;
+    const limber_unit *u = o->u;
+    int64_t index = from / (u->group ? u->group : 1), end;
+    double x;
 
-    if (!g)
+    if (!u->group)
         return chain(o, sum, from, to);
-    for (int64_t p = from; p < to; p += g)
-        sum = outer(o, &o->u->outer, sum,
-                    o->u->lanes ? lanes(o, p, p + g < to ? p + g : to, 0, o->u->lanes, 1) :
-                                  chain(o, 0, p, p + g < to ? p + g : to),
-                    1, p / g);
+    for (int64_t p = from; p < to; p = end, index++) {
+        const int64_t left = to - p, half = left / 2;
+
+        end = p + u->group < to ? p + u->group : to;
+        if (u->halve && left > u->group && left < 2 * (int64_t)u->group)
+            for (end = p + half + (u->halve == 1 ? left % 2 : 0); (end - p) % u->halve; end++)
+                ;
+        if (u->lanes) {
+            x = lanes(o, p, end, 0, 1, u->lanes, 1, index);
+            if (u->rest_after)
+                x = stride(o, x, end - (end - p) % u->unroll, end, 1);
+        } else {
+            x = chain(o, 0, p, end);
+        }
+        sum = outer(o, &u->outer, sum, x, 1, index);
+    }
     return sum;
 }
 

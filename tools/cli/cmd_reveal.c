@@ -25,7 +25,7 @@ typedef int dnnl_gemm(char, char, int64_t, int64_t, int64_t, float, const float 
 /* A product C = A B whose element (i, j) is looked at; matrices lie column by column. */
 struct subject {
     int64_t m, n, k, i, j;
-    limber_format f, operand, sums; /* in memory; values of operands; of rounded sums */
+    limber_format f, operand; /* in memory; values of operands */
     void *a, *b, *c;
     int64_t calls;
     /* one of */
@@ -101,7 +101,7 @@ static int sum(void *user, const double *a, const double *b, int64_t k, double *
 /* ---- options --------------------------------------------------------------------------------- */
 
 struct options {
-    char *blas, *routine, *unit, *contract, *format, *sums, *shape, *at;
+    char *blas, *routine, *unit, *contract, *format, *shape, *at;
     int trials, json;
 };
 
@@ -192,9 +192,6 @@ static bool set(struct subject *s, const struct options *o)
     s->j = at[1];
     if (o->blas ? !set_blas(s, o) : o->unit ? !set_unit(s, o->unit) : !set_contract(s, o))
         return false;
-    s->sums = s->f;
-    if (o->sums && limber_format_named(o->sums, &s->sums) != LIMBER_STATUS_OK)
-        return complain("--sums: %s", limber_error_text()), false;
     return true;
 }
 
@@ -297,7 +294,7 @@ static int reveal(struct subject *s, const struct options *o)
     char *tree = NULL, *words = NULL;
     int status = 1;
 
-    if (limber_reveal(sum, s, s->k, s->operand, s->sums, &tree, &words) != LIMBER_STATUS_OK)
+    if (limber_reveal(sum, s, s->k, s->operand, s->f, &tree, &words) != LIMBER_STATUS_OK)
         complain("%s", limber_error_text());
     else if (!words || !o->trials || predict(s, words, o->trials, &x))
         status = show(s, tree, words, &x, o->json);
@@ -345,8 +342,6 @@ int cmd_reveal(int argc, const char **argv)
         { "contract", 0, POPT_ARG_STRING, &x.contract, 0,
           "look at Limber under a contract (native)", "CONTRACT" },
         { "format", 0, POPT_ARG_STRING, &x.format, 0, "of --contract: f32 or f64 (f64)", "FORMAT" },
-        { "sums", 0, POPT_ARG_STRING, &x.sums, 0,
-          "format in which sums are rounded (that of the result)", "FORMAT" },
         { "shape", 0, POPT_ARG_STRING, &x.shape, 0,
           "rows, columns and products in a sum (64,64,64)", "M,N,K" },
         { "at", 0, POPT_ARG_STRING, &x.at, 0, "the element that is looked at (0,0)", "I,J" },
@@ -369,9 +364,9 @@ int cmd_reveal(int argc, const char **argv)
     else
         status = start(&s, &x);
     poptFreeContext(o);
-    for (char **text = (char *[]){ x.blas, x.routine, x.unit, x.contract, x.format, x.sums, x.shape,
-                                   x.at, NULL },
-              **end = text + 8;
+    for (char **text = (char *[]){ x.blas, x.routine, x.unit, x.contract, x.format, x.shape, x.at,
+                                   NULL },
+              **end = text + 7;
          text < end; text++)
         free(*text);
     return status;

@@ -63,13 +63,14 @@ bool options_read(poptContext o, const char *help)
 void context_end(limber_context *ctx)
 {
     static bool printed;
+    const char *why;
 
     if (!ctx)
         return;
-    if (*limber_fallback_reason(ctx) && !printed) {
-        complain("the interpreter computed, some hundred times slower than compiled code: %s "
-                 "(LIMBER_LLVM=FILE names libLLVM)",
-                 limber_fallback_reason(ctx));
+    why = limber_fallback_reason(ctx);
+    if (*why && !printed) {
+        complain("the interpreter computed, some hundred times slower than compiled code: %s%s",
+                 why, strstr(why, "libLLVM") ? " (LIMBER_LLVM=FILE names libLLVM)" : "");
         printed = true;
     }
     limber_destroy(ctx);

@@ -134,44 +134,55 @@ FLAT void F(end)(struct F(tile) *t, limber_step s, V sum[ROWS][VECS], V acc[ROWS
         F(copy)(sum, acc);
 }
 
-/* The products of a group in accumulators of their own, added as neighbours in a tree: nodes have
- * the numbers of a heap. */
+/* Products [from, to), every step-th. */
+FLAT void F(stride)(struct F(tile) *t, V acc[ROWS][VECS], int64_t from, int64_t to, int64_t step)
+{
+    ROLL for (int64_t p = from; p < to; p += step)
+        F(one_by_one)(t, acc, p);
+}
+
+/* The products of a group in accumulators of their own, added in a tree: nodes have the numbers of
+ * a heap. */
 FLAT void F(in_lanes)(struct F(tile) *t, V acc[ROWS][VECS], int64_t from, int64_t to)
 {
+    const int64_t whole = limber_unit_steps_end(&MODEL, from, to);
     V x[LIMBER_UNIT_LANES][ROWS][VECS];
 
     ROLL for (int lane = 0; lane < MODEL.lanes; lane++) {
         V own[ROWS][VECS];
 
         F(clear)(own);
-        ROLL for (int64_t p = from + lane; p < to; p += MODEL.lanes)
-            F(one_by_one)(t, own, p);
+        F(stride)(t, own, from + lane, whole, MODEL.lanes);
+        if (MODEL.unroll && !MODEL.rest_after)
+            F(stride)(t, own, lane ? to : whole, to, 1);
         F(copy)(x[lane], own);
     }
-    ROLL for (int width = MODEL.lanes / 2; width > 0; width /= 2)
-        ROLL for (int i = 0; i < width; i++) {
-            F(copy)(x[i], x[2 * i]);
-            F(add_part)(t, MODEL.acc, x[i], x[2 * i + 1], 4,
-                        from / MODEL.group * LIMBER_UNIT_LANES + width + i);
+    ROLL for (int width = MODEL.lanes; width > 1; width /= 2)
+        ROLL for (int i = 0; i < width / 2; i++) {
+            F(copy)(x[i], x[limber_unit_lane(&MODEL, width, i, 0)]);
+            F(add_part)(t, MODEL.acc, x[i], x[limber_unit_lane(&MODEL, width, i, 1)], 4,
+                        limber_unit_group_index(&MODEL, from) * LIMBER_UNIT_LANES + width / 2 + i);
         }
     F(copy)(acc, x[0]);
+    if (MODEL.rest_after)
+        F(stride)(t, acc, whole, to, 1);
 }
 
 /* Groups of a part of k.  Without groups there is one: a single chain in the code, whatever the
  * description. */
 FLAT void F(groups)(struct F(tile) *t, V sum[ROWS][VECS], int64_t from, int64_t to)
 {
-    int64_t length = MODEL.group ? MODEL.group : to - from;
-
-    ROLL for (int64_t p = from; p < to; p += length) {
+    ROLL for (int64_t p = from, end; p < to; p = end) {
         V acc[ROWS][VECS];
 
+        end = MODEL.group ? limber_unit_group_end(&MODEL, p, to) : to;
         F(begin)(acc, sum, MODEL.group > 0);
         if (MODEL.lanes)
-            F(in_lanes)(t, acc, p, min64(p + length, to));
+            F(in_lanes)(t, acc, p, end);
         else
-            F(chain)(t, acc, p, min64(p + length, to));
-        F(end)(t, MODEL.outer, sum, acc, 1, p / length, MODEL.group > 0);
+            F(chain)(t, acc, p, end);
+        F(end)(t, MODEL.outer, sum, acc, 1, MODEL.group ? limber_unit_group_index(&MODEL, p) : 0,
+               MODEL.group > 0);
     }
 }
 

@@ -140,7 +140,8 @@ def reveal(function: Callable[[Any, Any], Any], k: int, dtype: DType = "f32",
     k           products in a sum
     dtype       "f32" or "f64": of the arrays; others, "bf16" say, are numbers of that format in
                 float32
-    result      the format in which sums are rounded (dtype, or f32 for what is narrower)
+    result      the format of results (dtype, or f32 for what is narrower); sums of fewer bits are
+                found by themselves
     shape       (m, n); kernels for other shapes sum in other orders
     at          the element of the result that is looked at
 
@@ -165,7 +166,8 @@ def reveal(function: Callable[[Any, Any], Any], k: int, dtype: DType = "f32",
         try:
             a[at[0]] = left[:count]
             b[:, at[1]] = right[:count]
-            out[0] = float(numpy.asarray(function(a, b))[at])
+            with numpy.errstate(over="ignore", invalid="ignore"):   # which is asked for
+                out[0] = float(numpy.asarray(function(a, b))[at])
         except BaseException as error:      # ctypes would print it and go on
             failed.append(error)
             return 1

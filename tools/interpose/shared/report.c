@@ -332,9 +332,8 @@ static void print_interpreted(const struct interpose_result *t)
     pthread_mutex_unlock(&lock);
     if (first)
         interpose_message(
-            "the interpreter computes, some hundred times slower than compiled code: %s "
-            "(LIMBER_LLVM=FILE names libLLVM)",
-            why);
+            "the interpreter computes, some hundred times slower than compiled code: %s%s", why,
+            strstr(why, "libLLVM") ? " (LIMBER_LLVM=FILE names libLLVM)" : "");
 }
 
 void interpose_count(const struct interpose_result *t)

@@ -1,0 +1,791 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The words of a unit that sums in the order that was found: those whose own tree is this tree,
+ * then what a few more products tell of formats and roundings. */
+#include "ir/unit/num.h"
+#include "ir/unit/reveal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the tree of a unit ---------------------------------------------------------------------- */
+
+/* What adds b to a; -1 is nothing. */
+static int32_t join(struct tree *t, int32_t a, int32_t b)
+{
+    int32_t node;
+
+    if (a < 0 || b < 0)
+        return a < 0 ? b : a;
+    node = limber_reveal_leaf(t, -1);
+    limber_reveal_hang(t, node, a);
+    limber_reveal_hang(t, node, b);
+    return node;
+}
+
+static int32_t term_at(struct reveal *r, const limber_unit *u, int64_t p)
+{
+    return limber_reveal_leaf(&r->said, (int32_t)limber_unit_at(u, r->sum->k, p));
+}
+
+/* Products [from, to), at most a block, added to acc. */
+static int32_t say_block(struct reveal *r, const limber_unit *u, int32_t acc, int64_t from,
+                         int64_t to)
+{
+    int32_t x[64], node;
+
+    if (!u->tree) {
+        if (to - from + (acc >= 0) == 1)
+            return term_at(r, u, from);
+        node = limber_reveal_leaf(&r->said, -1);
+        if (acc >= 0)
+            limber_reveal_hang(&r->said, node, acc);
+        for (; from < to; from++)
+            limber_reveal_hang(&r->said, node, term_at(r, u, from));
+        return node;
+    }
+    for (int q = 0; q < u->block; q++)
+        x[q] = from + q < to ? term_at(r, u, from + q) : -1;
+    for (int width = u->block / 2; width > 0; width /= 2)
+        for (int q = 0; q < width; q++)
+            x[q] = join(&r->said, x[2 * q], x[2 * q + 1]);
+    return join(&r->said, acc, x[0]);
+}
+
+static int32_t say_stride(struct reveal *r, const limber_unit *u, int32_t sum, int64_t from,
+                          int64_t to, int64_t step)
+{
+    for (int64_t p = from; p < to; p += step)
+        sum = join(&r->said, sum, term_at(r, u, p));
+    return sum;
+}
+
+static int32_t say_lanes(struct reveal *r, const limber_unit *u, int64_t from, int64_t to)
+{
+    const int64_t whole = limber_unit_steps_end(u, from, to);
+    int32_t x[LIMBER_UNIT_LANES];
+
+    for (int lane = 0; lane < u->lanes; lane++)
+        x[lane] = say_stride(r, u, -1, from + lane, whole, u->lanes);
+    if (!u->rest_after)
+        x[0] = say_stride(r, u, x[0], whole, to, 1);
+    for (int width = u->lanes; width > 1; width /= 2)
+        for (int i = 0; i < width / 2; i++)
+            x[i] = join(&r->said, x[limber_unit_lane(u, width, i, 0)],
+                        x[limber_unit_lane(u, width, i, 1)]);
+    return u->rest_after ? say_stride(r, u, x[0], whole, to, 1) : x[0];
+}
+
+static int32_t say_group(struct reveal *r, const limber_unit *u, int64_t from, int64_t to)
+{
+    int32_t sum = -1;
+
+    if (u->lanes)
+        return say_lanes(r, u, from, to);
+    for (int64_t p = from; p < to; p += u->block)
+        sum = say_block(r, u, sum, p, p + u->block < to ? p + u->block : to);
+    return sum;
+}
+
+static int32_t say_unit(struct reveal *r, const limber_unit *u)
+{
+    const int64_t k = r->sum->k, length = u->split > 1 ? limber_unit_part(u, k) : k;
+    int32_t total = -1, part;
+
+    r->said.nodes = 0;
+    for (int64_t p = 0; p < k; p += length) {
+        const int64_t to = p + length < k ? p + length : k;
+
+        part = -1;
+        for (int64_t from = p, end; from < to; from = end) {
+            end = u->group ? limber_unit_group_end(u, from, to) : to;
+            part = join(&r->said, part, say_group(r, u, from, end));
+        }
+        total = join(&r->said, total, part);
+    }
+    return total;
+}
+
+/* ---- a unit with this tree ------------------------------------------------------------------- */
+
+/* What the order may be made of. */
+struct candidates {
+    int32_t block[8], group[40];
+    int blocks, groups;
+    uint64_t hash;
+};
+
+static void add_group(struct candidates *c, int32_t group)
+{
+    for (int i = 0; i < c->groups; i++)
+        if (c->group[i] == group)
+            return;
+    if (c->groups < (int)COUNT(c->group))
+        c->group[c->groups++] = group;
+}
+
+/* The child of a node with the first term below it, which is the first of all: no other has a path
+ * to it. */
+static int32_t first_child(const struct reveal *r, int32_t at)
+{
+    return r->found.node[at].first;
+}
+
+/* Lengths of groups: what the first sum on the way from term 0 has where another as long is added,
+ * and where the last ones are added. */
+static void find_groups(const struct reveal *r, struct candidates *c)
+{
+    const struct branch *node = r->found.node;
+    int32_t path[4] = { -1, -1, -1, -1 };
+
+    c->group[c->groups++] = 0;
+    for (int32_t at = r->root; node[at].leaf < 0; at = first_child(r, at)) {
+        const int32_t below = first_child(r, at), other = node[below].next;
+
+        if (node[at].children == 2 && node[other].terms >= node[below].terms)
+            add_group(c, node[below].terms);
+    }
+    path[0] = r->root;
+    for (int i = 0; i < 4 && node[path[i]].leaf < 0; i++) {
+        if (node[path[i]].children == 2)
+            add_group(c, node[first_child(r, path[i])].terms);
+        if (i < 3)
+            path[i + 1] = first_child(r, path[i]);
+    }
+    add_group(c, (int32_t)r->sum->k);
+}
+
+static void find_candidates(const struct reveal *r, struct candidates *c)
+{
+    int32_t most = 0;
+
+    memset(c, 0, sizeof *c);
+    c->hash = limber_reveal_hash(&r->found);
+    for (int32_t at = 0; at < r->found.nodes; at++) {
+        int32_t leaves = 0;
+
+        if (r->found.node[at].children < 3)
+            continue;
+        for (int32_t x = r->found.node[at].first; x >= 0; x = r->found.node[x].next)
+            leaves += r->found.node[x].leaf >= 0;
+        most = leaves > most ? leaves : most;
+    }
+    if (most)
+        c->block[c->blocks++] = most;
+    for (int32_t block = 1; !most && block <= 64; block *= 2)
+        c->block[c->blocks++] = block;
+    find_groups(r, c);
+}
+
+/* The sets of what was found, in order, and of the first p terms. */
+struct sets {
+    uint64_t *node, *first;
+    int32_t nodes;
+};
+
+static int by_value(const void *a, const void *b)
+{
+    const uint64_t *x = a, *y = b;
+
+    return *x < *y ? -1 : *x > *y;
+}
+
+static bool make_sets(const struct reveal *r, struct sets *s)
+{
+    const int64_t k = r->sum->k;
+
+    s->nodes = 0;
+    s->node = malloc((size_t)r->found.nodes * sizeof *s->node);
+    s->first = malloc((size_t)(k + 1) * sizeof *s->first);
+    if (!s->node || !s->first)
+        return limber_fail(r->d, LIMBER_STATUS_NO_MEMORY, "no memory for %lld terms", (long long)k);
+    for (int32_t at = 0; at < r->found.nodes; at++)
+        s->node[s->nodes++] = r->found.node[at].set;
+    qsort(s->node, (size_t)s->nodes, sizeof *s->node, by_value);
+    s->first[0] = 0;
+    for (int64_t p = 0; p < k; p++)
+        s->first[p + 1] = s->first[p] + limber_reveal_mix((uint64_t)p);
+    return true;
+}
+
+/* Are groups sums of their own?  Else there is no need to try what is inside. */
+static bool has_groups(const struct reveal *r, const struct sets *s, const limber_unit *u)
+{
+    const int64_t k = r->sum->k, length = u->split > 1 ? limber_unit_part(u, k) : k;
+
+    for (int64_t p = 0; p < k && u->group; p += length) {
+        const int64_t to = p + length < k ? p + length : k;
+
+        for (int64_t from = p, end; from < to; from = end) {
+            const int64_t reversed = k - from;
+            uint64_t set, other;
+
+            end = limber_unit_group_end(u, from, to);
+            set = s->first[end] - s->first[from];
+            other = s->first[reversed] - s->first[k - end];
+            if (!bsearch(&set, s->node, (size_t)s->nodes, sizeof set, by_value) &&
+                !bsearch(&other, s->node, (size_t)s->nodes, sizeof other, by_value))
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool is_same(struct reveal *r, const struct candidates *c, const limber_unit *u)
+{
+    struct diag ignored = { 0 };
+
+    if (!limber_unit_verify(u, &ignored))
+        return false;
+    say_unit(r, u);
+    return limber_reveal_hash(&r->said) == c->hash;
+}
+
+/* Lanes in turn, of all products or in whole steps. */
+static bool find_lanes(struct reveal *r, const struct candidates *c, limber_unit *u)
+{
+    for (u->lanes = 2; u->lanes <= LIMBER_UNIT_LANES; u->lanes *= 2)
+        for (u->join_halves = 0; u->join_halves < 2; u->join_halves++)
+            for (u->unroll = 0; u->unroll <= 8 * u->lanes && u->unroll <= 64;
+                 u->unroll += u->unroll ? u->unroll : u->lanes)
+                for (u->rest_after = 0; u->rest_after <= (u->unroll > 0); u->rest_after++)
+                    if (is_same(r, c, u))
+                        return true;
+    u->lanes = u->join_halves = u->unroll = u->rest_after = 0;
+    return false;
+}
+
+static bool find_inside(struct reveal *r, const struct candidates *c, limber_unit *u)
+{
+    for (int order = LIMBER_ORDER_FORWARD; order <= LIMBER_ORDER_SWAPPED; order++) {
+        u->order = (enum limber_unit_order)order;
+        if (is_same(r, c, u) || (u->block == 1 && u->group && find_lanes(r, c, u)))
+            return true;
+    }
+    return false;
+}
+
+/* u: a unit of this k with the tree that was found, or block = 0.  Simple ones first. */
+static bool find_unit(struct reveal *r, const limber_step *acc, limber_unit *u)
+{
+    static const int32_t halves[] = { 0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32 };
+    const int32_t k = (int32_t)r->sum->k;
+    const limber_step none = { .rounding = 0 };
+    struct candidates c;
+    struct sets s;
+    bool good = make_sets(r, &s), found = false;
+
+    find_candidates(r, &c);
+    for (int split = 1; good && split <= 16 && 2 * split <= k + 2; split++)
+        for (int g = 0; g < c.groups && !found; g++)
+            for (size_t h = 0; h < COUNT(halves) && !found; h++) {
+                const int32_t group = c.group[g], part = (k + split - 1) / split;
+
+                u->split = split;
+                u->total = split > 1 ? *acc : none;
+                u->group = group;
+                u->outer = group ? *acc : none;
+                u->halve = halves[h];
+                if ((u->halve && (!group || part <= group || group % u->halve)) ||
+                    !has_groups(r, &s, u))
+                    continue;
+                for (int b = 0; b < c.blocks && !found; b++) {
+                    u->block = c.block[b];
+                    u->tree = u->block > 1 && c.blocks > 1;
+                    u->frac = u->block > 1 && !u->tree ? 1 : 0;
+                    found = u->block < k && find_inside(r, &c, u);
+                }
+            }
+    if (!found)
+        u->block = 0;
+    free(s.node);
+    free(s.first);
+    return good;
+}
+
+/* ---- formats and roundings ------------------------------------------------------------------- */
+
+/* Terms that are added one behind the other, each by this rounding; as many as there are. */
+struct level {
+    int32_t term[4];
+    int terms;
+};
+
+static struct level level_at(const struct reveal *r, const limber_unit *u, int64_t step, int64_t to)
+{
+    struct level l = { .terms = 0 };
+
+    for (int64_t p = 0; p < to && l.terms < (int)COUNT(l.term); p += step)
+        l.term[l.terms++] = (int32_t)limber_unit_at(u, r->sum->k, p);
+    return l;
+}
+
+/* Terms of a group, groups, parts. */
+static struct level acc_level(const struct reveal *r, const limber_unit *u)
+{
+    const int64_t k = r->sum->k, part = u->split > 1 ? limber_unit_part(u, k) : k;
+    const int64_t end = u->group ? limber_unit_group_end(u, 0, part < k ? part : k) : part;
+    struct level l = level_at(r, u, u->lanes ? u->lanes : u->block,
+                              u->lanes ? limber_unit_steps_end(u, 0, end) : end);
+
+    return l.terms > 1 ? l : level_at(r, u, 1, end);
+}
+
+static struct level outer_level(const struct reveal *r, const limber_unit *u)
+{
+    const int64_t k = r->sum->k, part = u->split > 1 ? limber_unit_part(u, k) : k;
+    struct level l = { .terms = 0 };
+
+    for (int64_t p = 0; p < part && p < k && l.terms < (int)COUNT(l.term);
+         p = limber_unit_group_end(u, p, part < k ? part : k))
+        l.term[l.terms++] = (int32_t)limber_unit_at(u, k, p);
+    return l;
+}
+
+/* A product of this value in units of 2^unit, as one operand where it is no power of 2. */
+static void put(const struct reveal *r, int32_t term, double value)
+{
+    const int exponent = ilogb(value) + r->unit, half = exponent / 2;
+
+    limber_reveal_power(r, term, exponent);
+    if (value != ldexp(1, ilogb(value))) {
+        r->a[term] = ldexp(value, half - ilogb(value));
+        r->b[term] = ldexp(1, exponent - half);
+    }
+}
+
+/* The sum of `count` values at a level.  less: a term behind them takes that away again, so that
+ * what rounds a whole result does not hide what sums keep. */
+static bool sum_of(struct reveal *r, const struct level *l, const double *value, int count,
+                   double less, double *sum)
+{
+    const bool cancels = less != 0 && l->terms > count;
+
+    limber_reveal_clear(r);
+    for (int i = 0; i < count; i++)
+        put(r, l->term[i], value[i]);
+    if (cancels)
+        put(r, l->term[count], -less);
+    if (!limber_reveal_ask(r, sum))
+        return false;
+    *sum = ldexp(*sum, -r->unit) + (cancels ? less : 0);
+    return true;
+}
+
+/* A rounding to `bits` bits behind the first. */
+struct found {
+    int bits;
+    limber_rounding rounding;
+};
+
+/* How a value beside 1 is asked for: as two terms of a level, or as one factor beside 1. */
+enum way { BY_SUM, BY_RESULT, BY_FACTOR };
+
+/* What becomes of sign (1 + more + 2^-bits x): more is 2^-bits or 0. */
+static bool ask_rounded(struct reveal *r, const struct level *l, enum way way, double more,
+                        double rest, double sign, double *sum, bool *asked)
+{
+    const double value[] = { sign, sign * more, sign * rest };
+    const double factor[] = { sign * (1 + more + rest) };
+    const double two[] = { sign, sign * rest };
+
+    *asked = true;
+    if (way == BY_FACTOR)
+        return sum_of(r, l, factor, 1, 0, sum);
+    if (more != 0 && l->terms < 3) {
+        *asked = false;
+        return true;
+    }
+    return sum_of(r, l, more != 0 ? value : two, more != 0 ? 3 : 2, way == BY_SUM ? sign : 0, sum);
+}
+
+/* The largest number of bits up to `most` that 1 + 2^-bits keeps. */
+static bool find_kept(struct reveal *r, const struct level *l, enum way way, int most, int *bits)
+{
+    int good = 0, bad = most + 1;
+
+    while (bad - good > 1) {
+        const int guess = r->bits + (good == r->bits);
+        const int middle = guess > good && guess < bad ? guess : (good + bad) / 2;
+        bool asked;
+        double sum;
+
+        if (!ask_rounded(r, l, way, 0, ldexp(1, -middle), 1, &sum, &asked))
+            return false;
+        *(sum == 1 + ldexp(1, -middle) ? &good : &bad) = middle;
+    }
+    *bits = good;
+    return true;
+}
+
+/* 1 and a quarter, a half and three quarters of the last place, beside even and odd numbers. */
+static bool find_rounding(struct reveal *r, const struct level *l, enum way way, struct found *f)
+{
+    const double last = ldexp(1, -f->bits), quarter = last / 4;
+    double sum = 0;
+    bool asked;
+
+    f->rounding = LIMBER_ROUND_NEAREST;
+    if (r->unit - f->bits - 2 < r->bottom)
+        return true;
+    if (!ask_rounded(r, l, way, 0, quarter, 1, &sum, &asked))
+        return false;
+    if (sum > 1) {
+        if (!ask_rounded(r, l, way, last, quarter, 1, &sum, &asked))
+            return false;
+        f->rounding = asked && sum == 1 + last ? LIMBER_ROUND_ODD : LIMBER_ROUND_UP;
+        return true;
+    }
+    if (!ask_rounded(r, l, way, 0, 2 * quarter, 1, &sum, &asked))
+        return false;
+    if (sum > 1) {
+        f->rounding = LIMBER_ROUND_AWAY;
+        return true;
+    }
+    if (!ask_rounded(r, l, way, last, 2 * quarter, 1, &sum, &asked))
+        return false;
+    if ((asked && sum > 1 + last))
+        return true;
+    if (!ask_rounded(r, l, way, 0, 3 * quarter, 1, &sum, &asked))
+        return false;
+    if (sum > 1)
+        return true;
+    if (!ask_rounded(r, l, way, 0, quarter, -1, &sum, &asked))
+        return false;
+    f->rounding = sum < -1 ? LIMBER_ROUND_DOWN : LIMBER_ROUND_ZERO;
+    return true;
+}
+
+/* The format of steps with so many bits: by its name, with the exponents that results show. */
+static limber_format format_of(const struct reveal *r, int bits, int top)
+{
+    static const char *const names[] = { "f64", "f32", "tf32", "bf16", "f16", "e4m3", "e5m2" };
+    const limber_format result = r->sum->result;
+    const bool ends = top < r->high; /* results overflow before these numbers end */
+    limber_format f = { 0 };
+    char name[24];
+    int exp_bits = 2;
+
+    if (!ends && bits == result.frac_bits)
+        return result;
+    for (size_t i = 0; i < COUNT(names); i++)
+        if (limber_format_named(names[i], &f) == LIMBER_STATUS_OK && f.frac_bits == bits &&
+            (ends ? limber_format_emax(f) == top : f.exp_bits == result.exp_bits))
+            return f;
+    while (exp_bits < 8 && (1 << (exp_bits - 1)) - 1 < top)
+        exp_bits++;
+    snprintf(name, sizeof name, "(1,%d,%d)", ends ? exp_bits : result.exp_bits, bits);
+    if (limber_format_named(name, &f) != LIMBER_STATUS_OK)
+        f.kind = LIMBER_KIND_NONE;
+    return f;
+}
+
+/* Two of the largest powers of 2. */
+static bool find_overflow(struct reveal *r, const struct level *l, limber_step *s)
+{
+    const bool nearest = s->rounding == LIMBER_ROUND_NEAREST || s->rounding == LIMBER_ROUND_AWAY;
+    double sum;
+
+    if (r->top < limber_format_emax(s->format) || l->terms < 2)
+        return true;
+    limber_reveal_clear(r);
+    limber_reveal_power(r, l->term[0], r->top);
+    limber_reveal_power(r, l->term[1], r->top);
+    if (!limber_reveal_ask(r, &sum))
+        return false;
+    if (isinf(sum) && !nearest && s->rounding != LIMBER_ROUND_UP)
+        s->overflow = LIMBER_OVERFLOW_INFINITY;
+    if (isfinite(sum) && (nearest || s->rounding == LIMBER_ROUND_UP))
+        s->format.flags |= LIMBER_FORMAT_SATURATE;
+    return true;
+}
+
+/* What one behind the other is rounded to. */
+static bool find_step(struct reveal *r, const struct level *l, limber_step *s)
+{
+    const int span = r->unit - r->bottom;
+    struct found f = { 0, LIMBER_ROUND_NEAREST };
+
+    if (l->terms < 2)
+        return true;
+    if (!find_kept(r, l, BY_SUM, span < 52 ? span : 52, &f.bits) ||
+        !find_rounding(r, l, BY_SUM, &f))
+        return false;
+    *s = (limber_step){ format_of(r, f.bits, r->top), (uint8_t)f.rounding, 0 };
+    if (s->format.kind && r->low < 1 - s->format.bias && r->bottom == 1 - s->format.bias)
+        s->format.flags |= LIMBER_FORMAT_NO_SUBNORMAL;
+    return find_overflow(r, l, s);
+}
+
+/* Whether x y, beside what has the same leading bits, leaves this. */
+static bool leaves(struct reveal *r, const struct level *l, double lead, const double factor[2],
+                   double rest, bool *left)
+{
+    const int half = r->unit / 2;
+    double sum;
+
+    limber_reveal_clear(r);
+    put(r, l->term[0], -lead);
+    r->a[l->term[1]] = ldexp(factor[0], half);
+    r->b[l->term[1]] = ldexp(factor[1], r->unit - half);
+    if (!limber_reveal_ask(r, &sum))
+        return false;
+    *left = ldexp(sum, -r->unit) == rest;
+    return true;
+}
+
+/* Does a factor keep 1 + 2^-bits, or a product the bits of two? */
+static bool keeps_bit(struct reveal *r, const struct level *l, int bits, int operand, bool *kept)
+{
+    const int i = bits <= operand ? bits : (bits + 1) / 2, j = bits - i;
+    const double x = 1 + ldexp(1, -i), y = j ? 1 + ldexp(1, -j) : 1;
+
+    return leaves(r, l, 1, (double[2]){ x, y }, x * y - 1, kept);
+}
+
+static bool find_bit(struct reveal *r, const struct level *l, int most, int operand, int *bits)
+{
+    const int span = r->unit - r->bottom;
+    int good = 0, bad = (most < span ? most : span) + 1;
+
+    while (bad - good > 1) {
+        const int middle = good ? (good + bad) / 2 : bad - 1;
+        bool kept;
+
+        if (!keeps_bit(r, l, middle, operand, &kept))
+            return false;
+        *(kept ? &good : &bad) = middle;
+        if (!kept && !good && bad > 2) { /* not all: from the middle on */
+            if (!keeps_bit(r, l, bad / 2, operand, &kept))
+                return false;
+            *(kept ? &good : &bad) = bad / 2;
+        }
+    }
+    *bits = good;
+    return true;
+}
+
+/* To fewer bits than operands have, and from which number on they are zero. */
+static bool find_operand(struct reveal *r, const struct level *l, limber_unit *u)
+{
+    const limber_format given = r->sum->operand;
+    const int least = limber_format_emin(given), most = limber_format_emax(given);
+    struct found f = { given.frac_bits, LIMBER_ROUND_NEAREST };
+    limber_step *s = &u->a;
+    bool kept = true;
+    double sum;
+
+    *s = (limber_step){ given, LIMBER_ROUND_NEAREST, 0 };
+    if (!find_bit(r, l, given.frac_bits, given.frac_bits, &f.bits))
+        return false;
+    if (f.bits < given.frac_bits && f.bits < u->acc.format.frac_bits &&
+        r->unit - f.bits > r->bottom) {
+        const double x = 1 + ldexp(1, -f.bits);
+
+        /* a product that keeps more bits than a factor */
+        if (2 * f.bits <= u->acc.format.frac_bits &&
+            !leaves(r, l, 1 + ldexp(2, -f.bits), (double[2]){ x, x }, ldexp(1, -2 * f.bits), &kept))
+            return false;
+        if (kept) {
+            bool wide = true;
+
+            if (most > 20) {
+                limber_reveal_clear(r);
+                r->a[l->term[0]] = 0x1p20;
+                r->b[l->term[0]] = 0x1p-20;
+                if (!limber_reveal_ask(r, &sum))
+                    return false;
+                wide = sum == 1;
+            }
+            s->format = format_of(r, f.bits, wide ? r->high : 15);
+            if (given.frac_bits >= f.bits + 2 && !find_rounding(r, l, BY_FACTOR, &f))
+                return false;
+            s->rounding = (uint8_t)f.rounding;
+        }
+    }
+    if (least < 1 - given.bias && least + most >= r->bottom) {
+        limber_reveal_clear(r);
+        r->a[l->term[0]] = ldexp(1, least);
+        r->b[l->term[0]] = ldexp(1, most < -least ? most : -least);
+        if (!limber_reveal_ask(r, &sum))
+            return false;
+        if (sum == 0)
+            s->format.flags |= LIMBER_FORMAT_NO_SUBNORMAL;
+    }
+    u->b = u->a;
+    return true;
+}
+
+/* Is a product rounded before it is added? */
+static bool find_mul(struct reveal *r, const struct level *l, limber_unit *u)
+{
+    const int operand = u->a.format.frac_bits, acc = u->acc.format.frac_bits;
+    const int most = 2 * operand < acc ? 2 * operand : acc, half = acc / 2 + 1;
+    const double x = 1 + ldexp(1, -half);
+    struct found f = { 0, LIMBER_ROUND_NEAREST };
+    bool fused = false;
+
+    if (!find_bit(r, l, most, operand, &f.bits))
+        return false;
+    if (f.bits < most && r->unit - most >= r->bottom) {
+        if (r->sum->operand.frac_bits >= f.bits + 2 && !find_rounding(r, l, BY_FACTOR, &f))
+            return false;
+        u->mul = (limber_step){ format_of(r, f.bits, r->top), (uint8_t)f.rounding, 0 };
+        u->mul.format.flags |= u->acc.format.flags & LIMBER_FORMAT_NO_SUBNORMAL;
+        return true;
+    }
+    if (2 * operand <= acc || r->unit - 2 * half < r->bottom)
+        return true; /* products are exact */
+    if (!leaves(r, l, 1 + ldexp(2, -half), (double[2]){ x, x }, ldexp(1, -2 * half), &fused))
+        return false;
+    if (!fused)
+        u->mul = u->acc;
+    return true;
+}
+
+/* Bits below the largest exponent that are kept of terms that are added at once: how far below a
+ * pair that cancels a third term may be. */
+static bool find_alignment(struct reveal *r, limber_unit *u)
+{
+    const int64_t k = r->sum->k;
+    const int least = r->bottom > r->top - 41 ? r->bottom : r->top - 41, most = r->top - least;
+    const int64_t at[] = { 0, u->block > 2 ? 1 : u->block, u->block > 2 ? 2 : u->block + 1 };
+    int32_t term[3];
+
+    for (int i = 0; i < 3; i++) {
+        if (at[i] >= k)
+            return true;
+        term[i] = (int32_t)limber_unit_at(u, k, at[i]);
+    }
+    for (u->frac = 1; u->frac < most && u->frac < 40; u->frac++) {
+        double sum;
+
+        limber_reveal_clear(r);
+        limber_reveal_power(r, term[0], least);
+        limber_reveal_power(r, term[1], least + u->frac + 1);
+        limber_reveal_power(r, term[2], least + u->frac + 1);
+        r->a[term[2]] *= -1;
+        if (!limber_reveal_ask(r, &sum))
+            return false;
+        if (sum != ldexp(1, least))
+            break;
+    }
+    return true;
+}
+
+/* Powers of 2, or 0, times 2^base: acc, which the first block leaves, and two products of the next
+ * block. */
+static bool ask_next(struct reveal *r, const limber_unit *u, int base, const double value[3],
+                     double *sum)
+{
+    limber_reveal_clear(r);
+    for (int i = 0; i < 3; i++) {
+        const int64_t at = limber_unit_at(u, r->sum->k, i ? u->block + i - 1 : 0);
+
+        if (value[i] == 0)
+            continue;
+        limber_reveal_power(r, at, ilogb(value[i]) + base);
+        r->a[at] *= value[i] < 0 ? -1 : 1;
+    }
+    if (!limber_reveal_ask(r, sum))
+        return false;
+    *sum = ldexp(*sum, -base);
+    return true;
+}
+
+/* What is aligned to acc loses what lies `frac` bits below it.  A sum to which acc is added late
+ * keeps more, as ties of acc's tell.  There a negative term that vanishes is rounded down, and cut
+ * elsewhere. */
+static bool find_late(struct reveal *r, limber_unit *u)
+{
+    const int tie = u->acc.format.frac_bits + 1, least = u->frac > tie ? u->frac : tie;
+    const int span = r->unit - r->bottom, above = r->top - u->frac - 3;
+    const int low = r->bottom > r->top - 60 ? r->bottom : r->top - 60;
+    const double far = ldexp(1, u->frac + 3);
+    double sum;
+    int bits;
+
+    if (r->sum->k < u->block + 2 || (u->group && u->group < u->block + 2) || span < least + 2)
+        return true;
+    for (bits = least; bits < 40 && bits + 1 <= span; bits++) {
+        if (!ask_next(r, u, r->unit, (double[3]){ 1, ldexp(1, -tie), ldexp(1, -bits - 1) }, &sum))
+            return false;
+        if (sum == 1)
+            break;
+    }
+    if (bits == least)
+        return true;
+    u->late = bits;
+    if (!ask_next(r, u, above < r->unit ? above : r->unit, (double[3]){ 0, far, -1 }, &sum))
+        return false;
+    u->halves = sum != far;
+    for (int e = u->frac + 1; low + e <= r->top; e++) {
+        if (!ask_next(r, u, low, (double[3]){ -1, ldexp(1, e), 0 }, &sum))
+            return false;
+        if (sum == ldexp(1, e)) {
+            u->reach = e - 1;
+            break;
+        }
+    }
+    return true;
+}
+
+/* One more rounding of the whole: of what sums keep, the result has less. */
+static bool find_out(struct reveal *r, const struct level *l, limber_unit *u)
+{
+    const int sums = u->total.format.kind ? u->total.format.frac_bits :
+                     u->outer.format.kind ? u->outer.format.frac_bits :
+                                            u->acc.format.frac_bits;
+    const int least = sums < u->acc.format.frac_bits ? sums : u->acc.format.frac_bits;
+    struct found f = { 0, LIMBER_ROUND_NEAREST };
+
+    if (l->terms < 3 || r->unit - least < r->bottom)
+        return true;
+    if (!find_kept(r, l, BY_RESULT, least, &f.bits))
+        return false;
+    if (f.bits == least)
+        return true;
+    if (!find_rounding(r, l, BY_RESULT, &f))
+        return false;
+    u->out = (limber_step){ format_of(r, f.bits, r->top), (uint8_t)f.rounding, 0 };
+    return true;
+}
+
+static bool find_steps(struct reveal *r, limber_unit *u)
+{
+    const int64_t k = r->sum->k;
+    const struct level acc = acc_level(r, u), next = level_at(r, u, 1, k < 2 ? k : 2);
+    const struct level outer = outer_level(r, u);
+    const struct level total = level_at(r, u, limber_unit_part(u, k), k);
+    /* neighbours of a tree are added to each other first */
+    const struct level *products = u->tree ? &next : &acc;
+
+    return find_step(r, &acc, &u->acc) && u->acc.format.kind &&
+           (!u->group || (u->outer = u->acc, find_step(r, &outer, &u->outer))) &&
+           (u->split == 1 ||
+            (u->total = u->group ? u->outer : u->acc, find_step(r, &total, &u->total))) &&
+           find_operand(r, products, u) &&
+           (u->block > 1 && !u->tree ? find_alignment(r, u) && find_late(r, u) :
+                                       find_mul(r, products, u)) &&
+           find_out(r, &acc, u);
+}
+
+bool limber_reveal_words(struct reveal *r, struct text *words)
+{
+    const limber_step any = { LIMBER_F32, LIMBER_ROUND_NEAREST, 0 };
+    struct diag ignored = { 0 };
+    limber_unit u;
+
+    if (!limber_unit_read("in=bf16 acc=f32", &u, &ignored))
+        return limber_fail(r->d, LIMBER_STATUS_INTERNAL, "%s", ignored.text);
+    if (!find_unit(r, &any, &u))
+        return false;
+    if (!u.block)
+        return true;
+    if (!find_steps(r, &u))
+        return r->d->status == LIMBER_STATUS_OK;
+    if (limber_unit_verify(&u, &ignored))
+        limber_unit_print(&u, words);
+    return true;
+}
