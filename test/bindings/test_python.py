@@ -1298,6 +1298,30 @@ class Conversions(unittest.TestCase):
             self.assertRaisesRegex(limber.BadArgument, "lacks", limber.quantize, most, "bf16",
                                    limits=False)
 
+    def test_posits(self):
+        """Doubles become posits by one rounding, to the nearest code: by exact fractions, around
+        the middle of two codes too, where a step through binary32 would round twice."""
+        drawn = numpy.random.default_rng(6)
+        for bits in 8, 16, 32:
+            name = f"posit{bits}"
+            codes = drawn.integers(1, 2 ** (bits - 1) - 1, 300, dtype="i8")
+            one = limber.convert(codes.astype(f"u{bits // 8}"), "f64", holds=name)
+            more = limber.convert((codes + 1).astype(f"u{bits // 8}"), "f64", holds=name)
+            # where neighbours have all their exponent bits, the middle is that of the numbers
+            near = (one >= 2.0 ** -10) & (one < 2.0 ** 10)
+            one, more, codes = one[near][:60], more[near][:60], codes[near][:60]
+            if bits == 8:       # few of these have fraction bits at all
+                close = more / one < 1.5
+                one, more, codes = one[close], more[close], codes[close]
+            middle = (one + more) / 2
+            for x, low in ((middle, codes + codes % 2),
+                           (middle * (1 - 2.0 ** -50), codes), (middle * (1 + 2.0 ** -50), codes + 1)):
+                self.assertEqual(limber.convert(x, name).tolist(), low.tolist(), name)
+                held = limber.convert(low.astype(f"u{bits // 8}"), "f64", holds=name)
+                self.assertEqual(limber.quantize(x, name).tolist(), held.tolist(), name)
+                self.assertEqual(limber.quantize(-x, name).tolist(), (-held).tolist(), name)
+        self.assertEqual(limber.convert(numpy.array([1.5]), "posit32").dtype, "u4")
+
     def test_bits_flip(self):
         x = numpy.random.default_rng(3).standard_normal(4000)
         plain = limber.quantize(x, "bf16")

@@ -227,7 +227,9 @@ def new_array(shape, name, pairs=False, typed=False):
     """An array of zeros for results: NumPy's, or a memoryview of one's own where NumPy is absent.
     Formats without a type of NumPy's come in ml_dtypes' types where `typed` asks for them, else as
     bits (or in their carrier), dd as pairs."""
-    code = _CODES.get(name) or _BITS.get(format_named(name).size)
+    form = format_named(name)
+    code = _CODES.get(name) or ("I" if form.size == 4 and not form.carried else
+                                _BITS.get(form.size))
     shape = tuple(shape)
     if name in ("dd", "f128"):
         shape += (2,)

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Units of Intel's against the instructions themselves: VDPBF16PS, TDPBF16PS and TDPFP16PS, each
+ * skipped where this CPU, its operating system or the compiler lacks it. */
+#define _GNU_SOURCE
+#include "compiler.h"
+#include "engine_support.h"
+#include "support.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+enum { M = 16, N = 16, K = 32, KINDS = 4 };
+
+struct products {
+    uint16_t a[M][K], b[K][N], pairs[K / 2][N][2]; /* pairs: b as the instructions read it */
+    float c[M][N], want[M][N], got[M][N];
+};
+
+/* 0: any code; 1: numbers of a few binades; 2: products near the smallest normal float; 3: numbers
+ * that cancel. */
+static uint16_t any_code(struct rng *r, int kind, bool half)
+{
+    const int fraction = half ? 10 : 7, bias = half ? 15 : 127;
+    const uint16_t code = (uint16_t)rng_below(r, 1 << 16);
+    int exponent;
+
+    if (kind == 0)
+        return code;
+    if (kind == 3)
+        return (uint16_t)((code & 0x8000) | (bias << fraction) | (code & 3));
+    exponent = kind == 1 ? rng_below(r, 12) - 6 :
+               half      ? -rng_below(r, 15) :
+                           -63 + rng_below(r, 9) - 4;
+    return (uint16_t)((code & (0x8000 | ((1 << fraction) - 1))) |
+                      (exponent + bias > 0 ? exponent + bias : 0) << fraction);
+}
+
+static void draw(struct rng *r, int kind, bool half, struct products *x)
+{
+    for (int p = 0; p < K; p++) {
+        for (int i = 0; i < M; i++)
+            x->a[i][p] = any_code(r, kind, half);
+        for (int j = 0; j < N; j++)
+            x->pairs[p / 2][j][p % 2] = x->b[p][j] = any_code(r, kind, half);
+    }
+    for (int i = 0; i < M; i++)
+        for (int j = 0; j < N; j++) {
+            const uint32_t code = (uint32_t)(rng_unit(r) * 0x1p32);
+
+            memcpy(&x->c[i][j], &code, sizeof code);
+            if (kind)
+                x->c[i][j] =
+                    (float)ldexp(2 * rng_unit(r) - 1, kind == 2 ? -124 - rng_below(r, 9) : 2);
+        }
+}
+
+static void simulate(limber_context *ctx, struct products *x, const char *name, const char *format)
+{
+    limber_unit u = LIMBER_UNIT_INIT;
+    limber_contract contract = { .size = sizeof(limber_contract),
+                                 .promise = LIMBER_CONTRACT_SIMULATE,
+                                 .unit = &u };
+    const float one = 1;
+    char text[64];
+
+    snprintf(text, sizeof text, "%s start=c", name);
+    assert_int_equal(limber_unit_parse(text, &u), LIMBER_STATUS_OK);
+    memcpy(x->got, x->c, sizeof x->c);
+    if (limber_gemm(ctx, &contract, M, N, K, NULL, (limber_matrix){ x->a, named(format), K, 1 },
+                    (limber_matrix){ x->b, named(format), N, 1 }, &one,
+                    output_of((limber_matrix){ x->got, named("f32"), N, 1 }), NULL))
+        fail_msg("%s: %s", text, limber_error_text());
+}
+
+static void compare(const char *name, const char *format, void (*execute)(struct products *))
+{
+    limber_context *ctx[2] = { NULL, NULL };
+    struct products *x = calloc(1, sizeof *x);
+    struct rng r = { 23 };
+
+    for (int i = 0; i < (compiler_here() ? 2 : 1); i++)
+        assert_int_equal(limber_create(&ctx[i], &(limber_config){ .size = sizeof(limber_config),
+                                                                  .backend = i ? "llvm" : "interp",
+                                                                  .cache_dir = "",
+                                                                  .threads = 1 }),
+                         LIMBER_STATUS_OK);
+    for (int turn = 0; turn < 20 * KINDS; turn++) {
+        draw(&r, turn % KINDS, !strcmp(format, "f16"), x);
+        memcpy(x->want, x->c, sizeof x->c);
+        execute(x);
+        for (int i = 0; i < 2 && ctx[i]; i++) {
+            simulate(ctx[i], x, name, format);
+            for (int e = 0; e < M * N; e++)
+                if (memcmp(&x->got[0][e], &x->want[0][e], sizeof x->got[0][e]) &&
+                    !(isnan(x->got[0][e]) && isnan(x->want[0][e])))
+                    fail_msg("%s, data %d on %s: element %d from %a is %a, not %a", name,
+                             turn % KINDS, i ? "llvm" : "interp", e, x->c[0][e], x->got[0][e],
+                             x->want[0][e]);
+        }
+    }
+    for (int i = 0; i < 2; i++)
+        limber_destroy(ctx[i]);
+    free(x);
+}
+
+#if defined(__x86_64__)
+/* A bit of a register of CPUID's leaf 7. */
+static bool has(unsigned subleaf, int which, int bit)
+{
+    unsigned v[4] = { 0 };
+
+    return __get_cpuid_count(7, subleaf, &v[0], &v[1], &v[2], &v[3]) && v[which] >> bit & 1;
+}
+
+__attribute__((target("avx512f,avx512bf16"))) static void vdpbf16ps(struct products *x)
+{
+    for (int i = 0; i < M; i++) {
+        __m512 c = _mm512_loadu_ps(x->want[i]);
+
+        for (int p = 0; p < K / 2; p++) {
+            int pair;
+
+            memcpy(&pair, &x->a[i][2 * p], sizeof pair);
+            c = _mm512_dpbf16_ps(c, (__m512bh)_mm512_set1_epi32(pair),
+                                 (__m512bh)_mm512_loadu_si512(x->pairs[p]));
+        }
+        _mm512_storeu_ps(x->want[i], c);
+    }
+}
+#endif
+
+static void avx512_bf16(void **state)
+{
+    (void)state;
+#if defined(__x86_64__)
+    if (has(1, 0, 5) && __builtin_cpu_supports("avx512f")) {
+        compare("avx512-bf16", "bf16", vdpbf16ps);
+        return;
+    }
+#endif
+    skip();
+}
+
+#if defined(__x86_64__)
+enum { ARCH_REQ_XCOMP_PERM = 0x1023, TILE_DATA = 18 };
+
+/* Three tiles of 16 rows of 64 bytes: c, a, pairs.  The products are tmm0 += tmm1 tmm2, as bytes
+ * because older assemblers lack one of them. */
+#define TDPBF16PS ".byte 0xc4, 0xe2, 0x6a, 0x5c, 0xc1\n"
+#define TDPFP16PS ".byte 0xc4, 0xe2, 0x6b, 0x5c, 0xc1\n"
+#define EXECUTE(x, product) \
+    __asm__ volatile("ldtilecfg %0\n" \
+                     "tileloadd (%1, %4), %%tmm0\n" \
+                     "tileloadd (%2, %4), %%tmm1\n" \
+                     "tileloadd (%3, %4), %%tmm2\n" product "tilestored %%tmm0, (%1, %4)\n" \
+                     "tilerelease" \
+                     : \
+                     : "m"(tiles), "r"((x)->want), "r"((x)->a), "r"((x)->pairs), "r"((int64_t)64) \
+                     : "memory")
+
+static const struct {
+    uint8_t palette, start, reserved[14];
+    uint16_t bytes[16];
+    uint8_t rows[16];
+} tiles = { .palette = 1, .bytes = { 64, 64, 64 }, .rows = { 16, 16, 16 } };
+
+static void tdpbf16ps(struct products *x)
+{
+    EXECUTE(x, TDPBF16PS);
+}
+
+static void tdpfp16ps(struct products *x)
+{
+    EXECUTE(x, TDPFP16PS);
+}
+
+/* Linux hands out tiles on demand. */
+static bool has_tiles(void)
+{
+    return has(0, 3, 24) && syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA) == 0;
+}
+#endif
+
+static void amx_bf16(void **state)
+{
+    (void)state;
+#if defined(__x86_64__)
+    if (has(0, 3, 22) && has_tiles()) {
+        compare("amx-bf16", "bf16", tdpbf16ps);
+        return;
+    }
+#endif
+    skip();
+}
+
+static void amx_fp16(void **state)
+{
+    (void)state;
+#if defined(__x86_64__)
+    if (has(1, 0, 21) && has_tiles()) {
+        compare("amx-fp16", "f16", tdpfp16ps);
+        return;
+    }
+#endif
+    skip();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(avx512_bf16),
+        cmocka_unit_test(amx_bf16),
+        cmocka_unit_test(amx_fp16),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
