@@ -30,7 +30,7 @@ except ImportError:
     ml_dtypes = None
 
 import limber
-from limber import _library
+from limber import _buffer, _library, _product
 
 _MANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -1572,6 +1572,33 @@ class Overlapping(unittest.TestCase):
         want = (quads @ quads).to_fractions()
         limber.matmul(quads, quads, out=quads)
         self.assertEqual(quads.to_fractions(), want)
+
+    def test_blocks_of_one_array(self):
+        """As factorisations use them: blocks whose ends interleave and that share nothing are
+        written where they lie, all others aside; the result is right in any case."""
+        drawn = numpy.random.default_rng(12)
+        in_place = 0
+        for turn in range(300):
+            array = drawn.integers(-3, 4, (9, 10)).astype("f8")
+            array = array.T if turn % 3 == 0 else array
+            m, n, k = drawn.integers(1, 5, 3)
+
+            def block(high, wide):
+                i, j = drawn.integers(0, 9 - high + 1), drawn.integers(0, 9 - wide + 1)
+                return array[i:i + high, j:j + wide]
+
+            a, b, c = block(m, k), block(k, n), block(m, n)
+            apart = not (numpy.shares_memory(a, c) or numpy.shares_memory(b, c))
+            seen = [_product._apart(_buffer.View(x, "x", None), _buffer.View(c, "c", None))
+                    for x in (a, b)]
+            for x, told in zip((a, b), seen):
+                self.assertFalse(told and numpy.shares_memory(x, c))
+            in_place += all(seen)
+            want = c - a @ b
+            limber.matmul(a, b, out=c, alpha=-1, beta=1)
+            self.assertEqual(c.tolist(), want.tolist())
+            self.assertTrue(apart or not all(seen))
+        self.assertGreater(in_place, 60)
 
     def test_apart_like_one_before(self):
         """A call on the same types and shapes came before, without an overlap."""

@@ -36,12 +36,35 @@ def _reach(view):
             view.data + sum(max(x, 0) for x in far) + view.size)
 
 
+def _block(view):
+    """(bytes from a line to the next, bytes of a line, lines) of a matrix whose lines are dense, or
+    None; also of one row or column, whose steps are any."""
+    if len(view.shape) == 2 and min(view.shape) > 1:
+        for line, lead in ((1, 0), (0, 1)):
+            wide = view.shape[line] * view.size
+            if view.bytes[line] == view.size and view.bytes[lead] >= wide:
+                return view.bytes[lead], wide, view.shape[lead]
+    return None
+
+
+def _apart(a, c):
+    """Whether two matrices are blocks of one array that share nothing, as factorisations use them:
+    what the library sees, too."""
+    x, y = _block(a), _block(c)
+    if x is None or y is None or x[0] != y[0] or a.size != c.size or (a.data - c.data) % c.size:
+        return False
+    along, down = divmod(a.data - c.data, y[0])
+    if down + x[1] > y[0]:      # a line of a would end in c's next
+        return False
+    return down >= y[1] or along >= y[2] or along + x[2] <= 0
+
+
 def _meet(a, c):
-    """Whether an operand lies among a result's elements, as far as their ends tell."""
+    """Whether an operand lies among a result's elements, as far as their ends and lines tell."""
     if a.count == 0 or c.count == 0 or not a.data:      # a prepared one has memory of its own
         return False
     (a0, a1), (c0, c1) = _reach(a), _reach(c)
-    return a0 < c1 and c0 < a1
+    return a0 < c1 and c0 < a1 and not _apart(a, c)
 
 
 class _Aside:
