@@ -11,7 +11,7 @@ from . import _library as C
 from . import _repeat
 from ._arguments import address, operand_view, pair_of, prepared_of, scalar_of
 from ._buffer import View
-from ._contraction import arrange, axes_of, outline, sides_of
+from ._contraction import MATMUL, arrange, axes_of, outline, sides_of
 from ._epilogue import epilogue as epilogue_of
 from ._library import lib
 from ._memory import dense, gathered, scattered
@@ -252,6 +252,10 @@ def multiply(context, a, b, labels, contract=None, out=None, alpha=1, beta=0, sc
             scheme, format, dtype, slices, conj_a, conj_b, result, context.contract,
             context.background))
         like = key and _repeat.kept(context._repeats, key)
+        others = None
+        if key and not like and labels is MATMUL:       # of other shapes?
+            others = _repeat.matrices_key(key, a, b, out)
+            like = others and _repeat.kept(context._repeats, others)
         made = like and like.run(context._handle, a, b, out)
         if made is not None:
             return made
@@ -264,8 +268,10 @@ def multiply(context, a, b, labels, contract=None, out=None, alpha=1, beta=0, sc
         problem = p.run(r, steps, conj_a, conj_b)
         made = p.result.give()
         if key and not p.aside:
-            _repeat.keep(context._repeats, key, (p.a, p.b, p.c), p.result, problem,
-                         (p.contract, p.alpha, p.beta))
+            kept = (p.a, p.b, p.c), p.result, problem, (p.contract, p.alpha, p.beta)
+            _repeat.keep(context._repeats, key, *kept)
+            if others:
+                _repeat.keep(context._repeats, others, *kept, kind=_repeat.AnyMatrices)
     return (made, report_of(r)) if report else made
 
 

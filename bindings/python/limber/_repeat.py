@@ -50,6 +50,8 @@ class Repeat:
             held.append(sb)
             _acquire(c, sc, STRIDES | WRITABLE)
             held.append(sc)
+            if not self._fits(slot, a, b, c):
+                return None
             at = ba.buf, bb.buf, bc.buf
             if (at[0] | at[1] | at[2]) & self.align:
                 return None
@@ -70,6 +72,33 @@ class Repeat:
             self._slots.append(slot)
         return c if out is not None or self.shape else c[()]
 
+    def _fits(self, slot, a, b, c):
+        """All that is to be known of shapes is in the key."""
+        return True
+
+
+class AnyMatrices(Repeat):
+    """A product of matrices to do again with others, whose shapes and strides are filled in: of a
+    factorisation, where each product has its own."""
+
+    def run(self, context, a, b, out):
+        if a.shape[1] != b.shape[0] or 0 in a.shape or 0 in b.shape:
+            return None
+        if out is None:
+            out = self._new((a.shape[0], b.shape[1]), self.dtype)
+        return super().run(context, a, b, out)
+
+    def _fits(self, slot, a, b, c):
+        problem = slot.problem
+        (problem.m, problem.k), problem.n = a.shape, b.shape[1]
+        for matrix, x in zip(slot.matrices, (a, b, c)):
+            size = x.itemsize
+            row, col = x.strides
+            if row <= 0 or col <= 0 or row % size or col % size:
+                return False
+            matrix.row_stride, matrix.col_stride = row // size, col // size
+        return c.shape == (problem.m, problem.n)
+
 
 def key_of(a, b, labels, contract, out, alpha, beta, options):
     """What a call must have in common with another to be one like it, or None: it is none that is
@@ -87,6 +116,14 @@ def key_of(a, b, labels, contract, out, alpha, beta, options):
             alpha, beta, out.dtype, out.shape, out.strides)
 
 
+def matrices_key(key, a, b, out):
+    """Of a key: what products of real matrices of any shape have in common, or None."""
+    if a.ndim != 2 or b.ndim != 2 or (out is not None and out.ndim != 2) or \
+            a.dtype.kind != "f" or b.dtype.kind != "f":
+        return None
+    return (a.dtype, b.dtype, None if out is None else out.dtype, *key[6:11])
+
+
 def _is_key(scalar):
     """Whether an equal scalar is this one: 0.0 and -0.0 are equal, and differ."""
     kind = type(scalar)
@@ -101,7 +138,7 @@ def kept(known, key):
         return None
 
 
-def keep(known, key, views, result, problem, points_to):
+def keep(known, key, views, result, problem, points_to, kind=Repeat):
     """Keeps a call, if it read and wrote arrays where they lie.  points_to: what its problem points
     to."""
     addresses = problem.batch and problem.batch.contents.address_a
@@ -113,6 +150,6 @@ def keep(known, key, views, result, problem, points_to):
         known.clear()
     align = max(min(view.size, 8) for view in views) - 1
     try:
-        known[key] = Repeat(problem, result.array.dtype, result.shape, align, points_to)
+        known[key] = kind(problem, result.array.dtype, result.shape, align, points_to)
     except TypeError:       # as above
         pass
