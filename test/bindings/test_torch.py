@@ -305,10 +305,11 @@ class Models(unittest.TestCase):
             self.assertFalse(torch.equal(self.run_with(path), want))
             with open(path, "a") as file:
                 file.write("[nowhere]\ntargetFloatType = (1,5,6)\n")
-            self.refused(path, "no layer is called 'nowhere'")
+            self.refused(path, f"{path}: LPGEMM's configuration: no layer is called 'nowhere'")
             with open(path, "a") as file:
                 file.write("colour = red\n")
-            self.refused(path, "colour")
+            self.refused(path, f"{path}: line 9: ")
+        self.refused("nowhere.txt", "nowhere.txt' is neither a preset nor key=value, nor a file")
         self.refused({**words, "quantLayer": ["FC9"]}, "no layer is called 'FC9'")
         self.refused({**words, "unit": UNIT}, "'unit' is none of")
 

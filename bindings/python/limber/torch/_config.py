@@ -31,10 +31,10 @@ def parts_of(wish):
     return contract, scheme or None
 
 
-def _check_keys(what, given, known):
+def _check_keys(what, given, known, others=()):
     for key in given:
         if key not in known:
-            raise BadArgument(f"{what}: {key!r} is none of {', '.join(known)}")
+            raise BadArgument(f"{what}: {key!r} is none of {', '.join((*known, *others))}")
 
 
 def _wish(what, given):
@@ -65,7 +65,7 @@ def wishes_of(given, what="config"):
         given = {"unit": given}
     if not isinstance(given, dict):
         raise BadArgument(f"{what}: {type(given).__name__} is neither words nor a dictionary")
-    _check_keys(what, given, _WISH + ROLES)
+    _check_keys(what, given, _WISH + ROLES, _MODEL if what == "config" else ())
     common = {key: given[key] for key in _WISH if key in given}
     if not common and not any(role in given for role in ROLES):
         raise BadArgument(f"{what}: neither a unit nor a contract is named")
@@ -85,7 +85,11 @@ class Config:
             self._set_lpgemm(_lpgemm_text(given), names)
         elif isinstance(given, os.PathLike) or (isinstance(given, str) and os.path.isfile(given)):
             with open(given) as file:
-                self._set_lpgemm(file.read(), names)
+                text = file.read()
+            try:
+                self._set_lpgemm(text, names)
+            except BadArgument as error:
+                raise BadArgument(f"{os.fspath(given)}: {error}") from None
         else:
             self._set(given, names)
 
@@ -107,7 +111,11 @@ class Config:
                                       f"{_some(names)}")
                 self.layers.append((pattern, wishes_of(value, f"config: layers: {pattern}")))
         else:
-            self.all = wishes_of(given)
+            try:
+                self.all = wishes_of(given)
+            except BadArgument as error:
+                what = "" if not isinstance(given, str) or "=" in given else ", nor a file"
+                raise BadArgument(f"{error}{what}") from None
 
     def _set_lpgemm(self, text, names):
         self.statistics = True
