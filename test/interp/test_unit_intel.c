@@ -2,9 +2,9 @@
  * Units of Intel's against the instructions themselves: VDPBF16PS, TDPBF16PS and TDPFP16PS, each
  * skipped where this CPU, its operating system or the compiler lacks it. */
 #define _GNU_SOURCE
-#include "compiler.h"
 #include "engine_support.h"
 #include "support.h"
+#include "unit_backends.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -81,32 +81,23 @@ static void simulate(limber_context *ctx, struct products *x, const char *name, 
 
 static void compare(const char *name, const char *format, void (*execute)(struct products *))
 {
-    limber_context *ctx[2] = { NULL, NULL };
     struct products *x = calloc(1, sizeof *x);
     struct rng r = { 23 };
 
-    for (int i = 0; i < (compiler_here() ? 2 : 1); i++)
-        assert_int_equal(limber_create(&ctx[i], &(limber_config){ .size = sizeof(limber_config),
-                                                                  .backend = i ? "llvm" : "interp",
-                                                                  .cache_dir = "",
-                                                                  .threads = 1 }),
-                         LIMBER_STATUS_OK);
     for (int turn = 0; turn < 20 * KINDS; turn++) {
         draw(&r, turn % KINDS, !strcmp(format, "f16"), x);
         memcpy(x->want, x->c, sizeof x->c);
         execute(x);
-        for (int i = 0; i < 2 && ctx[i]; i++) {
-            simulate(ctx[i], x, name, format);
+        for (int i = 0; i < 2 && backend[i]; i++) {
+            simulate(backend[i], x, name, format);
             for (int e = 0; e < M * N; e++)
                 if (memcmp(&x->got[0][e], &x->want[0][e], sizeof x->got[0][e]) &&
                     !(isnan(x->got[0][e]) && isnan(x->want[0][e])))
                     fail_msg("%s, data %d on %s: element %d from %a is %a, not %a", name,
-                             turn % KINDS, i ? "llvm" : "interp", e, x->c[0][e], x->got[0][e],
+                             turn % KINDS, backend_name[i], e, x->c[0][e], x->got[0][e],
                              x->want[0][e]);
         }
     }
-    for (int i = 0; i < 2; i++)
-        limber_destroy(ctx[i]);
     free(x);
 }
 
@@ -220,5 +211,5 @@ int main(void)
         cmocka_unit_test(amx_fp16),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_contexts, drop_contexts);
 }
