@@ -455,7 +455,7 @@ static bool find_tree(struct reveal *r, struct term *term)
 static bool try_attempts(struct reveal *r, struct term *term)
 {
     const int64_t k = r->sum->k, all = (int64_t)1 << (r->bits < 30 ? r->bits : 30);
-    const int64_t few = r->bits > 4 ? all >> 4 : 1, most = all < k ? all : k;
+    const int64_t few = r->bits > 4 ? (int64_t)1 << (r->bits - 4) / 2 : 1, most = all < k ? all : k;
     const int near = r->bits + 3, far = r->top - r->bottom - bits_of(most);
     const struct {
         int64_t counted;

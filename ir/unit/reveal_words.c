@@ -539,9 +539,10 @@ static bool leaves(struct reveal *r, const struct level *l, double lead, const d
 static bool keeps_bit(struct reveal *r, const struct level *l, int bits, int operand, bool *kept)
 {
     const int i = bits <= operand ? bits : (bits + 1) / 2, j = bits - i;
-    const double x = 1 + ldexp(1, -i), y = j ? 1 + ldexp(1, -j) : 1;
+    const double x = 1 + ldexp(1, -i), y = j ? 1 + ldexp(1, -j) : 1, last = ldexp(1, -bits);
 
-    return leaves(r, l, 1, (double[2]){ x, y }, x * y - 1, kept);
+    /* one bit is left, which a rounding of the result does not touch */
+    return leaves(r, l, x * y - last, (double[2]){ x, y }, last, kept);
 }
 
 static bool find_bit(struct reveal *r, const struct level *l, int most, int operand, int *bits)
@@ -570,11 +571,12 @@ static bool find_bit(struct reveal *r, const struct level *l, int most, int oper
 static bool find_operand(struct reveal *r, const struct level *l, limber_unit *u)
 {
     const limber_format given = r->sum->operand;
-    const int least = limber_format_emin(given), most = limber_format_emax(given);
+    const int most = limber_format_emax(given);
     struct found f = { given.frac_bits, LIMBER_ROUND_NEAREST };
     limber_step *s = &u->a;
     bool kept = true;
     double sum;
+    int least;
 
     *s = (limber_step){ given, LIMBER_ROUND_NEAREST, 0 };
     if (!find_bit(r, l, given.frac_bits, given.frac_bits, &f.bits))
@@ -604,7 +606,8 @@ static bool find_operand(struct reveal *r, const struct level *l, limber_unit *u
             s->rounding = (uint8_t)f.rounding;
         }
     }
-    if (least < 1 - given.bias && least + most >= r->bottom) {
+    least = limber_format_emin(s->format);
+    if (least < 1 - s->format.bias && least + most >= r->bottom) {
         limber_reveal_clear(r);
         r->a[l->term[0]] = ldexp(1, least);
         r->b[l->term[0]] = ldexp(1, most < -least ? most : -least);

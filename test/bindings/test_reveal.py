@@ -144,8 +144,8 @@ class Reveal(unittest.TestCase):
                 ("in=f32 acc=f32 group=24 lanes=4 unroll=4 rest=after halve=6", "f32"),
                 ("in=e4m3 acc=f32:rz block=16 frac=25 order=quads group=32 outer=f32", "f32"),
                 ("in=e5m2 acc=(1,8,13):rz block=8 frac=13 group=16 outer=f32", "f32"),
-                ("in=f64 mul=f64 acc=f64 group=12 halve=4", "f64"),
-                ("in=f64 mul=f64 acc=f64 split=4", "f64"),
+                ("in=f64 mul=f64 acc=f64 group=12 halve=3", "f64"),
+                ("in=f64 mul=f64 acc=f64 group=4 split=3", "f64"),
                 # formats that nothing but results tells
                 ("in=f16 acc=f16", "f32"), ("in=f16 acc=f16 block=16 frac=25", "f32"),
                 ("in=bf16 acc=f32 out=bf16", "f32"), ("in=e4m3 acc=e4m3", "f32"),
@@ -185,8 +185,17 @@ class Reveal(unittest.TestCase):
             found = limber.reveal(lambda a, b: limber.matmul(a, b, contract="reproducible"), 600,
                                   kind, shape=(5, 7), at=(4, 2))
             self.assertEqual(found.tree, "[0..255, [256..511], [512..599]]")
-        found = limber.reveal(numpy.matmul, 100, "f64", shape=(8, 8))
-        self.assertEqual(sorted(terms(parse(found.tree))), list(range(100)))
+        drawn = numpy.random.default_rng(4)
+        for kind in "f32", "f64":       # whatever BLAS it has: words that predict an element's bits
+            for k in 40, 301:
+                found = limber.reveal(numpy.matmul, k, kind, shape=(16, 24))
+                self.assertEqual(sorted(terms(parse(found.tree))), list(range(k)))
+                self.assertIsNotNone(found.unit, found.tree)
+                for _ in range(5):
+                    a = drawn.standard_normal((16, k)).astype({"f32": "f4", "f64": "f8"}[kind])
+                    b = drawn.standard_normal((k, 24)).astype({"f32": "f4", "f64": "f8"}[kind])
+                    want = units.matmul(a[:1], b[:, :1], contract=f"simulate={found.unit}")
+                    self.assertEqual((a @ b)[0, 0].tobytes(), want[0, 0].tobytes(), found)
         found = limber.reveal(lambda a, b: [[numpy.add.accumulate(a[0] * b[:, 0])[-1]]], 50)
         self.assertEqual(found, ("[0..49]", "in=f32 mul=f32 acc=f32"))
         # a format of few bits does not count to k: some of the ones at a time
