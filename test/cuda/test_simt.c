@@ -113,6 +113,7 @@ static const char *build(const struct kernel *k, const char *fault, void **modul
     void *program;
     size_t size;
     char *image;
+    int loaded;
 
     setenv("SIMT_FAULT", fault ? fault : "", 1);
     assert_int_equal(nvrtcCreateProgram(&program, k->source, "kernel.cu", 1, headers, names), 0);
@@ -127,8 +128,10 @@ static const char *build(const struct kernel *k, const char *fault, void **modul
     image = malloc(size);
     assert_int_equal(nvrtcGetCUBIN(program, image), 0);
     nvrtcDestroyProgram(&program);
-    assert_int_equal(cuModuleLoadData(module, image), 0);
+    loaded = cuModuleLoadData(module, image);
     free(image);
+    if (loaded)
+        return "not loaded";
     assert_int_equal(cuModuleGetFunction(function, *module, "k"), 0);
     return NULL;
 }
@@ -184,6 +187,7 @@ static const char *run(const struct kernel *k, const struct job *d, const char *
     if (d->maps)
         d->maps(&args);
     e = launch(k, function, &args);
+    e = e ? e : cuCtxSynchronize();
     snprintf(told, sizeof told, "%s", simt_error());
     assert_true((e == 719) == (told[0] != 0));
     if (e == 0) {
@@ -958,6 +962,90 @@ static void blocks_share_work_by_counting(void **state)
 
 /* ---- the driver ------------------------------------------------------------------------------ */
 
+/* What two streams leave in one place: of work without an order both orders occur, of other work
+ * one alone. */
+static unsigned orders(bool first_apart, bool second_null, bool waits)
+{
+    unsigned seen = 0;
+
+    for (int seed = 1; seed <= 24; seed++) {
+        void *one, *other = NULL, *event;
+        int32_t got;
+        address at;
+
+        start(90, seed);
+        assert_int_equal(cuMemAlloc_v2(&at, 4), 0);
+        assert_int_equal(cuStreamCreate(&one, first_apart), 0);
+        if (!second_null)
+            assert_int_equal(cuStreamCreate(&other, 1), 0);
+        assert_int_equal(cuEventCreate(&event, 2), 0);
+        assert_int_equal(cuMemsetD32Async(at, 1, 1, one), 0);
+        assert_int_equal(cuEventRecord(event, one), 0);
+        if (waits)
+            assert_int_equal(cuStreamWaitEvent(other, event, 0), 0);
+        assert_int_equal(cuMemsetD32Async(at, 2, 1, other), 0);
+        assert_int_equal(cuCtxSynchronize(), 0);
+        assert_int_equal(cuMemcpyDtoHAsync_v2(&got, at, 4, NULL), 0);
+        seen |= 1u << got;
+        assert_int_equal(cuEventDestroy_v2(event), 0);
+        assert_int_equal(cuStreamDestroy_v2(one), 0);
+        if (other)
+            assert_int_equal(cuStreamDestroy_v2(other), 0);
+        assert_int_equal(cuMemFree_v2(at), 0);
+    }
+    return seen;
+}
+
+static void streams_are_late(void **state)
+{
+    int32_t *pinned;
+    void *stream;
+    address at;
+
+    (void)state;
+    assert_int_equal(orders(true, false, false), 6);
+    assert_int_equal(orders(true, true, false), 6);
+    assert_int_equal(orders(true, false, true), 4);
+    assert_int_equal(orders(true, true, true), 4);
+    assert_int_equal(orders(false, true, false), 4); /* the NULL stream waits for it */
+    start(90, 3);
+    assert_int_equal(cuMemAlloc_v2(&at, 4), 0);
+    assert_int_equal(cuMemHostAlloc((void **)&pinned, 4, 0), 0);
+    assert_int_equal(cuStreamCreate(&stream, 1), 0);
+    *pinned = 1;
+    assert_int_equal(cuMemsetD32Async(at, 2, 1, stream), 0);
+    assert_int_equal(cuMemcpyDtoHAsync_v2(pinned, at, 4, stream), 0);
+    assert_int_equal(*pinned, 1);
+    assert_int_equal(cuStreamSynchronize(stream), 0);
+    assert_int_equal(*pinned, 2);
+    assert_int_equal(cuStreamDestroy_v2(stream), 0);
+    assert_int_equal(cuMemFreeHost(pinned), 0);
+    assert_int_equal(cuMemFree_v2(at), 0);
+}
+
+/* A cubin of a newer toolkit than the driver's is not loaded. */
+static void drivers_refuse_newer_kernels(void **state)
+{
+    static const struct kernel k = {
+        HEAD "KERNEL(k, args, 32, 1) { store<int>(args.c, 1); }\n", 90, 32, 1, 0, 1
+    };
+
+    (void)state;
+    for (int newer = 0; newer < 2; newer++) {
+        void *module, *function;
+
+        set("SIMT_DRIVER", 12040);
+        set("SIMT_NVRTC", newer ? 13 : 12);
+        start(90, 1);
+        assert_int_equal(build(&k, NULL, &module, &function) != NULL, newer);
+        if (!newer)
+            assert_int_equal(cuModuleUnload(module), 0);
+    }
+    unsetenv("SIMT_DRIVER");
+    unsetenv("SIMT_NVRTC");
+    start(90, 1);
+}
+
 /* What a pool has beyond its threshold is unmapped whenever a thread waits for the device. */
 static void pools_keep_their_threshold(void **state)
 {
@@ -1055,6 +1143,7 @@ static void launches_are_captured(void **state)
     memset(pinned, 0, 128);
     for (int i = 0; i < 2; i++)
         assert_int_equal(cuGraphLaunch(exec, stream), 0);
+    assert_int_equal(cuStreamSynchronize(stream), 0);
     for (int i = 0; i < 32; i++)
         assert_int_equal(((int32_t *)pinned)[i], 12);
     assert_int_equal(cuGraphExecDestroy(exec), 0);
@@ -1119,6 +1208,8 @@ int main(void)
         cmocka_unit_test(blocks_share_work_by_counting),
         cmocka_unit_test(memory_ends),
         cmocka_unit_test(pools_keep_their_threshold),
+        cmocka_unit_test(streams_are_late),
+        cmocka_unit_test(drivers_refuse_newer_kernels),
         cmocka_unit_test(launches_are_captured),
         cmocka_unit_test(launches_are_checked),
     };

@@ -15,6 +15,7 @@ bool driver_open(struct driver *d)
     DRIVER_FUNCTIONS(GET)
     GET(simt_error, )
     GET(simt_reset, )
+    GET(simt_launches, )
     GET(simt_maps, )
 #undef GET
     return d->cuInit(0) == 0;

@@ -37,6 +37,8 @@ struct launch_config {
     F(cuStreamCreate, (void **, unsigned)) F(cuStreamDestroy_v2, (void *)) \
     F(cuStreamSynchronize, (void *)) F(cuStreamIsCapturing, (void *, int *)) \
     F(cuStreamBeginCapture_v2, (void *, int)) F(cuStreamEndCapture, (void *, void **)) \
+    F(cuEventCreate, (void **, unsigned)) F(cuEventDestroy_v2, (void *)) \
+    F(cuEventRecord, (void *, void *)) F(cuStreamWaitEvent, (void *, void *, unsigned)) \
     F(cuGraphInstantiateWithFlags, (void **, void *, unsigned long long)) \
     F(cuGraphLaunch, (void *, void *)) F(cuGraphExecDestroy, (void *)) F(cuGraphDestroy, (void *)) \
     F(cuModuleLoadData, (void **, const void *)) F(cuModuleUnload, (void *)) \
@@ -58,6 +60,7 @@ struct driver {
     /* of the stand-in alone */
     const char *(*simt_error)(void);
     void (*simt_reset)(void);
+    long (*simt_launches)(void);
     long (*simt_maps)(void);
 };
 

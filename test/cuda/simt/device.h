@@ -119,6 +119,9 @@ template <class T> DEVICE T load_constant(const void *p)
 {
     return simt_get<T>(simt->global_read(p, sizeof(T), alignof(T), 1));
 }
+DEVICE void of_memory(const void *)
+{
+}
 template <class T> DEVICE void store(void *p, T v)
 {
     __builtin_memcpy(simt->global_write(p, sizeof v, alignof(T)), &v, sizeof v);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A stand-in for libcuda: the driver's functions on the engine that runs kernels on the CPU.
- * Streams do everything at once, under one lock.  The environment is read by cuInit and simt_reset
- * (README.md). */
+ * A stand-in for libcuda: the driver's functions on the engine that runs kernels on the CPU, all
+ * under one lock.  Streams do their work late (streams.h).  The environment is read by cuInit and
+ * simt_reset (README.md). */
 #define _GNU_SOURCE
 #include "test/cuda/simt/engine.h"
 #include "test/cuda/simt/image.h"
+#include "test/cuda/simt/streams.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -28,6 +29,7 @@ enum {
     NO_BINARY = 209,
     INVALID_HANDLE = 400,
     NOT_FOUND = 500,
+    NOT_READY = 600,
     LAUNCH_FAILED = 719,
     CAPTURE_UNSUPPORTED = 900,
     CAPTURE_INVALIDATED,
@@ -40,7 +42,6 @@ struct context {
     int device, refs;
 };
 
-struct work;
 struct graph {
     struct work *first, **end;
 };
@@ -52,14 +53,12 @@ struct capture {
     struct capture *next;
 };
 enum { MODE_global, MODE_thread, MODE_relaxed, MODES };     /* CUstreamCaptureMode */
-struct stream {
-    struct capture *capture;
-    struct stream *next;
-};
 struct event {
     bool recorded;
     double time;
     struct capture *capture;
+    const struct stream *stream;
+    uint64_t number;            /* of the last work before it */
 };
 struct module {
     void *library;
@@ -91,6 +90,7 @@ struct pooled {
     struct pooled *next;
     struct pool *pool;
     uint64_t at, size;
+    bool freed; /* when a stream comes to it */
 };
 struct pool_props {
     int type, handles, location, device;
@@ -99,31 +99,19 @@ struct pool_props {
     unsigned char unused[56];
 };
 
-/* Something that a stream does, now or when a graph runs. */
-enum work_kind { WORK_launch, WORK_copy, WORK_set };
-struct work {
-    struct work *next;
-    enum work_kind kind;
-    struct launch launch;
-    void *args;
-    uint64_t to, from, to_pitch, from_pitch, width, height;
-    bool to_host, from_host;
-    uint32_t value, unit;
-};
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     bool started;
-    int capability, multiprocessors;
+    int capability, multiprocessors, version;
     uint64_t each;
     struct context contexts[DEVICES];
     struct capture *captures;
-    struct stream *streams;
     struct function *functions;
     struct pinned *pinned;
     struct pool *pools;
     struct pooled *pooled;
     long maps; /* how often a pool mapped memory */
+    long launches; /* of kernels, those of graphs once they are launched */
 } driver;
 static _Thread_local struct context *current[STACK_DEPTH];
 static _Thread_local int depth;         /* current[depth] is the current one */
@@ -142,6 +130,8 @@ static void read_settings(void)
 {
     driver.capability = (int)setting("SIMT_CC", 90);
     driver.multiprocessors = (int)setting("SIMT_SMS", 5);
+    driver.version = (int)setting("SIMT_DRIVER", 13000);
+    streams_seed(setting("SIMT_SEED", 1));
     engine.seed = setting("SIMT_SEED", 1);
     engine.capability = driver.capability;
 }
@@ -172,6 +162,9 @@ EXPORT int cuInit(unsigned flags)
 
 EXPORT const char *simt_error(void)
 {
+    pthread_mutex_lock(&lock);
+    streams_finish_all();
+    pthread_mutex_unlock(&lock);
     return engine.failed ? engine.error : "";
 }
 
@@ -191,6 +184,7 @@ static void drop_graph(struct graph *g)
 EXPORT void simt_reset(void)
 {
     pthread_mutex_lock(&lock);
+    streams_forget();
     memory_stop();
     driver.each = 0;
     engine_drop();
@@ -203,7 +197,7 @@ EXPORT void simt_reset(void)
         drop_graph(c->graph);
         free(c);
     }
-    for (struct stream *s = driver.streams; s; s = s->next)
+    for (struct stream *s = streams_first(); s; s = s->next)
         s->capture = NULL;
     for (int d = 0; d < DEVICES; d++)
         driver.contexts[d].refs = 0;
@@ -297,7 +291,7 @@ static int leave(int e)
 
 EXPORT int cuDriverGetVersion(int *version)
 {
-    *version = 13000;
+    *version = driver.version;
     return OK;
 }
 
@@ -462,11 +456,18 @@ EXPORT int cuCtxGetDevice(int *device)
 
 static void trim_all(void);
 
+/* After work that was waited for. */
+static int outcome(void)
+{
+    return engine.failed ? LAUNCH_FAILED : OK;
+}
+
 EXPORT int cuCtxSynchronize(void)
 {
     ENTER(NEEDS_all);
+    streams_finish_all();
     trim_all();
-    return leave(OK);
+    return leave(outcome());
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -496,6 +497,7 @@ EXPORT int cuMemAlloc_v2(uint64_t *at, size_t size)
 EXPORT int cuMemFree_v2(uint64_t at)
 {
     ENTER(NEEDS_all);
+    streams_finish_all();
     return leave(!at || memory_free(at) ? OK : INVALID_VALUE);
 }
 
@@ -516,6 +518,7 @@ EXPORT int cuMemPoolCreate(struct pool **to, const struct pool_props *props)
 EXPORT int cuMemPoolDestroy(struct pool *p)
 {
     ENTER(NEEDS_context);
+    streams_finish_all();
     for (struct pool **at = &driver.pools; *at; at = &(*at)->next)
         if (*at == p && !p->used) {
             *at = p->next;
@@ -569,10 +572,14 @@ EXPORT int cuMemAllocFromPoolAsync(uint64_t *at, size_t size, struct pool *p, st
     if (!at || !size)
         return leave(INVALID_VALUE);
     *at = memory_allocate(p->device, size);
+    if (!*at) { /* what streams will free is waited for */
+        streams_finish_all();
+        *at = memory_allocate(p->device, size);
+    }
     if (!*at)
         return leave(OUT_OF_MEMORY);
     x = malloc(sizeof *x);
-    *x = (struct pooled){ driver.pooled, p, *at, size };
+    *x = (struct pooled){ driver.pooled, p, *at, size, false };
     driver.pooled = x;
     p->used += size;
     if (p->used > p->mapped) {
@@ -582,19 +589,17 @@ EXPORT int cuMemAllocFromPoolAsync(uint64_t *at, size_t size, struct pool *p, st
     return leave(OK);
 }
 
+static int submit(struct stream *s, const struct work *w);
+
 EXPORT int cuMemFreeAsync(uint64_t at, struct stream *s)
 {
     ENTER(NEEDS_context | NEEDS_no_failure);
     if (s && s->capture)
         return leave(refuse_capture(s->capture));
-    for (struct pooled **x = &driver.pooled; *x; x = &(*x)->next)
-        if ((*x)->at == at) {
-            struct pooled *old = *x;
-
-            *x = old->next;
-            old->pool->used -= old->size;
-            free(old);
-            return leave(memory_free(at) ? OK : INVALID_VALUE);
+    for (struct pooled *x = driver.pooled; x; x = x->next)
+        if (x->at == at && !x->freed) {
+            x->freed = true;
+            return leave(submit(s, &(struct work){ .kind = WORK_free, .to = at }));
         }
     return leave(INVALID_VALUE);
 }
@@ -618,6 +623,7 @@ EXPORT int cuMemHostAlloc(void **at, size_t size, unsigned flags)
 EXPORT int cuMemFreeHost(void *at)
 {
     ENTER(NEEDS_safety);
+    streams_finish_all();
     for (struct pinned **p = &driver.pinned; *p; p = &(*p)->next)
         if ((*p)->at == at) {
             struct pinned *old = *p;
@@ -663,17 +669,20 @@ EXPORT int cuPointerGetAttribute(void *data, int attribute, uint64_t at)
     return OK;
 }
 
+EXPORT int cuStreamSynchronize(struct stream *s);
+
 /* ---- work ------------------------------------------------------------------------------------ */
 
-static int run_copy(const struct work *w)
+static void run_copy(const struct work *w)
 {
     for (uint64_t r = 0; r < w->height; r++) {
         uint64_t to = w->to + r * w->to_pitch, from = w->from + r * w->from_pitch;
 
-        if (!w->to_host && !memory_real(to, w->width))
-            return INVALID_VALUE;
-        if (!w->from_host && !memory_real(from, w->width))
-            return INVALID_VALUE;
+        if ((!w->to_host && !memory_real(to, w->width)) ||
+            (!w->from_host && !memory_real(from, w->width))) {
+            engine_fail("a copy of memory that was freed before");
+            return;
+        }
         if (w->to_host)
             memcpy((void *)(uintptr_t)to, memory_real(from, w->width), w->width);
         else if (w->from_host)
@@ -683,51 +692,113 @@ static int run_copy(const struct work *w)
         if (!w->to_host && w->from_host)
             memory_written(to, w->width);
     }
-    return OK;
 }
 
-static int run_set(const struct work *w)
+static void run_set(const struct work *w)
 {
     unsigned char *p = memory_real(w->to, w->width * w->unit);
 
-    if (!p || w->to % w->unit)
-        return INVALID_VALUE;
-    for (uint64_t i = 0; i < w->width; i++)
+    if (!p)
+        engine_fail("memory is set that was freed before");
+    for (uint64_t i = 0; p && i < w->width; i++)
         memcpy(p + i * w->unit, &w->value, w->unit);
-    memory_written(w->to, w->width * w->unit);
-    return OK;
+    if (p)
+        memory_written(w->to, w->width * w->unit);
 }
 
-static int run_work(const struct work *w)
+static void run_free(uint64_t at)
 {
-    if (w->kind == WORK_copy)
-        return run_copy(w);
-    if (w->kind == WORK_set)
-        return run_set(w);
-    return engine_run(&w->launch) ? OK : LAUNCH_FAILED;
+    for (struct pooled **x = &driver.pooled; *x; x = &(*x)->next)
+        if ((*x)->at == at) {
+            struct pooled *old = *x;
+
+            *x = old->next;
+            old->pool->used -= old->size;
+            free(old);
+            memory_free(at);
+            return;
+        }
 }
 
-/* Does it, or notes it for the graph.  args go with it. */
+/* After a complaint only memory is still given back. */
+void work_run(const struct work *w)
+{
+    if (w->kind == WORK_free)
+        run_free(w->to);
+    else if (engine.failed)
+        return;
+    else if (w->kind == WORK_copy)
+        run_copy(w);
+    else if (w->kind == WORK_set)
+        run_set(w);
+    else if (w->kind == WORK_launch)
+        engine_run(&w->launch);
+}
+
+static struct work *copy_of(const struct work *w)
+{
+    struct work *copy = malloc(sizeof *copy);
+
+    *copy = *w;
+    copy->next = NULL;
+    return copy;
+}
+
+/* Whether the work is of memory that is there, as a driver finds out at once. */
+static bool is_valid(const struct work *w)
+{
+    uint64_t last = w->height ? w->height - 1 : 0;
+
+    if (w->kind == WORK_set)
+        return w->to % w->unit == 0 && memory_real(w->to, w->width * w->unit);
+    return w->kind != WORK_copy ||
+           ((w->to_host ||
+             (memory_real(w->to, w->width) && memory_real(w->to + last * w->to_pitch, w->width))) &&
+            (w->from_host || (memory_real(w->from, w->width) &&
+                              memory_real(w->from + last * w->from_pitch, w->width))));
+}
+
+/* Queues it, or notes it for the graph.  args go with it.  Copies between the device and memory
+ * that is not pinned have left, or reached, the host when the call returns. */
 static int submit(struct stream *s, const struct work *w)
 {
-    struct work *kept;
-    int e;
+    struct capture *c = s ? s->capture : NULL;
+    bool late = w->kind != WORK_copy || !w->to_host || is_pinned(w->to, w->width);
 
-    if (!s || !s->capture) {
-        if (!s && is_capturing()) { /* the legacy stream waits for captured ones */
-            free(w->args);
-            return refuse_capture(NULL);
-        }
-        e = run_work(w);
+    if (!is_valid(w) || (!s && is_capturing())) { /* the legacy stream waits for captured ones */
         free(w->args);
-        return e;
+        return is_valid(w) ? refuse_capture(NULL) : INVALID_VALUE;
     }
-    kept = malloc(sizeof *kept);
-    *kept = *w;
-    kept->next = NULL;
-    *s->capture->graph->end = kept;
-    s->capture->graph->end = &kept->next;
-    return OK;
+    if (c) {
+        struct work *kept = copy_of(w);
+
+        *c->graph->end = kept;
+        c->graph->end = &kept->next;
+        return OK;
+    }
+    driver.launches += w->kind == WORK_launch;
+    streams_put(s, copy_of(w), late);
+    return late ? OK : outcome();
+}
+
+EXPORT long simt_launches(void)
+{
+    return driver.launches;
+}
+
+/* What a copy reads of the host's own memory is read now. */
+static void take_source(struct work *w)
+{
+    char *copy;
+
+    if (!w->from_host || is_pinned(w->from, w->width))
+        return;
+    copy = malloc(w->width * w->height);
+    for (uint64_t r = 0; r < w->height; r++)
+        memcpy(copy + r * w->width, (const char *)(uintptr_t)w->from + r * w->from_pitch, w->width);
+    w->args = copy;
+    w->from = (uint64_t)(uintptr_t)copy;
+    w->from_pitch = w->width;
 }
 
 static int submit_copy(struct stream *s, struct work w)
@@ -747,6 +818,7 @@ static int submit_copy(struct stream *s, struct work w)
         if (s && s->capture && !is_pinned(host, size))
             return refuse_capture(s->capture);
     }
+    take_source(&w);
     return submit(s, &w);
 }
 
@@ -760,9 +832,15 @@ EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t size, stru
                                                .from_host = true }));
 }
 
+/* Copies that are awaited. */
+static int awaited(int e)
+{
+    return e ? e : cuStreamSynchronize(NULL);
+}
+
 EXPORT int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes)
 {
-    return cuMemcpyHtoDAsync_v2(to, from, bytes, NULL);
+    return awaited(cuMemcpyHtoDAsync_v2(to, from, bytes, NULL));
 }
 
 EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t size, struct stream *s)
@@ -777,7 +855,7 @@ EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t size, struct str
 
 EXPORT int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes)
 {
-    return cuMemcpyDtoHAsync_v2(to, from, bytes, NULL);
+    return awaited(cuMemcpyDtoHAsync_v2(to, from, bytes, NULL));
 }
 
 EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t size, struct stream *s)
@@ -847,20 +925,20 @@ EXPORT int cuMemsetD32Async(uint64_t to, unsigned value, size_t count, struct st
 
 EXPORT int cuStreamCreate(struct stream **s, unsigned flags)
 {
-    (void)flags;
     ENTER(NEEDS_context | NEEDS_no_failure);
     *s = calloc(1, sizeof **s);
-    (*s)->next = driver.streams;
-    driver.streams = *s;
+    (*s)->apart = flags & 1;
+    streams_add(*s);
     return leave(OK);
 }
 
 EXPORT int cuStreamDestroy_v2(struct stream *s)
 {
     ENTER(0);
-    for (struct stream **p = &driver.streams; *p; p = &(*p)->next)
-        if (*p == s) {
-            *p = s->next;
+    for (struct stream *o = streams_first(); o; o = o->next)
+        if (o == s) {
+            streams_finish(s);
+            streams_remove(s);
             free(s);
             return leave(OK);
         }
@@ -872,8 +950,9 @@ EXPORT int cuStreamSynchronize(struct stream *s)
     ENTER(NEEDS_context | NEEDS_no_failure);
     if (s ? s->capture != NULL : is_capturing())
         return leave(refuse_capture(s ? s->capture : NULL));
+    streams_finish(s);
     trim_all();
-    return leave(OK);
+    return leave(outcome());
 }
 
 EXPORT int cuEventCreate(struct event **e, unsigned flags)
@@ -899,6 +978,8 @@ EXPORT int cuEventRecord(struct event *e, struct stream *s)
     e->time = (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
     e->recorded = true;
     e->capture = s ? s->capture : NULL;
+    e->stream = s;
+    e->number = streams_last(s);
     return leave(OK);
 }
 
@@ -917,7 +998,9 @@ EXPORT int cuEventSynchronize(struct event *e)
         refuse_capture(e->capture);
         return leave(CAPTURED_EVENT);
     }
-    return leave(OK);
+    if (e->recorded)
+        streams_finish_until(e->stream, e->number);
+    return leave(outcome());
 }
 
 /* A stream that waits for a captured one becomes part of the same capture. */
@@ -927,6 +1010,9 @@ EXPORT int cuStreamWaitEvent(struct stream *s, struct event *e, unsigned flags)
     ENTER(NEEDS_context | NEEDS_no_failure);
     if (e->capture && is_live(e->capture) && s)
         s->capture = e->capture;
+    else if (e->recorded)
+        return leave(submit(
+            s, &(struct work){ .kind = WORK_wait, .awaited = e->stream, .until = e->number }));
     return leave(OK);
 }
 
@@ -934,6 +1020,8 @@ EXPORT int cuEventElapsedTime(float *ms, const struct event *from, const struct 
 {
     if (!from || !to || !from->recorded || !to->recorded)
         return INVALID_HANDLE;
+    if (!streams_are_done(to->stream, to->number) || !streams_are_done(from->stream, from->number))
+        return NOT_READY;
     *ms = (float)(to->time - from->time);
     return engine.failed ? LAUNCH_FAILED : OK;
 }
@@ -993,7 +1081,7 @@ EXPORT int cuStreamEndCapture(struct stream *s, struct graph **graph)
     c = s ? s->capture : NULL;
     if (!c)
         return leave(INVALID_VALUE);
-    for (struct stream *o = driver.streams; o; o = o->next)
+    for (struct stream *o = streams_first(); o; o = o->next)
         if (o->capture == c)
             o->capture = NULL;
     for (p = &driver.captures; *p != c; p = &(*p)->next)
@@ -1007,6 +1095,19 @@ EXPORT int cuStreamEndCapture(struct stream *s, struct graph **graph)
     return leave(invalid ? CAPTURE_INVALIDATED : OK);
 }
 
+/* With arguments of its own; copies in graphs are of pinned memory. */
+static struct work *clone_of(const struct work *w)
+{
+    struct work *new = copy_of(w);
+
+    if (w->args) {
+        new->args = aligned_alloc(64, (w->launch.args_size + 63) / 64 * 64);
+        memcpy(new->args, w->args, w->launch.args_size);
+        new->launch.args = new->args;
+    }
+    return new;
+}
+
 EXPORT int cuGraphInstantiateWithFlags(struct graph **exec, const struct graph *g,
                                        unsigned long long flags)
 {
@@ -1017,17 +1118,8 @@ EXPORT int cuGraphInstantiateWithFlags(struct graph **exec, const struct graph *
     copy = calloc(1, sizeof *copy);
     copy->end = &copy->first;
     for (const struct work *w = g->first; w; w = w->next) {
-        struct work *new = malloc(sizeof *new);
-
-        *new = *w;
-        new->next = NULL;
-        if (w->args) {
-            new->args = aligned_alloc(64, (w->launch.args_size + 63) / 64 * 64);
-            memcpy(new->args, w->args, w->launch.args_size);
-            new->launch.args = new->args;
-        }
-        *copy->end = new;
-        copy->end = &new->next;
+        *copy->end = clone_of(w);
+        copy->end = &(*copy->end)->next;
     }
     *exec = copy;
     return leave(OK);
@@ -1035,14 +1127,14 @@ EXPORT int cuGraphInstantiateWithFlags(struct graph **exec, const struct graph *
 
 EXPORT int cuGraphLaunch(struct graph *exec, struct stream *s)
 {
-    int e = OK;
-
     ENTER(NEEDS_context | NEEDS_no_failure);
     if (s && s->capture)
         return leave(refuse_capture(s->capture));
-    for (const struct work *w = exec->first; w && !e; w = w->next)
-        e = run_work(w);
-    return leave(e);
+    for (const struct work *w = exec->first; w; w = w->next) {
+        driver.launches += w->kind == WORK_launch;
+        streams_put(s, clone_of(w), true);
+    }
+    return leave(OK);
 }
 
 EXPORT int cuGraphExecDestroy(struct graph *exec)
@@ -1093,7 +1185,8 @@ EXPORT int cuModuleLoadData(struct module **module, const void *image)
     void (*connect)(const struct simt_api *), *library;
 
     ENTER(NEEDS_all);
-    if (head->magic != SIMT_IMAGE || !(library = open_image(head)))
+    if (head->magic != SIMT_IMAGE || head->toolkit > (uint32_t)driver.version / 1000 ||
+        !(library = open_image(head)))
         return leave(INVALID_IMAGE);
     version = dlsym(library, "simt_version");
     arch = dlsym(library, "simt_arch");
@@ -1126,6 +1219,7 @@ EXPORT int cuModuleLoadDataEx(struct module **module, const void *image, unsigne
 EXPORT int cuModuleUnload(struct module *m)
 {
     ENTER(NEEDS_safety);
+    streams_finish_all();
     for (struct function **p = &driver.functions; *p;) {
         struct function *f = *p;
 

@@ -6,10 +6,11 @@
 
 #include <stdint.h>
 
-#define SIMT_IMAGE UINT64_C(0x3130746d6973ff7f)
+#define SIMT_IMAGE UINT64_C(0x3230746d6973ff7f)
 
 struct image {
     uint64_t magic, size;
+    uint32_t toolkit, unused;   /* the major version of CUDA that made it */
 };
 
 #endif

@@ -145,6 +145,14 @@ static struct kept {
     size_t size;
 } *kept;
 
+/* SIMT_NVRTC: the major version that is played. */
+static uint32_t toolkit(void)
+{
+    const char *played = getenv("SIMT_NVRTC");
+
+    return played ? (uint32_t)atoi(played) : 13;
+}
+
 /* All that the result depends on, as one text. */
 static char *key_of(const struct program *p, char **options)
 {
@@ -156,6 +164,7 @@ static char *key_of(const struct program *p, char **options)
         fprintf(f, "%s\1%s\1", p->texts[i].name, p->texts[i].body);
     for (int i = 0; options[i]; i++)
         fprintf(f, "%s\1", options[i]);
+    fprintf(f, "%u", toolkit());
     fclose(f);
     return key;
 }
@@ -276,7 +285,7 @@ static bool run_compiler(struct program *p, const char *folder, char **argv)
 
 static bool take_image(struct program *p, const char *path)
 {
-    struct image head = { SIMT_IMAGE, 0 };
+    struct image head = { SIMT_IMAGE, 0, toolkit(), 0 };
     size_t size;
     char *bytes = read_all(path, sizeof head, &size);
 
@@ -468,7 +477,7 @@ static bool compile(struct program *p, char **options)
 
 EXPORT int nvrtcVersion(int *major, int *minor)
 {
-    *major = 13;
+    *major = (int)toolkit();
     *minor = 0;
     return OK;
 }
