@@ -8,6 +8,7 @@
 #include "ir/conv.h"
 #include "ir/function.h"
 #include "ir/ir.h"
+#include "ir/spread.h"
 #include "ir/steps.h"
 #include "ir/view.h"
 
@@ -106,9 +107,13 @@ struct call {
     int64_t m, n, k;
     struct view a, b;
     struct output_view c;
+    int64_t groups; /* at least 2: products of one size, in one call of a backend that takes groups;
+                       else there is one */
+    struct spread each_a, each_b, each_c; /* of several groups: a step of 0 is one matrix for all */
     const struct conv *conv; /* of a convolution, else NULL: a, b and c are its maps */
     const void *alpha, *beta; /* in the result's format (integers: i64); NULL: 1, 0 */
-    const struct mask *mask_a, *mask_b; /* with lines, where the plan scales; else NULL */
+    const struct mask *mask_a, *mask_b; /* with lines, where the plan scales; else NULL.  Of several
+                                           groups one after the other, or of the matrix of all */
     const struct keeper *keep[2]; /* of a, b; NULL: limbs are of this call alone */
     const struct runner *runner;
     const limber_allocator *allocator; /* of what grows with the operands; NULL: the system's */
@@ -244,9 +249,12 @@ enum scan_field { SCAN_emax, SCAN_emin, SCAN_low, SCAN_sig, SCAN_flags, SCAN_fie
 enum scan_flag { SCAN_special = 1, SCAN_negative = 2 };
 
 /* lines x length elements seen through v; what is found goes to `found` and, unless it is NULL, the
- * same of tiles, field after field of all of them, to `tiles`. */
+ * same of tiles, field after field of all of them, to `tiles`.  Of several matrices, each like the
+ * first, the lines of one follow those of the other, and there is nothing of tiles. */
 struct scan_job {
     const struct view *v;
+    int64_t matrices;
+    struct spread each;
     int64_t lines, length;
     int32_t *found, *tiles;
 };
@@ -363,6 +371,8 @@ struct backend {
                    const void *a, const void *b, void *c);
     const struct depthwise_ops *depthwise; /* by code of the library; NULL: there is none */
     const struct function_ops *function_ops; /* by code of the library; NULL: there is none */
+    /* Whether launch makes all groups of this call, or none of them.  NULL: it takes none. */
+    bool (*takes_groups)(const struct kernel *, const struct call *);
     bool reads_tiles; /* its kernels take tiles and rates that were measured: target.tile, .rate */
 };
 

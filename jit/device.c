@@ -117,29 +117,40 @@ bool limber_device_scanner(limber_context *ctx, limber_format f, struct entry **
     return get(&m, e, d);
 }
 
-bool limber_device_scan(limber_context *ctx, struct mask *m, const struct view *v, limber_format f,
-                        int64_t lines, int64_t length, const limber_queue *q, struct diag *d)
+bool limber_device_scan_all(limber_context *ctx, struct mask *m, int64_t matrices,
+                            const struct spread *each, const struct view *v, limber_format f,
+                            int64_t lines, int64_t length, const limber_queue *q, struct diag *d)
 {
-    int64_t tiles = limber_view_strided(v) ? limber_scan_tiles(lines, length) : 0;
-    int32_t *found = malloc((size_t)(lines + tiles + 1) * SCAN_fields * sizeof *found);
-    int32_t *of_tiles = tiles ? found + SCAN_fields * lines : NULL;
+    struct scan_job j = {
+        .v = v, .matrices = matrices, .each = *each, .lines = lines, .length = length
+    };
+    int64_t all = matrices * lines;
+    int64_t tiles = matrices == 1 && limber_view_strided(v) ? limber_scan_tiles(lines, length) : 0;
     struct entry *e;
     bool ok;
 
-    memset(m, 0, sizeof *m);
-    if (!found)
+    memset(m, 0, (size_t)matrices * sizeof *m);
+    j.found = malloc((size_t)(all + tiles + 1) * SCAN_fields * sizeof *j.found);
+    if (!j.found)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a scan of %lld lines",
-                           (long long)lines);
+                           (long long)all);
+    j.tiles = tiles ? j.found + SCAN_fields * all : NULL;
     ok = limber_device_scanner(ctx, f, &e, d);
     if (ok) {
-        ok = e->backend->device_ops->scan(e->kernel,
-                                          &(struct scan_job){ v, lines, length, found, of_tiles },
-                                          ctx->machine.target.device, q, d) &&
-             limber_scan_found(m, found, of_tiles, lines, length, d);
+        ok = e->backend->device_ops->scan(e->kernel, &j, ctx->machine.target.device, q, d);
         limber_kernels_put(ctx->memory, e);
     }
-    free(found);
+    for (int64_t g = 0; ok && g < matrices; g++)
+        ok = limber_scan_found(&m[g], j.found + g * lines, all, j.tiles, lines, length, d);
+    free(j.found);
     return ok;
+}
+
+bool limber_device_scan(limber_context *ctx, struct mask *m, const struct view *v, limber_format f,
+                        int64_t lines, int64_t length, const limber_queue *q, struct diag *d)
+{
+    return limber_device_scan_all(ctx, m, 1, &(struct spread){ .step = 0 }, v, f, lines, length, q,
+                                  d);
 }
 
 /* ---- terms of a sum -------------------------------------------------------------------------- */

@@ -539,6 +539,17 @@ static bool workspace_of(limber_context *ctx, const struct problem *p, const str
 
     if (!entry_of(ctx, key, &e, NULL, d))
         return false;
+    if (p->groups > 1 && e->backend->takes_groups) {
+        struct call all = call;
+
+        all.groups = p->groups;
+        all.device = ctx->machine.target.device;
+        all.each_a = limber_groups_a(p);
+        all.each_b = limber_groups_b(p);
+        all.each_c = limber_groups_c(p);
+        if (e->backend->takes_groups(e->kernel, &all))
+            call = all;
+    }
     limber_maps_bind(&maps, e, p);
     limber_maps_apply(&maps, p, &call);
     if (several && e->backend->launch_memory) {
@@ -571,7 +582,8 @@ bool limber_engine_workspace(limber_context *ctx, const struct problem *p, bool 
     bool ok;
 
     *least = *best = 0;
-    if (!ctx->machine.backend->workspace || p->m == 0 || p->n == 0 || limber_is_direct(ctx, p))
+    if (!ctx->machine.backend->workspace || p->m == 0 || p->n == 0 || p->groups == 0 ||
+        limber_is_direct(ctx, p))
         return true;
     if (limber_depthwise_workspace(ctx, p, least)) {
         *best = *least;

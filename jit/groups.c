@@ -5,32 +5,49 @@
 #include <stdatomic.h>
 #include <string.h>
 
-static void *shifted(const void *data, int64_t groups, int64_t step, limber_format f)
+struct spread limber_groups_a(const struct problem *p)
 {
-    return data ? (char *)(uintptr_t)data + groups * step * f.size : NULL;
+    return (struct spread){ p->each_a ? 0 : p->step_a * p->fa.size, p->each_a };
+}
+
+/* Integers of pairs may be stored shorter than they are read. */
+struct spread limber_groups_b(const struct problem *p)
+{
+    int64_t size = p->b.pairs && p->b.pairs->stored ? p->b.pairs->stored : p->fb.size;
+
+    return (struct spread){ p->each_b ? 0 : p->step_b * size, p->each_b };
+}
+
+struct spread limber_groups_c(const struct problem *p)
+{
+    return (struct spread){ p->each_c ? 0 : p->step_c * p->fc.size,
+                            (const void *const *)p->each_c };
 }
 
 struct view limber_group_a(const struct problem *p, int64_t g)
 {
+    const struct spread x = limber_groups_a(p);
     struct view v = p->a;
 
-    v.data = p->each_a ? p->each_a[g] : shifted(v.data, g, p->step_a, p->fa);
+    v.data = limber_spread_at(v.data, &x, g);
     return v;
 }
 
 struct view limber_group_b(const struct problem *p, int64_t g)
 {
+    const struct spread x = limber_groups_b(p);
     struct view v = p->b;
 
-    v.data = p->each_b ? p->each_b[g] : shifted(v.data, g, p->step_b, p->fb);
+    v.data = limber_spread_at(v.data, &x, g);
     return v;
 }
 
 struct output_view limber_group_c(const struct problem *p, int64_t g)
 {
+    const struct spread x = limber_groups_c(p);
     struct output_view c = p->c;
 
-    c.data = p->each_c ? p->each_c[g] : shifted(c.data, g, p->step_c, p->fc);
+    c.data = (void *)(uintptr_t)limber_spread_at(c.data, &x, g);
     return c;
 }
 

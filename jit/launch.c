@@ -3,6 +3,7 @@
 #include "jit/engine.h"
 
 enum { LINE = 64 };
+static const double ENOUGH = 0x1p30;
 
 /* No sum of products can leave the result's format: |a b| < 2^(emax_a + emax_b + 2). */
 static bool fits(const struct problem *p, const struct scan_result *f)
@@ -28,7 +29,7 @@ static bool has_workspace(const limber_context *ctx, const struct problem *p)
 }
 
 /* More for more threads: parts of C are to have a block for each. */
-static size_t workspace(const limber_context *ctx, const struct problem *p)
+static size_t workspace(const limber_context *ctx, const struct problem *p, bool together)
 {
     const struct runner all = limber_pool_runner(ctx->pool);
     double bytes;
@@ -39,6 +40,9 @@ static size_t workspace(const limber_context *ctx, const struct problem *p)
         return ctx->workspace;
     bytes = (double)p->m * (double)p->k * p->fa.size + (double)p->k * (double)p->n * p->fb.size +
             (double)p->m * (double)p->n * p->fc.size;
+    if (together) /* enough of them to fill the device */
+        bytes *=
+            (double)p->groups < ENOUGH / (bytes + 1) ? (double)p->groups : 1 + ENOUGH / (bytes + 1);
     if (ctx->machine.backend->device_ops) /* all limbs of most products; the largest go in parts */
         return (size_t)(bytes * 1.25) + ((size_t)256 << 20);
     return (size_t)(bytes / 4) + ((size_t)56 << 20) + ((size_t)limber_runner_busy(&all) << 23);
@@ -91,6 +95,7 @@ struct launching {
     struct maps maps;
     struct runner runner; /* of one group */
     int64_t at_once; /* groups that run side by side, and share the bound of packed limbs */
+    bool together; /* all groups are one launch */
     pthread_mutex_t lock; /* of what follows */
     bool dry;
     const struct guard *guard;
@@ -148,7 +153,7 @@ static struct call call_of(const struct launching *l, int64_t g, struct keeping 
         .allocator = l->ctx->allocator.alloc ? &l->ctx->allocator : NULL,
         .queue = p->queue,
         .device = l->ctx->machine.target.device,
-        .workspace_limit = workspace(l->ctx, p) / (size_t)l->at_once,
+        .workspace_limit = workspace(l->ctx, p, l->together) / (size_t)l->at_once,
         .dry = l->dry,
         .library = l->ctx->kernels != LIMBER_KERNELS_SPECIALISED,
         .guard = l->guard,
@@ -158,6 +163,12 @@ static struct call call_of(const struct launching *l, int64_t g, struct keeping 
         .seed = limber_simulates(&p->contract) ? p->contract.unit->seed : 0,
     };
 
+    if (l->together) {
+        call.groups = p->groups;
+        call.each_a = limber_groups_a(p);
+        call.each_b = limber_groups_b(p);
+        call.each_c = limber_groups_c(p);
+    }
     limber_maps_apply(&l->maps, p, &call);
     return call;
 }
@@ -180,9 +191,21 @@ static bool launch_group(void *arg, int64_t g, int worker, struct diag *d)
     return true;
 }
 
+/* Whether the backend makes all groups in one launch. */
+static bool are_together(struct launching *l)
+{
+    struct keeping of[2];
+    struct call call;
+
+    l->together = true;
+    call = call_of(l, 0, of);
+    return l->e->backend->takes_groups(l->e->kernel, &call);
+}
+
 /* Products that are brief, or would cut unevenly, are tasks, side by side; others are done in turn,
  * each by all threads, or by a device, on which they follow each other. */
-static struct launching plan_launches(limber_context *ctx, const struct step *s)
+static struct launching plan_launches(limber_context *ctx, const struct step *s,
+                                      const struct guard *guard)
 {
     const struct product_request r = limber_request(s->p);
     const struct runner alone = { 1, run_alone, NULL }, all = limber_pool_runner(ctx->pool);
@@ -198,8 +221,10 @@ static struct launching plan_launches(limber_context *ctx, const struct step *s)
         .ctx = ctx, .p = p, .f = s->f, .e = s->e, .runner = small || beside ? alone : all
     };
 
+    l.guard = guard;
     l.at_once = beside && all.workers < p->groups ? all.workers : beside ? p->groups : 1;
     limber_maps_bind(&l.maps, s->e, p);
+    l.together = p->groups > 1 && s->e->backend->takes_groups && are_together(&l);
     return l;
 }
 
@@ -208,18 +233,18 @@ static bool run_step(limber_context *ctx, const struct step *s, bool dry, const 
 {
     const struct runner alone = { 1, run_alone, NULL }, all = limber_pool_runner(ctx->pool);
     const struct problem *p = s->p;
-    struct launching l = plan_launches(ctx, s);
+    struct launching l = plan_launches(ctx, s, guard);
     char name[32];
     bool ok;
 
     l.dry = dry;
-    l.guard = guard;
     l.finish = p->groups == 1 ? s->finish : NULL;
     l.memory = memory;
     l.share = memory ? memory->bytes / (size_t)l.at_once / LINE * LINE : 0;
     pthread_mutex_init(&l.lock, NULL);
     limber_pool_enter(ctx->pool);
-    ok = limber_groups_run(l.at_once > 1 ? &all : &alone, p->groups, launch_group, &l, d);
+    ok = limber_groups_run(l.at_once > 1 ? &all : &alone, l.together ? 1 : p->groups, launch_group,
+                           &l, d);
     limber_pool_leave(ctx->pool);
     pthread_mutex_destroy(&l.lock);
     if (s->report) {
@@ -284,7 +309,7 @@ static bool run_with_memory(limber_context *ctx, const struct step *s, int count
     for (int i = 0; i < count; i++) {
         size_t share;
 
-        l = plan_launches(ctx, &s[i]);
+        l = plan_launches(ctx, &s[i], NULL);
         call = call_of(&l, 0, of);
         share = limber_launch_bytes(s[i].e, &call) * (size_t)l.at_once;
         most = share > most ? share : most;
@@ -311,7 +336,7 @@ bool limber_launch(limber_context *ctx, const struct step *s, int count,
             return false;
         sure = true;
     }
-    if (sure && count == 1 && s->p->groups == 1)
+    if (sure && count == 1 && (s->p->groups == 1 || plan_launches(ctx, s, NULL).together))
         return run_steps(ctx, s, count, NULL, d);
     if (sure && all_take_memory(s, count))
         return run_with_memory(ctx, s, count, d);

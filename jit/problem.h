@@ -38,7 +38,10 @@ struct problem {
     bool *finished; /* out: it was called for all elements; else the caller does that */
 };
 
-/* groups.c: one group's operands and result. */
+/* groups.c: where the groups' operands and results lie; and of one group. */
+struct spread limber_groups_a(const struct problem *p);
+struct spread limber_groups_b(const struct problem *p);
+struct spread limber_groups_c(const struct problem *p);
 struct view limber_group_a(const struct problem *p, int64_t g);
 struct view limber_group_b(const struct problem *p, int64_t g);
 struct output_view limber_group_c(const struct problem *p, int64_t g);

@@ -169,7 +169,17 @@ static const struct device_ops device_ops = {
     limber_cuda_free,  compile_steps,     limber_cuda_steps
 };
 
-const struct backend limber_backend_cuda = {
-    "cuda",      probe, compile,  load, limber_cuda_launch, unload, limber_cuda_workspace, NULL,
-    &device_ops, NULL,  code_key, NULL, &limber_cuda_blocks
-};
+const struct backend limber_backend_cuda = { "cuda",
+                                             probe,
+                                             compile,
+                                             load,
+                                             limber_cuda_launch,
+                                             unload,
+                                             limber_cuda_workspace,
+                                             NULL,
+                                             &device_ops,
+                                             NULL,
+                                             code_key,
+                                             NULL,
+                                             &limber_cuda_blocks,
+                                             .takes_groups = limber_cuda_takes_groups };

@@ -18,9 +18,21 @@ static cu_pointer aligned(cu_pointer at)
     return (at + ALIGN - 1) / ALIGN * ALIGN;
 }
 
+/* Matrices of a side. */
+static int64_t matrices(const struct call *c, int side)
+{
+    return c->groups > 1 && (side ? c->each_b.step : c->each_a.step) ? c->groups : 1;
+}
+
+/* Of all of them. */
+static int64_t lines_of(const struct call *c, int side)
+{
+    return matrices(c, side) * (side ? c->n : c->m);
+}
+
 static struct guard_memory lay_out(cu_pointer at, const struct call *c)
 {
-    const int64_t lines[2] = { c->m, c->n };
+    const int64_t lines[2] = { lines_of(c, 0), lines_of(c, 1) };
     struct guard_memory r;
 
     for (int i = 0; i < 2; i++) {
@@ -45,7 +57,12 @@ size_t limber_cuda_guard_bytes(const struct call *c)
 static bool scan(struct call *c, int side, const struct guard_memory *memory, struct diag *d)
 {
     struct run r = { .kernel = c->guard->scan[side], .call = c };
-    int64_t lines = side ? c->n : c->m;
+    int64_t lines = lines_of(c, side);
+    const struct scan_job job = { .v = side ? &c->b : &c->a,
+                                  .matrices = matrices(c, side),
+                                  .each = side ? c->each_b : c->each_a,
+                                  .lines = side ? c->n : c->m,
+                                  .length = c->k };
     const struct bounds *b = &c->guard->bounds[side];
     const struct scan_memory start = { memory->found[side], memory->pixels[side],
                                        side ? 0 : memory->choice, memory->most[side] };
@@ -68,7 +85,7 @@ static bool scan(struct call *c, int side, const struct guard_memory *memory, st
     if (!limber_cuda_enter(&r, d))
         return false;
     ok =
-        limber_cuda_scan_start(&r, side ? &c->b : &c->a, lines, c->k, &start, d) &&
+        limber_cuda_scan_start(&r, &job, &start, d) &&
         limber_cuda_start(&r, KERNEL_decide, (lines + THREADS - 1) / THREADS, THREADS, 0, &args, d);
     limber_cuda_leave(&r);
     return ok;
@@ -80,7 +97,7 @@ static cu_pointer exponents(const struct kernel *k, const struct call *c,
 {
     switch (k->config.side[side].scaled) {
     case SCALED_lines:
-        return memory->found[side] + (cu_pointer)(side ? c->n : c->m) * SCAN_emax * sizeof(int32_t);
+        return memory->found[side] + (cu_pointer)lines_of(c, side) * SCAN_emax * sizeof(int32_t);
     case SCALED_all: return memory->most[side];
     default: return 0;
     }

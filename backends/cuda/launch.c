@@ -189,6 +189,12 @@ static int64_t unit_bytes(const struct cuda_config *f, const struct part *p, int
                0;
 }
 
+/* Matrices of a side that a part holds limbs of. */
+static int64_t held(const struct run *r, const struct part *p, int side)
+{
+    return r->matrices[side] > 1 ? p->groups : 1;
+}
+
 static void lay_out(const struct run *r, struct part *p)
 {
     const struct cuda_config *f = &r->kernel->config;
@@ -203,11 +209,12 @@ static void lay_out(const struct run *r, struct part *p)
         p->scale_blocks = f->model.scale_block ? ceil_div(k, f->model.scale_block) : 0;
     }
     if (!f->inside) {
-        p->limb[0] = p->tiles_m * f->bm * p->pitch;
-        p->limb[1] = r->images ? p->images * limber_cuda_image(r) : p->tiles_n * f->bn * p->pitch;
+        p->limb[0] = held(r, p, 0) * p->tiles_m * f->bm * p->pitch;
+        p->limb[1] = r->images ? p->images * limber_cuda_image(r) :
+                                 held(r, p, 1) * p->tiles_n * f->bn * p->pitch;
     }
     p->total_pitch = f->direct ? 0 : p->tiles_n * f->bn * size;
-    p->total_size = p->m * p->total_pitch;
+    p->total_size = p->groups * p->m * p->total_pitch;
     p->bytes = (size_t)(round_up(f->side[0].limbs * p->limb[0], ALIGN) +
                         round_up(f->side[1].limbs * p->limb[1], ALIGN) +
                         (f->totals ? f->accumulators : 1) * p->total_size + unit_bytes(f, p, 0) +
@@ -243,14 +250,35 @@ static bool fewer_images(const struct run *r, struct part *p, size_t limit)
     return true;
 }
 
-/* Images first, but half of the memory may be theirs; then columns: rows that are cut once serve
- * all of them. */
+/* Of the grids that a group needs, the largest; and lines of its limbs. */
+static int64_t blocks_of(const struct run *r, const struct part *p)
+{
+    const struct cuda_config *f = &r->kernel->config;
+    int64_t lines =
+        p->tiles_m * f->bm > p->tiles_n * f->bn ? p->tiles_m * f->bm : p->tiles_n * f->bn;
+    int64_t tasks = p->tiles_m * p->tiles_n * (f->totals ? f->accumulators : 1);
+    int64_t blocks = ceil_div(lines, LINES) * ceil_div(p->pitch, f->bytes * ELEMENTS);
+
+    blocks = tasks > blocks ? tasks : blocks;
+    return lines > blocks ? lines : blocks;
+}
+
+/* Groups first, which are counted in 32 bits; then images, but half of the memory may be theirs;
+ * then columns: rows that are cut once serve all of them. */
 static struct part fit(const struct run *r, size_t limit)
 {
     const struct cuda_config *f = &r->kernel->config;
-    struct part p = { .m = r->call->m, .n = r->call->n, .images = r->images };
+    struct part p = { .m = r->call->m, .n = r->call->n, .groups = 1, .images = r->images };
+    int64_t most;
 
+    lay_out(r, &p);
+    most = INT32_MAX / 2 / blocks_of(r, &p) + 1;
+    p.groups = r->groups < most ? r->groups : most;
     for (lay_out(r, &p); p.bytes > limit; lay_out(r, &p)) {
+        if (p.groups > 1) {
+            p.groups = ceil_div(p.groups, 2);
+            continue;
+        }
         if (fewer_images(r, &p, limit))
             continue;
         if (p.n > 16 * f->bn)
@@ -279,12 +307,51 @@ static bool pack_unit(struct run *r, const struct part *p, int side, struct pack
                              SCALE_THREADS, 0, args, d);
 }
 
-/* Exponents of lines from `line` on, or of all. */
-static const int32_t *scales_of(const struct run *r, int side, int64_t line)
+/* Where a part's line lies among the lines of all matrices of a side. */
+static int64_t line_of(const struct run *r, const struct part *p, int side)
+{
+    int64_t lines = side ? r->call->n : r->call->m;
+
+    return (r->matrices[side] > 1 ? p->group * lines : 0) + (side ? p->j : p->i);
+}
+
+/* Exponents of a part's lines, or of all. */
+static const int32_t *scales_of(const struct run *r, const struct part *p, int side)
 {
     bool lines = r->kernel->config.side[side].scaled == SCALED_lines;
 
-    return r->emax[side] ? (const int32_t *)(uintptr_t)r->emax[side] + (lines ? line : 0) : NULL;
+    return r->emax[side] ?
+               (const int32_t *)(uintptr_t)r->emax[side] + (lines ? line_of(r, p, side) : 0) :
+               NULL;
+}
+
+/* Which lines of a part have NaN or infinities. */
+static const uint8_t *flags_of(const struct run *r, const struct part *p, int side)
+{
+    return r->special[side] ? (const uint8_t *)(uintptr_t)r->special[side] + line_of(r, p, side) :
+                              NULL;
+}
+
+/* Where the matrices of a part's products lie, after the first one of all at `data`. */
+static struct spread each_of(const struct run *r, int which, int64_t group, const void **data)
+{
+    struct spread x = r->each[which];
+
+    if (x.address)
+        x.address += group;
+    else
+        *data = limber_spread_at(*data, &x, group);
+    return x;
+}
+
+/* An operand as it is seen through v. */
+static struct operand_args operand_of(const struct run *r, const struct view *v, int side,
+                                      int64_t group)
+{
+    struct operand_args o = limber_cuda_operand(v);
+
+    o.each = each_of(r, side, group, &o.view.data);
+    return o;
 }
 
 /* Limbs of the images that the part holds. */
@@ -295,7 +362,7 @@ static bool pack_images(struct run *r, const struct part *p, struct diag *d)
 
     args.limbs = (char *)(uintptr_t)p->limbs[1];
     args.limb = p->limb[1];
-    args.emax = scales_of(r, 1, 0);
+    args.emax = scales_of(r, p, 1);
     args.choice = (const int32_t *)(uintptr_t)r->choice;
     args.mine = r->mine;
     args.blocks_p = (int32_t)ceil_div(args.pitch / f->bytes, ELEMENTS);
@@ -320,19 +387,17 @@ struct operand_args limber_cuda_operand(const struct view *v)
 static bool pack(struct run *r, const struct part *p, int side, struct diag *d)
 {
     const struct cuda_config *f = &r->kernel->config;
-    int64_t line0 = side ? p->j : p->i;
     struct pack_args args = {
-        .operand = limber_cuda_operand(&r->ordered[side]),
-        .line0 = line0,
+        .operand = operand_of(r, &r->ordered[side], side, p->group),
+        .line0 = side ? p->j : p->i,
         .lines = side ? p->n : p->m,
         .length = r->k,
         .padded = side ? p->tiles_n * f->bn : p->tiles_m * f->bm,
         .limbs = (char *)(uintptr_t)p->limbs[side],
         .pitch = p->pitch,
         .limb = p->limb[side],
-        .emax = scales_of(r, side, line0),
+        .emax = scales_of(r, p, side),
         .tile_subset = r->tile_subset[side],
-        .blocks = INT32_MAX,
         .blocks_p = (int32_t)ceil_div(p->pitch / f->bytes, ELEMENTS),
         .choice = (const int32_t *)(uintptr_t)r->choice,
         .mine = r->mine,
@@ -342,17 +407,20 @@ static bool pack(struct run *r, const struct part *p, int side, struct diag *d)
         .wide = (uint32_t *)(uintptr_t)p->wide[side],
     };
 
+    int64_t blocks = ceil_div(args.padded, LINES) * args.blocks_p;
+
+    args.blocks = blocks < INT32_MAX ? (int32_t)blocks : INT32_MAX; /* the start says so */
     if (f->mma_path == MMA_PATH_unit && !pack_unit(r, p, side, &args, d))
         return false;
-    return limber_cuda_start(r, side ? KERNEL_pack_b : KERNEL_pack_a,
-                             ceil_div(args.padded, LINES) * args.blocks_p, PACK_THREADS,
-                             LINES * (ELEMENTS + 1) * f->side[side].f.size, &args, d);
+    return limber_cuda_start(r, side ? KERNEL_pack_b : KERNEL_pack_a, held(r, p, side) * blocks,
+                             PACK_THREADS, LINES * (ELEMENTS + 1) * f->side[side].f.size, &args, d);
 }
 
 static struct result_args result_of(const struct run *r, const struct part *p)
 {
     const struct cuda_config *f = &r->kernel->config;
     const struct call *c = r->call;
+    const void *data = r->place.data;
     struct result_args a = {
         .choice = (const int32_t *)(uintptr_t)r->choice,
         .mine = r->mine,
@@ -362,10 +430,12 @@ static struct result_args result_of(const struct run *r, const struct part *p)
         .i0 = p->i,
         .j0 = p->j,
         .c = r->place,
-        .emax_a = scales_of(r, 0, p->i),
-        .emax_b = scales_of(r, 1, p->j),
-        .special_a = r->special[0] ? (const uint8_t *)(uintptr_t)r->special[0] + p->i : NULL,
-        .special_b = r->special[1] ? (const uint8_t *)(uintptr_t)r->special[1] + p->j : NULL,
+        .each_a = r->matrices[0] > 1 ? c->m : 0,
+        .each_b = r->matrices[1] > 1 ? c->n : 0,
+        .emax_a = scales_of(r, p, 0),
+        .emax_b = scales_of(r, p, 1),
+        .special_a = flags_of(r, p, 0),
+        .special_b = flags_of(r, p, 1),
         .overflow = (uint64_t *)(uintptr_t)r->overflow,
         .totals = (char *)(uintptr_t)p->totals,
         .total_pitch = p->total_pitch,
@@ -373,6 +443,8 @@ static struct result_args result_of(const struct run *r, const struct part *p)
         .wide = f->mma_path != MMA_PATH_element && is_wide(f, r->k),
     };
 
+    a.each_c = each_of(r, 2, p->group, &data);
+    a.c.data = (void *)(uintptr_t)data;
     if (c->alpha)
         memcpy(a.alpha, c->alpha, f->scalars.size);
     if (c->beta)
@@ -407,15 +479,27 @@ static bool map_limbs(struct run *r, const struct part *p, int side, int blocks,
                           "describing limbs to the device", d);
 }
 
-static struct origin origin_of(const struct run *r, int side)
+/* All matrices of a side begin at multiples of 16 bytes. */
+static bool are_aligned(const struct run *r, int side)
+{
+    const struct spread *listed = side ? &r->call->each_b : &r->call->each_a;
+
+    for (int64_t g = 0; r->each[side].address && g < r->groups; g++)
+        if ((uintptr_t)listed->address[g] % 16)
+            return false;
+    return r->each[side].address ||
+           ((uintptr_t)r->view[side].data % 16 == 0 && r->each[side].step % 16 == 0);
+}
+
+static struct origin origin_of(const struct run *r, const struct part *p, int side)
 {
     const struct view *v = &r->view[side];
     bool strided = limber_view_strided(v);
-    struct origin o = { .operand = limber_cuda_operand(v) };
+    struct origin o = { .operand = operand_of(r, v, side, p->group) };
 
     o.across = strided && v->p != 1 && v->line == 1;
     o.whole = strided && (v->p == 1 || v->line == 1) && (o.across ? v->p : v->line) % 4 == 0 &&
-              (uintptr_t)v->data % 16 == 0;
+              are_aligned(r, side);
     return o;
 }
 
@@ -466,7 +550,7 @@ static bool multiply(struct run *r, const struct part *p, struct diag *d)
     const struct cuda_config *f = &r->kernel->config;
     int cluster = f->mma_path == MMA_PATH_group ? limber_cuda_cluster(r, p->tiles_m) : 1;
     int64_t rows = ceil_div(p->tiles_m, cluster);
-    int64_t tasks = rows * p->tiles_n * (f->totals ? f->accumulators : 1);
+    int64_t tasks = p->groups * rows * p->tiles_n * (f->totals ? f->accumulators : 1);
     struct multiply_args args = {
         .limbs_a = (const char *)(uintptr_t)p->limbs[0],
         .limbs_b = (const char *)(uintptr_t)p->limbs[1],
@@ -476,6 +560,9 @@ static bool multiply(struct run *r, const struct part *p, struct diag *d)
         .tiles_m = (int32_t)rows,
         .tiles_n = (int32_t)p->tiles_n,
         .tasks = (int32_t)tasks,
+        .products = (int32_t)p->groups,
+        .each_a = held(r, p, 0) > 1 ? (int32_t)(p->tiles_m * f->bm) : 0,
+        .each_b = held(r, p, 1) > 1 ? (int32_t)(p->tiles_n * f->bn) : 0,
         .cluster = cluster,
         .steps = (int32_t)steps_of(f, r->k),
         .r = result_of(r, p),
@@ -491,7 +578,7 @@ static bool multiply(struct run *r, const struct part *p, struct diag *d)
     if (f->window)
         args.window = limber_cuda_window(r, p);
     for (int side = 0; side < 2 && f->inside; side++)
-        args.origin[side] = origin_of(r, side);
+        args.origin[side] = origin_of(r, p, side);
     args.k = r->k;
     if (f->mma_path == MMA_PATH_group)
         return leave_out(r, p, &args, d) && (f->inside || map_limbs(r, p, 0, 1, &args.map_a, d)) &&
@@ -503,8 +590,9 @@ static bool multiply(struct run *r, const struct part *p, struct diag *d)
 static struct element_args elements_of(const struct run *r, const struct part *p)
 {
     return (struct element_args){
-        .a = limber_cuda_operand(&r->view[0]),
-        .b = limber_cuda_operand(&r->view[1]),
+        .a = operand_of(r, &r->view[0], 0, p->group),
+        .b = operand_of(r, &r->view[1], 1, p->group),
+        .products = p->groups,
         .subset_a = r->tile_subset[0],
         .subset_b = r->tile_subset[1],
         .k = r->call->k,
@@ -520,12 +608,12 @@ static bool reconstruct(struct run *r, const struct part *p, struct diag *d)
     struct element_args e = elements_of(r, p);
     int shared = args.c.row == 1 ? SIDE * (SIDE + 1) * f->result.size : 0;
 
-    if (!f->direct &&
-        !limber_cuda_start(r, KERNEL_reconstruct, ceil_div(p->m, SIDE) * ceil_div(p->n, SIDE),
-                           RECONSTRUCT_THREADS, shared, &args, d))
+    if (!f->direct && !limber_cuda_start(r, KERNEL_reconstruct,
+                                         p->groups * ceil_div(p->m, SIDE) * ceil_div(p->n, SIDE),
+                                         RECONSTRUCT_THREADS, shared, &args, d))
         return false;
     return !(args.special_a || args.special_b) ||
-           limber_cuda_start(r, KERNEL_special, ceil_div(p->m * p->n, ELEMENT_THREADS),
+           limber_cuda_start(r, KERNEL_special, ceil_div(p->groups * p->m * p->n, ELEMENT_THREADS),
                              ELEMENT_THREADS, 0, &e, d);
 }
 
@@ -572,24 +660,35 @@ static bool run_span(struct run *r, const struct part *most, struct part *p, int
     return true;
 }
 
-static bool run_limbs(struct run *r, struct diag *d)
+/* The products of a part, by spans of columns. */
+static bool run_spans(struct run *r, const struct part *most, struct part *p, struct diag *d)
 {
     const struct call *c = r->call;
-    size_t limit = r->given ? r->given_bytes : c->workspace_limit;
+    int64_t span = span_of(r, most);
+
+    for (int64_t j = 0; j < c->n; j += span) {
+        p->j = j;
+        p->image = r->images ? j / span * most->images : 0;
+        p->images = r->images - p->image < most->images ? r->images - p->image : most->images;
+        if (!run_span(r, most, p, c->n - j < span ? c->n : j + span, d))
+            return false;
+    }
+    return true;
+}
+
+static bool run_limbs(struct run *r, struct diag *d)
+{
+    size_t limit = r->given ? r->given_bytes : r->call->workspace_limit;
     struct part most, p;
-    int64_t span;
 
     limber_cuda_order(r);
     most = p = fit(r, limit);
-    span = span_of(r, &most);
     if (!take_workspace(r, most.bytes, d))
         return false;
     r->call->workspace = most.bytes;
-    for (int64_t j = 0; j < c->n; j += span) {
-        p.j = j;
-        p.image = r->images ? j / span * most.images : 0;
-        p.images = r->images - p.image < most.images ? r->images - p.image : most.images;
-        if (!run_span(r, &most, &p, c->n - j < span ? c->n : j + span, d))
+    for (p.group = 0; p.group < r->groups; p.group += most.groups) {
+        p.groups = r->groups - p.group < most.groups ? r->groups - p.group : most.groups;
+        if (!run_spans(r, &most, &p, d))
             return false;
     }
     return true;
@@ -597,9 +696,10 @@ static bool run_limbs(struct run *r, struct diag *d)
 
 static bool run_elements(struct run *r, struct diag *d)
 {
-    struct part p = { .m = r->call->m, .n = r->call->n };
+    struct part p = { .m = r->call->m, .n = r->call->n, .groups = r->groups };
     struct element_args e = elements_of(r, &p);
-    int64_t blocks = ceil_div(p.m * p.n, ELEMENT_THREADS), most = 8 * r->device->multiprocessors;
+    int64_t blocks = ceil_div(p.groups * p.m * p.n, ELEMENT_THREADS);
+    int64_t most = 8 * r->device->multiprocessors;
 
     return limber_cuda_start(r, KERNEL_exact, blocks < most ? blocks : most, ELEMENT_THREADS, 0, &e,
                              d);
@@ -615,10 +715,57 @@ static void count_outer(const struct cuda_model *m, struct call *c)
              (m->split > 1 ? ceil_div(c->k, slots_of(m, c->k).part_length) : 0));
 }
 
+void limber_cuda_groups(struct run *r)
+{
+    const struct call *c = r->call;
+
+    r->groups = c->groups > 1 ? c->groups : 1;
+    r->each[0] = c->each_a;
+    r->each[1] = c->each_b;
+    r->each[2] = c->each_c;
+    for (int i = 0; i < 2; i++)
+        r->matrices[i] = r->each[i].step || r->each[i].address ? r->groups : 1;
+}
+
+/* All of one operand's matrices lie in memory of the same kind. */
+static bool are_alike(const struct run *r, int which)
+{
+    const void *const *at = r->each[which].address;
+    bool there = at && limber_cuda_on_device(r, at[0]);
+
+    for (int64_t g = 1; at && g < r->groups; g++)
+        if (limber_cuda_on_device(r, at[g]) != there)
+            return false;
+    return true;
+}
+
+/* Not of simulated units, whose scales and flags lie in front of their limbs, nor by cuBLAS; and a
+ * recorded call cannot take addresses to the device. */
+bool limber_cuda_takes_groups(const struct kernel *k, const struct call *c)
+{
+    struct diag ignored = { 0 };
+    struct call call = *c;
+    struct run r = { .kernel = (struct kernel *)(uintptr_t)k,
+                     .call = &call,
+                     .device = limber_cuda_device(c->device, &ignored) };
+    const struct cuda_config *f = &k->config;
+
+    limber_cuda_groups(&r);
+    if (!r.device || f->mma_path == MMA_PATH_unit || f->library || c->conv ||
+        f->side[0].scaled == SCALED_all || f->side[1].scaled == SCALED_all)
+        return false;
+    r.driver = r.device->driver;
+    for (int i = 0; i < 3; i++)
+        if ((r.each[i].address && c->guard) || !are_alike(&r, i))
+            return false;
+    return true;
+}
+
 bool limber_cuda_enter(struct run *r, struct diag *d)
 {
     const struct call *c = r->call;
 
+    limber_cuda_groups(r);
     r->device = limber_cuda_device(c->device, d);
     if (!r->device)
         return false;
@@ -697,6 +844,7 @@ void limber_cuda_workspace(const struct kernel *k, const struct call *c, size_t 
     *least = *most = guard;
     if (k->config.mma_path == MMA_PATH_element)
         return;
+    limber_cuda_groups(&r);
     limber_cuda_order(&r);
     *least += fit(&r, 0).bytes;
     *most += fit(&r, SIZE_MAX).bytes;

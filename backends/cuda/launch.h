@@ -94,7 +94,7 @@ struct run {                    /* one call */
     bool own_stream, host;      /* host: some operand lies there, so the call waits */
     cu_pointer a, b, c;         /* copies of ours, or 0 */
     cu_pointer emax[2], special[2], overflow, counts;
-    cu_pointer blocks[2], tiles[2], shown[2];
+    cu_pointer blocks[2], tiles[2], shown[2], addresses[3];
     struct tile_subset
         tile_subset[2];  /* of the operands, on the device; block is NULL where all is shown */
     cu_pointer given;            /* the caller's workspace, or 0 */
@@ -105,6 +105,9 @@ struct run {                    /* one call */
     int32_t mine;
     struct view view[2];        /* on the device */
     struct output_view place;
+    int64_t groups;             /* products of the call */
+    int64_t matrices[2];        /* of A, B: as many, or one for all */
+    struct spread each[3];      /* of A, B, C, on the device */
     int64_t k;                  /* along limbs: with a convolution's padding */
     struct view ordered[2];     /* as limbs are made: in the plan's order along k */
     struct index_map map[2];
@@ -118,15 +121,20 @@ bool limber_cuda_upload(struct run *r, struct diag *d);
 bool limber_cuda_download(struct run *r, bool ok, struct diag *d);
 bool limber_cuda_memory(struct run *r, cu_pointer *p, size_t bytes, const char *what,
                         struct diag *d);
+/* A copy of host memory, of which nothing is needed afterwards. */
+bool limber_cuda_copy(struct run *r, cu_pointer *to, const void *from, size_t bytes,
+                      const char *what, struct diag *d);
 void limber_cuda_release(struct run *r, cu_pointer *p);
 
-/* A part of C: rows [i, i + m), columns [j, j + n); where its limbs and totals lie. */
+/* A part of C: rows [i, i + m), columns [j, j + n), or of several products all of them; where its
+ * limbs and totals lie. */
 struct part {
     int64_t i, j, m, n;
+    int64_t group, groups;      /* the products */
     int64_t tiles_m, tiles_n;
     int64_t image, images;      /* whose limbs are held */
     int64_t pitch;              /* bytes of a limb's line */
-    int64_t limb[2];            /* bytes of a limb of A, of B */
+    int64_t limb[2];            /* bytes of a limb of A, of B, of all products */
     int64_t total_pitch, total_size;
     cu_pointer limbs[2], totals;
     struct slots slots;         /* of a simulated unit */
@@ -145,7 +153,10 @@ struct pack_args limber_cuda_pixels(const struct run *r, const struct part *p);
 /* cublas.c: *done is false where the operands do not lie as it wants them. */
 bool limber_cublas_run(struct run *r, bool *done, struct diag *d);
 
-/* launch.c: makes the device current, finds kernel and stream; after success leave is due. */
+/* launch.c: what a call says of groups. */
+void limber_cuda_groups(struct run *r);
+bool limber_cuda_takes_groups(const struct kernel *k, const struct call *c);
+/* Makes the device current, finds kernel and stream; after success leave is due. */
 bool limber_cuda_enter(struct run *r, struct diag *d);
 void limber_cuda_leave(struct run *r);
 /* The kernels of a call whose operands are where they can be reached. */
@@ -159,7 +170,8 @@ struct scan_memory {
 int64_t limber_cuda_scan_tiles(int64_t lines, int64_t length);
 /* Bytes of what is found of pixels; 0 where lines are looked at. */
 size_t limber_cuda_scan_pixels(const struct view *v, int64_t lines, int64_t length);
-bool limber_cuda_scan_start(struct run *r, const struct view *v, int64_t lines, int64_t length,
+/* Of a job whose addresses are on the device. */
+bool limber_cuda_scan_start(struct run *r, const struct scan_job *j,
                             const struct scan_memory *memory, struct diag *d);
 /* A view with its index map, as kernels take it. */
 struct operand_args limber_cuda_operand(const struct view *v);

@@ -55,8 +55,8 @@ bool limber_cuda_holds(const void *p, int device)
     return holds;
 }
 
-static bool upload(struct run *r, cu_pointer *to, const void *from, size_t bytes, const char *what,
-                   struct diag *d)
+bool limber_cuda_copy(struct run *r, cu_pointer *to, const void *from, size_t bytes,
+                      const char *what, struct diag *d)
 {
     return limber_cuda_memory(r, to, bytes, what, d) &&
            (bytes == 0 ||
@@ -112,6 +112,40 @@ static size_t extent(const struct view *v, int64_t lines, int64_t k, int size)
            (size_t)size;
 }
 
+/* Addresses of a batch's matrices, which lie on the device, to where kernels can read them. */
+static bool reach_addresses(struct run *r, int which, int64_t count, struct diag *d)
+{
+    struct spread *x = &r->each[which];
+
+    if (!x->address)
+        return true;
+    if (!limber_cuda_copy(r, &r->addresses[which], x->address, (size_t)count * sizeof *x->address,
+                          "addresses", d))
+        return false;
+    x->address = (const void *const *)(uintptr_t)r->addresses[which];
+    return true;
+}
+
+/* One after the other. */
+static bool copy_matrices(struct run *r, int side, size_t bytes, cu_pointer *copy, struct diag *d)
+{
+    enum { ALIGN = 256 };
+    const void *first = r->view[side].data;
+    int64_t count = r->matrices[side];
+    size_t apart = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    bool ok = limber_cuda_memory(r, copy, (size_t)count * apart, side ? "B" : "A", d);
+
+    for (int64_t g = 0; ok && g < count; g++)
+        ok = limber_cuda_ok(r->driver,
+                            r->driver->cuMemcpyHtoDAsync_v2(
+                                *copy + (cu_pointer)g * apart,
+                                limber_spread_at(first, &r->each[side], g), bytes, r->stream),
+                            "copying to the device", d);
+    r->view[side].data = (const void *)(uintptr_t)*copy;
+    r->each[side] = (struct spread){ count > 1 ? (int64_t)apart : 0, NULL };
+    return ok;
+}
+
 static bool reach(struct run *r, int side, cu_pointer *copy, struct diag *d)
 {
     const struct view *v = side ? &r->call->b : &r->call->a;
@@ -119,13 +153,10 @@ static bool reach(struct run *r, int side, cu_pointer *copy, struct diag *d)
         extent(v, side ? r->call->n : r->call->m, r->call->k, r->kernel->config.side[side].f.size);
 
     r->view[side] = *v;
-    if (bytes == 0 || limber_cuda_on_device(r, v->data))
-        return true;
+    if (bytes == 0 || limber_cuda_on_device(r, limber_spread_at(v->data, &r->each[side], 0)))
+        return reach_addresses(r, side, r->matrices[side], d);
     r->host = true;
-    if (!upload(r, copy, v->data, bytes, side ? "B" : "A", d))
-        return false;
-    r->view[side].data = (const void *)(uintptr_t)*copy;
-    return true;
+    return copy_matrices(r, side, bytes, copy, d);
 }
 
 /* Blocks of lines and classes of tiles. */
@@ -139,10 +170,11 @@ static bool reach_subset(struct run *r, int side, struct diag *d)
     end = (end_of(x, lines) + LIMBER_BLOCK - 1) / LIMBER_BLOCK;
     r->view[side].tile_subset = NULL;
     r->tile_subset[side] = *x;
-    if (!upload(r, &r->blocks[side], x->block,
-                (size_t)((lines + LIMBER_BLOCK - 1) / LIMBER_BLOCK) * sizeof *x->block, "blocks",
-                d) ||
-        (x->tile && !upload(r, &r->tiles[side], x->tile, (size_t)(end * x->tiles), "tiles", d)))
+    if (!limber_cuda_copy(r, &r->blocks[side], x->block,
+                          (size_t)((lines + LIMBER_BLOCK - 1) / LIMBER_BLOCK) * sizeof *x->block,
+                          "blocks", d) ||
+        (x->tile &&
+         !limber_cuda_copy(r, &r->tiles[side], x->tile, (size_t)(end * x->tiles), "tiles", d)))
         return false;
     r->tile_subset[side].block = (const int32_t *)(uintptr_t)r->blocks[side];
     r->tile_subset[side].tile = (const uint8_t *)(uintptr_t)r->tiles[side];
@@ -153,13 +185,47 @@ static bool reach_subset(struct run *r, int side, struct diag *d)
 static bool reach_scales(struct run *r, int side, const struct mask *m, size_t lines,
                          struct diag *d)
 {
-    int32_t most = INT32_MIN;
+    size_t count = (size_t)r->matrices[side];
+    int32_t most = INT32_MIN, *all;
+    bool ok;
 
-    if (r->kernel->config.side[side].scaled == SCALED_lines)
-        return upload(r, &r->emax[side], m->line_emax, lines * sizeof most, "exponents", d);
-    for (size_t i = 0; i < lines; i++)
-        most = m->line_emax[i] > most ? m->line_emax[i] : most;
-    return upload(r, &r->emax[side], &most, sizeof most, "exponents", d);
+    if (r->kernel->config.side[side].scaled == SCALED_all) { /* of one matrix */
+        for (size_t i = 0; i < lines; i++)
+            most = m->line_emax[i] > most ? m->line_emax[i] : most;
+        return limber_cuda_copy(r, &r->emax[side], &most, sizeof most, "exponents", d);
+    }
+    if (count == 1)
+        return limber_cuda_copy(r, &r->emax[side], m->line_emax, lines * sizeof most, "exponents",
+                                d);
+    all = malloc(count * lines * sizeof *all + 1);
+    if (!all)
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for exponents");
+    for (size_t g = 0; g < count; g++)
+        memcpy(all + g * lines, m[g].line_emax, lines * sizeof *all);
+    ok = limber_cuda_copy(r, &r->emax[side], all, count * lines * sizeof *all, "exponents", d);
+    free(all);
+    return ok;
+}
+
+/* Which lines have NaN or infinities, if any has. */
+static bool reach_special(struct run *r, int side, const struct mask *m, size_t lines,
+                          struct diag *d)
+{
+    size_t count = (size_t)r->matrices[side];
+    uint8_t *all = calloc(count * lines + 1, 1);
+    bool any = false, ok = true;
+
+    if (!all)
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for flags of lines");
+    for (size_t g = 0; g < count; g++)
+        if (m[g].special && m[g].line_special) {
+            memcpy(all + g * lines, m[g].line_special, lines);
+            any = true;
+        }
+    if (any)
+        ok = limber_cuda_copy(r, &r->special[side], all, count * lines, "flags", d);
+    free(all);
+    return ok;
 }
 
 /* Exponents and flags of lines from the scan. */
@@ -175,28 +241,35 @@ static bool reach_mask(struct run *r, int side, struct diag *d)
         if (!reach_scales(r, side, m, lines, d))
             return false;
     }
-    if (m && m->special && m->line_special && r->kernel->config.special)
-        return upload(r, &r->special[side], m->line_special, lines, "flags", d);
-    return true;
+    return !m || !r->kernel->config.special || reach_special(r, side, m, lines, d);
 }
 
 /* ---- C --------------------------------------------------------------------------------------- */
 
-/* Copies between C and a dense copy of it. */
-static void stage(const struct run *r, bool out)
+/* Copies between one product's C and a dense copy of it. */
+static void stage_one(const struct run *r, const struct output_view *c,
+                      const struct output_view *dense, bool out)
 {
-    const struct call *c = r->call;
-    struct output_view dense = r->place;
     int size = r->kernel->config.result.size;
 
-    dense.data = r->staged;
-    for (int64_t i = 0; i < c->m; i++)
-        for (int64_t j = 0; j < c->n; j++) {
-            char *at = limber_output_at(&c->c, i, j, size);
-            char *copy = limber_output_at(&dense, i, j, size);
+    for (int64_t i = 0; i < r->call->m; i++)
+        for (int64_t j = 0; j < r->call->n; j++) {
+            char *at = limber_output_at(c, i, j, size);
+            char *copy = limber_output_at(dense, i, j, size);
 
             memcpy(out ? at : copy, out ? copy : at, (size_t)size);
         }
+}
+
+static void stage(const struct run *r, bool out)
+{
+    struct output_view c = r->call->c, dense = r->place;
+
+    for (int64_t g = 0; g < r->groups; g++) {
+        c.data = (void *)(uintptr_t)limber_spread_at(r->call->c.data, &r->call->each_c, g);
+        dense.data = r->staged + g * r->each[2].step;
+        stage_one(r, &c, &dense, out);
+    }
 }
 
 static bool reads_c(const struct run *r)
@@ -208,14 +281,16 @@ static bool reads_c(const struct run *r)
 static bool reach_c(struct run *r, struct diag *d)
 {
     const struct call *c = r->call;
-    size_t bytes = (size_t)(c->m * c->n) * (size_t)r->kernel->config.result.size;
+    size_t one = (size_t)(c->m * c->n) * (size_t)r->kernel->config.result.size;
+    size_t bytes = (size_t)r->groups * one;
 
     r->place = c->c;
     r->place.rows = c->c.rows ? r->tile_subset[0].block : NULL;
     r->place.cols = c->c.cols ? r->tile_subset[1].block : NULL;
-    if (bytes == 0 || limber_cuda_on_device(r, c->c.data))
-        return true;
+    if (bytes == 0 || limber_cuda_on_device(r, limber_spread_at(c->c.data, &r->each[2], 0)))
+        return reach_addresses(r, 2, r->groups, d);
     r->host = true;
+    r->each[2] = (struct spread){ (int64_t)one, NULL };
     r->place = c->c.row == 1 ? (struct output_view){ .row = 1, .col = c->m, .inner = c->n } :
                                (struct output_view){ .row = c->n, .col = 1, .inner = c->n };
     r->staged = malloc(bytes);
@@ -223,7 +298,7 @@ static bool reach_c(struct run *r, struct diag *d)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a copy of C");
     if (reads_c(r))
         stage(r, false);
-    if (!(reads_c(r) ? upload(r, &r->c, r->staged, bytes, "C", d) :
+    if (!(reads_c(r) ? limber_cuda_copy(r, &r->c, r->staged, bytes, "C", d) :
                        limber_cuda_memory(r, &r->c, bytes, "C", d)))
         return false;
     r->place.data = (void *)(uintptr_t)r->c;
@@ -238,14 +313,15 @@ bool limber_cuda_upload(struct run *r, struct diag *d)
     return reach(r, 0, &r->a, d) && reach(r, 1, &r->b, d) && reach_subset(r, 0, d) &&
            reach_subset(r, 1, d) && reach_mask(r, 0, d) && reach_mask(r, 1, d) && reach_c(r, d) &&
            (!limber_num_is_int(r->kernel->config.result) || r->kernel->config.wrap ||
-            upload(r, &r->overflow, zero, sizeof zero, "a counter", d)) &&
+            limber_cuda_copy(r, &r->overflow, zero, sizeof zero, "a counter", d)) &&
            (!r->kernel->config.model.counts ||
-            upload(r, &r->counts, &none, sizeof none, "counters", d));
+            limber_cuda_copy(r, &r->counts, &none, sizeof none, "counters", d));
 }
 
 static bool fetch(struct run *r, struct diag *d)
 {
-    size_t bytes = (size_t)(r->call->m * r->call->n) * (size_t)r->kernel->config.result.size;
+    size_t bytes =
+        (size_t)(r->groups * r->call->m * r->call->n) * (size_t)r->kernel->config.result.size;
     const struct cuda_driver *c = r->driver;
 
     if (r->overflow && !limber_cuda_ok(c,
@@ -280,6 +356,8 @@ bool limber_cuda_download(struct run *r, bool ok, struct diag *d)
         limber_cuda_release(r, &r->tiles[i]);
         limber_cuda_release(r, &r->shown[i]);
     }
+    for (int i = 0; i < 3; i++)
+        limber_cuda_release(r, &r->addresses[i]);
     if (r->own_workspace)
         limber_cuda_release(r, &r->workspace);
     if (waits && !limber_cuda_ok(r->driver, r->driver->cuStreamSynchronize(r->stream),

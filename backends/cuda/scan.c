@@ -27,7 +27,7 @@ int64_t limber_cuda_scan_tiles(int64_t lines, int64_t length)
     return (lines + LIMBER_BLOCK - 1) / LIMBER_BLOCK * ((length + ELEMENTS - 1) / ELEMENTS);
 }
 
-/* Of a matrix, or of pixels. */
+/* Of matrices, or of pixels. */
 static bool start(struct run *r, struct scan_args *args, int64_t images, struct diag *d)
 {
     int64_t blocks = (args->lines + LINES - 1) / LINES;
@@ -56,31 +56,44 @@ static bool start_pixels(struct run *r, const struct view *v, const struct pixel
     args->operand = limber_cuda_operand(&x->view);
     args->lines = x->lines;
     args->length = x->length;
-    args->image = x->image;
+    args->operand.each.step = x->image * r->kernel->config.side[0].f.size;
     args->found = (int32_t *)(uintptr_t)memory->pixels;
     return start(r, args, x->images, d) &&
            limber_cuda_start(r, KERNEL_scan_windows, (lines + THREADS - 1) / THREADS, THREADS, 0,
                              &w, d);
 }
 
-bool limber_cuda_scan_start(struct run *r, const struct view *v, int64_t lines, int64_t length,
+bool limber_cuda_scan_start(struct run *r, const struct scan_job *j,
                             const struct scan_memory *memory, struct diag *d)
 {
     struct scan_args args = {
-        .operand = limber_cuda_operand(v),
-        .lines = lines,
-        .length = length,
+        .operand = limber_cuda_operand(j->v),
+        .lines = j->lines,
+        .length = j->length,
         .found = (int32_t *)(uintptr_t)memory->found,
         .tiles = (int32_t *)(uintptr_t)memory->tiles,
-        .tile_rows = (lines + LIMBER_BLOCK - 1) / LIMBER_BLOCK,
+        .tile_rows = (j->lines + LIMBER_BLOCK - 1) / LIMBER_BLOCK,
         .choice = (int32_t *)(uintptr_t)memory->choice,
         .most = (int32_t *)(uintptr_t)memory->most,
     };
     struct pixels x;
 
-    if (limber_view_pixels(&x, v, lines, length))
-        return start_pixels(r, v, &x, lines, &args, memory, d);
-    return start(r, &args, 1, d);
+    if (limber_view_pixels(&x, j->v, j->lines, j->length))
+        return start_pixels(r, j->v, &x, j->lines, &args, memory, d);
+    args.operand.each = j->each;
+    return start(r, &args, j->matrices, d);
+}
+
+/* The job with its addresses on the device. */
+static bool reach(struct run *r, struct scan_job *j, struct diag *d)
+{
+    if (!j->each.address)
+        return true;
+    if (!limber_cuda_copy(r, &r->addresses[0], j->each.address,
+                          (size_t)j->matrices * sizeof *j->each.address, "addresses", d))
+        return false;
+    j->each.address = (const void *const *)(uintptr_t)r->addresses[0];
+    return true;
 }
 
 bool limber_cuda_scan(struct kernel *k, const struct scan_job *j, int device,
@@ -88,22 +101,23 @@ bool limber_cuda_scan(struct kernel *k, const struct scan_job *j, int device,
 {
     struct call call = { .device = device, .queue = queue };
     struct run r = { .kernel = k, .call = &call };
-    size_t bytes = (size_t)j->lines * SCAN_fields * sizeof *j->found;
+    size_t bytes = (size_t)(j->matrices * j->lines) * SCAN_fields * sizeof *j->found;
     size_t pixels = limber_cuda_scan_pixels(j->v, j->lines, j->length);
     size_t tile_bytes = j->tiles ? (size_t)limber_cuda_scan_tiles(j->lines, j->length) *
                                        SCAN_fields * sizeof *j->tiles :
                                    0;
     struct scan_memory memory = { .found = 0 };
+    struct scan_job there = *j;
     bool ok;
 
     if (j->lines == 0)
         return true;
     if (!limber_cuda_enter(&r, d))
         return false;
-    ok = limber_cuda_memory(&r, &memory.found, bytes, "a scan", d) &&
+    ok = reach(&r, &there, d) && limber_cuda_memory(&r, &memory.found, bytes, "a scan", d) &&
          (pixels == 0 || limber_cuda_memory(&r, &memory.pixels, pixels, "a scan", d)) &&
          (tile_bytes == 0 || limber_cuda_memory(&r, &memory.tiles, tile_bytes, "a scan", d)) &&
-         limber_cuda_scan_start(&r, j->v, j->lines, j->length, &memory, d) &&
+         limber_cuda_scan_start(&r, &there, &memory, d) &&
          limber_cuda_ok(r.driver,
                         r.driver->cuMemcpyDtoHAsync_v2(j->found, memory.found, bytes, r.stream),
                         "copying from the device", d) &&
@@ -114,6 +128,7 @@ bool limber_cuda_scan(struct kernel *k, const struct scan_job *j, int device,
     limber_cuda_release(&r, &memory.found);
     limber_cuda_release(&r, &memory.pixels);
     limber_cuda_release(&r, &memory.tiles);
+    limber_cuda_release(&r, &r.addresses[0]);
     if (!limber_cuda_ok(r.driver, r.driver->cuStreamSynchronize(r.stream), "running a scan", d))
         ok = false;
     limber_cuda_leave(&r);

@@ -36,6 +36,7 @@
     F(reconstruct, "reconstruct.h", "backends/cuda/kernel/reconstruct.h") \
     F(element, "element.h", "backends/cuda/kernel/element.h") \
     F(view, "ir/view.h", "ir/view.h") \
+    F(spread, "ir/spread.h", "ir/spread.h") \
     F(prim, "ir/num/prim.h", "ir/num/prim.h") \
     F(num, "ir/num/prim_num.h", "ir/num/prim_num.h") \
     F(function, "ir/function.h", "ir/function.h") \

@@ -96,11 +96,11 @@ struct pack_args limber_cuda_pixels(const struct run *r, const struct part *p)
     const char *data = (const char *)r->view[1].data + p->image * w->image * size;
 
     return (struct pack_args){
-        .operand = { .view = { data, w->col, w->channel, NULL, NULL, NULL } },
+        .operand = { .view = { data, w->col, w->channel, NULL, NULL, NULL },
+                     .each = { .step = w->image * size } },
         .lines = w->h * w->w,
         .length = w->channels,
         .padded = w->h * w->w,
         .pitch = w->depth * r->kernel->config.bytes,
-        .image = w->image,
     };
 }

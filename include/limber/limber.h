@@ -433,8 +433,8 @@ typedef struct limber_prepared limber_prepared; /* limber_prepare */
  *              threads may use one operand at once: while one makes limbs that are to be kept,
  *              others make their own.
  * Batch        GEMM only.  Real matrices: one scan, one kernel.  A prepared operand serves a batch
- *              whose products all read it (step 0).  Complex matrices: one product after the other,
- *              in host memory.
+ *              whose products all read it (step 0).  Complex matrices: all in host memory, or all
+ *              in a device's, where alpha and beta are real and four products are taken.
  * Together     Features combine as said here.  Others are refused by name (BAD_ARGUMENT): prepared
  *              complex operands, complex convolutions, conj of real matrices, batches of
  *              convolutions. */
@@ -479,8 +479,8 @@ LIMBER_API limber_status limber_plan(limber_context *ctx, const limber_problem *
                                      char **text, limber_report *report);
 
 /* The workspace that limber_run needs, in bytes: the least, and that which holds all limbs at once.
- * Reads A and B, computes nothing; 0 of backend "interp".  Real problems; of a batch, what its
- * first product needs.  Errors: as limber_run. */
+ * Reads A and B, computes nothing; 0 of backend "interp".  Real problems; of a batch on CPUs, what
+ * its first product needs, on GPUs all of them.  Errors: as limber_run. */
 LIMBER_API limber_status limber_workspace(limber_context *ctx, const limber_problem *problem,
                                           size_t *least, size_t *best);
 

@@ -180,20 +180,29 @@ static bool is_remote(const struct complex_product *x, const void *p)
     return limber_device_holds(x->ctx, p);
 }
 
-/* Whether B holds the least integer of its format, which has no negative there. */
+/* Whether B, or one of a batch, holds the least integer of its format, which has no negative
+ * there. */
 static bool holds_least(const struct complex_product *x, bool *least, struct diag *d)
 {
     const struct pair_map along = { .kind = PAIRS_along };
     const struct view v = { x->b.m.data, 2 * x->b.m.col_stride, 2 * x->b.m.row_stride,
                             .pairs = &along };
+    const limber_batch *t = &x->batch;
     limber_format f = x->b.m.format;
-    struct mask m;
+    const struct spread each = { 2 * t->b * f.size, t->address_b };
+    int64_t count = t->address_b || t->b ? t->count : 1;
+    struct mask *m = calloc((size_t)count, sizeof *m);
+    bool ok =
+        m ? limber_device_scan_all(x->ctx, m, count, &each, &v, f, x->n, 2 * x->k, x->queue, d) :
+            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a scan of b");
 
-    if (!limber_device_scan(x->ctx, &m, &v, f, x->n, 2 * x->k, x->queue, d))
-        return false;
-    *least = !m.zero && m.emax == 8 * f.size - 1;
-    limber_mask_clear(&m);
-    return true;
+    *least = false;
+    for (int64_t g = 0; m && g < count; g++) {
+        *least = *least || (ok && !m[g].zero && m[g].emax == 8 * f.size - 1);
+        limber_mask_clear(&m[g]);
+    }
+    free(m);
+    return ok;
 }
 
 /* Of integers of 64 bits the least has a negative only modulo 2^64. */
@@ -338,8 +347,19 @@ static bool multiply(const struct complex_product *x, limber_format fc, struct o
         .queue = x->queue,
     };
     char *copy = NULL, *written = NULL;
-    bool ok = view_a(x, &p, &copy, d) && view_b(x, &p, &written, d) &&
-              limber_engine_run(x->ctx, &p, x->report, d);
+    bool ok;
+
+    if (x->batch.count) {
+        p.groups = x->batch.count;
+        p.step_a = 2 * x->batch.a;
+        p.step_b = 2 * x->batch.b;
+        p.step_c = 2 * x->batch.c;
+        p.each_a = x->batch.address_a;
+        p.each_b = x->batch.address_b;
+        p.each_c = x->batch.address_c;
+    }
+    ok = view_a(x, &p, &copy, d) && view_b(x, &p, &written, d) &&
+         limber_engine_run(x->ctx, &p, x->report, d);
 
     limber_memory_free(&x->ctx->allocator, written);
     limber_memory_free(&x->ctx->allocator, copy);
@@ -615,6 +635,7 @@ static limber_matrix transposed(limber_matrix m)
  * whose order may be stated. */
 static void transpose(struct complex_product *x)
 {
+    const limber_batch t = x->batch;
     struct pairs a = x->a;
     int64_t m = x->m;
 
@@ -625,6 +646,10 @@ static void transpose(struct complex_product *x)
     x->c = (limber_output){ x->c.data, x->c.format, x->c.col_stride, x->c.row_stride };
     x->m = x->n;
     x->n = m;
+    x->batch.a = t.b;
+    x->batch.b = t.a;
+    x->batch.address_a = t.address_b;
+    x->batch.address_b = t.address_a;
 }
 
 static bool run(struct complex_product *x, const limber_contract *contract,
@@ -695,6 +720,36 @@ static struct problem all_of_c(const limber_problem *p)
     };
 }
 
+/* Matrices of a batch that lie in the device's memory. */
+static int64_t remote_matrices(limber_context *ctx, const limber_problem *p)
+{
+    int64_t found = 0;
+
+    for (int64_t g = 0; g < p->batch->count; g++) {
+        struct complex_product x = product_of(ctx, p, g, NULL);
+
+        found += is_remote(&x, x.a.m.data) + is_remote(&x, x.b.m.data) + is_remote(&x, x.c.data);
+    }
+    return found;
+}
+
+/* There, the real products of all are one. */
+static bool check_remote(const struct complex_product *x, const limber_problem *p, int64_t found,
+                         struct diag *d)
+{
+    if (found != 3 * p->batch->count)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "problem.batch: complex matrices of a batch lie all in host memory, or "
+                           "all in the device's");
+    if (!is_real(x->alpha, x->c.format) || !is_real(x->beta, x->c.format))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "problem.batch: alpha and beta of complex matrices in a device's memory "
+                           "are real");
+    return p->complex_method != LIMBER_COMPLEX_THREE_PRODUCTS ||
+           limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                       "problem.batch: complex matrices in a device's memory take four products");
+}
+
 static bool check_batch(limber_context *ctx, const limber_problem *p, struct diag *d)
 {
     struct complex_product first = product_of(ctx, p, 0, NULL);
@@ -710,17 +765,7 @@ static bool check_batch(limber_context *ctx, const limber_problem *p, struct dia
         all.b.data = NULL;
     if (p->batch->address_c)
         all.c.data = NULL;
-    if (!check_arguments(&first, p->contract, d) || !limber_check_batch(p->batch, &all, d))
-        return false;
-    for (int64_t g = 0; g < p->batch->count; g++) {
-        struct complex_product x = product_of(ctx, p, g, NULL);
-
-        if (limber_device_holds(ctx, x.a.m.data) || limber_device_holds(ctx, x.b.m.data) ||
-            limber_device_holds(ctx, x.c.data))
-            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                               "problem.batch: complex matrices of a batch lie in host memory");
-    }
-    return true;
+    return check_arguments(&first, p->contract, d) && limber_check_batch(p->batch, &all, d);
 }
 
 static void add_times(struct report *all, const struct report *r)
@@ -739,9 +784,11 @@ static void add_times(struct report *all, const struct report *r)
 static bool run_batch(limber_context *ctx, const limber_problem *p, struct report *r,
                       struct diag *d)
 {
+    struct complex_product all;
     struct problem c = all_of_c(p);
     struct backup backup;
     struct report one;
+    int64_t remote;
     bool ok = true;
 
     if (r)
@@ -750,6 +797,12 @@ static bool run_batch(limber_context *ctx, const limber_problem *p, struct repor
         return false;
     if (p->batch->count == 0 || p->m == 0 || p->n == 0)
         return true;
+    remote = remote_matrices(ctx, p);
+    if (remote) {
+        all = product_of(ctx, p, 0, r);
+        all.batch = *p->batch;
+        return check_remote(&all, p, remote, d) && run(&all, p->contract, p->complex_method, d);
+    }
     if (!limber_backup(ctx, &c, &backup, d))
         return false;
     for (int64_t g = 0; ok && g < p->batch->count; g++) {

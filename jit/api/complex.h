@@ -21,6 +21,7 @@ struct complex_product {
     limber_output c;
     const char *alpha, *beta;   /* pairs; NULL: 1, 0 */
     struct report *report;
+    limber_batch batch;         /* in a device's memory, all at once; count 0: there is none */
 };
 
 /* What alpha and beta multiply: for every element of C the pair of A B and, with beta, of C. */

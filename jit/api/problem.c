@@ -294,7 +294,8 @@ limber_status limber_workspace(limber_context *ctx, const limber_problem *proble
              product_of(ctx, &c.problem, &e, &d)) {
         bool batch = c.problem.batch && c.problem.batch->count > 1;
 
-        c.problem.batch = NULL;
+        if (!ctx->machine.backend->takes_groups)
+            c.problem.batch = NULL;
         if (c.problem.operation != LIMBER_OPERATION_GEMM)
             limber_conv_workspace(ctx, &c.problem, least, best, &d);
         else if (limber_gemm_state(ctx, &c.problem, false, &x, &d))

@@ -91,6 +91,34 @@ static bool scan_group(void *arg, int64_t g, int worker, struct diag *d)
 
 enum { SCAN_ALONE = 1 << 16 };  /* elements: fewer are no work for several threads */
 
+/* All matrices of a side lie on the device, and are scanned. */
+static bool are_remote(limber_context *ctx, const struct problem *p, bool left, enum data_need need)
+{
+    int64_t count = matrices(p, left);
+
+    if (need == NEED_format || p->kept[!left] || p->shape || count < 2)
+        return false;
+    for (int64_t g = 0; g < ((left ? p->each_a : p->each_b) ? count : 1); g++)
+        if (!limber_device_holds(ctx, (left ? limber_group_a(p, g) : limber_group_b(p, g)).data))
+            return false;
+    return true;
+}
+
+/* By one scan. */
+static bool scan_remote(limber_context *ctx, struct mask *m, struct mask *all,
+                        const struct problem *p, bool left, struct diag *d)
+{
+    const struct spread each = left ? limber_groups_a(p) : limber_groups_b(p);
+    int64_t count = matrices(p, left);
+
+    if (!limber_device_scan_all(ctx, m, count, &each, left ? &p->a : &p->b, left ? p->fa : p->fb,
+                                left ? p->m : p->n, p->k, p->queue, d))
+        return false;
+    for (int64_t g = 0; g < count; g++)
+        join(all, &m[g], g == 0);
+    return true;
+}
+
 /* The first matrix, then small ones side by side and large ones in turn. */
 static bool scan_side(limber_context *ctx, struct mask *m, struct mask *all,
                       const struct problem *p, bool left, enum data_need need,
@@ -100,6 +128,8 @@ static bool scan_side(limber_context *ctx, struct mask *m, struct mask *all,
     int64_t count = matrices(p, left), g = 0;
     bool small = (left ? p->m : p->n) * p->k <= SCAN_ALONE;
 
+    if (are_remote(ctx, p, left, need))
+        return scan_remote(ctx, m, all, p, left, d);
     if (count == 0 || !scan_group(&s, 0, 0, d))
         return count == 0;
     if (small && count > 1 && m->scanned) {

@@ -892,8 +892,8 @@ static bool take_tiles(struct mask *m, const int32_t *found)
     return m->tile != NULL;
 }
 
-bool limber_scan_found(struct mask *m, const int32_t *found, const int32_t *tiles, int64_t lines,
-                       int64_t length, struct diag *d)
+bool limber_scan_found(struct mask *m, const int32_t *found, int64_t all, const int32_t *tiles,
+                       int64_t lines, int64_t length, struct diag *d)
 {
     const struct runner alone = { 1, inline_run, NULL };
     struct job j = { .lines = lines, .m = m };
@@ -905,7 +905,7 @@ bool limber_scan_found(struct mask *m, const int32_t *found, const int32_t *tile
         return no_memory(m, d);
     }
     for (int64_t i = 0; i < lines; i++)
-        j.line[i] = found_at(found, lines, i);
+        j.line[i] = found_at(found, all, i);
     conclude(&j, &alone);
     free(j.line);
     return true;

@@ -23,10 +23,10 @@ struct sample {
 struct sample limber_scan_sample(const struct view *v, limber_format f, int64_t lines,
                                  int64_t length);
 
-/* The same from what a device found of every line, and of tiles, row by row: enum scan_field, field
- * after field.  tiles NULL: they stay unknown. */
-bool limber_scan_found(struct mask *m, const int32_t *found, const int32_t *tiles, int64_t lines,
-                       int64_t length, struct diag *d);
+/* The same from what a device found of every line of `all`, and of tiles, row by row: enum
+ * scan_field, field after field.  tiles NULL: they stay unknown. */
+bool limber_scan_found(struct mask *m, const int32_t *found, int64_t all, const int32_t *tiles,
+                       int64_t lines, int64_t length, struct diag *d);
 int64_t limber_scan_tiles(int64_t lines, int64_t length);
 
 /* What is known of bytes without a scan. */

@@ -10,8 +10,9 @@ uses no more than that.
 
 Main loop: instructions for each product of warpgroups; moves between registers for each of warps.
 
-Results: instructions for each element, from the first to the last store of several elements.  Those
-of any other C, element by element, are left out: their stores have one element.
+Results: instructions for each element, from the first to the last store of several elements, or of
+residues, which are all there before the first store, from the last product on.  Those of any other
+C, element by element, are left out: their stores have one element.
 
 Prints a line a kernel, or rows of a Markdown table."""
 import re
@@ -91,6 +92,9 @@ def look(name, code):
     # two of 64 bits; two of 32, or eight residues
     for width, elements in ("128", 2), ("64", 8 if name.startswith("ozaki2") else 2):
         stores = [i for i, op in enumerate(ops) if re.match(rf"STG\.E(\.\w+)*\.{width}", op)]
+        if len(stores) >= 8 and elements == 8:
+            last = max(i for i, op in enumerate(ops[:stores[0]]) if re.match("[HIQD]G?MMA", op))
+            return fences, each, (stores[-1] - last) / (elements * len(stores))
         if len(stores) >= 8:
             return fences, each, (stores[-1] - stores[0]) / (elements * (len(stores) - 1))
     return fences, each, None

@@ -3,7 +3,7 @@
 #ifndef LIMBER_CUDA_ARGS_H
 #define LIMBER_CUDA_ARGS_H
 
-#include "ir/view.h"
+#include "ir/spread.h"
 
 #ifndef LIMBER_DEVICE_H
 struct tensor_map {
@@ -26,6 +26,7 @@ struct operand_args {
     struct patch patch;
     struct pair_map pairs;
     int32_t patched, paired;
+    struct spread each;             /* of a batch's matrices, or of an image after the other */
 };
 
 PRIM struct view limber_operand_view(const struct operand_args *o)
@@ -37,13 +38,23 @@ PRIM struct view limber_operand_view(const struct operand_args *o)
     return v;
 }
 
+/* Of matrix or image g. */
+PRIM struct view limber_operand_at(const struct operand_args *o, int64_t g)
+{
+    struct view v = limber_operand_view(o);
+
+    v.data = limber_spread_at(v.data, &o->each, g);
+    return v;
+}
+
 enum { SCALED_lines = 1, SCALED_all };      /* by a power of two for each line, for all of them */
 
 /* One operand, or a part of its lines, becomes limbs: [limb][line][element], lines `pitch` bytes
- * apart; what is padded is zero.  Of images, which follow each other, the lines are pixels. */
+ * apart; what is padded is zero.  Lines of a batch's matrices follow each other; of images, the
+ * lines are pixels. */
 struct pack_args {
     struct operand_args operand;
-    int64_t line0, lines;           /* of the operand; `padded` are written */
+    int64_t line0, lines;           /* of one matrix; `padded` are written */
     int64_t length, padded;
     char *limbs;
     int64_t pitch, limb;            /* bytes from line to line, from limb to limb */
@@ -56,19 +67,21 @@ struct pack_args {
     float *scales;                  /* [line][block] */
     int64_t scale_blocks;
     uint32_t *wide;                 /* of each tile: needs wide lanes */
-    int32_t blocks;                 /* of one image; of a matrix, all */
-    int64_t image;                  /* elements from one image to the next */
+    int32_t blocks;                 /* of one matrix or image */
 };
 
-/* Where products and finished elements go. */
+/* Where products and finished elements go; of a batch, those of its first product. */
 struct result_args {
     int64_t m, n;                   /* of this part of C, which begins at (i0, j0) */
     int64_t i0, j0;
     struct output_view c;
+    struct spread each_c;           /* of a batch */
+    int64_t each_a, each_b;         /* lines from one product's exponents and flags to the next's;
+                                       0: one matrix serves all */
     const int32_t *emax_a, *emax_b; /* of this part, where lines are scaled, or of all */
     const uint8_t *special_a, *special_b;   /* of this part, or NULL */
     uint64_t *overflow;
-    char *totals;                   /* [accumulator][row][column] */
+    char *totals;                   /* [accumulator][product][row][column] */
     int64_t total_pitch, total_size;        /* bytes of a row, of an accumulator */
     const int32_t *choice;          /* as above */
     int32_t mine;
@@ -97,7 +110,9 @@ struct multiply_args {
     struct tensor_map map_a, map_b; /* of the limbs, for Hopper */
     const char *limbs_a, *limbs_b;
     int64_t pitch, limb_a, limb_b;
-    int32_t tiles_m, tiles_n, tasks;
+    int32_t tiles_m, tiles_n, tasks;        /* tiles of one product */
+    int32_t products, each_a, each_b;       /* of a batch; lines of limbs from one to the next, 0:
+                                               they share them */
     int32_t cluster;                /* blocks that take one task, row of tiles by row of tiles */
     int32_t steps;                  /* along k of one limb */
     const uint8_t *shown_a, *shown_b;       /* [row or column of tiles][part of k]: something is
@@ -117,7 +132,7 @@ struct multiply_args {
 struct element_args {
     struct operand_args a, b;
     struct tile_subset subset_a, subset_b;    /* where block is not NULL */
-    int64_t k;
+    int64_t products, k;
     uint64_t seed;
     struct result_args r;
 };
@@ -169,15 +184,14 @@ struct weigh_args {
 
 struct scan_args {
     struct operand_args operand;
-    int64_t lines, length;
+    int64_t lines, length;          /* of one matrix or image */
     int32_t *found;                 /* [field][line], of `all` lines */
     int64_t all;
     int32_t *tiles;                 /* NULL, or the same of tiles of LIMBER_BLOCK lines by ELEMENTS,
                                        [field][row of tiles][tile], of so many rows */
     int64_t tile_rows;
     int32_t blocks_p;
-    int32_t blocks;                 /* of one image; of a matrix, all */
-    int64_t image;                  /* elements from one image to the next */
+    int32_t blocks;                 /* of one matrix or image */
     int32_t *choice;                /* NULL, or what the start sets to 0, */
     int32_t *most;                  /* and to INT32_MIN */
 };

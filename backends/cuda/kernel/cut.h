@@ -35,12 +35,13 @@ DEVICE void copy_rows(uint32_t at, const char *from, int64_t pitch, int64_t rows
 
 /* One by one, wherever they are. */
 template <int S, int lines, int depth, int threads, bool across>
-DEVICE void copy_elements(const multiply_args &a, uint32_t at, int64_t line0, int64_t p0, int own)
+DEVICE void copy_elements(const multiply_args &a, uint32_t at, int product, int64_t line0,
+                          int64_t p0, int own)
 {
     constexpr int columns = across ? lines : depth;
     const struct origin &o = a.origin[S];
     int64_t first = S ? a.r.j0 : a.r.i0, count = S ? a.r.n : a.r.m;
-    struct view v = limber_operand_view(&o.operand);
+    struct view v = limber_operand_at(&o.operand, product);
 
     ROLL for (int x = own; x < lines * depth; x += threads) {
         int line = across ? x % columns : x / columns, p = across ? x / columns : x % columns;
@@ -57,20 +58,22 @@ DEVICE void copy_elements(const multiply_args &a, uint32_t at, int64_t line0, in
     }
 }
 
-/* Lines of this part from line0 on, elements from p0 on, by so many threads, of whom this is
- * number `own`. */
+/* Lines of this part of a product's operand from line0 on, elements from p0 on, by so many threads,
+ * of whom this is number `own`. */
 template <int S, int lines, int depth, int threads>
-DEVICE void copy_raw(const multiply_args &a, uint32_t at, int64_t line0, int64_t p0, int own)
+DEVICE void copy_raw(const multiply_args &a, uint32_t at, int product, int64_t line0, int64_t p0,
+                     int own)
 {
     const struct origin &o = a.origin[S];
     int64_t count = (S ? a.r.n : a.r.m) - line0, first = (S ? a.r.j0 : a.r.i0) + line0;
-    const char *from = (const char *)o.operand.view.data +
+    const char *from = (const char *)limber_spread_at(o.operand.view.data, &o.operand.each,
+                                                      here(product)) +
                        (first * o.operand.view.line + p0 * o.operand.view.p) * 4;
 
     if (!o.whole && o.across)
-        copy_elements<S, lines, depth, threads, true>(a, at, line0, p0, own);
+        copy_elements<S, lines, depth, threads, true>(a, at, product, line0, p0, own);
     else if (!o.whole)
-        copy_elements<S, lines, depth, threads, false>(a, at, line0, p0, own);
+        copy_elements<S, lines, depth, threads, false>(a, at, product, line0, p0, own);
     else if (o.across)
         copy_rows<depth, lines / 4, threads, false>(at, from, o.operand.view.p * 4, a.k - p0, count,
                                                     own);
@@ -84,10 +87,12 @@ DEVICE void copy_raw(const multiply_args &a, uint32_t at, int64_t line0, int64_t
 /* A line's power of two as two, since it may be no binary32 itself; neither product is rounded. */
 struct factors { float one, two; };
 
-template <int S> DEVICE struct factors factors_of(const multiply_args &a, int64_t line)
+template <int S>
+DEVICE struct factors factors_of(const multiply_args &a, int product, int64_t line)
 {
+    int64_t first = product * (S ? a.r.each_b : a.r.each_a);
     int e = SIDES[S].scaled && line < (S ? a.r.n : a.r.m) ?
-            scale_of<S>(S ? a.r.emax_b : a.r.emax_a, line) : 0;
+            scale_of<S>(S ? a.r.emax_b : a.r.emax_a, first + line) : 0;
 
     return { bits_float((uint32_t)(127 + e / 2) << 23),
              bits_float((uint32_t)(127 + e - e / 2) << 23) };

@@ -100,6 +100,8 @@ template <> __device__ __forceinline__ bytes8 load_constant<bytes8>(const void *
     uint2 v = __ldg((const uint2 *)p);
     return { { v.x, v.y } };
 }
+/* Tells the compiler that p, which it knows nothing of, is the device's memory. */
+DEVICE void of_memory(const void *p) { __builtin_assume(__isGlobal(p)); }
 template <class T> DEVICE void store(void *p, T v) { *(T *)p = v; }
 template <class T> DEVICE T load_shared(uint32_t at) { return *(const T *)(limber_shared + at); }
 template <class T> DEVICE void store_shared(uint32_t at, T v) { *(T *)(limber_shared + at) = v; }

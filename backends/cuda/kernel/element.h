@@ -7,9 +7,10 @@ enum { ELEMENT_THREADS = 128 };
 
 struct operands { struct view a, b; };
 
-DEVICE struct operands operands_of(const element_args &g)
+/* Of a product of a batch. */
+DEVICE struct operands operands_of(const element_args &g, int64_t product)
 {
-    struct operands o = { limber_operand_view(&g.a), limber_operand_view(&g.b) };
+    struct operands o = { limber_operand_at(&g.a, product), limber_operand_at(&g.b, product) };
 
     o.a.tile_subset = g.subset_a.block ? &g.subset_a : NULL;
     o.b.tile_subset = g.subset_b.block ? &g.subset_b : NULL;
@@ -34,32 +35,44 @@ template <int S> DEVICE double class_at(const struct view &v, int64_t line, int6
 }
 
 /* The sum of products as NaN and infinities make it. */
-DEVICE void special_element(const element_args &g, const struct operands &o, int64_t i, int64_t j)
+DEVICE void special_element(const element_args &g, const result_args &r, const struct operands &o,
+                            int64_t i, int64_t j)
 {
-    char *to = limber_output_at(&g.r.c, g.r.i0 + i, g.r.j0 + j, RESULT.size);
+    char *to = limber_output_at(&r.c, r.i0 + i, r.j0 + j, RESULT.size);
     limber_scalars scalars = scalars_of(g.r);
     typename raw_of<RESULT.size>::type e = {};
     double x = 0;
 
     ROLL for (int64_t p = 0; p < g.k; p++)
-        x += class_at<0>(o.a, g.r.i0 + i, p) * class_at<1>(o.b, g.r.j0 + j, p);
+        x += class_at<0>(o.a, r.i0 + i, p) * class_at<1>(o.b, r.j0 + j, p);
     if (BETA)
         e = load_raw<RESULT.size>(to);
     limber_store_class(&e, RESULT, x, &scalars);
     store_raw<RESULT.size>(to, &e);
 }
 
+/* Calls with(its result, product, i, j) for this thread's elements of all products. */
+template <class F> DEVICE void each_element(const element_args &g, F with)
+{
+    int64_t area = g.r.m * g.r.n, step = (int64_t)blocks() * ELEMENT_THREADS;
+
+    ROLL for (int64_t x = (int64_t)block() * ELEMENT_THREADS + thread(); x < g.products * area;
+              x += step) {
+        int64_t product = g.products > 1 ? x / area : 0, own = x - product * area;
+
+        with(result_of(g.r, product), product, own / g.r.n, own % g.r.n);
+    }
+}
+
 #if SPECIAL && !LONG_WORDS
 KERNEL(limber_special, struct element_args, ELEMENT_THREADS, 1)
 {
-    struct operands o = operands_of(args);
-
     if (is_left(args.r.choice, args.r.mine))
         return;
-    ROLL for (int64_t x = (int64_t)block() * ELEMENT_THREADS + thread(); x < args.r.m * args.r.n;
-              x += (int64_t)blocks() * ELEMENT_THREADS)
-        if (is_special(args.r, x / args.r.n, x % args.r.n))
-            special_element(args, o, x / args.r.n, x % args.r.n);
+    each_element(args, [&](const result_args &r, int64_t product, int64_t i, int64_t j) {
+        if (is_special(r, i, j))
+            special_element(args, r, operands_of(args, product), i, j);
+    });
 }
 #endif
 
@@ -70,10 +83,10 @@ DEVICE bool is_odd(const limber_num &x)
 }
 
 /* Every product in a long accumulator.  It meets NaN and infinities itself: no scan is needed. */
-DEVICE int exact_element(const element_args &g, const struct operands &o, limber_big *sum,
-                         int64_t i, int64_t j)
+DEVICE int exact_element(const element_args &g, const result_args &r, const struct operands &o,
+                         limber_big *sum, int64_t i, int64_t j)
 {
-    char *to = limber_output_at(&g.r.c, g.r.i0 + i, g.r.j0 + j, RESULT.size);
+    char *to = limber_output_at(&r.c, r.i0 + i, r.j0 + j, RESULT.size);
     limber_scalars scalars = scalars_of(g.r);
     typename raw_of<RESULT.size>::type e = {};
     limber_num a[2], b[2];
@@ -82,7 +95,7 @@ DEVICE int exact_element(const element_args &g, const struct operands &o, limber
 
     limber_big_zero(sum);
     ROLL for (int64_t p = 0; p < g.k; p++) {
-        int in_a = parts_at<0>(a, o.a, g.r.i0 + i, p), in_b = parts_at<1>(b, o.b, g.r.j0 + j, p);
+        int in_a = parts_at<0>(a, o.a, r.i0 + i, p), in_b = parts_at<1>(b, o.b, r.j0 + j, p);
 
         odd = odd || (in_a && is_odd(a[0])) || (in_b && is_odd(b[0]));
         ROLL for (int x = in_a; x-- > 0;)
@@ -91,7 +104,7 @@ DEVICE int exact_element(const element_args &g, const struct operands &o, limber
                     limber_big_add_product(sum, &a[x], &b[y]);
     }
     if (odd) {
-        special_element(g, o, i, j);
+        special_element(g, r, o, i, j);
         return 0;
     }
     if (BETA)
@@ -104,15 +117,14 @@ DEVICE int exact_element(const element_args &g, const struct operands &o, limber
 
 KERNEL(limber_exact, struct element_args, ELEMENT_THREADS, 1)
 {
-    int64_t own = (int64_t)block() * ELEMENT_THREADS + thread();
-    struct operands o = operands_of(args);
     uint64_t words[LONG_WORDS], lost = 0;
     limber_big sum = { words, LONG_WORDS, LONG_BASE };
 
     if (is_left(args.r.choice, args.r.mine))
         return;
-    ROLL for (int64_t x = own; x < args.r.m * args.r.n; x += (int64_t)blocks() * ELEMENT_THREADS)
-        lost += (uint64_t)exact_element(args, o, &sum, x / args.r.n, x % args.r.n);
+    each_element(args, [&](const result_args &r, int64_t product, int64_t i, int64_t j) {
+        lost += (uint64_t)exact_element(args, r, operands_of(args, product), &sum, i, j);
+    });
     if (lost)
         atomic_add(args.r.overflow, lost);
 }

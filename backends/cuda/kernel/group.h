@@ -84,9 +84,10 @@ DEVICE void fetch_step(const multiply_args &a, struct task t, struct ring r, int
     barrier_wait((uint32_t)(EMPTY + 8 * r.stage), r.parity ^ 1);
     barrier_expect(full, STAGE);
     UNROLL for (int l = 0; l < HELD_A; l++)
-        tensor_load(at + l * TILE_A, &a.map_a, x, t.i * BM, TOTALS ? ROW_A[row] : l, full);
+        tensor_load(at + l * TILE_A, &a.map_a, x, limbs_at_a(a, t), TOTALS ? ROW_A[row] : l, full);
     UNROLL for (int l = 0; l < HELD_B; l++)
-        fetch_b(a, at + HELD_A * TILE_A + l * TILE_B, x, t.j * BN, TOTALS ? ROW_B[row] : l, full);
+        fetch_b(a, at + HELD_A * TILE_A + l * TILE_B, x, limbs_at_b(a, t),
+                TOTALS ? ROW_B[row] : l, full);
 }
 
 DEVICE void fetch(const multiply_args &a)
@@ -146,7 +147,7 @@ DEVICE void ask_for_step(const multiply_args &a, struct task t, struct ring r, i
     if (thread() == 0) {
         barrier_expect(full, HELD_A * TILE_A);
         UNROLL for (int l = 0; l < HELD_A; l++)
-            tensor_load(at + l * TILE_A, &a.map_a, step * (STEP / BYTES), t.i * BM,
+            tensor_load(at + l * TILE_A, &a.map_a, step * (STEP / BYTES), limbs_at_a(a, t),
                         TOTALS ? ROW_A[row] : l, full);
     }
     copy_pixels<GROUP_THREADS, HELD_B, TILE_B>(
@@ -192,8 +193,8 @@ template <int S> DEVICE void copy_square(const multiply_args &a, struct task t, 
     int64_t line0 = ((int64_t)(S ? t.j : t.i) * 4 + warp()) * SQUARE;
     int64_t p0 = ((int64_t)(x / SQUARES) * ALONG + x % ALONG) * SQUARE;
 
-    copy_raw<S, SQUARE, SQUARE, 32>(a, (uint32_t)(RAWS + (warp() * STAGES + slot) * RAW), line0, p0,
-                                    lane());
+    copy_raw<S, SQUARE, SQUARE, 32>(a, (uint32_t)(RAWS + (warp() * STAGES + slot) * RAW), t.product,
+                                    line0, p0, lane());
 }
 
 /* Each lane cuts its line. */
@@ -213,8 +214,8 @@ DEVICE void cut_square(const multiply_args &a, uint32_t raw, uint32_t stage, int
 /* A task's squares; the ring of elements is each warp's own, that of limbs all warps' together. */
 DEVICE void cut_task(const multiply_args &a, struct task t, struct ring &r)
 {
-    struct factors fa = factors_of<0>(a, (int64_t)t.i * BM + warp() * SQUARE + lane());
-    struct factors fb = factors_of<1>(a, (int64_t)t.j * BN + warp() * SQUARE + lane());
+    struct factors fa = factors_of<0>(a, t.product, (int64_t)t.i * BM + warp() * SQUARE + lane());
+    struct factors fb = factors_of<1>(a, t.product, (int64_t)t.j * BN + warp() * SQUARE + lane());
 
     ring<RAW, true>(a.steps * SQUARES, [&](int slot, int x) {
         if (x % SQUARES < ALONG)
@@ -349,7 +350,7 @@ DEVICE int end_of(int s, int steps)
     return end < steps ? end : steps;
 }
 
-/* Of this warp's part of a tile; found when it is needed, since the sums fill the registers. */
+/* Of this warp's part of a tile. */
 DEVICE int64_t first_row(struct task t, int line)
 {
     return (int64_t)t.i * BM + here(line) + (here(thread()) >> 5 & 3) * 16;
@@ -357,12 +358,26 @@ DEVICE int64_t first_row(struct task t, int line)
 
 DEVICE int64_t first_column(struct task t) { return (int64_t)t.j * BN; }
 
-template <class sum>
-DEVICE void totals_task(const multiply_args &a, struct task t, struct ring &r, int line)
+/* The sums fill the registers: where they go is found when it is needed. */
+template <class F> DEVICE void put_task(const multiply_args &a, int index, int line, F put)
 {
+    struct task t = own_task(a, here(index));
+
+    put(result_of(a.r, t.product), t.acc, first_row(t, line), first_column(t));
+}
+
+template <class sum>
+DEVICE void totals_task(const multiply_args &a, int index, struct ring &r, int line)
+{
+    struct task t = own_task(a, index);
     int steps = steps_of(a, t), flushed = 0, keep = 0, s = 0, end;
     int32_t total[1][NJ][4];    /* of chunks of floats */
     sum d[4 * NJ];
+    auto put = [&](auto &sums) {
+        put_task(a, index, line, [&](const result_args &to, int acc, int64_t i, int64_t j) {
+            put_totals(to, acc, i, j, sums, flushed++ == 0);
+        });
+    };
 
     clear(d);
     if (UNIT != UNIT_i8)
@@ -377,7 +392,7 @@ DEVICE void totals_task(const multiply_args &a, struct task t, struct ring &r, i
         if constexpr (UNIT != UNIT_i8) {
             promote(*(int32_t (*)[4 * NJ])total, d);
             if (last || end % FLUSH_STEPS == 0) {
-                put_totals(a.r, t.acc, first_row(t, line), first_column(t), total, flushed++ == 0);
+                put(total);
                 clear(*(int32_t (*)[4 * NJ])total);
             }
         } else if constexpr (RECONSTRUCT == RECONSTRUCT_crt) {
@@ -385,12 +400,13 @@ DEVICE void totals_task(const multiply_args &a, struct task t, struct ring &r, i
                 reduce(t.acc, AS_TILES(d));
             keep = 1;
         } else {
-            put_totals(a.r, t.acc, first_row(t, line), first_column(t), AS_TILES(d),
-                       flushed++ == 0);
+            put(AS_TILES(d));
         }
     } while (s < steps);
     if constexpr (UNIT == UNIT_i8 && RECONSTRUCT == RECONSTRUCT_crt)
-        put_residues_of(a.r, t.acc, first_row(t, line), first_column(t), AS_TILES(d));
+        put_task(a, index, line, [&](const result_args &to, int acc, int64_t i, int64_t j) {
+            put_residues_of(to, acc, i, j, AS_TILES(d));
+        });
 }
 
 /* Rows r and up of one piece; the first row of an accumulator may begin a sum. */
@@ -410,8 +426,9 @@ DEVICE void product_rows(sum (&d)[ACCUMULATORS][4 * NJ], uint32_t at, int line, 
 
 /* The first accumulator is promoted, the others run through. */
 template <class sum>
-DEVICE void sums_task(const multiply_args &a, struct task t, struct ring &r, int line)
+DEVICE void sums_task(const multiply_args &a, int index, struct ring &r, int line)
 {
+    struct task t = own_task(a, index);     /* of parts that show nothing */
     sum d[ACCUMULATORS][4 * NJ], total[4 * NJ];
     int through = 0;
 
@@ -446,8 +463,9 @@ DEVICE void sums_task(const multiply_args &a, struct task t, struct ring &r, int
     }
     UNROLL for (int x = 0; x < 4 * NJ; x++)
         d[0][x] = total[x];
-    put_sums(a.r, first_row(t, line), first_column(t),
-             *(sum (*)[ACCUMULATORS][1][NJ][4])d);
+    put_task(a, index, line, [&](const result_args &to, int, int64_t i, int64_t j) {
+        put_sums(to, i, j, *(sum (*)[ACCUMULATORS][1][NJ][4])d);
+    });
 }
 
 DEVICE void multiply(const multiply_args &a)
@@ -457,9 +475,9 @@ DEVICE void multiply(const multiply_args &a)
 
     ROLL for (int index = block() / a.cluster; index < a.tasks; index += blocks() / a.cluster) {
         if constexpr (TOTALS)
-            totals_task<sum_type>(a, own_task(a, index), r, line);
+            totals_task<sum_type>(a, index, r, line);
         else
-            sums_task<sum_type>(a, own_task(a, index), r, line);
+            sums_task<sum_type>(a, index, r, line);
     }
 }
 

@@ -21,7 +21,7 @@ DEVICE int lane_column(int j) { return (lane() & 7) + 8 * j; }
 DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
 {
     int row = row_at(a, t, s), step = step_at(a, s);
-    const char *from_a = a.limbs_a + ROW_A[row] * a.limb_a + (int64_t)t.i * BM * a.pitch;
+    const char *from_a = a.limbs_a + ROW_A[row] * a.limb_a + limbs_at_a(a, t) * a.pitch;
     const char *from_b = a.limbs_b + ROW_B[row] * a.limb_b;
     uint32_t at = (uint32_t)(stage * STAGE);
 
@@ -29,7 +29,7 @@ DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
     if constexpr (WINDOW)
         copy_pixels<THREADS, 1, TILE_B>(a, at + TILE_A, PIXELS, from_b, step);
     else
-        copy_tile<BN, THREADS>(at + TILE_A, from_b + (int64_t)t.j * BN * a.pitch + step * STEP,
+        copy_tile<BN, THREADS>(at + TILE_A, from_b + limbs_at_b(a, t) * a.pitch + step * STEP,
                                a.pitch);
 }
 
@@ -97,19 +97,19 @@ template <class F> DEVICE void each_element(const sums &d, int64_t i0, int64_t j
 }
 
 /* As put_totals. */
-DEVICE void flush_totals(const multiply_args &a, int acc, int64_t i0, int64_t j0, const sums &d,
+DEVICE void flush_totals(const result_args &r, int acc, int64_t i0, int64_t j0, const sums &d,
                          bool first)
 {
     UNROLL for (int i = 0; i < TI; i++) {
         int64_t row = i0 + lane_row(i), column = j0 + lane_column(0);
-        char *at = a.r.totals + acc * a.r.total_size + row * a.r.total_pitch;
+        char *at = r.totals + acc * r.total_size + row * r.total_pitch;
 
-        if (row >= a.r.m)
+        if (row >= r.m)
             continue;
         UNROLL for (int j = 0; j < TJ; j++) {
             int64_t v = (int64_t)d[i * TJ + j];
 
-            if (!a.r.wide)
+            if (!r.wide)
                 store<int32_t>((int32_t *)at + column + 8 * j, (int32_t)v);
             else if (first)
                 store<int64_t>((int64_t *)at + column + 8 * j, v);
@@ -119,11 +119,11 @@ DEVICE void flush_totals(const multiply_args &a, int acc, int64_t i0, int64_t j0
     }
 }
 
-DEVICE void flush_residues(const multiply_args &a, int acc, int64_t i0, int64_t j0, const sums &d)
+DEVICE void flush_residues(const result_args &r, int acc, int64_t i0, int64_t j0, const sums &d)
 {
     each_element(d, i0, j0, [&](int64_t i, int64_t j, sum v) {
-        if (i < a.r.m)
-            store<uint8_t>(a.r.totals + acc * a.r.total_size + i * a.r.total_pitch + j,
+        if (i < r.m)
+            store<uint8_t>(r.totals + acc * r.total_size + i * r.total_pitch + j,
                            (uint8_t)limber_mod32((int32_t)v, MODULUS[acc], QUOTIENT[acc]));
     });
 }
@@ -143,14 +143,14 @@ DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int l
             UNROLL for (int x = 0; x < TI * TJ; x++)
                 d[x] = (sum)limber_mod32((int32_t)d[x], MODULUS[t.acc], QUOTIENT[t.acc]);
         } else {
-            flush_totals(a, t.acc, i0, j0, d, flushed++ == 0);
+            flush_totals(result_of(a.r, t.product), t.acc, i0, j0, d, flushed++ == 0);
             clear(d);
         }
     });
     if (RECONSTRUCT == RECONSTRUCT_crt)
-        flush_residues(a, t.acc, i0, j0, d);
+        flush_residues(result_of(a.r, t.product), t.acc, i0, j0, d);
     else
-        flush_totals(a, t.acc, i0, j0, d, flushed == 0);
+        flush_totals(result_of(a.r, t.product), t.acc, i0, j0, d, flushed == 0);
 }
 
 /* The sums are used up: those of any C move up to the first one's register, as in put_any. */
@@ -194,7 +194,8 @@ DEVICE void sums_task(const multiply_args &a, struct task t, int line_a, int lin
             clear(d);
         }
     });
-    put_lanes(a.r, (int64_t)t.i * BM + line_a, (int64_t)t.j * BN + line_b, total);
+    put_lanes(result_of(a.r, t.product), (int64_t)t.i * BM + line_a, (int64_t)t.j * BN + line_b,
+              total);
 }
 
 KERNEL(limber_multiply, struct multiply_args, THREADS, 1)

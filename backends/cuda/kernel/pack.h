@@ -185,27 +185,26 @@ template <int S> DEVICE void pack(const pack_args &a)
 {
     constexpr int size = SIDES[S].f.size;
     typedef typename raw_of<size>::type raw;
-    int image = block() / a.blocks, own = block() % a.blocks;
+    int which = block() / a.blocks, own = block() % a.blocks;
     int64_t line0 = (int64_t)(own / a.blocks_p) * LINES;
     int64_t p0 = (int64_t)(own % a.blocks_p) * ELEMENTS;
     int line = thread() / (ELEMENTS / EACH), p = thread() % (ELEMENTS / EACH) * EACH, scale;
-    struct view v = limber_operand_view(&a.operand);
+    struct view v = limber_operand_at(&a.operand, which);
     raw e[EACH];
     struct target to;
 
     if (is_left(a.choice, a.mine))
         return;
-    v.data = (const char *)v.data + image * a.image * size;
     v.tile_subset = a.tile_subset.block ? &a.tile_subset : NULL;
     read_block<S>(v, a.line0 + line0, a.lines - line0, p0, a.length);
     UNROLL for (int x = 0; x < EACH; x++)
         e[x] = load_shared<raw>((uint32_t)((line * PADDED + p + x) * size));
     if (line0 + line >= a.padded || (p0 + p) * SIDES[S].limb.size >= a.pitch)
         return;
-    to.at = a.limbs + (image * a.padded + line0 + line) * a.pitch + (p0 + p) * SIDES[S].limb.size;
+    to.at = a.limbs + (which * a.padded + line0 + line) * a.pitch + (p0 + p) * SIDES[S].limb.size;
     to.left = a.pitch - (p0 + p) * SIDES[S].limb.size;
     scale = SIDES[S].scaled && line0 + line < a.lines ?
-            scale_of<S>(a.emax, line0 + line) : 0;
+            scale_of<S>(a.emax, which * a.lines + line0 + line) : 0;
     if constexpr (SIDES[S].limb_kind == LIMB_KIND_residues)
         put_residues<S>(a, e, scale, to);
     else if constexpr (SIDES[S].limb_kind == LIMB_KIND_slices)

@@ -28,8 +28,8 @@ DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
 {
     uint32_t at = (uint32_t)(stage * STAGE);
     int row = TOTALS ? row_at(a, t, s) : 0, step = TOTALS ? step_at(a, s) : s;
-    const char *from_a = a.limbs_a + (int64_t)t.i * BM * a.pitch + (int64_t)step * STEP;
-    const char *from_b = a.limbs_b + (int64_t)t.j * BN * a.pitch + (int64_t)step * STEP;
+    const char *from_a = a.limbs_a + limbs_at_a(a, t) * a.pitch + (int64_t)step * STEP;
+    const char *from_b = a.limbs_b + limbs_at_b(a, t) * a.pitch + (int64_t)step * STEP;
 
     UNROLL for (int l = 0; l < HELD_A; l++)
         copy_lines<BM>(at + l * TILE_A, from_a + (TOTALS ? ROW_A[row] : l) * a.limb_a, a.pitch);
@@ -112,7 +112,7 @@ DEVICE void put_tile(const result_args &r, int64_t i0, int64_t j0)
     });
 }
 
-DEVICE void flush(const multiply_args &a, struct task t, int64_t i0, int64_t j0,
+DEVICE void flush(const result_args &r, struct task t, int64_t i0, int64_t j0,
                   const int32_t (&total)[MI][NJ][8], bool first)
 {
     UNROLL for (int i = 0; i < MI; i++)
@@ -125,8 +125,8 @@ DEVICE void flush(const multiply_args &a, struct task t, int64_t i0, int64_t j0,
             each_of_tile(i0 + 16 * i, j0 + 16 * j, [&](int64_t row, int64_t column, uint32_t at) {
                 int32_t v = load_shared<int32_t>(out_of(0) + at);
 
-                if (row < a.r.m && column < a.r.n)
-                    put_total(a.r, t.acc, row, column, v, first);
+                if (row < r.m && column < r.n)
+                    put_total(r, t.acc, row, column, v, first);
             });
         }
 }
@@ -151,11 +151,11 @@ DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int l
             clear(FLAT8(float, d));
         }
         if ((s + 1) % FLUSH_STEPS == 0 && s + 1 < steps) {
-            flush(a, t, i0, j0, total, flushed++ == 0);
+            flush(result_of(a.r, t.product), t, i0, j0, total, flushed++ == 0);
             clear(FLAT8(int32_t, total));
         }
     });
-    flush(a, t, i0, j0, total, flushed == 0);
+    flush(result_of(a.r, t.product), t, i0, j0, total, flushed == 0);
 }
 
 /* The first accumulator is promoted, the others run through. */
@@ -182,7 +182,7 @@ DEVICE void sums_task(const multiply_args &a, struct task t, int line_a, int lin
         UNROLL for (int j = 0; j < NJ; j++) {
             UNROLL for (int acc = 0; acc < ACCUMULATORS; acc++)
                 wmma_store(out_of(acc), d[acc][i][j], OUT_LD);
-            put_tile(a.r, i0 + 16 * i, j0 + 16 * j);
+            put_tile(result_of(a.r, t.product), i0 + 16 * i, j0 + 16 * j);
         }
 }
 

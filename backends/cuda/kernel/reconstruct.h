@@ -161,19 +161,21 @@ DEVICE void put_four(const result_args &r, int64_t i0, int64_t j0, const result_
 
 KERNEL(limber_reconstruct, struct result_args, RECONSTRUCT_THREADS, 1)
 {
-    int across = (int)((args.n + SIDE - 1) / SIDE);
-    int64_t i0 = (int64_t)(block() / across) * SIDE, j0 = (int64_t)(block() % across) * SIDE;
+    int across = (int)((args.n + SIDE - 1) / SIDE), down = (int)((args.m + SIDE - 1) / SIDE);
+    int product = block() / (across * down), own = block() - product * across * down;
+    int64_t i0 = (int64_t)(own / across) * SIDE, j0 = (int64_t)(own % across) * SIDE;
     int64_t i = i0 + thread() / (SIDE / FOUR), j = j0 + thread() % (SIDE / FOUR) * FOUR;
+    const result_args r = result_of(args, product);
     result_raw e[FOUR] = {};
     int lost = 0;
 
-    if (is_left(args.choice, args.mine))
+    if (is_left(r.choice, r.mine))
         return;
-    if (i < args.m && j < args.n)
-        lost = reconstruct_four(args, i, j, e);
+    if (i < r.m && j < r.n)
+        lost = reconstruct_four(r, i, j, e);
     if (IS_INTEGER_RESULT && lost)
-        atomic_add(args.overflow, (uint64_t)lost);
-    put_four(args, i0, j0, e);
+        atomic_add(r.overflow, (uint64_t)lost);
+    put_four(r, i0, j0, e);
 }
 
 #endif

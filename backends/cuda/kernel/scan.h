@@ -90,15 +90,14 @@ KERNEL(limber_scan, struct scan_args, PACK_THREADS, 1)
 {
     constexpr int size = SIDES[0].f.size;
     typedef typename raw_of<size>::type raw;
-    int image = block() / args.blocks, own = block() % args.blocks;
+    int which = block() / args.blocks, own = block() % args.blocks;
     int64_t line0 = (int64_t)(own / args.blocks_p) * LINES;
     int64_t step = (int64_t)args.blocks_p * ELEMENTS;
     int line = thread() / (ELEMENTS / EACH), p = thread() % (ELEMENTS / EACH) * EACH;
     struct extremes s = { INT32_MAX, INT32_MIN, INT32_MAX, 0, 0 };
-    struct view v = limber_operand_view(&args.operand);
-    int32_t *found = args.found + image * args.lines + line0 + line;
+    struct view v = limber_operand_at(&args.operand, which);
+    int32_t *found = args.found + which * args.lines + line0 + line;
 
-    v.data = (const char *)v.data + image * args.image * size;
     ROLL for (int64_t p0 = (int64_t)(own % args.blocks_p) * ELEMENTS; p0 < args.length;
               p0 += step) {
         struct extremes here = { INT32_MAX, INT32_MIN, INT32_MAX, 0, 0 };

@@ -3,6 +3,20 @@
 #ifndef LIMBER_CUDA_STORE_H
 #define LIMBER_CUDA_STORE_H
 
+/* What one product of a batch stores. */
+DEVICE result_args result_of(const result_args &all, int64_t product)
+{
+    result_args r = all;
+
+    r.c.data = (void *)limber_spread_at(r.c.data, &r.each_c, product);
+    r.emax_a += r.emax_a ? product * r.each_a : 0;
+    r.emax_b += r.emax_b ? product * r.each_b : 0;
+    r.special_a += r.special_a ? product * r.each_a : 0;
+    r.special_b += r.special_b ? product * r.each_b : 0;
+    r.totals += product * r.m * r.total_pitch;
+    return r;
+}
+
 DEVICE bool is_special(const result_args &r, int64_t i, int64_t j)
 {
     return (r.special_a && load<uint8_t>(r.special_a + i)) ||

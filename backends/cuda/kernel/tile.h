@@ -12,15 +12,26 @@
 
 enum { BAND = 8 };      /* tiles of one column that follow each other: they share panels in L2 */
 
-struct task { int acc, i, j; };
+struct task { int acc, i, j, product; };
 
 DEVICE struct task task_at(const multiply_args &a, int index)
 {
     int tiles = a.tiles_m * a.tiles_n, rest = index % tiles, band = rest / (BAND * a.tiles_n);
+    int whole = index / tiles, acc = whole / a.products;
     int height = a.tiles_m - band * BAND < BAND ? a.tiles_m - band * BAND : BAND;
 
     rest -= band * BAND * a.tiles_n;
-    return { index / tiles, band * BAND + rest % height, rest / height };
+    return { acc, band * BAND + rest % height, rest / height, whole - acc * a.products };
+}
+
+/* The first line of a task's tile in the limbs of A, of B. */
+DEVICE int limbs_at_a(const multiply_args &a, struct task t)
+{
+    return t.product * a.each_a + t.i * BM;
+}
+DEVICE int limbs_at_b(const multiply_args &a, struct task t)
+{
+    return t.product * a.each_b + t.j * BN;
 }
 
 /* Exact plans go through the rows of a task's accumulator one after the other. */

@@ -22,7 +22,7 @@ DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
 {
     uint32_t at = (uint32_t)(stage * STAGE);
     int row = TOTALS ? row_at(a, t, s) : 0, step = TOTALS ? step_at(a, s) : s;
-    const char *from_a = a.limbs_a + (int64_t)t.i * BM * a.pitch + (int64_t)step * STEP;
+    const char *from_a = a.limbs_a + limbs_at_a(a, t) * a.pitch + (int64_t)step * STEP;
     const char *from_b = a.limbs_b + (TOTALS ? ROW_B[row] * a.limb_b : 0);
 
     UNROLL for (int l = 0; l < HELD_A; l++)
@@ -31,7 +31,7 @@ DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
     if constexpr (WINDOW) {
         copy_pixels<THREADS, HELD_B, TILE_B>(a, at + HELD_A * TILE_A, PIXELS, from_b, step);
     } else {
-        from_b += (int64_t)t.j * BN * a.pitch + (int64_t)step * STEP;
+        from_b += limbs_at_b(a, t) * a.pitch + (int64_t)step * STEP;
         UNROLL for (int l = 0; l < HELD_B; l++)
             copy_tile<BN, THREADS>(at + HELD_A * TILE_A + l * TILE_B, from_b + l * a.limb_b,
                                    a.pitch);
@@ -44,8 +44,8 @@ DEVICE void copy_step(const multiply_args &a, struct task t, int stage, int s)
     uint32_t at = (uint32_t)(RAWS + stage * RAW);
     int64_t p0 = (int64_t)s * DEPTH;
 
-    copy_raw<0, BM, DEPTH, THREADS>(a, at, (int64_t)t.i * BM, p0, thread());
-    copy_raw<1, BN, DEPTH, THREADS>(a, at + RAW_A, (int64_t)t.j * BN, p0, thread());
+    copy_raw<0, BM, DEPTH, THREADS>(a, at, t.product, (int64_t)t.i * BM, p0, thread());
+    copy_raw<1, BN, DEPTH, THREADS>(a, at + RAW_A, t.product, (int64_t)t.j * BN, p0, thread());
 }
 
 /* One step of an operand; a thread's pieces are of one line. */
@@ -67,8 +67,8 @@ DEVICE void cut_side(const multiply_args &a, uint32_t raw, uint32_t limbs, struc
  * the ring's barrier lies between. */
 template <class F> DEVICE void cut_ahead(const multiply_args &a, struct task t, int steps, F with)
 {
-    struct factors fa = factors_of<0>(a, (int64_t)t.i * BM + thread() % BM);
-    struct factors fb = factors_of<1>(a, (int64_t)t.j * BN + thread() % BN);
+    struct factors fa = factors_of<0>(a, t.product, (int64_t)t.i * BM + thread() % BM);
+    struct factors fb = factors_of<1>(a, t.product, (int64_t)t.j * BN + thread() % BN);
 
     ring<RAW>(steps + 1, [&](int stage, int s) {
         if (s < steps)
@@ -262,20 +262,20 @@ DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int l
             if constexpr (RECONSTRUCT == RECONSTRUCT_crt && UNIT == UNIT_i8) {
                 reduce(t.acc, d);
             } else if constexpr (UNIT == UNIT_i8 || UNIT == UNIT_f64) {
-                put_totals(a.r, t.acc, i0, j0, d, flushed++ == 0);
+                put_totals(result_of(a.r, t.product), t.acc, i0, j0, d, flushed++ == 0);
                 clear(FLAT(d));
             } else {
-                put_totals(a.r, t.acc, i0, j0, total, flushed++ == 0);
+                put_totals(result_of(a.r, t.product), t.acc, i0, j0, total, flushed++ == 0);
                 clear(*(int32_t (*)[MI * NJ * 4])total);
             }
         }
     });
     if constexpr (RECONSTRUCT == RECONSTRUCT_crt && UNIT == UNIT_i8)
-        put_residues_of(a.r, t.acc, i0, j0, d);
+        put_residues_of(result_of(a.r, t.product), t.acc, i0, j0, d);
     else if constexpr (UNIT == UNIT_i8 || UNIT == UNIT_f64)
-        put_totals(a.r, t.acc, i0, j0, d, flushed == 0);
+        put_totals(result_of(a.r, t.product), t.acc, i0, j0, d, flushed == 0);
     else
-        put_totals(a.r, t.acc, i0, j0, total, flushed == 0);
+        put_totals(result_of(a.r, t.product), t.acc, i0, j0, total, flushed == 0);
 }
 
 /* All accumulators in floats: the first is promoted, the others run through. */
@@ -297,7 +297,7 @@ DEVICE void sums_task(const multiply_args &a, struct task t, int line_a, int lin
         }
     });
     memcpy(d[0], total, sizeof total);
-    put_sums(a.r, (int64_t)t.i * BM + line_a, (int64_t)t.j * BN + line_b, d);
+    put_sums(result_of(a.r, t.product), (int64_t)t.i * BM + line_a, (int64_t)t.j * BN + line_b, d);
 }
 
 KERNEL(limber_multiply, struct multiply_args, THREADS, 1)

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Where the matrices of a batch lie; read by the library and by kernels. */
+#ifndef LIMBER_SPREAD_H
+#define LIMBER_SPREAD_H
+
+#include "ir/view.h"
+
+/* `step` bytes after each other, or at addresses of their own. */
+struct spread {
+    int64_t step;
+    const void *const *address; /* NULL: by step */
+};
+
+/* Matrix g, where the first lies at `data`, if not at an address of its own. */
+PRIM const void *limber_spread_at(const void *data, const struct spread *x, int64_t g)
+{
+    const void *p = x->address ? LIMBER_READ(const void *, x->address + g) :
+                    data       ? (const char *)data + g * x->step :
+                                 data;
+
+#ifdef LIMBER_DEVICE_H
+    of_memory(p);
+#endif
+    return p;
+}
+
+#endif

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Batches in a device's memory: the bits of the interpreter, and as many launches as one product;
+ * on a GPU when LIMBER_TEST_GPU is set, else on the harness that runs kernels on the CPU. */
+#include "gpus.h"
+#include "support.h"
+
+#include "ir/ir.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* Two rows of tiles on Hopper, where blocks work in pairs. */
+enum { M = 140, N = 30, K = 50, MOST = 5, GAP = 4 };
+
+static const struct scheme {
+    limber_promise promise;
+    const char *scheme, *format, *result;
+    enum data data;
+    int least; /* compute capability that has it */
+    int split;
+    bool alone; /* its sums are a device's: products alone have the same bits */
+} schemes[] = {
+    { LIMBER_CONTRACT_CORRECT, NULL, "f64", "f64", DATA_unit, 75, 0 },
+    { LIMBER_CONTRACT_CORRECT, "ozaki1-i8", "f64", "f64", DATA_special, 75, 0 },
+    { LIMBER_CONTRACT_CORRECT, NULL, "f32", "f32", DATA_unit, 75, 0 },
+    { LIMBER_CONTRACT_NATIVE, "native", "f32", "f32", DATA_unit, 75, 0 },
+    { LIMBER_CONTRACT_NATIVE, "native", "f64", "f64", DATA_unit, 75, 0 },
+    { LIMBER_CONTRACT_FAST, "fp32-f", "f32", "f32", DATA_unit, 75, LIMBER_SPLIT_AHEAD, true },
+    { LIMBER_CONTRACT_FAST, "fp32-f", "f32", "f32", DATA_tiny, 80, LIMBER_SPLIT_INSIDE, true },
+    { LIMBER_CONTRACT_EXACT, NULL, "i8", "i32", DATA_ints, 75, 0 },
+    { LIMBER_CONTRACT_CORRECT, "exact", "f64", "f64", DATA_range, 75, 0 },
+    { LIMBER_CONTRACT_CORRECT, NULL, "dd", "dd", DATA_unit, 75, 0 },
+};
+
+/* Where the matrices of an operand lie. */
+enum lie { LIE_steps, LIE_shared, LIE_addresses };
+
+struct operand {
+    limber_format f;
+    int64_t rows, cols, step;
+    enum lie lie;
+    char *host;
+    struct there there;
+    const void *at[MOST], *host_at[MOST];
+};
+
+static void make(struct operand *o, struct rng *r, limber_format f, enum data data, int64_t rows,
+                 int64_t cols, enum lie lie)
+{
+    size_t numbers;
+
+    *o = (struct operand){ .f = f, .rows = rows, .cols = cols, .lie = lie };
+    o->step = lie == LIE_shared ? 0 : rows * cols + GAP;
+    numbers = (size_t)(MOST * (rows * cols + GAP));
+    o->host = malloc(numbers * f.size);
+    fill(r, data, f, o->host, numbers);
+    o->there = gpu_put(o->host, numbers * f.size);
+    for (int g = 0; g < MOST; g++) { /* addresses in no order */
+        size_t at = (size_t)(g * 2 % MOST * (rows * cols + GAP)) * f.size;
+
+        o->at[g] = (const char *)o->there.at + at;
+        o->host_at[g] = o->host + at;
+    }
+}
+
+static void drop(struct operand *o)
+{
+    gpu_drop(o->there);
+    free(o->host);
+}
+
+static limber_matrix matrix_of(const struct operand *o, bool there)
+{
+    return (limber_matrix){ there ? (const void *)o->there.at : o->host, o->f, o->cols, 1 };
+}
+
+static limber_batch batch_of(const struct operand x[3], int64_t count, bool there)
+{
+    limber_batch t = LIMBER_BATCH_INIT;
+
+    t.count = count;
+    t.a = x[0].step;
+    t.b = x[1].step;
+    t.c = x[2].step;
+    if (x[0].lie == LIE_addresses)
+        t.address_a = there ? x[0].at : x[0].host_at;
+    if (x[1].lie == LIE_addresses)
+        t.address_b = there ? x[1].at : x[1].host_at;
+    if (x[2].lie == LIE_addresses)
+        t.address_c = (void *const *)(there ? x[2].at : x[2].host_at);
+    return t;
+}
+
+static limber_contract contract_of(const struct scheme *s)
+{
+    limber_contract c = LIMBER_CONTRACT_INIT;
+
+    c.promise = s->promise;
+    c.scheme = s->scheme;
+    c.split = s->split;
+    return c;
+}
+
+static limber_status run(limber_context *ctx, const struct scheme *s, const struct operand x[3],
+                         int64_t count, const limber_queue *queue)
+{
+    const limber_contract contract = contract_of(s);
+    bool there = ctx == cuda;
+    const limber_batch batch = batch_of(x, count, there);
+
+    return gemm_batch(ctx, &contract, queue, &batch, M, N, K, NULL, matrix_of(&x[0], there),
+                      matrix_of(&x[1], there), NULL, output_of(matrix_of(&x[2], there)), NULL);
+}
+
+static long launches(void)
+{
+    return driver.simt_launches ? driver.simt_launches() : 0;
+}
+
+/* What C is to be, in host memory. */
+static void expect(const struct scheme *s, const struct operand x[3])
+{
+    const limber_contract contract = contract_of(s);
+
+    if (!s->alone) {
+        assert_int_equal(run(reference, s, x, MOST, NULL), LIMBER_STATUS_OK);
+        return;
+    }
+    for (int g = 0; g < MOST; g++) {
+        limber_matrix m[3];
+
+        for (int i = 0; i < 3; i++) {
+            m[i] = matrix_of(&x[i], true);
+            m[i].data = x[i].lie == LIE_addresses ?
+                            x[i].at[g] :
+                            (const char *)m[i].data + g * x[i].step * x[i].f.size;
+        }
+        if (limber_gemm(cuda, &contract, M, N, K, NULL, m[0], m[1], NULL, output_of(m[2]), NULL))
+            fail_msg("%s", limber_error_text());
+    }
+    gpu_get(x[2].host, x[2].there);
+}
+
+/* C on the device is as in host memory. */
+static void compare(const struct scheme *s, const struct operand *c, const char *got)
+{
+    size_t bytes = c->there.bytes;
+
+    for (size_t i = 0; i < bytes / c->f.size; i++)
+        if (!same_number(c->f, c->host + i * c->f.size, got + i * c->f.size))
+            fail_msg("%s of %s: number %zu of C, of %zu", s->scheme ? s->scheme : "correct",
+                     s->format, i, bytes / c->f.size);
+}
+
+static void same_numbers(const struct scheme *s, const struct operand *c)
+{
+    char *got = malloc(c->there.bytes);
+
+    gpu_get(got, c->there);
+    compare(s, c, got);
+    free(got);
+}
+
+static void same_c(const struct scheme *s, const struct operand x[3])
+{
+    const struct operand *c = &x[2];
+    char *got = malloc(c->there.bytes);
+
+    gpu_get(got, c->there);
+    if (s->alone) /* nothing of the batch's is left */
+        gpu_upload(c->there, c->host);
+    expect(s, x);
+    compare(s, c, got);
+    free(got);
+}
+
+static void a_batch_is_one_launch_a_step(const struct scheme *s, enum lie a, enum lie b, enum lie c)
+{
+    struct rng r = { 5 };
+    struct operand x[3];
+    long before, few, many;
+
+    make(&x[0], &r, named(s->format), s->data, M, K, a);
+    make(&x[1], &r, named(s->format), s->data, K, N, b);
+    make(&x[2], &r, named(s->result), DATA_bytes, M, N, c);
+    if (run(cuda, s, x, 2, NULL))
+        fail_msg("%s", limber_error_text());
+    before = launches();
+    assert_int_equal(run(cuda, s, x, 2, NULL), LIMBER_STATUS_OK);
+    few = launches() - before;
+    before = launches();
+    assert_int_equal(run(cuda, s, x, MOST, NULL), LIMBER_STATUS_OK);
+    many = launches() - before;
+    same_c(s, x);
+    print_message("%-9s of %-4s %ld launches\n", s->scheme ? s->scheme : "correct", s->format,
+                  many);
+    assert_int_equal(few, many);
+    for (int i = 0; i < 3; i++)
+        drop(&x[i]);
+}
+
+static void batches_take_as_many_launches_as_one_product(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(schemes); i++)
+        if (gpu_capability() >= schemes[i].least)
+            a_batch_is_one_launch_a_step(&schemes[i], i % 3 ? LIE_steps : LIE_addresses,
+                                         i % 3 == 1 ? LIE_shared : LIE_steps,
+                                         i % 2 ? LIE_steps : LIE_addresses);
+}
+
+/* Complex matrices: numbers of the operands are pairs, so that operands are twice as wide. */
+static limber_status run_complex(limber_context *ctx, const struct scheme *s,
+                                 const struct operand x[3], int64_t count,
+                                 limber_complex_method method, const void *alpha)
+{
+    const limber_contract contract = contract_of(s);
+    bool there = ctx == cuda;
+    limber_batch batch = batch_of(x, count, there);
+    limber_problem p =
+        gemm_problem(&contract, M, N, K, alpha, matrix_of(&x[0], there), matrix_of(&x[1], there),
+                     NULL, output_of(matrix_of(&x[2], there)));
+
+    batch.a /= 2;
+    batch.b /= 2;
+    batch.c /= 2;
+    p.a.row_stride /= 2;
+    p.b.row_stride /= 2;
+    p.c.row_stride /= 2;
+    p.domain = LIMBER_DOMAIN_COMPLEX;
+    p.complex_method = method;
+    p.conjugate = LIMBER_CONJUGATE_B;
+    p.batch = &batch;
+    return limber_run(ctx, &p, NULL);
+}
+
+static void complex_batches_are_one_launch_a_step(void **state)
+{
+    static const struct scheme complex[] = {
+        { LIMBER_CONTRACT_CORRECT, NULL, "f64", "f64", DATA_unit, 75, 0, false },
+        { LIMBER_CONTRACT_EXACT, NULL, "i8", "i32", DATA_bytes, 75, 0, false },
+    };
+    const double pair[2] = { 1, 1 };
+    struct rng r = { 8 };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(complex); i++) {
+        const struct scheme *s = &complex[i];
+        struct operand x[3], host;
+        long before, few;
+
+        make(&x[0], &r, named(s->format), s->data, M, 2 * K, LIE_addresses);
+        make(&x[1], &r, named(s->format), s->data, K, 2 * N, i ? LIE_steps : LIE_shared);
+        make(&x[2], &r, named(s->result), DATA_bytes, M, 2 * N, LIE_steps);
+        if (run_complex(cuda, s, x, 2, LIMBER_COMPLEX_AUTO, NULL))
+            fail_msg("%s", limber_error_text());
+        before = launches();
+        assert_int_equal(run_complex(cuda, s, x, 2, LIMBER_COMPLEX_AUTO, NULL), LIMBER_STATUS_OK);
+        few = launches() - before;
+        before = launches();
+        assert_int_equal(run_complex(cuda, s, x, MOST, LIMBER_COMPLEX_AUTO, NULL),
+                         LIMBER_STATUS_OK);
+        assert_int_equal(launches() - before, few);
+        assert_int_equal(run_complex(reference, s, x, MOST, LIMBER_COMPLEX_AUTO, NULL),
+                         LIMBER_STATUS_OK);
+        same_numbers(s, &x[2]);
+        assert_int_equal(run_complex(cuda, s, x, 2, LIMBER_COMPLEX_THREE_PRODUCTS, NULL),
+                         LIMBER_STATUS_BAD_ARGUMENT);
+        if (i == 0)
+            assert_int_equal(run_complex(cuda, s, x, 2, LIMBER_COMPLEX_AUTO, pair),
+                             LIMBER_STATUS_BAD_ARGUMENT);
+        host = x[1];
+        x[1].there.at = (uint64_t)(uintptr_t)x[1].host;
+        assert_int_equal(run_complex(cuda, s, x, 2, LIMBER_COMPLEX_AUTO, NULL),
+                         LIMBER_STATUS_BAD_ARGUMENT);
+        assert_non_null(strstr(limber_error_text(), "all in host memory"));
+        x[1] = host;
+        for (int k = 0; k < 3; k++)
+            drop(&x[k]);
+    }
+}
+
+/* With room for some of the products only, these follow each other. */
+static void batches_fit_the_workspace(void **state)
+{
+    const struct scheme *s = &schemes[0];
+    limber_contract contract = contract_of(s);
+    struct rng r = { 6 };
+    limber_queue queue;
+    struct there room;
+    struct operand x[3];
+    limber_problem p;
+    limber_batch batch;
+    size_t least, best, one;
+    long before, whole;
+
+    (void)state;
+    make(&x[0], &r, named(s->format), s->data, M, K, LIE_steps);
+    make(&x[1], &r, named(s->format), s->data, K, N, LIE_addresses);
+    make(&x[2], &r, named(s->result), DATA_bytes, M, N, LIE_steps);
+    batch = batch_of(x, MOST, true);
+    p = gemm_problem(&contract, M, N, K, NULL, matrix_of(&x[0], true), matrix_of(&x[1], true), NULL,
+                     output_of(matrix_of(&x[2], true)));
+    p.batch = &batch;
+    assert_int_equal(limber_workspace(cuda, &p, &least, &best), LIMBER_STATUS_OK);
+    assert_int_equal(
+        gemm_workspace(cuda, &contract, M, N, K, NULL, p.a, p.b, NULL, p.c, &least, &one),
+        LIMBER_STATUS_OK);
+    assert_true(best > (MOST - 1) * one && best <= MOST * one);
+    room = gpu_queue(&queue, best);
+    queue.capture = LIMBER_CAPTURE_NONE;
+    if (run(cuda, s, x, MOST, &queue))
+        fail_msg("%s", limber_error_text());
+    before = launches();
+    assert_int_equal(run(cuda, s, x, MOST, &queue), LIMBER_STATUS_OK);
+    whole = launches() - before;
+    queue.bytes = 2 * one + one / 2; /* two, two, and one */
+    before = launches();
+    assert_int_equal(run(cuda, s, x, MOST, &queue), LIMBER_STATUS_OK);
+    if (driver.simt_launches)
+        assert_int_equal(launches() - before, whole + 2 * 4);
+    assert_int_equal(driver.cuStreamSynchronize(queue.stream), 0);
+    same_c(s, x);
+    driver.cuStreamDestroy_v2(queue.stream);
+    gpu_drop(room);
+    for (int i = 0; i < 3; i++)
+        drop(&x[i]);
+}
+
+/* Played with other operands, some of another class. */
+static void batches_are_recorded(void **state)
+{
+    static const enum data data[] = { DATA_unit, DATA_range };
+    const struct scheme *s = &schemes[0];
+    struct rng r = { 7 };
+    limber_queue queue;
+    struct operand x[3];
+    struct there room;
+    void *play;
+
+    (void)state;
+    make(&x[0], &r, named(s->format), s->data, M, K, LIE_steps);
+    make(&x[1], &r, named(s->format), s->data, K, N, LIE_shared);
+    make(&x[2], &r, named(s->result), DATA_bytes, M, N, LIE_steps);
+    room = gpu_queue(&queue, (size_t)16 << 20);
+    if (run(cuda, s, x, MOST, &queue))
+        fail_msg("%s", limber_error_text());
+    assert_int_equal(driver.cuStreamBeginCapture_v2(queue.stream, 0), 0);
+    if (run(cuda, s, x, MOST, &queue))
+        fail_msg("%s", limber_error_text());
+    play = gpu_recorded(&queue);
+    for (size_t i = 0; i < COUNT(data); i++) {
+        fill(&r, data[i], x[0].f, x[0].host, x[0].there.bytes / x[0].f.size);
+        gpu_upload(x[0].there, x[0].host);
+        gpu_play(play, &queue);
+        same_c(s, x);
+    }
+    driver.cuGraphExecDestroy(play);
+    driver.cuStreamDestroy_v2(queue.stream);
+    gpu_drop(room);
+    for (int i = 0; i < 3; i++)
+        drop(&x[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(batches_take_as_many_launches_as_one_product),
+        cmocka_unit_test(complex_batches_are_one_launch_a_step),
+        cmocka_unit_test(batches_fit_the_workspace),
+        cmocka_unit_test(batches_are_recorded),
+    };
+
+    if (gpu_is_missing())
+        return 77;
+    return cmocka_run_group_tests(tests, gpu_open, gpu_close);
+}
