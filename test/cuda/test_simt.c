@@ -102,10 +102,23 @@ struct kernel {
     int cluster;
 };
 
+/* The file whose assembly the harness executes. */
+static const char *device_header(void)
+{
+    static char text[1 << 16];
+    FILE *f = fopen(LIMBER_TEST_DIR "/../backends/cuda/kernel/device.h", "r");
+
+    assert_non_null(f);
+    assert_true(fread(text, 1, sizeof text - 1, f) < sizeof text - 1);
+    fclose(f);
+    return text;
+}
+
 /* NULL, or what is wrong. */
 static const char *build(const struct kernel *k, const char *fault, void **module, void **function)
 {
-    static const char *const names[] = { "device.h" }, *const headers[] = { "#error\n" };
+    static const char *const names[] = { "device.h" };
+    const char *headers[] = { device_header() };
     static char log[4096];
     const char *options[] = { k->capability == 90 ? "--gpu-architecture=sm_90a" :
                               k->capability == 80 ? "--gpu-architecture=sm_80" :
@@ -290,8 +303,8 @@ static void planted_faults_must_be_there_once(void **state)
 
     (void)state;
     start(80, 1);
-    assert_non_null(strstr(build(&k, "sync_warp()=>", &m, &f), "occurs 2 times"));
-    assert_non_null(strstr(build(&k, "sync_block()=>", &m, &f), "occurs 0 times"));
+    assert_non_null(strstr(build(&k, "sync_warp()=>", &m, &f), "occurs 3 times"));
+    assert_non_null(strstr(build(&k, "sync_nothing()=>", &m, &f), "occurs 0 times"));
     assert_non_null(strstr(build(&k, "32, 1)=>32, 1) }", &m, &f), "error"));
 }
 
@@ -331,6 +344,12 @@ static void copies_of_16_bytes_land_late(void **state)
         { "i % 3 * 1024 + 16=>(i + 1) % 3 * 1024 + 16", MIXED },
         { "copy_group(); // commit=>if (step != 3) copy_group();", "in flight" },
         { "step < args.n=>step <= args.n", "out of bounds" },
+        { "\"cp.async.commit_group;\"=>\"\"", "in flight" },
+        { "\"cp.async.wait_group %0;\"=>\"cp.async.wait_group 2;\"", "in flight" },
+        { "[%1], 16, %2;=>[%1], 8, %2;", "of 8 bytes" },
+        { "cp.async.cg=>cp.async.ca", "of 16 bytes" },
+        { "to_shared(limber_shared) + at=>to_shared(limber_shared)", "" },
+        { "(uint32_t)__cvta_generic_to_shared(limber_shared) + at=>at", "no address" },
     };
     int32_t in[7 * 256], out[64] = { 0 };
     struct job d = { in, NULL, out, sizeof in, 0, sizeof out, 7, 0, NULL };
@@ -437,6 +456,71 @@ static void models_agree_with_the_interpreter(void **state)
         }
 }
 
+/* Words of bytes and of halves, and a barrier of some threads. */
+static void words_are_made(void **state)
+{
+    static const struct kernel k = {
+        HEAD "KERNEL(k, args, 96, 1) {\n"
+             "  int t = thread();\n"
+             "  if (t < 64) {\n"
+             "    store_shared<uint32_t>(4 * t, load<uint32_t>(args.a + 4 * t));\n"
+             "    sync_some<1, 64>();\n"
+             "    uint32_t a = load_shared<uint32_t>(4 * (63 - t));\n"
+             "    float x = (float)(int8_t)a, y = (float)(int8_t)(a >> 8) / 1024, low, high;\n"
+             "    store(args.c + 4 * t, dot4<0, 0>(a, a >> 4, 5) + 3 * dot4<0, 1>(a, a >> 4, t) +\n"
+             "      7 * dot4<1, 0>(a, a >> 4, 0) + 11 * dot4<1, 1>(a, a >> 4, 0));\n"
+             "    unpack_f16(pack_f16(x, y), low, high);\n"
+             "    store(args.c + 256 + 8 * t, low);\n"
+             "    store(args.c + 260 + 8 * t, high);\n"
+             "    store(args.c + 768 + 4 * t, pack_bf16(x, y));\n"
+             "  } else {\n"
+             "    sync_some<2, 32>();\n"
+             "  }\n"
+             "}\n",
+        80,
+        96,
+        1,
+        1024,
+        1
+    };
+    static const struct fault faults[] = {
+        { "dp4a.s32.u32=>dp4a.u32.s32", "wrong" },
+        { "cvt.rn.f16x2.f32 %0, %1, %2=>cvt.rn.f16x2.f32 %0, %2, %1", "wrong" },
+        { "cvt.rn.bf16x2.f32=>cvt.rn.f16x2.f32", "wrong" },
+        { "cvt.f32.f16 %1, h=>cvt.f32.f16 %1, l", "wrong" },
+        { "mov.b32 {l, h}=>mov.b32 {h, l}", "wrong" },
+        { "bar.sync %0, %1=>bar.sync 0, %1", "bar.sync 0" },
+        { "bar.sync %0, %1=>bar.sync %0, 32", MIXED },
+    };
+    uint32_t a[64];
+    struct {
+        int32_t sum[64];
+        float half[64][2];
+        uint32_t word[64];
+    } c;
+    struct job d = { a, NULL, &c, sizeof a, 0, sizeof c, 0, 0, NULL };
+    struct rng r = { 4 };
+
+    (void)state;
+    for (int t = 0; t < 64; t++)
+        a[t] = (uint32_t)rng_next(&r);
+    for (int t = 0; t < 64; t++) {
+        uint32_t v = a[63 - t], w = v >> 4, bits[2];
+        int32_t sum[4] = { 5, t, 0, 0 };
+
+        for (int i = 0; i < 32; i += 8)
+            for (int s = 0; s < 4; s++)
+                sum[s] += (s & 2 ? (int8_t)(v >> i) : (uint8_t)(v >> i)) *
+                          (s & 1 ? (int8_t)(w >> i) : (uint8_t)(w >> i));
+        c.sum[t] = sum[0] + 3 * sum[1] + 7 * sum[2] + 11 * sum[3];
+        c.half[t][0] = (float)(int8_t)v; /* both fit FP16, and BF16 */
+        c.half[t][1] = (float)(int8_t)(v >> 8) / 1024;
+        memcpy(bits, c.half[t], sizeof bits);
+        c.word[t] = bits[0] >> 16 | (bits[1] & 0xffff0000);
+    }
+    CHECK(&k, &d, faults);
+}
+
 /* A (16 rows) and B (8 columns) of 32 bytes, C of 16 x 8. */
 static void warps_multiply(void **state)
 {
@@ -482,6 +566,21 @@ static void warps_multiply(void **state)
               "divergent" },
             { "sync_warp(); // meet=>", MIXED },
         };
+        static const struct fault of_assembly[] = {
+            { "sa \".\" sb \".s32 \"=>sb \".\" sa \".s32 \"", "wrong" },
+            { "MMA_I8(\"s8\", \"u8\")=>MMA_I8(\"s8\", \"s8\")", "wrong" },
+            { "MMA_I8(\"u8\", \"s8\")=>MMA_I8(\"u8\", \"u4\")", "not played" },
+            { "\"m16n8k16\", \"f16\"=>\"m16n8k8\", \"f16\"", "not played" },
+            { "\"m16n8k16\", \"f16\"=>\"m16n8k16\", \"bf16\"", "wrong" },
+            { "m8n8.x4.shared.b16 {%0, %1=>m8n8.x4.shared.b16 {%1, %0", "wrong" },
+            { "m8n8.x4.shared=>m8n8.x4.trans.shared", "not played" },
+            { "\"=r\"(r[2]), \"=r\"(r[3]) : =>\"=r\"(r[3]), \"=r\"(r[2]) : ", "wrong" },
+            { "\"=r\"(r[0]), \"=r\"(r[1]), \"=r\"(r[2]), \"=r\"(r[3]) : =>\"r\"(r[0]), "
+              "\"=r\"(r[1]), \"=r\"(r[2]), \"=r\"(r[3]) : ",
+              "only read" },
+            { "\"m16n8k8\", \"tf32\"=>\"m16n8k4\", \"tf32\"", "not played" },
+        };
+        static const int first_of[COUNT(kinds) + 1] = { 0, 0, 2, 3, 3, 9, 9, 10 };
 
         snprintf(text, sizeof text, "#define NUMBER %s\n#define PRODUCT %s\n%s", kinds[i].number,
                  kinds[i].product, source);
@@ -512,6 +611,7 @@ static void warps_multiply(void **state)
                 }
             }
         check(&k, &d, faults, i == 4 ? 4 : 0);
+        check(&k, &d, &of_assembly[first_of[i]], first_of[i + 1] - first_of[i]);
     }
 }
 
@@ -532,6 +632,11 @@ static void warps_multiply_in_binary64(void **state)
         0,
         1
     };
+    static const struct fault faults[] = {
+        { "\"d\"(a), \"d\"(b)=>\"d\"(b), \"d\"(a)", "wrong" },
+        { ": \"+d\"(d[0]), \"+d\"(d[1])=>: \"+d\"(d[1]), \"+d\"(d[0])", "wrong" },
+        { "m8n8k4.row.col.f64=>m8n8k4.col.col.f64", "not played" },
+    };
     double a[8][4], b[8][4], c[8][8];
     struct job d = { a, b, c, sizeof a, sizeof b, sizeof c, 0, 0, NULL };
     struct rng r = { 5 };
@@ -547,7 +652,7 @@ static void warps_multiply_in_binary64(void **state)
             for (int p = 0; p < 4; p++)
                 c[i][j] = fma(a[i][p], b[j][p], c[i][j]);
         }
-    check(&k, &d, NULL, 0);
+    CHECK(&k, &d, faults);
 }
 
 static void the_portable_form_multiplies(void **state)
@@ -579,9 +684,17 @@ static void the_portable_form_multiplies(void **state)
         1
     };
     static const struct fault faults[] = {
-        { "sync_warp(); // one=>", MIXED },   { "sync_warp(); // two=>", MIXED },
-        { "sync_warp(); // three=>", MIXED }, { "b, 768, 16=>b, 784, 16", "not aligned" },
-        { "b, 768, 16=>b, 768, 24", MIXED },  { "wmma_f16(d, a, b)=>wmma_f16(d, b, a)", "wrong" },
+        { "sync_warp(); // one=>", MIXED },
+        { "sync_warp(); // two=>", MIXED },
+        { "sync_warp(); // three=>", MIXED },
+        { "b, 768, 16=>b, 784, 16", "not aligned" },
+        { "b, 768, 16=>b, 768, 24", MIXED },
+        { "wmma_f16(d, a, b)=>wmma_f16(d, b, a)", "wrong" },
+        { "m16n16k16.row.shared.f16=>m16n16k16.col.shared.f16", "not played" },
+        { "\"{%8,%9,%10,%11,%12,%13,%14,%15}, {%16=>\"{%16,%9,%10,%11,%12,%13,%14,%15}, {%8",
+          "wrong" },
+        { "shared.f32 [%0], \"\\n                 \"{%1,%2=>shared.f32 [%0], \"\\n\"{%2,%1",
+          "wrong" },
     };
     unsigned char a[512], b[512];
     float c[256] = { 0 };
@@ -697,6 +810,28 @@ static void warpgroups_multiply(void **state)
         { "s || i=>1", "wrong" },
         { "args.c + 4 * (row * 120 + column)=>args.c + 4 * (row * 121 + column)", "out of bounds" },
         { "64 * s, 64, 0, full=>64 * s, 63, 0, full", "wrong" },
+        { "(uint64_t)64 << 32=>(uint64_t)32 << 32", "" },
+        { "(uint64_t)1 << 62=>(uint64_t)2 << 62", "descriptor" },
+        { "(uint64_t)1 << 16 | =>", "descriptor" },
+        { "+ (uint32_t)byte;=>;", "wrong" },
+        { "address >> 4 & 0x3fff=>address & 0x3fff", "" },
+        { "\"f32.f16.f16\", \"k16\", \", 1, 1,=>\"f32.f16.f16\", \"k16\", \", 1, -1,", "a sign" },
+        { "\"f32.f16.f16\", \"k16\", \", 1, 1, 0, 0\"=>\"f32.f16.f16\", \"k16\", \", 1, 1\"",
+          "operands" },
+        { "\"f32.f16.f16\", \"k16\"=>\"f32.f16.f16\", \"k32\"", "not played" },
+        { "setp.ne.b32 p, \" k \", 0;=>setp.ne.b32 p, \" k \", 1;", "wrong" },
+        { ": \"l\"(da), \"l\"(db), =>: \"l\"(db), \"l\"(da), ", "" },
+        { "\"wgmma.commit_group.sync.aligned;\"=>\"\"", "" },
+        { "\"wgmma.wait_group.sync.aligned %0;\"=>\"wgmma.wait_group.sync.aligned 1;\"",
+          "without group_wait" },
+        { "\"wgmma.fence.sync.aligned;\"=>\"\"", "without group_fence" },
+        { "@done bra finished;=>@!done bra finished;", "no end" },
+        { "arrive.expect_tx.shared::cta.b64 _, [%0], %1;=>arrive.shared::cta.b64 _, [%0];", "" },
+        { "\"fence.mbarrier_init.release.cluster;\"=>\"\"", "barrier_init_done" },
+        { "setmaxnreg.inc=>setmaxnreg.dec", "threads begin with" },
+        { "{%3, %4, %5}], [%2];\"=>{%4, %3, %5}], [%2];\"", "" },
+        { "R10(5) \"%60,%61,%62,%63\"=>R10(5) \"%60,%61,%63,%62\"", "not the one behind" },
+        { "\"m64n128\" ks=>\"m64n192\" ks", "" },
     };
     unsigned char *a = calloc(ROWS, STEPS * 128), *b = calloc(COLUMNS, STEPS * 128);
     float *c = calloc(ROWS * COLUMNS, 4);
@@ -772,6 +907,10 @@ static void products_read_what_was_fenced(void **state)
         { "128 * r + 16 * (t % 8 ^ (r & 7))=>128 * r + 16 * (t % 8)", "wrong" },
         { "group_i8<64, 1, 0>=>group_i8<64, 1, 1>", "wrong" },
         { "group_commit();=>if (s) d[3] = 0; group_commit();", "before group_wait" },
+        { "\"fence.proxy.async.shared::cta;\"=>\"\"", "without fence_async" },
+        { "\"s32.s8.u8\", \"k32\"=>\"s32.u8.s8\", \"k32\"", "wrong" },
+        { "#define IN_R(x) \"+r\"(x)=>#define IN_R(x) \"+f\"(x)", "belongs" },
+        { "#define L32 R30 \"%30,%31\"=>#define L32 R30 \"%31,%30\"", "not the one behind" },
     };
     signed char in[256 * 128];
     int32_t out[64 * 64] = { 0 };
@@ -860,6 +999,11 @@ static void blocks_of_a_cluster_share_copies(void **state)
         { "sync_warp(); // read=>", MIXED },
         { "if (lane() < 2)=>if (lane() == rank)", "deadlock" },
         { "s % 2 * 8, lane());=>s % 2 * 8, 2 * lane());", "cluster of 2" },
+        { "\"h\"((uint16_t)blocks)=>\"h\"((uint16_t)(blocks >> 1))", "deadlock" },
+        { "_, [there];=>_, [%0];", "" },
+        { "there, %0, %1;=>there, %0, 0;", "" },
+        { "barrier.cluster.arrive.release;=>", "without an arrival" },
+        { "{%3, %4, %5}], [%2], %6;=>{%3, %5, %4}], [%2], %6;", "" },
     };
     enum { N = 7 };
     int32_t in[16][N][32], out[6][32] = { 0 };
@@ -1198,6 +1342,7 @@ int main(void)
         cmocka_unit_test(planted_faults_must_be_there_once),
         cmocka_unit_test(copies_of_16_bytes_land_late),
         cmocka_unit_test(models_agree_with_the_interpreter),
+        cmocka_unit_test(words_are_made),
         cmocka_unit_test(warps_multiply),
         cmocka_unit_test(warps_multiply_in_binary64),
         cmocka_unit_test(the_portable_form_multiplies),

@@ -43,6 +43,7 @@ DEVICE void copy_elements(const multiply_args &a, uint32_t at, int product, int6
     int64_t first = S ? a.r.j0 : a.r.i0, count = S ? a.r.n : a.r.m;
     struct view v = limber_operand_at(&o.operand, product);
 
+    v.patch = NULL;             /* none has one, of which the compiler does not know */
     ROLL for (int x = own; x < lines * depth; x += threads) {
         int line = across ? x % columns : x / columns, p = across ? x / columns : x % columns;
         bool inside = line0 + line < count && p0 + p < a.k;

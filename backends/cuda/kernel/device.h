@@ -117,11 +117,6 @@ DEVICE int32_t atomic_next(int32_t *p) { return atomicAdd(p, 1); }
 /* ---- threads with each other ----------------------------------------------------------------- */
 
 DEVICE void sync_block() { __syncthreads(); }
-/* The threads (a multiple of 32) that use barrier id, 1 to 15. */
-template <int id, int threads> DEVICE void sync_some()
-{
-    asm volatile("bar.sync %0, %1;" ::"n"(id), "n"(threads) : "memory");
-}
 DEVICE void sync_warp() { __syncwarp(); }
 /* All lanes take part. */
 DEVICE uint32_t shuffle_xor(uint32_t v, int mask) { return __shfl_xor_sync(0xffffffff, v, mask); }
@@ -154,6 +149,16 @@ DEVICE double bits_double(uint64_t x) { return __longlong_as_double((int64_t)x);
 DEVICE uint32_t permute(uint32_t x, uint32_t y, uint32_t digits)
 {
     return __byte_perm(x, y, digits);
+}
+
+/* ==== from here on: assembly, which tests execute as it stands ================================ */
+
+/* ---- threads and words ----------------------------------------------------------------------- */
+
+/* The threads (a multiple of 32) that use barrier id, 1 to 15. */
+template <int id, int threads> DEVICE void sync_some()
+{
+    asm volatile("bar.sync %0, %1;" ::"n"(id), "n"(threads) : "memory");
 }
 
 /* c + the four products of bytes, modulo 2^32; SA, SB: signed. */

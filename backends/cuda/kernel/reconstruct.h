@@ -5,7 +5,10 @@
 #ifndef LIMBER_CUDA_RECONSTRUCT_H
 #define LIMBER_CUDA_RECONSTRUCT_H
 
-enum { SIDE = 32, FOUR = 4, RECONSTRUCT_THREADS = SIDE * SIDE / FOUR };
+enum {
+    SIDE = 32, FOUR = 4, RECONSTRUCT_THREADS = SIDE * SIDE / FOUR,
+    LONG_SCALARS = (ALPHA || BETA) && RECONSTRUCT != RECONSTRUCT_sum
+};
 
 /* ---- exact integers -------------------------------------------------------------------------- */
 
@@ -97,6 +100,25 @@ DEVICE const char *old_at(const result_args &r, int64_t i, int64_t j)
     return limber_output_at(&r.c, r.i0 + i, r.j0 + j, RESULT.size);
 }
 
+/* Calls with(x) for those of (i, j) .. (i, j + 3) that are finished here, and adds up.  An element
+ * with scalars is long code, which stands here once. */
+template <class F>
+DEVICE int each_of_four(const result_args &r, int64_t i, int64_t j, F with)
+{
+    int sum = 0;
+
+    if constexpr (LONG_SCALARS) {
+        ROLL for (int x = 0; x < FOUR; x++)
+            if (j + x < r.n && !is_special(r, i, j + x))
+                sum += with(x);
+    } else {
+        UNROLL for (int x = 0; x < FOUR; x++)
+            if (j + x < r.n && !is_special(r, i, j + x))
+                sum += with(x);
+    }
+    return sum;
+}
+
 /* Elements (i, j) .. (i, j + 3) to e; answers how many do not fit. */
 DEVICE int reconstruct_four(const result_args &r, int64_t i, int64_t j, result_raw (&e)[FOUR])
 {
@@ -110,22 +132,21 @@ DEVICE int reconstruct_four(const result_args &r, int64_t i, int64_t j, result_r
         int64_t column[FOUR][COLUMNS];
 
         columns_crt(r, i, j, column);
-        UNROLL for (int x = 0; x < FOUR; x++)
-            if (j + x < r.n && !is_special(r, i, j + x))
-                lost += reconstruct_one(r, i, j + x, column[x], e[x]);
-    } else {
-        UNROLL for (int x = 0; x < FOUR; x++) {
-            if (j + x >= r.n || is_special(r, i, j + x))
-                continue;
-            if constexpr (RECONSTRUCT == RECONSTRUCT_shift) {
-                int64_t column[COLUMNS] = {};
+        lost = each_of_four(r, i, j, [&](int x) {
+            return reconstruct_one(r, i, j + x, column[x], e[x]);
+        });
+    } else if constexpr (RECONSTRUCT == RECONSTRUCT_shift) {
+        lost = each_of_four(r, i, j, [&](int x) {
+            int64_t column[COLUMNS] = {};
 
-                columns_shift<0>(r, i, j + x, column);
-                lost += reconstruct_one(r, i, j + x, column, e[x]);
-            } else {
-                reconstruct_float(r, i, j + x, e[x]);
-            }
-        }
+            columns_shift<0>(r, i, j + x, column);
+            return reconstruct_one(r, i, j + x, column, e[x]);
+        });
+    } else {
+        lost = each_of_four(r, i, j, [&](int x) {
+            reconstruct_float(r, i, j + x, e[x]);
+            return 0;
+        });
     }
     return lost;
 }

@@ -39,10 +39,18 @@ template <bool of_warp> DEVICE void meet()
 template <int bytes, bool of_warp = false, class C, class F>
 DEVICE void ring(int steps, C copy, F with)
 {
-    UNROLL for (int s = 0; s < STAGES - 1; s++) {
-        if (s < steps)
-            copy(s, s);
-        copy_group();
+    if constexpr (INSIDE) {     /* copies of elements as they lie are long code */
+        ROLL for (int s = 0; s < STAGES - 1; s++) {
+            if (s < steps)
+                copy(s, s);
+            copy_group();
+        }
+    } else {
+        UNROLL for (int s = 0; s < STAGES - 1; s++) {
+            if (s < steps)
+                copy(s, s);
+            copy_group();
+        }
     }
     ROLL for (int s = 0; s < steps; s++) {
         int next = s + STAGES - 1;

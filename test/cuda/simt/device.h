@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The counterpart of backends/cuda/kernel/device.h for the CPU: the same names, each access and
- * each meeting of threads told to the engine (api.h), which checks it and may let others run. */
+ * The counterpart of backends/cuda/kernel/device.h for the CPU, up to where that has assembly: the
+ * same names, each access and each meeting of threads told to the engine (api.h), which checks it
+ * and may let others run.  The assembly follows from the real file, as calls of simt_asm
+ * (nvrtc.c). */
 #ifndef LIMBER_DEVICE_H
 #define LIMBER_DEVICE_H
 
@@ -178,11 +180,6 @@ DEVICE void sync_block()
 {
     simt->sync(0, 0);
 }
-template <int id, int threads> DEVICE void sync_some()
-{
-    static_assert(id >= 1 && id <= 15 && threads > 0 && threads % 32 == 0, "");
-    simt->sync(id, threads);
-}
 DEVICE void sync_warp()
 {
     simt->sync_warp();
@@ -319,256 +316,34 @@ DEVICE uint32_t permute(uint32_t x, uint32_t y, uint32_t digits)
     }
     return out;
 }
-template <int SA, int SB> DEVICE int32_t dot4(uint32_t a, uint32_t b, int32_t c)
-{
-    uint32_t d = (uint32_t)c;
 
-    for (int i = 0; i < 32; i += 8) {
-        int x = SA ? (int8_t)(a >> i) : (uint8_t)(a >> i);
-        int y = SB ? (int8_t)(b >> i) : (uint8_t)(b >> i);
+/* ---- assembly -------------------------------------------------------------------------------- */
 
-        d += (uint32_t)(x * y);
+/* "=r"(x): an operand with its constraint. */
+struct simt_constraint {
+    const char *text;
+    template <class T> simt_operand operator()(T &&x) const
+    {
+        return { text, (void *)&x, sizeof x };
     }
-    return (int32_t)d;
-}
-
-/* The 16-bit float nearest to x, which is finite and fits. */
-DEVICE uint32_t simt_narrow(float x, int frac_bits, int bias)
-{
-    uint32_t sign = float_bits(x) >> 31;
-    double v = __builtin_fabs((double)x), code;
-    int e = v == 0 ? 1 - bias : __builtin_ilogb(v);
-
-    e = e < 1 - bias ? 1 - bias : e;
-    code = __builtin_rint(__builtin_ldexp(v, frac_bits - e));
-    return sign << 15 | (uint32_t)(code + (double)(uint32_t)(e - 1 + bias) * (1 << frac_bits));
-}
-#if __CUDA_ARCH__ >= 800
-DEVICE uint32_t pack_f16(float low, float high)
-{
-    return simt_narrow(low, 10, 15) | simt_narrow(high, 10, 15) << 16;
-}
-DEVICE uint32_t pack_bf16(float low, float high)
-{
-    return simt_narrow(low, 7, 127) | simt_narrow(high, 7, 127) << 16;
-}
-DEVICE float simt_f16(uint32_t v)
-{
-    int e = (int)(v >> 10 & 31), frac = (int)(v & 1023);
-    double x = __builtin_ldexp(e ? 1024 + frac : frac, (e ? e : 1) - 25);
-
-    return (float)(v >> 15 & 1 ? -x : x);
-}
-DEVICE void unpack_f16(uint32_t v, float &low, float &high)
-{
-    low = simt_f16(v & 0xffff);
-    high = simt_f16(v >> 16);
-}
-#endif
-
-/* ---- asynchronous copies --------------------------------------------------------------------- */
-
-DEVICE uint32_t shared_address(uint32_t at)
-{
-    return at;
-}
-
-#if __CUDA_ARCH__ >= 800
-DEVICE void copy16(uint32_t at, const void *p, int bytes)
-{
-    simt->copy(at, p, bytes, 16);
-}
-DEVICE void copy4(uint32_t at, const void *p, int bytes)
-{
-    simt->copy(at, p, bytes, 4);
-}
-DEVICE void copy_group()
-{
-    simt->copy_group();
-}
-template <int n> DEVICE void copy_wait()
-{
-    simt->copy_wait(n);
-}
-#else
-DEVICE void copy16(uint32_t at, const void *p, int bytes)
-{
-    bytes16 v = {};
-
-    if (bytes)
-        memcpy(&v, simt->global_read(p, (uint32_t)bytes, 16, 0), (unsigned)bytes);
-    store_shared(at, v);
-}
-DEVICE void copy_group()
-{
-}
-template <int n> DEVICE void copy_wait()
-{
-}
-#endif
-
-/* ---- warps multiply -------------------------------------------------------------------------- */
-
-#if __CUDA_ARCH__ >= 750
-DEVICE void load_fragments(uint32_t r[4], uint32_t at)
-{
-    simt->load_fragments(r, at);
-}
-#endif
-
-#if __CUDA_ARCH__ >= 800
-template <int SA, int SB> DEVICE void mma_i8(int32_t d[4], const uint32_t a[4], const uint32_t b[2])
-{
-    simt->mma(SIMT_I8 + (SA ? 1 : 0) + (SB ? 2 : 0), d, a, b);
-}
-DEVICE void mma_f16(float d[4], const uint32_t a[4], const uint32_t b[2])
-{
-    simt->mma(SIMT_F16, d, a, b);
-}
-DEVICE void mma_bf16(float d[4], const uint32_t a[4], const uint32_t b[2])
-{
-    simt->mma(SIMT_BF16, d, a, b);
-}
-DEVICE void mma_tf32(float d[4], const uint32_t a[4], const uint32_t b[2])
-{
-    simt->mma(SIMT_TF32, d, a, b);
-}
-#if __CUDA_ARCH__ >= 890
-DEVICE void mma_e4m3(float d[4], const uint32_t a[4], const uint32_t b[2])
-{
-    simt->mma(SIMT_E4M3, d, a, b);
-}
-DEVICE void mma_e5m2(float d[4], const uint32_t a[4], const uint32_t b[2])
-{
-    simt->mma(SIMT_E5M2, d, a, b);
-}
-#endif
-DEVICE void mma_f64(double d[2], double a, double b)
-{
-    simt->mma_f64(d, a, b);
-}
-#endif
-
-#if __CUDA_ARCH__ >= 700
-DEVICE void wmma_load_a(uint32_t r[8], uint32_t at, int ld)
-{
-    simt->wmma_load(r, at, ld);
-}
-DEVICE void wmma_load_b(uint32_t r[8], uint32_t at, int ld)
-{
-    simt->wmma_load(r, at, ld);
-}
-DEVICE void wmma_f16(float d[8], const uint32_t a[8], const uint32_t b[8])
-{
-    simt->wmma(d, a, b);
-}
-DEVICE void wmma_store(uint32_t at, const float d[8], int ld)
-{
-    simt->wmma_store(at, d, ld);
-}
-#endif
-
-/* ---- Hopper ---------------------------------------------------------------------------------- */
-
-struct alignas(64) tensor_map {
-    uint64_t opaque[16];
 };
-
-#if __CUDA_ARCH__ >= 900
-DEVICE void barrier_init(uint32_t at, int count)
+constexpr simt_constraint operator""_c(const char *text, size_t)
 {
-    simt->barrier_init(at, count);
-}
-DEVICE void barrier_init_done()
-{
-    simt->barrier_init_done();
-}
-DEVICE void barrier_arrive(uint32_t at)
-{
-    simt->barrier_arrive(at, 0);
-}
-DEVICE void barrier_expect(uint32_t at, uint32_t bytes)
-{
-    simt->barrier_arrive(at, bytes);
-}
-DEVICE void barrier_wait(uint32_t at, uint32_t parity)
-{
-    simt->barrier_wait(at, parity);
-}
-DEVICE void sync_cluster()
-{
-    simt->sync_cluster();
-}
-DEVICE void barrier_arrive_in(uint32_t at, int rank)
-{
-    simt->barrier_arrive_in(at, rank);
-}
-DEVICE void tensor_load(uint32_t at, const tensor_map *map, int x, int y, int z, uint32_t barrier)
-{
-    simt->tensor_load(at, map, x, y, z, barrier, 0);
-}
-DEVICE void tensor_load_all(uint32_t at, const tensor_map *map, int x, int y, int z,
-                            uint32_t barrier, uint32_t blocks)
-{
-    simt->tensor_load(at, map, x, y, z, barrier, blocks);
-}
-DEVICE void tensor_prefetch(const tensor_map *map)
-{
-    simt->tensor_prefetch(map);
-}
-DEVICE void fence_async()
-{
-    simt->fence_async();
-}
-#endif
-
-#if defined __CUDA_ARCH_FEAT_SM90_ALL
-template <int n> DEVICE void registers_more()
-{
-    simt->registers(n);
-}
-template <int n> DEVICE void registers_less()
-{
-    simt->registers(n);
+    return { text };
 }
 
-DEVICE uint64_t tile_descriptor(uint32_t at, int byte)
+template <class... O> DEVICE void simt_asm(const char *text, O... o)
 {
-    return (uint64_t)1 << 62 | (uint64_t)(uint32_t)byte << 32 | at;
-}
-DEVICE void group_fence()
-{
-    simt->group_fence();
-}
-DEVICE void group_commit()
-{
-    simt->group_commit();
-}
-template <int n> DEVICE void group_wait()
-{
-    simt->group_wait(n);
-}
-template <class T, int n> DEVICE void group_keep(T (&)[n])
-{
+    simt_operand all[] = { o..., { "", NULL, 0 } };
+
+    if (*text)
+        simt->ptx(text, all, (int)sizeof...(o));
 }
 
-template <int n, int SA, int SB>
-DEVICE void group_i8(int32_t (&d)[n / 2], uint64_t da, uint64_t db, int keep)
+static char limber_shared[1];
+DEVICE unsigned long __cvta_generic_to_shared(const void *)
 {
-    static_assert(n == 64 || n == 128 || n == 192 || n == 256, "");
-    simt->group(SIMT_I8 + (SA ? 1 : 0) + (SB ? 2 : 0), n, d, da, db, keep);
+    return SIMT_SHARED;
 }
-#define SIMT_GROUP(name, kind) \
-    template <int n> DEVICE void name(float(&d)[n / 2], uint64_t da, uint64_t db, int keep) \
-    { \
-        static_assert(n == 64 || n == 128 || n == 192 || n == 256, ""); \
-        simt->group(kind, n, d, da, db, keep); \
-    }
-SIMT_GROUP(group_f16, SIMT_F16)
-SIMT_GROUP(group_bf16, SIMT_BF16)
-SIMT_GROUP(group_tf32, SIMT_TF32)
-SIMT_GROUP(group_e4m3, SIMT_E4M3)
-SIMT_GROUP(group_e5m2, SIMT_E5M2)
-#endif
 
 #endif

@@ -1231,6 +1231,7 @@ EXPORT int cuModuleUnload(struct module *m)
             p = &f->next;
         }
     }
+    ptx_forget(); /* its texts */
     dlclose(m->library);
     free(m);
     return leave(OK);

@@ -211,7 +211,7 @@ static void share_registers(struct block *b, int warp, int n)
                     warps, sum, warps * launched);
 }
 
-static void registers_change(int n)
+void registers_change(int n)
 {
     struct meeting *m = my_warp();
 
@@ -622,36 +622,6 @@ bool engine_run(const struct launch *launch)
     return !engine.failed;
 }
 
-const struct simt_api simt_table = { &engine.now,
-                                     global_read,
-                                     global_write,
-                                     global_atomic,
-                                     shared_read,
-                                     shared_write,
-                                     sync_some,
-                                     sync_warp,
-                                     sync_cluster,
-                                     warp_of,
-                                     shuffle_xor,
-                                     registers_change,
-                                     copy_later,
-                                     copy_group,
-                                     copy_wait,
-                                     load_fragments,
-                                     mma,
-                                     mma_f64,
-                                     wmma_load,
-                                     wmma,
-                                     wmma_store,
-                                     barrier_init,
-                                     barrier_init_done,
-                                     barrier_arrive,
-                                     barrier_arrive_in,
-                                     barrier_wait,
-                                     tensor_load,
-                                     tensor_prefetch,
-                                     fence_async,
-                                     group_fence,
-                                     group_commit,
-                                     group_wait,
-                                     group };
+const struct simt_api simt_table = { &engine.now, global_read,  global_write, global_atomic,
+                                     shared_read, shared_write, sync_some,    sync_warp,
+                                     warp_of,     shuffle_xor,  ptx };

@@ -193,6 +193,7 @@ void engine_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void engine_drop(void); /* all memory */
 uint32_t engine_random(uint32_t below);
 
+void registers_change(int n);
 void fibre_wait(const char *where, uint32_t at, uint32_t parity);
 void fibre_wake(struct fibre *f);
 void fibre_yield(void);
@@ -294,6 +295,18 @@ void wmma_store(uint32_t at, const float *d, int ld);
 void group_fence(void);
 void group_commit(void);
 void group_wait(int n);
-void group(int kind, int n, void *d, uint64_t a, uint64_t b, int keep);
+/* Rows of 128 bytes in shared memory: a tile begins at byte `at` of them, in one of their pieces of
+ * 32 bytes; groups of eight lie so many bytes apart. */
+struct tile {
+    uint32_t at, groups;
+};
+void group(int kind, int n, void *d, struct tile a, struct tile b, int keep);
+
+/* ---- ptx.c ----------------------------------------------------------------------------------- */
+
+/* Does what assembly says, by the running thread.  Texts are known by their addresses, until they
+ * are forgotten. */
+void ptx(const char *text, const struct simt_operand *o, int count);
+void ptx_forget(void);
 
 #endif

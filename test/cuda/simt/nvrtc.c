@@ -136,6 +136,115 @@ static bool plant_all(struct program *p)
     return good;
 }
 
+/* ---- assembly -------------------------------------------------------------------------------- */
+
+/* Behind a string or a comment at p, or p. */
+static const char *behind(const char *p)
+{
+    if (p[0] == '/' && p[1] == '*')
+        return strstr(p, "*/") + 2;
+    if (*p != '"')
+        return p;
+    for (p++; *p != '"'; p++)
+        p += *p == '\\';
+    return p + 1;
+}
+
+/* "=r"( and the like: an operand's constraint, which becomes a function. */
+static bool is_constraint(const char *p, const char *end)
+{
+    const char *letter = p + 1 + (p[1] == '=' || p[1] == '+');
+
+    return *p == '"' && *end == '(' && end == letter + 2 && *letter >= 'a' && *letter <= 'z';
+}
+
+static void copy_marked(FILE *to, const char *p, const char *end)
+{
+    while (p < end) {
+        const char *next = behind(p);
+
+        if (next == p) {
+            fputc(*p++, to);
+            continue;
+        }
+        fprintf(to, "%.*s%s", (int)(next - p), p, is_constraint(p, next) ? "_c" : "");
+        p = next;
+    }
+}
+
+static bool is_blank(const char *p, const char *end)
+{
+    while (p < end && strchr(" \n\\", *p))
+        p++;
+    return p == end;
+}
+
+/* asm ("text" : outputs : inputs : clobbers) -> simt_asm("text", outputs, inputs); p is behind the
+ * bracket.  Answers where it ends. */
+static const char *copy_assembly(FILE *to, const char *p)
+{
+    const char *part[5] = { p };
+    int parts = 1, depth = 1;
+
+    for (; depth; p++) {
+        const char *next = behind(p);
+
+        if (next > p)
+            p = next - 1;
+        else if (*p == '(')
+            depth++;
+        else if (*p == ')')
+            depth--;
+        else if (*p == ':' && depth == 1 && parts < 4)
+            part[parts++] = p + 1;
+    }
+    fputs("simt_asm(", to);
+    part[parts] = p;
+    for (int i = 0; i < parts && i < 3; i++) {
+        const char *end = part[i + 1] - 1;
+
+        if (i && is_blank(part[i], end))
+            continue;
+        fputs(i ? ", " : "", to);
+        copy_marked(to, part[i], end);
+    }
+    fputc(')', to);
+    return p;
+}
+
+/* The file that declares the device, behind what the harness has of it: its assembly as calls. */
+static char *play_assembly(const char *text)
+{
+    static const char mark[] = "/* ==== from here on: assembly";
+    const char *p = strstr(text, mark), *next;
+    char *out = NULL;
+    size_t size;
+    FILE *to;
+
+    if (!p)
+        return NULL;
+    to = open_memstream(&out, &size);
+    fputs("#include \"" SIMT_FOLDER "/device.h\"\n#if 1\n", to);
+    while (*p) {
+        const char *at = p;
+
+        if (strncmp(p, "asm", 3) == 0 && (p[3] == '(' || p[3] == ' ')) {
+            at += 3;
+            if (strncmp(at, " volatile", 9) == 0)
+                at += 9;
+        }
+        if (at > p && *at == '(') {
+            p = copy_assembly(to, at + 1);
+            continue;
+        }
+        next = behind(p);
+        copy_marked(to, p, next > p ? next : p + 1);
+        p = next > p ? next : p + 1;
+    }
+    fclose(to);
+    return out;
+}
+
 /* ---- what was compiled before ---------------------------------------------------------------- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -443,13 +552,11 @@ static bool compile(struct program *p, char **options)
     argv[n++] = output;
     argv[text_only = n++] = "-lm";
     for (int i = 0; i < p->count && good; i++) {
-        const char *base = strrchr(p->texts[i].name, '/');
+        char *played = i ? play_assembly(p->texts[i].body) : NULL;
 
-        base = base ? base + 1 : p->texts[i].name;
         good = write_text(folder, i ? p->texts[i].name : "simt-source.cu",
-                          i && strcmp(base, "device.h") == 0 ? "#include \"" SIMT_FOLDER
-                                                               "/device.h\"\n" :
-                                                               p->texts[i].body);
+                          played ? played : p->texts[i].body);
+        free(played);
     }
     if (!good)
         say(p, "%s: %s", folder, strerror(errno));

@@ -302,24 +302,24 @@ void wmma_store(uint32_t at, const float *d, int ld)
 struct product {
     uint32_t *d;
     int n;
-    uint64_t a, b;
+    struct tile a, b;
     int keep;
 };
 
-/* Rows of 32 bytes that a descriptor names. */
-static void read_tile(const struct witness *w, uint64_t descriptor, int rows, uint8_t (*to)[32])
+/* Rows of 32 bytes.  A piece of 16 bytes lies where its address says: bits 4 to 6 of it are mixed
+ * with bits 7 to 9. */
+static void read_tile(const struct witness *w, struct tile t, int rows, uint8_t (*to)[32])
 {
     struct block *b = engine.running->block;
-    uint32_t at = (uint32_t)descriptor, byte = (uint32_t)(descriptor >> 32) & 0x3fffffff;
 
-    if (descriptor >> 62 != 1 || byte % 32 || byte >= 128)
-        engine_fail("a product of %llx: not a tile_descriptor, or not of 32 bytes in a row of 128",
-                    (unsigned long long)descriptor);
-    shared_range(b, at, (uint64_t)rows * 128, 1024, "a product's tile");
+    if (t.at % 32)
+        engine_fail("a product's tile at byte %u: not 32 bytes in a row of 128", t.at);
     for (uint32_t r = 0; r < (uint32_t)rows; r++)
         for (uint32_t c = 0; c < 2; c++) {
-            uint32_t from = at + 128 * r + 16 * ((byte / 16 + c) ^ (r & 7));
+            uint32_t from = t.at + r / 8 * t.groups + r % 8 * 128 + 16 * c;
 
+            from ^= from >> 3 & 0x70;
+            shared_range(b, from, 16, 16, "a product's tile");
             shared_note(b, w, from, 16, false);
             memcpy(&to[r][16 * c], b->shared + from, 16);
         }
@@ -396,7 +396,8 @@ static void check_products(const struct group *g, const struct meeting *m)
     for (int t = 1; t < 128; t++) {
         const struct product *p = product_of(m, t);
 
-        if (p->a != first->a || p->b != first->b || p->n != first->n || p->keep != first->keep)
+        if (memcmp(&p->a, &first->a, sizeof p->a) || memcmp(&p->b, &first->b, sizeof p->b) ||
+            p->n != first->n || p->keep != first->keep)
             engine_fail("the threads of a warpgroup ask for different products");
     }
     if (first->keep != 0 && first->keep != 1)
@@ -436,7 +437,7 @@ static void issue(struct group *g, const struct meeting *m, int kind)
     }
 }
 
-void group(int kind, int n, void *d, uint64_t a, uint64_t b, int keep)
+void group(int kind, int n, void *d, struct tile a, struct tile b, int keep)
 {
     struct product mine = { d, n, a, b, keep };
     struct meeting *m = my_warpgroup();

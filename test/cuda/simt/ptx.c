@@ -1,0 +1,858 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * An interpreter of PTX: the instructions in the assembly of backends/cuda/kernel/device.h, as the
+ * kernels there have it, by one thread.  What is not known is a complaint: an opcode, a shape with
+ * other types, an operand of another kind or size, an address outside of what it names.
+ *
+ * Source: PTX ISA 9.0, 9.7.9 (cvt, copies), 9.7.13 (barriers), 9.7.14 (mma), 9.7.15 (wgmma and its
+ * descriptors). */
+#include "test/cuda/simt/engine.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+struct frame;
+struct type;
+enum { MOST_REGISTERS = 4, MOST_NAME = 16, MOST_STEPS = 64 };
+
+enum word_kind {
+    WORD_argument,
+    WORD_register,
+    WORD_number,
+    WORD_list,
+    WORD_memory,
+    WORD_label,
+    WORD_sink
+};
+struct word {
+    enum word_kind kind;
+    int64_t n; /* of an argument, register or label; the number */
+    int first, count; /* of a list, of what an address is made of */
+};
+struct instruction {
+    char *op;
+    int predicate; /* a register; -1: none */
+    bool negated;
+    int first, count; /* its operands */
+    void (*run)(struct frame *); /* NULL: a branch */
+    const struct type *type; /* of a product, and its columns */
+    int n;
+};
+struct name {
+    char text[MOST_NAME];
+    char type; /* of a register: 'h', 'r' or 'p' */
+    int at; /* of a label */
+};
+struct program {
+    struct program *next;
+    const char *text; /* by its address: it is forgotten with its module */
+    struct instruction *code;
+    struct word *word;
+    int codes, words;
+    struct name reg[MOST_REGISTERS], label[MOST_REGISTERS];
+    int regs, labels;
+};
+static struct program *programs;
+
+void ptx_forget(void)
+{
+    while (programs) {
+        struct program *p = programs;
+
+        programs = p->next;
+        for (int i = 0; i < p->codes; i++)
+            free(p->code[i].op);
+        free(p->code);
+        free(p->word);
+        free(p);
+    }
+}
+
+/* ---- parsing --------------------------------------------------------------------------------- */
+
+static void skip(const char **s)
+{
+    while (isspace((unsigned char)**s))
+        ++*s;
+}
+
+static bool take(const char **s, char c)
+{
+    skip(s);
+    if (**s != c)
+        return false;
+    ++*s;
+    return true;
+}
+
+static bool in_name(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+static void take_name(const char **s, char to[MOST_NAME])
+{
+    int n = 0;
+
+    skip(s);
+    while (in_name(**s) && n < MOST_NAME - 1)
+        to[n++] = *(*s)++;
+    to[n] = 0;
+    if (n == 0 || in_name(**s))
+        engine_fail("ptx: a name at \"%.40s\"", *s);
+}
+
+static int find(const struct name *list, int count, const char *text)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(list[i].text, text) == 0)
+            return i;
+    return -1;
+}
+
+static int add_name(struct name *list, int *count, const char *text)
+{
+    int i = find(list, *count, text);
+
+    if (i >= 0)
+        return i;
+    if (*count == MOST_REGISTERS)
+        engine_fail("ptx: more than %d names", MOST_REGISTERS);
+    snprintf(list[*count].text, MOST_NAME, "%s", text);
+    list[*count].at = -1;
+    return (*count)++;
+}
+
+/* So many places in a row. */
+static int add_words(struct program *p, int count)
+{
+    p->word = realloc(p->word, (size_t)(p->words + count) * sizeof *p->word);
+    p->words += count;
+    return p->words - count;
+}
+
+static struct word parse_word(struct program *p, const char **s);
+
+/* Words up to `end`, in a row. */
+static void parse_list(struct program *p, const char **s, char end, struct word *to)
+{
+    struct word found[140];
+    int count = 0;
+
+    do {
+        if (count == 140)
+            engine_fail("ptx: a list of more than 140");
+        found[count++] = parse_word(p, s);
+    } while (take(s, ','));
+    if (!take(s, end))
+        engine_fail("ptx: no %c at \"%.40s\"", end, *s);
+    to->first = add_words(p, count);
+    to->count = count;
+    memcpy(p->word + to->first, found, (size_t)count * sizeof *found);
+}
+
+static struct word parse_word(struct program *p, const char **s)
+{
+    struct word w = { WORD_sink, 0, 0, 0 };
+    char name[MOST_NAME], *end;
+
+    skip(s);
+    if (take(s, '{')) {
+        w.kind = WORD_list;
+        parse_list(p, s, '}', &w);
+    } else if (take(s, '[')) {
+        w.kind = WORD_memory;
+        parse_list(p, s, ']', &w);
+    } else if (**s == '%' || isdigit((unsigned char)**s) || **s == '-') {
+        w.kind = **s == '%' ? WORD_argument : WORD_number;
+        w.n = strtoll(*s + (**s == '%'), &end, 10);
+        *s = end;
+    } else {
+        take_name(s, name);
+        if (strcmp(name, "_") == 0)
+            return w;
+        w.n = find(p->reg, p->regs, name);
+        w.kind = w.n < 0 ? WORD_label : WORD_register;
+        if (w.n < 0)
+            w.n = add_name(p->label, &p->labels, name);
+    }
+    return w;
+}
+
+static void declare(struct program *p, const char **s)
+{
+    char type[MOST_NAME], name[MOST_NAME];
+
+    if (!take(s, '.'))
+        engine_fail("ptx: .reg without a type");
+    take_name(s, type);
+    do {
+        take_name(s, name);
+        p->reg[add_name(p->reg, &p->regs, name)].type = strcmp(type, "b16") == 0 ? 'h' :
+                                                        strcmp(type, "b32") == 0 ? 'r' :
+                                                                                   'p';
+    } while (take(s, ','));
+}
+
+static bool resolve(struct instruction *x);
+
+static void parse_instruction(struct program *p, const char **s)
+{
+    struct instruction x = { .predicate = -1 };
+    struct word all = { WORD_list, 0, 0, 0 };
+    char name[MOST_NAME];
+    const char *from;
+
+    if (take(s, '@')) {
+        x.negated = take(s, '!');
+        take_name(s, name);
+        x.predicate = find(p->reg, p->regs, name);
+        if (x.predicate < 0)
+            engine_fail("ptx: no register %s", name);
+    }
+    skip(s);
+    for (from = *s; in_name(**s) || **s == '.' || **s == ':'; ++*s)
+        ;
+    x.op = strndup(from, (size_t)(*s - from));
+    if (!take(s, ';')) {
+        parse_list(p, s, ';', &all);
+        x.first = all.first;
+        x.count = all.count;
+    }
+    if (!resolve(&x))
+        engine_fail("ptx: %s is not played here", x.op);
+    p->code = realloc(p->code, (size_t)(p->codes + 1) * sizeof *p->code);
+    p->code[p->codes++] = x;
+}
+
+/* A label stands here: a name and a single colon. */
+static bool parse_label(struct program *p, const char **s)
+{
+    const char *at = *s;
+    char name[MOST_NAME];
+
+    while (in_name(*at))
+        at++;
+    if (at == *s || at[0] != ':' || at[1] == ':')
+        return false;
+    take_name(s, name);
+    ++*s;
+    p->label[add_name(p->label, &p->labels, name)].at = p->codes;
+    return true;
+}
+
+static struct program *parse(const char *s)
+{
+    struct program *p = calloc(1, sizeof *p);
+
+    p->text = s;
+    for (;;) {
+        skip(&s);
+        if (*s == 0)
+            break;
+        if (take(&s, '{') || take(&s, '}') || parse_label(p, &s))
+            continue;
+        if (strncmp(s, ".reg", 4) == 0) {
+            s += 4;
+            declare(p, &s);
+            if (!take(&s, ';'))
+                engine_fail("ptx: no ; behind .reg");
+            continue;
+        }
+        parse_instruction(p, &s);
+    }
+    p->next = programs;
+    programs = p;
+    return p;
+}
+
+static const struct program *program_of(const char *text)
+{
+    struct program **at = &programs, *p;
+
+    for (; (p = *at) && p->text != text; at = &p->next)
+        ;
+    if (!p)
+        return parse(text);
+    *at = p->next; /* what runs often is found soon */
+    p->next = programs;
+    programs = p;
+    return p;
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+struct frame {
+    const struct program *p;
+    const struct instruction *x;
+    const struct simt_operand *o;
+    int count;
+    uint64_t reg[MOST_REGISTERS];
+    bool met; /* arrived at the cluster's barrier */
+};
+
+static const struct word *word(const struct frame *f, int i)
+{
+    if (i >= f->x->count)
+        engine_fail("ptx: %s has no operand %d", f->x->op, i);
+    return &f->p->word[f->x->first + i];
+}
+
+static void counts(const struct frame *f, int n)
+{
+    if (f->x->count != n)
+        engine_fail("ptx: %s with %d operands, not %d", f->x->op, f->x->count, n);
+}
+
+/* An argument whose constraint ends in `type`: r, l, h, f, d. */
+static const struct simt_operand *argument(const struct frame *f, const struct word *w, char type)
+{
+    static const char types[] = "hrlfd";
+    static const uint64_t sizes[] = { 2, 4, 8, 4, 8 };
+    const struct simt_operand *o;
+    const char *known = strchr(types, type);
+
+    if (w->kind != WORD_argument || w->n >= f->count)
+        engine_fail("ptx: %s wants a register, not operand %lld of %d", f->x->op, (long long)w->n,
+                    f->count);
+    o = &f->o[w->n];
+    if (o->constraint[strlen(o->constraint) - 1] != type || !known)
+        engine_fail("ptx: %s has \"%s\" where \"%c\" belongs", f->x->op, o->constraint, type);
+    if (o->size != sizes[known - types])
+        engine_fail("ptx: %s: \"%s\" of %llu bytes", f->x->op, o->constraint,
+                    (unsigned long long)o->size);
+    return o;
+}
+
+/* A value of a type, or where that is 'n' a constant. */
+static uint64_t value(const struct frame *f, const struct word *w, char type)
+{
+    const struct simt_operand *o;
+    uint64_t v = 0;
+
+    if (w->kind == WORD_register) {
+        if (f->p->reg[w->n].type != type)
+            engine_fail("ptx: %s: register %s is of another type", f->x->op, f->p->reg[w->n].text);
+        return f->reg[w->n];
+    }
+    if (w->kind == WORD_number)
+        return (uint64_t)w->n;
+    if (w->kind == WORD_argument && w->n < f->count && f->o[w->n].constraint[0] == 'n') {
+        memcpy(&v, f->o[w->n].at, f->o[w->n].size);
+        return v;
+    }
+    if (type == 'n')
+        engine_fail("ptx: %s wants a constant", f->x->op);
+    o = argument(f, w, type);
+    if (o->constraint[0] == '=')
+        engine_fail("ptx: %s reads an operand that is only written", f->x->op);
+    memcpy(&v, o->at, o->size);
+    return v;
+}
+
+static uint64_t input(const struct frame *f, int i, char type)
+{
+    return value(f, word(f, i), type);
+}
+
+static void put(struct frame *f, const struct word *w, char type, uint64_t v)
+{
+    const struct simt_operand *o;
+
+    if (w->kind == WORD_register && f->p->reg[w->n].type == type) {
+        f->reg[w->n] = v;
+        return;
+    }
+    o = argument(f, w, type);
+    if (o->constraint[0] != '=' && o->constraint[0] != '+')
+        engine_fail("ptx: %s writes an operand that is only read", f->x->op);
+    memcpy(o->at, &v, o->size);
+}
+
+static const struct word *list(const struct frame *f, int i, int count)
+{
+    const struct word *w = word(f, i);
+
+    if (w->kind != WORD_list || w->count != count)
+        engine_fail("ptx: %s: operand %d is no list of %d", f->x->op, i, count);
+    return &f->p->word[w->first];
+}
+
+/* So many registers of 32 bits. */
+static void gather(const struct frame *f, int i, char type, int count, uint32_t *to)
+{
+    const struct word *w = list(f, i, count);
+
+    for (int k = 0; k < count; k++)
+        to[k] = (uint32_t)value(f, &w[k], type);
+}
+
+static void scatter(struct frame *f, int i, char type, int count, const uint32_t *from)
+{
+    const struct word *w = list(f, i, count);
+
+    for (int k = 0; k < count; k++)
+        put(f, &w[k], type, from[k]);
+}
+
+/* What stands in brackets: an address, or more. */
+static const struct word *memory(const struct frame *f, int i, int count)
+{
+    const struct word *w = word(f, i);
+
+    if (w->kind != WORD_memory || w->count != count)
+        engine_fail("ptx: %s: operand %d is no address", f->x->op, i);
+    return &f->p->word[w->first];
+}
+
+/* Of shared memory, from its begin. */
+static uint32_t shared(const struct frame *f, int i)
+{
+    uint32_t at = (uint32_t)value(f, memory(f, i, 1), 'r');
+
+    if (at < SIMT_SHARED)
+        engine_fail("ptx: %s at %u: no address of shared memory", f->x->op, at);
+    return at - SIMT_SHARED;
+}
+
+static const void *global(const struct frame *f, int i, int count)
+{
+    return (const void *)(uintptr_t)value(f, memory(f, i, count), 'l');
+}
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+static void do_dp4a(struct frame *f, bool sa, bool sb)
+{
+    uint32_t a = (uint32_t)input(f, 1, 'r'), b = (uint32_t)input(f, 2, 'r');
+    uint32_t d = (uint32_t)input(f, 3, 'r');
+
+    for (int i = 0; i < 32; i += 8) {
+        int x = sa ? (int8_t)(a >> i) : (uint8_t)(a >> i);
+        int y = sb ? (int8_t)(b >> i) : (uint8_t)(b >> i);
+
+        d += (uint32_t)(x * y);
+    }
+    put(f, word(f, 0), 'r', d);
+}
+
+static float float_of(uint64_t bits)
+{
+    uint32_t low = (uint32_t)bits;
+    float x;
+
+    memcpy(&x, &low, 4);
+    return x;
+}
+
+/* The 16-bit float nearest to x, which is finite and fits. */
+static uint32_t narrow(float x, int frac_bits, int bias)
+{
+    double v = fabs((double)x), code;
+    int e = v == 0 ? 1 - bias : ilogb(v);
+
+    e = e < 1 - bias ? 1 - bias : e;
+    code = rint(ldexp(v, frac_bits - e));
+    return (uint32_t)(signbit(x) != 0) << 15 |
+           (uint32_t)(code + (double)(uint32_t)(e - 1 + bias) * (1 << frac_bits));
+}
+
+/* The first operand becomes the upper half. */
+static void do_cvt_pair(struct frame *f, int frac_bits, int bias)
+{
+    put(f, word(f, 0), 'r',
+        narrow(float_of(input(f, 1, 'f')), frac_bits, bias) << 16 |
+            narrow(float_of(input(f, 2, 'f')), frac_bits, bias));
+}
+
+static void do_cvt_f16(struct frame *f)
+{
+    uint32_t v = (uint32_t)input(f, 1, 'h'), bits;
+    int e = (int)(v >> 10 & 31), frac = (int)(v & 1023);
+    float x = (float)ldexp(e ? 1024 + frac : frac, (e ? e : 1) - 25);
+
+    x = v >> 15 & 1 ? -x : x;
+    memcpy(&bits, &x, 4);
+    put(f, word(f, 0), 'f', bits);
+}
+
+static void do_halves(struct frame *f)
+{
+    const struct word *w = list(f, 0, 2);
+    uint32_t v = (uint32_t)input(f, 1, 'r');
+
+    put(f, &w[0], 'h', v & 0xffff);
+    put(f, &w[1], 'h', v >> 16);
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+static void do_ldmatrix(struct frame *f)
+{
+    uint32_t r[4];
+
+    load_fragments(r, shared(f, 1));
+    scatter(f, 0, 'r', 4, r);
+}
+
+/* Types of a and b as opcodes have them, with the k of 32 bytes. */
+static const struct type {
+    const char *a, *b;
+    int k, kind, tail; /* tail: operands behind the predicate of a warpgroup's product */
+} types[] = {
+    { "u8", "u8", 32, SIMT_I8, 0 },       { "s8", "u8", 32, SIMT_I8 + 1, 0 },
+    { "u8", "s8", 32, SIMT_I8 + 2, 0 },   { "s8", "s8", 32, SIMT_I8 + 3, 0 },
+    { "f16", "f16", 16, SIMT_F16, 4 },    { "bf16", "bf16", 16, SIMT_BF16, 4 },
+    { "tf32", "tf32", 8, SIMT_TF32, 2 },  { "e4m3", "e4m3", 32, SIMT_E4M3, 2 },
+    { "e5m2", "e5m2", 32, SIMT_E5M2, 2 },
+};
+
+static const struct type *type_of(const char *a, const char *b, int k, const char *d)
+{
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(types[i].a, a) == 0 && strcmp(types[i].b, b) == 0 && types[i].k == k &&
+            strcmp(d, types[i].kind < SIMT_F16 ? "s32" : "f32") == 0)
+            return &types[i];
+    return NULL;
+}
+
+static void do_mma(struct frame *f)
+{
+    const struct type *t = f->x->type;
+    char what = t->kind < SIMT_F16 ? 'r' : 'f';
+    uint32_t sums[4], left[4], right[2];
+
+    counts(f, 4);
+    gather(f, 3, what, 4, sums);
+    gather(f, 1, 'r', 4, left);
+    gather(f, 2, 'r', 2, right);
+    mma(t->kind, sums, left, right);
+    scatter(f, 0, what, 4, sums);
+}
+
+static bool resolve_mma(struct instruction *x)
+{
+    char d[8], a[8], b[8], c[8];
+    int k, end = 0;
+
+    if (sscanf(x->op, "mma.sync.aligned.m16n8k%d.row.col.%7[^.].%7[^.].%7[^.].%7[^.]%n", &k, d, a,
+               b, c, &end) != 5 ||
+        x->op[end] || strcmp(c, d) != 0)
+        return false;
+    x->type = type_of(a, b, k, d);
+    x->run = do_mma;
+    return x->type;
+}
+
+static double double_of(uint64_t bits)
+{
+    double x;
+
+    memcpy(&x, &bits, 8);
+    return x;
+}
+
+static void do_mma_f64(struct frame *f)
+{
+    const struct word *to = list(f, 0, 2), *from = list(f, 3, 2);
+    double d[2] = { double_of(value(f, &from[0], 'd')), double_of(value(f, &from[1], 'd')) };
+    uint64_t bits;
+
+    mma_f64(d, double_of(value(f, list(f, 1, 1), 'd')), double_of(value(f, list(f, 2, 1), 'd')));
+    for (int i = 0; i < 2; i++) {
+        memcpy(&bits, &d[i], 8);
+        put(f, &to[i], 'd', bits);
+    }
+}
+
+static void do_wmma_load(struct frame *f)
+{
+    uint32_t r[8];
+
+    wmma_load(r, shared(f, 1), (int)input(f, 2, 'r'));
+    scatter(f, 0, 'r', 8, r);
+}
+
+static void do_wmma(struct frame *f)
+{
+    uint32_t sums[8], a[8], b[8];
+    float d[8];
+
+    gather(f, 3, 'f', 8, sums);
+    gather(f, 1, 'r', 8, a);
+    gather(f, 2, 'r', 8, b);
+    memcpy(d, sums, sizeof d);
+    wmma(d, a, b);
+    memcpy(sums, d, sizeof d);
+    scatter(f, 0, 'f', 8, sums);
+}
+
+static void do_wmma_store(struct frame *f)
+{
+    uint32_t bits[8];
+    float d[8];
+
+    gather(f, 1, 'f', 8, bits);
+    memcpy(d, bits, sizeof d);
+    wmma_store(shared(f, 0), d, (int)input(f, 2, 'r'));
+}
+
+/* ---- warpgroups ------------------------------------------------------------------------------ */
+
+/* The registers of a product stay its own until it is done: they lie in a row. */
+static void *registers_in_row(const struct frame *f, char type, int count)
+{
+    const struct word *w = list(f, 0, count);
+    char *first = argument(f, &w[0], type)->at;
+
+    for (int i = 0; i < count; i++) {
+        const struct simt_operand *o = argument(f, &w[i], type);
+
+        if (o->constraint[0] != '+')
+            engine_fail("ptx: %s: register %d is \"%s\"", f->x->op, i, o->constraint);
+        if ((char *)o->at != first + 4 * i)
+            engine_fail("ptx: %s: register %d is not the one behind register %d", f->x->op, i,
+                        i - 1);
+    }
+    return first;
+}
+
+/* Of 128-byte rows along k, their 16-byte pieces permuted in groups of eight. */
+static struct tile tile_of(const struct frame *f, int i)
+{
+    uint64_t v = input(f, i, 'l');
+    uint32_t start = (uint32_t)(v & 0x3fff) << 4;
+
+    if (v >> 62 != 1 || (v >> 16 & 0x3fff) != 1 || v & (UINT64_C(0x3fffc000) << 32) || v & 0xc000 ||
+        v & 0xc0000000)
+        engine_fail("ptx: descriptor %llx is not one of rows of 128 bytes", (unsigned long long)v);
+    if (start < SIMT_SHARED)
+        engine_fail("ptx: descriptor %llx begins before shared memory", (unsigned long long)v);
+    return (struct tile){ start - SIMT_SHARED, (uint32_t)(v >> 32 & 0x3fff) << 4 };
+}
+
+static void do_wgmma(struct frame *f)
+{
+    const struct type *t = f->x->type;
+    int n = f->x->n;
+
+    counts(f, 4 + t->tail);
+    for (int i = 0; i < t->tail; i++)
+        if (input(f, 4 + i, 'n') != (i < 2))
+            engine_fail("ptx: %s with a sign or a transposed operand", f->x->op);
+    group(t->kind, n, registers_in_row(f, t->kind < SIMT_F16 ? 'r' : 'f', n / 2), tile_of(f, 1),
+          tile_of(f, 2), input(f, 3, 'p') != 0);
+}
+
+static bool resolve_wgmma(struct instruction *x)
+{
+    char d[8], a[8], b[8];
+    int k, end = 0;
+
+    if (sscanf(x->op, "wgmma.mma_async.sync.aligned.m64n%dk%d.%7[^.].%7[^.].%7[^.]%n", &x->n, &k, d,
+               a, b, &end) != 5 ||
+        x->op[end] || x->n % 8 || x->n < 8 || x->n > 256)
+        return false;
+    x->type = type_of(a, b, k, d);
+    x->run = do_wgmma;
+    return x->type;
+}
+
+/* More registers than a thread begins with, or fewer. */
+static void do_registers(struct frame *f, bool more)
+{
+    int n = (int)input(f, 0, 'n'), own = 65536 / engine.launch->threads / 8 * 8;
+
+    if (n % 8 || n < 24 || n > 256 || (more ? n < own : n > own))
+        engine_fail("ptx: %s %d, where threads begin with %d", f->x->op, n, own);
+    registers_change(n);
+}
+
+/* ---- barriers, copies ------------------------------------------------------------------------ */
+
+static void do_bar(struct frame *f)
+{
+    int id = (int)input(f, 0, 'n'), threads = (int)input(f, 1, 'n');
+
+    if (id < 1 || id > 15 || threads <= 0 || threads % 32)
+        engine_fail("ptx: bar.sync %d, %d", id, threads);
+    sync_some(id, threads);
+}
+
+static void do_copy(struct frame *f, int most)
+{
+    int size = (int)input(f, 2, 'n');
+
+    if (most == 16 ? size != 16 : size != 4)
+        engine_fail("ptx: %s of %d bytes", f->x->op, size);
+    copy_later(shared(f, 0), global(f, 1, 1), (int)input(f, 3, 'r'), size);
+}
+
+static void do_expect(struct frame *f)
+{
+    barrier_arrive(shared(f, 1), (uint32_t)input(f, 2, 'r'));
+}
+
+static void do_wait(struct frame *f)
+{
+    barrier_wait(shared(f, 1), (uint32_t)input(f, 2, 'r'));
+    put(f, word(f, 0), 'p', 1);
+}
+
+enum { RANK = 24 }; /* where an address of a cluster has the block's rank, plus 1 */
+
+static void do_mapa(struct frame *f)
+{
+    put(f, word(f, 0), 'r', input(f, 1, 'r') | (input(f, 2, 'r') + 1) << RANK);
+}
+
+/* An address of this block's shared memory is one of the cluster's, too. */
+static void do_arrive_there(struct frame *f)
+{
+    uint32_t at = (uint32_t)value(f, memory(f, 1, 1), 'r');
+    int rank = (int)(at >> RANK) - 1;
+
+    at &= (1u << RANK) - 1;
+    if (at < SIMT_SHARED)
+        engine_fail("ptx: %s at %u: no address of shared memory", f->x->op, at);
+    barrier_arrive_in(at - SIMT_SHARED, rank < 0 ? engine.running->block->rank : rank);
+}
+
+static void do_tensor(struct frame *f, bool all)
+{
+    const void *map = global(f, 1, 2);
+    const struct word *from = memory(f, 1, 2);
+    const struct word *at = &f->p->word[from[1].first];
+    uint32_t mask = all ? (uint32_t)input(f, 3, 'h') : 0;
+
+    counts(f, 3 + all);
+    if (from[1].kind != WORD_list || from[1].count != 3)
+        engine_fail("ptx: %s: not three coordinates", f->x->op);
+    if (all && !mask)
+        engine_fail("ptx: %s to no block", f->x->op);
+    tensor_load(shared(f, 0), map, (int)value(f, &at[0], 'r'), (int)value(f, &at[1], 'r'),
+                (int)value(f, &at[2], 'r'), shared(f, 2), mask);
+}
+
+static void meet_cluster(struct frame *f)
+{
+    if (!f->met)
+        engine_fail("ptx: %s without an arrival", f->x->op);
+    f->met = false;
+    sync_cluster();
+}
+
+/* ---- instructions ---------------------------------------------------------------------------- */
+
+#define TENSOR "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+#define WMMA "sync.aligned.m16n16k16."
+
+/* Each opcode, its number of operands, what it does. */
+#define OPCODES(F) \
+    F(bar_sync, "bar.sync", 2, do_bar(f)) \
+    F(dp4a_s32_s32, "dp4a.s32.s32", 4, do_dp4a(f, true, true)) \
+    F(dp4a_s32_u32, "dp4a.s32.u32", 4, do_dp4a(f, true, false)) \
+    F(dp4a_u32_s32, "dp4a.u32.s32", 4, do_dp4a(f, false, true)) \
+    F(dp4a_u32_u32, "dp4a.u32.u32", 4, do_dp4a(f, false, false)) \
+    F(cvt_rn_f16x2_f32, "cvt.rn.f16x2.f32", 3, do_cvt_pair(f, 10, 15)) \
+    F(cvt_rn_bf16x2_f32, "cvt.rn.bf16x2.f32", 3, do_cvt_pair(f, 7, 127)) \
+    F(cvt_f32_f16, "cvt.f32.f16", 2, do_cvt_f16(f)) \
+    F(mov_b32, "mov.b32", 2, do_halves(f)) \
+    F(setp_ne_b32, "setp.ne.b32", 3, \
+      put(f, word(f, 0), 'p', (uint32_t)input(f, 1, 'r') != input(f, 2, 'n'))) \
+    F(cp_async_cg_shared_global, "cp.async.cg.shared.global", 4, do_copy(f, 16)) \
+    F(cp_async_ca_shared_global, "cp.async.ca.shared.global", 4, do_copy(f, 4)) \
+    F(cp_async_commit_group, "cp.async.commit_group", 0, copy_group()) \
+    F(cp_async_wait_group, "cp.async.wait_group", 1, copy_wait((int)input(f, 0, 'n'))) \
+    F(ldmatrix_sync_aligned_m8n8_x4_shared_b16, "ldmatrix.sync.aligned.m8n8.x4.shared.b16", 2, \
+      do_ldmatrix(f)) \
+    F(mma_sync_aligned_m8n8k4_row_col_f64_f64_f64_f64, \
+      "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64", 4, do_mma_f64(f)) \
+    F(wmma_load_a_row_shared_f16, "wmma.load.a." WMMA "row.shared.f16", 3, do_wmma_load(f)) \
+    F(wmma_load_b_col_shared_f16, "wmma.load.b." WMMA "col.shared.f16", 3, do_wmma_load(f)) \
+    F(wmma_mma_sync_aligned_row_col_m16n16k16_f32_f32, \
+      "wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32", 4, do_wmma(f)) \
+    F(wmma_store_d_row_shared_f32, "wmma.store.d." WMMA "row.shared.f32", 3, do_wmma_store(f)) \
+    F(mbarrier_init_shared_cta_b64, "mbarrier.init.shared::cta.b64", 2, \
+      barrier_init(shared(f, 0), (int)input(f, 1, 'r'))) \
+    F(fence_mbarrier_init_release_cluster, "fence.mbarrier_init.release.cluster", 0, \
+      barrier_init_done()) \
+    F(mbarrier_arrive_shared_cta_b64, "mbarrier.arrive.shared::cta.b64", 2, \
+      barrier_arrive(shared(f, 1), 0)) \
+    F(mbarrier_arrive_expect_tx_shared_cta_b64, "mbarrier.arrive.expect_tx.shared::cta.b64", 3, \
+      do_expect(f)) \
+    F(mbarrier_try_wait_parity_shared_cta_b64, "mbarrier.try_wait.parity.shared::cta.b64", 3, \
+      do_wait(f)) \
+    F(mbarrier_arrive_shared_cluster_b64, "mbarrier.arrive.shared::cluster.b64", 2, \
+      do_arrive_there(f)) \
+    F(mapa_shared_cluster_u32, "mapa.shared::cluster.u32", 3, do_mapa(f)) \
+    F(barrier_cluster_arrive_release, "barrier.cluster.arrive.release", 0, f->met = true) \
+    F(barrier_cluster_wait_acquire, "barrier.cluster.wait.acquire", 0, meet_cluster(f)) \
+    F(tensor, TENSOR, 3, do_tensor(f, false)) \
+    F(tensor_multicast_cluster, TENSOR ".multicast::cluster", 4, do_tensor(f, true)) \
+    F(prefetch_tensormap, "prefetch.tensormap", 1, tensor_prefetch(global(f, 0, 1))) \
+    F(fence_proxy_async_shared_cta, "fence.proxy.async.shared::cta", 0, fence_async()) \
+    F(setmaxnreg_inc_sync_aligned_u32, "setmaxnreg.inc.sync.aligned.u32", 1, \
+      do_registers(f, true)) \
+    F(setmaxnreg_dec_sync_aligned_u32, "setmaxnreg.dec.sync.aligned.u32", 1, \
+      do_registers(f, false)) \
+    F(wgmma_fence_sync_aligned, "wgmma.fence.sync.aligned", 0, group_fence()) \
+    F(wgmma_commit_group_sync_aligned, "wgmma.commit_group.sync.aligned", 0, group_commit()) \
+    F(wgmma_wait_group_sync_aligned, "wgmma.wait_group.sync.aligned", 1, \
+      group_wait((int)input(f, 0, 'n')))
+
+#define DO(id, name, operands, what) \
+    static void run_##id(struct frame *f) \
+    { \
+        counts(f, operands); \
+        what; \
+    }
+OPCODES(DO)
+
+static bool resolve(struct instruction *x)
+{
+    static const struct {
+        const char *name;
+        void (*run)(struct frame *);
+    } known[] = {
+#define ENTRY(id, name, operands, what) { name, run_##id },
+        OPCODES(ENTRY){ "bra", NULL },
+    };
+
+    if (resolve_mma(x) || resolve_wgmma(x))
+        return true;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(x->op, known[i].name) == 0) {
+            x->run = known[i].run;
+            return true;
+        }
+    return false;
+}
+
+void ptx(const char *text, const struct simt_operand *o, int count)
+{
+    struct frame f = { .p = program_of(text), .o = o, .count = count };
+    int steps = 0;
+
+    for (int at = 0; at < f.p->codes; at++) {
+        const struct instruction *x = f.x = &f.p->code[at];
+
+        if (++steps > MOST_STEPS)
+            engine_fail("ptx: no end of \"%.60s\"", text);
+        if (x->predicate >= 0 && (f.reg[x->predicate] != 0) == x->negated)
+            continue;
+        if (!x->run) { /* bra */
+            const struct word *w = word(&f, 0);
+
+            if (w->kind != WORD_label || f.p->label[w->n].at < 0)
+                engine_fail("ptx: bra to nowhere");
+            at = f.p->label[w->n].at - 1;
+            continue;
+        }
+        x->run(&f);
+    }
+}
