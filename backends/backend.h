@@ -303,8 +303,9 @@ struct device_ops {
     bool (*holds)(const void *p, int device); /* false: host memory */
     bool (*compile_scan)(limber_format f, const struct target *, const struct dump *, struct blob *,
                          struct diag *);
-    bool (*scan)(struct kernel *, const struct scan_job *, int device, const limber_queue *,
-                 struct diag *);
+    /* Of one operand or two of one format, together. */
+    bool (*scan)(struct kernel *, const struct scan_job *jobs, int count, int device,
+                 const limber_queue *, struct diag *);
     bool (*records)(const limber_queue *, int device); /* into a graph */
     bool (*ready)(struct kernel *, int device, struct diag *); /* nothing is left to load */
     /* By the kernel that scans c's format; with a queue, in its order. */

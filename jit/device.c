@@ -117,40 +117,55 @@ bool limber_device_scanner(limber_context *ctx, limber_format f, struct entry **
     return get(&m, e, d);
 }
 
-bool limber_device_scan_all(limber_context *ctx, struct mask *m, int64_t matrices,
-                            const struct spread *each, const struct view *v, limber_format f,
-                            int64_t lines, int64_t length, const limber_queue *q, struct diag *d)
+/* Where a scan of these leaves what it finds: to be freed. */
+static bool make_job(const struct device_scan *s, struct scan_job *j, struct diag *d)
 {
-    struct scan_job j = {
-        .v = v, .matrices = matrices, .each = *each, .lines = lines, .length = length
-    };
-    int64_t all = matrices * lines;
-    int64_t tiles = matrices == 1 && limber_view_strided(v) ? limber_scan_tiles(lines, length) : 0;
-    struct entry *e;
-    bool ok;
+    int64_t all = s->matrices * s->lines;
+    int64_t tiles =
+        s->matrices == 1 && limber_view_strided(s->v) ? limber_scan_tiles(s->lines, s->length) : 0;
 
-    memset(m, 0, (size_t)matrices * sizeof *m);
-    j.found = malloc((size_t)(all + tiles + 1) * SCAN_fields * sizeof *j.found);
-    if (!j.found)
+    memset(s->m, 0, (size_t)s->matrices * sizeof *s->m);
+    *j = (struct scan_job){
+        .v = s->v, .matrices = s->matrices, .each = s->each, .lines = s->lines, .length = s->length
+    };
+    j->found = malloc((size_t)(all + tiles + 1) * SCAN_fields * sizeof *j->found);
+    if (!j->found)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a scan of %lld lines",
                            (long long)all);
-    j.tiles = tiles ? j.found + SCAN_fields * all : NULL;
-    ok = limber_device_scanner(ctx, f, &e, d);
+    j->tiles = tiles ? j->found + SCAN_fields * all : NULL;
+    return true;
+}
+
+bool limber_device_scans(limber_context *ctx, const struct device_scan *s, int count,
+                         limber_format f, const limber_queue *q, struct diag *d)
+{
+    struct scan_job job[2] = { { .found = NULL } };
+    struct entry *e;
+    bool ok = true;
+
+    for (int i = 0; ok && i < count; i++)
+        ok = make_job(&s[i], &job[i], d);
+    ok = ok && limber_device_scanner(ctx, f, &e, d);
     if (ok) {
-        ok = e->backend->device_ops->scan(e->kernel, &j, ctx->machine.target.device, q, d);
+        ok = e->backend->device_ops->scan(e->kernel, job, count, ctx->machine.target.device, q, d);
         limber_kernels_put(ctx->memory, e);
     }
-    for (int64_t g = 0; ok && g < matrices; g++)
-        ok = limber_scan_found(&m[g], j.found + g * lines, all, j.tiles, lines, length, d);
-    free(j.found);
+    for (int i = 0; i < count; i++) {
+        for (int64_t g = 0; ok && g < s[i].matrices; g++)
+            ok = limber_scan_found(&s[i].m[g], job[i].found + g * s[i].lines,
+                                   s[i].matrices * s[i].lines, job[i].tiles, s[i].lines,
+                                   s[i].length, d);
+        free(job[i].found);
+    }
     return ok;
 }
 
 bool limber_device_scan(limber_context *ctx, struct mask *m, const struct view *v, limber_format f,
                         int64_t lines, int64_t length, const limber_queue *q, struct diag *d)
 {
-    return limber_device_scan_all(ctx, m, 1, &(struct spread){ .step = 0 }, v, f, lines, length, q,
-                                  d);
+    const struct device_scan s = { m, 1, { 0, NULL }, v, lines, length };
+
+    return limber_device_scans(ctx, &s, 1, f, q, d);
 }
 
 /* ---- terms of a sum -------------------------------------------------------------------------- */

@@ -13,10 +13,17 @@ bool limber_device_records(const limber_context *ctx, const limber_queue *q);
 bool limber_device_scanner(limber_context *ctx, limber_format f, struct entry **e, struct diag *d);
 bool limber_device_scan(limber_context *ctx, struct mask *m, const struct view *v, limber_format f,
                         int64_t lines, int64_t length, const limber_queue *q, struct diag *d);
-/* The same of many matrices at once, which are seen as the first one is. */
-bool limber_device_scan_all(limber_context *ctx, struct mask *m, int64_t matrices,
-                            const struct spread *each, const struct view *v, limber_format f,
-                            int64_t lines, int64_t length, const limber_queue *q, struct diag *d);
+/* Many matrices of lines x length elements, which are seen as the first one is, and their masks. */
+struct device_scan {
+    struct mask *m;
+    int64_t matrices;
+    struct spread each;
+    const struct view *v;
+    int64_t lines, length;
+};
+/* One or two of these at once, of one format. */
+bool limber_device_scans(limber_context *ctx, const struct device_scan *s, int count,
+                         limber_format f, const limber_queue *q, struct diag *d);
 /* j->c is in format f. */
 bool limber_device_terms(limber_context *ctx, const struct terms_job *j, limber_format f,
                          const limber_queue *q, struct diag *d);

@@ -85,7 +85,7 @@ static bool scan(struct call *c, int side, const struct guard_memory *memory, st
     if (!limber_cuda_enter(&r, d))
         return false;
     ok =
-        limber_cuda_scan_start(&r, &job, &start, d) &&
+        limber_cuda_scan_start(&r, &job, &start, 1, d) &&
         limber_cuda_start(&r, KERNEL_decide, (lines + THREADS - 1) / THREADS, THREADS, 0, &args, d);
     limber_cuda_leave(&r);
     return ok;

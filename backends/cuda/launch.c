@@ -33,11 +33,10 @@ static int64_t round_up(int64_t a, int64_t b)
 /* ---- kernels --------------------------------------------------------------------------------- */
 
 static const char *const names[KERNEL_count] = {
-    "limber_pack_a",  "limber_pack_b",     "limber_multiply",     "limber_reconstruct",
-    "limber_special", "limber_exact",      "limber_scale_a",      "limber_scale_b",
-    "limber_scan",    "limber_scan_start", "limber_scan_windows", "limber_decide",
-    "limber_terms",   "limber_weigh",      "limber_sums",         "limber_pairs",
-    "limber_steps"
+    "limber_pack",       "limber_multiply",     "limber_reconstruct", "limber_special",
+    "limber_exact",      "limber_scale_a",      "limber_scale_b",     "limber_scan",
+    "limber_scan_start", "limber_scan_windows", "limber_decide",      "limber_terms",
+    "limber_weigh",      "limber_sums",         "limber_pairs",       "limber_steps"
 };
 
 static bool has_kernel(const struct cuda_config *c, int i)
@@ -52,7 +51,7 @@ static bool has_kernel(const struct cuda_config *c, int i)
         return i < KERNEL_sums || limber_cuda_has_planes(c->side[0].f);
     if (i == KERNEL_special)
         return c->special && c->mma_path != MMA_PATH_element;
-    if (i == KERNEL_pack_a || i == KERNEL_pack_b)
+    if (i == KERNEL_pack)
         return !c->inside && c->mma_path != MMA_PATH_element;
     if (i == KERNEL_reconstruct && c->direct)
         return false;
@@ -354,8 +353,14 @@ static struct operand_args operand_of(const struct run *r, const struct view *v,
     return o;
 }
 
-/* Limbs of the images that the part holds. */
-static bool pack_images(struct run *r, const struct part *p, struct diag *d)
+/* What makes limbs of one operand, and its blocks. */
+struct packing {
+    struct pack_args args;
+    int64_t blocks;
+};
+
+/* Of the images that the part holds. */
+static struct packing pack_images(const struct run *r, const struct part *p)
 {
     const struct cuda_config *f = &r->kernel->config;
     struct pack_args args = limber_cuda_pixels(r, p);
@@ -367,8 +372,7 @@ static bool pack_images(struct run *r, const struct part *p, struct diag *d)
     args.mine = r->mine;
     args.blocks_p = (int32_t)ceil_div(args.pitch / f->bytes, ELEMENTS);
     args.blocks = (int32_t)(ceil_div(args.lines, LINES) * args.blocks_p);
-    return limber_cuda_start(r, KERNEL_pack_b, p->images * args.blocks, PACK_THREADS,
-                             LINES * (ELEMENTS + 1) * f->side[1].f.size, &args, d);
+    return (struct packing){ args, p->images * args.blocks };
 }
 
 struct operand_args limber_cuda_operand(const struct view *v)
@@ -384,7 +388,7 @@ struct operand_args limber_cuda_operand(const struct view *v)
     return o;
 }
 
-static bool pack(struct run *r, const struct part *p, int side, struct diag *d)
+static struct packing pack_side(const struct run *r, const struct part *p, int side)
 {
     const struct cuda_config *f = &r->kernel->config;
     struct pack_args args = {
@@ -410,10 +414,32 @@ static bool pack(struct run *r, const struct part *p, int side, struct diag *d)
     int64_t blocks = ceil_div(args.padded, LINES) * args.blocks_p;
 
     args.blocks = blocks < INT32_MAX ? (int32_t)blocks : INT32_MAX; /* the start says so */
-    if (f->mma_path == MMA_PATH_unit && !pack_unit(r, p, side, &args, d))
-        return false;
-    return limber_cuda_start(r, side ? KERNEL_pack_b : KERNEL_pack_a, held(r, p, side) * blocks,
-                             PACK_THREADS, LINES * (ELEMENTS + 1) * f->side[side].f.size, &args, d);
+    return (struct packing){ args, held(r, p, side) * blocks };
+}
+
+/* Limbs of A, of B, of both. */
+static bool pack(struct run *r, const struct part *p, bool of_a, bool of_b, struct diag *d)
+{
+    const struct cuda_config *f = &r->kernel->config;
+    struct packs_args args = { .first = 0 };
+    int64_t blocks[2] = { 0, 0 };
+    int size = 0;
+
+    for (int side = 0; side < 2; side++) {
+        struct packing one;
+
+        if (!(side ? of_b : of_a))
+            continue;
+        one = side && r->images ? pack_images(r, p) : pack_side(r, p, side);
+        if (f->mma_path == MMA_PATH_unit && !pack_unit(r, p, side, &one.args, d))
+            return false;
+        args.side[side] = one.args;
+        blocks[side] = one.blocks;
+        size = f->side[side].f.size > size ? f->side[side].f.size : size;
+    }
+    args.first = blocks[0] < INT32_MAX ? (int32_t)blocks[0] : INT32_MAX;
+    return limber_cuda_start(r, KERNEL_pack, blocks[0] + blocks[1], PACK_THREADS,
+                             LINES * (ELEMENTS + 1) * size, &args, d);
 }
 
 static struct result_args result_of(const struct run *r, const struct part *p)
@@ -650,10 +676,8 @@ static bool run_span(struct run *r, const struct part *most, struct part *p, int
             p->n = end - p->j < most->n ? end - p->j : most->n;
             lay_out(r, p);
             place_in(&r->kernel->config, most, p, r->workspace);
-            if ((r->images && p->i == 0 && p->j == first && !pack_images(r, p, d)) ||
-                (ahead && rows && !pack(r, p, 0, d)) ||
-                (ahead && !r->images && !pack(r, p, 1, d)) || !multiply(r, p, d) ||
-                !reconstruct(r, p, d))
+            if ((ahead && !pack(r, p, rows, !r->images || (p->i == 0 && p->j == first), d)) ||
+                !multiply(r, p, d) || !reconstruct(r, p, d))
                 return false;
         }
     }

@@ -26,8 +26,7 @@ bool limber_cuda_stream(struct device *v, cu_stream *s, struct diag *d);
 void limber_cuda_stream_back(struct device *v, cu_stream s);
 
 enum cuda_kernel {
-    KERNEL_pack_a,
-    KERNEL_pack_b,
+    KERNEL_pack,
     KERNEL_multiply,
     KERNEL_reconstruct,
     KERNEL_special,
@@ -59,7 +58,7 @@ struct kernel {
 
 /* launch.c: of backend.h.  scan.c, terms.c, weigh.c, planes.c: of struct device_ops. */
 bool limber_cuda_launch(struct kernel *k, struct call *c, struct diag *d);
-bool limber_cuda_scan(struct kernel *k, const struct scan_job *j, int device,
+bool limber_cuda_scan(struct kernel *k, const struct scan_job *jobs, int count, int device,
                       const limber_queue *queue, struct diag *d);
 bool limber_cuda_terms(struct kernel *k, const struct terms_job *j, int device,
                        const limber_queue *queue, struct diag *d);
@@ -170,9 +169,9 @@ struct scan_memory {
 int64_t limber_cuda_scan_tiles(int64_t lines, int64_t length);
 /* Bytes of what is found of pixels; 0 where lines are looked at. */
 size_t limber_cuda_scan_pixels(const struct view *v, int64_t lines, int64_t length);
-/* Of a job whose addresses are on the device. */
-bool limber_cuda_scan_start(struct run *r, const struct scan_job *j,
-                            const struct scan_memory *memory, struct diag *d);
+/* Of a job or two whose addresses are on the device. */
+bool limber_cuda_scan_start(struct run *r, const struct scan_job *jobs,
+                            const struct scan_memory *memory, int count, struct diag *d);
 /* A view with its index map, as kernels take it. */
 struct operand_args limber_cuda_operand(const struct view *v);
 bool limber_cuda_start(struct run *r, enum cuda_kernel which, int64_t blocks, int threads,

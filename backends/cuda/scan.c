@@ -27,108 +27,170 @@ int64_t limber_cuda_scan_tiles(int64_t lines, int64_t length)
     return (lines + LIMBER_BLOCK - 1) / LIMBER_BLOCK * ((length + ELEMENTS - 1) / ELEMENTS);
 }
 
-/* Of matrices, or of pixels. */
-static bool start(struct run *r, struct scan_args *args, int64_t images, struct diag *d)
+/* What is started for one operand. */
+struct planned {
+    struct scan_args args;
+    struct windows_args windows;
+    bool has_windows;
+    int64_t clearing, blocks; /* blocks of threads of both kernels */
+};
+
+/* Of matrices, or of pixels that follow each other. */
+static void divide(const struct run *r, struct planned *p, int64_t images)
 {
+    struct scan_args *args = &p->args;
     int64_t blocks = (args->lines + LINES - 1) / LINES;
 
     args->all = images * args->lines;
     args->blocks_p = across(r->device, images * blocks, args->length);
     blocks *= args->blocks_p;
     args->blocks = images > 1 ? (int32_t)blocks : INT32_MAX;
-    return limber_cuda_start(r, KERNEL_scan_start, (args->all + THREADS - 1) / THREADS, THREADS, 0,
-                             args, d) &&
-           limber_cuda_start(r, KERNEL_scan, images * blocks, THREADS,
-                             LINES * (ELEMENTS + 1) * r->kernel->config.side[0].f.size, args, d);
+    p->clearing = (args->all + THREADS - 1) / THREADS;
+    p->blocks = images * blocks;
 }
 
-static bool start_pixels(struct run *r, const struct view *v, const struct pixels *x, int64_t lines,
-                         struct scan_args *args, const struct scan_memory *memory, struct diag *d)
+static void plan_pixels(const struct run *r, const struct scan_job *j, const struct pixels *x,
+                        const struct scan_memory *memory, struct planned *p)
 {
-    struct windows_args w = {
-        .patch = *v->patch,
+    p->has_windows = true;
+    p->windows = (struct windows_args){
+        .patch = *j->v->patch,
         .pixels = (const int32_t *)(uintptr_t)memory->pixels,
         .count = x->images * x->lines,
-        .found = args->found,
-        .lines = lines,
+        .found = p->args.found,
+        .lines = j->lines,
     };
-
-    args->operand = limber_cuda_operand(&x->view);
-    args->lines = x->lines;
-    args->length = x->length;
-    args->operand.each.step = x->image * r->kernel->config.side[0].f.size;
-    args->found = (int32_t *)(uintptr_t)memory->pixels;
-    return start(r, args, x->images, d) &&
-           limber_cuda_start(r, KERNEL_scan_windows, (lines + THREADS - 1) / THREADS, THREADS, 0,
-                             &w, d);
+    p->args.operand = limber_cuda_operand(&x->view);
+    p->args.lines = x->lines;
+    p->args.length = x->length;
+    p->args.operand.each.step = x->image * r->kernel->config.side[0].f.size;
+    p->args.found = (int32_t *)(uintptr_t)memory->pixels;
+    divide(r, p, x->images);
 }
 
-bool limber_cuda_scan_start(struct run *r, const struct scan_job *j,
-                            const struct scan_memory *memory, struct diag *d)
+static struct planned plan(const struct run *r, const struct scan_job *j,
+                           const struct scan_memory *memory)
 {
-    struct scan_args args = {
-        .operand = limber_cuda_operand(j->v),
-        .lines = j->lines,
-        .length = j->length,
-        .found = (int32_t *)(uintptr_t)memory->found,
-        .tiles = (int32_t *)(uintptr_t)memory->tiles,
-        .tile_rows = (j->lines + LIMBER_BLOCK - 1) / LIMBER_BLOCK,
-        .choice = (int32_t *)(uintptr_t)memory->choice,
-        .most = (int32_t *)(uintptr_t)memory->most,
-    };
+    struct planned p = { .args = {
+                             .operand = limber_cuda_operand(j->v),
+                             .lines = j->lines,
+                             .length = j->length,
+                             .found = (int32_t *)(uintptr_t)memory->found,
+                             .tiles = (int32_t *)(uintptr_t)memory->tiles,
+                             .tile_rows = (j->lines + LIMBER_BLOCK - 1) / LIMBER_BLOCK,
+                             .choice = (int32_t *)(uintptr_t)memory->choice,
+                             .most = (int32_t *)(uintptr_t)memory->most,
+                         } };
     struct pixels x;
 
-    if (limber_view_pixels(&x, j->v, j->lines, j->length))
-        return start_pixels(r, j->v, &x, j->lines, &args, memory, d);
-    args.operand.each = j->each;
-    return start(r, &args, j->matrices, d);
+    if (limber_view_pixels(&x, j->v, j->lines, j->length)) {
+        plan_pixels(r, j, &x, memory, &p);
+    } else {
+        p.args.operand.each = j->each;
+        divide(r, &p, j->matrices);
+    }
+    return p;
 }
 
-/* The job with its addresses on the device. */
-static bool reach(struct run *r, struct scan_job *j, struct diag *d)
+bool limber_cuda_scan_start(struct run *r, const struct scan_job *jobs,
+                            const struct scan_memory *memory, int count, struct diag *d)
 {
-    if (!j->each.address)
-        return true;
-    if (!limber_cuda_copy(r, &r->addresses[0], j->each.address,
-                          (size_t)j->matrices * sizeof *j->each.address, "addresses", d))
-        return false;
-    j->each.address = (const void *const *)(uintptr_t)r->addresses[0];
-    return true;
+    struct scans_args args = { .first = 0 };
+    struct planned p[2] = { 0 };
+    bool ok;
+
+    for (int i = 0; i < count; i++) {
+        p[i] = plan(r, &jobs[i], &memory[i]);
+        args.side[i] = p[i].args;
+    }
+    args.first = (int32_t)p[0].clearing;
+    ok = limber_cuda_start(r, KERNEL_scan_start, p[0].clearing + p[1].clearing, THREADS, 0, &args,
+                           d);
+    args.first = (int32_t)p[0].blocks;
+    ok = ok &&
+         limber_cuda_start(r, KERNEL_scan, p[0].blocks + p[1].blocks, THREADS,
+                           LINES * (ELEMENTS + 1) * r->kernel->config.side[0].f.size, &args, d);
+    for (int i = 0; ok && i < count; i++)
+        ok = !p[i].has_windows ||
+             limber_cuda_start(r, KERNEL_scan_windows, (jobs[i].lines + THREADS - 1) / THREADS,
+                               THREADS, 0, &p[i].windows, d);
+    return ok;
 }
 
-bool limber_cuda_scan(struct kernel *k, const struct scan_job *j, int device,
+/* ---- a scan for the host --------------------------------------------------------------------- */
+
+static size_t bytes_of(const struct scan_job *j)
+{
+    return (size_t)(j->matrices * j->lines) * SCAN_fields * sizeof *j->found;
+}
+
+static size_t tile_bytes(const struct scan_job *j)
+{
+    return j->tiles ? (size_t)limber_cuda_scan_tiles(j->lines, j->length) * SCAN_fields *
+                          sizeof *j->tiles :
+                      0;
+}
+
+/* Memory of a scan, and the job's addresses on the device. */
+static bool reach(struct run *r, struct scan_job *j, struct scan_memory *memory,
+                  cu_pointer *addresses, struct diag *d)
+{
+    size_t pixels = limber_cuda_scan_pixels(j->v, j->lines, j->length), tiles = tile_bytes(j);
+
+    if (j->each.address) {
+        if (!limber_cuda_copy(r, addresses, j->each.address,
+                              (size_t)j->matrices * sizeof *j->each.address, "addresses", d))
+            return false;
+        j->each.address = (const void *const *)(uintptr_t)*addresses;
+    }
+    return limber_cuda_memory(r, &memory->found, bytes_of(j), "a scan", d) &&
+           (pixels == 0 || limber_cuda_memory(r, &memory->pixels, pixels, "a scan", d)) &&
+           (tiles == 0 || limber_cuda_memory(r, &memory->tiles, tiles, "a scan", d));
+}
+
+static bool fetch(struct run *r, const struct scan_job *j, const struct scan_memory *memory,
+                  struct diag *d)
+{
+    size_t tiles = tile_bytes(j);
+
+    return limber_cuda_ok(
+               r->driver,
+               r->driver->cuMemcpyDtoHAsync_v2(j->found, memory->found, bytes_of(j), r->stream),
+               "copying from the device", d) &&
+           (tiles == 0 || limber_cuda_ok(r->driver,
+                                         r->driver->cuMemcpyDtoHAsync_v2(j->tiles, memory->tiles,
+                                                                         tiles, r->stream),
+                                         "copying from the device", d));
+}
+
+bool limber_cuda_scan(struct kernel *k, const struct scan_job *jobs, int count, int device,
                       const limber_queue *queue, struct diag *d)
 {
     struct call call = { .device = device, .queue = queue };
     struct run r = { .kernel = k, .call = &call };
-    size_t bytes = (size_t)(j->matrices * j->lines) * SCAN_fields * sizeof *j->found;
-    size_t pixels = limber_cuda_scan_pixels(j->v, j->lines, j->length);
-    size_t tile_bytes = j->tiles ? (size_t)limber_cuda_scan_tiles(j->lines, j->length) *
-                                       SCAN_fields * sizeof *j->tiles :
-                                   0;
-    struct scan_memory memory = { .found = 0 };
-    struct scan_job there = *j;
-    bool ok;
+    struct scan_memory memory[2] = { { .found = 0 } };
+    struct scan_job there[2];
+    int used = 0;
+    bool ok = true;
 
-    if (j->lines == 0)
+    for (int i = 0; i < count; i++)
+        if (jobs[i].lines)
+            there[used++] = jobs[i];
+    if (used == 0)
         return true;
     if (!limber_cuda_enter(&r, d))
         return false;
-    ok = reach(&r, &there, d) && limber_cuda_memory(&r, &memory.found, bytes, "a scan", d) &&
-         (pixels == 0 || limber_cuda_memory(&r, &memory.pixels, pixels, "a scan", d)) &&
-         (tile_bytes == 0 || limber_cuda_memory(&r, &memory.tiles, tile_bytes, "a scan", d)) &&
-         limber_cuda_scan_start(&r, &there, &memory, d) &&
-         limber_cuda_ok(r.driver,
-                        r.driver->cuMemcpyDtoHAsync_v2(j->found, memory.found, bytes, r.stream),
-                        "copying from the device", d) &&
-         (tile_bytes == 0 || limber_cuda_ok(r.driver,
-                                            r.driver->cuMemcpyDtoHAsync_v2(j->tiles, memory.tiles,
-                                                                           tile_bytes, r.stream),
-                                            "copying from the device", d));
-    limber_cuda_release(&r, &memory.found);
-    limber_cuda_release(&r, &memory.pixels);
-    limber_cuda_release(&r, &memory.tiles);
-    limber_cuda_release(&r, &r.addresses[0]);
+    for (int i = 0; ok && i < used; i++)
+        ok = reach(&r, &there[i], &memory[i], &r.addresses[i], d);
+    ok = ok && limber_cuda_scan_start(&r, there, memory, used, d);
+    for (int i = 0; ok && i < used; i++)
+        ok = fetch(&r, &there[i], &memory[i], d);
+    for (int i = 0; i < used; i++) {
+        limber_cuda_release(&r, &memory[i].found);
+        limber_cuda_release(&r, &memory[i].pixels);
+        limber_cuda_release(&r, &memory[i].tiles);
+        limber_cuda_release(&r, &r.addresses[i]);
+    }
     if (!limber_cuda_ok(r.driver, r.driver->cuStreamSynchronize(r.stream), "running a scan", d))
         ok = false;
     limber_cuda_leave(&r);

@@ -192,9 +192,9 @@ static bool holds_least(const struct complex_product *x, bool *least, struct dia
     const struct spread each = { 2 * t->b * f.size, t->address_b };
     int64_t count = t->address_b || t->b ? t->count : 1;
     struct mask *m = calloc((size_t)count, sizeof *m);
-    bool ok =
-        m ? limber_device_scan_all(x->ctx, m, count, &each, &v, f, x->n, 2 * x->k, x->queue, d) :
-            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a scan of b");
+    const struct device_scan all = { m, count, each, &v, x->n, 2 * x->k };
+    bool ok = m ? limber_device_scans(x->ctx, &all, 1, f, x->queue, d) :
+                  limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a scan of b");
 
     *least = false;
     for (int64_t g = 0; m && g < count; g++) {

@@ -91,31 +91,57 @@ static bool scan_group(void *arg, int64_t g, int worker, struct diag *d)
 
 enum { SCAN_ALONE = 1 << 16 };  /* elements: fewer are no work for several threads */
 
-/* All matrices of a side lie on the device, and are scanned. */
-static bool are_remote(limber_context *ctx, const struct problem *p, bool left, enum data_need need)
+/* All matrices of a side lie on the device, and are scanned there at once. */
+static bool are_remote(const limber_context *ctx, const struct problem *p, bool left,
+                       enum data_need need)
 {
-    int64_t count = matrices(p, left);
+    int64_t count = (left ? p->each_a : p->each_b) ? matrices(p, left) : 1;
 
-    if (need == NEED_format || p->kept[!left] || p->shape || count < 2)
+    if (need == NEED_format || p->kept[!left] || (p->shape && p->groups > 1))
         return false;
-    for (int64_t g = 0; g < ((left ? p->each_a : p->each_b) ? count : 1); g++)
+    for (int64_t g = 0; g < count; g++)
         if (!limber_device_holds(ctx, (left ? limber_group_a(p, g) : limber_group_b(p, g)).data))
             return false;
     return true;
 }
 
-/* By one scan. */
+static struct device_scan remote_scan(const struct problem *p, struct mask *m, bool left)
+{
+    return (struct device_scan){ .m = m,
+                                 .matrices = matrices(p, left),
+                                 .each = left ? limber_groups_a(p) : limber_groups_b(p),
+                                 .v = left ? &p->a : &p->b,
+                                 .lines = left ? p->m : p->n,
+                                 .length = p->k };
+}
+
+static void join_all(struct mask *all, const struct mask *m, int64_t count)
+{
+    for (int64_t g = 0; g < count; g++)
+        join(all, &m[g], g == 0);
+}
+
 static bool scan_remote(limber_context *ctx, struct mask *m, struct mask *all,
                         const struct problem *p, bool left, struct diag *d)
 {
-    const struct spread each = left ? limber_groups_a(p) : limber_groups_b(p);
-    int64_t count = matrices(p, left);
+    const struct device_scan s = remote_scan(p, m, left);
 
-    if (!limber_device_scan_all(ctx, m, count, &each, left ? &p->a : &p->b, left ? p->fa : p->fb,
-                                left ? p->m : p->n, p->k, p->queue, d))
+    if (!limber_device_scans(ctx, &s, 1, left ? p->fa : p->fb, p->queue, d))
         return false;
-    for (int64_t g = 0; g < count; g++)
-        join(all, &m[g], g == 0);
+    join_all(all, m, s.matrices);
+    return true;
+}
+
+/* Of one format, by one wait for the device. */
+static bool scan_both_remote(limber_context *ctx, struct scan_result *f, const struct problem *p,
+                             struct diag *d)
+{
+    const struct device_scan s[2] = { remote_scan(p, f->a, true), remote_scan(p, f->b, false) };
+
+    if (!limber_device_scans(ctx, s, 2, p->fa, p->queue, d))
+        return false;
+    join_all(&f->all_a, f->a, s[0].matrices);
+    join_all(&f->all_b, f->b, s[1].matrices);
     return true;
 }
 
@@ -128,7 +154,7 @@ static bool scan_side(limber_context *ctx, struct mask *m, struct mask *all,
     int64_t count = matrices(p, left), g = 0;
     bool small = (left ? p->m : p->n) * p->k <= SCAN_ALONE;
 
-    if (are_remote(ctx, p, left, need))
+    if (count > 0 && are_remote(ctx, p, left, need))
         return scan_remote(ctx, m, all, p, left, d);
     if (count == 0 || !scan_group(&s, 0, 0, d))
         return count == 0;
@@ -179,8 +205,12 @@ static bool scan_both(limber_context *ctx, struct scan_result *f, const struct p
                            (long long)p->groups);
     for (int i = 0; i < 2; i++)
         f->borrowed[i] = p->kept[i] && need != NEED_format;
-    if (!scan_side(ctx, f->a, &f->all_a, p, true, need, r, d) ||
-        (f->all_a.scanned && !scan_side(ctx, f->b, &f->all_b, p, false, need, r, d)))
+    if (p->groups > 0 && limber_format_equal(p->fa, p->fb) && are_remote(ctx, p, true, need) &&
+        are_remote(ctx, p, false, need)) {
+        if (!scan_both_remote(ctx, f, p, d))
+            return false;
+    } else if (!scan_side(ctx, f->a, &f->all_a, p, true, need, r, d) ||
+               (f->all_a.scanned && !scan_side(ctx, f->b, &f->all_b, p, false, need, r, d)))
         return false;
     if (!f->all_a.scanned || !f->all_b.scanned) /* half a class would only split kernels */
         f->all_a.scanned = f->all_b.scanned = false;

@@ -70,6 +70,12 @@ struct pack_args {
     int32_t blocks;                 /* of one matrix or image */
 };
 
+/* Both operands, or one: the first blocks are those of A. */
+struct packs_args {
+    struct pack_args side[2];
+    int32_t first;
+};
+
 /* Where products and finished elements go; of a batch, those of its first product. */
 struct result_args {
     int64_t m, n;                   /* of this part of C, which begins at (i0, j0) */
@@ -194,6 +200,12 @@ struct scan_args {
     int32_t blocks;                 /* of one matrix or image */
     int32_t *choice;                /* NULL, or what the start sets to 0, */
     int32_t *most;                  /* and to INT32_MIN */
+};
+
+/* Operands of one format, as struct packs_args: the first blocks are the first one's. */
+struct scans_args {
+    struct scan_args side[2];
+    int32_t first;
 };
 
 /* What a scan found of pixels becomes what it would have found of the lines that see them. */

@@ -181,11 +181,12 @@ DEVICE void put_whole(const pack_args &a, const raw e[EACH], int64_t rest, struc
 
 /* ---- the kernels ----------------------------------------------------------------------------- */
 
-template <int S> DEVICE void pack(const pack_args &a)
+/* Block number `index` of an operand. */
+template <int S> DEVICE void pack(const pack_args &a, int index)
 {
     constexpr int size = SIDES[S].f.size;
     typedef typename raw_of<size>::type raw;
-    int which = block() / a.blocks, own = block() % a.blocks;
+    int which = index / a.blocks, own = index % a.blocks;
     int64_t line0 = (int64_t)(own / a.blocks_p) * LINES;
     int64_t p0 = (int64_t)(own % a.blocks_p) * ELEMENTS;
     int line = thread() / (ELEMENTS / EACH), p = thread() % (ELEMENTS / EACH) * EACH, scale;
@@ -215,14 +216,12 @@ template <int S> DEVICE void pack(const pack_args &a)
         put_whole<S>(a, e, a.length - p0 - p, to);
 }
 
-KERNEL(limber_pack_a, struct pack_args, PACK_THREADS, 1)
+KERNEL(limber_pack, struct packs_args, PACK_THREADS, 1)
 {
-    pack<0>(args);
-}
-
-KERNEL(limber_pack_b, struct pack_args, PACK_THREADS, 1)
-{
-    pack<1>(args);
+    if (block() < args.first)
+        pack<0>(args.side[0], block());
+    else
+        pack<1>(args.side[1], block() - args.first);
 }
 
 #endif

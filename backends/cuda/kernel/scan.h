@@ -86,11 +86,11 @@ DEVICE void put_tile(const scan_args &args, int64_t line0, int64_t p0, struct ex
 
 /* A block takes LINES lines of a matrix or an image, and every blocks_p-th stretch of ELEMENTS of
  * them. */
-KERNEL(limber_scan, struct scan_args, PACK_THREADS, 1)
+DEVICE void scan(const scan_args &args, int index)
 {
     constexpr int size = SIDES[0].f.size;
     typedef typename raw_of<size>::type raw;
-    int which = block() / args.blocks, own = block() % args.blocks;
+    int which = index / args.blocks, own = index % args.blocks;
     int64_t line0 = (int64_t)(own / args.blocks_p) * LINES;
     int64_t step = (int64_t)args.blocks_p * ELEMENTS;
     int line = thread() / (ELEMENTS / EACH), p = thread() % (ELEMENTS / EACH) * EACH;
@@ -115,11 +115,19 @@ KERNEL(limber_scan, struct scan_args, PACK_THREADS, 1)
         put_extremes(found, args.all, s);
 }
 
-/* Before a scan. */
-KERNEL(limber_scan_start, struct scan_args, PACK_THREADS, 1)
+KERNEL(limber_scan, struct scans_args, PACK_THREADS, 1)
 {
-    int64_t line = (int64_t)block() * PACK_THREADS + thread();
-    int64_t step = (int64_t)blocks() * PACK_THREADS;
+    if (block() < args.first)
+        scan(args.side[0], block());
+    else
+        scan(args.side[1], block() - args.first);
+}
+
+/* Before a scan, by block number `index` of `count`. */
+DEVICE void clear_all(const scan_args &args, int index, int count)
+{
+    int64_t line = (int64_t)index * PACK_THREADS + thread();
+    int64_t step = (int64_t)count * PACK_THREADS;
     int64_t tiles = args.tile_rows * ((args.length + ELEMENTS - 1) / ELEMENTS);
 
     if (line == 0 && args.choice)
@@ -130,6 +138,14 @@ KERNEL(limber_scan_start, struct scan_args, PACK_THREADS, 1)
         clear_seen(args.found + line, args.all);
     ROLL for (int64_t tile = line; args.tiles && tile < tiles; tile += step)
         clear_seen(args.tiles + tile, tiles);
+}
+
+KERNEL(limber_scan_start, struct scans_args, PACK_THREADS, 1)
+{
+    if (block() < args.first)
+        clear_all(args.side[0], block(), args.first);
+    else
+        clear_all(args.side[1], block() - args.first, blocks() - args.first);
 }
 
 /* What was found of a line of `all`. */

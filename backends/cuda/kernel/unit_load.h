@@ -124,12 +124,13 @@ DEVICE void put_eight(char *to, const uint32_t (&v)[EACH])
     store<bytes16>(to + 16, { { v[4], v[5], v[6], v[7] } });
 }
 
-template <int S> DEVICE void pack(const pack_args &a)
+/* Block number `index` of an operand. */
+template <int S> DEVICE void pack(const pack_args &a, int index)
 {
     constexpr int size = SIDES[S].f.size;
     typedef typename raw_of<size>::type raw;
-    int64_t line0 = (int64_t)(block() / a.blocks_p) * LINES;
-    int64_t slot0 = (int64_t)(block() % a.blocks_p) * ELEMENTS;
+    int64_t line0 = (int64_t)(index / a.blocks_p) * LINES;
+    int64_t slot0 = (int64_t)(index % a.blocks_p) * ELEMENTS;
     int line = thread() / (ELEMENTS / EACH), p = thread() % (ELEMENTS / EACH) * EACH;
     char *to = a.limbs + (line0 + line) * a.pitch + (slot0 + p) * 4;
     uint32_t value[EACH], exponent[EACH];
@@ -155,14 +156,12 @@ template <int S> DEVICE void pack(const pack_args &a)
         atomic_or(a.wide + (line0 + line) / (S ? BN : BM), 1);
 }
 
-KERNEL(limber_pack_a, struct pack_args, PACK_THREADS, 1)
+KERNEL(limber_pack, struct packs_args, PACK_THREADS, 1)
 {
-    pack<0>(args);
-}
-
-KERNEL(limber_pack_b, struct pack_args, PACK_THREADS, 1)
-{
-    pack<1>(args);
+    if (block() < args.first)
+        pack<0>(args.side[0], block());
+    else
+        pack<1>(args.side[1], block() - args.first);
 }
 
 #endif

@@ -111,6 +111,7 @@ static struct {
     struct pool *pools;
     struct pooled *pooled;
     long maps; /* how often a pool mapped memory */
+    long waits; /* of threads, for streams */
     long launches; /* of kernels, those of graphs once they are launched */
 } driver;
 static _Thread_local struct context *current[STACK_DEPTH];
@@ -786,6 +787,11 @@ EXPORT long simt_launches(void)
     return driver.launches;
 }
 
+EXPORT long simt_waits(void)
+{
+    return driver.waits;
+}
+
 /* What a copy reads of the host's own memory is read now. */
 static void take_source(struct work *w)
 {
@@ -950,6 +956,7 @@ EXPORT int cuStreamSynchronize(struct stream *s)
     ENTER(NEEDS_context | NEEDS_no_failure);
     if (s ? s->capture != NULL : is_capturing())
         return leave(refuse_capture(s ? s->capture : NULL));
+    driver.waits++;
     streams_finish(s);
     trim_all();
     return leave(outcome());
