@@ -20,6 +20,7 @@
     F(weigh, "weigh.h", "backends/cuda/kernel/weigh.h") \
     F(planes, "planes.h", "backends/cuda/kernel/planes.h") \
     F(pack, "pack.h", "backends/cuda/kernel/pack.h") \
+    F(limb, "limb.h", "backends/cuda/kernel/limb.h") \
     F(store, "store.h", "backends/cuda/kernel/store.h") \
     F(tile, "tile.h", "backends/cuda/kernel/tile.h") \
     F(window, "window.h", "backends/cuda/kernel/window.h") \
@@ -353,7 +354,8 @@ bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struc
             "#include \"stage.h\"\n%s#include \"store.h\"\n"
             "#include \"tile.h\"\n#include \"window.h\"\n"
             "#include \"%s\"\n%s#include \"element.h\"\n",
-            c->inside ? "#include \"cut.h\"\n" : "#include \"read.h\"\n#include \"pack.h\"\n",
+            c->inside ? "#include \"limb.h\"\n#include \"cut.h\"\n" :
+                        "#include \"read.h\"\n#include \"limb.h\"\n#include \"pack.h\"\n",
             mma_path_file[c->mma_path], c->direct ? "" : "#include \"reconstruct.h\"\n");
     return !out->failed ||
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "cuda: no memory for the source");

@@ -25,6 +25,12 @@ foreach(name test_cuda test_cuda_batch test_cuda_calls test_cuda_complex test_cu
   endforeach()
 endforeach()
 
+find_package(Python3 COMPONENTS Interpreter QUIET)
+if(Python3_EXECUTABLE)
+  add_test(NAME gpu_estimates COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/estimate.py
+           ${PROJECT_SOURCE_DIR}/docs/gpu.md)
+endif()
+
 test_program(cuda/test_cubin.c)
 if(NOT LIMBER_SANITIZE)            # NVRTC is what takes time
   add_test(NAME test_cubin COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/cubin.sh

@@ -85,60 +85,13 @@ DEVICE void copy_raw(const multiply_args &a, uint32_t at, int product, int64_t l
 
 /* ---- cutting --------------------------------------------------------------------------------- */
 
-/* A line's power of two as two, since it may be no binary32 itself; neither product is rounded. */
-struct factors { float one, two; };
-
 template <int S>
 DEVICE struct factors factors_of(const multiply_args &a, int product, int64_t line)
 {
     int64_t first = product * (S ? a.r.each_b : a.r.each_a);
-    int e = SIDES[S].scaled && line < (S ? a.r.n : a.r.m) ?
-            scale_of<S>(S ? a.r.emax_b : a.r.emax_a, first + line) : 0;
 
-    return { bits_float((uint32_t)(127 + e / 2) << 23),
-             bits_float((uint32_t)(127 + e - e / 2) << 23) };
-}
-
-template <int S> DEVICE float scaled(float x, struct factors f)
-{
-    if (SPECIAL)
-        x = add32(x, -x) == 0 ? x : 0;
-    return SIDES[S].scaled ? mul32(mul32(x, f.one), f.two) : x;
-}
-
-/* What a limb leaves, exact in binary32: its last bit is at most 24 below the first of x. */
-template <int S> DEVICE float rest_of(float x, float limb)
-{
-    constexpr float by = (float)((uint64_t)1 << (SIDES[S].shift & 63));
-
-    return SIDES[S].shift ? mul32(add32(x, -limb), by) : add32(x, -limb);
-}
-
-DEVICE float nearest_tf32(float x)
-{
-    uint32_t v = float_bits(x);
-
-    return bits_float((v + 0xfff + (v >> 13 & 1)) & ~(uint32_t)0x1fff);
-}
-
-/* One word of a limb, taken from the two numbers, or the one, that it holds. */
-template <int S> DEVICE uint32_t take_word(float *x)
-{
-    if constexpr (BYTES == 2) {
-        uint32_t v = UNIT == UNIT_f16 ? pack_f16(x[0], x[1]) : pack_bf16(x[0], x[1]);
-        float low = bits_float(v << 16), high = bits_float(v & 0xffff0000);
-
-        if constexpr (UNIT == UNIT_f16)
-            unpack_f16(v, low, high);
-        x[0] = rest_of<S>(x[0], low);
-        x[1] = rest_of<S>(x[1], high);
-        return v;
-    } else {
-        float limb = nearest_tf32(x[0]);
-
-        x[0] = rest_of<S>(x[0], limb);
-        return float_bits(limb);
-    }
+    return factors_by(SIDES[S].scaled && line < (S ? a.r.n : a.r.m) ?
+                      scale_of<S>(S ? a.r.emax_b : a.r.emax_a, first + line) : 0);
 }
 
 /* A piece of a line, from element p of a raw tile to piece `to` of the line in all limbs' tiles. */

@@ -122,6 +122,36 @@ DEVICE void put_slices(const pack_args &a, const raw e[EACH], int scale, struct 
     }
 }
 
+/* Binary32 to limbs that a conversion makes of it. */
+template <int S> DEVICE constexpr bool is_cut_in_hardware()
+{
+    constexpr limber_format f = SIDES[S].f;
+
+    return f.kind == LIMBER_KIND_FLOAT && f.size == 4 && f.exp_bits == 8 && f.frac_bits == 23 &&
+           f.bias == 127 && !f.flags && !f.carried &&
+           (UNIT == UNIT_f16 || UNIT == UNIT_bf16 || UNIT == UNIT_tf32);
+}
+
+#if __CUDA_ARCH__ >= 800
+template <int S>
+DEVICE void put_converted(const pack_args &a, const uint32_t e[EACH], int scale, struct target to)
+{
+    constexpr struct side s = SIDES[S];
+    const struct factors f = factors_by(scale);
+    float x[EACH];
+
+    UNROLL for (int i = 0; i < EACH; i++)
+        x[i] = scaled<S>(bits_float(e[i]), f);
+    UNROLL for (int l = 0; l < s.limbs; l++) {
+        uint32_t out[EACH * s.limb.size / 4];
+
+        UNROLL for (int w = 0; w < EACH * s.limb.size / 4; w++)
+            out[w] = take_word<S>(x + w * (4 / s.limb.size));
+        put_limb<S>(a, to, l, out);
+    }
+}
+#endif
+
 template <int S, class raw>
 DEVICE void put_hilo(const pack_args &a, const raw e[EACH], int scale, struct target to)
 {
@@ -210,6 +240,10 @@ template <int S> DEVICE void pack(const pack_args &a, int index)
         put_residues<S>(a, e, scale, to);
     else if constexpr (SIDES[S].limb_kind == LIMB_KIND_slices)
         put_slices<S>(a, e, scale, to);
+#if __CUDA_ARCH__ >= 800
+    else if constexpr (SIDES[S].limb_kind == LIMB_KIND_hilo && is_cut_in_hardware<S>())
+        put_converted<S>(a, e, scale, to);
+#endif
     else if constexpr (SIDES[S].limb_kind == LIMB_KIND_hilo)
         put_hilo<S>(a, e, scale, to);
     else

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * FP32 elements become limbs by conversions in hardware: in binary32 throughout, and exact but for
+ * the roundings to limbs. */
+#ifndef LIMBER_CUDA_LIMB_H
+#define LIMBER_CUDA_LIMB_H
+
+/* A line's power of two as two, since it may be no binary32 itself; neither product is rounded. */
+struct factors { float one, two; };
+
+/* Of 2^e. */
+DEVICE struct factors factors_by(int e)
+{
+    return { bits_float((uint32_t)(127 + e / 2) << 23),
+             bits_float((uint32_t)(127 + e - e / 2) << 23) };
+}
+
+template <int S> DEVICE float scaled(float x, struct factors f)
+{
+    if (SPECIAL)
+        x = add32(x, -x) == 0 ? x : 0;
+    return SIDES[S].scaled ? mul32(mul32(x, f.one), f.two) : x;
+}
+
+/* What a limb leaves, exact in binary32: its last bit is at most 24 below the first of x. */
+template <int S> DEVICE float rest_of(float x, float limb)
+{
+    constexpr float by = (float)((uint64_t)1 << (SIDES[S].shift & 63));
+
+    return SIDES[S].shift ? mul32(add32(x, -limb), by) : add32(x, -limb);
+}
+
+DEVICE float nearest_tf32(float x)
+{
+    uint32_t v = float_bits(x);
+
+    return bits_float((v + 0xfff + (v >> 13 & 1)) & ~(uint32_t)0x1fff);
+}
+
+#if __CUDA_ARCH__ >= 800
+/* One word of a limb, taken from the two numbers, or the one, that it holds. */
+template <int S> DEVICE uint32_t take_word(float *x)
+{
+    if constexpr (BYTES == 2) {
+        uint32_t v = UNIT == UNIT_f16 ? pack_f16(x[0], x[1]) : pack_bf16(x[0], x[1]);
+        float low = bits_float(v << 16), high = bits_float(v & 0xffff0000);
+
+        if constexpr (UNIT == UNIT_f16)
+            unpack_f16(v, low, high);
+        x[0] = rest_of<S>(x[0], low);
+        x[1] = rest_of<S>(x[1], high);
+        return v;
+    } else {
+        float limb = nearest_tf32(x[0]);
+
+        x[0] = rest_of<S>(x[0], limb);
+        return float_bits(limb);
+    }
+}
+#endif
+
+#endif

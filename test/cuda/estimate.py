@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Estimates of whole products on an H200: estimate.py [PAGE] prints a Markdown table, or fails
+where the page does not have its rows.
+
+Counts are of machine code for sm_90a (sass.py): what stands once, and loops by their turns.  A
+strided element takes about 60 instructions to load, of the 1,006 that any view might."""
+import sys
+
+LANES = 132 * 128 * 1.75e9      # instructions of lanes a second, at four warps a clock
+INT8 = 1.2e15, 1.4e15           # operations a second at the power limit, least and most
+FP16 = 0.6e15, 0.7e15
+DGEMM, SGEMM = 59e12, 52e12
+LOAD = 60
+SCAN = 150                      # of an element of A or B
+
+MODULI = 16
+LIMBS_F64 = ((8 * LOAD + 708 + MODULI * 94) / 8 + (8 * LOAD + 659 + MODULI * 128) / 8) / 2
+C_F64 = (MODULI * 92 + 3280) / 4
+LIMBS_FP32_F = (8 * LOAD + 306) / 8
+
+
+def row(name, n, products, rates, limbs, c, scanned, rival):
+    """Milliseconds."""
+    work = products * 2 * n**3
+    times = [work / rate * 1e3 for rate in reversed(rates)]
+    rest = [2 * n**2 * SCAN * scanned / LANES * 1e3, 2 * n**2 * limbs / LANES * 1e3,
+            n**2 * c / LANES * 1e3]
+    sums = [t + sum(rest) for t in times]
+    other = 2 * n**3 / rival * 1e3
+    return (f"| {name} | {n} | {times[0]:.2f} – {times[1]:.2f} | {rest[0]:.2f} | {rest[1]:.2f} | "
+            f"{rest[2]:.2f} | {sums[0]:.2f} – {sums[1]:.2f} | {other:.2f} | "
+            f"{other / sums[1]:.2f} – {other / sums[0]:.2f} |")
+
+
+def main():
+    rows = [row("FP64 `correct`, 16 moduli", n, MODULI, INT8, LIMBS_F64, C_F64, 1, DGEMM)
+            for n in (2048, 4096, 8192, 16384)]
+    rows += [row("FP32-F, limbs ahead", n, 3, FP16, LIMBS_FP32_F, 0, 0, SGEMM)
+             for n in (2048, 4096, 8192)]
+    if len(sys.argv) == 1:
+        print("\n".join(rows))
+        return
+    with open(sys.argv[1], encoding="utf-8") as page:
+        text = page.read()
+    missing = [r for r in rows if r not in text]
+    if missing:
+        sys.exit("not in " + sys.argv[1] + ":\n" + "\n".join(missing))
+
+
+main()
