@@ -19,7 +19,7 @@ ATTR(bits, INT, "")             /* scaled integers: |x| < 2^bits */
 ATTR(step, INT, "")             /* slices: bits of one slice */
 ATTR(reconstruct, WORD,
      LIMBER_WORDS(LIMBER_RECONSTRUCTIONS)) /* combine: how accumulators become one value */
-ATTR(moduli, LIST, "")             /* residues, crt: pairwise coprime, <= 256 */
+ATTR(moduli, LIST, "")             /* residues, crt: pairwise coprime, <= 4096 */
 ATTR(uncertain, INT, "")             /* combine: off by less than 2^uncertain; see docs/ir.md */
 ATTR(index, INT, "")             /* arg: which operand of the call */
 ATTR(emin, INT, "")             /* mask: |x| >= 2^emin for every nonzero x */

@@ -354,7 +354,8 @@ struct target {
     int registers; /* vector registers */
     int64_t l1, l2; /* bytes of data cache */
     double rate[UNIT_count]; /* multiply-adds per second of one core; 0: unit absent */
-    int group; /* i8: products summed at once into one i32 lane (4: VNNI, 2: madd) */
+    int group; /* i8: products summed at once into one i32 lane (4: VNNI, 2: madd of words, which
+                  is unit i16, too) */
     int tile[UNIT_count][3]; /* mr, mb, nb by measurement; zeros: by rule */
     int matrix; /* i8: rows and columns of a tile of the matrix unit; 0: there is none */
     double bandwidth; /* bytes per second of its memory; 0: nobody asks */
@@ -364,6 +365,12 @@ struct target {
     const struct block_rules *blocks; /* where shared is not 0; not part of the text */
     unsigned cpu; /* the features as bits; 0: still to be read; not part of the text */
 };
+/* The unit whose rate and tile are also those of this one: an instruction that sums two products of
+ * words (group = 2) is what multiplies bytes, too. */
+static inline enum unit limber_rated_unit(int64_t unit)
+{
+    return unit == UNIT_i16 ? UNIT_i8 : (enum unit)unit;
+}
 /* A device, whose memory and threads are its own. */
 static inline bool limber_is_device(const struct target *t)
 {

@@ -485,13 +485,13 @@ static int64_t gcd(int64_t a, int64_t b)
     return a;
 }
 
-static bool check_moduli(const struct check *c)
+static bool check_moduli(const struct check *c, int64_t most)
 {
     const struct dims_list *l = limber_list(c->n, ATTR_moduli);
 
     if (l->n > 64)
         return bad(c, "moduli: %zu, at most 64", l->n);
-    if (!list(c, ATTR_moduli, l->n, 2, 256))
+    if (!list(c, ATTR_moduli, l->n, 2, most))
         return false;
     for (size_t i = 0; i < l->n; i++)
         for (size_t j = 0; j < i; j++)
@@ -504,22 +504,23 @@ static bool check_moduli(const struct check *c)
 static bool check_residues(const struct check *c)
 {
     const struct node *n = c->n;
-    const char *want = num(n, ATTR_sign) == SIGN_signed ? "i8" : "u8";
+    bool is_signed = num(n, ATTR_sign) == SIGN_signed;
+    bool words = is_signed && is_format(n->type.format, "i16");
 
-    if (!limbs(c) || !range(c, ATTR_bits, 1, 255 * 64) || !check_moduli(c))
+    if (!limbs(c) || !range(c, ATTR_bits, 1, 255 * 64) || !check_moduli(c, words ? 4096 : 256))
         return false;
     if ((size_t)n->type.count != limber_list(n, ATTR_moduli)->n)
         return bad(c, "%zu moduli make as many limbs, not %d", limber_list(n, ATTR_moduli)->n,
                    n->type.count);
-    return is_format(n->type.format, want) ||
-           bad(c, "%s residues are %s", num(n, ATTR_sign) == SIGN_signed ? "signed" : "unsigned",
-               want);
+    return words || is_format(n->type.format, is_signed ? "i8" : "u8") ||
+           bad(c, is_signed ? "signed residues are i8 or i16" : "unsigned residues are u8");
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* The largest magnitude of a byte limb. */
-static int64_t largest_byte(const struct node *n)
+/* The largest magnitude of a limb of bytes or words.  Backends may have residues in words that are
+ * off the symmetric ones by a modulus: one more than half of it. */
+static int64_t largest_limb(const struct node *n)
 {
     int64_t most = 0;
 
@@ -529,23 +530,26 @@ static int64_t largest_byte(const struct node *n)
         for (size_t i = 0; i < limber_list(n, ATTR_moduli)->n; i++)
             most =
                 limber_list(n, ATTR_moduli)->v[i] > most ? limber_list(n, ATTR_moduli)->v[i] : most;
-        return n->type.format.kind == LIMBER_KIND_INT ? most / 2 : most - 1;
+        return n->type.format.kind == LIMBER_KIND_INT ? most / 2 + (n->type.format.size == 2) :
+                                                        most - 1;
     default: return n->type.format.kind == LIMBER_KIND_INT ? 128 : 255;
     }
 }
 
-/* Chains of bytes in an i32; where no limb is negative it counts to 2^32. */
-static bool byte_chain(const struct check *c)
+/* Chains of bytes or words in an i32; where no limb is negative it counts to 2^32, and what earlier
+ * chains left of words may be added before the sum is reduced. */
+static bool integer_chain(const struct check *c)
 {
     const struct node *a = in(c, 0), *b = in(c, 1);
     bool positive =
         a->type.format.kind == LIMBER_KIND_UINT && b->type.format.kind == LIMBER_KIND_UINT;
-    int64_t most = largest_byte(a) * largest_byte(b), limit = positive ? UINT32_MAX : INT32_MAX;
+    int64_t most = largest_limb(a) * largest_limb(b), limit = positive ? UINT32_MAX : INT32_MAX;
 
+    limit -= num(c->n, ATTR_unit) == UNIT_i16 ? 4096 : 0;
     return num(c->n, ATTR_chunk) <= limit / (most ? most : 1) ||
            bad(c, "chunk=%lld overflows 32 bits: limbs reach %lld and %lld",
-               (long long)num(c->n, ATTR_chunk), (long long)largest_byte(a),
-               (long long)largest_byte(b));
+               (long long)num(c->n, ATTR_chunk), (long long)largest_limb(a),
+               (long long)largest_limb(b));
 }
 
 /* Chains of slices in a float: stepA + stepB + log2(chunk) bits. */
@@ -580,6 +584,8 @@ static bool unit_takes(const struct check *c, const struct node *limb, const str
         return limb->op == OP_whole || bad(c, "unit exact takes whole operands");
     if ((num(c->n, ATTR_unit) == UNIT_model) != (limb->op == OP_quantize))
         return bad(c, "unit model takes quantized operands, and nothing else does");
+    if (num(c->n, ATTR_unit) == UNIT_i16 && limb->op != OP_residues)
+        return bad(c, "unit i16 takes residues");
     if (num(c->n, ATTR_unit) == UNIT_i8 ? is_byte(limb->type.format) :
                                           is_format(limb->type.format, unit->in))
         return true;
@@ -593,7 +599,8 @@ static bool check_unit(const struct check *c)
 {
     int64_t u = num(c->n, ATTR_unit);
     const struct unit_info *unit = &limber_units[u];
-    const char *acc = u == UNIT_i8 ? "i64" : unit->acc;
+    bool integer = limber_rated_unit(u) == UNIT_i8;
+    const char *acc = integer ? "i64" : unit->acc;
     char name[48];
 
     if (!unit_takes(c, in(c, 0), unit) || !unit_takes(c, in(c, 1), unit) ||
@@ -605,7 +612,7 @@ static bool check_unit(const struct check *c)
                    format_name(c->n->type.format, name));
     if (u == UNIT_exact)
         return true;
-    return u == UNIT_i8 ? byte_chain(c) : slice_chain(c, unit);
+    return integer ? integer_chain(c) : slice_chain(c, unit);
 }
 
 static bool check_row(const struct check *c, size_t i, unsigned char *seen)
@@ -718,7 +725,7 @@ static bool check_crt(const struct check *c, const struct node *table)
 {
     const struct dims_list *moduli = limber_list(c->n, ATTR_moduli);
 
-    if (!check_moduli(c))
+    if (!check_moduli(c, 4096))
         return false;
     if ((size_t)table->type.count != moduli->n)
         return bad(c, "%zu moduli, but %%%s has %d accumulators", moduli->n, table->name,

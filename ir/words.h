@@ -32,9 +32,9 @@
  * is summed in the accumulator, in the order of k, from +0; float chains are
  * acc = round(acc + a*b) with one rounding (a fused multiply-add), integer chains are exact.
  * Chains are then added to the total: float totals in the accumulator's format in the order
- * of k, i64 totals exactly.  Columns: formats of limbs (i8 takes i8 and u8 in any mix) and of the
- * accumulator; integers up to 2^exact are exact in the accumulator (0: all); floats of tensor
- * cores, which sums= names. */
+ * of k, i64 totals exactly.  Columns: formats of limbs (i8 takes i8 and u8 in any mix, i16 takes
+ * residues) and of the accumulator; integers up to 2^exact are exact in the accumulator (0: all);
+ * floats of tensor cores, which sums= names. */
 #define LIMBER_UNITS(F) \
     F(UNIT, f64, "f64", "f64", 53, false) \
     F(UNIT, f32, "f32", "f32", 24, false) \
@@ -45,7 +45,8 @@
     F(UNIT, e5m2, "e5m2", "f32", 14, true) \
     F(UNIT, i8, "i8", "i32", 31, false) \
     F(UNIT, exact, "exact", "exact", 0, false)  /* takes any format */ \
-    F(UNIT, model, "f32", "f32", 24, false)  /* plan.model says what it computes */
+    F(UNIT, model, "f32", "f32", 24, false)  /* plan.model says what it computes */ \
+    F(UNIT, i16, "i16", "i32", 31, false)
 
 /* How backends cut operands into limbs, and the operation that asks for it (OP_count: none). */
 #define LIMBER_LIMB_KINDS(F) \

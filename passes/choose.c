@@ -127,7 +127,8 @@ static struct price price_of(const struct plan *p, const struct target *t)
     const struct node *products = limber_plan_find(p, OP_products);
     const struct node *combine = limber_plan_find(p, OP_combine);
     bool pairs = sums_pairs(p, products, t);
-    double rate = pairs ? t->rate[UNIT_f64] / PAIR : t->rate[limber_num(products, ATTR_unit)];
+    double rate = pairs ? t->rate[UNIT_f64] / PAIR :
+                          t->rate[limber_rated_unit(limber_num(products, ATTR_unit))];
     double width = t->vector_bits == 256 && !is_exact(products) ? 2 : 1;
     limber_format fa = limber_source(p, products->in[0])->type.format;
     limber_format fb = limber_source(p, products->in[1])->type.format;
@@ -142,7 +143,7 @@ static struct price price_of(const struct plan *p, const struct target *t)
         .a = 1e-9 * width * prepare_ns(p, products, t, 0),
         .b = 1e-9 * width * prepare_ns(p, products, t, 1),
         .result = 1e-9 * (pairs ? 5 : width * combine_ns(p, products, combine)),
-        .skips = limber_num(products, ATTR_unit) != UNIT_i8 ||
+        .skips = limber_rated_unit(limber_num(products, ATTR_unit)) != UNIT_i8 ||
                  limber_num(combine, ATTR_reconstruct) != RECONSTRUCT_shift,
     };
 }

@@ -33,11 +33,16 @@ static int64_t round_down(int64_t x, int64_t step)
     return x / step * step;
 }
 
+static enum unit unit_of(const struct node *products)
+{
+    return limber_rated_unit(limber_num(products, ATTR_unit));
+}
+
 /* Bytes of a packed element, and elements that one vector register accumulates. */
 static void shape(const struct node *n, const struct target *t, int64_t *bytes, int64_t *lanes,
                   int64_t *group)
 {
-    enum unit u = (enum unit)limber_num(n, ATTR_unit);
+    enum unit u = unit_of(n);
     int64_t vector = t->vector_bits >= 128 ? t->vector_bits / 8 : 16;
 
     *bytes = u == UNIT_f64 ? 8 : u == UNIT_i8 ? 4 / t->group : 4;
@@ -49,7 +54,7 @@ static void shape(const struct node *n, const struct target *t, int64_t *bytes, 
 static bool measured(const struct node *n, const struct target *t, int64_t nr, int64_t *mr,
                      int64_t *mb, int64_t *nb, struct diag *d)
 {
-    enum unit u = (enum unit)limber_num(n, ATTR_unit);
+    enum unit u = unit_of(n);
     const int *tile = t->tile[u];
     int64_t step = at_least(nr, COMBINED);
 
@@ -86,7 +91,7 @@ bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "target: group = %d", t->group);
     shape(n, t, &bytes, &lanes, &group);
     mr = t->registers >= 32 ? 12 : 6;
-    if (limber_num(n, ATTR_unit) == UNIT_i8 && limber_target_has(t, "i8mm"))
+    if (unit_of(n) == UNIT_i8 && limber_target_has(t, "i8mm"))
         mr = 8;         /* operands are put together in registers, too */
     nr = 2 * lanes;
     if (limber_target_is_outer(t)) { /* all of ZA: 2 x 4 squares of doubles, 2 x 2 of words */
@@ -105,11 +110,11 @@ bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
             return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "tile: out of memory");
         return true;
     }
-    if (limber_num(n, ATTR_unit) == UNIT_i8 && t->matrix)
+    if (unit_of(n) == UNIT_i8 && t->matrix)
         mr = nr = 2 * t->matrix;
     chunk = limber_num(n, ATTR_chunk);
     /* a matrix unit outruns the second level of cache: A alone comes from there */
-    most = limber_num(n, ATTR_unit) == UNIT_i8 && t->matrix ? t->l1 / 2 : t->l1 * 3 / 2;
+    most = unit_of(n) == UNIT_i8 && t->matrix ? t->l1 / 2 : t->l1 * 3 / 2;
     if (limber_num(limber_plan_find(p, OP_combine), ATTR_reconstruct) == RECONSTRUCT_sum ||
         chunk < 64)
         kc = chunk; /* float totals are added once a chunk */
@@ -119,7 +124,7 @@ bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
             kc *= 2;
     mb = round_down(at_least(t->l2 / 4 / (kc * bytes), mr), mr);
     mb = mb > 20 * mr ? 20 * mr : mb;
-    if (limber_num(n, ATTR_unit) != UNIT_i8)
+    if (unit_of(n) != UNIT_i8)
         mb = mb > FLOAT_ROWS ? round_down(FLOAT_ROWS, mr) : mb;
     else if (n->type.count > 8 || most < t->l1) /* the totals of a block stay at hand too */
         mb = mb > 10 * mr ? 10 * mr : mb;
@@ -163,9 +168,11 @@ static struct block block_of(const struct plan *p, const struct node *n, const s
         .limbs = { p->node[n->in[0]].type.count, p->node[n->in[1]].type.count },
         .bytes = (double)bytes,
         .sum = limber_num(n, ATTR_unit) == UNIT_f64 ? 8 : 4,
-        .total = how == RECONSTRUCT_crt ? 1 : 8,
+        .total = how != RECONSTRUCT_crt               ? 8 :
+                 limber_num(n, ATTR_unit) == UNIT_i16 ? 2 :
+                                                        1,
         .totals = how == RECONSTRUCT_sum || single ? 0 : n->type.count,
-        .columns = limber_num(n, ATTR_unit) == UNIT_i8 && t->matrix && n->rows > 1,
+        .columns = unit_of(n) == UNIT_i8 && t->matrix && n->rows > 1,
     };
 }
 
@@ -212,6 +219,6 @@ struct traffic limber_traffic(const struct plan *p, const struct target *t, doub
     operands =
         limber_source(p, n->in[0])->type.format.size + limber_source(p, n->in[1])->type.format.size;
     x.bytes = block_traffic(&b, operands, p->node[p->ret].type.format.size, (double)t->l2);
-    x.rate = x.bytes * t->rate[limber_num(n, ATTR_unit)] / b.rows;
+    x.rate = x.bytes * t->rate[unit_of(n)] / b.rows;
     return x;
 }

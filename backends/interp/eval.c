@@ -773,6 +773,7 @@ static const struct served served = {
     .words = {
         [ATTR_order] = W(ORDER_rsc),
         [ATTR_axis] = W(AXIS_all),
+        [ATTR_unit] = W(UNIT_i16),
         [ATTR_sums] = W(SUMS_v100) | W(SUMS_t4) | W(SUMS_a100) | W(SUMS_ada) | W(SUMS_h100) |
                       W(SUMS_b200) | W(SUMS_any),
         [ATTR_split] = W(SPLIT_ahead) | W(SPLIT_inside),

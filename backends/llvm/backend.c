@@ -322,7 +322,7 @@ static int64_t scratch_bytes(const struct kernel_config *c)
     return (c->reconstruct == RECONSTRUCT_sum ? 0 : kernel_tile_bytes(c, wide)) +
            block * (c->small ? 1 : c->accumulators) *
                (c->reconstruct == RECONSTRUCT_sum ? wide :
-                c->reconstruct == RECONSTRUCT_crt ? 1 :
+                c->reconstruct == RECONSTRUCT_crt ? 1 + c->wide :
                                                     8) +
            KERNEL_LANES * 8;
 }

@@ -13,7 +13,7 @@
 static const struct served served = {
     .backend = "llvm",
     .op = { LIMBER_SERVES(combine, LIMBER_READS(uncertain)) },
-    .words = { [ATTR_axis] = LIMBER_WORD(AXIS_all) },
+    .words = { [ATTR_axis] = LIMBER_WORD(AXIS_all), [ATTR_unit] = LIMBER_WORD(UNIT_i16) },
 };
 
 bool limber_llvm_serves(const struct plan *p, struct diag *d)
@@ -43,6 +43,19 @@ static int offset_of(const struct kernel_config *k, const struct side *s, int si
     return side == 0 && !k->same_sign ? (is_signed ? 128 : 0) : (is_signed ? 0 : -128);
 }
 
+/* Bits of the digits of both sides' integers that residues are taken of.  For those in words as
+ * many as leave the sum of all digits, times powers below 2^11, within 2^24. */
+static int digit_bits(const struct plan *p, const struct node *products, bool wide)
+{
+    int64_t a = limber_num(&p->node[products->in[0]], ATTR_bits);
+    int64_t b = limber_num(&p->node[products->in[1]], ATTR_bits), bits = a > b ? a : b;
+    int base = 11;
+
+    while (bits / base + 1 > 1 << (14 - base))
+        base--;
+    return wide ? base : KERNEL_DIGIT;
+}
+
 static void set_side(const struct plan *p, const struct node *products, int which,
                      struct kernel_config *k)
 {
@@ -68,10 +81,9 @@ static void set_side(const struct plan *p, const struct node *products, int whic
         s->limbs = s->pieces;
     s->narrow =
         s->limb_kind == LIMB_KIND_slices && limber_num(n, ATTR_bits) <= 30 && s->pieces == 1;
-    s->base = s->limb_kind == LIMB_KIND_residues ? KERNEL_DIGIT : s->step;
-    s->digits = s->limb_kind == LIMB_KIND_residues ?
-                    ((int)limber_num(n, ATTR_bits) + KERNEL_DIGIT) / KERNEL_DIGIT :
-                    s->limbs;
+    s->base = s->limb_kind == LIMB_KIND_residues ? digit_bits(p, products, k->wide) : s->step;
+    s->digits =
+        s->limb_kind == LIMB_KIND_residues ? (int)limber_num(n, ATTR_bits) / s->base + 1 : s->limbs;
     s->lines = which ? k->nr : k->mr;
     for (size_t r = 0; r < products->rows; r++)
         s->used[which ? products->row[r].b : products->row[r].a] = 1;
@@ -142,14 +154,14 @@ static float symmetric(uint32_t x, uint32_t p)
     return x > p / 2 ? (float)x - (float)p : (float)x;
 }
 
-/* Columns of KERNEL_COLUMN bits of an integer in digits of 32 bits. */
-static void columns_of(const uint32_t *digit, double *column)
+/* Columns of so many bits of an integer in digits of 32 bits. */
+static void columns_of(const uint32_t *digit, int bits, double *column)
 {
     for (int c = 0; c < KERNEL_COLUMNS; c++) {
         uint64_t v = 0;
 
-        for (int b = 0; b < KERNEL_COLUMN; b++) {
-            int at = KERNEL_COLUMN * c + b;
+        for (int b = 0; b < bits; b++) {
+            int at = bits * c + b;
 
             if (at < 32 * LIMBER_CRT_DIGITS)
                 v |= (uint64_t)(digit[at / 32] >> at % 32 & 1) << b;
@@ -158,26 +170,52 @@ static void columns_of(const uint32_t *digit, double *column)
     }
 }
 
+/* What a residue in a word counts: the cofactor times its inverse, which is symmetric. */
+static void weigh(struct kernel_config *k, int l)
+{
+    float inverse = symmetric(k->crt.inverse[l], (uint32_t)k->crt.modulus[l]);
+    uint32_t by = (uint32_t)fabsf(inverse), digit[LIMBER_CRT_DIGITS];
+    uint64_t carry = 0;
+
+    for (int i = 0; i < LIMBER_CRT_DIGITS; i++) {
+        carry += (uint64_t)k->crt.cofactor[l][i] * by;
+        digit[i] = (uint32_t)carry;
+        carry >>= 32;
+    }
+    columns_of(digit, KERNEL_WIDE_COLUMN, k->cofactor[l]);
+    for (int i = 0; i < KERNEL_COLUMNS && inverse < 0; i++)
+        k->cofactor[l][i] = -k->cofactor[l][i];
+    k->share[l] = (double)inverse / k->crt.modulus[l];
+}
+
 static bool set_crt(const struct node *combine, struct kernel_config *k, struct diag *d)
 {
+    int bits = k->wide ? KERNEL_WIDE_COLUMN : KERNEL_COLUMN;
+
     if (!limber_crt_init(&k->crt, limber_list(combine, ATTR_moduli)->v,
                          limber_list(combine, ATTR_moduli)->n))
         return limber_fail(d, LIMBER_STATUS_INTERNAL, "llvm: moduli are not pairwise coprime");
-    columns_of(k->crt.product, k->product);
+    columns_of(k->crt.product, bits, k->product);
     k->columns = KERNEL_COLUMNS;
     while (k->columns > 1 && k->product[k->columns - 1] == 0)
         k->columns--;
     for (int l = 0; l < k->crt.count; l++) {
         uint32_t m = (uint32_t)k->crt.modulus[l], power = 1 % m;
 
+        if (k->wide && m < KERNEL_WIDE_LEAST)
+            return limber_fail(d, LIMBER_STATUS_INTERNAL,
+                               "llvm: moduli of residues in words are at least %d, not %d",
+                               KERNEL_WIDE_LEAST, (int)m);
         k->inverse[l] = 1.0f / (float)m;
         k->share[l] = 1.0 / m;
         k->fold[l][0] = symmetric(k->crt.inverse[l], m);
         k->fold[l][1] = symmetric(65536 % m * k->crt.inverse[l] % m, m);
-        columns_of(k->crt.cofactor[l], k->cofactor[l]);
+        columns_of(k->crt.cofactor[l], bits, k->cofactor[l]);
+        if (k->wide)
+            weigh(k, l);
         for (int i = 0; i < KERNEL_DIGITS; i++) {
             k->power[l][i] = symmetric(power, m);
-            power = (power << KERNEL_DIGIT) % m;
+            power = (power << k->side[0].base) % m;
         }
     }
     return true;
@@ -403,13 +441,17 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
                            "llvm: %zu rows and %d accumulators are too many", products->rows,
                            products->type.count);
     k->version = KERNEL_VERSION;
-    k->unit = (int)limber_num(products, ATTR_unit);
+    k->unit = (int)limber_rated_unit(limber_num(products, ATTR_unit));
+    k->wide = limber_num(products, ATTR_unit) == UNIT_i16;
     if (limber_num(products, ATTR_sums))
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "llvm has no sums of tensor cores");
     k->chunk = limber_num(products, ATTR_chunk);
     k->matrix = k->unit == UNIT_i8 ? t->matrix : 0;
     if (!set_tile(products, k, d))
         return false;
+    if (k->wide && t->group != 2)
+        return limber_fail(d, LIMBER_STATUS_INTERNAL,
+                           "llvm: this target has no unit i16: it does not multiply words");
     k->same_sign = limber_same_sign(k->unit, k->group, k->matrix, cpu);
     set_side(p, products, 0, k);
     set_side(p, products, 1, k);

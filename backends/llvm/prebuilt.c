@@ -46,6 +46,13 @@ static const struct prebuilt {
     kernel_block *block;
 } prebuilt[] = { LIMBER_PREBUILT(ROW) };
 
+/* Where words are multiplied in the place of bytes, the library has residues of these only. */
+static bool has_limbs(const struct prebuilt *p, const struct kernel_config *k)
+{
+    return p->limb_kind == k->side[0].limb_kind &&
+           (p->limb_kind != LIMB_KIND_residues || (p->group == 2) == (k->wide != 0));
+}
+
 /* Units that multiply narrower floats run on binary32's. */
 static int unit_of(const struct kernel_config *k)
 {
@@ -60,7 +67,7 @@ bool limber_prebuilt_find(const struct kernel_config *k, unsigned cpu, kernel_pa
     for (size_t i = 0; i < COUNT(prebuilt); i++) {
         const struct prebuilt *p = &prebuilt[i];
 
-        if (!(p->cpu & ~cpu) && p->unit == unit_of(k) && p->limb_kind == k->side[0].limb_kind &&
+        if (!(p->cpu & ~cpu) && p->unit == unit_of(k) && has_limbs(p, k) &&
             p->columns >= k->columns && p->mr == k->mr && p->nr == k->nr && p->group == k->group &&
             p->matrix == k->matrix &&
             limber_same_sign(p->unit, p->group, p->matrix, p->cpu) == k->same_sign) {

@@ -72,10 +72,12 @@ else()
   set(_all avx2 avx512)
   set(_depthwise avx2 avx512 avx512vnni)
 endif()
-# kind of limbs, and the most columns of a Chinese remainder (KERNEL_COLUMNS or fewer)
+# kind of limbs, and the most columns of a Chinese remainder (KERNEL_COLUMNS or fewer).  Where words
+# are multiplied in the place of bytes (group 2), residues fill these.
 set(_limbs_f64 "whole 1" "slices 1")
 set(_limbs_f32 "whole 1" "hilo 1" "slices 1")
 set(_limbs_i8 "slices 1" "residues 4" "residues 5" "residues 9")
+set(_limbs_words "slices 1" "residues 4" "residues 6" "residues 8" "residues 10")
 
 set(_out ${CMAKE_CURRENT_BINARY_DIR}/prebuilt)
 file(MAKE_DIRECTORY ${_out})
@@ -112,7 +114,13 @@ foreach(tile ${_tiles})
             -mattr=${features} ${_out}/${name}.ll -o ${_out}/${name}.o
     DEPENDS limber_tile_text COMMENT "Register tile ${isa} ${unit}" VERBATIM)
   list(APPEND _objects ${_out}/${name}.o)
-  foreach(limbs ${_limbs_${unit}})
+  set(of ${unit})
+  set(wide 0)
+  if(group EQUAL 2)
+    set(of words)
+    set(wide 1)
+  endif()
+  foreach(limbs ${_limbs_${of}})
     separate_arguments(limbs)
     list(GET limbs 0 kind)
     list(GET limbs 1 columns)
@@ -123,6 +131,7 @@ foreach(tile ${_tiles})
               -DKERNEL_LIMB_KIND=LIMB_KIND_${kind} -DKERNEL_LIMB_KIND_${kind}
               -DFIXED_unit=UNIT_${unit} -DFIXED_mr=${mr} -DFIXED_nr=${nr} -DFIXED_group=${group}
               -DFIXED_bytes=${bytes} -DFIXED_matrix=${matrix} -DFIXED_columns=${columns}
+              -DFIXED_wide=${wide}
               -Dlimber_pack=limber_pack_${id} -Dlimber_block=limber_block_${id}
               -Dlimber_micro=${name} -Dlimber_micro_open=${name}_open
               -Dlimber_micro_close=${name}_close

@@ -23,7 +23,7 @@ static uint32_t modulo(const uint32_t *x, uint32_t p)
     return (uint32_t)r;
 }
 
-/* x^-1 mod p by search, p <= 256; 0: there is none. */
+/* x^-1 mod p by search, p <= 4096; 0: there is none. */
 static uint32_t invert(uint32_t x, uint32_t p)
 {
     for (uint32_t y = 1; y < p; y++)
@@ -40,7 +40,7 @@ bool limber_crt_init(struct limber_crt *c, const int64_t *moduli, size_t count)
     c->count = (int)count;
     c->product[0] = 1;
     for (size_t l = 0; l < count; l++) {
-        if (moduli[l] < 2 || moduli[l] > 256)
+        if (moduli[l] < 2 || moduli[l] > 4096)
             return false;
         c->modulus[l] = (int32_t)moduli[l];
         times(c->product, (uint32_t)moduli[l]);

@@ -19,7 +19,7 @@ struct limber_crt {
     uint32_t cofactor[LIMBER_MODULI][LIMBER_CRT_DIGITS];    /* P/p_l */
 };
 
-/* false: more than LIMBER_MODULI, or not pairwise coprime in 2..256. */
+/* false: more than LIMBER_MODULI, or not pairwise coprime in 2..4096. */
 bool limber_crt_init(struct limber_crt *c, const int64_t *moduli, size_t count);
 
 #endif

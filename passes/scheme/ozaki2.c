@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Ozaki II: operands scaled by lines to integers, one INT8 product for each of enough pairwise
- * coprime moduli, and the integer result by the Chinese remainder theorem.
+ * Ozaki II: operands scaled by lines to integers, one product of bytes for each of enough pairwise
+ * coprime moduli, and the integer result by the Chinese remainder theorem.  Where the machine
+ * multiplies bytes as words of 16 bits, residues fill these: fewer moduli.
  *
  *   needs   a mask: bits of the scaled integers
- *   leaves  residues (A in [0,p), B symmetric), a diagonal table, a crt combine
+ *   leaves  residues (bytes: A in [0,p), B symmetric; words: both symmetric), a diagonal table, a
+ *           crt combine
  *   proof   docs/accuracy.md, "Residues (Ozaki II)": 2 k |a||b| < P makes the result unique;
  *           docs/accuracy.md, "Uncertain elements": what is cut off where the plan's first pass
  *           takes fewer bits
@@ -16,24 +18,45 @@
 enum { MODULI = 49 };
 
 /* Pairwise coprime and at most 256, greedy from above; together 341.9 bits. */
-static const int64_t moduli[MODULI] = {
+static const int64_t byte_moduli[MODULI] = {
     256, 255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199, 197, 193, 191,
     181, 179, 173, 167, 163, 157, 151, 149, 139, 137, 131, 127, 113, 109, 107, 103, 101,
     97,  89,  83,  79,  73,  71,  67,  61,  59,  53,  47,  43,  41,  37,  29,
 };
 
-static int add_residues(struct plan *p, int operand, int axis, int bits, int count, int sign)
+/* The same where the unit multiplies words of 16 bits: at most 4093, so that 512 products of
+ * symmetric remainders stay below 2^31; together 347.3 bits. */
+static const int64_t word_moduli[] = {
+    4093, 4092, 4091, 4087, 4085, 4079, 4073, 4069, 4067, 4063, 4057, 4051, 4049, 4033, 4031,
+    4027, 4021, 4019, 4013, 4007, 4003, 4001, 3989, 3979, 3977, 3967, 3947, 3943, 3931,
+};
+
+/* What residues are of on a unit. */
+static const struct residues {
+    enum unit unit;
+    const int64_t *moduli;
+    int most;
+    int64_t chunk;
+    const char *format[2]; /* of A's and of B's */
+} residues[] = {
+    { UNIT_i8, byte_moduli, COUNT(byte_moduli), 65536, { "u8", "i8" } },
+    { UNIT_i16, word_moduli, COUNT(word_moduli), 512, { "i16", "i16" } },
+};
+
+static int add_residues(struct plan *p, int operand, int axis, int bits, int count,
+                        const int64_t *moduli, const char *format)
 {
     struct type t = p->node[operand].type;
     int n;
 
-    limber_format_named(sign == SIGN_unsigned ? "u8" : "i8", &t.format);
+    limber_format_named(format, &t.format);
     t.count = count;
     n = limber_plan_add(p, OP_residues, NULL, operand, -1, t);
     if (n >= 0) {
         limber_node_set(&p->node[n], ATTR_axis, axis);
         limber_node_set(&p->node[n], ATTR_bits, bits);
-        limber_node_set(&p->node[n], ATTR_sign, sign);
+        limber_node_set(&p->node[n], ATTR_sign,
+                        t.format.kind == LIMBER_KIND_UINT ? SIGN_unsigned : SIGN_signed);
         if (!limber_node_list(p, &p->node[n], ATTR_moduli, moduli, (size_t)count))
             return -1;
     }
@@ -63,13 +86,14 @@ static int first_pass_bits(const struct plan *p, const struct stated *s, int *bi
 bool limber_split_ozaki2(struct plan *p, const struct scheme *scheme, const struct target *t,
                          struct diag *d)
 {
+    const struct residues *r = &residues[t->group == 2]; /* the target multiplies words */
     struct row table[MODULI];
     struct stated s;
     double need, have = 0;
     int bits_a, bits_b, count = 0, a, b, axis, uncertain;
     struct node mb;
 
-    (void)t;
+    (void)scheme;
     if (!limber_stated(p, &s, d))
         return false;
     if (s.wraps)
@@ -80,26 +104,26 @@ bool limber_split_ozaki2(struct plan *p, const struct scheme *scheme, const stru
     uncertain = first_pass_bits(p, &s, &bits_a, &bits_b);
     /* the margin keeps |S|/P away from 1/2 by more than the rounding of the quotient */
     need = bits_a + bits_b + p->kbits + 1 + 0x1p-16;
-    while (count < MODULI && have < need)
-        have += log2((double)moduli[count++]);
+    while (count < r->most && have < need)
+        have += log2((double)r->moduli[count++]);
     if (have < need || bits_a > 165 || bits_b > 165)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                            "%d and %d bits with k up to 2^%d exceed %d moduli", bits_a, bits_b,
-                           p->kbits, MODULI);
-    a = add_residues(p, s.a, AXIS_row, bits_a, count, SIGN_unsigned);
-    b = add_residues(p, s.b, axis, bits_b, count, SIGN_signed);
+                           p->kbits, r->most);
+    a = add_residues(p, s.a, AXIS_row, bits_a, count, r->moduli, r->format[0]);
+    b = add_residues(p, s.b, axis, bits_b, count, r->moduli, r->format[1]);
     for (int i = 0; i < count; i++)
         table[i] = (struct row){ .a = i, .b = i, .acc = i, .share = INFINITY };
     if (!limber_split_finish(p, &s,
                              &(const struct product_table){ .a = a,
                                                             .b = b,
-                                                            .unit = scheme->unit,
-                                                            .chunk = 65536,
+                                                            .unit = r->unit,
+                                                            .chunk = r->chunk,
                                                             .row = table,
                                                             .rows = (size_t)count,
                                                             .accumulators = count,
                                                             .reconstruct = RECONSTRUCT_crt,
-                                                            .moduli = moduli },
+                                                            .moduli = r->moduli },
                              d))
         return false;
     if (uncertain >= 0)

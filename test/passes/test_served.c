@@ -51,6 +51,13 @@ static const char uncertain[] =
          "  %s = products %x %y unit=i8 chunk=64 tile=32,32,4,64,64,32 : i64[m,n]x1",
          "  %c = combine %s reconstruct=crt moduli=255 uncertain=3 : exact[m,n]\n");
 
+#define WORDS(modulus) \
+    PLAN("  %x = residues %a axis=row bits=8 moduli=" modulus " sign=signed : i16[m,k]x1\n" \
+         "  %y = residues %b axis=col bits=8 moduli=" modulus " sign=signed : i16[k,n]x1\n", \
+         "  %s = products %x %y unit=i16 chunk=64 tile=6,16,2,60,64,64 : i64[m,n]x1", \
+         "  %c = combine %s reconstruct=crt moduli=" modulus " : exact[m,n]\n")
+static const char words[] = WORDS("4093"), short_words[] = WORDS("2047");
+
 static void refused(const struct backend *b, const struct target *t, const char *text,
                     const char *why)
 {
@@ -78,8 +85,12 @@ static void a_cpu_refuses(void **state)
     assert_true(limber_target_parse(&t, cpu, &d));
     refused(&limber_backend_llvm, &t, unsplit, "llvm: %c: operation gemm is not served");
     refused(&limber_backend_llvm, &t, sums, "llvm: %s: attribute sums is not served");
+    refused(&limber_backend_llvm, &t, short_words,
+            "llvm: moduli of residues in words are at least 2048, not 2047");
+    t.group = 4;
+    refused(&limber_backend_llvm, &t, words, "llvm: this target has no unit i16");
 #else
-    (void)cpu;
+    (void)cpu, (void)short_words;
     skip();
 #endif
 }
@@ -93,6 +104,7 @@ static void a_gpu_refuses(void **state)
     assert_true(limber_cuda_arch(&t, 9, 0, 132, 1.7e9, 227 << 10, 50 << 20, &d));
     refused(&limber_backend_cuda, &t, unsplit, "cuda: %c: operation gemm is not served");
     refused(&limber_backend_cuda, &t, sums, "cuda: %s: this device has no sums=v100");
+    refused(&limber_backend_cuda, &t, words, "cuda: %s: unit=i16 is not served");
     refused(&limber_backend_cuda, &t, uncertain, "cuda: %c: attribute uncertain is not served");
 }
 

@@ -603,9 +603,16 @@ static int64_t total(const struct kernel_call *c, int64_t i, int64_t j, const ch
             limber_columns_add(column, 1, t, f->weight[acc]);
             continue;
         }
-        share += *(const int8_t *)at * f->share[acc];
+        t = *(const int8_t *)at;
+        if (f->wide) {  /* what words leave is still to be multiplied by the inverse */
+            int16_t word;
+
+            memcpy(&word, at, sizeof word);
+            t = word * (int64_t)f->crt.inverse[acc] % f->crt.modulus[acc];
+        }
+        share += (double)t / f->crt.modulus[acc];
         for (int d = 0; d < f->crt.digits; d++)
-            column[d] += (int64_t)*(const int8_t *)at * f->crt.cofactor[acc][d];
+            column[d] += t * f->crt.cofactor[acc][d];
     }
     if (f->reconstruct == RECONSTRUCT_crt)
         for (int d = 0; d < f->crt.digits; d++)

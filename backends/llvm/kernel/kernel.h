@@ -8,15 +8,17 @@
 #include "ir/num/crt.h"
 
 enum {
-    KERNEL_VERSION = 15,
+    KERNEL_VERSION = 16,
     KERNEL_ROWS = 640,
     KERNEL_ACCUMULATORS = 64,
     KERNEL_BLOCK = 16,      /* elements along k that are prepared at once; divides every kc */
     KERNEL_LANES = 16,      /* lines that are prepared, and columns that are combined, at once */
-    KERNEL_DIGIT = 12,      /* bits of the digits that residues are taken of */
-    KERNEL_DIGITS = 14,     /* of 165 bits and a sign */
-    KERNEL_COLUMN = 39,     /* bits of a column of a Chinese remainder */
-    KERNEL_COLUMNS = 9,
+    KERNEL_DIGIT = 12,      /* bits of the digits that residues are taken of, of words at most 11 */
+    KERNEL_DIGITS = 19,     /* of 165 bits and a sign, in digits of 9 bits */
+    KERNEL_COLUMN = 39,     /* bits of a column of a Chinese remainder, */
+    KERNEL_WIDE_COLUMN = 36,    /* and of one of residues in words, */
+    KERNEL_WIDE_LEAST = 2048,   /* whose moduli are so large that quotients fit binary32 */
+    KERNEL_COLUMNS = 10,
     KERNEL_EXACT = 12,      /* bytes of an element of `exact`: a double and its exponent, */
     KERNEL_PAIRS = 8,       /* and where pairs are summed, a double scaled by its line's largest */
     KERNEL_EXACT_BLOCK = 32, /* rows and columns of a block of it */
@@ -51,6 +53,7 @@ struct kernel_config {
     int32_t bytes;          /* of a packed element */
     int32_t matrix;         /* i8: A lies in tiles of so many lines by 64 bytes; 0: as B does */
     int32_t same_sign;      /* i8: both operands of the instruction are signed */
+    int32_t wide;           /* residues are words of 16 bits, not bytes */
     int64_t kc, chunk;
     int32_t rows, accumulators, reconstruct;
     int32_t bare;           /* some accumulator has no row: the product of zeros */
@@ -82,10 +85,12 @@ struct kernel_config {
     int32_t weight[KERNEL_ACCUMULATORS];
     struct limber_crt crt;
     int32_t columns;
-    float power[LIMBER_MODULI][KERNEL_DIGITS];  /* 2^(12 i) mod p, symmetric */
-    float fold[LIMBER_MODULI][2];   /* inverse and 2^16 inverse mod p, symmetric */
+    float power[LIMBER_MODULI][KERNEL_DIGITS];  /* 2^(base i) mod p, symmetric */
+    float fold[LIMBER_MODULI][2];   /* inverse and 2^16 inverse mod p, symmetric; bytes only */
     float inverse[LIMBER_MODULI];   /* 1/p */
-    double share[LIMBER_MODULI];    /* 1/p */
+    /* what a total counts, of P and in columns: its chains were multiplied by the inverse in
+     * bytes, and are in words by what stands here */
+    double share[LIMBER_MODULI];
     double cofactor[LIMBER_MODULI][KERNEL_COLUMNS];
     double product[KERNEL_COLUMNS];
 };

@@ -213,7 +213,7 @@ FLAT void multiply(const struct kernel_call *c, const struct block *b, int la, i
 /* Bytes of an element of an accumulator's total. */
 FLAT int total_bytes(void)
 {
-    return is_float() ? acc_bytes() : RECONSTRUCT == RECONSTRUCT_crt ? 1 : 8;
+    return is_float() ? acc_bytes() : RECONSTRUCT == RECONSTRUCT_crt ? 1 + !!FIXED(wide) : 8;
 }
 
 /* Totals that fit 62 bits are kept as one. */
@@ -343,6 +343,41 @@ FLAT v16i residue_of(const struct kernel_call *c, v16i t, int l)
     return TO(v16i, FMA(ROUND_PRODUCT(u, all_f(CFG(c).inverse[l])), all_f(-m), u));
 }
 
+/* t mod p, not quite symmetric: t is rounded to binary32, and its quotient, below 2^20, is off by
+ * less than 0.07, so |r| < 0.57 p. */
+FLAT v16i wide_residue_of(v16i t, v16i p, v16f inverse)
+{
+    v16f q = FMA(TO(v16f, t), inverse, all_f(0x1.8p23f));
+
+    return t - ((v16i)q - (v16i)all_f(0x1.8p23f)) * p;
+}
+
+/* What chains in words leave, together with what earlier ones left: 512 products, each of 2047 by
+ * 2047 at most, and that stay below 2^31. */
+FLAT void fold_wide_residue(const struct kernel_call *c, const struct block *b,
+                            const struct chains *t, char *total, int l, int fresh)
+{
+    v16i p = all_i(CFG(c).crt.modulus[l]);
+    v16f inverse = all_f(CFG(c).inverse[l]);
+
+    for (int64_t i = 0; i < b->rows; i++) {
+        const char *from = t->at + i * t->row;
+        char *to = total + total_at(c, i, l, t->j0);
+
+        for (int64_t j = t->j0; j < t->j1; j += KERNEL_LANES) {
+            v16i r = LOAD(v16i, from);
+            v16h v;
+
+            if (!fresh)
+                r += TO(v16i, LOAD(v16h, to));
+            v = TO(v16h, wide_residue_of(r, p, inverse));
+            STORE(to, v);
+            from += 4 * KERNEL_LANES;
+            to += 2 * KERNEL_LANES;
+        }
+    }
+}
+
 FLAT void fold_residue(const struct kernel_call *c, const struct block *b, const struct chains *t,
                        char *total, int l, int fresh)
 {
@@ -393,7 +428,9 @@ FLAT void fold_as(const struct kernel_call *c, const struct block *b, const stru
 {
     struct correction x;
 
-    if (RECONSTRUCT == RECONSTRUCT_crt) {
+    if (RECONSTRUCT == RECONSTRUCT_crt && FIXED(wide)) {
+        fold_wide_residue(c, b, t, total, row->acc, fresh);
+    } else if (RECONSTRUCT == RECONSTRUCT_crt) {
         fold_residue(c, b, t, total, row->acc, fresh);
     } else if (FIXED(unit) == UNIT_i8) {
         x = correction_of(c, b, row->a, row->b, chunk, length);

@@ -221,6 +221,24 @@ FLAT void put_tile(const struct strip *w, int limb, int64_t row, v16i v)
         __builtin_memcpy(to + i * 64, &word[i], 4);
 }
 
+/* The lanes of two panels of six, from registers: what is stored whole and read again by parts
+ * waits for its store. */
+FLAT void put_sixes(const struct strip *w, int limb, int64_t row, v16i v)
+{
+    char *to = w->o->data + w->panel * w->o->panel_bytes + limb * w->o->limb_bytes + row * 24;
+    v4i four = __builtin_shufflevector(v, v, 0, 1, 2, 3);
+    v2i two = __builtin_shufflevector(v, v, 4, 5);
+
+    STORE(to, four);
+    STORE(to + 16, two);
+    if (w->panel + 1 == w->o->panels)
+        return;
+    four = __builtin_shufflevector(v, v, 6, 7, 8, 9);
+    two = __builtin_shufflevector(v, v, 10, 11);
+    STORE(to + w->o->panel_bytes, four);
+    STORE(to + w->o->panel_bytes + 16, two);
+}
+
 /* Row `row` of a limb, in lanes of 32 bits. */
 FLAT void put_lanes(const struct strip *w, int limb, int64_t row, v16i v)
 {
@@ -230,7 +248,9 @@ FLAT void put_lanes(const struct strip *w, int limb, int64_t row, v16i v)
         put_tile(w, limb, row, v);
         return;
     }
-    if (FIXED(mr) == 12 && !w->side) {     /* from registers */
+    if (FIXED(mr) == 6 && !w->side && !w->o->planes) {
+        put_sixes(w, limb, row, v);
+    } else if (FIXED(mr) == 12 && !w->side) {     /* from registers */
         v8i low = LOW(v);
         v4i rest = __builtin_shufflevector(v, v, 8, 9, 10, 11);
 
@@ -307,15 +327,15 @@ FLAT void put_pixels(const struct strip *w, int limb, int p, v16i v)
     }
 }
 
-/* Eight rows of a limb as integers. */
-FLAT void put_eight(const struct strip *w, int limb, int p, const v16i v[8])
+/* `count` rows of a limb as integers, a multiple of four. */
+FLAT void put_some(const struct strip *w, int limb, int p, const v16i *v, int count)
 {
     if (w->o->planes && w->o->planes->group == 1) {
-        ROLL for (int i = 0; i < 8 && p + i < w->len; i++)
+        ROLL for (int i = 0; i < count && p + i < w->len; i++)
             put_pixels(w, limb, p + i, v[i]);
         return;
     }
-    UNROLL for (int i = 0; i < 8; i += FIXED(group)) {
+    UNROLL for (int i = 0; i < count; i += FIXED(group)) {
         v16i word = v[i];
 
         if (FIXED(group) == 4)
@@ -327,6 +347,11 @@ FLAT void put_eight(const struct strip *w, int limb, int p, const v16i v[8])
         else if (p + i < w->len)
             put_lanes(w, limb, (w->p0 + p + i) / FIXED(group), word);
     }
+}
+
+FLAT void put_eight(const struct strip *w, int limb, int p, const v16i v[8])
+{
+    put_some(w, limb, p, v, 8);
 }
 
 /* One limb of a block as integers; beyond len the packed value is 0. */
@@ -781,6 +806,30 @@ FLAT void residues_of(const struct strip *w, digits d, int l, int p, v16i v[8])
     }
 }
 
+/* The same in words: digits times powers stay within 2^24, a quotient is off by 1/p more than from
+ * rounding, and |r| <= p/2 + 1.  Four rows, for which sixteen registers suffice. */
+FLAT void pack_wide_residues(const struct strip *w, digits d, int l)
+{
+    v16f m = all_f((float)-CFG(w->c).crt.modulus[l]), inverse = all_f(CFG(w->c).inverse[l]);
+
+    ROLL for (int p = 0; p < w->len; p += 4) {
+        v16f t[4];
+        v16i v[4];
+
+        UNROLL for (int q = 0; q < 4; q++)
+            t[q] = d[0][p + q];
+        ROLL for (int i = 1; i < w->as->digits; i++) {
+            v16f power = all_f(CFG(w->c).power[l][i]);
+
+            UNROLL for (int q = 0; q < 4; q++)
+                t[q] = FMA(d[i][p + q], power, t[q]);
+        }
+        UNROLL for (int q = 0; q < 4; q++)
+            v[q] = TO(v16i, FMA(ROUND_PRODUCT(t[q], inverse), m, t[q]));
+        put_some(w, l, p, v, 4);
+    }
+}
+
 FLAT void pack_residues(const struct strip *w, const char *from, int64_t stride)
 {
     v16i any = all_i(0);
@@ -794,6 +843,10 @@ FLAT void pack_residues(const struct strip *w, const char *from, int64_t stride)
     some = ANY(any);
     ROLL for (int l = 0; l < w->as->limbs; l++) {
         mark(w, l, some);
+        if (FIXED(wide)) {
+            pack_wide_residues(w, d, l);
+            continue;
+        }
         if (FIXED(matrix) && !w->side) {
             v16i v[KERNEL_BLOCK];
 

@@ -149,13 +149,45 @@ FLAT int64_t small_strip(const struct kernel_call *c, const struct block *b, con
 
 /* ---- longer totals --------------------------------------------------------------------------- */
 
-/* Integers as sums of columns; column d counts 2^(39 d) and is below 2^53.  Sixteen at once, for
- * the sake of the constants. */
+/* Bits of a column. */
+FLAT int column_bits(void)
+{
+    return FIXED(wide) ? KERNEL_WIDE_COLUMN : KERNEL_COLUMN;
+}
+
+/* The columns of eight integers. */
+FLAT void columns_of_eight(const struct kernel_call *c, const char *total, int64_t i, int64_t j,
+                           v8d column[KERNEL_COLUMNS])
+{
+    v8d share = all_d(0);
+
+    UNROLL for (int d = 0; d < FIXED(columns); d++)
+        column[d] = all_d(0);
+    ROLL for (int l = 0; l < CFG(c).accumulators; l++) {
+        const char *from = total + total_at(c, i, l, j);
+        v8d r = TO(v8d, TO(v8i, LOAD(v8h, from)));
+
+        share = FMA(r, all_d(CFG(c).share[l]), share);
+        UNROLL for (int d = 0; d < FIXED(columns); d++)
+            column[d] = FMA(r, all_d(CFG(c).cofactor[l][d]), column[d]);
+    }
+    share = ROUND(share);
+    UNROLL for (int d = 0; d < FIXED(columns); d++)
+        column[d] = FMA(share, all_d(-CFG(c).product[d]), column[d]);
+}
+
+/* Integers as sums of columns; column d counts 2^(column_bits d) and is below 2^53.  Sixteen at
+ * once, for the sake of the constants. */
 FLAT void columns_of(const struct kernel_call *c, const char *total, int64_t i, int64_t j,
                      v8d low[KERNEL_COLUMNS], v8d high[KERNEL_COLUMNS])
 {
     v8d share_low = all_d(0), share_high = all_d(0);
 
+    if (FIXED(wide)) {  /* sixteen registers hold the columns of eight at most */
+        columns_of_eight(c, total, i, j, low);
+        columns_of_eight(c, total, i, j + 8, high);
+        return;
+    }
     UNROLL for (int d = 0; d < FIXED(columns); d++)
         low[d] = high[d] = all_d(0);
     ROLL for (int l = 0; l < CFG(c).accumulators; l++) {
@@ -194,7 +226,7 @@ FLAT void sum_columns(const v8d column[KERNEL_COLUMNS], v8d *high, v8d *low)
 {
     *high = *low = all_d(0);
     UNROLL for (int d = FIXED(columns) - 1; d >= 0; d--)
-        add_term(column[d] * power_of_two(KERNEL_COLUMN * d), high, low);
+        add_term(column[d] * power_of_two(column_bits() * d), high, low);
 }
 
 /* The same of accumulators with weights, the largest first: each as two exact doubles. */
@@ -297,11 +329,11 @@ FLAT void top_of(v8d column[KERNEL_COLUMNS], v8d sum, struct top *t)
     t->rest = all_l(0);
     t->exp = e;
     UNROLL for (int d = 0; d < FIXED(columns); d++) {
-        v8l x = TO(v8l, (v8d)((v8l)column[d] ^ sign)) + carry, s = KERNEL_COLUMN * d + 127 - e;
+        v8l x = TO(v8l, (v8d)((v8l)column[d] ^ sign)) + carry, s = column_bits() * d + 127 - e;
         v8u digit;
 
-        carry = x >> KERNEL_COLUMN;
-        digit = (v8u)(d < FIXED(columns) - 1 ? x & ((1LL << KERNEL_COLUMN) - 1) : x);
+        carry = x >> column_bits();
+        digit = (v8u)(d < FIXED(columns) - 1 ? x & all_l((1LL << column_bits()) - 1) : x);
         t->low |= shifted(digit, s);
         t->high |= shifted(digit, s - 64);
         t->rest |= (v8l)(digit != 0) & (v8l)(shifted(shifted(digit, s), -s) != digit) & (s < 0);

@@ -15,6 +15,7 @@ typedef uint64_t v8u __attribute__((vector_size(64)));
 typedef float v8f __attribute__((vector_size(32)));
 typedef int32_t v8i __attribute__((vector_size(32)));
 typedef int32_t v4i __attribute__((vector_size(16)));
+typedef int32_t v2i __attribute__((vector_size(8)));
 typedef int16_t v8h __attribute__((vector_size(16)));
 typedef int16_t v16h __attribute__((vector_size(32)));
 typedef int8_t v8c __attribute__((vector_size(8)));
