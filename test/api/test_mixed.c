@@ -289,7 +289,7 @@ static void lines_apart(void **state)
     struct trial t = { .m = 1280,
                        .n = 1500,
                        .k = 700,
-                       .format = "f64",
+                       .format = "f128",
                        .a = KIND_hot_row,
                        .b = KIND_plain,
                        .contract = { .size = sizeof(limber_contract),

@@ -76,7 +76,7 @@ static const struct trial trials[] = {
       DATA_spread },
     { "f64",
       "f64",
-      { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT },
+      { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT, .scheme = "ozaki2" },
       DATA_unit },
     { "f64",
       "f64",

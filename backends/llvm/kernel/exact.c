@@ -614,6 +614,7 @@ static int store_pairs(const struct strip *s, const struct pair *x, int r, int64
     down = high + (rest - off);
     field = ((vl)up >> 52 & 0x7ff) + e;
     sure = (vl)(up != 0) & ((vl)up >> 52 == (vl)down >> 52); /* of one sign and binade */
+    sure &= (vl)(up - up == 0); /* what C holds may be no number */
     /* below the normal numbers results would be rounded again */
     large = sure & (field > (single ? 1023 + 128 : 2047));
     sure &= single ? (field > 1023 - 124) & (field < 1023 + 126) : (field > 1) & (field < 2046);
