@@ -14,7 +14,7 @@
 /* FMAs of doubles in whose time a product is added to a pair: four operations, of which two are
  * sums and run beside the others where the CPU has adders of their own (AMD's; measured 2.9 on Zen
  * 3). */
-enum { PAIR = 3 };
+static const double fmas_of_pair = 3;
 
 /* Doubles that hold an element; `exact` multiplies each of one operand by each of the other. */
 static int pieces(limber_format f)
@@ -127,7 +127,7 @@ static struct price price_of(const struct plan *p, const struct target *t)
     const struct node *products = limber_plan_find(p, OP_products);
     const struct node *combine = limber_plan_find(p, OP_combine);
     bool pairs = sums_pairs(p, products, t);
-    double rate = pairs ? t->rate[UNIT_f64] / PAIR :
+    double rate = pairs ? t->rate[UNIT_f64] / fmas_of_pair :
                           t->rate[limber_rated_unit(limber_num(products, ATTR_unit))];
     double width = t->vector_bits == 256 && !is_exact(products) ? 2 : 1;
     limber_format fa = limber_source(p, products->in[0])->type.format;
