@@ -140,7 +140,8 @@ static void one(struct rng *r, const char *const *formats, int count, const char
                   fb = named(formats[rng_below(r, count)]);
     limber_format fc = named(formats[rng_below(r, count < 5 ? count : 5)]);
     int64_t m = 1 + rng_below(r, MOST), n = 1 + rng_below(r, MOST), k = rng_below(r, MOST_K);
-    struct kind ka = draw_kind(r, true), kb = draw_kind(r, true), kc = { 100, 0, 0, 0, 9, trial % 6 == 5 };
+    struct kind ka = draw_kind(r, true), kb = draw_kind(r, true),
+                kc = { 100, 0, 0, 0, 9, trial % 6 == 5 };
     int across = rng_below(r, 8), scalars = rng_below(r, 4);
     char alpha[16], beta[16];
     limber_matrix ma = { a, fa, across & 1 ? 1 : k ? k : 1, across & 1 ? m : 1 };
