@@ -9,8 +9,8 @@ vanishing share of the work is C - A B.  The system and the test are those of HP
     python lu.py --n 4000 --by correct,blas     # some of them
 
 native       FP64 on the CPU's FP64 units
-int8         FP64 by residues or slices in INT8, with 2^-53 |A||B| at most (contract bits=53)
-correct      FP64 by INT8, each element rounded once
+int8         FP64 by residues in integers, with 2^-53 |A||B| at most (contract bits=53, ozaki2)
+correct      each element rounded once, by what is fastest
 refined      FP32 elimination; then x is corrected by residuals in FP64 that are rounded once
 refined-bits the same, with products that keep 24 bits of |A||B| (contract bits=24)
 blas, lapack the same elimination by NumPy's BLAS, and numpy.linalg.solve"""
@@ -31,7 +31,8 @@ FEW = 16        # columns that are eliminated one by one
 class Updates:
     """c -= a b, in place; seconds spent there, and the schemes that computed them."""
 
-    def __init__(self, contract):
+    def __init__(self, contract, scheme=None):
+        self.wanted = scheme
         self.contract, self.seconds, self.schemes = contract, 0, {}
         if contract:
             import limber
@@ -42,8 +43,8 @@ class Updates:
         if self.contract:
             work = 2 * a.shape[0] * a.shape[1] * b.shape[1]
             asked = work > 1e7      # a report would take longer than a small product
-            made = self.context.matmul(a, b, contract=self.contract, out=c, alpha=-1, beta=1,
-                                       report=asked)
+            made = self.context.matmul(a, b, contract=self.contract, scheme=self.wanted,
+                                       out=c, alpha=-1, beta=1, report=asked)
             if asked:
                 self.schemes[made[1].scheme] = self.schemes.get(made[1].scheme, 0) + work
         else:
@@ -137,7 +138,7 @@ def solve(system, way, progress):
     contract, kind = WAYS[way]
     if way == "lapack":
         return np.linalg.solve(system.a, system.b), 0, None, "LAPACK"
-    update = Updates(contract)
+    update = Updates(contract, "ozaki2" if way == "int8" else None)
     lu = system.a.astype(kind)
     rows = eliminate(lu, update, progress)
     if kind == np.float64:

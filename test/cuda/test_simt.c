@@ -1222,7 +1222,7 @@ static void memory_ends(void **state)
 {
     address at[3];
     size_t left, total;
-    char byte;
+    char byte[2];
 
     (void)state;
     set("SIMT_MEMORY", 3 << 20);
@@ -1237,9 +1237,9 @@ static void memory_ends(void **state)
     assert_int_equal(cuMemFree_v2(at[0]), 1);
     assert_int_equal(cuMemAlloc_v2(&at[2], 2 << 20), 0);
     assert_int_equal(at[2] % 256, 0);
-    assert_int_equal(cuMemcpyDtoHAsync_v2(&byte, at[1] + (1 << 20), 1, NULL), 1);
+    assert_int_equal(cuMemcpyDtoHAsync_v2(byte, at[1] + (1 << 20), 1, NULL), 1);
     assert_int_equal(cuMemcpyHtoDAsync_v2(at[1], (void *)at[2], 1, NULL), 1);
-    assert_int_equal(cuMemcpyHtoDAsync_v2(at[1] + (1 << 20) - 1, &byte, 2, NULL), 1);
+    assert_int_equal(cuMemcpyHtoDAsync_v2(at[1] + (1 << 20) - 1, byte, 2, NULL), 1);
     unsetenv("SIMT_MEMORY");
 }
 
