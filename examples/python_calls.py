@@ -17,7 +17,8 @@ import subprocess
 import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+from apps import environment, progress
+
 LOOP = 0.004        # seconds
 WAYS = {            # contender: (what multiplies, the contract)
     "numpy": ("numpy", None),
@@ -81,12 +82,10 @@ def loop(multiply, a, b, count, clock):
 
 
 class Contender:
-    def __init__(self, name, library, clock):
+    def __init__(self, name, library, clock, env):
         kind, contract = WAYS[name]
-        env = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1",
-               "OMP_NUM_THREADS": "1", "LIMBER_THREADS": "1"}
         if kind == "numpy" and contract:
-            env.update(LD_PRELOAD=library, LIMBER_CONTRACT=contract)
+            env = {**env, "LD_PRELOAD": library, "LIMBER_CONTRACT": contract}
         self.name = name
         self.process = subprocess.Popen(
             [sys.executable, __file__, "--work", kind, contract or "", clock], env=env, text=True,
@@ -106,7 +105,7 @@ class Contender:
         self.process.wait()
 
 
-def measure(contenders, kind, n, runs, progress):
+def measure(contenders, kind, n, runs):
     """{name: median of seconds}; correct results must be the same by both ways."""
     times = {c.name: [] for c in contenders}
     bits = {}
@@ -151,11 +150,8 @@ def main():
     o = p.parse_args()
     if o.work:
         return work(*o.work)
-    for folder in ("../bindings/python", "../../../limber/python"):     # of sources, installed
-        folder = os.path.normpath(os.path.join(HERE, folder))
-        if os.path.isfile(os.path.join(folder, "limber", "__init__.py")):
-            sys.path.append(folder)
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))      # of contenders
+    env = environment(1)
+    sys.path += filter(None, env.get("PYTHONPATH", "").split(os.pathsep))
     try:
         import limber
         import numpy        # noqa: F401
@@ -164,18 +160,12 @@ def main():
     library = preload()
     names = [name for name, (kind, contract) in WAYS.items()
              if library or kind == "limber" or not contract]
-    terminal = sys.stderr.isatty()
-
-    def progress(text):
-        if terminal:
-            print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
-
     contenders = []
     try:
         for name in names:
-            contenders.append(Contender(name, library, "cpu" if o.cpu_time else ""))
+            contenders.append(Contender(name, library, "cpu" if o.cpu_time else "", env))
         version, blas = contenders[0].version
-        rows = [{"format": kind, "n": n, "seconds": measure(contenders, kind, n, o.runs, progress)}
+        rows = [{"format": kind, "n": n, "seconds": measure(contenders, kind, n, o.runs)}
                 for kind in ("f8", "f4") for n in o.sizes]
     finally:
         for c in contenders:

@@ -29,15 +29,16 @@ static bool is_exact(const struct node *products)
     return limber_num(products, ATTR_unit) == UNIT_exact;
 }
 
-/* CPUs sum `exact` as pairs of doubles first where operands and result are binary64 or narrower. */
+/* CPUs sum `exact` as pairs of doubles first where doubles hold the operands, and the result is
+ * binary64 or binary32. */
 static bool sums_pairs(const struct plan *p, const struct node *products, const struct target *t)
 {
     const struct node *out = limber_plan_find(p, OP_epilogue);
 
     return is_exact(products) && t->vector_bits && !limber_is_device(t) &&
            limber_format_is_binary(out->type.format) &&
-           pieces(limber_source(p, products->in[0])->type.format) == 1 &&
-           pieces(limber_source(p, products->in[1])->type.format) == 1;
+           limber_format_embeds(limber_source(p, products->in[0])->type.format, LIMBER_F64) &&
+           limber_format_embeds(limber_source(p, products->in[1])->type.format, LIMBER_F64);
 }
 
 /* Nanoseconds of one core with vectors of 512 bits per element: measured with `limber bench`, see

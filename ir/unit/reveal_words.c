@@ -24,6 +24,12 @@ static int32_t join(struct tree *t, int32_t a, int32_t b)
     return node;
 }
 
+/* Products of a part; there is one without `split`. */
+static int64_t part_length(const struct reveal *r, const limber_unit *u)
+{
+    return u->split > 1 ? limber_unit_part(u, r->sum->k) : r->sum->k;
+}
+
 static int32_t term_at(struct reveal *r, const limber_unit *u, int64_t p)
 {
     return limber_reveal_leaf(&r->said, (int32_t)limber_unit_at(u, r->sum->k, p));
@@ -90,7 +96,7 @@ static int32_t say_group(struct reveal *r, const limber_unit *u, int64_t from, i
 
 static int32_t say_unit(struct reveal *r, const limber_unit *u)
 {
-    const int64_t k = r->sum->k, length = u->split > 1 ? limber_unit_part(u, k) : k;
+    const int64_t k = r->sum->k, length = part_length(r, u);
     int32_t total = -1, part;
 
     r->said.nodes = 0;
@@ -212,7 +218,7 @@ static bool make_sets(const struct reveal *r, struct sets *s)
 /* Are groups sums of their own?  Else there is no need to try what is inside. */
 static bool has_groups(const struct reveal *r, const struct sets *s, const limber_unit *u)
 {
-    const int64_t k = r->sum->k, length = u->split > 1 ? limber_unit_part(u, k) : k;
+    const int64_t k = r->sum->k, length = part_length(r, u);
 
     for (int64_t p = 0; p < k && u->group; p += length) {
         const int64_t to = p + length < k ? p + length : k;
@@ -324,7 +330,7 @@ static struct level level_at(const struct reveal *r, const limber_unit *u, int64
 /* Terms of a group, groups, parts. */
 static struct level acc_level(const struct reveal *r, const limber_unit *u)
 {
-    const int64_t k = r->sum->k, part = u->split > 1 ? limber_unit_part(u, k) : k;
+    const int64_t k = r->sum->k, part = part_length(r, u);
     const int64_t end = u->group ? limber_unit_group_end(u, 0, part < k ? part : k) : part;
     struct level l = level_at(r, u, u->lanes ? u->lanes : u->block,
                               u->lanes ? limber_unit_steps_end(u, 0, end) : end);
@@ -334,7 +340,7 @@ static struct level acc_level(const struct reveal *r, const limber_unit *u)
 
 static struct level outer_level(const struct reveal *r, const limber_unit *u)
 {
-    const int64_t k = r->sum->k, part = u->split > 1 ? limber_unit_part(u, k) : k;
+    const int64_t k = r->sum->k, part = part_length(r, u);
     struct level l = { .terms = 0 };
 
     for (int64_t p = 0; p < part && p < k && l.terms < (int)COUNT(l.term);

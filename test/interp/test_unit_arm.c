@@ -4,6 +4,7 @@
 #include "engine_support.h"
 #include "support.h"
 #include "unit_backends.h"
+#include "unit_instructions.h"
 
 #include <math.h>
 #include <sys/wait.h>
@@ -22,7 +23,7 @@ static const struct {
 struct arm_products {
     int32_t head[3]; /* instruction, k, elements */
     uint16_t a[M][MOST_K], b[N][MOST_K];
-    float c[M * N], want[M * N], got[M * N];
+    float c[M * N], want[M * N];
 };
 
 static void emulate(struct arm_products *x)
@@ -47,45 +48,9 @@ static void emulate(struct arm_products *x)
     unlink(input);
 }
 
-static void simulate(limber_context *ctx, struct arm_products *x, const char *text,
-                     const char *format)
-{
-    limber_unit u = LIMBER_UNIT_INIT;
-    limber_contract contract = { .size = sizeof(limber_contract),
-                                 .promise = LIMBER_CONTRACT_SIMULATE,
-                                 .unit = &u };
-    float one = 1;
-    limber_matrix a = { x->a, named(format), MOST_K, 1 }, b = { x->b, named(format), 1, MOST_K };
-
-    assert_int_equal(limber_unit_parse(text, &u), LIMBER_STATUS_OK);
-    memcpy(x->got, x->c, sizeof x->c);
-    if (limber_gemm(ctx, &contract, M, N, x->head[1], NULL, a, b, &one,
-                    output_of((limber_matrix){ x->got, named("f32"), N, 1 }), NULL))
-        fail_msg("%s: %s", text, limber_error_text());
-}
-
-/* 0: any code; 1: numbers of a few binades, so that sums lose few bits; 2: products near the
- * smallest normal float; 3: numbers that cancel. */
-static uint16_t any_code(struct rng *r, int kind, bool half)
-{
-    int fraction = half ? 10 : 7, bias = half ? 15 : 127, field, exponent;
-    uint16_t code = (uint16_t)rng_below(r, 1 << 16);
-
-    if (kind == 0)
-        return code;
-    if (kind == 3)
-        return (uint16_t)((code & 0x8000) | (bias << fraction) | (code & 3));
-    exponent = kind == 1 ? rng_below(r, 12) - 6 :
-               half      ? -rng_below(r, 15) :
-                           -63 + rng_below(r, 9) - 4;
-    field = exponent + bias > 0 ? exponent + bias : 0;
-    return (uint16_t)((code & (0x8000 | ((1 << fraction) - 1))) | field << fraction);
-}
-
 static void compare(int instruction, int kind, struct rng *r)
 {
     struct arm_products *x = calloc(1, sizeof *x);
-    char text[128];
     bool half = !strcmp(all[instruction].format, "f16");
 
     x->head[0] = instruction;
@@ -97,24 +62,21 @@ static void compare(int instruction, int kind, struct rng *r)
         for (int j = 0; j < N; j++)
             x->b[j][p] = any_code(r, kind, half);
     }
-    for (int e = 0; e < M * N; e++) {
-        uint32_t code = (uint32_t)(rng_unit(r) * 0x1p32);
-
-        memcpy(&x->c[e], &code, sizeof code);
-        if (kind)
-            x->c[e] = (float)ldexp(2 * rng_unit(r) - 1, kind == 2 ? -124 - rng_below(r, 9) : 2);
-    }
+    for (int e = 0; e < M * N; e++)
+        x->c[e] = any_start(r, kind);
     emulate(x);
-    snprintf(text, sizeof text, "%s start=c", all[instruction].unit);
-    for (int ctx = 0; ctx < 2 && backend[ctx]; ctx++) {
-        simulate(backend[ctx], x, text, all[instruction].format);
-        for (int e = 0; e < M * N; e++)
-            if (memcmp(&x->got[e], &x->want[e], sizeof x->got[e]) &&
-                !(isnan(x->got[e]) && isnan(x->want[e])))
-                fail_msg("%s, data %d, k = %d on %s: element %d from %a is %a, not %a",
-                         all[instruction].instruction, kind, (int)x->head[1], backend_name[ctx], e,
-                         x->c[e], x->got[e], x->want[e]);
-    }
+    compare_with_unit(&(struct executed){
+        .instruction = all[instruction].instruction,
+        .unit = all[instruction].unit,
+        .kind = kind,
+        .m = M,
+        .n = N,
+        .k = x->head[1],
+        .a = { x->a, named(all[instruction].format), MOST_K, 1 },
+        .b = { x->b, named(all[instruction].format), 1, MOST_K },
+        .c = x->c,
+        .want = x->want,
+    });
     free(x);
 }
 
@@ -126,7 +88,7 @@ static void instructions_have_the_units_bits(void **state)
     if (!ARM_PROGRAM[0])
         skip();
     for (int i = 0; i < (int)COUNT(all); i++)
-        for (int kind = 0; kind < 4; kind++)
+        for (int kind = 0; kind < CODE_KINDS; kind++)
             for (int turn = 0; turn < (kind ? 2 : 4); turn++)
                 compare(i, kind, &r);
 }

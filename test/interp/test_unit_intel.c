@@ -5,6 +5,7 @@
 #include "engine_support.h"
 #include "support.h"
 #include "unit_backends.h"
+#include "unit_instructions.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -16,31 +17,12 @@
 #include <unistd.h>
 #endif
 
-enum { M = 16, N = 16, K = 32, KINDS = 4 };
+enum { M = 16, N = 16, K = 32 };
 
 struct products {
     uint16_t a[M][K], b[K][N], pairs[K / 2][N][2]; /* pairs: b as the instructions read it */
-    float c[M][N], want[M][N], got[M][N];
+    float c[M][N], want[M][N];
 };
-
-/* 0: any code; 1: numbers of a few binades; 2: products near the smallest normal float; 3: numbers
- * that cancel. */
-static uint16_t any_code(struct rng *r, int kind, bool half)
-{
-    const int fraction = half ? 10 : 7, bias = half ? 15 : 127;
-    const uint16_t code = (uint16_t)rng_below(r, 1 << 16);
-    int exponent;
-
-    if (kind == 0)
-        return code;
-    if (kind == 3)
-        return (uint16_t)((code & 0x8000) | (bias << fraction) | (code & 3));
-    exponent = kind == 1 ? rng_below(r, 12) - 6 :
-               half      ? -rng_below(r, 15) :
-                           -63 + rng_below(r, 9) - 4;
-    return (uint16_t)((code & (0x8000 | ((1 << fraction) - 1))) |
-                      (exponent + bias > 0 ? exponent + bias : 0) << fraction);
-}
 
 static void draw(struct rng *r, int kind, bool half, struct products *x)
 {
@@ -51,32 +33,8 @@ static void draw(struct rng *r, int kind, bool half, struct products *x)
             x->pairs[p / 2][j][p % 2] = x->b[p][j] = any_code(r, kind, half);
     }
     for (int i = 0; i < M; i++)
-        for (int j = 0; j < N; j++) {
-            const uint32_t code = (uint32_t)(rng_unit(r) * 0x1p32);
-
-            memcpy(&x->c[i][j], &code, sizeof code);
-            if (kind)
-                x->c[i][j] =
-                    (float)ldexp(2 * rng_unit(r) - 1, kind == 2 ? -124 - rng_below(r, 9) : 2);
-        }
-}
-
-static void simulate(limber_context *ctx, struct products *x, const char *name, const char *format)
-{
-    limber_unit u = LIMBER_UNIT_INIT;
-    limber_contract contract = { .size = sizeof(limber_contract),
-                                 .promise = LIMBER_CONTRACT_SIMULATE,
-                                 .unit = &u };
-    const float one = 1;
-    char text[64];
-
-    snprintf(text, sizeof text, "%s start=c", name);
-    assert_int_equal(limber_unit_parse(text, &u), LIMBER_STATUS_OK);
-    memcpy(x->got, x->c, sizeof x->c);
-    if (limber_gemm(ctx, &contract, M, N, K, NULL, (limber_matrix){ x->a, named(format), K, 1 },
-                    (limber_matrix){ x->b, named(format), N, 1 }, &one,
-                    output_of((limber_matrix){ x->got, named("f32"), N, 1 }), NULL))
-        fail_msg("%s: %s", text, limber_error_text());
+        for (int j = 0; j < N; j++)
+            x->c[i][j] = any_start(r, kind);
 }
 
 static void compare(const char *name, const char *format, void (*execute)(struct products *))
@@ -84,19 +42,22 @@ static void compare(const char *name, const char *format, void (*execute)(struct
     struct products *x = calloc(1, sizeof *x);
     struct rng r = { 23 };
 
-    for (int turn = 0; turn < 20 * KINDS; turn++) {
-        draw(&r, turn % KINDS, !strcmp(format, "f16"), x);
+    for (int turn = 0; turn < 20 * CODE_KINDS; turn++) {
+        draw(&r, turn % CODE_KINDS, !strcmp(format, "f16"), x);
         memcpy(x->want, x->c, sizeof x->c);
         execute(x);
-        for (int i = 0; i < 2 && backend[i]; i++) {
-            simulate(backend[i], x, name, format);
-            for (int e = 0; e < M * N; e++)
-                if (memcmp(&x->got[0][e], &x->want[0][e], sizeof x->got[0][e]) &&
-                    !(isnan(x->got[0][e]) && isnan(x->want[0][e])))
-                    fail_msg("%s, data %d on %s: element %d from %a is %a, not %a", name,
-                             turn % KINDS, backend_name[i], e, x->c[0][e], x->got[0][e],
-                             x->want[0][e]);
-        }
+        compare_with_unit(&(struct executed){
+            .instruction = name,
+            .unit = name,
+            .kind = turn % CODE_KINDS,
+            .m = M,
+            .n = N,
+            .k = K,
+            .a = { x->a, named(format), K, 1 },
+            .b = { x->b, named(format), N, 1 },
+            .c = x->c[0],
+            .want = x->want[0],
+        });
     }
     free(x);
 }

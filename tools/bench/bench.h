@@ -10,10 +10,10 @@
 
 #include <string.h>
 
-/* scripts.c: which program in Python `limber bench WORD` is, -1: none; runs it with the options
- * behind argv[0], and returns where it cannot start. */
-int bench_script(const char *word);
-int bench_run_script(int which, int argc, const char **argv);
+/* scripts.c: whether `limber bench WORD` is a program in Python, and which; runs it with the
+ * options behind argv[0], and returns where it cannot start. */
+bool bench_is_script(const char *word, int *which);
+int bench_script(int which, int argc, const char **argv);
 
 /* The machine's or the compiler's binary128, for peers and data. */
 #if defined(__SIZEOF_FLOAT128__)

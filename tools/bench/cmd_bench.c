@@ -101,7 +101,7 @@ static int run_bench(struct bench *b, const int64_t *threads, int count)
 
 int cmd_bench(int argc, const char **argv)
 {
-    int json = 0, full = 0, cpu_time = 0, runs = 5, batch = 1, n = 0, status = 2;
+    int json = 0, full = 0, cpu_time = 0, runs = 5, batch = 1, n = 0, status = 2, script;
     int64_t counts[MOST_THREAD_COUNTS];
     char *rows = NULL, *threads = NULL, *kernels = NULL;
     struct poptOption table[] = {
@@ -125,8 +125,8 @@ int cmd_bench(int argc, const char **argv)
     poptContext o;
     struct bench b = { .backend = "", .group = "", .seed = 1, .start = now() };
 
-    if (argc > 1 && bench_script(argv[1]) >= 0)
-        return bench_run_script(bench_script(argv[1]), argc - 1, argv + 1);
+    if (argc > 1 && bench_is_script(argv[1], &script))
+        return bench_script(script, argc - 1, argv + 1);
     o = options_open(argc, argv, table);
     if (!read_options(
             o, "bench",

@@ -20,15 +20,15 @@ static const struct {
     { "python", { LIMBER_DOC "/examples/python_calls.py", "../../examples/python_calls.py" } },
 };
 
-int bench_script(const char *word)
+bool bench_is_script(const char *word, int *which)
 {
-    for (int i = 0; i < (int)(sizeof scripts / sizeof *scripts); i++)
-        if (word && !strcmp(word, scripts[i].word))
-            return i;
-    return -1;
+    for (*which = 0; *which < (int)(sizeof scripts / sizeof *scripts); ++*which)
+        if (!strcmp(word, scripts[*which].word))
+            return true;
+    return false;
 }
 
-int bench_run_script(int which, int argc, const char **argv)
+int bench_script(int which, int argc, const char **argv)
 {
     const char *word = scripts[which].word, *const *file = scripts[which].file;
     char script[PATH_MAX], library[PATH_MAX];

@@ -2,8 +2,8 @@
  * The scheme `exact`: sums of exact products, vectorised over columns of C.  It is part of the
  * library and needs no compiler at run time.  Compiled once for each instruction set.
  *
- * Binary64 and binary32 are first summed as pairs of doubles (Dot2), of elements scaled by the
- * largest of their line; the bound of their error tells which elements are certain.
+ * Binary64 and binary32 are first summed as pairs of doubles, of elements scaled by the largest of
+ * their line; the bound of their error tells which elements are certain.
  *
  * For the others, a window of four columns of WIDTH bits hangs below the largest product of an
  * element.  Every product is two doubles (product and rest), and what of them lies in the window
@@ -205,16 +205,13 @@ static void copy_lines(const struct kernel_call *c, int side, int64_t line0, int
     }
     for (int64_t l = 0; l < live; l++) {
         const char *at = strided ? limber_view_at(v, first + l, 0, f.size) : NULL;
-        float narrow;
 
-        if (wide)
+        if (wide) /* sizes are constants, for the sake of the loops */
             for (int64_t p = 0; p < c->k; p++)
-                memcpy(to + p * LANES + l, at + p * step, 8);
+                to[p * LANES + l] = double_at(at + p * step, 8);
         else if (plain)
-            for (int64_t p = 0; p < c->k; p++) {
-                memcpy(&narrow, at + p * step, 4);
-                to[p * LANES + l] = (double)narrow;
-            }
+            for (int64_t p = 0; p < c->k; p++)
+                to[p * LANES + l] = double_at(at + p * step, 4);
         else
             for (int64_t p = 0; p < c->k; p++) {
                 const char *here = limber_view_at(v, first + l, p, f.size);
@@ -545,40 +542,24 @@ FLAT vl infinity_of(vd x)
     return ((vl)x & INT64_MIN) | (int64_t)0x7ff << 52;
 }
 
-static double scalar_at(limber_format f, const void *at)
-{
-    float narrow;
-    double x;
-
-    if (f.size == 8) {
-        memcpy(&x, at, 8);
-        return x;
-    }
-    memcpy(&narrow, at, 4);
-    return (double)narrow;
-}
-
 /* A pair that counts 2^e, times alpha plus beta C.  Where the line's exponents are far from 0 the
  * pair is left uncertain. */
 static void take_scalars(const struct strip *s, int64_t i, int64_t j, int left, vd *high, vd *low,
                          vd *off, vl *e)
 {
     const struct kernel_call *c = s->c;
-    const limber_format f = c->config->scalars;
-    const double alpha = c->config->has_alpha ? scalar_at(f, c->alpha) : 1;
-    const double beta = c->config->has_beta ? scalar_at(f, c->beta) : 0;
+    const int size = c->config->c.size;
     const vl near = (*e > -400) & (*e < 400);
     const vd unit = (vd)(((*e & near) + 1023) << 52);
     vd old = { 0 };
 
     for (int l = 0; l < LANES && c->config->has_beta; l++)
         if (left >> l & 1)
-            old[l] = scalar_at(c->config->c, limber_output_at(&c->c, c->i0 + i, c->j0 + j + l,
-                                                              c->config->c.size));
+            old[l] = double_at(limber_output_at(&c->c, c->i0 + i, c->j0 + j + l, size), size);
     *high *= unit;
     *low *= unit;
     *off = *off * unit + 0x1p-1070;
-    scale_pair(high, low, off, alpha, c->config->has_beta ? &beta : NULL, old);
+    scale_pair(high, low, off, c->alpha_f64, c->config->has_beta ? &c->beta_f64 : NULL, old);
     *off = (vd)(((vl)*off & near) | ((int64_t)0x7ff << 52 & ~near));
     *e = (vl){ 0 };
 }

@@ -94,6 +94,20 @@ FLAT vd size_of(vd x)
     return (vd)((vl)x & INT64_MAX);
 }
 
+/* A binary64 or binary32, of so many bytes. */
+FLAT double double_at(const void *at, int size)
+{
+    float narrow;
+    double x;
+
+    if (size == 8) {
+        memcpy(&x, at, 8);
+        return x;
+    }
+    memcpy(&narrow, at, 4);
+    return (double)narrow;
+}
+
 /* A sum that never comes near zero: to `far`, 3 2^(E-1), products a b are added whose magnitudes
  * sum to at most 2^(E-1).  All sums are multiples of 2^(E-52) then, so their differences are exact,
  * and what a sum left out of a product is one more FMA: `rest` gets it. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Small products, correctly rounded, without a scan, a plan or a compiler.  Sums are pairs of
- * doubles (Dot2), and the bound of their error is summed beside them.  Where the error could change
- * the rounding of an element, its products are summed exactly.  Compiled once for each instruction
- * set.
+ * doubles; the bound of their error comes from the largest elements of a row and a column, or is
+ * summed beside them (Dot2).  Where the error could change the rounding of an element, its products
+ * are summed exactly.  Compiled once for each instruction set.
  *
  *   needs   binary64 or binary32 throughout
  *   proof   docs/accuracy.md, "Pairs"
@@ -41,24 +41,6 @@ struct product {
 };
 
 struct sums { vd high, low, size; };
-
-FLAT double load(const char *at, int size)
-{
-    float narrow;
-    double x;
-
-    if (size == 8) {
-        memcpy(&x, at, 8);
-        return x;
-    }
-    memcpy(&narrow, at, 4);
-    return (double)narrow;
-}
-
-static double value(limber_format f, const void *at)
-{
-    return load(at, f.size);
-}
 
 /* Of |a| and b >= 0, or NaN. */
 FLAT double larger_of(double a, double b)
@@ -119,7 +101,7 @@ FLAT void sum_rows(const struct product *x, int64_t i, int rows, int size, enum 
         vd b = LOAD(vd, strip + p * LANES);
 
         UNROLL for (int r = 0; r < rows; r++) {
-            vd a = all_of(load(line[r] + p * step, size)), product, rest;
+            vd a = all_of(double_at(line[r] + p * step, size)), product, rest;
 
             if (way == CHAIN) {
                 high[r] = fma_of(a, b, high[r]);
@@ -185,7 +167,7 @@ static void fill_strip(const struct product *x, int64_t j, int live)
         memset(x->strip, 0, (size_t)x->c->k * sizeof(vd));
     for (int l = 0; l < live; l++)
         for (int64_t p = 0; p < x->c->k; p++)
-            x->strip[p * LANES + l] = load(from + (l * x->b.line + p * x->b.p) * size, size);
+            x->strip[p * LANES + l] = double_at(from + (l * x->b.line + p * x->b.p) * size, size);
 }
 
 static void pack_strip(struct product *x, int64_t j, int live)
@@ -209,7 +191,7 @@ static double most_of_line(const struct product *x, int64_t i)
     double most[4] = { 0 };     /* four at a time: each waits for the one before */
 
     for (int64_t p = 0; p < x->c->k; p++)
-        most[p % 4] = larger_of(load(at + p * step, x->fa.size), most[p % 4]);
+        most[p % 4] = larger_of(double_at(at + p * step, x->fa.size), most[p % 4]);
     return larger_of(larger_of(most[0], most[1]), larger_of(most[2], most[3]));
 }
 
@@ -238,7 +220,8 @@ static bool are_zero(const struct product *x, int64_t i, int lane)
     const char *at = (const char *)x->a.data + i * x->a.line * x->fa.size;
 
     for (int64_t p = 0; p < x->c->k; p++)       /* not only because products vanish */
-        if (x->strip[p * LANES + lane] != 0 && load(at + p * x->a.p * x->fa.size, x->fa.size) != 0)
+        if (x->strip[p * LANES + lane] != 0 &&
+            double_at(at + p * x->a.p * x->fa.size, x->fa.size) != 0)
             return false;
     return true;
 }
@@ -247,7 +230,7 @@ static bool are_zero(const struct product *x, int64_t i, int lane)
  * False: beta c vanishes. */
 static bool store_zero(const struct product *x, char *to)
 {
-    double old = x->c->beta ? value(x->fc, to) : 0, r = x->alpha * 0.0;
+    double old = x->c->beta ? double_at(to, x->fc.size) : 0, r = x->alpha * 0.0;
     float narrow;
 
     if (x->c->beta) {
@@ -303,7 +286,7 @@ static vd class_sums(const struct product *x, int64_t i)
     int known = 0;              /* nothing changes a NaN */
 
     for (int64_t p = 0; p < x->c->k && known < LANES; p++) {
-        sum += class_of(all_of(load(at + p * x->a.p * x->fa.size, x->fa.size))) *
+        sum += class_of(all_of(double_at(at + p * x->a.p * x->fa.size, x->fa.size))) *
                class_of(LOAD(vd, x->strip + p * LANES));
         if (p % 8 == 7)
             known = nans_of(sum);
@@ -342,7 +325,7 @@ static int sum_exactly(struct product *x, int64_t i, const struct sums *s, vd *s
     }
     x->known = true;
     for (int64_t p = 0; p < x->c->k; p++) {
-        double v = load(at + p * x->a.p * x->fa.size, x->fa.size);
+        double v = double_at(at + p * x->a.p * x->fa.size, x->fa.size);
         vd a = all_of(v), b = LOAD(vd, x->strip + p * LANES), product = a * b, one, two, three;
         vd error = fma_of(a, b, -product);
 
@@ -474,7 +457,7 @@ static void store_row(struct product *x, int64_t i, int64_t j, int live, struct 
     for (int l = 0; l < live; l++) {
         to[l] = (char *)x->to.data + (i * x->to.row + (j + l) * x->to.col) * x->fc.size;
         if (x->c->beta)
-            old[l] = value(x->fc, to[l]);
+            old[l] = double_at(to[l], x->fc.size);
     }
     if (!plain)
         scale(x, s, &uncertain, old);
@@ -543,8 +526,8 @@ int64_t PAIRS(run)(const struct call *c, limber_format fa, limber_format fb, lim
                          .allowed = allowed,
                          .m = c->m,
                          .n = c->n,
-                         .alpha = c->alpha ? value(fc, c->alpha) : 1,
-                         .beta = c->beta ? value(fc, c->beta) : 0 };
+                         .alpha = c->alpha ? double_at(c->alpha, fc.size) : 1,
+                         .beta = c->beta ? double_at(c->beta, fc.size) : 0 };
 
     if (c->m > c->n || (c->m == c->n && c->b.line != 1 && c->a.line == 1)) {
         x.fa = fb, x.fb = fa;   /* vectors go along the longer side: C^T = B^T A^T */
