@@ -331,6 +331,11 @@ struct device_ops {
 
 enum { LIMBER_SMALL_K = 256 };
 
+/* Code in memory: [from, to). */
+struct code_range {
+    uintptr_t from, to;
+};
+
 struct backend {
     const char *name;
     /* Describes this machine; false with a reason when the backend cannot run here. */
@@ -374,6 +379,9 @@ struct backend {
     const struct function_ops *function_ops; /* by code of the library; NULL: there is none */
     /* Whether launch makes all groups of this call, or none of them.  NULL: it takes none. */
     bool (*takes_groups)(const struct kernel *, const struct call *);
+    /* The compiler's own code, anywhere in which a thread may be stopped when the process ends;
+     * empty before it is opened.  NULL: there is none. */
+    struct code_range (*compiler)(void);
     bool reads_tiles; /* its kernels take tiles and rates that were measured: target.tile, .rate */
 };
 

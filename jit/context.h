@@ -64,6 +64,8 @@ limber_context *limber_context_generic(limber_context *ctx);
 void limber_context_interprets(limber_context *ctx, const char *why);
 /* The work of the background thread: makes the kernel of a job. */
 void limber_engine_make(void *ctx, const void *kernel_key);
+/* The code of the compiler that makes it. */
+struct code_range limber_engine_compiler(void *ctx);
 /* limber_create with the backends of the caller's choice, best first, NULL at the end. */
 bool limber_context_make(limber_context **ctx, const limber_config *config,
                          const struct backend *const *backends, struct diag *d);

@@ -391,6 +391,13 @@ void limber_engine_make(void *context, const void *what)
         limber_kernels_put(ctx->memory, e);
 }
 
+struct code_range limber_engine_compiler(void *context)
+{
+    const struct backend *b = ((limber_context *)context)->machine.backend;
+
+    return b->compiler ? b->compiler() : (struct code_range){ 0, 0 };
+}
+
 /* The kernel is there; or the disk or the library has its code, which is taken at once. */
 static bool is_ready(limber_context *ctx, const struct kernel_key *key)
 {

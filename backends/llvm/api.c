@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * libLLVM, opened when the first kernel must be compiled. */
+#define _GNU_SOURCE     /* dl_iterate_phdr */
 #include "backends/llvm/llvm.h"
 
 #include "limber/environment.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct llvm llvm;        /* written once under the lock, constant afterwards */
-static bool ready;
+static struct code_range code;  /* as llvm */
+static atomic_bool ready;
 
 static const char *const name[] = { "libLLVM.so.19.1", "libLLVM-19.so.1", "libLLVM-19.so",
                                     "libLLVM.so.20.1", "libLLVM.so.21.1", "libLLVM.so.22.1" };
@@ -28,6 +32,28 @@ static void *open_any(const char *wish)
             return h;
     }
     return NULL;
+}
+
+/* Of the library that this function is in. */
+static int find_code(struct dl_phdr_info *info, size_t size, void *function)
+{
+    struct code_range found = { UINTPTR_MAX, 0 };
+    uintptr_t at = (uintptr_t)function;
+
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        uintptr_t from = info->dlpi_addr + p->p_vaddr, to = from + p->p_memsz;
+
+        if (p->p_type != PT_LOAD || !(p->p_flags & PF_X))
+            continue;
+        found.from = from < found.from ? from : found.from;
+        found.to = to > found.to ? to : found.to;
+    }
+    if (at < found.from || at >= found.to)
+        return 0;
+    code = found;
+    return 1;
 }
 
 static bool resolve(void *h, struct diag *d)
@@ -108,6 +134,7 @@ const struct llvm *limber_llvm(struct diag *d)
         else if (resolve(h, d)) {
             llvm.x86 = start_x86(h);
             llvm.aarch64 = start_aarch64(h);
+            dl_iterate_phdr(find_code, *(void **)&llvm.LLVMContextCreate);
             ready = true; /* h stays open: LLVM cannot be unloaded safely */
         } else {
             dlclose(h);
@@ -115,4 +142,9 @@ const struct llvm *limber_llvm(struct diag *d)
     }
     pthread_mutex_unlock(&lock);
     return ready ? &llvm : NULL;
+}
+
+struct code_range limber_llvm_code(void)
+{
+    return ready ? code : (struct code_range){ 0, 0 };
 }

@@ -1136,5 +1136,6 @@ const struct backend limber_backend_llvm = {
     .direct = limber_direct,
     .depthwise = &limber_llvm_depthwise,
     .function_ops = &limber_llvm_elementwise,
+    .compiler = limber_llvm_code,
     .reads_tiles = true,
 };

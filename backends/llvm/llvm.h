@@ -58,6 +58,8 @@ struct llvm {
 
 /* LLVM's functions, opened at first use and kept; NULL with a reason when there is no libLLVM. */
 const struct llvm *limber_llvm(struct diag *d);
+/* Its code; empty before it is opened. */
+struct code_range limber_llvm_code(void);
 
 /* micro.c, and amx.c, sme.c for tiles of a matrix unit: the register-tile kernel as LLVM assembly
  * text. */

@@ -355,7 +355,7 @@ static bool make_caches(limber_context *ctx, const limber_config *c, struct diag
     ctx->functions = limber_kernels_new(SIZE_MAX);
     free(dir);
     free(key);
-    ctx->background = limber_background_new(limber_engine_make, ctx);
+    ctx->background = limber_background_new(limber_engine_make, ctx, limber_engine_compiler);
     return (ctx->disk && ctx->memory && ctx->codes && ctx->functions && ctx->background) ||
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the caches");
 }

@@ -207,6 +207,11 @@ static struct slot *surplus(struct kernel_cache *m)
 static bool await(struct kernel_cache *m, struct slot *s, struct diag *d)
 {
     s->users++;
+    if (s->state == MAKING && limber_background_ending()) {
+        pthread_mutex_unlock(&m->lock);
+        limber_background_go_on(); /* who makes it may be stopped */
+        pthread_mutex_lock(&m->lock);
+    }
     while (s->state == MAKING)
         pthread_cond_wait(&m->changed, &m->lock);
     if (s->state == READY)

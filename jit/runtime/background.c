@@ -15,7 +15,9 @@
 static pthread_mutex_t pending_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t pending_changed = PTHREAD_COND_INITIALIZER;
 static int pending;
+static struct background *working; /* whose threads are at work */
 static atomic_bool ending;      /* the program's first thread has ended */
+static atomic_bool any_stopped;
 
 struct job {
     struct job *next;
@@ -27,6 +29,10 @@ struct job {
 struct background {
     void (*make)(void *user, const void *key);
     void *user;
+    struct code_range (*compiler)(void *user); /* while it runs this, the thread may be stopped */
+    struct background *next;    /* of those at work; pending_lock guards this */
+    int id;                     /* the thread's */
+    bool stopped;
     struct at_fork at_fork;
     pthread_mutex_t lock;       /* of what follows */
     pthread_cond_t changed;
@@ -45,15 +51,41 @@ static void add_pending(int jobs)
     pthread_mutex_unlock(&pending_lock);
 }
 
-/* The first thread usually ends with its process: jobs that nobody has begun are left. */
+/* Is there a thread at work that cannot be stopped now?  Under the lock. */
+static bool one_goes_on(void)
+{
+    bool some = false;
+
+    for (struct background *b = working; b; b = b->next)
+        if (b->stopped || (b->compiler && limber_stop(b->id, b->compiler(b->user)))) {
+            b->stopped = true;
+            atomic_store(&any_stopped, true);
+        } else {
+            some = true;
+        }
+    return some;
+}
+
+/* The first thread usually ends with its process: jobs that nobody has begun are left, and a thread
+ * is stopped while the compiler is at work.  Another thread's end waits for all jobs: whether the
+ * process ends with it is not known. */
 static void wait_for_all(void *unused)
 {
+    const struct timespec moment = { 0, 100000 };
+    bool first = gettid() == getpid();
+
     (void)unused;
-    if (gettid() == getpid())
-        atomic_store(&ending, true);
     pthread_mutex_lock(&pending_lock);
-    while (pending > 0)
-        pthread_cond_wait(&pending_changed, &pending_lock);
+    if (first)
+        atomic_store(&ending, true);
+    while (first ? one_goes_on() : pending > 0)
+        if (first) {
+            pthread_mutex_unlock(&pending_lock);
+            nanosleep(&moment, NULL);
+            pthread_mutex_lock(&pending_lock);
+        } else {
+            pthread_cond_wait(&pending_changed, &pending_lock);
+        }
     pthread_mutex_unlock(&pending_lock);
 }
 
@@ -76,9 +108,25 @@ static bool first_thread_left(void)
     return state && strncmp(state, ") Z", 3) == 0;
 }
 
+void limber_background_go_on(void)
+{
+    if (!atomic_load(&any_stopped) || (gettid() != getpid() && !first_thread_left()))
+        return;
+    pthread_mutex_lock(&pending_lock);
+    for (struct background *b = working; b; b = b->next)
+        if (b->stopped) {
+            b->stopped = false;
+            limber_stop_end(b->id);
+        }
+    while (working)
+        pthread_cond_wait(&pending_changed, &pending_lock);
+    atomic_store(&any_stopped, false);
+    pthread_mutex_unlock(&pending_lock);
+}
+
 /* The end of a process runs libLLVM's destructors whatever other threads do, the last registered
- * first; only destructors of the thread's own come before.  So threads that have asked end after
- * the kernel at work. */
+ * first; only destructors of the thread's own come before.  So threads that have asked look after
+ * the kernel at work when they end. */
 extern int __cxa_thread_atexit_impl(void (*)(void *), void *, void *) __attribute__((weak));
 extern void *__dso_handle;
 
@@ -93,10 +141,39 @@ static void end_after(void)
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
+static bool begin(struct background *b)
+{
+    bool ok;
+
+    pthread_mutex_lock(&pending_lock);
+    ok = !atomic_load(&ending);
+    if (ok) {
+        limber_stop_allow(true);
+        b->next = working;
+        working = b;
+    }
+    pthread_mutex_unlock(&pending_lock);
+    return ok;
+}
+
+static void end(struct background *b)
+{
+    struct background **at = &working;
+
+    pthread_mutex_lock(&pending_lock);
+    while (*at != b)
+        at = &(*at)->next;
+    *at = b->next;
+    pthread_cond_broadcast(&pending_changed);
+    pthread_mutex_unlock(&pending_lock);
+    limber_stop_allow(false);
+}
+
 static void *loop(void *arg)
 {
     struct background *b = arg;
 
+    b->id = (int)gettid();
     pthread_mutex_lock(&b->lock);
     while (!b->leave) {
         struct job *first = b->jobs;
@@ -106,8 +183,10 @@ static void *loop(void *arg)
             continue;
         }
         pthread_mutex_unlock(&b->lock);
-        if (!atomic_load(&ending))
+        if (begin(b)) {
             b->make(b->user, first->key);
+            end(b);
+        }
         pthread_mutex_lock(&b->lock);
         b->jobs = first->next;
         free(first);
@@ -138,12 +217,16 @@ static void in_child(void *self)
     pthread_mutex_init(&pending_lock, NULL);
     pthread_cond_init(&pending_changed, NULL);
     pending = 0;
+    working = NULL;
     atomic_store(&ending, false);
+    atomic_store(&any_stopped, false);
+    b->stopped = false;
     b->jobs = NULL; /* one may have been half way through */
     b->started = false;
 }
 
-struct background *limber_background_new(void (*make)(void *user, const void *key), void *user)
+struct background *limber_background_new(void (*make)(void *user, const void *key), void *user,
+                                         struct code_range (*compiler)(void *user))
 {
     struct background *b = calloc(1, sizeof *b);
 
@@ -151,6 +234,7 @@ struct background *limber_background_new(void (*make)(void *user, const void *ke
         return NULL;
     b->make = make;
     b->user = user;
+    b->compiler = compiler;
     pthread_mutex_init(&b->lock, NULL);
     pthread_cond_init(&b->changed, NULL);
     b->at_fork = (struct at_fork){ &b->lock, in_child, b };
@@ -162,6 +246,7 @@ void limber_background_free(struct background *b)
 {
     if (!b)
         return;
+    limber_background_go_on();
     pthread_mutex_lock(&b->lock);
     b->leave = true;
     pthread_cond_broadcast(&b->changed);
@@ -198,8 +283,10 @@ bool limber_background_ask(struct background *b, const void *key, size_t size)
     bool ok;
 
     end_after();
-    if (atomic_load(&ending) && first_thread_left())
+    if (atomic_load(&ending) && first_thread_left()) {
+        limber_background_go_on();
         atomic_store(&ending, false);
+    }
     pthread_mutex_lock(&b->lock);
     at = place_of(b, key, size);
     ok = *at || start(b);

@@ -13,6 +13,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 void limber_compile_enter(void)
 {
+    limber_background_go_on(); /* a stopped thread may hold libLLVM's locks */
     pthread_mutex_lock(&lock);
     while (forking)
         pthread_cond_wait(&changed, &lock);
@@ -30,6 +31,7 @@ void limber_compile_leave(void)
 
 static void before(void)
 {
+    limber_background_go_on();
     pthread_mutex_lock(&lock);
     while (forking)             /* another thread forks */
         pthread_cond_wait(&changed, &lock);

@@ -81,11 +81,23 @@ void limber_pool_enter(struct pool *p);
 void limber_pool_leave(struct pool *p);
 struct runner limber_pool_runner(struct pool *p);
 
+/* ---- stop.c: threads that a compiler keeps when the process ends ------------------------------ */
+
+/* Stops the thread (its gettid) if it runs this code and has allowed it; false: it does not.  One
+ * at a time. */
+bool limber_stop(int thread, struct code_range code);
+/* All that were stopped may go on; this one does at once. */
+void limber_stop_end(int thread);
+/* Whether the calling thread may be stopped. */
+void limber_stop_allow(bool allowed);
+
 /* ---- background.c: kernels made while calls go on -------------------------------------------- */
 
 struct background;
-/* Calls make with the bytes of each job, in a thread that the first job starts. */
-struct background *limber_background_new(void (*make)(void *user, const void *key), void *user);
+/* Calls make with the bytes of each job, in a thread that the first job starts.  The process may end
+ * while that thread runs this code of a compiler (NULL: it waits for the job). */
+struct background *limber_background_new(void (*make)(void *user, const void *key), void *user,
+                                         struct code_range (*compiler)(void *user));
 /* Waits for the job at work and drops the others. */
 void limber_background_free(struct background *b);
 /* Queues the job unless it is queued already.  False: no memory, or no thread. */
@@ -95,5 +107,8 @@ bool limber_background_ask(struct background *b, const void *key, size_t size);
 bool limber_background_busy(struct background *b, const void *key, size_t size, double seconds);
 /* From now on jobs are dropped: the process ends. */
 bool limber_background_ending(void);
+/* For who waits for what such a thread does while the process ends: it goes on, and this waits for
+ * the end of its job. */
+void limber_background_go_on(void);
 
 #endif

@@ -570,7 +570,7 @@ static void *fork_and_leave(void *pid)
     if (*(pid_t *)pid != 0)
         return NULL;
     alarm(100);
-    b = limber_background_new(make_two, NULL);
+    b = limber_background_new(make_two, NULL, NULL);
     if (!b || !limber_background_ask(b, &(int){ 1 }, sizeof(int)) ||
         pthread_create(&other, NULL, ask_on, b))
         _exit(3);
@@ -592,6 +592,161 @@ static void jobs_are_done_after_a_forked_first_thread(void **state)
     assert_int_equal(status, 0);
 }
 
+/* ---- a compiler that is at work when the process ends ------------------------------------------ */
+
+/* In a section of its own, as a compiler's code is in a library. */
+#define COMPILER __attribute__((section("compiler"), noinline))
+extern const char __start_compiler[], __stop_compiler[];
+static atomic_int begun, may_end, made;
+
+COMPILER static void work_until_told(void)
+{
+    while (!may_end)
+        ;
+}
+
+static void compile_until_told(void *unused, const void *job)
+{
+    (void)unused;
+    (void)job;
+    begun++;
+    work_until_told();
+    made++;
+}
+
+static void work_until_the_end(void *unused, const void *job)
+{
+    (void)unused;
+    (void)job;
+    begun++;
+    while (!limber_background_ending())
+        sched_yield();
+    usleep(50000);
+    made++;
+}
+
+static struct code_range its_code(void *unused)
+{
+    (void)unused;
+    return (struct code_range){ (uintptr_t)__start_compiler, (uintptr_t)__stop_compiler };
+}
+
+static struct background *stopped;
+static atomic_int urgent;
+
+static void count_urgent(int signal)
+{
+    (void)signal;
+    urgent++;
+}
+
+static void leave_it(void)
+{
+    _exit(made == 0 ? 0 : 1);
+}
+
+static void it_has_ended(void)
+{
+    _exit(made == 1 && urgent == 0 ? 0 : 1);
+}
+
+static void free_it(void)
+{
+    may_end = 1;
+    limber_background_free(stopped);
+    _exit(made == 1 ? 0 : 1);
+}
+
+static void fork_with_it(void)
+{
+    pid_t pid;
+    int status;
+
+    may_end = 1;
+    limber_compile_enter(); /* waits until the other thread's compiler has ended */
+    limber_compile_leave();
+    if (made != 1)
+        _exit(2);
+    pid = fork();
+    if (pid == 0)
+        _exit(0);
+    _exit(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0 ? 0 : 1);
+}
+
+/* Goes on once the first thread has left. */
+static void *ask_for_another(void *unused)
+{
+    (void)unused;
+    while (first_thread_is_there())
+        usleep(1000);
+    may_end = 1;
+    while (limber_background_ask(stopped, &(int){ 2 }, sizeof(int)) && made < 2)
+        usleep(1000);
+    _exit(made >= 2 ? 0 : 1);
+}
+
+/* Without `leaves`, the process ends. */
+static void end_while_at_work(void (*make)(void *, const void *), void (*last)(void),
+                              void *(*leaves)(void *))
+{
+    int status;
+    pid_t pid;
+
+    fflush(NULL);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        pthread_t other;
+
+        alarm(100);
+        stopped = limber_background_new(make, NULL, its_code);
+        if (!stopped || !limber_background_ask(stopped, &(int){ 1 }, sizeof(int)) ||
+            (leaves && pthread_create(&other, NULL, leaves, NULL)))
+            _exit(3);
+        while (!begun)
+            sched_yield();
+        if (leaves)
+            pthread_exit(NULL);
+        atexit(last); /* after what the library does at a thread's end */
+        exit(4);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+static void a_process_ends_while_its_compiler_is_at_work(void **state)
+{
+    (void)state;
+    end_while_at_work(compile_until_told, leave_it, NULL);
+}
+
+static void a_process_waits_for_what_is_no_compiler(void **state)
+{
+    (void)state;
+    end_while_at_work(work_until_the_end, it_has_ended, NULL);
+}
+
+/* In the functions that run at the end of a process the library goes on as ever. */
+static void a_stopped_compiler_goes_on_for_who_waits(void **state)
+{
+    (void)state;
+    end_while_at_work(compile_until_told, free_it, NULL);
+    end_while_at_work(compile_until_told, fork_with_it, NULL);
+    end_while_at_work(compile_until_told, NULL, ask_for_another);
+}
+
+/* A program that has a use for the signal keeps it. */
+static void a_signal_of_the_program_is_left_alone(void **state)
+{
+    const struct sigaction theirs = { .sa_handler = count_urgent };
+    struct sigaction before;
+
+    (void)state;
+    sigaction(SIGURG, &theirs, &before);
+    end_while_at_work(work_until_the_end, it_has_ended, NULL);
+    sigaction(SIGURG, &before, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -606,6 +761,10 @@ int main(void)
         cmocka_unit_test(a_process_ends_without_kernels_that_wait),
         cmocka_unit_test(threads_outlive_the_first),
         cmocka_unit_test(jobs_are_done_after_a_forked_first_thread),
+        cmocka_unit_test(a_process_ends_while_its_compiler_is_at_work),
+        cmocka_unit_test(a_process_waits_for_what_is_no_compiler),
+        cmocka_unit_test(a_stopped_compiler_goes_on_for_who_waits),
+        cmocka_unit_test(a_signal_of_the_program_is_left_alone),
         cmocka_unit_test(a_child_finds_everything_at_rest),
     };
 

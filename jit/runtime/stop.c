@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Stops a thread while it runs a compiler's own code, so that a process can end without it: the
+ * end of a process runs the compiler's destructors, and a thread that still compiles would meet
+ * what they leave.  A thread that runs the compiler's code is inside no function of the C library,
+ * so it holds no lock of malloc, of the loader or of a stream, which the end of the process needs.
+ *
+ * The means is SIGURG: the system ignores it by default, and so do programs. */
+#define _GNU_SOURCE     /* gettid, REG_RIP */
+#include "jit/runtime/runtime.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+enum { SIGNAL = SIGURG };
+enum answer { NONE, STOPPED, ELSEWHERE };
+
+static atomic_int asked;            /* the thread that is to answer, or 0 */
+static atomic_uintptr_t from, to;   /* where it may be stopped */
+static atomic_int answer;
+static atomic_bool held;            /* threads that were stopped stay so */
+
+static uintptr_t place_in(const ucontext_t *u)
+{
+#if defined(__x86_64__)
+    return (uintptr_t)u->uc_mcontext.gregs[REG_RIP];
+#elif defined(__aarch64__)
+    return (uintptr_t)u->uc_mcontext.pc;
+#else
+    (void)u;
+    return 0;
+#endif
+}
+
+static void handler(int signal, siginfo_t *info, void *context)
+{
+    int before = errno, here = (int)gettid();
+    uintptr_t at = place_in(context);
+    sigset_t mask;
+
+    (void)signal;
+    (void)info;
+    if (!atomic_compare_exchange_strong(&asked, &here, 0))
+        return;
+    if (at < atomic_load(&from) || at >= atomic_load(&to)) {
+        atomic_store(&answer, ELSEWHERE);
+        return;
+    }
+    sigfillset(&mask);
+    sigdelset(&mask, SIGNAL);
+    atomic_store(&answer, STOPPED);
+    while (atomic_load(&held))
+        sigsuspend(&mask);
+    errno = before;
+}
+
+/* Takes the signal, unless the program has a use for it. */
+static bool take_signal(void)
+{
+    struct sigaction old, ours = { .sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_RESTART };
+
+    if (sigaction(SIGNAL, NULL, &old))
+        return false;
+    if (old.sa_flags & SA_SIGINFO)
+        return old.sa_sigaction == handler;
+    sigfillset(&ours.sa_mask);
+    return (old.sa_handler == SIG_DFL || old.sa_handler == SIG_IGN) &&
+           sigaction(SIGNAL, &ours, NULL) == 0;
+}
+
+void limber_stop_allow(bool allowed)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGNAL);
+    pthread_sigmask(allowed ? SIG_UNBLOCK : SIG_BLOCK, &set, NULL);
+}
+
+bool limber_stop(int thread, struct code_range code)
+{
+    const struct timespec moment = { 0, 20000 };
+
+    if (code.from == code.to || !take_signal())
+        return false;
+    atomic_store(&from, code.from);
+    atomic_store(&to, code.to);
+    atomic_store(&answer, NONE);
+    atomic_store(&held, true);
+    atomic_store(&asked, thread);
+    if (syscall(SYS_tgkill, getpid(), thread, SIGNAL))
+        return false;
+    while (atomic_load(&answer) == NONE)
+        nanosleep(&moment, NULL);
+    return atomic_load(&answer) == STOPPED;
+}
+
+void limber_stop_end(int thread)
+{
+    atomic_store(&held, false);
+    syscall(SYS_tgkill, getpid(), thread, SIGNAL);
+}
