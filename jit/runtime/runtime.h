@@ -81,7 +81,7 @@ void limber_pool_enter(struct pool *p);
 void limber_pool_leave(struct pool *p);
 struct runner limber_pool_runner(struct pool *p);
 
-/* ---- stop.c: threads that a compiler keeps when the process ends ------------------------------ */
+/* ---- stop.c: threads that the end of a process stops ------------------------------------------  */
 
 /* Stops the thread (its gettid) if it runs this code and has allowed it; false: it does not.  One
  * at a time. */
@@ -94,8 +94,8 @@ void limber_stop_allow(bool allowed);
 /* ---- background.c: kernels made while calls go on -------------------------------------------- */
 
 struct background;
-/* Calls make with the bytes of each job, in a thread that the first job starts.  The process may end
- * while that thread runs this code of a compiler (NULL: it waits for the job). */
+/* Calls make with the bytes of each job, in a thread that the first job starts.  The process may
+ * end while that thread runs this code of a compiler (NULL: it waits for the job). */
 struct background *limber_background_new(void (*make)(void *user, const void *key), void *user,
                                          struct code_range (*compiler)(void *user));
 /* Waits for the job at work and drops the others. */
