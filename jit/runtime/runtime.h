@@ -81,7 +81,7 @@ void limber_pool_enter(struct pool *p);
 void limber_pool_leave(struct pool *p);
 struct runner limber_pool_runner(struct pool *p);
 
-/* ---- stop.c: threads that the end of a process stops ------------------------------------------  */
+/* ---- stop.c: threads that the end of a process stops ----------------------------------------- */
 
 /* Stops the thread (its gettid) if it runs this code and has allowed it; false: it does not.  One
  * at a time. */

@@ -592,7 +592,7 @@ static void jobs_are_done_after_a_forked_first_thread(void **state)
     assert_int_equal(status, 0);
 }
 
-/* ---- a compiler that is at work when the process ends ----------------------------------------- */
+/* ---- a compiler that is at work when the process ends ---------------------------------------- */
 
 /* In a section of its own, as a compiler's code is in a library. */
 #define COMPILER __attribute__((section("compiler"), noinline))

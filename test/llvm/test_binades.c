@@ -188,7 +188,8 @@ static void choose_columns(struct sweep *s, struct rng *r)
         s->column[j] = within(s->fb, j < COLUMNS - 4 ? j : more[j - (COLUMNS - 4)]);
 }
 
-/* Terms of one size; alone; or such that cancel to what is far below, or to nothing. */
+/* Terms of one size; alone; or such that cancel to what is far below, or to nothing; or all zero,
+ * or but for one that is the smallest beside a zero times the largest. */
 static void make(struct sweep *s, struct rng *r)
 {
     size_t sa = s->fa.size, sb = s->fb.size, sc = s->fc.size;
@@ -210,6 +211,8 @@ static void make(struct sweep *s, struct rng *r)
             if (rng_below(r, 3) && s->fa.kind != LIMBER_KIND_DD && !s->fa.carried)
                 a[sa + (size_t)rng_below(r, (int)(sa + 1) / 2)] ^= 1;
         }
+        if (i % 4 == 2)
+            memset(a, 0, sa);
     }
     for (int j = 0; j < COLUMNS; j++) {
         enum look look = (enum look)(j % LOOKS);
@@ -217,6 +220,8 @@ static void make(struct sweep *s, struct rng *r)
 
         for (int p = 0; p < (j % 3 == 2 ? 1 : s->k); p++)
             put(r, s->fb, s->column[j], look, b + (size_t)p * sb);
+        if (j == COLUMNS - 2 && strcmp(s->request.scheme, "exact") == 0) /* as wide as it gets */
+            put(r, s->fb, lowest(s->fb), look, b + sb);
         if (j % 3 == 1) {
             memset(b, 0, (size_t)s->k * sb);
             put(r, s->fb, s->column[j], look, b);

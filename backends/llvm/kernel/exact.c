@@ -629,6 +629,37 @@ static int store_pairs(const struct strip *s, const struct pair *x, int r, int64
     return done;
 }
 
+/* Its panels lack some of a lane's elements. */
+static bool leaves_out(const struct strip *s, int line, int lane)
+{
+    return s->a[0].low[line] == LEFT_OUT || s->b[0].low[s->first + lane] == LEFT_OUT;
+}
+
+/* Stores those of the lanes all of whose products are zero, as they are where operands are
+ * triangular or sparse; returns them.  No pair is sure of a zero. */
+static int store_zeros(const struct strip *s, const struct pair *x, int line, int64_t i, int64_t j,
+                       int left)
+{
+    const struct kernel_call *c = s->c;
+    const double *a = scaled_at(&s->a[0], line, 0), *b = scaled_at(&s->b[0], s->first, 0);
+    const int size = c->config->c.size;
+    vl some = { 0 };
+    int done = 0;
+
+    for (int l = 0; l < LANES; l++)
+        if (x->high[l] != 0 || x->low[l] != 0 || leaves_out(s, line, l))
+            left &= ~(1 << l);
+    for (int64_t p = 0; left && p < s->c->k; p++)
+        if (a[p * LANES] != 0)
+            some |= LOAD(vl, b + p * LANES);
+    for (int l = 0; l < LANES; l++)
+        if (left >> l & 1 && some[l] == 0 &&
+            store_zero(limber_output_at(&c->c, c->i0 + i, c->j0 + j + l, size), size,
+                       c->alpha_f64, c->config->has_beta ? &c->beta_f64 : NULL))
+            done |= 1 << l;
+    return done;
+}
+
 /* ---- windows --------------------------------------------------------------------------------- */
 
 static bool stores_fast(const struct kernel_config *f)
@@ -743,12 +774,6 @@ static int store_special(const struct kernel_call *c, int64_t i, int64_t j, int 
     return left;
 }
 
-/* Its panels lack some of a lane's elements. */
-static bool leaves_out(const struct strip *s, int lane)
-{
-    return s->a[0].low[s->line] == LEFT_OUT || s->b[0].low[s->first + lane] == LEFT_OUT;
-}
-
 /* The lanes of row i that are left. */
 static int64_t sum_strip(struct strip *s, int64_t i, int64_t j, int live)
 {
@@ -758,7 +783,7 @@ static int64_t sum_strip(struct strip *s, int64_t i, int64_t j, int live)
     int64_t lost = 0;
 
     for (int l = 0; l < live && s->a[0].v; l++)
-        if (s->left >> l & 1 && leaves_out(s, l)) {
+        if (s->left >> l & 1 && leaves_out(s, s->line, l)) {
             lost += c->cold->exact(c, i, j + l);
             s->left &= ~(1 << l);
         }
@@ -803,6 +828,8 @@ static int64_t sum_rows(struct strip *s, int64_t i, int rows, int64_t j, int liv
                 sum_sized(s, s->line + r, &sum[r]);
             if (left[r])
                 left[r] &= ~store_pairs(s, &sum[r], r, i + r, j, left[r]);
+            if (left[r])
+                left[r] &= ~store_zeros(s, &sum[r], s->line + r, i + r, j, left[r]);
             open += left[r] != 0;
         }
         if (turn == 1 && open < before)

@@ -5,6 +5,7 @@
 #define LIMBER_KERNEL_LANES_H
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #if defined(__AVX2__)
@@ -152,6 +153,26 @@ FLAT void scale_pair(vd *high, vd *low, vd *uncertain, double alpha, const doubl
         *uncertain += size_of(rest) * 0x1p-51;
     }
     *high = product;
+}
+
+/* Stores what is left where all products are zero: their sum is +0, alpha decides about its sign
+ * and beta (NULL: none) about the rest.  False: beta c vanishes. */
+FLAT bool store_zero(void *to, int size, double alpha, const double *beta)
+{
+    double old = beta ? double_at(to, size) : 0, r = alpha * 0.0;
+    float narrow;
+
+    if (beta) {
+        double term = *beta * old;
+
+        /* one rounding only: binary32's is left to others */
+        if (size == 4 || (term == 0 && *beta != 0 && old != 0) || term - term != 0)
+            return false;
+        r += term;
+    }
+    narrow = (float)r;
+    memcpy(to, size == 8 ? (void *)&r : (void *)&narrow, (size_t)size);
+    return true;
 }
 
 #endif

@@ -226,29 +226,6 @@ static bool are_zero(const struct product *x, int64_t i, int lane)
     return true;
 }
 
-/* All products are zero: their sum is +0, alpha decides about its sign and beta about the rest.
- * False: beta c vanishes. */
-static bool store_zero(const struct product *x, char *to)
-{
-    double old = x->c->beta ? double_at(to, x->fc.size) : 0, r = x->alpha * 0.0;
-    float narrow;
-
-    if (x->c->beta) {
-        double term = x->beta * old;
-
-        /* one rounding only: binary32's is left to others */
-        if (x->fc.size == 4 || (term == 0 && x->beta != 0 && old != 0) || term - term != 0)
-            return false;
-        r += term;
-    }
-    narrow = (float)r;
-    if (x->fc.size == 8)
-        memcpy(to, &r, 8);
-    else
-        memcpy(to, &narrow, 4);
-    return true;
-}
-
 /* What the pairs could not tell: exactly, in a long accumulator. */
 static void store_slow(const struct product *x, int64_t i, int64_t j, char *to)
 {
@@ -472,7 +449,8 @@ static void store_row(struct product *x, int64_t i, int64_t j, int live, struct 
         double wide = up[l];
         bool single = x->fc.size == 4, vanished = single ? narrow[0] == 0 : wide == 0;
 
-        if (before.high[l] == 0 && are_zero(x, i, l) && store_zero(x, to[l]))
+        if (before.high[l] == 0 && are_zero(x, i, l) &&
+            store_zero(to[l], x->fc.size, x->alpha, x->c->beta ? &x->beta : NULL))
             continue;
         if (before.size[l] - before.size[l] != 0 || wide - wide != 0)
             left |= 1 << l;

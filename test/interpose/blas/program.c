@@ -156,8 +156,7 @@ static void wrong(void)
     drop(&x);
 }
 
-/* ---- batches: names that the BLAS here does not have
- * ---------------------------------------------- */
+/* ---- names that the BLAS here does not have ------------------------------------------------- */
 
 enum { BATCH = 3 };
 
@@ -300,8 +299,68 @@ static void wrong_batches(void)
     drop(&x);
 }
 
+typedef void fortran_gemm(const char *, const char *, in, in, in, in, in, in, in, in, in, void *,
+                          in, size_t, size_t);
+typedef void c_gemm_f(int, int, int, INTEGER, INTEGER, INTEGER, float, in, INTEGER, in, INTEGER,
+                      float, void *, INTEGER);
+typedef void c_gemm_h(int, int, int, INTEGER, INTEGER, INTEGER, uint16_t, in, INTEGER, in, INTEGER,
+                      uint16_t, void *, INTEGER);
+
+typedef void c_gemm_z(int, int, int, INTEGER, INTEGER, INTEGER, in, in, INTEGER, in, INTEGER, in,
+                      void *, INTEGER);
+
+static void expect_bytes(const char *name, const void *got, const void *want, size_t size)
+{
+    if (!memcmp(got, want, size))
+        return;
+    printf("%s: another result\n", name);
+    failures++;
+}
+
+/* A times 1, once more by C: `one` and `zero` as scalars, results in the format of `want`. */
+static void alone(const char *fortran, const void *a, const void *unit, const void *want,
+                  size_t size, const void *one, const void *zero)
+{
+    const INTEGER two = 2;
+    char c[64], name[40];
+    FIND(fortran_gemm, f, fortran);
+    c_gemm_f *g;
+    c_gemm_h *h;
+    c_gemm_z *z;
+
+    memset(c, 0xff, sizeof c);
+    f("N", "N", &two, &two, &two, one, a, &two, unit, &two, zero, c, &two, (size_t)1, (size_t)1);
+    expect_bytes(fortran, c, want, size);
+    snprintf(name, sizeof name, "cblas_%.*s", (int)strlen(fortran) - 1, fortran);
+    *(void **)&g = *(void **)&h = *(void **)&z = dlsym(RTLD_DEFAULT, name);
+    memset(c, 0xff, sizeof c);
+    if (fortran[0] == 's')
+        g(102, 111, 111, 2, 2, 2, 1, a, 2, unit, 2, 0, c, 2);
+    else if (fortran[0] == 'b')
+        h(102, 111, 111, 2, 2, 2, *(const uint16_t *)one, a, 2, unit, 2, 0, c, 2);
+    else
+        z(102, 111, 111, 2, 2, 2, one, a, 2, unit, 2, zero, c, 2);
+    expect_bytes(name, c, want, size);
+}
+
+static void others(void)
+{
+    const double complex z[] = { 1 + 2i, 3, -4i, 5 }, zunit[] = { 1, 0, 0, 1 };
+    const float complex x[] = { 1 + 2i, 3, -4i, 5 }, xunit[] = { 1, 0, 0, 1 };
+    const float s[] = { 1, 2, 3, 4 }, fone = 1, fzero = 0;
+    const uint16_t b[] = { 0x3f80, 0x4000, 0x4040, 0x4080 }, bunit[] = { 0x3f80, 0, 0, 0x3f80 };
+    const uint16_t h[] = { 0x3c00, 0x4000, 0x4200, 0x4400 }, hunit[] = { 0x3c00, 0, 0, 0x3c00 };
+
+    alone("zgemm3m_", z, zunit, z, sizeof z, &zunit[0], &zunit[1]);
+    alone("cgemm3m_", x, xunit, x, sizeof x, &xunit[0], &xunit[1]);
+    alone("sbgemm_", b, bunit, s, sizeof s, &fone, &fzero);
+    alone("shgemm_", h, hunit, s, sizeof s, &fone, &fzero);
+    alone("bgemm_", b, bunit, b, sizeof b, &bunit[0], &bunit[1]);
+}
+
 static void batches(void)
 {
+    others();
     for (int by_c = 0; by_c < 2; by_c++) {
         groups('d', 0, by_c);
         groups('z', by_c, by_c);

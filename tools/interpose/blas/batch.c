@@ -109,9 +109,11 @@ static void serve_part(struct request *r, const struct groups *g, int64_t i, int
 
     if (limber_blas_serve(r))
         return;
-    behind = limber_blas_real(r->name, r->caller, false);
+    behind = limber_blas_real(r->name, r->caller, true);
     if (behind)
         hand_on_part(r, g, i, first, hand_on, behind);
+    else
+        limber_blas_lacking(r);
     limber_blas_end(r);
 }
 

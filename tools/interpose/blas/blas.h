@@ -84,6 +84,8 @@ struct request {
  * so that the program's own xerbla reports them; limber_blas_end follows when it has returned. */
 bool limber_blas_serve(struct request *r);
 void limber_blas_end(struct request *r);
+/* A call that was not served and that no BLAS behind has. */
+void limber_blas_lacking(struct request *r);
 /* Whether this thread is inside a call that was decided, or another copy of the library decides.
  * Enter and leave mark such a call. */
 bool limber_blas_is_inside(void);

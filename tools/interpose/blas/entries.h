@@ -48,9 +48,11 @@
 \
         if (limber_blas_serve(&r)) \
             return; \
-        *(void **)&real = limber_blas_real(r.name, r.caller, false); \
+        *(void **)&real = limber_blas_real(r.name, r.caller, true); \
         if (real) \
             real pass; \
+        else \
+            limber_blas_lacking(&r); \
         limber_blas_end(&r); \
     }
 

@@ -253,8 +253,8 @@ static bool is_empty(const struct request *r)
     return r->m == 0 || r->n == 0 || (r->routine == BLAS_GEMM_BATCH && r->count == 0);
 }
 
-/* A function that no BLAS behind has, most often gemmt or a batch: Limber computes it, natively
- * where the contract cannot be kept. */
+/* A function that no BLAS behind has, most often gemmt, gemm3m, sbgemm or a batch: Limber computes
+ * it, natively where the contract cannot be kept. */
 static bool serve_alone(struct request *r, const struct interpose_setting *s)
 {
     static const limber_contract native = { .size = sizeof(limber_contract),
@@ -290,8 +290,7 @@ bool limber_blas_serve(struct request *r)
 
     if (r->side && !limber_blas_is_lapack(r))
         r->k = r->side == 'L' ? r->m : r->n;
-    if (limber_blas_is_inside() || (!o->on && !o->report && !o->capture &&
-                                    r->routine != BLAS_GEMMT && r->routine != BLAS_GEMM_BATCH))
+    if (limber_blas_is_inside() || (!o->on && !o->report && !o->capture))
         return false;
     INTERPOSE_UNCANCELLED;
     s = interpose_choose(&(struct interpose_call){ r->name, r->m, r->n, r->k, r->caller });
@@ -301,8 +300,7 @@ bool limber_blas_serve(struct request *r)
         r->began = limber_blas_now();
     if (!limber_blas_real(r->name, r->caller, true))
         return !limber_blas_is_lapack(r) && serve_alone(r, s);
-    if ((!o->on && !o->report && !o->capture) || limber_blas_wrong(r) || is_empty(r) ||
-        (!r->alpha && !limber_blas_is_lapack(r)))
+    if (limber_blas_wrong(r) || is_empty(r) || (!r->alpha && !limber_blas_is_lapack(r)))
         return false;
     why = reason(r, s);
     if (!why) {
@@ -315,4 +313,14 @@ bool limber_blas_serve(struct request *r)
         }
     }
     return end_call(r, &j, why ? LEFT : SERVED, why);
+}
+
+void limber_blas_lacking(struct request *r)
+{
+    INTERPOSE_UNCANCELLED;
+    if (limber_blas_is_inside() || limber_blas_is_lapack(r))
+        limber_blas_real(r->name, r->caller, false); /* says so */
+    else
+        serve_alone(
+            r, interpose_choose(&(struct interpose_call){ r->name, r->m, r->n, r->k, r->caller }));
 }
