@@ -328,7 +328,9 @@ static bool run_with_memory(limber_context *ctx, const struct step *s, int count
 bool limber_launch(limber_context *ctx, const struct step *s, int count,
                    const struct problem *whole, struct diag *d)
 {
-    bool sure = !limber_refuses_overflow(&s->p->contract, s->p->fc) || fits(s->p, s->f), ok;
+    bool sure = !limber_refuses_overflow(&s->p->contract, s->p->fa, s->p->fb, s->p->fc) ||
+                fits(s->p, s->f),
+         ok;
     struct backup keep;
 
     if (!sure && s->e->backend->device_ops) { /* nothing is stored before all is known to fit */

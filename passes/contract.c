@@ -117,14 +117,20 @@ bool limber_contract_check(const limber_contract *k, limber_format a, limber_for
 
 /* ---- what promises mean ---------------------------------------------------------------------- */
 
-bool limber_wraps(const limber_contract *k)
+static bool holds_integers(limber_format f)
 {
-    return k->promise == LIMBER_CONTRACT_NATIVE;
+    return limber_is_integer(f) || f.kind == LIMBER_KIND_SHORT;
 }
 
-bool limber_refuses_overflow(const limber_contract *k, limber_format c)
+bool limber_wraps(const limber_contract *k, limber_format a, limber_format b)
 {
-    return limber_num_is_int(c) && !limber_wraps(k);
+    return k->promise == LIMBER_CONTRACT_NATIVE && holds_integers(a) && holds_integers(b);
+}
+
+bool limber_refuses_overflow(const limber_contract *k, limber_format a, limber_format b,
+                             limber_format c)
+{
+    return limber_num_is_int(c) && !limber_wraps(k, a, b);
 }
 
 bool limber_simulates(const limber_contract *k)

@@ -11,10 +11,11 @@
 /* Is the contract one that a product of these formats can have?  The text names the argument. */
 bool limber_contract_check(const limber_contract *k, limber_format a, limber_format b,
                            limber_format c, struct diag *d);
-/* Integer results are taken modulo their size. */
-bool limber_wraps(const limber_contract *k);
+/* Integer results are taken modulo their size: only sums of integers are. */
+bool limber_wraps(const limber_contract *k, limber_format a, limber_format b);
 /* A result in c that does not fit is refused. */
-bool limber_refuses_overflow(const limber_contract *k, limber_format c);
+bool limber_refuses_overflow(const limber_contract *k, limber_format a, limber_format b,
+                             limber_format c);
 /* The result is what a described unit computes. */
 bool limber_simulates(const limber_contract *k);
 /* Every scheme that keeps the error serves the contract: a product may be cut into parts. */

@@ -338,7 +338,7 @@ void limber_request_class(struct request_class *out, const struct product_reques
     out->size = limber_is_device(t)                        ? size_class(r) :
                 coarse && limber_frees_scheme(r->contract) ? COARSE_SIZE :
                                                              0;
-    out->wrap = limber_num_is_int(r->c) && limber_wraps(r->contract);
+    out->wrap = limber_num_is_int(r->c) && limber_wraps(r->contract, r->a, r->b);
     set_wanted(out, r, fractional);
     limber_mask_class(a, r->a, use, &out->data[0]);
     limber_mask_class(b, r->b, use, &out->data[1]);

@@ -715,6 +715,16 @@ static bool set_results(struct eval *e, const struct node *n, bool chains, struc
     return r->norm[0] && r->norm[1];
 }
 
+/* Integers have neither infinities nor NaN. */
+static int store_special(const struct eval *e, const struct results *r, int64_t i, int64_t j,
+                         void *dst)
+{
+    double x = special(e, r->a, r->b, i, j);
+
+    limber_store_class(dst, r->f, x, &r->sc);
+    return x - x != 0 ? NUM_overflow : 0;
+}
+
 static bool store(struct eval *e, const struct node *n, const struct val *x,
                   const struct results *r, int64_t i, int64_t j)
 {
@@ -723,7 +733,7 @@ static bool store(struct eval *e, const struct node *n, const struct val *x,
     int flags = 0, exp = x->base - (x->scale_a ? x->scale_a[i] + x->scale_b[j] : 0);
 
     if (is_special(e->c, i, j))
-        limber_store_class(dst, r->f, special(e, r->a, r->b, i, j), &r->sc);
+        flags = store_special(e, r, i, j, dst);
     else if (r->is_uncertain)
         return x->total ? store_near(e, x, r, i, j) : store_uncertain(e, x, r, i, j);
     else if (x->total)

@@ -120,7 +120,9 @@ LIMBER_API void limber_destroy(limber_context *ctx);
 
 /* u is the unit round-off of the result's format, |A||B| the product of absolute values. */
 typedef enum limber_promise {
-    LIMBER_CONTRACT_NATIVE, /* |error| <= (k+2) u |A||B|, and a posit's rounding; integers wrap */
+    /* |error| <= (k+2) u |A||B|, and a posit's rounding.  Sums of integers wrap; in an integer
+     * result those of floats are as under correct */
+    LIMBER_CONTRACT_NATIVE,
     LIMBER_CONTRACT_BITS, /* |error| <= 2^-bits |A||B|, plus one final rounding; no
                                    intermediate overflow or underflow spoils a result that the
                                    format holds */

@@ -155,7 +155,7 @@ static bool expand_as(struct expansion *e, struct diag *d)
 /* The least integer of a format has a negative in the next wider one; modulo 2^64 it is its own. */
 static bool expand_b(struct expansion *e, struct diag *d)
 {
-    bool wraps = limber_wraps(&e->x->contract);
+    bool wraps = limber_wraps(&e->x->contract, e->x->a.m.format, e->x->b.m.format);
 
     e->f = e->x->b.m.format;
     if (e->f.kind == LIMBER_KIND_UINT)
@@ -211,7 +211,7 @@ static bool check_least(const struct complex_product *x, struct diag *d)
     limber_format f = x->b.m.format;
     bool least = false;
 
-    if (f.kind != LIMBER_KIND_INT || f.size < 8 || limber_wraps(&x->contract))
+    if (f.kind != LIMBER_KIND_INT || f.size < 8 || limber_wraps(&x->contract, x->a.m.format, f))
         return true;
     return holds_least(x, &least, d) &&
            (!least || limber_fail(d, LIMBER_STATUS_RANGE,

@@ -129,7 +129,7 @@ static bool see_planes(const struct complex_product *x, struct planes *p, const 
         .outer_step = 2 * (by_rows ? m.row_stride : m.col_stride),
         .inner_step = 2 * (by_rows ? m.col_stride : m.row_stride),
         .minus = of->conj,
-        .measures = limber_refuses_overflow(&x->contract, p->f),
+        .measures = limber_refuses_overflow(&x->contract, x->a.m.format, x->b.m.format, p->f),
     };
     size_t bytes;
 
@@ -184,7 +184,7 @@ static bool serves(const struct complex_product *x, struct diag *d)
 static bool is_small(const struct complex_product *x, const struct planes *a,
                      const struct planes *b, struct diag *d)
 {
-    if (!limber_refuses_overflow(&x->contract, a->f) ||
+    if (!limber_refuses_overflow(&x->contract, a->f, b->f, a->f) ||
         (a->most < 0x1p62 && b->most < 0x1p62 && 2 * (double)x->k * a->most * b->most < 0x1.fffp62))
         return true;
     return limber_fail(

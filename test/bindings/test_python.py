@@ -267,6 +267,49 @@ class Buffers(unittest.TestCase):
         self.assertRaisesRegex(limber.BadArgument, "no float holds", limber.spacing, "f128", 16383)
         self.assertRaisesRegex(limber.BadArgument, "complex", limber.finfo, "complex64")
 
+    def test_integers_become_what_holds_their_results(self):
+        if numpy is None:
+            return
+        for kind in "u1 i2 i4 i8".split():
+            x = numpy.array([0, 1, 17, 200, 100], kind)
+            got = limber.quantize(x, "e4m3")
+            self.assertEqual((got.dtype, got.tolist()), (numpy.float64, [0, 1, 16, 192, 96]))
+            self.assertEqual(limber.quantize(x, "i8", saturate=True).dtype, x.dtype)
+            with self.assertRaisesRegex(limber.BadArgument, "^out: integers hold no numbers of e5m"):
+                limber.quantize(x, "e5m2", out=numpy.zeros(5, kind))
+        self.assertTrue(numpy.isinf(limber.quantize(numpy.array([10**6]), "e5m2")).all())
+        a, b = [[4, 1], [1, 3]], [1, 2]
+        self.assertEqual(limber.solve(a, b).tolist(), numpy.linalg.solve(a, b).tolist())
+
+    def test_sums_of_floats_in_integer_results(self):
+        if numpy is None:
+            return
+        one, x = numpy.ones((1, 1)), numpy.array([[-.03], [.9], [2.5], [3.5], [-1.5]])
+        for contract in ("native", "correct"):
+            got = limber.matmul(x, one, dtype="i32", contract=contract)
+            self.assertEqual(got.ravel().tolist(), [0, 1, 2, 4, -2])
+        for contract in ("native", "correct", "bits=20", "exact"):
+            for bad in (1e10, numpy.nan, -numpy.inf):
+                out = numpy.full((1, 1), 7, "i4")
+                with self.assertRaisesRegex(limber.OutOfRange, "do not fit i32"):
+                    limber.matmul(numpy.array([[bad]]), one, out=out, contract=contract)
+                self.assertEqual(out[0, 0], 7)
+
+    def test_quads_become_long_doubles(self):
+        if numpy is None:
+            return
+        kind, about = numpy.longdouble, numpy.finfo(numpy.longdouble)
+        random = numpy.random.default_rng(3)
+        x = random.standard_normal(500).astype(kind)
+        x = numpy.concatenate([numpy.ldexp(x, random.integers(about.minexp, about.maxexp, 500)),
+                               [0, about.tiny, about.max, about.smallest_subnormal, numpy.inf]])
+        self.assertTrue((numpy.asarray(limber.Quad(x), kind) == x).all())
+        high, low = random.standard_normal((2, 500))
+        both = limber.Quad(high) + limber.Quad(low * 2.0**-30)
+        self.assertTrue((numpy.asarray(both, kind) == high.astype(kind) + low * 2.0**-30).all())
+        self.assertEqual(kind(limber.Quad(1) / 3), kind(1) / 3)
+        self.assertEqual(numpy.asarray(limber.Quad([[1, 2]])).shape, (1, 2))
+
     def test_solve(self):
         if numpy is None:
             return

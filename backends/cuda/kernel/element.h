@@ -34,8 +34,8 @@ template <int S> DEVICE double class_at(const struct view &v, int64_t line, int6
     return parts_at<S>(part, v, line, p) ? limber_num_class(&part[0]) : 0;
 }
 
-/* The sum of products as NaN and infinities make it. */
-DEVICE void special_element(const element_args &g, const result_args &r, const struct operands &o,
+/* The sum of products as NaN and infinities make it: 1 when it does not fit an integer format. */
+DEVICE int special_element(const element_args &g, const result_args &r, const struct operands &o,
                             int64_t i, int64_t j)
 {
     char *to = limber_output_at(&r.c, r.i0 + i, r.j0 + j, RESULT.size);
@@ -48,7 +48,9 @@ DEVICE void special_element(const element_args &g, const result_args &r, const s
     if (BETA)
         e = load_raw<RESULT.size>(to);
     limber_store_class(&e, RESULT, x, &scalars);
-    store_raw<RESULT.size>(to, &e);
+    if (!g.r.dry)
+        store_raw<RESULT.size>(to, &e);
+    return IS_INTEGER_RESULT && x - x != 0;
 }
 
 /* Calls with(its result, product, i, j) for this thread's elements of all products. */
@@ -67,12 +69,16 @@ template <class F> DEVICE void each_element(const element_args &g, F with)
 #if SPECIAL && !LONG_WORDS
 KERNEL(limber_special, struct element_args, ELEMENT_THREADS, 1)
 {
+    uint64_t lost = 0;
+
     if (is_left(args.r.choice, args.r.mine))
         return;
     each_element(args, [&](const result_args &r, int64_t product, int64_t i, int64_t j) {
         if (is_special(r, i, j))
-            special_element(args, r, operands_of(args, product), i, j);
+            lost += (uint64_t)special_element(args, r, operands_of(args, product), i, j);
     });
+    if (lost)
+        atomic_add(args.r.overflow, lost);
 }
 #endif
 
@@ -103,10 +109,8 @@ DEVICE int exact_element(const element_args &g, const result_args &r, const stru
                 if (a[x].kind == NUM_finite && b[y].kind == NUM_finite)
                     limber_big_add_product(sum, &a[x], &b[y]);
     }
-    if (odd) {
-        special_element(g, r, o, i, j);
-        return 0;
-    }
+    if (odd)
+        return special_element(g, r, o, i, j);
     if (BETA)
         e = load_raw<RESULT.size>(to);
     lost = limber_store_exact(&e, RESULT, sum->w, sum->n, sum->base, &scalars) & MISFITS;

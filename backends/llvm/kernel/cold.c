@@ -529,7 +529,7 @@ static int scale_of(const struct packed *o, int64_t line)
 }
 
 /* The sum of products as NaN and infinities make it. */
-static void special(const struct kernel_call *c, int64_t i, int64_t j)
+static int64_t special(const struct kernel_call *c, int64_t i, int64_t j)
 {
     double x = limber_classes_sum(&c->classes[0], c->op[0].line0 + i, &c->classes[1],
                                   c->op[1].line0 + j);
@@ -543,6 +543,7 @@ static void special(const struct kernel_call *c, int64_t i, int64_t j)
         memcpy(place(c, i, j), &narrow, 4);
     else
         limber_store_class(place(c, i, j), f->c, x, &sc);
+    return limber_num_is_int(f->c) && x - x != 0;
 }
 
 static int64_t words(const struct kernel_call *c, int64_t i, int64_t j, uint64_t *w, int n,

@@ -762,13 +762,14 @@ FLAT bool is_special(const struct kernel_call *c, int side, int64_t line)
 
 /* Stores what NaN and infinities decide of row i, columns j .. j+LANES-1 of which `live` exist;
  * returns the others. */
-static int store_special(const struct kernel_call *c, int64_t i, int64_t j, int live)
+static int store_special(const struct kernel_call *c, int64_t i, int64_t j, int live,
+                         int64_t *lost)
 {
     int left = (1 << live) - 1;
 
     for (int l = 0; l < live; l++)
         if (is_special(c, 0, i) || is_special(c, 1, j + l)) {
-            c->cold->special(c, i, j + l);
+            *lost += c->cold->special(c, i, j + l);
             left &= ~(1 << l);
         }
     return left;
@@ -816,7 +817,7 @@ static int64_t sum_rows(struct strip *s, int64_t i, int rows, int64_t j, int liv
     int64_t lost = 0;
 
     for (int r = 0; r < rows; r++)
-        left[r] = store_special(s->c, i + r, j, live);
+        left[r] = store_special(s->c, i + r, j, live, &lost);
     for (int turn = far ? 0 : 1; s->a[0].v && turn < 2; turn++) {
         int before = open;
 

@@ -213,9 +213,9 @@ struct kernel_cold {
                            const int64_t first_live_p0_len[4], char *room);
     /* Elements of any format that embeds in binary64. */
     void (*load)(limber_format f, const char *from, double *to, int n);
-    /* Element (i,j) of this part of C: from NaN or infinities; from n words times 2^exp, and from
-     * its totals, 1 when it does not fit; from a sum in binary64. */
-    void (*special)(const struct kernel_call *c, int64_t i, int64_t j);
+    /* Element (i,j) of this part of C: from NaN or infinities, from n words times 2^exp and from
+     * its totals, 1 when it does not fit an integer; from a sum in binary64. */
+    int64_t (*special)(const struct kernel_call *c, int64_t i, int64_t j);
     int64_t (*words)(const struct kernel_call *c, int64_t i, int64_t j, uint64_t *w, int n,
                      int exp);
     int64_t (*total)(const struct kernel_call *c, int64_t i, int64_t j, const char *total,

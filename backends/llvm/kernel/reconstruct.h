@@ -909,14 +909,14 @@ SLOW int64_t special_strip(const struct kernel_call *c, const struct block *b,
                            const char *scratch, int64_t i, int64_t j0, int64_t cols)
 {
     char old[KERNEL_LANES * 16];
-    int64_t lost, some = 0;
+    int64_t lost = 0, some = 0;
 
     ROLL for (int64_t j = 0; j < cols; j++)
         some += is_special(c, b->i0 + i, b->j0 + j0 + j);
     ROLL for (int64_t j = 0; j < cols && some == cols; j++)
-        c->cold->special(c, b->i0 + i, b->j0 + j0 + j);
+        lost += c->cold->special(c, b->i0 + i, b->j0 + j0 + j);
     if (some == cols)
-        return 0;
+        return lost;
     ROLL for (int64_t j = 0; j < cols; j++)
         __builtin_memcpy(old + j * 16, place(c, b->i0 + i, b->j0 + j0 + j),
                          (unsigned)CFG(c).c.size);
@@ -926,7 +926,7 @@ SLOW int64_t special_strip(const struct kernel_call *c, const struct block *b,
             continue;
         __builtin_memcpy(place(c, b->i0 + i, b->j0 + j0 + j), old + j * 16,
                          (unsigned)CFG(c).c.size);
-        c->cold->special(c, b->i0 + i, b->j0 + j0 + j);
+        lost += c->cold->special(c, b->i0 + i, b->j0 + j0 + j);
     }
     return lost;
 }

@@ -39,6 +39,9 @@ def _parts(view):
     return view.count * (2 if view.pairs else 1)
 
 
+_INTEGERS = "iu"       # how their names begin
+
+
 def _exactly(ctx, name, view, why):
     """The elements in a format that has all of them."""
     up, down = (_cast(ctx, name, view, rounding) for rounding in ("up", "down"))
@@ -221,7 +224,7 @@ def _round(context, held, view, made, rounding, saturate, seed, random_bits, nan
                "nearest" if rounding == "ties_zero" else rounding)
         if rounding == "ties_zero":
             _ties_to_zero(ctx, view, made)
-    if not subnormals and made.name[0] not in "iu" and made.name != "dd":
+    if not subnormals and made.name[0] not in _INTEGERS and made.name != "dd":
         _flush(ctx, made)
 
 
@@ -245,9 +248,14 @@ def quantize(context, a, format, holds, out, result, limits, flips, **how):
         view = held.enter_context(view_of(a, "a", canonical(holds, "holds")))
         view.dense()
         rounded = Result(held, view.shape, [view], (None, None), format, None, "numpy")
-        made = Result(held, view.shape, [view], (holds, holds), view.name, out, result)
+        fractions = rounded.name[0] not in _INTEGERS
+        new = out is None and view.name[0] in _INTEGERS
+        kind = "f64" if fractions and new else view.name
+        made = Result(held, view.shape, [view], (holds, holds), kind, out, result)
         if not made.view.is_dense():
             raise BadArgument("out: has gaps or another order")
+        if fractions and made.name[0] in _INTEGERS:
+            raise BadArgument(f"out: integers hold no numbers of {rounded.name}")
         _round(context, held, view, rounded, **how)
         through, to = rounded.view, made.view
         through.what = "a"

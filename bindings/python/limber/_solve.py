@@ -81,6 +81,8 @@ def solve(context, a, b, dtype, out, result, report, format):
             raise BadArgument(f"a: shape {rows} is no square matrix")
         if len(views[1].shape) not in (1, 2) or views[1].shape[0] != rows[0]:
             raise BadArgument(f"b: shape {views[1].shape} does not meet a's {rows}")
+        if dtype is None and out is None and all(view.name[0] in "iu" for view in views):
+            dtype = "f64"
         made = Result(held, views[1].shape, views, formats, dtype, out, result)
         x, columns = _matrix(made.view), (views[1].shape + (1,))[1]
         call = C.SolveCall(n=rows[0], columns=columns, a=_matrix(views[0]), b=_matrix(views[1]),

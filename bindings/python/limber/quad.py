@@ -264,6 +264,17 @@ class Quad:
     def __float__(self) -> float:
         return float(self.item())
 
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        """Objects, or numbers of a type, each rounded once, to the nearest."""
+        if copy is False:
+            raise ValueError("a Quad's numbers are copied into an array")
+        kind = numpy.dtype(object if dtype is None else dtype)
+        made = numpy.empty(self.shape, object)
+        each = _longdouble if kind == numpy.longdouble else Quad
+        for i, x in enumerate(_numbers(self)):
+            made.flat[i] = each(x)
+        return made.astype(kind)
+
     def to_fractions(self) -> Any:
         """Nested lists of Fractions; floats where a number is -0, infinite or NaN."""
         return _nest(_numbers(self), self.shape)
@@ -390,6 +401,23 @@ class Quad:
 
 def _numbers(quad):
     return [decode(x) for x in _bits(quad)]
+
+
+def _longdouble(x):
+    """The nearest number of that type, whichever it is here."""
+    if isinstance(x, float) or x == 0:
+        return numpy.longdouble(x)
+    about = numpy.finfo(numpy.longdouble)
+    exponent = max(x.numerator.bit_length() - x.denominator.bit_length(), about.minexp + 1)
+    last = exponent - about.nmant - 1       # at least a bit too many
+    size = abs(x) / Fraction(2) ** last
+    while size >= 1 << (about.nmant + 1):
+        size /= 2
+        last += 1
+    whole = round(size)
+    sign = -1 if x < 0 else 1
+    high, low = divmod(whole, 1 << 50)
+    return numpy.ldexp(numpy.longdouble(sign * high) * (1 << 50) + sign * low, last)
 
 
 def _nest(flat, shape):
