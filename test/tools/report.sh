@@ -151,8 +151,8 @@ echo before > kept.html
 for bad in '{"limber": "0"}' '{"rows": []}' '[]' '[1]' '[{"a": "b"}]' '{"a": 1} [2]' '{' '' \
     '{"a": {"b": 1}}'; do
     printf '%s' "$bad" > bad.json
-    expect 1 '^limber: bad.json: no report of LIMBER_REPORT, and ' "$limber" report steps.json \
-        bad.json --html kept.html
+    expect 1 '^limber: bad.json: (no report of LIMBER_REPORT, and |ends early|is empty)' \
+        "$limber" report steps.json bad.json --html kept.html
 done
 printf '\n{"a": 1}\n{"a": nan}\n' > bad.json
 expect 1 'line 3 is no object of JSON' "$limber" report bad.json

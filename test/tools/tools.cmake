@@ -10,6 +10,7 @@ set_tests_properties(figures PROPERTIES TIMEOUT 600)
 add_test(NAME tools COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/tools.sh $<TARGET_FILE:limber_cli>)
 set_tests_properties(tools PROPERTIES TIMEOUT 600
   ENVIRONMENT "ASAN_OPTIONS=allocator_may_return_null=1")
+add_test(NAME files COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/files.sh $<TARGET_FILE:limber_cli>)
 
 add_test(NAME report COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/report.sh $<TARGET_FILE:limber_cli>)
 set_tests_properties(report PROPERTIES TIMEOUT 900)

@@ -469,7 +469,7 @@ np.save('z.npy', z); np.save('w.npy', w); np.save('w8.npy', w.astype('c8'))
 np.save('zb.npy', z.astype('>c16')); np.save('zf.npy', np.asfortranarray(z))
 np.savez('one.npz', z); np.savez_compressed('two.npz', left=z, right=w)
 np.savetxt('x.csv', z.real, delimiter=',', header='a row a line')
-open('y.csv', 'w').write('"one",two three;four,five\n' + '\n'.join(
+open('y.csv', 'w').write('"one, two" three four five six\n' + '\n'.join(
     ' '.join(repr(float(v)) for v in row) for row in w.real) + '\n\n')
 def mtx(name, kind, rows):
     open(name, 'w').write('%%MatrixMarket matrix ' + kind + '\n' + rows)
@@ -536,7 +536,7 @@ print('close' if np.allclose(np.loadtxt('out.csv', delimiter=','), z @ w, atol=1
     expect 0 'complex f64' cat told
     expect 0 '^2,4$' sh -c 'printf "1 0\n0 1\n" | "$0" gemm - a.mtx --alpha 2 -o csv:- 2> told' "$limber"
     expect 0 '^%%MatrixMarket matrix array real general' sh -c '"$0" gemm a.mtx a.mtx -o mtx:- 2> told' "$limber"
-    expect 1 'one operand, not two' sh -c '"$0" gemm - - < z.npy' "$limber"
+    expect 1 'one file, not two' sh -c '"$0" gemm - - < z.npy' "$limber"
     expect 1 'holds 2 arrays; say one as FILE.npz:NAME, of left, right' "$limber" gemm two.npz w.npy
     expect 1 'no array is called "up"; there are left, right' "$limber" gemm two.npz:up w.npy
     expect 1 'convolutions are of real' "$limber" conv z.npy w.npy
@@ -548,11 +548,11 @@ print('close' if np.allclose(np.loadtxt('out.csv', delimiter=','), z @ w, atol=1
 b = bytearray(open('one.npz', 'rb').read()); b[300] ^= 1; open('bent.npz', 'wb').write(b)"
     expect 1 'arr_0: the archive is damaged' "$limber" gemm bent.npz w.npy
     printf '1,2\n3\n' > odd.csv
-    expect 1 'odd.csv: line 2: fewer than the 2 numbers' "$limber" gemm odd.csv a.mtx
+    expect 1 'odd.csv: line 2: fewer than the 2 fields' "$limber" gemm odd.csv a.mtx
     printf 'a,b\n1,"2"\n' > odd.csv
-    expect 1 'odd.csv: line 2: "2" is text' "$limber" gemm odd.csv a.mtx
+    expect 1 'odd.csv: line 2, field 2: ""2"" is text' "$limber" gemm odd.csv a.mtx
     printf '1,2\n3,x\n' > odd.csv
-    expect 1 'odd.csv: line 2: "x" is no number' "$limber" gemm odd.csv a.mtx
+    expect 1 'odd.csv: line 2, field 2: "x" is no number' "$limber" gemm odd.csv a.mtx
     printf 'a,b\n' > odd.csv
     expect 1 'odd.csv: no numbers' "$limber" gemm odd.csv a.mtx
     for layout in nchw nhwc; do

@@ -355,8 +355,10 @@ int cmd_gpu(int argc, const char **argv)
                      "row is WRONG or failed; 2: usage; 77: no GPU or no driver.  tools/gpu.sh "
                      "builds, tests\n"
                      "and measures on a machine that has little more than the CUDA toolkit.\n\n"
-                     "example: limber gpu --rows fp32,fp64 --sizes 4096,8192 --out results"))
+                     "example: limber gpu --rows fp32,fp64 --sizes 4096,8192 --out results")) {
+        tell_beside(v.json);
         status = checked(&v);
+    }
     poptFreeContext(o);
     free(v.rows);
     free(v.sizes);

@@ -99,7 +99,7 @@ bool array_writable(const char *path);
 bool is_pipe(const char *path); /* for standard output */
 bool array_write(const char *path, const struct array *a);
 
-/* output.h, with messages.  Every file that the user names is written this way. */
+/* output.h, with messages.  Every file that the user names is written this way, "-" among them. */
 struct draft {
     FILE *f;
     const char *path;
@@ -107,7 +107,10 @@ struct draft {
 };
 bool draft_open(struct draft *d, const char *path);
 bool draft_close(struct draft *d, bool ok);
-/* All of a text file, for free(); NULL after a message. */
+/* Where path stands for standard output: from now on what is told goes to stderr, beside the
+ * result.  path may be NULL. */
+void tell_beside(const char *path);
+/* All of a text file, or of standard input for "-", for free(); NULL after a message. */
 char *text_read(const char *path);
 
 bool npy_read(FILE *f, const char *path, struct array *a);

@@ -818,6 +818,7 @@ int cmd_explore(int argc, const char **argv)
     ok = options_read(
         o, "A B | --conv X W | --random M,N,K | --captured FOLDER [options]\n\nexample: limber "
            "explore A.npy B.npy --in e5m2 --groups 0,64 --keep 1e-2 --plot e.svg");
+    tell_beside(e.csv);
     files = poptGetArgs(o);
     while (files && files[n])
         n++;

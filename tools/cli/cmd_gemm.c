@@ -7,7 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Of two runs the second, which compiled nothing. */
 static const limber_report *last(const struct measured *o)
@@ -166,12 +165,11 @@ static int run(struct product *p)
     limber_context *ctx = NULL;
     int status = 0;
 
+    tell_beside(p->out);
     if (product_context(p, &ctx) != LIMBER_STATUS_OK)
         status = complain("%s", limber_error_text());
     else if (!product_measure(p, ctx, &o) || (p->out && !array_write(p->out, &p->c)))
         status = 1;
-    if (!status && p->out && is_pipe(p->out))   /* what is told goes beside the result */
-        dup2(STDERR_FILENO, STDOUT_FILENO);
     if (!status && p->json)
         print_json(p, &o);
     else if (!status)

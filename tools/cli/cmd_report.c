@@ -23,6 +23,25 @@ static const char *without_space(const char *s)
     return s + strspn(s, " \t\r\n");
 }
 
+/* Whether the text ends within the object or array that it begins with. */
+static bool is_cut_off(const char *s)
+{
+    bool quoted = false;
+    int depth = 0;
+
+    if (*s != '{' && *s != '[')
+        return false;
+    for (; *s; s++) {
+        if (quoted && *s == '\\' && s[1])
+            s++;
+        else if (*s == '"')
+            quoted = !quoted;
+        else if (!quoted)
+            depth += (*s == '{' || *s == '[') - (*s == '}' || *s == ']');
+    }
+    return quoted || depth > 0;
+}
+
 /* An array of the objects that stand behind each other; NULL after a message. */
 static cJSON *read_lines(const char *s, const char *path)
 {
@@ -37,8 +56,10 @@ static cJSON *read_lines(const char *s, const char *path)
 
             for (const char *c = all; c < s; c++)
                 line += *c == '\n';
-            complain("%s: no report of LIMBER_REPORT, and line %d is no object of JSON", path,
-                     line);
+            complain(is_cut_off(s) ?
+                         "%s: ends early: what begins in line %d is cut off" :
+                         "%s: no report of LIMBER_REPORT, and line %d is no object of JSON",
+                     path, line);
             cJSON_Delete(o);
             cJSON_Delete(list);
             return NULL;
@@ -55,7 +76,10 @@ static cJSON *read_json(const char *path)
     const char *end;
     cJSON *o = all ? cJSON_ParseWithOpts(all, &end, 0) : NULL;
 
-    if (all && (!o || *without_space(end) || (cJSON_IsObject(o) && kind_of(o) == KIND_UNKNOWN))) {
+    if (all && !*without_space(all))
+        complain("%s: is empty", path);
+    else if (all &&
+             (!o || *without_space(end) || (cJSON_IsObject(o) && kind_of(o) == KIND_UNKNOWN))) {
         cJSON_Delete(o);
         o = read_lines(all, path);
     }
@@ -63,25 +87,35 @@ static cJSON *read_json(const char *path)
     return o;
 }
 
-static bool read_file(struct files *f, const char *path)
+static bool add_document(struct files *f, const char *path, cJSON *json)
 {
-    struct document d = { .path = path };
+    struct document d = { .path = path, .json = json, .kind = kind_of(json) };
 
     if (f->n == MOST_FILES)
-        return !complain("report: more than %d files", MOST_FILES);
-    d.json = read_json(path);
-    if (!d.json)
-        return false;
-    d.kind = kind_of(d.json);
-    if (d.kind == KIND_UNKNOWN)
+        complain("report: more than %d files", MOST_FILES);
+    else if (d.kind == KIND_UNKNOWN)
         complain("%s: no report of LIMBER_REPORT, and no numbers of a sweep or a benchmark", path);
-    if (d.kind == KIND_UNKNOWN || (d.kind == KIND_RUN && !run_add(f->run, d.json))) {
-        cJSON_Delete(d.json);
-        return false;
+    else if (d.kind != KIND_RUN || run_add(f->run, json)) {
+        f->runs += d.kind == KIND_RUN;
+        f->d[f->n++] = d;
+        return true;
     }
-    f->runs += d.kind == KIND_RUN;
-    f->d[f->n++] = d;
-    return true;
+    cJSON_Delete(json);
+    return false;
+}
+
+/* A file may hold several reports, one behind the other. */
+static bool read_file(struct files *f, const char *path)
+{
+    cJSON *json = read_json(path), *one;
+    bool ok = json != NULL;
+
+    if (!cJSON_IsArray(json) || kind_of(json->child) != KIND_RUN)
+        return ok && add_document(f, path, json);
+    while (ok && (one = cJSON_DetachItemFromArray(json, 0)))
+        ok = add_document(f, path, one);
+    cJSON_Delete(json);
+    return ok;
 }
 
 /* ---- showing --------------------------------------------------------------------------------- */
@@ -127,7 +161,8 @@ int cmd_report(int argc, const char **argv)
     int json = 0, top = MOST_CALLS, status = 2;
     char *html = NULL;
     struct poptOption table[] = {
-        { "html", 0, POPT_ARG_STRING, &html, 0, "write a page with pictures", "FILE" },
+        { "html", 0, POPT_ARG_STRING, &html, 0,
+          "write a page with pictures (-: to standard output)", "FILE" },
         { "top", 0, POPT_ARG_INT, &top, 0, "how many of the longest calls are listed (10)", "N" },
         { "json", 0, POPT_ARG_NONE, &json, 0, "print JSON, of runs", NULL },
         POPT_AUTOHELP POPT_TABLEEND
@@ -138,25 +173,26 @@ int cmd_report(int argc, const char **argv)
 
     if (!f)
         complain("report: not enough memory");
-    else if (options_read(o,
-                          "[options] FILE...\n\n"
-                          "Shows what a program's products became, from the files that "
-                          "LIMBER_REPORT names: what\n"
-                          "was served, what was left to the BLAS and why, time against the BLAS, "
-                          "advice.  Several\n"
-                          "files, as of an MPI program's ranks, are added up.\n"
-                          "Also takes what `limber explore --json`, `limber bench --json`, `limber "
-                          "gpu --json` and\n"
-                          "`limber bench apps --json` print, and an object of JSON a line, as "
-                          "programs of examples/\n"
-                          "print and limber.torch writes.  A page has a section for each.\n\n"
-                          "example: limber report run.json --html run.html")) {
+    else if (options_read(
+                 o, "[options] FILE...\n\n"
+                    "Shows what a program's products became, from the files that "
+                    "LIMBER_REPORT names: what\n"
+                    "was served, what was left to the BLAS and why, time against the BLAS, "
+                    "advice.  Several\n"
+                    "files, as of an MPI program's ranks, are added up; - is standard input.\n"
+                    "Also takes what `limber explore --json`, `limber bench --json`, `limber "
+                    "gpu --json` and\n"
+                    "`limber bench apps --json` print, and an object of JSON a line, as "
+                    "programs of examples/\n"
+                    "print and limber.torch writes.  A page has a section for each.\n\n"
+                    "example: limber report run.json --html run.html")) {
         if (!poptPeekArg(o))
             complain("report: no FILE is named");
         else if (top < 0)
             complain("report: --top takes a number from 0 on");
         else
             status = (f->run = run_new()) ? 0 : 1;
+        tell_beside(html);
         while (status == 0 && (path = poptGetArg(o)))
             status = read_file(f, path) ? 0 : 1;
         if (status == 0) {

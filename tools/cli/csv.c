@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Comma-separated values: a row of the matrix a line.  Fields stand between commas, semicolons,
- * tabs or spaces; a first line of words names columns; what follows # is a comment. */
+ * Comma-separated values: a row of the matrix a line.  One kind of separator stands between fields
+ * in the whole file: commas, semicolons, tabs or spaces.  A first line without a number names
+ * columns; what follows # is a comment.  A line that could be meant in two ways is refused: a
+ * decimal comma, or a value that is missing, would otherwise give another matrix. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 
@@ -16,11 +18,19 @@ struct reader {
     char *data;
     int64_t line, rows, columns, room; /* room: numbers that data holds */
     int64_t most;                      /* bytes */
+    char separator;                    /* 0: not known yet */
 };
 
 static bool bad(const struct reader *r, const char *what)
 {
     complain("%s: line %" PRId64 ": %s", r->path, r->line, what);
+    return false;
+}
+
+static bool bad_field(const struct reader *r, int64_t field, const char *text, const char *what)
+{
+    complain("%s: line %" PRId64 ", field %" PRId64 ": \"%s\" %s", r->path, r->line, field + 1,
+             text, what);
     return false;
 }
 
@@ -41,64 +51,105 @@ static bool make_room(struct reader *r, int64_t at)
     return true;
 }
 
-/* The next field, without its quotes, and what follows it.  NULL: the line has no more. */
-static char *next_field(char **rest, bool *quoted)
+/* The first of the separators in the text, or its end; those between quotes do not count. */
+static char *find_separator(char *s, const char *separators)
 {
-    static const char spaces[] = " \t\r\n";
-    char *s = *rest + strspn(*rest, spaces), *end, *behind;
+    for (bool quoted = false; *s && (quoted || !strchr(separators, *s)); s++)
+        quoted ^= *s == '"';
+    return s;
+}
+
+/* What separates the fields of a line: spaces only where nothing else does.  One field tells
+ * nothing. */
+static bool know_separator(struct reader *r, char *text)
+{
+    char *at = find_separator(text, ",;\t"), *other = at;
+
+    while (*other == *at && *at)
+        other = find_separator(other + 1, ",;\t");
+    if (!*at)
+        at = find_separator(text, " ");
+    if (*other || (r->separator && *at && *at != ' ' && *at != r->separator))
+        return bad(r, "two kinds of separator in one file (commas, semicolons, tabs or spaces); a "
+                      "decimal comma is not read");
+    if (*at && !r->separator)
+        r->separator = *at;
+    return true;
+}
+
+/* The next field, without spaces around it.  NULL: the line has no more; a separator may end it. */
+static char *next_field(char **rest, char separator)
+{
+    char *s = *rest + strspn(*rest, " "), *end;
+    const char only[] = { separator, 0 };
 
     if (!*s)
         return NULL;
-    *quoted = *s == '"';
-    if (*quoted) {
-        s++;
-        end = s + strcspn(s, "\"");
-        behind = end + (*end != 0);
-    } else {
-        behind = end = s + strcspn(s, " ,;\t\r\n");
-    }
-    behind += strspn(behind, spaces);
-    if (*behind == ',' || *behind == ';')
-        behind++;
+    end = find_separator(s, only);
+    *rest = end + (*end != 0);
+    while (end > s && end[-1] == ' ')
+        end--;
     *end = 0;
-    *rest = behind;
     return s;
+}
+
+/* Whether a field that is no number may name a column: not one that is missing or misspelt. */
+static bool is_name(const char *field)
+{
+    static const char *const missing[] = { "NA", "N/A", "NULL", "null", "None" };
+
+    for (size_t i = 0; i < sizeof missing / sizeof *missing; i++)
+        if (!strcmp(field, missing[i]))
+            return false;
+    return *field && !strchr("0123456789+-.", *field);
+}
+
+/* A field that is no number, in the first line with fields or behind it. */
+static bool check_name(const struct reader *r, int64_t column, const char *field)
+{
+    if (r->rows || r->columns)
+        return bad_field(r, column, field, *field == '"' ? "is text" : "is no number");
+    return is_name(field) ||
+           bad_field(r, column, field, "is no number; the name of a column stands in quotes");
 }
 
 static bool read_line(struct reader *r, char *text)
 {
-    int64_t columns = 0, words = 0;
-    char *rest = text, *field;
-    bool quoted;
+    int64_t columns = 0, names = 0;
+    char *rest = text, *field, *first = text;
 
     text[strcspn(text, "#")] = 0;
-    while ((field = next_field(&rest, &quoted))) {
+    for (size_t n = strlen(text); n && strchr(" \t\r\n", text[n - 1]); n--)
+        text[n - 1] = 0;
+    if (!know_separator(r, text))
+        return false;
+    while ((field = next_field(&rest, r->separator))) {
         int64_t at = r->rows * r->columns + columns;
 
         if (strlen(field) > LONGEST_FIELD)
             return bad(r, "a field is too long");
         if (!make_room(r, at))
             return false;
-        if (quoted || !parse_number(field, r->format, r->data + at * r->format.size)) {
-            if (r->rows > 0 || r->columns > 0) {
-                complain("%s: line %" PRId64 ": \"%s\" is %s", r->path, r->line, field,
-                         quoted ? "text" : "no number");
+        if (*field == '"' || !parse_number(field, r->format, r->data + at * r->format.size)) {
+            if (!check_name(r, columns, field))
                 return false;
-            }
-            words++;
+            first = names++ ? first : field;
         }
         columns++;
+        if (names && names < columns)
+            return bad_field(r, first == field ? columns - 1 : 0, first,
+                             "is no number, and other fields of the first line are");
         if (r->rows && columns > r->columns)
             break;
     }
     if (columns == 0)
         return true;
-    if (words) {        /* the names of columns */
+    if (names) {
         r->columns = columns;
         return true;
     }
     if (r->columns && columns != r->columns) {
-        complain("%s: line %" PRId64 ": %s than the %" PRId64 " numbers of the lines before",
+        complain("%s: line %" PRId64 ": %s than the %" PRId64 " fields of the lines before",
                  r->path, r->line, columns > r->columns ? "more" : "fewer", r->columns);
         return false;
     }

@@ -4,6 +4,7 @@
 #include "tools/cli/cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -136,7 +137,7 @@ static FILE *open_input(const char *path, const char **name)
     *name = NULL;
     if (strcmp(path, "-") == 0) {
         if (taken)
-            return complain("-: standard input is one operand, not two"), NULL;
+            return complain("-: standard input is one file, not two"), NULL;
         taken = true;
         return gathered(stdin, "standard input");
     }
@@ -170,7 +171,7 @@ static bool looks_like_csv(const char *path, const unsigned char *s, size_t n)
 bool array_read(const char *path, bool wide, struct array *a)
 {
     const char *name;
-    unsigned char magic[6] = { 0 };
+    unsigned char start[9] = { 0 }, *magic = start;
     FILE *f;
     size_t n;
     bool ok;
@@ -179,11 +180,15 @@ bool array_read(const char *path, bool wide, struct array *a)
     f = open_input(path, &name);
     if (!f)
         return false;
-    n = fread(magic, 1, sizeof magic, f);
-    rewind(f);
+    n = fread(start, 1, sizeof start, f);
+    if (memcmp(start, "\xef\xbb\xbf", 3) == 0) { /* text may begin with a mark of UTF-8 */
+        magic += 3;
+        n -= 3;
+    }
+    fseek(f, magic - start, SEEK_SET);
     if (n == 0)
         ok = (complain("%s: is empty", path), false);
-    else if (n == 6 && memcmp(magic, "\x93NUMPY", 6) == 0)
+    else if (n >= 6 && memcmp(magic, "\x93NUMPY", 6) == 0)
         ok = npy_read(f, path, a);
     else if (n >= 4 && (memcmp(magic, "PK\3\4", 4) == 0 || memcmp(magic, "PK\5\6", 4) == 0))
         ok = npz_read(f, path, name, a);
@@ -208,14 +213,27 @@ bool is_pipe(const char *path)
     return strcmp(path, "-") == 0 || (n == 5 && strcmp(path + 3, ":-") == 0);
 }
 
+static int result = STDOUT_FILENO;
+
+void tell_beside(const char *path)
+{
+    if (!path || !is_pipe(path) || result != STDOUT_FILENO)
+        return;
+    result = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    dup2(STDERR_FILENO, STDOUT_FILENO);
+}
+
 bool draft_open(struct draft *d, const char *path)
 {
-    d->path = path;
-    if (output_open(&d->output, path)) {
+    char name[32];
+
+    d->path = is_pipe(path) ? "standard output" : path;
+    snprintf(name, sizeof name, "/dev/fd/%d", result);
+    if (output_open(&d->output, is_pipe(path) ? name : path)) {
         d->f = d->output.f;
         return true;
     }
-    return complain("%s: %s", path, strerror(errno)), false;
+    return complain("%s: %s", d->path, strerror(errno)), false;
 }
 
 bool draft_close(struct draft *d, bool ok)
@@ -263,23 +281,20 @@ bool array_writable(const char *path)
 bool array_write(const char *path, const struct array *a)
 {
     const struct form *form = form_of(path);
-    bool piped = is_pipe(path);
     struct draft d;
 
-    return form && draft_open(&d, piped ? "/dev/stdout" : path) &&
-           draft_close(&d, form->write(d.f, piped ? "standard output" : path, a));
+    return form && draft_open(&d, path) && draft_close(&d, form->write(d.f, d.path, a));
 }
 
 char *text_read(const char *path)
 {
-    FILE *f = fopen(path, "rb");
+    const char *name;
+    FILE *f = open_input(path, &name);
     char *s = NULL;
     size_t n = 0;
 
-    if (!f) {
-        complain("%s: %s", path, strerror(errno));
+    if (!f)
         return NULL;
-    }
     for (;;) {
         char *grown = realloc(s, n + 65537);
         size_t got;

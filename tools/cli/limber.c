@@ -2,9 +2,32 @@
  * limber: the command line. */
 #include "tools/cli/commands.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <unistd.h>
+
+/* A file that is opened must not become standard output because that is closed.  What stands in its
+ * place cannot be written either. */
+static void fill_standard_files(void)
+{
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
+}
+
+/* popt ends the program behind --help, so this is no end of main. */
+static void check_output(void)
+{
+    errno = 0;
+    if (!fflush(stdout) && !ferror(stdout))
+        return;
+    complain("standard output: %s", errno ? strerror(errno) : "writing failed");
+    _exit(1);
+}
 
 int main(int argc, const char **argv)
 {
@@ -16,6 +39,8 @@ int main(int argc, const char **argv)
         complain("it does not run with rights that its user does not have");
         return 2;
     }
+    fill_standard_files();
+    atexit(check_output);
     /* A file that grows beyond a limit is an error of the write, with a message. */
     signal(SIGXFSZ, SIG_IGN);
     if (argc < 2) {

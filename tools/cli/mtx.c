@@ -21,6 +21,7 @@ struct reader {
     const char *path;
     long line;
     char text[2400];
+    unsigned char *given; /* a bit for each element: a coordinate file gave it */
     bool coordinate, integer, complex, pattern, symmetric, skew, hermitian;
 };
 
@@ -30,32 +31,39 @@ static bool bad(const struct reader *r, const char *what)
     return false;
 }
 
-/* The next line that is neither empty nor a comment. */
-static bool next_line(struct reader *r)
+/* Goes on to a line that is neither empty nor a comment.  *end: there is none. */
+static bool find_line(struct reader *r, bool *end)
 {
-    while (fgets(r->text, sizeof r->text, r->f)) {
+    for (*end = false; fgets(r->text, sizeof r->text, r->f);) {
         size_t n = strlen(r->text);
 
         r->line++;
         if (n == sizeof r->text - 1 && r->text[n - 1] != '\n')
             return bad(r, "the line is too long");
-        if (strlen(r->text) == strspn(r->text, " \t\r\n") || r->text[0] == '%')
-            continue;
-        return true;
+        if (r->text[strspn(r->text, " \t\r\n")] && r->text[0] != '%')
+            return true;
     }
-    return bad(r, "the file ends too early");
+    *end = true;
+    return true;
+}
+
+static bool next_line(struct reader *r)
+{
+    bool end;
+
+    return find_line(r, &end) && (!end || bad(r, "the file ends too early"));
 }
 
 static bool banner(struct reader *r)
 {
     char object[64], layout[64], field[64], symmetry[64];
 
+    r->line = 1;
     if (!fgets(r->text, sizeof r->text, r->f) ||
         sscanf(r->text, "%%%%MatrixMarket %63s %63s %63s %63s", object, layout, field, symmetry) !=
             4 ||
         strcasecmp(object, "matrix"))
         return bad(r, "expected \"%%MatrixMarket matrix LAYOUT FIELD SYMMETRY\"");
-    r->line = 1;
     r->coordinate = strcasecmp(layout, "coordinate") == 0;
     r->integer = strcasecmp(field, "integer") == 0;
     r->complex = strcasecmp(field, "complex") == 0;
@@ -85,6 +93,8 @@ static bool sizes(struct reader *r, int64_t v[3])
         if (sscanf(r->text + at, "%" SCNd64 "%n", &v[i], &used) != 1 || v[i] < 0 ||
             v[i] > (int64_t)1 << 40)
             return bad(r, "the sizes are not understood");
+    if (r->text[at + (int)strspn(r->text + at, " \t\r\n")])
+        return bad(r, r->coordinate ? "expected three sizes" : "expected two sizes");
     if (r->symmetric && v[0] != v[1])
         return bad(r, "a symmetric matrix is square");
     return true;
@@ -162,22 +172,41 @@ static bool set(struct reader *r, struct array *a, const struct tokens *t, int64
     return true;
 }
 
+/* Whether the element, or its mirror image, comes for the first time.  Readers differ in what a
+ * second value means: some add, which rounds, some replace. */
+static bool is_first(struct reader *r, const struct array *a, int64_t i, int64_t j)
+{
+    int64_t at = r->symmetric && i < j ? j * a->dim[1] + i : i * a->dim[1] + j;
+    unsigned char bit = (unsigned char)(1 << at % 8);
+
+    if (r->given[at / 8] & bit) {
+        complain("%s: line %ld: row %" PRId64 ", column %" PRId64 " has a value already%s", r->path,
+                 r->line, i + 1, j + 1, r->symmetric ? ", or its mirror image" : "");
+        return false;
+    }
+    r->given[at / 8] |= bit;
+    return true;
+}
+
 static bool entries(struct reader *r, struct array *a, int64_t count)
 {
     for (int64_t e = 0; e < count; e++) {
         long long i, j;
         struct tokens t;
-        int n;
+        char more;
 
         if (!next_line(r))
             return false;
-        n = sscanf(r->text, "%lld %lld %1099s %1099s", &i, &j, t.re, t.im);
-        if (n < (r->pattern ? 2 : r->complex ? 4 : 3))
-            return bad(r, r->complex ? "expected row, column and two values" :
-                                       "expected row, column and value");
+        if (sscanf(r->text, "%lld %lld %1099s %1099s %c", &i, &j, t.re, t.im, &more) !=
+            (r->pattern ? 2 :
+             r->complex ? 4 :
+                          3))
+            return bad(r, r->pattern ? "expected row and column" :
+                          r->complex ? "expected row, column and two values" :
+                                       "expected row, column and one value");
         if (i < 1 || i > a->dim[0] || j < 1 || j > a->dim[1])
             return bad(r, "an index lies outside the matrix");
-        if (!set(r, a, &t, i - 1, j - 1))
+        if (!is_first(r, a, i - 1, j - 1) || !set(r, a, &t, i - 1, j - 1))
             return false;
     }
     return true;
@@ -207,6 +236,7 @@ bool mtx_read(FILE *f, const char *path, bool wide, struct array *a)
 {
     struct reader r = { .f = f, .path = path };
     int64_t v[3] = { 0 }, left, count, claimed;
+    bool ok, end;
 
     if (!banner(&r) || !sizes(&r, v))
         return false;
@@ -225,7 +255,11 @@ bool mtx_read(FILE *f, const char *path, bool wide, struct array *a)
         return bad(&r, "more entries are claimed than the file can hold");
     if (!array_alloc(a, path))
         return false;
-    return r.coordinate ? entries(&r, a, v[2]) : columns(&r, a);
+    if (r.coordinate && !(r.given = calloc((size_t)count / 8 + 1, 1)))
+        return bad(&r, "out of memory");
+    ok = r.coordinate ? entries(&r, a, v[2]) : columns(&r, a);
+    free(r.given);
+    return ok && find_line(&r, &end) && (end || bad(&r, "more values than the sizes claim"));
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
