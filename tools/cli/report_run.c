@@ -270,7 +270,7 @@ static void find_advice(struct run *r)
     if (s->calls + r->left.calls == 0)
         advise(r,
                "No call came by: the program computed no product of level 3, or by a BLAS that it "
-               "does not call by name (docs/blas.md, what is not reached), or its children did: "
+               "does not call by name (docs/blas.md, not reached), or its children did: "
                "their reports are called FILE.PID. Loaded are %s.",
                *r->loaded ? r->loaded : "no libraries with a BLAS's name");
 }

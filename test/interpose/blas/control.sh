@@ -12,7 +12,7 @@ export LIMBER_BACKEND=interp
 expect 0 '^0 failures' env LIMBER_CONTRACT=correct "$linked" served
 expect 0 '^0 failures' "$linked" left
 expect 1 '^$' sh -c 'nm -D --defined-only "$0" | awk "{ print \$3 }" |
-    grep -Ev "^(scipy_)?(cblas_)?([sdczq]|s?b|sh)(gemm|symm|hemm|syrk|herk|syr2k|her2k|trmm|trsm|ge(tr|sv|qr)|po(tr|sv)|trtri|(or|un)[gm]qr)|^limber_blas_|^_[eE]xit$"' "$library"
+    grep -Ev "^(scipy_)?(cblas_)?([sdczq]|s?b|sh)(gemm|symm|hemm|syrk|herk|syr2k|her2k|trmm|trsm|ge(tr|sv|qr)|po(tr|sv)|trtr[is]|(or|un)[gm]qr)|^limber_blas_|^_[eE]xit$"' "$library"
 
 # ---- a file, and what is wrong with it ----
 config() {

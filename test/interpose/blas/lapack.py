@@ -121,6 +121,24 @@ def cholesky(t, n):
             note(t, "trtri", scaled(t, exact(p) @ exact(q) - np.eye(n), norm(p) * norm(q)))
 
 
+def triangles(t, n):
+    b0 = random(t, n, 5)
+    for uplo in "UL":
+        for op in "NTC":
+            for diag in "NU":
+                a = np.asfortranarray((random(t, n, n) / n + 3 * np.eye(n)).astype(TYPES[t]))
+                b = b0.copy(order="F")
+                assert call(t + "trtrs_", uplo.encode(), op.encode(), diag.encode(), integer(n),
+                            integer(5), address(a), integer(n), address(b), integer(n)) == 0
+                of = np.triu(a) if uplo == "U" else np.tril(a)
+                if diag == "U":
+                    np.fill_diagonal(of, 1)
+                of = of if op == "N" else of.T if op == "T" else of.conj().T
+                # by columns, as LAPACK's tester scales it (dtrt02)
+                left = np.abs(exact(of) @ exact(b) - exact(b0)).sum(0) / np.abs(b).sum(0)
+                note(t, "trtrs", scaled(t, left, norm(of.T)))
+
+
 def qr(t, m, n):
     k, family = min(m, n), t + ("un" if t in "cz" else "or")
     a0, tau, work = random(t, m, n), np.zeros(k, TYPES[t]), np.zeros(64 * max(m, n), TYPES[t])
@@ -181,6 +199,8 @@ def corners():
     x = h.copy(order="F")
     print("trtri", call("dtrtri_", b"U", b"N", integer(n), address(x), integer(n)),
           (x == h).all())
+    print("trtrs", call("dtrtrs_", b"U", b"N", b"N", integer(n), integer(2), address(x), integer(n),
+                        address(b), integer(n)), (b == b0).all())
     # NaN and infinities
     a = a0.copy(order="F")
     a[3, 4] = np.nan
@@ -211,6 +231,7 @@ else:
     for letter in TYPES:
         lu(letter, m, n)
         cholesky(letter, n)
+        triangles(letter, n)
         qr(letter, m, n)
     print("worst %.3g" % max(worst.values()))
     print("sum %.4g" % sum(worst.values()))

@@ -30,7 +30,7 @@ for shape in "70 131" "131 70" "300 300"; do
     expect 0 '^smaller$' awk -v a="$plain" -v b="$served" \
         'BEGIN { if (b < 0.95 * a) print "smaller" }'
     for type in s d c z; do
-        for routine in getrf gesv getrs getri potrf potrs posv trtri geqrf; do
+        for routine in getrf gesv getrs getri potrf potrs posv trtri trtrs geqrf; do
             served $type$routine
         done
     done
@@ -52,8 +52,8 @@ expect 0 '^worst [0-9.]*e\+' $before LIMBER_CONTRACT=simulate=h100-bf16 $python 
 for contract in native correct; do
     expect 0 '^singular 41 [0-9.]*e-1[45]$' $before LIMBER_CONTRACT=$contract $python \
         "$here/lapack.py" corners
-    for line in 'gesv 41 True 41' 'potrf \[70, 70\]' 'trtri 70 True' 'nan True' 'size 0 True' \
-        'beside True' 'empty 0 0' '(wrong True| .. On entry to DGETRF parameter number +4 .*)'; do
+    for line in 'gesv 41 True 41' 'potrf \[70, 70\]' 'trtri 70 True' 'trtrs 70 True' 'nan True' \
+        'size 0 True' 'beside True' 'empty 0 0' '(wrong True| .. On entry to DGETRF parameter number +4 .*)'; do
         lines 1 "^$line\$"
     done
 done

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * An extension module with a BLAS of its own, and what loads it apart from the global scope, as
- * Python does: `host PLUGIN` prints how many products that BLAS has computed. */
+ * Python does: `host PLUGIN` prints how many products that BLAS has computed, for the module and
+ * for the host, which has the function's address from the module. */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,6 +15,12 @@ extern int mock_calls;
 void NAME(dgemm)(const char *, const char *, const INTEGER *, const INTEGER *, const INTEGER *,
                  const double *, const double *, const INTEGER *, const double *, const INTEGER *,
                  const double *, double *, const INTEGER *, size_t, size_t);
+
+void *address(void);
+void *address(void)
+{
+    return (void *)NAME(dgemm);
+}
 
 /* Products that the BLAS has computed; -1: a result was wrong. */
 int run(void);
@@ -31,17 +38,38 @@ int run(void)
     return mock_calls;
 }
 #else
+typedef void product(const char *, const char *, const int64_t *, const int64_t *, const int64_t *,
+                     const double *, const double *, const int64_t *, const double *,
+                     const int64_t *, const double *, double *, const int64_t *, size_t, size_t);
+
+/* The numbers are read right by functions with integers of 32 bits, too. */
+static int is_right(product *dgemm)
+{
+    const int64_t two = 2;
+    const double a[] = { 1, 2, 3, 4 }, one = 1, zero = 0;
+    double c[4] = { 0 };
+
+    dgemm("N", "N", &two, &two, &two, &one, a, &two, a, &two, &zero, c, &two, 1, 1);
+    return c[0] == 7 && c[1] == 10 && c[2] == 15 && c[3] == 22;
+}
+
 int main(int argc, char **argv)
 {
     void *plugin = argc > 1 ? dlopen(argv[1], RTLD_LOCAL | RTLD_LAZY) : NULL;
     int (*run)(void) = NULL;
+    void *(*address)(void) = NULL;
+    product *dgemm;
 
     if (plugin)
+        *(void **)&address = dlsym(plugin, "address");
+    if (plugin)
         *(void **)&run = dlsym(plugin, "run");
-    if (!run) {
+    if (!run || !address) {
         printf("no plugin: %s\n", dlerror());
         return 1;
     }
+    *(void **)&dgemm = address();
+    printf("%s by address\n", is_right(dgemm) ? "right" : "wrong");
     printf("%d products of its own\n", run());
     return 0;
 }

@@ -8,17 +8,19 @@ here=$(dirname "$0")
 before="env LD_PRELOAD=$library LIMBER_BACKEND=interp"
 
 for plugin; do
-    expect 0 '^3 products of its own' "$host" "$plugin"
-    expect 0 '^3 products of its own' $before "$host" "$plugin"
+    expect 0 '^4 products of its own' "$host" "$plugin"
+    expect 0 '^4 products of its own' $before "$host" "$plugin"
+    lines 1 '^right by address'
     expect 0 '^0 products of its own' $before LIMBER_CONTRACT=correct "$host" "$plugin"
-    expect 0 '^3 products of its own' $before LIMBER_CONTRACT=correct \
+    lines 1 '^right by address'
+    expect 0 '^4 products of its own' $before LIMBER_CONTRACT=correct \
         LIMBER_SCHEME=fp32-f "$host" "$plugin"
 done
 
 # with two of us the plugin's BLAS is still found
 cp "$library" "$work/second.so"
 two="env LD_PRELOAD=$library:$work/second.so LIMBER_BACKEND=interp LIMBER_VERBOSE=1"
-expect 0 '^3 products of its own' $two LIMBER_CONTRACT=correct LIMBER_SCHEME=fp32-f "$host" "$1"
-lines 3 'left to the BLAS'
+expect 0 '^4 products of its own' $two LIMBER_CONTRACT=correct LIMBER_SCHEME=fp32-f "$host" "$1"
+lines 4 'left to the BLAS'
 expect 0 '^0 products of its own' $two LIMBER_CONTRACT=correct "$host" "$1"
 finish

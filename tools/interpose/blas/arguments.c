@@ -98,12 +98,13 @@ static int wrong_triangular(const struct request *r)
 static int wrong_lapack(const struct request *r)
 {
     const bool applies = r->routine == LAPACK_ORMQR;
+    const bool solves = r->routine == LAPACK_GETRS || r->routine == LAPACK_TRTRS;
     const int64_t rows = applies && r->side == 'R' ? r->n : r->m;
     bool wrong = r->m < 0 || r->n < 0 || r->k < 0 || r->a.lead < (rows > 1 ? rows : 1) ||
-                 !is_one_of(r->a.op, r->routine == LAPACK_GETRS ? "NTC" :
-                                     !applies                   ? "N" :
-                                     strchr("sd", r->type)      ? "NT" :
-                                                                  "NC");
+                 !is_one_of(r->a.op, solves                ? "NTC" :
+                                     !applies              ? "N" :
+                                     strchr("sd", r->type) ? "NT" :
+                                                             "NC");
 
     wrong |= r->b.data && r->b.lead < (r->m > 1 ? r->m : 1);
     wrong |=

@@ -29,6 +29,7 @@ enum routine {
     LAPACK_POTRS,
     LAPACK_POSV,
     LAPACK_TRTRI,
+    LAPACK_TRTRS,
     LAPACK_GEQRF,
     LAPACK_ORGQR,
     LAPACK_ORMQR

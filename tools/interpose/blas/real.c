@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Finds the functions behind.  The first of these that has one gives it: LIMBER_BLAS, the next
  * library in the program's global scope, the libraries that the caller's own object is linked with,
- * the system's libblas. */
-#define _GNU_SOURCE     /* RTLD_DEFAULT, dladdr */
+ * any library that is loaded, the system's libblas. */
+#define _GNU_SOURCE     /* RTLD_DEFAULT, dladdr, dl_iterate_phdr */
 #include "entries.h"
 #include "library.h"
 
 #include <limber/environment.h>
 
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -124,7 +125,7 @@ static struct found *add_cached(const char *name, const void *caller, void *func
 }
 
 /* What the object that holds `caller` is linked with: plugins are loaded apart from the global
- * scope. */
+ * scope.  The first copy may call the second; the other way would never end. */
 static void *beside(const char *name, const void *caller)
 {
     Dl_info at;
@@ -133,10 +134,53 @@ static void *beside(const char *name, const void *caller)
     if (!dladdr(caller, &at) || !(object = dlopen(at.dli_fname, RTLD_NOLOAD | RTLD_LAZY)))
         return NULL;
     f = dlsym(object, name);
-    if (f && !is_ours(f))
+    if (f && !is_ours(f) && !(limber_blas_is_second() && is_copy(f)))
         return f;
     dlclose(object);
     return NULL;
+}
+
+struct files {
+    char **list;
+    size_t n;
+};
+
+static int note_file(struct dl_phdr_info *info, size_t size, void *user)
+{
+    struct files *files = user;
+    char **grown = realloc(files->list, (files->n + 1) * sizeof *grown);
+    char *name = strdup(info->dlpi_name);
+
+    (void)size;
+    if (grown)
+        files->list = grown;
+    if (grown && name)
+        files->list[files->n++] = name;
+    else
+        free(name);
+    return 0;
+}
+
+/* Of all that is loaded, in its order.  Who calls by an address need not be linked with a BLAS: it
+ * can have the address from another object, as SciPy's modules have those of cython_lapack. */
+static void *anywhere(const char *name)
+{
+    struct files files = { NULL, 0 };
+    void *f = NULL;
+
+    dl_iterate_phdr(note_file, &files);
+    for (size_t i = 0; i < files.n; i++) {
+        void *object = !f && *files.list[i] ? dlopen(files.list[i], RTLD_NOLOAD | RTLD_LAZY) : NULL;
+        void *its = object ? dlsym(object, name) : NULL;
+
+        if (its && !is_ours(its) && !is_copy(its))
+            f = its;
+        else if (object)
+            dlclose(object);
+        free(files.list[i]);
+    }
+    free(files.list);
+    return f;
 }
 
 static struct found *find(const char *name, const void *caller)
@@ -156,6 +200,8 @@ static struct found *find(const char *name, const void *caller)
     f = beside(name, caller);
     if (!f)
         f = copy;
+    if (!f)
+        f = anywhere(name);
     if (!f && (library = limber_blas_system()) != NULL)
         f = dlsym(library, name);
     return add_cached(name, caller, f, when);

@@ -55,6 +55,7 @@ static double lapack_work_of(const struct request *r)
     case LAPACK_GETRI: return m * m * m * 2 / 3;
     case LAPACK_POTRF:
     case LAPACK_TRTRI: return m * m * m / 6;
+    case LAPACK_TRTRS: return m * m * n / 2;
     default: return m * m * n; /* getrs, potrs */
     }
 }

@@ -71,11 +71,11 @@ static bool is_ours(const void *address)
 
 static bool is_wanted(const char *name)
 {
-    static const char *const words[] = { "gemm",   "symm",   "hemm",   "syrk",  "herk",  "syr2k",
-                                         "her2k",  "trmm",   "trsm",   "getrf", "getrs", "gesv_",
-                                         "getri",  "potrf",  "potrs",  "posv_", "trtri", "geqrf",
-                                         "larft",  "orgqr",  "ungqr",  "ormqr", "unmqr", "sdot_",
-                                         "cdotc_", "zdotc_", "isamax_" };
+    static const char *const words[] = { "gemm",  "symm",   "hemm",   "syrk",   "herk",  "syr2k",
+                                         "her2k", "trmm",   "trsm",   "getrf",  "getrs", "gesv_",
+                                         "getri", "potrf",  "potrs",  "posv_",  "trtri", "trtrs",
+                                         "geqrf", "larft",  "orgqr",  "ungqr",  "ormqr", "unmqr",
+                                         "sdot_", "cdotc_", "zdotc_", "isamax_" };
 
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strstr(name, words[i]))

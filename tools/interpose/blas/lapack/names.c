@@ -65,6 +65,16 @@
           .order = BLAS_COLUMNS, .uplo = LETTER(uplo), .diag = LETTER(diag), .m = INTEGER(n), \
           .n = INTEGER(n), .k = INTEGER(n), .a = MATRIX(a, lda), .info = info)
 
+#define TRTRS(name, prefix, suffix, letter_of_type) \
+    ENTRY(name, prefix, suffix, \
+          (const char *uplo, const char *op, const char *diag, const void *n, const void *wide_b, \
+           const void *a, const void *lda, void *b, const void *ldb, void *info, size_t lu, \
+           size_t lo, size_t ld), \
+          (uplo, op, diag, n, wide_b, a, lda, b, ldb, info, lu, lo, ld), .routine = LAPACK_TRTRS, \
+          .type = letter_of_type, .order = BLAS_COLUMNS, .uplo = LETTER(uplo), \
+          .diag = LETTER(diag), .m = INTEGER(n), .n = INTEGER(wide_b), .k = INTEGER(n), \
+          .a = { a, LETTER(op), INTEGER(lda) }, .b = MATRIX(b, ldb), .info = info)
+
 #define GEQRF(name, prefix, suffix, letter_of_type) \
     ENTRY(name, prefix, suffix, \
           (const void *m, const void *n, void *a, const void *lda, void *tau, void *work, \
@@ -118,6 +128,7 @@ TYPES(POTRF, potrf)
 SOLVE(POTRS, potrs, LAPACK_POTRS)
 SOLVE(POTRS, posv, LAPACK_POSV)
 TYPES(TRTRI, trtri)
+TYPES(TRTRS, trtrs)
 TYPES(GEQRF, geqrf)
 REAL(ORGQR, orgqr)
 COMPLEX(ORGQR, ungqr)

@@ -5,6 +5,26 @@
 #include <stdio.h>
 #include <string.h>
 
+static bool solve_triangle(struct job *j)
+{
+    const struct request *r = j->r;
+    const struct triangle_solve solve = { 'L',
+                                          r->uplo,
+                                          r->a.op,
+                                          r->diag,
+                                          r->m,
+                                          r->n,
+                                          1,
+                                          { (void *)(uintptr_t)r->a.data, 1, r->a.lead, false },
+                                          { (void *)(uintptr_t)r->b.data, 1, r->b.lead, false } };
+    const int64_t info = r->diag == 'N' ? limber_lapack_zero(j, r->m, solve.a) : 0;
+
+    if (info == 0 && !limber_lapack_solve(j, &solve))
+        return false;
+    limber_lapack_set_results(j, info);
+    return true;
+}
+
 static bool compute(struct job *j)
 {
     switch (j->r->routine) {
@@ -12,6 +32,7 @@ static bool compute(struct job *j)
     case LAPACK_POTRS:
     case LAPACK_POSV: return limber_lapack_cholesky(j);
     case LAPACK_TRTRI: return limber_lapack_invert(j);
+    case LAPACK_TRTRS: return solve_triangle(j);
     case LAPACK_GEQRF:
     case LAPACK_ORGQR:
     case LAPACK_ORMQR: return limber_lapack_qr(j);
