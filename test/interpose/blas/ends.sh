@@ -38,6 +38,43 @@ reports '2 '
 # nothing is asked for, and nothing is written
 expect 7 '^$' env LD_PRELOAD="$library" "$program" _exit
 
+# ---- programs of one run: behind each other, at once, below each other ----
+for script in '"$0" exit; "$0" exit; "$0" _exit' '"$0" exit & "$0" exit & "$0" slow & wait' \
+    '(sh -c "$0 exit; true"; "$0" exit); "$0" exit' \
+    'ls > /dev/null; for i in 1 2 3; do "$0" exit; done'
+do
+    expect 0 'report has the report of process [0-9]+; this one.s has \.[0-9]+ behind it$' $before \
+        sh -c "$script; true" "$program"
+    lines 2 'has the report of process'
+    reports '2 2 2 '
+done
+expect 0 '' $before sh -c 'seq 12 | xargs -P 4 -n 1 "$0" exit; true' "$program"
+reports '2 2 2 2 2 2 2 2 2 2 2 2 '
+# A run alone has the name, and the next replaces it; so does one behind a report without a call.
+for run in 1 2 3; do
+    expect 7 '^$' $before "$program" exit
+done
+expect 0 '^$' $before sh -c '"$0" exit; true' "$program"
+reports '2 '
+# Two runs at once: who writes first, whoever ends first, keeps the name.
+for first in exit slow; do
+    expect 0 'has the report of process' sh -c \
+        '"$@" slow & sleep 0.1; "$@" '$first'; wait' sh $before "$program"
+    lines 1 'has the report of process'
+    reports '2 2 '
+done
+# Ranks, and children of a fork that has the rank in its name.
+for name in report report.%r; do
+    expect 0 'has the report of process' $before OMPI_COMM_WORLD_RANK=3 \
+        LIMBER_REPORT="$work/$name" sh -c '"$0" exit; "$0" fork; true' "$program"
+    expect 0 '^3$' sh -c 'ls "$0".3 "$0".3.* | wc -l' "$work/report"
+    reports '1 2 2 '
+done
+# A file that is no report is replaced, as ever; so is what an earlier run left.
+echo '{}' > "$work/report"
+expect 7 '^$' $before "$program" exit
+reports '2 '
+
 if $python -c 'import numpy' 2> /dev/null; then
     expect 7 '^$' $before $python "$here/ends.py" os._exit
     expect 0 '^40$' $python "$here/ends.py" reports "$work/report"

@@ -173,11 +173,18 @@ void interpose_write_last(bool complete);
 
 /* ---- place.c --------------------------------------------------------------------------------- */
 
-/* The report's name: %p is the process, %h the host, %r the rank.  If the name has neither %p nor
- * %r, ranks, processes that a fork made, and those whose parent reports there, add their number. */
+/* The report's name: %p is the process, %h the host, %r the rank.  Ranks add theirs to a name
+ * without %p and %r.  To one without %p these add their number: processes that a fork made, those
+ * whose parent reports there, and those that found the name taken. */
 void interpose_place(const char *pattern, char *path, size_t size);
 /* Whether this process has the name without a number of the process. */
 bool interpose_is_first(void);
+/* Before the first writing: finds whether another process's report has the name, and says so on
+ * stderr.  Close what it returns, where it is not -1, after writing. */
+int interpose_claim(const char *pattern);
+/* The run that this process belongs to: the first process that was started with the same
+ * LIMBER_REPORT, of which all others descend, and its start. */
+void interpose_run(char *text, size_t size);
 /* Whether a report can be written there more than once. */
 bool interpose_can_rewrite(const char *pattern);
 const char *interpose_rank(void); /* of MPI; NULL: none */

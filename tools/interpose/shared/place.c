@@ -7,12 +7,19 @@
 #include <limber/environment.h>
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static pid_t first_process;
 static bool beside_parent; /* the process that started this one reports to the same file */
+static double started; /* seconds of the real time */
+static atomic_int looked; /* the process that has looked whether the name is free */
+static bool beside_other; /* it was not */
 
 const char *interpose_rank(void)
 {
@@ -87,17 +94,174 @@ static bool has_same(const char *environment, const char *name)
     return !value || some(environment, '\0', is_equal, line);
 }
 
+/* Whether the process was started with the variables that name this one's report. */
+static bool is_told_the_same(long process)
+{
+    char environment[64];
+
+    snprintf(environment, sizeof environment, "/proc/%ld/environ", process);
+    return has_same(environment, "LIMBER_REPORT") && has_same(environment, "LIMBER_CONFIG");
+}
+
 /* A shell that starts a program makes no calls and leaves the name to it; so the parent counts only
  * with a BLAS. */
 static bool parent_reports(void)
 {
-    char environment[64], maps[64];
+    char maps[64];
 
-    snprintf(environment, sizeof environment, "/proc/%ld/environ", (long)getppid());
     snprintf(maps, sizeof maps, "/proc/%ld/maps", (long)getppid());
-    return has_same(environment, "LIMBER_REPORT") && has_same(environment, "LIMBER_CONFIG") &&
-           some(maps, '\n', has, interpose_name) && some(maps, '\n', names_blas, NULL);
+    return is_told_the_same(getppid()) && some(maps, '\n', has, interpose_name) &&
+           some(maps, '\n', names_blas, NULL);
 }
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+static double seconds_of(clockid_t clock)
+{
+    struct timespec t;
+
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* A process's parent, and its start in ticks since the machine's.  False: it is not there. */
+static bool look_up(long process, long *parent, unsigned long long *start)
+{
+    char path[64], text[1024];
+    const char *behind_name;
+    size_t n;
+    FILE *f;
+
+    snprintf(path, sizeof path, "/proc/%ld/stat", process);
+    f = fopen(path, "re");
+    n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+    if (f)
+        fclose(f);
+    text[n] = '\0';
+    behind_name = strrchr(text, ')');
+    return behind_name &&
+           sscanf(
+               behind_name + 1,
+               " %*c %ld %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+               parent, start) == 2;
+}
+
+void interpose_run(char *text, size_t size)
+{
+    unsigned long long start = 0;
+    long process = getpid(), parent;
+
+    while (look_up(process, &parent, &start) && parent > 0 && is_told_the_same(parent))
+        process = parent;
+    snprintf(text, size, "%ld.%llu", process, start);
+}
+
+/* What a report says of the process that wrote it. */
+struct writer {
+    long process;
+    char run[64], host[256];
+    bool called;
+    double written;
+};
+
+static void read_text(const char *report, const char *name, char *to, size_t size)
+{
+    const char *at = strstr(report, name);
+    size_t n = at ? strcspn(at += strlen(name), "\"") : 0;
+
+    snprintf(to, size, "%.*s", (int)n, at ? at : "");
+}
+
+static bool read_writer(const char *path, struct writer *w)
+{
+    FILE *f = fopen(path, "re");
+    char text[4096];
+    const char *process;
+    struct stat s;
+    size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+    bool there = f && fstat(fileno(f), &s) == 0 && S_ISREG(s.st_mode);
+
+    if (f)
+        fclose(f);
+    text[n] = '\0';
+    process = strstr(text, "\"pid\": ");
+    if (!there || !process)
+        return false;
+    w->process = atol(process + 7);
+    w->called = !strstr(text, "\"loaded\": [");
+    w->written = (double)s.st_mtim.tv_sec + 1e-9 * (double)s.st_mtim.tv_nsec;
+    read_text(text, "\"run\": \"", w->run, sizeof w->run);
+    read_text(text, "\"host\": \"", w->host, sizeof w->host);
+    return true;
+}
+
+/* Whether the process is there that wrote the report, and not another of its number. */
+static bool is_alive(const struct writer *w)
+{
+    const double ticks = (double)sysconf(_SC_CLK_TCK),
+                 machine = seconds_of(CLOCK_REALTIME) - seconds_of(CLOCK_BOOTTIME);
+    unsigned long long start;
+    char host[256];
+    long parent;
+
+    interpose_host(host, sizeof host);
+    return strcmp(w->host, host) == 0 && look_up(w->process, &parent, &start) &&
+           machine + (double)start / ticks <= w->written;
+}
+
+/* The report of an earlier run is replaced, as any program replaces its output.  One stays that
+ * another process wrote which belongs to this run, is still there, or ended after this one began;
+ * one without a call gives way. */
+static bool is_taken(const char *path, long *by)
+{
+    struct writer w;
+    char run[64];
+
+    if (!read_writer(path, &w) || !w.called)
+        return false;
+    interpose_run(run, sizeof run);
+    *by = w.process;
+    return w.written >= started || strcmp(w.run, run) == 0 ||
+           (w.process != getpid() && is_alive(&w));
+}
+
+/* The folder of the file, locked so that of several processes one finds the name free; -1: it
+ * cannot be. */
+static int lock_folder(const char *path)
+{
+    char folder[4096];
+    char *slash;
+    int fd;
+
+    snprintf(folder, sizeof folder, "%s", path);
+    slash = strrchr(folder, '/');
+    if (slash)
+        slash[slash == folder] = '\0';
+    fd = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (int i = 0; fd >= 0 && i < 100 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK; i++)
+        nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+    return fd;
+}
+
+int interpose_claim(const char *pattern)
+{
+    char path[4096];
+    long by = 0;
+    int fd;
+
+    if (strstr(pattern, "%p") || !interpose_is_first() || atomic_load(&looked) == getpid())
+        return -1;
+    interpose_place(pattern, path, sizeof path);
+    fd = lock_folder(path);
+    beside_other = is_taken(path, &by);
+    atomic_store(&looked, getpid());
+    if (beside_other)
+        interpose_message("%.1000s has the report of process %ld; this one's has .%ld behind it",
+                          path, by, (long)getpid());
+    return fd;
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
 
 __attribute__((constructor)) static void note_process(void)
 {
@@ -106,13 +270,14 @@ __attribute__((constructor)) static void note_process(void)
     const int before = errno;
 
     first_process = getpid();
+    started = seconds_of(CLOCK_REALTIME);
     beside_parent = may && parent_reports();
     errno = before;
 }
 
 bool interpose_is_first(void)
 {
-    return getpid() == first_process && !beside_parent;
+    return getpid() == first_process && !beside_parent && !beside_other;
 }
 
 void interpose_place(const char *pattern, char *path, size_t size)
@@ -135,9 +300,9 @@ void interpose_place(const char *pattern, char *path, size_t size)
     }
     n = n < size ? n : size - 1;
     path[n] = 0;
-    if (strstr(pattern, "%p") || strstr(pattern, "%r"))
+    if (strstr(pattern, "%p"))
         return;
-    if (number && n < size)
+    if (number && !strstr(pattern, "%r") && n < size)
         n += (size_t)snprintf(path + n, size - n, ".%s", number);
     if (!interpose_is_first() && n < size)
         snprintf(path + n, size - n, ".%ld", (long)getpid());

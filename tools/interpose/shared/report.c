@@ -544,15 +544,17 @@ static void put_rows(FILE *f)
 
 static void put_process(FILE *f, bool complete)
 {
-    char name[256] = "";
+    char name[256] = "", run[64];
 
     interpose_host(name, sizeof name);
+    interpose_run(run, sizeof run);
     fprintf(f, "{ \"limber\": ");
     interpose_put_text(f, LIMBER_VERSION);
     member(f, "library", interpose_name);
     member(f, "program", program_invocation_name);
     member(f, "host", name);
     fprintf(f, ", \"pid\": %ld", (long)getpid());
+    member(f, "run", run);
     if (interpose_rank())
         member(f, "rank", interpose_rank());
     if (*all.interpreted)
@@ -634,8 +636,11 @@ static bool write_report(const char *pattern, bool complete)
     struct output o;
     char path[4096];
     bool ok;
+    int claim = -1;
 
     interpose_limits_enter(&limits);
+    if (pattern == interpose_options()->report)
+        claim = interpose_claim(pattern);
     interpose_place(pattern, path, sizeof path);
     ok = output_open(&o, path);
     if (ok) {
@@ -649,6 +654,8 @@ static bool write_report(const char *pattern, bool complete)
         uselocale(before);
         ok = output_close(&o, true);
     }
+    if (claim >= 0)
+        close(claim);
     if (!ok)
         interpose_message("the report %.200s is not written: %s", path, strerror(errno));
     interpose_limits_leave(&limits);
