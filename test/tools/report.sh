@@ -143,6 +143,37 @@ expect 0 '^<h1>p&amp;q</h1>$' cat page.html
 expect 0 '^<p>lib&lt;x&gt;, 2 reports, 1.0 s' cat page.html
 expect 0 '^<h1>steps.json</h1>$' cat page.html
 looks page.html '2 charts, 3 tables.*id="verdict">good<'
+# What a simulated unit did, added up by routine and caller.
+unit() {    # routine, n, caller, products, swamped
+    printf '{"routine": "%s", "m": 4, "n": %s, "k": 4, "calls": 1, "served": true, ' "$1" "$2"
+    printf '"scheme": "simulate", "caller": "%s", ' "$3"
+    printf '"unit": {"products": %s, "swamped": %s, ' "$4" "$5"
+    printf '"partly_swamped": 10, "underflow": 3, "overflow": 1, "sum_overflow": 1}},'
+}
+{
+    echo '{"limber": "0", "library": "l", "program": "p", "complete": true, "calls": ['
+    unit dgemm_ 4 'a<b>:f' 1000 200
+    unit dgemm_ 8 'a<b>:f' 3000 200
+    unit dgemm_ 8 'a:g' 500 0
+    unit scipy_dtrsm_64_ 8 'a:g' 100 50
+    echo '{"routine": "dgemm_", "m": 4, "n": 4, "k": 4, "calls": 1, "served": true}]}'
+} > unit.json
+expect 0 '^unit +products' "$limber" report unit.json --html page.html
+expect 0 '^4$' sh -c '"$1" report unit.json | sed -n "/^unit  *products/,/^$/p" | grep -c .' \
+    run "$limber"
+expect 0 '^dgemm +4000 +10% +0.5% +6 +4  a<b>:f$' "$limber" report unit.json
+expect 0 '^dgemm +500 +0% +2% +3 +2  a:g$' "$limber" report unit.json
+expect 0 '^dtrsm +100 +50% +10% +3 +2  a:g$' "$limber" report unit.json
+expect 0 '^dgemm +8000 +10% +0.5% +12 +8  a<b>:f$' "$limber" report unit.json unit.json
+expect 0 '<td>dgemm</td><td class=n>4000</td><td class=n>10%</td>.*<td>a&lt;b&gt;:f</td>' \
+    cat page.html
+"$limber" report unit.json --json | tr -d ' \t\n' > unit.line
+expect 0 '"unit_by_caller":.."products":4000,"swamped":400,[^}]*"caller":"a<b>:f"},.*"a:g"..,' \
+    cat unit.line
+expect 0 '"served":.[^}]*"unit":."products":4600,[^}]*"overflow":8' cat unit.line
+expect 0 '"longest":.*"unit":."products":3000,.*"unit_by_caller"' cat unit.line
+looks page.html '0 charts, 3 tables.*id="verdict">good<'
+expect 1 '' sh -c '"$1" report run.json | grep "^unit"' run "$limber"
 echo '{"limber": "0", "program": "none", "calls": []}' > none.json
 expect 0 '^served +0 calls' "$limber" report none.json --html page.html
 looks page.html '0 charts, 0 tables.*id="verdict">good<'

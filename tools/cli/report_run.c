@@ -27,7 +27,8 @@ struct run {
     struct group group[MOST_GROUPS];
     int groups;
     struct group *shape; /* all entries */
-    int shapes, files, incomplete;
+    struct group *site; /* of a simulated unit: sums of the entries of one routine and caller */
+    int shapes, sites, files, incomplete;
     char program[200], library[40], interpreted[300], compiler[300], loaded[200];
     double wall, unlisted;
     char advice[MOST_ADVICE][WORDS];
@@ -130,22 +131,45 @@ static struct group *group_of(struct run *r, const struct group *g)
     return at;
 }
 
+static void add_site(struct run *r, const struct group *g)
+{
+    struct group *at = r->site;
+
+    while (at < r->site + r->sites &&
+           (strcmp(at->routine, g->routine) != 0 || strcmp(at->caller, g->caller) != 0))
+        at++;
+    if (at < r->site + r->sites) {
+        add(at, g);
+        return;
+    }
+    *at = *g;
+    r->sites++;
+}
+
+static bool make_room(struct group **list, int count)
+{
+    struct group *more = realloc(*list, ((size_t)count + 1) * sizeof **list);
+
+    if (more)
+        *list = more;
+    return more;
+}
+
 static bool add_calls(struct run *r, const cJSON *calls)
 {
     int count = cJSON_GetArraySize(calls);
-    struct group *more =
-        realloc(r->shape, ((size_t)r->shapes + (size_t)count + 1) * sizeof *r->shape);
     const cJSON *o;
 
-    if (!more)
+    if (!make_room(&r->shape, r->shapes + count) || !make_room(&r->site, r->sites + count))
         return !complain("report: not enough memory");
-    r->shape = more;
     cJSON_ArrayForEach(o, calls)
     {
         struct group g = read_call(o);
 
         if (g.rest <= 1)
             r->shape[r->shapes++] = g;
+        if (g.products > 0)
+            add_site(r, &g);
         add(group_of(r, &g), &g);
         add(g.served ? &r->served : &r->left, &g);
     }
@@ -182,6 +206,13 @@ static int by_seconds(const void *a, const void *b)
     const struct group *x = a, *y = b;
 
     return x->seconds < y->seconds ? 1 : x->seconds > y->seconds ? -1 : 0;
+}
+
+static int by_products(const void *a, const void *b)
+{
+    const struct group *x = a, *y = b;
+
+    return x->products < y->products ? 1 : x->products > y->products ? -1 : 0;
 }
 
 /* ---- advice ---------------------------------------------------------------------------------- */
@@ -301,6 +332,31 @@ static void print_unit(const struct group *g)
                g->underflow, g->overflow);
 }
 
+static double percent(double part, const struct group *g)
+{
+    return 100 * part / g->products;
+}
+
+static const char *site_of(const struct group *g)
+{
+    return *g->caller ? g->caller : "callers that are not listed";
+}
+
+/* What the unit did, by routine and caller. */
+static void print_sites(const struct run *r)
+{
+    if (r->sites)
+        printf("\n%-16s %10s %10s %10s %9s %9s  %s\n", "unit", "products", "unchanged", "lost bits",
+               "became 0", "infinite", "caller");
+    for (int i = 0; i < r->sites; i++) {
+        const struct group *g = &r->site[i];
+
+        printf("%-16s %10.4g %9.3g%% %9.3g%% %9.0f %9.0f  %s\n", g->routine, g->products,
+               percent(g->swamped, g), percent(g->partly, g), g->underflow, g->overflow,
+               site_of(g));
+    }
+}
+
 /* LAPACK's routines may need no product: a triangle of one block, for example. */
 static const char *outcome_of(const struct group *g)
 {
@@ -343,6 +399,7 @@ void run_print(const struct run *r, int top)
         printf("%-16s %7" PRId64 " %7" PRId64 " %7" PRId64 " %9.0f %10.4g %9s  %s\n", g->routine,
                g->m, g->n, g->k, g->calls, g->seconds, g->served ? times : "left", g->caller);
     }
+    print_sites(r);
     for (int i = 0; i < r->advices; i++)
         printf("%s- %s\n", i ? "" : "\n", r->advice[i]);
 }
@@ -390,6 +447,32 @@ static void html_table(FILE *f, const char *title, const struct group *g, int co
     fputs("</table></div>\n", f);
 }
 
+static void html_sites(FILE *f, const struct run *r)
+{
+    if (!r->sites)
+        return;
+    fputs("<h2>The simulated unit</h2>\n<p>Of as many additions as there are products, how many "
+          "changed nothing and how many lost bits; products that became 0, numbers that became "
+          "infinite.</p>\n<div><table><tr><th>routine</th><th>products</th><th>changed "
+          "nothing</th><th>lost bits</th><th>became 0</th><th>infinite</th><th>called by</th>"
+          "</tr>\n",
+          f);
+    for (int i = 0; i < r->sites; i++) {
+        const struct group *g = &r->site[i];
+
+        fputs("<tr><td>", f);
+        page_text(f, g->routine);
+        fprintf(f,
+                "</td><td class=n>%.4g</td><td class=n>%.3g%%</td><td class=n>%.3g%%</td>"
+                "<td class=n>%.0f</td><td class=n>%.0f</td><td>",
+                g->products, percent(g->swamped, g), percent(g->partly, g), g->underflow,
+                g->overflow);
+        page_text(f, site_of(g));
+        fputs("</td></tr>\n", f);
+    }
+    fputs("</table></div>\n", f);
+}
+
 void run_html(const struct run *r, FILE *f, int top)
 {
     const struct group *s = &r->served;
@@ -421,9 +504,22 @@ void run_html(const struct run *r, FILE *f, int top)
     fputs(r->advices ? "</ul>\n" : "", f);
     html_table(f, "Routines", r->group, r->groups, false);
     html_table(f, "Longest calls", r->shape, r->shapes < top ? r->shapes : top, true);
+    html_sites(f, r);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
+
+static cJSON *json_of_unit(const struct group *g)
+{
+    cJSON *o = cJSON_CreateObject();
+
+    cJSON_AddNumberToObject(o, "products", g->products);
+    cJSON_AddNumberToObject(o, "swamped", g->swamped);
+    cJSON_AddNumberToObject(o, "partly_swamped", g->partly);
+    cJSON_AddNumberToObject(o, "underflow", g->underflow);
+    cJSON_AddNumberToObject(o, "overflow", g->overflow);
+    return o;
+}
 
 static cJSON *json_of(const struct group *g, bool shape)
 {
@@ -446,12 +542,14 @@ static cJSON *json_of(const struct group *g, bool shape)
     cJSON_AddNumberToObject(o, "estimated_original_seconds", g->original);
     cJSON_AddNumberToObject(o, "checked_elements", g->elements);
     cJSON_AddNumberToObject(o, "broken", g->broken);
+    if (g->products > 0)
+        cJSON_AddItemToObject(o, "unit", json_of_unit(g));
     return o;
 }
 
 bool run_json(const struct run *r, int top)
 {
-    cJSON *o = cJSON_CreateObject(), *groups, *calls, *advice;
+    cJSON *o = cJSON_CreateObject(), *groups, *calls, *sites, *advice;
     char *s;
 
     cJSON_AddStringToObject(o, "program", r->program);
@@ -464,6 +562,14 @@ bool run_json(const struct run *r, int top)
     calls = cJSON_AddArrayToObject(o, "longest");
     for (int i = 0; i < r->shapes && i < top; i++)
         cJSON_AddItemToArray(calls, json_of(&r->shape[i], true));
+    sites = cJSON_AddArrayToObject(o, "unit_by_caller");
+    for (int i = 0; i < r->sites; i++) {
+        cJSON *one = json_of_unit(&r->site[i]);
+
+        cJSON_AddStringToObject(one, "routine", r->site[i].routine);
+        cJSON_AddStringToObject(one, "caller", r->site[i].caller);
+        cJSON_AddItemToArray(sites, one);
+    }
     advice = cJSON_AddArrayToObject(o, "advice");
     for (int i = 0; i < r->advices; i++)
         cJSON_AddItemToArray(advice, cJSON_CreateString(r->advice[i]));
@@ -488,14 +594,18 @@ struct run *run_new(void)
 
 void run_free(struct run *r)
 {
-    if (r)
+    if (r) {
         free(r->shape);
+        free(r->site);
+    }
     free(r);
 }
 
 void run_finish(struct run *r)
 {
     qsort(r->group, (size_t)r->groups, sizeof *r->group, by_seconds);
+    if (r->sites)
+        qsort(r->site, (size_t)r->sites, sizeof *r->site, by_products);
     if (r->shapes)
         qsort(r->shape, (size_t)r->shapes, sizeof *r->shape, by_seconds);
     r->served.served = true;
