@@ -14,6 +14,34 @@ unset LIMBER_LLVM LIMBER_CUDA LIMBER_BACKEND LIMBER_KERNELS LIMBER_LIBRARY
 echo 'print("ran")' > script.py
 expect 0 '^ran$' $run script.py
 
+# The interpreter's options are those of the script, too, however they are written.
+cat > options.py <<'END'
+import sys
+f = sys.flags
+print(__debug__, f.optimize, f.dev_mode, f.utf8_mode, f.dont_write_bytecode, f.verbose, f.no_site,
+      sys.warnoptions, sorted(k for k in sys._xoptions), sys.stdout.line_buffering or
+      sys.stdout.write_through, sys.argv[1:])
+END
+cp options.py other.py
+same() {    # the interpreter's options, what it starts
+    options=$1
+    shift
+    # shellcheck disable=SC2086
+    wanted=$(python3 $options "$@" 2> plain)
+    # shellcheck disable=SC2086
+    expect 0 '^equal$' sh -c '[ "$1" = "$(shift; "$@" 2> log)" ] && echo equal || cat log' \
+        sh "$wanted" python3 $options -m limber run --contract native "$@"
+}
+for options in '' -OO '-OBXdev' '-W error -B' '-Werror::DeprecationWarning -bb' '-Xutf8=1 -u' \
+    '-uO -X frozen_modules=off' '--check-hash-based-pycs never -O'; do
+    same "$options" options.py -O -m a
+done
+same '-O -X dev' -m other -X b
+same '-O -X dev' -mother -c
+same '-O -X dev' -c "$(cat options.py)" -m x
+expect 0 '^False True$' python3 -OXdev -mlimber run --contract native -c \
+    'import sys; print(__debug__, sys.flags.dev_mode)'
+
 # Every variable of the table that such a program reads.
 "$limber" help variables |
     awk '/^[A-Z0-9_]+$/ { name = $1 } /Read by:.*(library|BLAS)/ { print name }' |

@@ -6,6 +6,16 @@ import sys
 from . import _install
 
 
+def _words(words):
+    """"-mMODULE" as two words, which end the options of `run`; argparse would read on."""
+    for i, word in enumerate(words):
+        if word[:2] in ("-m", "-c"):
+            return [*words[:i], word[:2], *filter(None, [word[2:]]), *words[i + 1:]]
+        if i > 0 and word[:1] != "-" and words[i - 1] != "--contract":
+            break
+    return words
+
+
 def main():
     parser = argparse.ArgumentParser(prog="python -m limber", description=__doc__,
                                      epilog="The command line is the program `limber`.")
@@ -23,7 +33,7 @@ def main():
     run.add_argument("-m", dest="module", nargs=rest, metavar="MODULE", help="run a module")
     run.add_argument("-c", dest="code", nargs=rest, metavar="CODE", help="run this code")
     run.add_argument("script", nargs=rest, help="the script, and its arguments")
-    chosen = parser.parse_args()
+    chosen = parser.parse_args(_words(sys.argv[1:]))
     if chosen.command == "run":
         started = (["-m", *chosen.module, *chosen.script] if chosen.module else
                    ["-c", *chosen.code, *chosen.script] if chosen.code else chosen.script)

@@ -2,6 +2,7 @@
 """Where what was installed with the package lies, and programs started on it."""
 import ctypes
 import os
+import subprocess
 import sys
 import tempfile
 
@@ -53,6 +54,29 @@ def _settings(preload):
     return settings
 
 
+def _options():
+    """The interpreter's options that this process was started with, up to -m or the script."""
+    given = getattr(sys, "orig_argv", None)     # Python 3.10
+    if given is None:
+        return subprocess._args_from_interpreter_flags()    # as multiprocessing does
+    options, rest = [], iter(given[1:])
+    for word in rest:
+        if word == "--check-hash-based-pycs":
+            options += [word, next(rest)]
+        elif word.startswith("--"):
+            options.append(word)
+        elif word[:1] != "-" or word == "-":
+            break
+        else:   # letters, of which some take the rest of the word or the next one
+            place = next((i for i, letter in enumerate(word) if letter in "cmWX"), None)
+            if place and word[place] in "cm":
+                return options + ([word[:place]] if place > 1 else [])
+            options.append(word)
+            if place == len(word) - 1:
+                options.append(next(rest))
+    return options
+
+
 def run(contract, arguments):
     """Starts `python` with these arguments in the place of this process, with the library before a
     BLAS preloaded; returns the status to exit with where it would not serve."""
@@ -73,7 +97,7 @@ def run(contract, arguments):
     before = os.environ.get("LD_PRELOAD")
     os.environ["LD_PRELOAD"] = f"{preload}:{before}" if before else preload
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, *arguments])
+    os.execv(sys.executable, [sys.executable, *_options(), *arguments])
 
 
 def command_line():
