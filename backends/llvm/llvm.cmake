@@ -3,6 +3,15 @@
 find_program(LIMBER_CLANG NAMES clang-${LIMBER_LLVM_VERSION} clang REQUIRED
              DOC "clang that turns the kernel's source into bitcode")
 find_program(LIMBER_LLVM_CONFIG NAMES llvm-config-${LIMBER_LLVM_VERSION} llvm-config REQUIRED)
+execute_process(COMMAND ${LIMBER_LLVM_CONFIG} --version
+                OUTPUT_VARIABLE _version OUTPUT_STRIP_TRAILING_WHITESPACE)
+string(REGEX MATCH "^[0-9]+" _major "${_version}")
+# The default stands for any; a version that was asked for is to be had.
+if(NOT _major EQUAL LIMBER_LLVM_VERSION AND (_major LESS 19 OR NOT LIMBER_LLVM_VERSION EQUAL 19))
+  message(FATAL_ERROR "LIMBER_LLVM_VERSION is ${LIMBER_LLVM_VERSION}, and ${LIMBER_LLVM_CONFIG} is "
+          "of LLVM ${_version}.  The build needs LLVM 19 or newer: -DLIMBER_LLVM_VERSION=N in a new "
+          "folder, or -DLIMBER_LLVM=OFF.")
+endif()
 execute_process(COMMAND ${LIMBER_LLVM_CONFIG} --includedir
                 OUTPUT_VARIABLE LIMBER_LLVM_INCLUDE OUTPUT_STRIP_TRAILING_WHITESPACE)
 

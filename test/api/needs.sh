@@ -16,8 +16,19 @@ configure() {
         cmake -S "$source" -B "$work/build" -DLIMBER_TESTS=OFF "$@" > "$work/log" 2>&1
 }
 configure -DLIMBER_TOOLS=OFF || { cat "$work/log"; exit 1; }
-! configure || { echo "the command line needs more, and did not say so"; exit 1; }
-grep -q "'popt'" "$work/log" || { cat "$work/log"; exit 1; }
+refused() {  # what the message names, CMake's arguments
+    named=$1
+    shift
+    ! configure "$@" || { echo "configured without $named"; exit 1; }
+    tr -s ' \n' ' ' < "$work/log" | grep -q "$named" || { cat "$work/log"; exit 1; }
+}
+refused 'no popt. .*tools/setup.sh'
+refused 'VERSION is 33, and .* is of LLVM [0-9]' -DLIMBER_TOOLS=OFF -DLIMBER_LLVM_VERSION=33
+for name in libffi libxxhash; do
+    mv "$work/pc/$name.pc" "$work"
+    refused "no $name. .*tools/setup.sh" -DLIMBER_TOOLS=OFF
+    mv "$work/$name.pc" "$work/pc"
+done
 
 cd "$source"
 ! grep -rnE '#include <(mpfr|gmp|popt|cjson|zlib)' include ir passes backends jit tools/interpose \

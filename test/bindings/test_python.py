@@ -394,6 +394,7 @@ class Buffers(unittest.TestCase):
             "slices needs one, such as scheme=": lambda: self.ctx.matmul(a, b, slices=3),
             "alpha": lambda: self.ctx.matmul(a, b, alpha="x"),
             "beta is complex": lambda: self.ctx.matmul(a, b, beta=1j),
+            "beta: it scales": lambda: self.ctx.matmul(a, b, beta=1),
             "out: shape": lambda: self.ctx.matmul(a, b, out=buffer(draw(3, 2))),
             "out:": lambda: self.ctx.matmul(a, b, out=readonly),
             "a: ": lambda: self.ctx.matmul("text", b),
@@ -1804,8 +1805,8 @@ class Arrays(unittest.TestCase):
         with limber.Context(contract="correct") as ctx:
             calls = [{}, {"pad": 1}, {"pad": (1, 0)}, {"pad": (1, 0, 1, 0)}, {"stride": 2},
                      {"stride": (1, 2)}, {"dilation": (2, 1)}, {"contract": "native"},
-                     {"contract": "simulate=h100-bf16"}, {"alpha": 2}, {"alpha": -1, "beta": 1},
-                     {"alpha": 0.5, "beta": -2.5}, {"scheme": "exact"}, {"dtype": "f4"},
+                     {"contract": "simulate=h100-bf16"}, {"alpha": 2}, {"alpha": -1},
+                     {"alpha": 0.5, "beta": 0}, {"scheme": "exact"}, {"dtype": "f4"},
                      {"epilogue": "%1 = relu %x"}, {"pad": [1, 1]}, {"stride": True}]
             wants = []
             for options in calls:
@@ -1828,6 +1829,8 @@ class Arrays(unittest.TestCase):
                 self.assertEqual(ctx.conv2d(x, w, out=out).tobytes(), wants[0].tobytes())
             with self.assertRaisesRegex(limber.BadArgument, "out: shape"):
                 ctx.conv2d(x, w, out=numpy.zeros((1, 3, 4, 4)))
+            with self.assertRaisesRegex(limber.BadArgument, "beta: it scales"):
+                ctx.conv2d(x, w, beta=0.5)
             out.flags.writeable = False
             with self.assertRaisesRegex(limber.BadArgument, "out: .*read-only"):
                 ctx.conv2d(x, w, out=out)
@@ -1903,7 +1906,11 @@ class Arrays(unittest.TestCase):
                         context.matmul(x, y, out=outs[-1], alpha=alpha, beta=beta)
                     for out in outs[:2]:
                         self.assertEqual(out.tobytes(), outs[2].tobytes(), (code, alpha, beta))
-                    fresh = []      # results of their own begin as zeros, in any memory
+                    if beta:
+                        with self.assertRaisesRegex(limber.BadArgument, "beta: it scales"):
+                            ctx.matmul(x, y, alpha=alpha, beta=beta)
+                        continue
+                    fresh = []
                     for context in ctx, ctx, ctx, limber.Context():
                         numpy.full(outs[0].shape, 7, code)
                         fresh.append(context.matmul(x, y, alpha=alpha, beta=beta).tobytes())

@@ -92,6 +92,28 @@ refuses a.mtx '%%%%MatrixMarkt matrix array real general\n1 1\n1\n' \
     'line 1: expected "%%MatrixMarket'
 refuses a.mtx '%%%%' 'line 1: expected "%%MatrixMarket'
 
+# ---- matrices without elements, and folders that cannot be made ----
+printf '\223NUMPY\001\000\166\000%-117s\n' \
+    "{'descr': '<f8', 'fortran_order': False, 'shape': (0, 2), }" > 0.npy
+expect 0 '^contract  correct; nothing is multiplied$' \
+    "$limber" gemm 0.npy eye2.csv --contract correct
+expect 0 '^contract  native; nothing is multiplied$' "$limber" gemm eye2.csv 0.npy --trans-b
+expect 0 '^result    2 x 2, inner 0' "$limber" gemm 0.npy 0.npy --trans-a
+unset LIMBER_CACHE_DIR
+someone=        # who may not write everywhere
+[ "$(id -u)" != 0 ] || someone='setpriv --reuid=65534 --clear-groups'
+if $someone "$limber" --version > /dev/null 2>&1; then
+    expect 0 '^writable +no: .*cannot be made' $someone env HOME=/nonexistent "$limber" cache info
+    expect 0 '"writable":.*false' $someone env HOME=/nonexistent "$limber" cache info --json
+else
+    echo "no other user: a folder that cannot be made is not tried"
+fi
+expect 0 '^writable +the folder is not there yet' env HOME="$work/new" "$limber" cache info
+expect 1 '' test -e new
+expect 0 '^writable +no$' env LIMBER_CACHE=off "$limber" cache info
+LIMBER_CACHE_DIR=$work/cache
+export LIMBER_CACHE_DIR
+
 # ---- standard output that takes nothing: every command that prints ----
 printf '{"limber": "0.2.0", "calls": [], "complete": true}' > run.json
 cat > commands <<'END'

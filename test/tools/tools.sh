@@ -337,6 +337,12 @@ expect 2 'absent' sh -c 'ls absent.svg || { echo absent; exit 2; }'
 if command -v gnuplot > /dev/null; then
     expect 0 'frontier' "$limber" explore --random 4,4,64 --plot "it's|a plot.svg"
     expect 0 '</svg>' cat "it's|a plot.svg"
+    # below 64 terms "no groups" and "group 64" are one line: the upper one is the thinner
+    expect 0 'frontier' "$limber" explore --random 4,4,30 --plot same.svg
+    expect 0 '^7.00 4.50 2.00 $' awk -F '"' '
+        /class="gridline"/ { next }
+        /stroke-width="/ { for (i = 1; i < NF; i++) if ($i ~ /stroke-width=$/) width = $(i + 1) }
+        /<path.*L.*L/ && width >= 2 { printf "%s ", width }' same.svg
     if echo 'set terminal pngcairo' | gnuplot > /dev/null 2>&1; then
         expect 0 'frontier' "$limber" explore --random 4,4,64 --plot e.png
         expect 0 'PNG.*IHDR' sh -c 'head -c 16 e.png | tr "\r\n\032" "   "'

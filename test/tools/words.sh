@@ -38,7 +38,12 @@ expect 0 '  Also read as fp32, float32, ' "$limber" help f32
 expect 0 'Largest 1\.1897315e\+4932, 113 ' "$limber" help quad
 expect 1 '' sh -c 'for f in $("$1" formats | sed -n "s/^\([a-z][a-z0-9]*\) .*/\1/p"); do
     "$1" help "$f"; done | grep "Largest inf"' run "$limber"
-for word in fp8 fp4 convert dgemm matmul einsum conv2d statistics sweep mx jax mkl openblas pip \
+for word in dgemm trsm ztrsm getrf dtrtrs cgemm3m zunmqr gesv; do
+    expect 0 "^$word: a routine" "$limber" help "$word"
+done
+expect 0 '^zher2k$' "$limber" help routines
+for word in csv mtx longdouble update-alternatives fp8 fp4 convert \
+        matmul einsum conv2d statistics sweep mx jax mkl openblas pip \
         conda docker windows arm; do
     expect 0 "^$word: a topic" "$limber" help "$word"
 done

@@ -4,6 +4,7 @@
 #include "tools/cli/cli.h"
 
 #include <cjson/cJSON.h>
+#include <errno.h>
 #include <popt.h>
 #include <string.h>
 #include <time.h>
@@ -53,18 +54,37 @@ static void print_object(cJSON *j)
     cJSON_Delete(j);
 }
 
+/* Whether the folder can be written, or made: the nearest that is there is asked. */
+static bool can_be_made(const char *folder)
+{
+    char path[sizeof((limber_cache_info *)0)->directory];
+
+    snprintf(path, sizeof path, "%s", folder);
+    while (access(path, F_OK) != 0) {
+        char *slash = strrchr(path, '/');
+
+        if (errno != ENOENT || !slash || !path[1])
+            return false;
+        slash[slash == path] = '\0'; /* the root is "/" */
+    }
+    return access(path, W_OK | X_OK) == 0;
+}
+
 static int info(limber_context *ctx, bool json)
 {
     limber_cache_info i = LIMBER_CACHE_INFO_INIT;
+    bool absent, usable;
 
     if (limber_cache_describe(ctx, &i) != LIMBER_STATUS_OK)
         return complain("%s", limber_error_text());
+    absent = access(i.directory, F_OK) != 0;
+    usable = i.writable && can_be_made(i.directory);
     if (json) {
         cJSON *j = cJSON_CreateObject();
 
         cJSON_AddStringToObject(j, "directory", i.directory);
         cJSON_AddStringToObject(j, "why_not", i.why_not);
-        cJSON_AddBoolToObject(j, "writable", i.writable);
+        cJSON_AddBoolToObject(j, "writable", usable);
         cJSON_AddNumberToObject(j, "entries", (double)i.entries);
         cJSON_AddNumberToObject(j, "bytes", (double)i.bytes);
         cJSON_AddNumberToObject(j, "limit", (double)i.limit);
@@ -77,9 +97,11 @@ static int info(limber_context *ctx, bool json)
         printf("not used   %s\n", i.why_not);
     printf("kernels    %zu, %zu bytes of at most %zu\nwritable   %s\ntuned      %s\n", i.entries,
            i.bytes, i.limit,
-           !i.writable                    ? "no" :
-           access(i.directory, F_OK) != 0 ? "the folder is not there yet: made at first use" :
-                                            "yes",
+           !i.writable      ? "no" :
+           usable && absent ? "the folder is not there yet: made at first use" :
+           usable           ? "yes" :
+           absent           ? "no: the folder is not there and cannot be made" :
+                              "no: the folder is another's",
            i.tuned ? "yes" : "no: limber tune");
     return 0;
 }

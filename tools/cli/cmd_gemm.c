@@ -95,11 +95,12 @@ static void print_text(const struct product *p, const struct measured *o)
         printf("layer     %s is not quantised: native f32\n", p->layer ? p->layer : "any");
     if (p->promise.unit)
         printf("unit      %s\n", limber_unit_text(&p->unit, unit, sizeof unit));
-    printf("contract  %s, by %s on %s\n",
-           p->promise.unit ? "simulate" :
-           p->contract     ? p->contract :
-                             "native",
-           o->cold.scheme, o->cold.backend);
+    printf("contract  %s", p->promise.unit ? "simulate" : p->contract ? p->contract : "native");
+    if (!*o->cold.scheme) {
+        printf("; nothing is multiplied\n");
+        return;
+    }
+    printf(", by %s on %s\n", o->cold.scheme, o->cold.backend);
     epilogue_print(p);
     printf("products  %d kept, %d pruned\n", o->cold.rows, o->cold.pruned);
     if (o->cold.order)

@@ -94,10 +94,11 @@ static int explain(const char *text)
             return 0;
     }
     complain("help: nothing is called \"%s\"%s", text, words_near(NULL, text));
-    fprintf(stderr, "Words are commands (limber help), formats and schemes (limber formats), "
-                    "units (limber units),\ncontracts (limber help contracts), functions (limber "
-                    "help functions), variables (limber help variables)\nand topics (limber help "
-                    "topics).\n");
+    fprintf(stderr,
+            "Words are commands (limber help), formats and schemes (limber formats), "
+            "units (limber units),\ncontracts (limber help contracts), functions (limber "
+            "help functions), routines of a BLAS (limber help routines),\nvariables (limber "
+            "help variables) and topics (limber help topics).\n");
     return 2;
 }
 
@@ -132,9 +133,10 @@ int cmd_help(int argc, const char **argv)
     int status = 0;
 
     if (!options_read(o, "[WORD]\n\nSays what a command, format, contract, scheme, unit, backend, "
-                         "function or variable of the environment "
-                         "is\nand which page has more; contracts, schemes, backends, functions, "
-                         "variables or topics lists all of a kind.\n\n"
+                         "function, routine of a BLAS or variable "
+                         "of the environment is\nand which page has more; contracts, schemes, "
+                         "backends, functions, routines, variables or topics lists all of a "
+                         "kind.\n\n"
                          "example: limber help bits=40"))
         status = 2;
     else if (!(word = poptGetArg(o)))

@@ -48,11 +48,13 @@ const char *words_near(const struct word_kind *kind, const char *text);
  * none. */
 const char *fact_beyond_f64(const limber_format_facts *x, const char *name, char text[60]);
 
-/* topics.c: words that name nothing and have a page, and functions of elements. */
+/* topics.c: words that name nothing and have a page, routines of a BLAS, functions of elements. */
 const char *topic_word(int i);
 const char *topic_about(const char *word); /* NULL: it is no topic */
 const char *topic_page(const char *word);
 void topic_tell(const char *word);
+const char *routine_word(int i);
+void routine_tell(const char *word);
 const char *function_word(int i);
 void function_tell(const char *word);
 

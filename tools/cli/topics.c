@@ -17,6 +17,12 @@ static const struct topic {
       PAGE("cache") },
     { "preload", "a program whose BLAS is Limber: " RUN, PAGE("blas") },
     { "ld_preload", "a program whose BLAS is Limber: " RUN, PAGE("blas") },
+    { "update-alternatives", "liblimber's libblas.so.3 as the machine's BLAS", PAGE("blas") },
+    { "csv", "matrices in files: one kind of separator, names in a first line without a number",
+      PAGE("cli") },
+    { "mtx", "Matrix Market, a form of files that the command line reads and writes", PAGE("cli") },
+    { "npy", "NumPy's files, which the command line reads and writes; .npz, too", PAGE("cli") },
+    { "idx", "files of images, as MNIST's, which limber conv reads", PAGE("cli") },
     { "blas", "programs on a BLAS: " RUN, PAGE("blas") },
     { "lapack", "LU, Cholesky, QR and solves of a program on a BLAS", PAGE("blas") },
     { "numpy", "arrays: import limber; whole programs: " RUN, PAGE("bindings") },
@@ -65,6 +71,8 @@ static const struct topic {
     { "fp6", "floats of 6 bits: the formats e3m2 and e2m3", PAGE("formats") },
     { "fp4", "floats of 4 bits: the format e2m1", PAGE("formats") },
     { "float", "the format f32", PAGE("formats") },
+    { "longdouble", "x87's 80 bits: in Python arrays of numpy.longdouble are computed as f128",
+      PAGE("bindings") },
     { "mx", "blocks with a scale of their own, in simulated units", PAGE("simulation") },
     { "statistics", "what a simulated unit did: limber.statistics, the entry `unit` of a report",
       PAGE("simulation") },
@@ -72,7 +80,6 @@ static const struct topic {
     { "tensor", "tensor cores: simulated units, and GPUs", PAGE("simulation") },
     { "convert", "limber.convert and limber.quantize in Python", PAGE("bindings") },
     { "matmul", "products of arrays: limber.matmul in Python, limber_gemm in C", PAGE("bindings") },
-    { "dgemm", "of a program: " RUN, PAGE("blas") },
     { "einsum", "limber.einsum of two operands in Python", PAGE("bindings") },
     { "batch", "many products of one shape in one call", PAGE("c") },
     { "conv2d", "images and filters: limber conv; limber.conv2d in Python", PAGE("bindings") },
@@ -157,6 +164,46 @@ const char *topic_about(const char *word)
 void topic_tell(const char *word)
 {
     printf("  %s\n", topic_about(word));
+}
+
+/* Names without cblas_ and suffixes, and without the letter of a type. */
+#define EACH(X, name) X(name), X("s" name), X("d" name), X("c" name), X("z" name)
+static const struct routine {
+    const char *name;
+    bool lapack;
+} routines[] = {
+#define LEVEL3(name) { name, false }
+#define LAPACK(name) { name, true }
+    EACH(LEVEL3, "gemm"),  EACH(LEVEL3, "gemmt"), EACH(LEVEL3, "gemm_batch"),
+    EACH(LEVEL3, "symm"),  EACH(LEVEL3, "syrk"),  EACH(LEVEL3, "syr2k"),
+    EACH(LEVEL3, "trmm"),  EACH(LEVEL3, "trsm"),  EACH(LAPACK, "getrf"),
+    EACH(LAPACK, "getrs"), EACH(LAPACK, "gesv"),  EACH(LAPACK, "getri"),
+    EACH(LAPACK, "potrf"), EACH(LAPACK, "potrs"), EACH(LAPACK, "posv"),
+    EACH(LAPACK, "trtri"), EACH(LAPACK, "trtrs"), EACH(LAPACK, "geqrf"),
+    LEVEL3("chemm"),       LEVEL3("zhemm"),       LEVEL3("cherk"),
+    LEVEL3("zherk"),       LEVEL3("cher2k"),      LEVEL3("zher2k"),
+    LEVEL3("cgemm3m"),     LEVEL3("zgemm3m"),     LEVEL3("sbgemm"),
+    LEVEL3("shgemm"),      LEVEL3("bgemm"),       LAPACK("sorgqr"),
+    LAPACK("dorgqr"),      LAPACK("cungqr"),      LAPACK("zungqr"),
+    LAPACK("sormqr"),      LAPACK("dormqr"),      LAPACK("cunmqr"),
+    LAPACK("zunmqr"),
+#undef LEVEL3
+#undef LAPACK
+};
+#undef EACH
+enum { ROUTINES = sizeof routines / sizeof *routines };
+
+const char *routine_word(int i)
+{
+    return i < ROUTINES ? routines[i].name : NULL;
+}
+
+void routine_tell(const char *word)
+{
+    for (int i = 0; i < ROUTINES; i++)
+        if (!strcmp(routines[i].name, word))
+            printf("  Of %s; Limber serves it in a program: " RUN "\n",
+                   routines[i].lapack ? "LAPACK" : "the BLAS, level 3");
 }
 
 const char *function_word(int i)

@@ -188,6 +188,7 @@ static const struct word_kind kinds[] = {
     { "backend", "docs/design.md", NULL, backend_word, tell_backend },
     { "variable", "docs/environment.md", NULL, variable_word, tell_variable },
     { "function", "docs/operators.md", NULL, function_word, function_tell },
+    { "routine", "docs/blas.md", NULL, routine_word, routine_tell },
     { "topic", NULL, NULL, topic_word, topic_tell, topic_page },
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };

@@ -79,51 +79,86 @@ static void print_key(FILE *f, const struct curves *c, const struct trial *t)
             products ? ", mul " : "", products ? t->products : "");
 }
 
-/* Columns: the curve, cost, error, whether the line goes through it, the frontier, the format. */
-static void write_script(FILE *f, const void *user)
+static int count_curves(const struct curves *c)
 {
-    const struct curves *c = user;
-    static const char *const costs[] = { "bits of the accumulator", "bits of an operand's element",
-                                         "seconds of all products" };
-    double least = INFINITY, most = 0;
-    bool seconds = c->sweep == SWEEP_contracts;
-    int color = 0;
+    int curves = 0;
 
-    fprintf(f, "$data << END\n");
+    for (int i = 0; i < c->n; i++)
+        curves += drawable(&c->t[i]) && leader(c, i) == i;
+    return curves;
+}
+
+/* Columns: cost, error, whether it is on the frontier, the format.  $all has the trials, $pointsK
+ * those of the curve that trial K leads, and $lineK the best of these, which gnuplot sorts. */
+static void write_data(FILE *f, const struct curves *c, const char *name, int curve, bool line)
+{
+    if (curve < 0)
+        fprintf(f, "$%s << END\n", name);
+    else
+        fprintf(f, "$%s%d << END\n", name, curve);
     for (int i = 0; i < c->n; i++) {
         const struct trial *t = &c->t[i];
 
-        if (!drawable(t))
-            continue;
-        least = fmin(t->cost, least);
-        most = fmax(t->cost, most);
-        fprintf(f, "%d %.9g %.9g %d %d %s\n", leader(c, i), t->cost, t->error, best(c, i),
-                t->frontier, t->format);
+        if (drawable(t) && (curve < 0 || leader(c, i) == curve) && (!line || best(c, i)))
+            fprintf(f, "%.9g %.9g %d %s\n", t->cost, t->error, t->frontier, t->format);
     }
-    fprintf(f, "END\nset terminal %s noenhanced font 'sans,13' background rgb 'white'\nset title ",
+    fprintf(f, "END\n");
+}
+
+static void write_axes(FILE *f, const struct curves *c)
+{
+    static const char *const costs[] = { "bits of the accumulator", "bits of an operand's element",
+                                         "seconds of all products" };
+    const bool seconds = c->sweep == SWEEP_contracts;
+    double least = INFINITY, most = 0, room;
+
+    for (int i = 0; i < c->n; i++)
+        if (drawable(&c->t[i])) {
+            least = fmin(c->t[i].cost, least);
+            most = fmax(c->t[i].cost, most);
+        }
+    room = fmax(1.5, (most - least) / 6); /* for the leftmost label */
+    fprintf(f, "set terminal %s noenhanced font 'sans,13' background rgb 'white'\nset title ",
             c->png ? "pngcairo size 960,600" : "svg size 960,600 dynamic");
     quoted(f, c->title);
     fprintf(f,
             "\nset xlabel \"%s\"\nset ylabel 'relative error (Frobenius)'\n"
             "set logscale y\nset format y '%%.0e'\nset grid\nset key outside right top\n"
-            "set xrange [%.9g:%.9g]\n%s\nplot ",
-            costs[c->sweep], seconds ? least / 2 : least - 1, seconds ? most * 2 : most + 1,
+            "set xrange [%.9g:%.9g]\n%s\n",
+            costs[c->sweep], seconds ? least / 2 : least - room, seconds ? most * 2 : most + 1,
             seconds ? "set logscale x" : "set xtics 2");
+}
+
+/* A curve is drawn thinner than those before it, so that all that lie on one another are seen.  The
+ * frontier bounds all trials from below and left, and its labels stand there. */
+static void write_script(FILE *f, const void *user)
+{
+    const struct curves *c = user;
+    int color = 0, behind = count_curves(c);
+
+    write_data(f, c, "all", -1, false);
     for (int i = 0; i < c->n; i++)
         if (drawable(&c->t[i]) && leader(c, i) == i) {
+            write_data(f, c, "points", i, false);
+            write_data(f, c, "line", i, true);
+        }
+    write_axes(f, c);
+    fprintf(f, "plot ");
+    for (int i = 0; i < c->n; i++)
+        if (drawable(&c->t[i]) && leader(c, i) == i) {
+            const double width = 2 + 2.5 * fmin(--behind, 4);
+
             color++;
-            fprintf(
-                f,
-                "$data using ($1 == %d ? $2 : NaN):3 with points pt 7 lc %d notitle, "
-                "$data using ($1 == %d && $4 > 0 ? $2 : NaN):3 smooth unique with lines lw 2 lc %d "
-                "title ",
-                i, color, i, color);
+            fprintf(f,
+                    "$points%d using 1:2 with points pt 7 ps %.3g lc %d notitle, "
+                    "$line%d using 1:2 smooth unique with lines lw %.3g lc %d title ",
+                    i, 0.35 * width, color, i, width, color);
             print_key(f, c, &c->t[i]);
             fprintf(f, ", ");
         }
-    fprintf(f, "$data using ($5 > 0 ? $2 : NaN):3 with points pt 6 ps 2 lw 2 lc rgb 'black' "
+    fprintf(f, "$all using ($3 > 0 ? $1 : NaN):2 with points pt 6 ps 2 lw 2 lc rgb 'black' "
                "title 'frontier', "
-               "$data using ($5 > 0 ? $2 : NaN):3:6 with labels offset 0,1 notitle\n");
+               "$all using ($3 > 0 ? $1 : NaN):2:4 with labels right offset -1,-0.8 notitle\n");
 }
 
 bool explore_plot(const char *path, const char *title, enum sweep sweep, const struct trial *t,

@@ -27,8 +27,8 @@ set(CPACK_PACKAGE_DESCRIPTION_SUMMARY
 set(CPACK_PACKAGE_DESCRIPTION
     "A C library, a command line and libraries that stand before a BLAS.
 Matrices are multiplied and images convolved in the number format and
-at the accuracy that a caller states, by limbs that the machine's
-units can multiply.")
+at the accuracy that a caller states: numbers are cut into pieces that
+the machine's units multiply fast.")
 set(CPACK_RESOURCE_FILE_LICENSE ${CMAKE_CURRENT_SOURCE_DIR}/LICENSE)
 set(CPACK_GENERATOR DEB)
 set(CPACK_STRIP_FILES ON)

@@ -159,6 +159,7 @@ def convolve(context, direction, left, right, size, stride, pad, dilation, group
             raise BadArgument("out: has gaps or another order")
         ctx = held.enter_context(context._handle.use())
         a, b = scalar_of(alpha, 1, y, "alpha"), scalar_of(beta, 0, y, "beta")
+        made.check_beta(b)
         wish = context._wish(contract, scheme, slices)
         problem = C.Problem(operation=direction, conv=ctypes.pointer(shape),
                             a=C.Matrix(x.data, x.format), b=C.Matrix(w.data, w.format),

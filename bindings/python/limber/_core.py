@@ -110,7 +110,7 @@ class Context(Closing):
                     the product is computed aside and copied
         result      "numpy", or "dlpack": an object for others' from_dlpack
         alpha, beta numbers, rounded to the result's format; int, Fraction and decimal strings are
-                    exact for f128 and dd
+                    exact for f128 and dd; beta needs an out
         report      True: returns (result, Report)
         epilogue    steps that each element x goes through, as text, one a line:
                     "%1 = add %x %bias\\n%2 = gelu %1" (limber_epilogue in limber/ops.h)

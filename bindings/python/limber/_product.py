@@ -187,6 +187,7 @@ class Product:
             for i, matrix in enumerate((problem.a, problem.b, problem.c))])
 
     def run(self, report, epilogue, conj_a, conj_b):
+        self.result.check_beta(self.beta)
         problem = self.problem()
         problem.domain = int(self.pairs)
         problem.conjugate = (1 if conj_a else 0) | (2 if conj_b else 0) if self.pairs else 0

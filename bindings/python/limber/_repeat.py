@@ -32,11 +32,10 @@ class Repeat:
     def __init__(self, problem, dtype, shape, align, keep):
         self.dtype, self.shape, self.align, self._keep = dtype, shape, align, keep
         self._problem, self._slots = problem, []
-        self._new = numpy.zeros if problem.beta else numpy.empty    # what beta multiplies
 
     def run(self, context, a, b, out):
         """The result, or None: an array cannot be taken as it lies, or the library refuses."""
-        c = self._new(self.shape, self.dtype) if out is None else out
+        c = numpy.empty(self.shape, self.dtype) if out is None else out
         try:
             slot = self._slots.pop()
         except IndexError:
@@ -85,7 +84,7 @@ class AnyMatrices(Repeat):
         if a.shape[1] != b.shape[0] or 0 in a.shape or 0 in b.shape:
             return None
         if out is None:
-            out = self._new((a.shape[0], b.shape[1]), self.dtype)
+            out = numpy.empty((a.shape[0], b.shape[1]), self.dtype)
         return super().run(context, a, b, out)
 
     def _fits(self, slot, a, b, c):

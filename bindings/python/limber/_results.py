@@ -92,6 +92,10 @@ class Result:
         if view.pairs != self.pairs:
             raise BadArgument(f"out: is {'real' if self.pairs else 'complex'}, the result is not")
 
+    def check_beta(self, beta):
+        if beta is not None and not self.given:
+            raise BadArgument("beta: it scales what out holds, and no out is given")
+
     def give(self):
         """A product of two vectors is a number; what is not given stays an array of no axes."""
         if self.given:

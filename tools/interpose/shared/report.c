@@ -566,10 +566,20 @@ static void put_process(FILE *f, bool complete)
     fprintf(f, ", \"complete\": %s", complete ? "true" : "false");
 }
 
+static const char no_blas[] = "\"loaded\": []";
+
 struct loaded {
     FILE *f; /* or NULL, to count only */
     int count;
 };
+
+/* Whether the object is this library, which is called libblas.so.3 where it stands in its place. */
+static bool is_this(const struct dl_phdr_info *info)
+{
+    Dl_info here;
+
+    return dladdr(no_blas, &here) && (uintptr_t)here.dli_fbase == info->dlpi_addr;
+}
 
 /* Loaded objects whose names say that they are a BLAS, where no call came by. */
 static int put_blas(struct dl_phdr_info *info, size_t size, void *user)
@@ -578,7 +588,7 @@ static int put_blas(struct dl_phdr_info *info, size_t size, void *user)
     struct loaded *list = user;
 
     (void)size;
-    if (!interpose_is_blas(info->dlpi_name))
+    if (!interpose_is_blas(info->dlpi_name) || is_this(info))
         return 0;
     if (list->f) {
         fputs(list->count ? ", " : "", list->f);
@@ -587,8 +597,6 @@ static int put_blas(struct dl_phdr_info *info, size_t size, void *user)
     list->count++;
     return 0;
 }
-
-static const char no_blas[] = "\"loaded\": []";
 
 static void put_loaded(FILE *f)
 {

@@ -7,7 +7,7 @@ from spack.package import *
 
 class Limber(CMakePackage):
     """Products of matrices and convolutions in the number format and at the accuracy that a
-    caller states, by limbs that the machine's units can multiply."""
+    caller states: numbers are cut into pieces that the machine's units multiply fast."""
 
     license("BSD-3-Clause")
 
