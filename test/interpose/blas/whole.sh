@@ -62,6 +62,15 @@ else
     echo "liblapack3 is absent: skipped"
 fi
 
+# The report of a program without a product names the BLAS behind, and not this library beside it.
+if command -v python3 > /dev/null; then
+    expect 0 '^$' env LD_LIBRARY_PATH="$whole" LIMBER_CONTRACT=correct LIMBER_REPORT="$work/none" \
+        python3 -c 'import ctypes
+n = ctypes.byref(ctypes.c_int(0))
+ctypes.CDLL("libblas.so.3").dcopy_(n, n, n, n, n)'
+    expect 0 '"loaded": \["[^"]*"\],' cat "$work/none"
+fi
+
 # NumPy, where its BLAS is libblas.so.3, reached without a preload; with one, the preloaded stands
 # before
 numpy=$($python -c 'import numpy; print(numpy.__file__.rpartition("/")[0])' 2> /dev/null)
