@@ -171,16 +171,20 @@ struct functions {
  * 1) of bytes whose sums are i32.  Channel c has the outputs c*multiplier and on; a window has at
  * most LIMBER_SMALL_K elements, and no dimension is 0.
  *
- * The gradient of an image is one, too: its image is dy, whose pixels are met from the window's end
- * to its begin, and its result some of dx's rows and columns.
+ * Images, windows and results have planes: depth, t and od of them, 1 of two dimensions.
  *
- * gradient: of the filters.  `result` holds them, and dy, of oh x ow pixels, is read at
- * `filters`; multiplier is 1, and a chain runs over all pixels. */
+ * The gradient of an image is one, too: its image is dy, whose pixels are met from the window's end
+ * to its begin, and its result some of dx's rows and columns.  Channel c of that sums `inputs`
+ * channels of dy, c*inputs and on, one after the other; elsewhere inputs is 1.
+ *
+ * gradient: of the filters.  `result` holds them, and dy, of od x oh x ow pixels and
+ * channels*multiplier channels, is read at `filters`; a chain runs over all pixels. */
 struct depthwise {
-    int64_t images, channels, multiplier, h, w, r, s, oh, ow;
-    int64_t stride[2], pad[2], dilate[2]; /* pad: top, left; may be negative */
-    int64_t filter[3]; /* elements from one filter to the next, from row to row, along a row */
-    int64_t to[4]; /* elements of the result from image to image, output, row and column */
+    int64_t images, channels, multiplier, inputs, depth, h, w, t, r, s, od, oh, ow;
+    int64_t stride[3], pad[3], dilate[3]; /* down, across, into the depth; pads may be negative */
+    int64_t filter[5]; /* elements from one output's filters to the next one's, from input to input,
+                          from plane to plane, from row to row, along a row */
+    int64_t to[5]; /* elements of the result from image to image, output, plane, row and column */
     int size;
     bool nhwc, is_unsigned, add; /* bytes of the image are unsigned; the result is added */
     bool backward, gradient;

@@ -33,25 +33,44 @@ static bool are_bytes(const struct problem *p)
            !p->alpha && !p->beta;
 }
 
-/* Gradients: where a channel has one filter, and of images phase by phase. */
+/* Gradients of images under strides are served phase by phase. */
 static bool has_direction(const struct problem *p)
 {
     const struct conv_geometry *g = &p->conv.geometry;
+
+    return g->direction != DIRECTION_data || p->conv.sizes.phase[0] ||
+           (g->stride[0] == 1 && g->stride[1] == 1 && g->stride[2] == 1);
+}
+
+/* Planes of the image, the window and the result. */
+struct depths {
+    int64_t image, window, result;
+};
+
+static struct depths depths_of(const struct problem *p)
+{
     const struct conv_sizes *s = &p->conv.sizes;
 
-    return g->direction == DIRECTION_forward ||
-           (s->o == s->c && (g->direction == DIRECTION_filter || s->phase[0] ||
-                             (g->stride[0] == 1 && g->stride[1] == 1)));
+    return p->conv.geometry.deep ? (struct depths){ s->d, s->t, s->od } :
+                                   (struct depths){ 1, 1, 1 };
+}
+
+/* No sum but a gradient of filters has more products than a chain, and no window more elements. */
+static bool is_short(const struct problem *p)
+{
+    const struct conv_sizes *s = &p->conv.sizes;
+    const int64_t t = depths_of(p).window;
+
+    if (p->conv.geometry.direction != DIRECTION_filter)
+        return p->k <= LIMBER_SMALL_K;
+    return t <= LIMBER_SMALL_K && t * s->r <= LIMBER_SMALL_K && t * s->r * s->s <= LIMBER_SMALL_K;
 }
 
 static bool has_ops(const limber_context *ctx, const struct problem *p)
 {
-    const struct conv_sizes *s = &p->conv.sizes;
-
-    return p->shape && !p->conv.geometry.deep && has_direction(p) && p->groups == s->c &&
-           ctx->small && ctx->machine.backend->depthwise && p->m > 0 && p->n > 0 && p->k > 0 &&
-           s->r <= LIMBER_SMALL_K && s->r * s->s <= LIMBER_SMALL_K && !p->contract.scheme &&
-           !limber_simulates(&p->contract);
+    return p->shape && has_direction(p) && p->groups == p->conv.sizes.c && ctx->small &&
+           ctx->machine.backend->depthwise && p->m > 0 && p->n > 0 && p->k > 0 && is_short(p) &&
+           !p->contract.scheme && !limber_simulates(&p->contract);
 }
 
 bool limber_is_depthwise(const limber_context *ctx, const struct problem *p)
@@ -67,47 +86,58 @@ static void describe_back(const struct problem *p, struct depthwise *d, int of)
 {
     const struct lattice x = limber_conv_lattice(&p->conv, of);
 
-    *(of ? &d->w : &d->h) = of ? p->conv.sizes.ow : p->conv.sizes.oh;
-    *(of ? &d->ow : &d->oh) = x.pixels;
-    *(of ? &d->s : &d->r) = x.taps;
+    const int place[] = { 3, 4, 2 }; /* of the step in this direction */
+
+    *(int64_t *[]){ &d->h, &d->w, &d->depth }[of] =
+        (int64_t[]){ p->conv.sizes.oh, p->conv.sizes.ow, depths_of(p).result }[of];
+    *(int64_t *[]){ &d->oh, &d->ow, &d->od }[of] = x.pixels;
+    *(int64_t *[]){ &d->r, &d->s, &d->t }[of] = x.taps;
     d->stride[of] = 1;
     d->dilate[of] = x.dilate;
     d->pad[of] = (x.taps - 1) * x.dilate - x.at;
-    d->filters = (const char *)d->filters + x.first * d->filter[1 + of] * d->size;
-    d->filter[1 + of] *= x.step;
-    d->result = (char *)d->result + x.begin * d->to[2 + of] * d->size;
-    d->to[2 + of] *= x.stride;
+    d->filters = (const char *)d->filters + x.first * d->filter[place[of]] * d->size;
+    d->filter[place[of]] *= x.step;
+    d->result = (char *)d->result + x.begin * d->to[place[of]] * d->size;
+    d->to[place[of]] *= x.stride;
 }
 
-/* The result has high x wide pixels of each image and channel. */
-static void describe_result(struct depthwise *d, int64_t channels, int64_t high, int64_t wide)
+/* The result has deep x high x wide pixels of each image and channel. */
+static void describe_result(struct depthwise *d, int64_t channels, int64_t deep, int64_t high,
+                            int64_t wide)
 {
     const int64_t pixel = d->nhwc ? channels : 1;
 
-    d->to[0] = channels * high * wide;
-    d->to[1] = d->nhwc ? 1 : high * wide;
-    d->to[2] = wide * pixel;
-    d->to[3] = pixel;
+    d->to[0] = channels * deep * high * wide;
+    d->to[1] = d->nhwc ? 1 : deep * high * wide;
+    d->to[2] = high * wide * pixel;
+    d->to[3] = wide * pixel;
+    d->to[4] = pixel;
 }
 
 static void describe(const struct problem *p, struct depthwise *d)
 {
     const struct conv_geometry *g = &p->conv.geometry;
     const struct conv_sizes *s = &p->conv.sizes;
+    const struct depths planes = depths_of(p);
+    const int64_t plane = s->r * s->s, window = planes.window * plane;
 
     *d = (struct depthwise){ .images = s->n,
                              .channels = s->c,
                              .multiplier = s->o / s->c,
+                             .inputs = 1,
+                             .depth = planes.image,
                              .h = s->h,
                              .w = s->w,
+                             .t = planes.window,
                              .r = s->r,
                              .s = s->s,
+                             .od = planes.result,
                              .oh = s->oh,
                              .ow = s->ow,
-                             .stride = { g->stride[0], g->stride[1] },
-                             .pad = { g->pad[0], g->pad[2] },
-                             .dilate = { g->dilate[0], g->dilate[1] },
-                             .filter = { s->r * s->s, s->s, 1 },
+                             .stride = { g->stride[0], g->stride[1], g->stride[2] },
+                             .pad = { g->pad[0], g->pad[2], g->pad[4] },
+                             .dilate = { g->dilate[0], g->dilate[1], g->dilate[2] },
+                             .filter = { window, window, plane, s->s, 1 },
                              .backward = g->direction == DIRECTION_data,
                              .gradient = g->direction == DIRECTION_filter,
                              .size = p->fa.size,
@@ -118,12 +148,15 @@ static void describe(const struct problem *p, struct depthwise *d)
                              .filters = p->a.data,
                              .result = p->c.data };
     if (!d->backward) {
-        describe_result(d, s->o, s->oh, s->ow);
+        describe_result(d, s->o, planes.result, s->oh, s->ow);
         return;
     }
-    describe_result(d, s->c, s->h, s->w);
-    describe_back(p, d, 0);
-    describe_back(p, d, 1);
+    d->inputs = d->multiplier;
+    d->multiplier = 1;
+    d->filter[0] *= d->inputs;
+    describe_result(d, s->c, planes.image, s->h, s->w);
+    for (int of = 0; of < (g->deep ? 3 : 2); of++)
+        describe_back(p, d, of);
 }
 
 struct running {
@@ -255,7 +288,9 @@ static bool sums_are_exact(limber_context *ctx, const struct problem *p)
     const struct conv_sizes *s = &p->conv.sizes;
     const struct runner all = limber_pool_runner(ctx->pool);
     const int64_t direction = p->conv.geometry.direction;
-    const int64_t x = s->h * s->w, y = s->oh * s->ow, w = s->r * s->s;
+    const struct depths planes = depths_of(p);
+    const int64_t x = planes.image * s->h * s->w, y = planes.result * s->oh * s->ow;
+    const int64_t w = planes.window * s->r * s->s;
     struct mask a = { 0 }, b = { 0 };
     bool exact;
 
@@ -292,8 +327,7 @@ bool limber_depthwise_run_exact(limber_context *ctx, const struct problem *p, st
 static bool are_pairs(const limber_context *ctx, const struct problem *p, double *allowed)
 {
     return has_ops(ctx, p) && are_alike(p) && p->conv.geometry.direction != DIRECTION_filter &&
-           ctx->machine.backend->small && p->k <= LIMBER_SMALL_K &&
-           limber_pairs_serve(&p->contract, allowed);
+           ctx->machine.backend->small && limber_pairs_serve(&p->contract, allowed);
 }
 
 enum { COLUMNS = 64 }; /* of a result that are a product */
@@ -304,7 +338,7 @@ static void plan_pairs(const limber_context *ctx, const struct problem *p, struc
     const struct runner all = limber_pool_runner(ctx->pool);
 
     start(x, ctx, p);
-    x->plan.tasks = x->d.images * x->d.channels * x->d.oh;
+    x->plan.tasks = x->d.images * x->d.channels * x->d.od * x->d.oh;
     x->plan.room = (size_t)((COLUMNS + x->d.multiplier) * p->k) * p->fc.size;
     x->plan.room = (x->plan.room + SLACK) / ALIGNED * ALIGNED;
     x->bytes = x->plan.room * (size_t)all.workers;
@@ -316,20 +350,23 @@ static void copy_filters(const struct depthwise *d, int64_t channel, char *to)
     const size_t size = (size_t)d->size;
 
     for (int64_t j = 0; j < d->multiplier; j++)
-        for (int64_t r = 0; r < d->r; r++)
+        for (int64_t row = 0; row < d->inputs * d->t * d->r; row++) {
+            const int64_t plane = row / d->r;
+            const int64_t at = (channel * d->multiplier + j) * d->filter[0] +
+                               plane / d->t * d->filter[1] + plane % d->t * d->filter[2] +
+                               row % d->r * d->filter[3];
+
             for (int64_t s = 0; s < d->s; s++, to += size)
-                memcpy(to,
-                       (const char *)d->filters + ((channel * d->multiplier + j) * d->filter[0] +
-                                                   r * d->filter[1] + s * d->filter[2]) *
-                                                      (int64_t)size,
+                memcpy(to, (const char *)d->filters + (at + s * d->filter[4]) * (int64_t)size,
                        size);
+        }
 }
 
 /* Columns [first, first + count) of a row of the image, a stride apart; zeros outside of it. */
 static void copy_columns(const struct depthwise *d, const char *row, int64_t first, int64_t count,
                          char *to)
 {
-    const int64_t step = d->nhwc ? d->channels : 1, stride = d->stride[1];
+    const int64_t step = d->nhwc ? d->channels * d->inputs : 1, stride = d->stride[1];
 
     if (!row) {
         memset(to, 0, (size_t)(count * d->size));
@@ -345,24 +382,43 @@ static void copy_columns(const struct depthwise *d, const char *row, int64_t fir
     }
 }
 
-/* What the windows of columns x and on of row y see: k lines of COLUMNS elements. */
-static void copy_windows(const struct depthwise *d, int64_t image, int64_t channel, int64_t y,
-                         int64_t x, int64_t count, char *to)
+/* A row of the result. */
+struct result_row {
+    int64_t image, channel, z, y;
+};
+
+/* Where element `tap` of its window lies in a direction, at `at` of the result. */
+static int64_t seen(const struct depthwise *d, int of, int64_t at, int64_t tap)
 {
-    const int64_t pixel = d->nhwc ? d->channels : 1, plane = d->nhwc ? 1 : d->h * d->w;
-    const char *from =
-        (const char *)d->image + (image * d->channels * d->h * d->w + channel * plane) * d->size;
+    const int64_t taps = (const int64_t[]){ d->r, d->s, d->t }[of];
 
-    for (int64_t r = 0; r < d->r; r++) {
-        const int64_t down = d->backward ? d->r - 1 - r : r;
-        const int64_t v = y * d->stride[0] + down * d->dilate[0] - d->pad[0];
-        const char *row = v >= 0 && v < d->h ? from + v * d->w * pixel * d->size : NULL;
+    return at * d->stride[of] + (d->backward ? taps - 1 - tap : tap) * d->dilate[of] - d->pad[of];
+}
 
-        for (int64_t s = 0; s < d->s; s++, to += COLUMNS * d->size) {
-            const int64_t across = d->backward ? d->s - 1 - s : s;
+/* The image's row that row r of the window's planes sees; NULL: padding. */
+static const char *image_row(const struct depthwise *d, const struct result_row *to, int64_t plane,
+                             int64_t r)
+{
+    const int64_t z = seen(d, 2, to->z, plane % d->t), y = seen(d, 0, to->y, r);
+    const int64_t all = d->channels * d->inputs, channel = to->channel * d->inputs + plane / d->t;
 
-            copy_columns(d, row, x * d->stride[1] + across * d->dilate[1] - d->pad[1], count, to);
-        }
+    if (z < 0 || z >= d->depth || y < 0 || y >= d->h)
+        return NULL;
+    return (const char *)d->image +
+           (d->nhwc ? ((to->image * d->depth + z) * d->h + y) * d->w * all + channel :
+                      (((to->image * all + channel) * d->depth + z) * d->h + y) * d->w) *
+               d->size;
+}
+
+/* What the windows of columns x and on of a row see: k lines of COLUMNS elements. */
+static void copy_windows(const struct depthwise *d, const struct result_row *of, int64_t x,
+                         int64_t count, char *to)
+{
+    for (int64_t i = 0; i < d->inputs * d->t * d->r; i++) {
+        const char *row = image_row(d, of, i / d->r, i % d->r);
+
+        for (int64_t s = 0; s < d->s; s++, to += COLUMNS * d->size)
+            copy_columns(d, row, seen(d, 1, x, s), count, to);
     }
 }
 
@@ -371,14 +427,16 @@ static void run_row(void *arg, int64_t task, int worker)
     struct running *x = arg;
     const struct problem *p = x->p;
     const struct depthwise *d = &x->d;
-    const int64_t y = task % d->oh, line = task / d->oh, channel = line % d->channels;
-    const int64_t image = line / d->channels;
+    const int64_t plane = task / d->oh, line = plane / d->od;
+    const struct result_row row = { line / d->channels, line % d->channels, plane % d->od,
+                                    task % d->oh };
     char *windows = x->rooms + (size_t)worker * x->plan.room;
     char *filters = windows + COLUMNS * p->k * d->size;
-    char *to = (char *)d->result +
-               (image * d->to[0] + channel * d->multiplier * d->to[1] + y * d->to[2]) * d->size;
+    char *to = (char *)d->result + (row.image * d->to[0] + row.channel * d->multiplier * d->to[1] +
+                                    row.z * d->to[2] + row.y * d->to[3]) *
+                                       d->size;
 
-    copy_filters(d, channel, filters);
+    copy_filters(d, row.channel, filters);
     for (int64_t i = 0; i < d->ow; i += COLUMNS) {
         struct call call = { .m = d->multiplier,
                              .n = d->ow - i < COLUMNS ? d->ow - i : COLUMNS,
@@ -389,8 +447,8 @@ static void run_row(void *arg, int64_t task, int worker)
                              .beta = p->beta };
         int64_t slow;
 
-        call.c = (struct output_view){ to + i * d->to[3] * d->size, d->to[1], d->to[3], call.n, 0 };
-        copy_windows(d, image, channel, y, i, call.n, windows);
+        call.c = (struct output_view){ to + i * d->to[4] * d->size, d->to[1], d->to[4], call.n, 0 };
+        copy_windows(d, &row, i, call.n, windows);
         slow = x->backend->small(&call, x->target, p->fa, p->fb, p->fc, x->allowed);
         if (slow)
             atomic_fetch_add(&x->slow, slow);

@@ -102,6 +102,21 @@ struct trial {
     float alpha_f;
 };
 
+/* A third dimension; rows and columns are fewer. */
+static void choose_depth(struct rng *r, limber_conv *s)
+{
+    s->t = 1 + rng_below(r, 4);
+    s->depth_stride = 1 + rng_below(r, 3);
+    s->depth_dilate = 1 + rng_below(r, 2);
+    for (int i = 0; i < 2; i++)
+        s->depth_pad[i] = rng_below(r, 4);
+    s->d = 1 + rng_below(r, 5) + s->depth_dilate * (s->t - 1);
+    s->w = s->w < 24 ? s->w : 24 + s->dilate[1] * (s->s - 1);
+    s->c = 1 + s->c % 12;
+    s->o = s->c * (s->o / s->groups);
+    s->groups = s->c;
+}
+
 static void choose_geometry(struct rng *r, limber_conv *s)
 {
     const bool common = rng_below(r, 3) == 0;
@@ -124,6 +139,8 @@ static void choose_geometry(struct rng *r, limber_conv *s)
     s->h = 1 + rng_below(r, 12) + s->dilate[0] * (s->r - 1);
     s->w = 1 + rng_below(r, rng_below(r, 8) ? 40 : 500) + s->dilate[1] * (s->s - 1);
     s->layout = rng_below(r, 2) ? LIMBER_LAYOUT_NCHW : LIMBER_LAYOUT_NHWC;
+    if (rng_below(r, 3) == 0)
+        choose_depth(r, s);
 }
 
 enum work {
@@ -143,10 +160,10 @@ static bool is_exact_work(enum work work)
     return work == EXACT_FLOATS || work == EXACT_IMAGES || work == EXACT_FILTERS;
 }
 
-static void choose_operation(struct rng *r, struct trial *t, enum work work)
+static void choose_operation(struct trial *t, enum work work)
 {
     const limber_conv *s = &t->s;
-    int64_t oh, ow;
+    int64_t oh, ow, od;
     size_t x, w, y;
 
     t->operation = work == IMAGES || work == EXACT_IMAGES || work == PAIRS_OF_IMAGES ?
@@ -154,12 +171,11 @@ static void choose_operation(struct rng *r, struct trial *t, enum work work)
                    work == FILTERS || work == EXACT_FILTERS ?
                        LIMBER_OPERATION_CONV_BACKWARD_FILTER :
                        LIMBER_OPERATION_CONV_FORWARD;
-    if (t->operation != LIMBER_OPERATION_CONV_FORWARD && rng_below(r, 20))
-        t->s.o = t->s.c; /* with more filters, not by this code */
     assert_int_equal(limber_conv_output(s, &oh, &ow), LIMBER_STATUS_OK);
-    x = (size_t)(s->n * s->c * s->h * s->w);
-    w = (size_t)(s->o * s->r * s->s);
-    y = (size_t)(s->n * s->o * oh * ow);
+    assert_int_equal(limber_conv_output_depth(s, &od), LIMBER_STATUS_OK);
+    x = (size_t)(s->n * s->c * s->h * s->w * (s->t ? s->d : 1));
+    w = (size_t)(s->o * s->r * s->s * (s->t ? s->t : 1));
+    y = (size_t)(s->n * s->o * oh * ow * od);
     t->count[0] = t->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA ? y : x;
     t->count[1] = t->operation == LIMBER_OPERATION_CONV_BACKWARD_FILTER ? y : w;
     t->count[2] = t->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA   ? x :
@@ -174,7 +190,7 @@ static void choose(struct rng *r, struct trial *t, enum work work)
 
     memset(t, 0, sizeof *t);
     choose_geometry(r, &t->s);
-    choose_operation(r, t, work);
+    choose_operation(t, work);
     t->contract = (limber_contract)LIMBER_CONTRACT_INIT;
     t->image = t->filters = t->result = named(rng_below(r, 2) ? "f32" : "f64");
     t->data = real[rng_below(r, (int)COUNT(real))];
@@ -268,6 +284,7 @@ static void compare(const struct trial *t, int set)
             fail_msg("set %d, operation %d, %s of %s, element %zu: %lld x %lld x %lld x %lld, %lld "
                      "outputs, "
                      "window %lld x %lld, stride %lld %lld, pad %lld %lld %lld %lld, dilation %lld "
+                     "%lld, %lld planes, %lld of the window, stride %lld, pad %lld %lld, dilation "
                      "%lld, %s",
                      set, (int)t->operation, data_name(t->data),
                      limber_format_name(t->result, (char[32]){ 0 }, 32), i / t->result.size,
@@ -275,7 +292,10 @@ static void compare(const struct trial *t, int set)
                      (long long)s->o, (long long)s->r, (long long)s->s, (long long)s->stride[0],
                      (long long)s->stride[1], (long long)s->pad[0], (long long)s->pad[1],
                      (long long)s->pad[2], (long long)s->pad[3], (long long)s->dilate[0],
-                     (long long)s->dilate[1], s->layout == LIMBER_LAYOUT_NHWC ? "nhwc" : "nchw");
+                     (long long)s->dilate[1], (long long)s->d, (long long)s->t,
+                     (long long)s->depth_stride, (long long)s->depth_pad[0],
+                     (long long)s->depth_pad[1], (long long)s->depth_dilate,
+                     s->layout == LIMBER_LAYOUT_NHWC ? "nhwc" : "nchw");
 }
 
 /* Answers whether the library's own code served. */

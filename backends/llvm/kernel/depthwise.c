@@ -34,10 +34,11 @@ enum { ROWS = 4 };
 
 struct piece {
     int64_t image, channel, channels, groups; /* groups: vectors of channels (NHWC) */
-    int64_t x, width, y, height; /* of the result */
+    int64_t x, width, y, height, z; /* of the result; z: its plane */
     int64_t phases, length; /* a packed row: of each remainder of columns by the stride so many
                                elements; NHWC: so many pixels */
-    int64_t slots, row; /* packed rows, and elements of each */
+    int64_t planes; /* of the image that a window sees, those of its inputs too */
+    int64_t slots, row; /* packed rows of each plane, and elements of each */
     bool turned, by_channel; /* lanes are channels; turned: and yet the layout is NCHW */
     int64_t together; /* rows of the result that are summed at once */
 };
@@ -81,6 +82,7 @@ static void shape_piece(const struct depthwise *d, int64_t lanes, int group, str
              p->by_channel ? p->length * p->groups * lanes :
                              p->phases * p->length;
     p->together = shares_rows(d) && !d->gradient ? ROWS : 1;
+    p->planes = d->inputs * d->t;
     p->slots = (p->together - 1) * d->stride[0] + (d->r - 1) * d->dilate[0] + 1;
 }
 
@@ -91,7 +93,8 @@ static struct piece find_piece(const struct depthwise *d, const struct depthwise
     const int64_t y = rows % plan->along * plan->height, block = rows / plan->along;
     const int64_t each = (d->nhwc ? plan->groups : 1) * lanes;
     const int64_t channel = block % plan->blocks * each;
-    struct piece p = { .image = block / plan->blocks,
+    struct piece p = { .image = block / plan->blocks / d->od,
+                       .z = block / plan->blocks % d->od,
                        .channel = channel,
                        .channels = least(each, d->channels - channel),
                        .x = x,
@@ -102,6 +105,16 @@ static struct piece find_piece(const struct depthwise *d, const struct depthwise
     p.groups = d->nhwc ? parts(p.channels, lanes) : 1;
     shape_piece(d, lanes, group, &p);
     return p;
+}
+
+/* Where row y lies in plane z of a channel. */
+static int64_t row_of(const struct depthwise *d, int64_t image, int64_t channel, int64_t z,
+                      int64_t y)
+{
+    const int64_t all = d->channels * d->inputs;
+
+    return d->nhwc ? ((image * d->depth + z) * d->h + y) * d->w * all + channel :
+                     (((image * all + channel) * d->depth + z) * d->h + y) * d->w;
 }
 
 /* Some channels: of the gradient, for which each piece sees all pixels. */
@@ -372,7 +385,7 @@ static void choose_groups(const struct depthwise *d, struct depthwise_plan *plan
 /* Chains run through all pixels, so only channels and elements of the window are shared out. */
 static bool cut_gradient(const struct depthwise *d, int workers, struct depthwise_plan *plan)
 {
-    const int64_t lanes = VECTOR / d->size, window = d->r * d->s;
+    const int64_t lanes = VECTOR / d->size, window = d->t * d->r * d->s;
     struct piece p = { .groups = 1, .width = d->ow };
     int64_t elements;
 
@@ -380,14 +393,14 @@ static bool cut_gradient(const struct depthwise *d, int workers, struct depthwis
     shape_piece(d, lanes, 1, &p);
     if (p.slots > MOST_ROOM || p.row > MOST_ROOM || d->ow > MOST_ROOM)
         return false;
-    elements = p.slots * p.row + (d->ow + 2 * window) * lanes;
+    elements = p.planes * p.slots * p.row + (d->ow + 2 * window) * lanes;
     choose_groups(d, plan, lanes, elements, d->size);
     if (plan->blocks < workers && workers > 1) {
         plan->groups = 1;
         plan->blocks = parts(d->channels, lanes);
-        plan->along = least(parts(workers, plan->blocks), d->r);
+        plan->along = least(parts(workers, plan->blocks * d->multiplier), d->t * d->r);
     }
-    plan->tasks = plan->blocks * plan->along;
+    plan->tasks = plan->blocks * d->multiplier * plan->along;
     plan->room = (size_t)(plan->groups * elements * d->size);
     plan->room = (plan->room + LINE) / LINE * LINE;
     return plan->room <= MOST_ROOM;
@@ -411,15 +424,16 @@ bool limber_depthwise_cut(const struct depthwise *d, int workers, struct depthwi
     shape_piece(d, lanes, group, &p);
     if (p.slots > MOST_ROOM || p.row > MOST_ROOM || p.phases * p.length > MOST_ROOM)
         return false;
-    choose_groups(d, plan, lanes, p.slots * p.row, size);
+    choose_groups(d, plan, lanes, p.planes * p.slots * p.row, size);
     p.groups = plan->groups;
     shape_piece(d, lanes, group, &p);
-    tasks = d->images * plan->blocks * plan->across;
+    tasks = d->images * d->od * plan->blocks * plan->across;
     plan->height = parts(d->oh, least(parts(enough, tasks), parts(d->oh, SHORTEST)));
     plan->along = parts(d->oh, plan->height);
     plan->tasks = tasks * plan->along;
-    plan->room = (size_t)(plan->groups * plan->outputs * (1 + d->r * parts(d->s, group)) * lanes +
-                          p.slots * p.row + p.phases * p.length * plan->groups * lanes +
+    plan->room = (size_t)(plan->groups * plan->outputs *
+                              (1 + p.planes * d->r * parts(d->s, group)) * lanes +
+                          p.planes * p.slots * p.row + p.phases * p.length * plan->groups * lanes +
                           (p.turned ? p.together * p.width * lanes : 0)) *
                  (size_t)size;
     plan->room = (plan->room + LINE) / LINE * LINE;

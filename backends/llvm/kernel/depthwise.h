@@ -26,7 +26,7 @@ struct NAME(piece) {
     int64_t sum_at[LIMBER_SMALL_K], sum_step; /* the same of packed elements */
     int64_t vectors, last;      /* of a row of the result; lanes of the last (NCHW) */
     REAL *start, *weight, *ring; /* [group and output][lane], [group and output][tap][lane],
-                                    [row][...] */
+                                    [plane][row][...] */
     REAL *out;                  /* rows of the result before they are turned */
     PIXEL *pixels;              /* a row whose taps are not yet together; floats: none */
 };
@@ -80,11 +80,40 @@ static void NAME(pack_pixels)(const struct NAME(piece) *x, const PIXEL *row, PIX
     }
 }
 
+/* So many pixels of `all` channels, of which some that lie side by side are packed. */
+FLAT void NAME(pack_beside)(const PIXEL *row, int64_t all, int64_t some, int64_t count,
+                            int64_t groups, NAME(pixels) *pixel)
+{
+    const int64_t whole = some / LANES;
+
+    for (int64_t i = 0; i < count; i++, row += all, pixel += groups) {
+        for (int64_t g = 0; g < whole; g++)
+            pixel[g] = *(const NAME(pixels) *)(row + g * LANES);
+        if (some % LANES) {
+            pixel[whole] = (NAME(pixels)){ 0 };
+            memcpy(&pixel[whole], row + whole * LANES, (size_t)(some % LANES) * sizeof *row);
+        }
+    }
+}
+
+/* The same of channels `apart` elements from each other. */
+static void NAME(pack_apart)(const PIXEL *row, int64_t all, int64_t apart, int64_t some,
+                             int64_t count, int64_t groups, NAME(pixels) *pixel)
+{
+    PIXEL *to = (PIXEL *)pixel;
+
+    for (int64_t i = 0; i < count; i++, row += all, to += groups * LANES) {
+        for (int64_t c = 0; c < some; c++)
+            to[c] = row[c * apart];
+        memset(to + some, 0, (size_t)(groups * LANES - some) * sizeof *to);
+    }
+}
+
 /* A row of some channels, pixel after pixel. */
 static void NAME(pack_channels)(const struct NAME(piece) *x, const PIXEL *row, PIXEL *to)
 {
-    const int64_t all = x->d->channels, some = x->p.channels, whole = some / LANES;
-    const int64_t groups = x->p.groups, length = x->p.length;
+    const int64_t all = x->d->channels * x->d->inputs;
+    const int64_t some = x->p.channels, groups = x->p.groups, length = x->p.length;
     const int64_t first = x->p.x * x->d->stride[1] - x->d->pad[1];
     const int64_t from = first < 0 ? least(-first, length) : 0;
     const int64_t right = least(length, x->d->w - first), end = right < from ? from : right;
@@ -94,14 +123,11 @@ static void NAME(pack_channels)(const struct NAME(piece) *x, const PIXEL *row, P
     for (int64_t i = 0; i < from * groups; i++)
         *pixel++ = zero;
     row += (first + from) * all;
-    for (int64_t i = from; i < end; i++, row += all, pixel += groups) {
-        for (int64_t g = 0; g < whole; g++)
-            pixel[g] = *(const NAME(pixels) *)(row + g * LANES);
-        if (some % LANES) {
-            pixel[whole] = zero;
-            memcpy(&pixel[whole], row + whole * LANES, (size_t)(some % LANES) * sizeof *row);
-        }
-    }
+    if (x->d->inputs > 1)
+        NAME(pack_apart)(row, all, x->d->inputs, some, end - from, groups, pixel);
+    else
+        NAME(pack_beside)(row, all, some, end - from, groups, pixel);
+    pixel += (end - from) * groups;
     for (int64_t i = 0; i < (length - end) * groups; i++)
         *pixel++ = zero;
 }
@@ -147,7 +173,8 @@ FLAT void NAME(some_rows)(const PIXEL *row, int64_t plane, int64_t first, int64_
 /* The same of NCHW: a row of some channels, `plane` elements apart. */
 static void NAME(pack_turned)(const struct NAME(piece) *x, const PIXEL *row, PIXEL *to)
 {
-    const int64_t first = x->p.x * x->d->stride[1] - x->d->pad[1], plane = x->d->h * x->d->w;
+    const int64_t first = x->p.x * x->d->stride[1] - x->d->pad[1];
+    const int64_t plane = x->d->inputs * x->d->depth * x->d->h * x->d->w;
 
     for (int64_t i = 0; i < x->p.length; i += LANES) {
         const int64_t count = least(LANES, x->p.length - i), at = first + i;
@@ -194,23 +221,27 @@ static void NAME(join)(const struct NAME(piece) *x, REAL *to)
 }
 #endif
 
-/* Row y of the image, which may be padding. */
-static void NAME(pack_row)(const struct NAME(piece) *x, int64_t y, REAL *to)
+/* Row y of one of the planes that a window sees.  It may be padding. */
+static void NAME(pack_row)(const struct NAME(piece) *x, int64_t plane, int64_t y, REAL *to)
 {
     const struct depthwise *d = x->d;
-    const PIXEL *image = (const PIXEL *)d->image;
+    const int64_t input = plane / d->t, t = plane % d->t;
+    const int64_t z = x->p.z * d->stride[2] - d->pad[2] +
+                      (d->backward ? d->t - 1 - t : t) * d->dilate[2];
+    const bool inside = y >= 0 && y < d->h && z >= 0 && z < d->depth;
+    const int64_t channel = x->p.channel * d->inputs + input;
+    const PIXEL *row = (const PIXEL *)d->image +
+                       (inside ? row_of(d, x->p.image, channel, z, y) : 0);
     PIXEL *pixels = GROUP > 1 ? x->pixels : (PIXEL *)to;
 
-    if (y < 0 || y >= d->h)
+    if (!inside)
         memset(pixels, 0, (size_t)(x->p.by_channel ? x->p.length * x->p.groups * LANES :
                                                      x->p.phases * x->p.length) *
                               sizeof *pixels);
     else if (d->nhwc)
-        NAME(pack_channels)
-        (x, image + (x->p.image * d->h + y) * d->w * d->channels + x->p.channel, pixels);
+        NAME(pack_channels)(x, row, pixels);
     else
-        (x->p.turned ? NAME(pack_turned) : NAME(pack_pixels))(
-            x, image + ((x->p.image * d->channels + x->p.channel) * d->h + y) * d->w, pixels);
+        (x->p.turned ? NAME(pack_turned) : NAME(pack_pixels))(x, row, pixels);
 #if GROUP > 1
     NAME(join)(x, to);
 #endif
@@ -220,42 +251,53 @@ static void NAME(pack_row)(const struct NAME(piece) *x, int64_t y, REAL *to)
 
 #if GROUP > 1
 /* As many taps of a row as an element holds; the start undoes the offset of the image's bytes. */
-static void NAME(pack_filter)(const struct NAME(piece) *x, const int8_t *filter, REAL *to,
-                              REAL *start)
+static REAL *NAME(pack_taps)(const struct NAME(piece) *x, const int8_t *filter, REAL *to,
+                             REAL *start)
 {
     const struct depthwise *d = x->d;
 
-    for (int64_t r = 0; r < d->r; r++, filter += d->filter[1])
-        for (int64_t t = 0; t < x->taps; t++, to += LANES) {
-            uint32_t all = 0;
+    for (int64_t t = 0; t < x->taps; t++, to += LANES) {
+        uint32_t all = 0;
 
-            for (int64_t g = 0, s = t * GROUP; g < GROUP && s < d->s; g++, s++) {
-                const int tap = filter[s * d->filter[2]];
+        for (int64_t g = 0, s = t * GROUP; g < GROUP && s < d->s; g++, s++) {
+            const int tap = filter[s * d->filter[4]];
 
-                all |= ((uint32_t)tap & (GROUP == 4 ? 0xffu : 0xffffu)) << (32 / GROUP * g);
-                *start -= d->is_unsigned ? 0 : 128 * tap;
-            }
-            *to = (REAL)all;
+            all |= ((uint32_t)tap & (GROUP == 4 ? 0xffu : 0xffffu)) << (32 / GROUP * g);
+            *start -= d->is_unsigned ? 0 : 128 * tap;
         }
+        *to = (REAL)all;
+    }
+    return to;
 }
 #else
-static void NAME(pack_filter)(const struct NAME(piece) *x, const REAL *filter, REAL *to,
+static REAL *NAME(pack_taps)(const struct NAME(piece) *x, const REAL *filter, REAL *to, REAL *start)
+{
+    (void)start;
+    for (int64_t s = 0; s < x->d->s; s++, to += LANES)
+        *to = filter[s * x->d->filter[4]];
+    return to;
+}
+#endif
+
+/* The rows of all planes. */
+static void NAME(pack_filter)(const struct NAME(piece) *x, const FILTER *filter, REAL *to,
                               REAL *start)
 {
     const struct depthwise *d = x->d;
 
-    (void)start;
-    for (int64_t r = 0; r < d->r; r++, filter += d->filter[1])
-        for (int64_t s = 0; s < d->s; s++, to += LANES)
-            *to = filter[s * d->filter[2]];
+    for (int64_t plane = 0; plane < x->p.planes; plane++)
+        for (int64_t r = 0; r < d->r; r++)
+            to = NAME(pack_taps)(x,
+                                 filter + plane / d->t * d->filter[1] +
+                                     plane % d->t * d->filter[2] + r * d->filter[3],
+                                 to, start);
 }
-#endif
 
 /* Of outputs j up to j + outputs of each channel. */
 static void NAME(pack_filters)(const struct NAME(piece) *x, int64_t j, int64_t outputs)
 {
     const struct depthwise *d = x->d;
-    const int64_t all = d->r * x->taps, size = d->filter[0];
+    const int64_t all = x->p.planes * d->r * x->taps, size = d->filter[0];
     REAL *to = x->weight, *start = x->start;
 
     for (int64_t i = 0; i < x->p.groups * outputs; i++, start += LANES) {
@@ -382,21 +424,16 @@ FLAT void NAME(sum_row)(const struct NAME(piece) *x, const REAL *const *row,
 
 enum { NAME(taps) = (3 + GROUP - 1) / GROUP };
 
-/* Several rows of the result under the common window, which share what they load. */
-FLAT void NAME(block)(const struct NAME(piece) *x, const REAL *const *row,
-                      const struct NAME(filters) *f, int64_t g, int64_t v, int rows, int n,
-                      bool whole, const struct NAME(result) *to)
+/* The common window in one plane, whose rows and taps several rows of the result share. */
+FLAT void NAME(add_plane)(const struct NAME(piece) *x, const REAL *const *row, const REAL *weight,
+                          int64_t first, int rows, int n, VEC sum[ROWS][2])
 {
-    const REAL *weight = f->weight + g * f->weights;
-    const int64_t step = x->sum_step, first = v * step + g * LANES;
-    VEC sum[ROWS][2], w[3][NAME(taps)];
+    const int64_t step = x->sum_step;
+    VEC w[3][NAME(taps)];
 
     UNROLL for (int r = 0; r < 3; r++)
         UNROLL for (int t = 0; t < NAME(taps); t++)
             w[r][t] = LOAD(weight + (r * NAME(taps) + t) * LANES);
-    UNROLL for (int q = 0; q < rows; q++)
-        UNROLL for (int i = 0; i < n; i++)
-            sum[q][i] = LOAD(f->start + g * f->starts);
     UNROLL for (int r = 0; r < rows + 2; r++) {
         UNROLL for (int t = 0; t < NAME(taps); t++)
             UNROLL for (int i = 0; i < n; i++) {
@@ -410,6 +447,23 @@ FLAT void NAME(block)(const struct NAME(piece) *x, const REAL *const *row,
             UNROLL for (int i = 0; i < n; i++)
                 __asm__("" : REGISTER(sum[q][i]));
     }
+}
+
+/* `row` has rows + 2 of each plane. */
+FLAT void NAME(block)(const struct NAME(piece) *x, const REAL *const *row,
+                      const struct NAME(filters) *f, int64_t planes, int64_t g, int64_t v, int rows,
+                      int n, bool whole, const struct NAME(result) *to)
+{
+    const REAL *weight = f->weight + g * f->weights;
+    const int64_t first = v * x->sum_step + g * LANES;
+    VEC sum[ROWS][2];
+
+    UNROLL for (int q = 0; q < rows; q++)
+        UNROLL for (int i = 0; i < n; i++)
+            sum[q][i] = LOAD(f->start + g * f->starts);
+    for (int64_t p = 0; p < planes; p++)
+        NAME(add_plane)
+        (x, row + p * (rows + 2), weight + p * 3 * NAME(taps) * LANES, first, rows, n, sum);
     UNROLL for (int q = 0; q < rows; q++)
         NAME(store_row)
         (x, to, to->at + q * to->row + v * to->step + g * LANES, sum[q], v, n, whole);
@@ -417,7 +471,8 @@ FLAT void NAME(block)(const struct NAME(piece) *x, const REAL *const *row,
 
 /* TILE vectors of all groups, then the next ones: what they load and store lies together. */
 FLAT void NAME(blocks)(const struct NAME(piece) *x, const REAL *const *row,
-                       const struct NAME(filters) *f, int rows, const struct NAME(result) *to)
+                       const struct NAME(filters) *f, int64_t planes, int rows,
+                       const struct NAME(result) *to)
 {
     const int64_t whole = x->vectors - (to->last < LANES);
 
@@ -427,11 +482,11 @@ FLAT void NAME(blocks)(const struct NAME(piece) *x, const REAL *const *row,
             int64_t v = first;
 
             for (; v + 2 <= end; v += 2)
-                NAME(block)(x, row, f, g, v, rows, 2, true, to);
+                NAME(block)(x, row, f, planes, g, v, rows, 2, true, to);
             if (v < end)
-                NAME(block)(x, row, f, g, v++, rows, 1, true, to);
+                NAME(block)(x, row, f, planes, g, v++, rows, 1, true, to);
             if (v < first + TILE && v < x->vectors)
-                NAME(block)(x, row, f, g, v, rows, 1, false, to);
+                NAME(block)(x, row, f, planes, g, v, rows, 1, false, to);
         }
 }
 
@@ -440,14 +495,14 @@ static void NAME(sum_rows)(const struct NAME(piece) *x, const REAL *const *row,
                            const struct NAME(result) *to)
 {
     switch (rows) {
-    case 1: NAME(blocks)(x, row, f, 1, to); break;
-    case 2: NAME(blocks)(x, row, f, 2, to); break;
-    case 3: NAME(blocks)(x, row, f, 3, to); break;
-    default: NAME(blocks)(x, row, f, ROWS, to); break;
+    case 1: NAME(blocks)(x, row, f, 1, 1, to); break;
+    case 2: NAME(blocks)(x, row, f, 1, 2, to); break;
+    case 3: NAME(blocks)(x, row, f, 1, 3, to); break;
+    default: NAME(blocks)(x, row, f, 1, ROWS, to); break;
     }
 }
 
-/* The common window, with constant loops. */
+/* The common window in one plane, with constant loops. */
 static void NAME(sum_3)(const struct NAME(piece) *x, const REAL *const *row,
                         const struct NAME(filters) *f, const struct NAME(result) *to)
 {
@@ -462,7 +517,7 @@ static void NAME(sum_3)(const struct NAME(piece) *x, const REAL *const *row,
 static void NAME(sum_any)(const struct NAME(piece) *x, const REAL *const *row,
                           const struct NAME(filters) *f, const struct NAME(result) *to)
 {
-    NAME(sum_row)(x, row, f, 0, x->vectors, x->d->r, x->taps, false, to);
+    NAME(sum_row)(x, row, f, 0, x->vectors, x->p.planes * x->d->r, x->taps, false, to);
 }
 
 /* ---- a piece --------------------------------------------------------------------------------- */
@@ -473,7 +528,7 @@ static REAL *NAME(output)(const struct NAME(piece) *x, int64_t c, int64_t j, int
     const struct depthwise *d = x->d;
 
     return (REAL *)d->result + x->p.image * d->to[0] + (c * d->multiplier + j) * d->to[1] +
-           y * d->to[2] + x->p.x * d->to[3];
+           x->p.z * d->to[2] + y * d->to[3] + x->p.x * d->to[4];
 }
 
 /* Of output j of the channels of a group and of those behind it, which have so many lanes. */
@@ -491,9 +546,9 @@ static struct NAME(result) NAME(result_at)(const struct NAME(piece) *x, int64_t 
                                       .last = LANES };
     return (struct NAME(result)){
         .at = NAME(output)(x, x->p.channel + group * LANES, j, y),
-        .row = d->to[2],
-        .step = d->nhwc ? d->to[3] : LANES * d->to[3],
-        .lane = d->nhwc ? d->multiplier : d->to[3],
+        .row = d->to[3],
+        .step = d->nhwc ? d->to[4] : LANES * d->to[4],
+        .lane = d->nhwc ? d->multiplier : d->to[4],
         .lanes = d->nhwc ? lanes : LANES,
         .last = d->nhwc ? lanes : x->last,
         .add = d->add,
@@ -503,7 +558,7 @@ static struct NAME(result) NAME(result_at)(const struct NAME(piece) *x, int64_t 
 /* Some rows of output j of each channel, where lanes were channels. */
 static void NAME(turn_out)(const struct NAME(piece) *x, int64_t j, int64_t y, int64_t rows)
 {
-    const int64_t plane = x->d->multiplier * x->d->to[1], step = x->d->to[3];
+    const int64_t plane = x->d->multiplier * x->d->to[1], step = x->d->to[4];
     const REAL *from = x->out;
 
     for (int64_t q = 0; q < rows; q++)
@@ -537,7 +592,8 @@ static void NAME(run_group)(const struct NAME(piece) *x, const REAL *const *row,
                             const struct NAME(filters) *f, int64_t group, int64_t j, int64_t y,
                             int64_t rows)
 {
-    const int64_t some = x->p.channels - group * LANES, lanes = least(LANES, some);
+    const int64_t some = x->p.channels - group * LANES, lanes = least(LANES, some), r = x->d->r;
+    const int64_t seen = r + rows - 1;
     const struct NAME(filters) own = { .weight = f->weight + group * f->weights,
                                        .start = f->start + group * f->starts,
                                        .groups = 1 };
@@ -545,26 +601,30 @@ static void NAME(run_group)(const struct NAME(piece) *x, const REAL *const *row,
     const REAL *at[LIMBER_SMALL_K];
 
     for (int64_t q = 0; q < rows; q++, to.at += to.row) {
-        for (int64_t r = 0; r < x->d->r; r++)
-            at[r] = row[x->d->backward ? rows - 1 - q + r : q + r] + group * LANES;
+        for (int64_t i = 0; i < x->p.planes * r; i++)
+            at[i] = row[i / r * seen + (x->d->backward ? rows - 1 - q : q) + i % r] + group * LANES;
         NAME(sum_any)(x, at, &own, &to);
     }
 }
 
-/* Some rows of the result, whose window begins in this slot of the ring. */
-static void NAME(run_rows)(const struct NAME(piece) *x, int64_t j, int64_t outputs, int64_t y,
-                           int64_t rows, int64_t slot)
+/* Some rows of the result, whose window begins in this slot of the ring.  deep: it has several
+ * planes. */
+FLAT void NAME(run_rows)(const struct NAME(piece) *x, bool deep, int64_t j, int64_t outputs,
+                         int64_t y, int64_t rows, int64_t slot)
 {
     const struct depthwise *d = x->d;
-    const int64_t all = d->r * x->taps * LANES, seen = rows > 1 ? rows + 2 : d->r;
+    const int64_t planes = deep ? x->p.planes : 1;
+    const int64_t all = planes * d->r * x->taps * LANES, seen = rows - 1 + d->r;
     const int64_t whole = d->nhwc ? x->p.channels / LANES : 1; /* groups */
     const bool plain = d->r == 3 && d->s == 3 && !d->add &&
-                       (d->nhwc ? d->multiplier == 1 : d->to[3] == 1 || x->p.turned);
-    const REAL *row[LIMBER_SMALL_K]; /* as taps follow each other */
+                       (d->nhwc ? d->multiplier == 1 : d->to[4] == 1 || x->p.turned);
+    const REAL *row[LIMBER_SMALL_K * ROWS]; /* as taps follow each other */
 
     for (int64_t r = 0; r < seen; r++, slot += d->dilate[0]) {
         slot -= slot < x->p.slots ? 0 : x->p.slots;
-        row[d->backward ? seen - 1 - r : r] = x->ring + slot * x->p.row;
+        for (int64_t plane = 0; plane < planes; plane++)
+            row[plane * seen + (d->backward ? seen - 1 - r : r)] =
+                x->ring + (plane * x->p.slots + slot) * x->p.row;
     }
     for (int64_t o = 0; o < outputs; o++) {
         struct NAME(filters) f = { .weight = x->weight + o * all,
@@ -579,15 +639,32 @@ static void NAME(run_rows)(const struct NAME(piece) *x, int64_t j, int64_t outpu
             to.at += (rows - 1) * to.row;
             to.row = -to.row;
         }
-        if (plain && x->p.together > 1)
+        if (plain && deep && rows == ROWS)
+            NAME(blocks)(x, row, &f, planes, ROWS, &to), done = whole;
+        else if (plain && !deep && x->p.together > 1)
             NAME(sum_rows)(x, row, &f, rows, &to), done = whole;
-        else if (plain)
+        else if (plain && !deep)
             NAME(sum_3)(x, row, &f, &to), done = whole;
         for (f.groups = 1; done < x->p.groups; done++)
             NAME(run_group)(x, row, &f, done, j + o, y, rows);
         if (x->p.turned)
             NAME(turn_out)(x, j + o, y, rows);
     }
+}
+
+/* Two functions: what few planes need stays in registers. */
+static __attribute__((noinline)) void NAME(run_flat)(const struct NAME(piece) *x, int64_t j,
+                                                     int64_t outputs, int64_t y, int64_t rows,
+                                                     int64_t slot)
+{
+    NAME(run_rows)(x, false, j, outputs, y, rows, slot);
+}
+
+static __attribute__((noinline)) void NAME(run_deep)(const struct NAME(piece) *x, int64_t j,
+                                                     int64_t outputs, int64_t y, int64_t rows,
+                                                     int64_t slot)
+{
+    NAME(run_rows)(x, true, j, outputs, y, rows, slot);
 }
 
 static void NAME(run_all)(const struct NAME(piece) *x, int64_t j, int64_t outputs)
@@ -602,10 +679,12 @@ static void NAME(run_all)(const struct NAME(piece) *x, int64_t j, int64_t output
         if (next < y * d->stride[0])
             next = y * d->stride[0], into = first;
         for (; next <= (y + rows - 1) * d->stride[0] + seen; next++) {
-            NAME(pack_row)(x, next - d->pad[0], x->ring + into * x->p.row);
+            for (int64_t plane = 0; plane < x->p.planes; plane++)
+                NAME(pack_row)(x, plane, next - d->pad[0],
+                               x->ring + (plane * x->p.slots + into) * x->p.row);
             into = into + 1 < x->p.slots ? into + 1 : 0;
         }
-        NAME(run_rows)(x, j, outputs, y, rows, first);
+        (x->p.planes > 1 ? NAME(run_deep) : NAME(run_flat))(x, j, outputs, y, rows, first);
         first += rows * d->stride[0];
         first = first < x->p.slots ? first : first % x->p.slots;
     }
@@ -634,8 +713,8 @@ static void NAME(run)(const struct depthwise *d, const struct depthwise_plan *pl
         x.sum_at[t] = GROUP > 1 ? t * x.vectors * pixel : at[t];
     x.start = room;
     x.weight = x.start + x.p.groups * plan->outputs * LANES;
-    x.ring = x.weight + x.p.groups * plan->outputs * d->r * x.taps * LANES;
-    x.out = x.ring + x.p.slots * x.p.row;
+    x.ring = x.weight + x.p.groups * plan->outputs * x.p.planes * d->r * x.taps * LANES;
+    x.out = x.ring + x.p.planes * x.p.slots * x.p.row;
     x.pixels = (PIXEL *)(x.out + (x.p.turned ? x.p.together * x.p.width * LANES : 0));
     for (int64_t c = 0; c < (x.p.by_channel ? 1 : x.p.channels); c++, x.p.channel++)
         for (int64_t j = 0; j < d->multiplier; j += plan->outputs) {

@@ -13,6 +13,10 @@ enum { NAME(most) = 9 };
 struct NAME(gradient) {
     struct NAME(piece) x, dy; /* how rows of both are packed */
     int64_t first, taps; /* the elements of the window that are summed */
+    int64_t plane, end; /* the planes of the window that these are in */
+    int64_t output; /* of each channel */
+    int64_t at[LIMBER_SMALL_K], down[LIMBER_SMALL_K]; /* of an element: from its plane's slot to
+                                                         what dy's first pixel meets; slots */
     REAL *sum, *total; /* [group][element][lane]: of the chain at hand, and of those before it */
     REAL *row; /* of dy */
 };
@@ -35,14 +39,29 @@ FLAT void NAME(meet)(const REAL *const *in, int64_t step, const REAL *dy, int64_
         STORE(to + t * LANES, sum[t]);
 }
 
+static void NAME(find_taps)(struct NAME(gradient) *z)
+{
+    const struct depthwise *d = z->x.d;
+    const struct piece *p = &z->x.p;
+
+    for (int64_t t = 0; t < d->t; t++)
+        for (int64_t r = 0; r < d->r; r++)
+            for (int64_t s = 0; s < d->s; s++) {
+                const int64_t tap = (t * d->r + r) * d->s + s;
+
+                z->at[tap] = t * p->slots * p->row + s * d->dilate[1] * p->groups * LANES;
+                z->down[tap] = r * d->dilate[0];
+            }
+}
+
 /* Where the pixels lie that the first pixel of dy's row meets. */
 static const REAL *NAME(pixel_of)(const struct NAME(gradient) *z, int64_t tap, int64_t slot)
 {
-    const struct NAME(piece) *x = &z->x;
+    const struct piece *p = &z->x.p;
 
-    slot += tap / x->d->s * x->d->dilate[0];
-    slot -= slot < x->p.slots ? 0 : x->p.slots;
-    return x->ring + slot * x->p.row + x->at[tap % x->d->s];
+    slot += z->down[tap];
+    slot -= slot < p->slots ? 0 : p->slots;
+    return z->x.ring + slot * p->row + z->at[tap];
 }
 
 /* Pixels [from, from + count) of the row, of one group. */
@@ -92,23 +111,26 @@ static void NAME(meet_row)(const struct NAME(gradient) *z, int64_t done, int64_t
         }
 }
 
-/* Image after image; `next` and `into` as in the forward direction. */
-static void NAME(meet_image)(struct NAME(gradient) *z, int64_t image)
+/* Plane after plane of all images; `next` and `into` as in the forward direction. */
+static void NAME(meet_plane)(struct NAME(gradient) *z, int64_t plane)
 {
     const struct depthwise *d = z->x.d;
     const int64_t seen = (d->r - 1) * d->dilate[0];
     int64_t next = 0, into = 0, first = 0;
 
-    z->x.p.image = z->dy.p.image = image;
+    z->x.p.image = z->dy.p.image = plane / d->od;
+    z->x.p.z = z->dy.p.z = plane % d->od;
     for (int64_t y = 0; y < d->oh; y++) {
         if (next < y * d->stride[0])
             next = y * d->stride[0], into = first;
         for (; next <= y * d->stride[0] + seen; next++) {
-            NAME(pack_row)(&z->x, next - d->pad[0], z->x.ring + into * z->x.p.row);
+            for (int64_t t = z->plane; t < z->end; t++)
+                NAME(pack_row)(&z->x, t, next - d->pad[0],
+                               z->x.ring + (t * z->x.p.slots + into) * z->x.p.row);
             into = into + 1 < z->x.p.slots ? into + 1 : 0;
         }
-        NAME(pack_row)(&z->dy, y, z->row);
-        NAME(meet_row)(z, (image * d->oh + y) * d->ow, first);
+        NAME(pack_row)(&z->dy, z->output, y, z->row);
+        NAME(meet_row)(z, (plane * d->oh + y) * d->ow, first);
         first = (first + d->stride[0]) % z->x.p.slots;
     }
 }
@@ -117,13 +139,14 @@ static void NAME(store_gradient)(const struct NAME(gradient) *z)
 {
     const struct depthwise *d = z->x.d;
     const struct piece *p = &z->x.p;
-    REAL *to = (REAL *)d->result + p->channel * d->filter[0];
+    REAL *to = (REAL *)d->result + (p->channel * d->multiplier + z->output) * d->filter[0];
 
-    for (int64_t c = 0; c < p->channels; c++, to += d->filter[0])
+    for (int64_t c = 0; c < p->channels; c++, to += d->multiplier * d->filter[0])
         for (int64_t t = 0; t < z->taps; t++) {
             const REAL sum = z->total[(c / LANES * z->taps + t) * LANES + c % LANES];
-            REAL *at = to + (z->first + t) / d->s * d->filter[1] +
-                       (z->first + t) % d->s * d->filter[2];
+            const int64_t row = (z->first + t) / d->s;
+            REAL *at = to + row / d->r * d->filter[2] + row % d->r * d->filter[3] +
+                       (z->first + t) % d->s * d->filter[4];
 
             *at = d->add ? sum + *at : sum;
         }
@@ -133,31 +156,36 @@ static void NAME(run_gradient)(const struct depthwise *d, const struct depthwise
                                int64_t task, void *room)
 {
     const struct depthwise result = { .channels = d->channels,
+                                      .inputs = d->multiplier,
+                                      .depth = d->od,
                                       .h = d->oh,
                                       .w = d->ow,
-                                      .stride = { 1, 1 },
+                                      .t = 1,
+                                      .stride = { 1, 1, 1 },
                                       .nhwc = d->nhwc,
                                       .image = d->filters };
-    const struct piece p = find_gradient(d, plan, LANES, task / plan->along);
-    const int64_t pixel = p.groups * LANES, all = d->r * d->s, part = task % plan->along;
-    int64_t at[LIMBER_SMALL_K];
-    struct NAME(gradient) z = { .x = { .d = d, .p = p, .at = at, .step = d->stride[1] * pixel },
-                                .dy = { .d = &result, .p = p } };
+    const int64_t block = task / plan->along, part = task % plan->along;
+    const struct piece p = find_gradient(d, plan, LANES, block / d->multiplier);
+    const int64_t pixel = p.groups * LANES, all = d->t * d->r * d->s;
+    struct NAME(gradient) z = { .x = { .d = d, .p = p, .step = d->stride[1] * pixel },
+                                .dy = { .d = &result, .p = p },
+                                .output = block % d->multiplier };
 
-    for (int64_t s = 0; s < d->s; s++)
-        at[s] = s * d->dilate[1] * pixel;
+    NAME(find_taps)(&z);
     z.first = part * all / plan->along;
     z.taps = (part + 1) * all / plan->along - z.first;
+    z.plane = z.first / (d->r * d->s);
+    z.end = parts(z.first + z.taps, d->r * d->s);
     z.sum = room;
     z.total = z.sum + z.taps * pixel;
     z.x.ring = z.total + z.taps * pixel;
-    z.row = z.x.ring + p.slots * p.row;
+    z.row = z.x.ring + p.planes * p.slots * p.row;
     z.dy.p.length = d->ow;
     memset(z.sum, 0, (size_t)(z.taps * pixel) * sizeof *z.sum);
-    for (int64_t image = 0; image < d->images; image++)
-        NAME(meet_image)(&z, image);
-    if (d->images * d->oh * d->ow % CHAIN)
+    for (int64_t plane = 0; plane < d->images * d->od; plane++)
+        NAME(meet_plane)(&z, plane);
+    if (d->images * d->od * d->oh * d->ow % CHAIN)
         for (int64_t group = 0; group < p.groups; group++)
-            NAME(end_chain)(&z, group, d->images * d->oh * d->ow < CHAIN);
+            NAME(end_chain)(&z, group, d->images * d->od * d->oh * d->ow < CHAIN);
     NAME(store_gradient)(&z);
 }
