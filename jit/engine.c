@@ -610,6 +610,7 @@ struct running {
     struct report *report;
     struct text *out; /* of a plan */
     struct cut *cut;
+    struct phases *phases;
 };
 
 static bool run_here(void *arg, struct diag *d)
@@ -623,8 +624,63 @@ static bool run_here(void *arg, struct diag *d)
 bool limber_engine_run(limber_context *ctx, const struct problem *p, struct report *report,
                        struct diag *d)
 {
-    return limber_with_stack(STACK_run, run_here, &(struct running){ ctx, p, report, NULL, NULL },
-                             d);
+    return limber_with_stack(STACK_run, run_here,
+                             &(struct running){ ctx, p, report, NULL, NULL, NULL }, d);
+}
+
+/* ---- phases ---------------------------------------------------------------------------------- */
+
+/* The kernel of a phase; *ready is false where it is being made. */
+static bool find_phase(limber_context *ctx, struct phase *x, struct step *s, bool *ready,
+                       struct diag *d)
+{
+    struct background_job job = { .specialise = false };
+
+    if (!scan_and_key(ctx, &x->part, &x->f, &x->key, &x->report, d))
+        return false;
+    *s = (struct step){ &x->part, &x->f, NULL, &x->report };
+    job.key = x->key;
+    *ready = waits(&x->part) || is_there(ctx, &job);
+    return !*ready || find_entry(ctx, &x->part, &x->key, &s->e, &x->report, d);
+}
+
+/* What a call does with a kernel that it has run. */
+static void end_phase(limber_context *ctx, const struct phase *x, struct entry *e)
+{
+    if (ctx->verbose > 0)
+        log_call(ctx, &x->part, &x->report);
+    if (e->prebuilt && !atomic_load(&e->by_library))
+        limber_specialise_later(ctx, &x->key, e, x->report.seconds_run);
+}
+
+static bool run_phases(void *arg, struct diag *d)
+{
+    const struct running *r = arg;
+    struct phases *x = r->phases;
+    struct step step[MOST_PHASES] = { { .p = NULL } };
+    bool ok = true, ready = true;
+    int made = 0;
+
+    for (; ok && ready && made < x->count; made++)
+        ok = find_phase(r->ctx, &x->phase[made], &step[made], &ready, d);
+    step[0].zeroed = x->zeroed;
+    step[0].zeroed_bytes = x->zeroed_bytes;
+    x->done = ok && ready && (ok = limber_launch(r->ctx, step, made, r->p, d));
+    for (int i = 0; i < made; i++) {
+        if (x->done)
+            end_phase(r->ctx, &x->phase[i], step[i].e);
+        if (step[i].e)
+            limber_kernels_put(r->ctx->memory, step[i].e);
+        limber_scan_result_clear(&x->phase[i].f, x->phase[i].part.groups);
+    }
+    return ok;
+}
+
+bool limber_engine_run_phases(limber_context *ctx, const struct problem *whole, struct phases *x,
+                              struct diag *d)
+{
+    return limber_with_stack(STACK_run, run_phases,
+                             &(struct running){ .ctx = ctx, .p = whole, .phases = x }, d);
 }
 
 /* Products that are neither scanned nor planned. */
@@ -764,8 +820,8 @@ static bool plan_here(void *arg, struct diag *d)
 bool limber_engine_plan(limber_context *ctx, const struct problem *p, struct text *out,
                         struct cut *cut, struct report *report, struct diag *d)
 {
-    return limber_with_stack(STACK_run, plan_here, &(struct running){ ctx, p, report, out, cut },
-                             d);
+    return limber_with_stack(STACK_run, plan_here,
+                             &(struct running){ ctx, p, report, out, cut, NULL }, d);
 }
 
 bool limber_engine_function(limber_context *ctx, const limber_contract *contract,

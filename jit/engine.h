@@ -264,11 +264,33 @@ struct step {
     struct entry *e;
     struct report *report; /* or NULL */
     const struct finisher *finish; /* NULL: none; of a step that is all of the product */
+    void *zeroed; /* NULL, or so many bytes that are zero before the step stores */
+    size_t zeroed_bytes;
 };
 /* Runs all of them; after a failure C, which is that of `whole`, is what it was.  Of several none
  * stores integers. */
 bool limber_launch(limber_context *ctx, const struct step *s, int count,
                    const struct problem *whole, struct diag *d);
+
+enum { MOST_PHASES = 16 };
+/* Convolutions whose results are parts of one tensor, of floats; that is zero before them, or
+ * `zeroed` is NULL. */
+struct phases {
+    int count;
+    void *zeroed;
+    size_t zeroed_bytes;
+    bool done;
+    struct phase {
+        struct problem part;
+        struct scan_result f;
+        struct kernel_key key;
+        struct report report;
+    } phase[MOST_PHASES];
+};
+/* All of them, or none and C, which is that of `whole`, is what it was: after a failure, or where
+ * a kernel is being made in the background; then the call answers true and nothing is done. */
+bool limber_engine_run_phases(limber_context *ctx, const struct problem *whole, struct phases *x,
+                              struct diag *d);
 /* Takes the kernel of a step whose problem and masks are stated, made in the background unless
  * the contract says to wait; *ready is false where it is not there yet. */
 bool limber_engine_step(limber_context *ctx, struct step *s, bool *ready, struct diag *d);

@@ -274,6 +274,8 @@ static bool run_steps(limber_context *ctx, const struct step *s, int count,
     for (int i = 0; ok && i < count; i++) {
         double start = s[i].report ? limber_now() : 0;
 
+        if (s[i].zeroed)
+            memset(s[i].zeroed, 0, s[i].zeroed_bytes);
         ok = run_step(ctx, &s[i], false, NULL, memory, d);
         if (s[i].report)
             s[i].report->seconds_run = limber_now() - start;

@@ -2,6 +2,7 @@
  * Convolutions: check the arguments, state the problem as an implicit GEMM (ir/conv.h). */
 #include "jit/api/api.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static bool least(int64_t v, int64_t bound, const char *what, struct diag *d)
@@ -359,13 +360,13 @@ static bool has_phases(const limber_problem *p)
            !limber_simulates(p->contract);
 }
 
-struct phases {
+struct rests {
     int64_t count[3], all; /* down, across, into the depth; of all together */
 };
 
-static struct phases phases_of(const limber_conv *s)
+static struct rests rests_of(const limber_conv *s)
 {
-    struct phases x = { { 1, 1, 1 }, 1 };
+    struct rests x = { { 1, 1, 1 }, 1 };
     struct side side[3];
 
     for (int i = 0, sides = sides_of(s, side); i < sides; i++) {
@@ -376,7 +377,7 @@ static struct phases phases_of(const limber_conv *s)
 }
 
 static void state_phase(struct problem *to, const limber_problem *p, const struct tensors *t,
-                        const int64_t out[3], const struct phases *x, int64_t i)
+                        const int64_t out[3], const struct rests *x, int64_t i)
 {
     const int64_t rest = i / x->count[0];
 
@@ -424,7 +425,7 @@ struct reserve {
 
 /* The most memory of any phase; false: one of them does not run at once. */
 static bool phases_at_once(limber_context *ctx, const limber_problem *p, const struct tensors *t,
-                           const int64_t out[3], const struct phases *x, bool cleared, size_t *most)
+                           const int64_t out[3], const struct rests *x, bool cleared, size_t *most)
 {
     struct problem part;
     size_t bytes;
@@ -442,7 +443,7 @@ static bool phases_at_once(limber_context *ctx, const limber_problem *p, const s
 }
 
 static bool reserve(limber_context *ctx, const limber_problem *p, const struct tensors *t,
-                    const int64_t out[3], const struct phases *x, bool cleared, struct reserve *r,
+                    const int64_t out[3], const struct rests *x, bool cleared, struct reserve *r,
                     struct diag *d)
 {
     size_t most;
@@ -469,6 +470,46 @@ static bool reserve(limber_context *ctx, const limber_problem *p, const struct t
     return true;
 }
 
+/* Phases that are planned need no copy of C: all of their kernels and memory are there before the
+ * first of them stores. */
+static bool may_run_together(const limber_context *ctx, const limber_problem *p,
+                             const struct rests *x)
+{
+    return x->all <= MOST_PHASES && !ctx->machine.backend->device_ops &&
+           ctx->machine.backend->launch_memory && !(p->queue && p->queue->capture) &&
+           p->c.format.kind == LIMBER_KIND_FLOAT && p->conv->groups != p->conv->c;
+}
+
+static bool run_together(limber_context *ctx, const limber_problem *p, const struct tensors *t,
+                         const int64_t out[3], const struct problem *whole, const struct rests *x,
+                         struct report *report, bool *done, struct diag *d)
+{
+    struct phases *all = calloc(1, sizeof *all);
+    int64_t longest = -1;
+    bool ok;
+
+    if (!all)
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the phases of a gradient");
+    for (int64_t i = 0; i < x->all; i++) {
+        struct problem *part = &all->phase[all->count].part;
+
+        state_phase(part, p, t, out, x, i);
+        all->count += part->k > 0 || !clears(ctx, whole);
+    }
+    if (all->count < x->all && clears(ctx, whole)) {
+        all->zeroed = p->c.data;
+        all->zeroed_bytes = (size_t)tensor_elements(p->conv) * p->c.format.size;
+    }
+    ok = all->count == 0 || limber_engine_run_phases(ctx, whole, all, d);
+    *done = all->done;
+    for (int i = 0; *done && report && i < all->count; i++) {
+        join_report(report, &all->phase[i].report, all->phase[i].part.k > longest);
+        longest = all->phase[i].part.k > longest ? all->phase[i].part.k : longest;
+    }
+    free(all);
+    return ok;
+}
+
 static bool run_phases(limber_context *ctx, const limber_problem *p, struct report *report,
                        struct diag *d)
 {
@@ -476,28 +517,31 @@ static bool run_phases(limber_context *ctx, const limber_problem *p, struct repo
     struct problem whole, part;
     struct reserve keep;
     struct report r;
-    struct phases phases;
+    struct rests rests;
     int64_t out[3], longest = -1;
-    bool ok = true, first = true, cleared, skips = false;
+    bool ok = true, first = true, cleared, skips = false, done = false;
 
     if (!check(p, &t, true, out, d))
         return false;
-    phases = phases_of(p->conv);
+    rests = rests_of(p->conv);
     state(&whole, p, &t, out, (int64_t[]){ 0, 0, 0 });
     cleared = clears(ctx, &whole);
-    if (!reserve(ctx, p, &t, out, &phases, cleared, &keep, d))
-        return false;
     if (report)
         *report = (struct report){ 0 };
-    for (int64_t i = 0; i < phases.all && !skips; i++) {
-        state_phase(&part, p, &t, out, &phases, i);
+    if (may_run_together(ctx, p, &rests) &&
+        (!run_together(ctx, p, &t, out, &whole, &rests, report, &done, d) || done))
+        return done;
+    if (!reserve(ctx, p, &t, out, &rests, cleared, &keep, d))
+        return false;
+    for (int64_t i = 0; i < rests.all && !skips; i++) {
+        state_phase(&part, p, &t, out, &rests, i);
         skips = cleared && part.k == 0;
     }
     if (skips)
         memset(p->c.data, 0, keep.bytes);
-    for (int64_t i = 0; ok && i < phases.all; i++) {
-        state_phase(&part, p, &t, out, &phases, i);
-        if (cleared && part.k == 0 && (!first || i < phases.all - 1))
+    for (int64_t i = 0; ok && i < rests.all; i++) {
+        state_phase(&part, p, &t, out, &rests, i);
+        if (cleared && part.k == 0 && (!first || i < rests.all - 1))
             continue;
         if (keep.sure)
             part.queue = &keep.queue;
@@ -517,22 +561,22 @@ bool limber_conv_state_main(limber_context *ctx, const limber_problem *p, struct
                             struct diag *d)
 {
     const struct tensors t = tensors_of(p);
-    struct phases phases;
+    struct rests rests;
     int64_t out[3], longest = 0, k = -1;
 
     if (!p->conv || !has_phases(p))
         return limber_conv_state(ctx, p, false, to, d);
     if (!check(p, &t, false, out, d))
         return false;
-    phases = phases_of(p->conv);
-    for (int64_t i = 0; i < phases.all; i++) {
-        state_phase(to, p, &t, out, &phases, i);
+    rests = rests_of(p->conv);
+    for (int64_t i = 0; i < rests.all; i++) {
+        state_phase(to, p, &t, out, &rests, i);
         if (to->k > k) {
             k = to->k;
             longest = i;
         }
     }
-    state_phase(to, p, &t, out, &phases, longest);
+    state_phase(to, p, &t, out, &rests, longest);
     return true;
 }
 
@@ -540,7 +584,7 @@ bool limber_conv_workspace(limber_context *ctx, const limber_problem *p, size_t 
                            size_t *best, struct diag *d)
 {
     const struct tensors t = tensors_of(p);
-    struct phases phases;
+    struct rests rests;
     struct problem x;
     int64_t out[3];
     size_t some, more;
@@ -550,13 +594,13 @@ bool limber_conv_workspace(limber_context *ctx, const limber_problem *p, size_t 
                limber_engine_workspace(ctx, &x, false, least, best, d);
     if (!check(p, &t, false, out, d))
         return false;
-    phases = phases_of(p->conv);
+    rests = rests_of(p->conv);
     *least = *best = 0;
-    for (int64_t i = 0; i < phases.all; i++) {
-        state_phase(&x, p, &t, out, &phases, i);
-        if (clears(ctx, &x) && x.k == 0 && (*best > 0 || i < phases.all - 1))
+    for (int64_t i = 0; i < rests.all; i++) {
+        state_phase(&x, p, &t, out, &rests, i);
+        if (clears(ctx, &x) && x.k == 0 && (*best > 0 || i < rests.all - 1))
             continue;
-        if (!limber_engine_workspace(ctx, &x, false, &some, &more, d))
+        if (!limber_engine_workspace(ctx, &x, true, &some, &more, d))
             return false;
         *least = some > *least ? some : *least;
         *best = more > *best ? more : *best;
