@@ -118,11 +118,21 @@ static int64_t result_pixels(const struct conv *c)
     return depths_of(c).result * c->sizes.oh * c->sizes.ow;
 }
 
-/* Of filters, whose planes a window sees whole. */
+static bool is_phase(const struct conv *c)
+{
+    return c->geometry.direction == DIRECTION_data && c->sizes.phase[0] > 0;
+}
+
+/* Of filters, whose planes a window sees whole: they are further rows, unless k takes the planes
+ * as channels or a phase leaves some out. */
 static void deepen_filters(struct patch *w, const struct conv *c)
 {
     if (!c->geometry.deep)
         return;
+    if (c->geometry.order != ORDER_rsc && !is_phase(c)) {
+        w->h = w->r = c->sizes.t * c->sizes.r;
+        return;
+    }
     w->t = w->d = c->sizes.t;
     w->od = w->stride[2] = w->dilate[2] = 1;
     w->plane = c->sizes.r * w->row;
@@ -156,11 +166,6 @@ struct lattice limber_conv_lattice(const struct conv *c, int of)
     x.at = (begin + pad - x.first * dilate) / stride;
     x.dilate = dilate * x.step / stride;
     return x;
-}
-
-static bool is_phase(const struct conv *c)
-{
-    return c->geometry.direction == DIRECTION_data && c->sizes.phase[0] > 0;
 }
 
 void limber_conv_product(const struct conv *c, int64_t *m, int64_t *n, int64_t *k)

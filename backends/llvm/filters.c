@@ -21,9 +21,11 @@ static bool are_filters(const struct call *c)
            w->dilate[0] == 1 && w->dilate[1] == 1;
 }
 
+/* Into words of channels; planes of a deep image count as channels, which those of filters that lie
+ * channel by channel do not. */
 bool limber_can_turn(const struct call *c)
 {
-    return are_filters(c) || (limber_view_strided(&c->a) && !c->a.tile_subset);
+    return are_filters(c) ? !c->b.patch->t : limber_view_strided(&c->a) && !c->a.tile_subset;
 }
 
 struct filters limber_filters(const struct kernel_config *f, const struct call *c, bool planes)
