@@ -107,6 +107,15 @@ struct tensor { /* dense, row by row */
 };
 size_t tensor_bytes(const struct tensor *t);
 bool tensor_fill(struct tensor *t, const void *device_pool);
+/* Of a convolution: elements of a window, pixels of an image. */
+static inline int64_t conv_taps(const limber_conv *s)
+{
+    return (s->t ? s->t : 1) * s->r * s->s;
+}
+static inline int64_t conv_pixels(const limber_conv *s)
+{
+    return (s->t ? s->d : 1) * s->h * s->w;
+}
 const void *tensor_row(const struct tensor *t, int64_t row); /* on the host */
 
 /* ---- works and contenders: measure.c --------------------------------------------------------- */
@@ -306,6 +315,9 @@ bool cudnn_run(struct contender *c);
  * one call, negative where it has no such function. */
 const char *torch_version(void);
 double torch_run(const char *function, const char *format, size_t count, int threads);
+/* The same of a row's convolution, in FP32 on random tensors in its layout, of the CPU's time or
+ * the clock's. */
+double torch_convolve(const struct work *w, int threads, bool cpu_time);
 void torch_close(void);
 
 /* kernels.c: our own kernels of other people's ways. */
@@ -348,9 +360,9 @@ struct conv_mean {
     char kind[48]; /* as the rows' data is named */
     double rate;
     int count;
-    struct mean_ratio to[2];
+    struct mean_ratio to[2], torch;
 };
-enum { MOST_MEANS = 32 };
+enum { MOST_MEANS = 48 };
 
 struct bench {
     bool gpu, json;
@@ -375,6 +387,7 @@ struct bench {
     double rate128, rate_dd; /* of the last products in these formats */
     struct conv_mean means[MOST_MEANS]; /* of the convolutions so far */
     int mean_count;
+    char torch[48]; /* what their ratios call PyTorch */
 };
 
 /* rows.c: all groups that were asked for.  False: a row failed, after a message. */

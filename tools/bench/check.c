@@ -90,51 +90,98 @@ static void add_gemm(struct sum *s, const struct work *w, const struct tensor *a
                     w->tb ? element(b, g * w->n + j, q) : element(b, g * w->k + q, j));
 }
 
-/* Where an element of a tensor of images or filters lies in its row. */
-static int64_t pixel(bool nchw, int64_t c, int64_t h, int64_t w, int64_t of_c, int64_t y, int64_t x)
-{
-    return nchw ? (of_c * h + y) * w + x : (y * w + x) * c + of_c;
-}
-
-/* The reverse, for an element of any row. */
-struct place {
-    int64_t row, c, y, x;
+/* A tensor's channels, planes (1 of two dimensions), rows and columns. */
+struct extent {
+    int64_t c, d, h, w;
 };
-static struct place place_of(bool nchw, int64_t c, int64_t h, int64_t w, int64_t at)
-{
-    const int64_t image = c * h * w, in = at % image;
 
-    return nchw ? (struct place){ at / image, in / (h * w), in / w % h, in % w } :
-                  (struct place){ at / image, in % c, in / (w * c), in / c % w };
+/* Where one of its elements lies. */
+struct place {
+    int64_t row, c, z, y, x;
+};
+
+static int64_t pixel(bool nchw, const struct extent *e, const struct place *p)
+{
+    const int64_t at = (p->z * e->h + p->y) * e->w + p->x;
+
+    return nchw ? p->c * e->d * e->h * e->w + at : at * e->c + p->c;
 }
 
-/* The pixel of the image that tap (r, s) of the output's pixel (y, x) sees. */
-static bool sees(const limber_conv *s, int64_t y, int64_t x, int64_t r, int64_t t, int64_t *iy,
-                 int64_t *ix)
+static struct place place_of(bool nchw, const struct extent *e, int64_t at)
 {
-    *iy = y * s->stride[0] + r * s->dilate[0] - s->pad[0];
-    *ix = x * s->stride[1] + t * s->dilate[1] - s->pad[2];
-    return *iy >= 0 && *iy < s->h && *ix >= 0 && *ix < s->w;
+    const int64_t pixels = e->d * e->h * e->w, row = at / (e->c * pixels),
+                  in = at % (e->c * pixels);
+    const int64_t c = nchw ? in / pixels : in % e->c, p = nchw ? in % pixels : in / e->c;
+
+    return (struct place){ row, c, p / (e->h * e->w), p / e->w % e->h, p % e->w };
+}
+
+static int64_t one_or(int64_t x)
+{
+    return x > 0 ? x : 1;
+}
+
+static struct extent image_of(const limber_conv *s)
+{
+    return (struct extent){ s->c, s->t ? s->d : 1, s->h, s->w };
+}
+
+static struct extent filter_of(const limber_conv *s)
+{
+    return (struct extent){ s->c / s->groups, one_or(s->t), s->r, s->s };
+}
+
+static struct extent output_of(const limber_conv *s)
+{
+    struct extent e = { .c = s->o };
+
+    limber_conv_output(s, &e.h, &e.w);
+    limber_conv_output_depth(s, &e.d);
+    return e;
+}
+
+/* The pixel of the image that an element of a filter sees from a pixel of the output. */
+static bool sees(const limber_conv *s, const struct place *y, const struct place *f,
+                 struct place *x)
+{
+    const struct extent e = image_of(s);
+
+    x->z = y->z * one_or(s->depth_stride) + f->z * one_or(s->depth_dilate) - s->depth_pad[0];
+    x->y = y->y * s->stride[0] + f->y * s->dilate[0] - s->pad[0];
+    x->x = y->x * s->stride[1] + f->x * s->dilate[1] - s->pad[2];
+    return x->z >= 0 && x->z < e.d && x->y >= 0 && x->y < e.h && x->x >= 0 && x->x < e.w;
 }
 
 static void add_forward(struct sum *sum, const struct work *w, const struct tensor *a,
                         const struct tensor *b, int64_t at)
 {
     const limber_conv *s = &w->conv;
-    bool nchw = s->layout == LIMBER_LAYOUT_NCHW;
-    int64_t oh = 0, ow = 0, iy, ix, depth = s->c / s->groups;
-    struct place y;
+    const bool nchw = s->layout == LIMBER_LAYOUT_NCHW;
+    const struct extent image = image_of(s), filter = filter_of(s), output = output_of(s);
+    const struct place y = place_of(nchw, &output, at);
 
-    limber_conv_output(s, &oh, &ow);
-    y = place_of(nchw, s->o, oh, ow, at);
-    for (int64_t d = 0; d < depth * s->r * s->s; d++) {
-        int64_t c = d / (s->r * s->s), i = d / s->s % s->r, j = d % s->s;
-        int64_t first = y.c / (s->o / s->groups) * depth; /* channel of the group */
+    for (int64_t i = 0; i < filter.c * conv_taps(s); i++) {
+        const struct place f = place_of(true, &filter, i);
+        struct place x = { .c = y.c / (s->o / s->groups) * filter.c + f.c };
 
-        if (sees(s, y.y, y.x, i, j, &iy, &ix))
-            add_product(sum, w, element(a, y.row, pixel(nchw, s->c, s->h, s->w, first + c, iy, ix)),
-                        element(b, y.c, pixel(nchw, depth, s->r, s->s, c, i, j)));
+        if (sees(s, &y, &f, &x))
+            add_product(sum, w, element(a, y.row, pixel(nchw, &image, &x)),
+                        element(b, y.c, pixel(nchw, &filter, &f)));
     }
+}
+
+/* The pixel of the output whose window's element f sees a pixel of the image. */
+static bool is_seen(const limber_conv *s, const struct place *x, const struct place *f,
+                    struct place *y)
+{
+    const struct extent e = output_of(s);
+    struct place back;
+
+    y->z = (x->z + s->depth_pad[0] - f->z * one_or(s->depth_dilate)) / one_or(s->depth_stride);
+    y->y = (x->y + s->pad[0] - f->y * s->dilate[0]) / s->stride[0];
+    y->x = (x->x + s->pad[2] - f->x * s->dilate[1]) / s->stride[1];
+    return y->z >= 0 && y->z < e.d && y->y >= 0 && y->y < e.h && y->x >= 0 && y->x < e.w &&
+           sees(s, y, f, &back) && back.z == x->z && back.y == x->y && back.x == x->x;
 }
 
 /* A is the gradient of the output, B are the filters. */
@@ -142,20 +189,19 @@ static void add_backward_data(struct sum *sum, const struct work *w, const struc
                               const struct tensor *b, int64_t at)
 {
     const limber_conv *s = &w->conv;
-    bool nchw = s->layout == LIMBER_LAYOUT_NCHW;
-    int64_t oh = 0, ow = 0, iy, ix, depth = s->c / s->groups, filters = s->o / s->groups;
-    const struct place x = place_of(nchw, s->c, s->h, s->w, at);
+    const bool nchw = s->layout == LIMBER_LAYOUT_NCHW;
+    const int64_t filters = s->o / s->groups, taps = conv_taps(s);
+    const struct extent image = image_of(s), filter = filter_of(s), output = output_of(s);
+    const struct place x = place_of(nchw, &image, at);
 
-    limber_conv_output(s, &oh, &ow);
-    for (int64_t d = 0; d < filters * s->r * s->s; d++) {
-        int64_t o = x.c / depth * filters + d / (s->r * s->s), i = d / s->s % s->r, j = d % s->s;
-        int64_t y = (x.y + s->pad[0] - i * s->dilate[0]) / s->stride[0];
-        int64_t z = (x.x + s->pad[2] - j * s->dilate[1]) / s->stride[1];
+    for (int64_t i = 0; i < filters * taps; i++) {
+        struct place f = place_of(true, &filter, i % taps), y;
 
-        if (y >= 0 && y < oh && z >= 0 && z < ow && sees(s, y, z, i, j, &iy, &ix) && iy == x.y &&
-            ix == x.x)
-            add_product(sum, w, element(a, x.row, pixel(nchw, s->o, oh, ow, o, y, z)),
-                        element(b, o, pixel(nchw, depth, s->r, s->s, x.c % depth, i, j)));
+        f.c = x.c % filter.c;
+        y.c = x.c / filter.c * filters + i / taps;
+        if (is_seen(s, &x, &f, &y))
+            add_product(sum, w, element(a, x.row, pixel(nchw, &output, &y)),
+                        element(b, y.c, pixel(nchw, &filter, &f)));
     }
 }
 
@@ -164,18 +210,19 @@ static void add_backward_filter(struct sum *sum, const struct work *w, const str
                                 const struct tensor *b, int64_t at)
 {
     const limber_conv *s = &w->conv;
-    bool nchw = s->layout == LIMBER_LAYOUT_NCHW;
-    int64_t oh = 0, ow = 0, iy, ix, depth = s->c / s->groups;
-    const struct place f = place_of(nchw, depth, s->r, s->s, at);
-    const int64_t c = f.row / (s->o / s->groups) * depth + f.c;
+    const bool nchw = s->layout == LIMBER_LAYOUT_NCHW;
+    const struct extent image = image_of(s), filter = filter_of(s), output = output_of(s);
+    const int64_t pixels = output.d * output.h * output.w;
+    const struct place f = place_of(nchw, &filter, at);
 
-    limber_conv_output(s, &oh, &ow);
-    for (int64_t p = 0; p < s->n * oh * ow; p++) {
-        int64_t image = p / (oh * ow), y = p / ow % oh, x = p % ow;
+    for (int64_t i = 0; i < s->n * pixels; i++) {
+        struct place y = place_of(true, &output, i % pixels), x;
 
-        if (sees(s, y, x, f.y, f.x, &iy, &ix))
-            add_product(sum, w, element(a, image, pixel(nchw, s->c, s->h, s->w, c, iy, ix)),
-                        element(b, image, pixel(nchw, s->o, oh, ow, f.row, y, x)));
+        y.c = f.row;
+        x.c = f.row / (s->o / s->groups) * filter.c + f.c;
+        if (sees(s, &y, &f, &x))
+            add_product(sum, w, element(a, i / pixels, pixel(nchw, &image, &x)),
+                        element(b, i / pixels, pixel(nchw, &output, &y)));
     }
 }
 

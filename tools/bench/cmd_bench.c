@@ -138,7 +138,7 @@ int cmd_bench(int argc, const char **argv)
             "the dynamic linker finds (LD_LIBRARY_PATH).  `sh tools/bench/peers.sh FOLDER` "
             "puts the\n"
             "first five into a folder.  The head of the table names those that are missing.\n"
-            "Rows of operators and reductions ask python3 for PyTorch."
+            "Rows of operators, reductions and convolutions ask python3 for PyTorch."
             "\n"
             "`limber bench apps` has python3 run the applications (docs/applications.md) beside "
             "a\n"

@@ -39,15 +39,17 @@ static void shape_tensors(const struct work *w, struct tensor *a, struct tensor 
                           struct tensor *y)
 {
     const limber_conv *s = &w->conv;
-    const struct tensor image = { .rows = s->n, .cols = s->c * s->h * s->w };
+    const struct tensor image = { .rows = s->n, .cols = s->c * conv_pixels(s) };
     const struct tensor filters = { .rows = s->o,
-                                    .cols = s->groups ? s->c / s->groups * s->r * s->s : 0 };
-    int64_t oh = 0, ow = 0;
+                                    .cols = s->groups ? s->c / s->groups * conv_taps(s) : 0 };
+    int64_t oh = 0, ow = 0, od = 0;
     struct tensor output;
 
-    if (w->operation != LIMBER_OPERATION_GEMM)
+    if (w->operation != LIMBER_OPERATION_GEMM) {
         limber_conv_output(s, &oh, &ow);
-    output = (struct tensor){ .rows = s->n, .cols = s->o * oh * ow };
+        limber_conv_output_depth(s, &od);
+    }
+    output = (struct tensor){ .rows = s->n, .cols = s->o * od * oh * ow };
     switch (w->operation) {
     case LIMBER_OPERATION_GEMM:
         *a = (struct tensor){ .rows = w->batch * (w->ta ? w->k : w->m),

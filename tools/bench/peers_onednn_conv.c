@@ -45,26 +45,28 @@ static void *describe(const struct work *w, enum tensor_of which, bool any)
     const limber_format formats[] = { w->fa, w->fb, w->fc };
     const int type = type_of(formats[roles[w->operation][which].operand]);
     const bool nhwc = s->layout == LIMBER_LAYOUT_NHWC;
-    const int grouped = which == FILTERS && s->groups > 1;
-    int64_t size[TENSORS][4] = { { s->n, s->c, s->h, s->w },
-                                 { s->o, s->c / s->groups, s->r, s->s },
-                                 { s->n, s->o, 0, 0 } };
-    const int64_t *of = size[which];
-    int64_t dims[12] = { s->groups }, strides[12];
+    const int grouped = which == FILTERS && s->groups > 1, deep = s->t > 0;
+    int64_t size[TENSORS][5] = { { s->n, s->c, s->d, s->h, s->w },
+                                 { s->o, s->c / s->groups, s->t, s->r, s->s },
+                                 { s->n, s->o, 0, 0, 0 } };
+    int64_t dims[12] = { s->groups }, strides[12], *of = dims + grouped, *step = strides + grouped;
     void *md = NULL;
 
-    limber_conv_output(s, &size[OUTPUT][2], &size[OUTPUT][3]);
-    memcpy(dims + grouped, of, sizeof size[0]);
-    strides[grouped] = of[1] * of[2] * of[3];
-    strides[grouped + 1] = nhwc ? 1 : of[2] * of[3];
-    strides[grouped + 2] = nhwc ? of[3] * of[1] : of[3];
-    strides[grouped + 3] = nhwc ? of[1] : 1;
+    limber_conv_output(s, &size[OUTPUT][3], &size[OUTPUT][4]);
+    limber_conv_output_depth(s, &size[OUTPUT][2]);
+    memcpy(of, size[which], 2 * sizeof *of);
+    memcpy(of + 2, size[which] + 3 - deep, (size_t)(2 + deep) * sizeof *of);
+    step[3 + deep] = nhwc ? of[1] : 1;
+    for (int i = 2 + deep; i >= 2; i--)
+        step[i] = step[i + 1] * of[i + 1];
+    step[1] = nhwc ? 1 : step[2] * of[2];
+    step[0] = nhwc ? step[2] * of[2] : step[1] * of[1];
     if (grouped) {
         dims[1] /= s->groups;
         strides[0] = dims[1] * strides[1];
     }
-    if (any ? dnn.tag3(&md, 4 + grouped, dims, type, DNN_ANY) :
-              dnn.strides3(&md, 4 + grouped, dims, type, strides))
+    if (any ? dnn.tag3(&md, 4 + deep + grouped, dims, type, DNN_ANY) :
+              dnn.strides3(&md, 4 + deep + grouped, dims, type, strides))
         return NULL;
     return md;
 }
@@ -89,20 +91,26 @@ static void free_all(void *md[TENSORS])
 static void *describe_conv(const struct work *w, void *const md[TENSORS])
 {
     const limber_conv *s = &w->conv;
-    const int64_t dilate[] = { s->dilate[0] - 1, s->dilate[1] - 1 };
-    const int64_t before[] = { s->pad[0], s->pad[2] }, after[] = { s->pad[1], s->pad[3] };
+    const int first = s->t ? 0 : 1; /* the depth is first */
+    const int64_t strides[] = { s->depth_stride ? s->depth_stride : 1, s->stride[0], s->stride[1] };
+    const int64_t apart[] = { s->depth_dilate ? s->depth_dilate - 1 : 0, s->dilate[0] - 1,
+                              s->dilate[1] - 1 };
+    const int64_t front[] = { s->depth_pad[0], s->pad[0], s->pad[2] };
+    const int64_t back[] = { s->depth_pad[1], s->pad[1], s->pad[3] };
+    const int64_t *stride = strides + first, *dilate = apart + first, *before = front + first;
+    const int64_t *after = back + first;
     void *forward = NULL, *pd = NULL;
 
     if (dnn.conv_forward(&forward, dnn.engine, DNN_FORWARD, DNN_DIRECT, md[IMAGE], md[FILTERS],
-                         NULL, md[OUTPUT], s->stride, dilate, before, after, NULL))
+                         NULL, md[OUTPUT], stride, dilate, before, after, NULL))
         return NULL;
     if (w->operation == LIMBER_OPERATION_CONV_FORWARD)
         return forward;
     if (w->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA ?
-            dnn.conv_data(&pd, dnn.engine, DNN_DIRECT, md[IMAGE], md[FILTERS], md[OUTPUT],
-                          s->stride, dilate, before, after, forward, NULL) :
+            dnn.conv_data(&pd, dnn.engine, DNN_DIRECT, md[IMAGE], md[FILTERS], md[OUTPUT], stride,
+                          dilate, before, after, forward, NULL) :
             dnn.conv_weights(&pd, dnn.engine, DNN_DIRECT, md[IMAGE], md[FILTERS], NULL, md[OUTPUT],
-                             s->stride, dilate, before, after, forward, NULL))
+                             stride, dilate, before, after, forward, NULL))
         pd = NULL;
     dnn.desc_destroy(forward);
     return pd;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * PyTorch, where python3 has it: a process that computes elementwise functions and reductions of
- * lines of 1024 when it is asked to, and answers how long each took. */
+ * PyTorch, where python3 has it: a process that computes elementwise functions, reductions of
+ * lines of 1024 and convolutions when it is asked to, and answers how long each took. */
 #include "tools/bench/bench.h"
 
 #include <fcntl.h>
@@ -31,12 +31,42 @@ static const char script[] =
     "    torch.var(lines(x), 1, unbiased=False)\n"
     "functions.update(softmax=softmax, layer_norm=layer_norm, variance=variance,\n"
     "                 sum=lambda x, out: torch.sum(lines(x), 1))\n"
-    "kept = {}\n"
+    "def tensors(layout, n, c, d, h, o, t, r, stride, groups):\n"
+    "    deep = [d] if t else []\n"
+    "    taps = [t] * bool(t) + [r, r]\n"
+    "    x = torch.randn([n, c] + deep + [h, h])\n"
+    "    f = torch.randn([o, c // groups] + taps)\n"
+    "    if layout == 'nhwc':\n"
+    "        last = torch.channels_last_3d if t else torch.channels_last\n"
+    "        x, f = x.contiguous(memory_format=last), f.contiguous(memory_format=last)\n"
+    "    dims = len(taps)\n"
+    "    how = [stride] * dims, [r // 2] * dims, [1] * dims, False, [0] * dims, groups\n"
+    "    return x, f, how, torch.convolution(x, f, None, *how)\n"
+    "def convolve(way, x, f, how, y):\n"
+    "    if way == 'forward':\n"
+    "        torch.convolution(x, f, None, *how)\n"
+    "    else:\n"
+    "        torch.ops.aten.convolution_backward(y, x, f, None, *how,\n"
+    "                                            [way == 'data', way == 'filter', False])\n"
+    "kept, conv = {}, None\n"
     "print(torch.__version__, flush=True)\n"
     "for line in sys.stdin:\n"
-    "    name, kind, count, threads = line.split()\n"
+    "    words = line.split()\n"
     "    seconds = -1\n"
     "    try:\n"
+    "        torch.set_grad_enabled(False)\n"
+    "        if words[0] == 'convolution':\n"
+    "            torch.set_num_threads(int(words[1]))\n"
+    "            clock = time.process_time if words[2] == '1' else time.perf_counter\n"
+    "            key = words[4], *map(int, words[5:])\n"
+    "            if not conv or conv[0] != key:\n"
+    "                conv = key, tensors(*key)\n"
+    "                convolve(words[3], *conv[1])\n"
+    "            start = clock()\n"
+    "            convolve(words[3], *conv[1])\n"
+    "            print(clock() - start, flush=True)\n"
+    "            continue\n"
+    "        name, kind, count, threads = words\n"
     "        key = kind, int(count)\n"
     "        if key not in kept:\n"
     "            x = (2 * torch.randn(int(count))).to(types[kind])\n"
@@ -105,6 +135,24 @@ double torch_run(const char *function, const char *format, size_t count, int thr
     if (!torch_version())
         return -1;
     fprintf(torch.to, "%s %s %zu %d\n", function, format, count, threads);
+    return fflush(torch.to) == 0 && answer(line, sizeof line) ? strtod(line, NULL) : -1;
+}
+
+double torch_convolve(const struct work *w, int threads, bool cpu_time)
+{
+    static const char *const ways[] = { [LIMBER_OPERATION_CONV_FORWARD] = "forward",
+                                        [LIMBER_OPERATION_CONV_BACKWARD_DATA] = "data",
+                                        [LIMBER_OPERATION_CONV_BACKWARD_FILTER] = "filter" };
+    const limber_conv *s = &w->conv;
+    char line[64];
+
+    if (!torch_version())
+        return -1;
+    fprintf(torch.to, "convolution %d %d %s %s %lld %lld %lld %lld %lld %lld %lld %lld %lld\n",
+            threads, cpu_time, ways[w->operation],
+            s->layout == LIMBER_LAYOUT_NHWC ? "nhwc" : "nchw", (long long)s->n, (long long)s->c,
+            (long long)s->d, (long long)s->h, (long long)s->o, (long long)s->t, (long long)s->r,
+            (long long)s->stride[0], (long long)s->groups);
     return fflush(torch.to) == 0 && answer(line, sizeof line) ? strtod(line, NULL) : -1;
 }
 

@@ -13,7 +13,8 @@
  * work     what it is called; behind ";" the name of the data where the table shows it
  * formats  of A, B and C, or of all three; ' : the operand is stored transposed
  * sizes    n, or MxNxK, or N/16 for k = n / 16; + : with --full alone, - : without it alone; or a
- *          convolution: channels, image, filters, window, stride, layout, groups (1)
+ *          convolution: channels, image, filters, window, stride, layout, groups (1), planes of the
+ *          image (0: of two dimensions; else the window, stride and padding are as deep as wide)
  * data     as in data_words below, with its numbers
  * by       who computes it: words of the table of peers, and Limber as CONTRACT:SCHEME@SPLIT/HOW,
  *          of which all but the first may be missing.  * : ratios are to the fastest of these
@@ -66,6 +67,19 @@ struct row {
 #define DEPTHWISE(c, h, stride) \
     CPU_LAYER("conv/depthwise", "3x3/" #stride ", " #c ", " #h, "depthwise ", \
               #c "," #h "," #c ",3," #stride, "," #c)
+
+/* Of three dimensions. */
+#define DEEP(name, of, shape, count) \
+    CONV("conv/deep", name, of "FP32 NCHW", "f32", shape ",nchw" count, "normal", \
+         "native conv-plain* conv-any"), \
+        CONV("conv/deep", name, of "FP32 NHWC", "f32", shape ",nhwc" count, "normal", \
+             "native conv-any*"), \
+        CONV("conv/deep", name, of "INT8", "i8 i8 i32", shape ",nchw" count, "integers 7", \
+             "native conv-any*"), \
+        CONV("conv/deep", name, of "FP32 correct", "f32", shape ",nchw" count, "normal", \
+             "correct conv-plain* conv-any"), \
+        BACKWARD("conv/deep", name, of "backward data", shape ",nchw" count, DATA), \
+        BACKWARD("conv/deep", name, of "backward filter", shape ",nchw" count, FILTER)
 
 /* clang-format off */
 static const struct row cpu_rows[] = {
@@ -188,6 +202,13 @@ static const struct row cpu_rows[] = {
     DEPTHWISE(32, 112, 1), DEPTHWISE(96, 112, 2), DEPTHWISE(144, 56, 1), DEPTHWISE(144, 56, 2),
     DEPTHWISE(192, 28, 1), DEPTHWISE(192, 28, 2), DEPTHWISE(384, 14, 1), DEPTHWISE(576, 14, 1),
     DEPTHWISE(576, 14, 2), DEPTHWISE(960, 7, 1),
+    /* layers of networks for videos of 16 pictures of 112 x 112 */
+    DEEP("3x3x3/2 3 -> 64, 16 x 112", "3-D ", "3,112,64,3,2", ",1,16"),
+    DEEP("3x3x3 64 -> 64, 8 x 28", "3-D ", "64,28,64,3,1", ",1,8"),
+    DEEP("1x1x1/2 64 -> 128, 8 x 28", "3-D ", "64,28,128,1,2", ",1,8"),
+    DEEP("3x3x3 256 -> 256, 2 x 7", "3-D ", "256,7,256,3,1", ",1,2"),
+    DEEP("3x3x3 108 -> 108, 8 x 28", "3-D depthwise ", "108,28,108,3,1", ",108,8"),
+    DEEP("3x3x3/2 216 -> 216, 8 x 28", "3-D depthwise ", "216,28,216,3,2", ",216,8"),
     { "scan", .special = scan_rows },
     { "windows", .special = window_rows },
     { "operators", .special = operator_rows },
@@ -334,11 +355,11 @@ static void read_data(struct work *w, const char *text)
 static void read_conv(const struct bench *b, const struct row *row, struct work *w,
                       const char *text)
 {
-    int c = 0, h = 0, o = 0, r = 0, stride = 0, groups = 1;
+    int c = 0, h = 0, o = 0, r = 0, stride = 0, groups = 1, planes = 0;
     char layout[8] = "";
-    int64_t oh = 0, ow = 0, depth, pixels;
+    int64_t oh = 0, ow = 0, od = 0, window, depth, pixels;
 
-    sscanf(text, "%d,%d,%d,%d,%d,%7[^,],%d", &c, &h, &o, &r, &stride, layout, &groups);
+    sscanf(text, "%d,%d,%d,%d,%d,%7[^,],%d,%d", &c, &h, &o, &r, &stride, layout, &groups, &planes);
     w->operation = row->operation ? row->operation : LIMBER_OPERATION_CONV_FORWARD;
     w->conv =
         (limber_conv){ .size = sizeof(limber_conv),
@@ -354,15 +375,23 @@ static void read_conv(const struct bench *b, const struct row *row, struct work 
                        .pad = { r / 2, r / 2, r / 2, r / 2 },
                        .groups = groups,
                        .layout = strcmp(layout, "nhwc") ? LIMBER_LAYOUT_NCHW : LIMBER_LAYOUT_NHWC };
+    if (planes) {
+        w->conv.d = planes;
+        w->conv.t = r;
+        w->conv.depth_stride = stride;
+        w->conv.depth_pad[0] = w->conv.depth_pad[1] = r / 2;
+    }
     limber_conv_output(&w->conv, &oh, &ow);
-    depth = c / groups * r * r;
-    pixels = b->batch * oh * ow;
+    limber_conv_output_depth(&w->conv, &od);
+    window = conv_taps(&w->conv);
+    depth = c / groups * window;
+    pixels = b->batch * od * oh * ow;
     w->m = w->operation == LIMBER_OPERATION_CONV_BACKWARD_FILTER ? o : b->batch;
-    w->n = w->operation == LIMBER_OPERATION_CONV_FORWARD       ? o * oh * ow :
-           w->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA ? (int64_t)c * h * h :
+    w->n = w->operation == LIMBER_OPERATION_CONV_FORWARD       ? o * od * oh * ow :
+           w->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA ? c * conv_pixels(&w->conv) :
                                                                  depth;
     w->k = w->operation == LIMBER_OPERATION_CONV_FORWARD       ? depth :
-           w->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA ? (int64_t)o / groups * r * r :
+           w->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA ? o / groups * window :
                                                                  pixels;
     w->products = (double)depth * (double)o * (double)pixels;
 }
@@ -749,22 +778,40 @@ static struct conv_mean *mean_of(struct bench *b, const char *kind)
     return &b->means[b->mean_count++];
 }
 
-static void add_to_mean(struct mean_ratio *m, const struct contender *peer, double ratio)
+static void add_to_mean(struct mean_ratio *m, const char *name, double ratio)
 {
-    m->name = peer->peer->name;
+    m->name = name;
     m->least = m->count && m->least < ratio ? m->least : ratio;
     m->below += ratio < 1;
     m->sum += log(ratio);
     m->count++;
 }
 
-/* A layer: ratios to oneDNN in both kinds of layouts, and the memory that was needed. */
+/* The ratio of PyTorch's time of a native FP32 layer to ours; 0: there is none. */
+static double torch_ratio(struct bench *b, const struct work *w, const struct contender *c)
+{
+    struct contender torch = { .samples = b->runs };
+
+    if (w->fa.kind != LIMBER_KIND_FLOAT || c->contract.promise != LIMBER_CONTRACT_NATIVE ||
+        c->variant == CALL_prepared || !torch_version())
+        return 0;
+    for (int i = 0; i < b->runs; i++)
+        if ((torch.seconds[i] = torch_convolve(w, b->threads, b->cpu_time)) <= 0)
+            return 0;
+    contender_median(&torch);
+    snprintf(b->torch, sizeof b->torch, "PyTorch %.32s", torch_version());
+    return torch.median / c->median;
+}
+
+/* A layer: ratios to oneDNN in both kinds of layouts and to PyTorch, and the memory that was
+ * needed. */
 static void show_conv(struct bench *b, const struct work *w)
 {
     const struct contender *c = &w->list[0];
     struct conv_mean *mean = mean_of(b, w->data_name);
-    char what[128], note[192];
+    char what[128], note[256];
     struct line l = rate_line(w, note, sizeof note);
+    const double torch = torch_ratio(b, w, c);
     size_t at = 0;
 
     snprintf(what, sizeof what, "%s, %s", w->what, w->data_name);
@@ -781,7 +828,7 @@ static void show_conv(struct bench *b, const struct work *w)
         if (x->state != STATE_ok || !x->peer)
             continue;
         if (mean && i <= (int)(sizeof mean->to / sizeof *mean->to))
-            add_to_mean(&mean->to[i - 1], x, x->median / c->median);
+            add_to_mean(&mean->to[i - 1], x->peer->name, x->median / c->median);
         if (!x->base)
             at += (size_t)snprintf(note + at, sizeof note - at, "%.2f x %s; ",
                                    x->median / c->median, x->peer->name);
@@ -789,6 +836,10 @@ static void show_conv(struct bench *b, const struct work *w)
             at += (size_t)snprintf(note + at, sizeof note - at, "%s errs by %.2g of |A||B|; ",
                                    x->peer->name, x->error);
     }
+    if (torch > 0)
+        at += (size_t)snprintf(note + at, sizeof note - at, "%.2f x %s; ", torch, b->torch);
+    if (mean && torch > 0)
+        add_to_mean(&mean->torch, b->torch, torch);
     if (mean) {
         mean->rate += log(l.value);
         mean->count++;
@@ -798,23 +849,30 @@ static void show_conv(struct bench *b, const struct work *w)
     print_line(b, &l);
 }
 
+static void add_mean(const struct mean_ratio *m, char *note, size_t size, size_t *at)
+{
+    if (m->count)
+        *at += (size_t)snprintf(note + *at, size - *at,
+                                "%s%.2f x %s (least %.2f, %d of %d below 1)", *at ? "; " : "",
+                                exp(m->sum / m->count), m->name, m->least, m->below, m->count);
+}
+
 /* Geometric means of what show_conv showed. */
 static void show_means(struct bench *b)
 {
     for (int i = 0; i < b->mean_count; i++) {
         const struct conv_mean *m = &b->means[i];
-        char what[96], note[200] = "";
+        char what[96], note[320] = "";
         size_t at = 0;
 
         snprintf(what, sizeof what, "mean of %d, %s", m->count, m->kind);
-        for (size_t j = 0; j < sizeof m->to / sizeof *m->to; j++)
-            if (m->to[j].count)
-                at += (size_t)snprintf(note + at, sizeof note - at,
-                                       "%s%.2f x %s (least %.2f, %d of %d below 1)", at ? "; " : "",
-                                       exp(m->to[j].sum / m->to[j].count), m->to[j].name,
-                                       m->to[j].least, m->to[j].below, m->to[j].count);
+        add_mean(&m->to[0], note, sizeof note, &at);
+        add_mean(&m->to[1], note, sizeof note, &at);
+        add_mean(&m->torch, note, sizeof note, &at);
         print_mean(b, what, exp(m->rate / m->count), note);
     }
+    if (b->mean_count)
+        torch_close();
     b->mean_count = 0;
 }
 
