@@ -354,8 +354,8 @@ struct target {
     int registers; /* vector registers */
     int64_t l1, l2; /* bytes of data cache */
     double rate[UNIT_count]; /* multiply-adds per second of one core; 0: unit absent */
-    int group; /* i8: products summed at once into one i32 lane (4: VNNI, 2: madd of words, which
-                  is unit i16, too) */
+    int group; /* i8: products summed at once into one i32 lane (8: NEON's products of matrices, 4:
+                  VNNI, 2: madd of words, which is unit i16, too) */
     int tile[UNIT_count][3]; /* mr, mb, nb by measurement; zeros: by rule */
     int matrix; /* i8: rows and columns of a tile of the matrix unit; 0: there is none */
     double bandwidth; /* bytes per second of its memory; 0: nobody asks */

@@ -45,7 +45,7 @@ static void shape(const struct node *n, const struct target *t, int64_t *bytes, 
     enum unit u = unit_of(n);
     int64_t vector = t->vector_bits >= 128 ? t->vector_bits / 8 : 16;
 
-    *bytes = u == UNIT_f64 ? 8 : u == UNIT_i8 ? 4 / t->group : 4;
+    *bytes = u == UNIT_f64 ? 8 : u != UNIT_i8 ? 4 : t->group < 4 ? 4 / t->group : 1;
     *lanes = vector / (u == UNIT_f64 ? 8 : 4);
     *group = u == UNIT_i8 ? t->group : 1;
 }
@@ -60,7 +60,7 @@ static bool measured(const struct node *n, const struct target *t, int64_t nr, i
 
     if (!tile[0] || (u == UNIT_i8 && t->matrix))
         return true;
-    if (u == UNIT_i8 && limber_target_has(t, "i8mm") && tile[0] % 2)
+    if (u == UNIT_i8 && t->group == 8 && tile[0] % 2)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "target: tile.%s=%d,%d,%d: an even number of rows, of which two share "
                            "an accumulator",
@@ -91,8 +91,8 @@ bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "target: group = %d", t->group);
     shape(n, t, &bytes, &lanes, &group);
     mr = t->registers >= 32 ? 12 : 6;
-    if (unit_of(n) == UNIT_i8 && limber_target_has(t, "i8mm"))
-        mr = 8;         /* operands are put together in registers, too */
+    if (group == 8 && t->vector_bits > 128)
+        mr = 8; /* with 12 LLVM keeps some sums of SVE in memory */
     nr = 2 * lanes;
     if (limber_target_is_outer(t)) { /* all of ZA: 2 x 4 squares of doubles, 2 x 2 of words */
         int64_t vector = limber_target_has(t, "sme256") ? 32 : 64;

@@ -95,7 +95,7 @@ run max,sme=off,sve-default-vector-length=16 test_hostile
 some="native_f32 native_f64 fp32_f integer_i8 ozaki1_i8_f64 ozaki2_f64 conv_native"
 # shellcheck disable=SC2086
 compile max,sme=off,sve-default-vector-length=16 $some f128_ozaki2 integer_i32 model_f16 \
-    conv_integer
+    model_bfdot conv_integer
 # shellcheck disable=SC2086
 compile max,sme=off,sve-default-vector-length=32 $some
 # shellcheck disable=SC2086

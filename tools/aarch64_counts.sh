@@ -18,12 +18,12 @@ loop() {    # name, unit, rows, columns, group, bits, isa, features: its main lo
 loop FP64 f64 12 4 1 128 neon +neon
 loop FP32 f32 12 8 1 128 neon +neon
 loop sdot i8 12 8 4 128 dotprod +neon,+dotprod
-loop usmmla i8 8 8 4 128 i8mm +neon,+dotprod,+i8mm
+loop usmmla i8 12 8 8 128 i8mm +neon,+dotprod,+i8mm
 # SVE's loops have the same instructions for 256 and 512 bits.
 loop FP64-SVE f64 12 8 1 256 sve256 +neon,+sve
 loop FP32-SVE f32 12 16 1 256 sve256 +neon,+sve
 loop sdot-SVE i8 12 16 4 256 sve256 +neon,+sve
-loop usmmla-SVE i8 8 16 4 256 sve256i8mm +neon,+sve,+i8mm
+loop usmmla-SVE i8 8 16 8 256 sve256i8mm +neon,+sve,+i8mm
 
 for core in neoverse-n1 neoverse-n2 neoverse-v1 neoverse-v2 a64fx apple-m1; do
     # usmmla: not on n1, a64fx, m1

@@ -32,13 +32,13 @@ static bool can_read(limber_format f, struct diag *d)
                        limber_format_name(f, name, sizeof name));
 }
 
-/* Instructions of i8 with group 4 multiply unsigned by signed bytes, or signed ones: A is moved up
- * to unsigned, B, and A where the instruction takes signed ones, down to signed. */
+/* Instructions of i8 with groups of 4 or 8 multiply unsigned by signed bytes, or signed ones: A is
+ * moved up to unsigned, B, and A where the instruction takes signed ones, down to signed. */
 static int offset_of(const struct kernel_config *k, const struct side *s, int side, int limb)
 {
     bool is_signed = s->limb_kind == LIMB_KIND_residues ? s->is_signed : limb == 0 && s->is_signed;
 
-    if (k->group != 4)
+    if (k->group < 4)
         return 0;
     return side == 0 && !k->same_sign ? (is_signed ? 128 : 0) : (is_signed ? 0 : -128);
 }
@@ -94,7 +94,7 @@ static void set_side(const struct plan *p, const struct node *products, int whic
     }
     s->copied = s->limb_kind == LIMB_KIND_whole ?
                     s->f.kind == LIMBER_KIND_FLOAT && s->f.size == k->bytes && !s->f.carried :
-                    k->unit == UNIT_i8 && k->group == 4 && s->limbs == 1 && s->axis == AXIS_none &&
+                    k->unit == UNIT_i8 && k->group >= 4 && s->limbs == 1 && s->axis == AXIS_none &&
                         s->f.size == 1;
 }
 
@@ -104,6 +104,12 @@ bool limber_sums_pairs(const struct kernel_config *c)
            limber_format_is_binary(c->c) && limber_format_is_binary(c->scalars) &&
            limber_format_embeds(c->side[0].f, LIMBER_F64) &&
            limber_format_embeds(c->side[1].f, LIMBER_F64);
+}
+
+/* Of an element of integers: fewer than four fill words of 32 bits. */
+static int packed_bytes(int group)
+{
+    return group < 4 ? 4 / group : 1;
 }
 
 static bool set_tile(const struct node *products, struct kernel_config *k, struct diag *d)
@@ -126,7 +132,7 @@ static bool set_tile(const struct node *products, struct kernel_config *k, struc
     k->mb = (int)tile->v[3];
     k->nb = (int)tile->v[4];
     k->kc = tile->v[5];
-    k->bytes = k->unit == UNIT_f64 ? 8 : k->unit == UNIT_i8 ? 4 / k->group : 4;
+    k->bytes = k->unit == UNIT_f64 ? 8 : k->unit == UNIT_i8 ? packed_bytes(k->group) : 4;
     return true;
 }
 
@@ -375,6 +381,29 @@ static bool is_half(const limber_unit *u, int counts, unsigned cpu)
     return true;
 }
 
+/* BFDOT, which the kernels of AArch64 have. */
+static bool is_bfdot(const limber_unit *u, int counts, unsigned cpu)
+{
+#if defined(__aarch64__)
+    struct diag ignored = { 0 };
+    struct text asked = { 0 }, there = { 0 };
+    limber_unit arm;
+    bool is = cpu & CPU_bfdot && !counts && limber_unit_read("arm-bfdot", &arm, &ignored);
+
+    if (is) {
+        limber_unit_print(u, &asked);
+        limber_unit_print(&arm, &there);
+        is = !asked.failed && !there.failed && strcmp(asked.s, there.s) == 0;
+    }
+    limber_text_clear(&asked);
+    limber_text_clear(&there);
+    return is;
+#else
+    (void)u, (void)counts, (void)cpu;
+    return false;
+#endif
+}
+
 static void set_model(const struct plan *p, struct kernel_config *k, unsigned cpu)
 {
     const limber_unit *u = p->model;
@@ -402,7 +431,8 @@ static void set_model(const struct plan *p, struct kernel_config *k, unsigned cp
                 is_narrow(&u->outer, k->safe_outer, avx512) &&
                 is_narrow(&u->total, k->safe_outer, avx512);
     set_bounds(k);
-    if (is_half(u, p->counts, cpu)) {
+    k->pairs = is_bfdot(u, p->counts, cpu);
+    if (k->pairs || is_half(u, p->counts, cpu)) {
         k->side[0].limb_kind = k->side[1].limb_kind = LIMB_KIND_half;
         k->bytes = 2;
     }

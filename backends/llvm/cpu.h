@@ -25,6 +25,7 @@ enum cpu {
     CPU_sve512 = 32768,
     CPU_sme256 = 65536,         /* outer products of vectors of just so many bits, doubles' too */
     CPU_sme512 = 131072,
+    CPU_bfdot = 262144,         /* AArch64's sums of products of BF16 */
     CPU_sme = CPU_sme256 | CPU_sme512
 };
 unsigned limber_cpu(void);

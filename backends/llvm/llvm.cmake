@@ -43,7 +43,7 @@ foreach(kind ${_kinds})
   if(kind STREQUAL half AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     set(_half -mavx512fp16)
   elseif(kind STREQUAL half)
-    set(_half -march=armv8.2-a+fp16)
+    set(_half -march=armv8.2-a+fp16+bf16)
   endif()
   add_custom_command(
     OUTPUT ${_bc}

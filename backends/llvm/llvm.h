@@ -74,8 +74,7 @@ extern const struct functions limber_llvm_functions;
 /* Whether the instruction for bytes of this group and unit takes signed ones on both sides. */
 static inline bool limber_same_sign(int unit, int group, int matrix, unsigned cpu)
 {
-    return unit == UNIT_i8 &&
-           (matrix || (group == 4 && (cpu & CPU_neon) && !(cpu & (CPU_i8mm | CPU_sme))));
+    return unit == UNIT_i8 && (matrix || (group == 4 && (cpu & CPU_neon) && !(cpu & CPU_sme)));
 }
 /* config.c: whether all of a plan is served; its constants. */
 bool limber_llvm_serves(const struct plan *p, struct diag *d);

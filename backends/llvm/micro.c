@@ -18,14 +18,19 @@ struct step {
     const char *intrinsic; /* NULL: widening multiply and add */
 };
 
-static const char *dot_product(const struct kernel_config *k, const struct step *s, int bits)
+static const char *dot_product(const struct step *s, int bits)
 {
     if (s->scalable)
         return "@llvm.aarch64.sve.sdot.nxv4i32";
     if (bits == 128)
-        return k->same_sign ? "@llvm.aarch64.neon.sdot.v4i32.v16i8" :
-                              "@llvm.aarch64.neon.usdot.v4i32.v16i8";
+        return "@llvm.aarch64.neon.sdot.v4i32.v16i8";
     return bits == 512 ? "@llvm.x86.avx512.vpdpbusd.512" : "@llvm.x86.avx512.vpdpbusd.256";
+}
+
+static const char *matrix_intrinsic(const struct step *s)
+{
+    return s->scalable ? "@llvm.aarch64.sve.usmmla.nxv4i32" :
+                         "@llvm.aarch64.neon.usmmla.v4i32.v16i8";
 }
 
 static void describe(const struct kernel_config *k, const struct target *t, struct step *s)
@@ -44,8 +49,8 @@ static void describe(const struct kernel_config *k, const struct target *t, stru
              s->scalar);
     snprintf(s->packed, sizeof s->packed, "%s", s->vector);
     s->intrinsic = NULL;
-    if (integer && k->group == 4) {
-        s->intrinsic = dot_product(k, s, bits);
+    if (integer && k->group >= 4) {
+        s->intrinsic = k->group == 8 ? matrix_intrinsic(s) : dot_product(s, bits);
         if (s->scalable || bits == 128)
             snprintf(s->packed, sizeof s->packed, "<%s16 x i8>", s->scalable ? "vscale x " : "");
     } else if (integer && k->group == 2) {
@@ -83,20 +88,12 @@ static bool by_element(const struct kernel_config *k, const struct step *s)
     return k->unit == UNIT_i8 && s->lanes == 4 && k->mr % 4 == 0;
 }
 
-/* Matrix products: in each 128 bits an accumulator is two rows by two columns, and eight elements
- * of k are one step: two groups, whose words lie beside each other after a shuffle.  Accumulators
- * (2 i, v) and (2 i + 1, v) have the columns of the lower and the upper half of B's vector v, of
- * rows 2 i and 2 i + 1. */
-static bool is_matrix(const struct kernel_config *k, const struct step *s)
+/* Matrix products: a group is eight elements of k, and an accumulator has two rows by two columns
+ * in each 128 bits.  Accumulators (2 i, v) and (2 i + 1, v) have the columns of B's vectors 2 v and
+ * 2 v + 1, of rows 2 i and 2 i + 1. */
+static bool is_matrix(const struct kernel_config *k)
 {
-    return (by_element(k, s) || s->scalable) && k->unit == UNIT_i8 && k->group == 4 &&
-           !k->same_sign;
-}
-
-static const char *matrix_intrinsic(const struct step *s)
-{
-    return s->scalable ? "@llvm.aarch64.sve.usmmla.nxv4i32" :
-                         "@llvm.aarch64.neon.usmmla.v4i32.v16i8";
+    return k->unit == UNIT_i8 && k->group == 8;
 }
 
 /* One group of k: `in` and `sum` begin the names of the accumulators before and after it, `at` ends
@@ -106,28 +103,18 @@ struct copy {
     int group; /* from where the pointers are */
 };
 
-/* The four shuffles of words and of pairs of words: the lower (0) or upper (1) halves of x and y
- * interleaved, or their even or odd elements. */
-enum shuffle { ZIP_WORDS, ZIP_PAIRS, UNZIP_PAIRS };
+/* Pairs of words: the lower (0) or upper (1) halves of x and y interleaved, or their even or odd
+ * pairs. */
+enum shuffle { ZIP, UNZIP };
 
 static void shuffle(const struct step *s, enum shuffle how, int which, const char *to,
                     const char *x, const char *y, struct text *out)
 {
-    static const char *const name[] = { "zip", "zip", "uzp" };
-
-    if (!s->scalable && how == ZIP_WORDS)
-        limber_text_add(out,
-                        "  %s = shufflevector <4 x i32> %s, <4 x i32> %s, <4 x i32> "
-                        "<i32 %d, i32 %d, i32 %d, i32 %d>\n",
-                        to, x, y, 2 * which, 4 + 2 * which, 1 + 2 * which, 5 + 2 * which);
-    else if (!s->scalable)
+    if (!s->scalable)
         limber_text_add(out,
                         "  %s = shufflevector <4 x i32> %s, <4 x i32> %s, <4 x i32> "
                         "<i32 %d, i32 %d, i32 %d, i32 %d>\n",
                         to, x, y, 2 * which, 1 + 2 * which, 4 + 2 * which, 5 + 2 * which);
-    else if (how == ZIP_WORDS)
-        limber_text_add(out, "  %s = call %s @llvm.aarch64.sve.zip%d.nxv4i32(%s %s, %s %s)\n", to,
-                        s->vector, which + 1, s->vector, x, s->vector, y);
     else
         limber_text_add(out,
                         "  %s.x = bitcast %s %s to <vscale x 2 x i64>\n"
@@ -135,27 +122,30 @@ static void shuffle(const struct step *s, enum shuffle how, int which, const cha
                         "  %s.z = call <vscale x 2 x i64> @llvm.aarch64.sve.%s%d.nxv2i64("
                         "<vscale x 2 x i64> %s.x, <vscale x 2 x i64> %s.y)\n"
                         "  %s = bitcast <vscale x 2 x i64> %s.z to %s\n",
-                        to, s->vector, x, to, s->vector, y, to, name[how], which + 1, to, to, to,
-                        to, s->vector);
+                        to, s->vector, x, to, s->vector, y, to, how == ZIP ? "zip" : "uzp",
+                        which + 1, to, to, to, to, s->vector);
 }
 
 static void declare_matrix(const struct step *s, struct text *out)
 {
-    limber_text_add(out, "declare %s %s(%s, %s, %s)\n", s->vector, matrix_intrinsic(s), s->vector,
+    limber_text_add(out, "declare %s %s(%s, %s, %s)\n", s->vector, s->intrinsic, s->vector,
                     s->packed, s->packed);
     for (int which = 1; which <= 2 && s->scalable; which++)
         limber_text_add(out,
-                        "declare %s @llvm.aarch64.sve.zip%d.nxv4i32(%s, %s)\n"
                         "declare <vscale x 2 x i64> @llvm.aarch64.sve.zip%d.nxv2i64("
                         "<vscale x 2 x i64>, <vscale x 2 x i64>)\n"
                         "declare <vscale x 2 x i64> @llvm.aarch64.sve.uzp%d.nxv2i64("
                         "<vscale x 2 x i64>, <vscale x 2 x i64>)\n",
-                        s->vector, which, s->vector, s->vector, which, which);
+                        which, which);
+    if (s->scalable)
+        limber_text_add(out, "declare <vscale x 16 x i1> @llvm.aarch64.sve.ptrue.nxv16i1(i32)\n"
+                             "declare <vscale x 16 x i8> @llvm.aarch64.sve.ld1rq.nxv16i8("
+                             "<vscale x 16 x i1>, ptr)\n");
 }
 
 static void declare(const struct kernel_config *k, const struct step *s, struct text *out)
 {
-    if (is_matrix(k, s))
+    if (is_matrix(k))
         declare_matrix(s, out);
     else if (has_predicate(k, s))
         limber_text_add(out,
@@ -198,7 +188,7 @@ static void mac(const struct kernel_config *k, const struct step *s, const struc
     else if (k->unit != UNIT_i8)
         limber_text_add(out, "  %%%s%d.%d = call %s %s(%s %%a%d.%s, %s %%b%d.%s, %s %%%s%d.%d)\n",
                         c->sum, r, v, w, s->intrinsic, w, r, at, w, v, at, w, c->in, r, v);
-    else if (k->group == 4 && by_element(k, s) && k->same_sign) /* the lane's place is the last */
+    else if (k->group == 4 && by_element(k, s)) /* the lane's place is the last */
         limber_text_add(out, "  %%%s%d.%d = call %s %s(%s %%%s%d.%d, %s %%y%d.%s, %s %%x%d.%s)\n",
                         c->sum, r, v, w, s->intrinsic, w, c->in, r, v, s->packed, v, at, s->packed,
                         r, at);
@@ -274,62 +264,34 @@ static void add_group(const struct kernel_config *k, const struct step *s, int n
     }
 }
 
-/* Words of a group of a panel, from `line` on, as a vector `name`: as many as it holds or, with
- * `two`, two that are repeated. */
-static void take_words(const struct step *s, const char *loop, char side, int64_t word, bool two,
-                       const char *name, struct text *out)
-{
-    limber_text_add(out, "  %sp = getelementptr i8, ptr %%p%c.%s, i64 %lld\n", name, side, loop,
-                    (long long)word * 4);
-    if (two)
-        limber_text_add(out,
-                        "  %ss = load i64, ptr %sp, align 4\n"
-                        "  %st = insertelement <vscale x 2 x i64> poison, i64 %ss, i64 0\n"
-                        "  %su = shufflevector <vscale x 2 x i64> %st, <vscale x 2 x i64> poison, "
-                        "<vscale x 2 x i32> zeroinitializer\n"
-                        "  %s = bitcast <vscale x 2 x i64> %su to %s\n",
-                        name, name, name, name, name, name, name, name, s->vector);
-    else
-        limber_text_add(out, "  %s = load %s, ptr %sp, align 4\n", name, s->vector, name);
-}
-
-/* A vector of words from `line` on of a group of a panel and, where there is one, of the next: as
- * `count` operands of matrix products, from number `first` on. */
-static void take_pair(const struct step *s, const struct copy *c, const char *loop, char side,
-                      int64_t lines, int line, int first, int count, bool both, struct text *out)
-{
-    char word[2][24] = { "", "zeroinitializer" }, to[24];
-
-    /* loads stay behind: made early they fill registers, and sums spill */
-    limber_text_add(out, "  call void asm sideeffect \"\", \"~{memory}\"()\n");
-    for (int g = 0; g <= both; g++) {
-        snprintf(word[g], sizeof word[g], "%%%cw%d.%d.%s", side, first, g, c->at);
-        take_words(s, loop, side, (c->group - both + g) * lines + line, count == 1, word[g], out);
-    }
-    for (int i = 0; i < count; i++) {
-        snprintf(to, sizeof to, "%%%cz%d.%s", side, first + i, c->at);
-        shuffle(s, ZIP_WORDS, i, to, word[0], word[1], out);
-        limber_text_add(out, "  %%%cx%d.%s = bitcast %s %s to %s\n", side, first + i, c->at,
-                        s->vector, to, s->packed);
-    }
-}
-
-/* This group of k, and the one before where there are both. */
+/* The same of matrix products: a vector of A is two rows, on SVE repeated in each 128 bits. */
 static void add_matrix(const struct kernel_config *k, const struct step *s, int nv,
-                       const struct copy *c, const char *loop, bool both, struct text *out)
+                       const struct copy *c, const char *loop, struct text *out)
 {
-    int rows = s->scalable ? 2 : 4; /* of A, taken at once */
+    const char *at = c->at;
 
-    for (int v = 0; v < nv; v++)
-        take_pair(s, c, loop, 'b', k->nr, v * s->lanes, 2 * v, 2, both, out);
-    for (int r = 0; r < k->mr; r++) {
-        if (r % rows == 0)
-            take_pair(s, c, loop, 'a', k->mr, r, r / 2, rows / 2, both, out);
-        for (int v = 0; v < nv; v++)
+    for (int u = 0; u < 2 * nv; u++)
+        limber_text_add(out,
+                        "  %%q%d.%s = getelementptr i8, ptr %%pb.%s, i64 %d\n"
+                        "  %%b%d.%s = load %s, ptr %%q%d.%s, align 4\n",
+                        u, at, loop, c->group * k->nr * 8 + u * s->lanes * 4, u, at, s->packed, u,
+                        at);
+    for (int r = 0; r < k->mr; r += 2) {
+        limber_text_add(out, "  %%p%d.%s = getelementptr i8, ptr %%pa.%s, i64 %d\n", r, at, loop,
+                        (c->group * k->mr + r) * 8);
+        if (s->scalable)
             limber_text_add(out,
-                            "  %%%s%d.%d = call %s %s(%s %%%s%d.%d, %s %%ax%d.%s, %s %%bx%d.%s)\n",
-                            c->sum, r, v, s->vector, matrix_intrinsic(s), s->vector, c->in, r, v,
-                            s->packed, r / 2, c->at, s->packed, 2 * v + r % 2, c->at);
+                            "  %%a%d.%s = call %s @llvm.aarch64.sve.ld1rq.nxv16i8("
+                            "<vscale x 16 x i1> %%whole, ptr %%p%d.%s)\n",
+                            r, at, s->packed, r, at);
+        else
+            limber_text_add(out, "  %%a%d.%s = load %s, ptr %%p%d.%s, align 4\n", r, at, s->packed,
+                            r, at);
+        for (int u = 0; u < 2 * nv; u++)
+            limber_text_add(out,
+                            "  %%%s%d.%d = call %s %s(%s %%%s%d.%d, %s %%a%d.%s, %s %%b%d.%s)\n",
+                            c->sum, r + u % 2, u / 2, s->vector, s->intrinsic, s->vector, c->in,
+                            r + u % 2, u / 2, s->packed, r, at, s->packed, u, at);
     }
 }
 
@@ -342,7 +304,7 @@ static void begin_matrix(const struct step *s, int nv, struct text *out)
         for (int high = 0; high < 2; high++) {
             snprintf(from, sizeof from, "%%z%d", v);
             snprintf(to, sizeof to, "%%zz%d.%d", v, high);
-            shuffle(s, ZIP_PAIRS, high, to, from, from, out);
+            shuffle(s, ZIP, high, to, from, from, out);
         }
 }
 
@@ -357,7 +319,7 @@ static void end_matrix(const struct kernel_config *k, const struct step *s, int 
             snprintf(lower, sizeof lower, "%%m%d.%d", r / 2 * 2, v);
             snprintf(upper, sizeof upper, "%%m%d.%d", r / 2 * 2 + 1, v);
             snprintf(to, sizeof to, "%%n%d.%d", r, v);
-            shuffle(s, UNZIP_PAIRS, r % 2, to, lower, upper, out);
+            shuffle(s, UNZIP, r % 2, to, lower, upper, out);
         }
 }
 
@@ -377,7 +339,7 @@ static void begin(const struct kernel_config *k, const struct step *s, int nv, c
                 limber_text_add(out, "%s[ ", i ? ", " : "");
                 if (from[i].x)
                     limber_text_add(out, "%%%s%d.%d", from[i].x, r, v);
-                else if (is_matrix(k, s))
+                else if (is_matrix(k))
                     limber_text_add(out, "%%zz%d.%d", v, r % 2);
                 else if (k->unit == UNIT_i8)
                     limber_text_add(out, "%%z%d", v);
@@ -417,6 +379,7 @@ static void loop(const struct kernel_config *k, const struct step *s, int nv, co
                  const char *before, int groups, struct text *out)
 {
     char sum[8], in[8], at[8], start[8], end[8], ahead[16], next[16];
+    int bytes = is_matrix(k) ? 8 : s->bytes; /* of a group of a line */
 
     snprintf(start, sizeof start, "c%c", name[0]);
     snprintf(end, sizeof end, "n%c", name[0]);
@@ -427,24 +390,21 @@ static void loop(const struct kernel_config *k, const struct step *s, int nv, co
     begin_pointers(name, (const char *const[]){ before, name }, out);
     for (int g = 0; g < groups; g++) {
         const struct copy c = { in, sum, at, g };
-        bool last = g + 1 == groups, both = is_matrix(k, s) && groups > 1;
-        bool waits = both && g % 2 == 0; /* for the next group */
+        bool last = g + 1 == groups;
 
         snprintf(at, sizeof at, "%c%d", name[0], g);
-        if (!both || waits)
-            snprintf(in, sizeof in, "%s", g ? sum : start);
-        if (!waits)
-            snprintf(sum, sizeof sum, last ? "n%c" : "s%c%d.", name[0], g);
+        snprintf(in, sizeof in, "%s", g ? sum : start);
+        snprintf(sum, sizeof sum, last ? "n%c" : "s%c%d.", name[0], g);
         snprintf(next, sizeof next, last ? "ahead1.%s" : "next.%s", last ? name : at);
         limber_text_add(out,
                         "  call void @llvm.prefetch.p0(ptr %%%s, i32 0, i32 2, i32 1)\n"
                         "  %%%s = getelementptr i8, ptr %%%s, i64 %%step\n",
                         ahead, next, ahead);
         snprintf(ahead, sizeof ahead, "%s", next);
-        if (!is_matrix(k, s))
+        if (is_matrix(k))
+            add_matrix(k, s, nv, &c, name, out);
+        else
             add_group(k, s, nv, &c, name, out);
-        else if (!waits)
-            add_matrix(k, s, nv, &c, name, both, out);
     }
     limber_text_add(out,
                     "  %%pa1.%s = getelementptr i8, ptr %%pa.%s, i64 %d\n"
@@ -453,8 +413,8 @@ static void loop(const struct kernel_config *k, const struct step *s, int nv, co
                     "  %%i2.%s = add nuw nsw i64 %%i1.%s, %d\n"
                     "  %%more.%s = icmp sle i64 %%i2.%s, %%n\n"
                     "  br i1 %%more.%s, label %%%s, label %%%s\n",
-                    name, name, groups * k->mr * s->bytes, name, name, groups * k->nr * s->bytes,
-                    name, name, groups, name, name, groups, name, name, name, name,
+                    name, name, groups * k->mr * bytes, name, name, groups * k->nr * bytes, name,
+                    name, groups, name, name, groups, name, name, name, name,
                     groups > 1 ? "rest" : "done");
 }
 
@@ -512,7 +472,7 @@ bool limber_micro_text(const struct kernel_config *k, const struct target *t, st
     if (strncmp(t->isa, "sme", 3) == 0)
         return limber_sme_text(k, t, out);
     describe(k, t, &s);
-    if (is_matrix(k, &s) && k->mr % 2)
+    if (is_matrix(k) && k->mr % 2)
         return false; /* two rows an accumulator */
     nv = k->nr / s.lanes;
     declare(k, &s, out);
@@ -524,8 +484,11 @@ bool limber_micro_text(const struct kernel_config *k, const struct target *t, st
                         "  %%w%d = getelementptr i8, ptr %%bias, i64 %d\n"
                         "  %%z%d = load %s, ptr %%w%d, align 4\n",
                         v, v * s.lanes * 4, v, s.vector, v);
-    if (is_matrix(k, &s))
+    if (is_matrix(k))
         begin_matrix(&s, nv, out);
+    if (is_matrix(k) && s.scalable)
+        limber_text_add(out, "  %%whole = call <vscale x 16 x i1> "
+                             "@llvm.aarch64.sve.ptrue.nxv16i1(i32 31)\n");
     else if (has_predicate(k, &s))
         limber_text_add(out,
                         "  %%count = call i64 asm \"\", \"=r,0\"(i64 -1)\n"
@@ -544,9 +507,9 @@ bool limber_micro_text(const struct kernel_config *k, const struct target *t, st
                          "  br i1 %%some, label %%tail, label %%done\n");
     loop(k, &s, nv, "tail", "rest", 1, out);
     limber_text_add(out, "done:\n");
-    begin(k, &s, nv, is_matrix(k, &s) ? "m" : "n",
+    begin(k, &s, nv, is_matrix(k) ? "m" : "n",
           (struct from[]){ { "rest", "cr" }, { "tail", "nt" } }, out);
-    if (is_matrix(k, &s))
+    if (is_matrix(k))
         end_matrix(k, &s, nv, out);
     limber_text_add(out, "  %%fresh = icmp ne i64 %%first, 0\n"
                          "  br i1 %%fresh, label %%set, label %%add\n");

@@ -82,12 +82,12 @@ static int64_t tap_bytes(const struct patch *w)
  * are left empty, panels are gathered without putting elements together. */
 int limber_planes_group(const struct kernel_config *f, const struct call *c)
 {
-    int64_t channels = channels_of(c->b.patch, c->k), all = round_up(channels, f->group);
+    int group = f->group < 4 ? f->group : 4; /* a word's */
+    int64_t channels = channels_of(c->b.patch, c->k), all = round_up(channels, group);
     int64_t k = channels ? c->k / channels * all : 0;
     bool fits = !f->offsets || k <= f->chunk;
 
-    return f->unit == UNIT_i8 && fits && 2 * all <= 3 * channels && limber_can_turn(c) ? f->group :
-                                                                                         1;
+    return f->unit == UNIT_i8 && fits && 2 * all <= 3 * channels && limber_can_turn(c) ? group : 1;
 }
 
 int64_t limber_planes_bytes(const struct kernel_config *f, const struct call *c, int64_t n)

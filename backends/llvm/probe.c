@@ -34,6 +34,7 @@ static const struct {
     { CPU_neon, "neon", "+neon,+fp-armv8" },
     { CPU_dotprod, "dotprod", "+dotprod" },
     { CPU_i8mm, "i8mm", "+i8mm" },
+    { CPU_bfdot, "bfdot", "+bf16" },
     { CPU_sve256, "sve256", "+sve" },
     { CPU_sve512, "sve512", "+sve" },
     { CPU_sme256, "sme256", "+sme,+sme-f64f64" },
@@ -124,7 +125,7 @@ static unsigned arm_cpu(void)
     return CPU_neon | (first & HWCAP_ASIMDDP ? CPU_dotprod : 0) |
            (second & HWCAP2_I8MM && (!(first & HWCAP_SVE) || second & HWCAP2_SVEI8MM) ? CPU_i8mm :
                                                                                         0) |
-           (first & HWCAP_SVE ? sve() : 0) | sme(second);
+           (second & HWCAP2_BF16 ? CPU_bfdot : 0) | (first & HWCAP_SVE ? sve() : 0) | sme(second);
 }
 #endif
 
@@ -262,7 +263,9 @@ static void describe_arm(struct target *t, unsigned cpu)
     t->registers = 32;
     t->l1 = cache(_SC_LEVEL1_DCACHE_SIZE, 65536);
     t->l2 = cache(_SC_LEVEL2_CACHE_SIZE, 1048576);
-    t->group = sve || cpu & (CPU_dotprod | CPU_sme) ? 4 : 1;
+    t->group = cpu & CPU_i8mm && !(cpu & CPU_sme)   ? 8 :
+               sve || cpu & (CPU_dotprod | CPU_sme) ? 4 :
+                                                      1;
 }
 
 bool limber_llvm_probe(struct target *t, struct diag *d)

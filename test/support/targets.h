@@ -53,12 +53,12 @@ static const struct target_case {
       0, "sdot", "fmla", "usdot" },
     { "i8mm",
       "target llvm isa=i8mm features=neon,dotprod,i8mm vector=128 registers=32 l1=65536 "
-      "l2=1048576 group=4 rate.f64=1e10 rate.f32=2e10 rate.f16=2e10 rate.i8=8e10 rate.exact=1e8 "
+      "l2=1048576 group=8 rate.f64=1e10 rate.f32=2e10 rate.f16=2e10 rate.i8=8e10 rate.exact=1e8 "
       "rate.model=1e10",
       0, "usmmla", "fmla", "zmm" },
     { "sve256",
       "target llvm isa=sve256 features=neon,dotprod,i8mm,sve256 vector=256 registers=32 l1=65536 "
-      "l2=1048576 group=4 rate.f64=2e10 rate.f32=4e10 rate.f16=4e10 rate.i8=2e11 rate.exact=1e8 "
+      "l2=1048576 group=8 rate.f64=2e10 rate.f32=4e10 rate.f16=4e10 rate.i8=2e11 rate.exact=1e8 "
       "rate.model=1e10",
       0, "usmmla\tz", "fmla\tz", "sdot" },
     { "sve512",

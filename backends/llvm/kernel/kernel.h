@@ -8,7 +8,7 @@
 #include "ir/num/crt.h"
 
 enum {
-    KERNEL_VERSION = 16,
+    KERNEL_VERSION = 17,
     KERNEL_ROWS = 640,
     KERNEL_ACCUMULATORS = 64,
     KERNEL_BLOCK = 16,      /* elements along k that are prepared at once; divides every kc */
@@ -71,6 +71,7 @@ struct kernel_config {
     int32_t direct;         /* the register tile is of C's format: it may be stored to C */
     limber_unit model;      /* unit model: what is simulated; its seed comes with the call */
     int32_t fused, counts;
+    int32_t pairs;          /* it is AArch64's BFDOT */
     int32_t narrow;         /* binary32 lanes are exact where ranges allow */
     int32_t safe;           /* sums in binary32 to nearest are right after the second rounding */
     int32_t clamps;         /* sums may round to zero */

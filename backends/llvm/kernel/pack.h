@@ -261,6 +261,26 @@ FLAT void put_lanes(const struct strip *w, int limb, int64_t row, v16i v)
     }
 }
 
+/* Words `row`, an even one, and row + 1 of each lane, side by side: eight elements are a group. */
+FLAT void put_two(const struct strip *w, int limb, int64_t row, v16i a, v16i b)
+{
+    const v16i v[2] = {
+        __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
+        __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31),
+    };
+
+    put_row(w, limb, row / 2, (const char *)v, 8);
+}
+
+/* Word `row` of each lane, or of an even row two words. */
+FLAT void put_word(const struct strip *w, int limb, int64_t row, const v16i *word)
+{
+    if (FIXED(group) < 8)
+        put_lanes(w, limb, row, word[0]);
+    else if (row % 2 == 0)
+        put_two(w, limb, row, word[0], word[1]);
+}
+
 /* Four bytes of four rows each. */
 FLAT v16i word_of(const v16i v[4])
 {
@@ -335,10 +355,15 @@ FLAT void put_some(const struct strip *w, int limb, int p, const v16i *v, int co
             put_pixels(w, limb, p + i, v[i]);
         return;
     }
-    UNROLL for (int i = 0; i < count; i += FIXED(group)) {
+    if (FIXED(group) == 8 && !w->o->planes) {   /* as many are given */
+        if (p < w->len)
+            put_two(w, limb, (w->p0 + p) / 4, word_of(v), word_of(v + 4));
+        return;
+    }
+    UNROLL for (int i = 0; i < count; i += FIXED(group) < 4 ? FIXED(group) : 4) {
         v16i word = v[i];
 
-        if (FIXED(group) == 4)
+        if (FIXED(group) >= 4)
             word = word_of(v + i);
         else if (FIXED(group) == 2)
             word = (v[i] & 65535) | v[i + 1] << 16;
@@ -666,7 +691,7 @@ FLAT void pack_single_bytes(const struct strip *w, const char *from, int64_t str
         if (p < w->len && w->o->planes)
             STORE(pixels_at(w, 0, w->p0 + p), word[p / 4]);
         else if (p < w->len)
-            put_lanes(w, 0, (w->p0 + p) / 4, word[p / 4]);
+            put_word(w, 0, (w->p0 + p) / 4, word + p / 4);
     }
 }
 
@@ -725,7 +750,7 @@ FLAT void pack_narrow(const struct strip *w, const char *from, int64_t stride)
     v16i x[KERNEL_BLOCK], v[KERNEL_BLOCK];
     int step = w->as->step;
 
-    if (FIXED(unit) == UNIT_i8 && FIXED(group) == 4 && limber_num_is_f32(w->as->f) &&
+    if (FIXED(unit) == UNIT_i8 && FIXED(group) >= 4 && limber_num_is_f32(w->as->f) &&
         w->as->limbs == 1 && (!w->o->planes || w->o->planes->group == 4)) {
         pack_single_bytes(w, from, stride);
         return;
@@ -968,8 +993,10 @@ FLAT void put_words(const struct strip *w, v16i row[16])
             put_square(w, 0, w->p0 / 4 + i, row[i], row[i + 1], row[i + 2], row[i + 3]);
         return;
     }
+    if (FIXED(group) == 8 && (w->len + 3) / 4 % 2)
+        row[(w->len + 3) / 4] = all_i(0);
     ROLL for (int i = 0; 4 * i < w->len; i++)
-        put_lanes(w, 0, w->p0 / 4 + i, row[i]);
+        put_word(w, 0, w->p0 / 4 + i, row + i);
 }
 
 /* Four rows of sixteen bytes, `step` bytes apart, as words; rows beyond `count` are zero. */

@@ -22,10 +22,12 @@
 #define FLAT static inline __attribute__((always_inline))
 
 typedef int32_t v16i __attribute__((vector_size(64)));
+typedef int32_t v4i __attribute__((vector_size(16)));
 typedef int8_t v16c __attribute__((vector_size(16)));
 typedef int16_t v16h __attribute__((vector_size(32)));
 
-enum { VECTOR = 64, BATCH = 16, AHEAD = 12 }; /* AHEAD: rows of a panel that are fetched early */
+/* AHEAD: rows of a panel that are fetched early; ROOM: bytes of words before they become pairs */
+enum { VECTOR = 64, BATCH = 16, AHEAD = 12, ROOM = 4 * 4 * KERNEL_NR };
 
 /* Columns of a panel that are neighbours in the planes. */
 struct run {
@@ -193,6 +195,44 @@ FLAT void gather_groups(const struct kernel_call *c, const struct run *run, int 
     }
 }
 
+/* Where group 8 has words side by side: two rows of so many words. */
+FLAT void pair_rows(const char *first, const char *second, int64_t words, char *to)
+{
+    for (int64_t x = 0; x < words; x += 4, to += 2 * sizeof(v4i)) {
+        v4i a, b, low, high;
+
+        memcpy(&a, first + 4 * x, sizeof a);
+        memcpy(&b, second + 4 * x, sizeof b);
+        low = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+        high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+        memcpy(to, &low, sizeof low);
+        memcpy(to + sizeof low, &high, sizeof high);
+    }
+}
+
+/* Words are gathered first, as many as there is room for. */
+FLAT void gather_pairs(const struct kernel_call *c, const struct run *run, int runs, int limb,
+                       int64_t p0, int64_t len, char *room)
+{
+    const int64_t group = c->op[1].planes->group, nr = c->op[1].planes->nr, row = 4 * nr;
+    char words[ROOM + VECTOR];
+
+    for (int64_t p = 0, count; p < len; p += ROOM / nr, room += (count + 1) / 2 * 2 * row) {
+        const int64_t some = len - p < ROOM / nr ? len - p : ROOM / nr;
+        struct walk w = walk_from(c, limb, (p0 + p) / group);
+
+        count = (some + 3) / 4;
+        if (group > 1)
+            gather_rows(c, run, runs, w, count, 4, words);
+        else
+            gather_groups(c, run, runs, w, some, 4, 1, words);
+        if (count % 2)
+            memset(words + count * row, 0, (size_t)row);
+        for (int64_t i = 0; i < count; i += 2)
+            pair_rows(words + i * row, words + (i + 1) * row, nr, room + i * row);
+    }
+}
+
 void GATHER(const struct kernel_call *c, int64_t j, int limb, int64_t p0, int64_t len, char *room)
 {
     const struct kernel_config *f = c->config;
@@ -201,7 +241,9 @@ void GATHER(const struct kernel_call *c, int64_t j, int limb, int64_t p0, int64_
     int group = c->op[1].planes->group;
     struct walk w = walk_from(c, limb, p0 / group);
 
-    if (group > 1)
+    if (f->group == 8)
+        gather_pairs(c, run, runs, limb, p0, len, room);
+    else if (group > 1)
         gather_rows(c, run, runs, w, (len + group - 1) / group, 4, room);
     else if (f->group == 1 && f->bytes == 4)
         gather_rows(c, run, runs, w, len, 4, room);

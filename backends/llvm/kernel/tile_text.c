@@ -16,8 +16,7 @@ static unsigned features_of(const char *isa)
 {
     bool arm = strcmp(isa, "dotprod") == 0 || strncmp(isa, "sve", 3) == 0;
 
-    return (arm ? CPU_neon : 0) | (strstr(isa, "i8mm") ? CPU_i8mm : 0) |
-           (strncmp(isa, "sme", 3) == 0 ? CPU_neon | CPU_sme512 : 0);
+    return (arm ? CPU_neon : 0) | (strncmp(isa, "sme", 3) == 0 ? CPU_neon | CPU_sme512 : 0);
 }
 
 /* What describes a tile. */

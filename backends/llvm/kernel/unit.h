@@ -11,6 +11,9 @@
 #include "backends/llvm/kernel/unit_narrow.h"
 #else
 #include "backends/llvm/kernel/unit_half.h"
+#ifdef __ARM_FEATURE_BF16
+#include "backends/llvm/kernel/unit_bf16.h"
+#endif
 #endif
 
 /* ---- tiles --------------------------------------------------------------------------------- */
@@ -188,6 +191,17 @@ SLOW void half_work(const struct unit_tile *u)
     struct half_tile t = { .c = u->c, .a = u->a, .b = u->b };
     v32h sum[12][1];
 
+#ifdef __ARM_FEATURE_BF16
+    if (CONSTANT.pairs) {
+        float all[12 * 32];
+
+        sum_pairs(u->c->k, (const uint16_t *)(const void *)u->a,
+                  (const uint16_t *)(const void *)u->b, all);
+        ROLL for (int i = 0; i < 24; i++)
+            store_values(u, i / 2, i % 2, LOAD(v16f, all + 16 * i));
+        return;
+    }
+#endif
     half_clear(sum);
     half_whole(&t, sum);
     UNROLL for (int r = 0; r < 12; r++) {

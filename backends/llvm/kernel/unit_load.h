@@ -72,9 +72,17 @@ FLAT v16i live_lanes(const struct strip *w)
     return lane < (int32_t)(w->live > KERNEL_LANES ? KERNEL_LANES : w->live);
 }
 
-/* Values of binary16, as such. */
+/* Values of binary16, or of BF16, as such. */
 FLAT void put_halves(const struct strip *w, int64_t p, v16f x)
 {
+#ifdef __ARM_FEATURE_BF16
+    if (CONSTANT.pairs) {
+        v16h upper = TO(v16h, (v16i)x >> 16);
+
+        put_row(w, 0, p, (const char *)&upper, 2);
+        return;
+    }
+#endif
 #ifdef __AVX512F__
     v16h v = (v16h)__builtin_ia32_vcvtps2ph512_mask(x, 0, (v16h){ 0 }, (uint16_t)-1);
 #else

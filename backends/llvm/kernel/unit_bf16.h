@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A unit that sums pairs of products of BF16 as AArch64's BFDOT does (arm-bfdot), by BFDOT itself.
+ * BFMMLA would do twice as many, but its operands would have to be put together in registers.
+ */
+#ifndef LIMBER_KERNEL_UNIT_BF16_H
+#define LIMBER_KERNEL_UNIT_BF16_H
+
+#include <arm_neon.h>
+
+enum { PAIR_ROWS = 4, PAIR_VECTORS = 4 };   /* of sums in registers: 4 x 16 elements */
+
+/* Two rows of elements along k, side by side; behind the last of all there is a row of zeros. */
+FLAT void pairs_of(const uint16_t *row, int64_t lines, int both, bfloat16x8_t pair[2])
+{
+    uint16x8_t first = vld1q_u16(row), second = both ? vld1q_u16(row + lines) : vdupq_n_u16(0);
+
+    pair[0] = vreinterpretq_bf16_u16(vzip1q_u16(first, second));
+    pair[1] = vreinterpretq_bf16_u16(vzip2q_u16(first, second));
+}
+
+FLAT void add_pairs(float32x4_t sum[PAIR_ROWS][PAIR_VECTORS], const uint16_t *a, const uint16_t *b,
+                    int both)
+{
+    uint16x4_t first = vld1_u16(a), second = both ? vld1_u16(a + CONSTANT.mr) : vdup_n_u16(0);
+    bfloat16x8_t rows = vreinterpretq_bf16_u16(vcombine_u16(vzip1_u16(first, second),
+                                                            vzip2_u16(first, second)));
+    bfloat16x8_t pair[PAIR_VECTORS];
+
+    pairs_of(b, CONSTANT.nr, both, pair);
+    pairs_of(b + 8, CONSTANT.nr, both, pair + 2);
+    UNROLL for (int v = 0; v < PAIR_VECTORS; v++) {
+        sum[0][v] = vbfdotq_laneq_f32(sum[0][v], pair[v], rows, 0);
+        sum[1][v] = vbfdotq_laneq_f32(sum[1][v], pair[v], rows, 1);
+        sum[2][v] = vbfdotq_laneq_f32(sum[2][v], pair[v], rows, 2);
+        sum[3][v] = vbfdotq_laneq_f32(sum[3][v], pair[v], rows, 3);
+    }
+}
+
+/* A mode of FEAT_EBF16, in which products are not rounded before they are summed. */
+FLAT uint64_t end_extended(void)
+{
+    uint64_t modes;
+
+    __asm__ volatile("mrs %0, fpcr" : "=r"(modes));
+    if (modes & 1 << 13)
+        __asm__ volatile("msr fpcr, %0" : : "r"(modes & ~((uint64_t)1 << 13)) : "memory");
+    return modes;
+}
+
+FLAT void resume(uint64_t modes)
+{
+    if (modes & 1 << 13)
+        __asm__ volatile("msr fpcr, %0" : : "r"(modes) : "memory");
+}
+
+/* A register tile, all of k: `to` has a row of sums for each of its rows. */
+FLAT void sum_pairs(int64_t k, const uint16_t *a, const uint16_t *b, float *to)
+{
+    uint64_t modes = end_extended();
+
+    ROLL for (int r = 0; r < CONSTANT.mr; r += PAIR_ROWS)
+        ROLL for (int j = 0; j < CONSTANT.nr; j += 4 * PAIR_VECTORS) {
+            float32x4_t sum[PAIR_ROWS][PAIR_VECTORS];
+
+            UNROLL for (int i = 0; i < PAIR_ROWS * PAIR_VECTORS; i++)
+                sum[i / PAIR_VECTORS][i % PAIR_VECTORS] = vdupq_n_f32(0);
+            ROLL for (int64_t p = 0; p + 2 <= k; p += 2)
+                add_pairs(sum, a + p * CONSTANT.mr + r, b + p * CONSTANT.nr + j, 1);
+            if (k % 2)
+                add_pairs(sum, a + (k - 1) * CONSTANT.mr + r, b + (k - 1) * CONSTANT.nr + j, 0);
+            UNROLL for (int i = 0; i < PAIR_ROWS * PAIR_VECTORS; i++)
+                vst1q_f32(to + (r + i / PAIR_VECTORS) * CONSTANT.nr + j + i % PAIR_VECTORS * 4,
+                          sum[i / PAIR_VECTORS][i % PAIR_VECTORS]);
+        }
+    resume(modes);
+}
+
+#endif
