@@ -3,15 +3,16 @@
 # Puts the libraries that a cross-build for AArch64 needs into a folder, from Debian's packages for
 # arm64.  The system's list of packages is neither read nor changed, and no root is needed.
 #
-#   sh tools/aarch64_root.sh FOLDER
+#   sh tools/aarch64_root.sh FOLDER [PACKAGE...]     default: all of the build and the tests
 set -eu
-[ $# = 1 ] || { echo "usage: $0 FOLDER" >&2; exit 2; }
+[ $# -ge 1 ] || { echo "usage: $0 FOLDER [PACKAGE...]" >&2; exit 2; }
 mkdir -p "$1"
 root=$(cd "$1" && pwd)
+shift
 PACKAGES="libc6-dev libffi-dev libxxhash-dev libmpfr-dev libgmp-dev libcmocka-dev libllvm19
 libpopt-dev libcjson-dev zlib1g-dev python3-minimal python3-numpy"
 # shellcheck disable=SC2086
-set -- $PACKAGES
+[ $# -gt 0 ] || set -- $PACKAGES
 [ "$(cat "$root/.packages" 2> /dev/null || true)" = "$*" ] && exit 0
 
 state=$root/.apt

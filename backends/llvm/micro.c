@@ -81,11 +81,16 @@ static const char *predicate_intrinsic(const struct step *s)
                            "@llvm.aarch64.sve.whilelo.nxv4i1.i64";
 }
 
-/* NEON multiplies by a lane of a register: whole vectors of A are loaded.  LLVM finds so by itself
- * for floats, but not where words hold bytes. */
+/* NEON multiplies by a lane of a register: whole vectors of A are loaded. */
 static bool by_element(const struct kernel_config *k, const struct step *s)
 {
-    return k->unit == UNIT_i8 && s->lanes == 4 && k->mr % 4 == 0;
+    return s->lanes * s->bytes == 16 && !s->scalable && k->mr % s->lanes == 0;
+}
+
+/* The loop ends by one addition less. */
+static bool is_arm(const struct step *s)
+{
+    return s->scalable || s->lanes * s->bytes == 16;
 }
 
 /* Matrix products: a group is eight elements of k, and an accumulator has two rows by two columns
@@ -214,17 +219,21 @@ static void take_element(const struct kernel_config *k, const struct step *s, in
                          const struct copy *c, const char *loop, struct text *out)
 {
     const char *at = c->at;
-    int lane = r % 4;
+    int lane = r % s->lanes;
 
     if (lane == 0)
         limber_text_add(out,
                         "  %%p%d.%s = getelementptr i8, ptr %%pa.%s, i64 %d\n"
-                        "  %%h%d.%s = load %s, ptr %%p%d.%s, align 4\n",
-                        r, at, loop, (c->group * k->mr + r) * s->bytes, r, at, s->vector, r, at);
-    limber_text_add(out,
-                    "  %%a%d.%s = shufflevector %s %%h%d.%s, %s poison, <4 x i32> "
-                    "<i32 %d, i32 %d, i32 %d, i32 %d>\n",
-                    r, at, s->vector, r - lane, at, s->vector, lane, lane, lane, lane);
+                        "  %%w%d.%s = load %s, ptr %%p%d.%s, align 4\n"
+                        /* LLVM would load a vector's lanes one by one */
+                        "  %%h%d.%s = call %s asm \"\", \"=w,0\"(%s %%w%d.%s)\n",
+                        r, at, loop, (c->group * k->mr + r) * s->bytes, r, at, s->vector, r, at, r,
+                        at, s->vector, s->vector, r, at);
+    limber_text_add(out, "  %%a%d.%s = shufflevector %s %%h%d.%s, %s poison, <%d x i32> <", r, at,
+                    s->vector, r - lane, at, s->vector, s->lanes);
+    for (int i = 0; i < s->lanes; i++)
+        limber_text_add(out, "%si32 %d", i ? ", " : "", lane);
+    limber_text_add(out, ">\n");
 }
 
 static void add_group(const struct kernel_config *k, const struct step *s, int nv,
@@ -409,12 +418,17 @@ static void loop(const struct kernel_config *k, const struct step *s, int nv, co
     limber_text_add(out,
                     "  %%pa1.%s = getelementptr i8, ptr %%pa.%s, i64 %d\n"
                     "  %%pb1.%s = getelementptr i8, ptr %%pb.%s, i64 %d\n"
-                    "  %%i1.%s = add nuw nsw i64 %%i.%s, %d\n"
-                    "  %%i2.%s = add nuw nsw i64 %%i1.%s, %d\n"
-                    "  %%more.%s = icmp sle i64 %%i2.%s, %%n\n"
-                    "  br i1 %%more.%s, label %%%s, label %%%s\n",
+                    "  %%i1.%s = add nuw nsw i64 %%i.%s, %d\n",
                     name, name, groups * k->mr * bytes, name, name, groups * k->nr * bytes, name,
-                    name, groups, name, name, groups, name, name, name, name,
+                    name, groups);
+    if (is_arm(s))
+        limber_text_add(out, "  %%more.%s = icmp sle i64 %%i1.%s, %%last%d\n", name, name, groups);
+    else
+        limber_text_add(out,
+                        "  %%i2.%s = add nuw nsw i64 %%i1.%s, %d\n"
+                        "  %%more.%s = icmp sle i64 %%i2.%s, %%n\n",
+                        name, name, groups, name, name);
+    limber_text_add(out, "  br i1 %%more.%s, label %%%s, label %%%s\n", name, name,
                     groups > 1 ? "rest" : "done");
 }
 
@@ -495,6 +509,8 @@ bool limber_micro_text(const struct kernel_config *k, const struct target *t, st
                         "  %%whole = call <vscale x %d x i1> %s(i64 0, i64 %%count)\n",
                         16 / s.bytes, predicate_intrinsic(&s));
     fetch_tile(k, &s, nv, out);
+    for (int groups = 1; groups <= GROUPS && is_arm(&s); groups += GROUPS - 1)
+        limber_text_add(out, "  %%last%d = sub i64 %%n, %d\n", groups, groups);
     limber_text_add(out,
                     "  %%many = icmp sge i64 %%n, %d\n"
                     "  br i1 %%many, label %%wide, label %%rest\n",

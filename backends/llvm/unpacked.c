@@ -29,6 +29,7 @@ struct job {
     struct patch forward; /* of the planes */
     kernel_strip *strip;
     int64_t *at, *b_at; /* elements along k of A's and B's lines */
+    bool stretches; /* A's lines are, and begin at equal distances */
     int64_t gathered[LIMBER_SMALL_K]; /* of copies of A's */
     char *frame, *packed, *rooms;
     struct kept *kept; /* where `packed` is, or NULL */
@@ -543,11 +544,10 @@ static void run_block(void *arg, int64_t task, int worker)
     void **c_line = (void **)(void *)(line + most_rows(p));
     char *gathered = room + j->room - gathered_bytes(p);
     struct staged staged = { .c = &p->c, .size = p->size, .buffer = room + strip_bytes(p) };
-    struct direct_strip s = { .m = smaller(j->rows, p->m - i),
-                              .a = data_of(&p->a, p->size) + i * line_of(&p->a) * p->size,
-                              .a_row = line_of(&p->a),
-                              .c_row = p->c.row,
-                              .size = p->size };
+    const char *rows = data_of(&p->a, p->size) + i * line_of(&p->a) * p->size;
+    struct direct_strip s = {
+        .m = smaller(j->rows, p->m - i), .a_row = line_of(&p->a), .c_row = p->c.row, .size = p->size
+    };
 
     if (p->rows != ROWS_apart)
         find_lines(j, i, s.m, line);
@@ -570,8 +570,13 @@ static void run_block(void *arg, int64_t task, int worker)
     }
     for (int64_t p0 = 0; p0 < p->k; p0 += LIMBER_SMALL_K) {
         s.k = smaller(p->k - p0, LIMBER_SMALL_K);
+        s.a = rows;
         s.at = j->at + p0;
         fetch_rows(p, &s);
+        if (j->stretches) { /* which the code knows */
+            s.a = rows + p0 * p->size;
+            s.at = limber_direct_along;
+        }
         if (p->gathers) {
             gather_a(j, i, s.m, p0, s.k, gathered);
             s.at = j->gathered;
@@ -675,6 +680,9 @@ static bool run_product(const struct kernel *k, const struct product *p, char *m
                    j.planes.planes.high * j.planes.planes.columns, j.p.k, j.at);
     else
         set_table(&j.p.a, j.p.k, j.at);
+    j.stretches = j.p.rows == ROWS_apart && !j.p.gathers;
+    for (int64_t q = 0; q < j.p.k; q++)
+        j.stretches &= j.at[q] == q;
     if (j.p.source == SOURCE_rows || j.p.source == SOURCE_lines)
         set_table(&j.p.b, j.p.k, j.b_at);
     else if (j.p.source == SOURCE_taps)

@@ -69,10 +69,13 @@ enum { ROWS = 8, VECTORS = 3 };
 #define LANES_OF(n) ((__mmask16)((1u << (n)) - 1))
 #include "backends/llvm/kernel/direct.h"
 #elif defined(__aarch64__)
-/* Two registers a vector; lanes are selected by how many come first. */
-enum { ROWS = 6, VECTORS = 2 };
+/* Two registers a vector; lanes are selected by how many come first.  PART: elements of a row of A
+ * that one register holds, for which five rows leave room. */
+enum { ROWS = 5, VECTORS = 2 };
 #define ROW_OF(T, rows) T(rows, 1) T(rows, 2)
-#define TILES(T) ROW_OF(T, 1) ROW_OF(T, 2) ROW_OF(T, 3) ROW_OF(T, 4) ROW_OF(T, 5) ROW_OF(T, 6)
+#define TILES(T) ROW_OF(T, 1) ROW_OF(T, 2) ROW_OF(T, 3) ROW_OF(T, 4) ROW_OF(T, 5)
+typedef double v2d __attribute__((vector_size(16), aligned(8)));
+typedef float v4f __attribute__((vector_size(16), aligned(4)));
 typedef double v4d __attribute__((vector_size(32)));
 typedef float v8f __attribute__((vector_size(32)));
 
@@ -115,6 +118,8 @@ FIRST_LANES(lanes8, float, v8f, 8)
 #define ADD(a, b) ((a) + (b))
 #define SUB(a, b) ((a) - (b))
 #define LANES_OF(n) (n)
+#define PART v2d
+#define PART_LANES 2
 #include "backends/llvm/kernel/direct.h"
 
 #define NAME(x) f32_##x
@@ -132,6 +137,8 @@ FIRST_LANES(lanes8, float, v8f, 8)
 #define ADD(a, b) ((a) + (b))
 #define SUB(a, b) ((a) - (b))
 #define LANES_OF(n) (n)
+#define PART v4f
+#define PART_LANES 4
 #include "backends/llvm/kernel/direct.h"
 #else
 enum { ROWS = 6, VECTORS = 2 };

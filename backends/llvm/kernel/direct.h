@@ -56,11 +56,20 @@ FLAT VEC NAME(sum)(const struct NAME(tile) *t, VEC sum, VEC old)
     return t->add == 0 ? sum : t->add > 0 ? ADD(sum, old) : SUB(old, sum);
 }
 
+FLAT void NAME(load_row)(const struct NAME(tile) *t, const REAL *b, int vectors, int masked,
+                         VEC right[VECTORS])
+{
+    UNROLL for (int v = 0; v < vectors; v++)
+        right[v] = masked && v == vectors - 1 ? MASKED_LOAD(b + v * LANES, t->last) :
+                                                LOAD(b + v * LANES);
+}
+
 FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, int masked)
 {
     const int64_t b_row = t->b_row, *at = t->at;
     const REAL *a[ROWS], *b = t->b;
     VEC sum[ROWS][VECTORS];
+    int64_t p = 0;
 
     UNROLL for (int r = 0; r < rows; r++)
         a[r] = t->a[r];
@@ -75,13 +84,40 @@ FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, int mask
     UNROLL for (int r = 0; r < rows; r++)
         UNROLL for (int v = 0; v < vectors; v++)
             sum[r][v] = ZERO();
-    for (int64_t p = 0; p < t->k; p++, b += b_row) {
+#ifdef PART
+    /* neighbours of A along k are loaded together */
+    for (int64_t parts = at == limber_direct_along ? t->k / PART_LANES : 0; parts; parts--) {
+        PART left[ROWS];
+
+        UNROLL for (int r = 0; r < rows; r++) {
+            left[r] = *(const PART *)(const void *)a[r];
+            __asm__("" : "+w"(left[r]));    /* the compiler would load them one by one */
+            a[r] += PART_LANES;
+        }
+        UNROLL for (int q = 0; q < PART_LANES; q++, b += b_row) {
+            VEC right[VECTORS];
+
+            NAME(load_row)(t, b, vectors, masked, right);
+            UNROLL for (int r = 0; r < rows; r++) {
+                const REAL x = left[r][q];
+
+                UNROLL for (int v = 0; v < vectors; v++)
+                    sum[r][v] = FMA(BROADCAST(&x), right[v], sum[r][v]);
+            }
+        }
+    }
+    if (at == limber_direct_along) {
+        UNROLL for (int r = 0; r < rows; r++)
+            a[r] = t->a[r];
+        p = t->k / PART_LANES * PART_LANES;
+        b = t->b + p * b_row;
+    }
+#endif
+    for (; p < t->k; p++, b += b_row) {
         const int64_t here = at[p];
         VEC right[VECTORS];
 
-        UNROLL for (int v = 0; v < vectors; v++)
-            right[v] = masked && v == vectors - 1 ? MASKED_LOAD(b + v * LANES, t->last) :
-                                                    LOAD(b + v * LANES);
+        NAME(load_row)(t, b, vectors, masked, right);
         UNROLL for (int r = 0; r < rows; r++) {
             VEC left = BROADCAST(a[r] + here);
 
@@ -98,6 +134,14 @@ FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, int mask
         NAME(scale)(t, rows, vectors, x);
         return;
     }
+#ifdef PART
+    if (!t->add && !masked) {   /* the compiler would ask before each store */
+        UNROLL for (int r = 0; r < rows; r++)
+            UNROLL for (int v = 0; v < vectors; v++)
+                STORE(t->c[r] + v * LANES, sum[r][v]);
+        return;
+    }
+#endif
     UNROLL for (int r = 0; r < rows; r++)
         UNROLL for (int v = 0; v < vectors; v++) {
             REAL *c = t->c[r] + v * LANES;
@@ -265,3 +309,5 @@ static void NAME(product)(const struct operands *o)
 #undef ADD
 #undef SUB
 #undef LANES_OF
+#undef PART
+#undef PART_LANES
