@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Compiles the library's sources with every GCC and Clang of this machine, with all warnings as
-# errors: GCC 10 to 14, Clang 14 to 19, by
+# errors: GCC 10 to 14, Clang 14 to 22, by
 # their names with numbers; not with those of the build (GCC 12, Clang 19 on Debian 12), which
 # compile all of it.
 #
@@ -12,7 +12,8 @@ launcher=
 ! command -v ccache > /dev/null || launcher=-DCMAKE_C_COMPILER_LAUNCHER=ccache
 found=
 shift 2
-[ $# -gt 0 ] || set -- gcc-10 gcc-11 gcc-13 gcc-14 clang-14 clang-15 clang-16 clang-17 clang-18
+[ $# -gt 0 ] || set -- gcc-10 gcc-11 gcc-13 gcc-14 clang-14 clang-15 clang-16 clang-17 clang-18 \
+    clang-20 clang-21 clang-22
 mkdir -p "$build"
 for compiler in "$@"; do
     command -v "$compiler" > /dev/null || continue
