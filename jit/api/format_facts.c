@@ -36,7 +36,7 @@ static void describe_integer(limber_format f, limber_format_facts *to)
     int bits = limber_format_sig(f);
 
     to->largest = ldexp(1, bits) - 1;
-    to->lowest = f.kind == LIMBER_KIND_INT ? -ldexp(1, bits) : 0;
+    to->lowest = f.kind == LIMBER_KIND_UINT ? 0 : -ldexp(1, bits);
     to->normal = to->smallest = 1;
     to->overflow = to->largest + 0.5;
     to->underflow = 0.5;

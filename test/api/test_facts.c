@@ -140,7 +140,7 @@ static void test_float_h(void **state)
     assert_true(q.largest_exponent == 16383 && q.smallest_exponent == -16494);
     assert_true(s.lowest == -(double)FLT_MAX && d.lowest == -DBL_MAX && isinf(q.lowest));
     assert_true(facts_of(LIMBER_I8).lowest == INT8_MIN && facts_of(LIMBER_I64).lowest == INT64_MIN);
-    assert_true(facts_of(LIMBER_U8).lowest == 0);
+    assert_true(facts_of(LIMBER_U8).lowest == 0 && facts_of(named("i4")).lowest == -8);
     assert_true(q.digits_kept == 33 && q.digits_needed == 36);
     /* the numbers of binary16 */
     assert_true(h.largest == 65504 && h.overflow == 65520 && h.underflow == 0x1p-25);

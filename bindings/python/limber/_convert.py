@@ -50,6 +50,20 @@ def _exactly(ctx, name, view, why):
     return up
 
 
+def _refuse_beyond(ctx, name, view, why):
+    """Numbers that become the ends of an integer format, and NaN, which becomes 0."""
+    end = finfo(name).largest + 1
+    least = -end if name[0] == "i" else 0
+    doubles = memoryview(_cast(ctx, "f64", view, "zero")).cast("B").cast("d")
+    if numpy is not None:
+        x = numpy.frombuffer(doubles)
+        fits = ((x >= least) & (x < end)).all()
+    else:
+        fits = all(least <= x < end for x in doubles)
+    if not fits:
+        raise BadArgument(f"{view.what}: {why}")
+
+
 def _refuse_nan(ctx, view, name):
     if finfo(name).has_nan or not finfo(view.name).has_nan:
         return
@@ -248,20 +262,17 @@ def quantize(context, a, format, holds, out, result, limits, flips, **how):
         view = held.enter_context(view_of(a, "a", canonical(holds, "holds")))
         view.dense()
         rounded = Result(held, view.shape, [view], (None, None), format, None, "numpy")
-        fractions = rounded.name[0] not in _INTEGERS
-        new = out is None and view.name[0] in _INTEGERS
-        kind = "f64" if fractions and new else view.name
-        made = Result(held, view.shape, [view], (holds, holds), kind, out, result)
+        made = Result(held, view.shape, [view], (holds, holds), view.name, out, result)
         if not made.view.is_dense():
             raise BadArgument("out: has gaps or another order")
-        if fractions and made.name[0] in _INTEGERS:
-            raise BadArgument(f"out: integers hold no numbers of {rounded.name}")
         _round(context, held, view, rounded, **how)
         through, to = rounded.view, made.view
         through.what = "a"
         ctx = held.enter_context(context._handle.use())
-        exact = _exactly(ctx, made.name, through, f"rounded to {rounded.name}, it holds numbers "
-                         f"that {made.name} lacks")
+        why = f"rounded to {rounded.name}, it holds numbers that {made.name} lacks"
+        if view.count and made.name[0] in _INTEGERS and rounded.name[0] not in _INTEGERS:
+            _refuse_beyond(ctx, made.name, through, why)
+        exact = _exactly(ctx, made.name, through, why)
         ctypes.memmove(to.data, exact, to.count * to.size)
         return made.give()
 

@@ -178,7 +178,7 @@ class Context(Closing):
                  holds: Optional[str] = None, out: Array = None, result: str = "numpy",
                  subnormals: bool = True, limits: bool = True, flips: float = 0) -> Array:
         """The elements of an array rounded to a format, in the array's own type, which must hold
-        them; integers rounded to a format of other numbers are doubles.
+        them.
 
         limits      False: to the format's significant bits alone; exponents stay those of the
                     array's type
