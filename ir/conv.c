@@ -92,12 +92,7 @@ static int64_t filters_of(const struct conv *c)
     return c->sizes.o / c->geometry.groups;
 }
 
-/* Planes of the image, of the window and of the result: 1 of two dimensions. */
-struct depths {
-    int64_t image, window, result;
-};
-
-static struct depths depths_of(const struct conv *c)
+struct depths limber_conv_depths(const struct conv *c)
 {
     return c->geometry.deep ? (struct depths){ c->sizes.d, c->sizes.t, c->sizes.od } :
                               (struct depths){ 1, 1, 1 };
@@ -105,17 +100,17 @@ static struct depths depths_of(const struct conv *c)
 
 static int64_t window_of(const struct conv *c)
 {
-    return depths_of(c).window * c->sizes.r * c->sizes.s;
+    return limber_conv_depths(c).window * c->sizes.r * c->sizes.s;
 }
 
 static int64_t image_pixels(const struct conv *c)
 {
-    return depths_of(c).image * c->sizes.h * c->sizes.w;
+    return limber_conv_depths(c).image * c->sizes.h * c->sizes.w;
 }
 
 static int64_t result_pixels(const struct conv *c)
 {
-    return depths_of(c).result * c->sizes.oh * c->sizes.ow;
+    return limber_conv_depths(c).result * c->sizes.oh * c->sizes.ow;
 }
 
 static bool is_phase(const struct conv *c)
@@ -207,14 +202,14 @@ int64_t limber_conv_length(const struct conv *c, int bytes)
     limber_conv_product(c, &m, &n, &k);
     if (c->geometry.direction != DIRECTION_forward || c->geometry.order != ORDER_rsc)
         return k;
-    return padded(channels(c) * depths_of(c).window, bytes) * c->sizes.r * c->sizes.s;
+    return padded(channels(c) * limber_conv_depths(c).window, bytes) * c->sizes.r * c->sizes.s;
 }
 
 static void set_order(struct patch *w, const struct conv *c, int bytes)
 {
     if (c->geometry.order != ORDER_rsc)
         return;
-    w->channels = channels(c) * depths_of(c).window;
+    w->channels = channels(c) * limber_conv_depths(c).window;
     w->depth = padded(w->channels, bytes);
 }
 
@@ -283,19 +278,24 @@ static void map_patches(struct index_map *m, const struct conv *c, int bytes)
     set_order(&m->patch, c, bytes);
 }
 
-static void map_image(struct index_map *m, const struct conv *c)
+/* The result is an image: a group's rows are its planes. */
+static void set_planes(struct index_map *m, const struct conv *c, int64_t rows, int64_t planes,
+                       int64_t pixels)
 {
-    const struct conv_sizes *s = &c->sizes;
     bool nchw = c->geometry.layout == LAYOUT_nchw;
-    int64_t pixels = result_pixels(c), rows = filters_of(c);
 
     m->group = nchw ? rows * pixels : rows;
     m->output = (struct output_view){
         .row = nchw ? pixels : 1,
-        .col = nchw ? 1 : s->o,
+        .col = nchw ? 1 : planes,
         .inner = least_one(pixels),
-        .outer = s->o * pixels,
+        .outer = planes * pixels,
     };
+}
+
+static void map_image(struct index_map *m, const struct conv *c)
+{
+    set_planes(m, c, filters_of(c), c->sizes.o, result_pixels(c));
 }
 
 /* ---- backward: data -------------------------------------------------------------------------- */
@@ -390,16 +390,8 @@ static void map_patches_back(struct index_map *m, const struct conv *c)
 static void map_image_back(struct index_map *m, const struct conv *c)
 {
     const struct conv_sizes *s = &c->sizes;
-    bool nchw = c->geometry.layout == LAYOUT_nchw;
-    int64_t pixels = image_pixels(c), rows = channels(c);
 
-    m->group = nchw ? rows * pixels : rows;
-    m->output = (struct output_view){
-        .row = nchw ? pixels : 1,
-        .col = nchw ? 1 : s->c,
-        .inner = least_one(pixels),
-        .outer = s->c * pixels,
-    };
+    set_planes(m, c, channels(c), s->c, image_pixels(c));
     if (is_phase(c)) {
         const struct lattice down = limber_conv_lattice(c, 0), across = limber_conv_lattice(c, 1);
         struct output_view *v = &m->output;
@@ -427,7 +419,7 @@ static void map_result(struct index_map *m, const struct conv *c)
 {
     const struct conv_sizes *s = &c->sizes;
     bool nchw = c->geometry.layout == LAYOUT_nchw;
-    int64_t pixels = result_pixels(c), rows = depths_of(c).result * s->oh;
+    int64_t pixels = result_pixels(c), rows = limber_conv_depths(c).result * s->oh;
 
     m->group = nchw ? filters_of(c) * pixels : filters_of(c);
     m->patched = nchw && s->n > 1;

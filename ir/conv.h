@@ -60,6 +60,12 @@ struct lattice {
 /* Of a phase, or of a convolution without strides.  of: 0 down, 1 across, 2 into the depth. */
 struct lattice limber_conv_lattice(const struct conv *c, int of);
 
+/* Planes of the image, of the window and of the result: 1 of two dimensions. */
+struct depths {
+    int64_t image, window, result;
+};
+struct depths limber_conv_depths(const struct conv *c);
+
 /* Of a group: m x k by k x n. */
 void limber_conv_product(const struct conv *c, int64_t *m, int64_t *n, int64_t *k);
 /* The map of operation op: filters, patches or image.  bytes: of a limb's element, which order=rsc

@@ -42,24 +42,11 @@ static bool has_direction(const struct problem *p)
            (g->stride[0] == 1 && g->stride[1] == 1 && g->stride[2] == 1);
 }
 
-/* Planes of the image, the window and the result. */
-struct depths {
-    int64_t image, window, result;
-};
-
-static struct depths depths_of(const struct problem *p)
-{
-    const struct conv_sizes *s = &p->conv.sizes;
-
-    return p->conv.geometry.deep ? (struct depths){ s->d, s->t, s->od } :
-                                   (struct depths){ 1, 1, 1 };
-}
-
 /* No sum but a gradient of filters has more products than a chain, and no window more elements. */
 static bool is_short(const struct problem *p)
 {
     const struct conv_sizes *s = &p->conv.sizes;
-    const int64_t t = depths_of(p).window;
+    const int64_t t = limber_conv_depths(&p->conv).window;
 
     if (p->conv.geometry.direction != DIRECTION_filter)
         return p->k <= LIMBER_SMALL_K;
@@ -89,7 +76,7 @@ static void describe_back(const struct problem *p, struct depthwise *d, int of)
     const int place[] = { 3, 4, 2 }; /* of the step in this direction */
 
     *(int64_t *[]){ &d->h, &d->w, &d->depth }[of] =
-        (int64_t[]){ p->conv.sizes.oh, p->conv.sizes.ow, depths_of(p).result }[of];
+        (int64_t[]){ p->conv.sizes.oh, p->conv.sizes.ow, limber_conv_depths(&p->conv).result }[of];
     *(int64_t *[]){ &d->oh, &d->ow, &d->od }[of] = x.pixels;
     *(int64_t *[]){ &d->r, &d->s, &d->t }[of] = x.taps;
     d->stride[of] = 1;
@@ -118,7 +105,7 @@ static void describe(const struct problem *p, struct depthwise *d)
 {
     const struct conv_geometry *g = &p->conv.geometry;
     const struct conv_sizes *s = &p->conv.sizes;
-    const struct depths planes = depths_of(p);
+    const struct depths planes = limber_conv_depths(&p->conv);
     const int64_t plane = s->r * s->s, window = planes.window * plane;
 
     *d = (struct depthwise){ .images = s->n,
@@ -288,7 +275,7 @@ static bool sums_are_exact(limber_context *ctx, const struct problem *p)
     const struct conv_sizes *s = &p->conv.sizes;
     const struct runner all = limber_pool_runner(ctx->pool);
     const int64_t direction = p->conv.geometry.direction;
-    const struct depths planes = depths_of(p);
+    const struct depths planes = limber_conv_depths(&p->conv);
     const int64_t x = planes.image * s->h * s->w, y = planes.result * s->oh * s->ow;
     const int64_t w = planes.window * s->r * s->s;
     struct mask a = { 0 }, b = { 0 };

@@ -715,14 +715,10 @@ static bool set_results(struct eval *e, const struct node *n, bool chains, struc
     return r->norm[0] && r->norm[1];
 }
 
-/* Integers have neither infinities nor NaN. */
 static int store_special(const struct eval *e, const struct results *r, int64_t i, int64_t j,
                          void *dst)
 {
-    double x = special(e, r->a, r->b, i, j);
-
-    limber_store_class(dst, r->f, x, &r->sc);
-    return x - x != 0 ? NUM_overflow : 0;
+    return limber_store_class(dst, r->f, special(e, r->a, r->b, i, j), &r->sc);
 }
 
 static bool store(struct eval *e, const struct node *n, const struct val *x,

@@ -419,6 +419,8 @@ PRIM int limber_num_encode_int(void *p, limber_format f, const struct limber_num
         loss = inexact ? NUM_inexact : 0;
     } else if (x->kind == NUM_inf) {
         mag = (limber_u128)1 << 65;
+    } else if (x->kind == NUM_nan) {
+        loss = NUM_inexact | NUM_overflow;
     }
     if (mag > limit) {
         mag = limit;
@@ -431,8 +433,8 @@ PRIM int limber_num_encode_int(void *p, limber_format f, const struct limber_num
 
 /* Stores x plus (sticky ? a positive amount of magnitude less than one unit of lo : 0), rounded
  * once to f, and returns the set of losses.  A sticky amount needs a significand with at least
- * two bits more than f has.  NaN becomes the quiet NaN, 0 in integers; integers saturate.  Posits
- * are rounded to nearest in any mode.
+ * two bits more than f has.  NaN becomes the quiet NaN; in integers, where it does not fit, 0.
+ * Integers saturate.  Posits are rounded to nearest in any mode.
  * Without infinities Inf and overflow give NaN, or the largest value when f saturates. */
 PRIM int limber_num_encode(void *p, limber_format f, const struct limber_num *x, int sticky,
                            limber_rounding mode)

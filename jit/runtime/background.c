@@ -66,26 +66,31 @@ static bool one_goes_on(void)
     return some;
 }
 
-/* The first thread usually ends with its process: jobs that nobody has begun are left, and a thread
- * is stopped while the compiler is at work.  Another thread's end waits for all jobs: whether the
- * process ends with it is not known. */
-static void wait_for_all(void *unused)
+/* Leaves the jobs that nobody has begun, and stops each thread as soon as it can be stopped.  Under
+ * the lock. */
+static void stop_all(void)
 {
     const struct timespec moment = { 0, 100000 };
-    bool first = gettid() == getpid();
 
+    atomic_store(&ending, true);
+    while (one_goes_on()) {
+        pthread_mutex_unlock(&pending_lock);
+        nanosleep(&moment, NULL);
+        pthread_mutex_lock(&pending_lock);
+    }
+}
+
+/* The first thread usually ends with its process, so it stops the others.  Another thread waits
+ * for all jobs: whether the process ends with it is not known. */
+static void end_thread(void *unused)
+{
     (void)unused;
     pthread_mutex_lock(&pending_lock);
-    if (first)
-        atomic_store(&ending, true);
-    while (first ? one_goes_on() : pending > 0)
-        if (first) {
-            pthread_mutex_unlock(&pending_lock);
-            nanosleep(&moment, NULL);
-            pthread_mutex_lock(&pending_lock);
-        } else {
+    if (gettid() == getpid())
+        stop_all();
+    else
+        while (pending > 0)
             pthread_cond_wait(&pending_changed, &pending_lock);
-        }
     pthread_mutex_unlock(&pending_lock);
 }
 
@@ -135,7 +140,7 @@ static void end_after(void)
     static _Thread_local bool asked;
 
     if (!asked && __cxa_thread_atexit_impl)
-        __cxa_thread_atexit_impl(wait_for_all, NULL, &__dso_handle);
+        __cxa_thread_atexit_impl(end_thread, NULL, &__dso_handle);
     asked = true;
 }
 

@@ -166,7 +166,7 @@ static void run_backend(const char *backend, size_t step)
                                               .cache_dir = "",
                                               .threads = 2 })) {
         print_message("%s does not run here: %s\n", backend, limber_error_text());
-        return;
+        skip();
     }
     for (size_t i = 0; i < COUNT(operands) * COUNT(results) * COUNT(requests); i += step) {
         const char *const *from = operands[i / (COUNT(results) * COUNT(requests))];

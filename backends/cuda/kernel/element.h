@@ -47,10 +47,10 @@ DEVICE int special_element(const element_args &g, const result_args &r, const st
         x += class_at<0>(o.a, r.i0 + i, p) * class_at<1>(o.b, r.j0 + j, p);
     if (BETA)
         e = load_raw<RESULT.size>(to);
-    limber_store_class(&e, RESULT, x, &scalars);
+    int flags = limber_store_class(&e, RESULT, x, &scalars);
     if (!g.r.dry)
         store_raw<RESULT.size>(to, &e);
-    return IS_INTEGER_RESULT && x - x != 0;
+    return IS_INTEGER_RESULT && flags & NUM_overflow;
 }
 
 /* Calls with(its result, product, i, j) for this thread's elements of all products. */

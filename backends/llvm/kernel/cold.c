@@ -536,14 +536,15 @@ static int64_t special(const struct kernel_call *c, int64_t i, int64_t j)
     const struct kernel_config *f = c->config;
     struct limber_scalars sc = scalars(c);
     float narrow = (float)x;
+    int flags = 0;
 
     if (f->plain && limber_num_is_f64(f->c))
         memcpy(place(c, i, j), &x, 8);
     else if (f->plain && limber_num_is_f32(f->c))
         memcpy(place(c, i, j), &narrow, 4);
     else
-        limber_store_class(place(c, i, j), f->c, x, &sc);
-    return limber_num_is_int(f->c) && x - x != 0;
+        flags = limber_store_class(place(c, i, j), f->c, x, &sc);
+    return limber_num_is_int(f->c) && flags & NUM_overflow;
 }
 
 static int64_t words(const struct kernel_call *c, int64_t i, int64_t j, uint64_t *w, int n,

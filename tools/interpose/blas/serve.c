@@ -300,7 +300,7 @@ bool limber_blas_serve(struct request *r)
     if (o->report)
         r->began = limber_blas_now();
     if (!limber_blas_real(r->name, r->caller, true))
-        return !limber_blas_is_lapack(r) && serve_alone(r, s);
+        return false; /* limber_blas_lacking computes it */
     if (limber_blas_wrong(r) || is_empty(r) || (!r->alpha && !limber_blas_is_lapack(r)))
         return false;
     why = reason(r, s);
