@@ -272,8 +272,8 @@ static int64_t limb_bytes(const struct kernel_config *c, int side, int64_t k)
     int bytes = limber_sums_pairs(c) ? KERNEL_PAIRS : c->bytes;
     int64_t lines = ceil_div(round_up(k, step) * c->side[side].lines * bytes, 64);
 
-    if (c->unit == UNIT_exact) /* and each line's lowest and highest exponent */
-        lines += 2;
+    if (c->unit == UNIT_exact) /* and each line's lowest and highest exponent, and its norm */
+        lines += 4;
     return (lines | 1) * 64;
 }
 
@@ -317,7 +317,7 @@ static int64_t scratch_bytes(const struct kernel_config *c)
     int64_t block = (int64_t)c->mb * c->nb, wide = c->unit == UNIT_f64 ? 8 : 4;
 
     if (c->unit == UNIT_exact)
-        return 64;
+        return block * KERNEL_EXACT_PAIR;
     /* a strip may read past the last column */
     return (c->reconstruct == RECONSTRUCT_sum ? 0 : kernel_tile_bytes(c, wide)) +
            block * (c->small ? 1 : c->accumulators) *

@@ -32,9 +32,8 @@ enum {
     WINDOWS = 4,                    /* before the long accumulator serves */
     RUN = 4096,                     /* terms whose columns are exact doubles, */
     LISTED = 256,                   /* that are looked at before they are added */
-    ROWS = 4,                       /* of pairs, in registers */
-    BLOCK = KERNEL_EXACT_BLOCK,     /* columns of a block */
-    STRETCH = 1024,                 /* of k: 128 KiB of a panel, which stay in the second cache */
+    ROWS = LANES / 2, VECTORS = 2,  /* of pairs, in registers */
+    STRETCH = 1024,                  /* of k: those of a block stay in the second cache */
     FAR = -990,                     /* exponents, beside a line's largest, that pairs leave out */
     NOTHING = -(1 << 24),           /* the exponent of zero */
     LEFT_OUT = -(1 << 25)           /* the lowest exponent of a line of which they leave out some */
@@ -44,12 +43,13 @@ enum {
 
 /* A limb of a panel: elements are m 2^e with 1 <= |m| < 2, or 0; then the lowest and the highest
  * exponent of each line.  Every limb is a part of the elements.  Where pairs are summed the one
- * limb has v = m 2^(e - high) in their place. */
+ * limb has v = m 2^(e - high) in their place, and a bound of the root of each line's squares. */
 struct limb {
     double *v;          /* [PANEL / LANES][k][LANES]; NULL: there are m and e */
     double *m;          /* [k][PANEL] */
     int32_t *e;         /* [k][PANEL] */
     int32_t *low, *high; /* [PANEL] */
+    double *norm;        /* [PANEL], at least 1 */
     int64_t k;
 };
 
@@ -64,6 +64,7 @@ static struct limb limb_of(const struct kernel_call *c, bool pairs, int side, in
                           .e = (int32_t *)(void *)(at + 8 * PANEL * c->k),
                           .low = low,
                           .high = low + PANEL,
+                          .norm = (double *)(void *)(low + 2 * PANEL),
                           .k = c->k };
 }
 
@@ -224,12 +225,12 @@ static void copy_lines(const struct kernel_call *c, int side, int64_t line0, int
 /* Divides lines by the power of two of their largest exponent.  Elements that are that far below
  * are left out, numbers that are not finite are zero.  Where all are small they are enlarged first,
  * so that subnormal ones have an exponent. */
-static void scale_lines(double *v, int64_t k, int32_t *low, int32_t *high)
+static void scale_lines(double *v, int64_t k, int32_t *low, int32_t *high, double *norm)
 {
     enum { SMALL = -32, ENLARGE = 200 };
     const int64_t infinite = (int64_t)0x7ff << 52;
     vl most = { 0 }, shift = { 0 }, least = infinite - most, out = { 0 };
-    vd enlarge = all_of(1);
+    vd enlarge = all_of(1), squares = { 0 };
 
     for (int64_t p = 0; p < k; p++) {
         vl x = LOAD(vl, v + p * LANES) & INT64_MAX, more = (x > most) & (x < infinite);
@@ -258,8 +259,11 @@ static void scale_lines(double *v, int64_t k, int32_t *low, int32_t *high)
         least = (field & less) | (least & ~less);
         bits = (bits - (shift << 52)) & keep;
         memcpy(v + p * LANES, &bits, sizeof bits);
+        squares += (vd)bits * (vd)bits;
     }
+    squares *= 1 + (double)(k + 8) * 0x1p-51; /* which their rounding took at most, and norms' */
     for (int l = 0; l < LANES; l++) {
+        norm[l] = squares[l] > 1 ? sqrt(squares[l]) : 1;
         low[l] = -NOTHING;
         if (out[l])
             low[l] = LEFT_OUT;
@@ -277,7 +281,7 @@ static void pack_scaled(const struct kernel_call *c, int side, int64_t panel)
         int64_t left = c->op[side].lines - panel * PANEL - line;
 
         copy_lines(c, side, panel * PANEL + line, left < LANES ? left : LANES, v);
-        scale_lines(v, c->k, l.low + line, l.high + line);
+        scale_lines(v, c->k, l.low + line, l.high + line, l.norm + line);
     }
 }
 
@@ -461,64 +465,79 @@ struct pair {
     vd high, low, size;
 };
 
-/* Pairs of a panel's rows and the columns of a block, which begin far from zero. */
+/* Pairs of a strip of LANES columns, which begin far from zero. */
 struct far_pairs {
-    vd high[BLOCK / LANES][PANEL], low[BLOCK / LANES][PANEL];
+    vd high[KERNEL_EXACT_BLOCK], low[KERNEL_EXACT_BLOCK]; /* of a block's rows */
 };
 
-FLAT vd far_from_zero(int64_t k)
+/* A bound of the sum of a row's products' magnitudes (Cauchy and Schwarz). */
+FLAT vd size_bound(const struct limb *a, int line, const struct limb *b, int first)
 {
-    return far_of(all_of(4.0 * (double)(k + 1)));
+    return LOAD(vd, &b->norm[first]) * a->norm[line];
 }
 
-/* Adds `count` products to ROWS pairs.  (Of structures GCC would keep none in registers.)  CPUs
- * with adders of their own begin a step a cycle, so each instruction counts. */
-FLAT void add_products(const double *a, const double *b, int64_t count, vd *highs, vd *lows)
+/* Adds `count` products to the pairs of ROWS rows, from r on, and VECTORS strips.  (Of structures
+ * GCC would keep none in registers.)  CPUs with adders of their own begin a step a cycle, so each
+ * instruction counts. */
+FLAT void add_products(const double *a, const double *b, int64_t strip, int64_t count,
+                       struct far_pairs *x, int64_t r)
 {
-    vd high[ROWS], low[ROWS];
+    vd high[VECTORS][ROWS], low[VECTORS][ROWS], y[VECTORS];
 
-    memcpy(high, highs, sizeof high);
-    memcpy(low, lows, sizeof low);
+    for (int v = 0; v < VECTORS; v++) {
+        memcpy(high[v], &x[v].high[r], sizeof high[v]);
+        memcpy(low[v], &x[v].low[r], sizeof low[v]);
+    }
     _Pragma("GCC unroll 2") for (int64_t p = 0; p < count; p++, a += LANES, b += LANES)
     {
-        vd y = LOAD(vd, b);
-
-        _Pragma("GCC unroll 4") for (int r = 0; r < ROWS; r++)
-            add_far(&high[r], &low[r], all_of(a[r]), y);
+        _Pragma("GCC unroll 2") for (int v = 0; v < VECTORS; v++)
+            y[v] = LOAD(vd, b + v * strip);
+        _Pragma("GCC unroll 4") for (int i = 0; i < ROWS; i++)
+            _Pragma("GCC unroll 2") for (int v = 0; v < VECTORS; v++)
+                add_far(&high[v][i], &low[v][i], all_of(a[i]), y[v]);
     }
-    memcpy(highs, high, sizeof high);
-    memcpy(lows, low, sizeof low);
+    for (int v = 0; v < VECTORS; v++) {
+        memcpy(&x[v].high[r], high[v], sizeof high[v]);
+        memcpy(&x[v].low[r], low[v], sizeof low[v]);
+    }
 }
 
-/* The rows of A's panel by `strips` vectors of columns, a stretch of k at a time. */
-static void sum_panel(const struct kernel_call *c, int64_t i, int64_t j, int64_t strips,
-                      struct far_pairs *x)
+/* Rows i .. i+rows-1 of a block by `strips` vectors of columns, a stretch of k at a time. */
+static void sum_pairs(const struct kernel_call *c, int64_t i, int64_t rows, int64_t j,
+                      int64_t strips, struct far_pairs *x)
 {
-    const struct limb a = limb_of(c, true, 0, i / PANEL, 0);
-    const vd far = far_from_zero(c->k);
-
+    strips += strips % VECTORS;
     for (int64_t s = 0; s < strips; s++)
-        for (int r = 0; r < PANEL; r++) {
-            x->high[s][r] = far;
-            x->low[s][r] = all_of(0);
+        for (int64_t r = 0; r < rows; r++) {
+            const struct limb a = limb_of(c, true, 0, (i + r) / PANEL, 0);
+            const struct limb b = limb_of(c, true, 1, (j + s * LANES) / PANEL, 0);
+
+            x[s].high[r] = far_of(size_bound(&a, (int)((i + r) % PANEL), &b,
+                                             (int)((j + s * LANES) % PANEL)));
+            x[s].low[r] = all_of(0);
         }
     for (int64_t p = 0; p < c->k; p += STRETCH)
-        for (int64_t s = 0; s < strips; s++) {
+        for (int64_t s = 0; s < strips; s += VECTORS) { /* panels have whole ones */
             const struct limb b = limb_of(c, true, 1, (j + s * LANES) / PANEL, 0);
             const double *right = scaled_at(&b, (int)((j + s * LANES) % PANEL), p);
 
-            for (int r = 0; r < PANEL; r += ROWS)
-                add_products(scaled_at(&a, r, p), right, c->k - p < STRETCH ? c->k - p : STRETCH,
-                             &x->high[s][r], &x->low[s][r]);
+            for (int64_t r = 0; r < rows; r += ROWS) {
+                const struct limb a = limb_of(c, true, 0, (i + r) / PANEL, 0);
+
+                add_products(scaled_at(&a, (int)((i + r) % PANEL), p), right, LANES * c->k,
+                             c->k - p < STRETCH ? c->k - p : STRETCH, &x[s], r);
+            }
         }
 }
 
-static void take_pairs(const struct strip *s, int rows, const struct far_pairs *x, int64_t strip,
+static void take_pairs(const struct strip *s, int rows, const struct far_pairs *x, int64_t first,
                        struct pair *out)
 {
-    for (int r = 0; r < rows; r++)
-        out[r] = (struct pair){ x->high[strip][s->line + r] - far_from_zero(s->c->k),
-                                x->low[strip][s->line + r], all_of(4.0 * (double)s->c->k) };
+    for (int r = 0; r < rows; r++) {
+        const vd size = size_bound(&s->a[0], s->line + r, &s->b[0], s->first);
+
+        out[r] = (struct pair){ x->high[first + r] - far_of(size), x->low[first + r], size };
+    }
 }
 
 /* A row of A's panel, columns of B's from `first` on, with the sum of the products' magnitudes. */
@@ -807,10 +826,11 @@ static int64_t sum_strip(struct strip *s, int64_t i, int64_t j, int live)
     return lost;
 }
 
-/* Rows i .. i+rows-1, as pairs where they decide; `far`: those of the panel, NULL: none were
- * summed.  Where bounds do not decide, though sizes do, the block goes on with sizes. */
+/* Rows i .. i+rows-1, as pairs where they decide; `far`: the strip's, from `first` on, NULL: none
+ * were summed.  Where bounds decide less than half of the rows, and
+ * sizes more, the block goes on with sizes. */
 static int64_t sum_rows(struct strip *s, int64_t i, int rows, int64_t j, int live,
-                        const struct far_pairs *far, int64_t strip, bool *sized)
+                        const struct far_pairs *far, int64_t first, bool *sized)
 {
     struct pair sum[ROWS];
     int left[ROWS], open = 0;
@@ -823,7 +843,7 @@ static int64_t sum_rows(struct strip *s, int64_t i, int rows, int64_t j, int liv
 
         open = 0;
         if (turn == 0)
-            take_pairs(s, rows, far, strip, sum);
+            take_pairs(s, rows, far, first, sum);
         for (int r = 0; r < rows; r++) {
             if (turn == 1 && left[r])
                 sum_sized(s, s->line + r, &sum[r]);
@@ -833,7 +853,7 @@ static int64_t sum_rows(struct strip *s, int64_t i, int rows, int64_t j, int liv
                 left[r] &= ~store_zeros(s, &sum[r], s->line + r, i + r, j, left[r]);
             open += left[r] != 0;
         }
-        if (turn == 1 && open < before)
+        if (turn == 1 && open < before && 2 * before > rows)
             *sized = true;
         if (!open)
             break;
@@ -845,44 +865,43 @@ static int64_t sum_rows(struct strip *s, int64_t i, int rows, int64_t j, int liv
     return lost;
 }
 
-/* A panel of rows, from i on, of columns j0 .. end-1. */
-static int64_t run_panel(struct kernel_call *c, bool pairs, int64_t i, int64_t rows, int64_t j0,
-                         int64_t end, bool *sized)
+/* Rows i .. i+rows-1 of a block, i the first of a panel; columns j0 .. end-1. */
+static int64_t run_rows(struct kernel_call *c, bool pairs, int64_t i, int64_t rows, int64_t j0,
+                        int64_t end, struct far_pairs *far, bool *sized)
 {
-    struct far_pairs far;
     struct strip s = { .c = c };
     bool begun = pairs && !*sized;
     int64_t lost = 0;
 
     if (begun)
-        sum_panel(c, i, j0, (end - j0 + LANES - 1) / LANES, &far);
-    for (int64_t j = j0; j < end; j += LANES) {
-        for (int q = 0; q < c->config->side[0].limbs; q++)
-            s.a[q] = limb_of(c, pairs, 0, i / PANEL, q);
-        for (int q = 0; q < c->config->side[1].limbs; q++)
-            s.b[q] = limb_of(c, pairs, 1, j / PANEL, q);
-        s.first = (int)(j % PANEL);
-        for (int64_t r = 0; r < rows; r += ROWS) {
-            s.line = (int)r;
+        sum_pairs(c, i, rows, j0, (end - j0 + LANES - 1) / LANES, far);
+    for (int64_t r = 0; r < rows; r += ROWS)
+        for (int64_t j = j0; j < end; j += LANES) {
+            for (int q = 0; q < c->config->side[0].limbs; q++)
+                s.a[q] = limb_of(c, pairs, 0, (i + r) / PANEL, q);
+            for (int q = 0; q < c->config->side[1].limbs; q++)
+                s.b[q] = limb_of(c, pairs, 1, j / PANEL, q);
+            s.first = (int)(j % PANEL);
+            s.line = (int)((i + r) % PANEL);
             lost += sum_rows(&s, i + r, (int)(rows - r < ROWS ? rows - r : ROWS), j,
-                             (int)(end - j < LANES ? end - j : LANES), begun ? &far : NULL,
-                             (j - j0) / LANES, sized);
+                             (int)(end - j < LANES ? end - j : LANES),
+                             begun ? far + (j - j0) / LANES : NULL, r, sized);
         }
-    }
     return lost;
 }
 
+/* Scratch: pairs.  The first panel's show whether those of the others would be in vain. */
 void EXACT(block)(struct kernel_call *c, int64_t task, char *scratch)
 {
-    int64_t i0 = task / c->blocks_j * c->mb, j0 = task % c->blocks_j * c->nb, lost = 0;
-    int64_t rows = c->m - i0 < c->mb ? c->m - i0 : c->mb;
+    int64_t i0 = task / c->blocks_j * c->mb, j0 = task % c->blocks_j * c->nb, lost;
+    int64_t rows = c->m - i0 < c->mb ? c->m - i0 : c->mb, first = rows < PANEL ? rows : PANEL;
     int64_t end = c->n < j0 + c->nb ? c->n : j0 + c->nb;
+    struct far_pairs *far = (struct far_pairs *)(void *)scratch;
     bool pairs = limber_sums_pairs(c->config), sized = false;
 
-    (void)scratch;
-    for (int64_t i = i0; i < i0 + rows; i += PANEL)
-        lost += run_panel(c, pairs, i, i0 + rows - i < PANEL ? i0 + rows - i : PANEL, j0, end,
-                          &sized);
+    lost = run_rows(c, pairs, i0, first, j0, end, far, &sized);
+    if (rows > first)
+        lost += run_rows(c, pairs, i0 + first, rows - first, j0, end, far, &sized);
     if (lost)
         __atomic_fetch_add(&c->overflow, lost, __ATOMIC_RELAXED);
 }
