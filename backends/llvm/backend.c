@@ -920,6 +920,14 @@ static bool run_model(struct kernel *k, struct call *c, struct kernel_call call,
     return run_all(k, c, call, given, d);
 }
 
+/* Of a launch that the library's code serves; -1: there is none. */
+static int64_t library_bytes(const struct kernel *k, const struct call *c)
+{
+    int64_t bytes = limber_byte_windows_bytes(k, c);
+
+    return bytes >= 0 ? bytes : limber_unpacked_bytes(k, c);
+}
+
 static void workspace(const struct kernel *k, const struct call *of, size_t *least, size_t *most)
 {
     const struct kernel_config *f = &k->config;
@@ -932,7 +940,7 @@ static void workspace(const struct kernel *k, const struct call *of, size_t *lea
     const struct whole w = whole_of(f, c);
     struct call small = *c;
     int64_t part = longest_part(f, &call, &w), m, n;
-    int64_t unpacked = limber_unpacked_bytes(k, c);
+    int64_t unpacked = library_bytes(k, c);
 
     small.workspace_limit = 0;
     chunk(f, &small, &w, part, &m, &n);
@@ -1010,7 +1018,7 @@ static size_t memory_bytes(const struct kernel *k, const struct call *of)
     const struct whole w = whole_of(f, c);
     int64_t beside = beside_bytes(f, c, true), part = longest_part(f, &call, &w), m, n;
     struct call less = *c;
-    int64_t unpacked = limber_unpacked_bytes(k, c);
+    int64_t unpacked = library_bytes(k, c);
 
     if (unpacked >= 0)
         return (size_t)unpacked;
@@ -1018,7 +1026,7 @@ static size_t memory_bytes(const struct kernel *k, const struct call *of)
     return (size_t)(beside + chunk(f, &less, &w, part, &m, &n));
 }
 
-static bool run_unpacked(const struct kernel *k, struct call *c, int64_t bytes, struct diag *d)
+static bool run_library(const struct kernel *k, struct call *c, int64_t bytes, struct diag *d)
 {
     struct launch_memory memory = { NULL };
 
@@ -1028,7 +1036,11 @@ static bool run_unpacked(const struct kernel *k, struct call *c, int64_t bytes, 
         return false;
     c->workspace = (size_t)bytes;
     c->by_library = true;
-    c->finished = limber_unpacked_run(k, c, memory.memory);
+    c->finished = false;
+    if (limber_byte_windows_bytes(k, c) >= 0)
+        limber_byte_windows_run(k, c, memory.memory);
+    else
+        c->finished = limber_unpacked_run(k, c, memory.memory);
     if (!c->launch_memory)
         free_memory(c, &memory);
     return true;
@@ -1054,9 +1066,9 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
     c->by_library = c->finished = false;
     if (c->m == 0 || c->n == 0)
         return true;
-    unpacked = limber_unpacked_bytes(k, c);
+    unpacked = library_bytes(k, c);
     if (unpacked >= 0)
-        return run_unpacked(k, c, unpacked, d);
+        return run_library(k, c, unpacked, d);
     beside = c->launch_memory ? c->launch_memory->memory : bytes ? malloc((size_t)bytes) : NULL;
     if (bytes && !beside)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");

@@ -25,7 +25,8 @@ static bool are_filters(const struct call *c)
  * channel by channel do not. */
 bool limber_can_turn(const struct call *c)
 {
-    return are_filters(c) ? !c->b.patch->t : limber_view_strided(&c->a) && !c->a.tile_subset;
+    return are_filters(c) ? !c->b.patch || !c->b.patch->t :
+                            limber_view_strided(&c->a) && !c->a.tile_subset;
 }
 
 struct filters limber_filters(const struct kernel_config *f, const struct call *c, bool planes)
@@ -208,6 +209,15 @@ static void turn_line(const struct source *s, const char *from, int64_t first, i
     for (int64_t t = 0; t < taps; t++)
         turn_tap(s, from + (t / s->s * s->row + t % s->s * s->col) * s->size, first, end, group,
                  group * taps, to + t * group * s->size);
+}
+
+void limber_turn_line(const struct filters *x, const struct view *v, int64_t k, int size,
+                      int64_t line, char *to)
+{
+    const struct source s = source_of(v, x, k, size);
+    int64_t at = v->patch ? v->patch->origin + line * v->patch->image : line * v->line;
+
+    turn_line(&s, (const char *)v->data + at * size, 0, x->k / (x->taps * x->group), x->group, to);
 }
 
 struct kernel_call limber_turned_call(const struct part *p, int64_t task, char *memory)

@@ -59,6 +59,9 @@ bool limber_can_turn(const struct call *c);
 struct filters limber_filters(const struct kernel_config *f, const struct call *c, bool planes);
 /* Of a worker. */
 int64_t limber_turned_bytes(const struct kernel_config *f, const struct filters *x);
+/* Line `line` of A, of `size` bytes an element, in that order.  To is longer by 64 bytes. */
+void limber_turn_line(const struct filters *x, const struct view *v, int64_t k, int size,
+                      int64_t line, char *to);
 /* A task that packs A, with its lines turned. */
 struct kernel_call limber_turned_call(const struct part *p, int64_t task, char *memory);
 
@@ -84,5 +87,11 @@ void limber_planes_task(const struct part *p, int64_t task);
 /* Bytes of a launch that packs no side of a native product; -1: such a launch does not serve. */
 int64_t limber_unpacked_bytes(const struct kernel *k, const struct call *c);
 bool limber_unpacked_run(const struct kernel *k, const struct call *c, char *memory);
+
+/* ---- bytes.c --------------------------------------------------------------------------------- */
+
+/* Bytes of a launch of a convolution of bytes that gathers no windows; -1: it does not serve. */
+int64_t limber_byte_windows_bytes(const struct kernel *k, const struct call *c);
+void limber_byte_windows_run(const struct kernel *k, const struct call *c, char *memory);
 
 #endif

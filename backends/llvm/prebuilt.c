@@ -113,6 +113,18 @@ kernel_strip *limber_strip_code(unsigned cpu)
     return CODE_FOR(cpu, direct_strip);
 }
 
+kernel_bytes *limber_bytes_code(unsigned cpu)
+{
+#if defined(__aarch64__)
+    (void)cpu;
+    return NULL;
+#else
+    return !(NEEDS_avx512vnni & ~cpu) ? limber_bytes_avx512vnni :
+           !(NEEDS_avxvnni & ~cpu)    ? limber_bytes_avxvnni :
+                                        NULL;
+#endif
+}
+
 /* Best first. */
 static const struct {
     unsigned needs;
@@ -173,6 +185,12 @@ bool limber_direct(const struct fixed *f, const struct scaling *x, const struct 
 }
 
 kernel_strip *limber_strip_code(unsigned cpu)
+{
+    (void)cpu;
+    return NULL;
+}
+
+kernel_bytes *limber_bytes_code(unsigned cpu)
 {
     (void)cpu;
     return NULL;

@@ -68,9 +68,11 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
     "sme512 i8 32 32 4 1 0 512")
   set(_all neon)
   set(_depthwise neon)
+  set(_bytes)
 else()
   set(_all avx2 avx512)
   set(_depthwise avx2 avx512 avx512vnni)
+  set(_bytes avxvnni avx512vnni)
 endif()
 # kind of limbs, and the most columns of a Chinese remainder (KERNEL_COLUMNS or fewer).  Where words
 # are multiplied in the place of bytes (group 2), residues fill these.
@@ -154,6 +156,16 @@ foreach(isa ${_all})
     DEPENDS ${_kernel}/direct.c ${_kernel}/direct.h ${_headers}
     COMMAND_EXPAND_LISTS COMMENT "Small native products ${isa}" VERBATIM)
   list(APPEND _objects ${_out}/direct_${isa}.o)
+endforeach()
+foreach(isa ${_bytes})
+  add_custom_command(
+    OUTPUT ${_out}/bytes_${isa}.o
+    COMMAND ${CMAKE_C_COMPILER_LAUNCHER} ${LIMBER_CLANG} -std=gnu11 -O2 -c
+            -Dlimber_bytes=limber_bytes_${isa} ${_clang_${isa}} ${_clang_prebuilt}
+            ${_kernel}/bytes.c -o ${_out}/bytes_${isa}.o
+    DEPENDS ${_kernel}/bytes.c ${_kernel}/bytes.h
+    COMMAND_EXPAND_LISTS COMMENT "Convolutions of bytes ${isa}" VERBATIM)
+  list(APPEND _objects ${_out}/bytes_${isa}.o)
 endforeach()
 foreach(isa ${_depthwise})
   add_custom_command(

@@ -53,6 +53,10 @@ struct row {
              "native conv-any*"), \
         CONV(group, name, of "INT8, filters prepared", "i8 i8 i32", shape ",nchw" count, \
              "integers 7", "native/prepared conv-any* native/plain"), \
+        CONV(group, name, of "INT8 NHWC", "i8 i8 i32", shape ",nhwc" count, "integers 7", \
+             "native conv-any*"), \
+        CONV(group, name, of "INT8 NHWC, filters prepared", "i8 i8 i32", shape ",nhwc" count, \
+             "integers 7", "native/prepared conv-any* native/plain"), \
         CONV(group, name, of "bytes in FP32", "f32", shape ",nchw" count, "integers 7", \
              "correct conv-plain* conv-any"), \
         CONV(group, name, of "FP32 correct", "f32", shape ",nchw" count, "normal", \

@@ -551,6 +551,16 @@ FLAT void offset_words(char *to, int64_t columns, int32_t flip, int32_t *sums)
 {
     int64_t x = 0;
 
+    for (; x + 16 <= columns; x += 16) {
+        v16i word, sum;
+
+        memcpy(&word, to + 4 * x, sizeof word);
+        memcpy(&sum, sums + x, sizeof sum);
+        word ^= flip;
+        sum += (word << 24 >> 24) + (word << 16 >> 24) + (word << 8 >> 24) + (word >> 24);
+        memcpy(to + 4 * x, &word, sizeof word);
+        memcpy(sums + x, &sum, sizeof sum);
+    }
     for (; x < columns; x++) {
         int8_t v[4];
         int32_t word;

@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Convolutions of bytes to 32-bit integers by code of the library (kernel/bytes.c).  The image
+ * becomes unsigned bytes, padding included, with a pixel's channels side by side; windows are read
+ * there, so no panel is gathered.  Filters become words of four channels, sixteen filters side by
+ * side; signed images add 128 times a filter's sum, with which its sums start. */
+
+#include "backends/llvm/kernel/join.h"
+#include "backends/llvm/unpacked.h"
+
+#include <string.h>
+
+enum {
+    PIXELS = 96, /* of a task, at most, */
+    LEAST = 24, /* and at least, where there are fewer tasks than workers want */
+    MOST_K = 65536, /* products whose sum cannot leave 32 bits */
+    TURNED = 64, /* pixels of an image whose planes are turned though windows have one element */
+    TASKS = 4, /* of a worker */
+    VARIANT = 3 /* of limbs that are kept; 0 to 2 are panels and strips */
+};
+
+struct windows {
+    const struct call *call;
+    kernel_bytes *code;
+    struct patch from, window; /* the image as it lies; and as it is read, of bytes */
+    int64_t first[2]; /* the frame's first row and column */
+    int64_t images, channels, groups, taps; /* groups: of four channels */
+    int64_t words; /* of a window */
+    int64_t units; /* of filters */
+    int flip; /* 128 of signed images, else 0 */
+    bool in_order; /* filters lie as windows do, channel by channel of each tap */
+    bool flips; /* the code does so; else the copy of the image */
+    bool copies; /* the image is not read as it lies */
+    bool across; /* C's rows are pixels, else filters */
+};
+
+/* ---- which calls ----------------------------------------------------------------------------- */
+
+static bool are_bytes(const struct kernel_config *f)
+{
+    const limber_format *w = &f->side[0].f, *x = &f->side[1].f;
+
+    return f->unit == UNIT_i8 && !f->matrix && f->rows == 1 && f->weight[0] == 0 && f->plain &&
+           f->c.kind == LIMBER_KIND_INT && f->c.size == 4 && w->kind == LIMBER_KIND_INT &&
+           w->size == 1 && (x->kind == LIMBER_KIND_INT || x->kind == LIMBER_KIND_UINT) &&
+           x->size == 1;
+}
+
+/* A window of one element sees each pixel of an image that is as large as the result. */
+static bool set_image(struct windows *x)
+{
+    const struct call *c = x->call;
+    const struct view *v = &c->b;
+    const struct patch *w = v->patch;
+
+    if (v->tile_subset || v->pairs || !c->conv)
+        return false;
+    if (!w) {
+        x->from = (struct patch){ .h = 1,
+                                  .w = c->n,
+                                  .oh = 1,
+                                  .ow = c->n,
+                                  .r = 1,
+                                  .s = 1,
+                                  .stride = { 1, 1 },
+                                  .dilate = { 1, 1 },
+                                  .channel = v->p,
+                                  .col = v->line };
+        return true;
+    }
+    if (w->depth || w->t || w->transposed || w->divide[0] || w->origin)
+        return false;
+    x->from = *w;
+    if (w->r == 1 && w->s == 1 && w->pad[0] == 0 && w->pad[1] == 0 &&
+        (w->oh - 1) * w->stride[0] < w->h && (w->ow - 1) * w->stride[1] < w->w) {
+        x->from.row *= w->stride[0];
+        x->from.col *= w->stride[1];
+        x->from.stride[0] = x->from.stride[1] = 1;
+        x->from.h = w->oh;
+        x->from.w = w->ow;
+    }
+    return true;
+}
+
+/* Where line `line` of A begins. */
+static const char *filter_at(const struct windows *x, int64_t line)
+{
+    const struct view *v = &x->call->a;
+
+    return (const char *)v->data +
+           (v->patch ? v->patch->origin + line * v->patch->image : line * v->line);
+}
+
+/* Whole words of channels, taps side by side. */
+static bool are_in_order(const struct windows *x)
+{
+    const struct view *v = &x->call->a;
+    const struct patch *w = v->patch;
+
+    if (x->channels % 4)
+        return false;
+    return w ? w->channel == 1 && (w->s == 1 || w->col == x->channels) &&
+                   (w->r == 1 || w->row == w->s * x->channels) :
+               x->taps == 1 && v->p == 1;
+}
+
+/* C's rows are dense, be they filters' or pixels'. */
+static bool set_result(struct windows *x)
+{
+    const struct call *c = x->call;
+    const struct output_view *v = &c->c;
+    int64_t pixels = x->from.oh * x->from.ow;
+
+    if (v->rows || v->cols || v->wide || v->origin)
+        return false;
+    x->across = v->row == 1 && v->col != 1;
+    return x->across ? v->inner >= c->n || v->outer == v->inner * v->col :
+                       v->col == 1 && (v->inner == pixels || x->images == 1);
+}
+
+/* The image, with padding if windows see any. */
+static void set_window(struct windows *x)
+{
+    int64_t end[2];
+
+    for (int i = 0; i < 2; i++)
+        limber_patch_reach(&x->from, i, &x->first[i], &end[i]);
+    x->window = x->from;
+    x->flips = x->flip && x->units <= BYTES_UNITS; /* as it is read */
+    x->copies = (x->flip && !x->flips) || x->from.channel != 1 || x->channels % 4 ||
+                x->first[0] < 0 || x->first[1] < 0 || end[0] > x->from.h || end[1] > x->from.w;
+    x->flips &= !x->copies;
+    if (!x->copies) {
+        x->first[0] = x->first[1] = 0;
+        return;
+    }
+    x->window.h = end[0] - x->first[0];
+    x->window.w = end[1] - x->first[1];
+    x->window.channel = 1;
+    x->window.col = 4 * x->groups;
+    x->window.row = x->window.w * x->window.col;
+    x->window.image = x->window.h * x->window.row;
+}
+
+static bool is_served(const struct kernel *k, const struct call *c, struct windows *x)
+{
+    const struct kernel_config *f = &k->config;
+
+    *x = (struct windows){ .call = c, .code = limber_bytes_code(k->cpu) };
+    if (!x->code || !c->library || c->dry || c->k == 0 || c->k > MOST_K || !are_bytes(f) ||
+        !set_image(x) || !limber_can_turn(c))
+        return false;
+    x->taps = x->from.r * x->from.s;
+    x->images = c->n / (x->from.oh * x->from.ow);
+    x->channels = c->k / x->taps;
+    x->groups = ceil_div(x->channels, 4);
+    x->words = x->groups * x->taps;
+    x->units = ceil_div(c->m, BYTES_UNIT);
+    x->in_order = are_in_order(x);
+    x->flip = f->side[1].f.kind == LIMBER_KIND_INT ? 128 : 0;
+    set_window(x);
+    if (x->taps == 1 && x->from.channel != 1 && x->from.oh * x->from.ow > TURNED)
+        return false; /* a matrix whose rows are packed as they lie */
+    return set_result(x);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* Padding and dilation may make it larger than any memory. */
+static double image_bytes(const struct windows *x)
+{
+    return x->copies ? (double)x->images * (double)x->window.h * (double)x->window.row + 64 : 0;
+}
+
+/* A unit: where its sums start, and its words. */
+static int64_t unit_bytes(const struct windows *x)
+{
+    return (1 + x->words) * BYTES_UNIT * 4;
+}
+
+static int64_t filters_bytes(const struct windows *x)
+{
+    return x->units * unit_bytes(x);
+}
+
+/* Sixteen filters in their own order; a block of sums. */
+static int64_t worker_bytes(const struct windows *x)
+{
+    int64_t turned = BYTES_UNIT * round_up(4 * x->words + 64, 64);
+    int64_t sums = PIXELS * (BYTES_UNITS * BYTES_UNIT * 4 + (int64_t)sizeof(void *));
+
+    return turned > sums ? turned : sums;
+}
+
+int64_t limber_byte_windows_bytes(const struct kernel *k, const struct call *c)
+{
+    struct windows x;
+    double bytes;
+
+    if (!is_served(k, c, &x))
+        return -1;
+    bytes = image_bytes(&x) + (double)filters_bytes(&x) + 16.0 * (double)x.words +
+            (double)c->runner->workers * (double)worker_bytes(&x) + 1024;
+    return bytes <= (double)c->workspace_limit ? (int64_t)bytes : -1;
+}
+
+struct job {
+    struct windows x;
+    const uint8_t *image; /* `copy`, or the caller's */
+    uint8_t *copy;
+    int8_t *filters;
+    int64_t *at, *nowhere; /* where words are, from a window's begin; zeros */
+    char *rooms;
+    int64_t room;
+    int64_t image_tasks, filter_tasks;
+    int64_t strips, blocks, pixels; /* of an image: blocks of so many pixels */
+    int64_t parts; /* of the strips, of which a task has one */
+};
+
+/* ---- the image ------------------------------------------------------------------------------- */
+
+static void flip_bytes(char *to, const char *from, int64_t count, int flip)
+{
+    const uint64_t all = 0x0101010101010101u * (unsigned)flip;
+    int64_t i = 0;
+
+    for (; i + 8 <= count; i += 8) {
+        uint64_t bytes;
+
+        memcpy(&bytes, from + i, 8);
+        bytes ^= all;
+        memcpy(to + i, &bytes, 8);
+    }
+    for (; i < count; i++)
+        to[i] = (char)(from[i] ^ flip);
+}
+
+typedef int16_t pairs __attribute__((vector_size(32)));
+typedef int8_t sixteen __attribute__((vector_size(16)));
+
+/* `count` pixels of a channel, side by side; none of one that is not there. */
+static void take_apart(const struct windows *x, int64_t channel, const char *at, const char *end,
+                       int64_t count, char *to)
+{
+    int64_t step = x->from.col;
+
+    memset(to, 0, 16);
+    if (channel < x->channels && step == 2 && end - at >= 32) {
+        pairs p;
+        sixteen even;
+
+        memcpy(&p, at, sizeof p);
+        even = __builtin_convertvector(p, sixteen);
+        memcpy(to, &even, sizeof even);
+        return;
+    }
+    for (int64_t l = 0; l < count && channel < x->channels; l++)
+        to[l] = at[l * step];
+}
+
+/* Sixteen pixels of sixteen groups of channels at most, that lie channel by channel.  What lies
+ * behind the last pixel may be read, but nothing from `end` on. */
+static void turn_pixels(const struct windows *x, const char *from, const char *end, int64_t count,
+                        int64_t group, int flip, char *to)
+{
+    char words[16][64], turned[16][64], ends[4][16];
+    int64_t groups = smaller(x->groups - group, 16);
+    const char *line[16];
+
+    for (int64_t g = 0; g < 16; g++) {
+        const char *row[4] = { ends[0], ends[1], ends[2], ends[3] };
+
+        line[g] = words[g < groups ? g : 0];
+        for (int64_t q = 0; q < 4 && g < groups; q++) {
+            int64_t channel = 4 * (group + g) + q;
+            const char *at = from + channel * x->from.channel;
+
+            if (channel < x->channels && x->from.col == 1 && end - at >= 16)
+                row[q] = at;
+            else
+                take_apart(x, channel, at, end, count, ends[q]);
+        }
+        if (g < groups)
+            join_four(row, words[g]);
+        if (g < groups)
+            flip_bytes(words[g], words[g], 64, flip);
+    }
+    if (x->groups == 1) {
+        memcpy(to, words[0], (size_t)(4 * count));
+    } else if (count == 16) {
+        limber_transpose_here()(line, 4, (int)groups, to, x->window.col, 16);
+    } else {
+        limber_transpose_here()(line, 4, (int)groups, turned[0], 64, 16);
+        for (int64_t l = 0; l < count; l++)
+            memcpy(to + l * x->window.col, turned[l], (size_t)(4 * groups));
+    }
+}
+
+/* Pixels whose channels are neighbours.  Filters have zeros where the last word has channels that
+ * the image lacks, so these may be any bytes, but nothing from `end` on. */
+static void copy_pixels(const struct windows *x, const char *from, const char *end, int64_t count,
+                        char *to)
+{
+    const int64_t step = x->from.col, words = x->window.col;
+
+    if (step == words && x->channels == words) {
+        flip_bytes(to, from, words * count, x->flip);
+        return;
+    }
+    for (int64_t l = 0; l < count; l++, from += step, to += words) {
+        const uint32_t all = 0x01010101u * (unsigned)x->flip;
+        uint32_t word;
+
+        if (end - from < words) {
+            flip_bytes(to, from, x->channels, x->flip);
+            continue;
+        }
+        for (int64_t i = 0; i < words; i += 4) {
+            memcpy(&word, from + i, 4);
+            word ^= all;
+            memcpy(to + i, &word, 4);
+        }
+    }
+}
+
+static void fill_row(const struct job *j, int64_t row)
+{
+    const struct windows *x = &j->x;
+    const struct patch *from = &x->from, *to = &x->window;
+    int64_t image = row / to->h, y = row % to->h + x->first[0];
+    char *at = (char *)j->copy + row * to->row;
+    int64_t begin = x->first[1] < 0 ? smaller(-x->first[1], to->w) : 0;
+    int64_t stop = smaller(from->w - x->first[1], to->w), column;
+    const char *data = x->call->b.data, *line, *end;
+
+    if (y < 0 || y >= from->h || stop <= begin) {
+        memset(at, x->flip, (size_t)to->row);
+        return;
+    }
+    memset(at, x->flip, (size_t)(begin * to->col));
+    memset(at + stop * to->col, x->flip, (size_t)((to->w - stop) * to->col));
+    line = data + image * from->image + y * from->row + (x->first[1] + begin) * from->col;
+    end = data + (x->images - 1) * from->image + (x->channels - 1) * from->channel +
+          (from->h - 1) * from->row + (from->w - 1) * from->col + 1;
+    if (from->channel == 1) {
+        copy_pixels(x, line, end, stop - begin, at + begin * to->col);
+        return;
+    }
+    for (column = begin; column < stop; column += 16)
+        for (int64_t g = 0; g < x->groups; g += 16)
+            turn_pixels(x, line + (column - begin) * from->col, end, smaller(stop - column, 16), g,
+                        x->flip, at + column * to->col + 4 * g);
+}
+
+/* ---- filters --------------------------------------------------------------------------------- */
+
+/* What filters sum of an image of zeros, which are `flip`, is taken off at the start. */
+static void start_sums(const struct job *j, const int8_t *filters, int64_t step, int32_t *start)
+{
+    const uint8_t flip[4] = { (uint8_t)j->x.flip, (uint8_t)j->x.flip, (uint8_t)j->x.flip,
+                              (uint8_t)j->x.flip },
+                  *line = flip;
+    int32_t sums[BYTES_UNIT], zero[BYTES_UNIT] = { 0 };
+
+    j->x.code(&(struct byte_strip){ .line = &line,
+                                    .pixels = 1,
+                                    .at = j->nowhere,
+                                    .words = j->x.words,
+                                    .units = 1,
+                                    .filters = filters,
+                                    .step = step,
+                                    .start = zero,
+                                    .to = sums,
+                                    .count = BYTES_UNIT });
+    for (int l = 0; l < BYTES_UNIT; l++)
+        start[l] = -sums[l];
+}
+
+/* Strips are as even as units allow; a strip's words lie side by side. */
+static int64_t first_unit(const struct job *j, int64_t strip)
+{
+    return strip * j->x.units / j->strips;
+}
+
+static void pack_unit(const struct job *j, int64_t unit, char *room)
+{
+    const struct windows *x = &j->x;
+    const struct filters order = { .taps = x->taps, .k = 4 * x->words, .group = 4 };
+    int64_t lines = smaller(x->call->m - unit * BYTES_UNIT, BYTES_UNIT);
+    int64_t whole = x->words / 16 * 16, step = round_up(4 * x->words + 64, 64);
+    const char *line[BYTES_UNIT];
+    int64_t strip = ((unit + 1) * j->strips - 1) / x->units, first = first_unit(j, strip);
+    int64_t stride = (first_unit(j, strip + 1) - first) * BYTES_UNIT * 4;
+    char *to = (char *)j->filters + first * unit_bytes(x) + (unit - first) * BYTES_UNIT * 4;
+    int32_t *start;
+
+    for (int64_t l = 0; l < BYTES_UNIT; l++) {
+        int64_t own = smaller(l, lines - 1);
+
+        line[l] = x->in_order ? filter_at(x, unit * BYTES_UNIT + own) : room + own * step;
+        if (l < lines && !x->in_order)
+            limber_turn_line(&order, &x->call->a, x->call->k, 1, unit * BYTES_UNIT + l,
+                             room + l * step);
+    }
+    start = (int32_t *)(void *)to;
+    to += stride;
+    limber_transpose_here()(line, 4, BYTES_UNIT, to, stride, whole);
+    for (int64_t p = whole; p < x->words; p++)
+        for (int64_t l = 0; l < BYTES_UNIT; l++)
+            memcpy(to + p * stride + 4 * l, line[l] + 4 * p, 4);
+    start_sums(j, (const int8_t *)to, stride, start);
+}
+
+/* ---- sums ------------------------------------------------------------------------------------ */
+
+static void run_begin(void *arg, int64_t task, int worker)
+{
+    const struct job *j = arg;
+
+    if (task < j->image_tasks)
+        fill_row(j, task);
+    else
+        pack_unit(j, task - j->image_tasks, j->rooms + worker * j->room);
+}
+
+/* Pixels from `pixel` on by filters from `filter` on, to rows of C that are filters; these are
+ * written sixteen at a time, from end to end. */
+static void store_across(const struct output_view *v, const int32_t *sums, int64_t row,
+                         int64_t filter, int64_t filters, int64_t pixel, int64_t pixels)
+{
+    char *to = limber_output_at(v, filter, pixel, 4);
+
+    for (int64_t f = 0; f < filters; f += 16)
+        for (int64_t i = 0; i < pixels; i += 16) {
+            int64_t count = smaller(pixels - i, 16);
+            const char *line[16];
+
+            for (int64_t l = 0; l < 16; l++)
+                line[l] = (const char *)(sums + (i + smaller(l, count - 1)) * row + f);
+            if (f + 16 <= filters)
+                limber_transpose_here()(line, 4, (int)count, to + (f * v->row + i) * 4, v->row * 4,
+                                        16);
+            for (int64_t g = f; g < filters && f + 16 > filters; g++)
+                for (int64_t l = 0; l < count; l++)
+                    memcpy(to + (g * v->row + i + l) * 4, line[l] + 4 * (g - f), 4);
+        }
+}
+
+/* Where the windows of `count` pixels of an image begin, from `first` on. */
+static void find_lines(const struct job *j, const uint8_t *image, int64_t first, int64_t count,
+                       const uint8_t **line)
+{
+    const struct windows *x = &j->x;
+    const struct patch *w = &x->window;
+    int64_t column = first % w->ow, step = w->stride[1] * w->col;
+    const uint8_t *at = image + (first / w->ow * w->stride[0] - w->pad[0] - x->first[0]) * w->row +
+                        (column * w->stride[1] - w->pad[1] - x->first[1]) * w->col;
+
+    for (int64_t l = 0; l < count; l++, at += step) {
+        line[l] = at;
+        if (++column == w->ow) {
+            column = 0;
+            at += w->stride[0] * w->row - w->ow * step;
+        }
+    }
+}
+
+/* A block of pixels, of which the first is column `pixel` of C, by a strip of filters. */
+static void sum_strip(const struct job *j, int64_t strip, struct byte_strip *s, int64_t pixel,
+                      int32_t *sums)
+{
+    const struct windows *x = &j->x;
+    int64_t unit = first_unit(j, strip), units = first_unit(j, strip + 1) - unit;
+    int64_t filter = unit * BYTES_UNIT;
+    const char *packed = (const char *)j->filters + unit * unit_bytes(x);
+
+    s->units = (int)units;
+    s->step = units * BYTES_UNIT * 4;
+    s->start = (const int32_t *)(const void *)packed;
+    s->filters = (const int8_t *)packed + s->step;
+    s->count = smaller(units * BYTES_UNIT, x->call->m - filter);
+    s->to = sums;
+    s->row = units * BYTES_UNIT;
+    if (x->across) {
+        s->row = x->call->c.col;
+        s->to = (int32_t *)(void *)limber_output_at(&x->call->c, filter, pixel, 4);
+    }
+    x->code(s);
+    if (!x->across)
+        store_across(&x->call->c, sums, s->row, filter, s->count, pixel, s->pixels);
+}
+
+static void run_block(void *arg, int64_t task, int worker)
+{
+    const struct job *j = arg;
+    const struct windows *x = &j->x;
+    int64_t pixels = x->window.oh * x->window.ow, part = task % j->parts;
+    int64_t first = task / j->parts % j->blocks * j->pixels, image = task / j->parts / j->blocks;
+    char *room = j->rooms + worker * j->room;
+    const uint8_t **line = (const uint8_t **)(void *)room;
+    struct byte_strip s = { .line = line,
+                            .pixels = smaller(j->pixels, pixels - first),
+                            .at = j->at,
+                            .words = x->words,
+                            .flip = x->flips ? (int32_t)0x80808080 : 0 };
+
+    find_lines(j, j->image + image * x->window.image, first, s.pixels, line);
+    for (int64_t strip = part * j->strips / j->parts; strip < (part + 1) * j->strips / j->parts;
+         strip++)
+        sum_strip(j, strip, &s, image * pixels + first,
+                  (int32_t *)(void *)(room + PIXELS * sizeof(void *)));
+}
+
+/* ---- a launch -------------------------------------------------------------------------------- */
+
+static char *take(char **memory, double bytes)
+{
+    char *at = *memory;
+
+    *memory += round_up((int64_t)bytes, 64);
+    return at;
+}
+
+/* Where the words of a window are, in the order of the filters'. */
+static void set_words(const struct windows *x, int64_t *at)
+{
+    const struct patch *w = &x->window;
+
+    for (int64_t i = 0; i < x->words; i++) {
+        int64_t g = x->in_order ? i % x->groups : i / x->taps;
+        int64_t tap = x->in_order ? i / x->groups : i % x->taps;
+
+        at[i] = 4 * g + tap / w->s * w->dilate[0] * w->row + tap % w->s * w->dilate[1] * w->col;
+    }
+}
+
+static void share(struct job *j)
+{
+    const struct windows *x = &j->x;
+    int64_t pixels = x->from.oh * x->from.ow, busy = limber_runner_busy(x->call->runner);
+    int64_t tasks = busy > 1 ? TASKS * busy : 1;
+
+    j->strips = ceil_div(x->units, BYTES_UNITS);
+    j->blocks = ceil_div(pixels, PIXELS);
+    while (x->images * j->blocks < tasks && j->blocks < ceil_div(pixels, LEAST))
+        j->blocks++;
+    j->pixels = ceil_div(pixels, j->blocks);
+    if (!x->across) /* whole lines of cache of C */
+        j->pixels = smaller(round_up(j->pixels, 16), PIXELS);
+    j->blocks = ceil_div(pixels, j->pixels);
+    j->parts = x->images * j->blocks < tasks ? smaller(j->strips, tasks) : 1;
+}
+
+void limber_byte_windows_run(const struct kernel *k, const struct call *c, char *memory)
+{
+    struct job j;
+    const struct keeper *keep = c->keep[0];
+    struct kept *kept;
+
+    (void)is_served(k, c, &j.x);
+    memory = (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
+    j.at = (int64_t *)(void *)take(&memory, 16.0 * (double)j.x.words);
+    j.nowhere = j.at + j.x.words;
+    memset(j.nowhere, 0, (size_t)j.x.words * sizeof *j.nowhere);
+    j.copy = (uint8_t *)take(&memory, image_bytes(&j.x));
+    j.image = j.x.copies ? j.copy : c->b.data;
+    j.filters = (int8_t *)take(&memory, (double)filters_bytes(&j.x));
+    j.room = worker_bytes(&j.x);
+    j.rooms = memory;
+    share(&j);
+    set_words(&j.x, j.at);
+    kept = keep ? keep->alloc(keep->self, VARIANT, (size_t)filters_bytes(&j.x)) : NULL;
+    if (kept)
+        j.filters = (int8_t *)(void *)kept->memory;
+    j.image_tasks = j.x.copies ? j.x.images * j.x.window.h : 0;
+    j.filter_tasks = kept && kept->packed ? 0 : j.x.units;
+    c->runner->run(c->runner->self, j.image_tasks + j.filter_tasks, run_begin, &j);
+    if (kept && !kept->packed)
+        keep->packed(keep->self, kept);
+    c->runner->run(c->runner->self, j.x.images * j.blocks * j.parts, run_block, &j);
+    if (kept)
+        keep->free(keep->self, kept);
+}

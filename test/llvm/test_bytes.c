@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Windows of bytes by filters, by the code of each instruction set that runs here: sums are those
+ * of plain loops, and nothing else is written. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "support.h"
+
+#include <string.h>
+
+#if defined(LIMBER_HAVE_LLVM) && defined(__x86_64__)
+#include "backends/llvm/cpu.h"
+#include "backends/llvm/kernel/bytes.h"
+
+enum { PIXELS = 40, WORDS = 50, FILTERS = BYTES_UNITS * BYTES_UNIT, ROW = FILTERS + 3 };
+
+static uint8_t image[4096];
+static int8_t filters[WORDS * FILTERS * 4];
+static int32_t start[FILTERS], to[PIXELS * ROW];
+static const uint8_t *line[PIXELS];
+static int64_t at[WORDS];
+
+static int32_t sum_of(const struct byte_strip *s, int64_t pixel, int64_t filter)
+{
+    int32_t sum = s->start[filter];
+
+    for (int64_t p = 0; p < s->words; p++)
+        for (int q = 0; q < 4; q++)
+            sum += (s->line[pixel][s->at[p] + q] ^ (s->flip & 255)) *
+                   s->filters[p * s->step + 4 * filter + q];
+    return sum;
+}
+
+static void check(kernel_bytes *code, const struct byte_strip *s)
+{
+    memset(to, 0x5a, sizeof to);
+    code(s);
+    for (int64_t i = 0; i < PIXELS; i++)
+        for (int64_t f = 0; f < ROW; f++) {
+            bool inside = i < s->pixels && f < s->count;
+
+            if (to[i * ROW + f] != (inside ? sum_of(s, i, f) : 0x5a5a5a5a))
+                fail_msg("%d pixels, %d words, %d units, %d filters: pixel %d, filter %d",
+                         (int)s->pixels, (int)s->words, s->units, (int)s->count, (int)i, (int)f);
+        }
+}
+
+static void sums_are_right(kernel_bytes *code)
+{
+    struct rng r = { 5 };
+
+    for (size_t i = 0; i < sizeof image; i++)
+        image[i] = (uint8_t)rng_next(&r);
+    for (size_t i = 0; i < sizeof filters; i++)
+        filters[i] = (int8_t)rng_next(&r);
+    for (int i = 0; i < FILTERS; i++)
+        start[i] = rng_below(&r, 1 << 20);
+    for (int64_t pixels = 1; pixels <= PIXELS; pixels++)
+        for (int units = 1; units <= BYTES_UNITS; units++) {
+            int64_t most = units * BYTES_UNIT;
+            struct byte_strip s = { .line = line,
+                                    .pixels = pixels,
+                                    .at = at,
+                                    .words = (int64_t)rng_below(&r, WORDS + 1),
+                                    .units = units,
+                                    .filters = filters,
+                                    .step = FILTERS * 4,
+                                    .start = start,
+                                    .to = to,
+                                    .row = ROW,
+                                    .count = most - (int64_t)rng_below(&r, (int)most) };
+
+            for (int64_t i = 0; i < pixels; i++)
+                line[i] = image + rng_below(&r, 2000);
+            for (int64_t p = 0; p < s.words; p++)
+                at[p] = (int64_t)rng_below(&r, 2000);
+            check(code, &s);
+            s.count = most;
+            s.flip = (int32_t)0x80808080;
+            check(code, &s);
+        }
+}
+
+static void all_codes(void **state)
+{
+    int codes = 0;
+
+    (void)state;
+    if ((limber_cpu() & (CPU_avx512 | CPU_vnni)) == (CPU_avx512 | CPU_vnni)) {
+        sums_are_right(limber_bytes_avx512vnni);
+        codes++;
+    }
+    if (limber_cpu() & CPU_avxvnni) {
+        sums_are_right(limber_bytes_avxvnni);
+        codes++;
+    }
+    if (!codes)
+        skip();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(all_codes) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+#else
+int main(void)
+{
+    return 0;
+}
+#endif
