@@ -79,6 +79,22 @@ FLAT int any(vi mask)
 #endif
 }
 
+/* All lanes of a comparison; element by element GCC would go through memory. */
+FLAT int all(vl mask)
+{
+#if defined(__AVX512F__)
+    return _mm512_movepi64_mask((__m512i)mask) == 0xff;
+#elif defined(__AVX2__)
+    return _mm256_movemask_pd((__m256d)mask) == 0xf;
+#else
+    int64_t r = -1;
+
+    for (int i = 0; i < LANES; i++)
+        r &= mask[i];
+    return r != 0;
+#endif
+}
+
 FLAT vd all_of(double x)
 {
 #if defined(__AVX512F__)

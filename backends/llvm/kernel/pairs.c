@@ -71,11 +71,9 @@ static bool is_far(const struct product *x, int64_t i, int rows)
 {
     for (int r = 0; r < rows; r++) {
         vd size = size_by_most(x, i + r);
-        vl good = (size == 0) | ((size > 0x1p-900) & (size < 0x1p1000));
 
-        for (int l = 0; l < LANES; l++)
-            if (!good[l])
-                return false;
+        if (!all((size == 0) | ((size > 0x1p-900) & (size < 0x1p1000))))
+            return false;
     }
     return true;
 }
@@ -172,15 +170,17 @@ static void fill_strip(const struct product *x, int64_t j, int live)
 
 static void pack_strip(struct product *x, int64_t j, int live)
 {
-    vl most = { 0 };
+    vl most[2] = { { 0 }, { 0 } }, more; /* in turn: each waits for the one before */
 
     fill_strip(x, j, live);
     for (int64_t p = 0; p < x->c->k; p++) {
-        vl size = LOAD(vl, x->strip + p * LANES) & INT64_MAX, more = size > most;
+        vl size = LOAD(vl, x->strip + p * LANES) & INT64_MAX, *so_far = &most[p % 2];
 
-        most = (size & more) | (most & ~more);
+        more = size > *so_far;
+        *so_far = (size & more) | (*so_far & ~more);
     }
-    x->most = (vd)most;
+    more = most[1] > most[0];
+    x->most = (vd)((most[1] & more) | (most[0] & ~more));
     x->known = false;
 }
 
@@ -189,8 +189,22 @@ static double most_of_line(const struct product *x, int64_t i)
     const char *at = (const char *)x->a.data + i * x->a.line * x->fa.size;
     int64_t step = x->a.p * x->fa.size;
     double most[4] = { 0 };     /* four at a time: each waits for the one before */
+    vl wide = { 0 };
+    vi narrow = { 0 };
+    int64_t p = 0;
 
-    for (int64_t p = 0; p < x->c->k; p++)
+    for (; step == 8 && p + LANES <= x->c->k; p += LANES) {
+        vl size = LOAD(vl, at + p * step) & INT64_MAX, more = size > wide;
+
+        wide = (size & more) | (wide & ~more);
+    }
+    for (; step == 4 && p + LANES <= x->c->k; p += LANES)
+        narrow = max_of(narrow, LOAD(vi, at + p * step) & INT32_MAX);
+    if (step == 4)
+        wide = (vl)__builtin_convertvector((vf)narrow, vd);
+    for (int l = 0; l < LANES && p > 0; l++)
+        most[l % 4] = larger_of(((vd)wide)[l], most[l % 4]);
+    for (; p < x->c->k; p++)
         most[p % 4] = larger_of(double_at(at + p * step, x->fa.size), most[p % 4]);
     return larger_of(larger_of(most[0], most[1]), larger_of(most[2], most[3]));
 }
@@ -407,9 +421,8 @@ FLAT bool store_certain(const struct product *x, int64_t i, int64_t j, int live,
         down = __builtin_convertvector(other, vd);
     }
     sure = (vl)(up == down) & (vl)(up != 0) & (vl)(up - up == 0);
-    for (int l = 0; l < LANES; l++)
-        if (!sure[l])
-            return false;
+    if (!all(sure))
+        return false;
     memcpy(to, single ? (void *)&narrow : (void *)&up, sizeof up * (size_t)x->fc.size / 8);
     return true;
 }
