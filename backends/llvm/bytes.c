@@ -218,24 +218,26 @@ struct job {
 
 /* ---- the image ------------------------------------------------------------------------------- */
 
+typedef uint8_t sixteen __attribute__((vector_size(16)));
+
 static void flip_bytes(char *to, const char *from, int64_t count, int flip)
 {
-    const uint64_t all = 0x0101010101010101u * (unsigned)flip;
+    const sixteen all = (sixteen){ 0 } + (uint8_t)flip;
     int64_t i = 0;
 
-    for (; i + 8 <= count; i += 8) {
-        uint64_t bytes;
+    for (; i + 16 <= count; i += 16) {
+        sixteen bytes;
 
-        memcpy(&bytes, from + i, 8);
+        memcpy(&bytes, from + i, 16);
         bytes ^= all;
-        memcpy(to + i, &bytes, 8);
+        memcpy(to + i, &bytes, 16);
     }
     for (; i < count; i++)
         to[i] = (char)(from[i] ^ flip);
 }
 
 typedef int16_t pairs __attribute__((vector_size(32)));
-typedef int8_t sixteen __attribute__((vector_size(16)));
+typedef int8_t signed_sixteen __attribute__((vector_size(16)));
 
 /* `count` pixels of a channel, side by side; none of one that is not there. */
 static void take_apart(const struct windows *x, int64_t channel, const char *at, const char *end,
@@ -249,7 +251,7 @@ static void take_apart(const struct windows *x, int64_t channel, const char *at,
         sixteen even;
 
         memcpy(&p, at, sizeof p);
-        even = __builtin_convertvector(p, sixteen);
+        even = (sixteen) __builtin_convertvector(p, signed_sixteen);
         memcpy(to, &even, sizeof even);
         return;
     }
@@ -295,6 +297,22 @@ static void turn_pixels(const struct windows *x, const char *from, const char *e
     }
 }
 
+/* Words of `words` bytes together, of pixels `step` bytes apart. */
+static inline __attribute__((always_inline)) void
+copy_words(char *to, const char *from, int64_t step, int64_t words, int64_t count, int flip)
+{
+    const uint32_t all = 0x01010101u * (unsigned)flip;
+
+    for (int64_t l = 0; l < count; l++, from += step, to += words)
+        for (int64_t i = 0; i < words; i += 4) {
+            uint32_t word;
+
+            memcpy(&word, from + i, 4);
+            word ^= all;
+            memcpy(to + i, &word, 4);
+        }
+}
+
 /* Pixels whose channels are neighbours.  Filters have zeros where the last word has channels that
  * the image lacks, so these may be any bytes, but nothing from `end` on. */
 static void copy_pixels(const struct windows *x, const char *from, const char *end, int64_t count,
@@ -306,20 +324,12 @@ static void copy_pixels(const struct windows *x, const char *from, const char *e
         flip_bytes(to, from, words * count, x->flip);
         return;
     }
-    for (int64_t l = 0; l < count; l++, from += step, to += words) {
-        const uint32_t all = 0x01010101u * (unsigned)x->flip;
-        uint32_t word;
-
-        if (end - from < words) {
-            flip_bytes(to, from, x->channels, x->flip);
-            continue;
-        }
-        for (int64_t i = 0; i < words; i += 4) {
-            memcpy(&word, from + i, 4);
-            word ^= all;
-            memcpy(to + i, &word, 4);
-        }
-    }
+    for (; count > 0 && end - (from + (count - 1) * step) < words; count--)
+        flip_bytes(to + (count - 1) * words, from + (count - 1) * step, x->channels, x->flip);
+    if (words == 4) /* a constant, as of images of three colours */
+        copy_words(to, from, step, 4, count, x->flip);
+    else
+        copy_words(to, from, step, words, count, x->flip);
 }
 
 static void fill_row(const struct job *j, int64_t row)
