@@ -468,6 +468,7 @@ struct pair {
 /* Pairs of a strip of LANES columns, which begin far from zero. */
 struct far_pairs {
     vd high[KERNEL_EXACT_BLOCK], low[KERNEL_EXACT_BLOCK]; /* of a block's rows */
+    vd size[KERNEL_EXACT_BLOCK]; /* no less than the sum of the products' magnitudes */
 };
 
 /* A bound of the sum of a row's products' magnitudes (Cauchy and Schwarz). */
@@ -475,6 +476,32 @@ FLAT vd size_bound(const struct limb *a, int line, const struct limb *b, int fir
 {
     return LOAD(vd, &b->norm[first]) * a->norm[line];
 }
+
+/* Products of elements far below their lines' largest may be below the normal numbers, where CPUs
+ * take several times as long.  They become zero, less than the bounds have room for. */
+FLAT unsigned flush_subnormals(void)
+{
+#if defined(__AVX2__)
+    unsigned mode = _mm_getcsr();
+
+    _mm_setcsr(mode | _MM_FLUSH_ZERO_ON);
+    return mode;
+#else
+    return 0;
+#endif
+}
+
+FLAT void restore_mode(unsigned mode)
+{
+#if defined(__AVX2__)
+    _mm_setcsr(mode);
+#else
+    (void)mode;
+#endif
+}
+
+/* Functions that sum in that mode are not inlined, lest compilers move what they do out of it. */
+#define APART __attribute__((noinline))
 
 /* Adds `count` products to the pairs of ROWS rows, from r on, and VECTORS strips.  (Of structures
  * GCC would keep none in registers.)  CPUs with adders of their own begin a step a cycle, so each
@@ -502,58 +529,92 @@ FLAT void add_products(const double *a, const double *b, int64_t strip, int64_t 
     }
 }
 
-/* Rows i .. i+rows-1 of a block by `strips` vectors of columns, a stretch of k at a time. */
-static void sum_pairs(const struct kernel_call *c, int64_t i, int64_t rows, int64_t j,
-                      int64_t strips, struct far_pairs *x)
+/* The same with the products' magnitudes. */
+FLAT void add_sizes(const double *a, const double *b, int64_t strip, int64_t count,
+                    struct far_pairs *x, int64_t r)
 {
-    strips += strips % VECTORS;
-    for (int64_t s = 0; s < strips; s++)
-        for (int64_t r = 0; r < rows; r++) {
-            const struct limb a = limb_of(c, true, 0, (i + r) / PANEL, 0);
-            const struct limb b = limb_of(c, true, 1, (j + s * LANES) / PANEL, 0);
+    vd size[VECTORS][ROWS], y[VECTORS];
 
-            x[s].high[r] = far_of(size_bound(&a, (int)((i + r) % PANEL), &b,
-                                             (int)((j + s * LANES) % PANEL)));
-            x[s].low[r] = all_of(0);
-        }
+    for (int v = 0; v < VECTORS; v++)
+        memcpy(size[v], &x[v].size[r], sizeof size[v]);
+    for (int64_t p = 0; p < count; p++, a += LANES, b += LANES) {
+        _Pragma("GCC unroll 2") for (int v = 0; v < VECTORS; v++)
+            y[v] = size_of(LOAD(vd, b + v * strip));
+        _Pragma("GCC unroll 4") for (int i = 0; i < ROWS; i++)
+            _Pragma("GCC unroll 2") for (int v = 0; v < VECTORS; v++)
+                size[v][i] = fma_of(size_of(all_of(a[i])), y[v], size[v][i]);
+    }
+    for (int v = 0; v < VECTORS; v++)
+        memcpy(&x[v].size[r], size[v], sizeof size[v]);
+}
+
+/* Adds products, or their sizes, of rows from `first` on, rows i .. i+rows-1 of A, and whole
+ * strips, a stretch of k at a time. */
+FLAT void add_all(const struct kernel_call *c, int64_t i, int64_t rows, int64_t j, int64_t strips,
+                  struct far_pairs *x, int64_t first, bool sizes)
+{
     for (int64_t p = 0; p < c->k; p += STRETCH)
-        for (int64_t s = 0; s < strips; s += VECTORS) { /* panels have whole ones */
+        for (int64_t s = 0; s < strips; s += VECTORS) {
             const struct limb b = limb_of(c, true, 1, (j + s * LANES) / PANEL, 0);
             const double *right = scaled_at(&b, (int)((j + s * LANES) % PANEL), p);
+            const int64_t count = c->k - p < STRETCH ? c->k - p : STRETCH;
 
             for (int64_t r = 0; r < rows; r += ROWS) {
                 const struct limb a = limb_of(c, true, 0, (i + r) / PANEL, 0);
+                const double *left = scaled_at(&a, (int)((i + r) % PANEL), p);
 
-                add_products(scaled_at(&a, (int)((i + r) % PANEL), p), right, LANES * c->k,
-                             c->k - p < STRETCH ? c->k - p : STRETCH, &x[s], r);
+                if (sizes)
+                    add_sizes(left, right, LANES * c->k, count, &x[s], first + r);
+                else
+                    add_products(left, right, LANES * c->k, count, &x[s], first + r);
             }
         }
 }
 
-static void take_pairs(const struct strip *s, int rows, const struct far_pairs *x, int64_t first,
-                       struct pair *out)
+/* Rows i .. i+rows-1, those from `first` on of a block, by `strips` vectors of columns; sized: with
+ * sizes that are summed, in the place of bounds. */
+APART static void sum_pairs(const struct kernel_call *c, int64_t i, int64_t rows, int64_t j,
+                            int64_t strips, struct far_pairs *x, int64_t first, bool sized)
+{
+    strips += strips % VECTORS; /* panels have whole ones, */
+    rows = (rows + ROWS - 1) / ROWS * ROWS; /* and rows */
+    for (int64_t s = 0; s < strips && sized; s++)
+        for (int64_t r = 0; r < rows; r++)
+            x[s].size[first + r] = all_of(0);
+    if (sized)
+        add_all(c, i, rows, j, strips, x, first, true);
+    for (int64_t s = 0; s < strips; s++)
+        for (int64_t r = 0; r < rows; r++) {
+            const struct limb a = limb_of(c, true, 0, (i + r) / PANEL, 0);
+            const struct limb b = limb_of(c, true, 1, (j + s * LANES) / PANEL, 0);
+            vd *size = &x[s].size[first + r];
+
+            *size = sized ? *size * (1 + (double)(c->k + 8) * 0x1p-52) + 0x1p-960 :
+                            size_bound(&a, (int)((i + r) % PANEL), &b,
+                                       (int)((j + s * LANES) % PANEL));
+            x[s].high[first + r] = far_of(*size);
+            x[s].low[first + r] = all_of(0);
+        }
+    add_all(c, i, rows, j, strips, x, first, false);
+}
+
+/* In the mode that it needs. */
+static void sum_flushed(const struct kernel_call *c, int64_t i, int64_t rows, int64_t j,
+                        int64_t strips, struct far_pairs *x, int64_t first, bool sized)
+{
+    const unsigned mode = flush_subnormals();
+
+    sum_pairs(c, i, rows, j, strips, x, first, sized);
+    restore_mode(mode);
+}
+
+static void take_pairs(int rows, const struct far_pairs *x, int64_t first, struct pair *out)
 {
     for (int r = 0; r < rows; r++) {
-        const vd size = size_bound(&s->a[0], s->line + r, &s->b[0], s->first);
+        const vd size = x->size[first + r];
 
         out[r] = (struct pair){ x->high[first + r] - far_of(size), x->low[first + r], size };
     }
-}
-
-/* A row of A's panel, columns of B's from `first` on, with the sum of the products' magnitudes. */
-static void sum_sized(const struct strip *s, int line, struct pair *out)
-{
-    const double *a = scaled_at(&s->a[0], line, 0), *b = scaled_at(&s->b[0], s->first, 0);
-    vd high = all_of(0), low = all_of(0), size = all_of(0);
-
-    for (int64_t p = 0; p < s->c->k; p++) {
-        vd x = all_of(a[p * LANES]), y = LOAD(vd, b + p * LANES), product = x * y, rest;
-
-        high = two_sum(high, product, &rest);
-        low += rest + fma_of(x, y, -product);
-        size += size_of(product);
-    }
-    *out = (struct pair){ high, low, size };
 }
 
 FLAT vl infinity_of(vd x)
@@ -827,26 +888,26 @@ static int64_t sum_strip(struct strip *s, int64_t i, int64_t j, int live)
 }
 
 /* Rows i .. i+rows-1, as pairs where they decide; `far`: the strip's, from `first` on, NULL: none
- * were summed.  Where bounds decide less than half of the rows, and
- * sizes more, the block goes on with sizes. */
+ * are summed.  bounds: they may have bounds in the place of sizes.  Where these decide less than
+ * half of the rows, and sizes more, the block goes on with sizes. */
 static int64_t sum_rows(struct strip *s, int64_t i, int rows, int64_t j, int live,
-                        const struct far_pairs *far, int64_t first, bool *sized)
+                        struct far_pairs *far, int64_t first, bool bounds, bool *sized)
 {
+    const int64_t odd = j / LANES % VECTORS;
     struct pair sum[ROWS];
     int left[ROWS], open = 0;
     int64_t lost = 0;
 
     for (int r = 0; r < rows; r++)
         left[r] = store_special(s->c, i + r, j, live, &lost);
-    for (int turn = far ? 0 : 1; s->a[0].v && turn < 2; turn++) {
+    for (int turn = 0; far && turn < 2; turn++) {
         int before = open;
 
+        if (turn == 1) /* of the whole group of strips: others find it */
+            sum_flushed(s->c, i, rows, j - odd * LANES, VECTORS, far - odd, first, true);
+        take_pairs(rows, far, first, sum);
         open = 0;
-        if (turn == 0)
-            take_pairs(s, rows, far, first, sum);
         for (int r = 0; r < rows; r++) {
-            if (turn == 1 && left[r])
-                sum_sized(s, s->line + r, &sum[r]);
             if (left[r])
                 left[r] &= ~store_pairs(s, &sum[r], r, i + r, j, left[r]);
             if (left[r])
@@ -855,7 +916,7 @@ static int64_t sum_rows(struct strip *s, int64_t i, int rows, int64_t j, int liv
         }
         if (turn == 1 && open < before && 2 * before > rows)
             *sized = true;
-        if (!open)
+        if (!open || !bounds)
             break;
     }
     for (int r = 0; r < rows; r++, s->line++) {
@@ -870,11 +931,11 @@ static int64_t run_rows(struct kernel_call *c, bool pairs, int64_t i, int64_t ro
                         int64_t end, struct far_pairs *far, bool *sized)
 {
     struct strip s = { .c = c };
-    bool begun = pairs && !*sized;
+    const bool bounds = !*sized;
     int64_t lost = 0;
 
-    if (begun)
-        sum_pairs(c, i, rows, j0, (end - j0 + LANES - 1) / LANES, far);
+    if (pairs)
+        sum_flushed(c, i, rows, j0, (end - j0 + LANES - 1) / LANES, far, 0, *sized);
     for (int64_t r = 0; r < rows; r += ROWS)
         for (int64_t j = j0; j < end; j += LANES) {
             for (int q = 0; q < c->config->side[0].limbs; q++)
@@ -885,7 +946,7 @@ static int64_t run_rows(struct kernel_call *c, bool pairs, int64_t i, int64_t ro
             s.line = (int)((i + r) % PANEL);
             lost += sum_rows(&s, i + r, (int)(rows - r < ROWS ? rows - r : ROWS), j,
                              (int)(end - j < LANES ? end - j : LANES),
-                             begun ? far + (j - j0) / LANES : NULL, r, sized);
+                             pairs ? far + (j - j0) / LANES : NULL, r, bounds, sized);
         }
     return lost;
 }

@@ -22,7 +22,7 @@ enum {
     KERNEL_EXACT = 12,      /* bytes of an element of `exact`: a double and its exponent, or */
     KERNEL_PAIRS = 8,       /* where pairs are summed a double scaled by its line's largest; */
     KERNEL_EXACT_BLOCK = 64, /* rows and columns of a block, */
-    KERNEL_EXACT_PAIR = 16,  /* bytes of a pair of its elements */
+    KERNEL_EXACT_PAIR = 24,  /* bytes of the pair of an element, and of its size */
     KERNEL_NR = 256,        /* most columns of a register tile */
     KERNEL_FETCHES = 4,     /* lines of cache that a matrix unit's tile fetches each step */
     KERNEL_RANGES = 3       /* numbers that are kept of each line of a simulated unit's operand */
