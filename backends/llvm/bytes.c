@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Convolutions of bytes to 32-bit integers by code of the library (kernel/bytes.c).  The image
+ * Convolutions and products of bytes to 32-bit integers by code of the library (kernel/bytes.c).
+ * Of matrices, rows of A are pixels and columns of B are filters of one element.  The image
  * becomes unsigned bytes, padding included, with a pixel's channels side by side; windows are read
  * there, so no panel is gathered.  Filters become words of four channels, sixteen filters side by
  * side; signed images add 128 times a filter's sum, with which its sums start. */
@@ -14,12 +15,14 @@ enum {
     LEAST = 24, /* and at least, where there are fewer tasks than workers want */
     MOST_K = 65536, /* products whose sum cannot leave 32 bits */
     TURNED = 64, /* pixels of an image whose planes are turned though windows have one element */
+    DEEPEST = 8192, /* elements along k of matrices whose rows stay in the second cache */
     TASKS = 4, /* of a worker */
     VARIANT = 3 /* of limbs that are kept; 0 to 2 are panels and strips */
 };
 
 struct windows {
-    const struct call *call;
+    const struct call *call; /* the caller's, or this: */
+    struct call turned; /* of matrices: A's rows are an image's pixels, B's columns are filters */
     kernel_bytes *code;
     struct patch from, window; /* the image as it lies; and as it is read, of bytes */
     int64_t first[2]; /* the frame's first row and column */
@@ -35,9 +38,9 @@ struct windows {
 
 /* ---- which calls ----------------------------------------------------------------------------- */
 
-static bool are_bytes(const struct kernel_config *f)
+static bool are_bytes(const struct kernel_config *f, int image)
 {
-    const limber_format *w = &f->side[0].f, *x = &f->side[1].f;
+    const limber_format *w = &f->side[!image].f, *x = &f->side[image].f;
 
     return f->unit == UNIT_i8 && !f->matrix && f->rows == 1 && f->weight[0] == 0 && f->plain &&
            f->c.kind == LIMBER_KIND_INT && f->c.size == 4 && w->kind == LIMBER_KIND_INT &&
@@ -52,8 +55,22 @@ static bool set_image(struct windows *x)
     const struct view *v = &c->b;
     const struct patch *w = v->patch;
 
-    if (v->tile_subset || v->pairs || !c->conv)
+    if (v->tile_subset || v->pairs)
         return false;
+    if (!w && c == &x->turned) { /* a pixel a row: these are long */
+        x->from = (struct patch){ .h = c->n,
+                                  .w = 1,
+                                  .oh = c->n,
+                                  .ow = 1,
+                                  .r = 1,
+                                  .s = 1,
+                                  .stride = { 1, 1 },
+                                  .dilate = { 1, 1 },
+                                  .channel = 1,
+                                  .col = c->k,
+                                  .row = v->line };
+        return true;
+    }
     if (!w) {
         x->from = (struct patch){ .h = 1,
                                   .w = c->n,
@@ -141,13 +158,39 @@ static void set_window(struct windows *x)
     x->window.image = x->window.h * x->window.row;
 }
 
-static bool is_served(const struct kernel *k, const struct call *c, struct windows *x)
+/* A B = C as C^T = B^T A^T, where rows of A and of C are dense, and no panels of A are kept. */
+static bool set_matrices(struct windows *x)
+{
+    const struct call *c = x->call;
+
+    if (c->a.patch || c->b.patch || c->a.p != 1 || c->keep[0] || c->c.col != 1 ||
+        c->c.inner < c->n || c->c.wide || c->c.rows || c->c.cols || c->k > DEEPEST ||
+        c->m < PIXELS || c->n < BYTES_UNIT)
+        return false;
+    x->turned = *c;
+    x->turned.a = c->b;
+    x->turned.b = c->a;
+    x->turned.m = c->n;
+    x->turned.n = c->m;
+    x->turned.keep[0] = c->keep[1];
+    x->turned.c.row = 1;
+    x->turned.c.col = c->c.row;
+    x->turned.c.inner = INT64_MAX;
+    x->call = &x->turned;
+    return true;
+}
+
+static bool is_served(const struct kernel *k, const struct call *call, struct windows *x)
 {
     const struct kernel_config *f = &k->config;
+    const struct call *c;
 
-    *x = (struct windows){ .call = c, .code = limber_bytes_code(k->cpu) };
-    if (!x->code || !c->library || c->dry || c->k == 0 || c->k > MOST_K || !are_bytes(f) ||
-        !set_image(x) || !limber_can_turn(c))
+    *x = (struct windows){ .call = call, .code = limber_bytes_code(k->cpu) };
+    if (!x->code || !call->library || call->dry || call->k == 0 || call->k > MOST_K ||
+        !are_bytes(f, call->conv != NULL) || (!call->conv && !set_matrices(x)))
+        return false;
+    c = x->call;
+    if (!set_image(x) || !limber_can_turn(c))
         return false;
     x->taps = x->from.r * x->from.s;
     x->images = c->n / (x->from.oh * x->from.ow);
@@ -156,7 +199,7 @@ static bool is_served(const struct kernel *k, const struct call *c, struct windo
     x->words = x->groups * x->taps;
     x->units = ceil_div(c->m, BYTES_UNIT);
     x->in_order = are_in_order(x);
-    x->flip = f->side[1].f.kind == LIMBER_KIND_INT ? 128 : 0;
+    x->flip = f->side[call->conv != NULL].f.kind == LIMBER_KIND_INT ? 128 : 0;
     set_window(x);
     if (x->taps == 1 && x->from.channel != 1 && x->from.oh * x->from.ow > TURNED)
         return false; /* a matrix whose rows are packed as they lie */
@@ -391,33 +434,66 @@ static int64_t first_unit(const struct job *j, int64_t strip)
     return strip * j->x.units / j->strips;
 }
 
-static void pack_unit(const struct job *j, int64_t unit, char *room)
+/* Columns of a matrix with dense rows, from `column` on, as words of four rows. */
+static void join_rows(const struct windows *x, int64_t column, int64_t columns, char *to,
+                      int64_t stride)
 {
-    const struct windows *x = &j->x;
+    const struct view *v = &x->call->a;
+    const char *data = (const char *)v->data + column;
+
+    for (int64_t p = 0; p < x->words; p++, to += stride) {
+        char ends[4][16] = { { 0 } };
+        const char *row[4];
+
+        for (int64_t q = 0; q < 4; q++) {
+            const char *at = data + (4 * p + q) * v->p;
+
+            row[q] = ends[q];
+            if (4 * p + q >= x->call->k)
+                continue;
+            if (columns == BYTES_UNIT)
+                row[q] = at;
+            else
+                memcpy(ends[q], at, (size_t)columns);
+        }
+        join_four(row, to);
+    }
+}
+
+/* Filters as lines of words. */
+static void turn_filters(const struct windows *x, int64_t filter, int64_t filters, char *room,
+                         char *to, int64_t stride)
+{
     const struct filters order = { .taps = x->taps, .k = 4 * x->words, .group = 4 };
-    int64_t lines = smaller(x->call->m - unit * BYTES_UNIT, BYTES_UNIT);
     int64_t whole = x->words / 16 * 16, step = round_up(4 * x->words + 64, 64);
     const char *line[BYTES_UNIT];
-    int64_t strip = ((unit + 1) * j->strips - 1) / x->units, first = first_unit(j, strip);
-    int64_t stride = (first_unit(j, strip + 1) - first) * BYTES_UNIT * 4;
-    char *to = (char *)j->filters + first * unit_bytes(x) + (unit - first) * BYTES_UNIT * 4;
-    int32_t *start;
 
     for (int64_t l = 0; l < BYTES_UNIT; l++) {
-        int64_t own = smaller(l, lines - 1);
+        int64_t own = smaller(l, filters - 1);
 
-        line[l] = x->in_order ? filter_at(x, unit * BYTES_UNIT + own) : room + own * step;
-        if (l < lines && !x->in_order)
-            limber_turn_line(&order, &x->call->a, x->call->k, 1, unit * BYTES_UNIT + l,
-                             room + l * step);
+        line[l] = x->in_order ? filter_at(x, filter + own) : room + own * step;
+        if (l < filters && !x->in_order)
+            limber_turn_line(&order, &x->call->a, x->call->k, 1, filter + l, room + l * step);
     }
-    start = (int32_t *)(void *)to;
-    to += stride;
     limber_transpose_here()(line, 4, BYTES_UNIT, to, stride, whole);
     for (int64_t p = whole; p < x->words; p++)
         for (int64_t l = 0; l < BYTES_UNIT; l++)
             memcpy(to + p * stride + 4 * l, line[l] + 4 * p, 4);
-    start_sums(j, (const int8_t *)to, stride, start);
+}
+
+static void pack_unit(const struct job *j, int64_t unit, char *room)
+{
+    const struct windows *x = &j->x;
+    int64_t filter = unit * BYTES_UNIT, filters = smaller(x->call->m - filter, BYTES_UNIT);
+    int64_t strip = ((unit + 1) * j->strips - 1) / x->units, first = first_unit(j, strip);
+    int64_t stride = (first_unit(j, strip + 1) - first) * BYTES_UNIT * 4;
+    char *to = (char *)j->filters + first * unit_bytes(x) + (unit - first) * BYTES_UNIT * 4;
+
+    if (x->call == &x->turned && x->call->a.line == 1)
+        join_rows(x, filter, filters, to + stride, stride);
+    else
+        turn_filters(x, filter, filters, room, to + stride, stride);
+    start_sums(j, (const int8_t *)to + stride, stride, (int32_t *)(void *)to);
 }
 
 /* ---- sums ------------------------------------------------------------------------------------ */
@@ -563,16 +639,17 @@ static void share(struct job *j)
 void limber_byte_windows_run(const struct kernel *k, const struct call *c, char *memory)
 {
     struct job j;
-    const struct keeper *keep = c->keep[0];
+    const struct keeper *keep;
     struct kept *kept;
 
     (void)is_served(k, c, &j.x);
+    keep = j.x.call->keep[0];
     memory = (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
     j.at = (int64_t *)(void *)take(&memory, 16.0 * (double)j.x.words);
     j.nowhere = j.at + j.x.words;
     memset(j.nowhere, 0, (size_t)j.x.words * sizeof *j.nowhere);
     j.copy = (uint8_t *)take(&memory, image_bytes(&j.x));
-    j.image = j.x.copies ? j.copy : c->b.data;
+    j.image = j.x.copies ? j.copy : j.x.call->b.data;
     j.filters = (int8_t *)take(&memory, (double)filters_bytes(&j.x));
     j.room = worker_bytes(&j.x);
     j.rooms = memory;

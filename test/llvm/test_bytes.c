@@ -102,9 +102,58 @@ static void all_codes(void **state)
         skip();
 }
 
+enum { MOST = 150, DEEPEST = 300 };
+
+/* Of matrices as callers have them, with gaps between rows, B by rows or by columns. */
+static void products_are_right(void **state)
+{
+    static int8_t a[MOST * (DEEPEST + 3)], b[MOST * (DEEPEST + 3)];
+    static int32_t c[MOST * (MOST + 3)];
+    const limber_contract exact = { .size = sizeof exact, .promise = LIMBER_CONTRACT_EXACT };
+    struct rng r = { 21 };
+    limber_context *ctx;
+
+    (void)state;
+    assert_int_equal(limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config),
+                                                           .backend = "llvm",
+                                                           .cache_dir = "",
+                                                           .threads = 2 }),
+                     LIMBER_STATUS_OK);
+    for (int trial = 0; trial < 60; trial++) {
+        int64_t m = 90 + rng_below(&r, 61), n = 1 + rng_below(&r, MOST), gap = rng_below(&r, 4);
+        int64_t k = 1 + rng_below(&r, DEEPEST), row = trial % 2 ? 1 : n + gap;
+        int64_t col = trial % 2 ? k + gap : 1, c_row = n + gap;
+        bool is_signed = trial / 2 % 2;
+        limber_format fa = is_signed ? LIMBER_I8 : LIMBER_U8;
+
+        for (int64_t i = 0; i < m * (k + gap); i++)
+            a[i] = (int8_t)rng_next(&r);
+        for (size_t i = 0; i < sizeof b; i++)
+            b[i] = (int8_t)rng_next(&r);
+        memset(c, 0x5a, sizeof c);
+        if (limber_gemm(ctx, &exact, m, n, k, NULL, (limber_matrix){ a, fa, k + gap, 1 },
+                        (limber_matrix){ b, LIMBER_I8, row, col }, NULL,
+                        (limber_output){ c, LIMBER_I32, c_row, 1 }, NULL))
+            fail_msg("%s", limber_error_text());
+        for (int64_t i = 0; i < m; i++)
+            for (int64_t j = 0; j < c_row; j++) {
+                int32_t sum = 0;
+
+                for (int64_t p = 0; p < k && j < n; p++)
+                    sum += (is_signed ? a[i * (k + gap) + p] : (uint8_t)a[i * (k + gap) + p]) *
+                           b[p * row + j * col];
+                if (c[i * c_row + j] != (j < n ? sum : 0x5a5a5a5a))
+                    fail_msg("%d x %d x %d, gap %d: row %d, column %d", (int)m, (int)n, (int)k,
+                             (int)gap, (int)i, (int)j);
+            }
+    }
+    limber_destroy(ctx);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(all_codes) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(all_codes),
+                                        cmocka_unit_test(products_are_right) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
