@@ -130,11 +130,13 @@ static bool set_b(struct product *p)
     if (w->transposed) {
         const struct output_view *v = &p->c;
         struct patch forward = *w;
+        int64_t taps = w->r * w->s;
 
         forward.transposed = 0;
         p->result = RESULT_dense;
-        return !v->wide && v->outer == 1 && v->inner == w->r * w->s && v->col * v->inner == p->n &&
-               set_window(p, &forward);
+        return !v->wide && set_window(p, &forward) &&
+               (taps == 1 ? v->col == 1 :
+                            v->outer == 1 && v->inner == taps && v->col * taps == p->n);
     }
     return p->call->b.patch == w && w->col == 1 && limber_has_planes(p->f, p->call);
 }
