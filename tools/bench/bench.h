@@ -171,6 +171,7 @@ struct contender {
     double error, allowed; /* largest, of |A||B|, in units of u; what its place was allowed */
     unsigned char got[PICKS][ELEMENT];
     limber_report report;
+    bool reports; /* the next call fills it */
 };
 
 struct work {

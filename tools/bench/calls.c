@@ -577,6 +577,7 @@ static void call_series(struct bench *b, const char *format, limber_promise prom
     *s->c = (struct contender){ .work = &s->w,
                                 .now = &s->set.list[0],
                                 .report = LIMBER_REPORT_INIT,
+                                .reports = true,
                                 .contract = { .size = sizeof(limber_contract), .promise = promise },
                                 .factor = 1,
                                 .promise = correct ? PROMISE_rounded : PROMISE_sum };

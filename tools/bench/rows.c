@@ -491,7 +491,8 @@ static void add_limber(const struct bench *b, struct work *w, char *word, bool b
                            .base = base,
                            .factor = 1,
                            .contract = LIMBER_CONTRACT_INIT,
-                           .report = LIMBER_REPORT_INIT };
+                           .report = LIMBER_REPORT_INIT,
+                           .reports = true };
 
     if (!strcmp(word, "simulate")) {
         c.contract = (limber_contract){ .size = sizeof(limber_contract),
