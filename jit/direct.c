@@ -45,6 +45,7 @@ struct direct {
     limber_context *ctx;
     const struct problem *p;
     struct product_shape shape;
+    struct spread a, b, c; /* where groups are */
     const struct scaling *scaling; /* or NULL */
     limber_kernel code; /* of this shape, or NULL */
     atomic_bool refused; /* there is no code for this machine */
@@ -53,8 +54,11 @@ struct direct {
 static bool run_group(void *arg, int64_t g, int worker, struct diag *d)
 {
     struct direct *x = arg;
-    bool ok = limber_shape_run(x->ctx, &x->shape, x->scaling, x->code, limber_group_a(x->p, g).data,
-                               limber_group_b(x->p, g).data, limber_group_c(x->p, g).data);
+    const struct problem *p = x->p;
+    bool ok = limber_shape_run(x->ctx, &x->shape, x->scaling, x->code,
+                               limber_spread_at(p->a.data, &x->a, g),
+                               limber_spread_at(p->b.data, &x->b, g),
+                               (void *)(uintptr_t)limber_spread_at(p->c.data, &x->c, g));
 
     (void)worker, (void)d;
     if (!ok)
@@ -86,6 +90,9 @@ bool limber_direct_run(limber_context *ctx, const struct problem *p, struct repo
 {
     struct direct x = { .ctx = ctx,
                         .p = p,
+                        .a = limber_groups_a(p),
+                        .b = limber_groups_b(p),
+                        .c = limber_groups_c(p),
                         .shape = { .fixed = { .m = p->m,
                                               .n = p->n,
                                               .k = p->k,
