@@ -93,6 +93,7 @@ static __attribute__((noinline)) bool ask(limber_context *ctx, const struct prod
 {
     const struct background_job job = { .shape = *s };
 
+    CALL_SCOPE;
     return limber_background_ask(ctx->background, &job, sizeof job);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Plain small products: native, of doubles or of floats, in dense rows or columns, with nothing
  * optional.  Each test is one of the long way's (problem.c, gemm.c, jit/direct.c) in a cheap form.
- * What fails one takes the long way, which serves it or says what is wrong. */
+ * What fails one takes the long way, which serves it or says what is wrong.  Nothing here takes a
+ * lock or waits, so threads need no protection from being cancelled. */
 #include "jit/api/api.h"
 
 #include <string.h>
@@ -87,6 +88,7 @@ bool limber_gemm_at_once(limber_context *ctx, const limber_contract *contract, i
     s.size = is_equal(c->format, LIMBER_F64) ? 8 : 4;
     if (s.size == 4 && !is_equal(c->format, LIMBER_F32))
         return false;
+    MODE_SCOPE; /* subnormal scalars are not 0 */
     s.fixed.m = m;
     s.fixed.n = n;
     s.fixed.k = k;

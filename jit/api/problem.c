@@ -208,9 +208,9 @@ limber_status limber_run_as(const char *name, limber_context *ctx, const limber_
 
 limber_status limber_run(limber_context *ctx, const limber_problem *problem, limber_report *report)
 {
-    CALL_SCOPE;
     if (limber_run_at_once(ctx, problem, report))
         return LIMBER_STATUS_OK;
+    CALL_SCOPE;
     return limber_run_as("run", ctx, problem, report);
 }
 
@@ -312,11 +312,11 @@ limber_status limber_gemm(limber_context *ctx, const limber_contract *contract, 
                           int64_t n, int64_t k, const void *alpha, limber_matrix a, limber_matrix b,
                           const void *beta, limber_output c, limber_report *report)
 {
-    CALL_SCOPE;
     limber_problem p;
 
     if (limber_gemm_at_once(ctx, contract, m, n, k, alpha, &a, &b, beta, &c, report))
         return LIMBER_STATUS_OK;
+    CALL_SCOPE;
     p = (limber_problem)LIMBER_PROBLEM_INIT;
     p.m = m;
     p.n = n;

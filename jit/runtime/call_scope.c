@@ -15,17 +15,21 @@
 #include <time.h>
 #include <unistd.h>
 
-struct call_scope limber_call_enter(void)
+struct float_mode limber_mode_enter(void)
 {
-    struct call_scope before;
+    struct float_mode before;
 
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before.cancelled);
 #if defined(__x86_64__)
     enum { DEFAULT = 0x1f80, CONTROL = 0xffc0 }; /* no trap, to nearest, nothing flushed to zero */
 
     before.mxcsr = _mm_getcsr();
     if ((before.mxcsr & CONTROL) != DEFAULT)
         _mm_setcsr(DEFAULT);
+#elif defined(__aarch64__)
+    /* fesetenv leaves fields that are newer than it: other halves, NaN, products of BF16 */
+    __asm__ volatile("mrs %0, fpcr\n\tmrs %1, fpsr" : "=r"(before.fpcr), "=r"(before.fpsr));
+    if (before.fpcr)
+        __asm__ volatile("msr fpcr, xzr" : : : "memory");
 #else
     feholdexcept(&before.fenv);
     fesetenv(FE_DFL_ENV);
@@ -33,14 +37,36 @@ struct call_scope limber_call_enter(void)
     return before;
 }
 
-void limber_call_leave(const struct call_scope *before)
+void limber_mode_leave(const struct float_mode *before)
 {
 #if defined(__x86_64__)
     if (_mm_getcsr() != before->mxcsr)
         _mm_setcsr(before->mxcsr);
+#elif defined(__aarch64__)
+    uint64_t fpcr, fpsr;
+
+    __asm__ volatile("mrs %0, fpcr\n\tmrs %1, fpsr" : "=r"(fpcr), "=r"(fpsr) : : "memory");
+    if (fpsr != before->fpsr)
+        __asm__ volatile("msr fpsr, %0" : : "r"(before->fpsr));
+    if (fpcr != before->fpcr)
+        __asm__ volatile("msr fpcr, %0" : : "r"(before->fpcr));
 #else
     fesetenv(&before->fenv);
 #endif
+}
+
+struct call_scope limber_call_enter(void)
+{
+    struct call_scope before;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before.cancelled);
+    before.mode = limber_mode_enter();
+    return before;
+}
+
+void limber_call_leave(const struct call_scope *before)
+{
+    limber_mode_leave(&before->mode);
     pthread_setcancelstate(before->cancelled, NULL);
 }
 

@@ -22,14 +22,24 @@ double limber_now(void); /* seconds of a clock that nobody sets */
 #define CALL_SCOPE \
     struct call_scope apart __attribute__((cleanup(limber_call_leave), unused)) = \
         limber_call_enter()
-struct call_scope {
-    int cancelled;
+/* The arithmetic alone, for products that neither take a lock nor wait. */
+#define MODE_SCOPE \
+    struct float_mode mode __attribute__((cleanup(limber_mode_leave), unused)) = limber_mode_enter()
+struct float_mode {
 #if defined(__x86_64__)
     unsigned mxcsr;
+#elif defined(__aarch64__)
+    uint64_t fpcr, fpsr;
 #else
     fenv_t fenv;
 #endif
 };
+struct call_scope {
+    int cancelled;
+    struct float_mode mode;
+};
+struct float_mode limber_mode_enter(void);
+void limber_mode_leave(const struct float_mode *before);
 struct call_scope limber_call_enter(void);
 void limber_call_leave(const struct call_scope *before);
 /* Is so much of this thread's stack left?  False on a stack that the program has made itself: its
