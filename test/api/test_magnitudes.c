@@ -31,7 +31,7 @@ static const struct asked {
     { LIMBER_CONTRACT_CORRECT, NULL, 0 },
 };
 
-/* Elements have at most so many bits; the sum of products of the largest two is exact in binary64. */
+/* Elements have at most so many bits; sums of products of the largest are exact in binary64. */
 static const int sizes[][2] = { { 1, 1 }, { 2, 5 }, { 7, 1 }, { 1, 20 }, { 14, 14 }, { 23, 23 } };
 
 struct stated_operand {
