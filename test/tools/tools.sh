@@ -595,6 +595,9 @@ expect 1 'no format' "$limber" gemm a.mtx a.mtx --as f7
 expect 2 'scheme' "$limber" gemm a.mtx a.mtx --scheme nothing
 expect 1 'backend' "$limber" gemm a.mtx a.mtx --backend gpu9
 expect 1 'alpha' "$limber" gemm a.mtx a.mtx --alpha x
+expect 1 'alpha: "2,-1" is complex, and the result is real' "$limber" gemm a.mtx a.mtx --alpha 2,-1
+expect 0 '^seconds   not predicted' "$limber" plan gemm a.mtx a.mtx --contract correct --svg small.svg
+expect 1 '' grep -q predicted small.svg
 expect 2 'no command' "$limber" dance
 printf '\223NUMPY' > t.npy
 expect 1 'cut short' "$limber" gemm t.npy a.mtx
