@@ -2456,6 +2456,14 @@ class Arrays(unittest.TestCase):
             with ctx.prepare(b[0], side="right") as kept:
                 self.assertTrue((ctx.matmul(a, kept) == ctx.matmul(a, b[0])).all())
 
+    def test_stacks_of_one_go_through_epilogues(self):
+        x = self.random.integers(-9, 9, (1, 4, 5)).astype("f")
+        for stack in (1,), (1, 1):
+            a, skip = x.reshape(stack + (4, 5)), x[0, :, :4].reshape(stack + (4, 4))
+            for b in a.swapaxes(-1, -2), x[0].T:
+                got = self.ctx.matmul(a, b, epilogue="%1 = add %x %skip", inputs={"skip": skip})
+                self.assertTrue((got == a @ b + skip).all())
+
     def test_stacks_go_through_epilogues(self):
         a, b = (self.random.integers(-9, 9, shape).astype("d") for shape in ((5, 2, 3), (3, 4)))
         rows, columns, all = (self.random.integers(-9, 9, shape).astype("d")
