@@ -42,7 +42,8 @@ for word in dgemm trsm ztrsm getrf dtrtrs cgemm3m zunmqr gesv; do
     expect 0 "^$word: a routine" "$limber" help "$word"
 done
 expect 0 '^zher2k$' "$limber" help routines
-for word in dgemm_ cblas_dgemm dgemm_64_ dgemm64_ scipy_dgemm_64_ scipy_cblas_dgemm64_ CBLAS_DGEMM; do
+for word in dgemm_ cblas_dgemm dgemm_64_ dgemm64_ scipy_dgemm_64_ scipy_cblas_dgemm64_ \
+    CBLAS_DGEMM; do
     expect 0 '^dgemm: a routine' "$limber" help "$word"       # as programs call it
 done
 expect 0 'gpu.md$' "$limber" help cuda
