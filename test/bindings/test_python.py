@@ -2456,6 +2456,25 @@ class Arrays(unittest.TestCase):
             with ctx.prepare(b[0], side="right") as kept:
                 self.assertTrue((ctx.matmul(a, kept) == ctx.matmul(a, b[0])).all())
 
+    def test_calls_like_one_before(self):
+        """Each pair of types, in several forms, again and again with other numbers."""
+        forms = [((4, 6), (6, 3)), ((6,), (6, 3)), ((4, 6), (6,)), ((2, 4, 6), (2, 6, 3)),
+                 ((2, 4, 6), (6, 3)), ((1, 1), (1, 1))]
+        kinds = "?", "b", "B", "h", "H", "i", "I", "q", "e", "f", "d", "F", "D", ">d", ">i", ">F"
+        for left, right in itertools.product(kinds, kinds):
+            wide = "D" if left[-1] in "FD" or right[-1] in "FD" else "d"
+            for one, other in forms:
+                for contract in "native", "correct":
+                    for _ in range(3):
+                        a, b = (self.random.integers(0, 2, shape).astype(kind)
+                                for shape, kind in ((one, left), (other, right)))
+                        if wide == "D":
+                            a, b = (x * x.dtype.type(1j) if x.dtype.kind == "c" else x
+                                    for x in (a, b))
+                        got = self.ctx.matmul(a, b, contract=contract)
+                        self.assertTrue((got == a.astype(wide) @ b.astype(wide)).all(),
+                                        (left, right, one, other, contract))
+
     def test_stacks_of_one_go_through_epilogues(self):
         x = self.random.integers(-9, 9, (1, 4, 5)).astype("f")
         for stack in (1,), (1, 1):
