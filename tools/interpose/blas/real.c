@@ -161,6 +161,14 @@ static int note_file(struct dl_phdr_info *info, size_t size, void *user)
     return 0;
 }
 
+/* A name that does not tell the width of integers is that of a library whose isamax is spelt so, too:
+ * NumPy's BLAS of 64 bits has cblas_dgemm_batch_strided, and no name like it but those in 64_. */
+static bool is_of_its_kind(void *object, const char *name)
+{
+    return strstr(name, "64") ||
+           dlsym(object, strncmp(name, "scipy_", 6) == 0 ? "scipy_isamax_" : "isamax_");
+}
+
 /* Of all that is loaded, in its order.  Who calls by an address need not be linked with a BLAS: it
  * can have the address from another object, as SciPy's modules have those of cython_lapack. */
 static void *anywhere(const char *name)
@@ -173,7 +181,7 @@ static void *anywhere(const char *name)
         void *object = !f && *files.list[i] ? dlopen(files.list[i], RTLD_NOLOAD | RTLD_LAZY) : NULL;
         void *its = object ? dlsym(object, name) : NULL;
 
-        if (its && !is_ours(its) && !is_copy(its))
+        if (its && !is_ours(its) && !is_copy(its) && is_of_its_kind(object, name))
             f = its;
         else if (object)
             dlclose(object);
