@@ -161,8 +161,8 @@ static int note_file(struct dl_phdr_info *info, size_t size, void *user)
     return 0;
 }
 
-/* A name that does not tell the width of integers is that of a library whose isamax is spelt so, too:
- * NumPy's BLAS of 64 bits has cblas_dgemm_batch_strided, and no name like it but those in 64_. */
+/* A name that does not tell the width of integers is taken from a library whose isamax is spelt so,
+ * too: NumPy's BLAS of 64 bits has cblas_dgemm_batch_strided, and its other names end in 64_. */
 static bool is_of_its_kind(void *object, const char *name)
 {
     return strstr(name, "64") ||
