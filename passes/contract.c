@@ -58,13 +58,15 @@ static bool check_simulation(const limber_contract *k, struct diag *d)
 
 static bool check_summed(limber_format f, const char *what, struct diag *d)
 {
+    const char *why = limber_num_is_int(f) ?
+                          "native ones of integers have the same bits everywhere" :
+                          "only floats that f64 holds have";
     char name[32];
 
     return limber_format_is_binary(f) || /* spares the usual calls a comparison of ranges */
            (limber_is_real(f) && limber_format_embeds(f, LIMBER_F64)) ||
-           limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                       "%s: %s has no reproducible sums, only what f64 holds has", what,
-                       limber_format_name(f, name, sizeof name));
+           limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: %s has no reproducible sums: %s", what,
+                       limber_format_name(f, name, sizeof name), why);
 }
 
 static bool check_order(const limber_contract *k, limber_format a, limber_format b, limber_format c,

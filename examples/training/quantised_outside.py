@@ -45,7 +45,8 @@ def main():
     by = "QPyTorch" if float_quantize else "limber.quantize"
     sizes = [int(n) for n in chosen.sizes.split(",")]
     groups = [int(g) for g in chosen.groups.split(",")]
-    series = {f"{by}, groups of {g}": [] for g in groups}
+    named = {g: f"{by}, groups of {g}" if g > 1 else f"{by}, no groups" for g in groups}
+    series = {name: [] for name in named.values()}
     if not chosen.json:
         print(f"   n  group  distance of {by}  mean of |C|  seconds: unit, {by}")
     for n in sizes:
@@ -63,7 +64,7 @@ def main():
             ours = time.perf_counter() - start
             distance = (ideal - real).abs().mean().item()
             size = real.abs().mean().item()
-            series[f"{by}, groups of {group}"].append(distance)
+            series[named[group]].append(distance)
             if chosen.json:
                 print(json.dumps({"n": n, "group": group, "distance": distance, "size": size,
                                   "seconds_unit": ours, "seconds_outside": theirs, "by": by}))

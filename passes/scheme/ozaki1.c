@@ -197,12 +197,12 @@ bool limber_split_integer(struct plan *p, const struct scheme *scheme, const str
         if (f.kind != LIMBER_KIND_INT && f.kind != LIMBER_KIND_UINT)
             return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "%%%s is no integer", mask->name);
         o->step = 8;
-        o->spread = 0;
         o->is_signed = f.kind == LIMBER_KIND_INT &&
                        !(limber_node_has(mask, ATTR_sign) && limber_num(mask, ATTR_sign));
         o->bits = 8 * f.size - (f.kind == LIMBER_KIND_INT);
         if (limber_node_has(mask, ATTR_emax) && limber_num(mask, ATTR_emax) + 1 < o->bits)
             o->bits = limber_num(mask, ATTR_emax) < 0 ? 1 : (int)limber_num(mask, ATTR_emax) + 1;
+        o->spread = o->bits - 1; /* not scaled, so the smallest operand is 1 */
         o->slices = (o->bits + o->is_signed + 7) / 8;
     }
     return finish(p, &s, scheme->unit, 32768, &oa, &ob, AXIS_none, d);

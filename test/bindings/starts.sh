@@ -59,6 +59,7 @@ while read -r name; do
     expect 1 '^$' sh -c 'printf "%s\n" "$1" | grep -x ran' sh "$out"
 done < names
 expect 2 'LIMBER_BACKEND = "fpga"|fpga' env LIMBER_BACKEND=fpga $run script.py
+expect 2 'LIMBER_BLAS = .* is no BLAS' env LIMBER_BLAS=libm.so.6 $run script.py
 expect 2 'LIMBER_LLVM.*libm' env LIMBER_LLVM=libm.so.6 $run script.py
 expect 2 'LIMBER_REPORT = "/" cannot be written: Is a dir' env LIMBER_REPORT=/ $run script.py
 expect 2 'LIMBER_CACHE ' env LIMBER_CACHE=perhaps LIMBER_REPORT="$work/report" $run script.py

@@ -284,6 +284,55 @@ class Buffers(unittest.TestCase):
         a, b = [[4, 1], [1, 3]], [1, 2]
         self.assertEqual(limber.solve(a, b).tolist(), numpy.linalg.solve(a, b).tolist())
 
+    def test_tables_and_what_is_no_array(self):
+        """As pandas', which have a method called mask and show __array__ alone."""
+        if numpy is None:
+            return
+
+        class Table:
+            def __init__(self, values):
+                self.values = numpy.array(values)
+
+            def mask(self, where):
+                raise NotImplementedError
+
+            def __array__(self, dtype=None, copy=None):
+                return self.values.astype(dtype or self.values.dtype)
+
+        table = Table([[1.0, 2], [3, 4]])
+        self.assertEqual(limber.matmul(table, table).tolist(), [[7, 10], [15, 22]])
+        self.assertEqual(limber.quantize(Table([1.001]), "f16").tolist(), [1.0009765625])
+        self.assertRaisesRegex(limber.BadArgument, "^out: gives copies", limber.matmul,
+                               table, table, out=table)
+        masked = numpy.ma.masked_array([[1.0, 2], [3, 4]], [[0, 1], [0, 0]])
+        self.assertRaisesRegex(limber.BadArgument, "^a: masks", limber.matmul, masked, table)
+
+        class Sparse:
+            def toarray(self):
+                raise NotImplementedError
+
+        self.assertRaisesRegex(limber.BadArgument, r"^b: Sparse shows no array: .*toarray\(\)",
+                               limber.matmul, table, Sparse())
+        self.assertRaisesRegex(limber.BadArgument, "^a: object shows no array: [^;]*$",
+                               limber.matmul, object(), table)
+        self.assertRaisesRegex(limber.BadArgument, "'clongdouble'", limber.matmul,
+                               numpy.ones((1, 1), numpy.clongdouble), table)
+
+    def test_integers_beside_complex_numbers(self):
+        if numpy is None:
+            return
+        z = numpy.array([[1 + 2j, 3]], "complex64")
+        for kind in "?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8":
+            x = numpy.array([[1, 0], [1, 1]], kind)
+            for _ in range(2):          # the second time as a call like one before
+                self.assertEqual(limber.matmul(z, x).tolist(), [[4 + 2j, 3]])
+        x = numpy.array([[2**53, -2**53], [0, 1]])
+        self.assertEqual(limber.matmul(z, x).tolist(),
+                         [[2**53 + 2**54 * 1j, 3 - 2**53 - 2**54 * 1j]])
+        x[0, 0] += 1
+        self.assertRaisesRegex(limber.BadArgument, r"^b: has integers beyond 2\^53", limber.matmul,
+                               z, x)
+
     def test_sums_of_floats_in_integer_results(self):
         if numpy is None:
             return
@@ -726,6 +775,43 @@ class Quads(unittest.TestCase):
             e -= 1
         unit = Fraction(2) ** (max(e, -16382) - 112)
         return round(x / unit) * unit
+
+    def test_shapes_and_whole_powers(self):
+        third = 1 / limber.Quad([[3, -3], [1, 7]])
+        self.assertEqual((third.ndim, third.size, limber.Quad(1).ndim, limber.Quad(1).size),
+                         (2, 4, 0, 1))
+        self.assertEqual(third.reshape(4).to_fractions(), sum(third.to_fractions(), []))
+        self.assertEqual(third.reshape((1, 4)).shape, (1, 4))
+        self.assertRaises(ValueError, third.reshape, 3)
+        self.assertEqual([int(limber.Quad(x)) for x in ("7.9", -2.5, 10**30)], [7, -2, 10**30])
+        for power in 2, 3, -1, -5, 64, 0:
+            wanted = [[Fraction(x) ** power for x in row] for row in third.to_fractions()]
+            self.assertEqual((third ** power).to_fractions(),
+                             limber.Quad(wanted).to_fractions(), power)
+        special = limber.Quad(["inf", "-inf", "-0", "nan", 0, "1e4000", "1e-4000"])
+        for power, wanted in ((2, "inf inf 0.0 nan 0.0 inf 0.0"),
+                              (3, "inf -inf -0.0 nan 0.0 inf 0.0"),
+                              (-1, "0.0 -0.0 -inf nan inf 0 0"),
+                              (-3, "0.0 -0.0 -inf nan inf 0.0 inf")):
+            for got, want in zip((special ** power).to_strings(), wanted.split()):
+                if want != "0":
+                    self.assertEqual(got, want, power)
+        self.assertEqual((special ** 0).to_fractions(), [1] * 7)
+        for power in 65, 0.5, special:
+            self.assertRaisesRegex(limber.BadArgument, "^power", lambda: special ** power)
+        if numpy is not None:
+            self.assertEqual((third.reshape(-1, 1).shape, numpy.square(third).shape),
+                             ((4, 1), (2, 2)))
+            self.assertEqual(numpy.power(third, 2).to_fractions(), (third ** 2).to_fractions())
+
+    def test_what_lists_its_rows(self):
+        """mpmath's matrices have tolist() and are no arrays."""
+        class Rows:
+            def tolist(self):
+                return [[Fraction(1, 3), 2], [3, 4]]
+
+        self.assertEqual(limber.Quad(Rows()).to_fractions()[1], [3, 4])
+        self.assertEqual((limber.Quad(1) + Rows()).to_fractions()[0][1], 3)
 
     def test_numbers_are_rounded_once(self):
         values = [Fraction(1, 3), 10 ** 40 + 1, -(2 ** 113 + 1), 2 ** 113 + 3, Fraction(7, 10 ** 60)]
@@ -1413,6 +1499,9 @@ class Conversions(unittest.TestCase):
         self.assertEqual((hi, lo), (1 / 3, float(Fraction(1, 3) - Fraction(1 / 3))))
         self.assertEqual(limber.convert([300.0, -3.5, 2.5], numpy.int8).tolist(), [127, -4, 2])
         self.assertEqual(limber.convert([1 + 1e-9j], "complex64").dtype, "F")
+        for to in "i8", "u8", "i16", "i32", "i64", "i4", "posit8", "posit16", "e8m0", "dd", "f128":
+            x, y = (limber.convert([-3.0, 0, 2, 1e30], to, saturate=s) for s in (True, False))
+            self.assertEqual(str(x), str(y), to)        # these stop at their ends in any case
         self.assertEqual(limber.convert([1e6, math.inf], "f16", saturate=True).tolist(),
                          [65504, math.inf])
         self.assertEqual(limber.convert([1e6], "f16").tolist(), [math.inf])
@@ -1998,7 +2087,7 @@ class Arrays(unittest.TestCase):
                 ("a: elements of type object",
                  lambda: self.ctx.matmul([[Fraction(1, 3)]], [[1.0]])),
                 ("a: elements of type datetime64", lambda: self.ctx.matmul(a.astype("M8[s]"), one)),
-                ("b: elements of type 'Zg'", lambda: self.ctx.matmul(one, one.astype("G"))),
+                ("b: elements of type 'clongdouble'", lambda: self.ctx.matmul(one, one.astype("G"))),
                 ("a: elements of type 'float32' do not hold f16",
                  lambda: self.ctx.matmul(one.astype("f4"), one, format=("f16", None))),
                 ("b: elements of type 'float16' do not hold bf16",
@@ -2367,6 +2456,33 @@ class Arrays(unittest.TestCase):
             with ctx.prepare(b[0], side="right") as kept:
                 self.assertTrue((ctx.matmul(a, kept) == ctx.matmul(a, b[0])).all())
 
+    def test_calls_like_one_before(self):
+        """Each pair of types, in several forms, again and again with other numbers."""
+        forms = [((4, 6), (6, 3)), ((6,), (6, 3)), ((4, 6), (6,)), ((2, 4, 6), (2, 6, 3)),
+                 ((2, 4, 6), (6, 3)), ((1, 1), (1, 1))]
+        kinds = "?", "b", "B", "h", "H", "i", "I", "q", "e", "f", "d", "F", "D", ">d", ">i", ">F"
+        for left, right in itertools.product(kinds, kinds):
+            wide = "D" if left[-1] in "FD" or right[-1] in "FD" else "d"
+            for one, other in forms:
+                for contract in "native", "correct":
+                    for _ in range(3):
+                        a, b = (self.random.integers(0, 2, shape).astype(kind)
+                                for shape, kind in ((one, left), (other, right)))
+                        if wide == "D":
+                            a, b = (x * x.dtype.type(1j) if x.dtype.kind == "c" else x
+                                    for x in (a, b))
+                        got = self.ctx.matmul(a, b, contract=contract)
+                        self.assertTrue((got == a.astype(wide) @ b.astype(wide)).all(),
+                                        (left, right, one, other, contract))
+
+    def test_stacks_of_one_go_through_epilogues(self):
+        x = self.random.integers(-9, 9, (1, 4, 5)).astype("f")
+        for stack in (1,), (1, 1):
+            a, skip = x.reshape(stack + (4, 5)), x[0, :, :4].reshape(stack + (4, 4))
+            for b in a.swapaxes(-1, -2), x[0].T:
+                got = self.ctx.matmul(a, b, epilogue="%1 = add %x %skip", inputs={"skip": skip})
+                self.assertTrue((got == a @ b + skip).all())
+
     def test_stacks_go_through_epilogues(self):
         a, b = (self.random.integers(-9, 9, shape).astype("d") for shape in ((5, 2, 3), (3, 4)))
         rows, columns, all = (self.random.integers(-9, 9, shape).astype("d")
@@ -2383,14 +2499,15 @@ class Arrays(unittest.TestCase):
         self.assertTrue((self.ctx.matmul(a, b, conj_b=True) == a @ b.conj()).all())
         self.assertTrue((self.ctx.matmul(a.real, b) == a.real @ b).all())
         self.assertEqual(self.ctx.matmul(a.astype("F"), b.astype("F")).dtype, "F")
-        for kind in "bhiBefd?H":
-            real = self.random.integers(0, 2, (4, 6)).astype(kind)
-            for wide in "FD":
+        for kind in "bhiBefd?Hq":
+            for wide in 2 * "FD":           # the second time as a call like one before
+                real = self.random.integers(0, 2, (4, 6)).astype(kind)
                 c = self.ctx.matmul(real, b.astype(wide))
-                self.assertEqual(c.dtype, "D" if kind in "idH" else wide, (kind, wide))
-                self.assertTrue((c == real.astype("d") @ b).all())
-        with self.assertRaisesRegex(limber.BadArgument, "a: is real, of i64"):
-            self.ctx.matmul(real.astype("q"), b)
+                self.assertEqual(c.dtype, "D" if kind in "idHq" else wide, (kind, wide))
+                self.assertTrue((c == real.astype("d") @ b).all(), (kind, wide))
+                self.assertTrue((self.ctx.matmul(b.astype(wide).T, real.T) == c.T).all())
+        with self.assertRaisesRegex(limber.BadArgument, "a: has integers beyond"):
+            self.ctx.matmul(numpy.full((4, 6), 2**60), b)
         stack = numpy.stack([a, 2 * a])
         self.assertTrue((self.ctx.matmul(stack, b) == stack @ b).all())
 

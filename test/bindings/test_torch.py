@@ -153,6 +153,8 @@ class Functions(unittest.TestCase):
             output_padding=1)
         run(F.conv_transpose2d, (2, 4, 5, 6), (4, 3, 3, 2), groups=2, dilation=2)
         run(F.conv_transpose1d, (4, 5), (4, 3, 3), stride=3)
+        run(F.conv_transpose2d, (2, 4, 5, 6), (4, 3, 3, 2), (3,), stride=(1, 2), padding=1,
+            output_padding=(2, 1), dilation=3)
         run(F.conv_transpose3d, (1, 2, 3, 4, 3), (2, 2, 2, 2, 3))
         run(torch.conv2d, (2, 4, 9, 8), (6, 4, 3, 2))
 

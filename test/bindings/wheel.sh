@@ -131,6 +131,32 @@ echo 'raise SystemExit(3)' > three.py
 "$bin/python" -m limber run --contract native three.py || status=$?
 [ $status = 3 ] || { echo "the script's status 3 became $status"; exit 1; }
 
+# ---- NumPy's BLAS of 64-bit integers has a name that does not tell its width, and a system's BLAS
+# none of NumPy's names ----
+cat > width.py <<'END'
+import ctypes, numpy as np
+strided = ctypes.CDLL(None).cblas_dgemm_batch_strided
+a, b = np.ones((3, 4, 5)), np.ones((3, 5, 6))
+address = [ctypes.c_void_p(x.ctypes.data) for x in (a, b)]
+for alpha in 0, 2:
+    c = np.ones((3, 4, 6))
+    strided(101, 111, 111, 4, 6, 5, ctypes.c_double(alpha), address[0], 5, 20, address[1], 6, 30,
+            ctypes.c_double(3), ctypes.c_void_p(c.ctypes.data), 6, 24, 3)
+    assert (c == 3 + 5 * alpha).all(), c
+x = np.random.default_rng(1).standard_normal((80, 80))
+u, s, v = np.linalg.svd(x)
+assert abs(u * s @ v - x).max() < 1e-9 and abs(x @ np.linalg.solve(x, x) - x).max() < 1e-9
+print("right")
+END
+for contract in native correct; do
+    [ "$("$bin/python" -m limber run --contract $contract width.py)" = right ] ||
+        { echo "a BLAS of another width: $contract"; exit 1; }
+done
+if "$bin/python" -c 'import ctypes; ctypes.CDLL("libblas.so.3")' 2> /dev/null; then
+    [ "$(LIMBER_BLAS=libblas.so.3 "$bin/python" -m limber run --contract correct width.py \
+             2> log)" = right ] || { cat log; exit 1; }
+fi
+
 # ---- the command line, and programs in C ----
 "$bin/limber" formats | grep -q '^bf16 '
 (cd / && env PATH=/usr/bin:/bin "$bin/limber" bench apps --quick --apps lu) > log 2>&1 &&

@@ -18,7 +18,8 @@ with it:
     <!-- output numbers vary -->  The same, and each number stands for any other.
     <!-- output numbers and schemes vary -->  So do the schemes behind "by" and "scheme", which
                             are chosen for the CPU.
-    <!-- file NAME -->      Write it to this file, for blocks that follow.
+    <!-- file NAME -->      Write it to this file, for blocks that follow.  The text before it has
+                            the name, for readers.
     <!-- not run: WHY -->   Left out; WHY has a few words.
 
 Lines of the comment after the first are code that is not shown.  It stands before the block, or
@@ -78,9 +79,13 @@ class Block:
 def blocks(source, page):
     with open(os.path.join(source, page)) as f:
         text = f.read()
-    found = []
+    found, end = [], 0
     for m in BLOCK.finditer(text):
         found.append(Block(page, text.count("\n", 0, m.start(2)) + 1, m[1], m[2], m[3]))
+        name = found[-1].file
+        if name and f"`{name}`" not in text[end:m.start()]:
+            raise Wrong(f"{found[-1].where}: no reader sees that this is `{name}`")
+        end = m.end()
     if 2 * len(found) != len(re.findall(r"^ *```", text, re.M)):
         raise Wrong(f"{page}: a fenced block is indented, or has no end")
     for i, block in enumerate(found):

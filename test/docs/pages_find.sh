@@ -20,7 +20,7 @@ expect() {
 }
 expect 'good page' good <<'END'
 # A page
-[here](#two-words)
+[here](#two-words), in `x.txt`
 <!-- file x.txt -->
 ```
 12 3.5 seconds
@@ -158,6 +158,17 @@ expect 'an indented block' 'page.md: a fenced block is indented' <<'END'
   ```sh
   true
   ```
+END
+expect 'a file that no reader can name' 'no reader sees that this is `y.txt`' <<'END'
+In `x.txt`:
+<!-- file x.txt -->
+```
+x
+```
+<!-- file y.txt -->
+```
+y
+```
 END
 expect 'no such file' 'no such file: other.md' <<'END'
 [there](other.md)

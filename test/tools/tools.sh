@@ -64,7 +64,7 @@ expect 2 'neither ahead' "$limber" gemm a.mtx a.mtx --split beside
 expect 0 '^order +1$' "$limber" gemm a.mtx s.mtx --contract reproducible --check
 expect 0 '"contract":.*"reproducible".*"order":.*1' sh -c '"$@" | tr -d "\n"' run "$limber" gemm a.mtx s.mtx --contract reproducible --json
 expect 0 'promise=reproducible wanted=native' "$limber" plan gemm a.mtx s.mtx --contract reproducible --ir
-expect 1 'a: i64 has no reproducible sums' "$limber" gemm i.mtx i.mtx --contract reproducible
+expect 1 "a: i64 has no reproducible sums: native ones of integers" "$limber" gemm i.mtx i.mtx --contract reproducible
 expect 0 'ret %' "$limber" plan gemm a.mtx a.mtx --contract correct --ir
 expect 0 'refused' "$limber" plan gemm a.mtx a.mtx --contract correct --ir
 # a plan in plain lines; the IR only where it is asked for
@@ -595,6 +595,9 @@ expect 1 'no format' "$limber" gemm a.mtx a.mtx --as f7
 expect 2 'scheme' "$limber" gemm a.mtx a.mtx --scheme nothing
 expect 1 'backend' "$limber" gemm a.mtx a.mtx --backend gpu9
 expect 1 'alpha' "$limber" gemm a.mtx a.mtx --alpha x
+expect 1 'alpha: "2,-1" is complex, and the result is real' "$limber" gemm a.mtx a.mtx --alpha 2,-1
+expect 0 '^seconds   not predicted' "$limber" plan gemm a.mtx a.mtx --contract correct --svg small.svg
+expect 1 '' grep -q predicted small.svg
 expect 2 'no command' "$limber" dance
 printf '\223NUMPY' > t.npy
 expect 1 'cut short' "$limber" gemm t.npy a.mtx

@@ -42,6 +42,11 @@ for word in dgemm trsm ztrsm getrf dtrtrs cgemm3m zunmqr gesv; do
     expect 0 "^$word: a routine" "$limber" help "$word"
 done
 expect 0 '^zher2k$' "$limber" help routines
+for word in dgemm_ cblas_dgemm dgemm_64_ dgemm64_ scipy_dgemm_64_ scipy_cblas_dgemm64_ \
+    CBLAS_DGEMM; do
+    expect 0 '^dgemm: a routine' "$limber" help "$word"       # as programs call it
+done
+expect 0 'gpu.md$' "$limber" help cuda
 for word in csv mtx longdouble update-alternatives fp8 fp4 convert \
         matmul einsum conv2d statistics sweep mx jax mkl openblas pip \
         conda docker windows arm; do
@@ -62,6 +67,7 @@ expect 0 '^f32: a format' "$limber" help FP32
 expect 0 '^ozaki2: a scheme' "$limber" help Ozaki2
 expect 0 '^LIMBER_CACHE: a variable' "$limber" help limber_cache
 expect 0 '^ozaki2: a scheme' "$limber" help ozaki
+expect 2 'simulate=UNIT$' "$limber" gemm a.npy a.npy --contract bits=
 expect 2 'nothing is called "corect"; near: correct' "$limber" help corect
 expect 2 'near: LIMBER_LLVM' "$limber" help limbr_llvm
 expect 2 'near: float32' "$limber" help flaot32

@@ -66,8 +66,11 @@ static int print_json(const struct product *p, const struct explanation *t, cons
 
 static void print_run(const struct product *p, const struct explanation *t)
 {
-    printf("run\nscheme    %s, bound %.3g |A||B|\nseconds   %.3g, predicted %.3g\n",
-           t->run.warm.scheme, t->run.warm.bound, t->run.seconds_warm, t->plan.cost);
+    printf("run\nscheme    %s, bound %.3g |A||B|\nseconds   %.3g", t->run.warm.scheme,
+           t->run.warm.bound, t->run.seconds_warm);
+    if (t->plan.cost > 0)
+        printf(", predicted %.3g", t->plan.cost);
+    printf("\n");
     if (p->check)
         printf("error     %.4g ulp, %.3g |A||B| (%lld of %lld elements)\n", t->run.v.ulp,
                t->run.v.relative, (long long)t->run.v.checked, (long long)t->run.v.elements);

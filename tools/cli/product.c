@@ -40,7 +40,10 @@ static bool parse_contract(struct product *p)
         return true;
     complain("--contract: \"%s\" is none of native, reproducible, correct, bits=1..160, exact, "
              "fast, simulate=UNIT%s",
-             s, words_near(word_kind_named("contract"), s));
+             s,
+             word_find(word_kind_named("contract"), s) ?
+                 "" :
+                 words_near(word_kind_named("contract"), s));
     return false;
 }
 
@@ -337,6 +340,8 @@ static bool read_scalar(const struct product *p, const char *name, const char *t
     if (!text)
         return true;
     snprintf(re, sizeof re, "%.*s", im ? (int)(im - text) : (int)strlen(text), text);
+    if (!p->c.pairs && strchr(text, ','))
+        return complain("--%s: \"%s\" is complex, and the result is real", name, text), false;
     if (!parse_number(re, f, out) || (im && !parse_number(im + 1, f, out + size))) {
         complain("--%s: \"%s\" is no number of the result's format", name, text);
         return false;

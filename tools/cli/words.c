@@ -29,12 +29,13 @@ static const struct contract_word {
 enum { CONTRACTS = sizeof contracts / sizeof *contracts };
 
 static const struct backend_word {
-    const char *name, *about;
+    const char *name, *about, *page;
 } backends[] = {
-    { "auto", "the best of those that run here" },
-    { "interp", "the definition of every plan: slow, on any machine" },
-    { "llvm", "CPUs: kernels that are part of the library, and code that libLLVM compiles" },
-    { "cuda", "NVIDIA's GPUs: kernels that NVRTC compiles" },
+    { "auto", "the best of those that run here", "docs/platforms.md" },
+    { "interp", "the definition of every plan: slow, on any machine", "docs/platforms.md" },
+    { "llvm", "CPUs: kernels that are part of the library, and code that libLLVM compiles",
+      "docs/platforms.md" },
+    { "cuda", "NVIDIA's GPUs: kernels that NVRTC compiles", "docs/gpu.md" },
 };
 enum { BACKEND_WORDS = sizeof backends / sizeof *backends };
 
@@ -154,6 +155,11 @@ static void tell_backend(const char *word)
     printf("  %s\n", backends[place(backend_word, word)].about);
 }
 
+static const char *backend_page(const char *word)
+{
+    return backends[place(backend_word, word)].page;
+}
+
 static void tell_scheme(const char *word)
 {
     printf("  %s\n", limber_scheme_at(place(scheme_word, word))->about);
@@ -185,7 +191,7 @@ static const struct word_kind kinds[] = {
     { "contract", "docs/contracts.md", NULL, contract_word, tell_contract },
     { "scheme", "docs/accuracy.md", NULL, scheme_word, tell_scheme },
     { "unit", "docs/simulation.md", "limber units %s", unit_word, tell_unit },
-    { "backend", "docs/design.md", NULL, backend_word, tell_backend },
+    { "backend", NULL, NULL, backend_word, tell_backend, backend_page },
     { "variable", "docs/environment.md", NULL, variable_word, tell_variable },
     { "function", "docs/operators.md", NULL, function_word, function_tell },
     { "routine", "docs/blas.md", NULL, routine_word, routine_tell },
@@ -231,11 +237,36 @@ static const char *find_format(const char *text)
     return limber_format_name(f, name, sizeof name);
 }
 
+/* A routine by any of the names that programs call it by: cblas_dgemm, dgemm_64_, scipy_dgesv_. */
+static int find_routine(const char *text)
+{
+    static const char *const before[] = { "scipy_", "cblas_" }, *const behind[] = { "_", "64",
+                                                                                    "_" };
+    char plain[64];
+    size_t n;
+
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++)
+        if (strncmp(text, before[i], strlen(before[i])) == 0)
+            text += strlen(before[i]);
+    snprintf(plain, sizeof plain, "%s", text);
+    n = strlen(plain);
+    for (size_t i = 0; i < sizeof behind / sizeof *behind; i++) {
+        const size_t end = strlen(behind[i]);
+
+        if (n > end && strcmp(plain + n - end, behind[i]) == 0)
+            plain[n -= end] = 0;
+    }
+    return place(routine_word, plain);
+}
+
 const char *word_find(const struct word_kind *kind, const char *text)
 {
-    int i = kind->at == limber_format_at ? -1 : place(kind->at, text);
+    int i;
 
-    return kind->at == limber_format_at ? find_format(text) : i < 0 ? NULL : kind->at(i);
+    if (kind->at == limber_format_at)
+        return find_format(text);
+    i = kind->at == routine_word ? find_routine(text) : place(kind->at, text);
+    return i < 0 ? NULL : kind->at(i);
 }
 
 const char *contract_about(const limber_contract *k)

@@ -355,7 +355,7 @@ static void draw_schemes_key(const struct drawing *d, double x, double *y)
     for (int i = 0; i < d->schemes; i++) {
         double share = d->r->parts ? 0 : 1, cost = d->r->parts ? 0 : d->r->cost;
         double bound = d->r->parts ? 0 : d->r->bound;
-        char text[128];
+        char text[160], seconds[40] = "";
 
         for (int j = 0; j < d->r->parts; j++) {
             const limber_part *p = &d->r->part[j];
@@ -366,8 +366,10 @@ static void draw_schemes_key(const struct drawing *d, double x, double *y)
             cost += p->cost;
             bound = p->bound > bound ? p->bound : bound;
         }
-        snprintf(text, sizeof text, "%s: %.3g%% of products, %.3g s predicted, bound %.3g",
-                 d->scheme[i], 100 * share, cost, bound);
+        if (cost > 0) /* not without a plan */
+            snprintf(seconds, sizeof seconds, "%.3g s predicted, ", cost);
+        snprintf(text, sizeof text, "%s: %.3g%% of products, %sbound %.3g", d->scheme[i],
+                 100 * share, seconds, bound);
         draw_key(d, x, *y += ROW, scheme_colour[i % SCHEMES], text);
     }
 }

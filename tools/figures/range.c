@@ -82,24 +82,28 @@ static bool measure(struct figures *f, double phi, const struct factors *x, stru
     "'Ozaki I 9 slices']\n" \
     "set datafile missing NaN\n" /* rows of other calls, which lie between, are no gaps */ \
     "set xlabel 'phi'\nset key outside right top\nset logscale y 10\n"
-#define CURVES(from, y, width) \
-    "for [i=" from ":7] $data using 2:(strcol(1) eq N[i] ? " y " : NaN) with linespoints " \
-    "pt i+3 ps 0.6 lw " width \
-    " lc i title N[i], for [i=8:9] $data using 2:(strcol(1) eq N[i] ? " y " : NaN) " \
-    "with linespoints pt 7 ps 0.6 lw 2 dt 2 lc i title N[i]"
+#define CURVES(from, to, y, style) \
+    "for [i=" from ":" to "] $data using 2:(strcol(1) eq N[i] ? " y " : NaN) with " style
+#define SLICES(y) CURVES("8", "9", y, "linespoints pt 7 ps 0.6 lw 2 dt 2 lc i title N[i]")
 
-/* Most lines lie on one another, each narrower than those below. */
-static const char accuracy[] =
-    HEAD "set ylabel 'largest error / u |A||B|'\nset format y '10^{%L}'\nset yrange [0.01:]\n"
-         "set title 'solid: a contract; dashed: a fixed number of slices'\n"
-         "plot " CURVES("1", "$4", "(i == 1 ? 2 : 16-2*i)");
+/* Six lines lie on one another, each narrower than those below, by two points at either side; the
+ * key has them in one width. */
+/* clang-format off */
+static const char accuracy[] = HEAD
+    "set ylabel 'largest error / u |A||B|'\nset format y '10^{%L}'\nset yrange [0.01:]\n"
+    "set title 'solid: a contract; dashed: a fixed number of slices'\n"
+    "plot " CURVES("1", "1", "$4", "linespoints pt 4 ps 0.6 lw 2 lc i title N[i]") ", "
+    CURVES("2", "7", "$4", "lines lw 31-4*i lc i notitle") ", "
+    "for [i=2:7] NaN with lines lw 8 lc i title N[i], "
+    SLICES("$4");
 
 static const char cost[] = HEAD
     "set ylabel 'time / native FP64'\n"
     "set title 'solid and dashed: measured; points: predicted'\n"
-    "plot " CURVES("2", "$7", "2") ", "
-                                   "for [i=2:9] $data using 2:(strcol(1) eq N[i] ? $6 : NaN) with "
-                                   "points pt 2 lc i notitle";
+    "plot " CURVES("2", "7", "$7", "linespoints pt i+3 ps 0.6 lw 2 lc i title N[i]") ", "
+    SLICES("$7") ", "
+    CURVES("2", "9", "$6", "points pt 2 lc i notitle");
+/* clang-format on */
 
 static bool fill_range(struct figures *f, struct table *data, struct table *brief)
 {

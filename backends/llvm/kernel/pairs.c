@@ -427,7 +427,8 @@ FLAT bool store_certain(const struct product *x, int64_t i, int64_t j, int live,
     return true;
 }
 
-/* Row i, and what its sums may be.  Few rows of chains are summed again. */
+/* Row i, and what its sums may be.  Few rows are summed again: of chains as pairs, and with their
+ * sizes where these may leave an error. */
 static void store_row(struct product *x, int64_t i, int64_t j, int live, struct sums *s,
                       enum way way)
 {
@@ -442,6 +443,8 @@ static void store_row(struct product *x, int64_t i, int64_t j, int live, struct 
         return;
     if (way == CHAIN)
         sum_block(x, i, 1, way = PAIR, s);
+    if (way == PAIR && x->allowed > 0)
+        sum_block(x, i, 1, way = SIZED, s);
     before = *s;
     uncertain = uncertain_of(x, s, way);
     for (int l = 0; l < live; l++) {
@@ -504,7 +507,7 @@ int64_t PAIRS(run)(const struct call *c, limber_format fa, limber_format fb, lim
                 double allowed)
 {
     double strip[LIMBER_SMALL_K * LANES] __attribute__((aligned(64))), most_a[BLOCK];
-    enum way way = allowed > 0 ? SIZED : fa.size == 4 && fb.size == 4 ? CHAIN : PAIR;
+    enum way way = fa.size == 4 && fb.size == 4 ? CHAIN : PAIR;
     struct product x = { .c = c,
                          .fa = fa,
                          .fb = fb,

@@ -197,6 +197,19 @@ def square_root(a):
     return _pack(root << 1 | (root * root != m << s), ((e - s) >> 1) - 1)
 
 
+def power(a, n):
+    """a^n of a whole n; 1 where n is 0."""
+    x, sign = a & ~SIGN, a & SIGN if n % 2 else 0
+    if n == 0:
+        return encode(1)
+    if x > INF:
+        return NAN
+    if x in (0, INF):
+        return sign | (INF if (x == INF) == (n > 0) else 0)
+    m, e = _split(x)
+    return sign | (_pack(m ** n, e * n) if n > 0 else _ratio(1, m ** -n, e * n))
+
+
 def total(bits, count=1):
     """The sum of many, divided by a count, and rounded once."""
     special, zeros, high, low = 0.0, SIGN, 0, 0     # the sum so far is high 2^low

@@ -91,7 +91,8 @@ class View:
     device: the number of the CUDA device whose memory it is, or None.  `gpu` allows that."""
 
     def __init__(self, source, what, name=None, writable=False, gpu=False):
-        if hasattr(source, "mask"):
+        mask = getattr(source, "mask", None)        # a method of pandas' tables
+        if mask is not None and not callable(mask):
             raise BadArgument(f"{what}: masks are not looked at; fill the array first")
         self.source, self.what, self.copied = source, what, False
         self._memory = memory_of(source, what, writable)

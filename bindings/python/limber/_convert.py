@@ -229,7 +229,7 @@ def _round(context, held, view, made, rounding, saturate, seed, random_bits, nan
     if not nan_to_zero:
         _refuse_nan(ctx, view, made.name)
     target = C.Format.from_buffer_copy(to.format)
-    target.flags |= _SATURATE * bool(saturate)
+    target.flags |= _SATURATE * (bool(saturate) and to.format.kind == _FLOAT)   # others do always
     if rounding.startswith("stochastic"):
         equal = rounding == "stochastic_equal"
         _stochastically(ctx, view, made, target, seed, 1 if equal else random_bits, equal)

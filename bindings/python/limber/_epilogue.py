@@ -2,6 +2,7 @@
 """What happens to a result before it is stored: limber_epilogue."""
 import array
 import ctypes
+import math
 from numbers import Real
 
 from . import _library as C
@@ -40,7 +41,8 @@ def _of_product(view, stack, m, n):
         return _ROW, {}
     if stack and shape == stack + (m, n):
         view.dense()
-        return _MATRIX, {"row_stride": n, "col_stride": 1, "step": m * n}
+        step = m * n if math.prod(stack) > 1 else 0     # a stack of one is no batch
+        return _MATRIX, {"row_stride": n, "col_stride": 1, "step": step}
     raise BadArgument(f"{view.what}: shape {shape} is none of (), ({n},), ({m}, 1), ({m}, {n})" +
                       (f", {stack + (m, n)}" if stack else ""))
 

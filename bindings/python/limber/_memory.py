@@ -198,7 +198,9 @@ def memory_of(source, what, writable=False):
     if numpy is not None and (hasattr(source, "__array_interface__") or
                               hasattr(source, "__array__")):
         return _of_numpy(_as_array(source, what, writable), what, writable)
-    return of_buffer(source, what, writable)    # which says what it lacks
+    raise BadArgument(f"{what}: {type(source).__name__} shows no array: no buffer, __dlpack__, "
+                      "__array_interface__ or __array__" +
+                      "; its toarray() makes one" * hasattr(source, "toarray"))
 
 
 def _as_array(source, what, writable):

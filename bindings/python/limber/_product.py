@@ -23,10 +23,21 @@ from .errors import BadArgument, check
 
 def _complex(view):
     """A real operand as a complex one that has all its numbers."""
-    for name in "f32", "f64":
-        if numpy is not None and holds(name, view.name):
-            return View(view.array().astype(kind_of_format(name, True)), view.what)
-    raise BadArgument(f"{view.what}: is real, of {view.name}, and the other operand complex")
+    kind = None
+    if numpy is not None:
+        kind = next((name for name in ("f32", "f64") if holds(name, view.name)), None)
+    if numpy is not None and view.name == "i64":    # NumPy's integers; most are small
+        x = view.array()
+        if x.size and not -2 ** 53 <= int(x.min()) <= int(x.max()) <= 2 ** 53:
+            raise BadArgument(f"{view.what}: has integers beyond 2^53, which no complex number "
+                              "holds, and the other operand is complex")
+        kind = "f64"
+    if kind is None:
+        raise BadArgument(f"{view.what}: is real, of {view.name}, which no complex number holds, "
+                          "and the other operand is complex")
+    made = View(view.array().astype(kind_of_format(kind, True)), view.what)
+    made.copied = True
+    return made
 
 
 def _reach(view):
@@ -268,7 +279,7 @@ def multiply(context, a, b, labels, contract=None, out=None, alpha=1, beta=0, sc
         r = C.Report() if report else None
         problem = p.run(r, steps, conj_a, conj_b)
         made = p.result.give()
-        if key and not p.aside:
+        if key and not p.aside and p.a.source is a and p.b.source is b:
             kept = (p.a, p.b, p.c), p.result, problem, (p.contract, p.alpha, p.beta)
             _repeat.keep(context._repeats, key, *kept)
             if others:

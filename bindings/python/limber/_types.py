@@ -54,7 +54,7 @@ def kind_of_format(name, pairs=False):
 
 
 _LETTERS = {"?": "bool", "e": "float16", "f": "float32", "d": "float64", "g": "longdouble",
-            "Zf": "complex64", "Zd": "complex128"}
+            "Zf": "complex64", "Zd": "complex128", "Zg": "clongdouble"}
 _LETTERS.update({letter: "int" for letter in "bhilqn"}, **{letter: "uint" for letter in "BHILQN"})
 
 

@@ -7,6 +7,7 @@ from ._library import lib
 
 
 class Status(enum.IntEnum):
+    """Why a call failed, as limber_status in C."""
     OK = 0
     BAD_ARGUMENT = 1
     NO_SCHEME = 2
@@ -24,34 +25,42 @@ class LimberError(Exception):
 
 
 class BadArgument(LimberError, ValueError):
+    """An argument is wrong; the text names it."""
     status = Status.BAD_ARGUMENT
 
 
 class NoScheme(LimberError):
+    """No way to compute keeps the contract for this data."""
     status = Status.NO_SCHEME
 
 
 class OutOfRange(LimberError, OverflowError):
+    """A result does not fit its format."""
     status = Status.RANGE
 
 
 class NoMemory(LimberError, MemoryError):
+    """Memory is not to be had."""
     status = Status.NO_MEMORY
 
 
 class FileError(LimberError, OSError):
+    """A file or folder cannot be read or written."""
     status = Status.IO
 
 
 class DeviceError(LimberError, RuntimeError):
+    """The device, or its driver, failed or is not there."""
     status = Status.DEVICE
 
 
 class NotReady(LimberError, RuntimeError):
+    """The kernel is being made; without waiting there is no result."""
     status = Status.NOT_READY
 
 
 class InternalError(LimberError, RuntimeError):
+    """A fault of Limber's."""
     status = Status.INTERNAL
 
 

@@ -76,7 +76,8 @@ def _as_quad(x):
     """A Quad of what stands beside one in an operation, or None."""
     if isinstance(x, Quad):
         return x
-    if isinstance(x, (numbers.Number, list, tuple)) or hasattr(x, "_mpf_") or hasattr(x, "ndim"):
+    if isinstance(x, (numbers.Number, list, tuple)) or hasattr(x, "_mpf_") or \
+            hasattr(x, "tolist"):
         return Quad(x)
     return None
 
@@ -123,7 +124,8 @@ def _excesses(x):
     """The signs of what rounding added to the numbers of what is compared with a Quad."""
     if _is_array(x):
         return [0] * math.prod(x.shape)
-    return [_binary128.excess(y) for y in _flatten(x.tolist() if hasattr(x, "ndim") else x, [])]
+    flat = _flatten(x.tolist() if hasattr(x, "tolist") else x, [])
+    return [_binary128.excess(y) for y in flat]
 
 
 def _comparison(*orders: Optional[int]) -> Callable[[Quad, Any], Any]:
@@ -168,8 +170,9 @@ _UFUNCS = {"add": ("__add__", "__radd__"), "subtract": ("__sub__", "__rsub__"),
            "greater": ("__gt__", "__lt__"), "greater_equal": ("__ge__", "__le__"),
            "matmul": ("__matmul__", "__rmatmul__"), "negative": ("__neg__",),
            "positive": ("__pos__",), "absolute": ("__abs__",), "fabs": ("__abs__",),
-           "sqrt": ("sqrt",), "square": ("square",), "isnan": ("isnan",), "isinf": ("isinf",),
-           "isfinite": ("isfinite",), "signbit": ("signbit",)}
+           "power": ("__pow__",), "sqrt": ("sqrt",), "square": ("square",),
+           "isnan": ("isnan",), "isinf": ("isinf",), "isfinite": ("isfinite",),
+           "signbit": ("signbit",)}
 
 
 class Quad:
@@ -183,7 +186,7 @@ class Quad:
         if _is_array(values):
             self.words = _words_of(values)
             return
-        if hasattr(values, "ndim") and hasattr(values, "tolist"):
+        if hasattr(values, "tolist"):       # of objects, mpmath's matrices
             values = values.tolist()
         shape: List[int] = []
         flat = _flatten(values, shape)
@@ -238,6 +241,23 @@ class Quad:
         return tuple(self.words.shape[:-1])
 
     @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    def reshape(self, *shape: Any) -> Quad:
+        """The numbers in another shape, as numpy.reshape has it."""
+        wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+        if numpy is not None:
+            return Quad.of_words(self.words.reshape(*wanted, 2))
+        if math.prod(wanted) != self.size:
+            raise BadArgument(f"shape {tuple(wanted)} does not have {self.size} numbers")
+        return _of_bits(_bits(self), tuple(wanted))
+
+    @property
     def T(self) -> Quad:
         """The transpose; the same memory (NumPy)."""
         axes = range(self.words.ndim - 1)
@@ -263,6 +283,9 @@ class Quad:
 
     def __float__(self) -> float:
         return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         """Objects, or numbers of a type, each rounded once, to the nearest."""
@@ -379,6 +402,12 @@ class Quad:
     def sqrt(self) -> Quad:
         """The square roots, rounded once; NaN of what is below 0."""
         return _of_bits(map(_binary128.square_root, _bits(self)), self.shape)
+
+    def __pow__(self, power: int) -> Quad:
+        """Whole powers from -64 to 64, each rounded once."""
+        if not isinstance(power, numbers.Integral) or not -64 <= power <= 64:
+            raise BadArgument(f"power = {power!r}: Quads have whole powers from -64 to 64")
+        return _of_bits([_binary128.power(x, int(power)) for x in _bits(self)], self.shape)
 
     __add__ = _operator(_binary128.add)
     __radd__ = _operator(_binary128.add, swapped=True)

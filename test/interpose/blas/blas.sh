@@ -19,6 +19,9 @@ expect 0 'LIMBER_CONTRACT = "exactly" is none' $before LIMBER_CONTRACT=exactly "
 expect 0 'LIMBER_SCHEME = "ozaki3" is no scheme' $before LIMBER_CONTRACT=native LIMBER_SCHEME=ozaki3 "$program" left
 expect 0 'LIMBER_ILP64 = "2" is neither' $before LIMBER_ILP64=2 LIMBER_CONTRACT=correct "$program" served
 expect 0 'LIMBER_BLAS: .*nowhere' $before LIMBER_BLAS=/nowhere/libblas.so LIMBER_CONTRACT=correct "$program" served
+none=$(ldd "$program" | awk '$1 ~ /^libm[.]/ { print $3 }')
+expect 0 'LIMBER_BLAS = .*libm.* is no BLAS; it is not used' $before LIMBER_BLAS="$none" "$program" left
+lines 1 '^0 failures'
 
 # what is handed on does not come back, when CBLAS calls Fortran inside the BLAS: 16 and 4 calls
 expect 0 'dgemm_batch_ .*is native, as no BLAS has it: .*fp32-f' $before LIMBER_VERBOSE=1 LIMBER_CONTRACT=correct \
@@ -46,6 +49,21 @@ for kind in (np.float32, np.float64, np.complex64, np.complex128):
     right += (a @ b == exact).all() and (a.T.copy().T @ b == exact).all()
 assert right == 4
 print(right, "right")'
+    # a BLAS that lacks what NumPy asks for, names or LAPACK
+    same=$(dirname "$program")/libblas_mock_$(case $program in *32) echo 32 ;; *) echo 64 ;; esac).so
+    for contract in '' native correct; do
+        expect 0 '^whole$' $before LIMBER_BLAS="$same" LIMBER_CONTRACT=$contract $python -c '
+import numpy as np
+a = np.random.default_rng(1).standard_normal((80, 80))
+u, s, v = np.linalg.svd(a)
+w, x = np.linalg.eigh(a + a.T)
+q, r = np.linalg.qr(a)
+l = np.linalg.cholesky(a @ a.T)
+for got, want in ((u * s @ v, a), (x * w @ x.T, a + a.T), (q @ r, a), (l @ l.T, a @ a.T),
+                  (a @ np.linalg.solve(a, a), a), (a @ np.linalg.inv(a), np.eye(80))):
+    assert abs(got - want).max() < 1e-9
+print("whole")'
+    done
 else
     echo "numpy is absent: skipped"
 fi

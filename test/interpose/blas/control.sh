@@ -33,8 +33,13 @@ wrong 'rule dgemm m~3 -> perhaps\n' '"perhaps" is neither off nor a contract'
 wrong 'rule dgemm m>x -> off\n' '"m>x" compares with no number'
 wrong 'rule dgemm q>3 -> off\n' '"q>3" is about none of'
 wrong 'rule dgemm -> correct scheme=best\n' 'is no scheme=NAME'
-wrong 'rule dgemm -> fast\n' 'a promise of a scheme'
+wrong 'rule dgemm -> fast\n' '"fast" is a promise of a scheme, and none is named'
 wrong 'check many\n' 'check many is no number'
+wrong 'contract simulate=h100\n' 'rules:1: contract simulate=h100 is no unit: .h100. is neither a preset'
+wrong 'contract simulate=in=bf16 accc=f32\n' "no unit: 'accc=f32' is no key=value of a unit"
+wrong 'rule dgemm -> simulate=in=bf16 acc=f32 group=x\n' 'rules:1: "simulate=in=bf16 acc=f32 group=x" is no unit: .*group'
+wrong "contract simulate=in=bf16 acc=f32 $(printf '%400s' x)\n" 'no unit: it is too long'
+wrong 'contract correct\nverbose 1\ncontract native\n' 'rules:3: contract stands there twice'
 expect 0 'LIMBER_CONFIG = "/nowhere": No such file' $before LIMBER_CONFIG=/nowhere "$program" left
 expect 0 'LIMBER_CHECK = "x" is no number' $before LIMBER_CHECK=x LIMBER_CONTRACT=correct "$program" left
 expect 0 'LIMBER_CONTRAKT is no variable of Limber' $before LIMBER_CONTRAKT=correct "$program" left
@@ -149,12 +154,17 @@ if $python -c 'import numpy' 2> /dev/null; then
     expect 0 '^right$' $before LIMBER_CONTRACT=bits=45 $python "$here/control.py" bound 1
     expect 0 '^right$' $before LIMBER_CONTRACT=bits=44 LIMBER_TRUST_BLAS=0 $python "$here/control.py" bound 1
     expect 0 '^right$' $before LIMBER_CONTRACT=correct $python "$here/control.py" narrow
-    config 'rule *gemm -> simulate=h100-bf16\n'
-    mkdir "$work/unit"
-    expect 0 '^$' $before LIMBER_CONFIG="$rules" LIMBER_REPORT="$work/unit/report" $python "$here/control.py" simulated "$work/unit"
-    expect 0 '.*' "$limber" gemm "$work/unit/a.npy" "$work/unit/b.npy" --contract simulate=h100-bf16 -o "$work/unit/want.npy"
-    expect 0 '^right$' $python "$here/control.py" same "$work/unit" "$work/unit/report"
-    expect 0 'none of native, .*simulate=UNIT' $before LIMBER_CONTRACT=simulate=none $python "$here/control.py" calls
+    words='in=bf16 acc=f32:rz:inf  block=16 frac=25 floor=-133'       # h100-bf16
+    for text in 'rule *gemm -> simulate=h100-bf16' "rule *gemm ->  simulate=$words " "contract simulate=$words # h100"; do
+        config "$text\n"
+        mkdir "$work/unit"
+        expect 0 '^$' $before LIMBER_CONFIG="$rules" LIMBER_REPORT="$work/unit/report" $python "$here/control.py" simulated "$work/unit"
+        expect 0 '.*' "$limber" gemm "$work/unit/a.npy" "$work/unit/b.npy" --contract simulate=h100-bf16 -o "$work/unit/want.npy"
+        expect 0 '^right$' $python "$here/control.py" same "$work/unit" "$work/unit/report"
+        rm -r "$work/unit"
+    done
+    expect 0 "LIMBER_CONTRACT = .simulate=none. is no unit: 'none' is neither a preset" \
+        $before LIMBER_CONTRACT=simulate=none $python "$here/control.py" calls
     OMPI_COMM_WORLD_RANK=3 $before LIMBER_CONTRACT=correct LIMBER_REPORT="$work/ranks" $python "$here/control.py" calls
     expect 0 '"rank": "3"' cat "$work/ranks.3"
     expect 0 '^[1-9][0-9]* compiled, 0 there' env LIMBER_CACHE_DIR="$work/warm" "$limber" prebuild "$work/ranks.3"

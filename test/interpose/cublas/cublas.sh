@@ -41,7 +41,7 @@ expect passed 'left to cuBLAS: LIMBER_CONTRACT is not set' 100000 LIMBER_VERBOSE
 expect passed 'LIMBER_CONTRACT = "bits=161" is none of' 1 LIMBER_CONTRACT=bits=161
 expect passed 'LIMBER_CONTRACT = "exactly" is none of' 1 LIMBER_CONTRACT=exactly
 expect passed 'LIMBER_SCHEME = "ozaki3" is no scheme' 1 LIMBER_CONTRACT=correct LIMBER_SCHEME=ozaki3
-expect passed 'LIMBER_SCHEME names none' 1 LIMBER_CONTRACT=fast
+expect passed 'none is named .LIMBER_SCHEME' 1 LIMBER_CONTRACT=fast
 expect passed 'LIMBER_VERBOSE = "yes" is no number' 1 LIMBER_CONTRACT=correct LIMBER_VERBOSE=yes
 expect passed 'is no backend of this build' 1 LIMBER_CONTRACT=correct LIMBER_BACKEND=abacus
 

@@ -8,6 +8,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -21,12 +22,17 @@ void *limber_blas_next(const char *name)
     return dlsym(RTLD_NEXT, name);
 }
 
-/* A library whose integers are not the program's would read beyond them. */
-static bool suits(const char *name, void *library)
+/* A library whose integers are not the program's would read beyond them.  programs: the program's
+ * own isamax_, or NULL. */
+static bool suits(const char *name, void *library, void *programs)
 {
-    void *ours = dlsym(library, "isamax_"), *programs = limber_blas_next("isamax_");
+    void *ours = dlsym(library, "isamax_");
     bool wide = ours && limber_blas_asks_wide(ours);
 
+    if (!limber_blas_has_gemm(library)) {
+        interpose_message("LIMBER_BLAS = \"%.200s\" is no BLAS; it is not used", name);
+        return false;
+    }
     if (!ours || !programs || wide == limber_blas_asks_wide(programs))
         return true;
     interpose_message(
@@ -36,25 +42,37 @@ static bool suits(const char *name, void *library)
     return false;
 }
 
+static const void *_Atomic first_caller;
+
 static void open_wished(void)
 {
     const char *name = limber_variable_value("LIMBER_BLAS");
+    void *programs;
 
     if (!name)
         return;
+    programs = limber_blas_loaded("isamax_", first_caller);
     wished = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
     if (!wished)
         interpose_message("LIMBER_BLAS: %s", dlerror());
-    else if (!suits(name, wished))
+    else if (!suits(name, wished, programs))
         wished = NULL;
 }
 
+/* What LIMBER_BLAS lacks, other spellings of names first of all, is the program's own. */
 bool limber_blas_only(const char *name, const void *caller, void **function)
 {
-    (void)caller;
+    static atomic_flag printed = ATOMIC_FLAG_INIT;
+
+    if (!atomic_load(&first_caller))
+        atomic_store(&first_caller, caller);
     pthread_once(&wished_once, open_wished);
     *function = wished ? dlsym(wished, name) : NULL;
-    return wished;
+    if (wished && !*function && !atomic_flag_test_and_set(&printed))
+        interpose_message("LIMBER_BLAS = \"%.200s\" has no %s; what it lacks is searched as if "
+                          "LIMBER_BLAS were not set",
+                          limber_variable_value("LIMBER_BLAS"), name);
+    return *function;
 }
 
 static void open_system(void)

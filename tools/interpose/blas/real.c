@@ -161,6 +161,14 @@ static int note_file(struct dl_phdr_info *info, size_t size, void *user)
     return 0;
 }
 
+/* A name that does not tell the width of integers is taken from a library whose isamax is spelt so,
+ * too: NumPy's BLAS of 64 bits has cblas_dgemm_batch_strided, and its other names end in 64_. */
+static bool is_of_its_kind(void *object, const char *name)
+{
+    return strstr(name, "64") ||
+           dlsym(object, strncmp(name, "scipy_", 6) == 0 ? "scipy_isamax_" : "isamax_");
+}
+
 /* Of all that is loaded, in its order.  Who calls by an address need not be linked with a BLAS: it
  * can have the address from another object, as SciPy's modules have those of cython_lapack. */
 static void *anywhere(const char *name)
@@ -173,7 +181,7 @@ static void *anywhere(const char *name)
         void *object = !f && *files.list[i] ? dlopen(files.list[i], RTLD_NOLOAD | RTLD_LAZY) : NULL;
         void *its = object ? dlsym(object, name) : NULL;
 
-        if (its && !is_ours(its) && !is_copy(its))
+        if (its && !is_ours(its) && !is_copy(its) && is_of_its_kind(object, name))
             f = its;
         else if (object)
             dlclose(object);
@@ -181,6 +189,15 @@ static void *anywhere(const char *name)
     }
     free(files.list);
     return f;
+}
+
+void *limber_blas_loaded(const char *name, const void *caller)
+{
+    void *f = limber_blas_next(name);
+
+    if (!f)
+        f = beside(name, caller);
+    return f ? f : anywhere(name);
 }
 
 static struct found *find(const char *name, const void *caller)
@@ -226,6 +243,22 @@ void *limber_blas_sibling(const struct request *r, const char *routine)
     return limber_blas_real(name, r->caller, true);
 }
 
+bool limber_blas_has_gemm(void *library)
+{
+    static const char *const before[] = { "", "scipy_", "cblas_", "scipy_cblas_" };
+    static const char *const behind[] = { "_", "_64_", "64_", "", "_64" };
+    char name[64];
+
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++)
+        for (size_t k = 0; k < sizeof behind / sizeof *behind; k++)
+            for (const char *type = "sdcz"; *type; type++) {
+                snprintf(name, sizeof name, "%s%cgemm%s", before[i], *type, behind[k]);
+                if (dlsym(library, name))
+                    return true;
+            }
+    return false;
+}
+
 /* ---- the width of integers ------------------------------------------------------------------- */
 
 /* A function that reads 32 bits sees n = 3.  One that reads 64 sees a negative n and answers 0. */
@@ -256,13 +289,18 @@ bool interpose_check_own(void)
 {
     const char *wish = limber_variable_value("LIMBER_BLAS");
     void *library = wish ? dlopen(wish, RTLD_LAZY | RTLD_LOCAL) : NULL;
+    bool good = false;
 
     pthread_once(&wish_read, read_wish);
     if (wish && !library)
         interpose_message("LIMBER_BLAS = \"%.200s\": %s", wish, dlerror());
+    else if (wish && !limber_blas_has_gemm(library))
+        interpose_message("LIMBER_BLAS = \"%.200s\" is no BLAS", wish);
+    else
+        good = true;
     if (library)
         dlclose(library);
-    return (library || !wish) && (wished >= 0 || !limber_variable_value("LIMBER_ILP64"));
+    return good && (wished >= 0 || !limber_variable_value("LIMBER_ILP64"));
 }
 
 bool limber_blas_is_wide(const char *isamax, const void *caller)

@@ -63,7 +63,7 @@ void interpose_limits_leave(const struct interpose_limits *l);
 struct interpose_setting {
     bool on; /* false: the other library's */
     limber_contract contract;
-    char words[96], scheme[64]; /* of the contract */
+    char words[320], scheme[64]; /* of the contract; a unit has the most */
     limber_unit unit; /* of simulate=UNIT */
 };
 
@@ -121,6 +121,12 @@ bool interpose_rules_serve(const struct rules *rules);
  * False: the text is neither. */
 bool interpose_read_contract(const char *s, struct interpose_setting *to);
 bool interpose_read_scheme(const char *s, struct interpose_setting *to);
+/* "simulate=UNIT", whose unit may have several words. */
+bool interpose_is_unit(const char *s);
+/* What is wrong with a text that is no contract: of a unit the parser's words, else `wanted`. */
+const char *interpose_no_contract(const char *s, const char *wanted);
+/* s without blanks at its ends; what is cut off behind is zero. */
+char *interpose_trim(char *s);
 /* All of s, a whole number in [least, most]. */
 bool interpose_read_number(const char *s, int least, int most, int *out);
 /* What is missing in the contract, or NULL. */

@@ -31,7 +31,7 @@ locale_t interpose_plain_numbers(void)
 
 void interpose_message(const char *format, ...)
 {
-    char line[600];
+    char line[1000];
     int n = snprintf(line, sizeof line, "%s: ", interpose_name);
     va_list args;
 
@@ -157,10 +157,15 @@ static const struct key {
 };
 enum { KEYS = sizeof keys / sizeof *keys };
 
+static const char *wanted_by(const struct key *k, const char *value)
+{
+    return k->set == set_contract ? interpose_no_contract(value, k->wanted) : k->wanted;
+}
+
 /* Once: the other library does everything from here. */
 static bool refuse(const char *format, ...)
 {
-    char text[500];
+    char text[800];
     va_list args;
 
     va_start(args, format);
@@ -172,23 +177,35 @@ static bool refuse(const char *format, ...)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
+static bool read_key(const char *file, int at, const char *word, const char *value)
+{
+    static bool seen[KEYS];
+
+    for (int i = 0; i < KEYS; i++) {
+        if (strcmp(word, keys[i].name) != 0)
+            continue;
+        if (seen[i])
+            return refuse("%s:%d: %s stands there twice", file, at, word);
+        seen[i] = true;
+        return limber_variable_value(keys[i].variable) || keys[i].set(value) ||
+               refuse("%s:%d: %s %.60s is %s", file, at, word, value, wanted_by(&keys[i], value));
+    }
+    return refuse("%s:%d: unknown key \"%.60s\"", file, at, word);
+}
+
 static bool read_line(const char *file, int at, char *line)
 {
-    char *rest = line, *word = strtok_r(line, " \t", &rest), *value, why[200];
+    char *rest = line, *word = strtok_r(line, " \t", &rest), *value, why[600];
 
     if (!word)
         return true;
     if (strcmp(word, "rule") == 0)
         return interpose_rules_add(&rules, rest, why, sizeof why) ||
                refuse("%s:%d: %s", file, at, why);
-    value = strtok_r(NULL, " \t", &rest);
-    if (!value || strtok_r(NULL, " \t", &rest))
+    value = interpose_trim(rest);
+    if (!*value || (strpbrk(value, " \t") && !interpose_is_unit(value)))
         return refuse("%s:%d: \"%.60s\" needs one value", file, at, word);
-    for (int i = 0; i < KEYS; i++)
-        if (strcmp(word, keys[i].name) == 0)
-            return limber_variable_value(keys[i].variable) || keys[i].set(value) ||
-                   refuse("%s:%d: %s %.60s is %s", file, at, word, value, keys[i].wanted);
-    return refuse("%s:%d: unknown key \"%.60s\"", file, at, word);
+    return read_key(file, at, word, value);
 }
 
 static bool read_file(const char *name)
@@ -219,7 +236,7 @@ static bool read_environment(void)
         const char *s = limber_variable_value(keys[i].variable);
 
         if (s && !keys[i].library && !keys[i].set(s))
-            return refuse("%s = \"%.60s\" is %s", keys[i].variable, s, keys[i].wanted);
+            return refuse("%s = \"%.60s\" is %s", keys[i].variable, s, wanted_by(&keys[i], s));
     }
     return true;
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Rules: which calls, and what holds for them.
  *
- *     rule ROUTINE... [m<N n>=N k=N work>N caller=NAME]... -> off | CONTRACT [scheme=NAME] */
+ *     rule ROUTINE... [m<N n>=N k=N work>N caller=NAME]... -> off | CONTRACT [scheme=NAME]
+ *
+ * A contract that is simulate=UNIT goes on to the end of the line. */
 #define _GNU_SOURCE     /* dladdr, FNM_CASEFOLD */
 #include "tools/interpose/shared/interpose.h"
 
@@ -26,12 +28,46 @@ bool interpose_read_number(const char *s, int least, int most, int *out)
     return *s >= '0' && *s <= '9' && !*rest && !errno && v >= least && v <= most;
 }
 
+char *interpose_trim(char *s)
+{
+    size_t n;
+
+    s += strspn(s, " \t");
+    n = strlen(s);
+    while (n > 0 && strchr(" \t", s[n - 1]))
+        s[--n] = 0;
+    return s;
+}
+
+enum { SIMULATE = sizeof "simulate=" - 1 };
+
+bool interpose_is_unit(const char *s)
+{
+    return strncmp(s, "simulate=", SIMULATE) == 0;
+}
+
 /* The setting may be moved, so its contract does not point to the unit yet. */
 static bool read_unit(const char *s, struct interpose_setting *to)
 {
     to->unit = (limber_unit)LIMBER_UNIT_INIT;
-    return strlen(s) + sizeof "simulate=" <= sizeof to->words &&
-           limber_unit_parse(s, &to->unit) == LIMBER_STATUS_OK;
+    return strlen(s) < sizeof to->words &&
+           limber_unit_parse(s + SIMULATE, &to->unit) == LIMBER_STATUS_OK;
+}
+
+const char *interpose_no_contract(const char *s, const char *wanted)
+{
+    static _Thread_local char text[400];
+    struct interpose_setting to;
+    const char *why = "it is too long";
+
+    if (!interpose_is_unit(s))
+        return wanted;
+    if (!read_unit(s, &to) && strlen(s) < sizeof to.words)
+        why = limber_error_text();
+    if (strncmp(why, "simulate: ", 10) == 0)
+        why += 10;
+    snprintf(text, sizeof text, "no unit: %s (`limber units` lists those with a name)", why);
+    return text;
 }
 
 bool interpose_read_contract(const char *s, struct interpose_setting *to)
@@ -51,7 +87,7 @@ bool interpose_read_contract(const char *s, struct interpose_setting *to)
         k->promise = LIMBER_CONTRACT_FAST;
     else if (strncmp(s, "bits=", 5) == 0 && interpose_read_number(s + 5, 1, 160, &k->bits))
         k->promise = LIMBER_CONTRACT_BITS;
-    else if (strncmp(s, "simulate=", 9) == 0 && read_unit(s + 9, to))
+    else if (interpose_is_unit(s) && read_unit(s, to))
         k->promise = LIMBER_CONTRACT_SIMULATE;
     else
         return false;
@@ -85,7 +121,7 @@ bool interpose_read_scheme(const char *s, struct interpose_setting *to)
 const char *interpose_lacks(const limber_contract *k)
 {
     if (k->promise == LIMBER_CONTRACT_FAST && !k->scheme)
-        return "a promise of a scheme, and LIMBER_SCHEME names none";
+        return "a promise of a scheme, and none is named (LIMBER_SCHEME, scheme= in a rule)";
     if (k->promise == LIMBER_CONTRACT_SIMULATE && k->scheme)
         return "what a unit computes, and LIMBER_SCHEME names a scheme";
     if (k->promise == LIMBER_CONTRACT_REPRODUCIBLE && k->scheme && strcmp(k->scheme, "native") != 0)
@@ -170,9 +206,13 @@ static bool read_right(struct rules *r, char *word, bool first, char *why, size_
 
     if (first && strcmp(word, "off") == 0)
         return true;
+    if (first && !interpose_read_contract(word, s)) {
+        snprintf(why, size, "\"%.60s\" is %s", word,
+                 interpose_no_contract(word, "neither off nor a contract"));
+        return false;
+    }
     if (first)
-        return interpose_read_contract(word, s) ||
-               wrong(why, size, "\"%.60s\" is neither off nor a contract", word);
+        return true;
     if (s->on && strncmp(word, "scheme=", 7) == 0 && interpose_read_scheme(word + 7, s))
         return true;
     return wrong(why, size, "\"%.60s\" is no scheme=NAME after a contract", word);
@@ -186,6 +226,12 @@ static bool read_rule(struct rules *r, char *why, size_t size)
     while (ok && (word = strtok_r(rest, " \t", &rest))) {
         if (strcmp(word, "->") == 0 && !right) {
             right = true;
+            rest = interpose_trim(rest);
+            if (interpose_is_unit(rest)) {
+                ok = read_right(r, rest, true, why, size);
+                first = false;
+                break;
+            }
         } else if (right) {
             ok = read_right(r, word, first, why, size);
             first = false;
@@ -197,8 +243,11 @@ static bool read_rule(struct rules *r, char *why, size_t size)
         return wrong(why, size, "a rule ends in -> and a contract, or off%s", "");
     if (ok && r->names == 0)
         return wrong(why, size, "a rule begins with a routine, such as dgemm or *%s", "");
-    if (ok && interpose_lacks(&r->setting.contract))
-        return wrong(why, size, "%s", interpose_lacks(&r->setting.contract));
+    if (ok && interpose_lacks(&r->setting.contract)) {
+        snprintf(why, size, "\"%.60s\" is %s", r->setting.words,
+                 interpose_lacks(&r->setting.contract));
+        return false;
+    }
     return ok;
 }
 

@@ -69,6 +69,11 @@ class By:
             return self.transposed(x.unsqueeze(0), weight, bias, stride, padding, output_padding,
                                    groups, dilation).squeeze(0)
         padding, more = _each(padding, sides), _each(output_padding, sides)
+        steps = [m // s for m, s in zip(more, stride)]
+        if any(steps):      # whole strides, which dilation allows: as many zeros behind x
+            ends = [(0, n) for n in reversed(steps)]
+            x = torch.nn.functional.pad(x, [end for pair in ends for end in pair])
+            more = [m % s for m, s in zip(more, stride)]
         size = [(x.shape[2 + i] - 1) * stride[i] - 2 * padding[i] +
                 dilation[i] * (weight.shape[2 + i] - 1) + more[i] + 1 for i in range(sides)]
         made = _ops.conv_input(x, weight, size, stride, padding, dilation, groups, *self.more)
