@@ -26,6 +26,11 @@ struct call_scope limber_call_enter(void)
     before.mxcsr = _mm_getcsr();
     if ((before.mxcsr & CONTROL) != DEFAULT)
         _mm_setcsr(DEFAULT);
+#elif defined(__aarch64__)
+    /* fesetenv leaves fields that are newer than it: other halves, NaN, products of BF16 */
+    __asm__ volatile("mrs %0, fpcr\n\tmrs %1, fpsr" : "=r"(before.fpcr), "=r"(before.fpsr));
+    if (before.fpcr)
+        __asm__ volatile("msr fpcr, xzr" : : : "memory");
 #else
     feholdexcept(&before.fenv);
     fesetenv(FE_DFL_ENV);
@@ -38,6 +43,14 @@ void limber_call_leave(const struct call_scope *before)
 #if defined(__x86_64__)
     if (_mm_getcsr() != before->mxcsr)
         _mm_setcsr(before->mxcsr);
+#elif defined(__aarch64__)
+    uint64_t fpcr, fpsr;
+
+    __asm__ volatile("mrs %0, fpcr\n\tmrs %1, fpsr" : "=r"(fpcr), "=r"(fpsr) : : "memory");
+    if (fpsr != before->fpsr)
+        __asm__ volatile("msr fpsr, %0" : : "r"(before->fpsr));
+    if (fpcr != before->fpcr)
+        __asm__ volatile("msr fpcr, %0" : : "r"(before->fpcr));
 #else
     fesetenv(&before->fenv);
 #endif

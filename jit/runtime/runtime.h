@@ -26,6 +26,8 @@ struct call_scope {
     int cancelled;
 #if defined(__x86_64__)
     unsigned mxcsr;
+#elif defined(__aarch64__)
+    uint64_t fpcr, fpsr;
 #else
     fenv_t fenv;
 #endif
