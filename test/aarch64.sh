@@ -33,8 +33,8 @@ cmake -S "$source" -B "$build" -G Ninja -DCMAKE_TOOLCHAIN_FILE=tools/aarch64.cma
     -DLIMBER_AARCH64_ROOT="$root" -DLIMBER_WERROR=ON -DLIMBER_TESTS=ON -DLIMBER_FORTRAN=OFF \
     $launcher > "$build/log" 2>&1 || { cat "$build/log"; exit 1; }
 # shellcheck disable=SC2046
-cmake --build "$build" --target limber_blas blas_program_32 limber_cublas cublas_program $(echo $library $once $compiler test_sme corpus_replay |
-    sed 's/bare_//g') \
+cmake --build "$build" --target limber_blas blas_program_32 limber_cublas cublas_program \
+    $(echo $library $once $compiler test_sme corpus_replay | sed 's/bare_//g') \
     > "$build/log" 2>&1 ||
     { tail -n 40 "$build/log"; exit 1; }
 

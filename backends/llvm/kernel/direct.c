@@ -70,8 +70,9 @@ enum { ROWS = 8, VECTORS = 3 };
 #include "backends/llvm/kernel/direct.h"
 #elif defined(__aarch64__)
 /* Two registers a vector; lanes are selected by how many come first.  PART: elements of a row of A
- * that one register holds, for which five rows leave room. */
-enum { ROWS = 5, VECTORS = 2 };
+ * that one register holds, for which five rows leave room.  TOGETHER: elements along k in a round
+ * of the loop. */
+enum { ROWS = 5, VECTORS = 2, TOGETHER = 4 };
 #define ROW_OF(T, rows) T(rows, 1) T(rows, 2)
 #define TILES(T) ROW_OF(T, 1) ROW_OF(T, 2) ROW_OF(T, 3) ROW_OF(T, 4) ROW_OF(T, 5)
 typedef double v2d __attribute__((vector_size(16), aligned(8)));

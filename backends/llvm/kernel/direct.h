@@ -66,7 +66,7 @@ FLAT void NAME(load_row)(const struct NAME(tile) *t, const REAL *b, int vectors,
 
 FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, int masked)
 {
-    const int64_t b_row = t->b_row, *at = t->at;
+    const int64_t b_row = t->b_row, k = t->k, *at = t->at;
     const REAL *a[ROWS], *b = t->b;
     VEC sum[ROWS][VECTORS];
     int64_t p = 0;
@@ -74,11 +74,11 @@ FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, int mask
     UNROLL for (int r = 0; r < rows; r++)
         a[r] = t->a[r];
     /* lines of C are on their way meanwhile: those of tiles to come, where sums are short */
-    if (t->k > SHORT || t->add || t->scaling)
+    if (k > SHORT || t->add || t->scaling)
         UNROLL for (int r = 0; r < rows; r++)
             UNROLL for (int v = 0; v < vectors; v++)
                 __builtin_prefetch(t->c[r] + v * LANES, 1);
-    if (t->far && t->k <= SHORT)
+    if (t->far && k <= SHORT)
         UNROLL for (int r = 0; r < rows; r++)
             __builtin_prefetch(t->c[r] + AHEAD * LANES, 1);
     UNROLL for (int r = 0; r < rows; r++)
@@ -86,34 +86,30 @@ FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, int mask
             sum[r][v] = ZERO();
 #ifdef PART
     /* neighbours of A along k are loaded together */
-    for (int64_t parts = at == limber_direct_along ? t->k / PART_LANES : 0; parts; parts--) {
-        PART left[ROWS];
+    for (const int64_t whole = at == limber_direct_along ? k - k % TOGETHER : 0; p < whole;
+         p += TOGETHER)
+        UNROLL for (int part = 0; part < TOGETHER; part += PART_LANES) {
+            PART left[ROWS];
 
-        UNROLL for (int r = 0; r < rows; r++) {
-            left[r] = *(const PART *)(const void *)a[r];
-            __asm__("" : "+w"(left[r]));    /* the compiler would load them one by one */
-            a[r] += PART_LANES;
-        }
-        UNROLL for (int q = 0; q < PART_LANES; q++, b += b_row) {
-            VEC right[VECTORS];
-
-            NAME(load_row)(t, b, vectors, masked, right);
             UNROLL for (int r = 0; r < rows; r++) {
-                const REAL x = left[r][q];
+                left[r] = *(const PART *)(const void *)(a[r] + p + part);
+                __asm__("" : "+w"(left[r]));    /* the compiler would load them one by one */
+            }
+            __asm__ volatile("" : : : "memory"); /* or those of all parts at once, and spill */
+            UNROLL for (int q = 0; q < PART_LANES; q++, b += b_row) {
+                VEC right[VECTORS];
 
-                UNROLL for (int v = 0; v < vectors; v++)
-                    sum[r][v] = FMA(BROADCAST(&x), right[v], sum[r][v]);
+                NAME(load_row)(t, b, vectors, masked, right);
+                UNROLL for (int r = 0; r < rows; r++) {
+                    const REAL x = left[r][q];
+
+                    UNROLL for (int v = 0; v < vectors; v++)
+                        sum[r][v] = FMA(BROADCAST(&x), right[v], sum[r][v]);
+                }
             }
         }
-    }
-    if (at == limber_direct_along) {
-        UNROLL for (int r = 0; r < rows; r++)
-            a[r] = t->a[r];
-        p = t->k / PART_LANES * PART_LANES;
-        b = t->b + p * b_row;
-    }
 #endif
-    for (; p < t->k; p++, b += b_row) {
+    for (; p < k; p++, b += b_row) {
         const int64_t here = at[p];
         VEC right[VECTORS];
 
