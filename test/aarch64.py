@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A NumPy program before whose BLAS the library stands, and the package limber, on an emulated
 AArch64: by whom it is run, test/aarch64.sh."""
+import itertools
 import operator
 import os
 import sys
@@ -65,6 +66,16 @@ within("native", limber.matmul(a, b, contract="native"), a, b, 150 * 2.0**-53 * 
 x, y = a.astype("f4"), b.astype("f4")
 got = limber.matmul(x, y, contract="correct")
 within("correct, single", got, x, y, numpy.spacing(abs(got)).astype("f8") / 2)
+# Longer than a chain of k, operands and results by rows and by columns.
+with limber.Context(backend="interp") as meaning:
+    for kind in "f4", "f8":
+        x, y = (rng.standard_normal(s).astype(kind) for s in ((27, 259), (259, 21)))
+        want = meaning.matmul(x, y, contract="native")
+        for orders in itertools.product("CF", repeat=3):
+            got = numpy.zeros_like(want, order=orders[2])
+            limber.matmul(numpy.array(x, order=orders[0]), numpy.array(y, order=orders[1]),
+                          contract="native", out=got)
+            check(f"native, {kind} {''.join(orders)}", got, want)
 integers = rng.integers(-128, 128, (33, 70), "i1")
 check("integers", limber.matmul(integers, integers.T),
       (integers.astype("i8") @ integers.T.astype("i8")).astype("i4"))
