@@ -33,8 +33,8 @@ cmake -S "$source" -B "$build" -G Ninja -DCMAKE_TOOLCHAIN_FILE=tools/aarch64.cma
     -DLIMBER_AARCH64_ROOT="$root" -DLIMBER_WERROR=ON -DLIMBER_TESTS=ON -DLIMBER_FORTRAN=OFF \
     $launcher > "$build/log" 2>&1 || { cat "$build/log"; exit 1; }
 # shellcheck disable=SC2046
-cmake --build "$build" --target limber_blas $(echo $library $once $compiler test_sme corpus_replay |
-    sed 's/bare_//g') \
+cmake --build "$build" --target limber_cli limber_blas blas_program_32 limber_cublas \
+    cublas_program $(echo $library $once $compiler test_sme corpus_replay | sed 's/bare_//g') \
     > "$build/log" 2>&1 ||
     { tail -n 40 "$build/log"; exit 1; }
 
@@ -66,6 +66,54 @@ compile() {
         --library-path "$root/lib/aarch64-linux-gnu:$root/usr/lib/aarch64-linux-gnu" \
         "$build/test/test_run" "$@"
 }
+# A C program whose BLAS or cuBLAS the library stands before: each has a stand-in behind it.
+preloaded() {   # library, program, variables
+    echo "== neoverse-n1, $2"
+    # shellcheck disable=SC2086
+    qemu-aarch64 -cpu neoverse-n1 -E "LD_PRELOAD=$here/tools/interpose/$1" -E LIMBER_CACHE=off \
+        -E LIMBER_TRUST_BLAS=0 $3 "$root/lib/ld-linux-aarch64.so.1" --library-path \
+        "$root/lib/aarch64-linux-gnu:$root/usr/lib/aarch64-linux-gnu" "$build/test/$2" served
+}
+# A product by a kernel that libLLVM makes or that is found on disk, and the same bits.
+cached() {      # CPU, folder, from where
+    qemu-aarch64 -cpu "$1" -E "HOME=$here/cached" -E XDG_STATE_HOME= -E XDG_CONFIG_HOME= \
+        -E "LIMBER_CACHE_DIR=$here/cached/$2" -E LIMBER_KERNELS=specialised -E LIMBER_SMALL=0 \
+        "$root/lib/ld-linux-aarch64.so.1" --library-path \
+        "$root/lib/aarch64-linux-gnu:$root/usr/lib/aarch64-linux-gnu" "$build/tools/limber" gemm \
+        "$here/cached/a.csv" "$here/cached/a.csv" -o csv:- --contract native \
+        > "$here/cached/out" 2> "$here/cached/told" || { cat "$here/cached/told"; exit 1; }
+    echo "$1: $(grep seconds "$here/cached/told")"
+    grep -q "^seconds.*($3)" "$here/cached/told"
+    [ -e "$here/cached/want" ] || cp "$here/cached/out" "$here/cached/want"
+    cmp "$here/cached/out" "$here/cached/want"
+}
+# CPUs that share a cache have kernels of their own; an entry of another CPU, or length of vectors,
+# in the place of the own one is made anew.
+caches() {
+    echo "== caches"
+    rm -rf "$here/cached"
+    mkdir -p "$here/cached"
+    awk 'BEGIN { for (i = 0; i < 60; i++) for (j = 0; j < 60; j++)
+                     printf "%g%s", (i * 31 + j * 17) % 64 / 8 - 3, j < 59 ? "," : "\n" }' \
+        > "$here/cached/a.csv"
+    for from in compiled disk; do
+        for cpu in "$@"; do
+            cached "$cpu" shared $from
+        done
+    done
+    for cpu in "$@"; do
+        cached "$cpu" own compiled
+        cp "$(ls "$here"/cached/own/*/*.kernel | head -n 1)" "$here/cached/next"
+        [ ! -e "$here/cached/last" ] || {
+            for entry in "$here"/cached/own/*/*.kernel; do
+                cp "$here/cached/last" "$entry"
+            done
+            cached "$cpu" own compiled
+        }
+        mv "$here/cached/next" "$here/cached/last"
+        rm -rf "$here/cached/own"
+    done
+}
 # NumPy on the library before its BLAS, and the package.
 program() {     # CPU, variables
     echo "== $1, Python"
@@ -90,6 +138,11 @@ here=$(cd "$build" && pwd)
 program cortex-a57 "LIMBER_REPORT=$here/report.json"
 grep -q '"cblas_dgemm".*"served": true' "$here/report.json" || { cat "$here/report.json"; exit 1; }
 program max,sme=off,sve-default-vector-length=32
+program a64fx
+preloaded blas/liblimber_blas.so blas_program_32 "-E LIMBER_CONTRACT=native"
+preloaded cublas/liblimber_cublas.so cublas_program \
+    "-E LIMBER_CONTRACT=correct -E LIMBER_BACKEND=llvm -E LIMBER_KERNELS=prebuilt"
+caches neoverse-n1 a64fx max,sme=off,sve-default-vector-length=32
 run neoverse-n1 corpus                          # what expected.txt has from x86-64
 run max,sme=off,sve-default-vector-length=16 test_hostile
 some="native_f32 native_f64 fp32_f integer_i8 ozaki1_i8_f64 ozaki2_f64 conv_native"
@@ -100,9 +153,9 @@ compile max,sme=off,sve-default-vector-length=16 $some f128_ozaki2 integer_i32 m
 compile max,sme=off,sve-default-vector-length=32 $some
 # shellcheck disable=SC2086
 compile a64fx $some
-# Outer products.  Before 9.1 every second column of those of bytes is wrong, and so is all with
-# vectors of 256 bits.
-sme=max,sve-default-vector-length=16,sme-default-vector-length
+# Outer products, on a CPU that has no NEON in streaming mode, as Apple's M4.  Before 9.1 every
+# second column of those of bytes is wrong, and so is all with vectors of 256 bits.
+sme=max,sme_fa64=off,sve-default-vector-length=16,sme-default-vector-length
 outer="native_f32 native_f64 fp32_f conv_native" lengths=64
 [ "$(printf '9.1\n%s\n' "$(qemu-aarch64 --version | sed -n 's/.* version \([0-9.]*\).*/\1/p')" |
     sort -V | head -n 1)" != 9.1 ] || { outer=$some lengths="32 64"; }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Products of n x n matrices, for tools/aarch64_calls.sh, which counts their instructions.
  *
- *   aarch64_calls LIBRARY ROUTINE N CALLS      dgemm_, sgemm_; limber_gemm: bytes by bytes */
+ *   aarch64_calls LIBRARY ROUTINE N CALLS      dgemm_, sgemm_, with :TN and so on for transposed
+ *                                              operands; limber_gemm: bytes by bytes */
 #include <limber/limber.h>
 
 #include <dlfcn.h>
@@ -31,11 +32,14 @@ static void call_blas(void *library, const char *routine, int n, int calls)
     const float narrow_one = 1, narrow_zero = 0;
     const size_t all = (size_t)n * (size_t)n;
     bool dbl = routine[0] == 'd';
+    char name[16], turned[2][2] = { "N", "N" };
     double *a = malloc(3 * all * sizeof *a);
     float *narrow = (float *)(void *)a;
     gemm *run;
 
-    *(void **)&run = symbol(library, routine);
+    if (sscanf(routine, "%15[^:]:%1s%1s", name, turned[0], turned[1]) < 1)
+        exit(1);
+    *(void **)&run = symbol(library, name);
     for (size_t i = 0; a && i < 2 * all; i++) {
         double x = (double)(i * 2654435761u % 1000003) / 1000003 - 0.5;
 
@@ -46,10 +50,10 @@ static void call_blas(void *library, const char *routine, int n, int calls)
     }
     for (int i = 0; a && i < calls; i++)
         if (dbl)
-            run("N", "N", &n, &n, &n, &one, a, &n, a + all, &n, &zero, a + 2 * all, &n);
+            run(turned[0], turned[1], &n, &n, &n, &one, a, &n, a + all, &n, &zero, a + 2 * all, &n);
         else
-            run("N", "N", &n, &n, &n, &narrow_one, narrow, &n, narrow + all, &n, &narrow_zero,
-                narrow + 2 * all, &n);
+            run(turned[0], turned[1], &n, &n, &n, &narrow_one, narrow, &n, narrow + all, &n,
+                &narrow_zero, narrow + 2 * all, &n);
     free(a);
 }
 

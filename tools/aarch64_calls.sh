@@ -4,6 +4,7 @@
 # what a second call takes, divided by its multiply-adds.  Nothing is timed.
 #
 #   sh tools/aarch64_calls.sh BUILD [N...]      a cross-build (docs/platforms.md)
+#   ROUTINES="dgemm_:TN sgemm_:NT"              of these operands; default: not transposed
 set -eu
 source=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "$1" && pwd)
@@ -42,7 +43,7 @@ row() {     # CPU, core, name, library, routine, sizes
     echo
 }
 sve=max,sme=off,sve-default-vector-length=32
-for routine in dgemm_ sgemm_; do
+for routine in ${ROUTINES:-dgemm_ sgemm_}; do
     row neoverse-n1 NEOVERSEN1 OpenBLAS "$openblas" "$routine" "$@"
     row neoverse-n1 - Limber "$blas" "$routine" "$@"
     row a64fx A64FX OpenBLAS "$openblas" "$routine" "$@"

@@ -2,6 +2,7 @@
  * What this CPU offers, by the feature bits of CPUID or of AArch64's auxiliary vector (never by
  * model name), and what only its maker tells. */
 #include "backends/llvm/llvm.h"
+#include "ir/x86.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -63,27 +64,22 @@ static bool may_use_tiles(void)
 
 static unsigned x86_cpu(void)
 {
-    const uint64_t avx = 6, zmm = 0xe6, tiles = 3 << 17;
-    uint32_t a, b = 0, c = 0, d = 0, a1 = 0, b1, c1, d1, c0 = 0;
-    uint64_t saved;
-    unsigned m = 0;
+    const uint64_t tiles = 3 << 17;
+    int level = limber_x86_level();
+    uint32_t a = 0, b = 0, c = 0, d = 0, a1 = 0, b1, c1, d1;
+    unsigned m = CPU_avx2 | CPU_fma | CPU_f16c;
 
-    __get_cpuid(1, &a, &b1, &c0, &d1);
-    if (!(c0 >> 27 & 1))        /* OSXSAVE */
+    if (level < 3)
         return 0;
-    saved = saved_state();
     __get_cpuid_count(7, 0, &a, &b, &c, &d);
     if (a >= 1)
         __get_cpuid_count(7, 1, &a1, &b1, &c1, &d1);
-    if ((saved & avx) != avx)
-        return 0;
-    m |= (b >> 5 & 1 ? CPU_avx2 : 0) | (c0 >> 12 & 1 ? CPU_fma : 0) |
-         (c0 >> 29 & 1 ? CPU_f16c : 0) | (a1 >> 4 & 1 ? CPU_avxvnni : 0);
-    if ((saved & zmm) == zmm && (b >> 16 & 1) && (b >> 17 & 1) && (b >> 30 & 1) && (b >> 31 & 1))
+    m |= a1 >> 4 & 1 ? CPU_avxvnni : 0;
+    if (level >= 4)
         m |= CPU_avx512 | (c >> 11 & 1 ? CPU_vnni : 0) | (d >> 23 & 1 ? CPU_fp16 : 0) |
              (a1 >> 5 & 1 ? CPU_bf16 : 0) | (b >> 21 & 1 ? CPU_ifma : 0) |
              (c >> 1 & 1 ? CPU_vbmi : 0);
-    if ((saved & tiles) == tiles && (d >> 24 & 1) && (d >> 25 & 1) && may_use_tiles())
+    if ((saved_state() & tiles) == tiles && (d >> 24 & 1) && (d >> 25 & 1) && may_use_tiles())
         m |= CPU_amx;
     return m;
 }
@@ -278,8 +274,9 @@ bool limber_llvm_probe(struct target *t, struct diag *d)
         return limber_fail(d, LIMBER_STATUS_DEVICE,
                            "llvm: this CPU lacks floating point and Advanced SIMD");
 #else
-    if ((cpu & (CPU_avx2 | CPU_fma)) != (CPU_avx2 | CPU_fma))
-        return limber_fail(d, LIMBER_STATUS_DEVICE, "llvm: this CPU lacks AVX2 and FMA");
+    if (!(cpu & CPU_avx2))
+        return limber_fail(d, LIMBER_STATUS_DEVICE, "llvm: this CPU lacks %s of x86-64-v3",
+                           limber_x86_lacks());
 #endif
     strcpy(t->backend, "llvm");
     for (size_t i = 0; i < COUNT(names); i++)

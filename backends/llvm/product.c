@@ -7,7 +7,7 @@ enum {
     THIN = 128, /* rows or columns of a product whose sides are not worth packing */
     PIXELS = 128, /* of a gradient of filters: fewer are sums so short that storing C decides */
     TURNED = 128, /* rows of a result that is turned, where B's columns are dense */
-    SMALL = 288 /* rows, columns and elements along k of such a one of binary32 */
+    SMALL = 288 /* rows, columns and elements along k of such a one of binary32, on NEON of any */
 };
 
 /* C = A B of any length; of one chain any alpha and beta. */
@@ -226,8 +226,10 @@ int64_t limber_product_channels(const struct product *p)
  * sums of gradients are stored as blocks of panels rather than turned. */
 static bool pays(const struct kernel *kernel, const struct product *p)
 {
-    const bool thin = smaller(p->m, p->n) <= THIN ||
-                      (p->size == 4 && p->m * p->n <= (int64_t)SMALL * SMALL * SMALL / p->k);
+    const bool neon = kernel->cpu & CPU_neon && !(kernel->cpu & CPU_sve256);
+    const bool thin =
+        smaller(p->m, p->n) <= THIN ||
+        ((p->size == 4 || neon) && p->m * p->n <= (int64_t)SMALL * SMALL * SMALL / p->k);
 
     if (!p->a.patch && !p->b.patch && (p->call->keep[0] || p->call->keep[1]) &&
         !(p->keep && thin) && smaller(p->m, p->n) > FEW)

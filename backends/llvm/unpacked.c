@@ -549,6 +549,9 @@ static void run_block(void *arg, int64_t task, int worker)
         .m = smaller(j->rows, p->m - i), .a_row = line_of(&p->a), .c_row = p->c.row, .size = p->size
     };
 
+    if (p->rows == ROWS_apart && !p->gathers && !p->a.patch && p->a.line == 1 && p->a.p != 1)
+        s.beside = p->a.p;
+
     if (p->rows != ROWS_apart)
         find_lines(j, i, s.m, line);
     if (p->rows != ROWS_apart || p->gathers)

@@ -7,6 +7,7 @@
 #include "jit/scan/scan.h"
 
 #include "ir/num/prim.h"
+#include "ir/x86.h"
 #include "jit/scan/measure.h"
 
 #include <math.h>
@@ -95,15 +96,11 @@ struct measures {
 static struct measures measures_here(void)
 {
 #if defined(LIMBER_MEASURE_X86)
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl"))
+    if (limber_x86_level() >= 4)
         return (struct measures){ limber_measure_start_avx512, limber_measure_end_avx512,
                                   limber_measure_along_avx512, limber_measure_across_avx512,
                                   limber_measure_widen_avx512 };
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") &&
-        __builtin_cpu_supports("fma"))
+    if (limber_x86_level() >= 3)
         return (struct measures){ limber_measure_start_avx2, limber_measure_end_avx2,
                                   limber_measure_along_avx2, limber_measure_across_avx2,
                                   limber_measure_widen_avx2 };

@@ -24,6 +24,7 @@ struct products {
     float c[M][N], want[M][N];
 };
 
+#if defined(__x86_64__)
 static void draw(struct rng *r, int kind, bool half, struct products *x)
 {
     for (int p = 0; p < K; p++) {
@@ -62,7 +63,6 @@ static void compare(const char *name, const char *format, void (*execute)(struct
     free(x);
 }
 
-#if defined(__x86_64__)
 /* A bit of a register of CPUID's leaf 7. */
 static bool has(unsigned subleaf, int which, int bit)
 {

@@ -382,6 +382,22 @@ static limber_status epilogue_batch(limber_context *ctx)
     return epilogue_of(ctx, LIMBER_CONTRACT_NATIVE, f32, &t, NULL);
 }
 
+/* Halves, infinities among them. */
+static limber_status epilogue_halves(limber_context *ctx)
+{
+    const limber_contract k = { .size = sizeof(limber_contract),
+                                .promise = LIMBER_CONTRACT_CORRECT };
+    limber_problem p = LIMBER_PROBLEM_INIT;
+    limber_epilogue e = LIMBER_EPILOGUE_INIT;
+
+    e.steps = "%s0 = mul %x 30000\n";
+    p.m = p.n = p.k = N;
+    p.a = matrix(b, f64, N), p.b = matrix(b, f64, N), p.c = output_of(matrix(c, named("f16"), N));
+    p.contract = &k;
+    p.epilogue = &e;
+    return limber_run(ctx, &p, NULL);
+}
+
 static limber_status epilogue_conv(limber_context *ctx)
 {
     const limber_contract k = { .size = sizeof(limber_contract),
@@ -567,6 +583,7 @@ static const struct every_call {
     { "epilogue", epilogue },
     { "epilogue, correct", epilogue_correct },
     { "epilogue of a batch", epilogue_batch },
+    { "epilogue to halves", epilogue_halves },
     { "epilogue of a convolution", epilogue_conv },
     { "plan of an epilogue", epilogue_plan },
     { "plan", plan },

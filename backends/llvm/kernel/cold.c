@@ -3,6 +3,7 @@
  * data here. */
 #include "backends/llvm/kernel/kernel.h"
 #include "ir/num/dot.h"
+#include "ir/x86.h"
 
 #include <math.h>
 #include <string.h>
@@ -10,27 +11,12 @@
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
-#if defined(LIMBER_TRANSPOSE_X86)
-static bool has_avx512(void)
-{
-    __builtin_cpu_init();
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-}
-
-static bool has_avx2(void)
-{
-    __builtin_cpu_init();
-    return __builtin_cpu_supports("avx2");
-}
-#endif
-
 kernel_transpose *limber_transpose_here(void)
 {
 #if defined(LIMBER_TRANSPOSE_X86)
-    if (has_avx512())
+    if (limber_x86_level() >= 4)
         return limber_transpose_avx512;
-    if (has_avx2())
+    if (limber_x86_level() >= 3)
         return limber_transpose_avx2;
 #endif
     return limber_transpose;
@@ -43,12 +29,12 @@ void limber_planes_code(struct planes *x)
     x->norms = limber_planes_norms;
     x->copy = limber_planes_copy;
 #if defined(LIMBER_TRANSPOSE_X86)
-    if (has_avx512()) {
+    if (limber_x86_level() >= 4) {
         x->gather = limber_planes_gather_avx512;
         x->sums = limber_planes_sums_avx512;
         x->norms = limber_planes_norms_avx512;
         x->copy = limber_planes_copy_avx512;
-    } else if (has_avx2()) {
+    } else if (limber_x86_level() >= 3) {
         x->gather = limber_planes_gather_avx2;
         x->sums = limber_planes_sums_avx2;
         x->norms = limber_planes_norms_avx2;

@@ -12,6 +12,7 @@
 
 #define FLAT static inline __attribute__((always_inline))
 #define UNROLL _Pragma("clang loop unroll(full)")
+#define FOUR _Pragma("clang loop unroll_count(4)")
 
 /* Groups of rows beyond which a panel of B is read so often that dense rows pay, where its own lie
  * at least so many bytes apart: each is on a page of its own. */
@@ -70,8 +71,9 @@ enum { ROWS = 8, VECTORS = 3 };
 #include "backends/llvm/kernel/direct.h"
 #elif defined(__aarch64__)
 /* Two registers a vector; lanes are selected by how many come first.  PART: elements of a row of A
- * that one register holds, for which five rows leave room. */
-enum { ROWS = 5, VECTORS = 2 };
+ * that one register holds, for which five rows leave room.  TOGETHER: elements along k in a round
+ * of the loop. */
+enum { ROWS = 5, VECTORS = 2, TOGETHER = 4 };
 #define ROW_OF(T, rows) T(rows, 1) T(rows, 2)
 #define TILES(T) ROW_OF(T, 1) ROW_OF(T, 2) ROW_OF(T, 3) ROW_OF(T, 4) ROW_OF(T, 5)
 typedef double v2d __attribute__((vector_size(16), aligned(8)));
@@ -103,6 +105,27 @@ typedef float v8f __attribute__((vector_size(32)));
 FIRST_LANES(lanes4, double, v4d, 4)
 FIRST_LANES(lanes8, float, v8f, 8)
 
+FLAT void transpose2(v2d x[2])
+{
+    const v2d first = __builtin_shufflevector(x[0], x[1], 0, 2);
+
+    x[1] = __builtin_shufflevector(x[0], x[1], 1, 3);
+    x[0] = first;
+}
+
+FLAT void transpose4(v4f x[4])
+{
+    const v4f a = __builtin_shufflevector(x[0], x[1], 0, 4, 1, 5);
+    const v4f b = __builtin_shufflevector(x[0], x[1], 2, 6, 3, 7);
+    const v4f c = __builtin_shufflevector(x[2], x[3], 0, 4, 1, 5);
+    const v4f d = __builtin_shufflevector(x[2], x[3], 2, 6, 3, 7);
+
+    x[0] = __builtin_shufflevector(a, c, 0, 1, 4, 5);
+    x[1] = __builtin_shufflevector(a, c, 2, 3, 6, 7);
+    x[2] = __builtin_shufflevector(b, d, 0, 1, 4, 5);
+    x[3] = __builtin_shufflevector(b, d, 2, 3, 6, 7);
+}
+
 #define NAME(x) f64_##x
 #define REAL double
 #define VEC v4d
@@ -120,6 +143,7 @@ FIRST_LANES(lanes8, float, v8f, 8)
 #define LANES_OF(n) (n)
 #define PART v2d
 #define PART_LANES 2
+#define TRANSPOSE(x) transpose2(x)
 #include "backends/llvm/kernel/direct.h"
 
 #define NAME(x) f32_##x
@@ -139,6 +163,7 @@ FIRST_LANES(lanes8, float, v8f, 8)
 #define LANES_OF(n) (n)
 #define PART v4f
 #define PART_LANES 4
+#define TRANSPOSE(x) transpose4(x)
 #include "backends/llvm/kernel/direct.h"
 #else
 enum { ROWS = 6, VECTORS = 2 };

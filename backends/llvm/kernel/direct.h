@@ -10,6 +10,7 @@
 struct NAME(tile) {
     const REAL *a[ROWS], *b;
     const int64_t *at;
+    int64_t beside; /* not 0: the rows lie side by side, their elements so far apart */
     REAL *c[ROWS];
     int64_t b_row, k;
     MASK last;      /* lanes of the last vector */
@@ -66,7 +67,7 @@ FLAT void NAME(load_row)(const struct NAME(tile) *t, const REAL *b, int vectors,
 
 FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, int masked)
 {
-    const int64_t b_row = t->b_row, *at = t->at;
+    const int64_t b_row = t->b_row, k = t->k, *at = t->at;
     const REAL *a[ROWS], *b = t->b;
     VEC sum[ROWS][VECTORS];
     int64_t p = 0;
@@ -74,46 +75,66 @@ FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, int mask
     UNROLL for (int r = 0; r < rows; r++)
         a[r] = t->a[r];
     /* lines of C are on their way meanwhile: those of tiles to come, where sums are short */
-    if (t->k > SHORT || t->add || t->scaling)
+    if (k > SHORT || t->add || t->scaling)
         UNROLL for (int r = 0; r < rows; r++)
             UNROLL for (int v = 0; v < vectors; v++)
                 __builtin_prefetch(t->c[r] + v * LANES, 1);
-    if (t->far && t->k <= SHORT)
+    if (t->far && k <= SHORT)
         UNROLL for (int r = 0; r < rows; r++)
             __builtin_prefetch(t->c[r] + AHEAD * LANES, 1);
     UNROLL for (int r = 0; r < rows; r++)
         UNROLL for (int v = 0; v < vectors; v++)
             sum[r][v] = ZERO();
 #ifdef PART
-    /* neighbours of A along k are loaded together */
-    for (int64_t parts = at == limber_direct_along ? t->k / PART_LANES : 0; parts; parts--) {
-        PART left[ROWS];
+    /* neighbours of A are loaded together: in a column, */
+    if (t->beside) {
+        const int64_t step = t->beside;
+        const REAL *column = a[0] + at[0];
 
-        UNROLL for (int r = 0; r < rows; r++) {
-            left[r] = *(const PART *)(const void *)a[r];
-            __asm__("" : "+w"(left[r]));    /* the compiler would load them one by one */
-            a[r] += PART_LANES;
-        }
-        UNROLL for (int q = 0; q < PART_LANES; q++, b += b_row) {
+        FOUR for (; p < k; p++, column += step, b += b_row) {
+            PART left[ROWS];
             VEC right[VECTORS];
 
+            UNROLL for (int i = 0; i < rows / PART_LANES; i++) {
+                left[i] = *(const PART *)(const void *)(column + i * PART_LANES);
+                __asm__("" : "+w"(left[i]));
+            }
             NAME(load_row)(t, b, vectors, masked, right);
             UNROLL for (int r = 0; r < rows; r++) {
-                const REAL x = left[r][q];
+                const REAL x = r < rows / PART_LANES * PART_LANES ?
+                                   left[r / PART_LANES][r % PART_LANES] :
+                                   column[r];
 
                 UNROLL for (int v = 0; v < vectors; v++)
                     sum[r][v] = FMA(BROADCAST(&x), right[v], sum[r][v]);
             }
         }
     }
-    if (at == limber_direct_along) {
-        UNROLL for (int r = 0; r < rows; r++)
-            a[r] = t->a[r];
-        p = t->k / PART_LANES * PART_LANES;
-        b = t->b + p * b_row;
-    }
+    /* or along k */
+    for (const int64_t whole = at == limber_direct_along ? k - k % TOGETHER : 0; p < whole;
+         p += TOGETHER)
+        UNROLL for (int part = 0; part < TOGETHER; part += PART_LANES) {
+            PART left[ROWS];
+
+            UNROLL for (int r = 0; r < rows; r++) {
+                left[r] = *(const PART *)(const void *)(a[r] + p + part);
+                __asm__("" : "+w"(left[r]));    /* the compiler would load them one by one */
+            }
+            __asm__ volatile("" : : : "memory"); /* or those of all parts at once, and spill */
+            UNROLL for (int q = 0; q < PART_LANES; q++, b += b_row) {
+                VEC right[VECTORS];
+
+                NAME(load_row)(t, b, vectors, masked, right);
+                UNROLL for (int r = 0; r < rows; r++) {
+                    const REAL x = left[r][q];
+
+                    UNROLL for (int v = 0; v < vectors; v++)
+                        sum[r][v] = FMA(BROADCAST(&x), right[v], sum[r][v]);
+                }
+            }
+        }
 #endif
-    for (; p < t->k; p++, b += b_row) {
+    for (; p < k; p++, b += b_row) {
         const int64_t here = at[p];
         VEC right[VECTORS];
 
@@ -197,10 +218,40 @@ static void NAME(pack_rows)(const struct direct_strip *s, int64_t vectors, MASK 
             NAME(pack_of)(s, v, 1, last);
 }
 
+#ifdef PART
+/* PART_LANES columns of k elements, which are neighbours, become rows of B: by squares. */
+static void NAME(turn)(const REAL *b, int64_t column, int64_t k, int64_t lanes, REAL *to)
+{
+    for (int64_t p = 0; p < k; p += PART_LANES) {
+        PART x[PART_LANES];
+
+        UNROLL for (int i = 0; i < PART_LANES; i++)
+            x[i] = *(const PART *)(const void *)(b + i * column + p);
+        TRANSPOSE(x);
+        UNROLL for (int i = 0; i < PART_LANES; i++)
+            *(PART *)(void *)(to + (p + i) * lanes) = x[i];
+    }
+}
+#endif
+
 /* The same of `width` columns whose rows are not dense; lanes beyond are zero. */
 static void NAME(pack)(const struct fixed *f, const REAL *b, int64_t width, int64_t lanes, REAL *to)
 {
-    for (int64_t j = 0; j < width; j++)
+    int64_t j = 0;
+
+#ifdef PART
+    if (f->b.row == 1) {
+        const int64_t whole = f->k - f->k % PART_LANES;
+
+        for (; j + PART_LANES <= width; j += PART_LANES) {
+            NAME(turn)(b + j * f->b.col, f->b.col, whole, lanes, to + j);
+            for (int64_t p = whole; p < f->k; p++)
+                for (int64_t i = j; i < j + PART_LANES; i++)
+                    to[p * lanes + i] = b[p + i * f->b.col];
+        }
+    }
+#endif
+    for (; j < width; j++)
         for (int64_t p = 0; p < f->k; p++)
             to[p * lanes + j] = b[p * f->b.row + j * f->b.col];
     for (int64_t j = width; j < lanes; j++)
@@ -215,6 +266,7 @@ static void NAME(strip)(const struct direct_strip *s)
     const bool takes = s->scaling && s->scaling->alpha == -1 && s->scaling->beta == 1;
     int64_t vectors = (s->columns + LANES - 1) / LANES, rest = s->columns % LANES;
     struct NAME(tile) t = { .at = s->at,
+                            .beside = s->beside,
                             .b = s->b,
                             .b_row = s->b_row,
                             .k = s->k,
@@ -255,6 +307,7 @@ static void NAME(columns)(const struct operands *o, const int64_t *at, int64_t j
                               .a = o->a,
                               .a_row = f->a.row,
                               .at = at,
+                              .beside = f->a.row == 1 && f->a.col != 1 ? f->a.col : 0,
                               .b = b,
                               .b_row = f->b.row,
                               .c = (REAL *)o->c + j,
@@ -310,4 +363,5 @@ static void NAME(product)(const struct operands *o)
 #undef SUB
 #undef LANES_OF
 #undef PART
+#undef TRANSPOSE
 #undef PART_LANES

@@ -280,6 +280,7 @@ struct direct_strip {
     const void *a;              /* rows of A, a_row elements apart; or, */
     const void *const *line;    /* where this is not NULL, where each begins */
     const int64_t *at;          /* their elements, from there */
+    int64_t beside;             /* not 0: rows of A lie side by side, elements so far apart */
     const void *b;              /* rows of B are dense, b_row elements apart; or, */
     const int64_t *b_at;        /* where this is not NULL, where each begins */
     void *room;                 /* NULL, or where B is copied to first */

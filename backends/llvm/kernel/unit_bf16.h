@@ -36,28 +36,9 @@ FLAT void add_pairs(float32x4_t sum[PAIR_ROWS][PAIR_VECTORS], const uint16_t *a,
     }
 }
 
-/* A mode of FEAT_EBF16, in which products are not rounded before they are summed. */
-FLAT uint64_t end_extended(void)
-{
-    uint64_t modes;
-
-    __asm__ volatile("mrs %0, fpcr" : "=r"(modes));
-    if (modes & 1 << 13)
-        __asm__ volatile("msr fpcr, %0" : : "r"(modes & ~((uint64_t)1 << 13)) : "memory");
-    return modes;
-}
-
-FLAT void resume(uint64_t modes)
-{
-    if (modes & 1 << 13)
-        __asm__ volatile("msr fpcr, %0" : : "r"(modes) : "memory");
-}
-
 /* A register tile, all of k: `to` has a row of sums for each of its rows. */
 FLAT void sum_pairs(int64_t k, const uint16_t *a, const uint16_t *b, float *to)
 {
-    uint64_t modes = end_extended();
-
     ROLL for (int r = 0; r < CONSTANT.mr; r += PAIR_ROWS)
         ROLL for (int j = 0; j < CONSTANT.nr; j += 4 * PAIR_VECTORS) {
             float32x4_t sum[PAIR_ROWS][PAIR_VECTORS];
@@ -72,7 +53,6 @@ FLAT void sum_pairs(int64_t k, const uint16_t *a, const uint16_t *b, float *to)
                 vst1q_f32(to + (r + i / PAIR_VECTORS) * CONSTANT.nr + j + i % PAIR_VECTORS * 4,
                           sum[i / PAIR_VECTORS][i % PAIR_VECTORS]);
         }
-    resume(modes);
 }
 
 #endif

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Which code of x86-64 this CPU runs: what the library's files are compiled for. */
+#ifndef LIMBER_IR_X86_H
+#define LIMBER_IR_X86_H
+
+/* The level of the ABI, of which 3 has AVX2 and FMA, and 4 AVX-512; less than 3, and on another
+ * architecture: 0. */
+int limber_x86_level(void);
+/* What a CPU of level 0 lacks of level 3, separated by commas. */
+const char *limber_x86_lacks(void);
+
+#endif
