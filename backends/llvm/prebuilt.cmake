@@ -163,7 +163,7 @@ foreach(isa ${_depthwise})
             -Dlimber_depthwise_piece=limber_depthwise_piece_${isa}
             ${_clang_${isa}} ${_clang_prebuilt}
             ${_kernel}/depthwise.c -o ${_out}/depthwise_${isa}.o
-    DEPENDS ${_kernel}/depthwise.c ${_kernel}/depthwise.h ${_headers}
+    DEPENDS ${_kernel}/depthwise.c ${_headers}
     COMMAND_EXPAND_LISTS COMMENT "Depthwise convolution ${isa}" VERBATIM)
   list(APPEND _objects ${_out}/depthwise_${isa}.o)
 endforeach()

@@ -29,6 +29,12 @@ enum {
     CHAIN = 256,    /* products of a sum of the scheme `native` */
     LINE = 64
 };
+#if defined(__AVX512VNNI__)
+#define SEES_BYTES
+enum { SEE_BYTES = true };
+#else
+enum { SEE_BYTES = false };
+#endif
 /* Rows of the result that are summed at once, where they share rows of the image. */
 enum { ROWS = 4 };
 
@@ -39,6 +45,7 @@ struct piece {
                                elements; NHWC: so many pixels */
     int64_t planes; /* of the image that a window sees, those of its inputs too */
     int64_t slots, row; /* packed rows of each plane, and elements of each */
+    bool direct; /* the image is read where it lies */
     bool turned, by_channel; /* lanes are channels; turned: and yet the layout is NCHW */
     int64_t together; /* rows of the result that are summed at once */
 };
@@ -51,6 +58,28 @@ static int64_t least(int64_t a, int64_t b)
 static bool shares_rows(const struct depthwise *d)
 {
     return d->r == 3 && d->s == 3 && d->stride[0] == 1 && d->dilate[0] == 1;
+}
+
+/* Common windows: height, width, stride, and whether they run backwards.  Those without three taps
+ * are of gradients of images under a stride of two. */
+#define FORWARD_WINDOWS(F) F(3, 3, 1, 0) F(3, 3, 2, 0)
+#define ALL_WINDOWS(F) \
+    FORWARD_WINDOWS(F) \
+    F(3, 3, 1, 1) F(2, 2, 1, 1) F(2, 1, 1, 1) F(1, 2, 1, 1) F(1, 1, 1, 1)
+
+/* Whether the image is read where it lies. */
+static bool is_direct(const struct depthwise *d, int group)
+{
+    bool common = false;
+
+#define WINDOW(height, width, step, back) \
+    common |= d->r == (height) && d->s == (width) && d->stride[0] == (step) && \
+              d->stride[1] == (step) && d->backward == (back) && \
+              d->to[4] == ((back) && ((height) < 3 || (width) < 3) ? 2 : 1);
+    ALL_WINDOWS(WINDOW)
+#undef WINDOW
+    return common && !d->gradient && !d->nhwc && !d->add && (d->r == 1 || d->dilate[0] == 1) &&
+           (d->s == 1 || d->dilate[1] == 1) && (group == 1 || SEE_BYTES);
 }
 
 /* NCHW whose channels become lanes on the way in and out: rows are so short, or so much of them is
@@ -72,18 +101,20 @@ static void shape_piece(const struct depthwise *d, int64_t lanes, int group, str
     const int64_t window = (d->s - 1) * d->dilate[1], stride = d->stride[1];
     const int64_t vectors = parts(p->width, lanes);
 
-    p->turned = d->gradient ? !d->nhwc : turns(d, lanes);
+    p->direct = is_direct(d, group);
+    p->turned = d->gradient ? !d->nhwc : !p->direct && turns(d, lanes);
     p->by_channel = d->nhwc || p->turned;
     p->phases = p->by_channel ? 1 : least(window + 1, stride);
     p->length = p->by_channel ? (p->width - 1) * stride + window + 1 :
                                 (vectors + parts(window / stride, lanes)) * lanes;
-    p->row = group > 1 ?
+    p->row = p->direct ? parts(d->w, lanes) * lanes :
+             group > 1 ?
                  parts(d->s, group) * (p->by_channel ? p->width : vectors) * p->groups * lanes :
              p->by_channel ? p->length * p->groups * lanes :
                              p->phases * p->length;
-    p->together = shares_rows(d) && !d->gradient ? ROWS : 1;
+    p->together = p->direct || (shares_rows(d) && !d->gradient) ? ROWS : 1;
     p->planes = d->inputs * d->t;
-    p->slots = (p->together - 1) * d->stride[0] + (d->r - 1) * d->dilate[0] + 1;
+    p->slots = p->direct ? 1 : (p->together - 1) * d->stride[0] + (d->r - 1) * d->dilate[0] + 1;
 }
 
 static struct piece find_piece(const struct depthwise *d, const struct depthwise_plan *plan,
@@ -141,6 +172,25 @@ static struct piece find_gradient(const struct depthwise *d, const struct depthw
                             19 + (i), 4 + (i), 20 + (i), 5 + (i), 21 + (i), 6 + (i), 22 + (i), \
                             7 + (i), 23 + (i))
 #define ZIP_2(a, b, i) __builtin_shufflevector(a, b, (i), 2 + (i))
+/* All lanes are x. */
+#define SAME_2(x) { x, x }
+#define SAME_4(x) { x, x, x, x }
+#define SAME_8(x) { x, x, x, x, x, x, x, x }
+#define SAME_16(x) { x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x }
+#define ODD_2(a, b) __builtin_shufflevector(a, b, 1, 3)
+#define ODD_4(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7)
+#define ODD_8(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15)
+#define ODD_16(a, b) \
+    __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)
+/* Lanes from the second on, and the first one of b. */
+#define NEXT_2(a, b) __builtin_shufflevector(a, b, 1, 2)
+#define NEXT_4(a, b) __builtin_shufflevector(a, b, 1, 2, 3, 4)
+#define NEXT_8(a, b) __builtin_shufflevector(a, b, 1, 2, 3, 4, 5, 6, 7, 8)
+#define NEXT_16(a, b) \
+    __builtin_shufflevector(a, b, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16)
+#define NEXT_BUT_ONE_8(a, b) __builtin_shufflevector(a, b, 2, 3, 4, 5, 6, 7, 8, 9)
+#define NEXT_BUT_ONE_16(a, b) \
+    __builtin_shufflevector(a, b, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17)
 #define EVEN_2(a, b) __builtin_shufflevector(a, b, 0, 2)
 #define EVEN_4(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6)
 #define EVEN_8(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14)
@@ -156,7 +206,7 @@ static struct piece find_gradient(const struct depthwise *d, const struct depthw
     } while (0)
 
 #if defined(__AVX512F__)
-enum { VECTOR = 64, HALVED = 0 };
+enum { VECTOR = 64, HALVED = 0, MASKS_ARE_FREE = true };
 #define TURN_HALVES_4(type, v)
 #define TURN_HALVES_8(type, v)
 #define REGISTER "+v"
@@ -166,6 +216,24 @@ enum { VECTOR = 64, HALVED = 0 };
 #define PICKED_LOAD_8(p, from, end) _mm512_maskz_loadu_epi64((__mmask8)BETWEEN(from, end), p)
 #define EVEN_4BYTES EVEN_16
 #define EVEN_8BYTES EVEN_8
+#define ODD_4BYTES ODD_16
+#define ODD_8BYTES ODD_8
+#define SAME_4BYTES SAME_16
+#define SAME_8BYTES SAME_8
+#define NEXT_4BYTES NEXT_16
+#define NEXT_8BYTES NEXT_8
+/* Two elements of a row of w, from `first` on, in the first lanes. */
+#define LOOK_BEYOND_4(row, first, w) \
+    (f32_vec)_mm512_zextps128_ps512(_mm_maskz_loadu_ps((__mmask8)FIRST_TWO(first, w), (row) + (first)))
+#define LOOK_BEYOND_8(row, first, w) \
+    (f64_vec)_mm512_zextpd128_pd512(_mm_maskz_loadu_pd((__mmask8)FIRST_TWO(first, w), (row) + (first)))
+FLAT uint32_t FIRST_TWO(int64_t first, int64_t w)
+{
+    const int64_t from = least(first < 0 ? -first : 0, 2);
+    const int64_t end = least(first < w ? w - first : 0, 2);
+
+    return (1u << end) - (1u << from);
+}
 #define ZIP_4BYTES ZIP_16
 #define ZIP_8BYTES ZIP_8
 #define MASKED_STORE_4(c, v, lanes) \
@@ -178,7 +246,7 @@ enum { VECTOR = 64, HALVED = 0 };
 #define EVEN_STORE_8(c, v, lanes) \
     _mm512_mask_storeu_epi64(c, (__mmask8)(0x55 & ((1u << 2 * (lanes)) - 1)), (__m512i)(v))
 #elif defined(__aarch64__)
-enum { VECTOR = 16, HALVED = 0 };
+enum { VECTOR = 16, HALVED = 0, MASKS_ARE_FREE = false };
 #define TURN_HALVES_4(type, v)
 #define TURN_HALVES_8(type, v)
 #define REGISTER "+w"
@@ -195,6 +263,12 @@ typedef double lanes2 __attribute__((vector_size(16)));
 #define PICKED_LOAD_8(p, from, end) PICK_LANES(lanes2, p, from, end, 2)
 #define EVEN_4BYTES EVEN_4
 #define EVEN_8BYTES EVEN_2
+#define ODD_4BYTES ODD_4
+#define ODD_8BYTES ODD_2
+#define SAME_4BYTES SAME_4
+#define SAME_8BYTES SAME_2
+#define NEXT_4BYTES NEXT_4
+#define NEXT_8BYTES NEXT_2
 #define ZIP_4BYTES ZIP_4
 #define ZIP_8BYTES ZIP_2
 #define MASKED_STORE_4(c, v, lanes) STORE_LANES(c, v, lanes, 4, 1)
@@ -202,7 +276,7 @@ typedef double lanes2 __attribute__((vector_size(16)));
 #define EVEN_STORE_4(c, v, lanes) STORE_LANES(c, v, lanes, 2, 2)
 #define EVEN_STORE_8(c, v, lanes) STORE_LANES(c, v, lanes, 1, 2)
 #else
-enum { VECTOR = 32, HALVED = 32 };
+enum { VECTOR = 32, HALVED = 32, MASKS_ARE_FREE = false };
 /* Eight rows of eight lanes: pairs of rows, fours, then halves. */
 #define TURN_HALVES_4(type, v) \
     do { \
@@ -253,6 +327,12 @@ enum { VECTOR = 32, HALVED = 32 };
                           BETWEEN(64, _mm256_setr_epi64x(0, 1, 2, 3), from, end))
 #define EVEN_4BYTES EVEN_8
 #define EVEN_8BYTES EVEN_4
+#define ODD_4BYTES ODD_8
+#define ODD_8BYTES ODD_4
+#define SAME_4BYTES SAME_8
+#define SAME_8BYTES SAME_4
+#define NEXT_4BYTES NEXT_8
+#define NEXT_8BYTES NEXT_4
 #define ZIP_4BYTES ZIP_8
 #define ZIP_8BYTES ZIP_4
 /* The first lanes of four bytes, by halves: stores under masks take as long as a dozen others on
@@ -292,6 +372,14 @@ FLAT void store_some(void *c, __m256i v, int64_t lanes)
 #define FILTER double
 #define PICKED_LOAD PICKED_LOAD_8
 #define EVEN EVEN_8BYTES
+#define SAME SAME_8BYTES
+#define ODD ODD_8BYTES
+#define NEXT NEXT_8BYTES
+#define DIRECT_WINDOWS ALL_WINDOWS
+#if defined(LOOK_BEYOND_8)
+#define LOOK_BEYOND LOOK_BEYOND_8
+#define NEXT_BUT_ONE NEXT_BUT_ONE_8
+#endif
 #define ZIP ZIP_8BYTES
 #define TURN_HALVES TURN_HALVES_8
 #define GROUP 1
@@ -306,6 +394,18 @@ FLAT void store_some(void *c, __m256i v, int64_t lanes)
 #define FILTER float
 #define PICKED_LOAD PICKED_LOAD_4
 #define EVEN EVEN_4BYTES
+#define SAME SAME_4BYTES
+#define ODD ODD_4BYTES
+#define NEXT NEXT_4BYTES
+#define DIRECT_WINDOWS ALL_WINDOWS
+#if defined(LOOK_BEYOND_4)
+#define LOOK_BEYOND LOOK_BEYOND_4
+#define NEXT_BUT_ONE NEXT_BUT_ONE_16
+#undef NEXT
+#define NEXT(a, b) (VEC)_mm512_alignr_epi32((__m512i)(b), (__m512i)(a), 1)
+#undef NEXT_BUT_ONE
+#define NEXT_BUT_ONE(a, b) (VEC)_mm512_alignr_epi32((__m512i)(b), (__m512i)(a), 2)
+#endif
 #define ZIP ZIP_4BYTES
 #define TURN_HALVES TURN_HALVES_4
 #define GROUP 1
@@ -340,6 +440,32 @@ FLAT word_of_bytes some_bytes(const uint8_t *row, int64_t first, int64_t w)
 }
 #endif
 
+#if defined(SEES_BYTES)
+/* Four neighbouring bytes in each lane: of a row of w from `first` on, at every or every other
+ * byte. */
+FLAT __m512i see_bytes(const uint8_t *row, int64_t first, int64_t w, int stride, int offset)
+{
+    const __m512i offsets = _mm512_set1_epi8((char)offset);
+    const int64_t from = least(first < 0 ? -first : 0, 64);
+    const int64_t end = least(first < w ? w - first : 0, 64);
+    const __mmask64 inside = _bzhi_u64(-1, (unsigned)end) & ~_bzhi_u64(-1, (unsigned)from);
+
+    if (stride == 1) {
+        const __m256i low = _mm256_maskz_loadu_epi8((__mmask32)inside, row + first);
+        const __m512i spread = _mm512_permutexvar_epi32(
+            _mm512_setr_epi32(0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4),
+            _mm512_castsi256_si512(_mm256_xor_si256(low, _mm512_castsi512_si256(offsets))));
+
+        return _mm512_shuffle_epi8(spread, _mm512_set4_epi32(0x06050403, 0x05040302, 0x04030201,
+                                                             0x03020100));
+    }
+    return _mm512_permutexvar_epi16(
+        _mm512_set_epi16(16, 15, 15, 14, 14, 13, 13, 12, 12, 11, 11, 10, 10, 9, 9, 8, 8, 7, 7, 6,
+                         6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0),
+        _mm512_xor_si512(offsets, _mm512_maskz_loadu_epi8(inside, row + first)));
+}
+#endif
+
 #define NAME(x) i8_##x
 #define REAL int32_t
 #define PIXEL uint8_t
@@ -348,6 +474,8 @@ FLAT word_of_bytes some_bytes(const uint8_t *row, int64_t first, int64_t w)
 #define PICKED_LOAD PICKED_LOAD_1
 #endif
 #define EVEN EVEN_4BYTES
+#define SAME SAME_4BYTES
+#define DIRECT_WINDOWS FORWARD_WINDOWS
 #define ZIP ZIP_4BYTES
 #define TURN_HALVES TURN_HALVES_4
 #define MASKED_STORE MASKED_STORE_4
@@ -417,7 +545,7 @@ bool limber_depthwise_cut(const struct depthwise *d, int workers, struct depthwi
     if (d->gradient)
         return cut_gradient(d, workers, plan);
     *plan = (struct depthwise_plan){ .groups = 1, .outputs = least(d->multiplier, OUTPUTS) };
-    plan->across = parts(d->ow, d->nhwc || turns(d, lanes) ? ALONG : ACROSS);
+    plan->across = parts(d->ow, d->nhwc || (turns(d, lanes) && !is_direct(d, group)) ? ALONG : ACROSS);
     plan->width = parts(d->ow, plan->across);
     plan->across = parts(d->ow, plan->width);
     p.width = plan->width;
