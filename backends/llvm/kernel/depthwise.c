@@ -188,9 +188,6 @@ static struct piece find_gradient(const struct depthwise *d, const struct depthw
 #define NEXT_8(a, b) __builtin_shufflevector(a, b, 1, 2, 3, 4, 5, 6, 7, 8)
 #define NEXT_16(a, b) \
     __builtin_shufflevector(a, b, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16)
-#define NEXT_BUT_ONE_8(a, b) __builtin_shufflevector(a, b, 2, 3, 4, 5, 6, 7, 8, 9)
-#define NEXT_BUT_ONE_16(a, b) \
-    __builtin_shufflevector(a, b, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17)
 #define EVEN_2(a, b) __builtin_shufflevector(a, b, 0, 2)
 #define EVEN_4(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6)
 #define EVEN_8(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14)
@@ -222,6 +219,13 @@ enum { VECTOR = 64, HALVED = 0, MASKS_ARE_FREE = true };
 #define SAME_8BYTES SAME_8
 #define NEXT_4BYTES NEXT_16
 #define NEXT_8BYTES NEXT_8
+/* Lanes from n on, and the first ones of b.  Compilers take permutations of two registers, which
+ * overwrite one of them. */
+#define ALIGN(type, size, n, a, b) ({ \
+    type aligned; \
+    __asm__("valign" size " $" #n ", %1, %2, %0" : "=v"(aligned) : "v"(a), "v"(b)); \
+    aligned; \
+})
 /* Two elements of a row of w, from `first` on, in the first lanes. */
 #define LOOK_BEYOND_4(row, first, w) \
     (f32_vec)_mm512_zextps128_ps512(_mm_maskz_loadu_ps((__mmask8)FIRST_TWO(first, w), (row) + (first)))
@@ -378,7 +382,9 @@ FLAT void store_some(void *c, __m256i v, int64_t lanes)
 #define DIRECT_WINDOWS ALL_WINDOWS
 #if defined(LOOK_BEYOND_8)
 #define LOOK_BEYOND LOOK_BEYOND_8
-#define NEXT_BUT_ONE NEXT_BUT_ONE_8
+#undef NEXT
+#define NEXT(a, b) ALIGN(f64_vec, "q", 1, a, b)
+#define NEXT_BUT_ONE(a, b) ALIGN(f64_vec, "q", 2, a, b)
 #endif
 #define ZIP ZIP_8BYTES
 #define TURN_HALVES TURN_HALVES_8
@@ -400,11 +406,9 @@ FLAT void store_some(void *c, __m256i v, int64_t lanes)
 #define DIRECT_WINDOWS ALL_WINDOWS
 #if defined(LOOK_BEYOND_4)
 #define LOOK_BEYOND LOOK_BEYOND_4
-#define NEXT_BUT_ONE NEXT_BUT_ONE_16
 #undef NEXT
-#define NEXT(a, b) (VEC)_mm512_alignr_epi32((__m512i)(b), (__m512i)(a), 1)
-#undef NEXT_BUT_ONE
-#define NEXT_BUT_ONE(a, b) (VEC)_mm512_alignr_epi32((__m512i)(b), (__m512i)(a), 2)
+#define NEXT(a, b) ALIGN(f32_vec, "d", 1, a, b)
+#define NEXT_BUT_ONE(a, b) ALIGN(f32_vec, "d", 2, a, b)
 #endif
 #define ZIP ZIP_4BYTES
 #define TURN_HALVES TURN_HALVES_4

@@ -25,8 +25,6 @@ struct NAME(piece) {
     int64_t step;               /* from the pixels of one vector to the next one's */
     int64_t sum_at[LIMBER_SMALL_K], sum_step; /* the same of packed elements */
     int64_t vectors, last;      /* of a row of the result; lanes of the last (NCHW) */
-    int offset;                 /* what is added to bytes of the image */
-    int64_t apart;              /* elements from one packed weight to the next */
     REAL *start, *weight, *ring; /* [group and output][lane], [group and output][tap][lane],
                                     [plane][row][...] */
     REAL *out;                  /* rows of the result before they are turned */
@@ -258,7 +256,7 @@ static REAL *NAME(pack_taps)(const struct NAME(piece) *x, const int8_t *filter, 
 {
     const struct depthwise *d = x->d;
 
-    for (int64_t t = 0; t < x->taps; t++, to += x->apart) {
+    for (int64_t t = 0; t < x->taps; t++, to += LANES) {
         uint32_t all = 0;
 
         for (int64_t g = 0, s = t * GROUP; g < GROUP && s < d->s; g++, s++) {
@@ -275,7 +273,7 @@ static REAL *NAME(pack_taps)(const struct NAME(piece) *x, const int8_t *filter, 
 static REAL *NAME(pack_taps)(const struct NAME(piece) *x, const REAL *filter, REAL *to, REAL *start)
 {
     (void)start;
-    for (int64_t s = 0; s < x->d->s; s++, to += x->apart)
+    for (int64_t s = 0; s < x->d->s; s++, to += LANES)
         *to = filter[s * x->d->filter[4]];
     return to;
 }
@@ -722,8 +720,6 @@ static void NAME(run)(const struct depthwise *d, const struct depthwise_plan *pl
     x.ring = x.weight + x.p.groups * plan->outputs * x.p.planes * d->r * x.taps * LANES;
     x.out = x.ring + x.p.planes * x.p.slots * x.p.row;
     x.pixels = (PIXEL *)(x.out + (x.p.turned ? x.p.together * x.p.width * LANES : 0));
-    x.offset = GROUP > 1 && !d->is_unsigned ? 128 : 0;
-    x.apart = x.p.direct ? 1 : LANES;
 #if GROUP == 1 || defined(SEES_BYTES)
     if (x.p.direct) {
         NAME(run_direct)(&x);

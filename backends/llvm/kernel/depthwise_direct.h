@@ -69,42 +69,86 @@ FLAT void NAME(see)(const PIXEL *row, int64_t first, int64_t w, int s, int strid
 }
 #endif
 
-/* One column of vectors of a channel's result, and what it sees: planes of the image, NULL where all
- * is padding; weights of each plane, row and tap. */
+/* A column of vectors of some channels' results, and what it sees. */
 struct NAME(column) {
-    const PIXEL *const *plane, *zeros;
-    const REAL *weight;
+    const PIXEL *const *plane, *zeros; /* planes of the first channel's image; NULL: padding */
+    const FILTER *const *filter; /* each plane's, of the first channel */
+    int64_t apart, beyond, across; /* from channel to channel: of images, filters and results */
+    int64_t down[2], right; /* from row to row, of filters and results; from tap to tap */
     int64_t first, w, h, top; /* where the first tap of the first lane and row is */
-    int64_t lanes, down; /* lanes that are stored; from row to row */
+    int64_t channels, rows, lanes;
     REAL *to;
-    VEC start;
-    int offset;
+    int offset; /* of bytes */
 };
 
-FLAT VEC NAME(same)(const REAL *x)
+#if GROUP == 1
+FLAT void NAME(weigh)(const struct NAME(column) *x, int64_t c, int64_t plane, int r, int s,
+                      VEC w[3][3])
 {
-    return (VEC)SAME(*x);
+    const FILTER *from = x->filter[plane] + c * x->beyond;
+
+    UNROLL for (int i = 0; i < r; i++)
+        UNROLL for (int t = 0; t < s; t++)
+            w[i][t] = (VEC)SAME(from[i * x->down[0] + t * x->right]);
 }
 
-/* `rows` rows from y on.  w: the weights, where there is one plane. */
-FLAT void NAME(see_block)(const struct NAME(column) *x, int64_t planes, int64_t y, int rows, int r,
-                          int s, int stride, bool back, bool inside, VEC w[3][3])
+FLAT VEC NAME(start)(const struct NAME(column) *x, int r, VEC w[3][3])
+{
+    (void)x, (void)r, (void)w;
+    return (VEC){ 0 };
+}
+#else
+FLAT void NAME(weigh)(const struct NAME(column) *x, int64_t c, int64_t plane, int r, int s,
+                      VEC w[3][3])
+{
+    const FILTER *from = x->filter[plane] + c * x->beyond;
+
+    UNROLL for (int i = 0; i < r; i++) {
+        uint32_t all = 0;
+
+        UNROLL for (int t = 0; t < s; t++)
+            all |= (uint32_t)(uint8_t)from[i * x->down[0] + t * x->right] << 8 * t;
+        w[i][0] = (VEC)SAME((int32_t)all);
+    }
+}
+
+/* What undoes the offset of the image's bytes, in one plane. */
+FLAT VEC NAME(start)(const struct NAME(column) *x, int r, VEC w[3][3])
+{
+    const VEC offset = (VEC)SAME(0x01010101 * x->offset);
+    VEC sum = { 0 };
+
+    UNROLL for (int i = 0; i < r; i++)
+        sum = MULTIPLY_ADD(offset, w[i][0], sum);
+    return -sum;
+}
+#endif
+
+/* `rows` rows of channel c from y on.  w, start: of its weights, where there is one plane. */
+FLAT void NAME(see_block)(const struct NAME(column) *x, int64_t planes, int64_t c, int64_t y,
+                          int rows, int r, int s, int stride, bool back, bool inside, VEC w[3][3],
+                          VEC start)
 {
     const int taps = (s + GROUP - 1) / GROUP, seen = (rows - 1) * stride + r;
-    const bool apart = back && (r < 3 || s < 3);
-    REAL *c = x->to + y * x->down;
+    REAL *to = x->to + c * x->across + y * x->down[1];
     VEC sum[ROWS];
 
     UNROLL for (int q = 0; q < rows; q++)
-        sum[q] = x->start;
+        sum[q] = start;
     for (int64_t p = 0; p < planes; p++) {
-        if (planes > 1)
-            UNROLL for (int i = 0; i < r * taps; i++)
-                w[i / taps][i % taps] = NAME(same)(x->weight + p * r * taps + i);
+        const PIXEL *plane = x->plane[p] + c * x->apart;
+        const uint64_t h = x->plane[p] ? (uint64_t)x->h : 0;
+
+        if (planes > 1) {
+            NAME(weigh)(x, c, p, r, s, w);
+            start = NAME(start)(x, r, w);
+            UNROLL for (int q = 0; q < rows; q++)
+                sum[q] = GROUP > 1 ? sum[q] + start : sum[q];
+        }
         UNROLL for (int i = 0; i < seen; i++) {
             const int64_t at = x->top + y * stride + (back ? seen - 1 - i : i);
-            const bool is_row = (uint64_t)at < (uint64_t)x->h && x->plane[p];
-            const PIXEL *row = __builtin_unpredictable(is_row) ? x->plane[p] + at * x->w : x->zeros;
+            const PIXEL *row =
+                __builtin_unpredictable((uint64_t)at < h) ? plane + at * x->w : x->zeros;
             VEC e[3];
 
             NAME(see)(row, x->first, x->w, s, stride, back, inside, x->offset, e);
@@ -117,30 +161,34 @@ FLAT void NAME(see_block)(const struct NAME(column) *x, int64_t planes, int64_t 
         }
     }
     UNROLL for (int q = 0; q < rows; q++) {
-        REAL *at = c + (back ? rows - 1 - q : q) * x->down;
+        REAL *at = to + (back ? rows - 1 - q : q) * x->down[1];
 
-        if (apart)
+        if (back && (r < 3 || s < 3)) /* a phase under a stride of two */
             NAME(spread)(at, 2, sum[q], x->lanes);
         else
             MASKED_STORE(at, sum[q], x->lanes);
     }
 }
 
-FLAT void NAME(see_column)(struct NAME(column) x, int64_t planes, int64_t height, int r, int s,
-                           int stride, bool back, bool inside)
+FLAT void NAME(see_column)(struct NAME(column) x, int64_t planes, int r, int s, int stride,
+                           bool back, bool inside)
 {
-    const int taps = (s + GROUP - 1) / GROUP;
-    int64_t y = 0;
-    VEC w[3][3];
+    _Pragma("clang loop unroll(disable)") for (int64_t c = 0; c < x.channels; c++) {
+        int64_t y = 0;
+        VEC w[3][3], start = { 0 };
 
-    UNROLL for (int i = 0; i < r * taps; i++)
-        w[i / taps][i % taps] = NAME(same)(x.weight + i);
-    _Pragma("clang loop unroll(disable)") for (; y + ROWS <= height; y += ROWS)
-        NAME(see_block)(&x, planes, y, ROWS, r, s, stride, back, inside, w);
-    switch (height - y) {
-    case 1: NAME(see_block)(&x, planes, y, 1, r, s, stride, back, inside, w); break;
-    case 2: NAME(see_block)(&x, planes, y, 2, r, s, stride, back, inside, w); break;
-    case 3: NAME(see_block)(&x, planes, y, 3, r, s, stride, back, inside, w); break;
+        if (planes == 1) {
+            NAME(weigh)(&x, c, 0, r, s, w);
+            start = NAME(start)(&x, r, w);
+        }
+        _Pragma("clang loop unroll(disable)") for (; y + ROWS <= x.rows; y += ROWS)
+            NAME(see_block)(&x, planes, c, y, ROWS, r, s, stride, back, inside, w, start);
+#define CASE(n) \
+    case n: NAME(see_block)(&x, planes, c, y, n, r, s, stride, back, inside, w, start); break;
+        switch (x.rows - y) {
+            CASE(1) CASE(2) CASE(3)
+        }
+#undef CASE
     }
 }
 
@@ -158,32 +206,56 @@ static const PIXEL *NAME(plane_seen)(const struct NAME(piece) *x, int64_t plane)
            row_of(d, x->p.image, x->p.channel * d->inputs + plane / d->t, z, 0);
 }
 
-/* One channel's output j. */
-FLAT void NAME(see_channel)(const struct NAME(piece) *x, int64_t j, int64_t planes, int r, int s,
-                            int stride, bool back)
+FLAT void NAME(see_columns)(struct NAME(column) x, int64_t columns, int64_t last, int64_t planes,
+                            int r, int s, int stride, bool back, int64_t right)
+{
+    for (int64_t v = 0; v < columns; v++, x.to += LANES * right, x.first += LANES * stride) {
+        x.lanes = v + 1 < columns ? LANES : last;
+        if (!MASKS_ARE_FREE && x.first >= 0 && x.first + (LANES - 1) * stride + s <= x.w)
+            NAME(see_column)(x, planes, r, s, stride, back, true);
+        else
+            NAME(see_column)(x, planes, r, s, stride, back, false);
+    }
+}
+
+/* Output j of each channel.  Where rows are longer than a vector, channel after channel, else all
+ * of them, which spend less together. */
+FLAT void NAME(see_channels)(const struct NAME(piece) *x, int64_t j, int64_t planes, int r, int s,
+                             int stride, bool back)
 {
     const struct depthwise *d = x->d;
     const PIXEL *plane[LIMBER_SMALL_K];
+    const FILTER *filter[LIMBER_SMALL_K];
     struct NAME(column) of = { .plane = plane,
                                .zeros = (const PIXEL *)x->ring,
-                               .weight = x->weight,
+                               .filter = filter,
+                               .apart = d->inputs * d->depth * d->h * d->w,
+                               .beyond = d->multiplier * d->filter[0],
+                               .across = d->multiplier * d->to[1],
+                               .down = { d->filter[3], d->to[3] },
+                               .right = d->filter[4],
                                .first = x->p.x * stride - d->pad[1],
                                .w = d->w,
                                .h = d->h,
                                .top = x->p.y * stride - d->pad[0],
-                               .down = d->to[3],
+                               .channels = x->vectors > 1 ? 1 : x->p.channels,
+                               .rows = x->p.height,
                                .to = NAME(output)(x, x->p.channel, j, x->p.y),
-                               .start = NAME(same)(x->start),
-                               .offset = x->offset };
+                               .offset = GROUP > 1 && !d->is_unsigned ? 128 : 0 };
 
-    for (int64_t p = 0; p < planes; p++)
+    for (int64_t p = 0; p < planes; p++) {
         plane[p] = NAME(plane_seen)(x, p);
-    for (int64_t v = 0; v < x->vectors; v++, of.to += LANES * d->to[4], of.first += LANES * stride) {
-        of.lanes = v + 1 < x->vectors ? LANES : x->last;
-        if (!MASKS_ARE_FREE && of.first >= 0 && of.first + (LANES - 1) * stride + s <= d->w)
-            NAME(see_column)(of, planes, x->p.height, r, s, stride, back, true);
-        else
-            NAME(see_column)(of, planes, x->p.height, r, s, stride, back, false);
+        filter[p] = (const FILTER *)d->filters +
+                    (x->p.channel * d->multiplier + j) * d->filter[0] + p / d->t * d->filter[1] +
+                    p % d->t * d->filter[2];
+    }
+    for (int64_t c = 0; c < x->p.channels; c += of.channels) {
+        NAME(see_columns)(of, x->vectors, x->last, planes, r, s, stride, back, d->to[4]);
+        for (int64_t p = 0; p < planes; p++) {
+            plane[p] += plane[p] ? of.apart : 0;
+            filter[p] += of.beyond;
+        }
+        of.to += of.across;
     }
 }
 
@@ -193,28 +265,23 @@ FLAT void NAME(see_channel)(const struct NAME(piece) *x, int64_t j, int64_t plan
         const struct NAME(piece) *x, int64_t j) \
     { \
         if (x->p.planes == 1) \
-            NAME(see_channel)(x, j, 1, r, s, stride, back); \
+            NAME(see_channels)(x, j, 1, r, s, stride, back); \
         else \
-            NAME(see_channel)(x, j, x->p.planes, r, s, stride, back); \
+            NAME(see_channels)(x, j, x->p.planes, r, s, stride, back); \
     }
 DIRECT_WINDOWS(WINDOW)
 #undef WINDOW
 
-static void NAME(run_direct)(struct NAME(piece) *x)
+static void NAME(run_direct)(const struct NAME(piece) *x)
 {
     const struct depthwise *d = x->d;
 
     memset(x->ring, 0, (size_t)d->w * sizeof(PIXEL));
-    for (int64_t c = 0; c < x->p.channels; c++, x->p.channel++)
-        for (int64_t j = 0; j < d->multiplier; j++) {
-            *x->start = 0;
-            NAME(pack_filter)(x, (const FILTER *)d->filters +
-                                 (x->p.channel * d->multiplier + j) * d->filter[0],
-                              x->weight, x->start);
+    for (int64_t j = 0; j < d->multiplier; j++) {
 #define WINDOW(height, width, step, back) \
     if (d->r == height && d->s == width && d->stride[0] == step && d->backward == back) \
         NAME(see_##height##width##step##back)(x, j);
-            DIRECT_WINDOWS(WINDOW)
+        DIRECT_WINDOWS(WINDOW)
 #undef WINDOW
-        }
+    }
 }
