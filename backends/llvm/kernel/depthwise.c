@@ -29,6 +29,16 @@ enum {
     CHAIN = 256,    /* products of a sum of the scheme `native` */
     LINE = 64
 };
+/* Rows and columns of the result that share pixels where lanes are channels. */
+#if defined(__AVX2__) && !defined(__AVX512F__)
+#define BLOCK_ROWS 2
+#define BLOCK_COLUMNS 2
+#else
+#define BLOCK_ROWS 4
+#define BLOCK_COLUMNS 3
+#endif
+enum { BLOCK_ACROSS = 2 * (BLOCK_COLUMNS - 1) + 3, MOST_CHANNELS = 1 << 14 };
+
 #if defined(__AVX512VNNI__)
 #define SEES_BYTES
 enum { SEE_BYTES = true };
@@ -67,6 +77,13 @@ static bool shares_rows(const struct depthwise *d)
     FORWARD_WINDOWS(F) \
     F(3, 3, 1, 1) F(2, 2, 1, 1) F(2, 1, 1, 1) F(1, 2, 1, 1) F(1, 1, 1, 1)
 
+/* NHWC of floats, one output of one channel each. */
+static bool has_lanes(const struct depthwise *d, int group)
+{
+    return group == 1 && d->multiplier == 1 && d->inputs == 1 && d->t == 1 &&
+           d->channels <= MOST_CHANNELS;
+}
+
 /* Whether the image is read where it lies. */
 static bool is_direct(const struct depthwise *d, int group)
 {
@@ -75,10 +92,10 @@ static bool is_direct(const struct depthwise *d, int group)
 #define WINDOW(height, width, step, back) \
     common |= d->r == (height) && d->s == (width) && d->stride[0] == (step) && \
               d->stride[1] == (step) && d->backward == (back) && \
-              d->to[4] == ((back) && ((height) < 3 || (width) < 3) ? 2 : 1);
+              (d->nhwc || d->to[4] == ((back) && ((height) < 3 || (width) < 3) ? 2 : 1));
     ALL_WINDOWS(WINDOW)
 #undef WINDOW
-    return common && !d->gradient && !d->nhwc && !d->add && (d->r == 1 || d->dilate[0] == 1) &&
+    return common && !d->gradient && !d->add && (!d->nhwc || has_lanes(d, group)) && (d->r == 1 || d->dilate[0] == 1) &&
            (d->s == 1 || d->dilate[1] == 1) && (group == 1 || SEE_BYTES);
 }
 
@@ -107,7 +124,8 @@ static void shape_piece(const struct depthwise *d, int64_t lanes, int group, str
     p->phases = p->by_channel ? 1 : least(window + 1, stride);
     p->length = p->by_channel ? (p->width - 1) * stride + window + 1 :
                                 (vectors + parts(window / stride, lanes)) * lanes;
-    p->row = p->direct ? parts(d->w, lanes) * lanes :
+    p->row = p->direct && d->nhwc ? (BLOCK_ACROSS - 1) * d->channels + lanes :
+             p->direct            ? parts(d->w, lanes) * lanes :
              group > 1 ?
                  parts(d->s, group) * (p->by_channel ? p->width : vectors) * p->groups * lanes :
              p->by_channel ? p->length * p->groups * lanes :
@@ -556,7 +574,7 @@ bool limber_depthwise_cut(const struct depthwise *d, int workers, struct depthwi
     shape_piece(d, lanes, group, &p);
     if (p.slots > MOST_ROOM || p.row > MOST_ROOM || p.phases * p.length > MOST_ROOM)
         return false;
-    choose_groups(d, plan, lanes, p.planes * p.slots * p.row, size);
+    choose_groups(d, plan, lanes, p.direct ? 1 : p.planes * p.slots * p.row, size);
     p.groups = plan->groups;
     shape_piece(d, lanes, group, &p);
     tasks = d->images * d->od * plan->blocks * plan->across;

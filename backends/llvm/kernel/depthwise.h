@@ -293,6 +293,34 @@ static void NAME(pack_filter)(const struct NAME(piece) *x, const FILTER *filter,
                                  to, start);
 }
 
+#if GROUP == 1
+/* Of so many channels, `apart` elements from each other: `all` that lie one after the other. */
+FLAT void NAME(turn_filters)(const REAL *from, int64_t apart, int64_t lanes, int64_t all, REAL *to)
+{
+    for (int64_t e = 0; e < all; e += LANES) {
+        VEC v[LANES];
+
+        UNROLL for (int l = 0; l < LANES; l++)
+            v[l] = (VEC)PICKED_LOAD(from + l * apart + e, 0,
+                                    l < lanes ? least(all - e, LANES) : 0);
+        TURN(VEC, v);
+        UNROLL for (int l = 0; l < LANES; l++)
+            if (e + l < all)
+                STORE(to + (e + l) * LANES, v[l]);
+    }
+}
+
+/* Whether an output's filters are one after the other. */
+static bool NAME(follow)(const struct NAME(piece) *x)
+{
+    const struct depthwise *d = x->d;
+
+    return d->filter[4] == 1 && d->filter[3] == d->s &&
+           (x->p.planes == 1 ||
+            (d->filter[2] == d->r * d->s && d->filter[1] == d->t * d->filter[2]));
+}
+#endif
+
 /* Of outputs j up to j + outputs of each channel. */
 static void NAME(pack_filters)(const struct NAME(piece) *x, int64_t j, int64_t outputs)
 {
@@ -307,6 +335,13 @@ static void NAME(pack_filters)(const struct NAME(piece) *x, int64_t j, int64_t o
             (const FILTER *)d->filters + (channel * d->multiplier + j + i % outputs) * size;
 
         STORE(start, (VEC){ 0 });
+#if GROUP == 1
+        if (x->p.by_channel && NAME(follow)(x)) {
+            NAME(turn_filters)(from, d->multiplier * size, lanes, all, to);
+            to += all * LANES;
+            continue;
+        }
+#endif
         for (int64_t l = 0; l < lanes; l++)
             NAME(pack_filter)(x, from + l * d->multiplier * size, to + l, start + l);
         if (!x->p.by_channel) /* the same for all lanes */
@@ -693,6 +728,9 @@ static void NAME(run_all)(const struct NAME(piece) *x, int64_t j, int64_t output
 #if GROUP == 1 || defined(SEES_BYTES)
 #include "backends/llvm/kernel/depthwise_direct.h"
 #endif
+#if GROUP == 1
+#include "backends/llvm/kernel/depthwise_channels.h"
+#endif
 
 static void NAME(run)(const struct depthwise *d, const struct depthwise_plan *plan, int64_t task,
                       void *room)
@@ -720,6 +758,12 @@ static void NAME(run)(const struct depthwise *d, const struct depthwise_plan *pl
     x.ring = x.weight + x.p.groups * plan->outputs * x.p.planes * d->r * x.taps * LANES;
     x.out = x.ring + x.p.planes * x.p.slots * x.p.row;
     x.pixels = (PIXEL *)(x.out + (x.p.turned ? x.p.together * x.p.width * LANES : 0));
+#if GROUP == 1
+    if (x.p.direct && d->nhwc) {
+        NAME(run_channels)(&x);
+        return;
+    }
+#endif
 #if GROUP == 1 || defined(SEES_BYTES)
     if (x.p.direct) {
         NAME(run_direct)(&x);
