@@ -84,6 +84,12 @@ static bool has_lanes(const struct depthwise *d, int group)
            d->channels <= MOST_CHANNELS;
 }
 
+/* A gradient of filters of two dimensions. */
+static bool has_nine_sums(const struct depthwise *d)
+{
+    return d->r == 3 && d->s == 3 && d->multiplier == 1 && d->t == 1 && d->depth == 1;
+}
+
 /* Whether the image is read where it lies. */
 static bool is_direct(const struct depthwise *d, int group)
 {
@@ -92,10 +98,10 @@ static bool is_direct(const struct depthwise *d, int group)
 #define WINDOW(height, width, step, back) \
     common |= d->r == (height) && d->s == (width) && d->stride[0] == (step) && \
               d->stride[1] == (step) && d->backward == (back) && \
-              (d->nhwc || d->to[4] == ((back) && ((height) < 3 || (width) < 3) ? 2 : 1));
+              (d->nhwc || d->gradient || d->to[4] == ((back) && ((height) < 3 || (width) < 3) ? 2 : 1));
     ALL_WINDOWS(WINDOW)
 #undef WINDOW
-    return common && !d->gradient && !d->add && (!d->nhwc || has_lanes(d, group)) && (d->r == 1 || d->dilate[0] == 1) &&
+    return common && !d->add && (!d->gradient || has_nine_sums(d)) && (!d->nhwc || has_lanes(d, group)) && (d->r == 1 || d->dilate[0] == 1) &&
            (d->s == 1 || d->dilate[1] == 1) && (group == 1 || SEE_BYTES);
 }
 
@@ -221,9 +227,77 @@ static struct piece find_gradient(const struct depthwise *d, const struct depthw
     } while (0)
 
 #if defined(__AVX512F__)
-enum { VECTOR = 64, HALVED = 0, MASKS_ARE_FREE = true };
-#define TURN_HALVES_4(type, v)
-#define TURN_HALVES_8(type, v)
+enum { VECTOR = 64, HALVED = 64, MASKS_ARE_FREE = true, KEEPS_PIXELS = true };
+/* Quarters of four registers: the first of each to `to`, and so on. */
+#define TURN_QUARTERS(lanes, type, f, to, apart) \
+    do { \
+        const type low[] = { HALF_##lanes((f)[0], (f)[1], 0), HALF_##lanes((f)[2], (f)[3], 0) }; \
+        const type high[] = { HALF_##lanes((f)[0], (f)[1], lanes / 2), \
+                              HALF_##lanes((f)[2], (f)[3], lanes / 2) }; \
+\
+        (to)[0] = QUARTER_##lanes(low[0], low[1], 0); \
+        (to)[apart] = QUARTER_##lanes(low[0], low[1], lanes / 4); \
+        (to)[2 * (apart)] = QUARTER_##lanes(high[0], high[1], 0); \
+        (to)[3 * (apart)] = QUARTER_##lanes(high[0], high[1], lanes / 4); \
+    } while (0)
+/* Halves of two registers, and every other quarter. */
+#define HALF_8(a, b, n) \
+    __builtin_shufflevector(a, b, (n), (n) + 1, (n) + 2, (n) + 3, (n) + 8, (n) + 9, (n) + 10, \
+                            (n) + 11)
+#define HALF_16(a, b, n) \
+    __builtin_shufflevector(a, b, (n), (n) + 1, (n) + 2, (n) + 3, (n) + 4, (n) + 5, (n) + 6, \
+                            (n) + 7, (n) + 16, (n) + 17, (n) + 18, (n) + 19, (n) + 20, (n) + 21, \
+                            (n) + 22, (n) + 23)
+#define QUARTER_8(a, b, n) \
+    __builtin_shufflevector(a, b, (n), (n) + 1, (n) + 4, (n) + 5, (n) + 8, (n) + 9, (n) + 12, \
+                            (n) + 13)
+#define QUARTER_16(a, b, n) \
+    __builtin_shufflevector(a, b, (n), (n) + 1, (n) + 2, (n) + 3, (n) + 8, (n) + 9, (n) + 10, \
+                            (n) + 11, (n) + 16, (n) + 17, (n) + 18, (n) + 19, (n) + 24, (n) + 25, \
+                            (n) + 26, (n) + 27)
+/* Lanes n and on of each quarter of two registers, in turn; and two at once. */
+#define MIX_8(a, b, n) \
+    __builtin_shufflevector(a, b, (n), (n) + 8, (n) + 2, (n) + 10, (n) + 4, (n) + 12, (n) + 6, \
+                            (n) + 14)
+#define MIX_16(a, b, n) \
+    __builtin_shufflevector(a, b, (n), (n) + 16, (n) + 1, (n) + 17, (n) + 4, (n) + 20, (n) + 5, \
+                            (n) + 21, (n) + 8, (n) + 24, (n) + 9, (n) + 25, (n) + 12, (n) + 28, \
+                            (n) + 13, (n) + 29)
+#define MIX_TWO(a, b, n) \
+    __builtin_shufflevector(a, b, (n), (n) + 1, (n) + 16, (n) + 17, (n) + 4, (n) + 5, (n) + 20, \
+                            (n) + 21, (n) + 8, (n) + 9, (n) + 24, (n) + 25, (n) + 12, (n) + 13, \
+                            (n) + 28, (n) + 29)
+/* Sixteen rows of sixteen lanes: four by four within quarters, then these. */
+#define TURN_HALVES_4(type, v) \
+    do { \
+        type four[4][4]; \
+\
+        UNROLL for (int i = 0; i < 4; i++) { \
+            const type one[] = { MIX_16((v)[4 * i], (v)[4 * i + 1], 0), \
+                                 MIX_16((v)[4 * i], (v)[4 * i + 1], 2) }; \
+            const type two[] = { MIX_16((v)[4 * i + 2], (v)[4 * i + 3], 0), \
+                                 MIX_16((v)[4 * i + 2], (v)[4 * i + 3], 2) }; \
+\
+            UNROLL for (int n = 0; n < 2; n++) { \
+                four[2 * n][i] = MIX_TWO(one[n], two[n], 0); \
+                four[2 * n + 1][i] = MIX_TWO(one[n], two[n], 2); \
+            } \
+        } \
+        UNROLL for (int j = 0; j < 4; j++) \
+            TURN_QUARTERS(16, type, four[j], &(v)[j], 4); \
+    } while (0)
+/* Eight rows of eight lanes. */
+#define TURN_HALVES_8(type, v) \
+    do { \
+        type two[2][4]; \
+\
+        UNROLL for (int i = 0; i < 4; i++) { \
+            two[0][i] = MIX_8((v)[2 * i], (v)[2 * i + 1], 0); \
+            two[1][i] = MIX_8((v)[2 * i], (v)[2 * i + 1], 1); \
+        } \
+        UNROLL for (int j = 0; j < 2; j++) \
+            TURN_QUARTERS(8, type, two[j], &(v)[j], 2); \
+    } while (0)
 #define REGISTER "+v"
 #define BETWEEN(from, end) ((1u << (end)) - (1u << (from)))
 #define PICKED_LOAD_1(p, from, end) _mm_maskz_loadu_epi8((__mmask16)BETWEEN(from, end), p)
@@ -268,7 +342,7 @@ FLAT uint32_t FIRST_TWO(int64_t first, int64_t w)
 #define EVEN_STORE_8(c, v, lanes) \
     _mm512_mask_storeu_epi64(c, (__mmask8)(0x55 & ((1u << 2 * (lanes)) - 1)), (__m512i)(v))
 #elif defined(__aarch64__)
-enum { VECTOR = 16, HALVED = 0, MASKS_ARE_FREE = false };
+enum { VECTOR = 16, HALVED = 0, MASKS_ARE_FREE = false, KEEPS_PIXELS = true };
 #define TURN_HALVES_4(type, v)
 #define TURN_HALVES_8(type, v)
 #define REGISTER "+w"
@@ -298,7 +372,7 @@ typedef double lanes2 __attribute__((vector_size(16)));
 #define EVEN_STORE_4(c, v, lanes) STORE_LANES(c, v, lanes, 2, 2)
 #define EVEN_STORE_8(c, v, lanes) STORE_LANES(c, v, lanes, 1, 2)
 #else
-enum { VECTOR = 32, HALVED = 32, MASKS_ARE_FREE = false };
+enum { VECTOR = 32, HALVED = 32, MASKS_ARE_FREE = false, KEEPS_PIXELS = false };
 /* Eight rows of eight lanes: pairs of rows, fours, then halves. */
 #define TURN_HALVES_4(type, v) \
     do { \
@@ -543,6 +617,13 @@ static bool cut_gradient(const struct depthwise *d, int workers, struct depthwis
     shape_piece(d, lanes, 1, &p);
     if (p.slots > MOST_ROOM || p.row > MOST_ROOM || d->ow > MOST_ROOM)
         return false;
+    if (p.direct) {
+        plan->groups = 1;
+        plan->tasks = plan->blocks = parts(d->channels, lanes);
+        plan->room = (size_t)((1 + (d->nhwc ? 0 : (parts(d->ow, lanes) + 4 * parts(d->w, lanes)) * lanes)) * lanes * d->size);
+        plan->room = (plan->room + LINE) / LINE * LINE;
+        return plan->room <= MOST_ROOM;
+    }
     elements = p.planes * p.slots * p.row + (d->ow + 2 * window) * lanes;
     choose_groups(d, plan, lanes, elements, d->size);
     if (plan->blocks < workers && workers > 1) {

@@ -780,6 +780,8 @@ static void NAME(run)(const struct depthwise *d, const struct depthwise_plan *pl
 }
 
 #if GROUP == 1
+#include "backends/llvm/kernel/depthwise_sums.h"
+
 #include "backends/llvm/kernel/depthwise_gradient.h"
 #endif
 
