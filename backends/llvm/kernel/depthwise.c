@@ -462,6 +462,14 @@ FLAT void store_some(void *c, __m256i v, int64_t lanes)
 #define EVEN_STORE_8(c, v, lanes) STORE_LANES(c, v, lanes, 2, 2)
 #endif
 
+/* Rows of dy that are turned at once with those of the image that they meet. */
+static int64_t turned_rows(const struct depthwise *d)
+{
+    const int64_t row = (d->ow + d->stride[0] * d->w) * VECTOR, rows = NEAR / row;
+
+    return least(rows < 1 ? 1 : rows, d->oh);
+}
+
 #define NAME(x) f64_##x
 #define REAL double
 #define PIXEL double
@@ -618,10 +626,16 @@ static bool cut_gradient(const struct depthwise *d, int workers, struct depthwis
     if (p.slots > MOST_ROOM || p.row > MOST_ROOM || d->ow > MOST_ROOM)
         return false;
     if (p.direct) {
-        plan->groups = 1;
-        plan->tasks = plan->blocks = parts(d->channels, lanes);
-        plan->room = (size_t)((1 + (d->nhwc ? 0 : (parts(d->ow, lanes) + 4 * parts(d->w, lanes)) * lanes)) * lanes * d->size);
-        plan->room = (plan->room + LINE) / LINE * LINE;
+        plan->groups = d->nhwc ? least(GROUPS, parts(parts(d->channels, lanes), workers)) : 1;
+        plan->tasks = plan->blocks = parts(d->channels, plan->groups * lanes);
+        elements = 18 * plan->groups;
+        if (!d->nhwc) {
+            const int64_t rows = turned_rows(d);
+
+            elements = (parts(rows * d->ow, lanes) +
+                        parts(((rows - 1) * d->stride[0] + 3) * d->w, lanes)) * lanes;
+        }
+        plan->room = (size_t)((1 + elements) * VECTOR);
         return plan->room <= MOST_ROOM;
     }
     elements = p.planes * p.slots * p.row + (d->ow + 2 * window) * lanes;

@@ -23,9 +23,18 @@ FLAT void NAME(channels_block)(const struct NAME(strip) *x, int64_t group, int64
 {
     const int seen = (rows - 1) * stride + r, across = (n - 1) * stride + s;
     const int64_t lanes = least(LANES, x->channels - group * LANES);
+    const int64_t last = x->w - 1, begin = all ? left : left < 0 ? 0 : least(left, last);
     const REAL *weight = x->weight + group * r * s * LANES;
+    int64_t place[BLOCK_ACROSS], count[BLOCK_ACROSS]; /* of columns; lanes that they have */
     VEC w[3][3], sum[BLOCK_ROWS][BLOCK_COLUMNS];
 
+    UNROLL for (int c = 0; c < across; c++) {
+        const int64_t column = left + c, near = column < 0 ? 0 : least(column, last);
+
+        /* Loads of no lanes take long where there is no memory. */
+        place[c] = (all ? c : near - begin) * x->pixel;
+        count[c] = column == near ? lanes : 0;
+    }
     UNROLL for (int i = 0; i < r * s; i++)
         w[i / s][i % s] = LOAD(weight + i * LANES);
     UNROLL for (int i = 0; i < rows * n; i++)
@@ -33,14 +42,12 @@ FLAT void NAME(channels_block)(const struct NAME(strip) *x, int64_t group, int64
     UNROLL for (int i = 0; i < seen; i++) {
         const REAL *row = x->row[back ? seen - 1 - i : i];
         const REAL *at = __builtin_unpredictable(row != NULL) ?
-                             row + left * x->pixel + group * LANES :
+                             row + begin * x->pixel + group * LANES :
                              x->zeros;
 
         UNROLL for (int c = 0; c < across; c++) {
             const int column = back ? across - 1 - c : c;
-            const bool inside = (uint64_t)(left + column) < (uint64_t)x->w;
-            const VEC e =
-                NAME(look_at_channels)(at + column * x->pixel, inside ? lanes : 0, all);
+            const VEC e = NAME(look_at_channels)(at + place[column], count[column], all);
 
             UNROLL for (int q = 0; q < rows; q++)
                 UNROLL for (int k = 0; k < n; k++) {

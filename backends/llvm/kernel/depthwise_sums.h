@@ -8,7 +8,7 @@
 
 /* A row of dy and the three rows of the image that it meets. */
 struct NAME(met) {
-    const REAL *row[3], *dy;
+    const REAL *row[3], *dy, *zeros;
     int64_t step[3], pixel; /* from column to column; of padding: 0 */
     int64_t left, w, lanes; /* the first column that is met; lanes that there are */
 };
@@ -24,7 +24,8 @@ FLAT VEC NAME(met_pixel)(const struct NAME(met) *m, int row, int64_t column, boo
 
     if (inside)
         return LOAD(at);
-    return (VEC)PICKED_LOAD(at, 0, (uint64_t)column < (uint64_t)m->w ? m->lanes : 0);
+    at = __builtin_unpredictable((uint64_t)column < (uint64_t)m->w) ? at : m->zeros;
+    return (VEC)PICKED_LOAD(at, 0, m->lanes);
 }
 
 /* Pixels [from, end) of dy's row. */
@@ -59,7 +60,7 @@ FLAT void NAME(meet_some)(const struct NAME(met) *m, int64_t from, int64_t end, 
     const int64_t before = least(m->left < 0 ? parts(-m->left, stride) : 0, end);
     const int64_t fit = m->w - 3 - m->left, behind = fit < 0 ? 0 : least(fit / stride + 1, end);
 
-    if (MASKS_ARE_FREE || m->lanes < LANES) {
+    if (MASKS_ARE_FREE || m->lanes < LANES || behind <= before) {
         NAME(meet_pixels)(m, from, end, stride, false, sum);
         return;
     }
@@ -74,23 +75,23 @@ FLAT void NAME(meet_some)(const struct NAME(met) *m, int64_t from, int64_t end, 
 }
 
 /* Ends a chain; `first`: there was none before it. */
-FLAT void NAME(end_sums)(struct NAME(nine) *n, bool first)
+FLAT void NAME(end_sums)(REAL *total, VEC sum[9], bool first)
 {
     UNROLL for (int t = 0; t < 9; t++) {
-        n->total[t] = first ? n->sum[t] : n->total[t] + n->sum[t];
-        n->sum[t] = (VEC){ 0 };
+        STORE(total + t * LANES, first ? sum[t] : LOAD(total + t * LANES) + sum[t]);
+        sum[t] = (VEC){ 0 };
     }
 }
 
 /* A row of dy, whose first pixel is number `done` along the chains. */
 FLAT void NAME(meet_whole_row)(const struct NAME(met) *m, int64_t done, int64_t width, int stride,
-                               struct NAME(nine) *n)
+                               VEC sum[9], REAL *total)
 {
     for (int64_t from = 0, end; from < width; from = end) {
         end = from + least(width - from, CHAIN - (done + from) % CHAIN);
-        NAME(meet_some)(m, from, end, stride, n->sum);
+        NAME(meet_some)(m, from, end, stride, sum);
         if ((done + end) % CHAIN == 0)
-            NAME(end_sums)(n, done + end == CHAIN);
+            NAME(end_sums)(total, sum, done + end == CHAIN);
     }
 }
 
@@ -112,103 +113,150 @@ static void NAME(store_sums)(const struct depthwise *d, int64_t channel, int64_t
     }
 }
 
-/* NHWC. */
-FLAT void NAME(sum_beside)(const struct depthwise *d, const struct piece *p, int stride,
-                           const REAL *zeros)
+/* NHWC: rows [y, end) of an image's dy, for channels from `channel` on. */
+FLAT void NAME(sum_beside)(const struct depthwise *d, int64_t image, int64_t channel, int64_t lanes,
+                           int64_t y, int64_t end, int stride, const REAL *zeros,
+                           struct NAME(nine) *sums)
 {
-    const int64_t line = d->w * d->channels, channel = p->channel;
-    const REAL *dy = (const REAL *)d->filters + channel;
-    struct NAME(met) m = {
-        .pixel = d->channels, .left = -d->pad[1], .w = d->w, .lanes = p->channels
-    };
-    struct NAME(nine) n = { 0 };
-    int64_t done = 0;
+    const int64_t line = d->w * d->channels;
+    const REAL *from = (const REAL *)d->image + image * d->h * line + channel;
+    int64_t done = (image * d->oh + y) * d->ow;
+    struct NAME(met) m = { .zeros = zeros,
+                           .dy = (const REAL *)d->filters + done * d->channels + channel,
+                           .pixel = d->channels,
+                           .left = -d->pad[1],
+                           .w = d->w,
+                           .lanes = lanes };
+    VEC sum[9];
 
-    for (int64_t image = 0; image < d->images; image++) {
-        const REAL *from = (const REAL *)d->image + image * d->h * line + channel;
+    UNROLL for (int t = 0; t < 9; t++)
+        sum[t] = sums->sum[t];
+    for (; y < end; y++, done += d->ow, m.dy += d->ow * d->channels) {
+        UNROLL for (int i = 0; i < 3; i++) {
+            const int64_t at = y * stride - d->pad[0] + i;
+            const bool inside = at >= 0 && at < d->h;
 
-        for (int64_t y = 0; y < d->oh; y++, done += d->ow) {
-            UNROLL for (int i = 0; i < 3; i++) {
-                const int64_t at = y * stride - d->pad[0] + i;
-                const bool inside = at >= 0 && at < d->h;
-
-                m.row[i] = inside ? from + at * line : zeros;
-                m.step[i] = inside ? d->channels : 0;
-            }
-            m.dy = dy + done * d->channels;
-            NAME(meet_whole_row)(&m, done, d->ow, stride, &n);
+            m.row[i] = inside ? from + at * line : zeros;
+            m.step[i] = inside ? d->channels : 0;
         }
+        NAME(meet_whole_row)(&m, done, d->ow, stride, sum, (REAL *)sums->total);
     }
-    if (done % CHAIN)
-        NAME(end_sums)(&n, done < CHAIN);
-    NAME(store_sums)(d, channel, p->channels, n.total);
+    UNROLL for (int t = 0; t < 9; t++)
+        sums->sum[t] = sum[t];
 }
 
-/* A row of w pixels of some channels, `plane` elements apart, becomes pixels of channels. */
-FLAT void NAME(turn_row)(const REAL *row, int64_t plane, int64_t w, int64_t channels, REAL *to)
+/* As many rows at once as stay in a near cache: each vector of channels reads all lines of them,
+ * but not all of a line's neighbours. */
+FLAT void NAME(sum_all_beside)(const struct depthwise *d, const struct piece *p, int stride,
+                               const REAL *zeros, struct NAME(nine) *sums)
 {
-    int64_t i = 0;
+    const int64_t bytes = (stride * d->w + d->ow) * p->channels * (int64_t)sizeof(REAL);
+    const int64_t rows = bytes < NEAR ? NEAR / bytes : 1, pixels = d->images * d->oh * d->ow;
 
-    for (; i < w; i += LANES) {
-        const int64_t count = least(w - i, LANES);
+    memset(sums, 0, (size_t)p->groups * sizeof *sums);
+    for (int64_t image = 0; image < d->images; image++)
+        for (int64_t y = 0; y < d->oh; y += rows)
+            for (int64_t g = 0; g < p->groups; g++)
+                NAME(sum_beside)(d, image, p->channel + g * LANES,
+                                 least(LANES, p->channels - g * LANES), y, least(d->oh, y + rows),
+                                 stride, zeros, &sums[g]);
+    for (int64_t g = 0; g < p->groups; g++) {
+        if (pixels % CHAIN)
+            NAME(end_sums)((REAL *)sums[g].total, sums[g].sum, pixels < CHAIN);
+        NAME(store_sums)(d, p->channel + g * LANES, least(LANES, p->channels - g * LANES),
+                         sums[g].total);
+    }
+}
+
+/* Some pixels of LANES channels, `plane` elements apart, become pixels of channels. */
+static __attribute__((noinline)) void NAME(turn_pixels)(const REAL *from, int64_t plane,
+                                                        int64_t count, REAL *to)
+{
+    for (int64_t i = 0; i < count; i += LANES, to += LANES * LANES) {
+        const int64_t some = count - i;
+        const REAL *at = from + i;
         VEC v[LANES];
 
-        UNROLL for (int l = 0; l < LANES; l++)
-            v[l] = (VEC)PICKED_LOAD(row + l * plane + i, 0, l < channels ? count : 0);
+        UNROLL for (int l = 0; l < LANES; l++, at += plane) {
+            v[l] = some >= LANES ? LOAD(at) : (VEC)PICKED_LOAD(at, 0, some);
+            __asm__("" : "+r"(at)); /* else sixteen addresses are kept in memory */
+        }
         TURN(VEC, v);
         UNROLL for (int l = 0; l < LANES; l++)
-            STORE(to + (i + l) * LANES, v[l]);
+            STORE(to + l * LANES, v[l]);
     }
 }
 
-/* NCHW: rows are turned, those of the image into a ring of four. */
-FLAT void NAME(sum_turned)(const struct depthwise *d, const struct piece *p, int stride,
-                           REAL *zeros)
+/* The same of fewer channels. */
+static __attribute__((noinline)) void NAME(turn_few)(const REAL *from, int64_t plane,
+                                                     int64_t count, int64_t channels, REAL *to)
 {
-    const int64_t line = parts(d->w, LANES) * LANES * LANES, plane = d->h * d->w;
-    const int64_t area = d->oh * d->ow;
-    REAL *const row = zeros + LANES, *ring = row + parts(d->ow, LANES) * LANES * LANES;
+    for (int64_t i = 0; i < count; i++, to += LANES) {
+        STORE(to, (VEC){ 0 });
+        for (int64_t c = 0; c < channels; c++)
+            to[c] = from[c * plane + i];
+    }
+}
+
+FLAT void NAME(turn)(const REAL *from, int64_t plane, int64_t count, int64_t channels, REAL *to)
+{
+    if (channels == LANES)
+        NAME(turn_pixels)(from, plane, count, to);
+    else
+        NAME(turn_few)(from, plane, count, channels, to);
+}
+
+/* NCHW: of `rows` rows of dy at once, what they meet is turned before. */
+FLAT void NAME(sum_turned)(const struct depthwise *d, const struct piece *p, int64_t rows,
+                           int stride, REAL *zeros)
+{
+    const int64_t plane = d->h * d->w, area = d->oh * d->ow, line = d->w * LANES;
+    REAL *const dy = zeros + LANES;
+    REAL *const image = dy + parts(rows * d->ow, LANES) * LANES * LANES;
     struct NAME(met) m = {
-        .dy = row, .pixel = LANES, .left = -d->pad[1], .w = d->w, .lanes = LANES
+        .zeros = zeros, .pixel = LANES, .left = -d->pad[1], .w = d->w, .lanes = LANES
     };
-    struct NAME(nine) n = { 0 };
+    VEC sum[9] = { 0 }, total[9];
     int64_t done = 0;
 
     for (int64_t i = 0; i < d->images; i++) {
-        const int64_t first = i * d->channels + p->channel;
-        const REAL *image = (const REAL *)d->image + first * plane;
-        const REAL *dy = (const REAL *)d->filters + first * area;
-        int64_t next = 0;
+        const int64_t channel = i * d->channels + p->channel;
 
-        for (int64_t y = 0; y < d->oh; y++, done += d->ow) {
-            const int64_t top = y * stride - d->pad[0];
+        for (int64_t first = 0; first < d->oh; first += rows) {
+            const int64_t end = least(first + rows, d->oh), top = first * stride - d->pad[0];
+            const int64_t last = least((end - 1) * stride - d->pad[0] + 3, d->h);
+            const int64_t begin = least(top < 0 ? 0 : top, d->h);
 
-            next = next < top ? top : next;
-            for (; next < d->h && next < top + 3; next++)
-                NAME(turn_row)(image + next * d->w, plane, d->w, p->channels,
-                               ring + next % 4 * line);
-            NAME(turn_row)(dy + y * d->ow, area, d->ow, p->channels, row);
-            UNROLL for (int k = 0; k < 3; k++) {
-                const bool inside = top + k >= 0 && top + k < d->h;
+            if (begin < last)
+                NAME(turn)((const REAL *)d->image + channel * plane + begin * d->w, plane,
+                           (last - begin) * d->w, p->channels, image);
+            NAME(turn)((const REAL *)d->filters + channel * area + first * d->ow, area,
+                       (end - first) * d->ow, p->channels, dy);
+            m.dy = dy;
+            for (int64_t y = first; y < end; y++, done += d->ow, m.dy += d->ow * LANES) {
+                UNROLL for (int k = 0; k < 3; k++) {
+                    const int64_t at = y * stride - d->pad[0] + k;
+                    const bool inside = at >= 0 && at < d->h;
 
-                m.row[k] = inside ? ring + (top + k) % 4 * line : zeros;
-                m.step[k] = inside ? LANES : 0;
+                    m.row[k] = inside ? image + (at - begin) * line : zeros;
+                    m.step[k] = inside ? LANES : 0;
+                }
+                NAME(meet_whole_row)(&m, done, d->ow, stride, sum, (REAL *)total);
             }
-            NAME(meet_whole_row)(&m, done, d->ow, stride, &n);
         }
     }
     if (done % CHAIN)
-        NAME(end_sums)(&n, done < CHAIN);
-    NAME(store_sums)(d, p->channel, p->channels, n.total);
+        NAME(end_sums)((REAL *)total, sum, done < CHAIN);
+    NAME(store_sums)(d, p->channel, p->channels, total);
 }
 
 FLAT void NAME(sum_piece)(const struct depthwise *d, const struct piece *p, int stride, REAL *room)
 {
     STORE(room, (VEC){ 0 });
     if (!d->nhwc)
-        NAME(sum_turned)(d, p, stride, room);
+        NAME(sum_turned)(d, p, turned_rows(d), stride, room);
     else
-        NAME(sum_beside)(d, p, stride, room);
+        NAME(sum_all_beside)(d, p, stride, room, (struct NAME(nine) *)(room + LANES));
 }
 
 static __attribute__((noinline)) void NAME(sum_common)(const struct depthwise *d,
