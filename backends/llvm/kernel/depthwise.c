@@ -37,7 +37,7 @@ enum {
 #define BLOCK_ROWS 4
 #define BLOCK_COLUMNS 3
 #endif
-enum { BLOCK_ACROSS = 2 * (BLOCK_COLUMNS - 1) + 3, MOST_CHANNELS = 1 << 14 };
+enum { BLOCK_ACROSS = 2 * (BLOCK_COLUMNS - 1) + 3, MOST_CHANNELS = 1 << 14, MOST_TURNED = 1024 };
 
 #if defined(__AVX512VNNI__)
 #define SEES_BYTES
@@ -55,7 +55,7 @@ struct piece {
                                elements; NHWC: so many pixels */
     int64_t planes; /* of the image that a window sees, those of its inputs too */
     int64_t slots, row; /* packed rows of each plane, and elements of each */
-    bool direct; /* the image is read where it lies */
+    bool direct, narrow; /* the image is read where it lies, or turned as a whole */
     bool turned, by_channel; /* lanes are channels; turned: and yet the layout is NCHW */
     int64_t together; /* rows of the result that are summed at once */
 };
@@ -82,6 +82,14 @@ static bool has_lanes(const struct depthwise *d, int group)
 {
     return group == 1 && d->multiplier == 1 && d->inputs == 1 && d->t == 1 &&
            d->channels <= MOST_CHANNELS;
+}
+
+/* NCHW whose rows fill less than a vector, and images so small that they are turned at once. */
+static bool is_narrow(const struct depthwise *d, int64_t lanes, int group)
+{
+    return !d->nhwc && has_lanes(d, group) && d->depth == 1 && d->to[4] == 1 &&
+           d->to[3] == d->ow && 2 * d->ow <= lanes && d->h <= MOST_TURNED && d->w <= MOST_TURNED &&
+           d->h * d->w <= MOST_TURNED;
 }
 
 /* A gradient of filters of two dimensions. */
@@ -125,12 +133,15 @@ static void shape_piece(const struct depthwise *d, int64_t lanes, int group, str
     const int64_t vectors = parts(p->width, lanes);
 
     p->direct = is_direct(d, group);
+    p->narrow = p->direct && !d->gradient && is_narrow(d, lanes, group);
     p->turned = d->gradient ? !d->nhwc : !p->direct && turns(d, lanes);
     p->by_channel = d->nhwc || p->turned;
     p->phases = p->by_channel ? 1 : least(window + 1, stride);
     p->length = p->by_channel ? (p->width - 1) * stride + window + 1 :
                                 (vectors + parts(window / stride, lanes)) * lanes;
-    p->row = p->direct && d->nhwc ? (BLOCK_ACROSS - 1) * d->channels + lanes :
+    p->row = p->narrow ?
+                 (BLOCK_ACROSS + parts(d->h * d->w, lanes) * lanes + d->oh * d->ow + lanes) * lanes :
+             p->direct && d->nhwc ? (BLOCK_ACROSS - 1) * d->channels + lanes :
              p->direct            ? parts(d->w, lanes) * lanes :
              group > 1 ?
                  parts(d->s, group) * (p->by_channel ? p->width : vectors) * p->groups * lanes :

@@ -23,7 +23,7 @@ struct NAME(piece) {
     int64_t taps;               /* elements of a packed row that an element of the result needs, */
     const int64_t *at;          /* and where the taps' pixels lie */
     int64_t step;               /* from the pixels of one vector to the next one's */
-    int64_t sum_at[LIMBER_SMALL_K], sum_step; /* the same of packed elements */
+    int64_t *sum_at, sum_step;  /* the same of packed elements */
     int64_t vectors, last;      /* of a row of the result; lanes of the last (NCHW) */
     REAL *start, *weight, *ring; /* [group and output][lane], [group and output][tap][lane],
                                     [plane][row][...] */
@@ -729,14 +729,18 @@ static void NAME(run_all)(const struct NAME(piece) *x, int64_t j, int64_t output
 #include "backends/llvm/kernel/depthwise_direct.h"
 #endif
 #if GROUP == 1
+#include "backends/llvm/kernel/depthwise_sums.h"
+
 #include "backends/llvm/kernel/depthwise_channels.h"
 #endif
 
 static void NAME(run)(const struct depthwise *d, const struct depthwise_plan *plan, int64_t task,
                       void *room)
 {
-    int64_t at[LIMBER_SMALL_K + GROUP];
-    struct NAME(piece) x = { .d = d, .p = find_piece(d, plan, LANES, GROUP, task), .at = at };
+    int64_t at[LIMBER_SMALL_K + GROUP], sum_at[LIMBER_SMALL_K];
+    struct NAME(piece) x = {
+        .d = d, .p = find_piece(d, plan, LANES, GROUP, task), .at = at, .sum_at = sum_at
+    };
     const int64_t pixel = x.p.groups * LANES;
 
     x.vectors = x.p.by_channel ? x.p.width : (x.p.width + LANES - 1) / LANES;
@@ -759,8 +763,8 @@ static void NAME(run)(const struct depthwise *d, const struct depthwise_plan *pl
     x.out = x.ring + x.p.planes * x.p.slots * x.p.row;
     x.pixels = (PIXEL *)(x.out + (x.p.turned ? x.p.together * x.p.width * LANES : 0));
 #if GROUP == 1
-    if (x.p.direct && d->nhwc) {
-        NAME(run_channels)(&x);
+    if (x.p.direct && (d->nhwc || x.p.narrow)) {
+        (d->nhwc ? NAME(run_channels) : NAME(run_narrow))(&x);
         return;
     }
 #endif
@@ -780,8 +784,6 @@ static void NAME(run)(const struct depthwise *d, const struct depthwise_plan *pl
 }
 
 #if GROUP == 1
-#include "backends/llvm/kernel/depthwise_sums.h"
-
 #include "backends/llvm/kernel/depthwise_gradient.h"
 #endif
 

@@ -148,6 +148,7 @@ FLAT void NAME(channels_piece)(const struct NAME(piece) *x, int r, int s, int st
 DIRECT_WINDOWS(WINDOW)
 #undef WINDOW
 
+/* `x->ring` has room for zeros. */
 static void NAME(run_channels)(const struct NAME(piece) *x)
 {
     const struct depthwise *d = x->d;
@@ -160,4 +161,50 @@ static void NAME(run_channels)(const struct NAME(piece) *x)
         NAME(channels_##height##width##step##back)(x);
     DIRECT_WINDOWS(WINDOW)
 #undef WINDOW
+}
+
+/* Pixels of some channels go where these are `plane` elements apart. */
+static __attribute__((noinline)) void NAME(turn_back)(const REAL *from, int64_t count,
+                                                      int64_t channels, int64_t plane, REAL *to)
+{
+    for (int64_t i = 0; i < count; i += LANES, to += LANES) {
+        const int64_t some = least(LANES, count - i);
+        REAL *at = to;
+        VEC v[LANES];
+
+        UNROLL for (int l = 0; l < LANES; l++)
+            v[l] = LOAD(from + (i + l) * LANES); /* there is room for all */
+        TURN(VEC, v);
+        UNROLL for (int l = 0; l < LANES; l++, at += plane) {
+            if (l < channels)
+                MASKED_STORE(at, v[l], some);
+            __asm__("" : "+r"(at)); /* as in turn_pixels */
+        }
+    }
+}
+
+/* NCHW of narrow images: as NHWC, where half of a row's vector would be beside it. */
+static void NAME(run_narrow)(const struct NAME(piece) *x)
+{
+    const struct depthwise *d = x->d;
+    const int64_t plane = d->h * d->w, area = d->oh * d->ow;
+    REAL *image = x->ring + BLOCK_ACROSS * LANES, *result = image + parts(plane, LANES) * LANES * LANES;
+    struct depthwise turned = *d;
+    struct NAME(piece) of = *x;
+
+    NAME(turn)((const REAL *)d->image + (x->p.image * d->channels + x->p.channel) * plane, plane,
+               plane, x->p.channels, image);
+    turned.nhwc = true;
+    turned.channels = LANES;
+    turned.image = image;
+    turned.filters = (const REAL *)d->filters + x->p.channel * d->filter[0];
+    turned.result = result;
+    turned.to[3] = d->ow * LANES;
+    turned.to[4] = LANES;
+    of.d = &turned;
+    of.p.image = of.p.channel = 0;
+    of.p.by_channel = true;
+    NAME(run_channels)(&of);
+    NAME(turn_back)(result + x->p.y * d->ow * LANES, x->p.height * d->ow, x->p.channels, area,
+                    NAME(output)(x, x->p.channel, 0, x->p.y));
 }

@@ -157,7 +157,7 @@ FLAT void NAME(see_block)(const struct NAME(column) *x, int64_t planes, int64_t 
                     if (i - q * stride >= 0 && i - q * stride < r)
                         sum[q] = MULTIPLY_ADD(e[t], w[i - q * stride][t], sum[q]);
             UNROLL for (int q = 0; q < rows; q++) /* else all loads come first, and are spilled */
-                __asm__("" : REGISTER(sum[q]));
+                __asm__ volatile("" : REGISTER(sum[q])::"memory");
         }
     }
     UNROLL for (int q = 0; q < rows; q++) {
