@@ -29,6 +29,11 @@ enum {
     CHAIN = 256,    /* products of a sum of the scheme `native` */
     LINE = 64
 };
+#if defined(__AVX512F__)
+enum { MASKS_ARE_FREE = true };
+#else
+enum { MASKS_ARE_FREE = false };
+#endif
 /* Rows and columns of the result that share pixels where lanes are channels. */
 #if defined(__AVX2__) && !defined(__AVX512F__)
 #define BLOCK_ROWS 2
@@ -57,6 +62,8 @@ struct piece {
     int64_t slots, row; /* packed rows of each plane, and elements of each */
     bool direct, narrow; /* the image is read where it lies, or turned as a whole */
     bool turned, by_channel; /* lanes are channels; turned: and yet the layout is NCHW */
+    int64_t shift; /* lanes of the first vector of channels that are not the piece's, so that others
+                      are aligned */
     int64_t together; /* rows of the result that are summed at once */
 };
 
@@ -90,6 +97,18 @@ static bool is_narrow(const struct depthwise *d, int64_t lanes, int group)
     return !d->nhwc && has_lanes(d, group) && d->depth == 1 && d->to[4] == 1 &&
            d->to[3] == d->ow && 2 * d->ow <= lanes && d->h <= MOST_TURNED && d->w <= MOST_TURNED &&
            d->h * d->w <= MOST_TURNED;
+}
+
+/* Lanes before a piece's first channel after which vectors of each pixel are aligned: where masks
+ * are free, loads that cross lines of the cache are what takes time. */
+static int64_t shift_of(const struct depthwise *d, int64_t lanes, int64_t channels)
+{
+    const int64_t line = lanes * d->size, beyond = (int64_t)((uintptr_t)d->image % (size_t)line);
+
+    return MASKS_ARE_FREE && d->nhwc && channels > 2 * lanes && d->channels % lanes == 0 &&
+                   beyond % d->size == 0 ?
+               beyond / d->size :
+               0;
 }
 
 /* A gradient of filters of two dimensions. */
@@ -168,7 +187,9 @@ static struct piece find_piece(const struct depthwise *d, const struct depthwise
                        .y = y,
                        .height = least(plan->height, d->oh - y) };
 
-    p.groups = d->nhwc ? parts(p.channels, lanes) : 1;
+    if (is_direct(d, group))
+        p.shift = shift_of(d, lanes, p.channels);
+    p.groups = d->nhwc ? parts(p.shift + p.channels, lanes) : 1;
     shape_piece(d, lanes, group, &p);
     return p;
 }
@@ -193,7 +214,9 @@ static struct piece find_gradient(const struct depthwise *d, const struct depthw
                        .width = d->ow,
                        .height = d->oh };
 
-    p.groups = parts(p.channels, lanes);
+    if (is_direct(d, 1))
+        p.shift = shift_of(d, lanes, p.channels);
+    p.groups = parts(p.shift + p.channels, lanes);
     shape_piece(d, lanes, 1, &p);
     return p;
 }
@@ -238,7 +261,7 @@ static struct piece find_gradient(const struct depthwise *d, const struct depthw
     } while (0)
 
 #if defined(__AVX512F__)
-enum { VECTOR = 64, HALVED = 64, MASKS_ARE_FREE = true, KEEPS_PIXELS = true };
+enum { VECTOR = 64, HALVED = 64, KEEPS_PIXELS = true };
 /* Quarters of four registers: the first of each to `to`, and so on. */
 #define TURN_QUARTERS(lanes, type, f, to, apart) \
     do { \
@@ -347,13 +370,17 @@ FLAT uint32_t FIRST_TWO(int64_t first, int64_t w)
     _mm512_mask_storeu_epi32(c, (__mmask16)((1u << (lanes)) - 1), (__m512i)(v))
 #define MASKED_STORE_8(c, v, lanes) \
     _mm512_mask_storeu_epi64(c, (__mmask8)((1u << (lanes)) - 1), (__m512i)(v))
+#define PICKED_STORE_4(c, v, from, end) \
+    _mm512_mask_storeu_epi32(c, (__mmask16)BETWEEN(from, end), (__m512i)(v))
+#define PICKED_STORE_8(c, v, from, end) \
+    _mm512_mask_storeu_epi64(c, (__mmask8)BETWEEN(from, end), (__m512i)(v))
 /* Lanes 0, 2, ...: so many of them. */
 #define EVEN_STORE_4(c, v, lanes) \
     _mm512_mask_storeu_epi32(c, (__mmask16)(0x5555 & ((1u << 2 * (lanes)) - 1)), (__m512i)(v))
 #define EVEN_STORE_8(c, v, lanes) \
     _mm512_mask_storeu_epi64(c, (__mmask8)(0x55 & ((1u << 2 * (lanes)) - 1)), (__m512i)(v))
 #elif defined(__aarch64__)
-enum { VECTOR = 16, HALVED = 0, MASKS_ARE_FREE = false, KEEPS_PIXELS = true };
+enum { VECTOR = 16, HALVED = 0, KEEPS_PIXELS = true };
 #define TURN_HALVES_4(type, v)
 #define TURN_HALVES_8(type, v)
 #define REGISTER "+w"
@@ -383,7 +410,7 @@ typedef double lanes2 __attribute__((vector_size(16)));
 #define EVEN_STORE_4(c, v, lanes) STORE_LANES(c, v, lanes, 2, 2)
 #define EVEN_STORE_8(c, v, lanes) STORE_LANES(c, v, lanes, 1, 2)
 #else
-enum { VECTOR = 32, HALVED = 32, MASKS_ARE_FREE = false, KEEPS_PIXELS = false };
+enum { VECTOR = 32, HALVED = 32, KEEPS_PIXELS = false };
 /* Eight rows of eight lanes: pairs of rows, fours, then halves. */
 #define TURN_HALVES_4(type, v) \
     do { \
@@ -481,6 +508,12 @@ static int64_t turned_rows(const struct depthwise *d)
     return least(rows < 1 ? 1 : rows, d->oh);
 }
 
+/* Lanes from `from` on and before `end`; 0 where vectors are not aligned. */
+#if !defined(PICKED_STORE_4)
+#define PICKED_STORE_4(c, v, from, end) ((void)(from), MASKED_STORE_4(c, v, end))
+#define PICKED_STORE_8(c, v, from, end) ((void)(from), MASKED_STORE_8(c, v, end))
+#endif
+
 #define NAME(x) f64_##x
 #define REAL double
 #define PIXEL double
@@ -502,6 +535,7 @@ static int64_t turned_rows(const struct depthwise *d)
 #define GROUP 1
 #define MULTIPLY_ADD(x, w, sum) __builtin_elementwise_fma(x, w, sum)
 #define MASKED_STORE MASKED_STORE_8
+#define PICKED_STORE PICKED_STORE_8
 #define EVEN_STORE EVEN_STORE_8
 #include "backends/llvm/kernel/depthwise.h"
 
@@ -526,6 +560,7 @@ static int64_t turned_rows(const struct depthwise *d)
 #define GROUP 1
 #define MULTIPLY_ADD(x, w, sum) __builtin_elementwise_fma(x, w, sum)
 #define MASKED_STORE MASKED_STORE_4
+#define PICKED_STORE PICKED_STORE_4
 #define EVEN_STORE EVEN_STORE_4
 #include "backends/llvm/kernel/depthwise.h"
 
@@ -594,6 +629,7 @@ FLAT __m512i see_bytes(const uint8_t *row, int64_t first, int64_t w, int stride,
 #define ZIP ZIP_4BYTES
 #define TURN_HALVES TURN_HALVES_4
 #define MASKED_STORE MASKED_STORE_4
+#define PICKED_STORE PICKED_STORE_4
 #define EVEN_STORE EVEN_STORE_4
 #if defined(__AVX512VNNI__)
 #define GROUP 4
@@ -639,7 +675,7 @@ static bool cut_gradient(const struct depthwise *d, int workers, struct depthwis
     if (p.direct) {
         plan->groups = d->nhwc ? least(GROUPS, parts(parts(d->channels, lanes), workers)) : 1;
         plan->tasks = plan->blocks = parts(d->channels, plan->groups * lanes);
-        elements = 18 * plan->groups;
+        elements = 18 * (plan->groups + 1); /* one more where vectors are aligned */
         if (!d->nhwc) {
             const int64_t rows = turned_rows(d);
 
@@ -687,7 +723,7 @@ bool limber_depthwise_cut(const struct depthwise *d, int workers, struct depthwi
     plan->height = parts(d->oh, least(parts(enough, tasks), parts(d->oh, SHORTEST)));
     plan->along = parts(d->oh, plan->height);
     plan->tasks = tasks * plan->along;
-    plan->room = (size_t)(plan->groups * plan->outputs *
+    plan->room = (size_t)((plan->groups + p.direct) * plan->outputs *
                               (1 + p.planes * d->r * parts(d->s, group)) * lanes +
                           p.planes * p.slots * p.row + p.phases * p.length * plan->groups * lanes +
                           (p.turned ? p.together * p.width * lanes : 0)) *

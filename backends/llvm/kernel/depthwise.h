@@ -294,15 +294,17 @@ static void NAME(pack_filter)(const struct NAME(piece) *x, const FILTER *filter,
 }
 
 #if GROUP == 1
-/* Of so many channels, `apart` elements from each other: `all` that lie one after the other. */
-FLAT void NAME(turn_filters)(const REAL *from, int64_t apart, int64_t lanes, int64_t all, REAL *to)
+/* Of channels [first, lanes), `apart` elements from each other: `all` that lie one after the
+ * other. */
+FLAT void NAME(turn_filters)(const REAL *from, int64_t apart, int64_t first, int64_t lanes,
+                             int64_t all, REAL *to)
 {
     for (int64_t e = 0; e < all; e += LANES) {
         VEC v[LANES];
 
         UNROLL for (int l = 0; l < LANES; l++)
-            v[l] = (VEC)PICKED_LOAD(from + l * apart + e, 0,
-                                    l < lanes ? least(all - e, LANES) : 0);
+            v[l] = (VEC)PICKED_LOAD(from + (l < first ? first : l) * apart + e, 0,
+                                    l >= first && l < lanes ? least(all - e, LANES) : 0);
         TURN(VEC, v);
         UNROLL for (int l = 0; l < LANES; l++)
             if (e + l < all)
@@ -329,20 +331,21 @@ static void NAME(pack_filters)(const struct NAME(piece) *x, int64_t j, int64_t o
     REAL *to = x->weight, *start = x->start;
 
     for (int64_t i = 0; i < x->p.groups * outputs; i++, start += LANES) {
-        const int64_t done = i / outputs * LANES, channel = x->p.channel + done;
+        const int64_t done = i / outputs * LANES - x->p.shift, channel = x->p.channel + done;
         const int64_t lanes = x->p.by_channel ? least(LANES, x->p.channels - done) : 1;
+        const int64_t first = done < 0 ? -done : 0;
         const FILTER *from =
             (const FILTER *)d->filters + (channel * d->multiplier + j + i % outputs) * size;
 
         STORE(start, (VEC){ 0 });
 #if GROUP == 1
         if (x->p.by_channel && NAME(follow)(x)) {
-            NAME(turn_filters)(from, d->multiplier * size, lanes, all, to);
+            NAME(turn_filters)(from, d->multiplier * size, first, lanes, all, to);
             to += all * LANES;
             continue;
         }
 #endif
-        for (int64_t l = 0; l < lanes; l++)
+        for (int64_t l = first; l < lanes; l++)
             NAME(pack_filter)(x, from + l * d->multiplier * size, to + l, start + l);
         if (!x->p.by_channel) /* the same for all lanes */
             STORE(start, (VEC){ 0 } + *start);
@@ -805,6 +808,7 @@ static void NAME(run)(const struct depthwise *d, const struct depthwise_plan *pl
 #undef PICKED_LOAD
 #undef MULTIPLY_ADD
 #undef MASKED_STORE
+#undef PICKED_STORE
 #undef EVEN_STORE
 #undef LANES
 #undef VEC

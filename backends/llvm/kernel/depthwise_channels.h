@@ -7,14 +7,15 @@ struct NAME(strip) {
     const REAL *row[3 + 2 * (BLOCK_ROWS - 1)]; /* as they follow each other; NULL: padding */
     const REAL *zeros, *weight;
     int64_t pixel, w; /* elements of a pixel of the image; pixels of a row */
+    int64_t shift; /* lanes of the first vector that are no channels */
     int64_t left, columns, channels; /* where the window of the first column begins */
     int64_t right, down; /* elements of the result from column to column and from row to row */
     REAL *to;
 };
 
-FLAT VEC NAME(look_at_channels)(const REAL *at, int64_t lanes, bool all)
+FLAT VEC NAME(look_at_channels)(const REAL *at, int64_t from, int64_t end, bool all)
 {
-    return all ? LOAD(at) : (VEC)PICKED_LOAD(at, 0, lanes);
+    return all ? LOAD(at) : (VEC)PICKED_LOAD(at, from, end);
 }
 
 /* Rows and n columns of a vector of channels, whose window begins in column `left`. */
@@ -22,10 +23,11 @@ FLAT void NAME(channels_block)(const struct NAME(strip) *x, int64_t group, int64
                                int rows, int n, int r, int s, int stride, bool back, bool all)
 {
     const int seen = (rows - 1) * stride + r, across = (n - 1) * stride + s;
-    const int64_t lanes = least(LANES, x->channels - group * LANES);
+    const int64_t channel = group * LANES - x->shift, lanes = least(LANES, x->channels - channel);
+    const int64_t first = channel < 0 ? -channel : 0;
     const int64_t last = x->w - 1, begin = all ? left : left < 0 ? 0 : least(left, last);
     const REAL *weight = x->weight + group * r * s * LANES;
-    int64_t place[BLOCK_ACROSS], count[BLOCK_ACROSS]; /* of columns; lanes that they have */
+    int64_t place[BLOCK_ACROSS], end[BLOCK_ACROSS]; /* of columns; the end of lanes that they have */
     VEC w[3][3], sum[BLOCK_ROWS][BLOCK_COLUMNS];
 
     UNROLL for (int c = 0; c < across; c++) {
@@ -33,7 +35,7 @@ FLAT void NAME(channels_block)(const struct NAME(strip) *x, int64_t group, int64
 
         /* Loads of no lanes take long where there is no memory. */
         place[c] = (all ? c : near - begin) * x->pixel;
-        count[c] = column == near ? lanes : 0;
+        end[c] = column == near ? lanes : first;
     }
     UNROLL for (int i = 0; i < r * s; i++)
         w[i / s][i % s] = LOAD(weight + i * LANES);
@@ -42,12 +44,12 @@ FLAT void NAME(channels_block)(const struct NAME(strip) *x, int64_t group, int64
     UNROLL for (int i = 0; i < seen; i++) {
         const REAL *row = x->row[back ? seen - 1 - i : i];
         const REAL *at = __builtin_unpredictable(row != NULL) ?
-                             row + begin * x->pixel + group * LANES :
+                             row + begin * x->pixel + channel :
                              x->zeros;
 
         UNROLL for (int c = 0; c < across; c++) {
             const int column = back ? across - 1 - c : c;
-            const VEC e = NAME(look_at_channels)(at + place[column], count[column], all);
+            const VEC e = NAME(look_at_channels)(at + place[column], first, end[column], all);
 
             UNROLL for (int q = 0; q < rows; q++)
                 UNROLL for (int k = 0; k < n; k++) {
@@ -63,12 +65,12 @@ FLAT void NAME(channels_block)(const struct NAME(strip) *x, int64_t group, int64
     UNROLL for (int q = 0; q < rows; q++)
         UNROLL for (int k = 0; k < n; k++) {
             REAL *c = to + (back ? rows - 1 - q : q) * x->down +
-                      (back ? n - 1 - k : k) * x->right + group * LANES;
+                      (back ? n - 1 - k : k) * x->right + channel;
 
             if (all)
                 STORE(c, sum[q][k]);
             else
-                MASKED_STORE(c, sum[q][k], lanes);
+                PICKED_STORE(c, sum[q][k], first, lanes);
         }
 }
 
@@ -76,12 +78,12 @@ FLAT void NAME(channels_block)(const struct NAME(strip) *x, int64_t group, int64
 FLAT void NAME(channels_columns)(const struct NAME(strip) *x, int64_t v, int rows, int n, int r,
                                  int s, int stride, bool back)
 {
-    const int64_t left = x->left + v * stride, groups = parts(x->channels, LANES);
+    const int64_t left = x->left + v * stride, groups = parts(x->shift + x->channels, LANES);
     const bool inside = left >= 0 && left + (n - 1) * stride + s <= x->w;
     REAL *to = x->to + v * x->right;
 
     _Pragma("clang loop unroll(disable)") for (int64_t g = 0; g < groups; g++)
-        if (!MASKS_ARE_FREE && inside && (g + 1) * LANES <= x->channels)
+        if (!MASKS_ARE_FREE && inside && (g + 1) * LANES - x->shift <= x->channels)
             NAME(channels_block)(x, g, left, to, rows, n, r, s, stride, back, true);
         else
             NAME(channels_block)(x, g, left, to, rows, n, r, s, stride, back, false);
@@ -113,6 +115,7 @@ FLAT void NAME(channels_piece)(const struct NAME(piece) *x, int r, int s, int st
                                  .weight = x->weight,
                                  .pixel = d->channels,
                                  .w = d->w,
+                                 .shift = x->p.shift,
                                  .left = x->p.x * stride - d->pad[1],
                                  .columns = x->p.width,
                                  .channels = x->p.channels,

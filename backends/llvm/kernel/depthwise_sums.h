@@ -10,7 +10,8 @@
 struct NAME(met) {
     const REAL *row[3], *dy, *zeros;
     int64_t step[3], pixel; /* from column to column; of padding: 0 */
-    int64_t left, w, lanes; /* the first column that is met; lanes that there are */
+    int64_t left, w; /* the first column that is met */
+    int64_t begin, lanes; /* lanes that there are */
 };
 
 /* The sums of the chain at hand, and of those before it. */
@@ -25,7 +26,7 @@ FLAT VEC NAME(met_pixel)(const struct NAME(met) *m, int row, int64_t column, boo
     if (inside)
         return LOAD(at);
     at = __builtin_unpredictable((uint64_t)column < (uint64_t)m->w) ? at : m->zeros;
-    return (VEC)PICKED_LOAD(at, 0, m->lanes);
+    return (VEC)PICKED_LOAD(at, m->begin, m->lanes);
 }
 
 /* Pixels [from, end) of dy's row. */
@@ -40,7 +41,7 @@ FLAT void NAME(meet_pixels)(const struct NAME(met) *m, int64_t from, int64_t end
             e[i][t] = NAME(met_pixel)(m, i, m->left + from * stride + t, inside);
     for (int64_t x = from; x < end; x++) {
         const REAL *dy = m->dy + x * m->pixel;
-        const VEC g = inside ? LOAD(dy) : (VEC)PICKED_LOAD(dy, 0, m->lanes);
+        const VEC g = inside ? LOAD(dy) : (VEC)PICKED_LOAD(dy, m->begin, m->lanes);
 
         UNROLL for (int i = 0; i < 3; i++) {
             UNROLL for (int t = keeps; t < 3; t++)
@@ -95,9 +96,9 @@ FLAT void NAME(meet_whole_row)(const struct NAME(met) *m, int64_t done, int64_t 
     }
 }
 
-/* Channels from `channel` on. */
-static void NAME(store_sums)(const struct depthwise *d, int64_t channel, int64_t lanes,
-                             const VEC total[9])
+/* Of channels from `channel` on, those in lanes [first, lanes). */
+static void NAME(store_sums)(const struct depthwise *d, int64_t channel, int64_t first,
+                             int64_t lanes, const VEC total[9])
 {
     REAL *to = (REAL *)d->result + channel * d->filter[0];
 
@@ -108,14 +109,14 @@ static void NAME(store_sums)(const struct depthwise *d, int64_t channel, int64_t
             v[l] = e + l < 9 ? total[e + l] : (VEC){ 0 };
         TURN(VEC, v);
         UNROLL for (int l = 0; l < LANES; l++)
-            if (l < lanes)
+            if (l >= first && l < lanes)
                 MASKED_STORE(to + l * 9 + e, v[l], least(9 - e, LANES));
     }
 }
 
 /* NHWC: rows [y, end) of an image's dy, for channels from `channel` on. */
-FLAT void NAME(sum_beside)(const struct depthwise *d, int64_t image, int64_t channel, int64_t lanes,
-                           int64_t y, int64_t end, int stride, const REAL *zeros,
+FLAT void NAME(sum_beside)(const struct depthwise *d, int64_t image, int64_t channel, int64_t first,
+                           int64_t lanes, int64_t y, int64_t end, int stride, const REAL *zeros,
                            struct NAME(nine) *sums)
 {
     const int64_t line = d->w * d->channels;
@@ -126,6 +127,7 @@ FLAT void NAME(sum_beside)(const struct depthwise *d, int64_t image, int64_t cha
                            .pixel = d->channels,
                            .left = -d->pad[1],
                            .w = d->w,
+                           .begin = first,
                            .lanes = lanes };
     VEC sum[9];
 
@@ -156,15 +158,20 @@ FLAT void NAME(sum_all_beside)(const struct depthwise *d, const struct piece *p,
     memset(sums, 0, (size_t)p->groups * sizeof *sums);
     for (int64_t image = 0; image < d->images; image++)
         for (int64_t y = 0; y < d->oh; y += rows)
-            for (int64_t g = 0; g < p->groups; g++)
-                NAME(sum_beside)(d, image, p->channel + g * LANES,
-                                 least(LANES, p->channels - g * LANES), y, least(d->oh, y + rows),
+            for (int64_t g = 0; g < p->groups; g++) {
+                const int64_t channel = g * LANES - p->shift;
+
+                NAME(sum_beside)(d, image, p->channel + channel, channel < 0 ? -channel : 0,
+                                 least(LANES, p->channels - channel), y, least(d->oh, y + rows),
                                  stride, zeros, &sums[g]);
+            }
     for (int64_t g = 0; g < p->groups; g++) {
+        const int64_t channel = g * LANES - p->shift;
+
         if (pixels % CHAIN)
             NAME(end_sums)((REAL *)sums[g].total, sums[g].sum, pixels < CHAIN);
-        NAME(store_sums)(d, p->channel + g * LANES, least(LANES, p->channels - g * LANES),
-                         sums[g].total);
+        NAME(store_sums)(d, p->channel + channel, channel < 0 ? -channel : 0,
+                         least(LANES, p->channels - channel), sums[g].total);
     }
 }
 
@@ -247,7 +254,7 @@ FLAT void NAME(sum_turned)(const struct depthwise *d, const struct piece *p, int
     }
     if (done % CHAIN)
         NAME(end_sums)((REAL *)total, sum, done < CHAIN);
-    NAME(store_sums)(d, p->channel, p->channels, total);
+    NAME(store_sums)(d, p->channel, 0, p->channels, total);
 }
 
 FLAT void NAME(sum_piece)(const struct depthwise *d, const struct piece *p, int stride, REAL *room)
