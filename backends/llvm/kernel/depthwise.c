@@ -370,10 +370,16 @@ FLAT uint32_t FIRST_TWO(int64_t first, int64_t w)
     _mm512_mask_storeu_epi32(c, (__mmask16)((1u << (lanes)) - 1), (__m512i)(v))
 #define MASKED_STORE_8(c, v, lanes) \
     _mm512_mask_storeu_epi64(c, (__mmask8)((1u << (lanes)) - 1), (__m512i)(v))
-#define PICKED_STORE_4(c, v, from, end) \
-    _mm512_mask_storeu_epi32(c, (__mmask16)BETWEEN(from, end), (__m512i)(v))
-#define PICKED_STORE_8(c, v, from, end) \
-    _mm512_mask_storeu_epi64(c, (__mmask8)BETWEEN(from, end), (__m512i)(v))
+/* Some lanes, as loads and stores name them. */
+typedef uint32_t some_lanes;
+FLAT some_lanes lanes_between(int64_t from, int64_t end)
+{
+    return BETWEEN(from, end);
+}
+#define LANES_LOAD_4(p, some) _mm512_maskz_loadu_epi32((__mmask16)(some), p)
+#define LANES_LOAD_8(p, some) _mm512_maskz_loadu_epi64((__mmask8)(some), p)
+#define LANES_STORE_4(p, v, some) _mm512_mask_storeu_epi32(p, (__mmask16)(some), (__m512i)(v))
+#define LANES_STORE_8(p, v, some) _mm512_mask_storeu_epi64(p, (__mmask8)(some), (__m512i)(v))
 /* Lanes 0, 2, ...: so many of them. */
 #define EVEN_STORE_4(c, v, lanes) \
     _mm512_mask_storeu_epi32(c, (__mmask16)(0x5555 & ((1u << 2 * (lanes)) - 1)), (__m512i)(v))
@@ -508,10 +514,18 @@ static int64_t turned_rows(const struct depthwise *d)
     return least(rows < 1 ? 1 : rows, d->oh);
 }
 
-/* Lanes from `from` on and before `end`; 0 where vectors are not aligned. */
-#if !defined(PICKED_STORE_4)
-#define PICKED_STORE_4(c, v, from, end) ((void)(from), MASKED_STORE_4(c, v, end))
-#define PICKED_STORE_8(c, v, from, end) ((void)(from), MASKED_STORE_8(c, v, end))
+#if !defined(LANES_LOAD_4)
+/* So many: the first is among them, since vectors need no alignment. */
+typedef int64_t some_lanes;
+FLAT some_lanes lanes_between(int64_t from, int64_t end)
+{
+    (void)from;
+    return end;
+}
+#define LANES_LOAD_4(p, some) PICKED_LOAD_4(p, 0, some)
+#define LANES_LOAD_8(p, some) PICKED_LOAD_8(p, 0, some)
+#define LANES_STORE_4(p, v, some) MASKED_STORE_4(p, v, some)
+#define LANES_STORE_8(p, v, some) MASKED_STORE_8(p, v, some)
 #endif
 
 #define NAME(x) f64_##x
@@ -535,7 +549,8 @@ static int64_t turned_rows(const struct depthwise *d)
 #define GROUP 1
 #define MULTIPLY_ADD(x, w, sum) __builtin_elementwise_fma(x, w, sum)
 #define MASKED_STORE MASKED_STORE_8
-#define PICKED_STORE PICKED_STORE_8
+#define LANES_LOAD LANES_LOAD_8
+#define LANES_STORE LANES_STORE_8
 #define EVEN_STORE EVEN_STORE_8
 #include "backends/llvm/kernel/depthwise.h"
 
@@ -560,7 +575,8 @@ static int64_t turned_rows(const struct depthwise *d)
 #define GROUP 1
 #define MULTIPLY_ADD(x, w, sum) __builtin_elementwise_fma(x, w, sum)
 #define MASKED_STORE MASKED_STORE_4
-#define PICKED_STORE PICKED_STORE_4
+#define LANES_LOAD LANES_LOAD_4
+#define LANES_STORE LANES_STORE_4
 #define EVEN_STORE EVEN_STORE_4
 #include "backends/llvm/kernel/depthwise.h"
 
@@ -629,7 +645,8 @@ FLAT __m512i see_bytes(const uint8_t *row, int64_t first, int64_t w, int stride,
 #define ZIP ZIP_4BYTES
 #define TURN_HALVES TURN_HALVES_4
 #define MASKED_STORE MASKED_STORE_4
-#define PICKED_STORE PICKED_STORE_4
+#define LANES_LOAD LANES_LOAD_4
+#define LANES_STORE LANES_STORE_4
 #define EVEN_STORE EVEN_STORE_4
 #if defined(__AVX512VNNI__)
 #define GROUP 4

@@ -808,7 +808,8 @@ static void NAME(run)(const struct depthwise *d, const struct depthwise_plan *pl
 #undef PICKED_LOAD
 #undef MULTIPLY_ADD
 #undef MASKED_STORE
-#undef PICKED_STORE
+#undef LANES_LOAD
+#undef LANES_STORE
 #undef EVEN_STORE
 #undef LANES
 #undef VEC

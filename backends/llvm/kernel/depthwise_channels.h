@@ -13,21 +13,17 @@ struct NAME(strip) {
     REAL *to;
 };
 
-FLAT VEC NAME(look_at_channels)(const REAL *at, int64_t from, int64_t end, bool all)
-{
-    return all ? LOAD(at) : (VEC)PICKED_LOAD(at, from, end);
-}
-
 /* Rows and n columns of a vector of channels, whose window begins in column `left`. */
 FLAT void NAME(channels_block)(const struct NAME(strip) *x, int64_t group, int64_t left, REAL *to,
                                int rows, int n, int r, int s, int stride, bool back, bool all)
 {
     const int seen = (rows - 1) * stride + r, across = (n - 1) * stride + s;
     const int64_t channel = group * LANES - x->shift, lanes = least(LANES, x->channels - channel);
-    const int64_t first = channel < 0 ? -channel : 0;
+    const some_lanes some = lanes_between(channel < 0 ? -channel : 0, lanes);
     const int64_t last = x->w - 1, begin = all ? left : left < 0 ? 0 : least(left, last);
     const REAL *weight = x->weight + group * r * s * LANES;
-    int64_t place[BLOCK_ACROSS], end[BLOCK_ACROSS]; /* of columns; the end of lanes that they have */
+    some_lanes each[BLOCK_ACROSS]; /* of columns */
+    int64_t place[BLOCK_ACROSS];
     VEC w[3][3], sum[BLOCK_ROWS][BLOCK_COLUMNS];
 
     UNROLL for (int c = 0; c < across; c++) {
@@ -35,7 +31,7 @@ FLAT void NAME(channels_block)(const struct NAME(strip) *x, int64_t group, int64
 
         /* Loads of no lanes take long where there is no memory. */
         place[c] = (all ? c : near - begin) * x->pixel;
-        end[c] = column == near ? lanes : first;
+        each[c] = column == near ? some : 0;
     }
     UNROLL for (int i = 0; i < r * s; i++)
         w[i / s][i % s] = LOAD(weight + i * LANES);
@@ -49,7 +45,8 @@ FLAT void NAME(channels_block)(const struct NAME(strip) *x, int64_t group, int64
 
         UNROLL for (int c = 0; c < across; c++) {
             const int column = back ? across - 1 - c : c;
-            const VEC e = NAME(look_at_channels)(at + place[column], first, end[column], all);
+            const REAL *pixel = at + place[column];
+            const VEC e = all ? LOAD(pixel) : (VEC)LANES_LOAD(pixel, each[column]);
 
             UNROLL for (int q = 0; q < rows; q++)
                 UNROLL for (int k = 0; k < n; k++) {
@@ -70,7 +67,7 @@ FLAT void NAME(channels_block)(const struct NAME(strip) *x, int64_t group, int64
             if (all)
                 STORE(c, sum[q][k]);
             else
-                PICKED_STORE(c, sum[q][k], first, lanes);
+                LANES_STORE(c, sum[q][k], some);
         }
 }
 

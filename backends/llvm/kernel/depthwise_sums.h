@@ -11,7 +11,8 @@ struct NAME(met) {
     const REAL *row[3], *dy, *zeros;
     int64_t step[3], pixel; /* from column to column; of padding: 0 */
     int64_t left, w; /* the first column that is met */
-    int64_t begin, lanes; /* lanes that there are */
+    int64_t lanes; /* the end of those that there are */
+    some_lanes some;
 };
 
 /* The sums of the chain at hand, and of those before it. */
@@ -26,7 +27,7 @@ FLAT VEC NAME(met_pixel)(const struct NAME(met) *m, int row, int64_t column, boo
     if (inside)
         return LOAD(at);
     at = __builtin_unpredictable((uint64_t)column < (uint64_t)m->w) ? at : m->zeros;
-    return (VEC)PICKED_LOAD(at, m->begin, m->lanes);
+    return (VEC)LANES_LOAD(at, m->some);
 }
 
 /* Pixels [from, end) of dy's row. */
@@ -41,7 +42,7 @@ FLAT void NAME(meet_pixels)(const struct NAME(met) *m, int64_t from, int64_t end
             e[i][t] = NAME(met_pixel)(m, i, m->left + from * stride + t, inside);
     for (int64_t x = from; x < end; x++) {
         const REAL *dy = m->dy + x * m->pixel;
-        const VEC g = inside ? LOAD(dy) : (VEC)PICKED_LOAD(dy, m->begin, m->lanes);
+        const VEC g = inside ? LOAD(dy) : (VEC)LANES_LOAD(dy, m->some);
 
         UNROLL for (int i = 0; i < 3; i++) {
             UNROLL for (int t = keeps; t < 3; t++)
@@ -127,8 +128,8 @@ FLAT void NAME(sum_beside)(const struct depthwise *d, int64_t image, int64_t cha
                            .pixel = d->channels,
                            .left = -d->pad[1],
                            .w = d->w,
-                           .begin = first,
-                           .lanes = lanes };
+                           .lanes = lanes,
+                           .some = lanes_between(first, lanes) };
     VEC sum[9];
 
     UNROLL for (int t = 0; t < 9; t++)
@@ -221,7 +222,8 @@ FLAT void NAME(sum_turned)(const struct depthwise *d, const struct piece *p, int
     REAL *const dy = zeros + LANES;
     REAL *const image = dy + parts(rows * d->ow, LANES) * LANES * LANES;
     struct NAME(met) m = {
-        .zeros = zeros, .pixel = LANES, .left = -d->pad[1], .w = d->w, .lanes = LANES
+        .zeros = zeros, .pixel = LANES, .left = -d->pad[1], .w = d->w, .lanes = LANES,
+        .some = lanes_between(0, LANES)
     };
     VEC sum[9] = { 0 }, total[9];
     int64_t done = 0;
