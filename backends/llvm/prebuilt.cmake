@@ -161,6 +161,7 @@ foreach(isa ${_depthwise})
     COMMAND ${CMAKE_C_COMPILER_LAUNCHER} ${LIMBER_CLANG} -std=gnu11 -O2 -c
             -Dlimber_depthwise_cut=limber_depthwise_cut_${isa}
             -Dlimber_depthwise_piece=limber_depthwise_piece_${isa}
+            -Dlimber_depthwise_wide=limber_depthwise_wide_${isa}
             ${_clang_${isa}} ${_clang_prebuilt}
             ${_kernel}/depthwise.c -o ${_out}/depthwise_${isa}.o
     DEPENDS ${_kernel}/depthwise.c ${_headers}

@@ -123,7 +123,7 @@ static void choose_geometry(struct rng *r, limber_conv *s)
 
     s->size = sizeof *s;
     s->n = 1 + rng_below(r, 2);
-    s->c = 1 + rng_below(r, 40);
+    s->c = rng_below(r, 6) ? 1 + rng_below(r, 40) : 16 * (1 + rng_below(r, 6)); /* whole vectors */
     s->groups = s->c;
     s->o = s->c * (rng_below(r, 3) ? 1 : 1 + rng_below(r, 6));
     s->r = common ? 3 : 1 + rng_below(r, 6);
@@ -132,6 +132,8 @@ static void choose_geometry(struct rng *r, limber_conv *s)
         s->stride[i] = common && rng_below(r, 2) ? 1 : 1 + rng_below(r, 3);
         s->dilate[i] = common || rng_below(r, 2) ? 1 : 1 + rng_below(r, 3);
     }
+    if (common && rng_below(r, 2))
+        s->stride[1] = s->stride[0]; /* as images are read where they lie */
     if (rng_below(r, 10) == 0)
         s->stride[rng_below(r, 2)] = 7;
     for (int i = 0; i < 4; i++)

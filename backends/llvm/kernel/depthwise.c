@@ -763,3 +763,5 @@ void limber_depthwise_piece(const struct depthwise *d, const struct depthwise_pl
     else
         i8_run(d, plan, task, room);
 }
+
+#include "backends/llvm/kernel/depthwise_wide.h"
