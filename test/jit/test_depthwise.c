@@ -111,6 +111,8 @@ static void choose_depth(struct rng *r, limber_conv *s)
     for (int i = 0; i < 2; i++)
         s->depth_pad[i] = rng_below(r, 4);
     s->d = 1 + rng_below(r, 5) + s->depth_dilate * (s->t - 1);
+    if (rng_below(r, 3) == 0)
+        s->t = s->d = 1; /* one plane, and results of padding */
     s->w = s->w < 24 ? s->w : 24 + s->dilate[1] * (s->s - 1);
     s->c = 1 + s->c % 12;
     s->o = s->c * (s->o / s->groups);

@@ -188,7 +188,8 @@ static void NAME(run_narrow)(const struct NAME(piece) *x)
 {
     const struct depthwise *d = x->d;
     const int64_t plane = d->h * d->w, area = d->oh * d->ow;
-    REAL *image = x->ring + BLOCK_ACROSS * LANES, *result = image + parts(plane, LANES) * LANES * LANES;
+    REAL *image = x->ring + BLOCK_ACROSS * LANES;
+    REAL *result = image + parts(plane, LANES) * LANES * LANES;
     struct depthwise turned = *d;
     struct NAME(piece) of = *x;
 

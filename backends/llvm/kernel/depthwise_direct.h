@@ -48,7 +48,7 @@ FLAT void NAME(see)(const PIXEL *row, int64_t first, int64_t w, int s, int strid
 #if defined(LOOK_BEYOND)
     } else if (s > 1) {
         const VEC low = NAME(look)(row, first, w, inside);
-        const VEC high = LOOK_BEYOND(row, first + LANES, w);
+        const VEC high = (VEC)LOOK_BEYOND(row, first + LANES, w);
         const VEC all[] = { low, NEXT(low, high), NEXT_BUT_ONE(low, high) };
 
         UNROLL for (int t = 0; t < s; t++)

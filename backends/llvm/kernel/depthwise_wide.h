@@ -136,7 +136,7 @@ FLAT void wide_plane(const struct wide *plane, int64_t rows, int stride, bool ba
 static bool serves_wide(const struct depthwise *d)
 {
     return d->size == 4 && !d->nhwc && !d->gradient && is_direct(d, 1) && d->r == 3 && d->s == 3 &&
-           d->multiplier == 1 && d->inputs == 1 && d->t == 1 && d->depth == 1 && d->od == 1 &&
+           d->multiplier == 1 && d->inputs == 1 && is_flat(d) &&
            d->filter[3] == 3 && d->filter[4] == 1;
 }
 
