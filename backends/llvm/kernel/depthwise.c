@@ -27,6 +27,7 @@ enum {
     NEAR = 256 << 10,   /* bytes of packed rows that stay in a near cache */
     MOST_ROOM = 1 << 22,    /* bytes that a piece may pack */
     CHAIN = 256,    /* products of a sum of the scheme `native` */
+    LONG = 12,      /* pixels of a row that are met three at once */
     LINE = 64
 };
 #if defined(__AVX512F__)

@@ -11,8 +11,8 @@ struct NAME(met) {
     const REAL *row[3], *dy, *zeros;
     int64_t step[3], pixel; /* from column to column; of padding: 0 */
     int64_t left, w; /* the first column that is met */
-    int64_t lanes; /* the end of those that there are */
-    some_lanes some;
+    some_lanes some; /* that there are */
+    bool all; /* lanes */
 };
 
 /* The sums of the chain at hand, and of those before it. */
@@ -20,60 +20,67 @@ struct NAME(nine) {
     VEC sum[9], total[9];
 };
 
+/* inside: the column is one of the image's. */
 FLAT VEC NAME(met_pixel)(const struct NAME(met) *m, int row, int64_t column, bool inside)
 {
     const REAL *at = m->row[row] + column * m->step[row];
 
-    if (inside)
-        return LOAD(at);
-    at = __builtin_unpredictable((uint64_t)column < (uint64_t)m->w) ? at : m->zeros;
-    return (VEC)LANES_LOAD(at, m->some);
+    if (!inside)
+        at = __builtin_unpredictable((uint64_t)column < (uint64_t)m->w) ? at : m->zeros;
+    return m->all && !MASKS_ARE_FREE ? LOAD(at) : (VEC)LANES_LOAD(at, m->some);
 }
 
-/* Pixels [from, end) of dy's row. */
+/* Pixel x.  e: the three columns that it meets, the first of which is in place `turn`; `keeps` of
+ * them are there. */
+FLAT void NAME(meet_pixel)(const struct NAME(met) *m, int64_t x, int stride, int keeps, int turn,
+                           bool inside, VEC e[3][3], VEC sum[9])
+{
+    const REAL *dy = m->dy + x * m->pixel;
+    const VEC g = m->all && !MASKS_ARE_FREE ? LOAD(dy) : (VEC)LANES_LOAD(dy, m->some);
+
+    UNROLL for (int i = 0; i < 3; i++) {
+        UNROLL for (int t = keeps; t < 3; t++)
+            e[i][(turn + t) % 3] = NAME(met_pixel)(m, i, m->left + x * stride + t, inside);
+        UNROLL for (int t = 0; t < 3; t++)
+            sum[3 * i + t] = MULTIPLY_ADD(e[i][(turn + t) % 3], g, sum[3 * i + t]);
+    }
+}
+
+/* The columns of the next pixel begin in the first place again. */
+FLAT void NAME(move_columns)(int stride, int keeps, VEC e[3][3])
+{
+    UNROLL for (int i = 0; i < 3; i++)
+        UNROLL for (int t = 0; t < keeps; t++)
+            e[i][t] = e[i][t + stride];
+}
+
+/* Pixels [from, end) of dy's row.  Where many columns are inside of the image, three pixels at once
+ * see them; shorter rows take longer so. */
 FLAT void NAME(meet_pixels)(const struct NAME(met) *m, int64_t from, int64_t end, int stride,
-                            bool inside, VEC sum[9])
+                            VEC sum[9])
 {
     const int keeps = KEEPS_PIXELS ? 3 - stride : 0;
+    const int64_t before = least(m->left < 0 ? parts(-m->left, stride) : 0, end);
+    const int64_t fit = m->w - 3 - m->left, behind = fit < 0 ? 0 : least(fit / stride + 1, end);
+    int64_t x = from;
     VEC e[3][3];
 
     UNROLL for (int i = 0; i < 3; i++)
         UNROLL for (int t = 0; t < keeps; t++)
-            e[i][t] = NAME(met_pixel)(m, i, m->left + from * stride + t, inside);
-    for (int64_t x = from; x < end; x++) {
-        const REAL *dy = m->dy + x * m->pixel;
-        const VEC g = inside ? LOAD(dy) : (VEC)LANES_LOAD(dy, m->some);
-
-        UNROLL for (int i = 0; i < 3; i++) {
-            UNROLL for (int t = keeps; t < 3; t++)
-                e[i][t] = NAME(met_pixel)(m, i, m->left + x * stride + t, inside);
-            UNROLL for (int t = 0; t < 3; t++)
-                sum[3 * i + t] = MULTIPLY_ADD(e[i][t], g, sum[3 * i + t]);
-            UNROLL for (int t = 0; t < keeps; t++)
-                e[i][t] = e[i][t + stride];
+            e[i][t] = NAME(met_pixel)(m, i, m->left + from * stride + t, false);
+    if (stride == 1 && behind - before >= LONG) {
+        for (; x < before; x++) {
+            NAME(meet_pixel)(m, x, stride, keeps, 0, false, e, sum);
+            NAME(move_columns)(stride, keeps, e);
         }
+        for (; x + 3 <= behind; x += 3)
+            UNROLL for (int u = 0; u < 3; u++)
+                NAME(meet_pixel)(m, x + u, stride, keeps, u * stride % 3, true, e, sum);
     }
-}
-
-/* The same, where columns beside the image are apart if masks take time. */
-FLAT void NAME(meet_some)(const struct NAME(met) *m, int64_t from, int64_t end, int stride,
-                          VEC sum[9])
-{
-    const int64_t before = least(m->left < 0 ? parts(-m->left, stride) : 0, end);
-    const int64_t fit = m->w - 3 - m->left, behind = fit < 0 ? 0 : least(fit / stride + 1, end);
-
-    if (MASKS_ARE_FREE || m->lanes < LANES || behind <= before) {
-        NAME(meet_pixels)(m, from, end, stride, false, sum);
-        return;
+    for (; x < end; x++) {
+        NAME(meet_pixel)(m, x, stride, keeps, 0, false, e, sum);
+        NAME(move_columns)(stride, keeps, e);
     }
-    if (from < before)
-        NAME(meet_pixels)(m, from, before, stride, false, sum);
-    from = from < before ? before : from;
-    if (from < behind)
-        NAME(meet_pixels)(m, from, behind, stride, true, sum);
-    from = from < behind ? behind : from;
-    if (from < end)
-        NAME(meet_pixels)(m, from, end, stride, false, sum);
 }
 
 /* Ends a chain; `first`: there was none before it. */
@@ -91,7 +98,7 @@ FLAT void NAME(meet_whole_row)(const struct NAME(met) *m, int64_t done, int64_t 
 {
     for (int64_t from = 0, end; from < width; from = end) {
         end = from + least(width - from, CHAIN - (done + from) % CHAIN);
-        NAME(meet_some)(m, from, end, stride, sum);
+        NAME(meet_pixels)(m, from, end, stride, sum);
         if ((done + end) % CHAIN == 0)
             NAME(end_sums)(total, sum, done + end == CHAIN);
     }
@@ -128,8 +135,8 @@ FLAT void NAME(sum_beside)(const struct depthwise *d, int64_t image, int64_t cha
                            .pixel = d->channels,
                            .left = -d->pad[1],
                            .w = d->w,
-                           .lanes = lanes,
-                           .some = lanes_between(first, lanes) };
+                           .some = lanes_between(first, lanes),
+                           .all = lanes == LANES };
     VEC sum[9];
 
     UNROLL for (int t = 0; t < 9; t++)
@@ -221,10 +228,12 @@ FLAT void NAME(sum_turned)(const struct depthwise *d, const struct piece *p, int
     const int64_t plane = d->h * d->w, area = d->oh * d->ow, line = d->w * LANES;
     REAL *const dy = zeros + LANES;
     REAL *const image = dy + parts(rows * d->ow, LANES) * LANES * LANES;
-    struct NAME(met) m = {
-        .zeros = zeros, .pixel = LANES, .left = -d->pad[1], .w = d->w, .lanes = LANES,
-        .some = lanes_between(0, LANES)
-    };
+    struct NAME(met) m = { .zeros = zeros,
+                           .pixel = LANES,
+                           .left = -d->pad[1],
+                           .w = d->w,
+                           .some = lanes_between(0, LANES),
+                           .all = true };
     VEC sum[9] = { 0 }, total[9];
     int64_t done = 0;
 
