@@ -203,6 +203,11 @@ struct depthwise_ops {
     /* Each task stores elements of its own, as the scheme `native` computes them. */
     void (*run)(const struct depthwise *, const struct target *, const struct depthwise_plan *,
                 int64_t task, void *room);
+    /* Correct results of binary32: channel `task` % d.channels of an image.  Those in rows y where
+     * unsure[y] is set are not known.  zeros: room for a row of the image.  False: not of such
+     * convolutions; zeros is NULL: only that answer. */
+    bool (*wide)(const struct depthwise *, const struct target *, int64_t task, float *zeros,
+                 uint8_t *unsure);
 };
 
 /* Elementwise functions of arrays; false: not on this target. */

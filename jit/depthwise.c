@@ -319,14 +319,27 @@ static bool are_pairs(const limber_context *ctx, const struct problem *p, double
 
 enum { COLUMNS = 64 }; /* of a result that are a product */
 
-/* Tasks are rows of an image's channel. */
-static void plan_pairs(const limber_context *ctx, const struct problem *p, struct running *x)
+/* Whether chains in binary64 tell most results, and pairs only those that they do not. */
+static bool has_wide(const struct running *x)
+{
+    return is_one(x->p->alpha, x->p->fc) && !x->p->beta && x->allowed == 0 &&
+           x->backend->depthwise->wide(&x->d, x->target, 0, NULL, NULL);
+}
+
+/* Tasks are rows of an image's channel; wide: its channels. */
+static void plan_pairs(const limber_context *ctx, const struct problem *p, double allowed,
+                       struct running *x)
 {
     const struct runner all = limber_pool_runner(ctx->pool);
 
     start(x, ctx, p);
-    x->plan.tasks = x->d.images * x->d.channels * x->d.od * x->d.oh;
+    x->allowed = allowed;
     x->plan.room = (size_t)((COLUMNS + x->d.multiplier) * p->k) * p->fc.size;
+    x->plan.tasks = x->d.images * x->d.channels;
+    if (has_wide(x))
+        x->plan.room += (size_t)(x->d.w + x->d.oh) * sizeof(float);
+    else
+        x->plan.tasks *= x->d.od * x->d.oh;
     x->plan.room = (x->plan.room + SLACK) / ALIGNED * ALIGNED;
     x->bytes = x->plan.room * (size_t)all.workers;
 }
@@ -442,6 +455,21 @@ static void run_row(void *arg, int64_t task, int worker)
     }
 }
 
+/* A channel of an image: rows that chains do not tell are summed as pairs. */
+static void run_channel(void *arg, int64_t task, int worker)
+{
+    struct running *x = arg;
+    const int64_t rows = x->d.oh;
+    char *room = x->rooms + (size_t)worker * x->plan.room;
+    float *zeros = (float *)(room + (COLUMNS + x->d.multiplier) * x->p->k * x->d.size);
+    uint8_t *unsure = (uint8_t *)(zeros + x->d.w);
+
+    x->backend->depthwise->wide(&x->d, x->target, task, zeros, unsure);
+    for (int64_t y = 0; y < rows; y++)
+        if (unsure[y])
+            run_row(x, task * rows + y, worker);
+}
+
 bool limber_depthwise_run_pairs(limber_context *ctx, const struct problem *p, struct report *r)
 {
     const double begin = r ? limber_now() : 0;
@@ -450,9 +478,8 @@ bool limber_depthwise_run_pairs(limber_context *ctx, const struct problem *p, st
 
     if (!are_pairs(ctx, p, &allowed))
         return false;
-    plan_pairs(ctx, p, &x);
-    x.allowed = allowed;
-    if (!run_tasks(ctx, &x, run_row))
+    plan_pairs(ctx, p, allowed, &x);
+    if (!run_tasks(ctx, &x, has_wide(&x) ? run_channel : run_row))
         return false;
     if (!r)
         return true;
@@ -470,7 +497,7 @@ bool limber_depthwise_workspace(limber_context *ctx, const struct problem *p, si
     if ((!limber_is_depthwise(ctx, p) && !sums_are_exact(ctx, p)) || !make_plan(ctx, p, &all, &x)) {
         if (!are_pairs(ctx, p, &allowed))
             return false;
-        plan_pairs(ctx, p, &x);
+        plan_pairs(ctx, p, allowed, &x);
     }
     *bytes = x.bytes + SLACK;
     return true;

@@ -130,13 +130,18 @@ static const struct {
     unsigned needs;
     kernel_depthwise_cut *plan;
     kernel_depthwise_piece *run;
+    kernel_depthwise_wide *wide;
 } depthwise[] = {
 #if defined(__aarch64__)
-    { NEEDS_neon, limber_depthwise_cut_neon, limber_depthwise_piece_neon },
+    { NEEDS_neon, limber_depthwise_cut_neon, limber_depthwise_piece_neon,
+      limber_depthwise_wide_neon },
 #else
-    { NEEDS_avx512vnni, limber_depthwise_cut_avx512vnni, limber_depthwise_piece_avx512vnni },
-    { NEEDS_avx512, limber_depthwise_cut_avx512, limber_depthwise_piece_avx512 },
-    { NEEDS_avx2, limber_depthwise_cut_avx2, limber_depthwise_piece_avx2 },
+    { NEEDS_avx512vnni, limber_depthwise_cut_avx512vnni, limber_depthwise_piece_avx512vnni,
+      limber_depthwise_wide_avx512vnni },
+    { NEEDS_avx512, limber_depthwise_cut_avx512, limber_depthwise_piece_avx512,
+      limber_depthwise_wide_avx512 },
+    { NEEDS_avx2, limber_depthwise_cut_avx2, limber_depthwise_piece_avx2,
+      limber_depthwise_wide_avx2 },
 #endif
 };
 
@@ -162,6 +167,14 @@ static void run_depthwise(const struct depthwise *d, const struct target *t,
                           const struct depthwise_plan *plan, int64_t task, void *room)
 {
     depthwise[depthwise_of(t)].run(d, plan, task, room);
+}
+
+static bool run_wide(const struct depthwise *d, const struct target *t, int64_t task, float *zeros,
+                     uint8_t *unsure)
+{
+    size_t i = depthwise_of(t);
+
+    return i < COUNT(depthwise) && depthwise[i].wide(d, task, zeros, unsure);
 }
 
 #define FUNCTIONS_FOR(cpu, name) CODE_FOR(cpu, functions_##name)
@@ -207,6 +220,13 @@ static void run_depthwise(const struct depthwise *d, const struct target *t,
                           const struct depthwise_plan *plan, int64_t task, void *room)
 {
     (void)d, (void)t, (void)plan, (void)task, (void)room;
+}
+
+static bool run_wide(const struct depthwise *d, const struct target *t, int64_t task, float *zeros,
+                     uint8_t *unsure)
+{
+    (void)d, (void)t, (void)task, (void)zeros, (void)unsure;
+    return false;
 }
 #endif
 
@@ -265,7 +285,7 @@ static bool look_up(const struct target *t, const struct lookup *l, const void *
     return run != NULL;
 }
 
-const struct depthwise_ops limber_llvm_depthwise = { plan_depthwise, run_depthwise };
+const struct depthwise_ops limber_llvm_depthwise = { plan_depthwise, run_depthwise, run_wide };
 static bool run_step(const struct target *t, const struct epilogue_step *s, bool narrow,
                      const void *x, const void *y, void *to, int64_t n)
 {

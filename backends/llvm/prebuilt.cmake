@@ -173,9 +173,10 @@ foreach(isa ${_depthwise})
     COMMAND ${CMAKE_C_COMPILER_LAUNCHER} ${LIMBER_CLANG} -std=gnu11 -O2 -c
             -Dlimber_depthwise_cut=limber_depthwise_cut_${isa}
             -Dlimber_depthwise_piece=limber_depthwise_piece_${isa}
+            -Dlimber_depthwise_wide=limber_depthwise_wide_${isa}
             ${_clang_${isa}} ${_clang_prebuilt}
             ${_kernel}/depthwise.c -o ${_out}/depthwise_${isa}.o
-    DEPENDS ${_kernel}/depthwise.c ${_kernel}/depthwise.h ${_headers}
+    DEPENDS ${_kernel}/depthwise.c ${_headers}
     COMMAND_EXPAND_LISTS COMMENT "Depthwise convolution ${isa}" VERBATIM)
   list(APPEND _objects ${_out}/depthwise_${isa}.o)
 endforeach()

@@ -111,6 +111,8 @@ static void choose_depth(struct rng *r, limber_conv *s)
     for (int i = 0; i < 2; i++)
         s->depth_pad[i] = rng_below(r, 4);
     s->d = 1 + rng_below(r, 5) + s->depth_dilate * (s->t - 1);
+    if (rng_below(r, 3) == 0)
+        s->t = s->d = 1; /* one plane, and results of padding */
     s->w = s->w < 24 ? s->w : 24 + s->dilate[1] * (s->s - 1);
     s->c = 1 + s->c % 12;
     s->o = s->c * (s->o / s->groups);
@@ -123,7 +125,7 @@ static void choose_geometry(struct rng *r, limber_conv *s)
 
     s->size = sizeof *s;
     s->n = 1 + rng_below(r, 2);
-    s->c = 1 + rng_below(r, 40);
+    s->c = rng_below(r, 6) ? 1 + rng_below(r, 40) : 16 * (1 + rng_below(r, 6)); /* whole vectors */
     s->groups = s->c;
     s->o = s->c * (rng_below(r, 3) ? 1 : 1 + rng_below(r, 6));
     s->r = common ? 3 : 1 + rng_below(r, 6);
@@ -132,6 +134,8 @@ static void choose_geometry(struct rng *r, limber_conv *s)
         s->stride[i] = common && rng_below(r, 2) ? 1 : 1 + rng_below(r, 3);
         s->dilate[i] = common || rng_below(r, 2) ? 1 : 1 + rng_below(r, 3);
     }
+    if (common && rng_below(r, 2))
+        s->stride[1] = s->stride[0]; /* as images are read where they lie */
     if (rng_below(r, 10) == 0)
         s->stride[rng_below(r, 2)] = 7;
     for (int i = 0; i < 4; i++)

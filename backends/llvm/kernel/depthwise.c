@@ -27,8 +27,30 @@ enum {
     NEAR = 256 << 10,   /* bytes of packed rows that stay in a near cache */
     MOST_ROOM = 1 << 22,    /* bytes that a piece may pack */
     CHAIN = 256,    /* products of a sum of the scheme `native` */
+    LONG = 12,      /* pixels of a row that are met three at once */
     LINE = 64
 };
+#if defined(__AVX512F__)
+enum { MASKS_ARE_FREE = true };
+#else
+enum { MASKS_ARE_FREE = false };
+#endif
+/* Rows and columns of the result that share pixels where lanes are channels. */
+#if defined(__AVX2__) && !defined(__AVX512F__)
+#define BLOCK_ROWS 2
+#define BLOCK_COLUMNS 2
+#else
+#define BLOCK_ROWS 4
+#define BLOCK_COLUMNS 3
+#endif
+enum { BLOCK_ACROSS = 2 * (BLOCK_COLUMNS - 1) + 3, MOST_CHANNELS = 1 << 14, MOST_TURNED = 1024 };
+
+#if defined(__AVX512VNNI__)
+#define SEES_BYTES
+enum { SEE_BYTES = true };
+#else
+enum { SEE_BYTES = false };
+#endif
 /* Rows of the result that are summed at once, where they share rows of the image. */
 enum { ROWS = 4 };
 
@@ -39,7 +61,10 @@ struct piece {
                                elements; NHWC: so many pixels */
     int64_t planes; /* of the image that a window sees, those of its inputs too */
     int64_t slots, row; /* packed rows of each plane, and elements of each */
+    bool direct, narrow; /* the image is read where it lies, or turned as a whole */
     bool turned, by_channel; /* lanes are channels; turned: and yet the layout is NCHW */
+    int64_t shift; /* lanes of the first vector of channels that are not the piece's, so that others
+                      are aligned */
     int64_t together; /* rows of the result that are summed at once */
 };
 
@@ -51,6 +76,69 @@ static int64_t least(int64_t a, int64_t b)
 static bool shares_rows(const struct depthwise *d)
 {
     return d->r == 3 && d->s == 3 && d->stride[0] == 1 && d->dilate[0] == 1;
+}
+
+/* Common windows: height, width, stride, and whether they run backwards.  Those without three taps
+ * are of gradients of images under a stride of two. */
+#define FORWARD_WINDOWS(F) F(3, 3, 1, 0) F(3, 3, 2, 0)
+#define ALL_WINDOWS(F) \
+    FORWARD_WINDOWS(F) \
+    F(3, 3, 1, 1) F(2, 2, 1, 1) F(2, 1, 1, 1) F(1, 2, 1, 1) F(1, 1, 1, 1)
+
+/* Two dimensions: planes beside the only one are never seen. */
+static bool is_flat(const struct depthwise *d)
+{
+    return d->t == 1 && d->depth == 1 && d->od == 1 && d->pad[2] == 0;
+}
+
+/* NHWC of floats, one output of one channel each. */
+static bool has_lanes(const struct depthwise *d, int group)
+{
+    return group == 1 && d->multiplier == 1 && d->inputs == 1 && d->t == 1 &&
+           d->channels <= MOST_CHANNELS;
+}
+
+/* NCHW whose rows fill less than a vector, and images so small that they are turned at once. */
+static bool is_narrow(const struct depthwise *d, int64_t lanes, int group)
+{
+    return !d->nhwc && has_lanes(d, group) && is_flat(d) && d->to[4] == 1 && d->to[3] == d->ow &&
+           2 * d->ow <= lanes && d->h <= MOST_TURNED && d->w <= MOST_TURNED &&
+           d->h * d->w <= MOST_TURNED;
+}
+
+/* Lanes before a piece's first channel after which vectors of each pixel are aligned: where masks
+ * are free, loads that cross lines of the cache are what takes time. */
+static int64_t shift_of(const struct depthwise *d, int64_t lanes, int64_t channels)
+{
+    const int64_t line = lanes * d->size, beyond = (int64_t)((uintptr_t)d->image % (size_t)line);
+
+    return MASKS_ARE_FREE && d->nhwc && channels > 2 * lanes && d->channels % lanes == 0 &&
+                   beyond % d->size == 0 ?
+               beyond / d->size :
+               0;
+}
+
+/* A gradient of filters of two dimensions. */
+static bool has_nine_sums(const struct depthwise *d)
+{
+    return d->r == 3 && d->s == 3 && d->multiplier == 1 && is_flat(d);
+}
+
+/* Whether the image is read where it lies. */
+static bool is_direct(const struct depthwise *d, int group)
+{
+    bool common = false;
+
+#define WINDOW(height, width, step, back) \
+    common |= d->r == (height) && d->s == (width) && d->stride[0] == (step) && \
+              d->stride[1] == (step) && d->backward == (back) && \
+              (d->nhwc || d->gradient || \
+               d->to[4] == ((back) && ((height) < 3 || (width) < 3) ? 2 : 1));
+    ALL_WINDOWS(WINDOW)
+#undef WINDOW
+    return common && !d->add && (!d->gradient || has_nine_sums(d)) &&
+           (!d->nhwc || has_lanes(d, group)) && (d->r == 1 || d->dilate[0] == 1) &&
+           (d->s == 1 || d->dilate[1] == 1) && (group == 1 || SEE_BYTES);
 }
 
 /* NCHW whose channels become lanes on the way in and out: rows are so short, or so much of them is
@@ -66,24 +154,35 @@ static int64_t parts(int64_t all, int64_t most)
     return (all + most - 1) / most;
 }
 
+/* What is kept of a narrow image: zeros, the image and the result, in whole vectors. */
+static int64_t narrow_pixels(const struct depthwise *d, int64_t lanes)
+{
+    return BLOCK_ACROSS + (parts(d->h * d->w, lanes) + parts(d->oh * d->ow, lanes) + 1) * lanes;
+}
+
 /* Sizes of what a piece packs, which are those of the largest. */
 static void shape_piece(const struct depthwise *d, int64_t lanes, int group, struct piece *p)
 {
     const int64_t window = (d->s - 1) * d->dilate[1], stride = d->stride[1];
     const int64_t vectors = parts(p->width, lanes);
 
-    p->turned = d->gradient ? !d->nhwc : turns(d, lanes);
+    p->direct = is_direct(d, group);
+    p->narrow = p->direct && !d->gradient && is_narrow(d, lanes, group);
+    p->turned = d->gradient ? !d->nhwc : !p->direct && turns(d, lanes);
     p->by_channel = d->nhwc || p->turned;
     p->phases = p->by_channel ? 1 : least(window + 1, stride);
     p->length = p->by_channel ? (p->width - 1) * stride + window + 1 :
                                 (vectors + parts(window / stride, lanes)) * lanes;
-    p->row = group > 1 ?
+    p->row = p->narrow            ? narrow_pixels(d, lanes) * lanes :
+             p->direct && d->nhwc ? (BLOCK_ACROSS - 1) * d->channels + lanes :
+             p->direct            ? parts(d->w, lanes) * lanes :
+             group > 1 ?
                  parts(d->s, group) * (p->by_channel ? p->width : vectors) * p->groups * lanes :
              p->by_channel ? p->length * p->groups * lanes :
                              p->phases * p->length;
-    p->together = shares_rows(d) && !d->gradient ? ROWS : 1;
+    p->together = p->direct || (shares_rows(d) && !d->gradient) ? ROWS : 1;
     p->planes = d->inputs * d->t;
-    p->slots = (p->together - 1) * d->stride[0] + (d->r - 1) * d->dilate[0] + 1;
+    p->slots = p->direct ? 1 : (p->together - 1) * d->stride[0] + (d->r - 1) * d->dilate[0] + 1;
 }
 
 static struct piece find_piece(const struct depthwise *d, const struct depthwise_plan *plan,
@@ -102,7 +201,9 @@ static struct piece find_piece(const struct depthwise *d, const struct depthwise
                        .y = y,
                        .height = least(plan->height, d->oh - y) };
 
-    p.groups = d->nhwc ? parts(p.channels, lanes) : 1;
+    if (is_direct(d, group))
+        p.shift = shift_of(d, lanes, p.channels);
+    p.groups = d->nhwc ? parts(p.shift + p.channels, lanes) : 1;
     shape_piece(d, lanes, group, &p);
     return p;
 }
@@ -127,164 +228,22 @@ static struct piece find_gradient(const struct depthwise *d, const struct depthw
                        .width = d->ow,
                        .height = d->oh };
 
-    p.groups = parts(p.channels, lanes);
+    if (is_direct(d, 1))
+        p.shift = shift_of(d, lanes, p.channels);
+    p.groups = parts(p.shift + p.channels, lanes);
     shape_piece(d, lanes, 1, &p);
     return p;
 }
 
-#define ZIP_4(a, b, i) __builtin_shufflevector(a, b, (i), 4 + (i), 1 + (i), 5 + (i))
-#define ZIP_8(a, b, i) \
-    __builtin_shufflevector(a, b, (i), 8 + (i), 1 + (i), 9 + (i), 2 + (i), 10 + (i), 3 + (i), \
-                            11 + (i))
-#define ZIP_16(a, b, i) \
-    __builtin_shufflevector(a, b, (i), 16 + (i), 1 + (i), 17 + (i), 2 + (i), 18 + (i), 3 + (i), \
-                            19 + (i), 4 + (i), 20 + (i), 5 + (i), 21 + (i), 6 + (i), 22 + (i), \
-                            7 + (i), 23 + (i))
-#define ZIP_2(a, b, i) __builtin_shufflevector(a, b, (i), 2 + (i))
-#define EVEN_2(a, b) __builtin_shufflevector(a, b, 0, 2)
-#define EVEN_4(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6)
-#define EVEN_8(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14)
-#define EVEN_16(a, b) \
-    __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
+#include "backends/llvm/kernel/depthwise_lanes.h"
 
-/* Lanes 0, step, 2 step, ...: so many of them. */
-#define STORE_LANES(c, v, lanes, most, step) \
-    do { \
-        UNROLL for (int lane = 0; lane < (most); lane++) \
-            if (lane < (lanes)) \
-                (c)[(step) * lane] = (v)[(step) * lane]; \
-    } while (0)
-
-#if defined(__AVX512F__)
-enum { VECTOR = 64, HALVED = 0 };
-#define TURN_HALVES_4(type, v)
-#define TURN_HALVES_8(type, v)
-#define REGISTER "+v"
-#define BETWEEN(from, end) ((1u << (end)) - (1u << (from)))
-#define PICKED_LOAD_1(p, from, end) _mm_maskz_loadu_epi8((__mmask16)BETWEEN(from, end), p)
-#define PICKED_LOAD_4(p, from, end) _mm512_maskz_loadu_epi32((__mmask16)BETWEEN(from, end), p)
-#define PICKED_LOAD_8(p, from, end) _mm512_maskz_loadu_epi64((__mmask8)BETWEEN(from, end), p)
-#define EVEN_4BYTES EVEN_16
-#define EVEN_8BYTES EVEN_8
-#define ZIP_4BYTES ZIP_16
-#define ZIP_8BYTES ZIP_8
-#define MASKED_STORE_4(c, v, lanes) \
-    _mm512_mask_storeu_epi32(c, (__mmask16)((1u << (lanes)) - 1), (__m512i)(v))
-#define MASKED_STORE_8(c, v, lanes) \
-    _mm512_mask_storeu_epi64(c, (__mmask8)((1u << (lanes)) - 1), (__m512i)(v))
-/* Lanes 0, 2, ...: so many of them. */
-#define EVEN_STORE_4(c, v, lanes) \
-    _mm512_mask_storeu_epi32(c, (__mmask16)(0x5555 & ((1u << 2 * (lanes)) - 1)), (__m512i)(v))
-#define EVEN_STORE_8(c, v, lanes) \
-    _mm512_mask_storeu_epi64(c, (__mmask8)(0x55 & ((1u << 2 * (lanes)) - 1)), (__m512i)(v))
-#elif defined(__aarch64__)
-enum { VECTOR = 16, HALVED = 0 };
-#define TURN_HALVES_4(type, v)
-#define TURN_HALVES_8(type, v)
-#define REGISTER "+w"
-typedef float lanes4 __attribute__((vector_size(16)));
-typedef double lanes2 __attribute__((vector_size(16)));
-#define PICK_LANES(type, p, from, end, most) ({ \
-    type picked = { 0 }; \
-    UNROLL for (int lane = 0; lane < (most); lane++) \
-        if (lane >= (from) && lane < (end)) \
-            picked[lane] = (p)[lane]; \
-    picked; \
-})
-#define PICKED_LOAD_4(p, from, end) PICK_LANES(lanes4, p, from, end, 4)
-#define PICKED_LOAD_8(p, from, end) PICK_LANES(lanes2, p, from, end, 2)
-#define EVEN_4BYTES EVEN_4
-#define EVEN_8BYTES EVEN_2
-#define ZIP_4BYTES ZIP_4
-#define ZIP_8BYTES ZIP_2
-#define MASKED_STORE_4(c, v, lanes) STORE_LANES(c, v, lanes, 4, 1)
-#define MASKED_STORE_8(c, v, lanes) STORE_LANES(c, v, lanes, 2, 1)
-#define EVEN_STORE_4(c, v, lanes) STORE_LANES(c, v, lanes, 2, 2)
-#define EVEN_STORE_8(c, v, lanes) STORE_LANES(c, v, lanes, 1, 2)
-#else
-enum { VECTOR = 32, HALVED = 32 };
-/* Eight rows of eight lanes: pairs of rows, fours, then halves. */
-#define TURN_HALVES_4(type, v) \
-    do { \
-        type pair[8], four[8]; \
-\
-        UNROLL for (int i = 0; i < 8; i += 2) { \
-            pair[i] = __builtin_shufflevector(v[i], v[i + 1], 0, 8, 1, 9, 4, 12, 5, 13); \
-            pair[i + 1] = __builtin_shufflevector(v[i], v[i + 1], 2, 10, 3, 11, 6, 14, 7, 15); \
-        } \
-        UNROLL for (int i = 0; i < 8; i += 4) \
-            UNROLL for (int n = 0; n < 2; n++) { \
-                four[i + 2 * n] = __builtin_shufflevector(pair[i + n], pair[i + n + 2], 0, 1, 8, \
-                                                          9, 4, 5, 12, 13); \
-                four[i + 2 * n + 1] = __builtin_shufflevector(pair[i + n], pair[i + n + 2], 2, 3, \
-                                                              10, 11, 6, 7, 14, 15); \
-            } \
-        UNROLL for (int i = 0; i < 4; i++) { \
-            v[i] = __builtin_shufflevector(four[i], four[i + 4], 0, 1, 2, 3, 8, 9, 10, 11); \
-            v[i + 4] = __builtin_shufflevector(four[i], four[i + 4], 4, 5, 6, 7, 12, 13, 14, 15); \
-        } \
-    } while (0)
-/* Four rows of four lanes. */
-#define TURN_HALVES_8(type, v) \
-    do { \
-        type pair[4]; \
-\
-        UNROLL for (int i = 0; i < 4; i += 2) { \
-            pair[i] = __builtin_shufflevector(v[i], v[i + 1], 0, 4, 2, 6); \
-            pair[i + 1] = __builtin_shufflevector(v[i], v[i + 1], 1, 5, 3, 7); \
-        } \
-        UNROLL for (int i = 0; i < 2; i++) { \
-            v[i] = __builtin_shufflevector(pair[i], pair[i + 2], 0, 1, 4, 5); \
-            v[i + 2] = __builtin_shufflevector(pair[i], pair[i + 2], 2, 3, 6, 7); \
-        } \
-    } while (0)
-#define REGISTER "+x"
-/* Lanes of `which`, the numbers of lanes, from `from` on and before `end`. */
-#define BETWEEN(bits, which, from, end) \
-    _mm256_andnot_si256(_mm256_cmpgt_epi##bits(SPREAD_##bits(from), which), \
-                        _mm256_cmpgt_epi##bits(SPREAD_##bits(end), which))
-#define SPREAD_32(i) _mm256_set1_epi32((int)(i))
-#define SPREAD_64(i) _mm256_set1_epi64x(i)
-#define PICKED_LOAD_4(p, from, end) \
-    _mm256_maskload_epi32((const int *)(p), \
-                          BETWEEN(32, _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), from, end))
-#define PICKED_LOAD_8(p, from, end) \
-    _mm256_maskload_epi64((const long long *)(p), \
-                          BETWEEN(64, _mm256_setr_epi64x(0, 1, 2, 3), from, end))
-#define EVEN_4BYTES EVEN_8
-#define EVEN_8BYTES EVEN_4
-#define ZIP_4BYTES ZIP_8
-#define ZIP_8BYTES ZIP_4
-/* The first lanes of four bytes, by halves: stores under masks take as long as a dozen others on
- * AMD's CPUs. */
-FLAT void store_some(void *c, __m256i v, int64_t lanes)
+/* Rows of dy that are turned at once with those of the image that they meet. */
+static int64_t turned_rows(const struct depthwise *d)
 {
-    char *to = c;
-    __m128i part = _mm256_castsi256_si128(v);
+    const int64_t row = (d->ow + d->stride[0] * d->w) * VECTOR, rows = NEAR / row;
 
-    if (lanes >= 8) {
-        _mm256_storeu_si256((__m256i *)c, v);
-        return;
-    }
-    if (lanes & 4) {
-        _mm_storeu_si128((__m128i *)to, part);
-        part = _mm256_extracti128_si256(v, 1);
-        to += 16;
-    }
-    if (lanes & 2) {
-        _mm_storel_epi64((__m128i *)to, part);
-        part = _mm_unpackhi_epi64(part, part);
-        to += 8;
-    }
-    if (lanes & 1)
-        _mm_storeu_si32(to, part);
+    return least(rows < 1 ? 1 : rows, d->oh);
 }
-
-#define MASKED_STORE_4(c, v, lanes) store_some(c, (__m256i)(v), lanes)
-#define MASKED_STORE_8(c, v, lanes) store_some(c, (__m256i)(v), 2 * (lanes))
-#define EVEN_STORE_4(c, v, lanes) STORE_LANES(c, v, lanes, 4, 2)
-#define EVEN_STORE_8(c, v, lanes) STORE_LANES(c, v, lanes, 2, 2)
-#endif
 
 #define NAME(x) f64_##x
 #define REAL double
@@ -292,11 +251,21 @@ FLAT void store_some(void *c, __m256i v, int64_t lanes)
 #define FILTER double
 #define PICKED_LOAD PICKED_LOAD_8
 #define EVEN EVEN_8BYTES
+#define SAME SAME_8BYTES
+#define ODD ODD_8BYTES
+#define NEXT NEXT_8BYTES
+#define DIRECT_WINDOWS ALL_WINDOWS
+#if defined(LOOK_BEYOND_8)
+#define LOOK_BEYOND LOOK_BEYOND_8
+#define NEXT_BUT_ONE NEXT_BUT_ONE_8BYTES
+#endif
 #define ZIP ZIP_8BYTES
 #define TURN_HALVES TURN_HALVES_8
 #define GROUP 1
 #define MULTIPLY_ADD(x, w, sum) __builtin_elementwise_fma(x, w, sum)
 #define MASKED_STORE MASKED_STORE_8
+#define LANES_LOAD LANES_LOAD_8
+#define LANES_STORE LANES_STORE_8
 #define EVEN_STORE EVEN_STORE_8
 #include "backends/llvm/kernel/depthwise.h"
 
@@ -306,39 +275,23 @@ FLAT void store_some(void *c, __m256i v, int64_t lanes)
 #define FILTER float
 #define PICKED_LOAD PICKED_LOAD_4
 #define EVEN EVEN_4BYTES
+#define SAME SAME_4BYTES
+#define ODD ODD_4BYTES
+#define NEXT NEXT_4BYTES
+#define DIRECT_WINDOWS ALL_WINDOWS
+#if defined(LOOK_BEYOND_4)
+#define LOOK_BEYOND LOOK_BEYOND_4
+#define NEXT_BUT_ONE NEXT_BUT_ONE_4BYTES
+#endif
 #define ZIP ZIP_4BYTES
 #define TURN_HALVES TURN_HALVES_4
 #define GROUP 1
 #define MULTIPLY_ADD(x, w, sum) __builtin_elementwise_fma(x, w, sum)
 #define MASKED_STORE MASKED_STORE_4
+#define LANES_LOAD LANES_LOAD_4
+#define LANES_STORE LANES_STORE_4
 #define EVEN_STORE EVEN_STORE_4
 #include "backends/llvm/kernel/depthwise.h"
-
-#if !defined(__AVX512F__)
-#if defined(__aarch64__)
-typedef uint32_t word_of_bytes;
-#else
-typedef uint64_t word_of_bytes;
-#endif
-/* Bytes from `first` on of a row of w, as many as an integer holds, and zeros for those that the
- * row does not have.  No load leaves the row. */
-FLAT word_of_bytes some_bytes(const uint8_t *row, int64_t first, int64_t w)
-{
-    enum { LENGTH = sizeof(word_of_bytes) };
-    const int64_t beyond = first + LENGTH - w;
-    word_of_bytes word = 0;
-
-    if (first >= w || first <= -LENGTH)
-        return 0;
-    if (w >= LENGTH) {          /* one side at most is beyond */
-        memcpy(&word, first < 0 ? row : row + w - LENGTH, LENGTH);
-        return first < 0 ? word << 8 * -first : word >> 8 * beyond;
-    }
-    for (int64_t i = first < 0 ? -first : 0; i < LENGTH && first + i < w; i++)
-        word |= (word_of_bytes)row[first + i] << 8 * i;
-    return word;
-}
-#endif
 
 #define NAME(x) i8_##x
 #define REAL int32_t
@@ -348,9 +301,13 @@ FLAT word_of_bytes some_bytes(const uint8_t *row, int64_t first, int64_t w)
 #define PICKED_LOAD PICKED_LOAD_1
 #endif
 #define EVEN EVEN_4BYTES
+#define SAME SAME_4BYTES
+#define DIRECT_WINDOWS FORWARD_WINDOWS
 #define ZIP ZIP_4BYTES
 #define TURN_HALVES TURN_HALVES_4
 #define MASKED_STORE MASKED_STORE_4
+#define LANES_LOAD LANES_LOAD_4
+#define LANES_STORE LANES_STORE_4
 #define EVEN_STORE EVEN_STORE_4
 #if defined(__AVX512VNNI__)
 #define GROUP 4
@@ -393,6 +350,19 @@ static bool cut_gradient(const struct depthwise *d, int workers, struct depthwis
     shape_piece(d, lanes, 1, &p);
     if (p.slots > MOST_ROOM || p.row > MOST_ROOM || d->ow > MOST_ROOM)
         return false;
+    if (p.direct) {
+        plan->groups = d->nhwc ? least(GROUPS, parts(parts(d->channels, lanes), workers)) : 1;
+        plan->tasks = plan->blocks = parts(d->channels, plan->groups * lanes);
+        elements = 18 * (plan->groups + 1); /* one more where vectors are aligned */
+        if (!d->nhwc) {
+            const int64_t rows = turned_rows(d);
+
+            elements = (parts(rows * d->ow, lanes) +
+                        parts(((rows - 1) * d->stride[0] + 3) * d->w, lanes)) * lanes;
+        }
+        plan->room = (size_t)((1 + elements) * VECTOR);
+        return plan->room <= MOST_ROOM;
+    }
     elements = p.planes * p.slots * p.row + (d->ow + 2 * window) * lanes;
     choose_groups(d, plan, lanes, elements, d->size);
     if (plan->blocks < workers && workers > 1) {
@@ -417,21 +387,22 @@ bool limber_depthwise_cut(const struct depthwise *d, int workers, struct depthwi
     if (d->gradient)
         return cut_gradient(d, workers, plan);
     *plan = (struct depthwise_plan){ .groups = 1, .outputs = least(d->multiplier, OUTPUTS) };
-    plan->across = parts(d->ow, d->nhwc || turns(d, lanes) ? ALONG : ACROSS);
+    plan->across = parts(d->ow, d->nhwc || (turns(d, lanes) && !is_direct(d, group)) ? ALONG :
+                                                                                       ACROSS);
     plan->width = parts(d->ow, plan->across);
     plan->across = parts(d->ow, plan->width);
     p.width = plan->width;
     shape_piece(d, lanes, group, &p);
     if (p.slots > MOST_ROOM || p.row > MOST_ROOM || p.phases * p.length > MOST_ROOM)
         return false;
-    choose_groups(d, plan, lanes, p.planes * p.slots * p.row, size);
+    choose_groups(d, plan, lanes, p.direct ? 1 : p.planes * p.slots * p.row, size);
     p.groups = plan->groups;
     shape_piece(d, lanes, group, &p);
     tasks = d->images * d->od * plan->blocks * plan->across;
     plan->height = parts(d->oh, least(parts(enough, tasks), parts(d->oh, SHORTEST)));
     plan->along = parts(d->oh, plan->height);
     plan->tasks = tasks * plan->along;
-    plan->room = (size_t)(plan->groups * plan->outputs *
+    plan->room = (size_t)((plan->groups + p.direct) * plan->outputs *
                               (1 + p.planes * d->r * parts(d->s, group)) * lanes +
                           p.planes * p.slots * p.row + p.phases * p.length * plan->groups * lanes +
                           (p.turned ? p.together * p.width * lanes : 0)) *
@@ -454,3 +425,5 @@ void limber_depthwise_piece(const struct depthwise *d, const struct depthwise_pl
     else
         i8_run(d, plan, task, room);
 }
+
+#include "backends/llvm/kernel/depthwise_wide.h"

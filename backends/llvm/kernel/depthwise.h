@@ -23,7 +23,7 @@ struct NAME(piece) {
     int64_t taps;               /* elements of a packed row that an element of the result needs, */
     const int64_t *at;          /* and where the taps' pixels lie */
     int64_t step;               /* from the pixels of one vector to the next one's */
-    int64_t sum_at[LIMBER_SMALL_K], sum_step; /* the same of packed elements */
+    int64_t *sum_at, sum_step;  /* the same of packed elements */
     int64_t vectors, last;      /* of a row of the result; lanes of the last (NCHW) */
     REAL *start, *weight, *ring; /* [group and output][lane], [group and output][tap][lane],
                                     [plane][row][...] */
@@ -293,6 +293,36 @@ static void NAME(pack_filter)(const struct NAME(piece) *x, const FILTER *filter,
                                  to, start);
 }
 
+#if GROUP == 1
+/* Of channels [first, lanes), `apart` elements from each other: `all` that lie one after the
+ * other. */
+FLAT void NAME(turn_filters)(const REAL *from, int64_t apart, int64_t first, int64_t lanes,
+                             int64_t all, REAL *to)
+{
+    for (int64_t e = 0; e < all; e += LANES) {
+        VEC v[LANES];
+
+        UNROLL for (int l = 0; l < LANES; l++)
+            v[l] = (VEC)PICKED_LOAD(from + (l < first ? first : l) * apart + e, 0,
+                                    l >= first && l < lanes ? least(all - e, LANES) : 0);
+        TURN(VEC, v);
+        UNROLL for (int l = 0; l < LANES; l++)
+            if (e + l < all)
+                STORE(to + (e + l) * LANES, v[l]);
+    }
+}
+
+/* Whether an output's filters are one after the other. */
+static bool NAME(follow)(const struct NAME(piece) *x)
+{
+    const struct depthwise *d = x->d;
+
+    return d->filter[4] == 1 && d->filter[3] == d->s &&
+           (x->p.planes == 1 ||
+            (d->filter[2] == d->r * d->s && d->filter[1] == d->t * d->filter[2]));
+}
+#endif
+
 /* Of outputs j up to j + outputs of each channel. */
 static void NAME(pack_filters)(const struct NAME(piece) *x, int64_t j, int64_t outputs)
 {
@@ -301,13 +331,21 @@ static void NAME(pack_filters)(const struct NAME(piece) *x, int64_t j, int64_t o
     REAL *to = x->weight, *start = x->start;
 
     for (int64_t i = 0; i < x->p.groups * outputs; i++, start += LANES) {
-        const int64_t done = i / outputs * LANES, channel = x->p.channel + done;
+        const int64_t done = i / outputs * LANES - x->p.shift, channel = x->p.channel + done;
         const int64_t lanes = x->p.by_channel ? least(LANES, x->p.channels - done) : 1;
+        const int64_t first = done < 0 ? -done : 0;
         const FILTER *from =
             (const FILTER *)d->filters + (channel * d->multiplier + j + i % outputs) * size;
 
         STORE(start, (VEC){ 0 });
-        for (int64_t l = 0; l < lanes; l++)
+#if GROUP == 1
+        if (x->p.by_channel && NAME(follow)(x)) {
+            NAME(turn_filters)(from, d->multiplier * size, first, lanes, all, to);
+            to += all * LANES;
+            continue;
+        }
+#endif
+        for (int64_t l = first; l < lanes; l++)
             NAME(pack_filter)(x, from + l * d->multiplier * size, to + l, start + l);
         if (!x->p.by_channel) /* the same for all lanes */
             STORE(start, (VEC){ 0 } + *start);
@@ -690,11 +728,22 @@ static void NAME(run_all)(const struct NAME(piece) *x, int64_t j, int64_t output
     }
 }
 
+#if GROUP == 1 || defined(SEES_BYTES)
+#include "backends/llvm/kernel/depthwise_direct.h"
+#endif
+#if GROUP == 1
+#include "backends/llvm/kernel/depthwise_sums.h"
+
+#include "backends/llvm/kernel/depthwise_channels.h"
+#endif
+
 static void NAME(run)(const struct depthwise *d, const struct depthwise_plan *plan, int64_t task,
                       void *room)
 {
-    int64_t at[LIMBER_SMALL_K + GROUP];
-    struct NAME(piece) x = { .d = d, .p = find_piece(d, plan, LANES, GROUP, task), .at = at };
+    int64_t at[LIMBER_SMALL_K + GROUP], sum_at[LIMBER_SMALL_K];
+    struct NAME(piece) x = {
+        .d = d, .p = find_piece(d, plan, LANES, GROUP, task), .at = at, .sum_at = sum_at
+    };
     const int64_t pixel = x.p.groups * LANES;
 
     x.vectors = x.p.by_channel ? x.p.width : (x.p.width + LANES - 1) / LANES;
@@ -716,6 +765,18 @@ static void NAME(run)(const struct depthwise *d, const struct depthwise_plan *pl
     x.ring = x.weight + x.p.groups * plan->outputs * x.p.planes * d->r * x.taps * LANES;
     x.out = x.ring + x.p.planes * x.p.slots * x.p.row;
     x.pixels = (PIXEL *)(x.out + (x.p.turned ? x.p.together * x.p.width * LANES : 0));
+#if GROUP == 1
+    if (x.p.direct && (d->nhwc || x.p.narrow)) {
+        (d->nhwc ? NAME(run_channels) : NAME(run_narrow))(&x);
+        return;
+    }
+#endif
+#if GROUP == 1 || defined(SEES_BYTES)
+    if (x.p.direct) {
+        NAME(run_direct)(&x);
+        return;
+    }
+#endif
     for (int64_t c = 0; c < (x.p.by_channel ? 1 : x.p.channels); c++, x.p.channel++)
         for (int64_t j = 0; j < d->multiplier; j += plan->outputs) {
             const int64_t outputs = least(d->multiplier - j, plan->outputs);
@@ -735,12 +796,20 @@ static void NAME(run)(const struct depthwise *d, const struct depthwise_plan *pl
 #undef FILTER
 #undef GROUP
 #undef EVEN
+#undef ODD
+#undef NEXT
+#undef NEXT_BUT_ONE
+#undef LOOK_BEYOND
+#undef DIRECT_WINDOWS
+#undef SAME
 #undef ZIP
 #undef TURN
 #undef TURN_HALVES
 #undef PICKED_LOAD
 #undef MULTIPLY_ADD
 #undef MASKED_STORE
+#undef LANES_LOAD
+#undef LANES_STORE
 #undef EVEN_STORE
 #undef LANES
 #undef VEC

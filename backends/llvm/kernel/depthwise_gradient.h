@@ -152,7 +152,7 @@ static void NAME(store_gradient)(const struct NAME(gradient) *z)
         }
 }
 
-static void NAME(run_gradient)(const struct depthwise *d, const struct depthwise_plan *plan,
+static void NAME(sum_gradient)(const struct depthwise *d, const struct depthwise_plan *plan,
                                int64_t task, void *room)
 {
     const struct depthwise result = { .channels = d->channels,
@@ -188,4 +188,13 @@ static void NAME(run_gradient)(const struct depthwise *d, const struct depthwise
         for (int64_t group = 0; group < p.groups; group++)
             NAME(end_chain)(&z, group, d->images * d->od * d->oh * d->ow < CHAIN);
     NAME(store_gradient)(&z);
+}
+
+static void NAME(run_gradient)(const struct depthwise *d, const struct depthwise_plan *plan,
+                               int64_t task, void *room)
+{
+    if (is_direct(d, GROUP))
+        NAME(sum_common)(d, plan, task, room);
+    else
+        NAME(sum_gradient)(d, plan, task, room);
 }

@@ -322,6 +322,10 @@ typedef bool kernel_depthwise_cut(const struct depthwise *d, int workers,
                                   struct depthwise_plan *plan);
 typedef void kernel_depthwise_piece(const struct depthwise *d, const struct depthwise_plan *plan,
                                     int64_t task, void *room);
+typedef bool kernel_depthwise_wide(const struct depthwise *d, int64_t task, float *zeros,
+                                   uint8_t *unsure);
+kernel_depthwise_wide limber_depthwise_wide, limber_depthwise_wide_avx2,
+    limber_depthwise_wide_avx512, limber_depthwise_wide_avx512vnni, limber_depthwise_wide_neon;
 kernel_depthwise_cut limber_depthwise_cut, limber_depthwise_cut_avx2,
     limber_depthwise_cut_avx512, limber_depthwise_cut_avx512vnni, limber_depthwise_cut_neon;
 kernel_depthwise_piece limber_depthwise_piece, limber_depthwise_piece_avx2,
