@@ -4,14 +4,13 @@
  * touch. */
 #include "engine_support.h"
 
+#include "guarded.h"
 #include "support.h"
 #include "targets.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 enum { TRIALS = BRIEF ? 60 : 200, SETS = 4 };
 
@@ -62,26 +61,6 @@ static int free_contexts(void **state)
         limber_destroy(compiled[i]);
     limber_destroy(interp);
     return 0;
-}
-
-/* ---- memory between pages -------------------------------------------------------------------- */
-
-struct guarded {
-    char *map, *data;
-    size_t all;
-};
-
-/* At the end of its pages, or at their beginning. */
-static struct guarded guarded(size_t bytes, bool at_end)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), inside = (bytes + page - 1) / page * page + page;
-    struct guarded g = { .all = inside + 2 * page };
-
-    g.map = mmap(NULL, g.all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(g.map != MAP_FAILED);
-    assert_int_equal(mprotect(g.map + page, inside, PROT_READ | PROT_WRITE), 0);
-    g.data = at_end ? g.map + page + inside - bytes : g.map + page;
-    return g;
 }
 
 /* ---- trials ---------------------------------------------------------------------------------- */
@@ -246,9 +225,9 @@ static void fill_trial(struct rng *r, struct trial *t)
 
 static void free_trial(const struct trial *t)
 {
-    munmap(t->a.map, t->a.all);
-    munmap(t->b.map, t->b.all);
-    munmap(t->c.map, t->c.all);
+    leave_guarded(t->a);
+    leave_guarded(t->b);
+    leave_guarded(t->c);
     free(t->expected);
     free(t->before);
 }
@@ -330,7 +309,7 @@ static void try_workspaces(limber_context *ctx, const struct trial *t, bool serv
         memcpy(t->c.data, t->before, t->bytes);
         if (limber_run(ctx, &p, &report) != LIMBER_STATUS_OK)
             fail_msg("in %zu bytes: %s", bytes[i], limber_error_text());
-        munmap(room.map, room.all);
+        leave_guarded(room);
         assert_int_equal(served, report.from == LIMBER_FROM_LIBRARY && !*report.kernel);
         if (served && !(t->adds && t->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA))
             assert_in_range(bytes[i] - report.workspace, 0, 63);

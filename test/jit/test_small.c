@@ -4,6 +4,7 @@
  * hand. */
 #include "engine_support.h"
 
+#include "guarded.h"
 #include "support.h"
 
 #include <math.h>
@@ -195,6 +196,57 @@ static void windows_round_correctly(void **state)
     (void)state;
     for (int trial = 0; trial < 500; trial++)
         one(&r, formats, COUNT(formats), "exact", trial);
+}
+
+/* Lines of every step between elements and from line to line, in memory that ends behind the
+ * last one: a step of eight bytes is also that of every second binary32. */
+static void lines_lie_anywhere(void **state)
+{
+    static const char *const formats[] = { "f64", "f32" }, *const schemes[] = { NULL, "exact" };
+    enum { LINES = 12, LONG = 40 };
+    struct rng r = { 75 };
+
+    (void)state;
+    for (int trial = 0; trial < 3000; trial++) {
+        int64_t size[3] = { 1 + rng_below(&r, LINES), 1 + rng_below(&r, LINES),
+                            1 + rng_below(&r, LONG) };
+        const limber_contract contract = { .size = sizeof(limber_contract),
+                                           .promise = LIMBER_CONTRACT_CORRECT,
+                                           .scheme = schemes[trial % 2] };
+        struct guarded room[2];
+        limber_matrix side[2];
+        char c[LINES * LINES * 8], want[LINES * LINES * 8];
+        limber_format fc = named(formats[rng_below(&r, 2)]);
+
+        for (int s = 0; s < 2; s++) {
+            limber_format f = named(formats[rng_below(&r, 2)]);
+            int64_t along = size[2], across = size[s], step = 1 + rng_below(&r, 4);
+            int64_t line = along * step + rng_below(&r, 3), count;
+            struct kind kind = draw_kind(&r, true);
+
+            if (rng_below(&r, 2)) { /* lines beside one another */
+                line = step;
+                step = across * line + rng_below(&r, 3);
+            }
+            count = (along - 1) * step + (across - 1) * line + 1;
+            room[s] = guarded((size_t)count * f.size, true);
+            fill_kind(&r, &kind, f, room[s].data, count, s == 0);
+            side[s] = (limber_matrix){ room[s].data, f, s ? step : line, s ? line : step };
+        }
+        for (size_t i = 0; i <= COUNT(sets); i++) {
+            limber_context *ctx = i ? compiled[i - 1] : interp;
+
+            if (!ctx)
+                break;
+            if (limber_gemm(ctx, &contract, size[0], size[1], size[2], NULL, side[0], side[1], NULL,
+                            (limber_output){ i ? c : want, fc, size[1], 1 }, NULL))
+                fail_msg("%s", limber_error_text());
+            if (i)
+                compare(c, want, size[0] * size[1], fc, sets[i - 1] ? sets[i - 1] : "here", trial);
+        }
+        leave_guarded(room[0]);
+        leave_guarded(room[1]);
+    }
 }
 
 /* Sums over several stretches of k and blocks of C, in which pairs decide most elements: data of
@@ -496,13 +548,18 @@ static void very_long_sums(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pairs_round_correctly),     cmocka_unit_test(windows_round_correctly),
-        cmocka_unit_test(long_sums_round_correctly), cmocka_unit_test(classes_of_results),
-        cmocka_unit_test(batches_are_served_too),    cmocka_unit_test(tails_decide),
+        cmocka_unit_test(pairs_round_correctly),
+        cmocka_unit_test(lines_lie_anywhere),
+        cmocka_unit_test(windows_round_correctly),
+        cmocka_unit_test(long_sums_round_correctly),
+        cmocka_unit_test(classes_of_results),
+        cmocka_unit_test(batches_are_served_too),
+        cmocka_unit_test(tails_decide),
 #if defined(__SIZEOF_FLOAT128__)
         cmocka_unit_test(sums_beside_midpoints),
 #endif
-        cmocka_unit_test(fractions_are_no_integers), cmocka_unit_test(very_long_sums),
+        cmocka_unit_test(fractions_are_no_integers),
+        cmocka_unit_test(very_long_sums),
     };
 
     return cmocka_run_group_tests(tests, make_contexts, free_contexts);

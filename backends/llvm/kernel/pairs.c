@@ -191,16 +191,17 @@ static double most_of_line(const struct product *x, int64_t i)
     double most[4] = { 0 };     /* four at a time: each waits for the one before */
     vl wide = { 0 };
     vi narrow = { 0 };
+    bool dense = x->a.p == 1, single = x->fa.size == 4;
     int64_t p = 0;
 
-    for (; step == 8 && p + LANES <= x->c->k; p += LANES) {
+    for (; dense && !single && p + LANES <= x->c->k; p += LANES) {
         vl size = LOAD(vl, at + p * step) & INT64_MAX, more = size > wide;
 
         wide = (size & more) | (wide & ~more);
     }
-    for (; step == 4 && p + LANES <= x->c->k; p += LANES)
+    for (; dense && single && p + LANES <= x->c->k; p += LANES)
         narrow = max_of(narrow, LOAD(vi, at + p * step) & INT32_MAX);
-    if (step == 4)
+    if (dense && single)
         wide = (vl)__builtin_convertvector((vf)narrow, vd);
     for (int l = 0; l < LANES && p > 0; l++)
         most[l % 4] = larger_of(((vd)wide)[l], most[l % 4]);
