@@ -183,6 +183,12 @@ static const struct kind {
     { LIMBER_CONTRACT_EXACT, "integer", "i32", "i64", NULL },
     { LIMBER_CONTRACT_REPRODUCIBLE, NULL, "f32", "f32", NULL },
     { LIMBER_CONTRACT_SIMULATE, NULL, "f16", "f32", "h100-fp16" },
+    { LIMBER_CONTRACT_CORRECT, "ozaki2", "dd", "dd", NULL },
+    { LIMBER_CONTRACT_EXACT, "integer", "i16", "i64", NULL },
+    { LIMBER_CONTRACT_CORRECT, "ozaki1-f16", "f64", "f64", NULL },
+    { LIMBER_CONTRACT_FAST, "fp32-f", "f32", "f32", NULL },
+    { LIMBER_CONTRACT_SIMULATE, NULL, "f64", "f64", "a100-fp64" },
+    { LIMBER_CONTRACT_SIMULATE, NULL, "f32", "f32", "a100-tf32" },
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
