@@ -107,7 +107,8 @@ int64_t limber_planes_bytes(const struct kernel_config *f, const struct call *c,
  * single chain has no longest one. */
 int64_t limber_planes_room(const struct kernel_config *f, int64_t k)
 {
-    int64_t depth = f->offsets || f->norms ? f->kc : smaller(f->kc, k);
+    int64_t whole = round_up(k, KERNEL_BLOCK * f->group);
+    int64_t depth = f->offsets || f->norms ? f->kc : smaller(f->kc, whole);
 
     return round_up(depth * f->nr * f->bytes + 64 +
                         (f->nb + f->nr) * (int64_t)(f->norms ? sizeof(double) : sizeof(int32_t)),
