@@ -687,7 +687,7 @@ static void part_of(const struct kernel_config *f, struct packed *o, const struc
 /* Scratch of a worker. */
 static int64_t worker_bytes(const struct kernel_config *f, const struct whole *w)
 {
-    return round_up(scratch_bytes(f), 64) + (w->planes ? limber_planes_room(f) : 0) +
+    return round_up(scratch_bytes(f), 64) + (w->planes ? limber_planes_room(f, w->filters.k) : 0) +
            (w->stages ? round_up((int64_t)f->mb * f->nb * f->c.size, 64) : 0);
 }
 
@@ -759,7 +759,7 @@ static void run_rows(struct kernel *k, struct call *c, struct kernel_call call,
                       .finish = w->last ? c->finish : NULL };
 
     p.call.room = round_up(scratch_bytes(f), 64);
-    p.stage = w->stages ? p.call.room + (w->planes ? limber_planes_room(f) : 0) : 0;
+    p.stage = w->stages ? p.call.room + (w->planes ? limber_planes_room(f, w->filters.k) : 0) : 0;
     p.call.m = height;
     p.call.i0 = i;
     set_block(f, &p.call, height, smaller(width, c->n), busy_of(c));

@@ -74,8 +74,8 @@ bool limber_has_planes(const struct kernel_config *f, const struct call *c);
 int limber_planes_group(const struct kernel_config *f, const struct call *c);
 /* Of the planes that n columns of the result see. */
 int64_t limber_planes_bytes(const struct kernel_config *f, const struct call *c, int64_t n);
-/* Where a panel of them is gathered, of a worker. */
-int64_t limber_planes_room(const struct kernel_config *f);
+/* Where a panel of them is gathered, of a worker; k: of all products. */
+int64_t limber_planes_room(const struct kernel_config *f, int64_t k);
 /* Planes of what the columns of a part see, ready to be packed by the tasks of side 1; returns
  * where memory is free. */
 char *limber_planes_begin(const struct kernel_config *f, struct part *p, int busy, char *memory);

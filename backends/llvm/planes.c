@@ -103,9 +103,14 @@ int64_t limber_planes_bytes(const struct kernel_config *f, const struct call *c,
                    (f->norms ? length * 8 : 0) + phase_bytes(w) + tap_bytes(w) + 256;
 }
 
-int64_t limber_planes_room(const struct kernel_config *f)
+/* A panel, and behind the longest one that there is what the kernel sums of its columns.  A unit's
+ * single chain has no longest one. */
+int64_t limber_planes_room(const struct kernel_config *f, int64_t k)
 {
-    return round_up(f->kc * f->nr * f->bytes + 64 +
+    int64_t whole = round_up(k, KERNEL_BLOCK * f->group);
+    int64_t depth = f->offsets || f->norms ? f->kc : smaller(f->kc, whole);
+
+    return round_up(depth * f->nr * f->bytes + 64 +
                         (f->nb + f->nr) * (int64_t)(f->norms ? sizeof(double) : sizeof(int32_t)),
                     64);
 }

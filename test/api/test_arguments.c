@@ -325,9 +325,15 @@ static void cache_directories(void **state)
 struct conv_trial {
     limber_conv s;
     double x[256], w[256], y[256];
-    const void *px, *pw;
+    const void *px, *pw; /* what is read, in the order of the arguments */
     void *py;
 };
+
+/* What a call reads and writes in each direction, as messages name it. */
+static const char *const tensor_names[][3] = { { "x", "w", "y" },
+                                               { "dy", "w", "dx" },
+                                               { "x", "dy", "dw" } };
+enum { WAYS = sizeof tensor_names / sizeof *tensor_names };
 
 static void good_conv(struct conv_trial *t)
 {
@@ -354,26 +360,36 @@ static void good_conv(struct conv_trial *t)
     t->py = t->y;
 }
 
-static limber_status go_conv(struct conv_trial *t)
+static limber_status go_conv(struct conv_trial *t, int way)
 {
+    static limber_status (*const calls[WAYS])(
+        limber_context *, const limber_contract *, const limber_conv *, const void *, const void *,
+        limber_format, const void *, limber_format, const void *, void *, limber_format,
+        limber_report *) = { limber_conv2d, limber_conv2d_backward_data,
+                             limber_conv2d_backward_filter };
     const limber_contract contract = { .size = sizeof(limber_contract),
                                        .promise = LIMBER_CONTRACT_NATIVE };
     limber_format f64 = named("f64");
 
-    return limber_conv2d(shared, &contract, &t->s, NULL, t->px, f64, t->pw, f64, NULL, t->py, f64,
-                         NULL);
+    return calls[way](shared, &contract, &t->s, NULL, t->px, f64, t->pw, f64, NULL, t->py, f64,
+                      NULL);
 }
 
-#define BAD_CONV(change, word) \
-    do { \
+/* In every direction. */
+#define BAD_CONV(change, ...) \
+    for (int way = 0; way < WAYS; way++) { \
+        const char *const *name = tensor_names[way]; \
         struct conv_trial t; \
+        char word[64]; \
         good_conv(&t); \
         change; \
-        if (go_conv(&t) != LIMBER_STATUS_BAD_ARGUMENT || !strstr(limber_error_text(), word)) \
-            fail_msg("\"%s\" does not name %s", limber_error_text(), word); \
+        snprintf(word, sizeof word, __VA_ARGS__); \
+        if (go_conv(&t, way) != LIMBER_STATUS_BAD_ARGUMENT || !strstr(limber_error_text(), word)) \
+            fail_msg("direction %d: \"%s\" does not name %s", way, limber_error_text(), word); \
         for (int i = 0; i < 256; i++) \
             assert_true(t.y[i] == 7); \
-    } while (0)
+        (void)name; \
+    }
 
 static void shapes(void **state)
 {
@@ -390,14 +406,25 @@ static void shapes(void **state)
     BAD_CONV(t.s.groups = 0, "conv.groups");
     BAD_CONV(t.s.groups = 3, "conv.groups = 3");
     BAD_CONV(t.s.layout = (limber_layout)5, "conv.layout = 5");
-    BAD_CONV((t.s.h = t.s.w = INT32_MAX, t.s.n = INT32_MAX), "x: ");
-    BAD_CONV((t.s.h = t.s.w = INT32_MAX, t.s.n = 0, t.s.c = INT32_MAX - 1, t.s.r = 1), "x: ");
+    BAD_CONV((t.s.h = t.s.w = INT32_MAX, t.s.n = INT32_MAX), "%s: ", way == 1 ? "dy" : "x");
+    BAD_CONV((t.s.h = t.s.w = INT32_MAX, t.s.n = 0, t.s.c = INT32_MAX - 1, t.s.r = 1),
+             "%s: ", way == 1 ? "dy" : "x");
     BAD_CONV(t.s.h = INT64_MAX, "conv.h");
-    BAD_CONV(t.px = NULL, "x.data");
-    BAD_CONV(t.pw = NULL, "w.data");
-    BAD_CONV(t.py = NULL, "y.data");
-    BAD_CONV(t.px = t.y, "y overlaps x");
-    BAD_CONV(t.pw = t.y + 3, "y overlaps w");
+    BAD_CONV(t.px = NULL, "%s.data", name[0]);
+    BAD_CONV(t.pw = NULL, "%s.data", name[1]);
+    BAD_CONV(t.py = NULL, "%s.data", name[2]);
+    BAD_CONV(t.px = t.y, "%s overlaps %s", name[2], name[0]);
+    BAD_CONV(t.pw = t.y + 3, "%s overlaps %s", name[2], name[1]);
+    /* of three dimensions, which `t` says */
+    BAD_CONV((t.s.t = 3, t.s.d = 2), "conv.t = 3");
+    BAD_CONV((t.s.t = 2, t.s.d = 3, t.s.depth_dilate = 3), "conv.t = 2 with its dilation");
+    BAD_CONV((t.s.t = 1, t.s.d = -1), "conv.d = -1");
+    BAD_CONV((t.s.t = -1, t.s.d = 2), "conv.t = -1");
+    BAD_CONV((t.s.t = t.s.d = 1, t.s.depth_stride = -1), "conv.depth_stride = -1");
+    BAD_CONV((t.s.t = t.s.d = 1, t.s.depth_dilate = -1), "conv.depth_dilate = -1");
+    BAD_CONV((t.s.t = t.s.d = 1, t.s.depth_pad[0] = INT64_MAX), "conv.depth_pad");
+    BAD_CONV((t.s.t = 1, t.s.d = INT64_MAX), "conv.d");
+    BAD_CONV(t.s.d = 2, "conv.t = 0");
 }
 
 static double pixel(const struct conv_trial *t, int64_t n, int64_t c, int64_t y, int64_t x)
@@ -448,7 +475,7 @@ static void convolution_by_its_definition(void **state)
         assert_int_equal(limber_conv_output(&t.s, &oh, &ow), LIMBER_STATUS_OK);
         assert_int_equal(oh, 2);
         assert_int_equal(ow, 3);
-        assert_int_equal(go_conv(&t), LIMBER_STATUS_OK);
+        assert_int_equal(go_conv(&t, 0), LIMBER_STATUS_OK);
         for (int64_t n = 0; n < t.s.n; n++)
             for (int64_t o = 0; o < t.s.o; o++)
                 for (int64_t i = 0; i < oh; i++)

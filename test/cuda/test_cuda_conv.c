@@ -223,16 +223,22 @@ static void backward(limber_contract contract, const char *format, const char *r
                  *why ? why : "bits differ");
 }
 
-static struct placed place_layer(const struct layer *l)
+static struct placed place_layer(const struct layer *l, int direction)
 {
-    const struct conv_geometry g = { .stride = { l->stride, l->stride },
-                                     .pad = { l->pad, l->pad, l->pad, l->pad },
-                                     .dilate = { l->dilate, l->dilate },
-                                     .groups = l->groups,
-                                     .layout = l->layout == LIMBER_LAYOUT_NHWC };
+    const struct conv_geometry g = {
+        .stride = { l->stride, l->stride, l->t ? l->stride : 1 },
+        .pad = { l->pad, l->pad, l->pad, l->pad, l->t ? l->pad : 0, l->t ? l->pad : 0 },
+        .dilate = { l->dilate, l->dilate, l->t ? l->dilate : 1 },
+        .groups = l->groups,
+        .layout = l->layout == LIMBER_LAYOUT_NHWC,
+        .direction = direction,
+        .deep = l->t != 0,
+    };
     struct placed p;
 
-    place_conv(&p, &g, &(struct conv_sizes){ l->n, l->c, l->h, l->w, l->o, l->r, l->s, 0, 0 });
+    place_conv(
+        &p, &g,
+        &(struct conv_sizes){ l->n, l->c, l->h, l->w, l->o, l->r, l->s, .d = l->d, .t = l->t });
     return p;
 }
 
@@ -242,7 +248,24 @@ struct conv_run {
     const char *scheme, *format;
     enum data data;
     size_t limit;
+    int direction;
 };
+
+/* The elements of a tensor, and where they are. */
+struct part {
+    char *data;
+    size_t count;
+};
+
+/* What the products of a direction have on the left and on the right, and what they give. */
+static void parts_of(const struct tensors *t, int direction, struct part part[3])
+{
+    const struct part x = { t->x, t->nx }, w = { t->w, t->nw }, y = { t->y, t->ny };
+
+    part[0] = direction == DIRECTION_filter ? y : w;
+    part[1] = direction == DIRECTION_data ? y : x;
+    part[2] = direction == DIRECTION_forward ? y : direction == DIRECTION_data ? x : w;
+}
 
 /* The plan for this device on both, by workspaces of `limit` bytes: the first element that differs,
  * or -1, or d tells; the bytes that the GPU's took. */
@@ -250,17 +273,27 @@ static int64_t compare_conv(struct conv_run how, const struct layer *l, size_t *
                             struct diag *d)
 {
     struct tensors t = make_tensors(l, how.format, how.format, how.data);
-    char *got = calloc(t.ny, t.fy.size);
-    struct tensor filters = { t.w, t.f }, image = { t.x, t.f };
-    struct placed placed = place_layer(l);
+    struct placed placed = place_layer(l, how.direction);
+    struct rng r = { 37 };
+    struct part part[3];
+    struct tensor filters, image;
+    char *got;
     struct target target = { .device = 0 };
     struct mask mw = { 0 }, mx = { 0 };
     struct plan p;
     int64_t at = 0;
     bool ok = limber_backend_cuda.probe(&target, d);
 
+    if (how.direction != DIRECTION_forward)
+        fill(&r, how.data, t.f, t.y, t.ny);
+    parts_of(&t, how.direction, part);
+    filters = (struct tensor){ part[0].data, t.f };
+    image = (struct tensor){ part[1].data, t.f };
+    got = calloc(part[2].count, t.fy.size);
+    memset(part[2].data, 0, part[2].count * t.fy.size);
     for (int64_t g = 0; ok && g < l->groups; g++) {
-        struct call want = place_group(&placed, g, filters, image, (struct tensor){ t.y, t.fy });
+        struct call want =
+            place_group(&placed, g, filters, image, (struct tensor){ part[2].data, t.fy });
         struct call call = place_group(&placed, g, filters, image, (struct tensor){ got, t.fy });
 
         ok = limber_scan(&mw, &call.a, t.f, call.m, call.k, SCAN_full, NULL, d) &&
@@ -279,18 +312,18 @@ static int64_t compare_conv(struct conv_run how, const struct layer *l, size_t *
         limber_mask_clear(&mw);
         limber_mask_clear(&mx);
     }
-    while (at < (int64_t)t.ny && same_number(t.fy, t.y + at * t.fy.size, got + at * t.fy.size))
+    while (at < (int64_t)part[2].count &&
+           same_number(t.fy, part[2].data + at * t.fy.size, got + at * t.fy.size))
         at++;
-    at = at < (int64_t)t.ny ? at : -1;
+    at = at < (int64_t)part[2].count ? at : -1;
     free(got);
     drop_tensors(&t);
     return at;
 }
 
-static size_t same_conv(const char *scheme, const char *format, enum data data,
-                        const struct layer *l, size_t limit)
+static size_t same_run(struct conv_run how, const struct layer *l)
 {
-    struct conv_run how = { scheme, format, data, limit };
+    const char *scheme = how.scheme;
     struct diag d = { 0 };
     size_t took = 0;
     int64_t at = compare_conv(how, l, &took, &d);
@@ -300,8 +333,15 @@ static size_t same_conv(const char *scheme, const char *format, enum data data,
     if (d.status)
         fail_msg("%s: %s", scheme, d.text);
     if (at >= 0)
-        fail_msg("%s, layer %d: element %d differs", scheme, (int)(l - layers), (int)at);
+        fail_msg("%s, direction %d, layer %d: element %d differs", scheme, how.direction,
+                 (int)(l - layers), (int)at);
     return took;
+}
+
+static size_t same_conv(const char *scheme, const char *format, enum data data,
+                        const struct layer *l, size_t limit)
+{
+    return same_run((struct conv_run){ scheme, format, data, limit, DIRECTION_forward }, l);
 }
 
 static void convolutions_have_the_bits_of_the_interpreter(void **state)
@@ -331,7 +371,7 @@ static void convolutions_have_the_bits_of_the_interpreter(void **state)
 
 static void gradients_have_the_bits_of_the_interpreter(void **state)
 {
-    static const int some[] = { 0, 3, 4, 5 };
+    static const int some[] = { 0, 3, 4, 5, 8 };
 
     (void)state;
     for (size_t i = 0; i < COUNT(some); i++)
@@ -344,6 +384,26 @@ static void gradients_have_the_bits_of_the_interpreter(void **state)
                 backward(correct, "f64", "f64", DATA_unit, l, filter);
         }
     backward(correct, "f32", "f32", DATA_special, &layers[3], false);
+}
+
+/* Schemes that round, or take tensor cores. */
+static void gradients_of_every_scheme(void **state)
+{
+    static const int some[] = { 0, 2, 4, 5, 7 };
+    static const char *const schemes[][2] = { { "native", "f32" },
+                                              { "fp32-f", "f32" },
+                                              { "fp32-b", "f32" },
+                                              { "tensor-f16", "f16" },
+                                              { "ozaki2", "f64" } };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(some); i++)
+        for (size_t j = 0; j < COUNT(schemes); j++) {
+            const int direction = (i + j) % 2 ? DIRECTION_filter : DIRECTION_data;
+
+            same_run((struct conv_run){ schemes[j][0], schemes[j][1], DATA_unit, ROOM, direction },
+                     &layers[some[i]]);
+        }
 }
 
 /* What no window sees is no part of the class: stride 2 leaves the last row and column. */
@@ -619,6 +679,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(convolutions_have_the_bits_of_the_interpreter),
         cmocka_unit_test(gradients_have_the_bits_of_the_interpreter),
+        cmocka_unit_test(gradients_of_every_scheme),
         cmocka_unit_test(unseen_pixels_may_hold_anything),
         cmocka_unit_test(convolutions_have_the_bits_of_tensor_cores),
         cmocka_unit_test(an_image_is_cut_once),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Convolutions beside PyTorch's, in every direction: each pair of results differs by no more than
 both bounds allow.  Exit status 77: no PyTorch here."""
+import math
 import random
 import sys
 import unittest
@@ -15,20 +16,23 @@ except ImportError as missing:
 import limber
 
 U = 2.0 ** -24
-conv2d = torch.nn.functional.conv2d
 
 
 class Layer:
-    """A geometry, random operands, and what PyTorch makes of them: y, dx and dw for a given dy."""
+    """A geometry of one to three dimensions, random operands, and what PyTorch makes of them: y, dx
+    and dw for a given dy."""
 
-    def __init__(self, x, w, stride=(1, 1), pad=(0, 0), dilation=(1, 1), groups=1):
-        self.geometry = {"stride": stride, "dilation": dilation, "groups": groups}
-        self.pad = pad
+    def __init__(self, x, w, stride=None, pad=None, dilation=None, groups=1):
+        sides = len(w) - 2
+        self.geometry = {"stride": stride or (1,) * sides, "dilation": dilation or (1,) * sides,
+                         "groups": groups}
+        self.pad = pad or (0,) * sides
+        self.convolve = getattr(torch.nn.functional, f"conv{sides}d")
         self.x, self.w = (torch.randn(shape) for shape in (x, w))
         self.dy = torch.randn_like(self.forward(self.x, self.w))
 
     def forward(self, x, w):
-        return conv2d(x, w, padding=self.pad, **self.geometry)
+        return self.convolve(x, w, padding=self.pad, **self.geometry)
 
     def theirs(self, magnitudes=False):
         """y, dx, dw; or, in binary64, the same of absolute values, which is |A||B| of each."""
@@ -49,9 +53,10 @@ class Layer:
 
     def lengths(self):
         """Products in an element of y, of dx, of dw, at most."""
-        o, depth, r, s = self.w.shape
-        n, _, oh, ow = self.dy.shape
-        return [depth * r * s, o // self.geometry["groups"] * r * s, n * oh * ow]
+        o, depth, *window = self.w.shape
+        n, _, *pixels = self.dy.shape
+        taps = math.prod(window)
+        return [depth * taps, o // self.geometry["groups"] * taps, n * math.prod(pixels)]
 
     def excess(self, contract, theirs=None):
         """The largest difference of each result, as a share of what both bounds allow.  In any
@@ -67,25 +72,26 @@ class Layer:
 
 
 def layers():
-    """Layers of networks on small images, then random ones; 1-D where the height is 1."""
+    """Layers of networks on small images, then random ones."""
     yield Layer((2, 3, 32, 32), (16, 3, 7, 7), (2, 2), (3, 3))
     yield Layer((2, 64, 14, 14), (64, 64, 3, 3), (1, 1), (1, 1))
     yield Layer((2, 64, 14, 14), (128, 64, 3, 3), (2, 2), (1, 1))
     yield Layer((2, 64, 14, 14), (128, 64, 1, 1), (2, 2))
     yield Layer((2, 96, 14, 14), (96, 1, 3, 3), (2, 2), (1, 1), groups=96)
     yield Layer((1, 144, 14, 14), (24, 144, 1, 1))
-    yield Layer((2, 8, 1, 200), (12, 8, 1, 5), (1, 2), (0, 2), (1, 3))
+    yield Layer((2, 8, 200), (12, 8, 5), (2,), (2,), (3,))
+    yield Layer((1, 3, 6, 20, 20), (16, 3, 3, 5, 5), (1, 2, 2), (1, 2, 2))
+    yield Layer((1, 24, 4, 9, 9), (24, 1, 3, 3, 3), pad=(1, 1, 1), groups=24)
     random.seed(11)
     for _ in range(60):
         groups = random.choice((1, 1, 2, 3))
         depth, filters = random.randint(1, 6), groups * random.randint(1, 6)
-        window = [random.randint(1, 4), random.randint(1, 4)]
-        stride, dilation, pad = ([random.randint(low, 3) for _ in range(2)] for low in (1, 1, 0))
+        sides = random.choice((1, 2, 2, 3))
+        window = [random.randint(1, 4) for _ in range(sides)]
+        stride, dilation, pad = ([random.randint(low, 3) for _ in range(sides)]
+                                 for low in (1, 1, 0))
         size = [max(1, d * (r - 1) + 1 - 2 * p) + random.randint(0, 9)
                 for d, r, p in zip(dilation, window, pad)]
-        if random.random() < 0.25:
-            size[0] = window[0] = stride[0] = dilation[0] = 1
-            pad[0] = 0
         yield Layer((random.randint(1, 3), groups * depth, *size), (filters, depth, *window),
                     tuple(stride), tuple(pad), tuple(dilation), groups)
 

@@ -83,12 +83,16 @@ void plan_state(struct plan *p, const struct planned *x)
 
 void plan_state_conv(struct plan *p, const struct conv_geometry *g, const struct planned *x)
 {
-    static const char *const of[][3] = { [DIRECTION_forward] = { "nchw", "odrs", "nopq" },
-                                         [DIRECTION_data] = { "nopq", "odrs", "nchw" },
-                                         [DIRECTION_filter] = { "nchw", "nopq", "odrs" } };
-    const char *const *letters = of[g->direction];
+    static const char *const of[][3] = { { "nchw", "odrs", "nopq" },
+                                         { "nczhw", "odtrs", "noypq" } };
+    static const int tensors[][3] = { [DIRECTION_forward] = { 0, 1, 2 },
+                                      [DIRECTION_data] = { 2, 1, 0 },
+                                      [DIRECTION_filter] = { 0, 2, 1 } };
+    const char *letters[3];
     int seen, other, c;
 
+    for (int i = 0; i < 3; i++)
+        letters[i] = of[g->deep != 0][tensors[g->direction][i]];
     start(p, "conv", x);
     seen = add_operand(p, "x", 0, x->b, type_of(x->f, letters[0]));
     other = add_operand(p, "w", 1, x->a, type_of(x->f, letters[1]));
@@ -128,6 +132,11 @@ void place_conv(struct placed *p, const struct conv_geometry *g, const struct co
 
     p->conv = (struct conv){ *g, *s };
     p->conv.geometry.order = ORDER_crs;
+    if (!g->deep)
+        z->d = z->t = 1;
+    z->od = !g->deep ?
+                1 :
+                (s->d + g->pad[4] + g->pad[5] - g->dilate[2] * (s->t - 1) - 1) / g->stride[2] + 1;
     z->oh = (s->h + g->pad[0] + g->pad[1] - g->dilate[0] * (s->r - 1) - 1) / g->stride[0] + 1;
     z->ow = (s->w + g->pad[2] + g->pad[3] - g->dilate[1] * (s->s - 1) - 1) / g->stride[1] + 1;
     for (int i = 0; i < 3; i++)
@@ -142,13 +151,13 @@ static char *of_group(const struct placed *p, int which, int64_t group, struct t
 struct call place_group(const struct placed *p, int64_t group, struct tensor filters,
                         struct tensor image, struct tensor result)
 {
-    const struct conv_sizes *z = &p->conv.sizes;
-    int64_t groups = p->conv.geometry.groups;
+    int64_t m, n, k;
 
+    limber_conv_product(&p->conv, &m, &n, &k);
     return (struct call){
-        .m = z->o / groups,
-        .n = z->n * z->oh * z->ow,
-        .k = z->c / groups * z->r * z->s,
+        .m = m,
+        .n = n,
+        .k = k,
         .conv = &p->conv,
         .a = limber_map_view(&p->map[0], of_group(p, 0, group, filters)),
         .b = limber_map_view(&p->map[1], of_group(p, 1, group, image)),
