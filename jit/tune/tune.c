@@ -28,6 +28,7 @@ struct search {
     double rate[COUNT(subjects)];
     bool wanted[COUNT(subjects)];
     struct text tried;
+    struct diag unserved; /* why a tile had no kernel */
     const limber_tuning *options;
     double end;
 };
@@ -213,9 +214,10 @@ static void *operand(limber_format f, uint32_t seed)
     return data;
 }
 
-/* Multiply-adds a second of the best of a few runs, after one that compiles. */
-static bool time_runs(struct search *s, const struct subject *what, limber_matrix a,
-                      limber_matrix b, limber_output c, double *rate)
+/* Multiply-adds a second of the best of a few runs, after one that compiles; 0 where no kernel has
+ * the tile, as most have none that is prebuilt. */
+static limber_status time_runs(struct search *s, const struct subject *what, limber_matrix a,
+                               limber_matrix b, limber_output c, double *rate)
 {
     const limber_contract contract = { .size = sizeof contract,
                                        .promise = LIMBER_CONTRACT_NATIVE,
@@ -224,20 +226,22 @@ static bool time_runs(struct search *s, const struct subject *what, limber_matri
 
     for (int i = -1; i < RUNS; i++) {
         double start = limber_now(), seconds;
+        limber_status status =
+            limber_gemm(s->ctx, &contract, SIZE, SIZE, SIZE, NULL, a, b, NULL, c, NULL);
 
-        if (limber_gemm(s->ctx, &contract, SIZE, SIZE, SIZE, NULL, a, b, NULL, c, NULL) !=
-            LIMBER_STATUS_OK)
-            return false;
+        if (status)
+            return status;
         seconds = limber_now() - start;
         if (i >= 0 && seconds < best)
             best = seconds;
     }
     *rate = (double)SIZE * SIZE * SIZE / best;
-    return true;
+    return LIMBER_STATUS_OK;
 }
 
 static bool measure(struct search *s, const struct subject *what, double *rate, struct diag *d)
 {
+    limber_status status = LIMBER_STATUS_OK;
     limber_format in, out;
     void *a, *b, *c;
     bool ok;
@@ -248,10 +252,14 @@ static bool measure(struct search *s, const struct subject *what, double *rate, 
     b = operand(in, 2);
     c = calloc((size_t)SIZE * SIZE, out.size);
     ok = (a && b && c) || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory to measure");
-    if (ok &&
-        !time_runs(s, what, (limber_matrix){ a, in, SIZE, 1 }, (limber_matrix){ b, in, SIZE, 1 },
-                   (limber_output){ c, out, SIZE, 1 }, rate))
-        ok = limber_fail(d, LIMBER_STATUS_DEVICE, "%s", limber_error_text());
+    if (ok)
+        status =
+            time_runs(s, what, (limber_matrix){ a, in, SIZE, 1 }, (limber_matrix){ b, in, SIZE, 1 },
+                      (limber_output){ c, out, SIZE, 1 }, rate);
+    if (status == LIMBER_STATUS_DEVICE)
+        limber_fail(&s->unserved, status, "%s", limber_error_text());
+    else if (status)
+        ok = limber_fail(d, status, "%s", limber_error_text());
     free(a);
     free(b);
     free(c);
@@ -286,6 +294,8 @@ static bool measure_tile(struct search *s, const struct subject *what, const int
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the search");
     if (!measure(s, what, rate, d))
         return false;
+    if (*rate == 0)
+        return true;
     limber_text_add(&line, "%s%.4g", words, *rate);
     if (line.s && !line.failed) {
         limber_text_add(&s->tried, "%s\n", line.s);
@@ -400,6 +410,8 @@ static bool tune(limber_context *ctx, const limber_tuning *options, struct diag 
                            ctx->machine.backend->name);
     s.end = limber_now() + (options->seconds > 0 ? options->seconds : 10);
     ok = start(&s, ctx, d) && search(&s, d);
+    if (ok && s.unserved.status && !s.tried.s)
+        ok = limber_fail(d, s.unserved.status, "%s", s.unserved.text);
     if (ok) {
         take_rates(&s);
         ok = store(ctx, &s, d);
