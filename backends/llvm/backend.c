@@ -1036,7 +1036,6 @@ static bool run_library(const struct kernel *k, struct call *c, int64_t bytes, s
         return false;
     c->workspace = (size_t)bytes;
     c->by_library = true;
-    c->finished = false;
     if (limber_byte_windows_bytes(k, c) >= 0)
         limber_byte_windows_run(k, c, memory.memory);
     else

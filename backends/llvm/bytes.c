@@ -4,7 +4,6 @@
  * becomes unsigned bytes, padding included, with a pixel's channels side by side; windows are read
  * there, so no panel is gathered.  Filters become words of four channels, sixteen filters side by
  * side; signed images add 128 times a filter's sum, with which its sums start. */
-
 #include "backends/llvm/kernel/join.h"
 #include "backends/llvm/unpacked.h"
 
@@ -57,31 +56,21 @@ static bool set_image(struct windows *x)
 
     if (v->tile_subset || v->pairs)
         return false;
-    if (!w && c == &x->turned) { /* a pixel a row: these are long */
-        x->from = (struct patch){ .h = c->n,
-                                  .w = 1,
-                                  .oh = c->n,
-                                  .ow = 1,
-                                  .r = 1,
-                                  .s = 1,
-                                  .stride = { 1, 1 },
-                                  .dilate = { 1, 1 },
-                                  .channel = 1,
-                                  .col = c->k,
-                                  .row = v->line };
-        return true;
-    }
-    if (!w) {
-        x->from = (struct patch){ .h = 1,
-                                  .w = c->n,
-                                  .oh = 1,
-                                  .ow = c->n,
+    if (!w) { /* rows of matrices are long: a row of the image each */
+        bool rows = c == &x->turned;
+        int64_t h = rows ? c->n : 1, width = rows ? 1 : c->n;
+
+        x->from = (struct patch){ .h = h,
+                                  .w = width,
+                                  .oh = h,
+                                  .ow = width,
                                   .r = 1,
                                   .s = 1,
                                   .stride = { 1, 1 },
                                   .dilate = { 1, 1 },
                                   .channel = v->p,
-                                  .col = v->line };
+                                  .col = rows ? c->k : v->line,
+                                  .row = rows ? v->line : 0 };
         return true;
     }
     if (w->depth || w->t || w->transposed || w->divide[0] || w->origin)
@@ -96,15 +85,6 @@ static bool set_image(struct windows *x)
         x->from.w = w->ow;
     }
     return true;
-}
-
-/* Where line `line` of A begins. */
-static const char *filter_at(const struct windows *x, int64_t line)
-{
-    const struct view *v = &x->call->a;
-
-    return (const char *)v->data +
-           (v->patch ? v->patch->origin + line * v->patch->image : line * v->line);
 }
 
 /* Whole words of channels, taps side by side. */
@@ -324,10 +304,10 @@ static void turn_pixels(const struct windows *x, const char *from, const char *e
             else
                 take_apart(x, channel, at, end, count, ends[q]);
         }
-        if (g < groups)
+        if (g < groups) {
             join_four(row, words[g]);
-        if (g < groups)
             flip_bytes(words[g], words[g], 64, flip);
+        }
     }
     if (x->groups == 1) {
         memcpy(to, words[0], (size_t)(4 * count));
@@ -471,7 +451,7 @@ static void turn_filters(const struct windows *x, int64_t filter, int64_t filter
     for (int64_t l = 0; l < BYTES_UNIT; l++) {
         int64_t own = smaller(l, filters - 1);
 
-        line[l] = x->in_order ? filter_at(x, filter + own) : room + own * step;
+        line[l] = x->in_order ? limber_line_at(&x->call->a, filter + own, 1) : room + own * step;
         if (l < filters && !x->in_order)
             limber_turn_line(&order, &x->call->a, x->call->k, 1, filter + l, room + l * step);
     }
@@ -598,14 +578,6 @@ static void run_block(void *arg, int64_t task, int worker)
 
 /* ---- a launch -------------------------------------------------------------------------------- */
 
-static char *take(char **memory, double bytes)
-{
-    char *at = *memory;
-
-    *memory += round_up((int64_t)bytes, 64);
-    return at;
-}
-
 /* Where the words of a window are, in the order of the filters'. */
 static void set_words(const struct windows *x, int64_t *at)
 {
@@ -645,12 +617,12 @@ void limber_byte_windows_run(const struct kernel *k, const struct call *c, char 
     (void)is_served(k, c, &j.x);
     keep = j.x.call->keep[0];
     memory = (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
-    j.at = (int64_t *)(void *)take(&memory, 16.0 * (double)j.x.words);
+    j.at = (int64_t *)(void *)limber_take(&memory, 16 * j.x.words);
     j.nowhere = j.at + j.x.words;
     memset(j.nowhere, 0, (size_t)j.x.words * sizeof *j.nowhere);
-    j.copy = (uint8_t *)take(&memory, image_bytes(&j.x));
+    j.copy = (uint8_t *)limber_take(&memory, (int64_t)image_bytes(&j.x));
     j.image = j.x.copies ? j.copy : j.x.call->b.data;
-    j.filters = (int8_t *)take(&memory, (double)filters_bytes(&j.x));
+    j.filters = (int8_t *)limber_take(&memory, filters_bytes(&j.x));
     j.room = worker_bytes(&j.x);
     j.rooms = memory;
     share(&j);

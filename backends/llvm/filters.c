@@ -211,13 +211,19 @@ static void turn_line(const struct source *s, const char *from, int64_t first, i
                  group * taps, to + t * group * s->size);
 }
 
+const char *limber_line_at(const struct view *v, int64_t line, int size)
+{
+    const struct patch *w = v->patch;
+
+    return (const char *)v->data + (w ? w->origin + line * w->image : line * v->line) * size;
+}
+
 void limber_turn_line(const struct filters *x, const struct view *v, int64_t k, int size,
                       int64_t line, char *to)
 {
     const struct source s = source_of(v, x, k, size);
-    int64_t at = v->patch ? v->patch->origin + line * v->patch->image : line * v->line;
 
-    turn_line(&s, (const char *)v->data + at * size, 0, x->k / (x->taps * x->group), x->group, to);
+    turn_line(&s, limber_line_at(v, line, size), 0, x->k / (x->taps * x->group), x->group, to);
 }
 
 struct kernel_call limber_turned_call(const struct part *p, int64_t task, char *memory)
@@ -232,13 +238,9 @@ struct kernel_call limber_turned_call(const struct part *p, int64_t task, char *
     int64_t to = smaller(from + call.lines[0], o->lines), p0 = task % call.cuts[0] * call.depth[0];
     int64_t each = x->taps * x->group, end = smaller(p0 + call.depth[0], x->k);
 
-    for (int64_t i = from; i < to; i++) {
-        int64_t line = o->line0 + i;
-        int64_t at = v->patch ? v->patch->origin + line * v->patch->image : line * v->line;
-
-        turn_line(&s, (const char *)v->data + at * size, p0 / each, ceil_div(end, each), x->group,
-                  memory + (i - from) * x->k * size);
-    }
+    for (int64_t i = from; i < to; i++)
+        turn_line(&s, limber_line_at(v, o->line0 + i, size), p0 / each, ceil_div(end, each),
+                  x->group, memory + (i - from) * x->k * size);
     o->view =
         (struct view){ .data = memory - (o->line0 + from) * x->k * size, .line = x->k, .p = 1 };
     return call;

@@ -21,6 +21,15 @@ static inline int64_t round_up(int64_t x, int64_t step)
     return ceil_div(x, step) * step;
 }
 
+/* The next bytes of a launch's memory, in whole lines of cache. */
+static inline char *limber_take(char **memory, int64_t bytes)
+{
+    char *at = *memory;
+
+    *memory += round_up(bytes, 64);
+    return at;
+}
+
 static inline bool is_scaled(const struct side *s)
 {
     return s->limb_kind != LIMB_KIND_whole && s->limb_kind < LIMB_KIND_unit && s->axis != AXIS_none;
@@ -59,7 +68,9 @@ bool limber_can_turn(const struct call *c);
 struct filters limber_filters(const struct kernel_config *f, const struct call *c, bool planes);
 /* Of a worker. */
 int64_t limber_turned_bytes(const struct kernel_config *f, const struct filters *x);
-/* Line `line` of A, of `size` bytes an element, in that order.  To is longer by 64 bytes. */
+/* Where line `line` of filters begins, of `size` bytes an element. */
+const char *limber_line_at(const struct view *v, int64_t line, int size);
+/* That line in the order of k.  `to` has 64 bytes more. */
 void limber_turn_line(const struct filters *x, const struct view *v, int64_t k, int size,
                       int64_t line, char *to);
 /* A task that packs A, with its lines turned. */

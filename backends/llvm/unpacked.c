@@ -169,14 +169,6 @@ int64_t limber_unpacked_bytes(const struct kernel *k, const struct call *c)
     return bytes - (given ? 0 : rooms) <= (double)c->workspace_limit ? (int64_t)bytes : -1;
 }
 
-static char *take(char **memory, int64_t bytes)
-{
-    char *at = *memory;
-
-    *memory += round_up(bytes, 64);
-    return at;
-}
-
 /* ---- tables ---------------------------------------------------------------------------------- */
 
 /* Where the elements of a window are that k runs through. */
@@ -667,12 +659,12 @@ static bool run_product(const struct kernel *k, const struct product *p, char *m
     int64_t planes = 0;
 
     memory = (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
-    j.at = (int64_t *)(void *)take(&memory, j.p.k * 8);
-    j.b_at = (int64_t *)(void *)take(&memory, j.p.k * 8);
-    j.frame = take(&memory, (int64_t)frame_bytes(&j.p));
-    j.packed = take(&memory, packed_bytes(&j.p));
+    j.at = (int64_t *)(void *)limber_take(&memory, j.p.k * 8);
+    j.b_at = (int64_t *)(void *)limber_take(&memory, j.p.k * 8);
+    j.frame = limber_take(&memory, (int64_t)frame_bytes(&j.p));
+    j.packed = limber_take(&memory, packed_bytes(&j.p));
     j.room = worker_bytes(&j.p);
-    j.rooms = take(&memory, c->runner->workers * j.room);
+    j.rooms = limber_take(&memory, c->runner->workers * j.room);
     set_frame(&j);
     if (j.p.source == SOURCE_planes || j.p.gradient)
         planes = begin_planes(&j, memory);

@@ -214,8 +214,8 @@ static void *operand(limber_format f, uint32_t seed)
     return data;
 }
 
-/* Multiply-adds a second of the best of a few runs, after one that compiles; 0 where no kernel has
- * the tile, as most have none that is prebuilt. */
+/* Multiply-adds a second of the best of a few runs, after one that compiles.  LIMBER_STATUS_DEVICE
+ * where no kernel has the tile: few tiles have one that is prebuilt. */
 static limber_status time_runs(struct search *s, const struct subject *what, limber_matrix a,
                                limber_matrix b, limber_output c, double *rate)
 {

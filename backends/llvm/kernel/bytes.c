@@ -18,18 +18,11 @@
 
 #if defined(__AVX512VNNI__)
 typedef int32_t vec __attribute__((vector_size(64)));
-enum { VECTORS = 1 }; /* of a unit */
 FLAT vec multiply_add(vec sum, vec x, vec w)
 {
     return (vec)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)x, (__m512i)w);
 }
-FLAT vec word_of(const uint8_t *at)
-{
-    int32_t word;
-
-    memcpy(&word, at, 4);
-    return (vec)_mm512_set1_epi32(word);
-}
+#define ALL_OF(word) ((vec)_mm512_set1_epi32(word))
 /* The first `count` lanes; none where it is not positive. */
 FLAT void store_some(int32_t *to, vec v, int64_t count)
 {
@@ -40,18 +33,11 @@ FLAT void store_some(int32_t *to, vec v, int64_t count)
 }
 #else
 typedef int32_t vec __attribute__((vector_size(32)));
-enum { VECTORS = 2 };
 FLAT vec multiply_add(vec sum, vec x, vec w)
 {
     return (vec)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)x, (__m256i)w);
 }
-FLAT vec word_of(const uint8_t *at)
-{
-    int32_t word;
-
-    memcpy(&word, at, 4);
-    return (vec)_mm256_set1_epi32(word);
-}
+#define ALL_OF(word) ((vec)_mm256_set1_epi32(word))
 FLAT void store_some(int32_t *to, vec v, int64_t count)
 {
     const vec lane = { 0, 1, 2, 3, 4, 5, 6, 7 };
@@ -61,6 +47,14 @@ FLAT void store_some(int32_t *to, vec v, int64_t count)
 }
 #endif
 enum { LANES = sizeof(vec) / 4 };
+
+FLAT vec word_of(const uint8_t *at)
+{
+    int32_t word;
+
+    memcpy(&word, at, 4);
+    return ALL_OF(word);
+}
 
 FLAT vec load(const void *at)
 {

@@ -33,7 +33,7 @@ enum {
     RUN = 4096,                     /* terms whose columns are exact doubles, */
     LISTED = 256,                   /* that are looked at before they are added */
     ROWS = LANES / 2, VECTORS = 2,  /* of pairs, in registers */
-    STRETCH = 1024,                  /* of k: those of a block stay in the second cache */
+    STRETCH = 1024,                 /* of k: those of a block stay in the second cache */
     FAR = -990,                     /* exponents, beside a line's largest, that pairs leave out */
     NOTHING = -(1 << 24),           /* the exponent of zero */
     LEFT_OUT = -(1 << 25)           /* the lowest exponent of a line of which they leave out some */

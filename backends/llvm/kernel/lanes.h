@@ -79,6 +79,13 @@ FLAT int any(vi mask)
 #endif
 }
 
+FLAT vl larger(vl a, vl b)
+{
+    vl more = a > b;
+
+    return (a & more) | (b & ~more);
+}
+
 /* All lanes of a comparison; element by element GCC would go through memory. */
 FLAT int all(vl mask)
 {

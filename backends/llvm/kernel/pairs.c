@@ -170,17 +170,12 @@ static void fill_strip(const struct product *x, int64_t j, int live)
 
 static void pack_strip(struct product *x, int64_t j, int live)
 {
-    vl most[2] = { { 0 }, { 0 } }, more; /* in turn: each waits for the one before */
+    vl most[2] = { { 0 }, { 0 } }; /* in turn: each waits for the one before */
 
     fill_strip(x, j, live);
-    for (int64_t p = 0; p < x->c->k; p++) {
-        vl size = LOAD(vl, x->strip + p * LANES) & INT64_MAX, *so_far = &most[p % 2];
-
-        more = size > *so_far;
-        *so_far = (size & more) | (*so_far & ~more);
-    }
-    more = most[1] > most[0];
-    x->most = (vd)((most[1] & more) | (most[0] & ~more));
+    for (int64_t p = 0; p < x->c->k; p++)
+        most[p % 2] = larger(LOAD(vl, x->strip + p * LANES) & INT64_MAX, most[p % 2]);
+    x->most = (vd)larger(most[0], most[1]);
     x->known = false;
 }
 
@@ -194,11 +189,8 @@ static double most_of_line(const struct product *x, int64_t i)
     bool dense = x->a.p == 1, single = x->fa.size == 4;
     int64_t p = 0;
 
-    for (; dense && !single && p + LANES <= x->c->k; p += LANES) {
-        vl size = LOAD(vl, at + p * step) & INT64_MAX, more = size > wide;
-
-        wide = (size & more) | (wide & ~more);
-    }
+    for (; dense && !single && p + LANES <= x->c->k; p += LANES)
+        wide = larger(LOAD(vl, at + p * step) & INT64_MAX, wide);
     for (; dense && single && p + LANES <= x->c->k; p += LANES)
         narrow = max_of(narrow, LOAD(vi, at + p * step) & INT32_MAX);
     if (dense && single)
