@@ -210,8 +210,8 @@ struct depthwise_ops {
                  uint8_t *unsure);
 };
 
-/* Lines of sums of type int32_t, times a power of two, as floats of `size` bytes, 4 or 8, rounded to
- * nearest; steps are elements from line to line.  Of size 4 `to` may be where the sums are. */
+/* Lines of sums of type int32_t, times a power of two, as floats of `size` bytes, 4 or 8, rounded
+ * to nearest; steps are elements from line to line.  Of size 4 `to` may be where the sums are. */
 struct widened {
     const void *from;
     void *to;
@@ -222,8 +222,8 @@ struct widened {
 /* Floats of `size` bytes, 4 or 8, that hold multiples of one power of two, and integers. */
 struct narrow_ops {
     bool (*serves)(const struct target *);
-    /* to[i] = x[i] / unit, `low` to `high` within 8 bits; false: one of them is no such integer, and
-     * `to` holds anything. */
+    /* to[i] = x[i] / unit, `low` to `high` within 8 bits; false: one of them is no such integer,
+     * and `to` holds anything. */
     bool (*narrow)(const struct target *, int size, const void *x, double unit, int low, int high,
                    uint8_t *to, int64_t n);
     void (*widen)(const struct target *, const struct widened *);

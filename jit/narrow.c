@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Correct products of floats that hold bytes, as those of quantised data: both operands become bytes
- * once, each under one power of two, which are multiplied as integers.  A scan before would read
- * the operands once more; here a few elements say whether it is worth trying, and whoever converts
- * an element sees whether a byte holds it.  The bits are those of exact sums, rounded once. */
+ * Correct products of floats that hold bytes, as those of quantised data: both operands become
+ * bytes once, each under one power of two, which are multiplied as integers.  A scan before would
+ * read the operands once more; here a few elements say whether it is worth trying, and whoever
+ * converts an element sees whether a byte holds it.  The bits are those of exact sums, rounded
+ * once. */
 #include "jit/engine.h"
 
 #include <math.h>
@@ -68,10 +69,10 @@ static bool serves(const limber_context *ctx, const struct problem *p)
 
     return b->narrow && ctx->kernels != LIMBER_KERNELS_SPECIALISED &&
            (k->promise == LIMBER_CONTRACT_CORRECT || is_exact_anyway(p)) && !k->scheme &&
-           k->slices == 0 && is_float(p->fa) && is_float(p->fb) && is_float(p->fc) &&
-           !p->alpha && !p->beta && p->k > 0 && p->k <= MOST_K && !p->fine &&
-           (p->shape ? !p->conv.sizes.phase[0] : p->groups == 1) && !p->each_a &&
-           !p->a.pairs && !p->b.pairs && !p->a.tile_subset && !p->b.tile_subset &&
+           k->slices == 0 && is_float(p->fa) && is_float(p->fb) && is_float(p->fc) && !p->alpha &&
+           !p->beta && p->k > 0 && p->k <= MOST_K && !p->fine &&
+           (p->shape ? !p->conv.sizes.phase[0] : p->groups == 1) && !p->each_a && !p->a.pairs &&
+           !p->b.pairs && !p->a.tile_subset && !p->b.tile_subset &&
            !(p->queue && p->queue->workspace) &&
            ctx->machine.target.rate[UNIT_i8] > ctx->machine.target.rate[UNIT_f64] &&
            b->narrow->serves(&ctx->machine.target);
@@ -213,8 +214,7 @@ static void run_narrow(void *arg, int64_t task, int worker)
     for (int64_t i = p.first; i < p.end; i++) {
         if (atomic_load_explicit(&j->other, memory_order_relaxed))
             return;
-        if (!j->ops->narrow(j->target, x->from.size,
-                            x->data + (i * x->step + p.at) * x->from.size,
+        if (!j->ops->narrow(j->target, x->from.size, x->data + (i * x->step + p.at) * x->from.size,
                             ldexp(1, x->exponent), low, high, x->to + i * x->length + p.at,
                             p.count))
             atomic_store(&j->other, true);
@@ -237,7 +237,7 @@ static void widen(const struct job *j, int64_t row, int64_t col, int64_t lines, 
     j->ops->widen(j->target, &w);
 }
 
-/* In stretches of columns that lie regularly. */
+/* In stretches of columns that lie regularly; rows or columns are dense. */
 static void finish_straight(const struct finisher *self, int64_t row, int64_t rows, int64_t col,
                             int64_t cols)
 {
@@ -267,16 +267,16 @@ static void run_widen(void *arg, int64_t task, int worker)
     const struct piece p = piece_of(j->rows, j->length, task);
 
     (void)worker;
-    j->ops->widen(j->target,
-                  &(struct widened){ .from = (char *)j->sums.data +
-                                             (p.first * j->sums.row + p.at) * (int64_t)sizeof(int32_t),
-                                     .to = (char *)j->c.data + (p.first * j->c.row + p.at) * j->size,
-                                     .size = j->size,
-                                     .unit = j->unit,
-                                     .lines = p.end - p.first,
-                                     .length = p.count,
-                                     .from_step = j->sums.row,
-                                     .to_step = j->c.row });
+    j->ops->widen(j->target, &(struct widened){
+                                 .from = (char *)j->sums.data +
+                                         (p.first * j->sums.row + p.at) * (int64_t)sizeof(int32_t),
+                                 .to = (char *)j->c.data + (p.first * j->c.row + p.at) * j->size,
+                                 .size = j->size,
+                                 .unit = j->unit,
+                                 .lines = p.end - p.first,
+                                 .length = p.count,
+                                 .from_step = j->sums.row,
+                                 .to_step = j->c.row });
 }
 
 static void run_all(limber_context *ctx, int64_t tasks, void (*task)(void *, int64_t, int),
@@ -348,7 +348,7 @@ static struct problem problem_of(const struct problem *p, struct job *j, bool *f
     keep(p, &j->of[1], &q.b);
     q.kept[0] = j->of[0].kept;
     q.kept[1] = j->of[1].kept;
-    q.finish = &j->straight;
+    q.finish = j->c.col == 1 || j->c.row == 1 ? &j->straight : NULL;
     q.finished = finished;
     return q;
 }

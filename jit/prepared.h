@@ -29,7 +29,8 @@ enum narrow_state {
     NARROW_elsewhere, /* another thread makes it */
     NARROW_to_make /* this call makes it, and then says so */
 };
-enum narrow_state limber_prepared_narrow(limber_prepared *o, int *exponent, limber_prepared **bytes);
+enum narrow_state limber_prepared_narrow(limber_prepared *o, int *exponent,
+                                         limber_prepared **bytes);
 /* Elements of all of it in memory that the operand is to free, with these strides; NULL: they could
  * not be made.  Answers the operand that they are; NULL: the memory stays the caller's. */
 limber_prepared *limber_prepared_made_narrow(limber_prepared *o, void *memory, int64_t line,

@@ -101,8 +101,7 @@ static void make(struct rng *r, struct operand *x, int64_t rows, int64_t cols)
     for (int64_t i = 0; i < (rows + gap) * (cols + gap); i++) /* and between lines */
         put(x->f, x->data + i * x->f.size, 0.3);
     for (int64_t i = 0; i < rows * cols; i++)
-        put(x->f, x->data + place_of(x, i) * x->f.size,
-            ldexp(value_of(r, x->kind), x->exponent));
+        put(x->f, x->data + place_of(x, i) * x->f.size, ldexp(value_of(r, x->kind), x->exponent));
 }
 
 /* One element that is no such byte. */
@@ -216,13 +215,13 @@ static void longest_sums(void **state)
     enum { K = 65536 };
     float *a = malloc(K * sizeof *a), *b = malloc(K * sizeof *b), c = 0;
     struct multiplied x = { .a = { .f = LIMBER_F32, .row = K, .col = 1, .data = (char *)a },
-                         .b = { .f = LIMBER_F32, .row = 1, .col = K, .data = (char *)b },
-                         .to = LIMBER_F32,
-                         .m = 1,
-                         .n = 1,
-                         .k = K,
-                         .row = 1,
-                         .col = 1 };
+                            .b = { .f = LIMBER_F32, .row = 1, .col = K, .data = (char *)b },
+                            .to = LIMBER_F32,
+                            .m = 1,
+                            .n = 1,
+                            .k = K,
+                            .row = 1,
+                            .col = 1 };
 
     (void)state;
     for (int least = 0; least < 2; least++) {
@@ -449,7 +448,8 @@ static void which_calls(void **state)
     int served = 0;
 
     (void)state;
-    if (!one->machine.backend->narrow || !one->machine.backend->narrow->serves(&one->machine.target))
+    if (!one->machine.backend->narrow ||
+        !one->machine.backend->narrow->serves(&one->machine.target))
         skip();
     for (int trial = 0; trial < 60; trial++) {
         struct multiplied x;
@@ -493,7 +493,8 @@ static void nothing_beyond(void **state)
     for (int size = 4; size <= 8; size += 4)
         for (int64_t n = 1; n < 200; n += n < 70 ? 1 : 13) {
             struct guarded from = guarded((size_t)(n * size), true), to = guarded((size_t)n, true);
-            struct guarded sums = guarded((size_t)n * 4, true), wide = guarded((size_t)(n * size), true);
+            struct guarded sums = guarded((size_t)n * 4, true),
+                           wide = guarded((size_t)(n * size), true);
             struct widened w = { .from = sums.data,
                                  .to = wide.data,
                                  .size = size,
@@ -502,7 +503,8 @@ static void nothing_beyond(void **state)
                                  .length = n };
 
             for (int64_t i = 0; i < n; i++) {
-                put(size == 8 ? LIMBER_F64 : LIMBER_F32, from.data + i * size, (double)(i % 256) - 128);
+                put(size == 8 ? LIMBER_F64 : LIMBER_F32, from.data + i * size,
+                    (double)(i % 256) - 128);
                 memcpy(sums.data + 4 * i, &(int32_t){ (int32_t)(i * 1000003) - 90000000 }, 4);
             }
             assert_true(ops->narrow(t, size, from.data, 1, -128, 127, (uint8_t *)to.data, n));

@@ -61,8 +61,8 @@ typedef float floats __attribute__((vector_size(4 * LANES)));
 typedef double doubles __attribute__((vector_size(8 * LANES)));
 
 /* `bytes` of the sums, and of what they become; constants but at a line's end. */
-static inline __attribute__((always_inline)) void widen_some(int size, const void *from, double unit,
-                                                             void *to, size_t count)
+static inline __attribute__((always_inline)) void
+widen_some(int size, const void *from, double unit, void *to, size_t count)
 {
     sums s = { 0 };
 
