@@ -215,9 +215,9 @@ FLAT void copy_window(const struct kernel_call *c, const struct view *v, int64_t
 {
     const struct patch *w = v->patch;
     const int64_t taps = w->transposed ? w->oh * w->ow : w->r * w->s, outer = c->k / taps;
-    const int64_t of = line / (w->transposed ? w->s : w->ow);
-    const int64_t a = of % (w->transposed ? w->r : w->oh), b = line - of * (w->transposed ? w->s : w->ow);
-    const int64_t group = of / (w->transposed ? w->r : w->oh); /* channel; or image */
+    const int64_t high = w->transposed ? w->r : w->oh, wide = w->transposed ? w->s : w->ow;
+    const int64_t of = line / wide, a = of % high, b = line % wide;
+    const int64_t group = of / high; /* channel; or image */
     struct pixels_seen s = { .y = a * w->stride[0] - w->pad[0],
                              .down = w->dilate[0],
                              .rows = w->r,
