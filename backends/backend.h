@@ -210,6 +210,25 @@ struct depthwise_ops {
                  uint8_t *unsure);
 };
 
+/* Lines of sums of type int32_t, times a power of two, as floats of `size` bytes, 4 or 8, rounded
+ * to nearest; steps are elements from line to line.  Of size 4 `to` may be where the sums are. */
+struct widened {
+    const void *from;
+    void *to;
+    int size;
+    double unit;
+    int64_t lines, length, from_step, to_step;
+};
+/* Floats of `size` bytes, 4 or 8, that hold multiples of one power of two, and integers. */
+struct narrow_ops {
+    bool (*serves)(const struct target *);
+    /* to[i] = x[i] / unit, `low` to `high` within 8 bits; false: one of them is no such integer,
+     * and `to` holds anything. */
+    bool (*narrow)(const struct target *, int size, const void *x, double unit, int low, int high,
+                   uint8_t *to, int64_t n);
+    void (*widen)(const struct target *, const struct widened *);
+};
+
 /* Elementwise functions of arrays; false: not on this target. */
 struct function_ops {
     /* x[i] becomes limber_function_value(f, a, x[i]); single: or, where x[i] is of binary32, any
@@ -386,6 +405,7 @@ struct backend {
                    const void *a, const void *b, void *c);
     const struct depthwise_ops *depthwise; /* by code of the library; NULL: there is none */
     const struct function_ops *function_ops; /* by code of the library; NULL: there is none */
+    const struct narrow_ops *narrow; /* by code of the library; NULL: there is none */
     /* Whether launch makes all groups of this call, or none of them.  NULL: it takes none. */
     bool (*takes_groups)(const struct kernel *, const struct call *);
     /* The compiler's own code, anywhere in which a thread may be stopped when the process ends;

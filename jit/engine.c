@@ -487,7 +487,8 @@ static bool run(limber_context *ctx, const struct problem *p, struct scan_result
 
     if (limber_device_records(ctx, p->queue))
         return run_recorded(ctx, p, r, d);
-    if (limber_depthwise_run_exact(ctx, p, r) || limber_depthwise_run_pairs(ctx, p, r))
+    if (limber_narrow_run(ctx, p, r) || limber_depthwise_run_exact(ctx, p, r) ||
+        limber_depthwise_run_pairs(ctx, p, r))
         return true;
     if (!scan_and_key(ctx, p, f, &key, r, d))
         return false;
@@ -713,17 +714,32 @@ static __attribute__((noinline)) bool run_at_once_reported(limber_context *ctx,
     return true;
 }
 
+static bool run_scanned(limber_context *ctx, const struct problem *p, struct report *r,
+                        struct diag *d)
+{
+    struct scan_result f = { 0 };
+    struct problem transposed;
+    bool ok = run(ctx, transpose(ctx, p, &transposed), &f, r, d);
+
+    limber_scan_result_clear(&f, p->groups);
+    return ok;
+}
+
+bool limber_engine_run_inner(limber_context *ctx, const struct problem *p, struct report *r,
+                             struct diag *d)
+{
+    return (limber_is_depthwise(ctx, p) && limber_depthwise_run(ctx, p, r)) ||
+           run_scanned(ctx, p, r, d);
+}
+
 static __attribute__((noinline)) bool run_planned(limber_context *ctx, const struct problem *p,
                                                   struct report *report, struct diag *d)
 {
     bool wanted = report || ctx->verbose > 0, ok = true;
     struct report r = { 0 };
-    struct scan_result f = { 0 };
-    struct problem transposed;
 
     if (p->m > 0 && p->n > 0 && p->groups > 0) {
-        ok = run(ctx, transpose(ctx, p, &transposed), &f, wanted ? &r : NULL, d);
-        limber_scan_result_clear(&f, p->groups);
+        ok = run_scanned(ctx, p, wanted ? &r : NULL, d);
         if (ok && ctx->verbose > 0)
             log_call(ctx, p, &r);
     }

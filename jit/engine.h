@@ -16,6 +16,9 @@ bool limber_engine_run(limber_context *ctx, const struct problem *p, struct repo
 /* The same without a simulated unit's statistics. */
 bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, struct report *report,
                              struct diag *d);
+/* The same of a product inside of a call, which is not logged; r may be NULL. */
+bool limber_engine_run_inner(limber_context *ctx, const struct problem *p, struct report *r,
+                             struct diag *d);
 /* One plan for a product of one group whose masks are known: what it would cost, with product
  * INFINITY where there is none. */
 bool limber_engine_price(limber_context *ctx, const struct problem *p, const struct mask *a,
@@ -219,6 +222,12 @@ bool limber_depthwise_run_exact(limber_context *ctx, const struct problem *p, st
 bool limber_depthwise_run_pairs(limber_context *ctx, const struct problem *p, struct report *r);
 /* The bytes that any of these takes.  False: none serves. */
 bool limber_depthwise_workspace(limber_context *ctx, const struct problem *p, size_t *bytes);
+
+/* ---- narrow.c -------------------------------------------------------------------------------- */
+
+/* A correct product or convolution of floats that bytes hold, by bytes; and it is done.  False:
+ * nothing is done, the data is other or there is no memory. */
+bool limber_narrow_run(limber_context *ctx, const struct problem *p, struct report *r);
 
 /* ---- shapes.c -------------------------------------------------------------------------------- */
 

@@ -21,4 +21,21 @@ struct keeping {
 const struct keeper *limber_operand_keeper(limber_prepared *o, const struct facts *f, int side,
                                            int64_t group, struct keeping *of);
 
+/* An operand of floats that hold bytes, as these bytes, a prepared operand too; 1 of them is
+ * 2^exponent. */
+enum narrow_state {
+    NARROW_none, /* bytes do not hold it, or not within its bound of memory */
+    NARROW_there, /* *bytes is set */
+    NARROW_elsewhere, /* another thread makes it */
+    NARROW_to_make /* this call makes it, and then says so */
+};
+enum narrow_state limber_prepared_narrow(limber_prepared *o, int *exponent,
+                                         limber_prepared **bytes);
+/* Elements of all of it in memory that the operand is to free, with these strides; NULL: they could
+ * not be made.  Answers the operand that they are; NULL: the memory stays the caller's. */
+limber_prepared *limber_prepared_made_narrow(limber_prepared *o, void *memory, int64_t line,
+                                             int64_t p);
+/* Its elements. */
+const void *limber_prepared_data(const limber_prepared *o);
+
 #endif

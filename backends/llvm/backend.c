@@ -1036,9 +1036,10 @@ static bool run_library(const struct kernel *k, struct call *c, int64_t bytes, s
         return false;
     c->workspace = (size_t)bytes;
     c->by_library = true;
-    if (limber_byte_windows_bytes(k, c) >= 0)
+    if (limber_byte_windows_bytes(k, c) >= 0) {
         limber_byte_windows_run(k, c, memory.memory);
-    else
+        c->finished = c->finish != NULL;
+    } else
         c->finished = limber_unpacked_run(k, c, memory.memory);
     if (!c->launch_memory)
         free_memory(c, &memory);
@@ -1147,6 +1148,7 @@ const struct backend limber_backend_llvm = {
     .direct = limber_direct,
     .depthwise = &limber_llvm_depthwise,
     .function_ops = &limber_llvm_elementwise,
+    .narrow = &limber_llvm_narrow,
     .compiler = limber_llvm_code,
     .reads_tiles = true,
 };

@@ -530,6 +530,18 @@ static void find_lines(const struct job *j, const uint8_t *image, int64_t first,
     }
 }
 
+/* C's block of these pixels and filters is final. */
+static void finish_block(const struct windows *x, int64_t filter, int64_t filters, int64_t pixel,
+                         int64_t pixels)
+{
+    const struct finisher *f = x->call->finish;
+
+    if (f && x->call == &x->turned)
+        f->block(f, pixel, pixels, filter, filters);
+    else if (f)
+        f->block(f, filter, filters, pixel, pixels);
+}
+
 /* A block of pixels, of which the first is column `pixel` of C, by a strip of filters. */
 static void sum_strip(const struct job *j, int64_t strip, struct byte_strip *s, int64_t pixel,
                       int32_t *sums)
@@ -553,6 +565,7 @@ static void sum_strip(const struct job *j, int64_t strip, struct byte_strip *s, 
     x->code(s);
     if (!x->across)
         store_across(&x->call->c, sums, s->row, filter, s->count, pixel, s->pixels);
+    finish_block(x, filter, s->count, pixel, s->pixels);
 }
 
 static void run_block(void *arg, int64_t task, int worker)

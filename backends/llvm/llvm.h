@@ -95,6 +95,7 @@ kernel_bytes *limber_bytes_code(unsigned cpu);
 /* prebuilt.c: backend.depthwise. */
 extern const struct depthwise_ops limber_llvm_depthwise;
 extern const struct function_ops limber_llvm_elementwise;
+extern const struct narrow_ops limber_llvm_narrow;
 /* zeros.c: bytes that are mostly zeros in little room, `size` a multiple of 4; answers the bytes
  * that it takes at `to`, at most LIMBER_ZEROS_MOST.  Damaged bytes give false. */
 #define LIMBER_ZEROS_MOST(size) (2 * (size) + 8)

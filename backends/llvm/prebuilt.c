@@ -179,9 +179,11 @@ static bool run_wide(const struct depthwise *d, const struct target *t, int64_t 
 
 #define FUNCTIONS_FOR(cpu, name) CODE_FOR(cpu, functions_##name)
 #define STEPS_FOR(cpu, name) CODE_FOR(cpu, steps_##name)
+#define NARROW_FOR(cpu, name) CODE_FOR(cpu, narrow_##name)
 #else
 #define FUNCTIONS_FOR(cpu, name) ((void)(cpu), (kernel_functions_##name *)NULL)
 #define STEPS_FOR(cpu, name) ((void)(cpu), (kernel_steps_##name *)NULL)
+#define NARROW_FOR(cpu, name) ((void)(cpu), (kernel_narrow_##name *)NULL)
 
 bool limber_prebuilt_find(const struct kernel_config *k, unsigned cpu, kernel_pack **pack,
                           kernel_block **block)
@@ -304,3 +306,25 @@ static bool store(const struct target *t, bool narrow, const void *x, limber_for
 
 const struct function_ops limber_llvm_elementwise = { run_function, widen,    narrow,
                                                       look_up,      run_step, store };
+
+static bool narrows(const struct target *t)
+{
+    return NARROW_FOR(limber_cpu_of(t), bytes) != NULL;
+}
+
+static bool narrow_bytes(const struct target *t, int size, const void *x, double unit, int low,
+                         int high, uint8_t *to, int64_t n)
+{
+    kernel_narrow_bytes *run = NARROW_FOR(limber_cpu_of(t), bytes);
+
+    return run(size, x, unit, low, high, to, n);
+}
+
+static void widen_sums(const struct target *t, const struct widened *w)
+{
+    kernel_narrow_widen *run = NARROW_FOR(limber_cpu_of(t), widen);
+
+    run(w);
+}
+
+const struct narrow_ops limber_llvm_narrow = { narrows, narrow_bytes, widen_sums };

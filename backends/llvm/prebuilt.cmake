@@ -201,6 +201,15 @@ foreach(isa ${_all})
     DEPENDS ${_kernel}/steps.c ${_headers}
     COMMAND_EXPAND_LISTS COMMENT "Steps of epilogues ${isa}" VERBATIM)
   list(APPEND _objects ${_out}/steps_${isa}.o)
+  add_custom_command(
+    OUTPUT ${_out}/narrow_${isa}.o
+    COMMAND ${CMAKE_C_COMPILER_LAUNCHER} ${LIMBER_CLANG} -std=gnu11 -O2 -c
+            -DNARROW=limber_narrow_bytes_${isa} -DWIDEN=limber_narrow_widen_${isa}
+            ${_clang_${isa}} ${_clang_prebuilt} -fvectorize
+            ${_kernel}/narrow.c -o ${_out}/narrow_${isa}.o
+    DEPENDS ${_kernel}/narrow.c ${_headers}
+    COMMAND_EXPAND_LISTS COMMENT "Floats that hold bytes ${isa}" VERBATIM)
+  list(APPEND _objects ${_out}/narrow_${isa}.o)
 endforeach()
 file(CONFIGURE OUTPUT ${_out}/prebuilt_rows.h CONTENT
 "/* isa, unit, kind of limbs, columns, mr, nr, group, matrix */

@@ -155,7 +155,7 @@ static int64_t first_product(const struct kernel *k, const struct call *c, struc
     return limber_is_unpacked(k, c, p) ? 1 : 0;
 }
 
-int64_t limber_unpacked_bytes(const struct kernel *k, const struct call *c)
+static int64_t plain_bytes(const struct kernel *k, const struct call *c)
 {
     bool given = c->launch_memory || (c->queue && c->queue->workspace);
     struct call first;
@@ -167,6 +167,31 @@ int64_t limber_unpacked_bytes(const struct kernel *k, const struct call *c)
     bytes = bytes_of(&p);
     rooms = (double)c->runner->workers * (double)worker_bytes(&p) + 2.0 * (double)p.k * 8 + 1024;
     return bytes - (given ? 0 : rooms) <= (double)c->workspace_limit ? (int64_t)bytes : -1;
+}
+
+/* With what a planar image takes; -1: none, or there is no room for it. */
+static int64_t planar_bytes(const struct kernel *k, const struct call *c, struct planar *x)
+{
+    int64_t bytes;
+    double own;
+
+    if (!limber_planar(c, x))
+        return -1;
+    own = limber_planar_bytes(x, k->config.bytes);
+    if (own > (double)c->workspace_limit)
+        return -1;
+    limber_planar_call(x, NULL, k->config.bytes);
+    x->call.workspace_limit -= (size_t)own;
+    bytes = plain_bytes(k, &x->call);
+    return bytes < 0 ? -1 : bytes + (int64_t)own;
+}
+
+int64_t limber_unpacked_bytes(const struct kernel *k, const struct call *c)
+{
+    struct planar x;
+    int64_t bytes = planar_bytes(k, c, &x);
+
+    return bytes >= 0 ? bytes : plain_bytes(k, c);
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -702,7 +727,7 @@ static bool run_product(const struct kernel *k, const struct product *p, char *m
     return j.finish != NULL;
 }
 
-bool limber_unpacked_run(const struct kernel *k, const struct call *c, char *memory)
+static bool run_plain(const struct kernel *k, const struct call *c, char *memory)
 {
     bool finished = true;
     struct call first, image;
@@ -720,4 +745,17 @@ bool limber_unpacked_run(const struct kernel *k, const struct call *c, char *mem
         finished = run_product(k, &p, memory) && finished;
     }
     return finished;
+}
+
+bool limber_unpacked_run(const struct kernel *k, const struct call *c, char *memory)
+{
+    struct planar x;
+
+    if (planar_bytes(k, c, &x) < 0)
+        return run_plain(k, c, memory);
+    limber_planar_call(&x, memory, k->config.bytes);
+    limber_planar_fill(&x);
+    (void)run_plain(k, &x.call, memory + (int64_t)limber_planar_bytes(&x, k->config.bytes));
+    limber_planar_store(&x);
+    return false;
 }

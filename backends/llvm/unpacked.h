@@ -70,4 +70,23 @@ struct call limber_forward_call(const struct call *c);
 /* Of the image that is read through windows. */
 int64_t limber_product_channels(const struct product *p);
 
+/* ---- planar.c -------------------------------------------------------------------------------- */
+
+/* A gradient of filters as that of an image whose channels lie apart. */
+struct planar {
+    const struct call *of;
+    struct call call;
+    struct patch patch; /* what the call's windows see */
+    int64_t images, channels, pixels;
+    int size;
+    char *image, *gradient;
+};
+/* Is it one that is better so?  x->call is not complete. */
+bool limber_planar(const struct call *c, struct planar *x);
+double limber_planar_bytes(const struct planar *x, int size);
+/* Completes the call, which points to x and to this memory; fills its image; stores its result. */
+void limber_planar_call(struct planar *x, char *memory, int size);
+void limber_planar_fill(struct planar *x);
+void limber_planar_store(const struct planar *x);
+
 #endif

@@ -37,6 +37,9 @@ struct limber_prepared {
     struct limbs *limbs;
     size_t bytes;
     uint64_t tick;
+    struct limber_prepared *narrow; /* NULL, or the same elements as bytes */
+    bool makes_narrow;
+    void *elements; /* NULL, or what x is, to be freed with it */
 };
 
 /* ---- limbs ----------------------------------------------------------------------------------- */
@@ -155,6 +158,13 @@ void limber_prepared_mask(const limber_prepared *o, int64_t group, struct mask *
         m->scanned = false;
 }
 
+static void begin(struct limber_prepared *o)
+{
+    pthread_mutex_init(&o->lock, NULL);
+    o->at_fork = (struct at_fork){ .lock = &o->lock };
+    limber_at_fork(&o->at_fork);
+}
+
 static bool scan_group(const struct limber_prepared *o, int64_t group, struct diag *d)
 {
     const limber_matrix *x = &o->x;
@@ -179,6 +189,87 @@ static bool scan(struct limber_prepared *o, struct diag *d)
         if (!scan_group(o, i, d))
             return false;
     return true;
+}
+
+/* ---- as bytes -------------------------------------------------------------------------------- */
+
+/* Integers of 7 bits and a sign that are counted in the lowest bit of any, or in 1. */
+static bool is_narrow(const struct limber_prepared *o, int *exponent)
+{
+    int low = INT32_MAX, high = INT32_MIN;
+
+    if ((double)o->rows * (double)o->cols > (double)o->bound)
+        return false;
+    for (int64_t g = 0; g < o->groups; g++) {
+        const struct mask *m = &o->mask[g];
+
+        if (!m->scanned || m->special)
+            return false;
+        if (m->zero)
+            continue;
+        low = limber_mask_low(m) < low ? limber_mask_low(m) : low;
+        high = m->emax > high ? m->emax : high;
+    }
+    *exponent = low > high || (low >= 0 && high <= 6) ? 0 : low;
+    return low > high || high - *exponent <= 6;
+}
+
+enum narrow_state limber_prepared_narrow(limber_prepared *o, int *exponent, limber_prepared **bytes)
+{
+    enum narrow_state state;
+
+    if (!is_narrow(o, exponent))
+        return NARROW_none;
+    pthread_mutex_lock(&o->lock);
+    state = o->narrow ? NARROW_there : o->makes_narrow ? NARROW_elsewhere : NARROW_to_make;
+    *bytes = o->narrow;
+    o->makes_narrow = true;
+    pthread_mutex_unlock(&o->lock);
+    return state;
+}
+
+const void *limber_prepared_data(const limber_prepared *o)
+{
+    return o->x.data;
+}
+
+/* Nobody changes these elements, so that they need no hash. */
+static struct limber_prepared *of_bytes(const struct limber_prepared *o, void *memory, int64_t line,
+                                        int64_t p)
+{
+    struct limber_prepared *n = calloc(1, sizeof *n);
+    struct diag ignored = { 0 };
+
+    if (!n)
+        return NULL;
+    *n = (struct limber_prepared){ .ctx = o->ctx,
+                                   .x = { memory, LIMBER_I8, o->left ? line : p,
+                                          o->left ? p : line },
+                                   .rows = o->rows,
+                                   .cols = o->cols,
+                                   .left = o->left,
+                                   .layout = o->layout,
+                                   .groups = o->groups,
+                                   .bound = o->bound - (size_t)(o->rows * o->cols) };
+    begin(n);
+    if (scan(n, &ignored)) {
+        n->elements = memory;
+        return n;
+    }
+    limber_prepared_free(n);
+    return NULL;
+}
+
+limber_prepared *limber_prepared_made_narrow(limber_prepared *o, void *memory, int64_t line,
+                                             int64_t p)
+{
+    struct limber_prepared *n = memory ? of_bytes(o, memory, line, p) : NULL;
+
+    pthread_mutex_lock(&o->lock);
+    o->narrow = n;
+    o->makes_narrow = n != NULL;
+    pthread_mutex_unlock(&o->lock);
+    return n;
 }
 
 /* ---- changes --------------------------------------------------------------------------------- */
@@ -287,9 +378,7 @@ static bool check_prepare(const limber_context *ctx, const limber_matrix *x, int
 
 static bool prepare(struct limber_prepared *o, struct diag *d)
 {
-    pthread_mutex_init(&o->lock, NULL);
-    o->at_fork = (struct at_fork){ .lock = &o->lock };
-    limber_at_fork(&o->at_fork);
+    begin(o);
     return scan(o, d) && (limber_device_holds(o->ctx, o->x.data) || hash(o, &o->hash, d));
 }
 
@@ -373,6 +462,7 @@ void limber_prepared_free(limber_prepared *o)
     CALL_SCOPE;
     if (!o)
         return;
+    limber_prepared_free(o->narrow);
     while (o->limbs)
         drop(o, &o->limbs);
     for (int64_t i = 0; o->mask && i < o->groups; i++)
@@ -380,6 +470,7 @@ void limber_prepared_free(limber_prepared *o)
     free(o->mask);
     limber_at_fork_no_more(&o->at_fork);
     pthread_mutex_destroy(&o->lock);
+    limber_memory_free(&o->ctx->allocator, o->elements);
     free(o);
 }
 

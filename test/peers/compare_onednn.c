@@ -97,17 +97,16 @@ static limber_operation operation_of(int direction)
 }
 
 /* By oneDNN, in the caller's layout or in its own. */
-static void convolve_theirs(const struct trial *t, int direction, const char *a, const char *b,
-                            char *c, bool any)
+static void convolve_theirs(const struct trial *t, int direction, limber_format f, limber_format to,
+                            const char *a, const char *b, char *c, bool any)
 {
     const struct peer peer = { .library = &onednn, .code = { any ? DNN_ANY : 0 } };
-    const struct operands now = {
-        .fa = LIMBER_F32, .fb = LIMBER_F32, .fy = LIMBER_F32, .a = a, .b = b, .y = c
-    };
+    const struct operands now = { .fa = f, .fb = f, .fy = to, .a = a, .b = b, .y = c };
     struct work *w = calloc(1, sizeof *w);
     struct contender *x = &w->list[0];
 
-    w->fa = w->fb = w->fc = LIMBER_F32;
+    w->fa = w->fb = f;
+    w->fc = to;
     w->operation = operation_of(direction);
     w->conv = t->s;
     x->peer = &peer;
@@ -164,7 +163,7 @@ static double compare(const struct trial *t, const struct trial *theirs, int dir
 
     for (int any = 0; any < 2; any++) {
         memset(c[1], 0xff, bytes);
-        convolve_theirs(theirs, direction, a, b, c[1], any);
+        convolve_theirs(theirs, direction, LIMBER_F32, LIMBER_F32, a, b, c[1], any);
         for (int i = 0; i < 2; i++) {
             memset(c[0], 0xff, bytes);
             convolve_ours(t, direction, promises[i], a, b, c[0]);
@@ -242,6 +241,77 @@ static void networks_agree(void **state)
     LAYERS_AGREE(others);
 }
 
+/* Three dimensions: as many planes as rows in a window; the images have a few. */
+static void deep_layers_agree(void **state)
+{
+    static const struct layer deep[] = { { 1, 8, 7, 16, 3, 1, 1, 1, 1 },
+                                         { 2, 6, 9, 20, 3, 2, 1, 1, 2 },
+                                         { 1, 16, 6, 24, 1, 1, 0, 1, 1 },
+                                         { 1, 12, 8, 12, 3, 1, 1, 1, 12 } };
+
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof deep / sizeof *deep; i++) {
+        const struct layer *l = &deep[i / 2];
+        struct trial flat, t;
+
+        make(&flat, l, i % 2 ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW);
+        t = flat;
+        trial_close(&flat);
+        t.s.d = 5;
+        t.s.t = l->r;
+        t.s.depth_stride = l->stride;
+        t.s.depth_dilate = 1;
+        t.s.depth_pad[0] = t.s.depth_pad[1] = l->pad;
+        trial_open(&t);
+        for (int of = 0; of < TENSORS; of++)
+            for (int64_t j = 0; j < t.count[of]; j++)
+                t.v[of][j] = (float)sin((double)(j * 7 + of));
+        agree(&t);
+        trial_close(&t);
+    }
+}
+
+/* Sums of bytes are the same, number by number. */
+static void bytes_agree(void **state)
+{
+    static const struct layer layers[] = {
+        { 1, 3, 28, 64, 7, 2, 3, 1, 1 },   { 1, 64, 10, 64, 3, 1, 1, 1, 1 },
+        { 2, 60, 9, 34, 3, 2, 1, 1, 1 },   { 1, 144, 14, 24, 1, 1, 0, 1, 1 },
+        { 1, 32, 14, 32, 3, 1, 1, 1, 32 }, { 1, 24, 11, 36, 3, 1, 2, 2, 3 }
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 4 * sizeof layers / sizeof *layers; i++) {
+        limber_contract exact = LIMBER_CONTRACT_INIT;
+        struct trial t;
+        char *a, *b, *ours, *theirs;
+        size_t bytes;
+
+        exact.promise = LIMBER_CONTRACT_EXACT;
+        make(&t, &layers[i / 4], i % 2 ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW);
+        for (int of = 0; of < TENSORS; of++)
+            for (int64_t j = 0; j < t.count[of]; j++)
+                t.v[of][j] = (double)(j * 37 % 255) - 127;
+        bytes = (size_t)t.count[Y] * sizeof(int32_t);
+        a = stored(&t, X, LIMBER_I8);
+        b = stored(&t, W, LIMBER_I8);
+        ours = malloc(bytes);
+        theirs = malloc(bytes);
+        memset(ours, 0xff, bytes);
+        memset(theirs, 0x5a, bytes);
+        convolve_theirs(&t, FORWARD, LIMBER_I8, LIMBER_I32, a, b, theirs, i / 2 % 2);
+        if (run_direction(ctx, FORWARD, &exact, &t.s, LIMBER_I8, a, b, LIMBER_I32, ours, NULL, NULL,
+                          NULL))
+            fail_msg("%s", limber_error_text());
+        assert_memory_equal(ours, theirs, bytes);
+        free(a);
+        free(b);
+        free(ours);
+        free(theirs);
+        trial_close(&t);
+    }
+}
+
 static void images_agree(void **state)
 {
     static const struct layer layer = { 64, 1, 28, 6, 5, 1, 2, 1, 1 };
@@ -307,6 +377,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(networks_agree),
+        cmocka_unit_test(deep_layers_agree),
+        cmocka_unit_test(bytes_agree),
         cmocka_unit_test(images_agree),
         cmocka_unit_test(another_convolution_does_not_agree),
     };

@@ -59,6 +59,8 @@ struct row {
              "integers 7", "native/prepared conv-any* native/plain"), \
         CONV(group, name, of "bytes in FP32", "f32", shape ",nchw" count, "integers 7", \
              "correct conv-plain* conv-any"), \
+        CONV(group, name, of "bytes in FP32, filters prepared", "f32", shape ",nchw" count, \
+             "integers 7", "correct/prepared conv-plain* conv-any correct/plain"), \
         CONV(group, name, of "FP32 correct", "f32", shape ",nchw" count, "normal", \
              "correct conv-plain* conv-any"), \
         BACKWARD(group, name, of "backward data", shape ",nchw" count, DATA), \

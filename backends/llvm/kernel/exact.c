@@ -185,6 +185,76 @@ static void put_any(const struct limb *l, int limbs, int64_t p, int line, limber
 
 /* ---- where pairs are summed ---- */
 
+/* Pixels of a plane of an image, or of none, LANES apart: rows by columns of them, `down` and
+ * `across` pixels from one to the next; those outside are zero. */
+struct pixels_seen {
+    const char *plane;
+    int64_t y, down, rows, x, across, columns;
+};
+
+FLAT double *copy_pixels(const struct kernel_call *c, const struct patch *w, limber_format f,
+                         int size, const struct pixels_seen *s, double *to)
+{
+    for (int64_t i = 0, y = s->y; i < s->rows; i++, y += s->down) {
+        const bool inside = s->plane && y >= 0 && y < w->h;
+        const char *row = inside ? s->plane + y * w->row * f.size : NULL;
+
+        for (int64_t j = 0, x = s->x; j < s->columns; j++, x += s->across, to += LANES) {
+            const char *at = row && x >= 0 && x < w->w ? row + x * w->col * f.size : NULL;
+
+            *to = !at ? 0 : size ? double_at(at, size) : c->cold->value(f, at);
+        }
+    }
+    return to;
+}
+
+/* A line that is a window, or what one of its elements sees: without a division an element.
+ * size: 8 or 4 of binary64 or binary32, else 0. */
+FLAT void copy_window(const struct kernel_call *c, const struct view *v, int64_t line,
+                      limber_format f, int size, double *to)
+{
+    const struct patch *w = v->patch;
+    const int64_t taps = w->transposed ? w->oh * w->ow : w->r * w->s, outer = c->k / taps;
+    const int64_t high = w->transposed ? w->r : w->oh, wide = w->transposed ? w->s : w->ow;
+    const int64_t of = line / wide, a = of % high, b = line % wide;
+    const int64_t group = of / high; /* channel; or image */
+    struct pixels_seen s = { .y = a * w->stride[0] - w->pad[0],
+                             .down = w->dilate[0],
+                             .rows = w->r,
+                             .x = b * w->stride[1] - w->pad[1],
+                             .across = w->dilate[1],
+                             .columns = w->s };
+
+    if (w->transposed)
+        s = (struct pixels_seen){ .y = a * w->dilate[0] - w->pad[0],
+                                  .down = w->stride[0],
+                                  .rows = w->oh,
+                                  .x = b * w->dilate[1] - w->pad[1],
+                                  .across = w->stride[1],
+                                  .columns = w->ow };
+    for (int64_t i = 0; i < outer; i++) {
+        const int64_t begin = w->transposed ? limber_patch_begin(w, i, group) :
+                                              limber_patch_begin(w, group, i);
+
+        s.plane = begin < 0 ? NULL : (const char *)v->data + (w->origin + begin) * f.size;
+        to = copy_pixels(c, w, f, size, &s, to);
+    }
+}
+
+static void copy_windows(const struct kernel_call *c, const struct view *v, int64_t first,
+                         int64_t live, limber_format f, double *to)
+{
+    const int size = limber_format_is_binary(f) ? f.size : 0;
+
+    for (int64_t l = 0; l < live; l++)
+        if (size == 8)
+            copy_window(c, v, first + l, f, 8, to + l);
+        else if (size == 4)
+            copy_window(c, v, first + l, f, 4, to + l);
+        else
+            copy_window(c, v, first + l, f, 0, to + l);
+}
+
 /* Copies `live` lines to [k][LANES]; those beyond are zero. */
 static void copy_lines(const struct kernel_call *c, int side, int64_t line0, int64_t live,
                        double *to)
@@ -202,6 +272,10 @@ static void copy_lines(const struct kernel_call *c, int side, int64_t line0, int
 
         for (int64_t p = 0; p < c->k; p++)
             memcpy(to + p * LANES, at + p * step, sizeof(vd));
+        return;
+    }
+    if (v->patch && !v->patch->depth && !v->patch->divide[0] && !v->tile_subset) {
+        copy_windows(c, v, first, live, f, to);
         return;
     }
     for (int64_t l = 0; l < live; l++) {

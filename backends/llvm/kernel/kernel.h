@@ -295,6 +295,13 @@ typedef void kernel_strip(const struct direct_strip *s);
 kernel_strip limber_direct_strip_avx2, limber_direct_strip_avx512, limber_direct_strip_neon;
 
 /* functions.c: of backend.function_ops. */
+/* narrow.c: narrow_ops. */
+typedef int kernel_narrow_bytes(int size, const void *x, double unit, int low, int high,
+                                uint8_t *to, int64_t n);
+typedef void kernel_narrow_widen(const struct widened *w);
+kernel_narrow_bytes limber_narrow_bytes_avx2, limber_narrow_bytes_avx512, limber_narrow_bytes_neon;
+kernel_narrow_widen limber_narrow_widen_avx2, limber_narrow_widen_avx512, limber_narrow_widen_neon;
+
 typedef void kernel_functions_run(int function, const struct fn_args *a, double *x, int64_t n,
                                   int single);
 typedef void kernel_functions_look_up(const struct lookup *t, const void *src, void *dst,

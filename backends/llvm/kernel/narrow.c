@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Floats that hold bytes, as bytes, and sums of 32 bits as floats; compiled once for each
+ * instruction set.  Loops have no branches, so that the compiler makes vectors of them. */
+#include "backends/llvm/kernel/kernel.h"
+
+#ifndef NARROW
+#define NARROW limber_narrow_bytes
+#define WIDEN limber_narrow_widen
+#endif
+
+enum { BLOCK = 64 };
+
+/* An element that is no multiple of `unit` between the ends differs from what is stored of it; so
+ * do NaN, which is no more than `low`, and infinities. */
+#define NARROW_LOOP(type) \
+    static int narrow_##type(const type *x, double unit, int low, int high, uint8_t *restrict to, \
+                             int64_t n) \
+    { \
+        const type scale = (type)(1 / unit), back = (type)unit; \
+        const type least = (type)low, most = (type)high; \
+        int other = 0; \
+        for (int64_t i = 0; i < n; i++) { \
+            type y = x[i] * scale; \
+            int32_t q; \
+            y = y > least ? y : least; \
+            y = y < most ? y : most; \
+            q = (int32_t)y; \
+            other |= (type)q * back != x[i]; \
+            to[i] = (uint8_t)q; \
+        } \
+        return other; \
+    }
+NARROW_LOOP(double)
+NARROW_LOOP(float)
+
+static int narrow(int size, const void *x, double unit, int low, int high, uint8_t *to, int64_t n)
+{
+    return size == 8 ? narrow_double(x, unit, low, high, to, n) :
+                       narrow_float(x, unit, low, high, to, n);
+}
+
+/* What is left of a line is done as a block, too. */
+int NARROW(int size, const void *x, double unit, int low, int high, uint8_t *restrict to, int64_t n)
+{
+    const int64_t whole = n / BLOCK * BLOCK;
+    double rest[BLOCK] = { 0 };
+    uint8_t bytes[BLOCK];
+    int other = narrow(size, x, unit, low, high, to, whole);
+
+    if (n == whole)
+        return !other;
+    __builtin_memcpy(rest, (const char *)x + whole * size, (size_t)((n - whole) * size));
+    other |= narrow(size, rest, unit, low, high, bytes, BLOCK);
+    __builtin_memcpy(to + whole, bytes, (size_t)(n - whole));
+    return !other;
+}
+
+enum { LANES = 16 };
+typedef int32_t sums __attribute__((vector_size(4 * LANES)));
+typedef float floats __attribute__((vector_size(4 * LANES)));
+typedef double doubles __attribute__((vector_size(8 * LANES)));
+
+/* `bytes` of the sums, and of what they become; constants but at a line's end. */
+static inline __attribute__((always_inline)) void
+widen_some(int size, const void *from, double unit, void *to, size_t count)
+{
+    sums s = { 0 };
+
+    __builtin_memcpy(&s, from, 4 * count);
+    if (size == 8) {
+        const doubles wide = __builtin_convertvector(s, doubles) * unit;
+
+        __builtin_memcpy(to, &wide, 8 * count);
+    } else {
+        const floats wide = __builtin_convertvector(s, floats) * (float)unit;
+
+        __builtin_memcpy(to, &wide, 4 * count);
+    }
+}
+
+static inline __attribute__((always_inline)) void widen_lines(const struct widened *w, int size)
+{
+    for (int64_t l = 0; l < w->lines; l++) {
+        const char *from = (const char *)w->from + l * w->from_step * 4;
+        char *to = (char *)w->to + l * w->to_step * size;
+        int64_t i = 0;
+
+        for (; i + LANES <= w->length; i += LANES)
+            widen_some(size, from + 4 * i, w->unit, to + size * i, LANES);
+        if (i < w->length)
+            widen_some(size, from + 4 * i, w->unit, to + size * i, (size_t)(w->length - i));
+    }
+}
+
+void WIDEN(const struct widened *w)
+{
+    if (w->size == 8)
+        widen_lines(w, 8);
+    else
+        widen_lines(w, 4);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Gradients of filters of images whose few channels lie side by side, as those of three colours do.
+ * Code for such channels would fill a part of each vector.  So a copy of the image has channels
+ * apart, the gradient is that of planes, and it moves from a buffer to where it belongs. */
+#include "backends/llvm/unpacked.h"
+
+#include <string.h>
+
+enum { CHANNELS = 8, PIXELS = 1024 }; /* at most; of a task */
+
+bool limber_planar(const struct call *c, struct planar *x)
+{
+    const struct patch *w = c->b.patch;
+    const struct output_view *v = &c->c;
+    int64_t channels = w ? c->n / (w->r * w->s) : 0;
+
+    if (!w || !w->transposed || w->t || w->depth || w->divide[0] || w->channel != 1 ||
+        w->col == 1 || w->r * w->s == 1 || channels > CHANNELS || c->beta || v->wide || v->rows ||
+        v->cols)
+        return false;
+    *x = (struct planar){ .of = c, .call = *c, .channels = channels, .pixels = w->h * w->w };
+    x->images = c->k / (w->oh * w->ow);
+    x->patch = *w;
+    x->patch.col = 1;
+    x->patch.row = w->w;
+    x->patch.channel = x->pixels;
+    x->patch.image = channels * x->pixels;
+    x->patch.origin = 0;
+    x->call.b.patch = NULL; /* planar_begin sets it: this may be copied */
+    x->call.c = (struct output_view){ .row = c->n, .col = 1, .inner = c->n };
+    x->call.finish = NULL;
+    return true;
+}
+
+double limber_planar_bytes(const struct planar *x, int size)
+{
+    return ((double)x->images * (double)x->patch.image + (double)x->call.m * (double)x->call.n) *
+               size +
+           2 * LINE;
+}
+
+void limber_planar_call(struct planar *x, char *memory, int size)
+{
+    memory = (char *)(((uintptr_t)memory + LINE - 1) & ~(uintptr_t)(LINE - 1));
+    x->size = size;
+    x->call.b.patch = &x->patch;
+    x->call.b.data = x->image = memory;
+    x->call.c.data = x->gradient = memory + round_up(x->images * x->patch.image * size, LINE);
+}
+
+/* Every `step`-th element from `from` on, beside each other. */
+static inline __attribute__((always_inline)) void join(char *to, const char *from, int64_t step,
+                                                       int64_t count, int size)
+{
+    for (int64_t l = 0; l < count; l++)
+        memcpy(to + l * size, from + l * step * size, (size_t)size);
+}
+
+static void fill_rows(void *arg, int64_t task, int worker)
+{
+    const struct planar *x = arg;
+    const struct patch *from = x->of->b.patch;
+    const int64_t rows = PIXELS / from->w + 1, tasks = ceil_div(from->h, rows);
+    const int64_t image = task / tasks, first = task % tasks * rows;
+
+    (void)worker;
+    for (int64_t y = first; y < first + rows && y < from->h; y++)
+        for (int64_t c = 0; c < x->channels; c++) {
+            const char *at = (const char *)x->of->b.data +
+                             (from->origin + image * from->image + y * from->row + c) * x->size;
+            char *to = x->image + ((image * x->channels + c) * x->pixels + y * from->w) * x->size;
+
+            if (x->size == 4 && from->col == 3) /* of constant length and step */
+                join(to, at, 3, from->w, 4);
+            else if (x->size == 4)
+                join(to, at, from->col, from->w, 4);
+            else
+                join(to, at, from->col, from->w, 8);
+        }
+}
+
+void limber_planar_fill(struct planar *x)
+{
+    const struct patch *from = x->of->b.patch;
+    const int64_t rows = PIXELS / from->w + 1;
+
+    x->of->runner->run(x->of->runner->self, x->images * ceil_div(from->h, rows), fill_rows, x);
+}
+
+void limber_planar_store(const struct planar *x)
+{
+    for (int64_t i = 0; i < x->call.m; i++)
+        for (int64_t j = 0; j < x->call.n; j++)
+            memcpy(limber_output_at(&x->of->c, i, j, x->size),
+                   x->gradient + (i * x->call.n + j) * x->size, (size_t)x->size);
+}

@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Floats that hold bytes: products and convolutions have the interpreter's bits, and one element
+ * that no byte holds, anywhere, sends the call another way. */
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "guarded.h"
+#include "support.h"
+
+#include "jit/api/api.h"
+
+enum { THREADS = 3, MOST = 140, DEEPEST = 400, ROOM = 1 << 21 };
+
+static limber_context *one, *many, *interp;
+
+static limber_context *context_of(const char *backend, int threads)
+{
+    limber_config config = LIMBER_CONFIG_INIT;
+    limber_context *ctx;
+
+    config.backend = backend;
+    config.threads = threads;
+    config.cache_dir = "";
+    config.kernels = LIMBER_KERNELS_PREBUILT;
+    if (limber_create(&ctx, &config))
+        fail_msg("%s", limber_error_text());
+    return ctx;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    one = context_of(NULL, 1);
+    many = context_of(NULL, THREADS);
+    interp = context_of("interp", 1);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    limber_destroy(one);
+    limber_destroy(many);
+    limber_destroy(interp);
+    return 0;
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+enum kind { SIGNED, UNSIGNED, FEW, ZEROS, KINDS };
+
+static void put(limber_format f, char *at, double x)
+{
+    limber_convert(at, f, &x, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+}
+
+static double value_of(struct rng *r, enum kind kind)
+{
+    switch (kind) {
+    case SIGNED: return rng_below(r, 256) - 128;
+    case UNSIGNED: return rng_below(r, 256);
+    case FEW: return rng_below(r, 4) ? (rng_below(r, 2) ? 0 : -0.0) : rng_below(r, 5) - 2;
+    default: return rng_below(r, 2) ? 0 : -0.0;
+    }
+}
+
+struct operand {
+    limber_format f;
+    enum kind kind;
+    int64_t rows, cols, row, col;
+    int exponent;
+    char *data;
+};
+
+static int64_t place_of(const struct operand *x, int64_t i)
+{
+    return i / x->cols * x->row + i % x->cols * x->col;
+}
+
+static void make(struct rng *r, struct operand *x, int64_t rows, int64_t cols)
+{
+    const int64_t gap = rng_below(r, 3) ? 0 : rng_below(r, 9);
+
+    x->f = rng_below(r, 2) ? LIMBER_F64 : LIMBER_F32;
+    x->kind = (enum kind)rng_below(r, rng_below(r, 4) ? FEW : KINDS);
+    x->exponent = rng_below(r, 3) ? 0 : rng_below(r, 60) - 30;
+    x->rows = rows;
+    x->cols = cols;
+    x->col = rng_below(r, 2) ? 1 : rows + gap;
+    x->row = x->col == 1 ? cols + gap : 1;
+    x->data = malloc((size_t)((rows + gap) * (cols + gap) * x->f.size));
+    assert_non_null(x->data);
+    for (int64_t i = 0; i < (rows + gap) * (cols + gap); i++) /* and between lines */
+        put(x->f, x->data + i * x->f.size, 0.3);
+    for (int64_t i = 0; i < rows * cols; i++)
+        put(x->f, x->data + place_of(x, i) * x->f.size, ldexp(value_of(r, x->kind), x->exponent));
+}
+
+/* One element that is no such byte. */
+static void spoil(struct rng *r, const struct operand *x)
+{
+    static const double other[] = { 0.5, 300, -129, 1e-30, -0x1p-100, NAN, INFINITY, 0x1p40 };
+    const double value = other[rng_below(r, (int)(sizeof other / sizeof *other))];
+    const int64_t all = x->rows * x->cols, i = rng_below(r, 3) ? rng_below(r, (int)all) : all - 1;
+
+    put(x->f, x->data + place_of(x, i) * x->f.size, ldexp(value, x->exponent));
+}
+
+struct multiplied {
+    struct operand a, b;
+    limber_format to;
+    int64_t m, n, k, row, col;
+    size_t bytes;
+    limber_prepared *prepared[2];
+};
+
+static void run(limber_context *ctx, const struct multiplied *x, limber_promise promise, char *c,
+                limber_report *report)
+{
+    limber_contract contract = LIMBER_CONTRACT_INIT;
+    limber_problem p = LIMBER_PROBLEM_INIT;
+
+    contract.promise = promise;
+    contract.bits = promise == LIMBER_CONTRACT_BITS ? 50 : 0;
+    p.contract = &contract;
+    p.m = x->m, p.n = x->n, p.k = x->k;
+    p.a = (limber_matrix){ x->a.data, x->a.f, x->a.row, x->a.col };
+    p.b = (limber_matrix){ x->b.data, x->b.f, x->b.row, x->b.col };
+    p.c = (limber_output){ c, x->to, x->row, x->col };
+    p.prepared_a = x->prepared[0];
+    p.prepared_b = x->prepared[1];
+    if (limber_run(ctx, &p, report))
+        fail_msg("%s", limber_error_text());
+}
+
+static void open_product(struct rng *r, struct multiplied *x)
+{
+    const int64_t gap = rng_below(r, 3) ? 0 : rng_below(r, 7);
+
+    *x = (struct multiplied){ .m = 1 + rng_below(r, MOST), .n = 1 + rng_below(r, MOST) };
+    x->k = 1 + rng_below(r, rng_below(r, 4) ? MOST : DEEPEST);
+    make(r, &x->a, x->m, x->k);
+    make(r, &x->b, x->k, x->n);
+    x->to = rng_below(r, 2) ? LIMBER_F64 : LIMBER_F32;
+    x->col = rng_below(r, 4) ? 1 : x->m + gap;
+    x->row = x->col == 1 ? x->n + gap : 1;
+    x->bytes = (size_t)((x->m + gap) * (x->n + gap) * x->to.size);
+}
+
+static void close_product(struct multiplied *x)
+{
+    free(x->a.data);
+    free(x->b.data);
+}
+
+/* All of the memory, what lies between rows too. */
+static void expect(const struct multiplied *x, const char *want, const char *got, const char *what,
+                   int trial)
+{
+    for (int64_t i = 0; i < (int64_t)x->bytes; i += x->to.size)
+        if (!same_number(x->to, got + i, want + i))
+            fail_msg("trial %d, %s: %d x %d x %d, element %d", trial, what, (int)x->m, (int)x->n,
+                     (int)x->k, (int)(i / x->to.size));
+}
+
+static void compare(const struct multiplied *x, limber_promise promise, int trial)
+{
+    char *want = poisoned(x->bytes);
+    limber_context *const contexts[] = { one, many };
+    struct multiplied plain = *x;
+
+    plain.prepared[0] = plain.prepared[1] = NULL;
+    run(interp, &plain, promise, want, NULL);
+    for (int i = 0; i < 2; i++) {
+        char *got = poisoned(x->bytes);
+
+        run(contexts[i], &plain, promise, got, NULL);
+        expect(x, want, got, i ? "many threads" : "one thread", trial);
+        free(got);
+    }
+    free(want);
+}
+
+static void products_are_the_interpreters(void **state)
+{
+    struct rng r = { 7 };
+
+    (void)state;
+    for (int trial = 0; trial < (BRIEF ? 60 : 400); trial++) {
+        struct multiplied x;
+
+        open_product(&r, &x);
+        compare(&x, LIMBER_CONTRACT_CORRECT, trial);
+        if (x.to.size == 8) { /* exact under any contract */
+            compare(&x, LIMBER_CONTRACT_NATIVE, trial);
+            compare(&x, LIMBER_CONTRACT_BITS, trial);
+        }
+        spoil(&r, rng_below(&r, 2) ? &x.a : &x.b);
+        compare(&x, LIMBER_CONTRACT_CORRECT, trial);
+        close_product(&x);
+    }
+}
+
+/* Sums as large as any of 32 bits: k of a byte and a signed byte. */
+static void longest_sums(void **state)
+{
+    enum { K = 65536 };
+    float *a = malloc(K * sizeof *a), *b = malloc(K * sizeof *b), c = 0;
+    struct multiplied x = { .a = { .f = LIMBER_F32, .row = K, .col = 1, .data = (char *)a },
+                            .b = { .f = LIMBER_F32, .row = 1, .col = K, .data = (char *)b },
+                            .to = LIMBER_F32,
+                            .m = 1,
+                            .n = 1,
+                            .k = K,
+                            .row = 1,
+                            .col = 1 };
+
+    (void)state;
+    for (int least = 0; least < 2; least++) {
+        for (int i = 0; i < K; i++) {
+            a[i] = least ? -128 : 255;
+            b[i] = least ? 127 : -128;
+        }
+        run(one, &x, LIMBER_CONTRACT_CORRECT, (char *)&c, NULL);
+        assert_true(c == (least ? -128.0f * 127 * K : -255.0f * 128 * K));
+    }
+    free(a);
+    free(b);
+}
+
+/* Results at the ends of binary32's range. */
+static void far_units(void **state)
+{
+    static const int exponents[] = { -149, -126, -100, -75, -64, 60, 100, 120 };
+    const int count = (int)(sizeof exponents / sizeof *exponents);
+    struct rng r = { 9 };
+
+    (void)state;
+    for (int trial = 0; trial < count * count; trial++) {
+        const int e[] = { exponents[trial % count], exponents[trial / count] };
+        struct multiplied x;
+
+        open_product(&r, &x);
+        for (int i = 0; i < 2; i++) {
+            struct operand *o = i ? &x.b : &x.a;
+
+            for (int64_t at = 0; at < o->rows * o->cols; at++)
+                put(o->f, o->data + place_of(o, at) * o->f.size,
+                    ldexp(rng_below(&r, 200) - 100, e[i]));
+        }
+        compare(&x, LIMBER_CONTRACT_CORRECT, trial);
+        close_product(&x);
+    }
+}
+
+/* ---- prepared operands ----------------------------------------------------------------------- */
+
+struct caller {
+    limber_context *ctx;
+    const struct multiplied *x;
+    char *c;
+};
+
+static void *call(void *arg)
+{
+    const struct caller *k = arg;
+
+    for (int i = 0; i < 3; i++)
+        run(k->ctx, k->x, LIMBER_CONTRACT_CORRECT, k->c, NULL);
+    return NULL;
+}
+
+/* By several threads at once, of which one makes the bytes that are kept. */
+static void prepared_operands(void **state)
+{
+    struct rng r = { 11 };
+
+    (void)state;
+    for (int trial = 0; trial < (BRIEF ? 10 : 40); trial++) {
+        struct caller callers[THREADS];
+        pthread_t threads[THREADS];
+        struct multiplied x;
+        char *want;
+
+        open_product(&r, &x);
+        if (trial % 5 == 4)
+            spoil(&r, trial % 2 ? &x.a : &x.b);
+        want = poisoned(x.bytes);
+        run(interp, &x, LIMBER_CONTRACT_CORRECT, want, NULL);
+        for (int i = 0; i < 2; i++) {
+            const struct operand *o = i ? &x.b : &x.a;
+
+            if (trial % 3 == i)
+                continue;
+            if (limber_prepare(many, (limber_matrix){ o->data, o->f, o->row, o->col }, o->rows,
+                               o->cols, i ? LIMBER_SIDE_B : LIMBER_SIDE_A, NULL, &x.prepared[i]))
+                fail_msg("%s", limber_error_text());
+        }
+        for (int i = 0; i < THREADS; i++) {
+            callers[i] = (struct caller){ many, &x, poisoned(x.bytes) };
+            assert_int_equal(pthread_create(&threads[i], NULL, call, &callers[i]), 0);
+        }
+        for (int i = 0; i < THREADS; i++) {
+            pthread_join(threads[i], NULL);
+            expect(&x, want, callers[i].c, "prepared", trial);
+            free(callers[i].c);
+        }
+        limber_prepared_free(x.prepared[0]);
+        limber_prepared_free(x.prepared[1]);
+        free(want);
+        close_product(&x);
+    }
+}
+
+/* ---- convolutions ---------------------------------------------------------------------------- */
+
+static void run_conv(limber_context *ctx, const limber_conv *s, const void *image,
+                     const void *filters, limber_format f, limber_prepared *prepared,
+                     const limber_epilogue *e, float *to)
+{
+    limber_contract contract = LIMBER_CONTRACT_INIT;
+    limber_problem p = LIMBER_PROBLEM_INIT;
+
+    contract.promise = LIMBER_CONTRACT_CORRECT;
+    p.operation = LIMBER_OPERATION_CONV_FORWARD;
+    p.contract = &contract;
+    p.conv = s;
+    p.a = (limber_matrix){ image, f, 0, 0 };
+    p.b = (limber_matrix){ filters, f, 0, 0 };
+    p.c = (limber_output){ to, LIMBER_F32, 0, 0 };
+    p.prepared_b = prepared;
+    p.epilogue = e;
+    if (limber_run(ctx, &p, NULL))
+        fail_msg("%s", limber_error_text());
+}
+
+static char *tensor(struct rng *r, limber_format f, int64_t count, enum kind kind, bool spoilt)
+{
+    char *data = malloc((size_t)(count * f.size));
+
+    assert_non_null(data);
+    for (int64_t i = 0; i < count; i++)
+        put(f, data + i * f.size, value_of(r, kind));
+    if (spoilt)
+        put(f, data + (count - 1) * f.size, 0.5);
+    return data;
+}
+
+/* Plain, with filters that are kept, and with a bias and a rectifier behind. */
+static void check_conv(struct rng *r, int trial)
+{
+    limber_conv s = LIMBER_CONV_INIT;
+    const limber_format f = trial % 3 ? LIMBER_F32 : LIMBER_F64;
+    limber_epilogue e = LIMBER_EPILOGUE_INIT;
+    limber_epilogue_input bias = LIMBER_EPILOGUE_INPUT_INIT;
+    limber_prepared *prepared;
+    float shift[64], *want, *got;
+    char *image, *filters;
+    int64_t oh, ow;
+    size_t bytes;
+
+    s.groups = rng_below(r, 4) ? 1 : 2;
+    s.n = 1 + rng_below(r, 3);
+    s.c = s.groups * (1 + rng_below(r, 20));
+    s.o = s.groups * (1 + rng_below(r, 30));
+    s.h = 5 + rng_below(r, 20), s.w = 5 + rng_below(r, 20);
+    s.r = 1 + rng_below(r, 4), s.s = 1 + rng_below(r, 4);
+    for (int i = 0; i < 2; i++)
+        s.stride[i] = 1 + rng_below(r, 2), s.dilate[i] = 1;
+    for (int i = 0; i < 4; i++)
+        s.pad[i] = rng_below(r, 3);
+    s.layout = trial % 2 ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW;
+    assert_int_equal(limber_conv_output(&s, &oh, &ow), LIMBER_STATUS_OK);
+    image = tensor(r, f, s.n * s.c * s.h * s.w, trial % 4 < 2 ? UNSIGNED : SIGNED, trial % 7 == 6);
+    filters = tensor(r, f, s.o * (s.c / s.groups) * s.r * s.s, SIGNED, trial % 11 == 10);
+    for (int i = 0; i < 64; i++)
+        shift[i] = (float)(i - 30);
+    bias.name = "bias";
+    bias.shape = LIMBER_INPUT_ROW;
+    bias.format = LIMBER_F32;
+    bias.data = shift;
+    e.steps = "%1 = add %x %bias\n%2 = relu %1\n";
+    e.inputs = &bias, e.input_count = 1;
+    bytes = (size_t)(s.n * s.o * oh * ow) * sizeof *want;
+    if (limber_prepare_filters(many, &s, filters, f, NULL, &prepared))
+        fail_msg("%s", limber_error_text());
+    for (int steps = 0; steps < 2; steps++) {
+        want = (float *)(void *)poisoned(bytes);
+        run_conv(interp, &s, image, filters, f, NULL, steps ? &e : NULL, want);
+        for (int way = 0; way < 4; way++) {
+            got = (float *)(void *)poisoned(bytes);
+            run_conv(way ? many : one, &s, image, filters, f, way > 1 ? prepared : NULL,
+                     steps ? &e : NULL, got);
+            for (size_t i = 0; i < bytes / sizeof *want; i++)
+                if (memcmp(&want[i], &got[i], sizeof *want))
+                    fail_msg("trial %d, steps %d, way %d: element %d is %g, not %g", trial, steps,
+                             way, (int)i, (double)got[i], (double)want[i]);
+            free(got);
+        }
+        free(want);
+    }
+    limber_prepared_free(prepared);
+    free(image);
+    free(filters);
+}
+
+static void convolutions(void **state)
+{
+    struct rng r = { 13 };
+
+    (void)state;
+    for (int trial = 0; trial < (BRIEF ? 20 : 120); trial++)
+        check_conv(&r, trial);
+}
+
+/* ---- which calls, and memory ----------------------------------------------------------------- */
+
+static bool serves(const struct multiplied *x, limber_promise promise, char *c)
+{
+    struct problem p = { .m = x->m,
+                         .n = x->n,
+                         .k = x->k,
+                         .groups = 1,
+                         .fa = x->a.f,
+                         .fb = x->b.f,
+                         .fc = x->to,
+                         .a = { x->a.data, x->a.row, x->a.col, NULL, NULL, NULL },
+                         .b = { x->b.data, x->b.col, x->b.row, NULL, NULL, NULL },
+                         .c = { .data = c, .row = x->n, .col = 1, .inner = x->n } };
+
+    p.contract = (limber_contract)LIMBER_CONTRACT_INIT;
+    p.contract.promise = promise;
+    return limber_narrow_run(one, &p, NULL);
+}
+
+/* Bytes are taken where they are there, and C is untouched where they are not. */
+static void which_calls(void **state)
+{
+    struct rng r = { 17 };
+    int served = 0;
+
+    (void)state;
+    if (!one->machine.backend->narrow ||
+        !one->machine.backend->narrow->serves(&one->machine.target))
+        skip();
+    for (int trial = 0; trial < 60; trial++) {
+        struct multiplied x;
+        char *c, *before;
+
+        open_product(&r, &x);
+        x.bytes = (size_t)(x.m * x.n * x.to.size);
+        c = poisoned(x.bytes);
+        before = poisoned(x.bytes);
+        spoil(&r, trial % 2 ? &x.a : &x.b);
+        assert_false(serves(&x, LIMBER_CONTRACT_CORRECT, c));
+        assert_memory_equal(c, before, x.bytes);
+        assert_false(serves(&x, LIMBER_CONTRACT_REPRODUCIBLE, c));
+        close_product(&x);
+        free(c);
+        free(before);
+    }
+    for (int trial = 0; trial < 60; trial++) {
+        struct multiplied x;
+        char *c;
+
+        open_product(&r, &x);
+        x.bytes = (size_t)(x.m * x.n * x.to.size);
+        c = poisoned(x.bytes);
+        served += serves(&x, LIMBER_CONTRACT_CORRECT, c);
+        close_product(&x);
+        free(c);
+    }
+    assert_true(served > 30); /* B may hold 128 and more, which takes another way */
+}
+
+/* Lines end where memory does; and sums that become floats where they are. */
+static void nothing_beyond(void **state)
+{
+    const struct narrow_ops *ops = one->machine.backend->narrow;
+    const struct target *t = &one->machine.target;
+
+    (void)state;
+    if (!ops || !ops->serves(t))
+        skip();
+    for (int size = 4; size <= 8; size += 4)
+        for (int64_t n = 1; n < 200; n += n < 70 ? 1 : 13) {
+            struct guarded from = guarded((size_t)(n * size), true), to = guarded((size_t)n, true);
+            struct guarded sums = guarded((size_t)n * 4, true),
+                           wide = guarded((size_t)(n * size), true);
+            struct widened w = { .from = sums.data,
+                                 .to = wide.data,
+                                 .size = size,
+                                 .unit = 0.25,
+                                 .lines = 1,
+                                 .length = n };
+
+            for (int64_t i = 0; i < n; i++) {
+                put(size == 8 ? LIMBER_F64 : LIMBER_F32, from.data + i * size,
+                    (double)(i % 256) - 128);
+                memcpy(sums.data + 4 * i, &(int32_t){ (int32_t)(i * 1000003) - 90000000 }, 4);
+            }
+            assert_true(ops->narrow(t, size, from.data, 1, -128, 127, (uint8_t *)to.data, n));
+            ops->widen(t, &w);
+            for (int64_t i = 0; i < n; i++) {
+                const int32_t sum = (int32_t)(i * 1000003) - 90000000;
+
+                assert_int_equal(((int8_t *)to.data)[i], i % 256 - 128);
+                if (size == 8)
+                    assert_true(((double *)(void *)wide.data)[i] == sum * 0.25);
+                else
+                    assert_true(((float *)(void *)wide.data)[i] == (float)(sum * 0.25));
+            }
+            put(size == 8 ? LIMBER_F64 : LIMBER_F32, from.data + (n - 1) * size, 0.5);
+            assert_false(ops->narrow(t, size, from.data, 1, -128, 127, (uint8_t *)to.data, n));
+            leave_guarded(from);
+            leave_guarded(to);
+            leave_guarded(sums);
+            leave_guarded(wide);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(products_are_the_interpreters),
+                                        cmocka_unit_test(longest_sums),
+                                        cmocka_unit_test(far_units),
+                                        cmocka_unit_test(prepared_operands),
+                                        cmocka_unit_test(convolutions),
+                                        cmocka_unit_test(which_calls),
+                                        cmocka_unit_test(nothing_beyond) };
+
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
