@@ -3,7 +3,8 @@
  * Of matrices, rows of A are pixels and columns of B are filters of one element.  The image
  * becomes unsigned bytes, padding included, with a pixel's channels side by side; windows are read
  * there, so no panel is gathered.  Filters become words of four channels, sixteen filters side by
- * side; signed images add 128 times a filter's sum, with which its sums start. */
+ * side; signed images add 128 times a filter's sum, with which its sums start.  Images that lie
+ * channel by channel, under windows of one element, stay so: blocks of pixels become panels. */
 #include "backends/llvm/kernel/join.h"
 #include "backends/llvm/unpacked.h"
 
@@ -13,7 +14,8 @@ enum {
     PIXELS = 96, /* of a task, at most, */
     LEAST = 24, /* and at least, where there are fewer tasks than workers want */
     MOST_K = 65536, /* products whose sum cannot leave 32 bits */
-    TURNED = 64, /* pixels of an image whose planes are turned though windows have one element */
+    TURNED = 32, /* pixels of an image that is turned though windows have one element */
+    PANEL = 2048, /* channels of a panel */
     DEEPEST = 8192, /* elements along k of matrices whose rows stay in the second cache */
     TASKS = 4, /* of a worker */
     VARIANT = 3 /* of limbs that are kept; 0 to 2 are panels and strips */
@@ -22,7 +24,7 @@ enum {
 struct windows {
     const struct call *call; /* the caller's, or this: */
     struct call turned; /* of matrices: A's rows are an image's pixels, B's columns are filters */
-    kernel_bytes *code;
+    struct bytes_code code;
     struct patch from, window; /* the image as it lies; and as it is read, of bytes */
     int64_t first[2]; /* the frame's first row and column */
     int64_t images, channels, groups, taps; /* groups: of four channels */
@@ -33,6 +35,7 @@ struct windows {
     bool flips; /* the code does so; else the copy of the image */
     bool copies; /* the image is not read as it lies */
     bool across; /* C's rows are pixels, else filters */
+    bool planes; /* pixels of a channel stay side by side */
 };
 
 /* ---- which calls ----------------------------------------------------------------------------- */
@@ -114,6 +117,26 @@ static bool set_result(struct windows *x)
                        v->col == 1 && (v->inner == pixels || x->images == 1);
 }
 
+/* Windows of one element see an image channel by channel, as it lies or a copy of those pixels. */
+static bool set_planes(struct windows *x)
+{
+    struct patch *w = &x->window;
+
+    if (x->across || x->channels > PANEL || x->from.h != x->from.oh || x->from.w != x->from.ow ||
+        x->from.pad[0] || x->from.pad[1])
+        return false; /* padding is seen */
+    x->planes = true;
+    x->flips = false;
+    x->copies = x->from.col != 1 || (x->from.oh > 1 && x->from.row != x->from.ow);
+    *w = x->from;
+    if (x->copies) { /* "rows" are channels */
+        w->col = 1;
+        w->channel = round_up(w->oh * w->ow, LINE);
+        w->image = x->channels * w->channel;
+    }
+    return true;
+}
+
 /* The image, with padding if windows see any. */
 static void set_window(struct windows *x)
 {
@@ -166,7 +189,7 @@ static bool is_served(const struct kernel *k, const struct call *call, struct wi
     const struct call *c;
 
     *x = (struct windows){ .call = call, .code = limber_bytes_code(k->cpu) };
-    if (!x->code || !call->library || call->dry || call->k == 0 || call->k > MOST_K ||
+    if (!x->code.run || !call->library || call->dry || call->k == 0 || call->k > MOST_K ||
         !are_bytes(f, call->conv != NULL) || (!call->conv && !set_matrices(x)))
         return false;
     c = x->call;
@@ -181,9 +204,10 @@ static bool is_served(const struct kernel *k, const struct call *call, struct wi
     x->in_order = are_in_order(x);
     x->flip = f->side[call->conv != NULL].f.kind == LIMBER_KIND_INT ? 128 : 0;
     set_window(x);
-    if (x->taps == 1 && x->from.channel != 1 && x->from.oh * x->from.ow > TURNED)
-        return false; /* a matrix whose rows are packed as they lie */
-    return set_result(x);
+    if (!set_result(x))
+        return false;
+    return x->taps != 1 || x->from.channel == 1 || x->from.oh * x->from.ow <= TURNED ||
+           set_planes(x);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -191,6 +215,8 @@ static bool is_served(const struct kernel *k, const struct call *call, struct wi
 /* Padding and dilation may make it larger than any memory. */
 static double image_bytes(const struct windows *x)
 {
+    if (x->planes)
+        return x->copies ? (double)x->images * (double)x->window.image : 0;
     return x->copies ? (double)x->images * (double)x->window.h * (double)x->window.row + 64 : 0;
 }
 
@@ -209,7 +235,8 @@ static int64_t filters_bytes(const struct windows *x)
 static int64_t worker_bytes(const struct windows *x)
 {
     int64_t turned = BYTES_UNIT * round_up(4 * x->words + 64, 64);
-    int64_t sums = PIXELS * (BYTES_UNITS * BYTES_UNIT * 4 + (int64_t)sizeof(void *));
+    int64_t sums = x->planes ? x->words * 4 * BYTES_PANEL :
+                               PIXELS * (BYTES_UNITS * BYTES_UNIT * 4 + (int64_t)sizeof(void *));
 
     return turned > sums ? turned : sums;
 }
@@ -261,6 +288,23 @@ static void flip_bytes(char *to, const char *from, int64_t count, int flip)
 
 typedef int16_t pairs __attribute__((vector_size(32)));
 typedef int8_t signed_sixteen __attribute__((vector_size(16)));
+
+/* Sixteen at once, but at the end, behind whose last byte nothing is read. */
+static void take_even(char *to, const char *from, int64_t count)
+{
+    int64_t i = 0;
+
+    for (; i + 17 <= count; i += 16) {
+        pairs p;
+        sixteen even;
+
+        memcpy(&p, from + 2 * i, sizeof p);
+        even = (sixteen) __builtin_convertvector(p, signed_sixteen);
+        memcpy(to + i, &even, sizeof even);
+    }
+    for (; i < count; i++)
+        to[i] = from[2 * i];
+}
 
 /* `count` pixels of a channel, side by side; none of one that is not there. */
 static void take_apart(const struct windows *x, int64_t channel, const char *at, const char *end,
@@ -384,6 +428,26 @@ static void fill_row(const struct job *j, int64_t row)
                         x->flip, at + column * to->col + 4 * g);
 }
 
+/* A channel of an image of which windows see some pixels. */
+static void fill_channel(const struct job *j, int64_t task)
+{
+    const struct windows *x = &j->x;
+    const struct patch *from = &x->from, *to = &x->window;
+    const int64_t image = task / x->channels, channel = task % x->channels;
+    char *at = (char *)j->copy + image * to->image + channel * to->channel;
+    const char *line =
+        (const char *)x->call->b.data + image * from->image + channel * from->channel;
+
+    for (int64_t y = 0; y < from->oh; y++, line += from->row, at += from->ow)
+        if (from->col == 1)
+            memcpy(at, line, (size_t)from->ow);
+        else if (from->col == 2)
+            take_even(at, line, from->ow);
+        else
+            for (int64_t i = 0; i < from->ow; i++)
+                at[i] = line[i * from->col];
+}
+
 /* ---- filters --------------------------------------------------------------------------------- */
 
 /* What filters sum of an image of zeros, which are `flip`, is taken off at the start. */
@@ -394,16 +458,16 @@ static void start_sums(const struct job *j, const int8_t *filters, int64_t step,
                   *line = flip;
     int32_t sums[BYTES_UNIT], zero[BYTES_UNIT] = { 0 };
 
-    j->x.code(&(struct byte_strip){ .line = &line,
-                                    .pixels = 1,
-                                    .at = j->nowhere,
-                                    .words = j->x.words,
-                                    .units = 1,
-                                    .filters = filters,
-                                    .step = step,
-                                    .start = zero,
-                                    .to = sums,
-                                    .count = BYTES_UNIT });
+    j->x.code.run(&(struct byte_strip){ .line = &line,
+                                        .pixels = 1,
+                                        .at = j->nowhere,
+                                        .words = j->x.words,
+                                        .units = 1,
+                                        .filters = filters,
+                                        .step = step,
+                                        .start = zero,
+                                        .to = sums,
+                                        .count = BYTES_UNIT });
     for (int l = 0; l < BYTES_UNIT; l++)
         start[l] = -sums[l];
 }
@@ -482,7 +546,9 @@ static void run_begin(void *arg, int64_t task, int worker)
 {
     const struct job *j = arg;
 
-    if (task < j->image_tasks)
+    if (task < j->image_tasks && j->x.planes)
+        fill_channel(j, task);
+    else if (task < j->image_tasks)
         fill_row(j, task);
     else
         pack_unit(j, task - j->image_tasks, j->rooms + worker * j->room);
@@ -542,7 +608,8 @@ static void finish_block(const struct windows *x, int64_t filter, int64_t filter
         f->block(f, filter, filters, pixel, pixels);
 }
 
-/* A block of pixels, of which the first is column `pixel` of C, by a strip of filters. */
+/* A block of pixels, of which the first is column `pixel` of C, by a strip of filters.  sums: room,
+ * or the pixels as a panel. */
 static void sum_strip(const struct job *j, int64_t strip, struct byte_strip *s, int64_t pixel,
                       int32_t *sums)
 {
@@ -558,11 +625,18 @@ static void sum_strip(const struct job *j, int64_t strip, struct byte_strip *s, 
     s->count = smaller(units * BYTES_UNIT, x->call->m - filter);
     s->to = sums;
     s->row = units * BYTES_UNIT;
+    if (x->planes) {
+        s->row = x->call->c.row;
+        s->to = (int32_t *)(void *)limber_output_at(&x->call->c, filter, pixel, 4);
+        x->code.planes(s, (const uint8_t *)sums);
+        finish_block(x, filter, s->count, pixel, s->pixels);
+        return;
+    }
     if (x->across) {
         s->row = x->call->c.col;
         s->to = (int32_t *)(void *)limber_output_at(&x->call->c, filter, pixel, 4);
     }
-    x->code(s);
+    x->code.run(s);
     if (!x->across)
         store_across(&x->call->c, sums, s->row, filter, s->count, pixel, s->pixels);
     finish_block(x, filter, s->count, pixel, s->pixels);
@@ -576,17 +650,27 @@ static void run_block(void *arg, int64_t task, int worker)
     int64_t first = task / j->parts % j->blocks * j->pixels, image = task / j->parts / j->blocks;
     char *room = j->rooms + worker * j->room;
     const uint8_t **line = (const uint8_t **)(void *)room;
+    int32_t *sums = (int32_t *)(void *)(room + PIXELS * sizeof(void *));
     struct byte_strip s = { .line = line,
                             .pixels = smaller(j->pixels, pixels - first),
                             .at = j->at,
                             .words = x->words,
                             .flip = x->flips ? (int32_t)0x80808080 : 0 };
 
-    find_lines(j, j->image + image * x->window.image, first, s.pixels, line);
+    if (x->planes) {
+        sums = (int32_t *)(void *)room;
+        x->code.join(&(struct byte_panel){ .image = j->image + image * x->window.image + first,
+                                           .channel = x->window.channel,
+                                           .channels = x->channels,
+                                           .pixels = s.pixels,
+                                           .flip = x->flip,
+                                           .panel = (uint8_t *)room });
+    } else {
+        find_lines(j, j->image + image * x->window.image, first, s.pixels, line);
+    }
     for (int64_t strip = part * j->strips / j->parts; strip < (part + 1) * j->strips / j->parts;
          strip++)
-        sum_strip(j, strip, &s, image * pixels + first,
-                  (int32_t *)(void *)(room + PIXELS * sizeof(void *)));
+        sum_strip(j, strip, &s, image * pixels + first, sums);
 }
 
 /* ---- a launch -------------------------------------------------------------------------------- */
@@ -608,15 +692,15 @@ static void share(struct job *j)
 {
     const struct windows *x = &j->x;
     int64_t pixels = x->from.oh * x->from.ow, busy = limber_runner_busy(x->call->runner);
-    int64_t tasks = busy > 1 ? TASKS * busy : 1;
+    int64_t tasks = busy > 1 ? TASKS * busy : 1, most = x->planes ? BYTES_PANEL : PIXELS;
 
     j->strips = ceil_div(x->units, BYTES_UNITS);
-    j->blocks = ceil_div(pixels, PIXELS);
+    j->blocks = ceil_div(pixels, most);
     while (x->images * j->blocks < tasks && j->blocks < ceil_div(pixels, LEAST))
         j->blocks++;
     j->pixels = ceil_div(pixels, j->blocks);
     if (!x->across) /* whole lines of cache of C */
-        j->pixels = smaller(round_up(j->pixels, 16), PIXELS);
+        j->pixels = smaller(round_up(j->pixels, 16), most);
     j->blocks = ceil_div(pixels, j->pixels);
     j->parts = x->images * j->blocks < tasks ? smaller(j->strips, tasks) : 1;
 }
@@ -643,7 +727,7 @@ void limber_byte_windows_run(const struct kernel *k, const struct call *c, char 
     kept = keep ? keep->alloc(keep->self, VARIANT, (size_t)filters_bytes(&j.x)) : NULL;
     if (kept)
         j.filters = (int8_t *)(void *)kept->memory;
-    j.image_tasks = j.x.copies ? j.x.images * j.x.window.h : 0;
+    j.image_tasks = !j.x.copies ? 0 : j.x.images * (j.x.planes ? j.x.channels : j.x.window.h);
     j.filter_tasks = kept && kept->packed ? 0 : j.x.units;
     c->runner->run(c->runner->self, j.image_tasks + j.filter_tasks, run_begin, &j);
     if (kept && !kept->packed)
