@@ -399,6 +399,26 @@ static void copy_pixels(const struct windows *x, const char *from, const char *e
         copy_words(to, from, step, words, count, x->flip);
 }
 
+/* Pixels of at most four channels: a panel's line of words is what the copy has. */
+static void fill_words(const struct windows *x, const char *from, int64_t count, char *to)
+{
+    uint8_t end[4 * BYTES_PANEL];
+
+    for (int64_t i = 0; i < count; i += BYTES_PANEL) {
+        const int64_t pixels = smaller(count - i, BYTES_PANEL);
+        uint8_t *words = pixels < BYTES_PANEL ? end : (uint8_t *)to + 4 * i;
+
+        x->code.join(&(struct byte_panel){ .image = (const uint8_t *)from + i,
+                                           .channel = x->from.channel,
+                                           .channels = x->channels,
+                                           .pixels = pixels,
+                                           .flip = x->flip,
+                                           .panel = words });
+        if (words == end)
+            memcpy(to + 4 * i, end, (size_t)(4 * pixels));
+    }
+}
+
 static void fill_row(const struct job *j, int64_t row)
 {
     const struct windows *x = &j->x;
@@ -420,6 +440,10 @@ static void fill_row(const struct job *j, int64_t row)
           (from->h - 1) * from->row + (from->w - 1) * from->col + 1;
     if (from->channel == 1) {
         copy_pixels(x, line, end, stop - begin, at + begin * to->col);
+        return;
+    }
+    if (x->groups == 1 && from->col == 1) {
+        fill_words(x, line, stop - begin, at + begin * to->col);
         return;
     }
     for (column = begin; column < stop; column += 16)

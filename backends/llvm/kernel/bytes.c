@@ -190,10 +190,10 @@ FLAT void join_rows(const uint8_t *const row[4], int64_t pixels, int flip, uint8
     const __m512i high[2] = { _mm512_shuffle_i32x4(x[0], x[1], 0xee),
                               _mm512_shuffle_i32x4(x[2], x[3], 0xee) };
 
-    _mm512_store_si512(to, _mm512_shuffle_i32x4(low[0], low[1], 0x88));
-    _mm512_store_si512(to + 64, _mm512_shuffle_i32x4(low[0], low[1], 0xdd));
-    _mm512_store_si512(to + 128, _mm512_shuffle_i32x4(high[0], high[1], 0x88));
-    _mm512_store_si512(to + 192, _mm512_shuffle_i32x4(high[0], high[1], 0xdd));
+    _mm512_storeu_si512(to, _mm512_shuffle_i32x4(low[0], low[1], 0x88));
+    _mm512_storeu_si512(to + 64, _mm512_shuffle_i32x4(low[0], low[1], 0xdd));
+    _mm512_storeu_si512(to + 128, _mm512_shuffle_i32x4(high[0], high[1], 0x88));
+    _mm512_storeu_si512(to + 192, _mm512_shuffle_i32x4(high[0], high[1], 0xdd));
 }
 enum { FILTERS = 6, VECTORS = 4 }; /* of a tile */
 #else
@@ -210,10 +210,10 @@ FLAT void join_half(const uint8_t *const row[4], int flip, uint8_t *to)
         x[2 * i] = _mm256_unpacklo_epi16(ab[i], cd[i]);
         x[2 * i + 1] = _mm256_unpackhi_epi16(ab[i], cd[i]);
     }
-    _mm256_store_si256((__m256i *)(void *)to, _mm256_permute2x128_si256(x[0], x[1], 0x20));
-    _mm256_store_si256((__m256i *)(void *)(to + 32), _mm256_permute2x128_si256(x[2], x[3], 0x20));
-    _mm256_store_si256((__m256i *)(void *)(to + 64), _mm256_permute2x128_si256(x[0], x[1], 0x31));
-    _mm256_store_si256((__m256i *)(void *)(to + 96), _mm256_permute2x128_si256(x[2], x[3], 0x31));
+    _mm256_storeu_si256((__m256i *)(void *)to, _mm256_permute2x128_si256(x[0], x[1], 0x20));
+    _mm256_storeu_si256((__m256i *)(void *)(to + 32), _mm256_permute2x128_si256(x[2], x[3], 0x20));
+    _mm256_storeu_si256((__m256i *)(void *)(to + 64), _mm256_permute2x128_si256(x[0], x[1], 0x31));
+    _mm256_storeu_si256((__m256i *)(void *)(to + 96), _mm256_permute2x128_si256(x[2], x[3], 0x31));
 }
 
 FLAT void join_rows(const uint8_t *const row[4], int64_t pixels, int flip, uint8_t *to)

@@ -36,7 +36,7 @@ struct byte_panel {
     int64_t channel, channels; /* channel: bytes to the next */
     int64_t pixels;
     int flip; /* of each byte of the image */
-    uint8_t *panel; /* [channels / 4][BYTES_PANEL][4], aligned to 64 bytes */
+    uint8_t *panel; /* [channels / 4][BYTES_PANEL][4], all of it is written */
 };
 typedef void kernel_bytes_join(const struct byte_panel *p);
 kernel_bytes_join limber_bytes_join_avxvnni, limber_bytes_join_avx512vnni;
