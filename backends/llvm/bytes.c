@@ -26,8 +26,10 @@ struct windows {
     struct call turned; /* of matrices: A's rows are an image's pixels, B's columns are filters */
     struct bytes_code code;
     struct patch from, window; /* the image as it lies; and as it is read, of bytes */
-    int64_t first[2]; /* the frame's first row and column */
-    int64_t images, channels, groups, taps; /* groups: of four channels */
+    int64_t first[3]; /* the frame's first row, column and plane */
+    int64_t deep; /* planes of the frame; 1 of two dimensions */
+    int64_t images, channels, groups,
+        taps; /* images: a result's planes; groups: of four channels */
     int64_t words; /* of a window */
     int64_t units; /* of filters */
     int flip; /* 128 of signed images, else 0 */
@@ -76,18 +78,28 @@ static bool set_image(struct windows *x)
                                   .row = rows ? v->line : 0 };
         return true;
     }
-    if (w->depth || w->t || w->transposed || w->divide[0] || w->origin)
+    if (w->depth || w->transposed || w->divide[0] || w->origin)
         return false;
     x->from = *w;
-    if (w->r == 1 && w->s == 1 && w->pad[0] == 0 && w->pad[1] == 0 &&
+    if (w->r == 1 && w->s == 1 && w->t <= 1 && w->pad[0] == 0 && w->pad[1] == 0 &&
+        (!w->t || (w->pad[2] == 0 && (w->od - 1) * w->stride[2] < w->d)) &&
         (w->oh - 1) * w->stride[0] < w->h && (w->ow - 1) * w->stride[1] < w->w) {
         x->from.row *= w->stride[0];
         x->from.col *= w->stride[1];
-        x->from.stride[0] = x->from.stride[1] = 1;
+        x->from.plane *= w->stride[2];
+        x->from.stride[0] = x->from.stride[1] = x->from.stride[2] = 1;
         x->from.h = w->oh;
         x->from.w = w->ow;
+        x->from.d = w->od;
     }
     return true;
+}
+
+/* Filters of three dimensions are ones of two, whose rows are those of all planes. */
+static bool are_filters_dense(const struct call *c)
+{
+    return !c->a.tile_subset &&
+           (c->a.patch ? limber_are_filters(c->a.patch) : limber_view_strided(&c->a));
 }
 
 /* Whole words of channels, taps side by side. */
@@ -114,7 +126,7 @@ static bool set_result(struct windows *x)
         return false;
     x->across = v->row == 1 && v->col != 1;
     return x->across ? v->inner >= c->n || v->outer == v->inner * v->col :
-                       v->col == 1 && (v->inner == pixels || x->images == 1);
+                       v->col == 1 && (v->inner % pixels == 0 || x->images == 1);
 }
 
 /* Windows of one element see an image channel by channel, as it lies or a copy of those pixels. */
@@ -123,16 +135,17 @@ static bool set_planes(struct windows *x)
     struct patch *w = &x->window;
 
     if (x->across || x->channels > PANEL || x->from.h != x->from.oh || x->from.w != x->from.ow ||
-        x->from.pad[0] || x->from.pad[1])
+        x->from.d != x->from.od || x->from.pad[0] || x->from.pad[1] || x->from.pad[2])
         return false; /* padding is seen */
     x->planes = true;
     x->flips = false;
     x->copies = x->from.col != 1 || (x->from.oh > 1 && x->from.row != x->from.ow);
     *w = x->from;
-    if (x->copies) { /* "rows" are channels */
+    if (x->copies) { /* of each plane of the result */
         w->col = 1;
         w->channel = round_up(w->oh * w->ow, LINE);
         w->image = x->channels * w->channel;
+        w->od = 1;
     }
     return true;
 }
@@ -140,17 +153,19 @@ static bool set_planes(struct windows *x)
 /* The image, with padding if windows see any. */
 static void set_window(struct windows *x)
 {
-    int64_t end[2];
+    int64_t end[3];
 
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 3; i++)
         limber_patch_reach(&x->from, i, &x->first[i], &end[i]);
     x->window = x->from;
+    x->deep = x->from.d;
     x->flips = x->flip && x->units <= BYTES_UNITS; /* as it is read */
     x->copies = (x->flip && !x->flips) || x->from.channel != 1 || x->channels % 4 ||
-                x->first[0] < 0 || x->first[1] < 0 || end[0] > x->from.h || end[1] > x->from.w;
+                x->first[0] < 0 || x->first[1] < 0 || x->first[2] < 0 || end[0] > x->from.h ||
+                end[1] > x->from.w || end[2] > x->from.d;
     x->flips &= !x->copies;
     if (!x->copies) {
-        x->first[0] = x->first[1] = 0;
+        x->first[0] = x->first[1] = x->first[2] = 0;
         return;
     }
     x->window.h = end[0] - x->first[0];
@@ -158,7 +173,9 @@ static void set_window(struct windows *x)
     x->window.channel = 1;
     x->window.col = 4 * x->groups;
     x->window.row = x->window.w * x->window.col;
-    x->window.image = x->window.h * x->window.row;
+    x->window.plane = x->window.h * x->window.row;
+    x->deep = end[2] - x->first[2];
+    x->window.image = x->deep * x->window.plane;
 }
 
 /* A B = C as C^T = B^T A^T, where rows of A and of C are dense, and no panels of A are kept. */
@@ -193,9 +210,14 @@ static bool is_served(const struct kernel *k, const struct call *call, struct wi
         !are_bytes(f, call->conv != NULL) || (!call->conv && !set_matrices(x)))
         return false;
     c = x->call;
-    if (!set_image(x) || !limber_can_turn(c))
+    if (!set_image(x) || (!x->from.t && !limber_can_turn(c)) || !are_filters_dense(c))
         return false;
-    x->taps = x->from.r * x->from.s;
+    if (!x->from.t) { /* one plane of each image */
+        x->from.d = x->from.od = x->from.t = 1;
+        x->from.stride[2] = x->from.dilate[2] = 1;
+        x->from.pad[2] = x->from.plane = 0;
+    }
+    x->taps = x->from.t * x->from.r * x->from.s;
     x->images = c->n / (x->from.oh * x->from.ow);
     x->channels = c->k / x->taps;
     x->groups = ceil_div(x->channels, 4);
@@ -217,7 +239,10 @@ static double image_bytes(const struct windows *x)
 {
     if (x->planes)
         return x->copies ? (double)x->images * (double)x->window.image : 0;
-    return x->copies ? (double)x->images * (double)x->window.h * (double)x->window.row + 64 : 0;
+    return x->copies ? (double)(x->images / x->from.od) * (double)x->deep * (double)x->window.h *
+                               (double)x->window.row +
+                           64 :
+                       0;
 }
 
 /* A unit: where its sums start, and its words. */
@@ -423,21 +448,23 @@ static void fill_row(const struct job *j, int64_t row)
 {
     const struct windows *x = &j->x;
     const struct patch *from = &x->from, *to = &x->window;
-    int64_t image = row / to->h, y = row % to->h + x->first[0];
+    int64_t y = row % to->h + x->first[0], image = row / to->h / x->deep;
+    int64_t z = row / to->h % x->deep + x->first[2];
     char *at = (char *)j->copy + row * to->row;
     int64_t begin = x->first[1] < 0 ? smaller(-x->first[1], to->w) : 0;
     int64_t stop = smaller(from->w - x->first[1], to->w), column;
     const char *data = x->call->b.data, *line, *end;
 
-    if (y < 0 || y >= from->h || stop <= begin) {
+    if (y < 0 || y >= from->h || z < 0 || z >= from->d || stop <= begin) {
         memset(at, x->flip, (size_t)to->row);
         return;
     }
     memset(at, x->flip, (size_t)(begin * to->col));
     memset(at + stop * to->col, x->flip, (size_t)((to->w - stop) * to->col));
-    line = data + image * from->image + y * from->row + (x->first[1] + begin) * from->col;
-    end = data + (x->images - 1) * from->image + (x->channels - 1) * from->channel +
-          (from->h - 1) * from->row + (from->w - 1) * from->col + 1;
+    line = data + image * from->image + z * from->plane + y * from->row +
+           (x->first[1] + begin) * from->col;
+    end = data + (x->images / from->od - 1) * from->image + (x->channels - 1) * from->channel +
+          (from->d - 1) * from->plane + (from->h - 1) * from->row + (from->w - 1) * from->col + 1;
     if (from->channel == 1) {
         copy_pixels(x, line, end, stop - begin, at + begin * to->col);
         return;
@@ -459,8 +486,8 @@ static void fill_channel(const struct job *j, int64_t task)
     const struct patch *from = &x->from, *to = &x->window;
     const int64_t image = task / x->channels, channel = task % x->channels;
     char *at = (char *)j->copy + image * to->image + channel * to->channel;
-    const char *line =
-        (const char *)x->call->b.data + image * from->image + channel * from->channel;
+    const char *line = (const char *)x->call->b.data + image / from->od * from->image +
+                       image % from->od * from->plane + channel * from->channel;
 
     for (int64_t y = 0; y < from->oh; y++, line += from->row, at += from->ow)
         if (from->col == 1)
@@ -601,6 +628,15 @@ static void store_across(const struct output_view *v, const int32_t *sums, int64
         }
 }
 
+/* Where the windows of a plane of the result begin. */
+static const uint8_t *plane_seen(const struct windows *x, const uint8_t *image, int64_t plane)
+{
+    const struct patch *w = &x->window;
+
+    return image + plane / w->od * w->image +
+           (plane % w->od * w->stride[2] - w->pad[2] - x->first[2]) * w->plane;
+}
+
 /* Where the windows of `count` pixels of an image begin, from `first` on. */
 static void find_lines(const struct job *j, const uint8_t *image, int64_t first, int64_t count,
                        const uint8_t **line)
@@ -683,14 +719,14 @@ static void run_block(void *arg, int64_t task, int worker)
 
     if (x->planes) {
         sums = (int32_t *)(void *)room;
-        x->code.join(&(struct byte_panel){ .image = j->image + image * x->window.image + first,
+        x->code.join(&(struct byte_panel){ .image = plane_seen(x, j->image, image) + first,
                                            .channel = x->window.channel,
                                            .channels = x->channels,
                                            .pixels = s.pixels,
                                            .flip = x->flip,
                                            .panel = (uint8_t *)room });
     } else {
-        find_lines(j, j->image + image * x->window.image, first, s.pixels, line);
+        find_lines(j, plane_seen(x, j->image, image), first, s.pixels, line);
     }
     for (int64_t strip = part * j->strips / j->parts; strip < (part + 1) * j->strips / j->parts;
          strip++)
@@ -706,9 +742,10 @@ static void set_words(const struct windows *x, int64_t *at)
 
     for (int64_t i = 0; i < x->words; i++) {
         int64_t g = x->in_order ? i % x->groups : i / x->taps;
-        int64_t tap = x->in_order ? i / x->groups : i % x->taps;
+        int64_t tap = x->in_order ? i / x->groups : i % x->taps, row = tap / w->s;
 
-        at[i] = 4 * g + tap / w->s * w->dilate[0] * w->row + tap % w->s * w->dilate[1] * w->col;
+        at[i] = 4 * g + row / w->r * w->dilate[2] * w->plane + row % w->r * w->dilate[0] * w->row +
+                tap % w->s * w->dilate[1] * w->col;
     }
 }
 
@@ -751,7 +788,9 @@ void limber_byte_windows_run(const struct kernel *k, const struct call *c, char 
     kept = keep ? keep->alloc(keep->self, VARIANT, (size_t)filters_bytes(&j.x)) : NULL;
     if (kept)
         j.filters = (int8_t *)(void *)kept->memory;
-    j.image_tasks = !j.x.copies ? 0 : j.x.images * (j.x.planes ? j.x.channels : j.x.window.h);
+    j.image_tasks = !j.x.copies ? 0 :
+                    j.x.planes  ? j.x.images * j.x.channels :
+                                  j.x.images / j.x.from.od * j.x.deep * j.x.window.h;
     j.filter_tasks = kept && kept->packed ? 0 : j.x.units;
     c->runner->run(c->runner->self, j.image_tasks + j.filter_tasks, run_begin, &j);
     if (kept && !kept->packed)
