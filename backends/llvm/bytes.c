@@ -3,7 +3,8 @@
  * Of matrices, rows of A are pixels and columns of B are filters of one element.  The image
  * becomes unsigned bytes, padding included, with a pixel's channels side by side; windows are read
  * there, so no panel is gathered.  Filters become words of four channels, sixteen filters side by
- * side; signed images add 128 times a filter's sum, with which its sums start. */
+ * side; signed images add 128 times a filter's sum, with which its sums start.  Images that lie
+ * channel by channel, under windows of one element, stay so: blocks of pixels become panels. */
 #include "backends/llvm/kernel/join.h"
 #include "backends/llvm/unpacked.h"
 
@@ -13,7 +14,8 @@ enum {
     PIXELS = 96, /* of a task, at most, */
     LEAST = 24, /* and at least, where there are fewer tasks than workers want */
     MOST_K = 65536, /* products whose sum cannot leave 32 bits */
-    TURNED = 64, /* pixels of an image whose planes are turned though windows have one element */
+    TURNED = 32, /* pixels of an image that is turned though windows have one element */
+    PANEL = 2048, /* channels of a panel */
     DEEPEST = 8192, /* elements along k of matrices whose rows stay in the second cache */
     TASKS = 4, /* of a worker */
     VARIANT = 3 /* of limbs that are kept; 0 to 2 are panels and strips */
@@ -22,10 +24,12 @@ enum {
 struct windows {
     const struct call *call; /* the caller's, or this: */
     struct call turned; /* of matrices: A's rows are an image's pixels, B's columns are filters */
-    kernel_bytes *code;
+    struct bytes_code code;
     struct patch from, window; /* the image as it lies; and as it is read, of bytes */
-    int64_t first[2]; /* the frame's first row and column */
-    int64_t images, channels, groups, taps; /* groups: of four channels */
+    int64_t first[3]; /* the frame's first row, column and plane */
+    int64_t deep; /* planes of the frame; 1 of two dimensions */
+    int64_t images, channels, groups,
+        taps; /* images: a result's planes; groups: of four channels */
     int64_t words; /* of a window */
     int64_t units; /* of filters */
     int flip; /* 128 of signed images, else 0 */
@@ -33,6 +37,7 @@ struct windows {
     bool flips; /* the code does so; else the copy of the image */
     bool copies; /* the image is not read as it lies */
     bool across; /* C's rows are pixels, else filters */
+    bool planes; /* pixels of a channel stay side by side */
 };
 
 /* ---- which calls ----------------------------------------------------------------------------- */
@@ -73,18 +78,28 @@ static bool set_image(struct windows *x)
                                   .row = rows ? v->line : 0 };
         return true;
     }
-    if (w->depth || w->t || w->transposed || w->divide[0] || w->origin)
+    if (w->depth || w->transposed || w->divide[0] || w->origin)
         return false;
     x->from = *w;
-    if (w->r == 1 && w->s == 1 && w->pad[0] == 0 && w->pad[1] == 0 &&
+    if (w->r == 1 && w->s == 1 && w->t <= 1 && w->pad[0] == 0 && w->pad[1] == 0 &&
+        (!w->t || (w->pad[2] == 0 && (w->od - 1) * w->stride[2] < w->d)) &&
         (w->oh - 1) * w->stride[0] < w->h && (w->ow - 1) * w->stride[1] < w->w) {
         x->from.row *= w->stride[0];
         x->from.col *= w->stride[1];
-        x->from.stride[0] = x->from.stride[1] = 1;
+        x->from.plane *= w->stride[2];
+        x->from.stride[0] = x->from.stride[1] = x->from.stride[2] = 1;
         x->from.h = w->oh;
         x->from.w = w->ow;
+        x->from.d = w->od;
     }
     return true;
+}
+
+/* Filters of three dimensions are ones of two, whose rows are those of all planes. */
+static bool are_filters_dense(const struct call *c)
+{
+    return !c->a.tile_subset &&
+           (c->a.patch ? limber_are_filters(c->a.patch) : limber_view_strided(&c->a));
 }
 
 /* Whole words of channels, taps side by side. */
@@ -111,23 +126,46 @@ static bool set_result(struct windows *x)
         return false;
     x->across = v->row == 1 && v->col != 1;
     return x->across ? v->inner >= c->n || v->outer == v->inner * v->col :
-                       v->col == 1 && (v->inner == pixels || x->images == 1);
+                       v->col == 1 && (v->inner % pixels == 0 || x->images == 1);
+}
+
+/* Windows of one element see an image channel by channel, as it lies or a copy of those pixels. */
+static bool set_planes(struct windows *x)
+{
+    struct patch *w = &x->window;
+
+    if (x->across || x->channels > PANEL || x->from.h != x->from.oh || x->from.w != x->from.ow ||
+        x->from.d != x->from.od || x->from.pad[0] || x->from.pad[1] || x->from.pad[2])
+        return false; /* padding is seen */
+    x->planes = true;
+    x->flips = false;
+    x->copies = x->from.col != 1 || (x->from.oh > 1 && x->from.row != x->from.ow);
+    *w = x->from;
+    if (x->copies) { /* of each plane of the result */
+        w->col = 1;
+        w->channel = round_up(w->oh * w->ow, LINE);
+        w->image = x->channels * w->channel;
+        w->od = 1;
+    }
+    return true;
 }
 
 /* The image, with padding if windows see any. */
 static void set_window(struct windows *x)
 {
-    int64_t end[2];
+    int64_t end[3];
 
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 3; i++)
         limber_patch_reach(&x->from, i, &x->first[i], &end[i]);
     x->window = x->from;
+    x->deep = x->from.d;
     x->flips = x->flip && x->units <= BYTES_UNITS; /* as it is read */
     x->copies = (x->flip && !x->flips) || x->from.channel != 1 || x->channels % 4 ||
-                x->first[0] < 0 || x->first[1] < 0 || end[0] > x->from.h || end[1] > x->from.w;
+                x->first[0] < 0 || x->first[1] < 0 || x->first[2] < 0 || end[0] > x->from.h ||
+                end[1] > x->from.w || end[2] > x->from.d;
     x->flips &= !x->copies;
     if (!x->copies) {
-        x->first[0] = x->first[1] = 0;
+        x->first[0] = x->first[1] = x->first[2] = 0;
         return;
     }
     x->window.h = end[0] - x->first[0];
@@ -135,7 +173,9 @@ static void set_window(struct windows *x)
     x->window.channel = 1;
     x->window.col = 4 * x->groups;
     x->window.row = x->window.w * x->window.col;
-    x->window.image = x->window.h * x->window.row;
+    x->window.plane = x->window.h * x->window.row;
+    x->deep = end[2] - x->first[2];
+    x->window.image = x->deep * x->window.plane;
 }
 
 /* A B = C as C^T = B^T A^T, where rows of A and of C are dense, and no panels of A are kept. */
@@ -166,13 +206,18 @@ static bool is_served(const struct kernel *k, const struct call *call, struct wi
     const struct call *c;
 
     *x = (struct windows){ .call = call, .code = limber_bytes_code(k->cpu) };
-    if (!x->code || !call->library || call->dry || call->k == 0 || call->k > MOST_K ||
+    if (!x->code.run || !call->library || call->dry || call->k == 0 || call->k > MOST_K ||
         !are_bytes(f, call->conv != NULL) || (!call->conv && !set_matrices(x)))
         return false;
     c = x->call;
-    if (!set_image(x) || !limber_can_turn(c))
+    if (!set_image(x) || (!x->from.t && !limber_can_turn(c)) || !are_filters_dense(c))
         return false;
-    x->taps = x->from.r * x->from.s;
+    if (!x->from.t) { /* one plane of each image */
+        x->from.d = x->from.od = x->from.t = 1;
+        x->from.stride[2] = x->from.dilate[2] = 1;
+        x->from.pad[2] = x->from.plane = 0;
+    }
+    x->taps = x->from.t * x->from.r * x->from.s;
     x->images = c->n / (x->from.oh * x->from.ow);
     x->channels = c->k / x->taps;
     x->groups = ceil_div(x->channels, 4);
@@ -181,9 +226,10 @@ static bool is_served(const struct kernel *k, const struct call *call, struct wi
     x->in_order = are_in_order(x);
     x->flip = f->side[call->conv != NULL].f.kind == LIMBER_KIND_INT ? 128 : 0;
     set_window(x);
-    if (x->taps == 1 && x->from.channel != 1 && x->from.oh * x->from.ow > TURNED)
-        return false; /* a matrix whose rows are packed as they lie */
-    return set_result(x);
+    if (!set_result(x))
+        return false;
+    return x->taps != 1 || x->from.channel == 1 || x->from.oh * x->from.ow <= TURNED ||
+           set_planes(x);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -191,7 +237,12 @@ static bool is_served(const struct kernel *k, const struct call *call, struct wi
 /* Padding and dilation may make it larger than any memory. */
 static double image_bytes(const struct windows *x)
 {
-    return x->copies ? (double)x->images * (double)x->window.h * (double)x->window.row + 64 : 0;
+    if (x->planes)
+        return x->copies ? (double)x->images * (double)x->window.image : 0;
+    return x->copies ? (double)(x->images / x->from.od) * (double)x->deep * (double)x->window.h *
+                               (double)x->window.row +
+                           64 :
+                       0;
 }
 
 /* A unit: where its sums start, and its words. */
@@ -209,7 +260,8 @@ static int64_t filters_bytes(const struct windows *x)
 static int64_t worker_bytes(const struct windows *x)
 {
     int64_t turned = BYTES_UNIT * round_up(4 * x->words + 64, 64);
-    int64_t sums = PIXELS * (BYTES_UNITS * BYTES_UNIT * 4 + (int64_t)sizeof(void *));
+    int64_t sums = x->planes ? x->words * 4 * BYTES_PANEL :
+                               PIXELS * (BYTES_UNITS * BYTES_UNIT * 4 + (int64_t)sizeof(void *));
 
     return turned > sums ? turned : sums;
 }
@@ -261,6 +313,23 @@ static void flip_bytes(char *to, const char *from, int64_t count, int flip)
 
 typedef int16_t pairs __attribute__((vector_size(32)));
 typedef int8_t signed_sixteen __attribute__((vector_size(16)));
+
+/* Sixteen at once, but at the end, behind whose last byte nothing is read. */
+static void take_even(char *to, const char *from, int64_t count)
+{
+    int64_t i = 0;
+
+    for (; i + 17 <= count; i += 16) {
+        pairs p;
+        sixteen even;
+
+        memcpy(&p, from + 2 * i, sizeof p);
+        even = (sixteen) __builtin_convertvector(p, signed_sixteen);
+        memcpy(to + i, &even, sizeof even);
+    }
+    for (; i < count; i++)
+        to[i] = from[2 * i];
+}
 
 /* `count` pixels of a channel, side by side; none of one that is not there. */
 static void take_apart(const struct windows *x, int64_t channel, const char *at, const char *end,
@@ -355,33 +424,79 @@ static void copy_pixels(const struct windows *x, const char *from, const char *e
         copy_words(to, from, step, words, count, x->flip);
 }
 
+/* Pixels of at most four channels: a panel's line of words is what the copy has. */
+static void fill_words(const struct windows *x, const char *from, int64_t count, char *to)
+{
+    uint8_t end[4 * BYTES_PANEL];
+
+    for (int64_t i = 0; i < count; i += BYTES_PANEL) {
+        const int64_t pixels = smaller(count - i, BYTES_PANEL);
+        uint8_t *words = pixels < BYTES_PANEL ? end : (uint8_t *)to + 4 * i;
+
+        x->code.join(&(struct byte_panel){ .image = (const uint8_t *)from + i,
+                                           .channel = x->from.channel,
+                                           .channels = x->channels,
+                                           .pixels = pixels,
+                                           .flip = x->flip,
+                                           .panel = words });
+        if (words == end)
+            memcpy(to + 4 * i, end, (size_t)(4 * pixels));
+    }
+}
+
 static void fill_row(const struct job *j, int64_t row)
 {
     const struct windows *x = &j->x;
     const struct patch *from = &x->from, *to = &x->window;
-    int64_t image = row / to->h, y = row % to->h + x->first[0];
+    int64_t y = row % to->h + x->first[0], image = row / to->h / x->deep;
+    int64_t z = row / to->h % x->deep + x->first[2];
     char *at = (char *)j->copy + row * to->row;
     int64_t begin = x->first[1] < 0 ? smaller(-x->first[1], to->w) : 0;
     int64_t stop = smaller(from->w - x->first[1], to->w), column;
     const char *data = x->call->b.data, *line, *end;
 
-    if (y < 0 || y >= from->h || stop <= begin) {
+    if (y < 0 || y >= from->h || z < 0 || z >= from->d || stop <= begin) {
         memset(at, x->flip, (size_t)to->row);
         return;
     }
     memset(at, x->flip, (size_t)(begin * to->col));
     memset(at + stop * to->col, x->flip, (size_t)((to->w - stop) * to->col));
-    line = data + image * from->image + y * from->row + (x->first[1] + begin) * from->col;
-    end = data + (x->images - 1) * from->image + (x->channels - 1) * from->channel +
-          (from->h - 1) * from->row + (from->w - 1) * from->col + 1;
+    line = data + image * from->image + z * from->plane + y * from->row +
+           (x->first[1] + begin) * from->col;
+    end = data + (x->images / from->od - 1) * from->image + (x->channels - 1) * from->channel +
+          (from->d - 1) * from->plane + (from->h - 1) * from->row + (from->w - 1) * from->col + 1;
     if (from->channel == 1) {
         copy_pixels(x, line, end, stop - begin, at + begin * to->col);
+        return;
+    }
+    if (x->groups == 1 && from->col == 1) {
+        fill_words(x, line, stop - begin, at + begin * to->col);
         return;
     }
     for (column = begin; column < stop; column += 16)
         for (int64_t g = 0; g < x->groups; g += 16)
             turn_pixels(x, line + (column - begin) * from->col, end, smaller(stop - column, 16), g,
                         x->flip, at + column * to->col + 4 * g);
+}
+
+/* A channel of an image of which windows see some pixels. */
+static void fill_channel(const struct job *j, int64_t task)
+{
+    const struct windows *x = &j->x;
+    const struct patch *from = &x->from, *to = &x->window;
+    const int64_t image = task / x->channels, channel = task % x->channels;
+    char *at = (char *)j->copy + image * to->image + channel * to->channel;
+    const char *line = (const char *)x->call->b.data + image / from->od * from->image +
+                       image % from->od * from->plane + channel * from->channel;
+
+    for (int64_t y = 0; y < from->oh; y++, line += from->row, at += from->ow)
+        if (from->col == 1)
+            memcpy(at, line, (size_t)from->ow);
+        else if (from->col == 2)
+            take_even(at, line, from->ow);
+        else
+            for (int64_t i = 0; i < from->ow; i++)
+                at[i] = line[i * from->col];
 }
 
 /* ---- filters --------------------------------------------------------------------------------- */
@@ -394,16 +509,16 @@ static void start_sums(const struct job *j, const int8_t *filters, int64_t step,
                   *line = flip;
     int32_t sums[BYTES_UNIT], zero[BYTES_UNIT] = { 0 };
 
-    j->x.code(&(struct byte_strip){ .line = &line,
-                                    .pixels = 1,
-                                    .at = j->nowhere,
-                                    .words = j->x.words,
-                                    .units = 1,
-                                    .filters = filters,
-                                    .step = step,
-                                    .start = zero,
-                                    .to = sums,
-                                    .count = BYTES_UNIT });
+    j->x.code.run(&(struct byte_strip){ .line = &line,
+                                        .pixels = 1,
+                                        .at = j->nowhere,
+                                        .words = j->x.words,
+                                        .units = 1,
+                                        .filters = filters,
+                                        .step = step,
+                                        .start = zero,
+                                        .to = sums,
+                                        .count = BYTES_UNIT });
     for (int l = 0; l < BYTES_UNIT; l++)
         start[l] = -sums[l];
 }
@@ -482,7 +597,9 @@ static void run_begin(void *arg, int64_t task, int worker)
 {
     const struct job *j = arg;
 
-    if (task < j->image_tasks)
+    if (task < j->image_tasks && j->x.planes)
+        fill_channel(j, task);
+    else if (task < j->image_tasks)
         fill_row(j, task);
     else
         pack_unit(j, task - j->image_tasks, j->rooms + worker * j->room);
@@ -509,6 +626,15 @@ static void store_across(const struct output_view *v, const int32_t *sums, int64
                 for (int64_t l = 0; l < count; l++)
                     memcpy(to + (g * v->row + i + l) * 4, line[l] + 4 * (g - f), 4);
         }
+}
+
+/* Where the windows of a plane of the result begin. */
+static const uint8_t *plane_seen(const struct windows *x, const uint8_t *image, int64_t plane)
+{
+    const struct patch *w = &x->window;
+
+    return image + plane / w->od * w->image +
+           (plane % w->od * w->stride[2] - w->pad[2] - x->first[2]) * w->plane;
 }
 
 /* Where the windows of `count` pixels of an image begin, from `first` on. */
@@ -542,7 +668,8 @@ static void finish_block(const struct windows *x, int64_t filter, int64_t filter
         f->block(f, filter, filters, pixel, pixels);
 }
 
-/* A block of pixels, of which the first is column `pixel` of C, by a strip of filters. */
+/* A block of pixels, of which the first is column `pixel` of C, by a strip of filters.  sums: room,
+ * or the pixels as a panel. */
 static void sum_strip(const struct job *j, int64_t strip, struct byte_strip *s, int64_t pixel,
                       int32_t *sums)
 {
@@ -558,11 +685,18 @@ static void sum_strip(const struct job *j, int64_t strip, struct byte_strip *s, 
     s->count = smaller(units * BYTES_UNIT, x->call->m - filter);
     s->to = sums;
     s->row = units * BYTES_UNIT;
+    if (x->planes) {
+        s->row = x->call->c.row;
+        s->to = (int32_t *)(void *)limber_output_at(&x->call->c, filter, pixel, 4);
+        x->code.planes(s, (const uint8_t *)sums);
+        finish_block(x, filter, s->count, pixel, s->pixels);
+        return;
+    }
     if (x->across) {
         s->row = x->call->c.col;
         s->to = (int32_t *)(void *)limber_output_at(&x->call->c, filter, pixel, 4);
     }
-    x->code(s);
+    x->code.run(s);
     if (!x->across)
         store_across(&x->call->c, sums, s->row, filter, s->count, pixel, s->pixels);
     finish_block(x, filter, s->count, pixel, s->pixels);
@@ -576,17 +710,27 @@ static void run_block(void *arg, int64_t task, int worker)
     int64_t first = task / j->parts % j->blocks * j->pixels, image = task / j->parts / j->blocks;
     char *room = j->rooms + worker * j->room;
     const uint8_t **line = (const uint8_t **)(void *)room;
+    int32_t *sums = (int32_t *)(void *)(room + PIXELS * sizeof(void *));
     struct byte_strip s = { .line = line,
                             .pixels = smaller(j->pixels, pixels - first),
                             .at = j->at,
                             .words = x->words,
                             .flip = x->flips ? (int32_t)0x80808080 : 0 };
 
-    find_lines(j, j->image + image * x->window.image, first, s.pixels, line);
+    if (x->planes) {
+        sums = (int32_t *)(void *)room;
+        x->code.join(&(struct byte_panel){ .image = plane_seen(x, j->image, image) + first,
+                                           .channel = x->window.channel,
+                                           .channels = x->channels,
+                                           .pixels = s.pixels,
+                                           .flip = x->flip,
+                                           .panel = (uint8_t *)room });
+    } else {
+        find_lines(j, plane_seen(x, j->image, image), first, s.pixels, line);
+    }
     for (int64_t strip = part * j->strips / j->parts; strip < (part + 1) * j->strips / j->parts;
          strip++)
-        sum_strip(j, strip, &s, image * pixels + first,
-                  (int32_t *)(void *)(room + PIXELS * sizeof(void *)));
+        sum_strip(j, strip, &s, image * pixels + first, sums);
 }
 
 /* ---- a launch -------------------------------------------------------------------------------- */
@@ -598,9 +742,10 @@ static void set_words(const struct windows *x, int64_t *at)
 
     for (int64_t i = 0; i < x->words; i++) {
         int64_t g = x->in_order ? i % x->groups : i / x->taps;
-        int64_t tap = x->in_order ? i / x->groups : i % x->taps;
+        int64_t tap = x->in_order ? i / x->groups : i % x->taps, row = tap / w->s;
 
-        at[i] = 4 * g + tap / w->s * w->dilate[0] * w->row + tap % w->s * w->dilate[1] * w->col;
+        at[i] = 4 * g + row / w->r * w->dilate[2] * w->plane + row % w->r * w->dilate[0] * w->row +
+                tap % w->s * w->dilate[1] * w->col;
     }
 }
 
@@ -608,15 +753,15 @@ static void share(struct job *j)
 {
     const struct windows *x = &j->x;
     int64_t pixels = x->from.oh * x->from.ow, busy = limber_runner_busy(x->call->runner);
-    int64_t tasks = busy > 1 ? TASKS * busy : 1;
+    int64_t tasks = busy > 1 ? TASKS * busy : 1, most = x->planes ? BYTES_PANEL : PIXELS;
 
     j->strips = ceil_div(x->units, BYTES_UNITS);
-    j->blocks = ceil_div(pixels, PIXELS);
+    j->blocks = ceil_div(pixels, most);
     while (x->images * j->blocks < tasks && j->blocks < ceil_div(pixels, LEAST))
         j->blocks++;
     j->pixels = ceil_div(pixels, j->blocks);
     if (!x->across) /* whole lines of cache of C */
-        j->pixels = smaller(round_up(j->pixels, 16), PIXELS);
+        j->pixels = smaller(round_up(j->pixels, 16), most);
     j->blocks = ceil_div(pixels, j->pixels);
     j->parts = x->images * j->blocks < tasks ? smaller(j->strips, tasks) : 1;
 }
@@ -643,7 +788,9 @@ void limber_byte_windows_run(const struct kernel *k, const struct call *c, char 
     kept = keep ? keep->alloc(keep->self, VARIANT, (size_t)filters_bytes(&j.x)) : NULL;
     if (kept)
         j.filters = (int8_t *)(void *)kept->memory;
-    j.image_tasks = j.x.copies ? j.x.images * j.x.window.h : 0;
+    j.image_tasks = !j.x.copies ? 0 :
+                    j.x.planes  ? j.x.images * j.x.channels :
+                                  j.x.images / j.x.from.od * j.x.deep * j.x.window.h;
     j.filter_tasks = kept && kept->packed ? 0 : j.x.units;
     c->runner->run(c->runner->self, j.image_tasks + j.filter_tasks, run_begin, &j);
     if (kept && !kept->packed)

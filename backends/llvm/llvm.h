@@ -90,8 +90,13 @@ bool limber_direct(const struct fixed *f, const struct scaling *x, const struct 
                    const void *a, const void *b, void *c);
 /* prebuilt.c: the code of strips for a CPU with these features; NULL: there is none. */
 kernel_strip *limber_strip_code(unsigned cpu);
-/* kernel/bytes.c, for a CPU. */
-kernel_bytes *limber_bytes_code(unsigned cpu);
+/* kernel/bytes.c, for a CPU; its functions are NULL where there is none. */
+struct bytes_code {
+    kernel_bytes *run;
+    kernel_bytes_join *join;
+    kernel_bytes_planes *planes;
+};
+struct bytes_code limber_bytes_code(unsigned cpu);
 /* prebuilt.c: backend.depthwise. */
 extern const struct depthwise_ops limber_llvm_depthwise;
 extern const struct function_ops limber_llvm_elementwise;

@@ -113,16 +113,18 @@ kernel_strip *limber_strip_code(unsigned cpu)
     return CODE_FOR(cpu, direct_strip);
 }
 
-kernel_bytes *limber_bytes_code(unsigned cpu)
+struct bytes_code limber_bytes_code(unsigned cpu)
 {
-#if defined(__aarch64__)
-    (void)cpu;
-    return NULL;
-#else
-    return !(NEEDS_avx512vnni & ~cpu) ? limber_bytes_avx512vnni :
-           !(NEEDS_avxvnni & ~cpu)    ? limber_bytes_avxvnni :
-                                        NULL;
+#if !defined(__aarch64__)
+    if (!(NEEDS_avx512vnni & ~cpu))
+        return (struct bytes_code){ limber_bytes_avx512vnni, limber_bytes_join_avx512vnni,
+                                    limber_bytes_planes_avx512vnni };
+    if (!(NEEDS_avxvnni & ~cpu))
+        return (struct bytes_code){ limber_bytes_avxvnni, limber_bytes_join_avxvnni,
+                                    limber_bytes_planes_avxvnni };
 #endif
+    (void)cpu;
+    return (struct bytes_code){ NULL, NULL, NULL };
 }
 
 /* Best first. */
@@ -205,10 +207,10 @@ kernel_strip *limber_strip_code(unsigned cpu)
     return NULL;
 }
 
-kernel_bytes *limber_bytes_code(unsigned cpu)
+struct bytes_code limber_bytes_code(unsigned cpu)
 {
     (void)cpu;
-    return NULL;
+    return (struct bytes_code){ NULL, NULL, NULL };
 }
 
 static bool plan_depthwise(const struct depthwise *d, const struct target *t, int workers,

@@ -161,7 +161,8 @@ foreach(isa ${_bytes})
   add_custom_command(
     OUTPUT ${_out}/bytes_${isa}.o
     COMMAND ${CMAKE_C_COMPILER_LAUNCHER} ${LIMBER_CLANG} -std=gnu11 -O2 -c
-            -Dlimber_bytes=limber_bytes_${isa} ${_clang_${isa}} ${_clang_prebuilt}
+            -Dlimber_bytes=limber_bytes_${isa} -Dlimber_bytes_join=limber_bytes_join_${isa}
+            -Dlimber_bytes_planes=limber_bytes_planes_${isa} ${_clang_${isa}} ${_clang_prebuilt}
             ${_kernel}/bytes.c -o ${_out}/bytes_${isa}.o
     DEPENDS ${_kernel}/bytes.c ${_kernel}/bytes.h
     COMMAND_EXPAND_LISTS COMMENT "Convolutions of bytes ${isa}" VERBATIM)

@@ -49,7 +49,8 @@ static bool is_image(const struct patch *w)
 
 void limber_patch_reach(const struct patch *w, int of, int64_t *first, int64_t *end)
 {
-    int64_t window = (of ? w->s : w->r) - 1, result = (of ? w->ow : w->oh) - 1;
+    int64_t window = (of == 2 ? w->t : of ? w->s : w->r) - 1;
+    int64_t result = (of == 2 ? w->od : of ? w->ow : w->oh) - 1;
     int64_t spread = window * w->dilate[of];
 
     *first = -w->pad[of] + (spread < 0 ? spread : 0);

@@ -63,7 +63,8 @@ struct product {
 bool limber_is_unpacked(const struct kernel *kernel, const struct call *c, struct product *p);
 /* Lines of filters, and of all windows that are whole images, begin `image` elements apart. */
 bool limber_are_filters(const struct patch *w);
-/* Pixels of the image that windows see at one side: the first, and one behind the last. */
+/* Pixels of the image that windows see down, across or (2) in depth: the first, and one behind the
+ * last. */
 void limber_patch_reach(const struct patch *w, int of, int64_t *first, int64_t *end);
 /* The image's planes, as forward they would be. */
 struct call limber_forward_call(const struct call *c);

@@ -8,8 +8,10 @@
 
 #include <cmocka.h>
 
+#include "guarded.h"
 #include "support.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #if defined(LIMBER_HAVE_LLVM) && defined(__x86_64__)
@@ -85,6 +87,64 @@ static void sums_are_right(kernel_bytes *code)
         }
 }
 
+/* Pixels of channels that lie `step` bytes apart, the last of which ends where memory does. */
+static void check_planes(struct rng *r, kernel_bytes_join *join, kernel_bytes_planes *code,
+                         int64_t pixels)
+{
+    enum { CHANNELS = 40 };
+    static _Alignas(64) uint8_t panel[CHANNELS * BYTES_PANEL];
+    const int64_t channels = 1 + rng_below(r, CHANNELS), step = pixels + rng_below(r, 70);
+    const int64_t words = (channels + 3) / 4, row = BYTES_PANEL + rng_below(r, 5);
+    const int flip = rng_below(r, 2) ? 128 : 0, units = 1 + rng_below(r, BYTES_UNITS);
+    const int64_t count = 1 + rng_below(r, units * BYTES_UNIT);
+    const size_t bytes = (size_t)((channels - 1) * step + pixels);
+    struct guarded seen = guarded(bytes, true);
+    int32_t *sums = malloc((size_t)(FILTERS * row) * sizeof *sums);
+    const struct byte_strip s = { .pixels = pixels,
+                                  .words = words,
+                                  .units = units,
+                                  .filters = filters,
+                                  .step = FILTERS * 4,
+                                  .start = start,
+                                  .to = sums,
+                                  .row = row,
+                                  .count = count };
+
+    for (size_t i = 0; i < bytes; i++)
+        seen.data[i] = (char)rng_next(r);
+    for (int64_t f = 0; f < FILTERS; f++) /* of channels that there are not */
+        for (int64_t q = channels; q < 4 * words; q++)
+            filters[q / 4 * s.step + 4 * f + q % 4] = 0;
+    memset(sums, 0x5a, (size_t)(FILTERS * row) * sizeof *sums);
+    join(&(struct byte_panel){ (uint8_t *)seen.data, step, channels, pixels, flip, panel });
+    code(&s, panel);
+    for (int64_t f = 0; f < FILTERS; f++)
+        for (int64_t i = 0; i < row; i++) {
+            int32_t sum = start[f];
+
+            for (int64_t q = 0; q < channels; q++)
+                sum += (i < pixels ? (uint8_t)seen.data[q * step + i] ^ flip : 0) *
+                       filters[q / 4 * s.step + 4 * f + q % 4];
+            if (sums[f * row + i] != (f < count && i < pixels ? sum : 0x5a5a5a5a))
+                fail_msg("%d pixels, %d channels, %d filters: filter %d, pixel %d", (int)pixels,
+                         (int)channels, (int)count, (int)f, (int)i);
+        }
+    free(sums);
+    leave_guarded(seen);
+}
+
+static void planes_are_right(kernel_bytes_join *join, kernel_bytes_planes *code)
+{
+    struct rng r = { 6 };
+
+    for (int64_t pixels = 1; pixels <= BYTES_PANEL; pixels++)
+        for (int i = 0; i < 8; i++) {
+            for (size_t j = 0; j < sizeof filters; j++)
+                filters[j] = (int8_t)rng_next(&r);
+            check_planes(&r, join, code, pixels);
+        }
+}
+
 static void all_codes(void **state)
 {
     int codes = 0;
@@ -92,10 +152,12 @@ static void all_codes(void **state)
     (void)state;
     if ((limber_cpu() & (CPU_avx512 | CPU_vnni)) == (CPU_avx512 | CPU_vnni)) {
         sums_are_right(limber_bytes_avx512vnni);
+        planes_are_right(limber_bytes_join_avx512vnni, limber_bytes_planes_avx512vnni);
         codes++;
     }
     if (limber_cpu() & CPU_avxvnni) {
         sums_are_right(limber_bytes_avxvnni);
+        planes_are_right(limber_bytes_join_avxvnni, limber_bytes_planes_avxvnni);
         codes++;
     }
     if (!codes)

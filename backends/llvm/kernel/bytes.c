@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Windows of bytes by signed bytes, for one instruction set.  Lanes are filters.  A word of four
  * channels of a pixel goes to all lanes, so that windows are read where they lie.  Sums of a tile
- * of pixels and filters stay in registers along all of k.
+ * of pixels and filters stay in registers along all of k.  Where an image lies channel by channel
+ * and windows have one element, lanes are pixels instead.
  *
  *   source  vpdpbusd: Intel 64 and IA-32 Architectures SDM, volume 2, VPDPBUSD;
  *           lanes of output channels: Georganas et al., SC 2018, section II */
@@ -13,6 +14,8 @@
 
 #ifndef limber_bytes
 #define limber_bytes limber_bytes_avxvnni
+#define limber_bytes_join limber_bytes_join_avxvnni
+#define limber_bytes_planes limber_bytes_planes_avxvnni
 #endif
 #define FLAT static inline __attribute__((always_inline))
 
@@ -159,3 +162,157 @@ void limber_bytes(const struct byte_strip *s)
         sum_2(s, unit);
 }
 #endif
+
+/* ---- lanes of pixels ------------------------------------------------------------------------- */
+
+#if defined(__AVX512VNNI__)
+FLAT __m512i row_of(const uint8_t *at, int64_t pixels, __m512i flip)
+{
+    const __mmask64 some = pixels < BYTES_PANEL ? ((__mmask64)1 << pixels) - 1 : ~(__mmask64)0;
+
+    return _mm512_xor_si512(_mm512_maskz_loadu_epi8(some, at), flip);
+}
+
+/* Words of 64 pixels, in their order. */
+FLAT void join_rows(const uint8_t *const row[4], int64_t pixels, int flip, uint8_t *to)
+{
+    const __m512i all = _mm512_set1_epi8((char)flip);
+    const __m512i a = row_of(row[0], pixels, all), b = row_of(row[1], pixels, all);
+    const __m512i c = row_of(row[2], pixels, all), d = row_of(row[3], pixels, all);
+    const __m512i ab[2] = { _mm512_unpacklo_epi8(a, b), _mm512_unpackhi_epi8(a, b) };
+    const __m512i cd[2] = { _mm512_unpacklo_epi8(c, d), _mm512_unpackhi_epi8(c, d) };
+    /* vector i has pixels 16 l + 4 i and on in its quarters l */
+    const __m512i x[4] = { _mm512_unpacklo_epi16(ab[0], cd[0]), _mm512_unpackhi_epi16(ab[0], cd[0]),
+                           _mm512_unpacklo_epi16(ab[1], cd[1]),
+                           _mm512_unpackhi_epi16(ab[1], cd[1]) };
+    const __m512i low[2] = { _mm512_shuffle_i32x4(x[0], x[1], 0x44),
+                             _mm512_shuffle_i32x4(x[2], x[3], 0x44) };
+    const __m512i high[2] = { _mm512_shuffle_i32x4(x[0], x[1], 0xee),
+                              _mm512_shuffle_i32x4(x[2], x[3], 0xee) };
+
+    _mm512_storeu_si512(to, _mm512_shuffle_i32x4(low[0], low[1], 0x88));
+    _mm512_storeu_si512(to + 64, _mm512_shuffle_i32x4(low[0], low[1], 0xdd));
+    _mm512_storeu_si512(to + 128, _mm512_shuffle_i32x4(high[0], high[1], 0x88));
+    _mm512_storeu_si512(to + 192, _mm512_shuffle_i32x4(high[0], high[1], 0xdd));
+}
+enum { FILTERS = 6, VECTORS = 4 }; /* of a tile */
+#else
+FLAT void join_half(const uint8_t *const row[4], int flip, uint8_t *to)
+{
+    const __m256i all = _mm256_set1_epi8((char)flip);
+    __m256i r[4], ab[2], cd[2], x[4];
+
+    for (int i = 0; i < 4; i++)
+        r[i] = _mm256_xor_si256(_mm256_loadu_si256((const __m256i *)(const void *)row[i]), all);
+    ab[0] = _mm256_unpacklo_epi8(r[0], r[1]), ab[1] = _mm256_unpackhi_epi8(r[0], r[1]);
+    cd[0] = _mm256_unpacklo_epi8(r[2], r[3]), cd[1] = _mm256_unpackhi_epi8(r[2], r[3]);
+    for (int i = 0; i < 2; i++) {
+        x[2 * i] = _mm256_unpacklo_epi16(ab[i], cd[i]);
+        x[2 * i + 1] = _mm256_unpackhi_epi16(ab[i], cd[i]);
+    }
+    _mm256_storeu_si256((__m256i *)(void *)to, _mm256_permute2x128_si256(x[0], x[1], 0x20));
+    _mm256_storeu_si256((__m256i *)(void *)(to + 32), _mm256_permute2x128_si256(x[2], x[3], 0x20));
+    _mm256_storeu_si256((__m256i *)(void *)(to + 64), _mm256_permute2x128_si256(x[0], x[1], 0x31));
+    _mm256_storeu_si256((__m256i *)(void *)(to + 96), _mm256_permute2x128_si256(x[2], x[3], 0x31));
+}
+
+FLAT void join_rows(const uint8_t *const row[4], int64_t pixels, int flip, uint8_t *to)
+{
+    uint8_t ends[4][BYTES_PANEL] = { { 0 } };
+    const uint8_t *at[4], *next[4];
+
+    for (int i = 0; i < 4; i++) {
+        at[i] = pixels < BYTES_PANEL ? ends[i] : row[i];
+        if (pixels < BYTES_PANEL)
+            memcpy(ends[i], row[i], (size_t)pixels);
+        next[i] = at[i] + 32;
+    }
+    join_half(at, flip, to);
+    join_half(next, flip, to + 128);
+}
+enum { FILTERS = 6, VECTORS = 2 };
+#endif
+
+/* Filters have zeros where the last word has channels that the image lacks. */
+void limber_bytes_join(const struct byte_panel *p)
+{
+    const int64_t last = p->channels - 1;
+    uint8_t *to = p->panel;
+
+    for (int64_t c = 0; c <= last; c += 4, to += 4 * BYTES_PANEL) {
+        const uint8_t *row[4];
+
+        for (int64_t i = 0; i < 4; i++)
+            row[i] = p->image + (c + i < last ? c + i : last) * p->channel;
+        join_rows(row, p->pixels, p->flip, to);
+    }
+}
+
+/* `filters` from `filter` on by `vectors` vectors of pixels. */
+FLAT void sum_planes(const struct byte_strip *s, const uint8_t *panel, int64_t filter, int filters,
+                     int64_t pixel, int vectors)
+{
+    const char *words = (const char *)s->filters + 4 * filter;
+    const int64_t count = s->pixels - pixel;
+    vec sum[FILTERS][VECTORS], x[VECTORS];
+
+    _Pragma("GCC unroll 6") for (int f = 0; f < filters; f++)
+        _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++)
+            sum[f][v] = ALL_OF(s->start[filter + f]);
+    panel += 4 * pixel;
+    for (int64_t p = 0; p < s->words; p++, words += s->step, panel += 4 * BYTES_PANEL) {
+        _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++)
+            x[v] = load(panel + (size_t)v * sizeof(vec));
+        _Pragma("GCC unroll 6") for (int f = 0; f < filters; f++)
+        {
+            const vec w = word_of((const uint8_t *)words + 4 * f);
+
+            _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++)
+                sum[f][v] = multiply_add(sum[f][v], x[v], w);
+        }
+    }
+    _Pragma("GCC unroll 6") for (int f = 0; f < filters; f++)
+    {
+        int32_t *to = s->to + (filter + f) * s->row + pixel;
+
+        _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++)
+            if (count >= (v + 1) * LANES)
+                memcpy(to + v * LANES, &sum[f][v], sizeof(vec));
+            else
+                store_some(to + v * LANES, sum[f][v], count - v * LANES);
+    }
+}
+
+/* Filters of a tile are as even as may be. */
+FLAT void sum_panel(const struct byte_strip *s, const uint8_t *panel, int64_t pixel, int vectors)
+{
+    const int64_t tiles = (s->count + FILTERS - 1) / FILTERS;
+    int64_t filter = 0;
+
+    for (int64_t t = 0; t < tiles; t++) {
+        const int64_t filters = (s->count - filter) / (tiles - t);
+
+        switch (filters) { /* constants */
+        case 1: sum_planes(s, panel, filter, 1, pixel, vectors); break;
+        case 2: sum_planes(s, panel, filter, 2, pixel, vectors); break;
+        case 3: sum_planes(s, panel, filter, 3, pixel, vectors); break;
+        case 4: sum_planes(s, panel, filter, 4, pixel, vectors); break;
+        case 5: sum_planes(s, panel, filter, 5, pixel, vectors); break;
+        default: sum_planes(s, panel, filter, 6, pixel, vectors); break;
+        }
+        filter += filters;
+    }
+}
+
+void limber_bytes_planes(const struct byte_strip *s, const uint8_t *panel)
+{
+    for (int64_t pixel = 0; pixel < s->pixels; pixel += VECTORS * LANES)
+        switch ((s->pixels - pixel + LANES - 1) / LANES) {
+        case 1: sum_panel(s, panel, pixel, 1); break;
+#if defined(__AVX512VNNI__)
+        case 2: sum_panel(s, panel, pixel, 2); break;
+        case 3: sum_panel(s, panel, pixel, 3); break;
+#endif
+        default: sum_panel(s, panel, pixel, VECTORS); break;
+        }
+}

@@ -28,4 +28,22 @@ struct byte_strip {
 typedef void kernel_bytes(const struct byte_strip *s);
 kernel_bytes limber_bytes_avxvnni, limber_bytes_avx512vnni;
 
+/* Pixels that lie side by side, channel by channel, as a panel: of each four channels a word for
+ * each pixel. */
+enum { BYTES_PANEL = 64 }; /* pixels */
+struct byte_panel {
+    const uint8_t *image; /* the first pixel of the first channel */
+    int64_t channel, channels; /* channel: bytes to the next */
+    int64_t pixels;
+    int flip; /* of each byte of the image */
+    uint8_t *panel; /* [channels / 4][BYTES_PANEL][4], all of it is written */
+};
+typedef void kernel_bytes_join(const struct byte_panel *p);
+kernel_bytes_join limber_bytes_join_avxvnni, limber_bytes_join_avx512vnni;
+
+/* Their sums with a strip of filters: `to` is [filters][pixels], `row` sums from filter to filter.
+ * `line` and `at` are not read. */
+typedef void kernel_bytes_planes(const struct byte_strip *s, const uint8_t *panel);
+kernel_bytes_planes limber_bytes_planes_avxvnni, limber_bytes_planes_avx512vnni;
+
 #endif
