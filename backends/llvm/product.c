@@ -44,7 +44,7 @@ bool limber_are_filters(const struct patch *w)
 
 static bool is_image(const struct patch *w)
 {
-    return !w->depth && !w->t && !w->transposed && !w->divide[0] && !w->origin;
+    return !w->depth && !w->transposed && !w->divide[0] && !w->origin;
 }
 
 void limber_patch_reach(const struct patch *w, int of, int64_t *first, int64_t *end)
@@ -59,19 +59,30 @@ void limber_patch_reach(const struct patch *w, int of, int64_t *first, int64_t *
 
 static bool has_frame(const struct patch *w)
 {
-    int64_t first[2], end[2];
+    const int64_t size[] = { w->h, w->w, w->d };
 
-    for (int i = 0; i < 2; i++)
-        limber_patch_reach(w, i, &first[i], &end[i]);
-    return first[0] < 0 || first[1] < 0 || end[0] > w->h || end[1] > w->w;
+    for (int i = 0; i < 3; i++) {
+        int64_t first, end;
+
+        limber_patch_reach(w, i, &first, &end);
+        if (first < 0 || end > size[i])
+            return true;
+    }
+    return false;
 }
 
+/* A flat image has one plane. */
 static bool set_window(struct product *p, const struct patch *w)
 {
     if (!is_image(w) || w->channel != 1)
         return false;
     p->window = *w;
-    p->frames = has_frame(w);
+    if (!w->t) {
+        p->window.t = p->window.d = p->window.od = 1;
+        p->window.stride[2] = p->window.dilate[2] = 1;
+        p->window.pad[2] = p->window.plane = 0;
+    }
+    p->frames = has_frame(&p->window);
     return true;
 }
 
@@ -135,7 +146,7 @@ static bool set_b(struct product *p)
 
         forward.transposed = 0;
         p->result = RESULT_dense;
-        return !v->wide && set_window(p, &forward) &&
+        return !v->wide && !w->t && set_window(p, &forward) &&
                (taps == 1 ? v->col == 1 :
                             v->outer == 1 && v->inner == taps && v->col * taps == p->n);
     }
@@ -219,7 +230,7 @@ static bool gathers(const struct product *p)
 
 int64_t limber_product_channels(const struct product *p)
 {
-    return (p->source == SOURCE_taps ? p->n : p->k) / (p->window.r * p->window.s);
+    return (p->source == SOURCE_taps ? p->n : p->k) / (p->window.t * p->window.r * p->window.s);
 }
 
 /* Packed panels of both sides are read faster, and pay where each is read often; so do rows of A

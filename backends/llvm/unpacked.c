@@ -24,7 +24,8 @@ enum {
 /* What a launch has in memory. */
 struct job {
     struct product p;
-    struct view image; /* what is read through windows, before it is framed */
+    struct view image; /* what is read through windows, before it is framed, */
+    struct patch unframed; /* and these */
     struct part planes; /* SOURCE_planes, ROWS_taps */
     struct patch forward; /* of the planes */
     kernel_strip *strip;
@@ -45,21 +46,23 @@ struct job {
 
 static int64_t images_of(const struct product *p)
 {
-    return (p->source == SOURCE_taps ? p->k : p->m) / (p->window.oh * p->window.ow);
+    return (p->source == SOURCE_taps ? p->k : p->m) / (p->window.od * p->window.oh * p->window.ow);
 }
 
 /* Padding and dilation may make it larger than any memory. */
 static double frame_bytes(const struct product *p)
 {
-    const struct patch *w = &p->window;
-    int64_t first[2], end[2];
+    double pixels = 1;
 
     if (!p->frames)
         return 0;
-    for (int i = 0; i < 2; i++)
-        limber_patch_reach(w, i, &first[i], &end[i]);
-    return (double)(end[0] - first[0]) * (double)(end[1] - first[1]) * (double)images_of(p) *
-           (double)(limber_product_channels(p) * p->size);
+    for (int i = 0; i < 3; i++) {
+        int64_t first, end;
+
+        limber_patch_reach(&p->window, i, &first, &end);
+        pixels *= (double)(end - first);
+    }
+    return pixels * (double)images_of(p) * (double)(limber_product_channels(p) * p->size);
 }
 
 static int64_t strips_of(const struct product *p)
@@ -199,12 +202,14 @@ int64_t limber_unpacked_bytes(const struct kernel *k, const struct call *c)
 /* Where the elements of a window are that k runs through. */
 static void set_taps(const struct patch *w, int64_t k, int64_t *at)
 {
+    const int64_t planes = w->t ? w->t : 1;
     int64_t p = 0;
 
     for (int64_t c = 0; p < k; c++)
         for (int64_t r = 0; r < w->r; r++)
             for (int64_t s = 0; s < w->s; s++)
-                at[p++] = c * w->channel + r * w->dilate[0] * w->row + s * w->dilate[1] * w->col;
+                at[p++] = c / planes * w->channel + c % planes * w->dilate[2] * w->plane +
+                          r * w->dilate[0] * w->row + s * w->dilate[1] * w->col;
 }
 
 /* Where a window begins that moves through a result, so many elements down, across, and from image
@@ -251,45 +256,50 @@ static void set_frame(struct job *j)
     struct product *p = &j->p;
     struct patch *w = &p->window;
     struct view *image = p->source == SOURCE_taps ? &p->b : &p->a;
-    int64_t first[2], end[2], channels;
+    int64_t first[3], end[3], channels;
 
     j->image = *image;
+    j->unframed = *w;
     if (!p->frames)
         return;
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 3; i++) {
         limber_patch_reach(w, i, &first[i], &end[i]);
+        w->pad[i] += first[i];
+    }
     channels = limber_product_channels(p);
     w->h = end[0] - first[0];
     w->w = end[1] - first[1];
+    w->d = end[2] - first[2];
     w->col = channels;
     w->row = w->w * channels;
-    w->image = w->h * w->row;
-    w->pad[0] += first[0];
-    w->pad[1] += first[1];
-    j->frame_rows = images_of(p) * w->h;
+    w->plane = w->h * w->row;
+    w->image = w->d * w->plane;
+    j->frame_rows = images_of(p) * w->d * w->h;
     image->data = j->frame;
 }
 
 static void fill_frame(const struct job *j, int64_t row)
 {
     const struct product *p = &j->p;
-    const struct patch *to = &p->window, *from = j->image.patch;
-    int64_t first[2], end[2], image = row / to->h, y, begin, stop;
+    const struct patch *to = &p->window, *from = &j->unframed;
+    int64_t first[3], end[3], image = row / to->h / to->d, y, z, begin, stop;
     char *at = j->frame + row * to->row * p->size;
     const char *line;
 
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 3; i++)
         limber_patch_reach(from, i, &first[i], &end[i]);
     y = row % to->h + first[0];
+    z = row / to->h % to->d + first[2];
     /* columns [begin, stop) of the frame are pixels */
     begin = first[1] < 0 ? smaller(-first[1], to->w) : 0;
     stop = smaller(from->w - first[1], to->w);
-    if (y < 0 || y >= from->h || stop <= begin) {
+    if (y < 0 || y >= from->h || z < 0 || z >= from->d || stop <= begin) {
         memset(at, 0, (size_t)(to->row * p->size));
         return;
     }
-    line = (const char *)j->image.data +
-           (image * from->image + y * from->row + (first[1] + begin) * from->col) * p->size;
+    line = (const char *)j->image.data + (image * from->image + z * from->plane + y * from->row +
+                                          (first[1] + begin) * from->col) *
+                                             p->size;
     memset(at, 0, (size_t)(begin * to->col * p->size));
     if (from->col == to->col)
         memcpy(at + begin * to->col * p->size, line, (size_t)((stop - begin) * to->col * p->size));
@@ -303,19 +313,21 @@ static void fill_frame(const struct job *j, int64_t row)
 static void find_rows(const struct product *p, int64_t i, int64_t rows, const void **line)
 {
     const struct patch *w = &p->window;
-    int64_t x = i % w->ow, row = i / w->ow, y = row % w->oh, image = row / w->oh;
+    int64_t x = i % w->ow, row = i / w->ow, y = row % w->oh, plane = row / w->oh;
     const char *data = p->a.data;
 
     for (int64_t l = 0; l < rows; l++) {
-        line[l] = data + (image * w->image + (y * w->stride[0] - w->pad[0]) * w->row +
-                          (x * w->stride[1] - w->pad[1]) * w->col) *
-                             p->size;
+        line[l] =
+            data +
+            (plane / w->od * w->image + (plane % w->od * w->stride[2] - w->pad[2]) * w->plane +
+             (y * w->stride[0] - w->pad[0]) * w->row + (x * w->stride[1] - w->pad[1]) * w->col) *
+                p->size;
         if (++x < w->ow)
             continue;
         x = 0;
         if (++y == w->oh) {
             y = 0;
-            image++;
+            plane++;
         }
     }
 }
