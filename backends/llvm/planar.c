@@ -41,9 +41,11 @@ double limber_planar_bytes(const struct planar *x, int size)
 
 void limber_planar_call(struct planar *x, char *memory, int size)
 {
-    memory = (char *)(((uintptr_t)memory + LINE - 1) & ~(uintptr_t)(LINE - 1));
     x->size = size;
     x->call.b.patch = &x->patch;
+    if (!memory)
+        return;
+    memory = (char *)(((uintptr_t)memory + LINE - 1) & ~(uintptr_t)(LINE - 1));
     x->call.b.data = x->image = memory;
     x->call.c.data = x->gradient = memory + round_up(x->images * x->patch.image * size, LINE);
 }

@@ -85,7 +85,8 @@ struct planar {
 /* Is it one that is better so?  x->call is not complete. */
 bool limber_planar(const struct call *c, struct planar *x);
 double limber_planar_bytes(const struct planar *x, int size);
-/* Completes the call, which points to x and to this memory; fills its image; stores its result. */
+/* Completes the call, which points to x and to this memory (NULL: none so far); fills its image;
+ * stores its result. */
 void limber_planar_call(struct planar *x, char *memory, int size);
 void limber_planar_fill(struct planar *x);
 void limber_planar_store(const struct planar *x);
