@@ -17,6 +17,7 @@ import torch
 
 import limber
 import limber.torch
+from limber.chart import chart, writable
 
 try:
     from qtorch.quant import float_quantize
@@ -35,16 +36,27 @@ def outside(a, b):
     return round(round(a) @ round(b))
 
 
+def numbers(text):
+    """For argparse's `type`: whole numbers from 1 on, with commas between."""
+    found = [int(word) for word in text.split(",")]
+    if min(found) < 1:
+        raise ValueError
+    return found
+
+
+numbers.__name__ = "list of numbers"       # as argparse calls it
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("--sizes", default="64,128,256,512,1024", help="(64,128,256,512,1024)")
-    p.add_argument("--groups", default="1,16", help="products in a group (1,16)")
+    p.add_argument("--sizes", type=numbers, default="64,128,256,512,1024",
+                   help="(64,128,256,512,1024)")
+    p.add_argument("--groups", type=numbers, default="1,16", help="products in a group (1,16)")
     p.add_argument("--json", action="store_true", help="one object for each size and group")
-    p.add_argument("--picture", metavar="FILE.svg", help="draw the distances")
+    p.add_argument("--picture", type=writable, metavar="FILE.svg", help="draw the distances")
     chosen = p.parse_args()
     by = "QPyTorch" if float_quantize else "limber.quantize"
-    sizes = [int(n) for n in chosen.sizes.split(",")]
-    groups = [int(g) for g in chosen.groups.split(",")]
+    sizes, groups = chosen.sizes, chosen.groups
     named = {g: f"{by}, groups of {g}" if g > 1 else f"{by}, no groups" for g in groups}
     series = {name: [] for name in named.values()}
     if not chosen.json:
@@ -72,7 +84,6 @@ def main():
                 print(f"{n:4}  {group:5}  {distance:{12 + len(by)}.3f}  {size:11.3f}  "
                       f"{ours:.4f}, {theirs:.4f}")
     if chosen.picture:
-        from limber.chart import chart
         chart(chosen.picture, "Quantised outside alone: distance from a unit with FP8 sums", "n",
               "mean distance of an element", sizes, series, lines=True)
 
