@@ -190,7 +190,8 @@ def main():
     p.add_argument("circuits", metavar="FILE.qasm", nargs="+")
     p.add_argument("--formats", default=",".join(FORMATS),
                    help=f"with commas between: {', '.join(FORMATS)}")
-    p.add_argument("--fuse", type=int, default=5, help="qubits of a fused gate, at most (5; up to 10)")
+    p.add_argument("--fuse", type=int, default=5,
+                   help="qubits of a fused gate, at most (5; up to 10)")
     p.add_argument("--blas", choices=["f64", "f32"], help="products by NumPy's BLAS instead")
     p.add_argument("--most", type=int, default=24, help="qubits, at most (24); a state of Q in "
                    "binary64 has 2^(Q+4) bytes")

@@ -235,8 +235,9 @@ class Reader:
         where = self.tokens[self.next - 1][2]
         if not size.isdigit() or len(size) > 9 or not 0 < int(size) <= LARGEST:
             raise self.error(where, f"a register of {size}")
-        if quantum and self.qubits + int(size) > self.most:
-            raise self.error(where, f"{self.qubits + int(size)} qubits, more than --most {self.most}")
+        many = self.qubits + int(size)
+        if quantum and many > self.most:
+            raise self.error(where, f"{many} qubits, more than --most {self.most}")
         self.take("]")
         self.take(";")
         if name in self.sizes:

@@ -151,7 +151,8 @@ def main():
     p.add_argument("--loss", type=float, default=1.0,
                    help="percent of accuracy that may be lost (1)")
     p.add_argument("--json", action="store_true", help="one object for each accumulator")
-    p.add_argument("--picture", type=writable, metavar="FILE.svg", help="draw accuracy against bits")
+    p.add_argument("--picture", type=writable, metavar="FILE.svg",
+                   help="draw accuracy against bits")
     chosen = p.parse_args()
     if not chosen.data:
         p.error("--data: where are the images? (or LIMBER_DATA)")

@@ -121,7 +121,8 @@ if [ -f "${LIMBER_DATA:-}/mnist/t10k-images-idx3-ubyte.gz" ]; then
     mkdir "$work/mnist"
     images=$LIMBER_DATA/mnist/t10k-images-idx3-ubyte.gz
     cp "$LIMBER_DATA/mnist/t10k-labels-idx1-ubyte.gz" "$work/mnist"
-    for made in 'head -c 1000 "$images"' 'echo no | gzip' 'gzip -cd "$images" | head -c 5000 | gzip' \
+    for made in 'head -c 1000 "$images"' 'echo no | gzip' \
+        'gzip -cd "$images" | head -c 5000 | gzip' \
         'cat "$LIMBER_DATA/mnist/t10k-labels-idx1-ubyte.gz"' 'printf ""'; do
         eval "$made" > "$work/mnist/t10k-images-idx3-ubyte.gz"
         ! $python "$digits/clusters.py" --data "$work" 2> "$work/log"

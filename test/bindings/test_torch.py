@@ -59,6 +59,26 @@ def limbers(a, b, unit):
                                           contract=f"simulate={unit}", dtype="f32"))
 
 
+class Order(unittest.TestCase):
+    def test_reveal(self):
+        """PyTorch's products have words that predict an element's bits, FP32's from any BLAS; where
+        they have none there is an order."""
+        def by(kind):
+            return lambda a, b: (torch.from_numpy(a).to(kind) @
+                                 torch.from_numpy(b).to(kind)).float().numpy()
+
+        for kind, name, k in (torch.float32, "f32", 301), (torch.bfloat16, "bf16", 70):
+            found = limber.reveal(by(kind), k, name, "f32", shape=(16, 48))
+            self.assertEqual(found.tree[0], "[")
+            if name == "f32":
+                self.assertIsNotNone(found.unit, found.tree)
+            for seed in range(5 if found.unit else 0):
+                torch.manual_seed(seed)
+                a, b = (torch.randn(*shape).to(kind).float() for shape in ((16, k), (k, 48)))
+                want = limbers(a, b, found.unit)[0, 0]
+                self.assertEqual(by(kind)(a.numpy(), b.numpy())[0, 0], want, found)
+
+
 class Functions(unittest.TestCase):
     """Each function that is replaced, forward and both gradients, is PyTorch's in binary64."""
 

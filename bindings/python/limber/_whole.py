@@ -5,8 +5,8 @@ import os
 
 
 def writable(path):
-    """For argparse's `type`: the path of a file that can be written, because a program that computes
-    for minutes is to say at once that it cannot."""
+    """For argparse's `type`: the path of a file that can be written, because a program that
+    computes for minutes is to say at once that it cannot."""
     folder = os.path.dirname(path) or "."
     why = None
     if os.path.isdir(path):
