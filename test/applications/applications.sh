@@ -52,15 +52,21 @@ torch=$(python_with torch,numpy ${LIMBER_TEST_TORCH:-})
 ${torch:-$python} "$here/test_apps.py"
 if [ -n "$torch" ]; then
     # What sums in FP8 do is further off in longer sums, and less in groups.
-    $torch "$training/quantised_outside.py" --sizes 64,256 --json --picture "$work/d.svg" \
-        > "$work/outside"
+    $torch "$training/quantised_outside.py" --sizes 64,256 --steps 1 --json \
+        --picture "$work/d.svg" > "$work/outside"
     cat "$work/outside"
     grep -q '</svg>' "$work/d.svg"
     $torch - "$work/outside" << 'END'
 import json, sys
-far = {(row["n"], row["group"]): row["distance"] for row in map(json.loads, open(sys.argv[1]))}
-assert far[64, 16] < far[64, 1] < far[256, 1] and far[64, 16] < far[256, 16] < far[256, 1], far
+rows = [json.loads(line) for line in open(sys.argv[1])]
+for by in {row["by"] for row in rows if "n" in row}:
+    far = {(row["n"], row["group"]): row["distance"] for row in rows if row["by"] == by}
+    assert far[64, 16] < far[64, 1] < far[256, 1] and far[64, 16] < far[256, 16] < far[256, 1], far
+steps = {row["by"]: row["seconds"] for row in rows if "n" not in row}
+assert steps["PyTorch, FP32"] > 0 and steps["h100-e5m2"] > 0 and len(steps) >= 4, steps
 END
+    ! $torch "$training/quantised_outside.py" --steps -1 2> "$work/log"
+    grep -q -e '--steps: a whole number from 0 on' "$work/log"
     ! $torch "$training/quantised_outside.py" --sizes 64,x 2> "$work/log"
     grep -q -e "--sizes: invalid list of numbers value: '64,x'" "$work/log"
     $torch "$here/test_encoder.py"
