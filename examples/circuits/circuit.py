@@ -28,7 +28,7 @@ FORMATS = {
     "binary128": (None, "f128", "native", None),
     "f64": (np.float64, "f64", "native", None),
     "correct": (np.float64, "f64", "correct", None),
-    "f32": (np.float32, "f32", "native", "native"),
+    "f32": (np.float32, "f32", "native", None),
     "fp32-f": (np.float32, "f32", "fast", "fp32-f"),
     "fp32-b": (np.float32, "f32", "fast", "fp32-b"),
     "f16": (np.float16, "f16", "native", None),
