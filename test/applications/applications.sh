@@ -60,7 +60,8 @@ if [ -n "$torch" ]; then
 import json, sys
 rows = [json.loads(line) for line in open(sys.argv[1])]
 for by in {row["by"] for row in rows if "n" in row}:
-    far = {(row["n"], row["group"]): row["distance"] for row in rows if row["by"] == by}
+    far = {(row["n"], row["group"]): row["distance"] for row in rows
+           if "n" in row and row["by"] == by}
     assert far[64, 16] < far[64, 1] < far[256, 1] and far[64, 16] < far[256, 16] < far[256, 1], far
 steps = {row["by"]: row["seconds"] for row in rows if "n" not in row}
 assert steps["PyTorch, FP32"] > 0 and steps["h100-e5m2"] > 0 and len(steps) >= 4, steps
