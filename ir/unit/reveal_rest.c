@@ -152,7 +152,7 @@ static bool find_scale_block(struct reveal *r, limber_unit *u)
 
 /* The rule, and whether elements saturate, with which numbers near the end of a binade become what
  * they do. */
-static bool find_scale_rule(struct reveal *r, limber_unit *u)
+static bool find_scale_rule(struct reveal *r, limber_unit *u, bool *found)
 {
     const double number[] = { 1.0625, 1.53125, 1.6, 1.7, 1.75, 1.8, 1.875, 1.9, 1.9375, 1.99 };
     const int least = limber_format_emin(u->a.format) - limber_format_emax(u->a.format);
@@ -167,7 +167,8 @@ static bool find_scale_rule(struct reveal *r, limber_unit *u)
         if (beside && !ask_two(r, 1, ldexp(1, least), ldexp(1, -least), &small[i]))
             return false;
     }
-    for (int way = 0; way < 6; way++) {
+    *found = false;
+    for (int way = 0; way < 6 && !*found; way++) {
         bool same = true;
 
         u->scale_rule = (enum limber_scale_rule)(way % 3);
@@ -182,8 +183,7 @@ static bool find_scale_rule(struct reveal *r, limber_unit *u)
             same = same && (x.value == sum[i] || (isnan(x.value) && isnan(sum[i]))) &&
                    (!beside || !isfinite(sum[i]) || ldexp(y.value, -least) == small[i]);
         }
-        if (same)
-            break;
+        *found = same;
     }
     u->b = u->a;
     return true;
@@ -194,6 +194,7 @@ bool limber_reveal_scale(struct reveal *r, limber_unit *u)
     const limber_format f = r->sum->operand;
     struct diag ignored = { 0 };
     limber_unit scaled = *u;
+    bool found;
     double sum;
 
     if (f.size > 1) /* those that scales are for have a byte */
@@ -206,8 +207,11 @@ bool limber_reveal_scale(struct reveal *r, limber_unit *u)
     scaled.scale_block = 1;
     if (sum != 1 || !limber_unit_verify(&scaled, &ignored))
         return true;
-    *u = scaled;
-    return find_scale_block(r, u) && find_scale_rule(r, u);
+    if (!find_scale_block(r, &scaled) || !find_scale_rule(r, &scaled, &found))
+        return false;
+    if (found) /* else operands are wider than they are said to be */
+        *u = scaled;
+    return true;
 }
 
 /* ---- roundings at random --------------------------------------------------------------------- */

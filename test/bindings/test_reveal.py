@@ -187,6 +187,13 @@ class Reveal(unittest.TestCase):
                 a, b, contract=f"simulate={words}", dtype=kind), 50, operand, result)
             self.assertEqual(found.unit and limber.unit(found.unit), limber.unit(words), found)
 
+    def test_operands_of_another_format(self):
+        """What is told to take FP8 and takes all numbers has no scales."""
+        for operand in "e4m3", "e5m2", "e4m3fnuz":
+            found = limber.reveal(lambda a, b: [[numpy.add.accumulate(a[0] * b[:, 0])[-1]]], 50,
+                                  operand, "f32")
+            self.assertEqual(limber.unit(found.unit), limber.unit(f"in={operand} acc=f32"), found)
+
     def test_random_roundings(self):
         """Have an order, and no words, because no result tells the numbers that they draw."""
         for words in ("in=bf16 acc=bf16:rs seed=3", "in=f16 mul=f16:rs acc=f16:rs seed=1",
