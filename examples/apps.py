@@ -101,9 +101,11 @@ class Failed(Exception):
 # ---- processes ----------------------------------------------------------------------------------
 
 def environment(threads):
-    """That of the programs: where the package is, and how many threads there are."""
+    """That of the programs: where the package is, if Python does not find it by itself, and how
+    many threads there are."""
     env = dict(os.environ)
-    for folder in ("../bindings/python", "../../../limber/python"):     # of sources, installed
+    folders = ("../bindings/python", "../../../limber/python")      # of sources, installed
+    for folder in () if about(env, "import limber") is not None else folders:
         folder = os.path.normpath(os.path.join(HERE, folder))
         if os.path.isfile(os.path.join(folder, "limber", "__init__.py")):
             env["PYTHONPATH"] = os.pathsep.join(

@@ -103,7 +103,7 @@ bool limber_contract_check(const limber_contract *k, limber_format a, limber_for
                            limber_format_name(c, name, sizeof name));
     if (a.kind == LIMBER_KIND_POWER || b.kind == LIMBER_KIND_POWER) /* nothing to pad with */
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                           "%s: %s has no zero and is for scales; f32 holds its numbers",
+                           "%s: %s has no zero; bf16 and f32 hold its numbers",
                            a.kind == LIMBER_KIND_POWER ? "a" : "b",
                            limber_format_name(LIMBER_E8M0, name, sizeof name));
     if (c.kind == LIMBER_KIND_POWER)

@@ -21,13 +21,14 @@ import time
 import numpy as np
 
 import qasm
+from limber.chart import chart, writable
 
 # format of state and matrices: (type, format's name, contract, scheme)
 FORMATS = {
     "binary128": (None, "f128", "native", None),
     "f64": (np.float64, "f64", "native", None),
     "correct": (np.float64, "f64", "correct", None),
-    "f32": (np.float32, "f32", "native", "native"),
+    "f32": (np.float32, "f32", "native", None),
     "fp32-f": (np.float32, "f32", "fast", "fp32-f"),
     "fp32-b": (np.float32, "f32", "fast", "fp32-b"),
     "f16": (np.float16, "f16", "native", None),
@@ -147,13 +148,10 @@ def bar(name):
 def measure(path, names, chosen):
     """{name: (seconds, seconds in products, largest error, products that went native)}."""
     try:
-        qubits, gates = qasm.read(path)
+        qubits, gates = qasm.read(path, chosen.most)
     except (qasm.Error, OSError) as e:
         raise SystemExit(f"circuit.py: {e}")
-    if qubits > chosen.most:
-        raise SystemExit(f"circuit.py: {path}: {qubits} qubits, more than --most {chosen.most}: a "
-                         f"state in binary64 has {2 ** (qubits + 4) / 2 ** 30:.3g} GiB")
-    fused = fuse(gates, max(chosen.fuse, 1))
+    fused = fuse(gates, chosen.fuse)
     if not chosen.json:
         print(f"{path}: {qubits} qubits, {len(gates)} gates, {len(fused)} products")
     found, reference = {}, None
@@ -192,24 +190,29 @@ def main():
     p.add_argument("circuits", metavar="FILE.qasm", nargs="+")
     p.add_argument("--formats", default=",".join(FORMATS),
                    help=f"with commas between: {', '.join(FORMATS)}")
-    p.add_argument("--fuse", type=int, default=5, help="qubits of a fused gate, at most (5)")
+    p.add_argument("--fuse", type=int, default=5,
+                   help="qubits of a fused gate, at most (5; up to 10)")
     p.add_argument("--blas", choices=["f64", "f32"], help="products by NumPy's BLAS instead")
-    p.add_argument("--most", type=int, default=24, help="qubits, at most (24)")
+    p.add_argument("--most", type=int, default=24, help="qubits, at most (24); a state of Q in "
+                   "binary64 has 2^(Q+4) bytes")
     p.add_argument("--largest", type=int, default=3, help="amplitudes to print (3)")
     p.add_argument("--json", action="store_true", help="one object for each circuit and format")
-    p.add_argument("--picture", metavar="FILE.svg", help="draw the largest errors")
+    p.add_argument("--picture", type=writable, metavar="FILE.svg", help="draw the largest errors")
     chosen = p.parse_args()
     names = [chosen.blas] if chosen.blas else chosen.formats.split(",")
     for name in names:
         if name not in FORMATS:
             p.error(f"--formats: {name} is none of {', '.join(FORMATS)}")
+    if not 1 <= chosen.fuse <= 10:
+        p.error("--fuse: a number from 1 to 10")
+    if chosen.largest < 0:
+        p.error("--largest: a number from 0 on")
     errors = {}
     for path in chosen.circuits:
         measured = measure(path, names, chosen)
         show(path, *measured, chosen)
         errors[os.path.basename(path).split(".")[0]] = measured[2]
     if chosen.picture:
-        from limber.chart import chart
         series = {name: [found[name][2] for found in errors.values()]
                   for name in names if name != "binary128"}
         chart(chosen.picture, "Largest error of an amplitude, against binary128", "circuit",

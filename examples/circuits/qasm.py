@@ -16,6 +16,9 @@ TOKEN = re.compile(r"""(?P<space>\s+|//[^\n]*)|(?P<number>(?:\d+\.\d*|\.\d+|\d+)
     |(?P<word>[A-Za-z_]\w*)|(?P<text>"[^"\n]*")|(?P<sign>->|==|[;,(){}\[\]+\-*/^])""", re.X)
 FUNCTIONS = {"sin": math.sin, "cos": math.cos, "tan": math.tan, "exp": math.exp, "ln": math.log,
              "sqrt": math.sqrt}
+DEEPEST = 100               # brackets and signs in each other
+LARGEST = 1 << 20           # bits of a register
+LONGEST = 10_000_000        # gates of a program
 
 
 class Error(Exception):
@@ -113,8 +116,8 @@ class Gate:
 
 
 class Reader:
-    def __init__(self, text, name):
-        self.name, self.text, self.at = name, text, 0
+    def __init__(self, text, name, most=LARGEST):
+        self.name, self.text, self.at, self.most, self.depth = name, text, 0, most, 0
         self.tokens = []
         while self.at < len(text):
             match = TOKEN.match(text, self.at)
@@ -175,6 +178,14 @@ class Reader:
         return value
 
     def power(self, names):
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise self.error(self.here(), f"more than {DEEPEST} brackets and signs in each other")
+        made = self.power_inside(names)
+        self.depth -= 1
+        return made
+
+    def power_inside(self, names):
         if self.peek() == "-":
             self.take()
             inner = self.power(names)
@@ -182,9 +193,16 @@ class Reader:
         base = self.atom(names)
         if self.peek() != "^":
             return base
+        at = self.here()
         self.take()
         exponent = self.power(names)
-        return lambda v: base(v) ** exponent(v)
+        return lambda v: self.computed(at, "^", math.pow, base(v), exponent(v))
+
+    def computed(self, at, name, function, *values):
+        try:
+            return function(*values)
+        except (ValueError, OverflowError) as e:
+            raise self.error(at, f"{name}: {e}")
 
     def atom(self, names):
         kind, text, at = self.tokens[self.next]
@@ -204,12 +222,7 @@ class Reader:
             inner = self.expression(names)
             self.take(")")
 
-            def value(v):
-                try:
-                    return FUNCTIONS[text](inner(v))
-                except (ValueError, OverflowError) as e:
-                    raise self.error(at, f"{text}: {e}")
-            return value
+            return lambda v: self.computed(at, text, FUNCTIONS[text], inner(v))
         raise self.error(at, f"{text} where a number should be")
 
     # Statements.
@@ -219,8 +232,12 @@ class Reader:
         at, name = self.here(), self.take(kind="word")
         self.take("[")
         size = self.take(kind="number")
-        if not size.isdigit() or int(size) == 0:
-            raise self.error(self.tokens[self.next - 1][2], f"a register of {size}")
+        where = self.tokens[self.next - 1][2]
+        if not size.isdigit() or len(size) > 9 or not 0 < int(size) <= LARGEST:
+            raise self.error(where, f"a register of {size}")
+        many = self.qubits + int(size)
+        if quantum and many > self.most:
+            raise self.error(where, f"{many} qubits, more than --most {self.most}")
         self.take("]")
         self.take(";")
         if name in self.sizes:
@@ -237,10 +254,10 @@ class Reader:
             raise self.error(at, f"{name} is no {'quantum' if quantum else 'classical'} register")
         first, size = self.registers.get(name, 0), self.sizes[name]
         if self.peek() != "[":
-            return list(range(first, first + size)), True
+            return range(first, first + size), True
         self.take("[")
         at, index = self.here(), self.take(kind="number")
-        if not index.isdigit() or int(index) >= size:
+        if not index.isdigit() or len(index) > 9 or int(index) >= size:
             raise self.error(at, f"{name}[{index}]: {name} has {size}")
         self.take("]")
         return [first + int(index)], False
@@ -278,19 +295,25 @@ class Reader:
             if have != want:
                 raise self.error(at, f"{name} takes {want} {what}{'s' * (want != 1)}, not {have}")
 
-    def apply(self, name, values, qubits, at):
+    def apply(self, name, made_of, values, qubits, at):
+        """made_of: a definition, or None of a gate that is built in."""
         if len(set(qubits)) < len(qubits):
             raise self.error(at, f"{name} takes the same qubit twice")
         if self.measured & set(qubits):
             raise self.error(at, f"{name} behind a measurement of its qubit")
-        if name not in self.defined:
+        for value in values:
+            if not math.isfinite(value):
+                raise self.error(at, f"{name} takes numbers, and one is {value}")
+        if made_of is None:
+            if len(self.gates) == LONGEST:
+                raise self.error(at, f"more than {LONGEST} gates")
             self.gates.append(Gate(name, GATES[name][2](*values), qubits))
             return
-        names, places, body = self.defined[name]
+        names, places, body = made_of
         known, where = dict(zip(names, values)), dict(zip(places, qubits))
-        for inner, expressions, inner_places, inner_at in body:
-            self.apply(inner, [e(known) for e in expressions], [where[p] for p in inner_places],
-                       inner_at)
+        for inner, inside, expressions, inner_places, inner_at in body:
+            self.apply(inner, inside, [e(known) for e in expressions],
+                       [where[p] for p in inner_places], inner_at)
 
     def gate(self):
         """A use of a gate, on all qubits of registers that are named as a whole."""
@@ -303,7 +326,8 @@ class Reader:
         if len(sizes) > 1:
             raise self.error(at, f"{name} of registers of different sizes")
         for i in range(max(sizes, default=1)):
-            self.apply(name, values, [q[i] if whole else q[0] for q, whole in found], at)
+            self.apply(name, self.defined.get(name), values,
+                       [q[i] if whole else q[0] for q, whole in found], at)
 
     def definition(self):
         self.take("gate")
@@ -313,9 +337,9 @@ class Reader:
         names, body = [], []
         if self.peek() == "(":
             self.take()
-            names = self.words(")")
+            names = self.words(")", once=True)
             self.take(")")
-        places = self.words("{")
+        places = self.words("{", once=True)
         self.take("{")
         while self.peek() != "}":
             inner_at, inner = self.here(), self.take(kind="word")
@@ -327,14 +351,17 @@ class Reader:
                     raise self.error(where_at, f"{place} is no qubit of {name}")
             if inner != "barrier":
                 self.check(inner, inner_at, len(expressions), len(where))
-                body.append((inner, expressions, where, inner_at))
+                body.append((inner, self.defined.get(inner), expressions, where, inner_at))
         self.take("}")
         self.defined[name] = names, places, body
 
-    def words(self, end):
+    def words(self, end, once=False):
         found = []
         while self.peek() != end:
-            found.append(self.take(kind="word"))
+            at, word = self.here(), self.take(kind="word")
+            if once and (word in found or word == "pi"):
+                raise self.error(at, f"{word} is declared twice")
+            found.append(word)
             if self.peek() != end:
                 self.take(",")
         return found
@@ -388,7 +415,7 @@ class Reader:
         return self.qubits, self.gates
 
 
-def read(path):
-    """(number of qubits, list of Gate) of a file."""
-    with open(path) as file:
-        return Reader(file.read(), os.path.basename(path)).read()
+def read(path, most=LARGEST):
+    """(number of qubits, at most `most`; list of Gate) of a file."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return Reader(file.read(), os.path.basename(path), most).read()

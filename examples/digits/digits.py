@@ -11,6 +11,8 @@ import zlib
 
 import numpy as np
 
+from limber.chart import writable, write_whole
+
 
 def options(description, **more):
     """The programs' options; `more` are whole numbers with their defaults and meanings."""
@@ -19,7 +21,7 @@ def options(description, **more):
                    help="holds mnist/t10k-images-idx3-ubyte.gz and -labels-idx1- (LIMBER_DATA)")
     p.add_argument("--count", type=int, default=10000, help="images, at most (10000)")
     p.add_argument("--blas", choices=["f64", "f32"], help="products by NumPy's BLAS, to compare")
-    p.add_argument("--picture", metavar="FILE.png", help="draw the result")
+    p.add_argument("--picture", type=writable, metavar="FILE.png", help="draw the result")
     p.add_argument("--json", action="store_true", help="one object in the place of lines")
     for name, (default, meaning) in more.items():
         p.add_argument("--" + name, type=int, default=default, help=f"{meaning} ({default})")
@@ -34,18 +36,25 @@ def options(description, **more):
 
 def load(folder, count):
     """Images [count][784] and labels [count], as bytes."""
-    def idx(name):
+    def idx(name, *sides):
         path = os.path.join(folder, "mnist", name)
         try:
             with gzip.open(path) as file:
                 data = file.read()
+            if data[:4] != bytes([0, 0, 8, len(sides) + 1]):
+                raise ValueError(f"no IDX file of bytes with {len(sides) + 1} axes")
+            shape = struct.unpack_from(f">{len(sides) + 1}I", data, 4)
+            if shape[1:] != sides:
+                raise ValueError(f"images of {shape[1]} x {shape[2]}, not of 28 x 28")
+            return np.frombuffer(data, np.uint8, offset=8 + 4 * len(sides)).reshape(shape)
         except OSError as e:
             raise SystemExit(f"{path}: {e.strerror or e}")
-        axes = data[3]
-        shape = struct.unpack(f">{axes}I", data[4:4 + 4 * axes])
-        return np.frombuffer(data, np.uint8, offset=4 + 4 * axes).reshape(shape)
+        except (EOFError, ValueError, struct.error, zlib.error) as e:
+            raise SystemExit(f"{path}: {e}")
 
-    images, labels = idx("t10k-images-idx3-ubyte.gz"), idx("t10k-labels-idx1-ubyte.gz")
+    images, labels = idx("t10k-images-idx3-ubyte.gz", 28, 28), idx("t10k-labels-idx1-ubyte.gz")
+    if len(images) != len(labels):
+        raise SystemExit(f"{folder}/mnist: {len(images)} images and {len(labels)} labels")
     return np.ascontiguousarray(images[:count].reshape(-1, 784)), labels[:count]
 
 
@@ -109,6 +118,5 @@ def picture(path, tiles, across):
 
     head = struct.pack(">IIBBBBB", sheet.shape[1], sheet.shape[0], 8, 0, 0, 0, 0)
     lines = b"".join(b"\0" + row.tobytes() for row in sheet)
-    with open(path, "wb") as file:
-        file.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) +
-                   chunk(b"IDAT", zlib.compress(lines, 9)) + chunk(b"IEND", b""))
+    write_whole(path, b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) +
+                chunk(b"IDAT", zlib.compress(lines, 9)) + chunk(b"IEND", b""))

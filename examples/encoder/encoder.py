@@ -26,6 +26,7 @@ import torch
 
 import limber
 import limber.torch
+from limber.chart import writable
 
 SENTENCES = ["A man is playing a guitar on the stage.", "Somebody makes music in front of people.",
              "The cat sleeps on the sofa.", "A kitten naps on the couch.",
@@ -235,12 +236,19 @@ def main():
                    help="torch, native, correct, bits=N, or units (limber units); "
                         "(torch,native,correct,h100-bf16,h100-e4m3)")
     p.add_argument("--runs", type=int, default=5, help="runs, of which the fastest counts (5)")
-    p.add_argument("--statistics", metavar="FILE.jsonl",
+    p.add_argument("--statistics", type=writable, metavar="FILE.jsonl",
                    help="print what happens inside units by layer, and keep it")
     p.add_argument("--json", action="store_true", help="one object for each way")
     chosen = p.parse_args()
     if chosen.runs < 1:
         p.error("--runs: a whole number from 1 on")
+    configs = {by: WAYS.get(by, {"contract": by} if by.startswith("bits=") else {"unit": by})
+               for by in chosen.by.split(",")}
+    for by, config in configs.items():
+        try:
+            limber.torch.wishes_of(config)
+        except limber.LimberError as error:
+            p.error(f"--by {by}: {error}")
     sentences = chosen.sentences or SENTENCES
     folder = folder_of(chosen.model)
     if not folder:
@@ -259,15 +267,11 @@ def main():
         if not chosen.json:
             print(f"{len(sentences)} sentences, {ids.shape[1]} tokens at most\n"
                   "by            ms     in products  distance from FP64")
-        for by in chosen.by.split(","):
-            config = WAYS.get(by, {"contract": by} if by.startswith("bits=") else {"unit": by})
+        for by, config in configs.items():
             injected = None
             if config:
-                try:
-                    injected = limber.torch.inject(model, {
-                        **config, "statistics": bool(chosen.statistics)})
-                except limber.LimberError as error:
-                    raise SystemExit(f"encoder.py: --by {by}: {error}")
+                injected = limber.torch.inject(model, {
+                    **config, "statistics": bool(chosen.statistics)})
             model(ids, counts)      # kernels are compiled
             times = []
             for _ in range(1 if chosen.statistics else chosen.runs):

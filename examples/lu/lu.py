@@ -170,6 +170,8 @@ def main():
     chosen = p.parse_args()
     if chosen.n < 1:
         p.error("--n: a whole number from 1 on")
+    if chosen.seed < 0:
+        p.error("--seed: a whole number from 0 on")
     for way in chosen.by.split(","):
         if way not in WAYS:
             p.error(f"--by: {way} is none of {', '.join(WAYS)}")

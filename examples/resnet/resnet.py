@@ -21,6 +21,7 @@ import torch
 
 import limber
 import limber.torch
+from limber.chart import chart, writable
 
 WAYS = {"torch": None, "native": {"contract": "native"}, "correct": {"contract": "correct"},
         "fp32-f": {"contract": "fast", "scheme": "fp32-f"},
@@ -279,7 +280,6 @@ def show_all(ways, base):
 
 
 def draw(path, ways):
-    from limber.chart import chart
     names = [short for short, _, _, _ in grouped(ways[0]["layers"])]
     series = {found["by"]: [sum(seconds for seconds, _ in sums.values()) * 1000
                             for _, _, _, sums in grouped(found["layers"])] for found in ways}
@@ -301,7 +301,7 @@ def main():
                    help="of PyTorch and of Limber (as each finds them)")
     p.add_argument("--seed", type=int, default=1, help="of weights and images (1)")
     p.add_argument("--json", action="store_true", help="one object for each way")
-    p.add_argument("--picture", metavar="FILE.svg", help="draw the times of layers")
+    p.add_argument("--picture", type=writable, metavar="FILE.svg", help="draw the times of layers")
     chosen = p.parse_args()
     for name in "size", "batch", "width", "classes", "runs":
         if getattr(chosen, name) < 1:

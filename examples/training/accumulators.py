@@ -16,7 +16,6 @@ import gzip
 import json
 import math
 import os
-import struct
 import sys
 import time
 
@@ -24,6 +23,10 @@ import torch
 
 import limber
 import limber.torch
+from limber.chart import chart, writable
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../digits"))
+import digits       # noqa: E402
 
 BATCH = 100
 PROFILED = 10       # steps, after the training
@@ -32,14 +35,9 @@ PRODUCTS = ("aten::convolution", "aten::convolution_backward", "aten::addmm", "a
 
 def load(folder, count):
     """(images [n][1][28][28], labels) of MNIST's 10,000 test images."""
-    def read(name):
-        with gzip.open(os.path.join(folder, "mnist", name)) as file:
-            data = file.read()
-        sides = struct.unpack(f">{data[3]}I", data[4:4 + 4 * data[3]])
-        return torch.frombuffer(bytearray(data[4 + 4 * data[3]:]), dtype=torch.uint8).view(sides)
-
-    images = read("t10k-images-idx3-ubyte.gz")[:count].float().unsqueeze(1) / 255 - 0.13
-    return images / 0.31, read("t10k-labels-idx1-ubyte.gz")[:count].long()
+    images, labels = digits.load(folder, count)
+    images = torch.from_numpy(images).view(-1, 1, 28, 28).float() / 255 - 0.13
+    return images / 0.31, torch.tensor(labels, dtype=torch.long)
 
 
 def network():
@@ -153,17 +151,19 @@ def main():
     p.add_argument("--loss", type=float, default=1.0,
                    help="percent of accuracy that may be lost (1)")
     p.add_argument("--json", action="store_true", help="one object for each accumulator")
-    p.add_argument("--picture", metavar="FILE.svg", help="draw accuracy against bits")
+    p.add_argument("--picture", type=writable, metavar="FILE.svg",
+                   help="draw accuracy against bits")
     chosen = p.parse_args()
     if not chosen.data:
         p.error("--data: where are the images? (or LIMBER_DATA)")
     if chosen.count < 5 * BATCH // 4 or chosen.seeds < 1 or chosen.epochs < 1:
         p.error(f"--count is at least {5 * BATCH // 4}, --seeds and --epochs 1")
     try:
-        for bits in chosen.bits:
-            limber.unit(unit_of(bits, 0, chosen.operands))
+        for group in chosen.groups:
+            for bits in chosen.bits:
+                limber.unit(unit_of(bits, group, chosen.operands))
         images, labels = load(chosen.data, chosen.count)
-    except (limber.LimberError, OSError) as error:
+    except limber.LimberError as error:
         raise SystemExit(f"accumulators.py: {error}")
     split = len(images) * 4 // 5
 
@@ -210,7 +210,6 @@ def main():
                   f"{min(good) if good else 'more'} fraction bits, by the model "
                   f"{min(model) if model else 'more'}")
     if chosen.picture:
-        from limber.chart import chart
         series = {f"groups of {g}" if g else "no groups":
                   [next(row[3] for row in rows[1:] if row[1] == g and row[2] == bits)
                    for bits in chosen.bits] for g in chosen.groups}

@@ -2,79 +2,202 @@
 """How far simulators that quantise operands and results alone are from a low-precision accumulator.
 
 Products of n x n matrices in FP8: by a unit whose every product and sum is rounded, and as
-simulators do that round operands and result and leave the sums to FP32 (QPyTorch, where it is
-installed; else limber.quantize does the same).  Printed are mean distances of elements from the
-unit's.
+simulators do that leave the sums to FP32: QPyTorch, which rounds operands and results (where it is
+not installed, limber.quantize does the same), and microxcaling, where it is installed or a folder
+of PYTHONPATH, whose operands have scales of blocks (OCP's MX).  Printed are mean distances of
+elements from the unit's.  --steps measures a training step of a small network by each.
 
     python quantised_outside.py --sizes 64,128,256,512,1024,2048 --picture distance.svg
+    python quantised_outside.py --sizes 64 --steps 30
 
 Source: Huang et al., LPGEMM, 2024, figure 4, where an FPGA stands for the unit."""
 import argparse
+import contextlib
 import json
+import os
 import time
+import warnings
 
 import torch
 
 import limber
 import limber.torch
+from limber.chart import chart, writable
 
 try:
-    from qtorch.quant import float_quantize
+    from qtorch import FloatingPoint
+    from qtorch.quant import Quantizer, float_quantize
 except Exception:       # it is not there, or cannot compile itself
     float_quantize = None
+try:
+    import mx
+    MX = mx.finalize_mx_specs({
+        "w_elem_format": "fp8_e5m2", "a_elem_format": "fp8_e5m2", "block_size": 32, "bfloat": 0,
+        "round": "even", "custom_cuda": False, "quantize_backprop": True})
+except ImportError:
+    mx = None
+warnings.filterwarnings("ignore", module="mx")
+
+SUMS = "mul=e5m2 acc=e5m2"      # of the unit
+PLAIN, SCALED = "in=e5m2", "in=e5m2:sat scale=e8m0:32:floor"
 
 
-def outside(a, b):
-    """Operands and result in e5m2, sums in FP32."""
+def rounded(x):
     if float_quantize:
-        def round(x):
-            return float_quantize(x, 5, 2, "nearest")
-    else:
-        def round(x):
-            return torch.from_numpy(limber.quantize(x.numpy(), "e5m2"))
-    return round(round(a) @ round(b))
+        return float_quantize(x, 5, 2, "nearest")
+    return torch.from_numpy(limber.quantize(x.numpy(), "e5m2"))
+
+
+# simulator: (the unit's operands, its product with sums in FP32)
+PEERS = {"QPyTorch" if float_quantize else "limber.quantize":
+         (PLAIN, lambda a, b: rounded(rounded(a) @ rounded(b)))}
+if mx:
+    PEERS["microxcaling"] = SCALED, lambda a, b: mx.matmul(a, b, mx_specs=MX)
+
+
+def timed(function, *args, **options):
+    """(what it gives, seconds) of a second call."""
+    function(*args, **options)
+    start = time.perf_counter()
+    made = function(*args, **options)
+    return made, time.perf_counter() - start
+
+
+def distances(sizes, groups):
+    """A dictionary for each size, simulator and group."""
+    for n in sizes:
+        torch.manual_seed(n)
+        a, b = torch.randn(n, n), torch.randn(n, n)
+        for by, (operands, outside) in PEERS.items():
+            ideal, theirs = timed(outside, a, b)
+            for group in groups:
+                real, ours = timed(limber.torch.matmul, a, b,
+                                   unit=f"{operands} {SUMS} group={group}")
+                yield {"n": n, "group": group, "by": by,
+                       "distance": (ideal - real).abs().mean().item(),
+                       "size": real.abs().mean().item(), "seconds_unit": ours,
+                       "seconds_outside": theirs}
+
+
+# ---- a training step ----------------------------------------------------------------------------
+
+class Quantised(torch.nn.Module):
+    """A layer between QPyTorch's roundings of what goes in and out, forward and backward."""
+
+    def __init__(self, layer):
+        super().__init__()
+        number = FloatingPoint(5, 2)
+        self.layer, self.round = layer, Quantizer(number, number, "nearest", "nearest")
+
+    def forward(self, x):
+        return self.round(self.layer(self.round(x)))
+
+
+def network(conv=torch.nn.Conv2d, linear=torch.nn.Linear, around=lambda layer: layer):
+    torch.manual_seed(1)
+    return torch.nn.Sequential(
+        around(conv(1, 8, 3, stride=2, padding=1)), torch.nn.ReLU(),
+        around(conv(8, 16, 3, stride=2, padding=1)), torch.nn.ReLU(),
+        torch.nn.Flatten(), around(linear(16 * 49, 10)))
+
+
+def ways():
+    """{name: (network, injection's configuration, whether QPyTorch rounds weights)}."""
+    found = {"PyTorch, FP32": (network(), None, False)}
+    if float_quantize:
+        found["QPyTorch"] = network(around=Quantised), None, True
+    if mx:
+        found["microxcaling"] = network(lambda *x, **y: mx.Conv2d(*x, **y, mx_specs=MX),
+                                        lambda *x: mx.Linear(*x, mx_specs=MX)), None, False
+    for unit in f"{PLAIN} {SUMS} group=16", f"{SCALED} {SUMS} group=16", "h100-e5m2":
+        found[unit] = network(), unit, False
+    return found
+
+
+def step(net, optimizer, images, labels, rounds):
+    if rounds:
+        for p in net.parameters():
+            p.data = rounded(p.data)
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(net(images), labels).backward()
+    if rounds:
+        for p in net.parameters():
+            p.grad.data = rounded(p.grad.data)
+    optimizer.step()
+
+
+def steps(count):
+    """{way: seconds of the fastest of `count` steps}; ways take turns."""
+    torch.manual_seed(2)
+    images, labels = torch.randn(100, 1, 28, 28), torch.randint(10, (100,))
+    best = {}
+    with contextlib.ExitStack() as injected:
+        made = []
+        for name, (net, config, rounds) in ways().items():
+            if config:
+                injected.enter_context(limber.torch.inject(net, config))
+            made.append((name, net, torch.optim.SGD(net.parameters(), lr=0.01), rounds))
+        for turn in range(count + 1):       # the first compiles
+            for name, net, optimizer, rounds in made:
+                start = time.perf_counter()
+                step(net, optimizer, images, labels, rounds)
+                seconds = time.perf_counter() - start
+                if turn:
+                    best[name] = min(best.get(name, seconds), seconds)
+    return best
+
+
+def numbers(text):
+    """For argparse's `type`: whole numbers from 1 on, with commas between."""
+    found = [int(word) for word in text.split(",")]
+    if min(found) < 1:
+        raise ValueError
+    return found
+
+
+numbers.__name__ = "list of numbers"       # as argparse calls it
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("--sizes", default="64,128,256,512,1024", help="(64,128,256,512,1024)")
-    p.add_argument("--groups", default="1,16", help="products in a group (1,16)")
-    p.add_argument("--json", action="store_true", help="one object for each size and group")
-    p.add_argument("--picture", metavar="FILE.svg", help="draw the distances")
+    p.add_argument("--sizes", type=numbers, default="64,128,256,512,1024",
+                   help="(64,128,256,512,1024)")
+    p.add_argument("--groups", type=numbers, default="1,16", help="products in a group (1,16)")
+    p.add_argument("--steps", type=int, default=0, metavar="N",
+                   help="measure training steps, the fastest of N")
+    p.add_argument("--threads", type=int, metavar="N", help="of PyTorch and of Limber")
+    p.add_argument("--json", action="store_true", help="one object for each row")
+    p.add_argument("--picture", type=writable, metavar="FILE.svg", help="draw the distances")
     chosen = p.parse_args()
-    by = "QPyTorch" if float_quantize else "limber.quantize"
-    sizes = [int(n) for n in chosen.sizes.split(",")]
-    groups = [int(g) for g in chosen.groups.split(",")]
-    named = {g: f"{by}, groups of {g}" if g > 1 else f"{by}, no groups" for g in groups}
-    series = {name: [] for name in named.values()}
+    if chosen.steps < 0:
+        p.error("--steps: a whole number from 0 on")
+    if chosen.threads is not None:
+        if not 1 <= chosen.threads <= 1024:
+            p.error("--threads: a whole number from 1 to 1024")
+        torch.set_num_threads(chosen.threads)
+        os.environ["LIMBER_THREADS"] = str(chosen.threads)
     if not chosen.json:
-        print(f"   n  group  distance of {by}  mean of |C|  seconds: unit, {by}")
-    for n in sizes:
-        torch.manual_seed(n)
-        a, b = torch.randn(n, n), torch.randn(n, n)
-        outside(a, b)
-        start = time.perf_counter()
-        ideal = outside(a, b)
-        theirs = time.perf_counter() - start
-        for group in groups:
-            unit = f"in=e5m2 mul=e5m2 acc=e5m2 group={group}"
-            limber.torch.matmul(a, b, unit=unit)
-            start = time.perf_counter()
-            real = limber.torch.matmul(a, b, unit=unit)
-            ours = time.perf_counter() - start
-            distance = (ideal - real).abs().mean().item()
-            size = real.abs().mean().item()
-            series[named[group]].append(distance)
-            if chosen.json:
-                print(json.dumps({"n": n, "group": group, "distance": distance, "size": size,
-                                  "seconds_unit": ours, "seconds_outside": theirs, "by": by}))
-            else:
-                print(f"{n:4}  {group:5}  {distance:{12 + len(by)}.3f}  {size:11.3f}  "
-                      f"{ours:.4f}, {theirs:.4f}")
+        print("   n  group  quantised outside by  distance  mean of |C|  seconds: unit, outside")
+    series = {}
+    for row in distances(chosen.sizes, chosen.groups):
+        name = f"{row['by']}, " + (f"groups of {row['group']}" if row["group"] > 1 else "no groups")
+        series.setdefault(name, []).append(row["distance"])
+        if chosen.json:
+            print(json.dumps(row), flush=True)
+        else:
+            print(f"{row['n']:4}  {row['group']:5}  {row['by']:20}  {row['distance']:8.3f}  "
+                  f"{row['size']:11.3f}  {row['seconds_unit']:.4f}, {row['seconds_outside']:.4f}",
+                  flush=True)
+    if chosen.steps:
+        best = steps(chosen.steps)
+        if not chosen.json:
+            print("\nms a training step")
+        for name, seconds in best.items():
+            print(json.dumps({"by": name, "seconds": seconds}) if chosen.json
+                  else f"{1000 * seconds:6.2f}  {name}")
     if chosen.picture:
-        from limber.chart import chart
         chart(chosen.picture, "Quantised outside alone: distance from a unit with FP8 sums", "n",
-              "mean distance of an element", sizes, series, lines=True)
+              "mean distance of an element", chosen.sizes, series, lines=True)
 
 
 main()

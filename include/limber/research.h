@@ -46,7 +46,8 @@ typedef int limber_reveal_fn(void *user, const double *a, const double *b, int64
  * the first to the last, k log2 k times for balanced trees, at most k (k - 1) / 2 times, and some
  * hundred times more for the words; more often where sums have too few bits to count to k.
  *
- * operand  format of a and b: they get numbers that it holds
+ * operand  format of a and b: they get numbers that it holds; where it has 8 bits, also some beyond
+ *          its range, from which blocks with scales are told
  * result   format of *sum.  Sums of fewer bits are found by themselves
  * tree     the order.  Freed by limber_free
  *            [a, b, c]    a, then b is added, then c
@@ -55,7 +56,7 @@ typedef int limber_reveal_fn(void *user, const double *a, const double *b, int64
  *            0..12:4      0, 4, 8, 12
  * unit     NULL: not wanted.  Else *unit becomes the words of a simulated unit that sums so
  *          (limber_unit_parse reads them), the simplest ones for this k, or NULL where no words say
- *          this order.  Freed as tree
+ *          this order, or sums round at random.  Freed as tree
  *
  * BAD_ARGUMENT: k is below 2 or above 65536, the range of `operand` does not hold what k needs, or
  * results do not come from one order of rounded additions, as those of compensated sums. */

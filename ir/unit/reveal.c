@@ -451,8 +451,10 @@ static bool find_tree(struct reveal *r, struct term *term)
 
 /* In turn: ones that vanish beside M in a sum to nearest; so few that what other roundings leave
  * beside them is seen; ones as far below M as numbers reach, because units keep more bits of terms
- * that they add at once.  The first failure is the one that is told. */
-static bool try_attempts(struct reveal *r, struct term *term)
+ * that they add at once.  The first tree that a unit's words say counts, else the first that there
+ * is: where blocks keep many bits, ones that have been added up vanish no more, and the tree is
+ * another.  The first failure is the one that is told. */
+static bool try_attempts(struct reveal *r, struct term *term, struct text *tree, struct text *words)
 {
     const int64_t k = r->sum->k, all = (int64_t)1 << (r->bits < 30 ? r->bits : 30);
     const int64_t few = r->bits > 4 ? (int64_t)1 << (r->bits - 4) / 2 : 1, most = all < k ? all : k;
@@ -465,8 +467,9 @@ static bool try_attempts(struct reveal *r, struct term *term)
                     { few, near, few < most },
                     { most, far < near + 47 ? far : near + 47, far > near } };
     struct diag first = { 0 }, *d = r->d;
+    bool found = false, good = true;
 
-    for (size_t i = 0; i < COUNT(attempt) && !r->failed; i++) {
+    for (size_t i = 0; i < COUNT(attempt) && !r->failed && good && !words->n; i++) {
         struct diag here = { 0 };
 
         r->d = &here;
@@ -474,11 +477,18 @@ static bool try_attempts(struct reveal *r, struct term *term)
             continue;
         if (find_tree(r, term)) {
             r->d = d;
-            return true;
+            good = limber_reveal_words(r, words);
+            if (!found || words->n) {
+                limber_text_clear(tree);
+                print_node(r, r->root, tree);
+            }
+            found = true;
         }
         first = first.status ? first : here;
     }
     r->d = d;
+    if (found)
+        return good;
     return first.status ?
                limber_fail(d, first.status, "%s", first.text) :
                limber_fail(
@@ -502,13 +512,9 @@ bool limber_reveal_order(const struct revealed_sum *sum, struct text *tree, stru
     r.said.node = malloc(2 * k * sizeof *r.said.node);
     good = (term && r.a && r.b && r.found.node && r.said.node) ||
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for %zu terms", k);
-    good = good && find_range(&r) && find_bits(&r) && try_attempts(&r, term);
-    if (good) {
-        print_node(&r, r.root, tree);
-        good = limber_reveal_words(&r, words) &&
-               (!(tree->failed || words->failed) ||
-                limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a text"));
-    }
+    good = good && find_range(&r) && find_bits(&r) && try_attempts(&r, term, tree, words) &&
+           (!(tree->failed || words->failed) ||
+            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a text"));
     free(term);
     free(r.a);
     free(r.b);

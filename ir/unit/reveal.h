@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What finds the order of a sum (reveal.c) and what finds the words that say it (reveal_words.c)
- * have in common. */
+ * What finds the order of a sum (reveal.c) and what finds the words that say it (reveal_words.c,
+ * reveal_rest.c) have in common. */
 #ifndef LIMBER_REVEAL_H
 #define LIMBER_REVEAL_H
 
@@ -43,6 +43,10 @@ void limber_reveal_hang(struct tree *t, int32_t node, int32_t child);
 uint64_t limber_reveal_mix(uint64_t x);
 /* Of a tree: that of another tree with the same nodes, in whatever order, is the same. */
 uint64_t limber_reveal_hash(const struct tree *t);
+/* Of fused blocks: floor and zeros.  Of operands: scales.  Whether sums round at random. */
+bool limber_reveal_alignment(struct reveal *r, limber_unit *u);
+bool limber_reveal_scale(struct reveal *r, limber_unit *u);
+bool limber_reveal_random(struct reveal *r, bool *random);
 /* Nothing where no words say this order. */
 bool limber_reveal_words(struct reveal *r, struct text *words);
 

@@ -445,8 +445,16 @@ static bool find_rounding(struct reveal *r, const struct level *l, enum way way,
     }
     if (!ask_rounded(r, l, way, 0, 2 * quarter, 1, &sum, &asked))
         return false;
-    if (sum > 1) {
+    if (sum > 1) { /* where less than a half is cut before, other roundings go up, too */
         f->rounding = LIMBER_ROUND_AWAY;
+        if (!ask_rounded(r, l, way, last, 2 * quarter, 1, &sum, &asked))
+            return false;
+        if (asked && sum == 1 + last)
+            f->rounding = LIMBER_ROUND_ODD;
+        else if (!ask_rounded(r, l, way, 0, 2 * quarter, -1, &sum, &asked))
+            return false;
+        else if (sum == -1)
+            f->rounding = LIMBER_ROUND_UP;
         return true;
     }
     if (!ask_rounded(r, l, way, last, 2 * quarter, 1, &sum, &asked))
@@ -457,7 +465,7 @@ static bool find_rounding(struct reveal *r, const struct level *l, enum way way,
         return false;
     if (sum > 1)
         return true;
-    if (!ask_rounded(r, l, way, 0, quarter, -1, &sum, &asked))
+    if (!ask_rounded(r, l, way, 0, 2 * quarter, -1, &sum, &asked))
         return false;
     f->rounding = sum < -1 ? LIMBER_ROUND_DOWN : LIMBER_ROUND_ZERO;
     return true;
@@ -507,20 +515,57 @@ static bool find_overflow(struct reveal *r, const struct level *l, limber_step *
     return true;
 }
 
+/* Does nothing below the normal numbers of a format come back, though results hold it? */
+static bool is_flushed(const struct reveal *r, limber_format f)
+{
+    return f.kind && r->low < 1 - f.bias && r->bottom == 1 - f.bias;
+}
+
+/* Do sums of a level go beyond the largest of results, and come back? */
+static bool is_wider(struct reveal *r, const struct level *l, bool *wider)
+{
+    double sum;
+
+    *wider = false;
+    if (l->terms < 3 || r->top == r->high)
+        return true;
+    limber_reveal_clear(r);
+    for (int i = 0; i < 3; i++)
+        limber_reveal_power(r, l->term[i], r->top);
+    r->a[l->term[2]] *= -1;
+    if (!limber_reveal_ask(r, &sum))
+        return false;
+    *wider = sum == ldexp(1, r->top);
+    return true;
+}
+
 /* What one behind the other is rounded to. */
 static bool find_step(struct reveal *r, const struct level *l, limber_step *s)
 {
     const int span = r->unit - r->bottom;
     struct found f = { 0, LIMBER_ROUND_NEAREST };
+    double sum;
+    bool wider;
 
     if (l->terms < 2)
         return true;
     if (!find_kept(r, l, BY_SUM, span < 52 ? span : 52, &f.bits) ||
-        !find_rounding(r, l, BY_SUM, &f))
+        !find_rounding(r, l, BY_SUM, &f) || !is_wider(r, l, &wider))
         return false;
-    *s = (limber_step){ format_of(r, f.bits, r->top), (uint8_t)f.rounding, 0 };
-    if (s->format.kind && r->low < 1 - s->format.bias && r->bottom == 1 - s->format.bias)
-        s->format.flags |= LIMBER_FORMAT_NO_SUBNORMAL;
+    *s = (limber_step){ format_of(r, f.bits, wider ? r->high : r->top), (uint8_t)f.rounding, 0 };
+    if (is_flushed(r, s->format)) { /* by this step, or by products before */
+        const double value[] = { 1.5, -1 };
+
+        limber_reveal_clear(r);
+        for (int i = 0; i < 2; i++) {
+            limber_reveal_power(r, l->term[i], r->bottom);
+            r->a[l->term[i]] *= value[i];
+        }
+        if (!limber_reveal_ask(r, &sum))
+            return false;
+        if (sum == 0)
+            s->format.flags |= LIMBER_FORMAT_NO_SUBNORMAL;
+    }
     return find_overflow(r, l, s);
 }
 
@@ -626,6 +671,26 @@ static bool find_operand(struct reveal *r, const struct level *l, limber_unit *u
     return true;
 }
 
+/* Is a subnormal product zero beside a normal one? */
+static bool find_mul_flush(struct reveal *r, const struct level *l, limber_unit *u)
+{
+    const limber_step step = u->mul.format.kind ? u->mul : u->acc;
+    double sum;
+
+    if (!is_flushed(r, step.format))
+        return true;
+    limber_reveal_clear(r);
+    limber_reveal_power(r, l->term[0], r->bottom);
+    limber_reveal_power(r, l->term[1], r->bottom - 1);
+    if (!limber_reveal_ask(r, &sum))
+        return false;
+    if (sum == ldexp(1, r->bottom)) {
+        u->mul = step;
+        u->mul.format.flags |= LIMBER_FORMAT_NO_SUBNORMAL;
+    }
+    return true;
+}
+
 /* Is a product rounded before it is added? */
 static bool find_mul(struct reveal *r, const struct level *l, limber_unit *u)
 {
@@ -641,16 +706,17 @@ static bool find_mul(struct reveal *r, const struct level *l, limber_unit *u)
         if (r->sum->operand.frac_bits >= f.bits + 2 && !find_rounding(r, l, BY_FACTOR, &f))
             return false;
         u->mul = (limber_step){ format_of(r, f.bits, r->top), (uint8_t)f.rounding, 0 };
-        u->mul.format.flags |= u->acc.format.flags & LIMBER_FORMAT_NO_SUBNORMAL;
-        return true;
+        return find_mul_flush(r, l, u);
     }
     if (2 * operand <= acc || r->unit - 2 * half < r->bottom)
-        return true; /* products are exact */
+        return find_mul_flush(r, l, u); /* products are exact, but for those */
     if (!leaves(r, l, 1 + ldexp(2, -half), (double[2]){ x, x }, ldexp(1, -2 * half), &fused))
         return false;
-    if (!fused)
-        u->mul = u->acc;
-    return true;
+    if (fused)
+        return find_mul_flush(r, l, u);
+    u->mul = u->acc;
+    u->mul.format.flags &= (uint8_t)~LIMBER_FORMAT_NO_SUBNORMAL;
+    return find_mul_flush(r, l, u);
 }
 
 /* Bits below the largest exponent that are kept of terms that are added at once: how far below a
@@ -681,6 +747,37 @@ static bool find_alignment(struct reveal *r, limber_unit *u)
             break;
     }
     return true;
+}
+
+/* Sums that keep as many bits as an alignment may have more: 2^j ones and the last bit of one, in
+ * the last block, because the next alignment cuts what they have more. */
+static bool find_more_bits(struct reveal *r, limber_unit *u)
+{
+    const int64_t k = r->sum->k, part = part_length(r, u) < k ? part_length(r, u) : k;
+    const int64_t end = u->group ? limber_unit_group_end(u, 0, part) : part;
+    const int64_t start = (end - 1) / u->block * u->block;
+    const int most = r->sum->result.frac_bits;
+    bool kept = true;
+    int more = 0;
+
+    if (u->acc.format.frac_bits != u->frac || u->frac >= most || r->unit - u->frac < r->bottom)
+        return true;
+    while (kept && (2 << more) < end - start && u->frac + more < most) {
+        const int ones = 2 << more;
+        double sum;
+
+        limber_reveal_clear(r);
+        for (int i = 0; i <= ones; i++)
+            limber_reveal_power(r, limber_unit_at(u, k, start + i),
+                                i < ones ? r->unit : r->unit - u->frac);
+        if (!limber_reveal_ask(r, &sum))
+            return false;
+        kept = ldexp(sum, -r->unit) == ones + ldexp(1, -u->frac);
+        more += kept;
+    }
+    if (more)
+        u->acc.format = format_of(r, kept ? most : u->frac + more, r->top);
+    return u->acc.format.kind;
 }
 
 /* Powers of 2, or 0, times 2^base: acc, which the first block leaves, and two products of the next
@@ -715,7 +812,8 @@ static bool find_late(struct reveal *r, limber_unit *u)
     double sum;
     int bits;
 
-    if (r->sum->k < u->block + 2 || (u->group && u->group < u->block + 2) || span < least + 2)
+    if (u->acc.rounding != LIMBER_ROUND_NEAREST || r->sum->k < u->block + 2 ||
+        (u->group && u->group < u->block + 2) || span < least + 2)
         return true;
     for (bits = least; bits < 40 && bits + 1 <= span; bits++) {
         if (!ask_next(r, u, r->unit, (double[3]){ 1, ldexp(1, -tie), ldexp(1, -bits - 1) }, &sum))
@@ -775,15 +873,18 @@ static bool find_steps(struct reveal *r, limber_unit *u)
            (u->split == 1 ||
             (u->total = u->group ? u->outer : u->acc, find_step(r, &total, &u->total))) &&
            find_operand(r, products, u) &&
-           (u->block > 1 && !u->tree ? find_alignment(r, u) && find_late(r, u) :
-                                       find_mul(r, products, u)) &&
-           find_out(r, &acc, u);
+           (u->block > 1 && !u->tree ?
+                find_alignment(r, u) && find_more_bits(r, u) && find_late(r, u) :
+                find_mul(r, products, u)) &&
+           find_out(r, &acc, u) && (u->block == 1 || u->tree || limber_reveal_alignment(r, u)) &&
+           limber_reveal_scale(r, u);
 }
 
 bool limber_reveal_words(struct reveal *r, struct text *words)
 {
     const limber_step any = { LIMBER_F32, LIMBER_ROUND_NEAREST, 0 };
     struct diag ignored = { 0 };
+    bool random;
     limber_unit u;
 
     if (!limber_unit_read("in=bf16 acc=f32", &u, &ignored))
@@ -792,9 +893,10 @@ bool limber_reveal_words(struct reveal *r, struct text *words)
         return false;
     if (!u.block)
         return true;
-    if (!find_steps(r, &u))
+    if (!find_steps(r, &u) || !limber_reveal_random(r, &random))
         return r->d->status == LIMBER_STATUS_OK;
-    if (limber_unit_verify(&u, &ignored))
+    /* which numbers such roundings draw no results tell */
+    if (!random && limber_unit_verify(&u, &ignored))
         limber_unit_print(&u, words);
     return true;
 }

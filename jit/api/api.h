@@ -53,6 +53,10 @@ bool limber_conv_state(limber_context *ctx, const limber_problem *p, bool stores
 /* What a plan shows: of phases the one with the longest sums. */
 bool limber_conv_state_main(limber_context *ctx, const limber_problem *p, struct problem *to,
                             struct diag *d);
+/* widen.c: e8m0 operands of p become bf16 matrices in memory that limber_widen_end frees, after a
+ * failure, too. */
+bool limber_widen(limber_context *ctx, limber_problem *p, void *memory[2], struct diag *d);
+void limber_widen_end(limber_context *ctx, void *const memory[2]);
 /* complex.c: computes it.  r may be NULL. */
 bool limber_complex_run(limber_context *ctx, const limber_problem *p, struct report *r,
                         struct diag *d);

@@ -194,13 +194,16 @@ limber_status limber_run_as(const char *name, limber_context *ctx, const limber_
     struct arguments c;
     struct diag d = { 0 };
     struct report r;
+    void *widened[2] = { NULL };
 
     if (limber_report_check(report, &d) && read_problem(&c, problem, &d) &&
-        check_problem(ctx, &c.problem, &d) && run(ctx, &c.problem, report ? &r : NULL, &d)) {
+        check_problem(ctx, &c.problem, &d) && limber_widen(ctx, &c.problem, widened, &d) &&
+        run(ctx, &c.problem, report ? &r : NULL, &d)) {
         report_out(ctx, report, &r, &c.problem);
         if (c.statistics_to)
             limber_sized_out(c.statistics_to, &c.statistics, sizeof c.statistics);
     }
+    limber_widen_end(ctx, widened);
     if (d.status)
         limber_fail_in(&d, name);
     return limber_error_set(&d);
@@ -222,6 +225,7 @@ limber_status limber_plan(limber_context *ctx, const limber_problem *problem, ch
     struct diag d = { 0 };
     struct text out = { 0 };
     struct cut cut = { 0 };
+    void *widened[2] = { NULL };
     struct report r = { 0 };
     struct epilogue_call e;
     struct problem x;
@@ -230,7 +234,8 @@ limber_status limber_plan(limber_context *ctx, const limber_problem *problem, ch
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "text is NULL");
     else if (limber_report_check(report, &d) && read_problem(&c, problem, &d) &&
              check_problem(ctx, &c.problem, &d) && check_real(&c.problem, "limber_plan", &d) &&
-             check_single(&c.problem, "limber_plan", &d) && product_of(ctx, &c.problem, &e, &d) &&
+             check_single(&c.problem, "limber_plan", &d) &&
+             limber_widen(ctx, &c.problem, widened, &d) && product_of(ctx, &c.problem, &e, &d) &&
              state(ctx, &c.problem, &x, &d)) {
         if (!limber_engine_plan(ctx, &x, &out, x.shape ? NULL : &cut, report ? &r : NULL, &d))
             limber_text_clear(&out);
@@ -240,6 +245,7 @@ limber_status limber_plan(limber_context *ctx, const limber_problem *problem, ch
             limber_epilogue_text(&e, &out);
         limber_cut_clear(&cut);
     }
+    limber_widen_end(ctx, widened);
     if (text)
         *text = out.s;
     if (d.status)
@@ -254,6 +260,7 @@ limber_status limber_explain(limber_context *ctx, const limber_problem *problem,
     struct arguments c;
     struct diag d = { 0 };
     struct cut found = { 0 }, none = { 0 };
+    void *widened[2] = { NULL };
     struct report r = { 0 };
     struct epilogue_call e;
     struct problem x;
@@ -264,7 +271,8 @@ limber_status limber_explain(limber_context *ctx, const limber_problem *problem,
         limber_cut_out(cut, &none, &d);
     if (!d.status && limber_report_check(report, &d) && read_problem(&c, problem, &d) &&
         check_problem(ctx, &c.problem, &d) && check_real(&c.problem, "limber_explain", &d) &&
-        check_single(&c.problem, "limber_explain", &d) && product_of(ctx, &c.problem, &e, &d)) {
+        check_single(&c.problem, "limber_explain", &d) &&
+        limber_widen(ctx, &c.problem, widened, &d) && product_of(ctx, &c.problem, &e, &d)) {
         if (c.problem.operation != LIMBER_OPERATION_GEMM)
             refuse("operation", "limber_explain serves GEMMs", &d);
         else if (state(ctx, &c.problem, &x, &d) &&
@@ -273,6 +281,7 @@ limber_status limber_explain(limber_context *ctx, const limber_problem *problem,
             report_out(ctx, report, &r, &c.problem);
     }
     limber_cut_clear(&found);
+    limber_widen_end(ctx, widened);
     if (d.status)
         limber_fail_in(&d, "explain");
     return limber_error_set(&d);
@@ -286,12 +295,13 @@ limber_status limber_workspace(limber_context *ctx, const limber_problem *proble
     struct diag d = { 0 };
     struct epilogue_call e;
     struct problem x;
+    void *widened[2] = { NULL };
 
     if (!least || !best)
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "%s is NULL", least ? "best" : "least");
     else if (read_problem(&c, problem, &d) && check_problem(ctx, &c.problem, &d) &&
              check_real(&c.problem, "limber_workspace", &d) &&
-             product_of(ctx, &c.problem, &e, &d)) {
+             limber_widen(ctx, &c.problem, widened, &d) && product_of(ctx, &c.problem, &e, &d)) {
         bool batch = c.problem.batch && c.problem.batch->count > 1;
 
         if (!ctx->machine.backend->takes_groups)
@@ -301,6 +311,7 @@ limber_status limber_workspace(limber_context *ctx, const limber_problem *proble
         else if (limber_gemm_state(ctx, &c.problem, false, &x, &d))
             limber_engine_workspace(ctx, &x, batch, least, best, &d);
     }
+    limber_widen_end(ctx, widened);
     if (d.status)
         limber_fail_in(&d, "workspace");
     return limber_error_set(&d);

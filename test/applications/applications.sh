@@ -42,6 +42,8 @@ END
 $python "$examples/lu/lu.py" --n 1 --by native,refined
 ! $python "$examples/lu/lu.py" --n 0 2> "$work/log"
 grep -q -e '--n: a whole number from 1 on' "$work/log"
+! $python "$examples/lu/lu.py" --seed -1 2> "$work/log"
+grep -q -e '--seed: a whole number from 0 on' "$work/log"
 ! $python "$examples/lu/lu.py" --by gpu 2> "$work/log"
 grep -q -e '--by: gpu is none of' "$work/log"
 
@@ -50,15 +52,24 @@ torch=$(python_with torch,numpy ${LIMBER_TEST_TORCH:-})
 ${torch:-$python} "$here/test_apps.py"
 if [ -n "$torch" ]; then
     # What sums in FP8 do is further off in longer sums, and less in groups.
-    $torch "$training/quantised_outside.py" --sizes 64,256 --json --picture "$work/d.svg" \
-        > "$work/outside"
+    $torch "$training/quantised_outside.py" --sizes 64,256 --steps 1 --json \
+        --picture "$work/d.svg" > "$work/outside"
     cat "$work/outside"
     grep -q '</svg>' "$work/d.svg"
     $torch - "$work/outside" << 'END'
 import json, sys
-far = {(row["n"], row["group"]): row["distance"] for row in map(json.loads, open(sys.argv[1]))}
-assert far[64, 16] < far[64, 1] < far[256, 1] and far[64, 16] < far[256, 16] < far[256, 1], far
+rows = [json.loads(line) for line in open(sys.argv[1])]
+for by in {row["by"] for row in rows if "n" in row}:
+    far = {(row["n"], row["group"]): row["distance"] for row in rows
+           if "n" in row and row["by"] == by}
+    assert far[64, 16] < far[64, 1] < far[256, 1] and far[64, 16] < far[256, 16] < far[256, 1], far
+steps = {row["by"]: row["seconds"] for row in rows if "n" not in row}
+assert steps["PyTorch, FP32"] > 0 and steps["h100-e5m2"] > 0 and len(steps) >= 4, steps
 END
+    ! $torch "$training/quantised_outside.py" --steps -1 2> "$work/log"
+    grep -q -e '--steps: a whole number from 0 on' "$work/log"
+    ! $torch "$training/quantised_outside.py" --sizes 64,x 2> "$work/log"
+    grep -q -e "--sizes: invalid list of numbers value: '64,x'" "$work/log"
     $torch "$here/test_encoder.py"
     $torch "$here/test_resnet.py"
     if [ -f "${LIMBER_DATA:-}/mnist/t10k-images-idx3-ubyte.gz" ]; then
@@ -74,6 +85,10 @@ right = {row["accumulator"]: row["mean"] for row in rows}
 assert all(0 < row["seconds_in_products"] <= row["seconds_a_step"] for row in rows), rows
 assert right["(1,8,1)"] < 50 < 70 < right["(1,8,8)"] and right["FP32"] > 70, right
 END
+        ! $torch "$training/accumulators.py" --groups -3 2> "$work/log"
+        grep -q 'accumulators.py: .*group: .-3' "$work/log"
+        ! $torch "$training/accumulators.py" --picture /nowhere/a.svg 2> "$work/log"
+        grep -q -e '--picture: /nowhere/a.svg: /nowhere: no such folder' "$work/log"
         ! $torch "$training/accumulators.py" --bits 99 2> "$work/log"
         grep -q 'accumulators.py: .*99' "$work/log"
         ! $torch "$training/accumulators.py" --count 3 2> "$work/log"
@@ -108,6 +123,19 @@ if [ -f "${LIMBER_DATA:-}/mnist/t10k-images-idx3-ubyte.gz" ]; then
     grep -q -e '--count: a whole number from 1 on' "$work/log"
     ! $python "$digits/clusters.py" --data "$work" 2> "$work/log"
     grep -q 't10k-images-idx3-ubyte.gz: No such file' "$work/log"
+    ! $python "$digits/clusters.py" --picture "$work/none/x.png" 2> "$work/log"
+    grep -q -e '--picture: .*/none: no such folder' "$work/log"
+    mkdir "$work/mnist"
+    images=$LIMBER_DATA/mnist/t10k-images-idx3-ubyte.gz
+    cp "$LIMBER_DATA/mnist/t10k-labels-idx1-ubyte.gz" "$work/mnist"
+    for made in 'head -c 1000 "$images"' 'echo no | gzip' \
+        'gzip -cd "$images" | head -c 5000 | gzip' \
+        'cat "$LIMBER_DATA/mnist/t10k-labels-idx1-ubyte.gz"' 'printf ""'; do
+        eval "$made" > "$work/mnist/t10k-images-idx3-ubyte.gz"
+        ! $python "$digits/clusters.py" --data "$work" 2> "$work/log"
+        [ "$(wc -l < "$work/log")" = 1 ]
+        grep -q '^/.*t10k-images-idx3-ubyte.gz: ' "$work/log"
+    done
 else
     echo "no MNIST images in LIMBER_DATA: examples/digits are skipped"
 fi

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples")
 sys.path.insert(0, FOLDER)
@@ -60,6 +61,15 @@ class Runs(unittest.TestCase):
         shown = []
         made = apps.measure(app, self.options, dict(os.environ), shown.append)
         return made, shown
+
+    def test_package(self):
+        """An installed package, which has its library, is not hidden by the sources'."""
+        plain = os.environ.get("PYTHONPATH")
+        with unittest.mock.patch.object(apps, "about", lambda *_: ""):
+            self.assertEqual(apps.environment(None).get("PYTHONPATH"), plain)
+        with unittest.mock.patch.object(apps, "about", lambda *_: None):
+            folders = apps.environment(None)["PYTHONPATH"].split(os.pathsep)
+        self.assertTrue(os.path.isfile(os.path.join(folders[-1], "limber", "__init__.py")))
 
     def test_medians(self):
         """The first run does not count, ways take turns, rows of one way are one."""

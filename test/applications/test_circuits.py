@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 import numpy as np
 
@@ -77,7 +78,7 @@ ANGLES = [0.7, -1.3, 2.9, 0.4]
 
 
 def read(text):
-    return qasm.Reader(text, "t.qasm").read()
+    return qasm.Reader(text, "t.qasm", 32).read()
 
 
 def state_of(qubits, gates, start):
@@ -149,6 +150,16 @@ class Reading(unittest.TestCase):
             _, gates = read(f"OPENQASM 2.0; qreg q[1]; U(0, 0, {text_of}) q[0];")
             self.assertAlmostEqual(gates[0].matrix[1, 1], complex(math.cos(value), math.sin(value)))
 
+    def test_definitions_hold_what_was_defined_before(self):
+        """A gate of a built-in gate's name is made of that; gates that double themselves end."""
+        text = "OPENQASM 2.0; qreg q[1]; gate x a { x a; x a; } x q[0];"
+        self.assertEqual([g.name for g in read(text)[1]], ["x", "x"])
+        text = "OPENQASM 2.0; qreg q[1];" + "".join(
+            f"gate g{i + 1} a {{ g{i} a; g{i} a; }}\n" for i in range(60)).replace("g0 ", "x ")
+        with unittest.mock.patch.object(qasm, "LONGEST", 1000):
+            with self.assertRaisesRegex(qasm.Error, "more than 1000 gates"):
+                read(text + "g60 q[0];")
+
     def test_errors_name_line_and_column(self):
         head = "OPENQASM 2.0;\nqreg q[2];\ncreg c[2];\n"
         for text, where, what in [
@@ -171,7 +182,19 @@ class Reading(unittest.TestCase):
                 ("opaque o a;\no q[0];", "5:1", "o is opaque"),
                 ('include "other.inc";', "4:9", "only qelib1.inc"),
                 ("x q[0]", "4:7", "the end of the file where ; should be"),
-                ("x q[0]; $", "4:9", "is no part of OpenQASM")]:
+                ("x q[0]; $", "4:9", "is no part of OpenQASM"),
+                ("u1(0^-1) q[0];", "4:5", "^: "), ("u1((-2)^0.5) q[0];", "4:8", "^: "),
+                ("u1(10^400) q[0];", "4:6", "^: "), ("u1(1e999) q[0];", "4:1", "one is inf"),
+                ("u1(1e308*10-1e308*10) q[0];", "4:1", "one is nan"),
+                (f"u1({'(' * 3000}1) q[0];", "4:104", "in each other"),
+                (f"u1({'-' * 3000}1) q[0];", "4:104", "in each other"),
+                (f"u1({'1^' * 3000}1) q[0];", "4:204", "in each other"),
+                ("gate g a, a { x a; }", "4:11", "a is declared twice"),
+                ("gate g(pi) a { x a; }", "4:8", "pi is declared twice"),
+                ("qreg r[99999999999999999999];", "4:8", "a register of 9999"),
+                ("creg r[99999999];", "4:8", "a register of 9999"),
+                ("qreg r[31]; h r;", "4:8", "33 qubits, more than --most 32"),
+                ("x q[99999999999999999999];", "4:5", "q has 2")]:
             with self.subTest(text), self.assertRaises(qasm.Error) as caught:
                 read(head + text)
             self.assertTrue(str(caught.exception).startswith(f"t.qasm:{where}: "), caught.exception)
@@ -243,6 +266,21 @@ class Program(unittest.TestCase):
         self.assertIn("ccx has 3 qubits",
                       self.run_on(text, "--fuse", "2", "--most", "30", ok=False))
         self.assertIn("t.qasm:1:1: ", self.run_on("x", ok=False))
+        text = 'OPENQASM 2.0; qreg q[1]; U(1, 2, 3) q[0];'
+        for options, words in [(("--fuse", "0"), "--fuse: a number from 1 to 10"),
+                               (("--largest", "-1"), "--largest: "),
+                               (("--picture", "/nowhere/x.svg"), "/nowhere: no such folder"),
+                               (("--picture", "/"), "--picture: /: Is a directory")]:
+            self.assertIn(words, self.run_on(text, *options, ok=False))
+
+    def test_bytes(self):
+        """What is no text in UTF-8 is named like other signs."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "t.qasm")
+            with open(path, "wb") as file:
+                file.write(b"OPENQASM 2.0;\n\xff\xfe")
+            with self.assertRaisesRegex(qasm.Error, "^t.qasm:2:1: .* is no part of OpenQASM"):
+                qasm.read(path)
 
 
 if __name__ == "__main__":

@@ -129,8 +129,11 @@ class Encoder(unittest.TestCase):
 
     def test_unknown_unit(self):
         done = self.run_it("--by", "h900")
-        self.assertEqual(done.returncode, 1)
-        self.assertRegex(done.stderr, "encoder.py: --by h900: ")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertRegex(done.stderr, "encoder.py: error: --by h900: ")
+        done = self.run_it("--statistics", "/nowhere/s.jsonl")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("/nowhere: no such folder", done.stderr)
         done = self.run_it("--runs", "0")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("--runs: a whole number", done.stderr)

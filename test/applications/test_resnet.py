@@ -103,7 +103,8 @@ class Program(unittest.TestCase):
     def test_bad_options(self):
         for options, words in [(["--by", "torch,h900"], "--by h900: "),
                                (["--batch", "0"], "--batch"), (["--size", "32"], "--size: "),
-                               (["--threads", "0"], "--threads")]:
+                               (["--threads", "0"], "--threads"),
+                               (["--picture", "/nowhere/x.svg"], "/nowhere: no such folder")]:
             done = self.run_it(*options)
             self.assertEqual(done.returncode, 2)
             self.assertIn(words, done.stderr)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests limber.reveal on sums whose order is drawn at random, on units, and on what NumPy has."""
+import math
 import random
 import re
 import unittest
@@ -153,31 +154,89 @@ class Reveal(unittest.TestCase):
                 ("in=e5m2 mul=e5m2 acc=e5m2", "f32"), ("in=bf16 acc=bf16:rd", "f32"),
                 ("in=f16 acc=f32:ra", "f32"), ("in=tf32 acc=f32", "f32", "f32"),
                 ("in=bf16:rz acc=f32", "f32", "f32"),
-                ("in=tf32:rz acc=f32:rz block=8 frac=25", "f32", "f32")]:
+                ("in=tf32:rz acc=f32:rz block=8 frac=25", "f32", "f32"),
+                # sums that hold more than results, and more bits than an alignment
+                ("in=e5m2 acc=f32 out=f16", "f32"), ("in=f16 acc=f16 group=16 outer=f32", "f32"),
+                ("in=e5m2 acc=f32:rz block=32 frac=13", "f32"),
+                ("in=e5m2 acc=(1,8,15):rz block=32 frac=13", "f32"),
+                ("in=bf16 acc=f32 block=4 frac=30", "f32"),
+                ("in=f32 mul=f32:ftz acc=f32", "f32"), ("in=f32 mul=f32 acc=f32:ftz", "f32"),
+                ("in=f32 mul=f32:ftz acc=f32:ftz", "f32"),
+                # how far down terms are aligned, and with which
+                ("in=bf16 acc=f32:rz:inf block=16 frac=25 floor=-133", "f32"),
+                ("in=bf16 acc=f32 block=8 frac=24 floor=-130", "f32"),
+                ("in=bf16 acc=f32:ru block=8 frac=24 floor=-130", "f32"),
+                ("in=bf16 acc=f32:rd block=8 frac=26 floor=-130", "f32"),
+                ("in=bf16 acc=f32:ro block=8 frac=24 floor=-130", "f32"),
+                ("in=bf16 acc=f32:ra block=8 frac=24 floor=-100", "f32"),
+                ("in=f16 acc=f16 block=16 frac=25 floor=-21", "f32"),
+                ("in=f16 acc=f16 block=16 frac=25 floor=-21 zeros=keep", "f32"),
+                ("in=f16 acc=f32:rz block=8 frac=24 zeros=keep", "f32"),
+                ("in=bf16 acc=f32 block=8 frac=24 late=31 zeros=keep", "f32"),
+                ("in=e5m2 acc=f32:rz block=32 frac=13 floor=-3", "f32"),
+                # scales
+                ("in=e4m3:sat scale=e8m0:32 acc=f32:rz block=32 frac=25", "f32"),
+                ("in=e4m3 scale=e8m0:16:ceil acc=f32:rz block=32 frac=25", "f32"),
+                ("in=e4m3:sat scale=e8m0:7:even acc=f32", "f32"),
+                ("in=e5m2 scale=e8m0:32:even acc=f32", "f32"),
+                ("in=e5m2 scale=e8m0:8 acc=f32 group=16", "f32"),
+                ("in=e5m2 scale=e8m0:1:ceil acc=f32", "f32")]:
             operand = rest[0] if rest else re.match(r"in=([\w()]+)", words)[1]
             kind = "f64" if operand == "f64" else "f32"
             found = limber.reveal(lambda a, b: units.matmul(
                 a, b, contract=f"simulate={words}", dtype=kind), 50, operand, result)
             self.assertEqual(found.unit and limber.unit(found.unit), limber.unit(words), found)
 
+    def test_operands_of_another_format(self):
+        """What is told to take FP8 and takes all numbers has no scales."""
+        for operand in "e4m3", "e5m2", "e4m3fnuz":
+            found = limber.reveal(lambda a, b: [[numpy.add.accumulate(a[0] * b[:, 0])[-1]]], 50,
+                                  operand, "f32")
+            self.assertEqual(limber.unit(found.unit), limber.unit(f"in={operand} acc=f32"), found)
+
+    def test_random_roundings(self):
+        """Have an order, and no words, because no result tells the numbers that they draw."""
+        for words in ("in=bf16 acc=bf16:rs seed=3", "in=f16 mul=f16:rs acc=f16:rs seed=1",
+                      "in=f32 mul=f32:rs acc=f32 seed=3", "in=bf16 acc=f32:rs seed=7",
+                      "in=f32 acc=f32:rs group=8 outer=f32 seed=9",
+                      "in=e4m3 acc=f16:rs bits=4 seed=2",
+                      "in=f16 acc=f16:rs block=4 frac=14 seed=3"):
+            found = limber.reveal(lambda a, b: units.matmul(
+                a, b, contract=f"simulate={words}", dtype="f32"), 40, re.match(
+                    r"in=(\w+)", words)[1], "f32")
+            self.assertIsNone(found.unit, (words, found.tree))
+
     def test_presets(self):
-        """The words found give the bits of tensor cores: of ordinary numbers."""
-        a, b = numpy.random.default_rng(9).standard_normal((2, 60, 60)).astype("f4")
+        """The words found give the bits of tensor cores: of ordinary numbers, of all exponents, of
+        small numbers alone, with zeros among them."""
+        drawn = numpy.random.default_rng(9)
+
+        def numbers(operand, kind, low, high):
+            facts = limber.finfo(operand)
+            low = max(low, round(math.log2(facts.smallest)))
+            high = max(min(high, math.floor(math.log2(facts.largest))), low + 8)
+            x = numpy.ldexp(drawn.standard_normal((60, 60)), drawn.integers(low, high, (60, 60)))
+            x[drawn.random(x.shape) < 0.2] = 0
+            return limber.quantize(x.astype("f8" if kind == "f64" else "f4"), operand)
+
         seen = 0
         for name, preset in limber.units().items():
             operand = re.match(r"in=([\w()]+)", preset.words)[1]
-            if re.search("scale=|in=i8|in=e[23]m", preset.words):
-                continue        # scaled, exact, too narrow
+            if re.search("in=i8|in=e[23]m", preset.words):
+                continue        # exact, too narrow
             kind = "f64" if operand == "f64" else "f32"
             found = limber.reveal(lambda x, y: units.matmul(
                 x, y, contract=f"simulate={name}", dtype=kind), 60, operand, kind)
             self.assertIsNotNone(found.unit, (name, found.tree))
             seen += 1
             # operands that are cut on their way in are not looked at
-            x = limber.quantize(a, operand), limber.quantize(b, operand)
-            want = units.matmul(*x, contract=f"simulate={name}", dtype=kind)
-            got = units.matmul(*x, contract=f"simulate={found.unit}", dtype=kind)
-            self.assertEqual(got.tobytes(), want.tobytes(), (name, found.unit))
+            for range_ in (-3, 3), (-200, 127), (-76, -66):
+                x = [numbers(operand, kind, *range_) for _ in range(2)]
+                want = units.matmul(*x, contract=f"simulate={name}", dtype=kind)
+                got = units.matmul(*x, contract=f"simulate={found.unit}", dtype=kind)
+                numpy.testing.assert_array_equal(got.view(f"u{got.itemsize}"),
+                                                 want.view(f"u{got.itemsize}"),
+                                                 f"{name}: {found.unit}, {range_}")
         self.assertGreater(seen, 45)
 
     def test_limber_and_numpy(self):

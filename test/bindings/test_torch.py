@@ -3,11 +3,13 @@
 limber.matmul and its convolutions on units."""
 import contextlib
 import copy
+import functools
 import json
 import os
 import tempfile
 import threading
 import unittest
+import unittest.mock
 import xml.dom.minidom
 
 import torch
@@ -55,6 +57,26 @@ class Net(torch.nn.Module):
 def limbers(a, b, unit):
     return torch.from_numpy(limber.matmul(a.detach().numpy(), b.detach().numpy(),
                                           contract=f"simulate={unit}", dtype="f32"))
+
+
+class Order(unittest.TestCase):
+    def test_reveal(self):
+        """PyTorch's products have words that predict an element's bits, FP32's from any BLAS; where
+        they have none there is an order."""
+        def by(kind):
+            return lambda a, b: (torch.from_numpy(a).to(kind) @
+                                 torch.from_numpy(b).to(kind)).float().numpy()
+
+        for kind, name, k in (torch.float32, "f32", 301), (torch.bfloat16, "bf16", 70):
+            found = limber.reveal(by(kind), k, name, "f32", shape=(16, 48))
+            self.assertEqual(found.tree[0], "[")
+            if name == "f32":
+                self.assertIsNotNone(found.unit, found.tree)
+            for seed in range(5 if found.unit else 0):
+                torch.manual_seed(seed)
+                a, b = (torch.randn(*shape).to(kind).float() for shape in ((16, k), (k, 48)))
+                want = limbers(a, b, found.unit)[0, 0]
+                self.assertEqual(by(kind)(a.numpy(), b.numpy())[0, 0], want, found)
 
 
 class Functions(unittest.TestCase):
@@ -394,6 +416,77 @@ class Models(unittest.TestCase):
             for thread in threads:
                 thread.join()
         self.assertEqual(found, [True] * 20)
+
+    def test_modules_inside(self):
+        """A module's code runs under its own wishes alone: each function is asked for once, and
+        those of the module around hold again behind it, also where it fails."""
+        w = torch.randn(6, 6)
+
+        class Around(torch.nn.Module):
+            def __init__(self, inside):
+                super().__init__()
+                self.inside, self.more = inside, torch.nn.Linear(6, 6, bias=False)
+
+            def forward(self, x):
+                try:
+                    x = self.inside(x)
+                except RuntimeError:
+                    pass
+                return self.more(x) @ w
+
+        def run(inside, layers):
+            model, x = Around(Around(inside)), torch.randn(4, 6)
+            with limber.torch.inject(model, {"unit": OTHER, "layers": layers}), torch.no_grad():
+                got = model(x)
+            self.assertIsNone(torch.overrides._get_current_function_mode())
+            return got, x, model
+
+        def want(x, model):
+            for unit, module in (UNIT, model.inside), (OTHER, model):
+                x = limbers(limbers(x, module.more.weight.T, THIRD), w, unit)
+            return x
+
+        calls, plain = [], _inject.Mode.__torch_function__
+
+        def count(mode, function, *rest):
+            calls.append(function)
+            return plain(mode, function, *rest)
+
+        layers = {"inside": UNIT, "inside.inside": None, "*more": THIRD}
+        with unittest.mock.patch.object(_inject.Mode, "__torch_function__", count):
+            got, x, model = run(One(lambda x: x @ w), layers)
+        self.assertTrue(torch.equal(got, want(x @ w, model)))
+        if HAS_OPERATORS:
+            self.assertEqual(sum(f is F.linear for f in calls), 2)
+        got, x, model = run(One(lambda x: x @ w[:3]), layers)
+        self.assertTrue(torch.equal(got, want(x, model)))
+
+    @unittest.skipUnless(HAS_OPERATORS, "PyTorch 2.4")
+    def test_who_looks_on(self):
+        """Compilers, exports, traces and modes see operators; without them products are computed
+        without."""
+        from torch.fx.experimental.proxy_tensor import make_fx
+        from torch.utils._python_dispatch import TorchDispatchMode
+        seen = []
+
+        class Watch(TorchDispatchMode):
+            def __torch_dispatch__(self, function, kinds, args=(), options=None):
+                seen.append(str(function))
+                return function(*args, **(options or {}))
+
+        a, b = randn(5, 7), randn(7, 3)
+        call = functools.partial(limber.torch.matmul, contract="correct")
+        want = call(a, b)
+        self.assertNotIn("limber", want.grad_fn.name())
+        with Watch():
+            self.assertTrue(torch.equal(call(a, b), want))
+        self.assertIn("limber.product.default", seen)
+        graph = make_fx(call)(a, b)
+        self.assertIn("limber.product", graph.code)
+        self.assertTrue(torch.equal(graph(a, b), want))
+        with torch._subclasses.FakeTensorMode() as fake:
+            shape = call(fake.from_tensor(a), fake.from_tensor(b)).shape
+        self.assertEqual(shape, want.shape)
 
     @unittest.skipUnless(HAS_OPERATORS, "PyTorch 2.4")
     def test_compiled_and_exported(self):

@@ -105,6 +105,15 @@ static limber_status integers(limber_context *ctx)
         output_of(matrix(c, i32, N)), NULL);
 }
 
+static limber_status powers(limber_context *ctx)
+{
+    return limber_gemm(
+        ctx,
+        &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE }, N,
+        N, N, NULL, matrix(bytes_a, named("e8m0"), N), matrix(bytes_b, named("e8m0"), N), NULL,
+        output_of(matrix(c, f64, N)), NULL);
+}
+
 static limber_status out_of_range(limber_context *ctx)
 {
     limber_status s = limber_gemm(
@@ -561,6 +570,7 @@ static const struct every_call {
     { "in parts", in_parts },
     { "on_miss", on_miss },
     { "integers", integers },
+    { "powers of 2", powers },
     { "out of range", out_of_range },
     { "simulate", simulate, true },
     { "statistics", statistics, true },

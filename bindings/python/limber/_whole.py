@@ -1,13 +1,31 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Text files that appear when they are whole."""
+"""Files that appear when they are whole."""
+import argparse
 import os
 
 
-def write_whole(path, text):
+def writable(path):
+    """For argparse's `type`: the path of a file that can be written, because a program that
+    computes for minutes is to say at once that it cannot."""
+    folder = os.path.dirname(path) or "."
+    why = None
+    if os.path.isdir(path):
+        why = "Is a directory"
+    elif not os.path.isdir(folder):
+        why = f"{folder}: no such folder"
+    elif not os.access(folder, os.W_OK):
+        why = f"{folder}: Permission denied"
+    if why:
+        raise argparse.ArgumentTypeError(f"{path}: {why}")
+    return path
+
+
+def write_whole(path, content):
+    """Text or bytes."""
     part = f"{path}.part"
     try:
-        with open(part, "w", encoding="utf-8") as file:
-            file.write(text)
+        with open(part, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
         os.replace(part, path)
     except BaseException:
         if os.path.exists(part):

@@ -2,7 +2,7 @@
 """Charts of a few series as SVG."""
 import math
 
-from ._whole import write_whole
+from ._whole import writable, write_whole
 
 COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#888888"]
 WIDTH, LEFT, TOP = 630, 70, 40    # WIDTH is up to the key

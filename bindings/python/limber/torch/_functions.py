@@ -10,6 +10,16 @@ from . import _ops
 from ._config import wishes_of
 
 
+def _added(made, bias):
+    """A fresh result and a bias: in place where that gives the same, because fresh memory costs
+    more than the addition."""
+    if bias is None:
+        return made
+    if _ops.is_eager(made, bias) and bias.dtype == made.dtype and bias.dim() <= made.dim():
+        return made.add_(bias)
+    return made + bias
+
+
 class By:
     """Products of one layer: `wishes` as text, whose they are, and who keeps statistics."""
 
@@ -27,6 +37,8 @@ class By:
         if a.shape[-1] != b.shape[-2]:
             raise RuntimeError(f"shapes {tuple(a.shape)} and {tuple(b.shape)} cannot be multiplied")
         if b.dim() == 2:        # one product, whatever a's leading axes are
+            if a.dim() == 2:
+                return _ops.product(a, b, *self.more)
             made = _ops.product(a.reshape(_count(a.shape[:-1]), a.shape[-1]), b, *self.more)
             return made.reshape(a.shape[:-1] + b.shape[-1:])
         stack = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
@@ -37,7 +49,7 @@ class By:
 
     def linear(self, x, weight, bias=None):
         made = self.matmul(x, weight.transpose(-1, -2) if weight.dim() > 1 else weight)
-        return made if bias is None else made + bias
+        return _added(made, bias)
 
     def addmm(self, added, a, b, beta=1, alpha=1):
         """beta added + alpha a b: of addmm, addmv, baddbmm."""
@@ -60,7 +72,7 @@ class By:
                 x = torch.nn.functional.pad(x, [end for pair in ends for end in pair])
             padding = [r // 2 for r in reach]
         made = _ops.conv(x, weight, stride, _each(padding, sides), dilation, groups, *self.more)
-        return made if bias is None else made + bias.view([-1] + [1] * sides)
+        return made if bias is None else _added(made, bias.view([-1] + [1] * sides))
 
     def transposed(self, x, weight, bias, stride, padding, output_padding, groups, dilation):
         sides = weight.dim() - 2
@@ -77,7 +89,7 @@ class By:
         size = [(x.shape[2 + i] - 1) * stride[i] - 2 * padding[i] +
                 dilation[i] * (weight.shape[2 + i] - 1) + more[i] + 1 for i in range(sides)]
         made = _ops.conv_input(x, weight, size, stride, padding, dilation, groups, *self.more)
-        return made if bias is None else made + bias.view([-1] + [1] * sides)
+        return made if bias is None else _added(made, bias.view([-1] + [1] * sides))
 
     def attention(self, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False,
                   scale=None, enable_gqa=False):

@@ -4,9 +4,11 @@ import threading
 import types
 
 import torch
+from torch import overrides
 from torch.overrides import TorchFunctionMode
 
 from ..errors import BadArgument
+from . import _ops
 from ._config import TORCH, Config
 from ._functions import By
 from ._table import Table
@@ -170,9 +172,28 @@ else:       # an older PyTorch disables no modes
             _rest.now = False
 
 
-def _forward(self, *args, **options):
-    with self._limber_mode:
-        return self._limber_forward(*args, **options)
+# A module's mode takes the place of that of the module around it.  Below another mode each of
+# PyTorch's functions, and each attribute of a tensor, would be asked for in both.
+if all(hasattr(overrides, name) for name in
+       ("_get_current_function_mode", "_push_mode", "_pop_mode")) and _ops.HAS_OPERATORS:
+    def _forward(self, *args, **options):
+        around = None
+        if not torch.compiler.is_compiling():
+            around = overrides._get_current_function_mode()
+        if not isinstance(around, Mode):
+            with self._limber_mode:
+                return self._limber_forward(*args, **options)
+        overrides._pop_mode()
+        overrides._push_mode(self._limber_mode)
+        try:
+            return self._limber_forward(*args, **options)
+        finally:
+            overrides._pop_mode()
+            overrides._push_mode(around)
+else:
+    def _forward(self, *args, **options):
+        with self._limber_mode:
+            return self._limber_forward(*args, **options)
 
 
 class Injection:

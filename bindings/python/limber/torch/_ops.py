@@ -6,6 +6,7 @@ that are such operators themselves.
     role        which of them: 0 forward, 1 the gradient of the input, 2 of the weights
     layer, run  whom statistics are of, and the Injection that keeps them (0: none)"""
 import contextlib
+import functools
 import threading
 from typing import Dict, List, Tuple
 
@@ -24,29 +25,41 @@ _is_profiled = getattr(torch.autograd, "_profiler_enabled", lambda: False)
 
 def context_of(device):
     key = (device.type, device.index or 0)
-    with _lock:
-        if key not in _contexts:
-            _contexts[key] = Context(backend="cuda", device=key[1]) if key[0] == "cuda" \
-                else Context()
-        return _contexts[key]
+    known = _contexts.get(key)
+    if known is None:
+        with _lock:
+            if key not in _contexts:
+                _contexts[key] = Context(backend="cuda", device=key[1]) if key[0] == "cuda" \
+                    else Context()
+            known = _contexts[key]
+    return known
 
 
 def _readable(x):
     """What Limber's functions take: NumPy's array where it has the type, which they know best."""
-    x = x.detach().resolve_conj().resolve_neg()
+    if x.requires_grad:
+        x = x.detach()
+    if x.is_neg():
+        x = x.resolve_neg()
     if x.device.type == "cpu" and numpy is not None and x.dtype != torch.bfloat16:
         return x.numpy()
     return x
 
 
+@functools.lru_cache(maxsize=1024)
+def _wish(wishes, role):
+    """Contract and scheme of one product, or (TORCH, None)."""
+    return parts_of(wishes.split("\n")[role])
+
+
 def _compute(function, out, wishes, role, layer, run, a, b, sizes):
     """One of Limber's functions into `out`; or PyTorch's, where that is wished."""
-    contract, scheme = parts_of(wishes.split("\n")[role])
+    contract, scheme = _wish(wishes, role)
     table, call = table_of(run), getattr(context_of(out.device), function)
     options = {"contract": table.contract_now(contract) if table else contract, "scheme": scheme,
                "out": _readable(out)}
     operands = _readable(a), _readable(b)
-    with _named("limber::" + function):
+    with _named("limber::" + function) if _is_profiled() else _NAMELESS:
         if table and table.wants():
             table.note(layer, role, call, operands, sizes, options)
         else:
@@ -54,14 +67,13 @@ def _compute(function, out, wishes, role, layer, run, a, b, sizes):
     return out
 
 
-def _named(name):
-    """Under PyTorch's profiler an event of this name; it costs as much as a small product."""
-    return torch.autograd.profiler.record_function(name) if _is_profiled() \
-        else contextlib.nullcontext()
+# Under PyTorch's profiler an event of this name; it costs as much as a small product.
+_named = torch.autograd.profiler.record_function
+_NAMELESS = contextlib.nullcontext()
 
 
 def _is_torch(wishes, role):
-    return wishes.split("\n")[role] == TORCH
+    return _wish(wishes, role)[0] == TORCH
 
 
 # ---- their results, without numbers -------------------------------------------------------------
@@ -175,30 +187,53 @@ def _conv_weight_gradients(ctx, g):
             conv(x, g, *more, _WEIGHT, layer, run) if ctx.needs_input_grad[1] else None)
 
 
+HAS_OPERATORS = hasattr(torch.library, "custom_op")
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def is_eager(a, b):
+    """Whether PyTorch computes at once, and no compiler, export, trace, transform or mode looks on:
+    these are to see an operator."""
+    if not (type(a) in _PLAIN and type(b) in _PLAIN) or torch.jit.is_tracing():
+        return False
+    return not HAS_OPERATORS or not (
+        torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() or
+        torch._C._are_functorch_transforms_active())
+
+
 def _operator(name, compute, shape, gradients):
-    """An operator of torch.library, where PyTorch has it; else a function with gradients."""
+    """An operator of torch.library, where PyTorch has it, and a function with gradients, which
+    costs a third of the operator's time between Python and C++ and is used where none looks on."""
     def backward(ctx, g):
         ctx.saved = ctx.saved_tensors
         return (*gradients(ctx, g), *(None for _ in ctx.more))
-
-    if hasattr(torch.library, "custom_op"):
-        made = torch.library.custom_op(f"limber::{name}", compute, mutates_args=())
-        made.register_fake(shape)
-
-        def setup(ctx, inputs, output):
-            ctx.save_for_backward(*inputs[:2])
-            ctx.more = inputs[2:]
-
-        made.register_autograd(backward, setup_context=setup)
-        return getattr(torch.ops.limber, name).default
 
     def forward(ctx, a, b, *more):
         ctx.save_for_backward(a, b)
         ctx.more = more
         return compute(a, b, *more)
 
-    return type(name, (torch.autograd.Function,),
-                {"forward": staticmethod(forward), "backward": staticmethod(backward)}).apply
+    function = type(name, (torch.autograd.Function,),
+                    {"forward": staticmethod(forward), "backward": staticmethod(backward)}).apply
+    if not HAS_OPERATORS:
+        return function
+    made = torch.library.custom_op(f"limber::{name}", compute, mutates_args=())
+    made.register_fake(shape)
+
+    def setup(ctx, inputs, output):
+        ctx.save_for_backward(*inputs[:2])
+        ctx.more = inputs[2:]
+
+    made.register_autograd(backward, setup_context=setup)
+    operator = getattr(torch.ops.limber, name).default
+
+    def call(a, b, *more):
+        if not is_eager(a, b):
+            return operator(a, b, *more)
+        if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
+            return function(a, b, *more)
+        return compute(a, b, *more)
+    return call
 
 
 product = _operator("product", _product, _product_like, _product_gradients)

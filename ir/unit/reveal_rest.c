@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What special numbers tell of a unit beside its order, formats and roundings: how far down and of
+ * which terms fused blocks are aligned, scales of blocks of operands, roundings at random. */
+#include "ir/unit/num.h"
+#include "ir/unit/reveal.h"
+
+#include <math.h>
+
+/* ---- fused blocks ---------------------------------------------------------------------------- */
+
+/* Numbers in units of a sum's last place whose rounded sum tells whether `sign` times something
+ * tiny beside them took part in it. */
+struct tell {
+    double whole, half;
+    int sign;
+    double kept;
+};
+
+static struct tell tell_of(limber_rounding rounding)
+{
+    switch (rounding) {
+    case LIMBER_ROUND_NEAREST: return (struct tell){ 2, 0.5, 1, 3 };
+    case LIMBER_ROUND_AWAY: return (struct tell){ 1, 0.5, -1, 1 };
+    case LIMBER_ROUND_UP: return (struct tell){ 1, 0, 1, 2 };
+    case LIMBER_ROUND_ODD: return (struct tell){ 2, 0, 1, 3 };
+    default: return (struct tell){ 1, 0, -1, 0 };
+    }
+}
+
+/* A factor as large as there are, beside 0: a product that is zero and has an exponent. */
+static void put_zero(const struct reveal *r, int64_t p)
+{
+    r->b[p] = ldexp(1, limber_format_emax(r->sum->operand));
+}
+
+/* The exponent of such a product. */
+static int exponent_of_zero(const struct reveal *r)
+{
+    return limber_format_emax(r->sum->operand) + 1 - r->sum->operand.bias;
+}
+
+/* Products 2^e beside ones of the size of the last place of what results hold. */
+static bool tiny_is_kept(struct reveal *r, const limber_unit *u, int e, bool zero, bool *kept)
+{
+    const struct tell t = tell_of((limber_rounding)u->acc.rounding);
+    const double value[] = { t.whole, t.half, 0, 0 };
+    int64_t at[4];
+    double sum;
+
+    limber_reveal_clear(r);
+    for (int i = 0; i < 4 && i < u->block; i++) {
+        at[i] = limber_unit_at(u, r->sum->k, i);
+        if (value[i] != 0)
+            limber_reveal_power(r, at[i], ilogb(value[i]) + r->bottom);
+    }
+    limber_reveal_power(r, at[t.half != 0 ? 2 : 1], e);
+    r->a[at[t.half != 0 ? 2 : 1]] *= t.sign;
+    if (zero)
+        put_zero(r, at[t.half != 0 ? 3 : 2]);
+    if (!limber_reveal_ask(r, &sum))
+        return false;
+    *kept = ldexp(sum, -r->bottom) == t.kept;
+    return true;
+}
+
+/* Does one product stay what it is beside a zero that has an exponent? */
+static bool is_alone(struct reveal *r, const limber_unit *u, int e, bool *alone)
+{
+    double sum;
+
+    limber_reveal_clear(r);
+    limber_reveal_power(r, limber_unit_at(u, r->sum->k, 0), e);
+    put_zero(r, limber_unit_at(u, r->sum->k, 1));
+    if (!limber_reveal_ask(r, &sum))
+        return false;
+    *alone = sum == ldexp(1, e);
+    return true;
+}
+
+bool limber_reveal_alignment(struct reveal *r, limber_unit *u)
+{
+    const int low = 2 * limber_format_emin(r->sum->operand),
+              grid = limber_format_emin(u->acc.format);
+    const struct tell t = tell_of((limber_rounding)u->acc.rounding);
+    const int terms = t.half != 0 ? 4 : 3, largest = r->bottom + ilogb(t.whole);
+    const int cut = exponent_of_zero(r) - u->frac - 1;
+    /* of zeros that nobody put there: acc's, and those of products */
+    const int zeros = 2 * (1 - r->sum->operand.bias) > -126 ? 2 * (1 - r->sum->operand.bias) : -126;
+    const bool ends = u->out.format.kind || u->group || u->split > 1 ||
+                      u->acc.format.flags & LIMBER_FORMAT_NO_SUBNORMAL;
+    int least = largest - u->frac > low ? largest - u->frac : low;
+    bool kept = true, zeroed = true;
+
+    if (u->block > r->sum->k)
+        return true;
+    if (cut >= r->bottom) {
+        if (!is_alone(r, u, cut, &zeroed))
+            return false;
+        u->zeros = !zeroed;
+    }
+    if (u->late || ends || u->block < terms)
+        return true;
+    if (r->bottom > (grid > low ? grid : low)) { /* what is smaller is cut, though sums hold it */
+        u->floor = r->bottom + u->frac;
+    } else if (grid > low && least < grid - 1) {
+        if (!tiny_is_kept(r, u, least, false, &kept))
+            return false;
+        for (; !kept && least < grid - 1; least++)
+            if (!tiny_is_kept(r, u, least + 1, false, &kept))
+                return false;
+        if (least > low && least + u->frac > largest)
+            u->floor = least + u->frac;
+        if (kept && least < exponent_of_zero(r) - u->frac &&
+            !tiny_is_kept(r, u, least, true, &zeroed))
+            return false;
+        u->zeros |= !zeroed;
+    }
+    if (u->zeros && u->floor <= zeros)
+        u->floor = LIMBER_NO_FLOOR;
+    return true;
+}
+
+/* ---- scales of blocks of operands ------------------------------------------------------------ */
+
+static bool ask_two(struct reveal *r, int64_t p, double a, double b, double *sum)
+{
+    r->a[p] = a;
+    r->b[p] = b;
+    return limber_reveal_ask(r, sum);
+}
+
+/* Elements from one with the same scale on: those that vanish beside a large one. */
+static bool find_scale_block(struct reveal *r, limber_unit *u)
+{
+    const limber_format f = u->a.format;
+    const int far = limber_format_emax(f) - limber_format_emin(f) + 4;
+    double sum;
+
+    for (u->scale_block = 1; u->scale_block < r->sum->k; u->scale_block++) {
+        limber_reveal_clear(r);
+        r->a[0] = 1;
+        if (!ask_two(r, u->scale_block, ldexp(1, -far), ldexp(1, far), &sum))
+            return false;
+        if (sum == 1)
+            return true;
+    }
+    /* all of one scale: as many as are usual, or the next power of 2 */
+    for (u->scale_block = 32; u->scale_block < r->sum->k; u->scale_block *= 2)
+        ;
+    return true;
+}
+
+/* The rule, and whether elements saturate, with which numbers near the end of a binade become what
+ * they do. */
+static bool find_scale_rule(struct reveal *r, limber_unit *u, bool *found)
+{
+    const double number[] = { 1.0625, 1.53125, 1.6, 1.7, 1.75, 1.8, 1.875, 1.9, 1.9375, 1.99 };
+    const int least = limber_format_emin(u->a.format) - limber_format_emax(u->a.format);
+    const int beside = u->scale_block > 1 ? 1 : 0; /* a small number with the same scale */
+    double sum[COUNT(number)], small[COUNT(number)] = { 0 };
+
+    for (size_t i = 0; i < COUNT(number); i++) {
+        limber_reveal_clear(r);
+        if (!ask_two(r, 0, number[i], 1, &sum[i]))
+            return false;
+        r->b[0] = 0;
+        if (beside && !ask_two(r, 1, ldexp(1, least), ldexp(1, -least), &small[i]))
+            return false;
+    }
+    *found = false;
+    for (int way = 0; way < 6 && !*found; way++) {
+        bool same = true;
+
+        u->scale_rule = (enum limber_scale_rule)(way % 3);
+        if (way == 3)
+            u->a.format.flags |= LIMBER_FORMAT_SATURATE;
+        for (size_t i = 0; i < COUNT(number); i++) {
+            const double scale = limber_unit_scale(u, &u->a, number[i]);
+            struct loaded x, y;
+
+            limber_unit_load_one(&u->a, number[i], scale, 0, &x);
+            limber_unit_load_one(&u->a, ldexp(1, least), scale, 0, &y);
+            same = same && (x.value == sum[i] || (isnan(x.value) && isnan(sum[i]))) &&
+                   (!beside || !isfinite(sum[i]) || ldexp(y.value, -least) == small[i]);
+        }
+        *found = same;
+    }
+    u->b = u->a;
+    return true;
+}
+
+bool limber_reveal_scale(struct reveal *r, limber_unit *u)
+{
+    const limber_format f = r->sum->operand;
+    struct diag ignored = { 0 };
+    limber_unit scaled = *u;
+    bool found;
+    double sum;
+
+    if (f.size > 1) /* those that scales are for have a byte */
+        return true;
+    limber_reveal_clear(r);
+    if (!ask_two(r, 0, 0x1p50, 0x1p-50, &sum))
+        return false;
+    scaled.scale = LIMBER_SCALE_E8M0;
+    scaled.a = scaled.b = (limber_step){ f, LIMBER_ROUND_NEAREST, 0 };
+    scaled.scale_block = 1;
+    if (sum != 1 || !limber_unit_verify(&scaled, &ignored))
+        return true;
+    if (!find_scale_block(r, &scaled) || !find_scale_rule(r, &scaled, &found))
+        return false;
+    if (found) /* else operands are wider than they are said to be */
+        *u = scaled;
+    return true;
+}
+
+/* ---- roundings at random --------------------------------------------------------------------- */
+
+/* Is one product that has many bits another at another place? */
+static bool product_varies(struct reveal *r, bool *varies)
+{
+    const int bits = r->sum->operand.frac_bits;
+    const double third = floor(ldexp(4, bits) / 3) / ldexp(1, bits);
+    double first = 0, sum;
+
+    for (int64_t p = 0; p < r->sum->k && p < 48 && !*varies; p++) {
+        limber_reveal_clear(r);
+        if (!ask_two(r, p, bits > 2 ? 1.25 : 1.5, third, &sum))
+            return false;
+        first = p ? first : sum;
+        *varies = sum != first;
+    }
+    return true;
+}
+
+/* From how many sixteenths of a last place on is 1 and so much rounded up?  16: from none on;
+ * 0: what comes back is neither. */
+static bool find_threshold(struct reveal *r, int64_t p, int *sixteenths)
+{
+    const double last = ldexp(1, -r->bits);
+
+    for (*sixteenths = 1; *sixteenths < 16; ++*sixteenths) {
+        const int exponent = r->unit - r->bits - 4, half = exponent / 2;
+        double sum;
+
+        limber_reveal_clear(r);
+        limber_reveal_power(r, 0, r->unit);
+        if (!ask_two(r, p, ldexp(*sixteenths, half), ldexp(1, exponent - half), &sum))
+            return false;
+        sum = ldexp(sum, -r->unit);
+        if (sum == 1)
+            continue;
+        *sixteenths = sum == 1 + last ? *sixteenths : 0;
+        break;
+    }
+    return true;
+}
+
+/* Roundings that are fixed go up from the first, the half or what is behind it on, also where a
+ * block cuts its terms to powers of 2 before. */
+bool limber_reveal_random(struct reveal *r, bool *random)
+{
+    static const int fixed =
+        1 << 0 | 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 12 | 1 << 16;
+
+    *random = false;
+    if (!product_varies(r, random))
+        return false;
+    if (r->unit - r->bits - 4 < r->bottom || r->sum->operand.frac_bits < 3)
+        return true;
+    for (int64_t p = 1; p < r->sum->k && p <= 12 && !*random; p++) {
+        int sixteenths;
+
+        if (!find_threshold(r, p, &sixteenths))
+            return false;
+        *random = !(fixed >> sixteenths & 1);
+    }
+    return true;
+}
