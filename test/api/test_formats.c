@@ -456,12 +456,57 @@ static void what_has_no_meaning_is_refused(void **state)
     }
 }
 
+/* Numbers that zeros take out of half of the rows: what bounds the error of a first sum is far
+ * beyond the range of most formats, on either side. */
+static void large_terms_that_zeros_take_out(void **state)
+{
+    static const char *const results[] = { "e4m3fnuz", "e5m2fnuz", "e4m3", "e5m2",   "f16",
+                                           "bf16",     "posit8",   "f32",  "posit16" };
+    static const char *const schemes[] = { NULL, "wider", "ozaki2", "exact" };
+    static struct call x;
+    struct rng r = { 31 };
+    int served = 0;
+
+    (void)state;
+    for (size_t c = 0; c < COUNT(results); c++)
+        for (size_t s = 0; s < COUNT(schemes); s++)
+            for (int wide = 0; wide < 2; wide++) {
+                limber_report report = LIMBER_REPORT_INIT;
+                limber_status status;
+
+                x = (struct call){ .a = LIMBER_F32, .b = LIMBER_F32, .c = named(results[c]) };
+                x.contract = (limber_contract)LIMBER_CONTRACT_INIT;
+                x.contract.promise = LIMBER_CONTRACT_CORRECT;
+                x.contract.scheme = schemes[s];
+                for (int i = 0; i < M * K; i++) {
+                    bool none = i % K % 2 == 0 && i / K % 2;
+
+                    ((float *)(void *)x.ea)[i] = none ? 0 : (float)(2 * rng_unit(&r) - 1);
+                }
+                for (int i = 0; i < K * N; i++) {
+                    int e = i / N % 2 ? -rng_below(&r, 12) : (wide ? 90 : 12) + rng_below(&r, 9);
+
+                    ((float *)(void *)x.eb)[i] = (float)ldexp(2 * rng_unit(&r) - 1, e);
+                }
+                status = run(&x, 0, x.ec, &report);
+                if (status == LIMBER_STATUS_NO_SCHEME && schemes[s])
+                    continue;
+                assert_int_equal(status, LIMBER_STATUS_OK);
+                served++;
+                is_correct(&x);
+                same_bits(&x);
+            }
+    print_message("%d products\n", served);
+    assert_true(served > 3 * (int)COUNT(results));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finite_products),
         cmocka_unit_test(special_products),
         cmocka_unit_test(short_integers_that_fit),
+        cmocka_unit_test(large_terms_that_zeros_take_out),
         cmocka_unit_test(convolutions),
         cmocka_unit_test(what_has_no_meaning_is_refused),
     };
