@@ -456,6 +456,50 @@ static void what_has_no_meaning_is_refused(void **state)
     }
 }
 
+/* Large terms cancel in pairs, but their sums so far leave binary32: under a contract in bits no
+ * sum may, whatever the other operand is. */
+static void bits_of_integers_beside_large_numbers(void **state)
+{
+    static const char *const results[] = { "f32", "f64", "bf16", "f16", "e4m3fnuz", "posit16" };
+    static const char *const left[] = { "i8", "u8", "i16", "i4", "f32", "posit8" };
+    static struct call x;
+    struct rng r = { 32 };
+
+    (void)state;
+    for (size_t c = 0; c < COUNT(results); c++)
+        for (size_t a = 0; a < COUNT(left); a++)
+            for (int bits = 3; bits < 40; bits += 9) {
+                x = (struct call){ .a = named(left[a]), .b = LIMBER_F32, .c = named(results[c]) };
+                x.contract = (limber_contract)LIMBER_CONTRACT_INIT;
+                x.contract.promise = LIMBER_CONTRACT_BITS;
+                x.contract.bits = bits;
+                for (int i = 0; i < M * K; i++) {
+                    double v = 5 + rng_below(&r, 3);
+
+                    limber_convert(x.ea + i * x.a.size, x.a, &v, LIMBER_F64, 1,
+                                   LIMBER_ROUND_NEAREST);
+                    if (i % K % 3 == 2) /* what the second last element was, for the negative */
+                        memcpy(x.ea + i * x.a.size, x.ea + (i - 1) * x.a.size, x.a.size);
+                }
+                for (int i = 0; i < K * N; i++) {
+                    int third = i / N % 3;
+                    float *b = (float *)(void *)x.eb + i;
+
+                    *b = third == 0 ? (float)rng_unit(&r) : third == 1 ? 0x1.8p126f : -b[-N];
+                }
+                same_bits(&x);
+                for (int i = 0; i < M * N; i++) {
+                    double v;
+
+                    limber_convert(&v, LIMBER_F64, x.ec + i * x.c.size, x.c, 1,
+                                   LIMBER_ROUND_NEAREST);
+                    if (!isfinite(v) || fabs(v) > 400)
+                        fail_msg("%s by f32 to %s, bits %d: element %d is %g", left[a], results[c],
+                                 bits, i, v);
+                }
+            }
+}
+
 /* Numbers that zeros take out of half of the rows: what bounds the error of a first sum is far
  * beyond the range of most formats, on either side. */
 static void large_terms_that_zeros_take_out(void **state)
@@ -507,6 +551,7 @@ int main(void)
         cmocka_unit_test(special_products),
         cmocka_unit_test(short_integers_that_fit),
         cmocka_unit_test(large_terms_that_zeros_take_out),
+        cmocka_unit_test(bits_of_integers_beside_large_numbers),
         cmocka_unit_test(convolutions),
         cmocka_unit_test(what_has_no_meaning_is_refused),
     };
