@@ -6,32 +6,14 @@
  * The table is a cache of few ways.  A shape that is counted gives way to others; one that has a
  * function keeps its place for the context's life.  So there are at most SETS * WAYS functions, and
  * shapes beyond them stay with the library's code. */
-#include "jit/engine.h"
+#include "jit/shapes.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
-
-enum { SET_BITS = 6, SETS = 1 << SET_BITS, WAYS = 4 };
 
 /* Nanoseconds that a function takes to be made, and that it saves: of each product, and of each
  * multiply-add (docs/performance.md, "Small products"). */
-static const int64_t cost = 20000000;
-static const double saved = 40, saved_each = 1.0 / 2048;
-
-/* A function; never changed, and freed with the table. */
-struct made {
-    struct product_shape shape;
-    limber_kernel code;
-};
-
-struct shapes {
-    struct way {
-        _Atomic(struct made *) made;
-        atomic_uint_fast64_t hash; /* of the shape that is counted */
-        atomic_llong saved; /* nanoseconds that its function would have saved */
-    } way[SETS][WAYS];
-};
+static const int64_t cost = 12000000;
+static const double saved = 30, saved_each = 1.0 / 1600;
 
 struct shapes *limber_shapes_new(void)
 {
@@ -45,27 +27,6 @@ void limber_shapes_free(struct shapes *all)
     for (int i = 0; i < SETS * WAYS; i++)
         free(all->way[i / WAYS][i % WAYS].made);
     free(all);
-}
-
-static uint64_t pack(int64_t x, int64_t y, int64_t z)
-{
-    return (uint64_t)x + ((uint64_t)y << 21) + ((uint64_t)z << 42);
-}
-
-/* The high bits are mixed best. */
-static uint64_t hash_of(const struct product_shape *s)
-{
-    const struct fixed *f = &s->fixed;
-    const uint64_t sizes = pack(f->m, f->n, f->k), rows = pack(f->a.row, f->b.row, f->c.row);
-    const uint64_t cols = pack(f->a.col, f->b.col, f->c.col), rest = pack(f->add, s->size, 0);
-
-    return sizes * 0x9e3779b97f4a7c15 + rows * 0xd1342543de82ef95 + cols * 0xaf251af3b0f025b5 +
-           rest * 0xb564ef22ec7aece5;
-}
-
-static bool is_same(const struct made *made, const struct product_shape *s)
-{
-    return made && memcmp(&made->shape, s, sizeof *s) == 0;
 }
 
 /* Where the shape is counted: its own way, or that which has counted least.  NULL: all have
@@ -99,11 +60,12 @@ static __attribute__((noinline)) bool ask(limber_context *ctx, const struct prod
 
 /* Not inlined: products that have a function do not come here. */
 static __attribute__((noinline)) void count(limber_context *ctx, const struct product_shape *s,
-                                            struct way *set, uint64_t hash, int64_t times)
+                                            int64_t times)
 {
     const struct fixed *f = &s->fixed;
     const double work = (double)f->m * (double)f->n * (double)f->k;
-    struct way *way = counter_of(set, hash);
+    const uint64_t hash = limber_shape_hash(s);
+    struct way *way = counter_of(ctx->shapes->way[hash >> (64 - SET_BITS)], hash);
     int64_t more = (int64_t)((double)times * (saved + work * saved_each)), before;
 
     if (!way || atomic_load_explicit(&way->saved, memory_order_relaxed) >= cost)
@@ -115,20 +77,12 @@ static __attribute__((noinline)) void count(limber_context *ctx, const struct pr
 
 limber_kernel limber_shape_code(limber_context *ctx, const struct product_shape *s, int64_t times)
 {
-    struct way *set;
-    uint64_t hash;
+    const struct made *made = limber_shape_found(ctx, s);
 
-    if (!ctx->shapes)
-        return NULL;
-    hash = hash_of(s);
-    set = ctx->shapes->way[hash >> (64 - SET_BITS)];
-    for (struct way *w = set; w < set + WAYS; w++) {
-        const struct made *made = atomic_load_explicit(&w->made, memory_order_acquire);
-
-        if (is_same(made, s))
-            return made->code;
-    }
-    count(ctx, s, set, hash, times);
+    if (made)
+        return made->code;
+    if (ctx->shapes)
+        count(ctx, s, times);
     return NULL;
 }
 
@@ -139,17 +93,25 @@ static struct way *free_way(struct way *set, const struct product_shape *s)
     struct way *found = NULL;
 
     for (struct way *w = set; w < set + WAYS; w++) {
-        if (is_same(w->made, s))
+        const struct made *made = w->made;
+
+        if (made && limber_shape_is(made, s))
             return NULL;
-        found = w->made ? found : w;
+        found = made ? found : w;
     }
     return found;
+}
+
+static int64_t bytes_of(struct strides s, int64_t rows, int64_t cols, int64_t size)
+{
+    return ((rows - 1) * s.row + (cols - 1) * s.col + 1) * size;
 }
 
 void limber_shape_make(limber_context *ctx, const struct product_shape *s)
 {
     const limber_contract native = LIMBER_CONTRACT_INIT;
-    struct way *way = free_way(ctx->shapes->way[hash_of(s) >> (64 - SET_BITS)], s);
+    const struct fixed *f = &s->fixed;
+    struct way *way = free_way(ctx->shapes->way[limber_shape_hash(s) >> (64 - SET_BITS)], s);
     struct made *made = way ? malloc(sizeof *made) : NULL;
     struct diag ignored = { 0 }; /* the library's code goes on serving */
     void *address;
@@ -157,6 +119,9 @@ void limber_shape_make(limber_context *ctx, const struct product_shape *s)
     if (!made)
         return;
     made->shape = *s;
+    made->bytes_a = bytes_of(f->a, f->m, f->k, s->size);
+    made->bytes_b = bytes_of(f->b, f->k, f->n, s->size);
+    made->bytes_c = bytes_of(f->c, f->m, f->n, s->size);
     if (!limber_engine_function(ctx, &native, &s->fixed, s->size == 8 ? LIMBER_F64 : LIMBER_F32,
                                 &address, &ignored)) {
         free(made);

@@ -80,6 +80,7 @@ static double out_of_range(const struct plan *p, const struct node *products, do
 {
     const struct unit_info *unit = &limber_units[limber_num(products, ATTR_unit)];
     int64_t low = 0, high = 0;
+    bool integers = true; /* whose sums are no small numbers */
     limber_format acc;
 
     limber_format_named(unit->acc, &acc);
@@ -88,8 +89,9 @@ static double out_of_range(const struct plan *p, const struct node *products, do
                           *mask = limber_source(p, products->in[i]);
         bool known = limber_node_has(mask, ATTR_emin);
 
-        if (limbs->op != OP_whole || !limber_is_real(mask->type.format))
+        if (limbs->op != OP_whole)
             return 0;
+        integers = integers && limber_is_integer(mask->type.format);
         if (known && limber_num(mask, ATTR_width) == 0)
             return 0;
         low += known ? limber_num(mask, ATTR_emin) : limber_format_emin(mask->type.format);
@@ -97,7 +99,7 @@ static double out_of_range(const struct plan *p, const struct node *products, do
     }
     if ((double)high + 2 + log2(k) > limber_format_emax(acc) + 1)
         return INFINITY;
-    return ldexp(k, (int)(limber_format_emin(acc) - 1 - low));
+    return integers ? 0 : ldexp(k, (int)(limber_format_emin(acc) - 1 - low));
 }
 
 /* Rounding of the chains and totals in float accumulators, and of adding them up.  Padding of a

@@ -174,6 +174,12 @@ static void move(uint64_t *to, const uint64_t *w, int n, int uncertain, bool dow
     limber_big_add(&sum, down, &one, 1, uncertain);
 }
 
+/* What is too large has one code, whatever its sign: both ends may be so on either side of 0. */
+static bool has_no_sign(limber_format f, const void *code)
+{
+    return f.flags & LIMBER_FORMAT_NO_MINUS_ZERO && isnan(limber_format_value(f, code));
+}
+
 bool limber_store_certain(void *dst, limber_format f, const uint64_t *w, int n, int uncertain,
                           int exp, const struct limber_scalars *sc)
 {
@@ -186,7 +192,7 @@ bool limber_store_certain(void *dst, limber_format f, const uint64_t *w, int n, 
     limber_store_exact(low, f, scratch, n + 1, exp, sc);
     move(scratch, w, n, uncertain, false);
     limber_store_exact(high, f, scratch, n + 1, exp, sc);
-    if (memcmp(low, high, f.size))
+    if (memcmp(low, high, f.size) || has_no_sign(f, low))
         return false;
     memcpy(dst, low, f.size);
     return true;
@@ -246,7 +252,7 @@ bool limber_store_near(void *dst, limber_format f, struct near_sum s, const doub
     }
     limber_store_float(lower, f, nextafter(r + (rest - off), -INFINITY), 0, 1, 0, 0);
     limber_store_float(upper, f, nextafter(r + (rest + off), INFINITY), 0, 1, 0, 0);
-    if (memcmp(lower, upper, f.size))
+    if (memcmp(lower, upper, f.size) || has_no_sign(f, lower))
         return false;
     memcpy(dst, lower, f.size);
     return true;

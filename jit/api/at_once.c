@@ -4,6 +4,7 @@
  * What fails one takes the long way, which serves it or says what is wrong.  Nothing here takes a
  * lock or waits, so threads need no protection from being cancelled. */
 #include "jit/api/api.h"
+#include "jit/shapes.h"
 
 #include <string.h>
 
@@ -46,6 +47,31 @@ static bool is_apart(struct range x, struct range y)
     return x.to <= y.from || y.to <= x.from;
 }
 
+/* Of a shape that has a function a product was checked before; addresses are this one's. */
+static inline bool find_known_range(const void *data, int64_t bytes, struct range *r)
+{
+    r->from = (uintptr_t)data;
+    r->to = r->from + (uintptr_t)bytes;
+    return data && r->from < r->to;
+}
+
+/* False where the long way has to look. */
+static inline bool check_places(const struct product_shape *s, const struct made *made,
+                                const void *a, const void *b, const void *c)
+{
+    const struct fixed *f = &s->fixed;
+    struct range in_a, in_b, in_c;
+    bool ok = made ? find_known_range(a, made->bytes_a, &in_a) &&
+                         find_known_range(b, made->bytes_b, &in_b) &&
+                         find_known_range(c, made->bytes_c, &in_c) :
+                     limber_is_direct_size(f->m, f->n, f->k) &&
+                         find_range(a, f->a, f->m, f->k, s->size, &in_a) &&
+                         find_range(b, f->b, f->k, f->n, s->size, &in_b) &&
+                         find_range(c, f->c, f->m, f->n, s->size, &in_c);
+
+    return ok && is_apart(in_a, in_c) && is_apart(in_b, in_c);
+}
+
 static bool is_plain_report(const limber_report *r)
 {
     return !r || (r->size == sizeof *r && r->part_size == sizeof(limber_part) &&
@@ -53,12 +79,17 @@ static bool is_plain_report(const limber_report *r)
 }
 
 static bool multiply(limber_context *ctx, const struct product_shape *s, const struct scaling *x,
-                     const void *a, const void *b, void *c, limber_report *report, int order)
+                     const struct made *made, const void *a, const void *b, void *c,
+                     limber_report *report, int order)
 {
-    const limber_kernel code = x ? NULL : limber_shape_code(ctx, s, 1);
+    const limber_kernel code = made ? made->code : x ? NULL : limber_shape_code(ctx, s, 1);
     struct report r;
     double start;
 
+    if (!report && made) {
+        code(a, b, c);
+        return true;
+    }
     if (!report)
         return limber_shape_run(ctx, s, x, code, a, b, c);
     start = limber_now();
@@ -75,15 +106,14 @@ bool limber_gemm_at_once(limber_context *ctx, const limber_contract *contract, i
                          const limber_matrix *b, const void *beta, const limber_output *c,
                          limber_report *report)
 {
-    struct range in_a, in_b, in_c;
+    const struct made *made;
     struct product_shape s;
     struct scaling scaling;
     bool scaled;
 
     if (!ctx || !ctx->small || !ctx->machine.backend->direct || ctx->verbose > 0 ||
-        !limber_is_direct_size(m, n, k) || !is_plain_contract(contract) ||
-        !is_plain_report(report) || !is_equal(a->format, c->format) ||
-        !is_equal(b->format, c->format))
+        !is_plain_contract(contract) || !is_plain_report(report) ||
+        !is_equal(a->format, c->format) || !is_equal(b->format, c->format))
         return false;
     s.size = is_equal(c->format, LIMBER_F64) ? 8 : 4;
     if (s.size == 4 && !is_equal(c->format, LIMBER_F32))
@@ -96,12 +126,10 @@ bool limber_gemm_at_once(limber_context *ctx, const limber_contract *contract, i
     s.fixed.b = (struct strides){ b->row_stride, b->col_stride };
     s.fixed.c = (struct strides){ c->row_stride, c->col_stride };
     s.fixed.add = beta && !limber_scalar_is(beta, s.size, 0);
-    scaled = limber_scaling(alpha, beta, s.size, &scaling);
-    return find_range(a->data, s.fixed.a, m, k, s.size, &in_a) &&
-           find_range(b->data, s.fixed.b, k, n, s.size, &in_b) &&
-           find_range(c->data, s.fixed.c, m, n, s.size, &in_c) && is_apart(in_a, in_c) &&
-           is_apart(in_b, in_c) && limber_has_stack(STACK_small) &&
-           multiply(ctx, &s, scaled ? &scaling : NULL, a->data, b->data, c->data, report,
+    scaled = (alpha || beta) && limber_scaling(alpha, beta, s.size, &scaling);
+    made = scaled ? NULL : limber_shape_found(ctx, &s);
+    return check_places(&s, made, a->data, b->data, c->data) && limber_has_stack(STACK_small) &&
+           multiply(ctx, &s, scaled ? &scaling : NULL, made, a->data, b->data, c->data, report,
                     contract ? limber_order(contract) : 0);
 }
 

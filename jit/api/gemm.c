@@ -67,6 +67,25 @@ static bool check_places(const limber_problem *p, const struct product *x, bool 
     return stores ? limber_check_addresses(x, d) : check_operands(x, d);
 }
 
+static void state_batch(const limber_batch *batch, struct problem *to)
+{
+    to->groups = batch->count;
+    to->step_a = batch->a;
+    to->step_b = batch->b;
+    to->step_c = batch->c;
+    to->each_a = batch->address_a;
+    to->each_b = batch->address_b;
+    to->each_c = batch->address_c;
+    if (batch->count != 1)
+        return;
+    /* One product is no batch: what looks at a single product alone asks no addresses. */
+    to->a.data = to->each_a ? *to->each_a : to->a.data;
+    to->b.data = to->each_b ? *to->each_b : to->b.data;
+    to->c.data = to->each_c ? *to->each_c : to->c.data;
+    to->each_a = to->each_b = NULL;
+    to->each_c = NULL;
+}
+
 bool limber_gemm_state(limber_context *ctx, const limber_problem *p, bool stores,
                        struct problem *to, struct diag *d)
 {
@@ -103,14 +122,7 @@ bool limber_gemm_state(limber_context *ctx, const limber_problem *p, bool stores
         .queue = p->queue,
         .kept = { p->prepared_a, p->prepared_b },
     };
-    if (p->batch) {
-        to->groups = p->batch->count;
-        to->step_a = p->batch->a;
-        to->step_b = p->batch->b;
-        to->step_c = p->batch->c;
-        to->each_a = p->batch->address_a;
-        to->each_b = p->batch->address_b;
-        to->each_c = p->batch->address_c;
-    }
+    if (p->batch)
+        state_batch(p->batch, to);
     return true;
 }

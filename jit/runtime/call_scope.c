@@ -6,26 +6,18 @@
 #include "jit/runtime/runtime.h"
 
 #include <errno.h>
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 #include <signal.h>
 #include <sys/auxv.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
+#if !defined(__x86_64__)
 struct float_mode limber_mode_enter(void)
 {
     struct float_mode before;
 
-#if defined(__x86_64__)
-    enum { DEFAULT = 0x1f80, CONTROL = 0xffc0 }; /* no trap, to nearest, nothing flushed to zero */
-
-    before.mxcsr = _mm_getcsr();
-    if ((before.mxcsr & CONTROL) != DEFAULT)
-        _mm_setcsr(DEFAULT);
-#elif defined(__aarch64__)
+#if defined(__aarch64__)
     /* fesetenv leaves fields that are newer than it: other halves, NaN, products of BF16 */
     __asm__ volatile("mrs %0, fpcr\n\tmrs %1, fpsr" : "=r"(before.fpcr), "=r"(before.fpsr));
     if (before.fpcr)
@@ -39,10 +31,7 @@ struct float_mode limber_mode_enter(void)
 
 void limber_mode_leave(const struct float_mode *before)
 {
-#if defined(__x86_64__)
-    if (_mm_getcsr() != before->mxcsr)
-        _mm_setcsr(before->mxcsr);
-#elif defined(__aarch64__)
+#if defined(__aarch64__)
     uint64_t fpcr, fpsr;
 
     __asm__ volatile("mrs %0, fpcr\n\tmrs %1, fpsr" : "=r"(fpcr), "=r"(fpsr) : : "memory");
@@ -54,6 +43,7 @@ void limber_mode_leave(const struct float_mode *before)
     fesetenv(&before->fenv);
 #endif
 }
+#endif
 
 struct call_scope limber_call_enter(void)
 {
@@ -75,27 +65,31 @@ void limber_call_leave(const struct call_scope *before)
 /* The stack of a thread of the library's own, in bytes. */
 enum { OWN_STACK = 8 << 20 };
 /* This thread's stack: its lowest address, and its end. */
-static _Thread_local uintptr_t lowest, end;
+static _Thread_local struct stack {
+    uintptr_t lowest, end;
+} this_stack;
 
-static void measure(void)
+/* Not inlined: it is done once, and each small product asks. */
+static __attribute__((noinline)) void measure(struct stack *s)
 {
     struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
     pthread_attr_t attr;
     size_t bytes, guard = 0;
     void *low;
 
-    end = 1; /* measured, without success so far */
+    s->end = 1; /* measured, without success so far */
     if (gettid() == getpid()) { /* the first thread's stack begins beside AT_RANDOM's bytes */
-        end = (uintptr_t)getauxval(AT_RANDOM);
+        uintptr_t end = (uintptr_t)getauxval(AT_RANDOM);
+
         getrlimit(RLIMIT_STACK, &limit);
         bytes = limit.rlim_cur < OWN_STACK ? (size_t)limit.rlim_cur : OWN_STACK;
-        lowest = end > bytes ? end - bytes : 0;
-        end = end ? end : 1;
+        s->lowest = end > bytes ? end - bytes : 0;
+        s->end = end ? end : 1;
     } else if (pthread_getattr_np(pthread_self(), &attr) == 0) {
         if (pthread_attr_getstack(&attr, &low, &bytes) == 0 &&
             pthread_attr_getguardsize(&attr, &guard) == 0) {
-            lowest = (uintptr_t)low + guard;
-            end = (uintptr_t)low + bytes;
+            s->lowest = (uintptr_t)low + guard;
+            s->end = (uintptr_t)low + bytes;
         }
         pthread_attr_destroy(&attr);
     }
@@ -104,10 +98,11 @@ static void measure(void)
 bool limber_has_stack(enum stack_need need)
 {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    struct stack *s = &this_stack;
 
-    if (!end)
-        measure();
-    return here < end && here > lowest && here - lowest >= (size_t)need;
+    if (!s->end)
+        measure(s);
+    return here < s->end && here > s->lowest && here - s->lowest >= (size_t)need;
 }
 
 /* A function that another thread runs, and what it returns. */

@@ -190,23 +190,28 @@ static double chance_of(const struct problem *p, int64_t i, int64_t j, double er
     return sum == 0 ? 1 : fmin(1, ldexp(2 * off, sig - exp));
 }
 
+/* One sum that happens to be near 0 says nothing of the others, and would weigh more than all of
+ * them: the largest chance is left out. */
 double limber_sample_open(const struct problem *p, double error, int sig)
 {
     enum { MOST = 32 };
     int64_t count = samples(p, MOST);
-    double all = 0, *room = malloc((size_t)(2 * p->k + 1) * sizeof *room);
+    double all = 0, largest = 0, *room = malloc((size_t)(2 * p->k + 1) * sizeof *room);
 
     for (int64_t s = 0; room && s < count; s++) {
         int64_t g = s * p->groups / count;
         struct problem group = *p;
+        double chance;
 
         group.a = limber_group_a(p, g);
         group.b = limber_group_b(p, g);
-        all += chance_of(&group, s * p->m / count, (s * 19 + 5) % count * p->n / count, error, sig,
-                         room);
+        chance = chance_of(&group, s * p->m / count, (s * 19 + 5) % count * p->n / count, error,
+                           sig, room);
+        all += chance;
+        largest = fmax(largest, chance);
     }
     free(room);
-    return room ? all / (double)count : NAN;
+    return room ? (all - largest) / (double)(count - 1) : NAN;
 }
 
 double limber_sample_sums(const struct problem *p, const struct mask *a, const struct mask *b)

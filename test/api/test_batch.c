@@ -290,6 +290,39 @@ static void a_few_large_ones(void **state)
     }
 }
 
+/* What looks at a single product's data, to sample it or to cut it into parts, meets the addresses,
+ * too. */
+static void one_large_product_by_addresses(void **state)
+{
+    static const enum data data[] = { DATA_unit, DATA_spread, DATA_zeros };
+    struct rng r = { 6 };
+
+    (void)state;
+    for (int c = 0; c < context_count; c++)
+        for (size_t kind = 0; kind < COUNT(kinds); kind++) {
+            struct trial t = { .count = 1,
+                               .m = 140,
+                               .n = 150,
+                               .k = 160,
+                               .fa = named(kinds[kind].a),
+                               .fb = named(kinds[kind].b),
+                               .fc = named(kinds[kind].c),
+                               .data = data[(kind + (size_t)c) % COUNT(data)],
+                               .pointers = true,
+                               .contract = { .size = sizeof(limber_contract),
+                                             .promise = kinds[kind].promise,
+                                             .on_miss = LIMBER_ON_MISS_GENERIC } };
+
+            if (strcmp(contexts[c]->machine.backend->name, "interp") == 0)
+                continue;
+            if (t.contract.promise == LIMBER_CONTRACT_EXACT)
+                t.data = kinds[kind].data;
+            make(&r, &t);
+            compare(contexts[c], &t);
+            clear(&t);
+        }
+}
+
 /* The result's matrices lie side by side in the rows of one array, or element by element. */
 static void results_may_interleave(void **state)
 {
@@ -522,15 +555,11 @@ static void nothing_and_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batches_are_products),
-        cmocka_unit_test(many_small_ones),
-        cmocka_unit_test(a_few_large_ones),
-        cmocka_unit_test(results_may_interleave),
-        cmocka_unit_test(simulated),
-        cmocka_unit_test(range_leaves_all),
-        cmocka_unit_test(arguments_are_named),
-        cmocka_unit_test(blocks_of_one_array),
-        cmocka_unit_test(nothing_and_one),
+        cmocka_unit_test(batches_are_products),   cmocka_unit_test(many_small_ones),
+        cmocka_unit_test(a_few_large_ones),       cmocka_unit_test(one_large_product_by_addresses),
+        cmocka_unit_test(results_may_interleave), cmocka_unit_test(simulated),
+        cmocka_unit_test(range_leaves_all),       cmocka_unit_test(arguments_are_named),
+        cmocka_unit_test(blocks_of_one_array),    cmocka_unit_test(nothing_and_one),
     };
 
     return cmocka_run_group_tests(tests, make_contexts, drop_contexts);

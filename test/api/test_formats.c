@@ -557,12 +557,102 @@ static void what_has_no_meaning_is_refused(void **state)
     }
 }
 
+/* Large terms cancel in pairs, but their sums so far leave binary32: under a contract in bits no
+ * sum may, whatever the other operand is. */
+static void bits_of_integers_beside_large_numbers(void **state)
+{
+    static const char *const results[] = { "f32", "f64", "bf16", "f16", "e4m3fnuz", "posit16" };
+    static const char *const left[] = { "i8", "u8", "i16", "i4", "f32", "posit8" };
+    static struct call x;
+    struct rng r = { 32 };
+
+    (void)state;
+    for (size_t c = 0; c < COUNT(results); c++)
+        for (size_t a = 0; a < COUNT(left); a++)
+            for (int bits = 3; bits < 40; bits += 9) {
+                x = (struct call){ .a = named(left[a]), .b = LIMBER_F32, .c = named(results[c]) };
+                x.contract = (limber_contract)LIMBER_CONTRACT_INIT;
+                x.contract.promise = LIMBER_CONTRACT_BITS;
+                x.contract.bits = bits;
+                for (int i = 0; i < M * K; i++) {
+                    double v = 5 + rng_below(&r, 3);
+
+                    limber_convert(x.ea + i * x.a.size, x.a, &v, LIMBER_F64, 1,
+                                   LIMBER_ROUND_NEAREST);
+                    if (i % K % 3 == 2) /* what the second last element was, for the negative */
+                        memcpy(x.ea + i * x.a.size, x.ea + (i - 1) * x.a.size, x.a.size);
+                }
+                for (int i = 0; i < K * N; i++) {
+                    int third = i / N % 3;
+                    float *b = (float *)(void *)x.eb + i;
+
+                    *b = third == 0 ? (float)rng_unit(&r) : third == 1 ? 0x1.8p126f : -b[-N];
+                }
+                same_bits(&x);
+                for (int i = 0; i < M * N; i++) {
+                    double v;
+
+                    limber_convert(&v, LIMBER_F64, x.ec + i * x.c.size, x.c, 1,
+                                   LIMBER_ROUND_NEAREST);
+                    if (!isfinite(v) || fabs(v) > 400)
+                        fail_msg("%s by f32 to %s, bits %d: element %d is %g", left[a], results[c],
+                                 bits, i, v);
+                }
+            }
+}
+
+/* Numbers that zeros take out of half of the rows: what bounds the error of a first sum is far
+ * beyond the range of most formats, on either side. */
+static void large_terms_that_zeros_take_out(void **state)
+{
+    static const char *const results[] = { "e4m3fnuz", "e5m2fnuz", "e4m3", "e5m2",   "f16",
+                                           "bf16",     "posit8",   "f32",  "posit16" };
+    static const char *const schemes[] = { NULL, "wider", "ozaki2", "exact" };
+    static struct call x;
+    struct rng r = { 31 };
+    int served = 0;
+
+    (void)state;
+    for (size_t c = 0; c < COUNT(results); c++)
+        for (size_t s = 0; s < COUNT(schemes); s++)
+            for (int wide = 0; wide < 2; wide++) {
+                limber_report report = LIMBER_REPORT_INIT;
+                limber_status status;
+
+                x = (struct call){ .a = LIMBER_F32, .b = LIMBER_F32, .c = named(results[c]) };
+                x.contract = (limber_contract)LIMBER_CONTRACT_INIT;
+                x.contract.promise = LIMBER_CONTRACT_CORRECT;
+                x.contract.scheme = schemes[s];
+                for (int i = 0; i < M * K; i++) {
+                    bool none = i % K % 2 == 0 && i / K % 2;
+
+                    ((float *)(void *)x.ea)[i] = none ? 0 : (float)(2 * rng_unit(&r) - 1);
+                }
+                for (int i = 0; i < K * N; i++) {
+                    int e = i / N % 2 ? -rng_below(&r, 12) : (wide ? 90 : 12) + rng_below(&r, 9);
+
+                    ((float *)(void *)x.eb)[i] = (float)ldexp(2 * rng_unit(&r) - 1, e);
+                }
+                status = run(&x, 0, x.ec, &report);
+                if (status == LIMBER_STATUS_NO_SCHEME && schemes[s])
+                    continue;
+                assert_int_equal(status, LIMBER_STATUS_OK);
+                served++;
+                is_correct(&x);
+                same_bits(&x);
+            }
+    print_message("%d products\n", served);
+    assert_true(served > 3 * (int)COUNT(results));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finite_products),
         cmocka_unit_test(special_products),
         cmocka_unit_test(short_integers_that_fit),
+        cmocka_unit_test(large_terms_that_zeros_take_out),
+        cmocka_unit_test(bits_of_integers_beside_large_numbers),
         cmocka_unit_test(convolutions),
         cmocka_unit_test(powers),
         cmocka_unit_test(powers_at_the_ends),

@@ -126,6 +126,39 @@ static void scales_are_no_part_of_a_kernel(void **state)
     }
 }
 
+/* Of many draws of like data some have a sampled sum near 0. */
+static void samples_of_like_data_agree(void **state)
+{
+    enum { DRAWS = SANITIZED ? 60 : 200, M = 64, K = 1024 };
+    static float x[M * K], y[K * M];
+    const limber_contract correct = { .size = sizeof(limber_contract),
+                                      .promise = LIMBER_CONTRACT_CORRECT };
+    const limber_format f32 = named("f32");
+    limber_report first = LIMBER_REPORT_INIT;
+    struct rng r = { 85 };
+    int others = 0;
+
+    (void)state;
+    need_context();
+    for (int i = 0; i < DRAWS; i++) {
+        limber_report report = LIMBER_REPORT_INIT;
+        char *text;
+
+        fill(&r, DATA_unit, f32, x, M * K);
+        fill(&r, DATA_unit, f32, y, K * M);
+        if (gemm_plan(ctx, &correct, M, M, K, NULL, (limber_matrix){ x, f32, K, 1 },
+                      (limber_matrix){ y, f32, M, 1 }, NULL, (limber_output){ NULL, f32, M, 1 },
+                      &text, &report))
+            fail_msg("%s", limber_error_text());
+        limber_free(text);
+        assert_string_equal(report.scheme, "wider");
+        first = i == 0 ? report : first;
+        others += strcmp(report.kernel, first.kernel) != 0;
+    }
+    print_message("%d draws, %d with another plan\n", DRAWS, others);
+    assert_true(others <= DRAWS / 8);
+}
+
 /* ---- costs ----------------------------------------------------------------------------------- */
 
 enum { LARGE = 512 };
@@ -250,6 +283,7 @@ int main(void)
         cmocka_unit_test(small_products_stay_fast),
         cmocka_unit_test(random_work_converges),
         cmocka_unit_test(scales_are_no_part_of_a_kernel),
+        cmocka_unit_test(samples_of_like_data_agree),
         cmocka_unit_test(weaker_contracts_cost_no_more),
         cmocka_unit_test(wide_and_special_data_cost_little_more),
     };

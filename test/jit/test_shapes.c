@@ -207,6 +207,56 @@ static void batches(void **state)
     limber_destroy(plain);
 }
 
+static void refuse(limber_context *ctx, const limber_problem *p, const char *text)
+{
+    assert_int_equal(limber_run(ctx, p, NULL), LIMBER_STATUS_BAD_ARGUMENT);
+    if (!strstr(limber_error_text(), text))
+        fail_msg("\"%s\" has no \"%s\"", limber_error_text(), text);
+}
+
+/* A shape that has a function is known to be right; where its matrices lie is not. */
+static void addresses_are_looked_at(void **state)
+{
+    enum { SIDE = 6, LEAD = 2 * SIDE, ALL = LEAD * LEAD };
+    limber_context *ctx = context_of(LIMBER_KERNELS_BOTH);
+    double x[ALL], y[ALL], want[SIDE];
+    const double two = 2;
+    limber_problem p;
+
+    (void)state;
+    if (!makes_functions(ctx)) {
+        limber_destroy(ctx);
+        skip();
+    }
+    for (int i = 0; i < ALL; i++)
+        x[i] = y[i] = i % 7 - 3;
+    p = gemm_problem(NULL, SIDE, SIDE, SIDE, NULL, (limber_matrix){ x, LIMBER_F64, LEAD, 1 },
+                     (limber_matrix){ y, LIMBER_F64, LEAD, 1 }, NULL,
+                     (limber_output){ x + ALL / 2, LIMBER_F64, LEAD, 1 });
+    await(ctx, &(struct product_shape){
+                   { SIDE, SIDE, SIDE, { LEAD, 1 }, { LEAD, 1 }, { LEAD, 1 }, 0 }, 8 });
+    assert_int_equal(limber_run(ctx, &p, NULL), LIMBER_STATUS_OK);
+    memcpy(want, x + ALL / 2, sizeof want);
+    p.c.data = x + SIDE; /* between the rows of A: the long way */
+    assert_int_equal(limber_run(ctx, &p, NULL), LIMBER_STATUS_OK);
+    assert_memory_equal(x + SIDE, want, sizeof want);
+    p.c.data = x + SIDE - 1;
+    refuse(ctx, &p, "c overlaps a");
+    p.c.data = y + 5 * LEAD + SIDE - 1;
+    refuse(ctx, &p, "c overlaps b");
+    p.c.data = NULL;
+    refuse(ctx, &p, "c.data is NULL");
+    p.c.data = x + SIDE;
+    p.b.data = (void *)(UINTPTR_MAX - 64);
+    refuse(ctx, &p, "address space");
+    p.b.data = y;
+    p.alpha = &two; /* functions do not scale */
+    assert_int_equal(limber_run(ctx, &p, NULL), LIMBER_STATUS_OK);
+    for (int j = 0; j < SIDE; j++)
+        assert_true(x[SIDE + j] == 2 * want[j]);
+    limber_destroy(ctx);
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static atomic_int made;
@@ -420,8 +470,13 @@ static void threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bits), cmocka_unit_test(batches), cmocka_unit_test(bounded),
-        cmocka_unit_test(failures),  cmocka_unit_test(modes),   cmocka_unit_test(threads),
+        cmocka_unit_test(same_bits),
+        cmocka_unit_test(batches),
+        cmocka_unit_test(addresses_are_looked_at),
+        cmocka_unit_test(bounded),
+        cmocka_unit_test(failures),
+        cmocka_unit_test(modes),
+        cmocka_unit_test(threads),
     };
 
     clear_environment();

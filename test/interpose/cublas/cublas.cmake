@@ -10,7 +10,7 @@ target_link_libraries(cublas_mock PRIVATE limber ${CMAKE_DL_LIBS})
 add_executable(cublas_program ${CMAKE_CURRENT_LIST_DIR}/program.c
                ${PROJECT_SOURCE_DIR}/test/support/driver.c)
 target_include_directories(cublas_program PRIVATE ${PROJECT_SOURCE_DIR})
-target_link_libraries(cublas_program PRIVATE cublas_mock limber ${CMAKE_DL_LIBS})
+target_link_libraries(cublas_program PRIVATE cublas_mock limber m ${CMAKE_DL_LIBS})
 add_dependencies(cublas_program simt_cuda simt_nvrtc)
 add_test(NAME cublas COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/cublas.sh
          $<TARGET_FILE:cublas_program> $<TARGET_FILE:limber_cublas>)

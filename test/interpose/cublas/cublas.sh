@@ -34,6 +34,8 @@ expect served 'left to cuBLAS: run: batch.c = 0 with 3 products' 100000 \
        LIMBER_CONTRACT=correct LIMBER_BACKEND=interp LIMBER_VERBOSE=1
 expect served ': ozaki2 by ' 100000 \
        LIMBER_CONTRACT=bits=140 LIMBER_BACKEND=auto LIMBER_SCHEME=ozaki2 LIMBER_VERBOSE=1
+expect order '' 0 LIMBER_CONTRACT=reproducible LIMBER_BACKEND=auto
+expect order '' 0 LIMBER_CONTRACT=reproducible LIMBER_BACKEND=interp
 
 # ---- passed on ----
 expect passed '' 0 LIMBER_BACKEND=interp

@@ -31,6 +31,7 @@ expect served 'cublasZgemm_v2 m=5 n=4 k=7: .* by cuda, correct' LIMBER_CONTRACT=
        LIMBER_VERBOSE=1
 expect three 'cublasZgemm3m m=5 n=4 k=7: native by cuda, fast, three products' SIMT_CC=90 \
        LIMBER_CONTRACT=fast LIMBER_SCHEME=native LIMBER_VERBOSE=1
+expect order '' LIMBER_CONTRACT=reproducible SIMT_CC=90
 expect capture 'left to cuBLAS: its stream is being captured' LIMBER_CONTRACT=correct SIMT_CC=80 \
        LIMBER_VERBOSE=1
 expect passed '' SIMT_CC=90

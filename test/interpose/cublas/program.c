@@ -6,12 +6,14 @@
  *   served   all is right, and nothing reaches the mock but what Limber has to refuse
  *   passed   all is right and the mock's work
  *   three    as served, of the functions that ask for three products
+ *   order    under `reproducible`, of sums that round: the bits of the stated order
  *   capture  as served, but the first call of the process comes while its stream is captured */
 #include "call.h"
 
 #include "test/support/driver.h"
 #include "tools/interpose/cublas/entries.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -566,6 +568,83 @@ static void three_products(void *stream)
                      scalars);
 }
 
+/* ---- the stated order ----------------------------------------------------------------------- */
+
+enum { LONG = 300, CHAIN = 256, LEAD = LONG + 3, ROOM = LEAD * (M + 1) * 8 };
+
+/* Element (i, j) of A^T B: chains of fused multiply-adds, then their sum, then alpha and beta. */
+static double in_order(const struct call *x, const char *at_a, const char *at_b, double old,
+                       int64_t i, int64_t j)
+{
+    bool narrow = x->type_c != CUDA_R_64F;
+    double total = 0;
+
+    for (int64_t first = 0; first < x->k; first += CHAIN) {
+        double s = 0;
+
+        for (int64_t p = first; p < x->k && p < first + CHAIN; p++) {
+            double u = call_number(at_a, x->type_a, p + i * x->lda);
+            double v = call_number(at_b, x->type_b, p + j * x->ldb);
+
+            s = narrow ? (double)fmaf((float)u, (float)v, (float)s) : fma(u, v, s);
+        }
+        total = first == 0 ? s : narrow ? (double)((float)total + (float)s) : total + s;
+    }
+    return fma(beta[0], old, alpha[0] == 1 ? total : alpha[0] * total);
+}
+
+/* Numbers of some binades, so that every sum rounds. */
+static void fill_rounding(char *p, int type)
+{
+    for (int64_t e = 0; e < ROOM / call_size(type); e++) {
+        seed = seed * 1103515245 + 12345;
+        call_store(p, type, e, ldexp((double)(seed >> 8) - 0x1p23, -24 - (int)(seed % 5)));
+    }
+}
+
+static void sums_have_one_order(void *stream)
+{
+    static char at_a[ROOM], at_b[ROOM], at_c[ROOM], got[ROOM], host[2][32];
+    char *there[3] = { room(ROOM), room(ROOM), room(ROOM) };
+    const struct function *const f = named("cublasGemmEx");
+    static const double values[2] = { -0.75, 0.3125 }; /* numbers of every type */
+
+    (void)stream;
+    for (int t = 0; t < TYPES; t++)
+        for (int scalars = 0; scalars < 2; scalars++) {
+            struct args y = { .a = there[0], .b = there[1], .c = there[2], .count = 1 };
+            int calls = handle->calls;
+
+            if (call_is_complex(types[t].c) || types[t].c == CUDA_R_32I)
+                continue;
+            y.x = (struct call){ CUBLAS_T,   CUBLAS_N,   M,          N,
+                                 LONG,       LEAD,       LEAD,       M + 1,
+                                 types[t].a, types[t].b, types[t].c, types[t].compute };
+            alpha[0] = scalars ? values[0] : 1;
+            beta[0] = scalars ? values[1] : 0;
+            y.alpha = scalar(&y.x, alpha, host[0], scalars_there);
+            y.beta = scalar(&y.x, beta, host[1], scalars_there + 32);
+            fill_rounding(at_a, y.x.type_a);
+            fill_rounding(at_b, y.x.type_b);
+            fill_rounding(at_c, y.x.type_c);
+            put(there[0], at_a, ROOM);
+            put(there[1], at_b, ROOM);
+            put(there[2], at_c, ROOM);
+            expect(f->call(&y) == CUBLAS_SUCCESS && handle->calls == calls, "served", f->name);
+            get(got, there[2], ROOM);
+            for (int64_t e = 0; e < M * N; e++) {
+                int64_t at = e % M + e / M * y.x.ldc;
+                double old = scalars ? call_number(at_c, y.x.type_c, at) : 0;
+
+                call_store(at_c, y.x.type_c, at, in_order(&y.x, at_a, at_b, old, e % M, e / M));
+            }
+            expect(memcmp(got, at_c, (size_t)(N * (M + 1) * call_size(y.x.type_c))) == 0,
+                   "the stated order", f->name);
+        }
+    for (int i = 0; i < 3; i++)
+        release(there[i]);
+}
+
 static void second_device(void *stream)
 {
     (void)stream;
@@ -592,6 +671,8 @@ int main(int argc, char **argv)
     }
     if (strcmp(how, "three") == 0) {
         on_device(0, three_products);
+    } else if (strcmp(how, "order") == 0) {
+        on_device(0, sums_have_one_order);
     } else if (!driver.cuInit) {
         on_device(0, first_device);
     } else {

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The table of functions for shapes (shapes.c), as calls look it up. */
+#ifndef LIMBER_JIT_SHAPES_H
+#define LIMBER_JIT_SHAPES_H
+
+#include "jit/engine.h"
+
+#include <stdatomic.h>
+
+enum { SET_BITS = 6, SETS = 1 << SET_BITS, WAYS = 4 };
+
+/* A function; never changed, and freed with the table. */
+struct made {
+    struct product_shape shape;
+    int64_t bytes_a, bytes_b, bytes_c; /* from the first element to behind the last */
+    limber_kernel code;
+};
+
+struct shapes {
+    struct way {
+        _Atomic(struct made *) made;
+        atomic_uint_fast64_t hash; /* of the shape that is counted */
+        atomic_llong saved; /* nanoseconds that its function would have saved */
+    } way[SETS][WAYS];
+};
+
+static inline uint64_t limber_shape_pack(int64_t x, int64_t y, int64_t z)
+{
+    return (uint64_t)x + ((uint64_t)y << 21) + ((uint64_t)z << 42);
+}
+
+/* The high bits are mixed best. */
+static inline uint64_t limber_shape_hash(const struct product_shape *s)
+{
+    const struct fixed *f = &s->fixed;
+    const uint64_t sizes = limber_shape_pack(f->m, f->n, f->k);
+    const uint64_t rows = limber_shape_pack(f->a.row, f->b.row, f->c.row);
+    const uint64_t cols = limber_shape_pack(f->a.col, f->b.col, f->c.col);
+    const uint64_t rest = limber_shape_pack(f->add, s->size, 0);
+
+    return sizes * 0x9e3779b97f4a7c15 + rows * 0xd1342543de82ef95 + cols * 0xaf251af3b0f025b5 +
+           rest * 0xb564ef22ec7aece5;
+}
+
+static inline bool limber_strides_equal(struct strides x, struct strides y)
+{
+    return x.row == y.row && x.col == y.col;
+}
+
+/* Field by field: wide loads would wait for the stores that have just made *s. */
+static inline bool limber_shape_is(const struct made *made, const struct product_shape *s)
+{
+    const struct fixed *x = &made->shape.fixed, *y = &s->fixed;
+
+    return x->m == y->m && x->n == y->n && x->k == y->k && limber_strides_equal(x->a, y->a) &&
+           limber_strides_equal(x->b, y->b) && limber_strides_equal(x->c, y->c) &&
+           x->add == y->add && made->shape.size == s->size;
+}
+
+/* The function for this shape, or NULL.  Nothing is counted. */
+static inline const struct made *limber_shape_found(const limber_context *ctx,
+                                                    const struct product_shape *s)
+{
+    const struct way *set;
+
+    if (!ctx->shapes)
+        return NULL;
+    set = ctx->shapes->way[limber_shape_hash(s) >> (64 - SET_BITS)];
+    for (const struct way *w = set; w < set + WAYS; w++) {
+        const struct made *made = atomic_load_explicit(&w->made, memory_order_acquire);
+
+        if (made && limber_shape_is(made, s))
+            return made;
+    }
+    return NULL;
+}
+
+#endif
