@@ -170,6 +170,42 @@ static void residues_have_the_bits_of_the_exact_integer(void **state)
             10);
 }
 
+/* Long enough for chains to be promoted, on every path, and for a batch of them to be reduced. */
+static void residues_in_halves_have_the_same_bits(void **state)
+{
+    (void)state;
+    compare(&(struct product){ "ozaki2-f16", correct, "f64", "f64", "f64", DATA_unit, 131, 67, 200,
+                               .alpha = 1 },
+            5);
+    compare(&(struct product){ "ozaki2-f16", correct, "f64", "f64", "f64", DATA_ties, 33, 40, 2100,
+                               .alpha = 3, .beta = 0.5, .transpose_c = true, .transpose_a = true },
+            6);
+    compare(&(struct product){ "ozaki2-f16", correct, "f128", "f128", "f128", DATA_spread, 9, 45,
+                               50, .alpha = 1 },
+            7);
+    compare(&(struct product){ "ozaki2-f16", correct, "f64", "f64", "f64", DATA_special, 20, 20, 30,
+                               .alpha = 1 },
+            9);
+}
+
+/* Sums leave their registers, or are reduced there, as they do where k exceeds 32,768 or more. */
+static void long_sums_are_exact(void **state)
+{
+    static const struct {
+        const char *scheme, *format;
+        int64_t k, chunk;
+    } sums[] = {
+        { "ozaki2", "f64", 700, 256 },      { "ozaki2-f16", "f32", 4500, 64 },
+        { "ozaki1-i8", "f32", 700, 256 },   { "ozaki1-f16", "f32", 4500, 64 },
+        { "ozaki1-bf16", "f32", 4500, 64 }, { "ozaki1-f64", "f64", 70, 16 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(sums); i++)
+        plan_compare_chains(sums[i].scheme, named(sums[i].format), named(sums[i].format), DATA_unit,
+                            9, 18, sums[i].k, sums[i].chunk);
+}
+
 static void slices_have_the_bits_of_the_exact_integer(void **state)
 {
     static const char *const schemes[] = { "ozaki1-i8", "ozaki1-f16", "ozaki1-bf16", "ozaki1-f64" };
@@ -463,6 +499,8 @@ int main(void)
         cmocka_unit_test(native_has_the_bits_of_fused_multiply_adds),
         cmocka_unit_test(reproducible_sums_have_one_order),
         cmocka_unit_test(residues_have_the_bits_of_the_exact_integer),
+        cmocka_unit_test(residues_in_halves_have_the_same_bits),
+        cmocka_unit_test(long_sums_are_exact),
         cmocka_unit_test(slices_have_the_bits_of_the_exact_integer),
         cmocka_unit_test(integers_are_exact),
         cmocka_unit_test(long_accumulators_serve_any_data),

@@ -427,6 +427,7 @@ static bool options_of(struct program *p, int count, const char *const *given, c
         { "_90a", { "-D__CUDA_ARCH__=900", "-D__CUDA_ARCH_FEAT_SM90_ALL" } },
         { "_100", { "-D__CUDA_ARCH__=1000" } },
         { "_100a", { "-D__CUDA_ARCH__=1000", "-D__CUDA_ARCH_FEAT_SM100_ALL" } },
+        { "_120", { "-D__CUDA_ARCH__=1200" } },
     };
     int n = 0;
     bool found = false;
@@ -597,7 +598,7 @@ EXPORT int nvrtcGetNumSupportedArchs(int *count)
 
 EXPORT int nvrtcGetSupportedArchs(int *archs)
 {
-    static const int known[] = { 75, 80, 86, 89, 90, 100 };
+    static const int known[] = { 75, 80, 86, 89, 90, 100, 120 };
 
     memcpy(archs, known, sizeof known);
     return OK;
