@@ -29,6 +29,7 @@ static const struct machine {
 } machines[] = {
     { "sm_75", 7, 5, 64 << 10 }, { "sm_80", 8, 0, 163 << 10 },  { "sm_86", 8, 6, 99 << 10 },
     { "sm_89", 8, 9, 99 << 10 }, { "sm_90a", 9, 0, 227 << 10 }, { "sm_100", 10, 0, 227 << 10 },
+    { "sm_120", 12, 0, 99 << 10 },
 };
 
 enum { ANY = LIMBER_SPLIT_ANY, AHEAD = LIMBER_SPLIT_AHEAD, INSIDE = LIMBER_SPLIT_INSIDE };
@@ -71,6 +72,7 @@ static const struct work {
     { "ozaki2", "f64", "f64", DATA_special, LIMBER_CONTRACT_CORRECT, true, 8192, ANY },
     { "ozaki2", "dd", "dd", DATA_unit, LIMBER_CONTRACT_CORRECT, false, 64, ANY },
     { "ozaki2", "f128", "f128", DATA_spread, LIMBER_CONTRACT_CORRECT, false, 0, ANY },
+    { "ozaki2-f16", "f64", "f64", DATA_unit, LIMBER_CONTRACT_CORRECT, false, 0, ANY },
     { "integer", "i8", "i32", DATA_bytes, LIMBER_CONTRACT_EXACT, false, 0, ANY },
     { "integer", "i32", "i64", DATA_ints, LIMBER_CONTRACT_EXACT, false, 0, ANY },
     { "exact", "f64", "f64", DATA_range, LIMBER_CONTRACT_CORRECT, false, 8192, ANY },
