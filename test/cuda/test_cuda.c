@@ -188,6 +188,16 @@ static void residues_in_halves_have_the_same_bits(void **state)
             9);
 }
 
+/* Plans that know no sizes have large blocks; those of a small C, above, small ones. */
+static void large_blocks_have_the_same_bits(void **state)
+{
+    (void)state;
+    plan_compare_chains("ozaki2", named("f64"), named("f64"), DATA_unit, 140, 270, 150, 65536);
+    plan_compare_chains("ozaki2-f16", named("f32"), named("f32"), DATA_ties, 140, 135, 70, 1024);
+    plan_compare_chains("ozaki1-i8", named("f32"), named("f32"), DATA_unit, 131, 260, 70, 32768);
+    plan_compare_chains("ozaki1-f64", named("f32"), named("f32"), DATA_unit, 135, 70, 40, 512);
+}
+
 /* Sums leave their registers, or are reduced there, as they do where k exceeds 32,768 or more. */
 static void long_sums_are_exact(void **state)
 {
@@ -500,6 +510,7 @@ int main(void)
         cmocka_unit_test(reproducible_sums_have_one_order),
         cmocka_unit_test(residues_have_the_bits_of_the_exact_integer),
         cmocka_unit_test(residues_in_halves_have_the_same_bits),
+        cmocka_unit_test(large_blocks_have_the_same_bits),
         cmocka_unit_test(long_sums_are_exact),
         cmocka_unit_test(slices_have_the_bits_of_the_exact_integer),
         cmocka_unit_test(integers_are_exact),
