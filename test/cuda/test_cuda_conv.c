@@ -627,7 +627,8 @@ static void reverse(char *p, size_t count, size_t size)
 struct recorded {
     limber_contract contract;
     const char *format;
-    const char *any; /* the scheme for data beyond the class; NULL: the interpreter knows the bits */
+    const char
+        *any; /* the scheme for data beyond the class; NULL: the interpreter knows the bits */
     const struct layer *layer;
     bool whole; /* in the best workspace, or the least */
     limber_operation operation;
