@@ -9,11 +9,7 @@ here=$(dirname "$0")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/cubins"
-
-fetch() {  # packages
-    command -v python3 > /dev/null && python3 -m venv "$work/venv" > "$work/log" 2>&1 &&
-        "$work/venv/bin/pip" install -q --target "$work/pip" "$@" > "$work/log" 2>&1
-}
+. "$here/fetch.sh"
 
 LIMBER_CUBIN_DIR="$work/cubins" "$program" || exit 1
 if [ -z "$(ls "$work/cubins")" ]; then

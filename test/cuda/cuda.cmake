@@ -30,6 +30,9 @@ if(Python3_EXECUTABLE)
   add_test(NAME gpu_estimates COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/estimate.py
            ${PROJECT_SOURCE_DIR}/docs/gpu.md)
 endif()
+add_test(NAME gpu_layouts COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/layouts.sh
+         ${PROJECT_SOURCE_DIR}/backends/cuda/kernel)
+set_tests_properties(gpu_layouts PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)
 
 test_program(cuda/test_cubin.c)
 if(NOT LIMBER_SANITIZE)            # NVRTC is what takes time

@@ -125,13 +125,12 @@ DEVICE void flush(const result_args &r, struct task t, int64_t i0, int64_t j0,
             each_of_tile(i0 + 16 * i, j0 + 16 * j, [&](int64_t row, int64_t column, uint32_t at) {
                 int32_t v = load_shared<int32_t>(out_of(0) + at);
 
-                if (RECONSTRUCT == RECONSTRUCT_crt) {
-                    if (row < r.m)      /* columns are padded */
-                        store<uint8_t>(r.totals + t.acc * r.total_size + row * r.total_pitch +
-                                           column,
-                                       (uint8_t)limber_mod32(v, MODULUS[t.acc], QUOTIENT[t.acc]));
-                } else if (row < r.m && column < r.n) {
-                    put_total(r, t.acc, row, column, v, first);
+                if (RECONSTRUCT != RECONSTRUCT_crt) {
+                    if (row < r.m && column < r.n)
+                        put_total(r, t.acc, row, column, v, first);
+                } else if (row < r.m) {     /* columns are padded */
+                    store<uint8_t>(r.totals + t.acc * r.total_size + row * r.total_pitch + column,
+                                   (uint8_t)limber_mod32(v, MODULUS[t.acc], QUOTIENT[t.acc]));
                 }
             });
         }
