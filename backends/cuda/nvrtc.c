@@ -121,7 +121,7 @@ static void dump_log(nvrtc_program p, int result, const char *arch, const struct
                                                300,
                     error ? error : "",
                     result == INVALID_OPTION ?
-                        "; is it older than the device?  LIMBER_NVRTC names another" :
+                        "; it is too old or too new for the device, LIMBER_NVRTC names another" :
                         "");
     }
     free(log);

@@ -50,7 +50,7 @@ says "no NVRTC" "no NVRTC" env LIMBER_NVRTC=/nonexistent/libnvrtc.so LIMBER_CACH
 says "little memory" "no device memory" env SIMT_MEMORY=4096 LIMBER_CACHE=off $product
 says "a driver older than NVRTC" "is the driver older than NVRTC?  LIMBER_NVRTC names another" \
     env SIMT_DRIVER=12040 SIMT_NVRTC=13 LIMBER_CACHE=off $product
-says "NVRTC older than the device" "is it older than the device?  LIMBER_NVRTC names another" \
+says "NVRTC that lacks the device" "too old or too new for the device, LIMBER_NVRTC names another" \
     env SIMT_CC=120 SIMT_DRIVER=12040 SIMT_NVRTC=12 LIMBER_CACHE=off $product
 says "a faulty compiler" "NVRTC 13.* for sm_90a" \
     env SIMT_FAULT="DEVICE bool is_special=>DEVICE bool is_special(" LIMBER_CACHE=off \
