@@ -29,7 +29,7 @@ static struct block_shape large_shape(const struct node *n, const struct target 
                               (struct block_shape){ 64, 128, 128, 128, 128 };
     if (is_small(u) && limber_target_has(t, "mma"))
         return side_by_side ? (struct block_shape){ 32, 32, 128, 64, 64 } :
-               u == UNIT_i8 ? (struct block_shape){ 64, 32, 128, 128, 128 } :
+               u == UNIT_i8 ? (struct block_shape){ 64, 64, 128, 256, 64 } :
                               (struct block_shape){ 32, 32, 128, 64, 128 };
     if (u == UNIT_f16)
         return (struct block_shape){ 32, 32, 64, 64, 64 };
@@ -56,6 +56,7 @@ static struct block_shape shape_of(const struct plan *p, const struct node *n,
     } else {
         s.mb = 64;
         s.mr = 32;
+        s.nr = tensor ? 32 : s.nr;
     }
     return s;
 }

@@ -29,6 +29,7 @@ MOST_AN_ELEMENT = 25        # of binary32 with alpha, beta and three accumulator
 MOST_OF_BINARY64 = 28
 MOST_A_PRODUCT = 20
 MOST_MOVES_A_PRODUCT = 0.25
+MOST_MOVES_LATER = 0.5      # for 10.0 and 12.0
 MOST_IN_ALL = 5000
 MOST_INSIDE = 10000         # where elements are cut into limbs inside
 
@@ -143,7 +144,8 @@ def main():
             found.append("waits for the GPU's memory in its main loop")
         if each is not None and each > MOST_A_PRODUCT:
             found.append(f"has {each:.1f} instructions a product")
-        if moves(name, code) > MOST_MOVES_A_PRODUCT:
+        most = MOST_MOVES_LATER if re.search("sm_1..$", name) else MOST_MOVES_A_PRODUCT
+        if moves(name, code) > most:
             found.append(f"has {moves(name, code):.2f} moves a product")
         budget = MOST_OF_BINARY64 if name.startswith("native-f64") else MOST_AN_ELEMENT
         if element is not None and element > budget:
