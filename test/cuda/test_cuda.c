@@ -432,8 +432,7 @@ static const struct gpu_fault faults[] = {
       "        meet<of_warp>();        /* the stage is there for all=>        /*" },
     { 80, "a wrong stage",
       "(uint32_t)(s % STAGES * bytes), s=>(uint32_t)((s + 1) % STAGES * bytes), s" },
-    { 80, "a missing edge",
-      "        if (line < lines && p0 + p < length)=>        if (line < lines)" },
+    { 80, "a missing edge", "inside = line < lines && p0 + p < length=>inside = line < lines" },
     { 80, "an edge off by one", "                if (row < r.m)=>                if (row <= r.m)" },
     { 90, "a barrier that is not awaited",
       "r.parity);\\n        product(d, at=>r.parity ^ 1);\\n"
@@ -457,7 +456,24 @@ static const struct gpu_fault faults[] = {
       "    group_wait<0>();\\n    group_keep(d);\\n=>    group_keep(d);\\n" },
 };
 
-static int run_faulty(void *unused)
+/* Of lines that begin anywhere, whose elements come one by one. */
+static const struct gpu_fault faults_of_elements[] = {
+    { 80, "a missing edge",
+      "        if (line < lines && p0 + p < length)=>        if (line < lines)" },
+    { 80, "pieces that begin anywhere", "from % 16 == 0 && (along=>(along" },
+};
+
+/* Of lines that end anywhere. */
+static const struct gpu_fault faults_of_ends[] = {
+    { 80, "pieces that end anywhere", "(along ? length : lines) % (16 / size) == 0=>1" },
+};
+
+/* k, and elements from line to line. */
+struct faulty {
+    int64_t k, stride;
+};
+
+static int run_faulty(void *sizes)
 {
     const limber_config config = { .size = sizeof(limber_config),
                                    .backend = "cuda",
@@ -465,29 +481,33 @@ static int run_faulty(void *unused)
     limber_format f = named("f64");
     limber_contract contract = correct;
     limber_context *ctx;
+    const struct faulty *z = sizes;
     double *a = malloc(200 * 700 * 8), *b = malloc(200 * 700 * 8), *c = malloc(200 * 200 * 8);
     double *want = malloc(200 * 200 * 8);
     struct rng r = { 3 };
-    limber_matrix xa = { a, f, 700, 1 }, xb = { b, f, 1, 700 };
+    limber_matrix xa = { a, f, z->stride, 1 }, xb = { b, f, 1, z->stride };
 
-    (void)unused;
     contract.scheme = "ozaki2";
     fill(&r, DATA_ints, f, a, 200 * 700);
     fill(&r, DATA_ints, f, b, 200 * 700);
     if (limber_create(&ctx, &config))
         return 2;
-    if (limber_gemm(ctx, &contract, 200, 200, 700, NULL, xa, xb, NULL,
+    if (limber_gemm(ctx, &contract, 200, 200, z->k, NULL, xa, xb, NULL,
                     (limber_output){ c, f, 200, 1 }, NULL) != LIMBER_STATUS_OK)
         return strstr(limber_error_text(), "NVRTC") ? 3 : 0;
-    limber_gemm(reference, &contract, 200, 200, 700, NULL, xa, xb, NULL,
+    limber_gemm(reference, &contract, 200, 200, z->k, NULL, xa, xb, NULL,
                 (limber_output){ want, f, 200, 1 }, NULL);
     return memcmp(c, want, 200 * 200 * 8) ? 0 : 1;
 }
 
 static void planted_faults_are_found(void **state)
 {
+    struct faulty dense = { 700, 700 }, odd = { 698, 699 }, short_lines = { 699, 700 };
+
     (void)state;
-    gpu_faults_are_found(faults, COUNT(faults), run_faulty, NULL);
+    gpu_faults_are_found(faults, COUNT(faults), run_faulty, &dense);
+    gpu_faults_are_found(faults_of_elements, COUNT(faults_of_elements), run_faulty, &odd);
+    gpu_faults_are_found(faults_of_ends, COUNT(faults_of_ends), run_faulty, &short_lines);
 }
 
 static void empty_products_are_beta_c(void **state)

@@ -33,9 +33,10 @@ DEVICE void read_pieces(const struct view &v, bool along, int64_t line0, int64_t
         int p = along ? x % (ELEMENTS / each) * each : x / (LINES / each);
         int64_t at = (line0 + line) * v.line + (p0 + p) * v.p;
         uint32_t to = (uint32_t)((line * PADDED + p) * size);
+        bool inside = line < lines && p0 + p < length;
         bytes16 piece = {};
 
-        if (line < lines && p0 + p < length)
+        if (inside)
             piece = load<bytes16>((const char *)v.data + at * size);
         UNROLL for (int i = 0; i < each; i++) {
             raw e;
