@@ -236,7 +236,10 @@ static bool check(const struct wanted *x, const struct machine *m, bool always, 
     struct plan p;
     bool ok;
 
-    snprintf(name, sizeof name, "%s-%s%s%s%s-%s", w->scheme, w->format,
+    snprintf(name, sizeof name, "%s-%s%s%s%s%s-%s", w->scheme, w->format,
+             w->data == DATA_special ? "-special" :
+             w->data == DATA_tiny    ? "-tiny" :
+                                       "",
              w->split == INSIDE ? "-inside" : "", w->roundings ? "-parts" : "",
              x->direction < 0 ? "" : suffix[x->direction], m->name);
     if (!is_wanted(name) || (w->roundings && strcmp(m->name, "sm_90a")))
