@@ -56,7 +56,7 @@ static struct block_shape shape_of(const struct plan *p, const struct node *n,
     } else {
         s.mb = 64;
         s.mr = 32;
-        s.nr = tensor ? 32 : s.nr;
+        s.nr = tensor && limber_target_has(t, "mma") ? 32 : s.nr; /* lanes have their own */
     }
     return s;
 }

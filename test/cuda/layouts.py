@@ -38,8 +38,8 @@ def instructions(header):
                            "-D__CUDA_ARCH_FEAT_SM90_ALL", header],
                           capture_output=True, text=True, check=True).stdout
     text = re.sub(r'"\s*"', "", text)
-    return set(re.findall(r"(?<![.\w])((?:mma|wgmma|mbarrier|fence|mapa|prefetch|setmaxnreg|ldmatrix|cp|"
-                          r"barrier)\.[a-z0-9_.:]+[a-z0-9])", text))
+    return set(re.findall(r"(?<![.\w])((?:mma|wgmma|mbarrier|fence|mapa|prefetch|setmaxnreg|"
+                          r"ldmatrix|cp|barrier)\.[a-z0-9_.:]+[a-z0-9])", text))
 
 
 def main():

@@ -491,6 +491,8 @@ DEVICE void multiply(const multiply_args &a)
 enum { FETCHING = INSIDE ? 72 : WINDOW ? 40 : 24, MULTIPLYING = INSIDE ? 216 : WINDOW ? 232 : 240 };
 static_assert(GROUPS != 2 || FETCHING + GROUPS * MULTIPLYING <= (GROUPS + 1) * 168, "registers");
 
+static_assert(THREADS == LAUNCHED, "tiles of warps are those of the launch");
+
 KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
 {
     if (is_left(args.r.choice, args.r.mine))

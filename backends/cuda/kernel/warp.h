@@ -304,6 +304,8 @@ DEVICE void sums_task(const multiply_args &a, struct task t, int line_a, int lin
     put_sums(result_of(a.r, t.product), (int64_t)t.i * BM + line_a, (int64_t)t.j * BN + line_b, d);
 }
 
+static_assert(THREADS == LAUNCHED, "tiles of warps are those of the launch");
+
 KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
 {
     int line_a = warp() / WARPS_N * WM, line_b = warp() % WARPS_N * WN;
