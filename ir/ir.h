@@ -211,6 +211,8 @@ struct first_pass {
     int decided; /* chains in binary64 seem to decide all but 2^-decided; 0: not known */
 };
 
+enum { SMALL_SIZE = 7 }; /* of plan.size: C has at most 256 rows and columns */
+
 struct plan {
     const char *name; /* "gemm", "conv" or what the text says */
     limber_promise promise;

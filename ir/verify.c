@@ -513,13 +513,14 @@ static bool check_residues(const struct check *c)
         return bad(c, "%zu moduli make as many limbs, not %d", limber_list(n, ATTR_moduli)->n,
                    n->type.count);
     return words || is_format(n->type.format, is_signed ? "i8" : "u8") ||
-           bad(c, is_signed ? "signed residues are i8 or i16" : "unsigned residues are u8");
+           (is_signed && is_format(n->type.format, "f16")) ||
+           bad(c, is_signed ? "signed residues are i8, i16 or f16" : "unsigned residues are u8");
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* The largest magnitude of a limb of bytes or words.  Backends may have residues in words that are
- * off the symmetric ones by a modulus: one more than half of it. */
+/* The largest magnitude of a limb of integers.  Backends may have residues in words that are off
+ * the symmetric ones by a modulus: one more than half of it. */
 static int64_t largest_limb(const struct node *n)
 {
     int64_t most = 0;
@@ -530,8 +531,9 @@ static int64_t largest_limb(const struct node *n)
         for (size_t i = 0; i < limber_list(n, ATTR_moduli)->n; i++)
             most =
                 limber_list(n, ATTR_moduli)->v[i] > most ? limber_list(n, ATTR_moduli)->v[i] : most;
-        return n->type.format.kind == LIMBER_KIND_INT ? most / 2 + (n->type.format.size == 2) :
-                                                        most - 1;
+        return n->type.format.kind == LIMBER_KIND_UINT ?
+                   most - 1 :
+                   most / 2 + is_format(n->type.format, "i16");
     default: return n->type.format.kind == LIMBER_KIND_INT ? 128 : 255;
     }
 }
@@ -552,6 +554,20 @@ static bool integer_chain(const struct check *c)
                (long long)largest_limb(b));
 }
 
+/* Chains of residues in a float. */
+static bool residue_chain(const struct check *c, const struct unit_info *unit)
+{
+    int64_t most = largest_limb(in(c, 0)) * largest_limb(in(c, 1));
+
+    if (num(c->n, ATTR_chunk) > ((int64_t)1 << unit->exact_bits) / most)
+        return bad(c, "chains of %lld are not exact: residues reach %lld and %lld, unit %s has %d",
+                   (long long)num(c->n, ATTR_chunk), (long long)largest_limb(in(c, 0)),
+                   (long long)largest_limb(in(c, 1)), unit->name, unit->exact_bits);
+    return is_format(c->n->type.format, "i64") ||
+           bad(c, "totals of residues are i64, not %s",
+               format_name(c->n->type.format, (char[48]){ 0 }));
+}
+
 /* Chains of slices in a float: stepA + stepB + log2(chunk) bits. */
 static bool slice_chain(const struct check *c, const struct unit_info *unit)
 {
@@ -559,9 +575,11 @@ static bool slice_chain(const struct check *c, const struct unit_info *unit)
     int64_t bits = num(a, ATTR_step) + num(b, ATTR_step), chunk = num(c->n, ATTR_chunk);
     char name[48];
 
+    if (a->op == OP_residues && b->op == OP_residues)
+        return residue_chain(c, unit);
     if (a->op != OP_slices || b->op != OP_slices)
         return !is_format(c->n->type.format, "i64") ||
-               bad(c, "only slices have exact totals on unit %s", unit->name);
+               bad(c, "only slices and residues have exact totals on unit %s", unit->name);
     for (int64_t reach = 1; reach < chunk; reach *= 2)
         bits++;
     if (bits > unit->exact_bits)

@@ -244,15 +244,17 @@ int limber_decided(double open)
 /* ---- classes --------------------------------------------------------------------------------- */
 
 /* What decides between schemes beside k: how often an operand is used again.  On CPUs by two
- * sizes. */
+ * sizes.  The smallest class of devices is of small C, the next of those with a short side. */
 enum { COARSE_SIZE = 8 };
 
 static int size_class(const struct product_request *r)
 {
     static const int classes[] = { 8, 10, 11, 12, 13, 14 };
-    int64_t least = r->m < r->n ? r->m : r->n;
+    int64_t least = r->m < r->n ? r->m : r->n, most = r->m < r->n ? r->n : r->m;
     size_t i = 0;
 
+    if (!r->conv && most <= 1 << (SMALL_SIZE + 1))
+        return SMALL_SIZE;
     while (i + 1 < COUNT(classes) && least > (int64_t)1 << classes[i])
         i++;
     return classes[i];

@@ -18,16 +18,10 @@ static cu_pointer aligned(cu_pointer at)
     return (at + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* Matrices of a side. */
-static int64_t matrices(const struct call *c, int side)
-{
-    return c->groups > 1 && (side ? c->each_b.step : c->each_a.step) ? c->groups : 1;
-}
-
-/* Of all of them. */
+/* Of all matrices of a side. */
 static int64_t lines_of(const struct call *c, int side)
 {
-    return matrices(c, side) * (side ? c->n : c->m);
+    return limber_cuda_matrices(c, side) * (side ? c->n : c->m);
 }
 
 static struct guard_memory lay_out(cu_pointer at, const struct call *c)
@@ -59,7 +53,7 @@ static bool scan(struct call *c, int side, const struct guard_memory *memory, st
     struct run r = { .kernel = c->guard->scan[side], .call = c };
     int64_t lines = lines_of(c, side);
     const struct scan_job job = { .v = side ? &c->b : &c->a,
-                                  .matrices = matrices(c, side),
+                                  .matrices = limber_cuda_matrices(c, side),
                                   .each = side ? c->each_b : c->each_a,
                                   .lines = side ? c->n : c->m,
                                   .length = c->k };

@@ -739,6 +739,13 @@ static void count_outer(const struct cuda_model *m, struct call *c)
              (m->split > 1 ? ceil_div(c->k, slots_of(m, c->k).part_length) : 0));
 }
 
+int64_t limber_cuda_matrices(const struct call *c, int side)
+{
+    const struct spread *x = side ? &c->each_b : &c->each_a;
+
+    return c->groups > 1 && (x->step || x->address) ? c->groups : 1;
+}
+
 void limber_cuda_groups(struct run *r)
 {
     const struct call *c = r->call;
@@ -748,7 +755,7 @@ void limber_cuda_groups(struct run *r)
     r->each[1] = c->each_b;
     r->each[2] = c->each_c;
     for (int i = 0; i < 2; i++)
-        r->matrices[i] = r->each[i].step || r->each[i].address ? r->groups : 1;
+        r->matrices[i] = limber_cuda_matrices(c, i);
 }
 
 /* All of one operand's matrices lie in memory of the same kind. */

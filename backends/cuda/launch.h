@@ -152,8 +152,9 @@ struct pack_args limber_cuda_pixels(const struct run *r, const struct part *p);
 /* cublas.c: *done is false where the operands do not lie as it wants them. */
 bool limber_cublas_run(struct run *r, bool *done, struct diag *d);
 
-/* launch.c: what a call says of groups. */
+/* launch.c: what a call says of groups; matrices of A, of B: as many, or one for all. */
 void limber_cuda_groups(struct run *r);
+int64_t limber_cuda_matrices(const struct call *c, int side);
 bool limber_cuda_takes_groups(const struct kernel *k, const struct call *c);
 /* Makes the device current, finds kernel and stream; after success leave is due. */
 bool limber_cuda_enter(struct run *r, struct diag *d);

@@ -108,12 +108,21 @@ static void dump_log(nvrtc_program p, int result, const char *arch, const struct
     if (log && dump)
         dump->file(dump->user, "nvrtc.log", log, strlen(log));
     if (result) {
+        enum { INVALID_OPTION = 5 }; /* it does not know the architecture */
+        int major = 0, minor = 0;
+
+        nvrtc.nvrtcVersion(&major, &minor);
         error = log ? strstr(log, "error") : NULL;
-        limber_fail(d, LIMBER_STATUS_DEVICE, "NVRTC for %s: %s: %.300s", arch,
+        error = error ? error : log;
+        limber_fail(d, LIMBER_STATUS_DEVICE, "NVRTC %d.%d for %s: %s: %.*s%s", major, minor, arch,
                     nvrtc.nvrtcGetErrorString(result),
-                    error ? error :
-                    log   ? log :
-                            "");
+                    !error                   ? 0 :
+                    result == INVALID_OPTION ? (int)strcspn(error, "\n") :
+                                               300,
+                    error ? error : "",
+                    result == INVALID_OPTION ?
+                        "; it is too old or too new for the device, LIMBER_NVRTC names another" :
+                        "");
     }
     free(log);
 }

@@ -133,14 +133,14 @@ static void shape(struct text *t, const struct cuda_config *c)
         "BETA = %d, WRAP = %d, MISFITS = %s,\n"
         "    BM = %d, BN = %d, WM = %d, WN = %d, STEP = %d, STAGES = %d,\n"
         "    CHUNK_STEPS = %d, FLUSH_STEPS = %d, LONG_BASE = %d, WINDOW = %d, "
-        "PARTED = %d\n};\n"
+        "PARTED = %d, LAUNCHED = %d\n};\n"
         "#define LONG_WORDS %d\n#define SPECIAL %d\n#define INSIDE %d\n",
         limber_units[c->unit].name, c->reconstruct, c->totals, c->direct, c->rows,
         c->most_rows == 1 && c->rows == c->accumulators, c->accumulators, c->side[0].limbs,
         c->side[1].limbs, c->bytes, c->side[0].scaled || c->side[1].scaled, c->alpha, c->beta,
         c->wrap, c->integral ? "NUM_overflow | NUM_inexact" : "NUM_overflow", c->bm, c->bn, c->wm,
         c->wn, c->step ? c->step : 128, c->stages, c->chunk_steps, c->flush_steps, c->long_base,
-        c->window, c->parted, c->long_words, c->special, c->inside);
+        c->window, c->parted, c->threads, c->long_words, c->special, c->inside);
     limber_text_add(t, "typedef %s sum_type;\n",
                     c->unit == UNIT_i8  ? "int32_t" :
                     c->unit == UNIT_f64 ? "double" :

@@ -24,6 +24,11 @@ static const struct arch archs[] = {
     /* FP8 by mma.sync sums as no one has checked.  Nothing that is made for 10.0 alone is used, so
      * that kernels run on 10.3, too. */
     { 10, 0, "sm_100", "mma", "b200", 64, 128, 1024, 1024, 512, 0, 2048, 7e12 },
+    /* Has few units of bytes and of FP64: published peaks of 0.15e15 and 1.25e12. */
+    { 10, 3, "sm_100", "mma", "b200", 2, 128, 1024, 1024, 512, 0, 256, 8e12 },
+    /* GeForce; workstations have twice the FP16.  Sums as the models of MMA-Sim have them, where
+     * 12.0 does not differ from 10.0. */
+    { 12, 0, "sm_120", "mma", "b200", 2, 128, 256, 256, 128, 0, 1024, 1.8e12 },
 };
 
 static const struct arch *find(int major, int minor)

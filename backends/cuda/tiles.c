@@ -19,7 +19,8 @@ struct block_shape {
 
 /* side_by_side: a stage holds all limbs.  Registers hold the sums and, of floats, the promoted
  * ones; memory all limbs of a stage where rows go side by side.  A warpgroup has 64 lines. */
-static struct block_shape shape_of(const struct node *n, const struct target *t, bool side_by_side)
+static struct block_shape large_shape(const struct node *n, const struct target *t,
+                                      bool side_by_side)
 {
     enum unit u = (enum unit)limber_num(n, ATTR_unit);
 
@@ -28,7 +29,7 @@ static struct block_shape shape_of(const struct node *n, const struct target *t,
                               (struct block_shape){ 64, 128, 128, 128, 128 };
     if (is_small(u) && limber_target_has(t, "mma"))
         return side_by_side ? (struct block_shape){ 32, 32, 128, 64, 64 } :
-               u == UNIT_i8 ? (struct block_shape){ 64, 32, 128, 128, 128 } :
+               u == UNIT_i8 ? (struct block_shape){ 64, 64, 128, 256, 64 } :
                               (struct block_shape){ 32, 32, 128, 64, 128 };
     if (u == UNIT_f16)
         return (struct block_shape){ 32, 32, 64, 64, 64 };
@@ -36,6 +37,28 @@ static struct block_shape shape_of(const struct node *n, const struct target *t,
         return (struct block_shape){ 32, 32, 128, 64, 128 };
     return u == UNIT_f64 ? (struct block_shape){ 32, 32, 128, 64, 64 } :
                            (struct block_shape){ 32, 64, 128, 128, 64 };
+}
+
+/* Of a small C large blocks would be few, and filled little; where limbs go side by side they may
+ * be made inside, by as many warps as large blocks have. */
+static struct block_shape shape_of(const struct plan *p, const struct node *n,
+                                   const struct target *t, bool side_by_side)
+{
+    struct block_shape s = large_shape(n, t, side_by_side);
+    bool tensor = is_small((enum unit)limber_num(n, ATTR_unit)),
+         groups = tensor && limber_target_has(t, "wgmma");
+
+    if (p->size != SMALL_SIZE || (side_by_side && tensor))
+        return s;
+    s.nb = 64;
+    if (groups) {
+        s.nr = 64;
+    } else {
+        s.mb = 64;
+        s.mr = 32;
+        s.nr = tensor && limber_target_has(t, "mma") ? 32 : s.nr; /* lanes have their own */
+    }
+    return s;
 }
 
 /* Stages of the ring that the shared memory holds, of limbs, or of elements beside two stages of
@@ -47,7 +70,7 @@ static int64_t stages_of(const struct plan *p, const struct target *t, bool insi
     const struct node *a = &p->node[n->in[0]], *b = &p->node[n->in[1]];
     bool side_by_side =
         limber_num(limber_plan_find(p, OP_combine), ATTR_reconstruct) == RECONSTRUCT_sum;
-    struct block_shape s = shape_of(n, t, side_by_side);
+    struct block_shape s = shape_of(p, n, t, side_by_side);
     int64_t lines = side_by_side ? a->type.count * s.mb + b->type.count * s.nb : s.mb + s.nb;
     int64_t window = limber_plan_find(p, OP_patches) ? WINDOW_LINE * s.nb : 0;
     int64_t available = t->shared - 1024 - window, limbs = lines * s.bytes, stages, raw;
@@ -135,7 +158,7 @@ static double shared_bytes(const struct plan *p, const struct node *products, st
 static double with_cutting(const struct plan *p, const struct target *t, double product)
 {
     const struct node *products = limber_plan_find(p, OP_products);
-    struct block_shape s = shape_of(products, t, true);
+    struct block_shape s = shape_of(p, products, t, true);
     double cutting = CUT_STEPS * (1.0 / (double)s.mb + 1.0 / (double)s.nb);
     double lanes = t->rate[UNIT_f32];
 
@@ -220,7 +243,7 @@ static bool tile_blocks(struct plan *p, struct node *n, const struct target *t, 
     bool side_by_side =
              limber_num(limber_plan_find(p, OP_combine), ATTR_reconstruct) == RECONSTRUCT_sum,
          inside;
-    struct block_shape s = shape_of(n, t, side_by_side);
+    struct block_shape s = shape_of(p, n, t, side_by_side);
     int64_t stages;
 
     best_price(p, t, &inside);

@@ -770,6 +770,7 @@ static bool eval_epilogue(struct eval *e, const struct node *n, struct val *v)
 static const struct served served = {
     .backend = "interp",
     .all_doubles = true,
+    .half_residues = true,
     .op = {
         LIMBER_SERVES(patches, R(order)),
         LIMBER_SERVES(filters, R(order)),

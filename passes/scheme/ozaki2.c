@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Ozaki II: operands scaled by lines to integers, one product of bytes for each of enough pairwise
  * coprime moduli, and the integer result by the Chinese remainder theorem.  Where the machine
- * multiplies bytes as words of 16 bits, residues fill these: fewer moduli.
+ * multiplies bytes as words of 16 bits, residues fill these: fewer moduli.  Tensor cores whose
+ * products of bytes are slow, or gone, take residues of a byte in FP16: they sum 1024 products
+ * exactly.
  *
  *   needs   a mask: bits of the scaled integers
- *   leaves  residues (bytes: A in [0,p), B symmetric; words: both symmetric), a diagonal table, a
- *           crt combine
+ *   leaves  residues (bytes: A in [0,p), B symmetric; words and FP16: both symmetric), a diagonal
+ *           table, a crt combine
  *   proof   docs/accuracy.md, "Residues (Ozaki II)": 2 k |a||b| < P makes the result unique;
  *           docs/accuracy.md, "Uncertain elements": what is cut off where the plan's first pass
  *           takes fewer bits
@@ -41,7 +43,18 @@ static const struct residues {
 } residues[] = {
     { UNIT_i8, byte_moduli, COUNT(byte_moduli), 65536, { "u8", "i8" } },
     { UNIT_i16, word_moduli, COUNT(word_moduli), 512, { "i16", "i16" } },
+    { UNIT_f16, byte_moduli, COUNT(byte_moduli), 1024, { "f16", "f16" } }, /* 128^2 2^10 = 2^24 */
 };
+
+static const struct residues *residues_of(const struct scheme *scheme, const struct target *t,
+                                          struct diag *d)
+{
+    if (scheme->unit == UNIT_f16 && t->vector_bits > 0) {
+        limber_fail(d, LIMBER_STATUS_NO_SCHEME, "%s has no kernel of residues in f16", t->backend);
+        return NULL;
+    }
+    return &residues[scheme->unit == UNIT_f16 ? 2 : t->group == 2]; /* 2: it multiplies words */
+}
 
 static int add_residues(struct plan *p, int operand, int axis, int bits, int count,
                         const int64_t *moduli, const char *format)
@@ -86,15 +99,14 @@ static int first_pass_bits(const struct plan *p, const struct stated *s, int *bi
 bool limber_split_ozaki2(struct plan *p, const struct scheme *scheme, const struct target *t,
                          struct diag *d)
 {
-    const struct residues *r = &residues[t->group == 2]; /* the target multiplies words */
+    const struct residues *r = residues_of(scheme, t, d);
     struct row table[MODULI];
     struct stated s;
     double need, have = 0;
     int bits_a, bits_b, count = 0, a, b, axis, uncertain;
     struct node mb;
 
-    (void)scheme;
-    if (!limber_stated(p, &s, d))
+    if (!r || !limber_stated(p, &s, d))
         return false;
     if (s.wraps)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "the result wraps, scaled operands do not");

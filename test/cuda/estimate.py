@@ -2,21 +2,22 @@
 """Estimates of whole products on an H200: estimate.py [PAGE] prints a Markdown table, or fails
 where the page does not have its rows.
 
-Counts are of machine code for sm_90a (sass.py): what stands once, and loops by their turns.  A
-strided element takes about 60 instructions to load, of the 1,006 that any view might."""
+Counts are of machine code for sm_90a (sass.py): what stands once, and loops by their turns.  Dense
+operands come 16 bytes at once: 55 instructions for four elements of binary32, 46 for two of
+binary64.  (An element that comes alone takes about 60, of the 1,006 that any view might.)"""
 import sys
 
 LANES = 132 * 128 * 1.75e9      # instructions of lanes a second, at four warps a clock
 INT8 = 1.2e15, 1.4e15           # operations a second at the power limit, least and most
 FP16 = 0.6e15, 0.7e15
 DGEMM, SGEMM = 59e12, 52e12
-LOAD = 60
-SCAN = 150                      # of an element of A or B
+LOAD_F32, LOAD_F64 = 55 / 4, 46 / 2
+SCAN = 90 + LOAD_F64            # of an element of A or B
 
 MODULI = 16
-LIMBS_F64 = ((8 * LOAD + 708 + MODULI * 94) / 8 + (8 * LOAD + 659 + MODULI * 128) / 8) / 2
-C_F64 = (MODULI * 92 + 3280) / 4
-LIMBS_FP32_F = (8 * LOAD + 306) / 8
+LIMBS_F64 = ((708 + MODULI * 94) / 8 + (659 + MODULI * 128) / 8) / 2 + LOAD_F64
+C_F64 = (MODULI * 92 + 1950) / 4      # normal numbers, in rows
+LIMBS_FP32_F = 306 / 8 + LOAD_F32
 
 
 def row(name, n, products, rates, limbs, c, scanned, rival):

@@ -27,8 +27,9 @@ static const struct machine {
     int major, minor;
     int64_t shared;
 } machines[] = {
-    { "sm_75", 7, 5, 64 << 10 }, { "sm_80", 8, 0, 163 << 10 },  { "sm_86", 8, 6, 99 << 10 },
-    { "sm_89", 8, 9, 99 << 10 }, { "sm_90a", 9, 0, 227 << 10 }, { "sm_100", 10, 0, 227 << 10 },
+    { "sm_75", 7, 5, 64 << 10 },   { "sm_80", 8, 0, 163 << 10 },  { "sm_86", 8, 6, 99 << 10 },
+    { "sm_89", 8, 9, 99 << 10 },   { "sm_90a", 9, 0, 227 << 10 }, { "sm_100", 10, 0, 227 << 10 },
+    { "sm_120", 12, 0, 99 << 10 },
 };
 
 enum { ANY = LIMBER_SPLIT_ANY, AHEAD = LIMBER_SPLIT_AHEAD, INSIDE = LIMBER_SPLIT_INSIDE };
@@ -71,6 +72,7 @@ static const struct work {
     { "ozaki2", "f64", "f64", DATA_special, LIMBER_CONTRACT_CORRECT, true, 8192, ANY },
     { "ozaki2", "dd", "dd", DATA_unit, LIMBER_CONTRACT_CORRECT, false, 64, ANY },
     { "ozaki2", "f128", "f128", DATA_spread, LIMBER_CONTRACT_CORRECT, false, 0, ANY },
+    { "ozaki2-f16", "f64", "f64", DATA_unit, LIMBER_CONTRACT_CORRECT, false, 0, ANY },
     { "integer", "i8", "i32", DATA_bytes, LIMBER_CONTRACT_EXACT, false, 0, ANY },
     { "integer", "i32", "i64", DATA_ints, LIMBER_CONTRACT_EXACT, false, 0, ANY },
     { "exact", "f64", "f64", DATA_range, LIMBER_CONTRACT_CORRECT, false, 8192, ANY },
@@ -234,7 +236,10 @@ static bool check(const struct wanted *x, const struct machine *m, bool always, 
     struct plan p;
     bool ok;
 
-    snprintf(name, sizeof name, "%s-%s%s%s%s-%s", w->scheme, w->format,
+    snprintf(name, sizeof name, "%s-%s%s%s%s%s-%s", w->scheme, w->format,
+             w->data == DATA_special ? "-special" :
+             w->data == DATA_tiny    ? "-tiny" :
+                                       "",
              w->split == INSIDE ? "-inside" : "", w->roundings ? "-parts" : "",
              x->direction < 0 ? "" : suffix[x->direction], m->name);
     if (!is_wanted(name) || (w->roundings && strcmp(m->name, "sm_90a")))

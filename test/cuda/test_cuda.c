@@ -170,6 +170,52 @@ static void residues_have_the_bits_of_the_exact_integer(void **state)
             10);
 }
 
+/* Long enough for chains to be promoted, on every path, and for a batch of them to be reduced. */
+static void residues_in_halves_have_the_same_bits(void **state)
+{
+    (void)state;
+    compare(&(struct product){ "ozaki2-f16", correct, "f64", "f64", "f64", DATA_unit, 131, 67, 200,
+                               .alpha = 1 },
+            5);
+    compare(&(struct product){ "ozaki2-f16", correct, "f64", "f64", "f64", DATA_ties, 33, 40, 2100,
+                               .alpha = 3, .beta = 0.5, .transpose_c = true, .transpose_a = true },
+            6);
+    compare(&(struct product){ "ozaki2-f16", correct, "f128", "f128", "f128", DATA_spread, 9, 45,
+                               50, .alpha = 1 },
+            7);
+    compare(&(struct product){ "ozaki2-f16", correct, "f64", "f64", "f64", DATA_special, 20, 20, 30,
+                               .alpha = 1 },
+            9);
+}
+
+/* Plans that know no sizes have large blocks; those of a small C, above, small ones. */
+static void large_blocks_have_the_same_bits(void **state)
+{
+    (void)state;
+    plan_compare_chains("ozaki2", named("f64"), named("f64"), DATA_unit, 140, 270, 150, 65536);
+    plan_compare_chains("ozaki2-f16", named("f32"), named("f32"), DATA_ties, 140, 135, 70, 1024);
+    plan_compare_chains("ozaki1-i8", named("f32"), named("f32"), DATA_unit, 131, 260, 70, 32768);
+    plan_compare_chains("ozaki1-f64", named("f32"), named("f32"), DATA_unit, 135, 70, 40, 512);
+}
+
+/* Sums leave their registers, or are reduced there, as they do where k exceeds 32,768 or more. */
+static void long_sums_are_exact(void **state)
+{
+    static const struct {
+        const char *scheme, *format;
+        int64_t k, chunk;
+    } sums[] = {
+        { "ozaki2", "f64", 700, 256 },      { "ozaki2-f16", "f32", 4500, 64 },
+        { "ozaki1-i8", "f32", 700, 256 },   { "ozaki1-f16", "f32", 4500, 64 },
+        { "ozaki1-bf16", "f32", 4500, 64 }, { "ozaki1-f64", "f64", 70, 16 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(sums); i++)
+        plan_compare_chains(sums[i].scheme, named(sums[i].format), named(sums[i].format), DATA_unit,
+                            9, 18, sums[i].k, sums[i].chunk);
+}
+
 static void slices_have_the_bits_of_the_exact_integer(void **state)
 {
     static const char *const schemes[] = { "ozaki1-i8", "ozaki1-f16", "ozaki1-bf16", "ozaki1-f64" };
@@ -386,8 +432,7 @@ static const struct gpu_fault faults[] = {
       "        meet<of_warp>();        /* the stage is there for all=>        /*" },
     { 80, "a wrong stage",
       "(uint32_t)(s % STAGES * bytes), s=>(uint32_t)((s + 1) % STAGES * bytes), s" },
-    { 80, "a missing edge",
-      "        if (line < lines && p0 + p < length)=>        if (line < lines)" },
+    { 80, "a missing edge", "inside = line < lines && p0 + p < length=>inside = line < lines" },
     { 80, "an edge off by one", "                if (row < r.m)=>                if (row <= r.m)" },
     { 90, "a barrier that is not awaited",
       "r.parity);\\n        product(d, at=>r.parity ^ 1);\\n"
@@ -411,7 +456,24 @@ static const struct gpu_fault faults[] = {
       "    group_wait<0>();\\n    group_keep(d);\\n=>    group_keep(d);\\n" },
 };
 
-static int run_faulty(void *unused)
+/* Of lines that begin anywhere, whose elements come one by one. */
+static const struct gpu_fault faults_of_elements[] = {
+    { 80, "a missing edge",
+      "        if (line < lines && p0 + p < length)=>        if (line < lines)" },
+    { 80, "pieces that begin anywhere", "from % 16 == 0 && (along=>(along" },
+};
+
+/* Of lines that end anywhere. */
+static const struct gpu_fault faults_of_ends[] = {
+    { 80, "pieces that end anywhere", "(along ? length : lines) % (16 / size) == 0=>1" },
+};
+
+/* k, and elements from line to line. */
+struct faulty {
+    int64_t k, stride;
+};
+
+static int run_faulty(void *sizes)
 {
     const limber_config config = { .size = sizeof(limber_config),
                                    .backend = "cuda",
@@ -419,29 +481,96 @@ static int run_faulty(void *unused)
     limber_format f = named("f64");
     limber_contract contract = correct;
     limber_context *ctx;
+    const struct faulty *z = sizes;
     double *a = malloc(200 * 700 * 8), *b = malloc(200 * 700 * 8), *c = malloc(200 * 200 * 8);
     double *want = malloc(200 * 200 * 8);
     struct rng r = { 3 };
-    limber_matrix xa = { a, f, 700, 1 }, xb = { b, f, 1, 700 };
+    limber_matrix xa = { a, f, z->stride, 1 }, xb = { b, f, 1, z->stride };
 
-    (void)unused;
     contract.scheme = "ozaki2";
     fill(&r, DATA_ints, f, a, 200 * 700);
     fill(&r, DATA_ints, f, b, 200 * 700);
     if (limber_create(&ctx, &config))
         return 2;
-    if (limber_gemm(ctx, &contract, 200, 200, 700, NULL, xa, xb, NULL,
+    if (limber_gemm(ctx, &contract, 200, 200, z->k, NULL, xa, xb, NULL,
                     (limber_output){ c, f, 200, 1 }, NULL) != LIMBER_STATUS_OK)
         return strstr(limber_error_text(), "NVRTC") ? 3 : 0;
-    limber_gemm(reference, &contract, 200, 200, 700, NULL, xa, xb, NULL,
+    limber_gemm(reference, &contract, 200, 200, z->k, NULL, xa, xb, NULL,
                 (limber_output){ want, f, 200, 1 }, NULL);
     return memcmp(c, want, 200 * 200 * 8) ? 0 : 1;
 }
 
+/* Sums of two products with one bit more than the result has, near 1, near both ends of the range
+ * and beyond: whether a GPU has the interpreter's bits, by kernels of its own. */
+static int round_at_ends(void *format)
+{
+    enum { SIDE = 24 };
+    static const int scales[2][3] = { { 53, 1074, 1023 },
+                                      { 24, 149, 127 } }; /* bits, least, bias */
+    const limber_config config = { .size = sizeof(limber_config),
+                                   .backend = "cuda",
+                                   .cache_dir = "" };
+    limber_format f = named(format), f64 = named("f64");
+    const int *scale = scales[f.size == 4];
+    limber_contract contract = correct;
+    double x[2][SIDE * 2];
+    char in[2][SIDE * 2 * 8], c[2][SIDE * SIDE * 8] = { { 0 } };
+    struct rng r = { 77 };
+    limber_context *own;
+
+    for (int side = 0; side < 2; side++) {
+        for (int i = 0; i < SIDE; i++) /* sums of exponents: to the least, about 0, to the most */
+            for (int p = 0; p < 2; p++) {
+                int bits = (scale[0] + 1) / 2;
+                double odd = 2.0 * rng_below(&r, 1 << (bits - 2)) + 1 + ldexp(1, bits - 1);
+                int least = 3 * i + i % 2 - (scale[1] + scale[0]) / 2;
+                int most = 2 * (i - 18) + (scale[2] - scale[0]) / 2;
+                int exponent = i < 10 ? least : i < 14 ? 0 : most;
+
+                if (p == 1 && i % 2) /* far below what is rounded */
+                    exponent -= 40;
+                x[side][2 * i + p] = ldexp(rng_below(&r, 2) ? -odd : odd, exponent);
+            }
+        assert_int_equal(
+            limber_convert(in[side], f, x[side], f64, COUNT(x[side]), LIMBER_ROUND_NEAREST),
+            LIMBER_STATUS_OK);
+    }
+    contract.scheme = "ozaki2";
+    if (limber_create(&own, &config))
+        return 2;
+    for (int i = 0; i < 2; i++)
+        if (limber_gemm(i ? own : reference, &contract, SIDE, SIDE, 2, NULL,
+                        (limber_matrix){ in[0], f, 2, 1 }, (limber_matrix){ in[1], f, 1, 2 }, NULL,
+                        (limber_output){ c[i], f, SIDE, 1 }, NULL))
+            return strstr(limber_error_text(), "NVRTC") ? 3 : 0;
+    limber_destroy(own);
+    return memcmp(c[0], c[1], SIDE * SIDE * f.size) == 0;
+}
+
+static void results_are_rounded_at_ends(void **state)
+{
+    static const struct gpu_fault roundings[] = {
+        { 80, "ties to odd", "(rest != 0 || (kept & 1))=>(rest != 0 || !(kept & 1))" },
+        { 80, "half without what follows", "(rest != 0 || (kept & 1))=>(kept & 1)" },
+        { 80, "subnormals as normal", "exp < 1 - bias=>exp < -bias" },
+        { 80, "an infinity too late", "exp >= bias)=>exp > bias + 1)" },
+        { 80, "no signs", "kept |= (flip & 1)=>kept |= (flip & 0)" },
+    };
+
+    (void)state;
+    assert_int_equal(round_at_ends("f64"), 1);
+    assert_int_equal(round_at_ends("f32"), 1);
+    gpu_faults_are_found(roundings, COUNT(roundings), round_at_ends, "f64");
+}
+
 static void planted_faults_are_found(void **state)
 {
+    struct faulty dense = { 700, 700 }, odd = { 698, 699 }, short_lines = { 699, 700 };
+
     (void)state;
-    gpu_faults_are_found(faults, COUNT(faults), run_faulty, NULL);
+    gpu_faults_are_found(faults, COUNT(faults), run_faulty, &dense);
+    gpu_faults_are_found(faults_of_elements, COUNT(faults_of_elements), run_faulty, &odd);
+    gpu_faults_are_found(faults_of_ends, COUNT(faults_of_ends), run_faulty, &short_lines);
 }
 
 static void empty_products_are_beta_c(void **state)
@@ -463,6 +592,9 @@ int main(void)
         cmocka_unit_test(native_has_the_bits_of_fused_multiply_adds),
         cmocka_unit_test(reproducible_sums_have_one_order),
         cmocka_unit_test(residues_have_the_bits_of_the_exact_integer),
+        cmocka_unit_test(residues_in_halves_have_the_same_bits),
+        cmocka_unit_test(large_blocks_have_the_same_bits),
+        cmocka_unit_test(long_sums_are_exact),
         cmocka_unit_test(slices_have_the_bits_of_the_exact_integer),
         cmocka_unit_test(integers_are_exact),
         cmocka_unit_test(long_accumulators_serve_any_data),
@@ -470,6 +602,7 @@ int main(void)
         cmocka_unit_test(clusters_have_the_same_bits),
         cmocka_unit_test(cublas_multiplies_where_it_may),
         cmocka_unit_test(threads_share_contexts_and_devices),
+        cmocka_unit_test(results_are_rounded_at_ends),
         cmocka_unit_test(planted_faults_are_found),
         cmocka_unit_test(empty_products_are_beta_c),
     };

@@ -129,7 +129,8 @@ static void convolve(limber_contract contract, const char *format, const char *r
     if (strcmp(device.kernel, report.kernel))
         fail_msg("layer %d: a scan on the device finds another class", (int)(l - layers));
     if (contract.promise == LIMBER_CONTRACT_CORRECT || contract.promise == LIMBER_CONTRACT_EXACT ||
-        contract.promise == LIMBER_CONTRACT_REPRODUCIBLE) {
+        contract.promise == LIMBER_CONTRACT_REPRODUCIBLE ||
+        contract.promise == LIMBER_CONTRACT_SIMULATE) {
         assert_int_equal(limber_conv2d(reference, &contract, &shape, NULL, t.x, t.f, t.w, t.f, NULL,
                                        t.y, t.fy, NULL),
                          LIMBER_STATUS_OK);
@@ -406,6 +407,38 @@ static void gradients_of_every_scheme(void **state)
         }
 }
 
+/* Blocks, groups, scales of blocks and parts of k, in the order of each direction's sums. */
+static void units_have_the_bits_of_the_interpreter(void **state)
+{
+    static const struct {
+        const char *unit, *format, *result;
+    } units[] = {
+        { "h100-bf16", "bf16", "f32" },
+        { "in=f16 acc=f32:rs seed=5 group=8 outer=f32", "f16", "f16" },
+        { "b200-mxe4m3", "f32", "f32" },
+        { "in=bf16 acc=f32 group=6 lanes=2 order=evenodd split=2", "bf16", "bf16" },
+    };
+    static const int some[] = { 0, 3, 4, 5, 8 };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(units); i++) {
+        limber_unit u = LIMBER_UNIT_INIT;
+        const limber_contract simulate = { .size = sizeof(limber_contract),
+                                           .promise = LIMBER_CONTRACT_SIMULATE,
+                                           .unit = &u };
+
+        if (limber_unit_parse(units[i].unit, &u))
+            fail_msg("%s: %s", units[i].unit, limber_error_text());
+        for (size_t j = i % 2; j < COUNT(some); j += 2) {
+            const struct layer *l = &layers[some[j]];
+
+            convolve(simulate, units[i].format, units[i].result, DATA_unit, l);
+            backward(simulate, units[i].format, units[i].result, DATA_unit, l, false);
+            backward(simulate, units[i].format, units[i].result, DATA_unit, l, true);
+        }
+    }
+}
+
 /* What no window sees is no part of the class: stride 2 leaves the last row and column. */
 static void unseen_pixels_may_hold_anything(void **state)
 {
@@ -591,68 +624,102 @@ static void reverse(char *p, size_t count, size_t size)
     }
 }
 
-/* A convolution that is recorded once and played with other operands, in the least workspace or the
- * best. */
-static void recorded_conv(limber_contract contract, const char *format, const char *any,
-                          const struct layer *l, bool whole)
+struct recorded {
+    limber_contract contract;
+    const char *format;
+    const char
+        *any; /* the scheme for data beyond the class; NULL: the interpreter knows the bits */
+    const struct layer *layer;
+    bool whole; /* in the best workspace, or the least */
+    limber_operation operation;
+};
+
+/* What is on the left and on the right of a direction, and its result. */
+static limber_problem problem_of(const struct recorded *x, const limber_conv *shape,
+                                 const void *const at[3], const struct tensors *t)
+{
+    limber_problem p = LIMBER_PROBLEM_INIT;
+
+    p.operation = x->operation;
+    p.conv = shape;
+    p.contract = &x->contract;
+    p.a = (limber_matrix){ at[0], t->f, 0, 0 };
+    p.b = (limber_matrix){ at[1], t->f, 0, 0 };
+    p.c = (limber_output){ (void *)(uintptr_t)at[2], t->fy, 0, 0 };
+    return p;
+}
+
+/* A convolution that is recorded once and played with other operands. */
+static void play_recorded(const struct recorded *x)
 {
     static const enum data data[] = { DATA_unit, DATA_unit, DATA_special, DATA_range };
-    struct tensors t = make_tensors(l, format, format, DATA_unit);
+    const bool image = x->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA,
+               filter = x->operation == LIMBER_OPERATION_CONV_BACKWARD_FILTER;
+    const struct layer *l = x->layer;
+    struct tensors t = make_tensors(l, x->format, x->format, DATA_unit);
     limber_conv shape = shape_of(l);
-    limber_contract other = contract;
-    size_t bytes = t.ny * t.fy.size, least, best;
+    struct part in[2] = { { t.x, t.nx }, { t.w, t.nw } }, out = { t.y, t.ny };
+    struct recorded other = *x;
+    size_t least, best, size = t.f.size, bytes;
     struct rng r = { 23 };
-    char *got = malloc(bytes);
-    struct there x, w, y, room;
+    char *got;
+    struct there a, b, c, room;
+    limber_problem p, host;
     limber_queue queue;
     void *play;
 
-    memset(t.x, 0, t.nx / 4 * t.f.size); /* lines whose scales are not that of all */
-    x = gpu_put(t.x, t.nx * t.f.size);
-    w = gpu_put(t.w, t.nw * t.f.size);
-    y = gpu_put(t.y, bytes);
-    assert_int_equal(conv2d_workspace(cuda, &contract, &shape, NULL, (void *)x.at, t.f,
-                                      (void *)w.at, t.f, NULL, t.fy, &least, &best),
-                     LIMBER_STATUS_OK);
+    if (image) {
+        in[0] = (struct part){ t.y, t.ny };
+        out = (struct part){ t.x, t.nx };
+    } else if (filter) {
+        in[1] = (struct part){ t.y, t.ny };
+        out = (struct part){ t.w, t.nw };
+    }
+    bytes = out.count * size;
+    got = malloc(bytes);
+    if (image || filter)
+        fill(&r, DATA_unit, t.f, t.y, t.ny);
+    memset(in[0].data, 0, in[0].count / 4 * size); /* lines whose scales are not that of all */
+    a = gpu_put(in[0].data, in[0].count * size);
+    b = gpu_put(in[1].data, in[1].count * size);
+    c = gpu_put(out.data, bytes);
+    p = problem_of(x, &shape, (const void *[]){ (void *)a.at, (void *)b.at, (void *)c.at }, &t);
+    host = problem_of(&other, &shape, (const void *[]){ in[0].data, in[1].data, out.data }, &t);
+    assert_int_equal(limber_workspace(cuda, &p, &least, &best), LIMBER_STATUS_OK);
     assert_true(least > 0 && least <= best);
-    room = gpu_queue(&queue, whole ? best : least);
-#define CONV() \
-    conv2d_queue(cuda, &contract, &queue, &shape, NULL, (void *)x.at, t.f, (void *)w.at, t.f, \
-                 NULL, (void *)y.at, t.fy, NULL)
-    if (CONV())
+    room = gpu_queue(&queue, x->whole ? best : least);
+    p.queue = &queue;
+    if (limber_run(cuda, &p, NULL))
         fail_msg("%s", limber_error_text());
     assert_int_equal(driver.cuStreamBeginCapture_v2(queue.stream, 0), 0);
-    if (CONV())
+    if (limber_run(cuda, &p, NULL))
         fail_msg("%s", limber_error_text());
     play = gpu_recorded(&queue);
     for (size_t i = 0; i < COUNT(data); i++) {
-        if (i == 1) {
-            reverse(t.x, t.nx, t.f.size);
-            reverse(t.w, t.nw, t.f.size);
-        } else if (i > 1) {
-            fill(&r, data[i], t.f, t.x, t.nx);
-            fill(&r, data[i], t.f, t.w, t.nw);
-        }
-        gpu_upload(x, t.x);
-        gpu_upload(w, t.w);
+        for (int side = 0; side < 2; side++)
+            if (i == 1)
+                reverse(in[side].data, in[side].count, size);
+            else if (i > 1)
+                fill(&r, data[i], t.f, in[side].data, in[side].count);
+        gpu_upload(a, in[0].data);
+        gpu_upload(b, in[1].data);
         memset(got, 0xff, bytes);
-        gpu_upload(y, got);
+        gpu_upload(c, got);
         gpu_play(play, &queue);
-        gpu_get(got, y);
-        other.scheme = i < 2 ? contract.scheme : any;
-        assert_int_equal(limber_conv2d(i < 2 || any ? cuda : reference, &other, &shape, NULL, t.x,
-                                       t.f, t.w, t.f, NULL, t.y, t.fy, NULL),
-                         LIMBER_STATUS_OK);
-        for (size_t e = 0; e < t.ny; e++)
-            if (!same_number(t.fy, t.y + e * t.fy.size, got + e * t.fy.size))
-                fail_msg("layer %d of %s, played with %s: element %zu", (int)(l - layers), format,
-                         data_name(data[i]), e);
+        gpu_get(got, c);
+        other.contract.scheme = i < 2 ? x->contract.scheme : x->any;
+        if (limber_run(i < 2 || x->any ? cuda : reference, &host, NULL))
+            fail_msg("%s", limber_error_text());
+        for (size_t e = 0; e < out.count; e++)
+            if (!same_number(t.fy, out.data + e * size, got + e * size))
+                fail_msg("layer %d of %s, direction %d, played with %s: element %zu",
+                         (int)(l - layers), x->format, x->operation, data_name(data[i]), e);
     }
     driver.cuGraphExecDestroy(play);
     driver.cuStreamDestroy_v2(queue.stream);
-    gpu_drop(x);
-    gpu_drop(w);
-    gpu_drop(y);
+    gpu_drop(a);
+    gpu_drop(b);
+    gpu_drop(c);
     gpu_drop(room);
     free(got);
     drop_tensors(&t);
@@ -663,15 +730,36 @@ static void convolutions_are_recorded_into_graphs(void **state)
     const limber_contract limbs = { .size = sizeof(limber_contract),
                                     .promise = LIMBER_CONTRACT_FAST,
                                     .scheme = "fp32-f" };
+    const limber_operation forward = LIMBER_OPERATION_CONV_FORWARD;
     limber_contract residues = correct;
 
     (void)state;
     if (has_unit(UNIT_f16)) /* the bits tell which kernels computed */
-        recorded_conv(limbs, "f32", "native", &layers[0], true);
+        play_recorded(&(struct recorded){ limbs, "f32", "native", &layers[0], true, forward });
     residues.scheme = "ozaki2";
-    recorded_conv(residues, "f64", NULL, &layers[3], true);
-    recorded_conv(residues, "f64", NULL, &layers[5], false);
-    recorded_conv(correct, "f32", NULL, &layers[4], true);
+    play_recorded(&(struct recorded){ residues, "f64", NULL, &layers[3], true, forward });
+    play_recorded(&(struct recorded){ residues, "f64", NULL, &layers[5], false, forward });
+    play_recorded(&(struct recorded){ correct, "f32", NULL, &layers[4], true, forward });
+}
+
+/* Strides make phases of the image's gradient, dilation and groups steps of their own. */
+static void gradients_are_recorded_into_graphs(void **state)
+{
+    static const limber_operation directions[] = { LIMBER_OPERATION_CONV_BACKWARD_DATA,
+                                                   LIMBER_OPERATION_CONV_BACKWARD_FILTER };
+    const limber_contract limbs = { .size = sizeof(limber_contract),
+                                    .promise = LIMBER_CONTRACT_FAST,
+                                    .scheme = "fp32-f" };
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        if (has_unit(UNIT_f16))
+            play_recorded(
+                &(struct recorded){ limbs, "f32", "native", &layers[1], true, directions[i] });
+        play_recorded(&(struct recorded){ correct, "f64", NULL, &layers[3], true, directions[i] });
+        play_recorded(&(struct recorded){ correct, "f32", NULL, &layers[5], false, directions[i] });
+        play_recorded(&(struct recorded){ correct, "f32", NULL, &layers[8], true, directions[i] });
+    }
 }
 
 int main(void)
@@ -680,6 +768,7 @@ int main(void)
         cmocka_unit_test(convolutions_have_the_bits_of_the_interpreter),
         cmocka_unit_test(gradients_have_the_bits_of_the_interpreter),
         cmocka_unit_test(gradients_of_every_scheme),
+        cmocka_unit_test(units_have_the_bits_of_the_interpreter),
         cmocka_unit_test(unseen_pixels_may_hold_anything),
         cmocka_unit_test(convolutions_have_the_bits_of_tensor_cores),
         cmocka_unit_test(an_image_is_cut_once),
@@ -687,6 +776,7 @@ int main(void)
         cmocka_unit_test(faults_of_gradients_are_found),
         cmocka_unit_test(slices_of_images_are_estimated),
         cmocka_unit_test(convolutions_are_recorded_into_graphs),
+        cmocka_unit_test(gradients_are_recorded_into_graphs),
     };
 
     if (gpu_is_missing())

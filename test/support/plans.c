@@ -202,8 +202,9 @@ static bool run_plan(const struct backend *b, const struct plan *p, const struct
     return plan_launch(b, p, t, &call, d);
 }
 
-void plan_compare(const char *scheme, limber_format f, limber_format result, enum data data,
-                  int64_t m, int64_t n, int64_t k)
+/* chunk: 0, or of an exact scheme */
+static void compare_plans(const char *scheme, limber_format f, limber_format result, enum data data,
+                          int64_t m, int64_t n, int64_t k, int64_t chunk)
 {
     struct rng r = { 70 + (uint64_t)k };
     struct operand a, b;
@@ -216,14 +217,20 @@ void plan_compare(const char *scheme, limber_format f, limber_format result, enu
     assert_true(limber_backend_cuda.probe(&t, &d));
     make_operand(&a, f, data, m, k, &r);
     make_operand(&b, f, data, n, k, &r);
-    plan_state(&p, &(struct planned){ LIMBER_CONTRACT_FAST, scheme, f, result, &a.mask, &b.mask, 10,
-                                      false });
+    plan_state(&p,
+               &(struct planned){ chunk ? LIMBER_CONTRACT_CORRECT : LIMBER_CONTRACT_FAST, scheme, f,
+                                  result, &a.mask, &b.mask, chunk ? 14 : 10, false });
     p.split = LIMBER_SPLIT_AHEAD; /* test_cuda_split has the other way */
     if (!limber_passes_run(&p, &t, NULL, (struct pass_watch){ 0 }, &d)) {
         if (!strstr(d.text, "cuda has no"))
             fail_msg("%s", d.text);
     } else {
-        assert_true(limber_node_has(limber_plan_find(&p, OP_products), ATTR_sums));
+        if (chunk)
+            limber_node_set(limber_plan_find(&p, OP_products), ATTR_chunk, chunk);
+        else
+            assert_true(limber_node_has(limber_plan_find(&p, OP_products), ATTR_sums));
+        if (!limber_plan_verify(&p, &d))
+            fail_msg("%s: %s", scheme, d.text);
         if (!run_plan(&limber_backend_interp, &p, &t, &a, &b, want, &d) ||
             !run_plan(&limber_backend_cuda, &p, &t, &a, &b, got, &d))
             fail_msg("%s: %s", scheme, d.text);
@@ -240,4 +247,16 @@ void plan_compare(const char *scheme, limber_format f, limber_format result, enu
     free(b.data);
     free(want);
     free(got);
+}
+
+void plan_compare(const char *scheme, limber_format f, limber_format result, enum data data,
+                  int64_t m, int64_t n, int64_t k)
+{
+    compare_plans(scheme, f, result, data, m, n, k, 0);
+}
+
+void plan_compare_chains(const char *scheme, limber_format f, limber_format result, enum data data,
+                         int64_t m, int64_t n, int64_t k, int64_t chunk)
+{
+    compare_plans(scheme, f, result, data, m, n, k, chunk);
 }

@@ -42,5 +42,9 @@ struct call place_group(const struct placed *p, int64_t group, struct tensor fil
  * where the GPU has no such unit. */
 void plan_compare(const char *scheme, limber_format f, limber_format result, enum data data,
                   int64_t m, int64_t n, int64_t k);
+/* The same of an exact scheme whose chains have `chunk` products: so many are as long k would
+ * have. */
+void plan_compare_chains(const char *scheme, limber_format f, limber_format result, enum data data,
+                         int64_t m, int64_t n, int64_t k, int64_t chunk);
 
 #endif

@@ -48,7 +48,11 @@ says "no driver" "no CUDA driver" env LIMBER_CUDA=/nonexistent/libcuda.so $produ
 says "no device" "compute capability 6.1 is not supported" env SIMT_CC=61 $product
 says "no NVRTC" "no NVRTC" env LIMBER_NVRTC=/nonexistent/libnvrtc.so LIMBER_CACHE=off $product
 says "little memory" "no device memory" env SIMT_MEMORY=4096 LIMBER_CACHE=off $product
-says "a faulty compiler" "NVRTC for sm_90a" \
+says "a driver older than NVRTC" "is the driver older than NVRTC?  LIMBER_NVRTC names another" \
+    env SIMT_DRIVER=12040 SIMT_NVRTC=13 LIMBER_CACHE=off $product
+says "NVRTC that lacks the device" "too old or too new for the device, LIMBER_NVRTC names another" \
+    env SIMT_CC=120 SIMT_DRIVER=12040 SIMT_NVRTC=12 LIMBER_CACHE=off $product
+says "a faulty compiler" "NVRTC 13.* for sm_90a" \
     env SIMT_FAULT="DEVICE bool is_special=>DEVICE bool is_special(" LIMBER_CACHE=off \
     LIMBER_DUMP="$dir/failed" $product
 grep -q error "$dir"/failed/*/nvrtc.log || { echo "no log of the failed compilation"; bad=1; }

@@ -7,7 +7,7 @@
 
 #ifndef LIMBER_DEVICE_H
 struct tensor_map {
-    _Alignas(64) uint64_t opaque[16];
+    _Alignas(128) uint64_t opaque[16];
 };
 #endif
 

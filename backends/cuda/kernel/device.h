@@ -86,8 +86,22 @@ extern __shared__ __align__(1024) char limber_shared[];
 struct alignas(16) bytes16 { uint32_t w[4]; };
 struct alignas(8) bytes8 { uint32_t w[2]; };
 
+/* Tells the compiler that p, which it knows nothing of, is the device's memory. */
+DEVICE void of_memory(const void *p) { __builtin_assume(__isGlobal(p)); }
+/* Accesses tell so from 10.0 on, for which it does not find out by itself, and makes code for
+ * shared memory, too; for others the word makes longer addresses. */
+#if __CUDA_ARCH__ >= 1000
+#define OF_MEMORY(p) __builtin_assume(__isGlobal(p))
+#else
+#define OF_MEMORY(p) (void)0
+#endif
+
 /* p is aligned to T. */
-template <class T> DEVICE T load(const void *p) { return *(const T *)p; }
+template <class T> DEVICE T load(const void *p)
+{
+    OF_MEMORY(p);
+    return *(const T *)p;
+}
 /* Of what no one writes while the kernel runs. */
 template <class T> DEVICE T load_constant(const void *p) { return __ldg((const T *)p); }
 template <> __device__ __forceinline__ bytes16 load_constant<bytes16>(const void *p)
@@ -100,19 +114,29 @@ template <> __device__ __forceinline__ bytes8 load_constant<bytes8>(const void *
     uint2 v = __ldg((const uint2 *)p);
     return { { v.x, v.y } };
 }
-/* Tells the compiler that p, which it knows nothing of, is the device's memory. */
-DEVICE void of_memory(const void *p) { __builtin_assume(__isGlobal(p)); }
-template <class T> DEVICE void store(void *p, T v) { *(T *)p = v; }
+template <class T> DEVICE void store(void *p, T v)
+{
+    OF_MEMORY(p);
+    *(T *)p = v;
+}
 template <class T> DEVICE T load_shared(uint32_t at) { return *(const T *)(limber_shared + at); }
 template <class T> DEVICE void store_shared(uint32_t at, T v) { *(T *)(limber_shared + at) = v; }
 
-DEVICE void atomic_max(int32_t *p, int32_t v) { atomicMax(p, v); }
-DEVICE void atomic_max(uint64_t *p, uint64_t v) { atomicMax((unsigned long long *)p, v); }
-DEVICE void atomic_min(int32_t *p, int32_t v) { atomicMin(p, v); }
-DEVICE void atomic_or(uint32_t *p, uint32_t v) { atomicOr(p, v); }
-DEVICE void atomic_add(uint64_t *p, uint64_t v) { atomicAdd((unsigned long long *)p, v); }
+DEVICE void atomic_max(int32_t *p, int32_t v) { OF_MEMORY(p); atomicMax(p, v); }
+DEVICE void atomic_max(uint64_t *p, uint64_t v)
+{
+    OF_MEMORY(p);
+    atomicMax((unsigned long long *)p, v);
+}
+DEVICE void atomic_min(int32_t *p, int32_t v) { OF_MEMORY(p); atomicMin(p, v); }
+DEVICE void atomic_or(uint32_t *p, uint32_t v) { OF_MEMORY(p); atomicOr(p, v); }
+DEVICE void atomic_add(uint64_t *p, uint64_t v)
+{
+    OF_MEMORY(p);
+    atomicAdd((unsigned long long *)p, v);
+}
 /* Returns what was there. */
-DEVICE int32_t atomic_next(int32_t *p) { return atomicAdd(p, 1); }
+DEVICE int32_t atomic_next(int32_t *p) { OF_MEMORY(p); return atomicAdd(p, 1); }
 
 /* ---- threads with each other ----------------------------------------------------------------- */
 
@@ -353,8 +377,9 @@ DEVICE void wmma_store(uint32_t at, const float d[8], int ld)
 
 /* ---- Hopper: barriers that count arrivals and bytes, tensor copies, warpgroups --------------- */
 
-/* As the driver encodes it; 64-byte aligned, in the kernel's arguments. */
-struct alignas(64) tensor_map { uint64_t opaque[16]; };
+/* As the driver encodes it, in the kernel's arguments; as CUDA 13 aligns it, where 12 asks for 64
+ * bytes. */
+struct alignas(128) tensor_map { uint64_t opaque[16]; };
 
 #if __CUDA_ARCH__ >= 900
 /* A barrier has 8 bytes at an address aligned to 8.  Its phases are 0, 1, 0, ...; one ends when

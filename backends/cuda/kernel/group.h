@@ -391,7 +391,10 @@ DEVICE void totals_task(const multiply_args &a, int index, struct ring &r, int l
         s = end;
         if constexpr (UNIT != UNIT_i8) {
             promote(*(int32_t (*)[4 * NJ])total, d);
-            if (last || end % FLUSH_STEPS == 0) {
+            if (RECONSTRUCT == RECONSTRUCT_crt) {
+                if (!last && end % FLUSH_STEPS == 0)
+                    reduce(t.acc, total);
+            } else if (last || end % FLUSH_STEPS == 0) {
                 put(total);
                 clear(*(int32_t (*)[4 * NJ])total);
             }
@@ -403,9 +406,12 @@ DEVICE void totals_task(const multiply_args &a, int index, struct ring &r, int l
             put(AS_TILES(d));
         }
     } while (s < steps);
-    if constexpr (UNIT == UNIT_i8 && RECONSTRUCT == RECONSTRUCT_crt)
+    if constexpr (RECONSTRUCT == RECONSTRUCT_crt)
         put_task(a, index, line, [&](const result_args &to, int acc, int64_t i, int64_t j) {
-            put_residues_of(to, acc, i, j, AS_TILES(d));
+            if constexpr (UNIT == UNIT_i8)
+                put_residues_of(to, acc, i, j, AS_TILES(d));
+            else
+                put_residues_of(to, acc, i, j, total);
         });
 }
 
@@ -484,6 +490,8 @@ DEVICE void multiply(const multiply_args &a)
 /* Of a thread; a block is launched with 168 for each. */
 enum { FETCHING = INSIDE ? 72 : WINDOW ? 40 : 24, MULTIPLYING = INSIDE ? 216 : WINDOW ? 232 : 240 };
 static_assert(GROUPS != 2 || FETCHING + GROUPS * MULTIPLYING <= (GROUPS + 1) * 168, "registers");
+
+static_assert(THREADS == LAUNCHED, "tiles of warps are those of the launch");
 
 KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
 {

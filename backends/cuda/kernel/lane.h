@@ -198,6 +198,8 @@ DEVICE void sums_task(const multiply_args &a, struct task t, int line_a, int lin
               total);
 }
 
+static_assert(THREADS == LAUNCHED, "tiles of warps are those of the launch");
+
 KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
 {
     int line_a = warp() / WARPS_N * WARP_M, line_b = warp() % WARPS_N * WARP_N;

@@ -57,6 +57,20 @@ template <int S, class raw> DEVICE void integer_of(uint32_t v[DIGITS[S]], raw e,
     }
 }
 
+/* Two whole numbers of at most 11 bits as binary16, in a word. */
+DEVICE uint32_t halves_of(int32_t low, int32_t high)
+{
+#if __CUDA_ARCH__ >= 800
+    return pack_f16((float)low, (float)high);
+#else
+    uint32_t v[2] = { float_bits((float)low), float_bits((float)high) };
+
+    UNROLL for (int i = 0; i < 2; i++)      /* the exponent's bias is smaller by 112 */
+        v[i] = v[i] ? (v[i] >> 16 & 0x8000) | (((v[i] & 0x7fffffff) >> 13) - (112 << 10)) : 0;
+    return v[0] | v[1] << 16;
+#endif
+}
+
 template <int S, class raw>
 DEVICE void put_residues(const pack_args &a, const raw e[EACH], int scale, struct target to)
 {
@@ -76,10 +90,18 @@ DEVICE void put_residues(const pack_args &a, const raw e[EACH], int scale, struc
             UNROLL for (int d = 0; d < DIGITS[S]; d++)
                 sum = dot4<0, 0>(v[x][d], POWER[S][l][d], sum);
             r[x] = (uint8_t)limber_mod24((uint32_t)sum, p, RECIPROCAL[l]);
-            if (SIDES[S].is_signed)
+            if (SIDES[S].is_signed && SIDES[S].limb.size == 1)
                 r[x] = (uint8_t)limber_symmetric(r[x], p);
         }
-        put_limb<S>(a, to, l, r);
+        if constexpr (SIDES[S].limb.size == 2) {
+            uint32_t out[EACH / 2];
+
+            UNROLL for (int x = 0; x < EACH; x += 2)
+                out[x / 2] = halves_of(limber_symmetric(r[x], p), limber_symmetric(r[x + 1], p));
+            put_limb<S>(a, to, l, out);
+        } else {
+            put_limb<S>(a, to, l, r);
+        }
     }
 }
 

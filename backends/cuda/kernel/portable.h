@@ -125,8 +125,13 @@ DEVICE void flush(const result_args &r, struct task t, int64_t i0, int64_t j0,
             each_of_tile(i0 + 16 * i, j0 + 16 * j, [&](int64_t row, int64_t column, uint32_t at) {
                 int32_t v = load_shared<int32_t>(out_of(0) + at);
 
-                if (row < r.m && column < r.n)
-                    put_total(r, t.acc, row, column, v, first);
+                if (RECONSTRUCT != RECONSTRUCT_crt) {
+                    if (row < r.m && column < r.n)
+                        put_total(r, t.acc, row, column, v, first);
+                } else if (row < r.m) {     /* columns are padded */
+                    store<uint8_t>(r.totals + t.acc * r.total_size + row * r.total_pitch + column,
+                                   (uint8_t)limber_mod32(v, MODULUS[t.acc], QUOTIENT[t.acc]));
+                }
             });
         }
 }
@@ -150,7 +155,11 @@ DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int l
             promote(FLAT8(int32_t, total), FLAT8(float, d));
             clear(FLAT8(float, d));
         }
-        if ((s + 1) % FLUSH_STEPS == 0 && s + 1 < steps) {
+        if ((s + 1) % FLUSH_STEPS == 0 && s + 1 < steps && RECONSTRUCT == RECONSTRUCT_crt) {
+            UNROLL for (int x = 0; x < MI * NJ * 8; x++)
+                FLAT8(int32_t, total)[x] = (int32_t)limber_mod32(FLAT8(int32_t, total)[x],
+                                                                MODULUS[t.acc], QUOTIENT[t.acc]);
+        } else if ((s + 1) % FLUSH_STEPS == 0 && s + 1 < steps) {
             flush(result_of(a.r, t.product), t, i0, j0, total, flushed++ == 0);
             clear(FLAT8(int32_t, total));
         }
@@ -185,6 +194,8 @@ DEVICE void sums_task(const multiply_args &a, struct task t, int line_a, int lin
             put_tile(result_of(a.r, t.product), i0 + 16 * i, j0 + 16 * j);
         }
 }
+
+static_assert(THREADS == LAUNCHED, "tiles of warps are those of the launch");
 
 KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
 {

@@ -1,20 +1,63 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * LINES lines by ELEMENTS elements of an operand come to shared memory, read along whichever of the
- * two lies together. */
+ * two lies together, 16 bytes at once where that can be. */
 #ifndef LIMBER_CUDA_READ_H
 #define LIMBER_CUDA_READ_H
 
 enum { LINES = 32, ELEMENTS = 64, EACH = 8, PACK_THREADS = LINES * ELEMENTS / EACH,
        PADDED = ELEMENTS + 1 };
 
+/* Whether pieces of 16 bytes lie together, along lines or across them, and each is inside of the
+ * operand or outside. */
+template <int S>
+DEVICE bool comes_in_pieces(const struct view &v, bool along, int64_t line0, int64_t lines,
+                            int64_t length)
+{
+    constexpr int size = SIDES[S].f.size;
+    uint64_t from = (uint64_t)v.data | (uint64_t)(along ? v.line : v.p) * size |
+                    (along ? 0 : (uint64_t)line0 * size);
+
+    return size < 16 && limber_view_strided(&v) && !v.tile_subset && (along ? v.p : v.line) == 1 &&
+           from % 16 == 0 && (along ? length : lines) % (16 / size) == 0;
+}
+
+template <int S>
+DEVICE void read_pieces(const struct view &v, bool along, int64_t line0, int64_t lines, int64_t p0,
+                        int64_t length)
+{
+    constexpr int size = SIDES[S].f.size, each = 16 / size;
+    typedef typename raw_of<size>::type raw;
+
+    ROLL for (int x = thread(); x < LINES * ELEMENTS / each; x += PACK_THREADS) {
+        int line = along ? x / (ELEMENTS / each) : x % (LINES / each) * each;
+        int p = along ? x % (ELEMENTS / each) * each : x / (LINES / each);
+        int64_t at = (line0 + line) * v.line + (p0 + p) * v.p;
+        uint32_t to = (uint32_t)((line * PADDED + p) * size);
+        bool inside = line < lines && p0 + p < length;
+        bytes16 piece = {};
+
+        if (inside)
+            piece = load<bytes16>((const char *)v.data + at * size);
+        UNROLL for (int i = 0; i < each; i++) {
+            raw e;
+
+            memcpy(&e, (const char *)&piece + i * size, size);
+            store_shared<raw>(to + (uint32_t)((along ? i : i * PADDED) * size), e);
+        }
+    }
+}
+
 template <int S>
 DEVICE void read_block(struct view v, int64_t line0, int64_t lines, int64_t p0, int64_t length)
 {
     constexpr int size = SIDES[S].f.size;
     typedef typename raw_of<size>::type raw;
-    bool along = lies_along(v);
+    bool along = lies_along(v), in_pieces = comes_in_pieces<S>(v, along, line0, lines, length);
 
-    ROLL for (int x = thread(); x < LINES * ELEMENTS; x += PACK_THREADS) {
+    if constexpr (size < 16)
+        if (in_pieces)
+            read_pieces<S>(v, along, line0, lines, p0, length);
+    ROLL for (int x = thread(); !in_pieces && x < LINES * ELEMENTS; x += PACK_THREADS) {
         int line = along ? x / ELEMENTS : x % LINES, p = along ? x % ELEMENTS : x / LINES;
         raw e = {};
 

@@ -61,6 +61,49 @@ DEVICE void columns_shift(const result_args &r, int64_t i, int64_t j, int64_t (&
 
 typedef typename raw_of<RESULT.size>::type result_raw;
 
+/* Results that most integers become by a short way. */
+constexpr bool IS_BINARY =
+    RESULT.kind == LIMBER_KIND_FLOAT && !RESULT.flags && !RESULT.carried && !ALPHA && !BETA &&
+    ((RESULT.size == 8 && RESULT.exp_bits == 11 && RESULT.frac_bits == 52 && RESULT.bias == 1023) ||
+     (RESULT.size == 4 && RESULT.exp_bits == 8 && RESULT.frac_bits == 23 && RESULT.bias == 127));
+
+/* w 2^exp, rounded to nearest-even, where that is a normal number and not of the largest binade;
+ * else false, as of 0. */
+DEVICE bool store_normal(const uint64_t (&w)[WORDS], int exp, result_raw &e)
+{
+    constexpr int fraction = RESULT.size == 8 ? 52 : 23, bias = RESULT.size == 8 ? 1023 : 127;
+    constexpr int cut = 63 - fraction;
+    uint64_t flip = (uint64_t)((int64_t)w[WORDS - 1] >> 63), carry = flip & 1;
+    uint64_t m[WORDS], high = 0, next = 0, rest = 0, kept, half = (uint64_t)1 << (cut - 1);
+    int top = 0, n;
+
+    UNROLL for (int i = 0; i < WORDS; i++) {        /* the magnitude */
+        m[i] = (w[i] ^ flip) + carry;
+        carry = carry && m[i] == 0;
+    }
+    UNROLL for (int i = WORDS - 1; i >= 0; i--) {
+        bool first = high == 0;
+
+        rest |= first || i == top - 1 ? 0 : m[i];
+        next = !first && i == top - 1 ? m[i] : next;
+        top = first ? i : top;
+        high = first ? m[i] : high;
+    }
+    n = leading_zeros(high);
+    exp += 64 * top + 63 - n;                       /* of the first bit */
+    if (high == 0 || exp < 1 - bias || exp >= bias)
+        return false;
+    high = n ? high << n | next >> (64 - n) : high;
+    rest |= n ? next << n : next;
+    kept = high >> cut;
+    high &= 2 * half - 1;
+    kept += high > half || (high == half && (rest != 0 || (kept & 1)));
+    kept += (uint64_t)(exp + bias - 1) << fraction; /* the first bit adds 1 to the exponent */
+    kept |= (flip & 1) << (RESULT.size == 8 ? 63 : 31);
+    memcpy(&e, &kept, RESULT.size == 8 ? 8 : sizeof e < 4 ? sizeof e : 4);
+    return true;
+}
+
 /* Answers 1 when it does not fit an integer format. */
 DEVICE int reconstruct_words(const result_args &r, int64_t i, int64_t j, uint64_t (&w)[WORDS],
                         result_raw &e)
@@ -83,6 +126,36 @@ DEVICE int reconstruct_one(const result_args &r, int64_t i, int64_t j,
 
     limber_columns_words(column, 1, COLUMNS, w, WORDS);
     return reconstruct_words(r, i, j, w, e);
+}
+
+/* Elements (i, j) .. (i, j + 3), of which few go the long way, whose code stands here once. */
+DEVICE void reconstruct_binary(const result_args &r, int64_t i, int64_t j,
+                               const int64_t (&column)[FOUR][COLUMNS], result_raw (&e)[FOUR])
+{
+    int scale = SCALED ? -scale_of<0>(r.emax_a, i) : 0, left = 0;
+
+    UNROLL for (int x = 0; x < FOUR; x++) {
+        uint64_t w[WORDS];
+
+        if (j + x >= r.n)
+            continue;
+        limber_columns_words(column[x], 1, COLUMNS, w, WORDS);
+        if (!store_normal(w, scale - (SCALED ? scale_of<1>(r.emax_b, j + x) : 0), e[x]))
+            left |= 1 << x;
+    }
+    ROLL for (int x = 0; left >> x; x++) {
+        int64_t own[COLUMNS];
+        result_raw one = {};
+
+        if (!(left >> x & 1))
+            continue;
+        UNROLL for (int d = 0; d < COLUMNS; d++)
+            own[d] = x < 2 ? (x ? column[1][d] : column[0][d]) :
+                             (x > 2 ? column[3][d] : column[2][d]);
+        reconstruct_one(r, i, j + x, own, one);
+        UNROLL for (int y = 0; y < FOUR; y++)
+            e[y] = x == y ? one : e[y];
+    }
 }
 
 DEVICE void reconstruct_float(const result_args &r, int64_t i, int64_t j, result_raw &e)
@@ -132,6 +205,10 @@ DEVICE int reconstruct_four(const result_args &r, int64_t i, int64_t j, result_r
         int64_t column[FOUR][COLUMNS];
 
         columns_crt(r, i, j, column);
+        if constexpr (IS_BINARY) {
+            reconstruct_binary(r, i, j, column, e);
+            return 0;
+        }
         lost = each_of_four(r, i, j, [&](int x) {
             return reconstruct_one(r, i, j + x, column[x], e[x]);
         });

@@ -151,6 +151,8 @@ DEVICE void put_value(const multiply_args &a, int64_t i, int64_t j, uint32_t ele
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
+static_assert(THREADS == LAUNCHED, "tiles of warps are those of the launch");
+
 KERNEL(limber_multiply, struct multiply_args, THREADS, RESIDENT)
 {
     ROLL for (int index = block(); index < args.tasks; index += blocks()) {

@@ -261,6 +261,8 @@ DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int l
         if ((s + 1) % FLUSH_STEPS == 0 && s + 1 < steps) {
             if constexpr (RECONSTRUCT == RECONSTRUCT_crt && UNIT == UNIT_i8) {
                 reduce(t.acc, d);
+            } else if constexpr (RECONSTRUCT == RECONSTRUCT_crt) {
+                reduce(t.acc, total);
             } else if constexpr (UNIT == UNIT_i8 || UNIT == UNIT_f64) {
                 put_totals(result_of(a.r, t.product), t.acc, i0, j0, d, flushed++ == 0);
                 clear(FLAT(d));
@@ -272,6 +274,8 @@ DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int l
     });
     if constexpr (RECONSTRUCT == RECONSTRUCT_crt && UNIT == UNIT_i8)
         put_residues_of(result_of(a.r, t.product), t.acc, i0, j0, d);
+    else if constexpr (RECONSTRUCT == RECONSTRUCT_crt)
+        put_residues_of(result_of(a.r, t.product), t.acc, i0, j0, total);
     else if constexpr (UNIT == UNIT_i8 || UNIT == UNIT_f64)
         put_totals(result_of(a.r, t.product), t.acc, i0, j0, d, flushed == 0);
     else
@@ -299,6 +303,8 @@ DEVICE void sums_task(const multiply_args &a, struct task t, int line_a, int lin
     memcpy(d[0], total, sizeof total);
     put_sums(result_of(a.r, t.product), (int64_t)t.i * BM + line_a, (int64_t)t.j * BN + line_b, d);
 }
+
+static_assert(THREADS == LAUNCHED, "tiles of warps are those of the launch");
 
 KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
 {

@@ -331,11 +331,12 @@ EXPORT int cuDeviceTotalMem_v2(size_t *bytes, int device)
 
 static int shared_optin(void)
 {
-    return driver.capability >= 90 ? 227 * 1024 :
-           driver.capability >= 86 ? 99 * 1024 :
-           driver.capability >= 80 ? 163 * 1024 :
-           driver.capability >= 75 ? 64 * 1024 :
-                                     96 * 1024;
+    return driver.capability >= 120 ? 99 * 1024 :
+           driver.capability >= 90  ? 227 * 1024 :
+           driver.capability >= 86  ? 99 * 1024 :
+           driver.capability >= 80  ? 163 * 1024 :
+           driver.capability >= 75  ? 64 * 1024 :
+                                      96 * 1024;
 }
 
 static int shared_of_multiprocessor(void)
@@ -345,9 +346,9 @@ static int shared_of_multiprocessor(void)
 
 static int threads_of_multiprocessor(void)
 {
-    return driver.capability == 75                            ? 1024 :
-           driver.capability == 86 || driver.capability == 89 ? 1536 :
-                                                                2048;
+    bool fewer = driver.capability == 86 || driver.capability == 89 || driver.capability >= 120;
+
+    return driver.capability == 75 ? 1024 : fewer ? 1536 : 2048;
 }
 
 EXPORT int cuDeviceGetAttribute(int *v, int attribute, int device)

@@ -417,6 +417,7 @@ static bool options_of(struct program *p, int count, const char *const *given, c
     static const struct {
         const char *name;
         char *macros[2];
+        uint32_t since; /* 0: the first toolkit that is played */
     } archs[] = {
         { "_75", { "-D__CUDA_ARCH__=750" } },
         { "_80", { "-D__CUDA_ARCH__=800" } },
@@ -425,8 +426,9 @@ static bool options_of(struct program *p, int count, const char *const *given, c
         { "_90", { "-D__CUDA_ARCH__=900" } },
         { "_70", { "-D__CUDA_ARCH__=700" } },
         { "_90a", { "-D__CUDA_ARCH__=900", "-D__CUDA_ARCH_FEAT_SM90_ALL" } },
-        { "_100", { "-D__CUDA_ARCH__=1000" } },
-        { "_100a", { "-D__CUDA_ARCH__=1000", "-D__CUDA_ARCH_FEAT_SM100_ALL" } },
+        { "_100", { "-D__CUDA_ARCH__=1000" }, 13 },
+        { "_100a", { "-D__CUDA_ARCH__=1000", "-D__CUDA_ARCH_FEAT_SM100_ALL" }, 13 },
+        { "_120", { "-D__CUDA_ARCH__=1200" }, 13 },
     };
     int n = 0;
     bool found = false;
@@ -443,7 +445,7 @@ static bool options_of(struct program *p, int count, const char *const *given, c
             continue;
         value += strncmp(value, "=sm", 3) == 0 ? 3 : strncmp(value, "=compute", 8) == 0 ? 8 : 0;
         for (size_t a = 0; a < sizeof archs / sizeof *archs; a++)
-            if (strcmp(archs[a].name, value) == 0) {
+            if (strcmp(archs[a].name, value) == 0 && archs[a].since <= toolkit()) {
                 found = true;
                 for (int m = 0; m < 2 && archs[a].macros[m]; m++)
                     out[n++] = archs[a].macros[m];
@@ -591,13 +593,13 @@ EXPORT int nvrtcVersion(int *major, int *minor)
 
 EXPORT int nvrtcGetNumSupportedArchs(int *count)
 {
-    *count = 6;
+    *count = 7;
     return OK;
 }
 
 EXPORT int nvrtcGetSupportedArchs(int *archs)
 {
-    static const int known[] = { 75, 80, 86, 89, 90, 100 };
+    static const int known[] = { 75, 80, 86, 89, 90, 100, 120 };
 
     memcpy(archs, known, sizeof known);
     return OK;

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Where bytes of fragments and tiles lie: what kernels say (kernels.h, taken from the headers in
+ * backends/cuda/kernel as they stand) against CuTe's tables of the same instructions. */
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+
+#include <cute/tensor.hpp>
+#include <cute/atom/copy_traits_sm75.hpp>
+#include <cute/atom/mma_atom.hpp>
+#include <cute/atom/mma_traits_sm80.hpp>
+#include <cute/atom/mma_traits_sm89.hpp>
+#include <cute/atom/mma_traits_sm90_gmma.hpp>
+
+static long compared, wrong;
+
+static void same(const char *what, long ours, long theirs)
+{
+    compared++;
+    if (ours != theirs && wrong++ < 20)
+        printf("%s: %ld, in CuTe %ld\n", what, ours, theirs);
+}
+
+/* ---- the functions of kernels, with a warp's shared memory ----------------------------------- */
+
+#define DEVICE static
+#define UNROLL
+enum { STEP = 128, MI = 2, NJ = 4, LINES = 64, UNIT_f64 = 1 };
+static int warp_lane;
+static int lane() { return warp_lane; }
+
+/* Of each 16-byte piece of a tile where it was stored: its line and its bytes along k. */
+struct place { int line, byte; };
+static place tile[LINES * STEP / 16];
+
+static place place_of(uint32_t at)
+{
+    return { tile[at / 16].line, tile[at / 16].byte + (int)(at % 16) };
+}
+
+/* ldmatrix of all lanes, by CuTe's table: what registers of this lane hold. */
+static uint32_t addresses[8][32]; /* of a call, of a lane */
+static int calls;
+static bool asks; /* addresses are being collected */
+static place held[8][4][4]; /* of a call, a register, a byte */
+
+static void load_fragments(uint32_t *, uint32_t at)
+{
+    using traits = cute::Copy_Traits<cute::SM75_U32x4_LDSM_N>;
+    traits::SrcLayout source;
+    traits::DstLayout to;
+
+    if (asks) {
+        addresses[calls++][warp_lane] = at;
+        return;
+    }
+    for (int r = 0; r < 4; r++)
+        for (int b = 0; b < 4; b++) {
+            int bit = (int)to(warp_lane, 32 * r + 8 * b); /* among those of all addresses */
+
+            for (int l = 0; l < 32; l++)
+                if (bit >= (int)source(l, 0) && bit < (int)source(l, 0) + 128)
+                    held[calls][r][b] =
+                        place_of(addresses[calls][l] + (uint32_t)(bit - (int)source(l, 0)) / 8);
+        }
+    calls++;
+}
+
+static uint32_t shared_address(uint32_t at) { return at; }
+
+/* Binary64: the place of what is loaded, and the products that take it. */
+template <class T> static T load_shared(uint32_t at)
+{
+    place p = place_of(at);
+
+    return (T)(p.line * 1000 + p.byte);
+}
+static double taken[2][2 * MI][NJ];
+static int products;
+static void mma_f64(double *, double a, double b)
+{
+    taken[0][products / NJ % (2 * MI)][products % NJ] = a;
+    taken[1][products / NJ % (2 * MI)][products % NJ] = b;
+    products++;
+}
+
+namespace bytes {
+enum { UNIT = 0 };
+#include "kernels.h"
+}
+namespace doubles {
+enum { UNIT = UNIT_f64 };
+#include "kernels.h"
+}
+
+template <class F> static void store_tile(F piece_at)
+{
+    for (int line = 0; line < LINES; line++)
+        for (int c = 0; c < STEP / 16; c++)
+            tile[piece_at(line, c) / 16] = { line, 16 * c };
+}
+
+/* ---- products of warps ----------------------------------------------------------------------- */
+
+template <class F> static void load_of_all_lanes(F load)
+{
+    asks = true;
+    for (warp_lane = 0; warp_lane < 32; warp_lane++) {
+        calls = 0;
+        load();
+    }
+    asks = false;
+}
+
+template <class op, int bits> static void warps(const char *name, int depth)
+{
+    using traits = cute::MMA_Traits<op>;
+    typename traits::ALayout a;
+    typename traits::BLayout b;
+    typename traits::CLayout c;
+    constexpr int each = 32 / bits;
+    uint32_t left[MI][4], right[NJ / 2][4];
+
+    for (int q = 0; q < STEP / 32; q++) {
+        auto load_a = [&] { bytes::fragments_a(left, 0, 16, q); };
+        auto load_b = [&] { bytes::fragments_b(right, 0, 8, q); };
+
+        load_of_all_lanes(load_a);
+        for (warp_lane = 0; warp_lane < 32; warp_lane++) {
+            calls = 0;
+            load_a();
+            for (int v = 0; v < 4 * each; v++) {
+                int at = (int)a(warp_lane, v); /* row + 16 element */
+
+                same(name, held[0][v / each][v % each * bits / 8].line, 16 + at % 16);
+                same(name, held[0][v / each][v % each * bits / 8].byte,
+                     32 * q + at / 16 * bits / 8);
+            }
+        }
+        load_of_all_lanes(load_b);
+        for (warp_lane = 0; warp_lane < 32; warp_lane++) {
+            calls = 0;
+            load_b();
+            for (int j = 0; j < 2; j++) /* two products from one load */
+                for (int v = 0; v < 2 * each; v++) {
+                    int at = (int)b(warp_lane, v);
+                    place p = held[0][2 * j + v / each][v % each * bits / 8];
+
+                    same(name, p.line, 8 + 8 * j + at % 8);
+                    same(name, p.byte, 32 * q + at / 8 * bits / 8);
+                }
+        }
+    }
+    for (int l = 0; l < 32; l++)
+        for (int v = 0; v < 4; v++) {
+            int at = (int)c(l, v);
+
+            same(name, bytes::row_of(0, v, l), at % 16);
+            same(name, bytes::column_of(0, v, l), at / 16);
+        }
+    same(name, depth * bits / 8, 32);
+}
+
+static void warps_of_doubles()
+{
+    using traits = cute::MMA_Traits<cute::SM80_8x8x4_F64F64F64F64_TN>;
+    traits::ALayout a;
+    traits::BLayout b;
+    traits::CLayout c;
+    double d[MI][NJ][4];
+
+    for (warp_lane = 0; warp_lane < 32; warp_lane++) {
+        int at_a = (int)a(warp_lane, 0), at_b = (int)b(warp_lane, 0), last = STEP / 32 - 1;
+
+        products = 0;
+        doubles::multiply_f64(d, 0, 0, 8, 16);
+        for (int i = 0; i < 2 * MI; i++) /* the last four along k */
+            for (int j = 0; j < NJ; j++) {
+                same("f64", (long)taken[0][i][j],
+                     (8 + 8 * i + at_a % 8) * 1000 + 32 * last + 8 * (at_a / 8));
+                same("f64", (long)taken[1][i][j],
+                     (16 + 8 * j + at_b % 8) * 1000 + 32 * last + 8 * (at_b / 8));
+            }
+        for (int v = 0; v < 2; v++) {
+            same("f64", bytes::row_of(0, v, warp_lane), (int)c(warp_lane, v) % 8);
+            same("f64", bytes::column_of(0, v, warp_lane), (int)c(warp_lane, v) / 8);
+        }
+    }
+}
+
+/* ---- products of warpgroups ------------------------------------------------------------------ */
+
+template <int n> static void groups()
+{
+    cute::GMMA::CLayout_64xN<n> c;
+
+    for (int thread = 0; thread < 128; thread++)
+        for (int v = 0; v < n / 2; v++) {
+            int at = (int)c(thread, v);
+
+            same("wgmma", 16 * (thread >> 5) + bytes::row_of(0, v % 4, thread & 31), at % 64);
+            same("wgmma", bytes::column_of(v / 4, v % 4, thread & 31), at / 64);
+        }
+}
+
+template <class element, int lines> static void tiles(const char *name)
+{
+    constexpr int size = cute::sizeof_bits_v<element> / 8, depth = 128 / size;
+    auto layout =
+        cute::tile_to_shape(cute::GMMA::Layout_K_SW128_Atom<element>{},
+                            cute::Shape<cute::Int<lines>, cute::Int<depth>>{});
+    auto all = cute::make_tensor(cute::make_smem_ptr((element *)nullptr), layout);
+
+    for (int line = 0; line < lines; line++)
+        for (int p = 0; p < depth; p++) {
+            int at = (int)cute::Swizzle<3, 4, 3>{}((int)layout.layout_b()(line, p) * size);
+
+            same(name, bytes::piece_at<128>(line, p * size / 16) + p * size % 16, at);
+        }
+    for (int q = 0; q < 4; q++) {
+        auto part = cute::local_tile(all, cute::Shape<cute::Int<lines>, cute::Int<depth / 4>>{},
+                                     cute::make_coord(0, q));
+        auto d = cute::GMMA::make_gmma_desc<cute::GMMA::Major::K>(part);
+        long from = (long)((char *)cute::raw_pointer_cast(part.data()) - (char *)nullptr);
+
+        /* CuTe's is of address 0, or knows none on the host */
+        same(name, (long)(bytes::tile_descriptor(0, 32 * q) & 0x3fff), from >> 4);
+        same(name, (long)(bytes::tile_descriptor(0, 32 * q) & ~(uint64_t)0x3fff),
+             (long)(d.desc_ & ~(uint64_t)0x3fff));
+    }
+}
+
+int main()
+{
+    store_tile([](int line, int c) { return bytes::piece_at(line, c); });
+    warps<cute::SM80_16x8x16_F32F16F16F32_TN, 16>("f16", 16);
+    warps<cute::SM80_16x8x16_F32BF16BF16F32_TN, 16>("bf16", 16);
+    warps<cute::SM80_16x8x8_F32TF32TF32F32_TN, 32>("tf32", 8);
+    warps<cute::SM80_16x8x32_S32S8S8S32_TN, 8>("i8", 32);
+    warps<cute::SM80_16x8x32_S32U8S8S32_TN, 8>("u8", 32);
+    warps<cute::SM89_16x8x32_F32E4M3E4M3F32_TN, 8>("e4m3", 32);
+    warps<cute::SM89_16x8x32_F32E5M2E5M2F32_TN, 8>("e5m2", 32);
+    store_tile([](int line, int c) { return doubles::piece_at(line, c); });
+    warps_of_doubles();
+    groups<64>();
+    groups<128>();
+    groups<192>();
+    groups<256>();
+    tiles<int8_t, 64>("tiles of i8");
+    tiles<int8_t, 256>("tiles of i8");
+    tiles<cute::half_t, 128>("tiles of f16");
+    tiles<cute::bfloat16_t, 128>("tiles of bf16");
+    tiles<cute::tfloat32_t, 128>("tiles of tf32");
+    tiles<cute::float_e4m3_t, 128>("tiles of e4m3");
+    printf("%ld numbers compared, %ld differ\n", compared, wrong);
+    return wrong > 0;
+}

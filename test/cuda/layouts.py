@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What kernels say of where bytes lie, against CuTe's tables: layouts.py KERNELS INCLUDES FOLDER
+
+Writes FOLDER/kernels.h, the functions of the headers in KERNELS that layouts.cc tests, as they
+stand.  Says which instructions of device.h CUTLASS does not have."""
+import re
+import subprocess
+import sys
+
+FUNCTIONS = {
+    "tile.h": ("row_of", "column_of"),
+    "stage.h": ("piece_at",),
+    "device.h": ("tile_descriptor",),
+    "warp.h": ("fragments_a", "fragments_b", "multiply_f64"),
+}
+# what CUTLASS spells without a word that PTX allows to be left out
+SPELLED = ((".global.tile.mbarrier", ".global.mbarrier"),
+           ("barrier.cluster.arrive.release", "barrier.cluster.arrive"),
+           ("barrier.cluster.wait.acquire", "barrier.cluster.wait"),
+           ("ldmatrix.sync.aligned.m8n8.x4", "ldmatrix.sync.aligned.x4.m8n8"))
+
+
+def function(text, name):
+    """With the line of its template and its body."""
+    begin = re.search(rf"^(template <[^\n]*>\s)?DEVICE [^\n(]*\b{name}\(", text, re.M).start()
+    at = text.index("{", text.index(")", text.index(name + "(", begin) + len(name)))
+    depth = 0
+    while True:
+        depth += {"{": 1, "}": -1}.get(text[at], 0)
+        at += 1
+        if depth == 0:
+            return text[begin:at] + "\n"
+
+
+def instructions(header):
+    """Opcodes in the assembly of device.h, whose macros a compiler has written out."""
+    text = subprocess.run(["c++", "-E", "-P", "-xc++", "-D__CUDA_ARCH__=900",
+                           "-D__CUDA_ARCH_FEAT_SM90_ALL", header],
+                          capture_output=True, text=True, check=True).stdout
+    text = re.sub(r'"\s*"', "", text)
+    return set(re.findall(r"(?<![.\w])((?:mma|wgmma|mbarrier|fence|mapa|prefetch|setmaxnreg|"
+                          r"ldmatrix|cp|barrier)\.[a-z0-9_.:]+[a-z0-9])", text))
+
+
+def main():
+    kernels, includes, folder = sys.argv[1:]
+    with open(f"{folder}/kernels.h", "w", encoding="utf-8") as out:
+        for header, names in FUNCTIONS.items():
+            with open(f"{kernels}/{header}", encoding="utf-8") as file:
+                text = file.read()
+            out.writelines(function(text, name) for name in names)
+    ours = instructions(f"{kernels}/device.h")
+    theirs = ""
+    for name in includes.split():
+        with open(name, encoding="utf-8", errors="replace") as file:
+            theirs += file.read()
+    theirs = re.sub(r'"\s*\n?\s*"', "", theirs)
+    for ours_word, their_word in SPELLED:
+        ours = {x.replace(ours_word, their_word) for x in ours}
+    missing = sorted(x for x in ours if x not in theirs)
+    print(f"{len(ours)} instructions, not in CUTLASS: {' '.join(missing) or 'none'}")
+    if missing:
+        sys.exit(1)
+
+
+main()

@@ -1,0 +1,53 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Where bytes lie in fragments and tiles, and the instructions of device.h, against CuTe and CUTLASS
+# of the package index; without them the test is skipped.  Then again with faults planted in copies
+# of the kernels, which must be found.  layouts.sh KERNELS
+set -eu
+kernels=$1
+here=$(dirname "$0")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+. "$here/fetch.sh"
+fetch nvidia-cutlass nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl || {
+    echo "pip cannot install CUTLASS and CUDA's headers: nothing is compared"
+    exit 77
+}
+tensor=$(find "$work/pip" -path '*/include/cute/tensor.hpp')
+cutlass=${tensor%/cute/tensor.hpp}
+runtime=$(dirname "$(find "$work/pip" -name cuda_runtime_api.h)")
+
+compare() {  # kernels
+    mkdir -p "$work/out"
+    python3 "$here/layouts.py" "$1" \
+        "$(find "$cutlass/cute/arch" "$cutlass/cutlass/arch" -name '*.h*' | tr '\n' ' ')" \
+        "$work/out" &&
+        c++ -std=c++17 -w -I"$work/out" -I"$cutlass" -I"$runtime" -I"$runtime/cccl" \
+            "$here/layouts.cc" -o "$work/out/layouts" &&
+        "$work/out/layouts" > "$work/said" && tail -n 1 "$work/said"
+}
+
+find_fault() {  # file, what sed does there
+    rm -rf "$work/faulty"
+    cp -r "$kernels" "$work/faulty"
+    sed "$2" "$kernels/$1" > "$work/faulty/$1"
+    if cmp -s "$kernels/$1" "$work/faulty/$1"; then
+        echo "$1: $2 changes nothing"
+        exit 1
+    fi
+    if compare "$work/faulty" > /dev/null 2>&1; then
+        echo "$1: $2: not found"
+        exit 1
+    fi
+}
+
+compare "$kernels" || {
+    grep -v 'cast_smem_ptr_to_uint' "$work/said" || true
+    exit 1
+}
+find_fault tile.h 's/(l >> 2) + 8 \* (q >> 1)/(l >> 2) + 8 * (q \& 1)/'
+find_fault warp.h 's/(l >> 4) \* 8,/(l >> 3 \& 1) * 8,/'
+find_fault warp.h 's/line_b + 8 \* j + g/line_b + 8 * j + t/'
+find_fault stage.h 's/: r & 7;/: r >> 1 \& 7;/'
+find_fault device.h 's/(uint64_t)64 << 32/(uint64_t)32 << 32/'
+find_fault device.h 's/MMA_FLOAT("m16n8k16", "bf16")/MMA_FLOAT("m16n8k32", "bf16")/'
