@@ -256,6 +256,7 @@ int main(int argc, char **argv)
     solve("pdposv", definite, 1);
     if (rank == 0)
         printf("%d failures\n", failures);
+    fflush(stdout); /* mpirun ends the other ranks as soon as one has failed */
     Cblacs_gridexit(grid.context);
     MPI_Finalize();
     return failures != 0;
