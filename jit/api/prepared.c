@@ -267,7 +267,7 @@ limber_prepared *limber_prepared_made_narrow(limber_prepared *o, void *memory, i
 
     pthread_mutex_lock(&o->lock);
     o->narrow = n;
-    o->makes_narrow = n != NULL;
+    o->makes_narrow = memory != NULL; /* until the maker gives up */
     pthread_mutex_unlock(&o->lock);
     return n;
 }
