@@ -340,7 +340,8 @@ bool limber_launch(limber_context *ctx, const struct step *s, int count,
             return false;
         sure = true;
     }
-    if (sure && count == 1 && (s->p->groups == 1 || plan_launches(ctx, s, NULL).together))
+    if (sure && count == 1 && !s->zeroed &&
+        (s->p->groups == 1 || plan_launches(ctx, s, NULL).together))
         return run_steps(ctx, s, count, NULL, d);
     if (sure && all_take_memory(s, count))
         return run_with_memory(ctx, s, count, d);

@@ -382,13 +382,18 @@ static size_t aligned(double bytes)
     return ((size_t)bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
 }
 
-/* Bytes that stay with a prepared operand have memory of their own. */
+/* Bytes that stay with a prepared operand have memory of their own; without it they are this
+ * call's alone. */
 static void take_kept(limber_context *ctx, struct narrowed *x)
 {
     if (x->state != NARROW_to_make)
         return;
     x->to = limber_memory_alloc(&ctx->allocator, (size_t)(x->lines * x->length));
     x->bytes = x->to;
+    if (x->to)
+        return;
+    limber_prepared_made_narrow(x->source, NULL, 0, 0);
+    x->state = NARROW_elsewhere;
 }
 
 static void end_kept(limber_context *ctx, struct narrowed *x)

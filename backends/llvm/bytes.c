@@ -126,7 +126,7 @@ static bool set_result(struct windows *x)
         return false;
     x->across = v->row == 1 && v->col != 1;
     return x->across ? v->inner >= c->n || v->outer == v->inner * v->col :
-                       v->col == 1 && (v->inner % pixels == 0 || x->images == 1);
+                       v->col == 1 && (v->inner % pixels == 0 || v->inner >= c->n);
 }
 
 /* Windows of one element see an image channel by channel, as it lies or a copy of those pixels. */

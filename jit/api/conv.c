@@ -466,7 +466,8 @@ static bool reserve(limber_context *ctx, const limber_problem *p, const struct t
     r->memory = limber_memory_alloc(&ctx->allocator, r->bytes);
     if (!r->memory)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a second copy of c");
-    memcpy(r->memory, p->c.data, r->bytes);
+    if (r->bytes > 0) /* else C may be NULL */
+        memcpy(r->memory, p->c.data, r->bytes);
     return true;
 }
 
@@ -537,7 +538,7 @@ static bool run_phases(limber_context *ctx, const limber_problem *p, struct repo
         state_phase(&part, p, &t, out, &rests, i);
         skips = cleared && part.k == 0;
     }
-    if (skips)
+    if (skips && keep.bytes > 0)
         memset(p->c.data, 0, keep.bytes);
     for (int64_t i = 0; ok && i < rests.all; i++) {
         state_phase(&part, p, &t, out, &rests, i);
@@ -551,7 +552,7 @@ static bool run_phases(limber_context *ctx, const limber_problem *p, struct repo
         longest = part.k > longest ? part.k : longest;
         first = false;
     }
-    if (!ok && !keep.sure && keep.memory)
+    if (!ok && !keep.sure && keep.memory && keep.bytes > 0)
         memcpy(p->c.data, keep.memory, keep.bytes);
     limber_memory_free(&ctx->allocator, keep.memory);
     return ok;

@@ -174,7 +174,8 @@ static bool scan_group(const struct limber_prepared *o, int64_t group, struct di
     int64_t length = o->left ? o->cols : o->rows;
     struct runner r = limber_pool_runner(o->ctx->pool);
 
-    v.data = (const char *)x->data + group * lines * v.line * (int64_t)x->format.size;
+    if (x->data) /* else there are no elements */
+        v.data = (const char *)x->data + group * lines * v.line * (int64_t)x->format.size;
     if (limber_device_holds(o->ctx, x->data))
         return limber_device_scan(o->ctx, &o->mask[group], &v, x->format, lines, length, NULL, d);
     return limber_scan(&o->mask[group], &v, x->format, lines, length, SCAN_full, &r, d);
@@ -267,7 +268,7 @@ limber_prepared *limber_prepared_made_narrow(limber_prepared *o, void *memory, i
 
     pthread_mutex_lock(&o->lock);
     o->narrow = n;
-    o->makes_narrow = n != NULL;
+    o->makes_narrow = memory != NULL; /* until the maker gives up */
     pthread_mutex_unlock(&o->lock);
     return n;
 }

@@ -331,6 +331,34 @@ static void far_windows_are_served(void **state)
     serve_far_windows(LIMBER_LAYOUT_NHWC);
 }
 
+/* No images, whose tensors may have no address; gradients under strides, too. */
+static void no_images(void **state)
+{
+    limber_conv s = { .size = sizeof s,
+                      .c = 4,
+                      .o = 4,
+                      .h = 5,
+                      .w = 5,
+                      .r = 1,
+                      .s = 1,
+                      .stride = { 2, 2 },
+                      .dilate = { 1, 1 } };
+    float w[16] = { 1 };
+
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        for (int ctx = 0; ctx < CONTEXTS; ctx++) {
+            limber_contract contract = LIMBER_CONTRACT_INIT;
+
+            contract.promise = i % 2 ? LIMBER_CONTRACT_CORRECT : LIMBER_CONTRACT_NATIVE;
+            s.groups = i < 2 ? 1 : 4;
+            for (int d = FORWARD; d <= DATA; d++)
+                if (run_direction(context[ctx], d, &contract, &s, LIMBER_F32, NULL, w, LIMBER_F32,
+                                  NULL, NULL, NULL, NULL))
+                    fail_msg("%s", limber_error_text());
+        }
+}
+
 /* <conv(x, w), y> = <x, conv^T(y, w)> = <w, the filters' gradient of x and y>, exactly. */
 static void directions_are_adjoint(void **state)
 {
@@ -592,6 +620,7 @@ int main(void)
         cmocka_unit_test(every_direction_is_right),
         cmocka_unit_test(many_channels_are_right),
         cmocka_unit_test(far_windows_are_served),
+        cmocka_unit_test(no_images),
         cmocka_unit_test(directions_are_adjoint),
         cmocka_unit_test(bits_are_the_same_everywhere),
         cmocka_unit_test(special_values_are_conventional),

@@ -436,6 +436,11 @@ static void test_empty(void **state)
             limber_prepared_free(b);
             clear(&o);
         }
+    for (int left = 0; left < 2; left++) { /* without an address */
+        const limber_matrix none = { NULL, LIMBER_F32, 0, 1 };
+
+        limber_prepared_free(prepare(fast, none, left ? 0 : 3, left ? 3 : 0, left, 0));
+    }
 }
 
 /* ---- limbs that are kept --------------------------------------------------------------------- */

@@ -122,8 +122,8 @@ struct multiplied {
     limber_prepared *prepared[2];
 };
 
-static void run(limber_context *ctx, const struct multiplied *x, limber_promise promise, char *c,
-                limber_report *report)
+static limber_status try_run(limber_context *ctx, const struct multiplied *x,
+                             limber_promise promise, char *c, limber_report *report)
 {
     limber_contract contract = LIMBER_CONTRACT_INIT;
     limber_problem p = LIMBER_PROBLEM_INIT;
@@ -137,7 +137,13 @@ static void run(limber_context *ctx, const struct multiplied *x, limber_promise 
     p.c = (limber_output){ c, x->to, x->row, x->col };
     p.prepared_a = x->prepared[0];
     p.prepared_b = x->prepared[1];
-    if (limber_run(ctx, &p, report))
+    return limber_run(ctx, &p, report);
+}
+
+static void run(limber_context *ctx, const struct multiplied *x, limber_promise promise, char *c,
+                limber_report *report)
+{
+    if (try_run(ctx, x, promise, c, report))
         fail_msg("%s", limber_error_text());
 }
 
@@ -421,7 +427,122 @@ static void convolutions(void **state)
         check_conv(&r, trial);
 }
 
+/* Gradients of images and of filters, from one channel, one filter and one pixel on. */
+static void gradients(void **state)
+{
+    struct rng r = { 19 };
+
+    (void)state;
+    for (int trial = 0; trial < (BRIEF ? 60 : 300); trial++) {
+        const limber_format f = trial % 3 ? LIMBER_F32 : LIMBER_F64;
+        const limber_format to = rng_below(&r, 2) ? LIMBER_F64 : LIMBER_F32;
+        const limber_contract correct = { .size = sizeof correct,
+                                          .promise = LIMBER_CONTRACT_CORRECT };
+        const bool images = rng_below(&r, 2);
+        limber_conv s = LIMBER_CONV_INIT;
+        int64_t oh, ow, x, w;
+        char *left, *right, *want;
+        size_t bytes;
+
+        s.n = 1 + rng_below(&r, 5);
+        s.c = rng_below(&r, 3) ? 1 + rng_below(&r, 20) : 1;
+        s.o = rng_below(&r, 3) ? 1 + rng_below(&r, 20) : 1;
+        s.h = 3 + rng_below(&r, 12), s.w = 3 + rng_below(&r, 12);
+        s.r = 1 + rng_below(&r, 3), s.s = 1 + rng_below(&r, 3);
+        s.stride[0] = s.stride[1] = s.dilate[0] = s.dilate[1] = s.groups = 1;
+        s.pad[1] = rng_below(&r, 3), s.pad[2] = rng_below(&r, 3);
+        s.layout = trial % 2 ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW;
+        assert_int_equal(limber_conv_output(&s, &oh, &ow), LIMBER_STATUS_OK);
+        x = s.n * s.c * s.h * s.w;
+        w = s.o * s.c * s.r * s.s;
+        left = tensor(&r, f, images ? s.n * s.o * oh * ow : x, UNSIGNED, false);
+        right = tensor(&r, f, images ? w : s.n * s.o * oh * ow, SIGNED, false);
+        bytes = (size_t)((images ? x : w) * to.size);
+        want = poisoned(bytes);
+        for (int way = 0; way < 3; way++) {
+            limber_context *ctx = way == 0 ? interp : way == 1 ? one : many;
+            char *got = way ? poisoned(bytes) : want;
+
+            if (images ? limber_conv2d_backward_data(ctx, &correct, &s, NULL, left, f, right, f,
+                                                     NULL, got, to, NULL) :
+                         limber_conv2d_backward_filter(ctx, &correct, &s, NULL, left, f, right, f,
+                                                       NULL, got, to, NULL))
+                fail_msg("%s", limber_error_text());
+            if (memcmp(want, got, bytes))
+                fail_msg("trial %d, way %d", trial, way);
+            if (way)
+                free(got);
+        }
+        free(want);
+        free(left);
+        free(right);
+    }
+}
+
 /* ---- which calls, and memory ----------------------------------------------------------------- */
+
+struct failing {
+    int taken, fails_at, live;
+};
+
+static void *take(void *user, size_t bytes, size_t alignment)
+{
+    struct failing *f = user;
+
+    if (f->taken++ == f->fails_at)
+        return NULL;
+    f->live++;
+    return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+}
+
+static void give(void *user, void *memory)
+{
+    ((struct failing *)user)->live -= memory != NULL;
+    free(memory);
+}
+
+/* Bytes for which there is no memory are not kept: then as without, and kept by a later call. */
+static void memory_that_fails(void **state)
+{
+    struct failing f = { 0 };
+    limber_config config = LIMBER_CONFIG_INIT;
+    limber_context *ctx;
+    struct rng r = { 23 };
+
+    (void)state;
+    config.threads = 1;
+    config.cache_dir = "";
+    config.kernels = LIMBER_KERNELS_PREBUILT;
+    config.allocator = (limber_allocator){ take, give, &f };
+    if (limber_create(&ctx, &config))
+        fail_msg("%s", limber_error_text());
+    for (int trial = 0; trial < 40; trial++) {
+        struct multiplied x;
+        char *want, *got;
+
+        open_product(&r, &x);
+        want = poisoned(x.bytes);
+        run(interp, &x, LIMBER_CONTRACT_CORRECT, want, NULL);
+        f.fails_at = -1;
+        if (limber_prepare(ctx, (limber_matrix){ x.b.data, x.b.f, x.b.row, x.b.col }, x.b.rows,
+                           x.b.cols, LIMBER_SIDE_B, NULL, &x.prepared[1]))
+            fail_msg("%s", limber_error_text());
+        for (int call = 0; call < 3; call++) {
+            f.fails_at = call == 2 ? -1 : f.taken + (call ? rng_below(&r, 4) : 0);
+            got = poisoned(x.bytes);
+            if (try_run(ctx, &x, LIMBER_CONTRACT_CORRECT, got, NULL) == LIMBER_STATUS_OK)
+                expect(&x, want, got, "memory that fails", trial);
+            else
+                assert_int_not_equal(call, 2);
+            free(got);
+        }
+        limber_prepared_free(x.prepared[1]);
+        free(want);
+        close_product(&x);
+    }
+    limber_destroy(ctx);
+    assert_int_equal(f.live, 0);
+}
 
 static bool serves(const struct multiplied *x, limber_promise promise, char *c)
 {
@@ -543,6 +664,8 @@ int main(void)
                                         cmocka_unit_test(far_units),
                                         cmocka_unit_test(prepared_operands),
                                         cmocka_unit_test(convolutions),
+                                        cmocka_unit_test(gradients),
+                                        cmocka_unit_test(memory_that_fails),
                                         cmocka_unit_test(which_calls),
                                         cmocka_unit_test(nothing_beyond) };
 

@@ -212,10 +212,81 @@ static void products_are_right(void **state)
     limber_destroy(ctx);
 }
 
+/* Element (i, j, k) of a tensor of images, channels and pixels. */
+static int64_t place(const limber_conv *s, int64_t channels, int64_t i, int64_t j, int64_t k)
+{
+    const int64_t pixels = s->h * s->w;
+
+    return s->layout == LIMBER_LAYOUT_NHWC ? (i * pixels + k) * channels + j :
+                                             (i * channels + j) * pixels + k;
+}
+
+/* Windows of one element, which see products of matrices in images, also in those of one channel
+ * or one pixel; forward and backward. */
+static void pixels_are_right(void **state)
+{
+    enum { CHANNELS = 40, PIXELS = 100, IMAGES = 6 };
+    static int8_t a[IMAGES * CHANNELS * PIXELS], w[CHANNELS * CHANNELS];
+    static int32_t c[IMAGES * CHANNELS * PIXELS];
+    const limber_contract exact = { .size = sizeof exact, .promise = LIMBER_CONTRACT_EXACT };
+    struct rng r = { 22 };
+    limber_context *ctx;
+
+    (void)state;
+    assert_int_equal(limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config),
+                                                           .backend = "llvm",
+                                                           .cache_dir = "",
+                                                           .threads = 2 }),
+                     LIMBER_STATUS_OK);
+    for (int trial = 0; trial < 200; trial++) {
+        limber_conv s = {
+            .size = sizeof s, .r = 1, .s = 1, .stride = { 1, 1 }, .dilate = { 1, 1 }, .groups = 1
+        };
+        const bool is_signed = rng_below(&r, 2), back = rng_below(&r, 2);
+        const limber_format fa = is_signed ? LIMBER_I8 : LIMBER_U8;
+        int64_t from, to;
+
+        s.n = 1 + rng_below(&r, IMAGES);
+        s.c = rng_below(&r, 3) ? 1 + rng_below(&r, CHANNELS) : 1;
+        s.o = rng_below(&r, 3) ? 1 + rng_below(&r, CHANNELS) : 1;
+        s.h = 1 + rng_below(&r, 10);
+        s.w = 1 + rng_below(&r, 10);
+        s.layout = trial % 2 ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW;
+        from = back ? s.o : s.c;
+        to = back ? s.c : s.o;
+        for (size_t i = 0; i < sizeof a; i++)
+            a[i] = (int8_t)rng_next(&r);
+        for (size_t i = 0; i < sizeof w; i++)
+            w[i] = (int8_t)rng_next(&r);
+        memset(c, 0x5a, sizeof c);
+        if (back ? limber_conv2d_backward_data(ctx, &exact, &s, NULL, a, fa, w, LIMBER_I8, NULL, c,
+                                               LIMBER_I32, NULL) :
+                   limber_conv2d(ctx, &exact, &s, NULL, a, fa, w, LIMBER_I8, NULL, c, LIMBER_I32,
+                                 NULL))
+            fail_msg("%s", limber_error_text());
+        for (int64_t i = 0; i < s.n; i++)
+            for (int64_t j = 0; j < to; j++)
+                for (int64_t k = 0; k < s.h * s.w; k++) {
+                    int32_t sum = 0;
+
+                    for (int64_t p = 0; p < from; p++) {
+                        const int8_t x = a[place(&s, from, i, p, k)];
+
+                        sum += (is_signed ? x : (uint8_t)x) * w[back ? p * s.c + j : j * s.c + p];
+                    }
+                    if (c[place(&s, to, i, j, k)] != sum)
+                        fail_msg("trial %d, image %d, channel %d, pixel %d", trial, (int)i, (int)j,
+                                 (int)k);
+                }
+    }
+    limber_destroy(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(all_codes),
-                                        cmocka_unit_test(products_are_right) };
+                                        cmocka_unit_test(products_are_right),
+                                        cmocka_unit_test(pixels_are_right) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -254,6 +254,15 @@ static limber_status gradient(limber_context *ctx)
     return strided(ctx, window, LIMBER_CONTRACT_CORRECT);
 }
 
+/* Pixels that no window sees are cleared. */
+static limber_status gradient_apart(limber_context *ctx)
+{
+    limber_conv w = window;
+
+    w.r = w.s = w.groups = 1;
+    return strided(ctx, w, LIMBER_CONTRACT_CORRECT);
+}
+
 static limber_status depthwise_gradient(limber_context *ctx)
 {
     limber_conv w = window;
@@ -582,6 +591,7 @@ static const struct every_call {
     { "complex by three", complex_three },
     { "convolution", conv },
     { "gradient of an image", gradient },
+    { "gradient of an image, of which windows see a part", gradient_apart },
     { "depthwise gradient of an image", depthwise_gradient },
     { "prepared", prepared },
     { "apply", apply },
