@@ -22,7 +22,7 @@ done
 
 # The library's own kernels are met on every CPU.  What is the same on all is met on one.
 library="test_object bare_test_run bare_test_targets bare_test_conv bare_test_prebuilt"
-once="test_zeros test_transpose bare_test_modes test_cache test_seal"
+once="test_zeros test_transpose test_narrow bare_test_modes test_cache test_seal"
 compiler="test_run test_hostile"
 [ $# = 0 ] || { library=$* once="" compiler=""; }
 

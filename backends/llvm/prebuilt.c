@@ -309,15 +309,9 @@ static bool store(const struct target *t, bool narrow, const void *x, limber_for
 const struct function_ops limber_llvm_elementwise = { run_function, widen,    narrow,
                                                       look_up,      run_step, store };
 
-/* Not on AArch64, where products of bytes after it were wrong with SME in an emulator. */
 static bool narrows(const struct target *t)
 {
-#if defined(__aarch64__)
-    (void)t;
-    return false;
-#else
     return NARROW_FOR(limber_cpu_of(t), bytes) != NULL;
-#endif
 }
 
 static bool narrow_bytes(const struct target *t, int size, const void *x, double unit, int low,
