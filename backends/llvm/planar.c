@@ -2,6 +2,7 @@
  * Gradients of filters of images whose few channels lie side by side, as those of three colours do.
  * Code for such channels would fill a part of each vector.  So a copy of the image has channels
  * apart, the gradient is that of planes, and it moves from a buffer to where it belongs. */
+#include "backends/llvm/kernel/join.h"
 #include "backends/llvm/unpacked.h"
 
 #include <string.h>
@@ -50,14 +51,6 @@ void limber_planar_call(struct planar *x, char *memory, int size)
     x->call.c.data = x->gradient = memory + round_up(x->images * x->patch.image * size, LINE);
 }
 
-/* Every `step`-th element from `from` on, beside each other. */
-static inline __attribute__((always_inline)) void join(char *to, const char *from, int64_t step,
-                                                       int64_t count, int size)
-{
-    for (int64_t l = 0; l < count; l++)
-        memcpy(to + l * size, from + l * step * size, (size_t)size);
-}
-
 static void fill_rows(void *arg, int64_t task, int worker)
 {
     const struct planar *x = arg;
@@ -73,11 +66,11 @@ static void fill_rows(void *arg, int64_t task, int worker)
             char *to = x->image + ((image * x->channels + c) * x->pixels + y * from->w) * x->size;
 
             if (x->size == 4 && from->col == 3) /* of constant length and step */
-                join(to, at, 3, from->w, 4);
+                join_steps(to, at, 3, from->w, 4);
             else if (x->size == 4)
-                join(to, at, from->col, from->w, 4);
+                join_steps(to, at, from->col, from->w, 4);
             else
-                join(to, at, from->col, from->w, 8);
+                join_steps(to, at, from->col, from->w, 8);
         }
 }
 

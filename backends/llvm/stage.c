@@ -3,6 +3,8 @@
  * to where it belongs. */
 #include "backends/llvm/stage.h"
 
+#include "backends/llvm/kernel/join.h"
+
 #include <string.h>
 
 static void copy(char *to, const char *from, int size)
@@ -79,14 +81,6 @@ static void store_row(const struct staged *s, const struct stretch *x, int64_t i
             copy(to + l * col, row_of(s, i, x->j + l), s->size);
 }
 
-/* Every `step`-th element from `from` on, beside each other. */
-static inline __attribute__((always_inline)) void join(char *to, const char *from, int64_t step,
-                                                       int64_t count, int size)
-{
-    for (int64_t l = 0; l < count; l++)
-        memcpy(to + l * size, from + l * step * size, (size_t)size);
-}
-
 /* Columns that are neighbours in C lie a stretch apart in the block, as channels of filters in NHWC
  * do: one run of them after another. */
 static void store_across(const struct staged *s, int64_t i)
@@ -99,11 +93,11 @@ static void store_across(const struct staged *s, int64_t i)
         char *to = count ? limber_output_at(s->c, s->i0 + i, s->j0 + j, s->size) : NULL;
 
         if (s->size == 4) /* of constant length */
-            join(to, row_of(s, i, j), step, count, 4);
+            join_steps(to, row_of(s, i, j), step, count, 4);
         else if (s->size == 8)
-            join(to, row_of(s, i, j), step, count, 8);
+            join_steps(to, row_of(s, i, j), step, count, 8);
         else
-            join(to, row_of(s, i, j), step, count, s->size);
+            join_steps(to, row_of(s, i, j), step, count, s->size);
     }
 }
 

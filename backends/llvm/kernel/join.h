@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Four rows of bytes, side by side. */
+ * Elements that lie apart, side by side. */
 #ifndef LIMBER_KERNEL_JOIN_H
 #define LIMBER_KERNEL_JOIN_H
 
@@ -31,6 +31,14 @@ static inline __attribute__((always_inline)) void join_four(const char *const ro
         memcpy(to + 32 * i, &first, sizeof first);
         memcpy(to + 32 * i + 16, &second, sizeof second);
     }
+}
+
+/* Every `step`-th element from `from` on, beside each other. */
+static inline __attribute__((always_inline)) void
+join_steps(char *to, const char *from, int64_t step, int64_t count, int size)
+{
+    for (int64_t l = 0; l < count; l++)
+        memcpy(to + l * size, from + l * step * size, (size_t)size);
 }
 
 #endif
