@@ -113,6 +113,19 @@ static int64_t result_pixels(const struct conv *c)
     return limber_conv_depths(c).result * c->sizes.oh * c->sizes.ow;
 }
 
+struct conv_elements limber_conv_elements(const struct conv *c)
+{
+    const int64_t x = c->sizes.n * c->sizes.c * image_pixels(c);
+    const int64_t w = c->sizes.o * channels(c) * window_of(c);
+    const int64_t y = c->sizes.n * c->sizes.o * result_pixels(c);
+
+    switch (c->geometry.direction) {
+    case DIRECTION_data: return (struct conv_elements){ w, y, x };
+    case DIRECTION_filter: return (struct conv_elements){ y, x, w };
+    default: return (struct conv_elements){ w, x, y };
+    }
+}
+
 static bool is_phase(const struct conv *c)
 {
     return c->geometry.direction == DIRECTION_data && c->sizes.phase[0] > 0;

@@ -66,6 +66,12 @@ struct depths {
 };
 struct depths limber_conv_depths(const struct conv *c);
 
+/* Elements of the left and the right operand and of the result, of all groups. */
+struct conv_elements {
+    int64_t left, right, result;
+};
+struct conv_elements limber_conv_elements(const struct conv *c);
+
 /* Of a group: m x k by k x n. */
 void limber_conv_product(const struct conv *c, int64_t *m, int64_t *n, int64_t *k);
 /* The map of operation op: filters, patches or image.  bytes: of a limb's element, which order=rsc

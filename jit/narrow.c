@@ -14,7 +14,7 @@ enum {
     SAMPLE = 64, /* elements of an operand that are looked at first */
     MOST_K = 65536, /* products of a byte and a signed byte whose sum cannot leave 32 bits */
     FAR = 100, /* powers of two beyond which results need care */
-    OFTEN = 64,
+    OFTEN = 64, /* rows, columns and elements along k from which native products gain */
     TASK = 1 << 15, /* elements of a task */
     ALIGNED = 64
 };
@@ -26,8 +26,8 @@ struct narrowed {
     int64_t lines, length, step;
     bool is_unsigned; /* bytes are 0 to 255, else -128 to 127 */
     int exponent; /* bytes count units of 2^exponent */
-    const uint8_t *bytes; /* lines side by side, */
-    uint8_t *to; /* or NULL where they are there, which is where they are made */
+    const uint8_t *bytes; /* lines side by side */
+    uint8_t *to; /* where this call makes them; NULL: they are there already */
     int64_t tasks;
     limber_prepared *source, *kept; /* NULL, or the caller's, and its bytes */
     enum narrow_state state; /* of that */
@@ -42,16 +42,11 @@ struct job {
     int size; /* of an element of the result */
     double unit; /* of sums */
     const struct finisher *finish; /* of what is widened; or NULL */
-    struct output_view c, sums; /* the same of a result of binary32: sums are where it will be */
+    struct output_view c, sums; /* sums of a binary32 result lie where that will be */
     int64_t rows, length; /* of the result, dense ones */
 };
 
 /* ---- which calls ----------------------------------------------------------------------------- */
-
-static bool is_float(limber_format f)
-{
-    return limber_format_is_binary(f);
-}
 
 /* Sums in binary64 are exact, be they native ones or of bytes, which pay where elements are read
  * often; those in binary32 may have to be rounded. */
@@ -69,32 +64,24 @@ static bool serves(const limber_context *ctx, const struct problem *p)
 
     return b->narrow && ctx->kernels != LIMBER_KERNELS_SPECIALISED &&
            (k->promise == LIMBER_CONTRACT_CORRECT || is_exact_anyway(p)) && !k->scheme &&
-           k->slices == 0 && is_float(p->fa) && is_float(p->fb) && is_float(p->fc) && !p->alpha &&
-           !p->beta && p->k > 0 && p->k <= MOST_K && !p->fine &&
-           (p->shape ? !p->conv.sizes.phase[0] : p->groups == 1) && !p->each_a && !p->a.pairs &&
-           !p->b.pairs && !p->a.tile_subset && !p->b.tile_subset &&
+           k->slices == 0 && limber_format_is_binary(p->fa) && limber_format_is_binary(p->fb) &&
+           limber_format_is_binary(p->fc) && !p->alpha && !p->beta && p->k > 0 && p->k <= MOST_K &&
+           !p->fine && (p->shape ? !p->conv.sizes.phase[0] : p->groups == 1) && !p->each_a &&
+           !p->a.pairs && !p->b.pairs && !p->a.tile_subset && !p->b.tile_subset &&
            !(p->queue && p->queue->workspace) &&
            ctx->machine.target.rate[UNIT_i8] > ctx->machine.target.rate[UNIT_f64] &&
            b->narrow->serves(&ctx->machine.target);
 }
 
-/* Elements of a convolution's image, filters and result. */
+/* Tensors are dense. */
 static void set_tensors(const struct problem *p, struct job *j)
 {
-    const struct conv_sizes *s = &p->conv.sizes;
-    const struct depths planes = limber_conv_depths(&p->conv);
-    const int64_t x = s->n * s->c * planes.image * s->h * s->w;
-    const int64_t w = s->o * (s->c / p->groups) * planes.window * s->r * s->s;
-    const int64_t y = s->n * s->o * planes.result * s->oh * s->ow;
+    const struct conv_elements count = limber_conv_elements(&p->conv);
 
-    j->of[0].length = p->conv.geometry.direction == DIRECTION_filter ? y : w;
-    j->of[1].length = p->conv.geometry.direction == DIRECTION_data ? y : x;
-    j->length = p->conv.geometry.direction == DIRECTION_data   ? x :
-                p->conv.geometry.direction == DIRECTION_filter ? w :
-                                                                 y;
+    j->of[0].length = j->of[0].step = count.left;
+    j->of[1].length = j->of[1].step = count.right;
+    j->length = count.result;
     j->rows = j->of[0].lines = j->of[1].lines = 1;
-    j->of[0].step = j->of[0].length;
-    j->of[1].step = j->of[1].length;
 }
 
 static bool set_matrix(struct narrowed *x, const struct view *v, int64_t lines, int64_t k)
@@ -172,7 +159,7 @@ static bool is_narrow(struct narrowed *x, bool may_be_unsigned)
 
 /* ---- conversions ----------------------------------------------------------------------------- */
 
-/* Tasks: lines of a matrix that is not one of dense lines, together or in parts. */
+/* A task is a part of a long line, or some short lines. */
 static int64_t parts_of(int64_t length)
 {
     return (length + TASK - 1) / TASK;
@@ -324,7 +311,7 @@ static struct view view_of(const struct problem *p, const struct view *v, const 
     return to;
 }
 
-/* Bytes that are to stay are a prepared operand's now. */
+/* Gives bytes that are to be kept to the prepared operand. */
 static void keep(const struct problem *p, struct narrowed *x, const struct view *v)
 {
     if (x->state == NARROW_to_make && x->to)

@@ -424,7 +424,7 @@ static void copy_pixels(const struct windows *x, const char *from, const char *e
         copy_words(to, from, step, words, count, x->flip);
 }
 
-/* Pixels of at most four channels: a panel's line of words is what the copy has. */
+/* Images of at most four channels: their copy has a word for each pixel, as a panel has. */
 static void fill_words(const struct windows *x, const char *from, int64_t count, char *to)
 {
     uint8_t end[4 * BYTES_PANEL];
