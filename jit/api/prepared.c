@@ -331,7 +331,7 @@ static bool hash(const struct limber_prepared *o, XXH128_hash_t *out, struct dia
     int64_t tasks;
 
     h.each = HASHED / (h.inner + 1) + 1;
-    tasks = (h.outer + h.each - 1) / h.each;
+    tasks = h.inner ? (h.outer + h.each - 1) / h.each : 0;
     h.hash = malloc((size_t)(tasks + 1) * sizeof *h.hash);
     if (!h.hash)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the hashes of an operand");

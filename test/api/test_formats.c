@@ -103,7 +103,10 @@ struct call {
     limber_contract contract;
     const void *alpha, *beta;
     bool transposed;
-    char ea[M * K * LARGEST], eb[K * N * LARGEST], ec[M * N * LARGEST], before[M * N * LARGEST];
+    _Alignas(16) char ea[M * K * LARGEST];  /* read as floats */
+    _Alignas(16) char eb[K * N * LARGEST];
+    _Alignas(16) char ec[M * N * LARGEST];
+    _Alignas(16) char before[M * N * LARGEST];
 };
 
 static limber_status run(const struct call *x, int i, char *c, limber_report *report)

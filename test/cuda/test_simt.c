@@ -80,7 +80,7 @@ static void start(int capability, int seed)
 /* ---- kernels --------------------------------------------------------------------------------- */
 
 struct args {
-    _Alignas(64) uint64_t map[2][16];
+    _Alignas(128) uint64_t map[2][16]; /* as tensor_map of device.h */
     address a, b, c;
     int n, m;
 };
