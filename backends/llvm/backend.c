@@ -23,7 +23,8 @@ enum {
     SPARE_MOST = 256 << 20,
     SPARE_EACH = 16 << 20, /* the same of each worker, where these are many */
     HUGE_PAGE = 2 << 20,
-    PART_BYTES = 32 << 20,
+    PART_BYTES = 128 << 20,
+    GROUP_BYTES = 8 << 20, /* of B's panels that blocks of all rows read before the next */
     COLUMNS = 2, /* blocks that a part of C is wide at least */
     CUT = 512 /* elements along k that a task packs of its lines at least */
 };
@@ -460,11 +461,28 @@ static void finish_block(const struct part *p, int64_t task)
                      smaller(c->n - j, c->nb));
 }
 
+/* Blocks go down all rows of so many columns that their panels of B stay in the last level of
+ * cache: each comes from memory once, and a row's panels of A once for each group of columns. */
+static int64_t in_groups(const struct kernel_call *c, int64_t task)
+{
+    int64_t rows = ceil_div(c->m, c->mb), group, first, of;
+    int64_t bytes = ceil_div(c->nb, c->config->nr) * c->op[1].panel_bytes;
+
+    if (c->op[1].planes) /* blocks read a part of an image, and gather it */
+        return task;
+    group = bytes < GROUP_BYTES ? GROUP_BYTES / bytes : 1;
+    first = task / (rows * group) * group;
+    of = task - rows * first;
+    group = smaller(group, c->blocks_j - first);
+    return of / group * c->blocks_j + first + of % group;
+}
+
 static void run_block(void *arg, int64_t task, int worker)
 {
     struct part *p = arg;
     char *scratch = p->scratches + worker * p->scratch;
 
+    task = in_groups(&p->call, task);
     if (p->call.k > 0) /* else the scratch is made zero, once */
         limber_poison(scratch, (size_t)p->scratch);
     if (p->stage)

@@ -31,6 +31,9 @@ enum cpu {
 unsigned limber_cpu(void);
 /* Gathers take longer than loads one by one, as on all of AMD's so far. */
 bool limber_cpu_gathers_slowly(void);
+/* Is it one whose second level of cache delivers a vector of 64 bytes a cycle, and whose core loads
+ * two (AMD's Zen 5)?  There products gain less by packed panels. */
+bool limber_cpu_reads_wide(void);
 unsigned limber_cpu_of(const struct target *t);     /* the features that a target names */
 /* As probe of a backend. */
 bool limber_llvm_probe(struct target *t, struct diag *d);

@@ -128,7 +128,7 @@ static unsigned arm_cpu(void)
 /* CPUID leaves a virtual machine: asked once. */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static unsigned here;
-static bool slow_gathers;
+static bool slow_gathers, wide_reads;
 
 static void look(void)
 {
@@ -138,7 +138,8 @@ static void look(void)
 
     here = x86_cpu();
     __get_cpuid(0, &a, &b, &c, &d);
-    slow_gathers = b == AUTH || b == HYGO; /* no bit of CPUID says it */
+    slow_gathers = b == AUTH || b == HYGO; /* no bit of CPUID says it, nor the next: Zen 5 */
+    wide_reads = b == AUTH && here & CPU_avx512 && here & CPU_avxvnni;
 #elif defined(__aarch64__)
     here = arm_cpu();
 #endif
@@ -154,6 +155,12 @@ bool limber_cpu_gathers_slowly(void)
 {
     pthread_once(&once, look);
     return slow_gathers;
+}
+
+bool limber_cpu_reads_wide(void)
+{
+    pthread_once(&once, look);
+    return wide_reads;
 }
 
 unsigned limber_cpu_of(const struct target *t)

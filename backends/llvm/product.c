@@ -7,7 +7,10 @@ enum {
     THIN = 128, /* rows or columns of a product whose sides are not worth packing */
     PIXELS = 128, /* of a gradient of filters: fewer are sums so short that storing C decides */
     TURNED = 128, /* rows of a result that is turned, where B's columns are dense */
-    SMALL = 288 /* rows, columns and elements along k of such a one of binary32, on NEON of any */
+    SMALL = 288, /* rows, columns and elements along k of such a one of binary32, on NEON of any; */
+    SMALL_WIDE = 544, /* where the second level of cache keeps up with the register tile, of */
+    SMALL_WIDE_F64 = 256, /* binary32 and of binary64 */
+    TURNING = 4096 /* bytes along k: for shorter sums packed panels lose more by turning C */
 };
 
 /* C = A B of any length; of one chain any alpha and beta. */
@@ -239,10 +242,16 @@ int64_t limber_product_channels(const struct product *p)
 static bool pays(const struct kernel *kernel, const struct product *p)
 {
     const bool neon = kernel->cpu & CPU_neon && !(kernel->cpu & CPU_sve256);
-    const bool thin =
-        smaller(p->m, p->n) <= THIN ||
-        ((p->size == 4 || neon) && p->m * p->n <= (int64_t)SMALL * SMALL * SMALL / p->k);
+    const bool wide = kernel->cpu & CPU_avx512 && limber_cpu_reads_wide();
+    const int64_t small = wide                 ? (p->size == 4 ? SMALL_WIDE : SMALL_WIDE_F64) :
+                          p->size == 4 || neon ? SMALL :
+                                                 0;
+    const bool thin = smaller(p->m, p->n) <= THIN || p->m * p->n <= small * small * small / p->k;
 
+    /* packed panels compute it in a buffer; pixels of an image with channels side by side */
+    if (p->turned && p->result == RESULT_dense && p->call->c.row == 1 && p->call->c.col != 1 &&
+        p->k * p->size <= TURNING && !(kernel->cpu & (CPU_sve512 | CPU_sme)))
+        return true;
     if (!p->a.patch && !p->b.patch && (p->call->keep[0] || p->call->keep[1]) &&
         !(p->keep && thin) && smaller(p->m, p->n) > FEW)
         return false; /* panels that are kept cost nothing; of thin products strips are */

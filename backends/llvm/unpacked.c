@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum {
-    RESULT_BYTES = 1 << 20, /* of C, that it adds chains to */
+    RESULT_BYTES = 1 << 20, /* of C, that it adds chains to; of an operand that caches hold */
     MANY = 96, /* rows of A that are worth a copy of B of which each vector lies in two lines */
     SHORT = 64, /* elements along k: such sums write C all the time, a few rows from end to end
                    faster than many rows strip by strip, whose lines of cache lie on many pages */
@@ -30,7 +30,8 @@ struct job {
     struct patch forward; /* of the planes */
     kernel_strip *strip;
     int64_t *at, *b_at; /* elements along k of A's and B's lines */
-    bool stretches; /* A's lines are, and begin at equal distances */
+    bool stretches; /* A's lines are, and begin at equal distances, */
+    bool fetches; /* and are many: they come from memory */
     int64_t gathered[LIMBER_SMALL_K]; /* of copies of A's */
     char *frame, *packed, *rooms;
     struct kept *kept; /* where `packed` is, or NULL */
@@ -626,6 +627,7 @@ static void run_block(void *arg, int64_t task, int worker)
             s.column = column;
             s.c = p->result == RESULT_staged ? staged.buffer + (column - staged.j0) * p->size :
                                                result_at(p, i, column);
+            s.fetches = j->fetches && strip == first;
             set_strip(j, &s, column, s.columns, p0, s.k, room);
             j->strip(&s);
         }
@@ -715,6 +717,7 @@ static bool run_product(const struct kernel *k, const struct product *p, char *m
     j.stretches = j.p.rows == ROWS_apart && !j.p.gathers;
     for (int64_t q = 0; q < j.p.k; q++)
         j.stretches &= j.at[q] == q;
+    j.fetches = j.stretches && j.p.m * j.p.k * j.p.size > RESULT_BYTES;
     if (j.p.source == SOURCE_rows || j.p.source == SOURCE_lines)
         set_table(&j.p.b, j.p.k, j.b_at);
     else if (j.p.source == SOURCE_taps)

@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "tools/bench/bench.h"
 
+#include <limber/environment.h>
+
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <stdarg.h>
@@ -110,6 +112,8 @@ void print_head(struct bench *b)
     print_text(b, "Limber %s; %s,%s; medians of %d runs%s", LIMBER_VERSION, cpu, has, b->runs,
                b->cpu_time ? "; times of the CPU" : "");
     print_libraries(b);
+    print_text(b, "threads of OpenMP wait: OMP_WAIT_POLICY=%s",
+               limber_variable_value("OMP_WAIT_POLICY"));
     print_text(b, "CPFloat: %s",
                cpfloat_name() ? cpfloat_name() :
                                 "its headers were not there at build time (CPFLOAT_INCLUDE_DIR); "

@@ -259,6 +259,17 @@ static void NAME(pack)(const struct fixed *f, const REAL *b, int64_t width, int6
             to[p * lanes + j] = 0;
 }
 
+/* Rows [i, i + rows) of A, while the tile before them is computed: the CPU's own fetching does not
+ * follow so many rows at once. */
+static void NAME(fetch)(const struct direct_strip *s, int64_t i, int64_t rows)
+{
+    const REAL *a = (const REAL *)s->a + i * s->a_row;
+
+    for (int64_t r = 0; r < rows; r++, a += s->a_row)
+        for (int64_t p = 0; p < s->k; p += 64 / (int64_t)sizeof(REAL))
+            __builtin_prefetch(a + p);
+}
+
 /* All rows of a strip of C. */
 static void NAME(strip)(const struct direct_strip *s)
 {
@@ -289,8 +300,10 @@ static void NAME(strip)(const struct direct_strip *s)
             t.c[r] = s->c_line ? (REAL *)s->c_line[i + r] + s->column :
                                  (REAL *)s->c + (i + r) * s->c_row;
         }
-        NAME(tiles)[rows - 1][vectors - 1][rest != 0](&t);
         i += rows;
+        if (s->fetches)
+            NAME(fetch)(s, i, rows < s->m - i ? rows : s->m - i);
+        NAME(tiles)[rows - 1][vectors - 1][rest != 0](&t);
     }
 }
 

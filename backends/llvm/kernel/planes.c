@@ -299,7 +299,7 @@ void WINDOW_NORMS(const struct kernel_call *c, int64_t j, int64_t columns, doubl
 
 /* ---- planes of elements as they are ---------------------------------------------------------- */
 
-/* Every second element of two registers; GCC would take longer vectors element by element. */
+/* GCC would take longer vectors element by element. */
 #if defined(__AVX2__)
 #define EVEN_WORDS 0, 2, 4, 6, 8, 10, 12, 14
 #define EVEN_BYTES                                                                              \
@@ -314,34 +314,40 @@ typedef int8_t part_bytes __attribute__((vector_size(16)));
 typedef int32_t part_words __attribute__((vector_size(16)));
 #endif
 
-/* Every second of 2 x 64 bytes. */
+/* Every second element of two registers. */
 FLAT void halve(char *to, const char *from, int size)
 {
-    for (size_t i = 0; i < VECTOR; i += sizeof(part_bytes)) {
-        part_bytes a, b, even;
+    part_bytes a, b, even;
 
-        memcpy(&a, from + 2 * i, sizeof a);
-        memcpy(&b, from + 2 * i + sizeof a, sizeof b);
-        if (size == 1)
-            even = __builtin_shufflevector(a, b, EVEN_BYTES);
-        else
-            even = (part_bytes)__builtin_shufflevector((part_words)a, (part_words)b, EVEN_WORDS);
-        memcpy(to + i, &even, sizeof even);
-    }
+    memcpy(&a, from, sizeof a);
+    memcpy(&b, from + sizeof a, sizeof b);
+    if (size == 1)
+        even = __builtin_shufflevector(a, b, EVEN_BYTES);
+    else
+        even = (part_bytes)__builtin_shufflevector((part_words)a, (part_words)b, EVEN_WORDS);
+    memcpy(to, &even, sizeof even);
 }
 
 /* count elements, `step` elements apart. */
 FLAT void copy_apart(char *to, const char *from, int64_t step, int64_t count, int size)
 {
-    int64_t x = 0, each = 64 / size;
+    int64_t x = 0, each = (int64_t)sizeof(part_bytes) / size;
 
     if (step == 1) {
         memcpy(to, from, (size_t)(count * size));
         return;
     }
-    /* what is read beyond an element is the next one's */
-    for (; step == 2 && (size == 1 || size == 4) && x + each < count; x += each)
-        halve(to + x * size, from + 2 * x * size, size);
+    /* what is read beyond an element is the next one's: the last is read alone */
+    if (step == 2 && (size == 1 || size == 4) && count > each) {
+        for (; x + 2 * each < count; x += 2 * each) {
+            halve(to + x * size, from + 2 * x * size, size);
+            halve(to + (x + each) * size, from + 2 * (x + each) * size, size);
+        }
+        if (x + each < count)
+            halve(to + x * size, from + 2 * x * size, size);
+        x = count - 1;
+        halve(to + (x - each) * size, from + 2 * (x - each) * size, size);
+    }
     for (; x < count; x++)
         memcpy(to + x * size, from + x * step * size, (size_t)size);
 }
@@ -623,14 +629,14 @@ FLAT void copy_rows(const struct kernel_call *c, int64_t from, int64_t to, int64
     const struct planes *x = c->op[1].planes;
     int32_t factor = c->stores ? -c->config->side[0].offset[0] : 1;
 
-    for (int64_t row = first; row < end; row++) {
-        if (x->group > 1)
-            words_of_row(c, from / x->group, (to + x->group - 1) / x->group, row);
-        for (int64_t channel = from; channel < to && x->group == 1; channel++)
+    for (int64_t row = first; row < end && x->group > 1; row++)
+        words_of_row(c, from / x->group, (to + x->group - 1) / x->group, row);
+    /* as the image lies in memory */
+    for (int64_t channel = from; channel < to && x->group == 1; channel++)
+        for (int64_t row = first; row < end; row++)
             copy_row_of(c, channel, row, size);
-        for (int64_t i = 0; i < x->columns && c->config->offsets; i++)
-            c->op[1].sums[row * x->columns + i] *= factor;
-    }
+    for (int64_t i = first * x->columns; i < end * x->columns && c->config->offsets; i++)
+        c->op[1].sums[i] *= factor;
     for (int64_t channel = from; channel < to && end == x->phases * x->rows; channel += x->group)
         clear_rest(c, channel / x->group, size * x->group);
 }
