@@ -34,12 +34,12 @@ bool limber_cpu_gathers_slowly(void);
 /* Is it one whose second level of cache delivers a vector of 64 bytes a cycle, and whose core loads
  * two (AMD's Zen 5)?  There products gain less by packed panels. */
 bool limber_cpu_reads_wide(void);
-unsigned limber_cpu_of(const struct target *t);     /* the features that a target names */
+unsigned limber_cpu_of(const struct target *t); /* the features that a target names */
 /* As probe of a backend. */
 bool limber_llvm_probe(struct target *t, struct diag *d);
 /* LLVM's words for features, separated by commas. */
 void limber_cpu_words(unsigned cpu, struct text *out);
-bool limber_cpu_lacks(unsigned missing, struct diag *d);      /* fails, with their names */
-extern unsigned limber_cpu_emulated;    /* what tests emulate beside; 0 */
+bool limber_cpu_lacks(unsigned missing, struct diag *d); /* fails, with their names */
+extern unsigned limber_cpu_emulated; /* what tests emulate beside; 0 */
 
 #endif
