@@ -468,7 +468,8 @@ static int64_t in_groups(const struct kernel_call *c, int64_t task)
     int64_t rows = ceil_div(c->m, c->mb), group, first, of;
     int64_t bytes = ceil_div(c->nb, c->config->nr) * c->op[1].panel_bytes;
 
-    if (c->op[1].planes) /* blocks read a part of an image, and gather it */
+    /* a block reads few bytes for what it computes of many limbs; of an image it gathers a part */
+    if (!c->stores || c->op[1].planes)
         return task;
     group = bytes < GROUP_BYTES ? GROUP_BYTES / bytes : 1;
     first = task / (rows * group) * group;
