@@ -224,6 +224,55 @@ static void empty_sums_are_plus_zero(void **state)
               i);
 }
 
+/* Operands whose panels go through the last level of cache by groups of columns, or in parts of k:
+ * the same as a few columns at a time, which are not packed. */
+static void long_operands_have_the_same_bits(void **state)
+{
+    static const struct {
+        limber_format f;
+        int64_t m, n, k;
+    } shapes[] = { { LIMBER_F64, 200, 2100, 1100 },
+                   { LIMBER_F32, 200, 2100, 1100 },
+                   { LIMBER_F64, 300, 400, 25000 } };
+    enum { COLUMNS = 48 };
+    struct rng r = { 77 };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(shapes); i++) {
+        const limber_format f = shapes[i].f;
+        const int64_t m = shapes[i].m, n = shapes[i].n, k = shapes[i].k;
+        char *a = malloc((size_t)(m * k * f.size)), *b = malloc((size_t)(k * n * f.size)),
+             *want = malloc((size_t)(m * n * f.size)), *got = malloc((size_t)(m * n * f.size));
+        limber_problem p = LIMBER_PROBLEM_INIT;
+
+        assert_true(a && b && want && got);
+        fill(&r, DATA_unit, f, a, (size_t)(m * k));
+        fill(&r, DATA_unit, f, b, (size_t)(k * n));
+        p.m = m;
+        p.k = k;
+        p.contract = &reproducible;
+        p.a = (limber_matrix){ a, f, k, 1 };
+        for (int64_t j = 0; j < n; j += COLUMNS) {
+            p.n = n - j < COLUMNS ? n - j : COLUMNS;
+            p.b = (limber_matrix){ b + j * f.size, f, n, 1 };
+            p.c = (limber_output){ want + j * f.size, f, n, 1 };
+            assert_int_equal(limber_run(ways[1].ctx, &p, NULL), LIMBER_STATUS_OK);
+        }
+        p.n = n;
+        p.b = (limber_matrix){ b, f, n, 1 };
+        p.c = (limber_output){ got, f, n, 1 };
+        for (int w = 1; w <= 5; w += 2) { /* 1 to 3 threads */
+            memset(got, 0xff, (size_t)(m * n * f.size));
+            assert_int_equal(limber_run(ways[w].ctx, &p, NULL), LIMBER_STATUS_OK);
+            compare(f, want, got, (size_t)(m * n), "a long product", ways[w].name);
+        }
+        free(a);
+        free(b);
+        free(want);
+        free(got);
+    }
+}
+
 /* Half of all tiles are zeros: native products leave their products out, part by part. */
 static void data_do_not_matter(void **state)
 {
@@ -728,6 +777,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_way_has_the_bits_of_the_loop),
         cmocka_unit_test(empty_sums_are_plus_zero),
+        cmocka_unit_test(long_operands_have_the_same_bits),
         cmocka_unit_test(data_do_not_matter),
         cmocka_unit_test(places_in_a_batch_do_not_matter),
         cmocka_unit_test(prepared_operands_have_the_same_bits),
