@@ -27,9 +27,9 @@ static const struct machine {
     int major, minor;
     int64_t shared;
 } machines[] = {
-    { "sm_75", 7, 5, 64 << 10 },   { "sm_80", 8, 0, 163 << 10 },  { "sm_86", 8, 6, 99 << 10 },
-    { "sm_89", 8, 9, 99 << 10 },   { "sm_90a", 9, 0, 227 << 10 }, { "sm_100", 10, 0, 227 << 10 },
-    { "sm_120", 12, 0, 99 << 10 },
+    { "sm_75", 7, 5, 64 << 10 },     { "sm_80", 8, 0, 163 << 10 },  { "sm_86", 8, 6, 99 << 10 },
+    { "sm_89", 8, 9, 99 << 10 },     { "sm_90a", 9, 0, 227 << 10 }, { "sm_100a", 10, 0, 227 << 10 },
+    { "sm_103a", 10, 3, 227 << 10 }, { "sm_120", 12, 0, 99 << 10 },
 };
 
 enum { ANY = LIMBER_SPLIT_ANY, AHEAD = LIMBER_SPLIT_AHEAD, INSIDE = LIMBER_SPLIT_INSIDE };
@@ -251,7 +251,7 @@ static bool check(const struct wanted *x, const struct machine *m, bool always, 
     if (!ok && (strstr(d.text, "cuda has no") || strstr(d.text, "split=inside")))
         goto done;
     ok = ok && limber_cuda_config(&p, &t, &config, &d);
-    if (ok && !always && config.mma_path != MMA_PATH_group) {
+    if (ok && !always && !limber_cuda_fetches(&config)) {
         ok = false;
         goto done;
     }
@@ -417,7 +417,7 @@ static void kernels_fit_their_devices(void **state)
              * of warpgroups */
             bool always = path || (i + j) % COUNT(machines) == 0;
 
-            if (always || machines[j].major == 9)
+            if (always || (machines[j].major == 9 || machines[j].major == 10))
                 compiled += check(&(struct wanted){ &works[i], -1 }, &machines[j], always, table);
         }
     compiled += check_convolutions(path != NULL, table);

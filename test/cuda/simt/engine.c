@@ -260,6 +260,7 @@ static void end_of_fibre(void)
         engine_fail("has ended while others of its warp or warpgroup wait in %s",
                     w->count ? w->what : g->what);
     product_end(f);
+    columns_end(f);
     async_end(f);
     clocks_join_fibre(f->block->end, f);
     f->state = ENDED;
@@ -345,7 +346,9 @@ static void start_block(struct block *b, int index)
                                .clock = 1,
                                .known = clocks_keep(none),
                                .copies = f->copies,
-                               .copy_room = f->copy_room };
+                               .copy_room = f->copy_room,
+                               .loads = f->loads,
+                               .load_room = f->load_room };
 
         *f = fresh;
         f->sp = first_frame(f->stack + STACK, fibre_main);
@@ -356,6 +359,11 @@ static void start_block(struct block *b, int index)
 
 static void stop_block(struct block *b)
 {
+    columns_drop(b);
+    for (int i = 0; i < b->flight_count; i++)
+        if (b->flights[i].known)
+            clocks_drop(b->flights[i].known);
+    b->flight_count = 0;
     for (int i = 0; i < b->threads; i++) {
         if (b->fibres[i].known)
             clocks_drop(b->fibres[i].known);
@@ -381,6 +389,7 @@ void engine_drop(void)
             continue;
         for (int t = 0; t < MAX_THREADS; t++) {
             free(b->fibres[t].copies);
+            free(b->fibres[t].loads);
             if (b->fibres[t].stack)
                 munmap(b->fibres[t].stack - 4096, STACK + 4096);
         }
@@ -476,6 +485,9 @@ static void check_reached(const struct block *b, const struct block *by)
                         "barrier",
                         b->index, t, by->index);
     }
+    if (!columns_reached(b, by))
+        engine_fail("block %d may have ended before products of block %d arrived at its barrier",
+                    b->index, by->index);
 }
 
 static bool has_ended(const struct cluster *c)
@@ -490,7 +502,8 @@ static void stop_cluster(struct cluster *c)
 {
     for (int i = 0; i < c->size; i++) {
         if (c->block[i]->flight_count)
-            engine_fail("block %d has ended with tensor copies in flight", c->block[i]->index);
+            engine_fail("block %d has ended with tensor copies, or arrivals of products, in flight",
+                        c->block[i]->index);
         for (int j = 0; j < c->size; j++)
             check_reached(c->block[i], c->block[j]);
     }
