@@ -615,6 +615,17 @@ DEVICE void columns_wait(uint32_t (&d)[32])
     keep_behind(d);
 }
 
+/* One lane of a warp, always the same; all take part.  What follows for it alone is known to be one
+ * thread's, which products and arrivals want: for others the compiler adds a loop over threads. */
+DEVICE bool is_chosen()
+{
+    uint32_t v;
+
+    asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.b32 %0, 1, 0, p;\n}"
+                 : "=r"(v));
+    return v != 0;
+}
+
 /* Of m x n products: formats of a, b and of the sums; for bytes 0 is unsigned, 1 signed. */
 enum { PRODUCT_f32 = 1, PRODUCT_i32 = 2, PRODUCT_f16 = 0, PRODUCT_bf16 = 1, PRODUCT_tf32 = 2 };
 DEVICE uint32_t product_descriptor(int m, int n, uint32_t a, uint32_t b, uint32_t sum)

@@ -302,7 +302,7 @@ KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
         fetch_all(args);
     } else if (warp() < 8) {
         registers_less<ISSUING>();
-        if (thread() == GROUP_THREADS)
+        if (warp() == 4 && is_chosen())
             issue(args);
     } else {
         registers_more<TAKING>();

@@ -194,6 +194,16 @@ static int warp_of(void)
     return w;
 }
 
+bool is_elected(void)
+{
+    struct meeting *m = my_warp();
+    int lane = engine.running->thread % 32;
+
+    if (meeting_enter(m, "elect", 0, NULL))
+        meeting_end(m);
+    return lane == (int)(engine.seed % 32);
+}
+
 /* What a block was launched with is all that its warps can have together: else some would wait for
  * ever. */
 static void share_registers(struct block *b, int warp, int n)

@@ -203,6 +203,7 @@ void engine_drop(void); /* all memory */
 uint32_t engine_random(uint32_t below);
 
 void registers_change(int n);
+bool is_elected(void); /* all of a warp ask: one lane, the same for a launch */
 void fibre_wait(const char *where, uint32_t at, uint32_t parity);
 void fibre_wake(struct fibre *f);
 void fibre_yield(void);

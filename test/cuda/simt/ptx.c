@@ -169,12 +169,15 @@ static struct word parse_word(struct program *p, const char **s)
         parse_list(p, s, ']', &w);
     } else if (**s == '%' || isdigit((unsigned char)**s) || **s == '-') {
         w.kind = **s == '%' ? WORD_argument : WORD_number;
-        w.n = strtoll(*s + (**s == '%'), &end, 10);
+        w.n = strtoll(*s + (**s == '%'), &end, w.kind == WORD_number ? 0 : 10);
         *s = end;
     } else {
         take_name(s, name);
-        if (strcmp(name, "_") == 0)
-            return w;
+        if (strcmp(name, "_") == 0) {
+            if (!take(s, '|')) /* else the predicate beside a result that no one wants */
+                return w;
+            take_name(s, name);
+        }
         w.n = find(p->reg, p->regs, name);
         w.kind = w.n < 0 ? WORD_label : WORD_register;
         if (w.n < 0)
@@ -664,6 +667,20 @@ static bool resolve_wgmma(struct instruction *x)
     return x->type;
 }
 
+/* ---- one lane of a warp ---------------------------------------------------------------------- */
+
+static void do_elect(struct frame *f)
+{
+    if (input(f, 1, 'n') != 0xffffffff)
+        engine_fail("ptx: %s of some lanes", f->x->op);
+    put(f, word(f, 0), 'p', is_elected());
+}
+
+static void do_selp(struct frame *f)
+{
+    put(f, word(f, 0), 'r', input(f, input(f, 3, 'p') ? 1 : 2, 'n'));
+}
+
 /* ---- tensor memory --------------------------------------------------------------------------- */
 
 /* The descriptor of a product that keeps its signs, transposes nothing and lets sums wrap. */
@@ -798,6 +815,8 @@ static void meet_cluster(struct frame *f)
     F(cvt_rn_bf16x2_f32, "cvt.rn.bf16x2.f32", 3, do_cvt_pair(f, 7, 127)) \
     F(cvt_f32_f16, "cvt.f32.f16", 2, do_cvt_f16(f)) \
     F(mov_b32, "mov.b32", 2, do_halves(f)) \
+    F(elect_sync, "elect.sync", 2, do_elect(f)) \
+    F(selp_b32, "selp.b32", 4, do_selp(f)) \
     F(setp_ne_b32, "setp.ne.b32", 3, \
       put(f, word(f, 0), 'p', (uint32_t)input(f, 1, 'r') != input(f, 2, 'n'))) \
     F(cp_async_cg_shared_global, "cp.async.cg.shared.global", 4, do_copy(f, 16)) \
