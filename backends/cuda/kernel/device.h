@@ -661,11 +661,11 @@ DEVICE void products_arrive(uint32_t barrier)
                  ::"r"(shared_address(barrier)) : "memory");
 }
 /* The same at the barriers that lie there in the blocks of the cluster whose bits are set. */
-DEVICE void products_arrive_all(uint32_t barrier, uint32_t blocks)
+DEVICE void products_arrive_all(uint32_t barrier, uint32_t mask)
 {
     asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster"
                  ".multicast::cluster.b64 [%0], %1;"
-                 ::"r"(shared_address(barrier)), "h"((uint16_t)blocks) : "memory");
+                 ::"r"(shared_address(barrier)), "h"((uint16_t)mask) : "memory");
 }
 #endif
 

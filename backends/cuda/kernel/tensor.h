@@ -100,7 +100,7 @@ DEVICE void issue_part(const multiply_args &a, struct task t, struct ring &r, ui
     int keep = 0;
 
     ROLL for (; s < end; s++) {
-        uint32_t at = (uint32_t)(r.stage * STAGE);
+        uint32_t at = (uint32_t)(r.stage * STAGE);      /* its tiles */
 
         if (!is_shown(a, t, s))
             continue;

@@ -265,7 +265,7 @@ void async_arrive(uint32_t at, uint32_t blocks, epoch done, const struct clocks 
             engine_fail("products_arrive: no barrier_init_done behind the barrier's init");
         copy = clocks_new();
         clocks_join(copy, known);
-        add_flight(to, (struct flight){ .barrier = b, .from = own, .done = done, .known = copy });
+        add_flight(to, (struct flight){ .barrier = b, .done = done, .known = copy });
     }
 }
 
@@ -282,7 +282,8 @@ static void land_arrival(struct block *block, const struct flight *t)
     clocks_join(b->now, t->known);
     clocks_drop(t->known);
     *at = *at > (t->done & CLOCK_MASK) ? *at : t->done & CLOCK_MASK;
-    columns_arrived(t->from, block->rank, t->done);
+    b->arrived = ++b->landed;
+    b->now->at[clocks_index((epoch)b->agent << CLOCK_BITS)] = b->landed;
     b->pending--;
     try_end(block, b);
 }

@@ -32,7 +32,6 @@ struct columns {
     const struct fibre *issuer;
     struct clocks *known; /* by all products so far */
     uint32_t arrivals; /* asked for */
-    uint32_t reached[MAX_CLUSTER]; /* the last that came to this block */
 };
 
 static struct columns *mine(const char *what)
@@ -252,14 +251,6 @@ void columns_arrive(uint32_t at, uint32_t blocks)
     async_arrive(at, blocks, agent_of(f->block) | c->arrivals, c->known);
 }
 
-void columns_arrived(struct block *from, int rank, epoch e)
-{
-    struct columns *c = from->columns;
-
-    if (c && (e & CLOCK_MASK) > c->reached[rank])
-        c->reached[rank] = e & CLOCK_MASK;
-}
-
 /* ---- loads ----------------------------------------------------------------------------------- */
 
 static struct load *add_load(struct fibre *f)
@@ -347,14 +338,6 @@ void columns_end(struct fibre *f)
     if (f->columns_known)
         clocks_drop(f->columns_known);
     f->columns_known = NULL;
-}
-
-/* By a block that is about to be gone, of what others' products did there. */
-bool columns_reached(const struct block *b, const struct block *by)
-{
-    const struct columns *c = by->columns;
-
-    return !c || c->reached[b->rank] <= b->end->at[clocks_index(agent_of(by))];
 }
 
 void columns_drop(struct block *b)

@@ -495,9 +495,16 @@ static void check_reached(const struct block *b, const struct block *by)
                         "barrier",
                         b->index, t, by->index);
     }
-    if (!columns_reached(b, by))
-        engine_fail("block %d may have ended before products of block %d arrived at its barrier",
-                    b->index, by->index);
+}
+
+/* The same of products that arrived by themselves. */
+static void check_arrived(const struct block *b)
+{
+    for (int i = 0; i < b->barrier_count; i++)
+        if (b->barriers[i].arrived >
+            b->end->at[clocks_index((epoch)b->barriers[i].agent << CLOCK_BITS)])
+            engine_fail("block %d may have ended before products arrived at its barrier at byte %u",
+                        b->index, b->barriers[i].at);
 }
 
 static bool has_ended(const struct cluster *c)
@@ -514,6 +521,7 @@ static void stop_cluster(struct cluster *c)
         if (c->block[i]->flight_count)
             engine_fail("block %d has ended with tensor copies, or arrivals of products, in flight",
                         c->block[i]->index);
+        check_arrived(c->block[i]);
         for (int j = 0; j < c->size; j++)
             check_reached(c->block[i], c->block[j]);
     }

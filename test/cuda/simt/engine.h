@@ -104,7 +104,8 @@ struct barrier {
     uint32_t phase; /* that have ended */
     epoch init;
     bool init_done;
-    uint32_t issued, landed; /* copies */
+    uint32_t issued, landed; /* copies, and arrivals of products */
+    uint32_t arrived; /* landed, at the last of the latter */
     struct clocks *now, *done; /* of arrivals in this phase; of all ended ones */
 };
 
@@ -115,7 +116,6 @@ struct flight {
     uint32_t at, bytes;
     int x, y, z;
     struct barrier *barrier;
-    struct block *from;
     epoch done;
     struct clocks *known;
 };
@@ -326,11 +326,9 @@ void columns_before(void);
 void columns_after(void);
 void columns_product(int kind, int n, uint32_t to, struct tile a, struct tile b, int keep);
 void columns_arrive(uint32_t at, uint32_t blocks);
-void columns_arrived(struct block *from, int rank, epoch e);
 void columns_load(uint32_t *d, uint32_t address);
 void columns_wait(void);
 void columns_end(struct fibre *f);
-bool columns_reached(const struct block *b, const struct block *by);
 void columns_drop(struct block *b);
 
 /* ---- ptx.c ----------------------------------------------------------------------------------- */
