@@ -271,11 +271,9 @@ DEVICE void take(const multiply_args &a)
 
 /* Registers of a thread; a block is launched with 128 for each. */
 enum {
-    FETCHING = INSIDE ? 72 : WINDOW ? 40 : 24, ISSUING = 24,
-    TAKING = INSIDE ? 208 : WINDOW ? 224 : 232
+    FETCHING = INSIDE ? 72 : WINDOW || PARTED ? 40 : 24, ISSUING = PARTED ? 40 : 24,
+    TAKING = ((GROUPS + 2) * 128 - FETCHING - ISSUING) / GROUPS / 8 * 8
 };
-static_assert(GROUPS != 2 || FETCHING + ISSUING + GROUPS * TAKING <= (GROUPS + 2) * 128,
-              "registers");
 
 static_assert(THREADS == LAUNCHED, "tiles of warps are those of the launch");
 
