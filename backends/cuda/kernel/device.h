@@ -599,10 +599,10 @@ template <int columns> DEVICE void columns_give(uint32_t address)
 DEVICE void columns_before() { asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory"); }
 DEVICE void columns_after() { asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory"); }
 
-/* By a warp: row l >> 2 of 16 lanes and row 8 + (l >> 2), 64 columns, as the sums of products of
- * warps lie: d[4 j], d[4 j + 1] are row l >> 2, columns 8 j + 2 (l & 3), + 1; d[4 j + 2], d[4 j + 3]
- * the other row's.  There after columns_wait.  Warp w of four reaches lanes 32 w to 32 w + 31; a
- * lane is 2^16 of an address. */
+/* By a warp: 16 lanes and 64 columns, as the sums of products of warps lie: d[4 j], d[4 j + 1] are
+ * lane l >> 2, columns 8 j + 2 (l & 3), + 1; d[4 j + 2], d[4 j + 3] lane 8 + (l >> 2).  They are
+ * there after columns_wait.  Warp w of four reaches lanes 32 w to 32 w + 31; a lane is 2^16 of an
+ * address. */
 DEVICE void columns_load(uint32_t (&d)[32], uint32_t address)
 {
 #define OUT_R(x) "=r"(x)
@@ -632,8 +632,8 @@ DEVICE uint32_t product_descriptor(int m, int n, uint32_t a, uint32_t b, uint32_
 {
     return sum << 4 | a << 7 | b << 10 | (uint32_t)(n >> 3) << 17 | (uint32_t)(m >> 4) << 24;
 }
-/* By one thread: the sums from column `to` on, row i of them in lane i, are a b, or += where keep is
- * 1; a is 128 and b n rows of 32 bytes, given by tile_descriptor.  Products happen in their
+/* By one thread: the sums from column `to` on, row i of them in lane i, are a b, or += where keep
+ * is 1; a is 128 and b n rows of 32 bytes, given by tile_descriptor.  Products happen in their
  * order. */
 #define PRODUCT(kind)                                                                              \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\n"                                      \

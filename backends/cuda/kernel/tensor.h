@@ -271,7 +271,7 @@ DEVICE void take(const multiply_args &a)
 
 /* Registers of a thread; a block is launched with 128 for each. */
 enum {
-    FETCHING = INSIDE ? 72 : WINDOW || PARTED ? 40 : 24, ISSUING = PARTED ? 40 : 24,
+    FETCHING = INSIDE ? 72 : WINDOW ? 40 : PARTED ? 32 : 24, ISSUING = PARTED ? 32 : 24,
     TAKING = ((GROUPS + 2) * 128 - FETCHING - ISSUING) / GROUPS / 8 * 8
 };
 
