@@ -56,7 +56,7 @@ bool limber_cuda_on_cores(enum unit u)
 }
 
 /* Bytes are not multiplied into tensor memory everywhere. */
-static bool has_tensor_memory(enum unit u, const struct target *t)
+bool limber_cuda_into_columns(enum unit u, const struct target *t)
 {
     return limber_cuda_on_cores(u) && limber_target_has(t, "tcgen05") &&
            (u != UNIT_i8 || limber_target_has(t, "tcgen05-i8"));
@@ -64,7 +64,8 @@ static bool has_tensor_memory(enum unit u, const struct target *t)
 
 bool limber_cuda_by_tiles(enum unit u, const struct target *t)
 {
-    return (limber_cuda_on_cores(u) && limber_target_has(t, "wgmma")) || has_tensor_memory(u, t);
+    return (limber_cuda_on_cores(u) && limber_target_has(t, "wgmma")) ||
+           limber_cuda_into_columns(u, t);
 }
 
 bool limber_cuda_fetches(const struct cuda_config *c)
@@ -83,7 +84,7 @@ static int mma_path_of(enum unit u, const struct target *t)
         return MMA_PATH_unit;
     if (small && limber_target_has(t, "wgmma"))
         return MMA_PATH_group;
-    if (has_tensor_memory(u, t))
+    if (limber_cuda_into_columns(u, t))
         return MMA_PATH_tensor;
     if ((small || u == UNIT_f64) && limber_target_has(t, "mma"))
         return MMA_PATH_warp;

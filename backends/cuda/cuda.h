@@ -60,8 +60,9 @@ struct cuda_config {
 bool limber_cuda_on_cores(enum unit u);
 /* Who multiplies straight from shared memory, where a group of threads brings tiles (fetch.h). */
 bool limber_cuda_fetches(const struct cuda_config *c);
-/* The same of products on a unit of this target: its tiles are 128 lines by up to 256. */
+/* The same of products on a unit of this target, and whether they go to tensor memory. */
 bool limber_cuda_by_tiles(enum unit u, const struct target *t);
+bool limber_cuda_into_columns(enum unit u, const struct target *t);
 /* config.c: a plan's constants, and the rest of them as text behind the kernels' includes. */
 bool limber_cuda_config(const struct plan *p, const struct target *t, struct cuda_config *c,
                         struct diag *d);

@@ -40,8 +40,8 @@ static struct block_shape shape_of(const struct plan *p, const struct node *n,
                                    const struct target *t, bool side_by_side)
 {
     struct block_shape s = large_shape(n, t, side_by_side);
-    bool tensor = limber_cuda_on_cores((enum unit)limber_num(n, ATTR_unit)),
-         groups = limber_cuda_by_tiles((enum unit)limber_num(n, ATTR_unit), t);
+    enum unit u = (enum unit)limber_num(n, ATTR_unit);
+    bool tensor = limber_cuda_on_cores(u), groups = limber_cuda_by_tiles(u, t);
 
     if (p->size != SMALL_SIZE || (side_by_side && tensor))
         return s;
@@ -162,24 +162,25 @@ static double with_cutting(const struct plan *p, const struct target *t, double 
     return product + cutting / lanes;
 }
 
-/* Of a unit's peak our kernels are expected to keep 0.75, NVIDIA's 0.9. */
+/* Of a unit's peak our kernels are expected to keep 0.75, half where products go to tensor memory
+ * (L2 ends there, docs/gpu.md), NVIDIA's 0.9. */
 static struct price price(const struct plan *p, const struct target *t, bool inside)
 {
     const struct node *products = limber_plan_find(p, OP_products);
     const struct node *combine = limber_plan_find(p, OP_combine);
-    double rate = t->rate[limber_num(products, ATTR_unit)], product;
+    enum unit u = (enum unit)limber_num(products, ATTR_unit);
+    double rate = t->rate[u], kept = limber_cuda_into_columns(u, t) ? 0.5 : 0.75, product;
 
     if (limber_num(products, ATTR_sums) == SUMS_any) /* cuBLAS reads operands as they lie */
         return (struct price){ .product = 1 / (0.9 * rate) };
-    product = (double)products->rows / (0.75 * rate);
+    product = (double)products->rows / (kept * rate);
     return (struct price){
         .product = inside ? with_cutting(p, t, product) : product,
         .a = operand_bytes(p, products->in[0], inside) / t->bandwidth,
         .b = operand_bytes(p, products->in[1], inside) / t->bandwidth,
         .result = result_bytes(p, products, combine) / t->bandwidth,
         .call = 1e-9 * (inside ? LAUNCH_NS : LAUNCHES_NS),
-        .skips =
-            p->roundings && limber_cuda_by_tiles((enum unit)limber_num(products, ATTR_unit), t),
+        .skips = p->roundings && limber_cuda_by_tiles(u, t),
     };
 }
 
