@@ -17,7 +17,8 @@ compiler does not know that one thread issues them.
 Registers: code that can be reached from where warps ask for a number of registers, or give some up,
 uses no more than that.
 
-Main loop: instructions for each product of warpgroups or into tensor memory; moves between registers for each of warps.
+Main loop: instructions for each product of warpgroups or into tensor memory; moves between
+registers for each of warps.
 
 Results: instructions for each element, from the first to the last store of several elements, or of
 residues, which are all there before the first store, from the last product on.  Those of any other
@@ -106,7 +107,8 @@ def look(name, code):
     for width, elements in ("128", 2), ("64", 8 if name.startswith("ozaki2") else 2):
         stores = [i for i, op in enumerate(ops) if re.match(rf"STG\.E(\.\w+)*\.{width}", op)]
         if len(stores) >= 8 and elements == 8:
-            last = max(i for i, op in enumerate(ops[:stores[0]]) if re.match(f"[HID]MMA|{TILES}", op))
+            last = max(i for i, op in enumerate(ops[:stores[0]])
+                       if re.match(f"[HID]MMA|{TILES}", op))
             return fences, each, (stores[-1] - last) / (elements * len(stores))
         if len(stores) >= 8:
             return fences, each, (stores[-1] - stores[0]) / (elements * (len(stores) - 1))

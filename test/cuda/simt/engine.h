@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Inside the stand-in for a GPU.  engine.c: fibres, who runs when, meetings.  shared.c: shared
  * memory and the order of accesses to it.  memory.c: device memory.  async.c: copies and barriers.
- * product.c: what warps and warpgroups multiply.  columns.c: tensor memory.  driver.c: the driver's functions.
+ * product.c: what warps and warpgroups multiply.  columns.c: tensor memory.  driver.c: the driver's
+ * functions.
  *
  * One launch runs at a time, on the calling thread. */
 #ifndef LIMBER_SIMT_ENGINE_H
@@ -285,7 +286,8 @@ void copy_wait(int n);
 void barrier_init(uint32_t at, int count);
 void barrier_init_done(void);
 void barrier_arrive(uint32_t at, uint32_t bytes);
-/* Later: at the barriers of these blocks (0: of this one); it tells of a moment, and what is known. */
+/* Later: at the barriers of these blocks (0: of this one); tells of a moment, and of what is
+ * known. */
 void async_arrive(uint32_t at, uint32_t blocks, epoch done, const struct clocks *known);
 void barrier_arrive_in(uint32_t at, int rank);
 void barrier_wait(uint32_t at, uint32_t parity);
