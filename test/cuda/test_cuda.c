@@ -446,7 +446,7 @@ static const struct gpu_fault faults[] = {
       "        uint32_t at = (uint32_t)(r.stage * STAGE);\\n\\n        if=>"
       "        uint32_t at = (uint32_t)((r.stage + 1) % STAGES * STAGE);\\n\\n        if" },
     { 90, "a block that leaves too early",
-      "    sync_cluster();             /* until=>    /* until" },
+      "    sync_cluster();             /* until then others may still arrive here */=>" },
     { 90, "a block that is not there yet",
       "    sync_cluster();\\n    if=>    sync_block();\\n    if" },
     { 90, "a stage that one block gave back", "readers * a.cluster=>readers" },
@@ -491,9 +491,9 @@ static const struct gpu_fault faults[] = {
     { 100, "columns that are not given back",
       "    if (warp() == 4)\\n        columns_give=>    if (false)\\n        columns_give" },
     { 100, "columns given back while they are read",
-      "    columns_before();\\n    sync_cluster();\\n    columns_after();\\n    if (warp() == "
-      "4)\\n=>"
-      "    if (warp() == 4)\\n" },
+      "columns_before();\\n    sync_cluster();             /* until then others may still arrive, "
+      "or=>"
+      "columns_before(); /*" },
 };
 
 /* Of lines that begin anywhere, whose elements come one by one. */

@@ -307,8 +307,9 @@ KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
         take(args);
     }
     columns_before();
-    sync_cluster();
+    sync_cluster();             /* until then others may still arrive, or read, here */
     columns_after();
+    sync_warp();                /* the lane that issued has been alone */
     if (warp() == 4)
         columns_give<COLUMNS_TAKEN>(load_shared<uint32_t>(ADDRESS));
 }
