@@ -50,10 +50,33 @@ static void set_side(const struct plan *p, int limbs, struct cuda_config *c, str
     s->digits = (int32_t)(limber_num(n, ATTR_bits) + 1 + 31) / 32;
 }
 
+bool limber_cuda_on_cores(enum unit u)
+{
+    return u == UNIT_i8 || limber_units[u].tensor;
+}
+
+/* Bytes are not multiplied into tensor memory everywhere. */
+bool limber_cuda_into_columns(enum unit u, const struct target *t)
+{
+    return limber_cuda_on_cores(u) && limber_target_has(t, "tcgen05") &&
+           (u != UNIT_i8 || limber_target_has(t, "tcgen05-i8"));
+}
+
+bool limber_cuda_by_tiles(enum unit u, const struct target *t)
+{
+    return (limber_cuda_on_cores(u) && limber_target_has(t, "wgmma")) ||
+           limber_cuda_into_columns(u, t);
+}
+
+bool limber_cuda_fetches(const struct cuda_config *c)
+{
+    return c->mma_path == MMA_PATH_group || c->mma_path == MMA_PATH_tensor;
+}
+
 /* Who multiplies on this unit. */
 static int mma_path_of(enum unit u, const struct target *t)
 {
-    bool small = u == UNIT_i8 || limber_units[u].tensor;
+    bool small = limber_cuda_on_cores(u);
 
     if (u == UNIT_exact)
         return MMA_PATH_element;
@@ -61,6 +84,8 @@ static int mma_path_of(enum unit u, const struct target *t)
         return MMA_PATH_unit;
     if (small && limber_target_has(t, "wgmma"))
         return MMA_PATH_group;
+    if (limber_cuda_into_columns(u, t))
+        return MMA_PATH_tensor;
     if ((small || u == UNIT_f64) && limber_target_has(t, "mma"))
         return MMA_PATH_warp;
     if (u == UNIT_f16 && limber_target_has(t, "wmma"))
@@ -97,9 +122,8 @@ static void set_tile(struct cuda_config *c, const struct node *n)
     c->step = (int32_t)tile[5] * c->bytes;
     c->shared = (c->inside ? 2 : c->stages) * c->step * (held_a * c->bm + held_b * c->bn);
     if (c->inside)              /* stages are of elements; those of warpgroups are 128 x 32 */
-        c->shared +=
-            c->stages * 4 *
-            (c->mma_path == MMA_PATH_group ? 128 * 32 : c->step / c->bytes * (c->bm + c->bn));
+        c->shared += c->stages * 4 *
+                     (limber_cuda_fetches(c) ? 128 * 32 : c->step / c->bytes * (c->bm + c->bn));
     c->threads = c->bm / c->wm * (c->bn / c->wn) * 32;
     if (c->mma_path ==
         MMA_PATH_portable) {   /* padded lines, and a tile of sums for each that is added up */
@@ -107,12 +131,13 @@ static void set_tile(struct cuda_config *c, const struct node *n)
                     c->threads / 32 * (c->totals ? 1 : c->accumulators) * 1536;
         c->window = 0;
     }
-    if (c->mma_path == MMA_PATH_group) {
-        c->threads = (c->bm / 64 + 1) * 128;
-        c->shared += 16 * (c->inside ? 2 : c->stages);
+    if (limber_cuda_fetches(c)) {
+        c->threads = (c->bm / 64 + (c->mma_path == MMA_PATH_tensor ? 2 : 1)) * 128;
+        c->shared += 16 * (c->inside ? 2 : c->stages) +
+                     (c->mma_path == MMA_PATH_tensor ? TENSOR_BARRIERS : 0);
     }
     /* by twos, columns' limbs come from L2 half as often; through a window threads fetch them */
-    c->cluster = c->mma_path == MMA_PATH_group && !c->window && !c->inside ? 2 : 1;
+    c->cluster = limber_cuda_fetches(c) && !c->window && !c->inside ? 2 : 1;
     if (c->window)
         c->shared += WINDOW_LINE * c->bn;
 }
@@ -200,7 +225,7 @@ bool limber_cuda_config(const struct plan *p, const struct target *t, struct cud
         limber_cuda_unit(p, c);
     c->inside = limber_num(products, ATTR_split) == SPLIT_inside;
     c->parted = p->roundings > 0;
-    if (c->inside && c->mma_path != MMA_PATH_warp && c->mma_path != MMA_PATH_group)
+    if (c->inside && c->mma_path != MMA_PATH_warp && !limber_cuda_fetches(c))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "cuda: %%%s: split=inside is for tensor cores of "
                            "8.0 and later",

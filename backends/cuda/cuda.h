@@ -12,6 +12,7 @@ enum cuda_mma_path {
     MMA_PATH_warp,     /* a warp: mma */
     MMA_PATH_group,    /* a warpgroup: wgmma */
     MMA_PATH_portable, /* a warp: WMMA */
+    MMA_PATH_tensor,   /* a thread, into tensor memory: tcgen05 */
     MMA_PATH_element,  /* a lane, whole elements in a long accumulator */
     MMA_PATH_unit,     /* lanes as a simulated unit */
     MMA_PATH_scan,     /* a scan, which multiplies nothing */
@@ -24,6 +25,7 @@ struct cuda_side {
     int32_t digits;             /* 32-bit words of a scaled integer */
 };
 
+enum { TENSOR_BARRIERS = 48 }; /* bytes of shared memory that pass sums in tensor memory on */
 enum { CUDA_ROWS = 1024, CUDA_ACCUMULATORS = 128 };
 
 /* What the launcher must know of a kernel; goes to disk in front of its code, without holes. */
@@ -54,6 +56,13 @@ struct cuda_config {
     int32_t rsc, window;        /* a convolution in this order; B is fetched through its window */
 };
 
+/* Whether tensor cores have products of this unit: INT8 and small floats. */
+bool limber_cuda_on_cores(enum unit u);
+/* Who multiplies straight from shared memory, where a group of threads brings tiles (fetch.h). */
+bool limber_cuda_fetches(const struct cuda_config *c);
+/* The same of products on a unit of this target, and whether they go to tensor memory. */
+bool limber_cuda_by_tiles(enum unit u, const struct target *t);
+bool limber_cuda_into_columns(enum unit u, const struct target *t);
 /* config.c: a plan's constants, and the rest of them as text behind the kernels' includes. */
 bool limber_cuda_config(const struct plan *p, const struct target *t, struct cuda_config *c,
                         struct diag *d);

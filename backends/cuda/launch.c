@@ -552,15 +552,15 @@ static bool show(struct run *r, const struct part *p, int side, int64_t lines, s
     return ok;
 }
 
-/* Steps along k that show nothing are left out by warpgroups. */
+/* Steps along k that show nothing are left out where a group fetches for all. */
 static bool leave_out(struct run *r, const struct part *p, struct multiply_args *args,
                       struct diag *d)
 {
     const struct cuda_config *f = &r->kernel->config;
     const struct tile_subset *x = r->call->a.tile_subset, *y = r->call->b.tile_subset;
 
-    if (!f->parted || f->mma_path != MMA_PATH_group || f->window || f->inside || !x || !y ||
-        !x->tile || !y->tile)
+    if (!f->parted || !limber_cuda_fetches(f) || f->window || f->inside || !x || !y || !x->tile ||
+        !y->tile)
         return true;
     if (!show(r, p, 0, f->bm * args->cluster, d) || !show(r, p, 1, f->bn, d))
         return false;
@@ -574,7 +574,7 @@ static bool leave_out(struct run *r, const struct part *p, struct multiply_args 
 static bool multiply(struct run *r, const struct part *p, struct diag *d)
 {
     const struct cuda_config *f = &r->kernel->config;
-    int cluster = f->mma_path == MMA_PATH_group ? limber_cuda_cluster(r, p->tiles_m) : 1;
+    int cluster = limber_cuda_fetches(f) ? limber_cuda_cluster(r, p->tiles_m) : 1;
     int64_t rows = ceil_div(p->tiles_m, cluster);
     int64_t tasks = p->groups * rows * p->tiles_n * (f->totals ? f->accumulators : 1);
     struct multiply_args args = {
@@ -606,7 +606,7 @@ static bool multiply(struct run *r, const struct part *p, struct diag *d)
     for (int side = 0; side < 2 && f->inside; side++)
         args.origin[side] = origin_of(r, p, side);
     args.k = r->k;
-    if (f->mma_path == MMA_PATH_group)
+    if (limber_cuda_fetches(f))
         return leave_out(r, p, &args, d) && (f->inside || map_limbs(r, p, 0, 1, &args.map_a, d)) &&
                (f->inside || f->window || map_limbs(r, p, 1, cluster, &args.map_b, d)) &&
                limber_cuda_start_clusters(r, &args, d);

@@ -7,11 +7,6 @@
 
 /* ---- blocks of threads ----------------------------------------------------------------------- */
 
-static bool is_small(enum unit u)
-{
-    return u == UNIT_i8 || limber_units[u].tensor;
-}
-
 /* Of a warp, of a block, and the bytes of a line in one stage. */
 struct block_shape {
     int64_t mr, nr, mb, nb, bytes;
@@ -24,10 +19,10 @@ static struct block_shape large_shape(const struct node *n, const struct target 
 {
     enum unit u = (enum unit)limber_num(n, ATTR_unit);
 
-    if (is_small(u) && limber_target_has(t, "wgmma"))
+    if (limber_cuda_by_tiles(u, t))
         return u == UNIT_i8 ? (struct block_shape){ 64, 256, 128, 256, 128 } :
                               (struct block_shape){ 64, 128, 128, 128, 128 };
-    if (is_small(u) && limber_target_has(t, "mma"))
+    if (limber_cuda_on_cores(u) && limber_target_has(t, "mma"))
         return side_by_side ? (struct block_shape){ 32, 32, 128, 64, 64 } :
                u == UNIT_i8 ? (struct block_shape){ 64, 64, 128, 256, 64 } :
                               (struct block_shape){ 32, 32, 128, 64, 128 };
@@ -45,8 +40,8 @@ static struct block_shape shape_of(const struct plan *p, const struct node *n,
                                    const struct target *t, bool side_by_side)
 {
     struct block_shape s = large_shape(n, t, side_by_side);
-    bool tensor = is_small((enum unit)limber_num(n, ATTR_unit)),
-         groups = tensor && limber_target_has(t, "wgmma");
+    enum unit u = (enum unit)limber_num(n, ATTR_unit);
+    bool tensor = limber_cuda_on_cores(u), groups = limber_cuda_by_tiles(u, t);
 
     if (p->size != SMALL_SIZE || (side_by_side && tensor))
         return s;
@@ -74,7 +69,7 @@ static int64_t stages_of(const struct plan *p, const struct target *t, bool insi
     int64_t lines = side_by_side ? a->type.count * s.mb + b->type.count * s.nb : s.mb + s.nb;
     int64_t window = limber_plan_find(p, OP_patches) ? WINDOW_LINE * s.nb : 0;
     int64_t available = t->shared - 1024 - window, limbs = lines * s.bytes, stages, raw;
-    bool groups = limber_target_has(t, "wgmma");
+    bool groups = limber_cuda_by_tiles((enum unit)limber_num(n, ATTR_unit), t);
 
     if (inside) {
         raw = 4 * (groups ? 128 * 32 : s.bytes / a->type.format.size * (s.mb + s.nb));
@@ -162,29 +157,30 @@ static double with_cutting(const struct plan *p, const struct target *t, double 
     double cutting = CUT_STEPS * (1.0 / (double)s.mb + 1.0 / (double)s.nb);
     double lanes = t->rate[UNIT_f32];
 
-    if (limber_target_has(t, "wgmma"))
+    if (limber_cuda_by_tiles((enum unit)limber_num(products, ATTR_unit), t))
         return fmax(product, fmax(2 * cutting, shared_bytes(p, products, s)) / lanes);
     return product + cutting / lanes;
 }
 
-/* Of a unit's peak our kernels are expected to keep 0.75, NVIDIA's 0.9. */
+/* Of a unit's peak our kernels are expected to keep 0.75, half where products go to tensor memory
+ * (L2 ends there, docs/gpu.md), NVIDIA's 0.9. */
 static struct price price(const struct plan *p, const struct target *t, bool inside)
 {
     const struct node *products = limber_plan_find(p, OP_products);
     const struct node *combine = limber_plan_find(p, OP_combine);
-    double rate = t->rate[limber_num(products, ATTR_unit)], product;
+    enum unit u = (enum unit)limber_num(products, ATTR_unit);
+    double rate = t->rate[u], kept = limber_cuda_into_columns(u, t) ? 0.5 : 0.75, product;
 
     if (limber_num(products, ATTR_sums) == SUMS_any) /* cuBLAS reads operands as they lie */
         return (struct price){ .product = 1 / (0.9 * rate) };
-    product = (double)products->rows / (0.75 * rate);
+    product = (double)products->rows / (kept * rate);
     return (struct price){
         .product = inside ? with_cutting(p, t, product) : product,
         .a = operand_bytes(p, products->in[0], inside) / t->bandwidth,
         .b = operand_bytes(p, products->in[1], inside) / t->bandwidth,
         .result = result_bytes(p, products, combine) / t->bandwidth,
         .call = 1e-9 * (inside ? LAUNCH_NS : LAUNCHES_NS),
-        .skips = p->roundings && limber_target_has(t, "wgmma") &&
-                 is_small((enum unit)limber_num(products, ATTR_unit)),
+        .skips = p->roundings && limber_cuda_by_tiles(u, t),
     };
 }
 

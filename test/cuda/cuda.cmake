@@ -1,14 +1,14 @@
 # Against a GPU where LIMBER_TEST_GPU asks for it, and on the stand-ins, which play each of these
 # compute capabilities.
 set(test_cuda_on 75 80 90 100 120)
-set(test_cuda_batch_on 75 80 90)
+set(test_cuda_batch_on 75 80 90 100)
 set(test_cuda_calls_on 75 80 90 100 103 120)
 set(test_cuda_complex_on 80 90)
 set(test_cuda_conv_on 75 80 90 100)
-set(test_cuda_mixed_on 80 90)
-set(test_cuda_split_on 80 90 100)
+set(test_cuda_mixed_on 80 90 100)
+set(test_cuda_split_on 80 90 100 103)
 set(test_cuda_steps_on 75 90)
-set(test_cuda_tensor_on 75 89 90)
+set(test_cuda_tensor_on 75 89 90 100)
 set(test_cuda_unit_on 80 90)
 foreach(name test_cuda test_cuda_batch test_cuda_calls test_cuda_complex test_cuda_conv
         test_cuda_mixed test_cuda_split test_cuda_steps test_cuda_tensor test_cuda_unit)

@@ -1,16 +1,29 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Estimates of whole products on an H200: estimate.py [PAGE] prints a Markdown table, or fails
-where the page does not have its rows.
+"""Estimates of whole products on an H200 and on a B200: estimate.py [PAGE] prints rows of Markdown
+tables, or fails where the page does not have them.
+
+On the B200 the products' rates are what L2 leaves of the peaks (docs/gpu.md): 24 to 32 bytes a
+clock, of 64 that the tiles of INT8 and of FP32-F ask for.
 
 Counts are of machine code for sm_90a (sass.py): what stands once, and loops by their turns.  Dense
 operands come 16 bytes at once: 55 instructions for four elements of binary32, 46 for two of
 binary64.  (An element that comes alone takes about 60, of the 1,006 that any view might.)"""
 import sys
 
-LANES = 132 * 128 * 1.75e9      # instructions of lanes a second, at four warps a clock
-INT8 = 1.2e15, 1.4e15           # operations a second at the power limit, least and most
-FP16 = 0.6e15, 0.7e15
-DGEMM, SGEMM = 59e12, 52e12
+class H200:
+    LANES = 132 * 128 * 1.75e9  # instructions of lanes a second, at four warps a clock
+    INT8 = 1.2e15, 1.4e15       # operations a second at the power limit, least and most
+    FP16 = 0.6e15, 0.7e15
+    DGEMM, SGEMM = 59e12, 52e12
+
+
+class B200:
+    LANES = 148 * 128 * 1.85e9
+    INT8 = tuple(148 * 1.85e9 * 2 * 8192 * x / 64 for x in (24, 32))
+    FP16 = tuple(x / 2 for x in INT8)
+    DGEMM, SGEMM = 33e12, 63e12
+
+
 LOAD_F32, LOAD_F64 = 55 / 4, 46 / 2
 SCAN = 90 + LOAD_F64            # of an element of A or B
 
@@ -20,12 +33,12 @@ C_F64 = (MODULI * 92 + 1950) / 4      # normal numbers, in rows
 LIMBS_FP32_F = 306 / 8 + LOAD_F32
 
 
-def row(name, n, products, rates, limbs, c, scanned, rival):
+def row(name, n, products, rates, limbs, c, scanned, rival, lanes):
     """Milliseconds."""
     work = products * 2 * n**3
     times = [work / rate * 1e3 for rate in reversed(rates)]
-    rest = [2 * n**2 * SCAN * scanned / LANES * 1e3, 2 * n**2 * limbs / LANES * 1e3,
-            n**2 * c / LANES * 1e3]
+    rest = [2 * n**2 * SCAN * scanned / lanes * 1e3, 2 * n**2 * limbs / lanes * 1e3,
+            n**2 * c / lanes * 1e3]
     sums = [t + sum(rest) for t in times]
     other = 2 * n**3 / rival * 1e3
     return (f"| {name} | {n} | {times[0]:.2f} – {times[1]:.2f} | {rest[0]:.2f} | {rest[1]:.2f} | "
@@ -34,10 +47,12 @@ def row(name, n, products, rates, limbs, c, scanned, rival):
 
 
 def main():
-    rows = [row("FP64 `correct`, 16 moduli", n, MODULI, INT8, LIMBS_F64, C_F64, 1, DGEMM)
-            for n in (2048, 4096, 8192, 16384)]
-    rows += [row("FP32-F, limbs ahead", n, 3, FP16, LIMBS_FP32_F, 0, 0, SGEMM)
-             for n in (2048, 4096, 8192)]
+    rows = []
+    for d, sizes in (H200, (2048, 4096, 8192, 16384)), (B200, (4096, 8192, 16384)):
+        rows += [row("FP64 `correct`, 16 moduli", n, MODULI, d.INT8, LIMBS_F64, C_F64, 1, d.DGEMM,
+                     d.LANES) for n in sizes]
+        rows += [row("FP32-F, limbs ahead", n, 3, d.FP16, LIMBS_FP32_F, 0, 0, d.SGEMM, d.LANES)
+                 for n in sizes[:-1]]
     if len(sys.argv) == 1:
         print("\n".join(rows))
         return

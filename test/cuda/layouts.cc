@@ -6,8 +6,10 @@
 #include <cstring>
 
 #include <cute/tensor.hpp>
+#include <cute/atom/copy_traits_sm100.hpp>
 #include <cute/atom/copy_traits_sm75.hpp>
 #include <cute/atom/mma_atom.hpp>
+#include <cute/atom/mma_traits_sm100.hpp>
 #include <cute/atom/mma_traits_sm80.hpp>
 #include <cute/atom/mma_traits_sm89.hpp>
 #include <cute/atom/mma_traits_sm90_gmma.hpp>
@@ -91,6 +93,13 @@ enum { UNIT = 0 };
 namespace doubles {
 enum { UNIT = UNIT_f64 };
 #include "kernels.h"
+}
+
+namespace blackwell {
+enum { UNIT = 0 };
+#define __CUDA_ARCH__ 1000
+#include "kernels.h"
+#undef __CUDA_ARCH__
 }
 
 template <class F> static void store_tile(F piece_at)
@@ -230,6 +239,67 @@ template <class element, int lines> static void tiles(const char *name)
     }
 }
 
+/* ---- tensor memory --------------------------------------------------------------------------- */
+
+/* Loads of 16 lanes and 64 columns, two for a warp's 32 lanes: where they begin, and what a thread
+ * gets. */
+static void columns()
+{
+    using shape = cute::Shape<cute::_128, cute::_64>;
+    auto memory = cute::make_tensor(
+        cute::make_tmem_ptr<float>(0u),
+        cute::make_layout(shape{}, cute::make_stride(cute::TMEM::DP<float>{}, cute::_1{})));
+    auto copy = cute::make_tmem_copy(cute::SM100::TMEM::LOAD::SM100_TMEM_LOAD_16dp256b8x{}, memory);
+
+    for (int thread = 0; thread < 128; thread++) {
+        auto slice = copy.get_slice(thread);
+        auto from = slice.partition_S(memory);
+        auto to = slice.partition_D(cute::make_identity_tensor(shape{}));
+
+        for (int h = 0; h < 2; h++) {
+            int row = thread / 32 * 32 + 16 * h;    /* that of a warp of group h of tensor.h */
+
+            same("tcgen05.ld", (long)row << 16,
+                 (long)cute::raw_pointer_cast(from(cute::_, h, 0).data()));
+            for (int v = 0; v < 32; v++) {
+                same("tcgen05.ld", row + bytes::row_of(0, v % 4, thread & 31),
+                     (int)cute::get<0>(to(v, h, 0)));
+                same("tcgen05.ld", bytes::column_of(v / 4, v % 4, thread & 31),
+                     (int)cute::get<1>(to(v, h, 0)));
+            }
+        }
+    }
+}
+
+template <class A, class B, class C, int n>
+static void descriptors(const char *name, uint32_t a, uint32_t b, uint32_t sum)
+{
+    auto d = cute::UMMA::make_instr_desc<A, B, C, 128, n, cute::UMMA::Major::K,
+                                         cute::UMMA::Major::K>();
+
+    same(name, blackwell::product_descriptor(128, n, a, b, sum), (long)(uint32_t)d);
+}
+
+template <class element, int lines> static void tiles_of_tcgen05(const char *name)
+{
+    constexpr int size = cute::sizeof_bits_v<element> / 8, depth = 128 / size;
+    auto all = cute::make_tensor(
+        cute::make_smem_ptr((element *)nullptr),
+        cute::tile_to_shape(cute::UMMA::Layout_K_SW128_Atom<element>{},
+                            cute::Shape<cute::Int<lines>, cute::Int<depth>>{}));
+
+    for (int q = 0; q < 4; q++) {
+        auto part = cute::local_tile(all, cute::Shape<cute::Int<lines>, cute::Int<depth / 4>>{},
+                                     cute::make_coord(0, q));
+        auto d = cute::UMMA::make_umma_desc<cute::UMMA::Major::K>(part);
+        long from = (long)((char *)cute::raw_pointer_cast(part.data()) - (char *)nullptr);
+
+        same(name, (long)(blackwell::tile_descriptor(0, 32 * q) & 0x3fff), from >> 4);
+        same(name, (long)(blackwell::tile_descriptor(0, 32 * q) & ~(uint64_t)0x3fff),
+             (long)(d.desc_ & ~(uint64_t)0x3fff));
+    }
+}
+
 int main()
 {
     store_tile([](int line, int c) { return bytes::piece_at(line, c); });
@@ -252,6 +322,21 @@ int main()
     tiles<cute::bfloat16_t, 128>("tiles of bf16");
     tiles<cute::tfloat32_t, 128>("tiles of tf32");
     tiles<cute::float_e4m3_t, 128>("tiles of e4m3");
+    columns();
+    descriptors<uint8_t, uint8_t, int32_t, 256>("idesc of u8", 0, 0, blackwell::PRODUCT_i32);
+    descriptors<int8_t, uint8_t, int32_t, 64>("idesc of i8", 1, 0, blackwell::PRODUCT_i32);
+    descriptors<uint8_t, int8_t, int32_t, 128>("idesc of i8", 0, 1, blackwell::PRODUCT_i32);
+    descriptors<cute::half_t, cute::half_t, float, 128>(
+        "idesc of f16", blackwell::PRODUCT_f16, blackwell::PRODUCT_f16, blackwell::PRODUCT_f32);
+    descriptors<cute::bfloat16_t, cute::bfloat16_t, float, 64>(
+        "idesc of bf16", blackwell::PRODUCT_bf16, blackwell::PRODUCT_bf16, blackwell::PRODUCT_f32);
+    descriptors<cute::tfloat32_t, cute::tfloat32_t, float, 128>(
+        "idesc of tf32", blackwell::PRODUCT_tf32, blackwell::PRODUCT_tf32, blackwell::PRODUCT_f32);
+    tiles_of_tcgen05<int8_t, 128>("tcgen05's tiles of i8");
+    tiles_of_tcgen05<int8_t, 256>("tcgen05's tiles of i8");
+    tiles_of_tcgen05<cute::half_t, 128>("tcgen05's tiles of f16");
+    tiles_of_tcgen05<cute::bfloat16_t, 128>("tcgen05's tiles of bf16");
+    tiles_of_tcgen05<cute::tfloat32_t, 128>("tcgen05's tiles of tf32");
     printf("%ld numbers compared, %ld differ\n", compared, wrong);
     return wrong > 0;
 }

@@ -2,7 +2,7 @@
 """What kernels say of where bytes lie, against CuTe's tables: layouts.py KERNELS INCLUDES FOLDER
 
 Writes FOLDER/kernels.h, the functions of the headers in KERNELS that layouts.cc tests, as they
-stand.  Says which instructions of device.h CUTLASS does not have."""
+stand.  Says which instructions of device.h neither CUTLASS nor CUDA's headers have."""
 import re
 import subprocess
 import sys
@@ -10,10 +10,10 @@ import sys
 FUNCTIONS = {
     "tile.h": ("row_of", "column_of"),
     "stage.h": ("piece_at",),
-    "device.h": ("tile_descriptor",),
+    "device.h": ("tile_descriptor", "product_descriptor"),
     "warp.h": ("fragments_a", "fragments_b", "multiply_f64"),
 }
-# what CUTLASS spells without a word that PTX allows to be left out
+# what these spell without a word that PTX allows to be left out
 SPELLED = ((".global.tile.mbarrier", ".global.mbarrier"),
            ("barrier.cluster.arrive.release", "barrier.cluster.arrive"),
            ("barrier.cluster.wait.acquire", "barrier.cluster.wait"),
@@ -34,12 +34,15 @@ def function(text, name):
 
 def instructions(header):
     """Opcodes in the assembly of device.h, whose macros a compiler has written out."""
-    text = subprocess.run(["c++", "-E", "-P", "-xc++", "-D__CUDA_ARCH__=900",
-                           "-D__CUDA_ARCH_FEAT_SM90_ALL", header],
-                          capture_output=True, text=True, check=True).stdout
-    text = re.sub(r'"\s*"', "", text)
-    return set(re.findall(r"(?<![.\w])((?:mma|wgmma|mbarrier|fence|mapa|prefetch|setmaxnreg|"
-                          r"ldmatrix|cp|barrier)\.[a-z0-9_.:]+[a-z0-9])", text))
+    found = set()
+    for arch, name in (900, "SM90"), (1000, "SM100"):
+        text = subprocess.run(["c++", "-E", "-P", "-xc++", f"-D__CUDA_ARCH__={arch}",
+                               f"-D__CUDA_ARCH_FEAT_{name}_ALL", header],
+                              capture_output=True, text=True, check=True).stdout
+        text = re.sub(r'"\s*"', "", text)
+        found.update(re.findall(r"(?<![.\w])((?:mma|wgmma|mbarrier|fence|mapa|prefetch|setmaxnreg|"
+                                r"ldmatrix|cp|barrier|tcgen05|elect)\.[a-z0-9_.:]+[a-z0-9])", text))
+    return found
 
 
 def main():
@@ -48,6 +51,7 @@ def main():
         for header, names in FUNCTIONS.items():
             with open(f"{kernels}/{header}", encoding="utf-8") as file:
                 text = file.read()
+            out.writelines(re.findall(r"^enum \{ PRODUCT_[^}]*\};\n", text, re.M))
             out.writelines(function(text, name) for name in names)
     ours = instructions(f"{kernels}/device.h")
     theirs = ""

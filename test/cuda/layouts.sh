@@ -20,7 +20,8 @@ runtime=$(dirname "$(find "$work/pip" -name cuda_runtime_api.h)")
 compare() {  # kernels
     mkdir -p "$work/out"
     python3 "$here/layouts.py" "$1" \
-        "$(find "$cutlass/cute/arch" "$cutlass/cutlass/arch" -name '*.h*' | tr '\n' ' ')" \
+        "$(find "$cutlass/cute/arch" "$cutlass/cutlass/arch" "$runtime/cccl/cuda/__ptx" \
+            -name '*.h*' | tr '\n' ' ')" \
         "$work/out" &&
         c++ -std=c++17 -w -I"$work/out" -I"$cutlass" -I"$runtime" -I"$runtime/cccl" \
             "$here/layouts.cc" -o "$work/out/layouts" &&
@@ -50,4 +51,7 @@ find_fault warp.h 's/(l >> 4) \* 8,/(l >> 3 \& 1) * 8,/'
 find_fault warp.h 's/line_b + 8 \* j + g/line_b + 8 * j + t/'
 find_fault stage.h 's/: r & 7;/: r >> 1 \& 7;/'
 find_fault device.h 's/(uint64_t)64 << 32/(uint64_t)32 << 32/'
+find_fault device.h 's/(uint64_t)2 << 61/(uint64_t)4 << 61/'
+find_fault device.h 's/a << 7 | b << 10/b << 7 | a << 10/'
+find_fault device.h 's/kind::" kind "/kind::mx" kind "/'
 find_fault device.h 's/MMA_FLOAT("m16n8k16", "bf16")/MMA_FLOAT("m16n8k32", "bf16")/'

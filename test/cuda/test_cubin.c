@@ -27,10 +27,17 @@ static const struct machine {
     int major, minor;
     int64_t shared;
 } machines[] = {
-    { "sm_75", 7, 5, 64 << 10 },   { "sm_80", 8, 0, 163 << 10 },  { "sm_86", 8, 6, 99 << 10 },
-    { "sm_89", 8, 9, 99 << 10 },   { "sm_90a", 9, 0, 227 << 10 }, { "sm_100", 10, 0, 227 << 10 },
-    { "sm_120", 12, 0, 99 << 10 },
+    { "sm_75", 7, 5, 64 << 10 },     { "sm_80", 8, 0, 163 << 10 },  { "sm_86", 8, 6, 99 << 10 },
+    { "sm_89", 8, 9, 99 << 10 },     { "sm_90a", 9, 0, 227 << 10 }, { "sm_100a", 10, 0, 227 << 10 },
+    { "sm_103a", 10, 3, 227 << 10 }, { "sm_120", 12, 0, 99 << 10 },
 };
+
+/* Machines with kernels of their own: in every run all of them are compiled there.  Those for 10.3
+ * are the same text as for 10.0. */
+static bool has_own_kernels(const struct machine *m)
+{
+    return m->minor == 0 && (m->major == 9 || m->major == 10);
+}
 
 enum { ANY = LIMBER_SPLIT_ANY, AHEAD = LIMBER_SPLIT_AHEAD, INSIDE = LIMBER_SPLIT_INSIDE };
 
@@ -242,8 +249,8 @@ static bool check(const struct wanted *x, const struct machine *m, bool always, 
                                        "",
              w->split == INSIDE ? "-inside" : "", w->roundings ? "-parts" : "",
              x->direction < 0 ? "" : suffix[x->direction], m->name);
-    if (!is_wanted(name) || (w->roundings && strcmp(m->name, "sm_90a")))
-        return true; /* tiles are left out by warpgroups only */
+    if (!is_wanted(name) || (w->roundings && !has_own_kernels(m)))
+        return true; /* tiles are left out by these only */
     look(data, w, f, &mask);
     assert_true(limber_cuda_arch(&t, m->major, m->minor, 132, 1.7e9, m->shared, 50 << 20, &d));
     state_plan(&p, x, &mask);
@@ -251,7 +258,7 @@ static bool check(const struct wanted *x, const struct machine *m, bool always, 
     if (!ok && (strstr(d.text, "cuda has no") || strstr(d.text, "split=inside")))
         goto done;
     ok = ok && limber_cuda_config(&p, &t, &config, &d);
-    if (ok && !always && config.mma_path != MMA_PATH_group) {
+    if (ok && !always && !limber_cuda_fetches(&config)) {
         ok = false;
         goto done;
     }
@@ -280,9 +287,8 @@ static bool check(const struct wanted *x, const struct machine *m, bool always, 
                     m->name, u.name + 7, u.registers, u.stack, multiply ? config.shared : 0);
     }
     assert_true(config.shared <= m->shared);
-    if (config.mma_path ==
-        MMA_PATH_group) /* what is launched with, before registers move to consumers */
-        assert_true(config.threads * 168 <= 65536);
+    if (limber_cuda_fetches(&config)) /* what is launched with, before registers move */
+        assert_true(config.threads * (config.mma_path == MMA_PATH_group ? 168 : 128) <= 65536);
 done:
     free(log.text);
     free(blob.data);
@@ -394,7 +400,7 @@ static int check_convolutions(bool all, FILE *table)
             for (size_t j = 0; j < COUNT(machines); j++) {
                 bool always = all || (3 * i + (size_t)direction + j) % COUNT(machines) == 0;
 
-                if (always || (machines[j].major == 9 && direction == DIRECTION_forward))
+                if (always || (has_own_kernels(&machines[j]) && direction == DIRECTION_forward))
                     compiled += check(&(struct wanted){ &convolved[i], direction }, &machines[j],
                                       always, table);
             }
@@ -414,10 +420,10 @@ static void kernels_fit_their_devices(void **state)
     for (size_t i = 0; i < COUNT(works); i++)
         for (size_t j = 0; j < COUNT(machines); j++) {
             /* all of them for the table; in every run each on one machine, and those with products
-             * of warpgroups */
+             * of tiles */
             bool always = path || (i + j) % COUNT(machines) == 0;
 
-            if (always || machines[j].major == 9)
+            if (always || has_own_kernels(&machines[j]))
                 compiled += check(&(struct wanted){ &works[i], -1 }, &machines[j], always, table);
         }
     compiled += check_convolutions(path != NULL, table);

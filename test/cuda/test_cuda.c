@@ -329,7 +329,7 @@ static void clusters_have_the_same_bits(void **state)
     static const int64_t rows[] = { 100, 256, 300, 600 };
 
     (void)state;
-    if (!has_feature("wgmma"))
+    if (!has_feature("wgmma") && !has_feature("tcgen05"))
         return;
     for (size_t i = 0; i < COUNT(rows); i++) {
         compare(&(struct product){ NULL, exact, "i8", "i8", "i32", DATA_bytes, rows[i], 20, 300,
@@ -446,14 +446,54 @@ static const struct gpu_fault faults[] = {
       "        uint32_t at = (uint32_t)(r.stage * STAGE);\\n\\n        if=>"
       "        uint32_t at = (uint32_t)((r.stage + 1) % STAGES * STAGE);\\n\\n        if" },
     { 90, "a block that leaves too early",
-      "    sync_cluster();             /* until=>    /* until" },
+      "    sync_cluster();             /* until then others may still arrive here */=>" },
     { 90, "a block that is not there yet",
       "    sync_cluster();\\n    if=>    sync_block();\\n    if" },
-    { 90, "a stage that one block gave back", "4 * GROUPS * args.cluster=>4 * GROUPS" },
+    { 90, "a stage that one block gave back", "readers * a.cluster=>readers" },
     { 90, "the other block's half", "line + from, limb=>line + lines - from, limb" },
-    { 90, "a half for one block", "(1u << a.cluster) - 1=>1u << block() % a.cluster" },
+    { 90, "a half for one block",
+      "limb, full,\\n                        (1u << a.cluster) - 1=>"
+      "limb, full,\\n                        1u << block() % a.cluster" },
     { 90, "sums that are not awaited",
-      "    group_wait<0>();\\n    group_keep(d);\\n=>    group_keep(d);\\n" },
+      "    group_wait<0>();\\n    keep_behind(d);\\n=>    keep_behind(d);\\n" },
+    { 100, "sums that are not there yet",
+      "p.parity);\\n    columns_after();=>p.parity ^ 1);\\n    columns_after();" },
+    { 100, "sums of which no fence tells", "p.parity);\\n    columns_after();=>p.parity);" },
+    { 100, "sums of the other place",
+      "column_of_accumulator(0, p.index),\\n=>column_of_accumulator(0, p.index ^ 1),\\n" },
+    { 100, "other lanes", "(w / 4 - 2) * 16=>(w / 4 - 2) * 8" },
+    { 100, "the same lanes twice", "(w / 4 - 2) * 16=>0" },
+    { 100, "a place given back too early",
+      "    columns_after();\\n    each_sum=>    columns_after();\\n"
+      "    announce_taken((uint32_t)(TAKEN + 8 * p.index));\\n    each_sum\n"
+      "v); });\\n    announce_taken((uint32_t)(TAKEN + 8 * p.index));=>v); });" },
+    { 100, "a place given back without a fence",
+      "    columns_before();\\n    sync_warp();=>    sync_warp();" },
+    { 100, "a place that others still read",
+      "    columns_before();\\n    sync_warp();=>    columns_before();" },
+    { 100, "a place that is not awaited",
+      "barrier_wait((uint32_t)(TAKEN + 8 * p.index), p.parity ^ 1);=>" },
+    { 100, "a stage that is not awaited",
+      "r.parity);\\n        columns_after();=>r.parity ^ 1);\\n        columns_after();" },
+    { 100, "a stage given back too early",
+      "        UNROLL for (int q = 0; q < PIECES; q++)     /* rows take turns every 32 bytes */\\n"
+      "            if constexpr (TOTALS)=>        release(a, r.stage);\\n"
+      "        UNROLL for (int q = 0; q < PIECES; q++)\\n            if constexpr (TOTALS)\n"
+      "        keep = through = 1;\\n        release(a, r.stage);=>        keep = through = 1;" },
+    { 100, "a stage that one block gave back", "readers * a.cluster=>readers" },
+    { 100, "a stage of which one block is told",
+      "products_arrive_all((uint32_t)(EMPTY + 8 * stage), (1u << a.cluster) - 1);=>"
+      "products_arrive((uint32_t)(EMPTY + 8 * stage));" },
+    { 100, "the other operand's sign",
+      "(uint32_t)signs >> 1, signs & 1=>signs & 1, (uint32_t)signs >> 1" },
+    { 100, "a block that leaves too early",
+      "    if (COLUMNS_TAKEN)\\n        ROLL=>    if (false)\\n        ROLL" },
+    { 100, "columns that are not given back",
+      "    if (warp() == 4)\\n        columns_give=>    if (false)\\n        columns_give" },
+    { 100, "columns given back while they are read",
+      "columns_before();\\n    sync_cluster();             /* until then others may still arrive, "
+      "or=>"
+      "columns_before(); /*" },
 };
 
 /* Of lines that begin anywhere, whose elements come one by one. */

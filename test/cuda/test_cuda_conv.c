@@ -542,8 +542,16 @@ static void faults_of_windows_are_found(void **state)
         { 90, "no fence", "fence_async();\\n    sync_warp();=>sync_warp();" },
         { 90, "copies that are not awaited", "copy_wait<behind>();\\n    fence=>fence" },
         { 90, "no order among lanes",
-          "sync_warp();\\n    if (lane() == 0)\\n        barrier=>if (lane() == 0) barrier" },
+          "sync_warp();\\n    if (lane() == 0)\\n        barrier_arrive((=>"
+          "if (lane() == 0) barrier_arrive((" },
         { 90, "a stage that is not empty",
+          "barrier_wait((uint32_t)(EMPTY + 8 * r.stage), r.parity ^ 1);\\n    if=>if" },
+        { 100, "no fence", "fence_async();\\n    sync_warp();=>sync_warp();" },
+        { 100, "copies that are not awaited", "copy_wait<behind>();\\n    fence=>fence" },
+        { 100, "no order among lanes",
+          "sync_warp();\\n    if (lane() == 0)\\n        barrier_arrive((=>"
+          "if (lane() == 0) barrier_arrive((" },
+        { 100, "a stage that is not empty",
           "barrier_wait((uint32_t)(EMPTY + 8 * r.stage), r.parity ^ 1);\\n    if=>if" },
     };
     static const struct gpu_fault copies[] = {

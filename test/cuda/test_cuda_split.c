@@ -283,6 +283,19 @@ static const struct gpu_fault faults[] = {
       "        meet<of_warp>();        /* the stage is there for all=>        /*" },
     { 90, "limbs cut over those being multiplied",
       "        if (x % SQUARES == 0)\\n=>        if (x < 0)\\n" },
+    { 100, "no barrier between cutting and multiplying",
+      "        barrier_wait((uint32_t)(FULL + 8 * r.stage), r.parity);\\n        columns=>        "
+      "columns" },
+    { 100, "no fence between cutting and multiplying",
+      "            fence_async();      /* products=>            /* products" },
+    { 100, "no order among the lanes that cut",
+      "            sync_warp();\\n            if (lane() == 0)\\n                "
+      "barrier_arrive((uint32_t)(FULL=>"
+      "            if (lane() == 31)\\n                barrier_arrive((uint32_t)(FULL" },
+    { 100, "limbs cut over those being multiplied",
+      "        if (x % SQUARES == 0)\\n=>        if (x < 0)\\n" },
+    { 100, "the first accumulator's sums in the place of another's",
+      "acc ? PLACES - 1 + acc : place=>acc ? PLACES - 2 + acc : place" },
 };
 
 static int run_faulty(void *unused)

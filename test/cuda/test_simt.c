@@ -120,9 +120,10 @@ static const char *build(const struct kernel *k, const char *fault, void **modul
     static const char *const names[] = { "device.h" };
     const char *headers[] = { device_header() };
     static char log[4096];
-    const char *options[] = { k->capability == 90 ? "--gpu-architecture=sm_90a" :
-                              k->capability == 80 ? "--gpu-architecture=sm_80" :
-                                                    "--gpu-architecture=sm_70" };
+    const char *options[] = { k->capability == 100 ? "--gpu-architecture=sm_100a" :
+                              k->capability == 90  ? "--gpu-architecture=sm_90a" :
+                              k->capability == 80  ? "--gpu-architecture=sm_80" :
+                                                     "--gpu-architecture=sm_70" };
     void *program;
     size_t size;
     char *image;
@@ -776,7 +777,7 @@ static void warpgroups_multiply(void **state)
                "        barrier_arrive(EMPTY + (s - 1) % STAGES * 8); // free\n"
                "    }\n"
                "    group_wait<0>(); // all\n"
-               "    group_keep(d);\n"
+               "    keep_behind(d);\n"
                "    for (int j = 0; j < 64; j++) {\n"
                "      int row = 64 * g + w % 4 * 16 + l / 4 + (j / 2 & 1) * 8;\n"
                "      int column = j / 4 * 8 + l % 4 * 2 + j % 2;\n"
@@ -926,6 +927,246 @@ static void products_read_what_was_fenced(void **state)
                 out[64 * i + j] += in[(i + p / 128 * 128) * 128 + p % 128] *
                                    (unsigned char)in[(64 + j + p / 128 * 128) * 128 + p % 128];
     CHECK(&k, &d, faults);
+}
+
+/* ---- Blackwell ------------------------------------------------------------------------------- */
+
+enum { TM = 128, TN = 64, TSTEPS = 5 }; /* a tile's rows and columns; of 128 bytes along k */
+
+static void encode_tiles(struct args *args)
+{
+    static const uint32_t step[3] = { 1, 1, 1 };
+
+    for (int i = 0; i < 2; i++) {
+        uint64_t size[3] = { TSTEPS * 128, i ? TN : TM, 1 };
+        uint64_t stride[2] = { TSTEPS * 128, TSTEPS * 128 * (i ? TN : TM) };
+        uint32_t box[3] = { 128, i ? TN : TM, 1 };
+
+        assert_int_equal(cuTensorMapEncodeTiled(args->map[i], 0, 3, i ? args->b : args->a, size,
+                                                stride, box, step, 0, 3, 2, 0),
+                         0);
+    }
+}
+
+/* Chains of two steps, whose sums lie in two places in turn. */
+static void products_go_to_tensor_memory(void **state)
+{
+    static const char source[] = HEAD90
+        "enum { STAGE = 128 * 192, FULL = 2 * STAGE, EMPTY = FULL + 16, FILLED = EMPTY + 16,\n"
+        "  TAKEN = FILLED + 16, AT = TAKEN + 16 };\n"
+        "KERNEL(k, args, 256, 1) {\n"
+        "  int t = thread(), w = warp(), l = lane();\n"
+        "  if (t == 0) {\n"
+        "    for (int i = 0; i < 6; i++)\n"
+        "      barrier_init(FULL + 8 * i, 1);\n"
+        "    for (int i = 0; i < 2; i++)\n"
+        "      barrier_init(TAKEN + 8 * i, 4);\n"
+        "    barrier_init_done(); // init\n"
+        "  }\n"
+        "  if (w == 2)\n"
+        "    columns_take<128>(AT); // take\n"
+        "  sync_block(); // start\n"
+        "  uint32_t columns = load_shared<uint32_t>(AT);\n"
+        "  if (t == 0) {\n"
+        "    for (int s = 0; s < args.n; s++) {\n"
+        "      int at = s % 2 * STAGE, full = FULL + s % 2 * 8;\n"
+        "      barrier_wait(EMPTY + s % 2 * 8, (s / 2 & 1) ^ 1); // empty\n"
+        "      barrier_expect(full, STAGE);\n"
+        "      tensor_load(at, &args.map[0], 128 * s, 0, 0, full);\n"
+        "      tensor_load(at + 16384, &args.map[1], 128 * s, 0, 0, full);\n"
+        "    }\n"
+        "    for (int s = args.n; s < args.n + 2; s++) // tail\n"
+        "      barrier_wait(EMPTY + s % 2 * 8, (s / 2 & 1) ^ 1);\n"
+        "  }\n"
+        "  if (w == 1 && is_chosen())\n"
+        "    for (int s = 0; s < args.n; s++) {\n"
+        "      int at = s % 2 * STAGE, place = s / 2 % 2;\n"
+        "      if (s % 2 == 0) {\n"
+        "        barrier_wait(TAKEN + 8 * place, (s / 4 & 1) ^ 1); // taken\n"
+        "        columns_after(); // told\n"
+        "      }\n"
+        "      barrier_wait(FULL + s % 2 * 8, s / 2 & 1); // full\n"
+        "      for (int i = 0; i < 4; i++)\n"
+        "        ISSUE(columns + 64 * place, tile_descriptor(at, 32 * i),\n"
+        "              tile_descriptor(at + 16384, 32 * i), product_descriptor(128, 64, WHAT),\n"
+        "              s % 2 || i);\n"
+        "      products_arrive(EMPTY + s % 2 * 8); // free\n"
+        "      if (s % 2 || s == args.n - 1)\n"
+        "        products_arrive(FILLED + 8 * place); // filled\n"
+        "    }\n"
+        "  if (w >= 4) {\n"
+        "    NUMBER total[2][32] = {};\n"
+        "    for (int p = 0; 2 * p < args.n; p++) {\n"
+        "      barrier_wait(FILLED + p % 2 * 8, p / 2 & 1); // sums\n"
+        "      columns_after(); // after\n"
+        "      for (int h = 0; h < 2; h++) {\n"
+        "        uint32_t d[32];\n"
+        "        columns_load(d, columns + 64 * (p % 2) + ((32 * (w - 4) + 16 * h) << 16));\n"
+        "        columns_wait(d); // wait\n"
+        "        for (int x = 0; x < 32; x++)\n"
+        "          total[h][x] += SUM(d[x]);\n"
+        "      }\n"
+        "      columns_before(); // before\n"
+        "      sync_warp(); // all\n"
+        "      if (l == 0)\n"
+        "        barrier_arrive(TAKEN + p % 2 * 8); // again\n"
+        "    }\n"
+        "    for (int x = 0; x < 64; x++) {\n"
+        "      int row = 32 * (w - 4) + x / 32 * 16 + l / 4 + (x & 2) * 4;\n"
+        "      store(args.c + 4 * (64 * row + x % 32 / 4 * 8 + l % 4 * 2 + (x & 1)),\n"
+        "            total[x / 32][x % 32]);\n"
+        "    }\n"
+        "  }\n"
+        "  columns_before(); // last\n"
+        "  sync_block(); // end\n"
+        "  columns_after();\n"
+        "  if (w == 2)\n"
+        "    columns_give<128>(columns); // give\n"
+        "}\n";
+    static const struct {
+        int kind;
+        const char *number, *sum, *issue, *what;
+    } kinds[] = {
+        { SIMT_F16, "float", "bits_float", "issue_f16", "PRODUCT_f16, PRODUCT_f16, PRODUCT_f32" },
+        { SIMT_BF16, "float", "bits_float", "issue_f16",
+          "PRODUCT_bf16, PRODUCT_bf16, PRODUCT_f32" },
+        { SIMT_TF32, "float", "bits_float", "issue_tf32",
+          "PRODUCT_tf32, PRODUCT_tf32, PRODUCT_f32" },
+        { SIMT_I8, "int", "(int)", "issue_i8", "0, 0, PRODUCT_i32" },
+        { SIMT_I8 + 1, "int", "(int)", "issue_i8", "1, 0, PRODUCT_i32" },
+        { SIMT_I8 + 2, "int", "(int)", "issue_i8", "0, 1, PRODUCT_i32" },
+        { SIMT_I8 + 3, "int", "(int)", "issue_i8", "1, 1, PRODUCT_i32" },
+    };
+    static const struct fault faults[] = {
+        { "barrier_init_done(); // init=>", "barrier_init_done" },
+        { "sync_block(); // start=>", "" },
+        { "columns_take<128>(AT); // take=>columns_take<64>(AT);", "" },
+        { "columns_take<128>(AT); // take=>columns_take<96>(AT);", "columns_take of 96" },
+        { "columns_take<128>(AT); // take=>columns_take<128>(AT); columns_take<128>(AT);",
+          "wanted no more" },
+        { "if (w == 2)\\n    columns_take=>if (l < 16 && w == 2)\\n    columns_take", "" },
+        { "(s / 2 & 1) ^ 1); // empty=>s / 2 & 1);", "deadlock" },
+        { "barrier_wait(EMPTY + s % 2 * 8, (s / 2 & 1) ^ 1); // empty=>", "" },
+        { "s < args.n + 2; s++) // tail=>s < args.n; s++)", "" },
+        { "w == 1 && is_chosen()=>w == 1", "products of threads" },
+        { "barrier_wait(TAKEN + 8 * place, (s / 4 & 1) ^ 1); // taken=>", "being read" },
+        { "columns_after(); // told=>", "columns_after" },
+        { "barrier_wait(FULL + s % 2 * 8, s / 2 & 1); // full=>", MIXED },
+        { "columns + 64 * place=>columns + 32 * place", "" },
+        { "columns + 64 * place=>columns + 64 * place + 128", "are this block's" },
+        { "columns + 64 * place=>64 * place", "" },
+        { "columns + 64 * place=>columns + 64 * place + (16 << 16)", "from lane 16 on" },
+        { "at + 16384, 32 * i=>at + 16384, 16 * i", "32 bytes" },
+        { "at + 16384, 32 * i=>at, 32 * i", "wrong" },
+        { "s % 2 || i);=>1);", "nothing was written" },
+        { "s % 2 || i);=>i);", "wrong" },
+        { "(128, 64, WHAT)=>(128, 128, WHAT)", "" },
+        { "(128, 64, WHAT)=>(64, 64, WHAT)", "64 x 64" },
+        { "products_arrive(EMPTY + s % 2 * 8); // free=>", "deadlock" },
+        { "for (int i = 0; i < 4; i++)\\n        ISSUE=>products_arrive(EMPTY + s % 2 * 8);\\n"
+          "for (int i = 0; i < 4; i++)\\n        ISSUE\n"
+          "products_arrive(EMPTY + s % 2 * 8); // free=>",
+          "" },
+        { "products_arrive(FILLED + 8 * place); // filled=>;", "deadlock" },
+        { "products_arrive(FILLED + 8 * place); // filled=>barrier_arrive(FILLED + 8 * place);",
+          "not waited for" },
+        { "barrier_wait(FILLED + p % 2 * 8, p / 2 & 1); // sums=>", "" },
+        { "columns_after(); // after=>", "columns_after" },
+        { "32 * (w - 4) + 16 * h=>32 * (7 - w) + 16 * h", "by warp" },
+        { "32 * (w - 4) + 16 * h=>32 * (w - 4) + 8 * h", "by warp" },
+        { "32 * (w - 4) + 16 * h=>32 * (w - 4)", "wrong" },
+        { "columns + 64 * (p % 2)=>columns + 64 * (p % 2) + 8", "" },
+        { "columns_wait(d); // wait=>", "" },
+        { "columns_wait(d); // wait=>d[3] = 0; columns_wait(d);", "before columns_wait" },
+        { "columns_before(); // before=>", "columns_before" },
+        { "sync_warp(); // all=>", "being read" },
+        { "barrier_arrive(TAKEN + p % 2 * 8); // again=>;", "deadlock" },
+        { "columns_before(); // last\\n  sync_block(); // end\\n  columns_after();=>", "" },
+        { "columns_give<128>(columns); // give=>;", "ended with columns" },
+        { "columns_give<128>(columns); // give=>columns_give<64>(columns);", "were taken" },
+        /* of device.h */
+        { "(uint64_t)1 << 46 | (uint64_t)2 << 61=>(uint64_t)1 << 62", "descriptor" },
+        { "(uint64_t)1 << 46 | =>", "descriptor" },
+        { "(uint64_t)64 << 32=>(uint64_t)32 << 32", "" },
+        { "sum << 4 | a << 7=>sum << 5 | a << 7", "descriptor" },
+        { "(uint32_t)(n >> 3) << 17=>(uint32_t)(n >> 3) << 16", "" },
+        { "(uint32_t)(m >> 4) << 24=>(uint32_t)(m >> 4) << 23", "" },
+        { "::\"r\"(to), \"l\"(a), \"l\"(b)=>::\"r\"(to), \"l\"(b), \"l\"(a)", "" },
+        { "setp.ne.b32 p, %4, 0;=>setp.ne.b32 p, %4, 1;", "" },
+        { "kind::\" kind \" [%0], %1, %2, %3, p;=>kind::\" kind \" [%0], %1, %2, p;", "operands" },
+        { "16x256b.x8.b32=>16x256b.x4.b32", "not played" },
+        { "16x256b.x8=>32x32b.x32", "not played" },
+        { "\"tcgen05.wait::ld.sync.aligned;\"=>\"\"", "" },
+        { "\"tcgen05.fence::before_thread_sync;\"=>\"\"", "columns_before" },
+        { "\"tcgen05.fence::after_thread_sync;\"=>\"\"", "columns_after" },
+        { "elect.sync _|p, 0xffffffff;=>elect.sync _|p, 0xffff;", "of some lanes" },
+        { "selp.b32 %0, 1, 0, p;=>selp.b32 %0, 0, 1, p;", "products of threads" },
+        { "\"tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, %1;\"=>\"\"", "ended with columns" },
+        { "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], %1;=>", "" },
+        { "\"tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];\"=>\"\"",
+          "deadlock" },
+    };
+    static const struct fault of_bytes[] = {
+        { "product_descriptor(128, 64, WHAT)=>product_descriptor(128, 64, 1, 1, PRODUCT_i32)",
+          "wrong" },
+        { "product_descriptor(128, 64, WHAT)=>product_descriptor(128, 64, 0, 2, PRODUCT_i32)",
+          "none of these types" },
+        { "product_descriptor(128, 64, WHAT)=>product_descriptor(128, 64, 0, 1, PRODUCT_f32)",
+          "none of these types" },
+        { "a << 7 | b << 10=>b << 7 | a << 10", "wrong" },
+    };
+    unsigned char *a = calloc(TM, TSTEPS * 128), *b = calloc(TN, TSTEPS * 128);
+    struct rng r = { 21 };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        int kind = kinds[i].kind;
+        char text[6000];
+        uint32_t *c = calloc(TM * TN, 4);
+        struct job d = { a,           b,      c, TM * TSTEPS * 128, TN * TSTEPS * 128,
+                         TM * TN * 4, TSTEPS, 0, encode_tiles };
+        struct kernel k = { text, 100, 256, 1, 2 * 128 * 192 + 96, 1 };
+        struct model m;
+
+        snprintf(text, sizeof text,
+                 "#define NUMBER %s\n#define SUM %s\n#define ISSUE %s\n#define WHAT %s\n%s",
+                 kinds[i].number, kinds[i].sum, kinds[i].issue, kinds[i].what, source);
+        assert_true(kind < SIMT_F16 || simt_model(kind, 100, &m));
+        for (int p = 0; p < (TM + TN) * TSTEPS * 4; p++)
+            random_operand(&r, kind < SIMT_F16 ? SIMT_E4M3 : kind, 1,
+                           p < TM * TSTEPS * 4 ? a + 32 * p : b + 32 * (p - TM * TSTEPS * 4));
+        for (int e = 0; e < TM * TN; e++) {
+            float part = 0, total = 0;
+            int32_t sum = 0;
+
+            for (int p = 0; p < TSTEPS * 4; p++) {
+                const unsigned char *x = a + (e / TN * TSTEPS * 4 + p) * 32;
+                const unsigned char *y = b + (e % TN * TSTEPS * 4 + p) * 32;
+                struct line left, right;
+
+                if (kind < SIMT_F16) {
+                    for (int q = 0; q < 32; q++)
+                        sum += (kind & 1 ? (int8_t)x[q] : x[q]) * (kind & 2 ? (int8_t)y[q] : y[q]);
+                    continue;
+                }
+                simt_line(kind, x, &left);
+                simt_line(kind, y, &right);
+                part = simt_dot(kind, &m, &left, &right, part);
+                if (p % 8 == 7 || p == TSTEPS * 4 - 1) {
+                    total += part;
+                    part = 0;
+                }
+            }
+            memcpy(&c[e], kind < SIMT_F16 ? (void *)&sum : (void *)&total, 4);
+        }
+        check(&k, &d, i == 0 ? faults : of_bytes,
+              i == 0                       ? (int)COUNT(faults) :
+              kinds[i].kind == SIMT_I8 + 2 ? (int)COUNT(of_bytes) :
+                                             0);
+        free(c);
+    }
+    free(a);
+    free(b);
 }
 
 /* ---- clusters -------------------------------------------------------------------------------- */
@@ -1348,6 +1589,7 @@ int main(void)
         cmocka_unit_test(the_portable_form_multiplies),
         cmocka_unit_test(warpgroups_multiply),
         cmocka_unit_test(products_read_what_was_fenced),
+        cmocka_unit_test(products_go_to_tensor_memory),
         cmocka_unit_test(blocks_of_a_cluster_share_copies),
         cmocka_unit_test(launches_of_clusters_are_checked),
         cmocka_unit_test(blocks_share_work_by_counting),

@@ -6,7 +6,7 @@
  * Shared memory is one dynamic array, addressed by bytes from its begin (aligned to 1024).
  *
  * Source: PTX ISA 9.0: 9.7.9 (copies), 9.7.13 (mbarrier, clusters), 9.7.14 (mma), 9.7.15 (wgmma),
- * 5.5 (swizzles). */
+ * 9.7.16 (tcgen05), 5.5 (swizzles). */
 #ifndef LIMBER_DEVICE_H
 #define LIMBER_DEVICE_H
 
@@ -458,7 +458,8 @@ DEVICE void tensor_prefetch(const tensor_map *map)
 DEVICE void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 #endif
 
-#if defined __CUDA_ARCH_FEAT_SM90_ALL
+#if defined __CUDA_ARCH_FEAT_SM90_ALL || defined __CUDA_ARCH_FEAT_SM100_ALL || \
+    defined __CUDA_ARCH_FEAT_SM103_ALL
 template <int n> DEVICE void registers_more()
 {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(n));
@@ -473,19 +474,16 @@ template <int n> DEVICE void registers_less()
 DEVICE uint64_t tile_descriptor(uint32_t at, int byte)
 {
     uint64_t address = shared_address(at) + (uint32_t)byte;
+#if __CUDA_ARCH__ >= 1000
+    uint64_t rows = (uint64_t)1 << 46 | (uint64_t)2 << 61;
+#else
+    uint64_t rows = (uint64_t)1 << 62;
+#endif
 
-    return (address >> 4 & 0x3fff) | (uint64_t)1 << 16 | (uint64_t)64 << 32 | (uint64_t)1 << 62;
+    return (address >> 4 & 0x3fff) | (uint64_t)1 << 16 | (uint64_t)64 << 32 | rows;
 }
-/* Before the first product, and before products read registers that other code wrote. */
-DEVICE void group_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-DEVICE void group_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-/* All but the n newest groups are done: their registers hold the sums, their tiles are free. */
-template <int n> DEVICE void group_wait()
-{
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(n) : "memory");
-}
-/* After a wait: uses of d stay behind it. */
-template <class T, int n> DEVICE void group_keep(T (&d)[n])
+/* Behind a wait for what fills registers later: uses of d stay behind it. */
+template <class T, int n> DEVICE void keep_behind(T (&d)[n])
 {
     UNROLL for (int i = 0; i < n; i++)
         if constexpr ((T)0.5f != (T)0)
@@ -494,20 +492,32 @@ template <class T, int n> DEVICE void group_keep(T (&d)[n])
             asm volatile("" : "+r"(d[i])::"memory");
 }
 
-/* d (64 x n) = a b, or += where keep is 1, by the 128 threads of a warpgroup; a is 64 and b n rows
- * of 32 bytes, given by descriptors.  Warp w of the group holds rows 16 w ..; of lane l, g = l >>
- * 2, t = l & 3: d[4 j], d[4 j + 1] are row g, columns 8 j + 2 t, + 1; d[4 j + 2], d[4 j + 3] row g
- * + 8. */
 #define D4(c, i) c(d[i]), c(d[i + 1]), c(d[i + 2]), c(d[i + 3])
 #define D16(c, i) D4(c, i), D4(c, i + 4), D4(c, i + 8), D4(c, i + 12)
 #define D32(c) D16(c, 0), D16(c, 16)
-#define D64(c) D32(c), D16(c, 32), D16(c, 48)
-#define D96(c) D64(c), D16(c, 64), D16(c, 80)
-#define D128(c) D96(c), D16(c, 96), D16(c, 112)
 #define R8(t) "%" #t "0,%" #t "1,%" #t "2,%" #t "3,%" #t "4,%" #t "5,%" #t "6,%" #t "7,"
 #define R10(t) R8(t) "%" #t "8,%" #t "9,"
 #define R30 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9," R10(1) R10(2)
 #define L32 R30 "%30,%31"
+#endif
+
+#if defined __CUDA_ARCH_FEAT_SM90_ALL
+/* Before the first product, and before products read registers that other code wrote. */
+DEVICE void group_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+DEVICE void group_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+/* All but the n newest groups are done: their registers hold the sums, their tiles are free. */
+template <int n> DEVICE void group_wait()
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(n) : "memory");
+}
+
+/* d (64 x n) = a b, or += where keep is 1, by the 128 threads of a warpgroup; a is 64 and b n rows
+ * of 32 bytes, given by descriptors.  Warp w of the group holds rows 16 w ..; of lane l, g = l >>
+ * 2, t = l & 3: d[4 j], d[4 j + 1] are row g, columns 8 j + 2 t, + 1; d[4 j + 2], d[4 j + 3] row g
+ * + 8. */
+#define D64(c) D32(c), D16(c, 32), D16(c, 48)
+#define D96(c) D64(c), D16(c, 64), D16(c, 80)
+#define D128(c) D96(c), D16(c, 96), D16(c, 112)
 #define L64 R30 R10(3) R10(4) R10(5) "%60,%61,%62,%63"
 #define L96 R30 R10(3) R10(4) R10(5) R10(6) R10(7) R10(8) "%90,%91,%92,%93,%94,%95"
 #define L128 \
@@ -564,6 +574,98 @@ template <int n> DEVICE void group_e4m3(float (&d)[n / 2], uint64_t da, uint64_t
 template <int n> DEVICE void group_e5m2(float (&d)[n / 2], uint64_t da, uint64_t db, int keep)
 {
     WGMMA_N("f32.e5m2.e5m2", "k32", ", 1, 1", IN_F);
+}
+#endif
+
+/* ---- Blackwell's tensor memory: 512 columns of 128 lanes of 32 bits -------------------------- */
+
+#if defined __CUDA_ARCH_FEAT_SM100_ALL || defined __CUDA_ARCH_FEAT_SM103_ALL
+/* By a whole warp: waits until so many columns (a power of two, from 32 on) are free, and leaves
+ * their address in shared memory.  This block takes no more. */
+template <int columns> DEVICE void columns_take(uint32_t at)
+{
+    asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], %1;\n"
+                 "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;"
+                 ::"r"(shared_address(at)), "n"(columns) : "memory");
+}
+/* By the same warp, when no one uses them any more: a block must not end with them. */
+template <int columns> DEVICE void columns_give(uint32_t address)
+{
+    asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, %1;"
+                 ::"r"(address), "n"(columns) : "memory");
+}
+/* What this thread awaited of tensor memory lies before what others do behind a meeting; what
+ * others awaited before one lies before what this thread does from here on. */
+DEVICE void columns_before() { asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory"); }
+DEVICE void columns_after() { asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory"); }
+
+/* By a warp: 16 lanes and 64 columns, as the sums of products of warps lie: d[4 j], d[4 j + 1] are
+ * lane l >> 2, columns 8 j + 2 (l & 3), + 1; d[4 j + 2], d[4 j + 3] lane 8 + (l >> 2).  They are
+ * there after columns_wait.  Warp w of four reaches lanes 32 w to 32 w + 31; a lane is 2^16 of an
+ * address. */
+DEVICE void columns_load(uint32_t (&d)[32], uint32_t address)
+{
+#define OUT_R(x) "=r"(x)
+    asm volatile("tcgen05.ld.sync.aligned.16x256b.x8.b32 {" L32 "}, [%32];"
+                 : D32(OUT_R) : "r"(address));
+}
+DEVICE void columns_wait(uint32_t (&d)[32])
+{
+    asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
+    keep_behind(d);
+}
+
+/* One lane of a warp, always the same; all take part.  What follows for it alone is known to be one
+ * thread's, which products and arrivals want: for others the compiler adds a loop over threads. */
+DEVICE bool is_chosen()
+{
+    uint32_t v;
+
+    asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.b32 %0, 1, 0, p;\n}"
+                 : "=r"(v));
+    return v != 0;
+}
+
+/* Of m x n products: formats of a, b and of the sums; for bytes 0 is unsigned, 1 signed. */
+enum { PRODUCT_f32 = 1, PRODUCT_i32 = 2, PRODUCT_f16 = 0, PRODUCT_bf16 = 1, PRODUCT_tf32 = 2 };
+DEVICE uint32_t product_descriptor(int m, int n, uint32_t a, uint32_t b, uint32_t sum)
+{
+    return sum << 4 | a << 7 | b << 10 | (uint32_t)(n >> 3) << 17 | (uint32_t)(m >> 4) << 24;
+}
+/* By one thread: the sums from column `to` on, row i of them in lane i, are a b, or += where keep
+ * is 1; a is 128 and b n rows of 32 bytes, given by tile_descriptor.  Products happen in their
+ * order. */
+#define PRODUCT(kind)                                                                              \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\n"                                      \
+                 "tcgen05.mma.cta_group::1.kind::" kind " [%0], %1, %2, %3, p;\n}"                 \
+                 ::"r"(to), "l"(a), "l"(b), "r"(what), "r"(keep) : "memory")
+#if defined __CUDA_ARCH_FEAT_SM100_ALL
+DEVICE void issue_i8(uint32_t to, uint64_t a, uint64_t b, uint32_t what, int keep)
+{
+    PRODUCT("i8");
+}
+#endif
+DEVICE void issue_f16(uint32_t to, uint64_t a, uint64_t b, uint32_t what, int keep)
+{
+    PRODUCT("f16");
+}
+DEVICE void issue_tf32(uint32_t to, uint64_t a, uint64_t b, uint32_t what, int keep)
+{
+    PRODUCT("tf32");
+}
+/* An arrival at the barrier when all products of this thread so far are done: their tiles are free,
+ * their sums are there behind columns_after. */
+DEVICE void products_arrive(uint32_t barrier)
+{
+    asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];"
+                 ::"r"(shared_address(barrier)) : "memory");
+}
+/* The same at the barriers that lie there in the blocks of the cluster whose bits are set. */
+DEVICE void products_arrive_all(uint32_t barrier, uint32_t mask)
+{
+    asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster"
+                 ".multicast::cluster.b64 [%0], %1;"
+                 ::"r"(shared_address(barrier)), "h"((uint16_t)mask) : "memory");
 }
 #endif
 

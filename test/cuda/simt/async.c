@@ -237,6 +237,57 @@ void barrier_wait(uint32_t at, uint32_t parity)
     fibre_wait("barrier_wait", at, parity);
 }
 
+/* ---- what comes later ------------------------------------------------------------------------ */
+
+static void add_flight(struct block *block, struct flight f)
+{
+    if (block->flight_count == block->flight_room) {
+        block->flight_room = block->flight_room ? 2 * block->flight_room : 16;
+        block->flights =
+            realloc(block->flights, (size_t)block->flight_room * sizeof *block->flights);
+    }
+    block->flights[block->flight_count++] = f;
+}
+
+void async_arrive(uint32_t at, uint32_t blocks, epoch done, const struct clocks *known)
+{
+    struct block *own = engine.running->block;
+
+    for (int rank = 0; rank == 0 || blocks >> rank; rank++) {
+        struct block *to = blocks ? block_of(rank, "products_arrive_all") : own;
+        struct clocks *copy;
+        struct barrier *b;
+
+        if (blocks && !(blocks >> rank & 1))
+            continue;
+        b = use_barrier(to, at, "products_arrive");
+        if (!b->init_done)
+            engine_fail("products_arrive: no barrier_init_done behind the barrier's init");
+        copy = clocks_new();
+        clocks_join(copy, known);
+        add_flight(to, (struct flight){ .barrier = b, .done = done, .known = copy });
+    }
+}
+
+static void land_arrival(struct block *block, const struct flight *t)
+{
+    struct barrier *b = t->barrier;
+    uint32_t *at = &b->now->at[clocks_index(t->done)];
+
+    if (block->ended == block->threads)
+        engine_fail("products arrive in block %d, which has ended", block->index);
+    if (!b->pending)
+        engine_fail("products_arrive: the phase of the barrier at byte %u has its %d arrivals",
+                    b->at, b->count);
+    clocks_join(b->now, t->known);
+    clocks_drop(t->known);
+    *at = *at > (t->done & CLOCK_MASK) ? *at : t->done & CLOCK_MASK;
+    b->arrived = ++b->landed;
+    b->now->at[clocks_index((epoch)b->agent << CLOCK_BITS)] = b->landed;
+    b->pending--;
+    try_end(block, b);
+}
+
 /* ---- tensor copies --------------------------------------------------------------------------- */
 
 /* The row of a box that lies at (x, y, z): bytes [*from, *to) of it are inside the tensor, from
@@ -302,12 +353,9 @@ static void take_off(struct block *block, const struct map *m, uint32_t at, int 
     shared_note(block, &w, at, bytes, true);
     shared_mark(block, FLIGHT, at, bytes);
     memset(block->shared + at, 0xc5, bytes);
-    if (block->flight_count == block->flight_room) {
-        block->flight_room = block->flight_room ? 2 * block->flight_room : 16;
-        block->flights =
-            realloc(block->flights, (size_t)block->flight_room * sizeof *block->flights);
-    }
-    block->flights[block->flight_count++] = (struct flight){ m, at, bytes, x, y, z, b };
+    add_flight(block,
+               (struct flight){
+                   .map = m, .at = at, .bytes = bytes, .x = x, .y = y, .z = z, .barrier = b });
     b->issued++;
 }
 
@@ -381,7 +429,10 @@ bool async_land(void)
         t = b->flights[i];
         memmove(&b->flights[i], &b->flights[i + 1], (size_t)(b->flight_count - i - 1) * sizeof t);
         b->flight_count--;
-        land(b, &t);
+        if (t.map)
+            land(b, &t);
+        else
+            land_arrival(b, &t);
         break;
     }
     return true;

@@ -49,7 +49,8 @@ extern "C" {
 SIMT_EXPORT extern const int simt_version = SIMT_VERSION;
 SIMT_EXPORT extern const int simt_arch = __CUDA_ARCH__;
 /* Made for one architecture alone: "sm_90a". */
-#if defined __CUDA_ARCH_FEAT_SM90_ALL || defined __CUDA_ARCH_FEAT_SM100_ALL
+#if defined __CUDA_ARCH_FEAT_SM90_ALL || defined __CUDA_ARCH_FEAT_SM100_ALL || \
+    defined __CUDA_ARCH_FEAT_SM103_ALL
 SIMT_EXPORT extern const int simt_alone = 1;
 #else
 SIMT_EXPORT extern const int simt_alone = 0;

@@ -194,6 +194,16 @@ static int warp_of(void)
     return w;
 }
 
+bool is_elected(void)
+{
+    struct meeting *m = my_warp();
+    int lane = engine.running->thread % 32;
+
+    if (meeting_enter(m, "elect", 0, NULL))
+        meeting_end(m);
+    return lane == (int)(engine.seed % 32);
+}
+
 /* What a block was launched with is all that its warps can have together: else some would wait for
  * ever. */
 static void share_registers(struct block *b, int warp, int n)
@@ -260,6 +270,7 @@ static void end_of_fibre(void)
         engine_fail("has ended while others of its warp or warpgroup wait in %s",
                     w->count ? w->what : g->what);
     product_end(f);
+    columns_end(f);
     async_end(f);
     clocks_join_fibre(f->block->end, f);
     f->state = ENDED;
@@ -345,7 +356,9 @@ static void start_block(struct block *b, int index)
                                .clock = 1,
                                .known = clocks_keep(none),
                                .copies = f->copies,
-                               .copy_room = f->copy_room };
+                               .copy_room = f->copy_room,
+                               .loads = f->loads,
+                               .load_room = f->load_room };
 
         *f = fresh;
         f->sp = first_frame(f->stack + STACK, fibre_main);
@@ -356,6 +369,11 @@ static void start_block(struct block *b, int index)
 
 static void stop_block(struct block *b)
 {
+    columns_drop(b);
+    for (int i = 0; i < b->flight_count; i++)
+        if (b->flights[i].known)
+            clocks_drop(b->flights[i].known);
+    b->flight_count = 0;
     for (int i = 0; i < b->threads; i++) {
         if (b->fibres[i].known)
             clocks_drop(b->fibres[i].known);
@@ -381,6 +399,7 @@ void engine_drop(void)
             continue;
         for (int t = 0; t < MAX_THREADS; t++) {
             free(b->fibres[t].copies);
+            free(b->fibres[t].loads);
             if (b->fibres[t].stack)
                 munmap(b->fibres[t].stack - 4096, STACK + 4096);
         }
@@ -478,6 +497,16 @@ static void check_reached(const struct block *b, const struct block *by)
     }
 }
 
+/* The same of products that arrived by themselves. */
+static void check_arrived(const struct block *b)
+{
+    for (int i = 0; i < b->barrier_count; i++)
+        if (b->barriers[i].arrived >
+            b->end->at[clocks_index((epoch)b->barriers[i].agent << CLOCK_BITS)])
+            engine_fail("block %d may have ended before products arrived at its barrier at byte %u",
+                        b->index, b->barriers[i].at);
+}
+
 static bool has_ended(const struct cluster *c)
 {
     for (int i = 0; i < c->size; i++)
@@ -490,7 +519,9 @@ static void stop_cluster(struct cluster *c)
 {
     for (int i = 0; i < c->size; i++) {
         if (c->block[i]->flight_count)
-            engine_fail("block %d has ended with tensor copies in flight", c->block[i]->index);
+            engine_fail("block %d has ended with tensor copies, or arrivals of products, in flight",
+                        c->block[i]->index);
+        check_arrived(c->block[i]);
         for (int j = 0; j < c->size; j++)
             check_reached(c->block[i], c->block[j]);
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Inside the stand-in for a GPU.  engine.c: fibres, who runs when, meetings.  shared.c: shared
  * memory and the order of accesses to it.  memory.c: device memory.  async.c: copies and barriers.
- * product.c: what warps and warpgroups multiply.  driver.c: the driver's functions.
+ * product.c: what warps and warpgroups multiply.  columns.c: tensor memory.  driver.c: the driver's
+ * functions.
  *
  * One launch runs at a time, on the calling thread. */
 #ifndef LIMBER_SIMT_ENGINE_H
@@ -22,11 +23,12 @@ enum {
     MAX_RESIDENT = 3 * MAX_CLUSTER,
     MAX_SHARED = 227 * 1024,
     STACK = 256 * 1024,
-    /* who accesses, in epochs: threads, the products of warpgroups, the copies to a barrier; the
-     * same of the cluster's next block */
+    /* who accesses, in epochs: threads, the products of warpgroups, the copies to a barrier,
+     * products into tensor memory; the same of the cluster's next block */
     AGENT_GROUP = MAX_THREADS,
     AGENT_BARRIER = AGENT_GROUP + MAX_GROUPS,
-    AGENTS = MAX_GROUPS + MAX_BARRIERS,
+    AGENT_TENSOR = AGENT_BARRIER + MAX_BARRIERS,
+    AGENTS = MAX_GROUPS + MAX_BARRIERS + 1,
     BLOCK_IDS = MAX_THREADS + AGENTS,
     ID_BARRIER = 0xffe, /* these bytes are a barrier */
     ID_FLIGHT = 0xfff, /* a copy that has not landed */
@@ -90,6 +92,9 @@ struct fibre {
     struct copy *copies;
     int copy_count, copy_room, copy_group;
     bool group_fenced;
+    struct load *loads; /* from tensor memory */
+    int load_count, load_room;
+    struct clocks *columns_known;
     uint32_t reached[MAX_CLUSTER]; /* when it last arrived in another block; 0: never */
 };
 
@@ -100,16 +105,20 @@ struct barrier {
     uint32_t phase; /* that have ended */
     epoch init;
     bool init_done;
-    uint32_t issued, landed; /* copies */
+    uint32_t issued, landed; /* copies, and arrivals of products */
+    uint32_t arrived; /* landed, at the last of the latter */
     struct clocks *now, *done; /* of arrivals in this phase; of all ended ones */
 };
 
-/* A tensor copy in flight, of a block that it lands in. */
+/* A tensor copy in flight, of a block that it lands in; or, without a map, the arrival of products
+ * of a block, with what they knew. */
 struct flight {
     const struct map *map;
     uint32_t at, bytes;
     int x, y, z;
     struct barrier *barrier;
+    epoch done;
+    struct clocks *known;
 };
 
 /* Registers that products of a warpgroup sum in. */
@@ -154,6 +163,7 @@ struct block {
     int barrier_count;
     struct flight *flights;
     int flight_count, flight_room;
+    struct columns *columns; /* of tensor memory */
 };
 
 struct launch {
@@ -194,6 +204,7 @@ void engine_drop(void); /* all memory */
 uint32_t engine_random(uint32_t below);
 
 void registers_change(int n);
+bool is_elected(void); /* all of a warp ask: one lane, the same for a launch */
 void fibre_wait(const char *where, uint32_t at, uint32_t parity);
 void fibre_wake(struct fibre *f);
 void fibre_yield(void);
@@ -275,6 +286,9 @@ void copy_wait(int n);
 void barrier_init(uint32_t at, int count);
 void barrier_init_done(void);
 void barrier_arrive(uint32_t at, uint32_t bytes);
+/* Later: at the barriers of these blocks (0: of this one); tells of a moment, and of what is
+ * known. */
+void async_arrive(uint32_t at, uint32_t blocks, epoch done, const struct clocks *known);
 void barrier_arrive_in(uint32_t at, int rank);
 void barrier_wait(uint32_t at, uint32_t parity);
 void tensor_load(uint32_t at, const void *map, int x, int y, int z, uint32_t barrier,
@@ -301,6 +315,23 @@ struct tile {
     uint32_t at, groups;
 };
 void group(int kind, int n, void *d, struct tile a, struct tile b, int keep);
+/* d[row n + column] += for rows of a and columns of b, 32 bytes of each, read by this witness. */
+void product_of_tiles(int kind, const struct witness *w, int rows, struct tile a, int n,
+                      struct tile b, uint32_t *const *d, const char *what);
+
+/* ---- columns.c ------------------------------------------------------------------------------- */
+
+void columns_take(uint32_t at, uint32_t count);
+void columns_take_no_more(void);
+void columns_give(uint32_t address, uint32_t count);
+void columns_before(void);
+void columns_after(void);
+void columns_product(int kind, int n, uint32_t to, struct tile a, struct tile b, int keep);
+void columns_arrive(uint32_t at, uint32_t blocks);
+void columns_load(uint32_t *d, uint32_t address);
+void columns_wait(void);
+void columns_end(struct fibre *f);
+void columns_drop(struct block *b);
 
 /* ---- ptx.c ----------------------------------------------------------------------------------- */
 

@@ -428,6 +428,7 @@ static bool options_of(struct program *p, int count, const char *const *given, c
         { "_90a", { "-D__CUDA_ARCH__=900", "-D__CUDA_ARCH_FEAT_SM90_ALL" } },
         { "_100", { "-D__CUDA_ARCH__=1000" }, 13 },
         { "_100a", { "-D__CUDA_ARCH__=1000", "-D__CUDA_ARCH_FEAT_SM100_ALL" }, 13 },
+        { "_103a", { "-D__CUDA_ARCH__=1030", "-D__CUDA_ARCH_FEAT_SM103_ALL" }, 13 },
         { "_120", { "-D__CUDA_ARCH__=1200" }, 13 },
     };
     int n = 0;

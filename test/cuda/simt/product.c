@@ -137,7 +137,7 @@ static void multiply_i8(int kind, int rows, const uint8_t (*a)[32], int columns,
 static void multiply(int kind, int rows, const uint8_t (*a)[32], int columns,
                      const uint8_t (*b)[32], uint32_t *const *d, const char *what)
 {
-    static struct line line_a[64], line_b[256];
+    static struct line line_a[128], line_b[256];
     const struct model *m;
 
     if (kind < SIMT_F16) {
@@ -325,6 +325,16 @@ static void read_tile(const struct witness *w, struct tile t, int rows, uint8_t 
         }
 }
 
+void product_of_tiles(int kind, const struct witness *w, int rows, struct tile a, int n,
+                      struct tile b, uint32_t *const *d, const char *what)
+{
+    static uint8_t x[128][32], y[256][32];
+
+    read_tile(w, a, rows, x);
+    read_tile(w, b, n, y);
+    multiply(kind, rows, (const uint8_t(*)[32])x, n, (const uint8_t(*)[32])y, d, what);
+}
+
 static epoch group_agent(const struct meeting *m)
 {
     return (epoch)(engine.running->block->rank * BLOCK_IDS + AGENT_GROUP + m->from / 128)
@@ -409,7 +419,6 @@ static void check_products(const struct group *g, const struct meeting *m)
 
 static void issue(struct group *g, const struct meeting *m, int kind)
 {
-    static uint8_t a[64][32], b[256][32];
     static uint32_t *to[64 * 256];
     const struct product *first = product_of(m, 0);
     struct sum *s = find_sum(g, m);
@@ -422,12 +431,10 @@ static void issue(struct group *g, const struct meeting *m, int kind)
         memset(s->value, 0, (size_t)(64 * n) * 4);
     w.async = true;
     w.now = group_agent(m) | (g->committed[0] + 1);
-    read_tile(&w, first->a, 64, a);
-    read_tile(&w, first->b, n, b);
     for (int i = 0; i < 64; i++)
         for (int j = 0; j < n; j++)
             to[i * n + j] = element_of(s, i, j);
-    multiply(kind, 64, (const uint8_t(*)[32])a, n, (const uint8_t(*)[32])b, to, "group product");
+    product_of_tiles(kind, &w, 64, first->a, n, first->b, to, "group product");
     for (int t = 0; t < 128; t++)
         for (int i = 0; i < n / 2; i++)
             s->d[t][i] = REGISTER_POISON;

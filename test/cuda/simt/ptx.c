@@ -4,7 +4,7 @@
  * other types, an operand of another kind or size, an address outside of what it names.
  *
  * Source: PTX ISA 9.0, 9.7.9 (cvt, copies), 9.7.13 (barriers), 9.7.14 (mma), 9.7.15 (wgmma and its
- * descriptors). */
+ * descriptors), 9.7.16 (tcgen05 and its descriptors). */
 #include "test/cuda/simt/engine.h"
 
 #include <ctype.h>
@@ -169,12 +169,15 @@ static struct word parse_word(struct program *p, const char **s)
         parse_list(p, s, ']', &w);
     } else if (**s == '%' || isdigit((unsigned char)**s) || **s == '-') {
         w.kind = **s == '%' ? WORD_argument : WORD_number;
-        w.n = strtoll(*s + (**s == '%'), &end, 10);
+        w.n = strtoll(*s + (**s == '%'), &end, w.kind == WORD_number ? 0 : 10);
         *s = end;
     } else {
         take_name(s, name);
-        if (strcmp(name, "_") == 0)
-            return w;
+        if (strcmp(name, "_") == 0) {
+            if (!take(s, '|')) /* else the predicate beside a result that no one wants */
+                return w;
+            take_name(s, name);
+        }
         w.n = find(p->reg, p->regs, name);
         w.kind = w.n < 0 ? WORD_label : WORD_register;
         if (w.n < 0)
@@ -603,8 +606,8 @@ static void do_wmma_store(struct frame *f)
 
 /* ---- warpgroups ------------------------------------------------------------------------------ */
 
-/* The registers of a product stay its own until it is done: they lie in a row. */
-static void *registers_in_row(const struct frame *f, char type, int count)
+/* Registers that are filled later lie in a row. */
+static void *registers_in_row(const struct frame *f, char type, int count, char written)
 {
     const struct word *w = list(f, 0, count);
     char *first = argument(f, &w[0], type)->at;
@@ -612,7 +615,7 @@ static void *registers_in_row(const struct frame *f, char type, int count)
     for (int i = 0; i < count; i++) {
         const struct simt_operand *o = argument(f, &w[i], type);
 
-        if (o->constraint[0] != '+')
+        if (o->constraint[0] != written)
             engine_fail("ptx: %s: register %d is \"%s\"", f->x->op, i, o->constraint);
         if ((char *)o->at != first + 4 * i)
             engine_fail("ptx: %s: register %d is not the one behind register %d", f->x->op, i,
@@ -621,19 +624,21 @@ static void *registers_in_row(const struct frame *f, char type, int count)
     return first;
 }
 
-/* Of 128-byte rows along k, their 16-byte pieces permuted in groups of eight. */
-static struct tile tile_of(const struct frame *f, int i)
+/* Of 128-byte rows along k, their 16-byte pieces permuted in groups of eight; `rows` is what the
+ * highest bits, from 46 on, have to say of that. */
+static struct tile tile_of(const struct frame *f, int i, uint64_t rows)
 {
     uint64_t v = input(f, i, 'l');
     uint32_t start = (uint32_t)(v & 0x3fff) << 4;
 
-    if (v >> 62 != 1 || (v >> 16 & 0x3fff) != 1 || v & (UINT64_C(0x3fffc000) << 32) || v & 0xc000 ||
-        v & 0xc0000000)
+    if (v >> 46 != rows || (v >> 16 & 0x3fff) != 1 || v & 0xc000 || v & 0xc0000000)
         engine_fail("ptx: descriptor %llx is not one of rows of 128 bytes", (unsigned long long)v);
     if (start < SIMT_SHARED)
         engine_fail("ptx: descriptor %llx begins before shared memory", (unsigned long long)v);
     return (struct tile){ start - SIMT_SHARED, (uint32_t)(v >> 32 & 0x3fff) << 4 };
 }
+
+enum { ROWS_OF_WGMMA = 1 << 16, ROWS_OF_TCGEN05 = 2 << 15 | 1 };
 
 static void do_wgmma(struct frame *f)
 {
@@ -644,8 +649,8 @@ static void do_wgmma(struct frame *f)
     for (int i = 0; i < t->tail; i++)
         if (input(f, 4 + i, 'n') != (i < 2))
             engine_fail("ptx: %s with a sign or a transposed operand", f->x->op);
-    group(t->kind, n, registers_in_row(f, t->kind < SIMT_F16 ? 'r' : 'f', n / 2), tile_of(f, 1),
-          tile_of(f, 2), input(f, 3, 'p') != 0);
+    group(t->kind, n, registers_in_row(f, t->kind < SIMT_F16 ? 'r' : 'f', n / 2, '+'),
+          tile_of(f, 1, ROWS_OF_WGMMA), tile_of(f, 2, ROWS_OF_WGMMA), input(f, 3, 'p') != 0);
 }
 
 static bool resolve_wgmma(struct instruction *x)
@@ -660,6 +665,53 @@ static bool resolve_wgmma(struct instruction *x)
     x->type = type_of(a, b, k, d);
     x->run = do_wgmma;
     return x->type;
+}
+
+/* ---- one lane of a warp ---------------------------------------------------------------------- */
+
+static void do_elect(struct frame *f)
+{
+    if (input(f, 1, 'n') != 0xffffffff)
+        engine_fail("ptx: %s of some lanes", f->x->op);
+    put(f, word(f, 0), 'p', is_elected());
+}
+
+static void do_selp(struct frame *f)
+{
+    put(f, word(f, 0), 'r', input(f, input(f, 3, 'p') ? 1 : 2, 'n'));
+}
+
+/* ---- tensor memory --------------------------------------------------------------------------- */
+
+/* The descriptor of a product that keeps its signs, transposes nothing and lets sums wrap. */
+static void do_tcgen05(struct frame *f, uint32_t sums, const int kinds[3])
+{
+    uint32_t what = (uint32_t)input(f, 3, 'r'), a = what >> 7 & 7, b = what >> 10 & 7;
+    int n = (int)(what >> 17 & 63) * 8, m = (int)(what >> 24 & 31) * 16, kind = -1;
+    bool bytes = sums == 2;
+
+    if (bytes && engine.capability != 100)
+        engine_fail("ptx: %s is not on this device", f->x->op);
+    if (a < 3 && (bytes ? a < 2 && b < 2 : a == b))
+        kind = bytes ? SIMT_I8 + (int)(a + 2 * b) : kinds[a];
+    if (what & 0xe081e04f || (what >> 4 & 3) != sums || kind < 0)
+        engine_fail("ptx: %s: descriptor %x is none of these types", f->x->op, what);
+    if (m != 128 || n % 16 || n < 16 || n > 256)
+        engine_fail("ptx: %s of %d x %d", f->x->op, m, n);
+    columns_product(kind, n, (uint32_t)value(f, memory(f, 0, 1), 'r'),
+                    tile_of(f, 1, ROWS_OF_TCGEN05), tile_of(f, 2, ROWS_OF_TCGEN05),
+                    input(f, 4, 'p') != 0);
+}
+
+static const int kinds_f16[3] = { SIMT_F16, SIMT_BF16, -1 }, kinds_tf32[3] = { -1, -1, SIMT_TF32 };
+
+static void do_commit(struct frame *f, bool all)
+{
+    uint32_t mask = all ? (uint32_t)input(f, 1, 'h') : 0;
+
+    if (all && !mask)
+        engine_fail("ptx: %s to no block", f->x->op);
+    columns_arrive(shared(f, 0), mask);
 }
 
 /* More registers than a thread begins with, or fewer. */
@@ -750,6 +802,7 @@ static void meet_cluster(struct frame *f)
 
 #define TENSOR "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
 #define WMMA "sync.aligned.m16n16k16."
+#define COMMIT "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster"
 
 /* Each opcode, its number of operands, what it does. */
 #define OPCODES(F) \
@@ -762,6 +815,8 @@ static void meet_cluster(struct frame *f)
     F(cvt_rn_bf16x2_f32, "cvt.rn.bf16x2.f32", 3, do_cvt_pair(f, 7, 127)) \
     F(cvt_f32_f16, "cvt.f32.f16", 2, do_cvt_f16(f)) \
     F(mov_b32, "mov.b32", 2, do_halves(f)) \
+    F(elect_sync, "elect.sync", 2, do_elect(f)) \
+    F(selp_b32, "selp.b32", 4, do_selp(f)) \
     F(setp_ne_b32, "setp.ne.b32", 3, \
       put(f, word(f, 0), 'p', (uint32_t)input(f, 1, 'r') != input(f, 2, 'n'))) \
     F(cp_async_cg_shared_global, "cp.async.cg.shared.global", 4, do_copy(f, 16)) \
@@ -803,7 +858,23 @@ static void meet_cluster(struct frame *f)
     F(wgmma_fence_sync_aligned, "wgmma.fence.sync.aligned", 0, group_fence()) \
     F(wgmma_commit_group_sync_aligned, "wgmma.commit_group.sync.aligned", 0, group_commit()) \
     F(wgmma_wait_group_sync_aligned, "wgmma.wait_group.sync.aligned", 1, \
-      group_wait((int)input(f, 0, 'n')))
+      group_wait((int)input(f, 0, 'n'))) \
+    F(tcgen05_alloc, "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32", 2, \
+      columns_take(shared(f, 0), (uint32_t)input(f, 1, 'n'))) \
+    F(tcgen05_relinquish, "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned", 0, \
+      columns_take_no_more()) \
+    F(tcgen05_dealloc, "tcgen05.dealloc.cta_group::1.sync.aligned.b32", 2, \
+      columns_give((uint32_t)input(f, 0, 'r'), (uint32_t)input(f, 1, 'n'))) \
+    F(tcgen05_before, "tcgen05.fence::before_thread_sync", 0, columns_before()) \
+    F(tcgen05_after, "tcgen05.fence::after_thread_sync", 0, columns_after()) \
+    F(tcgen05_ld, "tcgen05.ld.sync.aligned.16x256b.x8.b32", 2, \
+      columns_load(registers_in_row(f, 'r', 32, '='), (uint32_t)value(f, memory(f, 1, 1), 'r'))) \
+    F(tcgen05_wait_ld, "tcgen05.wait::ld.sync.aligned", 0, columns_wait()) \
+    F(tcgen05_mma_i8, "tcgen05.mma.cta_group::1.kind::i8", 5, do_tcgen05(f, 2, NULL)) \
+    F(tcgen05_mma_f16, "tcgen05.mma.cta_group::1.kind::f16", 5, do_tcgen05(f, 1, kinds_f16)) \
+    F(tcgen05_mma_tf32, "tcgen05.mma.cta_group::1.kind::tf32", 5, do_tcgen05(f, 1, kinds_tf32)) \
+    F(tcgen05_commit, COMMIT ".b64", 1, do_commit(f, false)) \
+    F(tcgen05_commit_all, COMMIT ".multicast::cluster.b64", 2, do_commit(f, true))
 
 #define DO(id, name, operands, what) \
     static void run_##id(struct frame *f) \

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * How tiles come to shared memory for those who multiply straight from there: a first group of 128
+ * threads fetches them into a ring of stages, one thread of it by tensor copies, or all of them
+ * piece by piece through a convolution's window, or cutting elements into limbs.  Blocks stay and
+ * take one task after another; the ring runs on across them.
+ *
+ * The blocks of a cluster have neighbouring tiles of the same columns: each fetches its part of B's
+ * tile for all of them.  So a stage is free when those of all have been multiplied, and one that
+ * has no tile left goes along with zeros. */
+#ifndef LIMBER_CUDA_FETCH_H
+#define LIMBER_CUDA_FETCH_H
+
+enum {
+    GROUPS = BM / 64, NJ = BN / 8, GROUP_THREADS = 128,
+    TILE_A = BM * STEP, TILE_B = BN * STEP,
+    HELD_A = TOTALS ? 1 : LIMBS_A, HELD_B = TOTALS ? 1 : LIMBS_B,
+    STAGE = HELD_A * TILE_A + HELD_B * TILE_B,
+    /* elements that become limbs inside: a square of 32 x 32 is one of a warp's STAGES */
+    SQUARE = 32, RAW = SQUARE * SQUARE * 4, LIMB_STAGES = INSIDE ? 2 : STAGES,
+    RAWS = LIMB_STAGES * STAGE, FULL = RAWS + (INSIDE ? 4 * STAGES * RAW : 0),
+    EMPTY = FULL + 8 * LIMB_STAGES,
+    PARTS = EMPTY + 8 * LIMB_STAGES,    /* what passes sums in tensor memory on */
+    PIXELS = PARTS + (COLUMNS_TAKEN ? 48 : 0),  /* the window's table */
+    PIECES = STEP / 32          /* products of one step */
+};
+
+/* Where the ring stands: its stage, and how often it has gone round. */
+struct ring { int stage; uint32_t parity; };
+
+DEVICE void advance(struct ring &r)
+{
+    if (++r.stage == LIMB_STAGES) {
+        r.stage = 0;
+        r.parity ^= 1;
+    }
+}
+
+DEVICE int steps_of(const multiply_args &a, struct task t)
+{
+    return TOTALS ? rows_of(t) * a.steps : a.steps;
+}
+
+/* Whether step s of a task has anything to multiply: where parts of k show nothing of a row of
+ * tiles, or of a column of them, neither the fetching thread nor those who multiply know of the
+ * step. */
+DEVICE bool is_shown(const multiply_args &a, struct task t, int s)
+{
+    int part;
+
+    if (!PARTED || !a.shown_a)
+        return true;
+    part = (TOTALS ? step_at(a, s) : s) / a.shown_steps;
+    return load<uint8_t>(a.shown_a + t.i / a.cluster * a.shown + part) &&
+           load<uint8_t>(a.shown_b + t.j * a.shown + part);
+}
+
+/* This block's tile of its cluster's task. */
+DEVICE struct task own_task(const multiply_args &a, int index)
+{
+    struct task t = task_at(a, index);
+
+    t.i = t.i * a.cluster + block() % a.cluster;
+    return t;
+}
+
+/* Until all stages are free: products that are done arrive here by themselves, also from the other
+ * block, and a block must not end before. */
+DEVICE void await_products(struct ring r)
+{
+    if (COLUMNS_TAKEN)
+        ROLL for (int s = 0; s < LIMB_STAGES; s++, advance(r))
+            barrier_wait((uint32_t)(EMPTY + 8 * r.stage), r.parity ^ 1);
+}
+
+/* ---- fetching -------------------------------------------------------------------------------- */
+
+DEVICE void fetch_b(const multiply_args &a, uint32_t at, int x, int line, int limb, uint32_t full)
+{
+    int lines = BN / a.cluster, from = block() % a.cluster * lines;
+
+    if (a.cluster == 1)
+        tensor_load(at, &a.map_b, x, line, limb, full);
+    else
+        tensor_load_all(at + (uint32_t)(from * STEP), &a.map_b, x, line + from, limb, full,
+                        (1u << a.cluster) - 1);
+}
+
+DEVICE void fetch_step(const multiply_args &a, struct task t, struct ring r, int s)
+{
+    uint32_t at = (uint32_t)(r.stage * STAGE), full = (uint32_t)(FULL + 8 * r.stage);
+    int row = TOTALS ? row_at(a, t, s) : 0;
+    int x = (TOTALS ? step_at(a, s) : s) * (STEP / BYTES);
+
+    barrier_wait((uint32_t)(EMPTY + 8 * r.stage), r.parity ^ 1);
+    barrier_expect(full, STAGE);
+    UNROLL for (int l = 0; l < HELD_A; l++)
+        tensor_load(at + l * TILE_A, &a.map_a, x, limbs_at_a(a, t), TOTALS ? ROW_A[row] : l, full);
+    UNROLL for (int l = 0; l < HELD_B; l++)
+        fetch_b(a, at + HELD_A * TILE_A + l * TILE_B, x, limbs_at_b(a, t),
+                TOTALS ? ROW_B[row] : l, full);
+}
+
+DEVICE void fetch(const multiply_args &a)
+{
+    struct ring r = { 0, 0 };
+
+    ROLL for (int index = block() / a.cluster; index < a.tasks; index += blocks() / a.cluster) {
+        struct task t = own_task(a, index);
+        int steps = steps_of(a, t);
+
+        ROLL for (int s = 0; s < steps; s++)
+            if (is_shown(a, t, s)) {
+                fetch_step(a, t, r, s);
+                advance(r);
+            }
+    }
+    await_products(r);
+}
+
+/* ---- fetching through a window --------------------------------------------------------------- */
+
+/* Lines whose pieces a warp copies (those of copy_pixels): their part of the table is its own. */
+DEVICE void find_own_pixels(const multiply_args &a, int64_t j0)
+{
+    constexpr int every = GROUP_THREADS * 16 / STEP, own = every / 4;
+
+    sync_warp();                /* the last task's copies have been asked for */
+    ROLL for (int x = lane(); x < BN / 4; x += 32) {
+        int line = x / own * every + warp() * own + x % own;
+
+        store_shared<struct pixel>((uint32_t)(PIXELS + line * PIXEL), pixel_of(a, j0 + line));
+    }
+    sync_warp();
+}
+
+/* The oldest stage that was asked for is there.  Why products may read it: cp.async writes through
+ * the generic proxy, and once a thread has waited for its copies they are as if it had stored them;
+ * its own fence orders them before what the asynchronous proxy does later, and the arrival releases
+ * all of that to those who wait for the barrier.  Were the copies to arrive at the barrier by
+ * themselves (cp.async.mbarrier.arrive), no thread could fence between the two. */
+template <int behind> DEVICE void announce(struct ring &oldest)
+{
+    copy_wait<behind>();
+    fence_async();
+    sync_warp();
+    if (lane() == 0)
+        barrier_arrive((uint32_t)(FULL + 8 * oldest.stage));
+    advance(oldest);
+}
+
+/* A's tiles are one thread's tensor copies; it arrives as it asks for them. */
+DEVICE void ask_for_step(const multiply_args &a, struct task t, struct ring r, int s)
+{
+    uint32_t at = (uint32_t)(r.stage * STAGE), full = (uint32_t)(FULL + 8 * r.stage);
+    int row = TOTALS ? row_at(a, t, s) : 0, step = TOTALS ? step_at(a, s) : s;
+
+    barrier_wait((uint32_t)(EMPTY + 8 * r.stage), r.parity ^ 1);
+    if (thread() == 0) {
+        barrier_expect(full, HELD_A * TILE_A);
+        UNROLL for (int l = 0; l < HELD_A; l++)
+            tensor_load(at + l * TILE_A, &a.map_a, step * (STEP / BYTES), limbs_at_a(a, t),
+                        TOTALS ? ROW_A[row] : l, full);
+    }
+    copy_pixels<GROUP_THREADS, HELD_B, TILE_B>(
+        a, at + HELD_A * TILE_A, PIXELS, a.limbs_b + (TOTALS ? ROW_B[row] * a.limb_b : 0), step);
+    copy_group();
+}
+
+/* A stage is free again when the products of the next one have begun, so that one must have been
+ * announced before another is asked for: all but two of the ring may still be on their way. */
+DEVICE void fetch_pixels(const multiply_args &a)
+{
+    constexpr int behind = STAGES - 2;
+    struct ring r = { 0, 0 }, oldest = r;
+    int asked = 0;              /* stages, not announced */
+
+    ROLL for (int index = block() / a.cluster; index < a.tasks; index += blocks() / a.cluster) {
+        struct task t = own_task(a, index);
+        int steps = steps_of(a, t);
+
+        find_own_pixels(a, (int64_t)t.j * BN);
+        ROLL for (int s = 0; s < steps; s++, advance(r)) {
+            ask_for_step(a, t, r, s);
+            if (asked == behind)
+                announce<behind>(oldest);
+            else
+                asked++;
+        }
+    }
+    ROLL for (; asked > 0; asked--)
+        announce<0>(oldest);
+    await_products(r);
+}
+
+/* ---- fetching elements and cutting them ------------------------------------------------------ */
+
+#if INSIDE
+static_assert(BM == 4 * SQUARE && BN == 4 * SQUARE, "each warp cuts 32 lines of both operands");
+
+enum { ALONG = STEP / BYTES / SQUARE, SQUARES = 2 * ALONG };    /* of a warp's lines in one step */
+
+/* Square x of a step: those of A, then those of B. */
+template <int S> DEVICE void copy_square(const multiply_args &a, struct task t, int slot, int x)
+{
+    int64_t line0 = ((int64_t)(S ? t.j : t.i) * 4 + warp()) * SQUARE;
+    int64_t p0 = ((int64_t)(x / SQUARES) * ALONG + x % ALONG) * SQUARE;
+
+    copy_raw<S, SQUARE, SQUARE, 32>(a, (uint32_t)(RAWS + (warp() * STAGES + slot) * RAW), t.product,
+                                    line0, p0, lane());
+}
+
+/* Each lane cuts its line. */
+template <int S>
+DEVICE void cut_square(const multiply_args &a, uint32_t raw, uint32_t stage, int x,
+                       struct factors f)
+{
+    constexpr int pieces = SQUARE / PIECE_ELEMENTS, tile = S ? TILE_B : TILE_A;
+    uint32_t limbs = stage + (S ? HELD_A * TILE_A : 0);
+
+    UNROLL for (int c = 0; c < pieces; c++)
+        cut_piece<S, SQUARE, SQUARE, tile>(raw, lane(), c * PIECE_ELEMENTS, a.origin[S].across,
+                                           limbs, warp() * SQUARE + lane(), x % ALONG * pieces + c,
+                                           f);
+}
+
+/* A task's squares; the ring of elements is each warp's own, that of limbs all warps' together. */
+DEVICE void cut_task(const multiply_args &a, struct task t, struct ring &r)
+{
+    struct factors fa = factors_of<0>(a, t.product, (int64_t)t.i * BM + warp() * SQUARE + lane());
+    struct factors fb = factors_of<1>(a, t.product, (int64_t)t.j * BN + warp() * SQUARE + lane());
+
+    ring<RAW, true>(a.steps * SQUARES, [&](int slot, int x) {
+        if (x % SQUARES < ALONG)
+            copy_square<0>(a, t, slot, x);
+        else
+            copy_square<1>(a, t, slot, x);
+    }, [&](uint32_t at, int x) {
+        uint32_t raw = (uint32_t)(RAWS + warp() * STAGES * RAW) + at;
+
+        if (x % SQUARES == 0)
+            barrier_wait((uint32_t)(EMPTY + 8 * r.stage), r.parity ^ 1);
+        if (x % SQUARES < ALONG)
+            cut_square<0>(a, raw, (uint32_t)(r.stage * STAGE), x, fa);
+        else
+            cut_square<1>(a, raw, (uint32_t)(r.stage * STAGE), x, fb);
+        if (x % SQUARES == SQUARES - 1) {
+            fence_async();      /* products read what these lanes have stored */
+            sync_warp();
+            if (lane() == 0)
+                barrier_arrive((uint32_t)(FULL + 8 * r.stage));
+            advance(r);
+        }
+    });
+}
+
+DEVICE void cut(const multiply_args &a)
+{
+    struct ring r = { 0, 0 };
+
+    ROLL for (int index = block(); index < a.tasks; index += blocks())
+        cut_task(a, task_at(a, index), r);
+    await_products(r);
+}
+#endif
+
+/* ---- tasks ----------------------------------------------------------------------------------- */
+
+/* Where a run of steps from s on ends: with the chunk, the flush or the task. */
+DEVICE int end_of(int s, int steps)
+{
+    int length = UNIT == UNIT_i8 ? FLUSH_STEPS : CHUNK_STEPS, end = (s / length + 1) * length;
+
+    return end < steps ? end : steps;
+}
+
+/* The first row, of a tile, of the 16 that this warp stores; in it lie all columns. */
+DEVICE int own_row();
+
+/* The sums fill the registers: where they go is found when it is needed. */
+template <class F> DEVICE void put_task(const multiply_args &a, int index, F put)
+{
+    struct task t = own_task(a, here(index));
+
+    put(result_of(a.r, t.product), t.acc, (int64_t)t.i * BM + own_row(), (int64_t)t.j * BN);
+}
+
+/* The barriers of the ring: so many arrive when a stage has been read. */
+DEVICE void start_ring(const multiply_args &a, int readers)
+{
+    ROLL for (int s = 0; s < LIMB_STAGES; s++) {
+        barrier_init((uint32_t)(FULL + 8 * s), INSIDE ? 4 : WINDOW ? 5 : 1);
+        barrier_init((uint32_t)(EMPTY + 8 * s), readers * a.cluster);
+    }
+    if (!INSIDE)
+        tensor_prefetch(&a.map_a);
+    if (!INSIDE && !WINDOW)
+        tensor_prefetch(&a.map_b);
+}
+
+/* What the first group does. */
+DEVICE void fetch_all(const multiply_args &a)
+{
+#if INSIDE
+    cut(a);
+#else
+    if constexpr (WINDOW)
+        fetch_pixels(a);
+    else if (thread() == 0)
+        fetch(a);
+#endif
+}
+
+#endif

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The multiply kernel of Blackwell's tensor memory (tcgen05): behind the group that fetches
+ * (fetch.h) one thread of a second group issues all products, straight from shared memory, and two
+ * groups take the sums out of tensor memory while the next ones are made.
+ *
+ * A part of a task is a run of steps whose products are one chain.  Its sums lie in one of two
+ * places, in turn; those of float plans' other accumulators, which run through all of k, behind
+ * both. */
+#ifndef LIMBER_CUDA_TENSOR_H
+#define LIMBER_CUDA_TENSOR_H
+
+enum {
+    THREADS = (GROUPS + 2) * GROUP_THREADS, PLACES = 2, TAKERS = 4 * GROUPS,
+    /* barriers: a place is filled, it has been read, the other accumulators have been read */
+    FILLED = PARTS, TAKEN = FILLED + 8 * PLACES, OTHERS = TAKEN + 8 * PLACES, ADDRESS = OTHERS + 8
+};
+static_assert(BM == 128, "a row of products is a lane");
+static_assert((PLACES + (TOTALS ? 0 : ACCUMULATORS - 1)) * BN <= COLUMNS_TAKEN, "columns");
+
+struct place { int index; uint32_t parity; };
+
+DEVICE void advance(struct place &p)
+{
+    if (++p.index == PLACES) {
+        p.index = 0;
+        p.parity ^= 1;
+    }
+}
+
+/* Whether steps [s, end) have anything to multiply. */
+DEVICE bool is_part(const multiply_args &a, struct task t, int s, int end)
+{
+    if (!PARTED)
+        return s < end;
+    ROLL for (; s < end; s++)
+        if (is_shown(a, t, s))
+            return true;
+    return false;
+}
+
+DEVICE uint32_t column_of_accumulator(int acc, int place)
+{
+    return (uint32_t)((acc ? PLACES - 1 + acc : place) * BN);
+}
+
+/* ---- issuing --------------------------------------------------------------------------------- */
+
+/* signs: 2 where A's limb is signed, 1 where B's is. */
+DEVICE uint32_t product_of(int signs)
+{
+    if (UNIT == UNIT_i8)
+        return product_descriptor(BM, BN, (uint32_t)signs >> 1, signs & 1, PRODUCT_i32);
+    return UNIT == UNIT_f16  ? product_descriptor(BM, BN, PRODUCT_f16, PRODUCT_f16, PRODUCT_f32) :
+           UNIT == UNIT_bf16 ? product_descriptor(BM, BN, PRODUCT_bf16, PRODUCT_bf16, PRODUCT_f32) :
+                               product_descriptor(BM, BN, PRODUCT_tf32, PRODUCT_tf32, PRODUCT_f32);
+}
+
+/* 32 bytes along k of two tiles. */
+DEVICE void issue_piece(uint32_t to, uint32_t a, uint32_t b, int q, uint32_t what, int keep)
+{
+    uint64_t da = tile_descriptor(a, 32 * q), db = tile_descriptor(b, 32 * q);
+
+    if constexpr (UNIT == UNIT_f16 || UNIT == UNIT_bf16)
+        issue_f16(to, da, db, what, keep);
+    else if constexpr (UNIT == UNIT_tf32)
+        issue_tf32(to, da, db, what, keep);
+#if defined __CUDA_ARCH_FEAT_SM100_ALL
+    else
+        issue_i8(to, da, db, what, keep);
+#endif
+}
+
+/* Rows r and up of one piece; the first row of an accumulator may begin a sum. */
+template <int r>
+DEVICE void issue_rows(uint32_t columns, int place, uint32_t at, int q, int keep, int through)
+{
+    if constexpr (r < ROWS) {
+        constexpr int acc = ROW[r].acc;
+
+        issue_piece(columns + column_of_accumulator(acc, place), at + ROW[r].a * TILE_A,
+                    at + HELD_A * TILE_A + ROW[r].b * TILE_B, q, product_of(0),
+                    (q | !ROW[r].begins | (acc ? through : keep)) != 0);
+        issue_rows<r + 1>(columns, place, at, q, keep, through);
+    }
+}
+
+/* What has been asked for is told to all that write to this stage when it is done. */
+DEVICE void release(const multiply_args &a, int stage)
+{
+    if (a.cluster == 1)
+        products_arrive((uint32_t)(EMPTY + 8 * stage));
+    else
+        products_arrive_all((uint32_t)(EMPTY + 8 * stage), (1u << a.cluster) - 1);
+}
+
+/* Steps [s, end). */
+DEVICE void issue_part(const multiply_args &a, struct task t, struct ring &r, uint32_t columns,
+                       int place, int s, int end, int &through)
+{
+    int keep = 0;
+
+    ROLL for (; s < end; s++) {
+        uint32_t at = (uint32_t)(r.stage * STAGE);      /* its tiles */
+
+        if (!is_shown(a, t, s))
+            continue;
+        barrier_wait((uint32_t)(FULL + 8 * r.stage), r.parity);
+        columns_after();
+        UNROLL for (int q = 0; q < PIECES; q++)     /* rows take turns every 32 bytes */
+            if constexpr (TOTALS)
+                issue_piece(columns + column_of_accumulator(0, place), at, at + TILE_A, q,
+                            product_of(SIGNS_OF[row_at(a, t, s)]), (keep | q) != 0);
+            else
+                issue_rows<0>(columns, place, at, q, keep, through);
+        keep = through = 1;
+        release(a, r.stage);
+        advance(r);
+    }
+}
+
+DEVICE void issue(const multiply_args &a)
+{
+    uint32_t columns = load_shared<uint32_t>(ADDRESS), others = 1;
+    struct ring r = { 0, 0 };
+    struct place p = { 0, 0 };
+
+    ROLL for (int index = block() / a.cluster; index < a.tasks; index += blocks() / a.cluster) {
+        struct task t = own_task(a, index);
+        int steps = steps_of(a, t), through = 0, end;
+
+        if (!TOTALS && ACCUMULATORS > 1) {
+            barrier_wait(OTHERS, others);
+            others ^= 1;
+        }
+        ROLL for (int s = 0; s < steps; s = end) {
+            end = end_of(s, steps);
+            if (!is_part(a, t, s, end))
+                continue;
+            barrier_wait((uint32_t)(TAKEN + 8 * p.index), p.parity ^ 1);
+            issue_part(a, t, r, columns, p.index, s, end, through);
+            products_arrive((uint32_t)(FILLED + 8 * p.index));
+            advance(p);
+        }
+    }
+}
+
+/* ---- taking sums out ------------------------------------------------------------------------- */
+
+DEVICE int own_row()
+{
+    int w = here(thread()) >> 5;
+
+    return (w & 3) * 32 + (w / 4 - 2) * 16;
+}
+
+DEVICE void add_sum(int32_t &total, uint32_t v)
+{
+    total += UNIT == UNIT_i8 ? (int32_t)v : (int32_t)bits_float(v);
+}
+DEVICE void add_sum(float &total, uint32_t v) { total = add32(total, bits_float(v)); }
+
+/* This warp's rows of an accumulator, 64 columns at a time, to with(number of a register, sum). */
+template <class F> DEVICE void each_sum(uint32_t from, F with)
+{
+    UNROLL for (int c = 0; c < BN / 64; c++) {
+        uint32_t d[32];
+
+        columns_load(d, from + 64 * c);
+        columns_wait(d);
+        UNROLL for (int x = 0; x < 32; x++)
+            with(32 * c + x, d[x]);
+    }
+}
+
+/* All of a warp has read what is behind the barrier. */
+DEVICE void announce_taken(uint32_t barrier)
+{
+    columns_before();
+    sync_warp();
+    if (lane() == 0)
+        barrier_arrive(barrier);
+}
+
+/* total += the sums of the next part. */
+template <class T> DEVICE void take_part(T (&total)[4 * NJ], uint32_t columns, struct place &p)
+{
+    barrier_wait((uint32_t)(FILLED + 8 * p.index), p.parity);
+    columns_after();
+    each_sum(columns + column_of_accumulator(0, p.index),
+             [&](int x, uint32_t v) { add_sum(total[x], v); });
+    announce_taken((uint32_t)(TAKEN + 8 * p.index));
+    advance(p);
+}
+
+#define AS_TILES(d) (*(int32_t (*)[1][NJ][4])(d))
+
+DEVICE void totals_task(const multiply_args &a, int index, uint32_t columns, struct place &p)
+{
+    struct task t = own_task(a, index);
+    int steps = steps_of(a, t), flushed = 0, s = 0, end;
+    int32_t total[4 * NJ];
+
+    clear(total);
+    do {                        /* once where there are no steps */
+        bool last;
+
+        end = end_of(s, steps);
+        last = end == steps;
+        if (is_part(a, t, s, end))
+            take_part(total, columns, p);
+        s = end;
+        if (RECONSTRUCT == RECONSTRUCT_crt) {
+            if (!last && end % FLUSH_STEPS == 0)
+                reduce(t.acc, AS_TILES(total));
+        } else if (last || end % FLUSH_STEPS == 0) {
+            put_task(a, index, [&](const result_args &to, int acc, int64_t i, int64_t j) {
+                put_totals(to, acc, i, j, AS_TILES(total), flushed++ == 0);
+            });
+            clear(total);
+        }
+    } while (s < steps);
+    if constexpr (RECONSTRUCT == RECONSTRUCT_crt)
+        put_task(a, index, [&](const result_args &to, int acc, int64_t i, int64_t j) {
+            put_residues_of(to, acc, i, j, AS_TILES(total));
+        });
+}
+
+/* The first accumulator is promoted, the others have run through. */
+DEVICE void sums_task(const multiply_args &a, int index, uint32_t columns, struct place &p)
+{
+    struct task t = own_task(a, index);     /* of parts that show nothing */
+    float d[ACCUMULATORS][4 * NJ];
+    bool any = false;
+    int end;
+
+    UNROLL for (int acc = 0; acc < ACCUMULATORS; acc++)
+        clear(d[acc]);
+    ROLL for (int s = 0; s < a.steps; s = end) {
+        end = end_of(s, a.steps);
+        if (!is_part(a, t, s, end))
+            continue;
+        take_part(d[0], columns, p);
+        any = true;
+    }
+    if constexpr (ACCUMULATORS > 1) {
+        if (any)
+            UNROLL for (int acc = 1; acc < ACCUMULATORS; acc++)
+                each_sum(columns + column_of_accumulator(acc, 0),
+                         [&](int x, uint32_t v) { d[acc][x] = bits_float(v); });
+        announce_taken(OTHERS);
+    }
+    put_task(a, index, [&](const result_args &to, int, int64_t i, int64_t j) {
+        put_sums(to, i, j, *(float (*)[ACCUMULATORS][1][NJ][4])d);
+    });
+}
+
+DEVICE void take(const multiply_args &a)
+{
+    uint32_t columns = load_shared<uint32_t>(ADDRESS) + ((uint32_t)own_row() << 16);
+    struct place p = { 0, 0 };
+
+    ROLL for (int index = block() / a.cluster; index < a.tasks; index += blocks() / a.cluster) {
+        if constexpr (TOTALS)
+            totals_task(a, index, columns, p);
+        else
+            sums_task(a, index, columns, p);
+    }
+}
+
+/* ---- the kernel ------------------------------------------------------------------------------ */
+
+/* Registers of a thread; a block is launched with 128 for each. */
+enum {
+    FETCHING = INSIDE ? 72 : WINDOW ? 40 : PARTED ? 32 : 24, ISSUING = PARTED ? 32 : 24,
+    TAKING = ((GROUPS + 2) * 128 - FETCHING - ISSUING) / GROUPS / 8 * 8
+};
+
+static_assert(THREADS == LAUNCHED, "tiles of warps are those of the launch");
+
+KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
+{
+    if (is_left(args.r.choice, args.r.mine))
+        return;
+    if (thread() == 0) {
+        start_ring(args, 1);
+        ROLL for (int p = 0; p < PLACES; p++) {
+            barrier_init((uint32_t)(FILLED + 8 * p), 1);
+            barrier_init((uint32_t)(TAKEN + 8 * p), TAKERS);
+        }
+        barrier_init(OTHERS, TAKERS);
+        barrier_init_done();
+    }
+    if (warp() == 4)
+        columns_take<COLUMNS_TAKEN>(ADDRESS);
+    columns_before();
+    sync_cluster();
+    columns_after();
+    if (warp() < 4) {
+        registers_less<FETCHING>();
+        fetch_all(args);
+    } else if (warp() < 8) {
+        registers_less<ISSUING>();
+        if (warp() == 4 && is_chosen())
+            issue(args);
+    } else {
+        registers_more<TAKING>();
+        take(args);
+    }
+    columns_before();
+    sync_cluster();             /* until then others may still arrive, or read, here */
+    columns_after();
+    sync_warp();                /* the lane that issued has been alone */
+    if (warp() == 4)
+        columns_give<COLUMNS_TAKEN>(load_shared<uint32_t>(ADDRESS));
+}
+
+#endif

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Tensor memory: who has columns of it, the products that one thread of a block issues into them,
+ * and loads.  A product is computed when it is issued, but no one may look at its sums, or write
+ * its tiles, who does not know of an arrival for it; a load fills its registers at columns_wait.
+ * Cells of 16 lanes by 8 columns have epochs as words of shared memory do.
+ *
+ * What a thread knows of tensor memory is what it knew at its last columns_after; what it read
+ * there counts as being read until its columns_before. */
+#include "test/cuda/simt/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define POISON 0xffc5c5c5u
+#define READING ((epoch)ID_FLIGHT << CLOCK_BITS | 1)
+
+enum { LANES = 128, ALL = 512, GROUPS = LANES / 16, LOADED = 64 };
+
+/* Registers of one lane that a load fills. */
+struct load {
+    uint32_t *d, value[LOADED / 2];
+    uint32_t group, column; /* of what was read */
+    bool witness; /* this lane's fence counts for its warp */
+    bool awaited;
+};
+
+struct columns {
+    uint32_t from, count, *value;
+    struct cell cell[GROUPS][ALL / 8];
+    epoch taken;
+    bool given_up; /* no more are taken */
+    const struct fibre *issuer;
+    struct clocks *known; /* by all products so far */
+    uint32_t arrivals; /* asked for */
+};
+
+static struct columns *mine(const char *what)
+{
+    struct columns *c = engine.running->block->columns;
+    struct witness w = fibre_witness(engine.running);
+
+    if (engine.capability / 10 != 10)
+        engine_fail("%s: this device has no tensor memory", what);
+    if (!c || !c->count)
+        engine_fail("%s: no columns were taken", what);
+    if (!clocks_know(&w, c->taken))
+        engine_fail("%s: the columns were taken without an order between", what);
+    return c;
+}
+
+static epoch agent_of(const struct block *b)
+{
+    return (epoch)(b->rank * BLOCK_IDS + AGENT_TENSOR) << CLOCK_BITS;
+}
+
+/* What a thread may take as done there. */
+static struct witness witness_of(const struct fibre *f)
+{
+    static const uint32_t nothing[MAX_CLUSTER * (2 * MAX_THREADS + AGENTS)];
+    struct witness w = fibre_witness(f);
+
+    w.known = f->columns_known ? f->columns_known->at : nothing;
+    return w;
+}
+
+static void check_range(const struct columns *c, uint32_t column, uint32_t count, const char *what)
+{
+    if (column < c->from || column + count > c->from + c->count)
+        engine_fail("%s of columns %u to %u, where %u to %u are this block's", what, column,
+                    column + count - 1, c->from, c->from + c->count - 1);
+    if (column % 8)
+        engine_fail("%s from column %u on", what, column);
+}
+
+/* ---- taking and giving ----------------------------------------------------------------------- */
+
+static struct meeting *whole_warp(const char *what, int kind, void *arg)
+{
+    struct meeting *m = my_warp();
+
+    if (m->size != 32)
+        engine_fail("%s in a warp of %d threads", what, m->size);
+    return meeting_enter(m, what, kind, arg) ? m : NULL;
+}
+
+void columns_take(uint32_t at, uint32_t count)
+{
+    struct block *b = engine.running->block;
+    struct meeting *m = whole_warp("columns_take", (int)count, NULL);
+    struct columns *c = b->columns;
+    struct witness w;
+
+    if (!m)
+        return;
+    if (count < 32 || count > ALL || count & (count - 1))
+        engine_fail("columns_take of %u", count);
+    if (c && (c->count || c->given_up))
+        engine_fail("columns_take, but this block has some or wanted no more");
+    if (!c)
+        c = b->columns = calloc(1, sizeof *c);
+    c->value = malloc(LANES * ALL * sizeof *c->value);
+    c->from = 32 * engine_random((ALL - count) / 32 + 1);
+    c->count = count;
+    c->known = clocks_new();
+    w = fibre_witness(&b->fibres[m->from]);
+    c->taken = w.now;
+    shared_range(b, at, 4, 4, "columns_take");
+    shared_note(b, &w, at, 4, true);
+    memcpy(b->shared + at, &c->from, 4);
+    meeting_end(m);
+}
+
+void columns_take_no_more(void)
+{
+    struct meeting *m = whole_warp("columns_take_no_more", 0, NULL);
+
+    if (!m)
+        return;
+    if (engine.running->block->columns)
+        engine.running->block->columns->given_up = true;
+    meeting_end(m);
+}
+
+static void check_cell(const struct witness *w, const struct cell *c, bool write, uint32_t column,
+                       const char *what)
+{
+    if (c->write && !clocks_know(w, c->write))
+        engine_fail("%s: column %u of tensor memory has sums that were not waited for, or "
+                    "columns_after lacks",
+                    what, column);
+    if (!c->write && !write)
+        engine_fail("%s: nothing was written to column %u of tensor memory", what, column);
+    for (int i = 0; write && i < 3; i++)
+        if (c->read[i] && !clocks_know(w, c->read[i]))
+            engine_fail("%s: column %u of tensor memory is being read, or columns_before or "
+                        "columns_after lack",
+                        what, column);
+}
+
+void columns_give(uint32_t address, uint32_t count)
+{
+    struct meeting *m = whole_warp("columns_give", (int)count, NULL);
+    struct columns *c;
+    struct witness w;
+
+    if (!m)
+        return;
+    c = mine("columns_give");
+    w = witness_of(&engine.running->block->fibres[m->from]);
+    if (address != c->from || count != c->count)
+        engine_fail("columns_give of %u from %x on, but %u from %x on were taken", count, address,
+                    c->count, c->from);
+    for (uint32_t g = 0; g < GROUPS; g++)
+        for (uint32_t x = c->from / 8; x < (c->from + c->count) / 8; x++)
+            check_cell(&w, &c->cell[g][x], true, 8 * x, "columns_give");
+    c->count = 0;
+    meeting_end(m);
+}
+
+/* ---- fences ---------------------------------------------------------------------------------- */
+
+void columns_before(void)
+{
+    struct fibre *f = engine.running;
+    struct columns *c = f->block->columns;
+    int left = 0;
+
+    for (int i = 0; i < f->load_count; i++) {
+        const struct load *l = &f->loads[i];
+
+        if (!l->awaited) {
+            f->loads[left++] = *l;
+            continue;
+        }
+        for (uint32_t x = l->column / 8; l->witness && x < (l->column + LOADED) / 8; x++)
+            c->cell[l->group][x].read[0] = fibre_witness(f).now;
+    }
+    f->load_count = left;
+}
+
+void columns_after(void)
+{
+    struct fibre *f = engine.running;
+
+    if (f->columns_known)
+        clocks_drop(f->columns_known);
+    f->columns_known = clocks_keep(f->known);
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+static void write_cells(struct columns *c, const struct fibre *f, uint32_t column, int n, int keep)
+{
+    struct witness w = witness_of(f);
+
+    w.self = (int)(agent_of(f->block) >> CLOCK_BITS); /* they happen in their order */
+    w.now = agent_of(f->block) | (c->arrivals + 1);
+    for (uint32_t g = 0; g < GROUPS; g++)
+        for (uint32_t x = column / 8; x < (column + (uint32_t)n) / 8; x++) {
+            struct cell *cell = &c->cell[g][x];
+
+            check_cell(&w, cell, true, 8 * x, "a product");
+            if (keep)
+                check_cell(&w, cell, false, 8 * x, "a product");
+            *cell = (struct cell){ w.now, { 0 } };
+        }
+}
+
+void columns_product(int kind, int n, uint32_t to, struct tile a, struct tile b, int keep)
+{
+    static uint32_t *d[LANES * 256];
+    struct fibre *f = engine.running;
+    struct columns *c;
+    struct witness w;
+
+    fibre_maybe_yield();
+    c = mine("a product");
+    if (to >> 16)
+        engine_fail("a product's sums from lane %u on", to >> 16);
+    check_range(c, to, (uint32_t)n, "a product's sums");
+    if (c->issuer && c->issuer != f)
+        engine_fail("products of threads %d and %d: the harness knows one a block",
+                    c->issuer->thread, f->thread);
+    c->issuer = f;
+    write_cells(c, f, to, n, keep);
+    w = fibre_witness(f);
+    w.async = true;
+    w.now = agent_of(f->block) | (c->arrivals + 1);
+    for (int i = 0; i < LANES; i++)
+        for (int j = 0; j < n; j++) {
+            d[i * n + j] = &c->value[(uint32_t)i * ALL + to + (uint32_t)j];
+            if (!keep)
+                *d[i * n + j] = 0;
+        }
+    product_of_tiles(kind, &w, LANES, a, n, b, d, "a product into tensor memory");
+    clocks_join_fibre(c->known, f);
+}
+
+/* An arrival at the barrier of each block of the mask (0: of this one) for all products so far. */
+void columns_arrive(uint32_t at, uint32_t blocks)
+{
+    struct fibre *f = engine.running;
+    struct columns *c;
+
+    fibre_maybe_yield();
+    c = mine("products_arrive");
+    if (c->issuer && c->issuer != f)
+        engine_fail("products_arrive by a thread that has issued none");
+    if (++c->arrivals >= CLOCK_MASK)
+        engine_fail("the harness counts no further: too many arrivals of products");
+    async_arrive(at, blocks, agent_of(f->block) | c->arrivals, c->known);
+}
+
+/* ---- loads ----------------------------------------------------------------------------------- */
+
+static struct load *add_load(struct fibre *f)
+{
+    if (f->load_count == f->load_room) {
+        f->load_room = f->load_room ? 2 * f->load_room : 4;
+        f->loads = realloc(f->loads, (size_t)f->load_room * sizeof *f->loads);
+    }
+    return &f->loads[f->load_count++];
+}
+
+struct wanted {
+    uint32_t *d, address;
+};
+
+void columns_load(uint32_t *d, uint32_t address)
+{
+    struct wanted own = { d, address };
+    struct block *b = engine.running->block;
+    struct meeting *m = whole_warp("columns_load", 0, &own);
+    uint32_t lane = address >> 16, column = address & 0xffff, chosen;
+    struct columns *c;
+
+    if (!m)
+        return;
+    c = mine("columns_load");
+    check_range(c, column, LOADED, "columns_load");
+    if (lane % 16 || lane / 32 != (uint32_t)(m->from / 32 % 4))
+        engine_fail("columns_load from lane %u on by warp %d", lane, m->from / 32);
+    chosen = engine_random(32);
+    for (uint32_t l = 0; l < 32; l++) {
+        struct fibre *f = &b->fibres[m->from + (int)l];
+        const struct wanted *x = f->arg;
+        struct load *load = add_load(f);
+        struct witness w = witness_of(f);
+
+        if (x->address != address)
+            engine_fail("columns_load: the lanes give different addresses");
+        *load = (struct load){
+            .d = x->d, .group = lane / 16, .column = column, .witness = l == chosen
+        };
+        for (uint32_t i = 0; i < LOADED / 2; i++) {
+            uint32_t row = lane + l / 4 + (i & 2) * 4,
+                     at = column + i / 4 * 8 + l % 4 * 2 + (i & 1);
+
+            check_cell(&w, &c->cell[lane / 16][at / 8], false, at, "columns_load");
+            load->value[i] = c->value[row * ALL + at];
+            x->d[i] = POISON;
+        }
+    }
+    for (uint32_t x = column / 8; x < (column + LOADED) / 8; x++)
+        c->cell[lane / 16][x].read[0] = READING;
+    meeting_end(m);
+}
+
+void columns_wait(void)
+{
+    struct block *b = engine.running->block;
+    struct meeting *m = whole_warp("columns_wait", 0, NULL);
+
+    if (!m)
+        return;
+    for (int t = m->from; t < m->from + 32; t++)
+        for (int i = 0; i < b->fibres[t].load_count; i++) {
+            struct load *l = &b->fibres[t].loads[i];
+
+            for (uint32_t k = 0; k < LOADED / 2 && !l->awaited; k++) {
+                if (l->d[k] != POISON)
+                    engine_fail("thread %d wrote the registers of a load before columns_wait", t);
+                l->d[k] = l->value[k];
+            }
+            l->awaited = true;
+        }
+    meeting_end(m);
+}
+
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+void columns_end(struct fibre *f)
+{
+    for (int i = 0; i < f->load_count; i++)
+        if (!f->loads[i].awaited)
+            engine_fail("has ended without columns_wait for its loads");
+    f->load_count = 0;
+    if (f->columns_known)
+        clocks_drop(f->columns_known);
+    f->columns_known = NULL;
+}
+
+void columns_drop(struct block *b)
+{
+    struct columns *c = b->columns;
+
+    for (int t = 0; t < b->threads; t++)
+        columns_end(&b->fibres[t]);
+    if (c && c->count && !engine.failed)
+        engine_fail("block %d has ended with columns of tensor memory", b->index);
+    if (c) {
+        clocks_drop(c->known);
+        free(c->value);
+        free(c);
+    }
+    b->columns = NULL;
+}
