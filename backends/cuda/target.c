@@ -21,11 +21,11 @@ static const struct arch archs[] = {
     { 8, 6, "sm_86", "mma", "a100", 2, 128, 256, 256, 128, 0, 1024, 7e11 },
     { 8, 9, "sm_89", "mma", "ada", 2, 128, 512, 512, 256, 1024, 1024, 9e11 },
     { 9, 0, "sm_90a", "mma,wgmma", "h100", 128, 128, 2048, 2048, 1024, 4096, 4096, 4.3e12 },
-    /* FP8 by mma.sync sums as no one has checked.  Nothing that is made for 10.0 alone is used, so
-     * that kernels run on 10.3, too. */
-    { 10, 0, "sm_100", "mma", "b200", 64, 128, 1024, 1024, 512, 0, 2048, 7e12 },
+    /* FP8 by mma.sync becomes products of FP16, in groups that only exact sums do not see.  Nothing
+     * that is made for 10.0 alone is used, so that kernels run on 10.3, too. */
+    { 10, 0, "sm_100", "mma", "b200", 64, 128, 1024, 1024, 512, 1024, 2048, 7e12 },
     /* Has few units of bytes and of FP64: published peaks of 0.15e15 and 1.25e12. */
-    { 10, 3, "sm_100", "mma", "b200", 2, 128, 1024, 1024, 512, 0, 256, 8e12 },
+    { 10, 3, "sm_100", "mma", "b200", 2, 128, 1024, 1024, 512, 1024, 256, 8e12 },
     /* GeForce; workstations have twice the FP16.  Sums as the models of MMA-Sim have them, where
      * 12.0 does not differ from 10.0. */
     { 12, 0, "sm_120", "mma", "b200", 2, 128, 256, 256, 128, 0, 1024, 1.8e12 },

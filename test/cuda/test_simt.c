@@ -364,13 +364,18 @@ static void copies_of_16_bytes_land_late(void **state)
 
 /* ---- tensor cores ---------------------------------------------------------------------------- */
 
-static const char *const unit_names[2][9] = {
+static const char *const unit_names[3][9] = {
     { [SIMT_F16] = "a100-fp16", [SIMT_BF16] = "a100-bf16", [SIMT_TF32] = "a100-tf32" },
     { [SIMT_F16] = "h100-fp16",
       [SIMT_BF16] = "h100-bf16",
       [SIMT_TF32] = "h100-tf32",
       [SIMT_E4M3] = "h100-e4m3",
       [SIMT_E5M2] = "h100-e5m2" },
+    { [SIMT_F16] = "b200-fp16",
+      [SIMT_BF16] = "b200-bf16",
+      [SIMT_TF32] = "b200-tf32",
+      [SIMT_E4M3] = "b200-e4m3",
+      [SIMT_E5M2] = "b200-e5m2" },
 };
 static const char *const format_names[9] = {
     [SIMT_F16] = "f16",   [SIMT_BF16] = "bf16", [SIMT_TF32] = "f32",
@@ -420,11 +425,11 @@ static void random_operand(struct rng *r, int kind, int how, void *p)
 
 static void models_agree_with_the_interpreter(void **state)
 {
-    static const int capabilities[2] = { 80, 90 };
+    static const int capabilities[3] = { 80, 90, 100 };
     struct rng r = { 7 };
 
     (void)state;
-    for (int c = 0; c < 2; c++)
+    for (int c = 0; c < 3; c++)
         for (int kind = SIMT_F16; kind <= SIMT_E5M2; kind++) {
             struct model m;
             limber_unit u = LIMBER_UNIT_INIT;

@@ -12,6 +12,7 @@
 
 #define DEVICE static __device__ __forceinline__
 #define TABLE static __constant__ const
+#define LOOKUP static __device__ const  /* a table that the lanes of a warp read in many places */
 #define UNROLL _Pragma("unroll")
 #define ROLL _Pragma("unroll 1")
 /* KERNEL(name, struct args, threads, blocks on one multiprocessor) { ... uses args ... } */

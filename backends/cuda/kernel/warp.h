@@ -252,7 +252,7 @@ DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int l
         clear(*(int32_t (*)[MI * NJ * 4])total);
     pipeline(a, t, steps, [&](uint32_t stage, int s) {
         multiply_pair(d, stage, line_a, line_b, SIGNS_OF[row_at(a, t, s)]);
-        if ((UNIT == UNIT_f16 || UNIT == UNIT_bf16 || UNIT == UNIT_tf32) &&
+        if (UNIT != UNIT_i8 && UNIT != UNIT_f64 &&
             ((s + 1) % CHUNK_STEPS == 0 || s + 1 == steps)) {
             if constexpr (UNIT != UNIT_i8 && UNIT != UNIT_f64)
                 promote(*(int32_t (*)[MI * NJ * 4])total, FLAT(d));
