@@ -28,6 +28,7 @@ static const struct scheme {
     int on;
     int split;
     bool alone; /* its sums are a device's: products alone have the same bits */
+    const char *unit; /* of LIMBER_CONTRACT_SIMULATE */
 } schemes[] = {
     { LIMBER_CONTRACT_CORRECT, NULL, "f64", "f64", DATA_unit, ON_all, 0, false },
     { LIMBER_CONTRACT_CORRECT, "ozaki1-i8", "f64", "f64", DATA_special, ON_90, 0, false },
@@ -39,6 +40,12 @@ static const struct scheme {
       true },
     { LIMBER_CONTRACT_EXACT, NULL, "i8", "i32", DATA_ints, ON_90, 0, false },
     { LIMBER_CONTRACT_CORRECT, "exact", "f64", "f64", DATA_range, ON_80, 0, false },
+    /* narrow lanes, wide ones, scales of blocks, random numbers */
+    { LIMBER_CONTRACT_SIMULATE, NULL, "f32", "f32", DATA_unit, ON_80, 0, false, "h100-fp16" },
+    { LIMBER_CONTRACT_SIMULATE, NULL, "f32", "f32", DATA_range, ON_80, 0, false, "a100-bf16" },
+    { LIMBER_CONTRACT_SIMULATE, NULL, "f32", "f32", DATA_unit, ON_80, 0, false, "b200-nvfp4" },
+    { LIMBER_CONTRACT_SIMULATE, NULL, "f32", "f16", DATA_unit, ON_80, 0, false,
+      "in=e4m3 scale=e8m0:8 mul=(1,5,4):rs acc=f16 group=10 outer=f16:rs seed=4" },
 };
 
 static bool is_on(int on)
@@ -70,6 +77,8 @@ static void make(struct operand *o, struct rng *r, limber_format f, enum data da
     numbers = (size_t)(MOST * (rows * cols + GAP));
     o->host = malloc(numbers * f.size);
     fill(r, data, f, o->host, numbers);
+    if (data == DATA_range) /* not of all matrices: units have lanes for such tiles */
+        fill(r, DATA_unit, f, o->host, (size_t)(rows * cols));
     o->there = gpu_put(o->host, numbers * f.size);
     for (int g = 0; g < MOST; g++) { /* addresses in no order */
         size_t at = (size_t)(g * 2 % MOST * (rows * cols + GAP)) * f.size;
@@ -109,8 +118,15 @@ static limber_batch batch_of(const struct operand x[3], int64_t count, bool ther
 
 static limber_contract contract_of(const struct scheme *s)
 {
+    static limber_unit unit;
     limber_contract c = LIMBER_CONTRACT_INIT;
 
+    if (s->unit) {
+        unit = (limber_unit)LIMBER_UNIT_INIT;
+        if (limber_unit_parse(s->unit, &unit) != LIMBER_STATUS_OK)
+            fail_msg("%s: %s", s->unit, limber_error_text());
+        c.unit = &unit;
+    }
     c.promise = s->promise;
     c.scheme = s->scheme;
     c.split = s->split;
@@ -209,13 +225,74 @@ static void a_batch_is_one_launch_a_step(int i, enum lie a, enum lie b, enum lie
     assert_int_equal(run(cuda, s, x, MOST, NULL), LIMBER_STATUS_OK);
     many = launches() - before;
     same_c(s, x);
-    print_message("%-9s of %-4s %ld launches\n", s->scheme ? s->scheme : "correct", s->format,
-                  many);
+    print_message("%-9s of %-4s %ld launches\n",
+                  s->unit   ? "simulated" :
+                  s->scheme ? s->scheme :
+                              "correct",
+                  s->format, many);
     assert_int_equal(few, many);
     if (i == 0 && driver.simt_launches) /* scan, its begin, limbs, products, C */
         assert_int_equal(many, 5);
     for (int k = 0; k < 3; k++)
         drop(&x[k]);
+}
+
+/* Whether the batch of that scheme is right, as gpu_faults_are_found wants it. */
+static int batch_is_right(void *which)
+{
+    const struct scheme *s = &schemes[*(const int *)which];
+    const limber_contract contract = contract_of(s);
+    const limber_config config = { .size = sizeof(limber_config),
+                                   .backend = "cuda",
+                                   .cache_dir = "" };
+    struct rng r = { 5 };
+    struct operand x[3];
+    char *got;
+    limber_context *own;
+    limber_batch batch;
+    int right = 1;
+
+    if (limber_create(&own, &config))
+        return 2;
+    make(&x[0], &r, named(s->format), s->data, M, K, LIE_steps);
+    make(&x[1], &r, named(s->format), s->data, K, N, LIE_steps);
+    make(&x[2], &r, named(s->result), DATA_bytes, M, N, LIE_steps);
+    batch = batch_of(x, MOST, true);
+    if (gemm_batch(own, &contract, NULL, &batch, M, N, K, NULL, matrix_of(&x[0], true),
+                   matrix_of(&x[1], true), NULL, output_of(matrix_of(&x[2], true)), NULL))
+        return strstr(limber_error_text(), "NVRTC") ? 3 : 0;
+    got = malloc(x[2].there.bytes);
+    gpu_get(got, x[2].there);
+    expect(s, x);
+    for (size_t i = 0; i < x[2].there.bytes / x[2].f.size; i++)
+        right &= same_number(x[2].f, x[2].host + i * x[2].f.size, got + i * x[2].f.size);
+    return right;
+}
+
+static void faults_of_batches_are_found(void **state)
+{
+    static const struct gpu_fault wide[] = {
+        { 80, "another matrix' slots",
+          "at = which * a.padded + line0 + line=>at = 0 * which + line0 + line" },
+        { 80, "where another product goes",
+          "        put_value(r, i, j, w.element=>        put_value(a.r, i, j, w.element" },
+    };
+    static const struct gpu_fault scales[] = {
+        { 80, "scales of another matrix",
+          "(which * a.lines + line) * a.scale_blocks=>line * "
+          "a.scale_blocks" },
+        { 80, "scales of the first alone",
+          "which);\\n    line -= which=>0 * which);\\n    line -= which" },
+    };
+    int units[2] = { 9, 10 };
+
+    (void)state;
+    if (!is_on(ON_80))
+        skip();
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(batch_is_right(&units[i]), 1);
+    gpu_faults_are_found(wide, COUNT(wide), batch_is_right, &units[0]);
+    gpu_faults_are_found(scales, COUNT(scales), batch_is_right, &units[1]);
 }
 
 static void batches_take_as_many_launches_as_one_product(void **state)
@@ -394,6 +471,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_take_as_many_launches_as_one_product),
+        cmocka_unit_test(faults_of_batches_are_found),
         cmocka_unit_test(complex_batches_are_one_launch_a_step),
         cmocka_unit_test(batches_fit_the_workspace),
         cmocka_unit_test(batches_are_recorded),

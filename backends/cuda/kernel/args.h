@@ -68,6 +68,7 @@ struct pack_args {
     int64_t scale_blocks;
     uint32_t *wide;                 /* of each tile: needs wide lanes */
     int32_t blocks;                 /* of one matrix or image */
+    int64_t matrices;               /* that the launch takes */
 };
 
 /* Both operands, or one: the first blocks are those of A. */
