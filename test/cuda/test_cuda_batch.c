@@ -308,14 +308,14 @@ static void batches_take_as_many_launches_as_one_product(void **state)
 /* Complex matrices: numbers of the operands are pairs, so that operands are twice as wide. */
 static limber_status run_complex(limber_context *ctx, const struct scheme *s,
                                  const struct operand x[3], int64_t count,
-                                 limber_complex_method method, const void *alpha)
+                                 limber_complex_method method, const void *alpha, const void *beta)
 {
     const limber_contract contract = contract_of(s);
     bool there = ctx == cuda;
     limber_batch batch = batch_of(x, count, there);
     limber_problem p =
         gemm_problem(&contract, M, N, K, alpha, matrix_of(&x[0], there), matrix_of(&x[1], there),
-                     NULL, output_of(matrix_of(&x[2], there)));
+                     beta, output_of(matrix_of(&x[2], there)));
 
     batch.a /= 2;
     batch.b /= 2;
@@ -336,7 +336,6 @@ static void complex_batches_are_one_launch_a_step(void **state)
         { LIMBER_CONTRACT_CORRECT, NULL, "f64", "f64", DATA_unit, ON_90, 0, false },
         { LIMBER_CONTRACT_EXACT, NULL, "i8", "i32", DATA_bytes, ON_90, 0, false },
     };
-    const double pair[2] = { 1, 1 };
     struct rng r = { 8 };
 
     (void)state;
@@ -350,29 +349,76 @@ static void complex_batches_are_one_launch_a_step(void **state)
         make(&x[0], &r, named(s->format), s->data, M, 2 * K, LIE_addresses);
         make(&x[1], &r, named(s->format), s->data, K, 2 * N, i ? LIE_steps : LIE_shared);
         make(&x[2], &r, named(s->result), DATA_bytes, M, 2 * N, LIE_steps);
-        if (run_complex(cuda, s, x, 2, LIMBER_COMPLEX_AUTO, NULL))
+        if (run_complex(cuda, s, x, 2, LIMBER_COMPLEX_AUTO, NULL, NULL))
             fail_msg("%s", limber_error_text());
         before = launches();
-        assert_int_equal(run_complex(cuda, s, x, 2, LIMBER_COMPLEX_AUTO, NULL), LIMBER_STATUS_OK);
+        assert_int_equal(run_complex(cuda, s, x, 2, LIMBER_COMPLEX_AUTO, NULL, NULL),
+                         LIMBER_STATUS_OK);
         few = launches() - before;
         before = launches();
-        assert_int_equal(run_complex(cuda, s, x, MOST, LIMBER_COMPLEX_AUTO, NULL),
+        assert_int_equal(run_complex(cuda, s, x, MOST, LIMBER_COMPLEX_AUTO, NULL, NULL),
                          LIMBER_STATUS_OK);
         assert_int_equal(launches() - before, few);
-        assert_int_equal(run_complex(reference, s, x, MOST, LIMBER_COMPLEX_AUTO, NULL),
+        assert_int_equal(run_complex(reference, s, x, MOST, LIMBER_COMPLEX_AUTO, NULL, NULL),
                          LIMBER_STATUS_OK);
         same_numbers(s, &x[2]);
-        assert_int_equal(run_complex(cuda, s, x, 2, LIMBER_COMPLEX_THREE_PRODUCTS, NULL),
+        assert_int_equal(run_complex(cuda, s, x, 2, LIMBER_COMPLEX_THREE_PRODUCTS, NULL, NULL),
                          LIMBER_STATUS_BAD_ARGUMENT);
-        if (i == 0)
-            assert_int_equal(run_complex(cuda, s, x, 2, LIMBER_COMPLEX_AUTO, pair),
-                             LIMBER_STATUS_BAD_ARGUMENT);
         host = x[1];
         x[1].there.at = (uint64_t)(uintptr_t)x[1].host;
-        assert_int_equal(run_complex(cuda, s, x, 2, LIMBER_COMPLEX_AUTO, NULL),
+        assert_int_equal(run_complex(cuda, s, x, 2, LIMBER_COMPLEX_AUTO, NULL, NULL),
                          LIMBER_STATUS_BAD_ARGUMENT);
         assert_non_null(strstr(limber_error_text(), "all in host memory"));
         x[1] = host;
+        for (int k = 0; k < 3; k++)
+            drop(&x[k]);
+    }
+}
+
+/* A B and, with beta, C are terms of a second product. */
+static void complex_scalars_are_one_launch_a_step(void **state)
+{
+    static const struct scheme complex[] = {
+        { LIMBER_CONTRACT_CORRECT, NULL, "f64", "f64", DATA_unit, ON_all, 0, false },
+        { LIMBER_CONTRACT_EXACT, NULL, "i8", "i32", DATA_ints, ON_90, 0, false },
+    };
+    static const double alpha[2] = { 1.5, -2 }, beta[2] = { 0.25, 3 };
+    static const int64_t whole[2] = { 2, -1 }, also[2] = { 1, 1 };
+
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        const struct scheme *s = &complex[i / 4];
+        const void *scale = i / 4 ? (const void *)whole : alpha;
+        const void *keep = i % 2 ? NULL : i / 4 ? (const void *)also : beta;
+        struct rng r = { 18 };
+        struct operand x[3];
+        long before, few;
+        char *start;
+
+        if (!is_on(s->on))
+            continue;
+        make(&x[0], &r, named(s->format), s->data, M, 2 * K, i & 2 ? LIE_addresses : LIE_steps);
+        make(&x[1], &r, named(s->format), s->data, K, 2 * N, i & 2 ? LIE_steps : LIE_shared);
+        make(&x[2], &r, named(s->result), DATA_ints, M, 2 * N, i & 2 ? LIE_addresses : LIE_steps);
+        start = malloc(x[2].there.bytes);
+        memcpy(start, x[2].host, x[2].there.bytes);
+        if (run_complex(cuda, s, x, 2, LIMBER_COMPLEX_AUTO, scale, keep))
+            fail_msg("%s", limber_error_text());
+        before = launches();
+        assert_int_equal(run_complex(cuda, s, x, 2, LIMBER_COMPLEX_AUTO, scale, keep),
+                         LIMBER_STATUS_OK);
+        few = launches() - before;
+        gpu_upload(x[2].there, start);
+        before = launches();
+        assert_int_equal(run_complex(cuda, s, x, MOST, LIMBER_COMPLEX_AUTO, scale, keep),
+                         LIMBER_STATUS_OK);
+        assert_int_equal(launches() - before, few);
+        print_message("%s, complex alpha%s: %ld launches\n", s->format, keep ? " and beta" : "",
+                      few);
+        assert_int_equal(run_complex(reference, s, x, MOST, LIMBER_COMPLEX_AUTO, scale, keep),
+                         LIMBER_STATUS_OK);
+        same_numbers(s, &x[2]);
+        free(start);
         for (int k = 0; k < 3; k++)
             drop(&x[k]);
     }
@@ -473,6 +519,7 @@ int main(void)
         cmocka_unit_test(batches_take_as_many_launches_as_one_product),
         cmocka_unit_test(faults_of_batches_are_found),
         cmocka_unit_test(complex_batches_are_one_launch_a_step),
+        cmocka_unit_test(complex_scalars_are_one_launch_a_step),
         cmocka_unit_test(batches_fit_the_workspace),
         cmocka_unit_test(batches_are_recorded),
     };

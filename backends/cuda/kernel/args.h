@@ -147,7 +147,8 @@ struct element_args {
 /* As struct terms_job of backends/backend.h. */
 struct terms_args {
     const char *c;
-    int64_t row, col, m, n, width;
+    int64_t row, col, m, n, width, count;
+    struct spread each;
     char *to, *factors;
     char value[128];
 };
