@@ -639,7 +639,7 @@ static void warps_multiply_in_binary64(void **state)
     };
     static const struct fault faults[] = {
         { "\"d\"(a), \"d\"(b)=>\"d\"(b), \"d\"(a)", "wrong" },
-        { ": \"+d\"(d[0]), \"+d\"(d[1])=>: \"+d\"(d[1]), \"+d\"(d[0])", "wrong" },
+        { "\"+d\"(d[0]), \"+d\"(d[1]) : =>\"+d\"(d[1]), \"+d\"(d[0]) : ", "wrong" },
         { "m8n8k4.row.col.f64=>m8n8k4.col.col.f64", "not played" },
     };
     double a[8][4], b[8][4], c[8][8];
@@ -654,6 +654,47 @@ static void warps_multiply_in_binary64(void **state)
     for (int i = 0; i < 8; i++)
         for (int j = 0; j < 8; j++) {
             c[i][j] = j % 2 ? 2 : 1;
+            for (int p = 0; p < 4; p++)
+                c[i][j] = fma(a[i][p], b[j][p], c[i][j]);
+        }
+    CHECK(&k, &d, faults);
+}
+
+static void warps_multiply_sixteen_rows_in_binary64(void **state)
+{
+    static const struct kernel k = {
+        HEAD "KERNEL(k, args, 32, 1) {\n"
+             "  int l = lane(), g = l >> 2, t = l & 3;\n"
+             "  double d[4] = { 1, 2, 3, 4 }, a[2];\n"
+             "  for (int i = 0; i < 2; i++)\n"
+             "    a[i] = load<double>(args.a + 8 * ((g + 8 * i) * 4 + t));\n"
+             "  mma_f64_rows(d, a, load<double>(args.b + 8 * (g * 4 + t)));\n"
+             "  for (int q = 0; q < 4; q++)\n"
+             "    store(args.c + 8 * ((g + q / 2 * 8) * 8 + 2 * t + q % 2), d[q]);\n"
+             "}\n",
+        90,
+        32,
+        1,
+        0,
+        1
+    };
+    static const struct fault faults[] = {
+        { "\"d\"(a[0]), \"d\"(a[1])=>\"d\"(a[1]), \"d\"(a[0])", "wrong" },
+        { "\"+d\"(d[2]), \"+d\"(d[3])=>\"+d\"(d[3]), \"+d\"(d[2])", "wrong" },
+        { "m16n8k4.row.col.f64=>m16n8k4.col.col.f64", "not played" },
+    };
+    double a[16][4], b[8][4], c[16][8];
+    struct job d = { a, b, c, sizeof a, sizeof b, sizeof c, 0, 0, NULL };
+    struct rng r = { 5 };
+
+    (void)state;
+    for (int i = 0; i < 64; i++) {
+        a[i / 4][i % 4] = rng_unit(&r);
+        b[i % 32 / 4][i % 4] = rng_unit(&r);
+    }
+    for (int i = 0; i < 16; i++)
+        for (int j = 0; j < 8; j++) {
+            c[i][j] = i / 8 * 2 + j % 2 + 1;
             for (int p = 0; p < 4; p++)
                 c[i][j] = fma(a[i][p], b[j][p], c[i][j]);
         }
@@ -1350,6 +1391,7 @@ int main(void)
         cmocka_unit_test(words_are_made),
         cmocka_unit_test(warps_multiply),
         cmocka_unit_test(warps_multiply_in_binary64),
+        cmocka_unit_test(warps_multiply_sixteen_rows_in_binary64),
         cmocka_unit_test(the_portable_form_multiplies),
         cmocka_unit_test(warpgroups_multiply),
         cmocka_unit_test(products_read_what_was_fenced),
