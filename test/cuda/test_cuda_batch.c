@@ -266,6 +266,10 @@ static int batch_is_right(void *which)
     expect(s, x);
     for (size_t i = 0; i < x[2].there.bytes / x[2].f.size; i++)
         right &= same_number(x[2].f, x[2].host + i * x[2].f.size, got + i * x[2].f.size);
+    free(got);
+    limber_destroy(own);
+    for (int i = 0; i < 3; i++)
+        drop(&x[i]);
     return right;
 }
 
