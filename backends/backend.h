@@ -293,6 +293,8 @@ struct terms_job {
     const void *c;
     int64_t row, col; /* strides of c, in numbers */
     int64_t m, n, width;
+    int64_t count; /* of matrices of c, whose terms follow each other */
+    struct spread each;
     void *to, *factors;
     char value[128]; /* of the factors, 2 x width numbers as those at `to` */
 };

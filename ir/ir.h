@@ -82,6 +82,8 @@ void limber_unit_print(const limber_unit *unit, struct text *out);
  * there is none.  One instruction takes 32 bytes along k. */
 struct node;
 bool limber_unit_of_sums(const struct node *products, limber_unit *unit);
+/* Whole numbers up to 2^this are exact in the accumulator; 0: all. */
+int limber_exact_bits(const struct node *products);
 /* limber_unit_lpgemm with its reason. */
 bool limber_unit_lpgemm_read(const char *text, const char *layer, limber_unit *unit, int *listed,
                              struct diag *d);

@@ -5,6 +5,7 @@
  *   proof   of the rules of exact chains: docs/accuracy.md, "Slices (Ozaki I) and bytes" and
  *           docs/accuracy.md, "Residues (Ozaki II)" */
 #include "ir/ir.h"
+#include "ir/num/digits.h"
 #include "ir/num/prim_num.h"
 
 #include <stdarg.h>
@@ -485,19 +486,43 @@ static int64_t gcd(int64_t a, int64_t b)
     return a;
 }
 
-static bool check_moduli(const struct check *c, int64_t most)
+/* digits: limbs that follow each other may be digits of one residue. */
+static bool check_moduli(const struct check *c, int64_t most, bool digits)
 {
     const struct dims_list *l = limber_list(c->n, ATTR_moduli);
+    size_t limit = digits ? 64 * LIMBER_DIGITS : 64;
 
-    if (l->n > 64)
-        return bad(c, "moduli: %zu, at most 64", l->n);
+    if (l->n > limit)
+        return bad(c, "moduli: %zu, at most %zu", l->n, limit);
     if (!list(c, ATTR_moduli, l->n, 2, most))
         return false;
     for (size_t i = 0; i < l->n; i++)
         for (size_t j = 0; j < i; j++)
-            if (gcd(l->v[i], l->v[j]) != 1)
+            if (gcd(l->v[i], l->v[j]) != 1 &&
+                !(digits && l->v[i] == l->v[j] && l->v[i] == l->v[i - 1]))
                 return bad(c, "moduli: %lld and %lld have a common divisor", (long long)l->v[j],
                            (long long)l->v[i]);
+    return true;
+}
+
+/* Limbs from i on that are digits of one residue. */
+static int digits_at(const struct dims_list *moduli, size_t i)
+{
+    int count = 1;
+
+    while (i + (size_t)count < moduli->n && moduli->v[i + (size_t)count] == moduli->v[i])
+        count++;
+    return count;
+}
+
+static bool check_digits(const struct check *c)
+{
+    const struct dims_list *moduli = limber_list(c->n, ATTR_moduli);
+
+    for (size_t i = 0; i < moduli->n; i += (size_t)digits_at(moduli, i))
+        if (!limber_digits_of(moduli->v[i], digits_at(moduli, i)))
+            return bad(c, "moduli: there are no %d digits in e4m3 of residues modulo %lld",
+                       digits_at(moduli, i), (long long)moduli->v[i]);
     return true;
 }
 
@@ -506,15 +531,18 @@ static bool check_residues(const struct check *c)
     const struct node *n = c->n;
     bool is_signed = num(n, ATTR_sign) == SIGN_signed;
     bool words = is_signed && is_format(n->type.format, "i16");
+    bool digits = is_signed && is_format(n->type.format, "e4m3");
 
-    if (!limbs(c) || !range(c, ATTR_bits, 1, 255 * 64) || !check_moduli(c, words ? 4096 : 256))
+    if (!limbs(c) || !range(c, ATTR_bits, 1, 255 * 64) ||
+        !check_moduli(c, words ? 4096 : 256, digits) || (digits && !check_digits(c)))
         return false;
     if ((size_t)n->type.count != limber_list(n, ATTR_moduli)->n)
         return bad(c, "%zu moduli make as many limbs, not %d", limber_list(n, ATTR_moduli)->n,
                    n->type.count);
-    return words || is_format(n->type.format, is_signed ? "i8" : "u8") ||
+    return words || digits || is_format(n->type.format, is_signed ? "i8" : "u8") ||
            (is_signed && is_format(n->type.format, "f16")) ||
-           bad(c, is_signed ? "signed residues are i8, i16 or f16" : "unsigned residues are u8");
+           bad(c,
+               is_signed ? "signed residues are i8, i16, f16 or e4m3" : "unsigned residues are u8");
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -554,15 +582,34 @@ static bool integer_chain(const struct check *c)
                (long long)largest_limb(b));
 }
 
+/* The largest product of digits, which both operands have of the same residues, and the factors. */
+static int64_t largest_product(const struct node *n, int64_t reach[2])
+{
+    const struct dims_list *moduli = limber_list(n, ATTR_moduli);
+
+    reach[0] = reach[1] = 0;
+    for (size_t i = 0; i < moduli->n; i += (size_t)digits_at(moduli, i)) {
+        const struct limber_digits *d = limber_digits_of(moduli->v[i], digits_at(moduli, i));
+
+        if (d && d->reach[0] * d->reach[1] > reach[0] * reach[1]) {
+            reach[0] = d->reach[0];
+            reach[1] = d->reach[1];
+        }
+    }
+    return reach[0] * reach[1];
+}
+
 /* Chains of residues in a float. */
 static bool residue_chain(const struct check *c, const struct unit_info *unit)
 {
-    int64_t most = largest_limb(in(c, 0)) * largest_limb(in(c, 1));
+    int64_t reach[2] = { largest_limb(in(c, 0)), largest_limb(in(c, 1)) };
+    int64_t most =
+        num(c->n, ATTR_unit) == UNIT_e4m3 ? largest_product(in(c, 0), reach) : reach[0] * reach[1];
 
-    if (num(c->n, ATTR_chunk) > ((int64_t)1 << unit->exact_bits) / most)
+    if (num(c->n, ATTR_chunk) > ((int64_t)1 << limber_exact_bits(c->n)) / most)
         return bad(c, "chains of %lld are not exact: residues reach %lld and %lld, unit %s has %d",
-                   (long long)num(c->n, ATTR_chunk), (long long)largest_limb(in(c, 0)),
-                   (long long)largest_limb(in(c, 1)), unit->name, unit->exact_bits);
+                   (long long)num(c->n, ATTR_chunk), (long long)reach[0], (long long)reach[1],
+                   unit->name, limber_exact_bits(c->n));
     return is_format(c->n->type.format, "i64") ||
            bad(c, "totals of residues are i64, not %s",
                format_name(c->n->type.format, (char[48]){ 0 }));
@@ -733,17 +780,24 @@ static bool check_products(const struct check *c)
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-static bool same_list(const struct dims_list *a, const struct dims_list *b)
+/* The moduli of residues in their order, each as often as residues modulo it have digits. */
+static bool are_moduli_of(const struct dims_list *moduli, const struct dims_list *limbs)
 {
-    return a->n == b->n && !memcmp(a->v, b->v, a->n * sizeof *a->v);
+    size_t l = 0;
+
+    for (size_t i = 0; i < limbs->n; i += (size_t)digits_at(limbs, i))
+        if (l == moduli->n || limbs->v[i] != moduli->v[l++])
+            return false;
+    return l == moduli->n;
 }
 
-/* The table of residues is a diagonal: modulus l is limb l of both and accumulator l. */
+/* The table of residues is a diagonal: row l is limb l of both, whose modulus is the accumulator's.
+ */
 static bool check_crt(const struct check *c, const struct node *table)
 {
-    const struct dims_list *moduli = limber_list(c->n, ATTR_moduli);
+    const struct dims_list *moduli = limber_list(c->n, ATTR_moduli), *limbs[2];
 
-    if (!check_moduli(c, 4096))
+    if (!check_moduli(c, 4096, false))
         return false;
     if ((size_t)table->type.count != moduli->n)
         return bad(c, "%zu moduli, but %%%s has %d accumulators", moduli->n, table->name,
@@ -751,11 +805,13 @@ static bool check_crt(const struct check *c, const struct node *table)
     for (int i = 0; i < 2; i++) {
         const struct node *r = &c->p->node[table->in[i]];
 
-        if (r->op != OP_residues || !same_list(limber_list(r, ATTR_moduli), moduli))
+        if (r->op != OP_residues || !are_moduli_of(moduli, limber_list(r, ATTR_moduli)))
             return bad(c, "%%%s are no residues of these moduli", r->name);
+        limbs[i] = limber_list(r, ATTR_moduli);
     }
     for (size_t i = 0; i < table->rows; i++)
-        if (table->row[i].a != table->row[i].b || table->row[i].a != table->row[i].acc)
+        if (table->row[i].a != table->row[i].b ||
+            limbs[0]->v[table->row[i].a] != moduli->v[table->row[i].acc])
             return bad(c, "row %zu of %%%s mixes moduli", i, table->name);
     return true;
 }

@@ -175,23 +175,24 @@ static struct slots slots_of(const struct cuda_model *m, int64_t k)
     return s;
 }
 
-/* In front of the limbs of a unit's operand: scales of blocks, a word for each tile of lines. */
-static int64_t scale_bytes(const struct part *p, int side)
-{
-    return round_up((side ? p->n : p->m) * p->scale_blocks * 4, ALIGN);
-}
-
-static int64_t unit_bytes(const struct cuda_config *f, const struct part *p, int side)
-{
-    return f->mma_path == MMA_PATH_unit ?
-               scale_bytes(p, side) + round_up((side ? p->tiles_n : p->tiles_m) * 4, ALIGN) :
-               0;
-}
-
 /* Matrices of a side that a part holds limbs of. */
 static int64_t held(const struct run *r, const struct part *p, int side)
 {
     return r->matrices[side] > 1 ? p->groups : 1;
+}
+
+/* In front of the limbs of a unit's operand: scales of blocks, a word for each tile of lines. */
+static int64_t scale_bytes(const struct run *r, const struct part *p, int side)
+{
+    return round_up(held(r, p, side) * (side ? p->n : p->m) * p->scale_blocks * 4, ALIGN);
+}
+
+static int64_t unit_bytes(const struct run *r, const struct part *p, int side)
+{
+    return r->kernel->config.mma_path == MMA_PATH_unit ?
+               scale_bytes(r, p, side) +
+                   round_up(held(r, p, side) * (side ? p->tiles_n : p->tiles_m) * 4, ALIGN) :
+               0;
 }
 
 static void lay_out(const struct run *r, struct part *p)
@@ -216,18 +217,20 @@ static void lay_out(const struct run *r, struct part *p)
     p->total_size = p->groups * p->m * p->total_pitch;
     p->bytes = (size_t)(round_up(f->side[0].limbs * p->limb[0], ALIGN) +
                         round_up(f->side[1].limbs * p->limb[1], ALIGN) +
-                        (f->totals ? f->accumulators : 1) * p->total_size + unit_bytes(f, p, 0) +
-                        unit_bytes(f, p, 1));
+                        (f->totals ? f->accumulators : 1) * p->total_size + unit_bytes(r, p, 0) +
+                        unit_bytes(r, p, 1));
 }
 
 /* Limbs stay where they are for smaller parts, too, that still use them. */
-static void place_in(const struct cuda_config *f, const struct part *most, struct part *p,
-                     cu_pointer at)
+static void place_in(const struct run *r, const struct part *most, struct part *p)
 {
+    const struct cuda_config *f = &r->kernel->config;
+    cu_pointer at = r->workspace;
+
     for (int side = 0; side < 2; side++) {
         p->scales[side] = at;
-        p->wide[side] = at + (cu_pointer)scale_bytes(most, side);
-        p->limbs[side] = at + (cu_pointer)unit_bytes(f, most, side);
+        p->wide[side] = at + (cu_pointer)scale_bytes(r, most, side);
+        p->limbs[side] = at + (cu_pointer)unit_bytes(r, most, side);
         at = p->limbs[side] + (cu_pointer)round_up(f->side[side].limbs * most->limb[side], ALIGN);
     }
     p->totals = at;
@@ -296,14 +299,15 @@ static struct part fit(const struct run *r, size_t limit)
 static bool pack_unit(struct run *r, const struct part *p, int side, struct pack_args *args,
                       struct diag *d)
 {
-    size_t tiles = (size_t)(side ? p->tiles_n : p->tiles_m);
+    size_t tiles = (size_t)(held(r, p, side) * (side ? p->tiles_n : p->tiles_m));
 
     return limber_cuda_ok(r->driver,
                           r->driver->cuMemsetD32Async(p->wide[side], 0, tiles, r->stream),
                           "clearing", d) &&
-           limber_cuda_start(r, side ? KERNEL_scale_b : KERNEL_scale_a,
-                             ceil_div(args->lines * args->scale_blocks, SCALE_THREADS),
-                             SCALE_THREADS, 0, args, d);
+           limber_cuda_start(
+               r, side ? KERNEL_scale_b : KERNEL_scale_a,
+               ceil_div(args->matrices * args->lines * args->scale_blocks, SCALE_THREADS),
+               SCALE_THREADS, 0, args, d);
 }
 
 /* Where a part's line lies among the lines of all matrices of a side. */
@@ -409,12 +413,13 @@ static struct packing pack_side(const struct run *r, const struct part *p, int s
         .scales = (float *)(uintptr_t)p->scales[side],
         .scale_blocks = p->scale_blocks,
         .wide = (uint32_t *)(uintptr_t)p->wide[side],
+        .matrices = held(r, p, side),
     };
 
     int64_t blocks = ceil_div(args.padded, LINES) * args.blocks_p;
 
     args.blocks = blocks < INT32_MAX ? (int32_t)blocks : INT32_MAX; /* the start says so */
-    return (struct packing){ args, held(r, p, side) * blocks };
+    return (struct packing){ args, args.matrices * blocks };
 }
 
 /* Limbs of A, of B, of both. */
@@ -675,7 +680,7 @@ static bool run_span(struct run *r, const struct part *most, struct part *p, int
 
             p->n = end - p->j < most->n ? end - p->j : most->n;
             lay_out(r, p);
-            place_in(&r->kernel->config, most, p, r->workspace);
+            place_in(r, most, p);
             if ((ahead && !pack(r, p, rows, !r->images || (p->i == 0 && p->j == first), d)) ||
                 !multiply(r, p, d) || !reconstruct(r, p, d))
                 return false;
@@ -734,7 +739,7 @@ static void count_outer(const struct cuda_model *m, struct call *c)
 {
     if (m->counts)
         c->counts.outer_sums =
-            c->m * c->n *
+            (c->groups > 1 ? c->groups : 1) * c->m * c->n *
             ((m->group ? ceil_div(c->k, m->group) * (m->lanes ? m->lanes : 1) : 0) +
              (m->split > 1 ? ceil_div(c->k, slots_of(m, c->k).part_length) : 0));
 }
@@ -770,8 +775,7 @@ static bool are_alike(const struct run *r, int which)
     return true;
 }
 
-/* Not of simulated units, whose scales and flags lie in front of their limbs, nor by cuBLAS; and a
- * recorded call cannot take addresses to the device. */
+/* Not by cuBLAS; and a recorded call cannot take addresses to the device. */
 bool limber_cuda_takes_groups(const struct kernel *k, const struct call *c)
 {
     struct diag ignored = { 0 };
@@ -782,8 +786,8 @@ bool limber_cuda_takes_groups(const struct kernel *k, const struct call *c)
     const struct cuda_config *f = &k->config;
 
     limber_cuda_groups(&r);
-    if (!r.device || f->mma_path == MMA_PATH_unit || f->library || c->conv ||
-        f->side[0].scaled == SCALED_all || f->side[1].scaled == SCALED_all)
+    if (!r.device || f->library || c->conv || f->side[0].scaled == SCALED_all ||
+        f->side[1].scaled == SCALED_all)
         return false;
     r.driver = r.device->driver;
     for (int i = 0; i < 3; i++)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The source of a plan's kernels: its constants as text, then the files that they specialise. */
 #include "backends/cuda/cuda.h"
+#include "ir/num/digits.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- the kernels' files, embedded ----------------------------------------------------------- */
@@ -248,9 +250,57 @@ static void powers(struct text *t, const struct cuda_config *c, const struct lim
     limber_text_add(t, " };\n");
 }
 
+/* A digit as e4m3 has it: bias 7, three bits of fraction. */
+static uint32_t code_of(double digit)
+{
+    int e;
+    double x = frexp(fabs(digit), &e);
+
+    return digit == 0 ? 0 :
+                        (digit < 0 ? 128u : 0u) | (uint32_t)(e + 6) << 3 | ((uint32_t)(16 * x) - 8);
+}
+
+/* The digits of every residue, in a word, the first lowest; where those of a modulus begin, and the
+ * limbs of its digits. */
+static void digits(struct text *t, const struct cuda_config *c, const struct limber_crt *crt,
+                   const int64_t *limbs)
+{
+    int64_t begin[LIMBER_MODULI], first_limb[LIMBER_MODULI + 1];
+
+    limber_text_add(t, "#define CODED\n");
+    for (int s = 0; s < 2; s++) {
+        const int64_t *next = limbs;
+        int total = 0;
+
+        limber_text_add(t, "LOOKUP uint32_t CODES_%d[] = {\n", s);
+        for (int l = 0; l < crt->count; l++) {
+            double digit[LIMBER_RESIDUES][LIMBER_DIGITS];
+            const int64_t *first = next;
+
+            while (next < limbs + c->side[s].limbs && *next == *first)
+                next++;
+            limber_digits_fill(limber_digits_of(*first, (int)(next - first)), s, digit);
+            begin[l] = total;
+            first_limb[l] = first - limbs;
+            total += crt->modulus[l];
+            for (int r = 0; r < crt->modulus[l]; r++)
+                limber_text_add(t, "%u,",
+                                code_of(digit[r][0]) | code_of(digit[r][1]) << 8 |
+                                    code_of(digit[r][2]) << 16);
+            limber_text_add(t, "\n");
+        }
+        limber_text_add(t, "};\n");
+    }
+    first_limb[crt->count] = c->side[0].limbs;
+    integers(t, "int32_t", "CODES_BEGIN", begin, (size_t)crt->count);
+    integers(t, "int32_t", "FIRST_LIMB", first_limb, (size_t)crt->count + 1);
+}
+
 enum { SHARE_BITS = 40 };
 
-static void remainders(struct text *t, const struct cuda_config *c, const struct limber_crt *crt)
+/* limbs: the moduli of the residues' limbs */
+static void remainders(struct text *t, const struct cuda_config *c, const struct limber_crt *crt,
+                       const int64_t *limbs)
 {
     int64_t modulus[LIMBER_MODULI], quotient[LIMBER_MODULI], share[LIMBER_MODULI];
 
@@ -269,6 +319,8 @@ static void remainders(struct text *t, const struct cuda_config *c, const struct
         limber_text_add(t, " %af,", (double)(float)(1.0f / (float)crt->modulus[l]));
     limber_text_add(t, " };\n");
     powers(t, c, crt);
+    if (c->unit == UNIT_e4m3)
+        digits(t, c, crt, limbs);
     limber_text_add(t,
                     "enum { SHARE_BITS = %d, COLUMNS = %d, WORDS = %d };\n"
                     "TABLE uint32_t PRODUCT[] = {",
@@ -337,7 +389,7 @@ bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struc
     if (c->mma_path != MMA_PATH_element)
         rows(out, c, n);
     if (c->reconstruct == RECONSTRUCT_crt)
-        remainders(out, c, &crt);
+        remainders(out, c, &crt, limber_list(&p->node[n->in[0]], ATTR_moduli)->v);
     else
         columns(out, c, n);
     if (c->mma_path == MMA_PATH_unit)

@@ -8,7 +8,7 @@ enum { THREADS = 256, WAVES = 8 };
 
 static int64_t blocks_of(const struct run *r, const struct terms_job *j)
 {
-    int64_t blocks = (j->m * j->n + THREADS - 1) / THREADS;
+    int64_t blocks = (j->count * j->m * j->n + THREADS - 1) / THREADS;
     int64_t most = (int64_t)WAVES * r->device->multiprocessors;
 
     return j->width < 4 || blocks < 1 ? 1 : blocks < most ? blocks : most;
@@ -23,12 +23,24 @@ static bool run(struct run *r, const struct terms_job *j, struct diag *d)
         .m = j->m,
         .n = j->n,
         .width = j->width,
+        .count = j->count,
+        .each = j->each,
         .to = j->to,
         .factors = j->factors,
     };
 
+    const bool listed = j->each.address && j->width == 4;
+    bool ok;
+
     memcpy(args.value, j->value, sizeof args.value);
-    return limber_cuda_start(r, KERNEL_terms, blocks_of(r, j), THREADS, 0, &args, d);
+    if (listed && !limber_cuda_copy(r, &r->addresses[2], j->each.address,
+                                    (size_t)j->count * sizeof *j->each.address, "addresses", d))
+        return false;
+    if (listed)
+        args.each.address = (const void *const *)(uintptr_t)r->addresses[2];
+    ok = limber_cuda_start(r, KERNEL_terms, blocks_of(r, j), THREADS, 0, &args, d);
+    limber_cuda_release(r, &r->addresses[2]);
+    return ok;
 }
 
 bool limber_cuda_terms(struct kernel *k, const struct terms_job *j, int device,

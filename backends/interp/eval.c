@@ -6,6 +6,7 @@
 #include "backends/served.h"
 
 #include "ir/num/crt.h"
+#include "ir/num/digits.h"
 #include "ir/num/dot.h"
 
 #include <math.h>
@@ -266,12 +267,41 @@ static int residue(const uint64_t w[LIMBER_WIDE], int m)
     return (int)(r < 0 ? r + m : r);
 }
 
+/* Residues as digits, a limb for each. */
+static bool eval_digits(struct eval *e, const struct node *n, struct val *v, limber_format f)
+{
+    const struct dims_list *moduli = limber_list(n, ATTR_moduli);
+    int side = limber_plan_find(e->p, OP_products)->in[1] == (int)(n - e->p->node), count;
+    double digit[LIMBER_RESIDUES][LIMBER_DIGITS];
+
+    for (int l = 0; l < n->type.count; l += count) {
+        int m = (int)moduli->v[l];
+
+        for (count = 1; l + count < n->type.count && moduli->v[l + count] == m;)
+            count++;
+        limber_digits_fill(limber_digits_of(m, count), side, digit);
+        for (int64_t i = 0; i < v->lines; i++)
+            for (int64_t p = 0; p < e->k; p++) {
+                uint64_t w[LIMBER_WIDE];
+                int r;
+
+                fix(e, v, f, i, p, v->scale[i], w);
+                r = residue(w, m);
+                for (int x = 0; x < count; x++)
+                    *limb_at(e, v, l + x, i, p) = digit[r][x];
+            }
+    }
+    return true;
+}
+
 static bool eval_residues(struct eval *e, const struct node *n, struct val *v)
 {
     limber_format f;
 
     if (!limbs(e, n, v, &f, (int)limber_num(n, ATTR_bits)))
         return false;
+    if (limber_format_equal(n->type.format, format("e4m3")))
+        return eval_digits(e, n, v, f);
     for (int64_t i = 0; i < v->lines; i++)
         for (int64_t p = 0; p < e->k; p++) {
             uint64_t w[LIMBER_WIDE];
@@ -359,7 +389,7 @@ static int64_t exact_chain(const double *a, const double *b, int64_t k)
     int64_t acc = 0;
 
     for (int64_t p = 0; p < k; p++)
-        acc += (int64_t)a[p] * (int64_t)b[p];
+        acc += (int64_t)(a[p] * b[p]); /* digits may be moved, A's down and B's up */
     return acc;
 }
 
@@ -474,7 +504,7 @@ static bool eval_products(struct eval *e, const struct node *n, struct val *v)
         return products_exact(e, n, v);
     if (limber_num(n, ATTR_unit) == UNIT_model)
         return products_model(e, n, v);
-    if (limber_unit_of_sums(n, &model))
+    if (!exact && limber_unit_of_sums(n, &model))
         return products_tensor(e, n, &model, v);
     if (exact)
         v->sum = many(e, n->type.count, m, cols, sizeof *v->sum);
@@ -770,7 +800,7 @@ static bool eval_epilogue(struct eval *e, const struct node *n, struct val *v)
 static const struct served served = {
     .backend = "interp",
     .all_doubles = true,
-    .half_residues = true,
+    .float_residues = true,
     .op = {
         LIMBER_SERVES(patches, R(order)),
         LIMBER_SERVES(filters, R(order)),

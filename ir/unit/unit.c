@@ -701,6 +701,17 @@ bool limber_unit_of_sums(const struct node *products, limber_unit *unit)
         return false;
     word = limber_word_at(limber_attrs[ATTR_sums].words, limber_num(products, ATTR_sums), &n);
     snprintf(name, sizeof name, "%.*s-%s", n, word ? word : "", input);
-    /* what sums in groups is no one instruction whose sum so far is another's addend */
-    return limber_unit_read(name, unit, &ignored) && !unit->group;
+    /* what sums in groups is no one instruction whose sum so far is another's addend; exact sums do
+     * not ask in what order they are formed */
+    return limber_unit_read(name, unit, &ignored) &&
+           (!unit->group || products->type.format.kind == LIMBER_KIND_INT);
+}
+
+int limber_exact_bits(const struct node *products)
+{
+    limber_unit u;
+
+    if (!limber_unit_of_sums(products, &u))
+        return limber_units[limber_num(products, ATTR_unit)].exact_bits;
+    return 1 + (u.frac < u.acc.format.frac_bits ? u.frac : u.acc.format.frac_bits);
 }

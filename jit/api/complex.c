@@ -368,6 +368,12 @@ static bool multiply(const struct complex_product *x, limber_format fc, struct o
 
 /* ---- alpha and beta that are complex --------------------------------------------------------- */
 
+/* C and products, of a batch as many. */
+static int64_t products_of(const struct complex_product *x)
+{
+    return x->batch.count ? x->batch.count : 1;
+}
+
 /* Behind them lie the factors. */
 static bool terms_on_device(struct terms *t, const struct complex_product *x, struct diag *d)
 {
@@ -376,7 +382,7 @@ static bool terms_on_device(struct terms *t, const struct complex_product *x, st
     void *p = NULL;
 
     if (__builtin_mul_overflow((size_t)(x->m * x->n), (size_t)(t->width * t->f.size), &bytes) ||
-        bytes > SIZE_MAX / 2)
+        __builtin_mul_overflow(bytes, (size_t)products_of(x), &bytes) || bytes > SIZE_MAX / 2)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a b before its sum with c");
     bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
     if (!limber_device_alloc(x->ctx, &p, bytes + ALIGN, "a b before its sum with c", x->queue, d))
@@ -470,6 +476,8 @@ static bool fill(const struct terms *t, const struct complex_product *x, char **
         .m = x->m,
         .n = x->n,
         .width = t->width,
+        .count = products_of(x),
+        .each = { 2 * x->batch.c * x->c.format.size, (const void *const *)x->batch.address_c },
         .to = t->data,
         .factors = t->factors,
     };
@@ -498,14 +506,17 @@ static bool add_terms(const struct terms *t, const struct complex_product *x, st
         .m = 2,
         .n = x->m * x->n,
         .k = t->width,
-        .groups = 1,
+        .groups = products_of(x),
         .fa = t->f,
         .fb = t->f,
         .fc = x->c.format,
         .a = { matrix, t->width, 1, NULL },
         .b = { t->data, t->width, 1, NULL },
+        .step_b = x->m * x->n * t->width,
         .queue = x->queue,
         .c = { x->c.data, 1, 2 * x->c.col_stride, x->n, 2 * x->c.row_stride },
+        .step_c = 2 * x->batch.c,
+        .each_c = x->batch.address_c,
     };
     struct report r;
 
@@ -529,6 +540,7 @@ bool limber_terms_finish(struct terms *t, const struct complex_product *x, struc
 
 static bool in_two_steps(const struct complex_product *x, struct diag *d)
 {
+    struct complex_product first = *x; /* its results are the terms */
     struct terms t;
     struct output_view c;
 
@@ -538,7 +550,9 @@ static bool in_two_steps(const struct complex_product *x, struct diag *d)
     if (!limber_terms_new(&t, x, d))
         return false;
     c = (struct output_view){ t.data, x->n * t.width, 1, t.width == 2 ? 2 * x->n : 2, t.width };
-    if (!multiply(x, t.f, c, NULL, NULL, d)) {
+    first.batch.c = x->m * x->n * t.width / 2;
+    first.batch.address_c = NULL;
+    if (!multiply(&first, t.f, c, NULL, NULL, d)) {
         limber_terms_drop(&t, x);
         return false;
     }
@@ -734,17 +748,12 @@ static int64_t remote_matrices(limber_context *ctx, const limber_problem *p)
 }
 
 /* There, the real products of all are one. */
-static bool check_remote(const struct complex_product *x, const limber_problem *p, int64_t found,
-                         struct diag *d)
+static bool check_remote(const limber_problem *p, int64_t found, struct diag *d)
 {
     if (found != 3 * p->batch->count)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "problem.batch: complex matrices of a batch lie all in host memory, or "
                            "all in the device's");
-    if (!is_real(x->alpha, x->c.format) || !is_real(x->beta, x->c.format))
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                           "problem.batch: alpha and beta of complex matrices in a device's memory "
-                           "are real");
     return p->complex_method != LIMBER_COMPLEX_THREE_PRODUCTS ||
            limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                        "problem.batch: complex matrices in a device's memory take four products");
@@ -801,7 +810,7 @@ static bool run_batch(limber_context *ctx, const limber_problem *p, struct repor
     if (remote) {
         all = product_of(ctx, p, 0, r);
         all.batch = *p->batch;
-        return check_remote(&all, p, remote, d) && run(&all, p->contract, p->complex_method, d);
+        return check_remote(p, remote, d) && run(&all, p->contract, p->complex_method, d);
     }
     if (!limber_backup(ctx, &c, &backup, d))
         return false;

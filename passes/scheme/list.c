@@ -61,6 +61,9 @@ const struct scheme limber_schemes[] = {
     { .name = "ozaki2-f16",
       .about = "residues on FP16 units with FP32 sums, Chinese remainders",
       .split = limber_split_ozaki2, .unit = UNIT_f16 },
+    { .name = "ozaki2-e4m3",
+      .about = "residues as digits on FP8 (e4m3) units with FP32 sums, Chinese remainders",
+      .split = limber_split_ozaki2, .unit = UNIT_e4m3 },
     { .name = "integer",
       .about = "bytes of integers on INT8 units",
       .split = limber_split_integer, .unit = UNIT_i8 },
@@ -167,11 +170,14 @@ bool limber_split_sums(struct plan *p, const struct target *t, struct diag *d)
 {
     struct node *n = limber_plan_find(p, OP_products);
     int sums = limber_word_find(limber_attrs[ATTR_sums].words, t->sums, strlen(t->sums));
+    limber_unit unit;
 
     if (sums < 0 || sums == SUMS_any)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "target: sums=%s is not known", t->sums);
     limber_node_set(n, ATTR_sums, sums);
-    return true;
+    return limber_unit_of_sums(n, &unit) ||
+           limber_fail(d, LIMBER_STATUS_NO_SCHEME, "one sum of sums=%s is no chain of %s", t->sums,
+                       limber_units[limber_num(n, ATTR_unit)].name);
 }
 
 bool limber_need_bits(const struct plan *p, const struct node *mask, limber_format f, int *bits,

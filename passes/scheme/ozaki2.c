@@ -3,21 +3,24 @@
  * coprime moduli, and the integer result by the Chinese remainder theorem.  Where the machine
  * multiplies bytes as words of 16 bits, residues fill these: fewer moduli.  Tensor cores whose
  * products of bytes are slow, or gone, take residues of a byte in FP16: they sum 1024 products
- * exactly.
+ * exactly.  Those that are much faster in FP8 take residues as one to three digits, whose products
+ * one accumulator sums (ir/num/digits.h).
  *
  *   needs   a mask: bits of the scaled integers
- *   leaves  residues (bytes: A in [0,p), B symmetric; words and FP16: both symmetric), a diagonal
- *           table, a crt combine
+ *   leaves  residues (bytes: A in [0,p), B symmetric; words and FP16: both symmetric; FP8: a limb
+ *           for each digit), a diagonal table, a crt combine
  *   proof   docs/accuracy.md, "Residues (Ozaki II)": 2 k |a||b| < P makes the result unique;
  *           docs/accuracy.md, "Uncertain elements": what is cut off where the plan's first pass
  *           takes fewer bits
  *   source  Ozaki, Uchino, Imamura, arXiv 2504.08009 */
+#include "ir/num/crt.h"
+#include "ir/num/digits.h"
 #include "ir/num/prim_num.h"
 #include "passes/scheme/scheme_split.h"
 
 #include <math.h>
 
-enum { MODULI = 49 };
+enum { MODULI = LIMBER_MODULI, LIMBS = MODULI * LIMBER_DIGITS };
 
 /* Pairwise coprime and at most 256, greedy from above; together 341.9 bits. */
 static const int64_t byte_moduli[MODULI] = {
@@ -44,33 +47,88 @@ static const struct residues {
     { UNIT_i8, byte_moduli, COUNT(byte_moduli), 65536, { "u8", "i8" } },
     { UNIT_i16, word_moduli, COUNT(word_moduli), 512, { "i16", "i16" } },
     { UNIT_f16, byte_moduli, COUNT(byte_moduli), 1024, { "f16", "f16" } }, /* 128^2 2^10 = 2^24 */
+    { UNIT_e4m3, NULL, MODULI, 512, { "e4m3", "e4m3" } }, /* limber_digits; 61: 160^2 512 < 2^24 */
 };
 
 static const struct residues *residues_of(const struct scheme *scheme, const struct target *t,
                                           struct diag *d)
 {
-    if (scheme->unit == UNIT_f16 && t->vector_bits > 0) {
-        limber_fail(d, LIMBER_STATUS_NO_SCHEME, "%s has no kernel of residues in f16", t->backend);
+    if (scheme->unit == UNIT_i8)
+        return &residues[t->group == 2]; /* it multiplies words */
+    if (t->vector_bits > 0) {
+        limber_fail(d, LIMBER_STATUS_NO_SCHEME, "%s has no kernel of residues in %s", t->backend,
+                    limber_units[scheme->unit].name);
         return NULL;
     }
-    return &residues[scheme->unit == UNIT_f16 ? 2 : t->group == 2]; /* 2: it multiplies words */
+    return &residues[scheme->unit == UNIT_f16 ? 2 : 3];
 }
 
-static int add_residues(struct plan *p, int operand, int axis, int bits, int count,
-                        const int64_t *moduli, const char *format)
+/* What a plan takes of them. */
+struct taken {
+    int64_t modulus[MODULI], of_limb[LIMBS]; /* a limb's modulus */
+    int digits[MODULI];
+    int moduli, limbs;
+};
+
+static bool take(const struct residues *r, double need, struct taken *x)
 {
+    double have = 0;
+
+    *x = (struct taken){ .moduli = 0 };
+    while (x->moduli < r->most && have < need) {
+        const struct limber_digits *d = r->moduli ? NULL : &limber_digits[x->moduli];
+
+        x->digits[x->moduli] = d ? d->count : 1;
+        x->modulus[x->moduli] = d ? d->p : r->moduli[x->moduli];
+        have += log2((double)x->modulus[x->moduli++]);
+    }
+    /* the last one may make a smaller one superfluous */
+    for (int i = x->moduli; !r->moduli && i-- > 0;)
+        if (have - log2((double)x->modulus[i]) >= need) {
+            have -= log2((double)x->modulus[i]);
+            x->moduli--;
+            for (int j = i; j < x->moduli; j++) {
+                x->modulus[j] = x->modulus[j + 1];
+                x->digits[j] = x->digits[j + 1];
+            }
+        }
+    for (int i = 0; i < x->moduli; i++)
+        for (int j = 0; j < x->digits[i]; j++)
+            x->of_limb[x->limbs++] = x->modulus[i];
+    return have >= need;
+}
+
+/* Tensor cores sum FP8 in 14 bits, which hold no chain that pays, or as FP32 does.  A target that
+ * names none has units of every kind. */
+static bool set_sums(struct plan *p, const struct target *t, struct diag *d)
+{
+    struct node *n = limber_plan_find(p, OP_products);
+
+    if (!t->sums[0])
+        limber_node_set(n, ATTR_sums, SUMS_b200);
+    else if (!limber_split_sums(p, t, d))
+        return false;
+    return limber_exact_bits(n) >= 24 ||
+           limber_fail(d, LIMBER_STATUS_NO_SCHEME, "sums=%s of e4m3 have %d bits, and not 24",
+                       t->sums, limber_exact_bits(n));
+}
+
+static int add_residues(struct plan *p, int operand, int axis, int bits, const struct taken *x,
+                        const char *format)
+{
+    size_t count = (size_t)x->limbs;
     struct type t = p->node[operand].type;
     int n;
 
     limber_format_named(format, &t.format);
-    t.count = count;
+    t.count = x->limbs;
     n = limber_plan_add(p, OP_residues, NULL, operand, -1, t);
     if (n >= 0) {
         limber_node_set(&p->node[n], ATTR_axis, axis);
         limber_node_set(&p->node[n], ATTR_bits, bits);
         limber_node_set(&p->node[n], ATTR_sign,
                         t.format.kind == LIMBER_KIND_UINT ? SIGN_unsigned : SIGN_signed);
-        if (!limber_node_list(p, &p->node[n], ATTR_moduli, moduli, (size_t)count))
+        if (!limber_node_list(p, &p->node[n], ATTR_moduli, x->of_limb, count))
             return -1;
     }
     return n;
@@ -100,10 +158,10 @@ bool limber_split_ozaki2(struct plan *p, const struct scheme *scheme, const stru
                          struct diag *d)
 {
     const struct residues *r = residues_of(scheme, t, d);
-    struct row table[MODULI];
+    struct row table[LIMBS];
     struct stated s;
-    double need, have = 0;
-    int bits_a, bits_b, count = 0, a, b, axis, uncertain;
+    struct taken taken;
+    int bits_a, bits_b, a, b, axis, uncertain, acc = 0;
     struct node mb;
 
     if (!r || !limber_stated(p, &s, d))
@@ -115,28 +173,28 @@ bool limber_split_ozaki2(struct plan *p, const struct scheme *scheme, const stru
         return false;
     uncertain = first_pass_bits(p, &s, &bits_a, &bits_b);
     /* the margin keeps |S|/P away from 1/2 by more than the rounding of the quotient */
-    need = bits_a + bits_b + p->kbits + 1 + 0x1p-16;
-    while (count < r->most && have < need)
-        have += log2((double)r->moduli[count++]);
-    if (have < need || bits_a > 165 || bits_b > 165)
+    if (!take(r, bits_a + bits_b + p->kbits + 1 + 0x1p-16, &taken) || bits_a > 165 || bits_b > 165)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                            "%d and %d bits with k up to 2^%d exceed %d moduli", bits_a, bits_b,
                            p->kbits, r->most);
-    a = add_residues(p, s.a, AXIS_row, bits_a, count, r->moduli, r->format[0]);
-    b = add_residues(p, s.b, axis, bits_b, count, r->moduli, r->format[1]);
-    for (int i = 0; i < count; i++)
-        table[i] = (struct row){ .a = i, .b = i, .acc = i, .share = INFINITY };
+    a = add_residues(p, s.a, AXIS_row, bits_a, &taken, r->format[0]);
+    b = add_residues(p, s.b, axis, bits_b, &taken, r->format[1]);
+    for (int i = 0; i < taken.limbs; i++) {
+        acc += i > 0 && taken.of_limb[i] != taken.of_limb[i - 1];
+        table[i] = (struct row){ .a = i, .b = i, .acc = acc, .share = INFINITY };
+    }
     if (!limber_split_finish(p, &s,
                              &(const struct product_table){ .a = a,
                                                             .b = b,
                                                             .unit = r->unit,
                                                             .chunk = r->chunk,
                                                             .row = table,
-                                                            .rows = (size_t)count,
-                                                            .accumulators = count,
+                                                            .rows = (size_t)taken.limbs,
+                                                            .accumulators = taken.moduli,
                                                             .reconstruct = RECONSTRUCT_crt,
-                                                            .moduli = r->moduli },
-                             d))
+                                                            .moduli = taken.modulus },
+                             d) ||
+        (r->unit == UNIT_e4m3 && !set_sums(p, t, d)))
         return false;
     if (uncertain >= 0)
         limber_node_set(limber_plan_find(p, OP_combine), ATTR_uncertain, uncertain);

@@ -197,6 +197,28 @@ static void warps_of_doubles()
     }
 }
 
+/* What multiply_f64 has loaded for eight rows, and for eight more, is one product's on 9.0. */
+static void warps_of_sixteen_rows_of_doubles()
+{
+    using traits = cute::MMA_Traits<cute::SM90_16x8x4_F64F64F64F64_TN>;
+    traits::ALayout a;
+    traits::BLayout b;
+    traits::CLayout c;
+
+    for (int l = 0; l < 32; l++) {
+        for (int v = 0; v < 2; v++) {
+            same("f64, 16 rows", (l >> 2) + 8 * v, (int)a(l, v) % 16);
+            same("f64, 16 rows", l & 3, (int)a(l, v) / 16);
+        }
+        same("f64, 16 rows", l >> 2, (int)b(l, 0) % 8);
+        same("f64, 16 rows", l & 3, (int)b(l, 0) / 8);
+        for (int v = 0; v < 4; v++) {
+            same("f64, 16 rows", bytes::row_of(0, v, l), (int)c(l, v) % 16);
+            same("f64, 16 rows", bytes::column_of(0, v, l), (int)c(l, v) / 16);
+        }
+    }
+}
+
 /* ---- products of warpgroups ------------------------------------------------------------------ */
 
 template <int n> static void groups()
@@ -312,6 +334,7 @@ int main()
     warps<cute::SM89_16x8x32_F32E5M2E5M2F32_TN, 8>("e5m2", 32);
     store_tile([](int line, int c) { return doubles::piece_at(line, c); });
     warps_of_doubles();
+    warps_of_sixteen_rows_of_doubles();
     groups<64>();
     groups<128>();
     groups<192>();

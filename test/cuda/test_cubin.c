@@ -4,6 +4,7 @@
  * figures are written as a Markdown table, with LIMBER_CUBIN_DIR=DIR the cubins to a folder
  * (sass.py looks at these). */
 #define _GNU_SOURCE /* memmem */
+#include "gpus.h"
 #include "plans.h"
 #include "support.h"
 
@@ -80,6 +81,8 @@ static const struct work {
     { "ozaki2", "dd", "dd", DATA_unit, LIMBER_CONTRACT_CORRECT, false, 64, ANY },
     { "ozaki2", "f128", "f128", DATA_spread, LIMBER_CONTRACT_CORRECT, false, 0, ANY },
     { "ozaki2-f16", "f64", "f64", DATA_unit, LIMBER_CONTRACT_CORRECT, false, 0, ANY },
+    { "ozaki2-e4m3", "f64", "f64", DATA_unit, LIMBER_CONTRACT_CORRECT, false, 0, ANY },
+    { "ozaki2-e4m3", "f128", "f128", DATA_unit, LIMBER_CONTRACT_CORRECT, false, 0, ANY },
     { "integer", "i8", "i32", DATA_bytes, LIMBER_CONTRACT_EXACT, false, 0, ANY },
     { "integer", "i32", "i64", DATA_ints, LIMBER_CONTRACT_EXACT, false, 0, ANY },
     { "exact", "f64", "f64", DATA_range, LIMBER_CONTRACT_CORRECT, false, 8192, ANY },
@@ -255,7 +258,7 @@ static bool check(const struct wanted *x, const struct machine *m, bool always, 
     assert_true(limber_cuda_arch(&t, m->major, m->minor, 132, 1.7e9, m->shared, 50 << 20, &d));
     state_plan(&p, x, &mask);
     ok = limber_passes_run(&p, &t, NULL, (struct pass_watch){ 0 }, &d);
-    if (!ok && (strstr(d.text, "cuda has no") || strstr(d.text, "split=inside")))
+    if (!ok && (gpu_lacks(d.text) || strstr(d.text, "split=inside")))
         goto done;
     ok = ok && limber_cuda_config(&p, &t, &config, &d);
     if (ok && !always && !limber_cuda_fetches(&config)) {

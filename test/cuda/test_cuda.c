@@ -86,8 +86,8 @@ static void compare(const struct product *p, uint64_t seed)
     s = RUN(reference, want);
     contract.scheme = p->scheme;
     t = RUN(cuda, got);
-    if (t == LIMBER_STATUS_NO_SCHEME && strstr(limber_error_text(), "cuda has no"))
-        goto done; /* older devices have fewer units */
+    if (t == LIMBER_STATUS_NO_SCHEME && gpu_lacks(limber_error_text()))
+        goto done;
     if (s != t)
         fail_msg("%s %s: interp says %s, cuda %s: %s", p->scheme ? p->scheme : "any", p->fa,
                  limber_status_name(s), limber_status_name(t), limber_error_text());
@@ -188,12 +188,106 @@ static void residues_in_halves_have_the_same_bits(void **state)
             9);
 }
 
+static void residues_in_digits_have_the_same_bits(void **state)
+{
+    static const char *const scheme = "ozaki2-e4m3";
+
+    (void)state;
+    compare(&(struct product){ scheme, correct, "f64", "f64", "f64", DATA_unit, 131, 67, 200,
+                               .alpha = 1 },
+            5);
+    compare(&(struct product){ scheme, correct, "f64", "f64", "f64", DATA_ties, 33, 40, 1100,
+                               .alpha = 3, .beta = 0.5, .transpose_c = true, .transpose_a = true },
+            6);
+    compare(&(struct product){ scheme, correct, "f128", "f128", "f128", DATA_spread, 9, 45, 50,
+                               .alpha = 1 },
+            7);
+    compare(&(struct product){ scheme, correct, "dd", "dd", "dd", DATA_unit, 9, 35, 50, .alpha = 1,
+                               .transpose_c = true },
+            8);
+    compare(&(struct product){ scheme, correct, "f64", "f64", "f64", DATA_special, 20, 20, 30,
+                               .alpha = 1 },
+            9);
+    compare(&(struct product){ scheme, correct, "f64", "f64", "f64", DATA_nothing, 20, 20, 30,
+                               .alpha = 1 },
+            11);
+    compare(&(struct product){ scheme, correct, "f32", "f32", "f32", DATA_tiny, 20, 20, 30,
+                               .alpha = 1 },
+            10);
+}
+
+/* Products as large as residues have them, all of one sign, and few small ones: sums that are
+ * promoted later than they must lose of these.  Lines hold all numbers from SIDE on, so that some
+ * have the largest residue of a modulus, whatever scales them and, of A, whatever inverse they are
+ * multiplied by.  Answers as gpu_faults_are_found wants it. */
+static int sum_largest(void *scheme)
+{
+    enum { SIDE = 128, K = 2100 };
+    static double a[SIDE * K], b[SIDE * K], c[SIDE * SIDE];
+    const limber_config config = { .size = sizeof(limber_config),
+                                   .backend = "cuda",
+                                   .cache_dir = "" };
+    limber_contract contract = correct;
+    limber_context *own;
+    limber_status s;
+    int right = 0;
+
+    for (int p = 0; p < SIDE * K; p++) {
+        a[p] = p % K % 7 == 5 ? p % 11 + 1 : p / K + SIDE;
+        b[p] = p % K % 7 == 5 ? p % 5 + 1 : p / K + SIDE;
+    }
+    contract.scheme = scheme;
+    if (limber_create(&own, &config))
+        return 2;
+    s = limber_gemm(own, &contract, SIDE, SIDE, K, NULL, (limber_matrix){ a, named("f64"), K, 1 },
+                    (limber_matrix){ b, named("f64"), 1, K }, NULL,
+                    (limber_output){ c, named("f64"), SIDE, 1 }, NULL);
+    if (s != LIMBER_STATUS_OK)
+        right = s == LIMBER_STATUS_NO_SCHEME && gpu_lacks(limber_error_text()) ? SIDE * SIDE :
+                strstr(limber_error_text(), "NVRTC")                           ? -1 :
+                                                                                 0;
+    for (int e = 0; s == LIMBER_STATUS_OK && e < SIDE * SIDE; e++) {
+        int64_t sum = 0;
+
+        for (int p = 0; p < K; p++)
+            sum += (int64_t)(a[e / SIDE * K + p] * b[e % SIDE * K + p]);
+        right += c[e] == (double)sum;
+    }
+    limber_destroy(own);
+    return right < 0 ? 3 : right == SIDE * SIDE;
+}
+
+static void largest_residues_are_summed_exactly(void **state)
+{
+    static char schemes[][12] = { "ozaki2", "ozaki2-f16", "ozaki2-e4m3" };
+    static const struct gpu_fault late[] = {
+        { 80, "FP16 is promoted late",
+          "% CHUNK_STEPS == 0 || s + 1 == steps)) {=>% (2 * CHUNK_STEPS) == 0 || s + 1 == steps)) "
+          "{" },
+    };
+    static const struct gpu_fault digits[] = {
+        { 100, "FP8 is promoted late",
+          "% CHUNK_STEPS == 0 || s + 1 == steps)) {=>% (2 * CHUNK_STEPS) == 0 || s + 1 == steps)) "
+          "{" },
+        { 100, "another residue's digits", "codes[r[x]]=>codes[r[x] ^ 1]" },
+        { 100, "another modulus' digits", "+ CODES_BEGIN[modulus]=>+ CODES_BEGIN[modulus / 2]" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(schemes); i++)
+        if (sum_largest(schemes[i]) != 1)
+            fail_msg("%s: %s", schemes[i], limber_error_text());
+    gpu_faults_are_found(late, COUNT(late), sum_largest, schemes[1]);
+    gpu_faults_are_found(digits, COUNT(digits), sum_largest, schemes[2]);
+}
+
 /* Plans that know no sizes have large blocks; those of a small C, above, small ones. */
 static void large_blocks_have_the_same_bits(void **state)
 {
     (void)state;
     plan_compare_chains("ozaki2", named("f64"), named("f64"), DATA_unit, 140, 270, 150, 65536);
     plan_compare_chains("ozaki2-f16", named("f32"), named("f32"), DATA_ties, 140, 135, 70, 1024);
+    plan_compare_chains("ozaki2-e4m3", named("f32"), named("f32"), DATA_ties, 140, 135, 70, 512);
     plan_compare_chains("ozaki1-i8", named("f32"), named("f32"), DATA_unit, 131, 260, 70, 32768);
     plan_compare_chains("ozaki1-f64", named("f32"), named("f32"), DATA_unit, 135, 70, 40, 512);
 }
@@ -205,9 +299,10 @@ static void long_sums_are_exact(void **state)
         const char *scheme, *format;
         int64_t k, chunk;
     } sums[] = {
-        { "ozaki2", "f64", 700, 256 },      { "ozaki2-f16", "f32", 4500, 64 },
-        { "ozaki1-i8", "f32", 700, 256 },   { "ozaki1-f16", "f32", 4500, 64 },
-        { "ozaki1-bf16", "f32", 4500, 64 }, { "ozaki1-f64", "f64", 70, 16 },
+        { "ozaki2", "f64", 700, 256 },       { "ozaki2-f16", "f32", 4500, 64 },
+        { "ozaki2-e4m3", "f32", 9000, 128 }, { "ozaki1-i8", "f32", 700, 256 },
+        { "ozaki1-f16", "f32", 4500, 64 },   { "ozaki1-bf16", "f32", 4500, 64 },
+        { "ozaki1-f64", "f64", 70, 16 },
     };
 
     (void)state;
@@ -633,6 +728,8 @@ int main(void)
         cmocka_unit_test(reproducible_sums_have_one_order),
         cmocka_unit_test(residues_have_the_bits_of_the_exact_integer),
         cmocka_unit_test(residues_in_halves_have_the_same_bits),
+        cmocka_unit_test(residues_in_digits_have_the_same_bits),
+        cmocka_unit_test(largest_residues_are_summed_exactly),
         cmocka_unit_test(large_blocks_have_the_same_bits),
         cmocka_unit_test(long_sums_are_exact),
         cmocka_unit_test(slices_have_the_bits_of_the_exact_integer),

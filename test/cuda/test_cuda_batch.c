@@ -28,6 +28,7 @@ static const struct scheme {
     int on;
     int split;
     bool alone; /* its sums are a device's: products alone have the same bits */
+    const char *unit; /* of LIMBER_CONTRACT_SIMULATE */
 } schemes[] = {
     { LIMBER_CONTRACT_CORRECT, NULL, "f64", "f64", DATA_unit, ON_all, 0, false },
     { LIMBER_CONTRACT_CORRECT, "ozaki1-i8", "f64", "f64", DATA_special, ON_90, 0, false },
@@ -39,6 +40,12 @@ static const struct scheme {
       true },
     { LIMBER_CONTRACT_EXACT, NULL, "i8", "i32", DATA_ints, ON_90, 0, false },
     { LIMBER_CONTRACT_CORRECT, "exact", "f64", "f64", DATA_range, ON_80, 0, false },
+    /* narrow lanes, wide ones, scales of blocks, random numbers */
+    { LIMBER_CONTRACT_SIMULATE, NULL, "f32", "f32", DATA_unit, ON_80, 0, false, "h100-fp16" },
+    { LIMBER_CONTRACT_SIMULATE, NULL, "f32", "f32", DATA_range, ON_80, 0, false, "a100-bf16" },
+    { LIMBER_CONTRACT_SIMULATE, NULL, "f32", "f32", DATA_unit, ON_80, 0, false, "b200-nvfp4" },
+    { LIMBER_CONTRACT_SIMULATE, NULL, "f32", "f16", DATA_unit, ON_80, 0, false,
+      "in=e4m3 scale=e8m0:8 mul=(1,5,4):rs acc=f16 group=10 outer=f16:rs seed=4" },
 };
 
 static bool is_on(int on)
@@ -70,6 +77,8 @@ static void make(struct operand *o, struct rng *r, limber_format f, enum data da
     numbers = (size_t)(MOST * (rows * cols + GAP));
     o->host = malloc(numbers * f.size);
     fill(r, data, f, o->host, numbers);
+    if (data == DATA_range) /* not of all matrices: units have lanes for such tiles */
+        fill(r, DATA_unit, f, o->host, (size_t)(rows * cols));
     o->there = gpu_put(o->host, numbers * f.size);
     for (int g = 0; g < MOST; g++) { /* addresses in no order */
         size_t at = (size_t)(g * 2 % MOST * (rows * cols + GAP)) * f.size;
@@ -109,8 +118,15 @@ static limber_batch batch_of(const struct operand x[3], int64_t count, bool ther
 
 static limber_contract contract_of(const struct scheme *s)
 {
+    static limber_unit unit;
     limber_contract c = LIMBER_CONTRACT_INIT;
 
+    if (s->unit) {
+        unit = (limber_unit)LIMBER_UNIT_INIT;
+        if (limber_unit_parse(s->unit, &unit) != LIMBER_STATUS_OK)
+            fail_msg("%s: %s", s->unit, limber_error_text());
+        c.unit = &unit;
+    }
     c.promise = s->promise;
     c.scheme = s->scheme;
     c.split = s->split;
@@ -209,13 +225,78 @@ static void a_batch_is_one_launch_a_step(int i, enum lie a, enum lie b, enum lie
     assert_int_equal(run(cuda, s, x, MOST, NULL), LIMBER_STATUS_OK);
     many = launches() - before;
     same_c(s, x);
-    print_message("%-9s of %-4s %ld launches\n", s->scheme ? s->scheme : "correct", s->format,
-                  many);
+    print_message("%-9s of %-4s %ld launches\n",
+                  s->unit   ? "simulated" :
+                  s->scheme ? s->scheme :
+                              "correct",
+                  s->format, many);
     assert_int_equal(few, many);
     if (i == 0 && driver.simt_launches) /* scan, its begin, limbs, products, C */
         assert_int_equal(many, 5);
     for (int k = 0; k < 3; k++)
         drop(&x[k]);
+}
+
+/* Whether the batch of that scheme is right, as gpu_faults_are_found wants it. */
+static int batch_is_right(void *which)
+{
+    const struct scheme *s = &schemes[*(const int *)which];
+    const limber_contract contract = contract_of(s);
+    const limber_config config = { .size = sizeof(limber_config),
+                                   .backend = "cuda",
+                                   .cache_dir = "" };
+    struct rng r = { 5 };
+    struct operand x[3];
+    char *got;
+    limber_context *own;
+    limber_batch batch;
+    int right = 1;
+
+    if (limber_create(&own, &config))
+        return 2;
+    make(&x[0], &r, named(s->format), s->data, M, K, LIE_steps);
+    make(&x[1], &r, named(s->format), s->data, K, N, LIE_steps);
+    make(&x[2], &r, named(s->result), DATA_bytes, M, N, LIE_steps);
+    batch = batch_of(x, MOST, true);
+    if (gemm_batch(own, &contract, NULL, &batch, M, N, K, NULL, matrix_of(&x[0], true),
+                   matrix_of(&x[1], true), NULL, output_of(matrix_of(&x[2], true)), NULL))
+        return strstr(limber_error_text(), "NVRTC") ? 3 : 0;
+    got = malloc(x[2].there.bytes);
+    gpu_get(got, x[2].there);
+    expect(s, x);
+    for (size_t i = 0; i < x[2].there.bytes / x[2].f.size; i++)
+        right &= same_number(x[2].f, x[2].host + i * x[2].f.size, got + i * x[2].f.size);
+    free(got);
+    limber_destroy(own);
+    for (int i = 0; i < 3; i++)
+        drop(&x[i]);
+    return right;
+}
+
+static void faults_of_batches_are_found(void **state)
+{
+    static const struct gpu_fault wide[] = {
+        { 80, "another matrix' slots",
+          "at = which * a.padded + line0 + line=>at = 0 * which + line0 + line" },
+        { 80, "where another product goes",
+          "        put_value(r, i, j, w.element=>        put_value(a.r, i, j, w.element" },
+    };
+    static const struct gpu_fault scales[] = {
+        { 80, "scales of another matrix",
+          "(which * a.lines + line) * a.scale_blocks=>line * "
+          "a.scale_blocks" },
+        { 80, "scales of the first alone",
+          "which);\\n    line -= which=>0 * which);\\n    line -= which" },
+    };
+    int units[2] = { 9, 10 };
+
+    (void)state;
+    if (!is_on(ON_80))
+        skip();
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(batch_is_right(&units[i]), 1);
+    gpu_faults_are_found(wide, COUNT(wide), batch_is_right, &units[0]);
+    gpu_faults_are_found(scales, COUNT(scales), batch_is_right, &units[1]);
 }
 
 static void batches_take_as_many_launches_as_one_product(void **state)
@@ -231,14 +312,14 @@ static void batches_take_as_many_launches_as_one_product(void **state)
 /* Complex matrices: numbers of the operands are pairs, so that operands are twice as wide. */
 static limber_status run_complex(limber_context *ctx, const struct scheme *s,
                                  const struct operand x[3], int64_t count,
-                                 limber_complex_method method, const void *alpha)
+                                 limber_complex_method method, const void *alpha, const void *beta)
 {
     const limber_contract contract = contract_of(s);
     bool there = ctx == cuda;
     limber_batch batch = batch_of(x, count, there);
     limber_problem p =
         gemm_problem(&contract, M, N, K, alpha, matrix_of(&x[0], there), matrix_of(&x[1], there),
-                     NULL, output_of(matrix_of(&x[2], there)));
+                     beta, output_of(matrix_of(&x[2], there)));
 
     batch.a /= 2;
     batch.b /= 2;
@@ -259,7 +340,6 @@ static void complex_batches_are_one_launch_a_step(void **state)
         { LIMBER_CONTRACT_CORRECT, NULL, "f64", "f64", DATA_unit, ON_90, 0, false },
         { LIMBER_CONTRACT_EXACT, NULL, "i8", "i32", DATA_bytes, ON_90, 0, false },
     };
-    const double pair[2] = { 1, 1 };
     struct rng r = { 8 };
 
     (void)state;
@@ -273,29 +353,76 @@ static void complex_batches_are_one_launch_a_step(void **state)
         make(&x[0], &r, named(s->format), s->data, M, 2 * K, LIE_addresses);
         make(&x[1], &r, named(s->format), s->data, K, 2 * N, i ? LIE_steps : LIE_shared);
         make(&x[2], &r, named(s->result), DATA_bytes, M, 2 * N, LIE_steps);
-        if (run_complex(cuda, s, x, 2, LIMBER_COMPLEX_AUTO, NULL))
+        if (run_complex(cuda, s, x, 2, LIMBER_COMPLEX_AUTO, NULL, NULL))
             fail_msg("%s", limber_error_text());
         before = launches();
-        assert_int_equal(run_complex(cuda, s, x, 2, LIMBER_COMPLEX_AUTO, NULL), LIMBER_STATUS_OK);
+        assert_int_equal(run_complex(cuda, s, x, 2, LIMBER_COMPLEX_AUTO, NULL, NULL),
+                         LIMBER_STATUS_OK);
         few = launches() - before;
         before = launches();
-        assert_int_equal(run_complex(cuda, s, x, MOST, LIMBER_COMPLEX_AUTO, NULL),
+        assert_int_equal(run_complex(cuda, s, x, MOST, LIMBER_COMPLEX_AUTO, NULL, NULL),
                          LIMBER_STATUS_OK);
         assert_int_equal(launches() - before, few);
-        assert_int_equal(run_complex(reference, s, x, MOST, LIMBER_COMPLEX_AUTO, NULL),
+        assert_int_equal(run_complex(reference, s, x, MOST, LIMBER_COMPLEX_AUTO, NULL, NULL),
                          LIMBER_STATUS_OK);
         same_numbers(s, &x[2]);
-        assert_int_equal(run_complex(cuda, s, x, 2, LIMBER_COMPLEX_THREE_PRODUCTS, NULL),
+        assert_int_equal(run_complex(cuda, s, x, 2, LIMBER_COMPLEX_THREE_PRODUCTS, NULL, NULL),
                          LIMBER_STATUS_BAD_ARGUMENT);
-        if (i == 0)
-            assert_int_equal(run_complex(cuda, s, x, 2, LIMBER_COMPLEX_AUTO, pair),
-                             LIMBER_STATUS_BAD_ARGUMENT);
         host = x[1];
         x[1].there.at = (uint64_t)(uintptr_t)x[1].host;
-        assert_int_equal(run_complex(cuda, s, x, 2, LIMBER_COMPLEX_AUTO, NULL),
+        assert_int_equal(run_complex(cuda, s, x, 2, LIMBER_COMPLEX_AUTO, NULL, NULL),
                          LIMBER_STATUS_BAD_ARGUMENT);
         assert_non_null(strstr(limber_error_text(), "all in host memory"));
         x[1] = host;
+        for (int k = 0; k < 3; k++)
+            drop(&x[k]);
+    }
+}
+
+/* A B and, with beta, C are terms of a second product. */
+static void complex_scalars_are_one_launch_a_step(void **state)
+{
+    static const struct scheme complex[] = {
+        { LIMBER_CONTRACT_CORRECT, NULL, "f64", "f64", DATA_unit, ON_all, 0, false },
+        { LIMBER_CONTRACT_EXACT, NULL, "i8", "i32", DATA_ints, ON_90, 0, false },
+    };
+    static const double alpha[2] = { 1.5, -2 }, beta[2] = { 0.25, 3 };
+    static const int64_t whole[2] = { 2, -1 }, also[2] = { 1, 1 };
+
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        const struct scheme *s = &complex[i / 4];
+        const void *scale = i / 4 ? (const void *)whole : alpha;
+        const void *keep = i % 2 ? NULL : i / 4 ? (const void *)also : beta;
+        struct rng r = { 18 };
+        struct operand x[3];
+        long before, few;
+        char *start;
+
+        if (!is_on(s->on))
+            continue;
+        make(&x[0], &r, named(s->format), s->data, M, 2 * K, i & 2 ? LIE_addresses : LIE_steps);
+        make(&x[1], &r, named(s->format), s->data, K, 2 * N, i & 2 ? LIE_steps : LIE_shared);
+        make(&x[2], &r, named(s->result), DATA_ints, M, 2 * N, i & 2 ? LIE_addresses : LIE_steps);
+        start = malloc(x[2].there.bytes);
+        memcpy(start, x[2].host, x[2].there.bytes);
+        if (run_complex(cuda, s, x, 2, LIMBER_COMPLEX_AUTO, scale, keep))
+            fail_msg("%s", limber_error_text());
+        before = launches();
+        assert_int_equal(run_complex(cuda, s, x, 2, LIMBER_COMPLEX_AUTO, scale, keep),
+                         LIMBER_STATUS_OK);
+        few = launches() - before;
+        gpu_upload(x[2].there, start);
+        before = launches();
+        assert_int_equal(run_complex(cuda, s, x, MOST, LIMBER_COMPLEX_AUTO, scale, keep),
+                         LIMBER_STATUS_OK);
+        assert_int_equal(launches() - before, few);
+        print_message("%s, complex alpha%s: %ld launches\n", s->format, keep ? " and beta" : "",
+                      few);
+        assert_int_equal(run_complex(reference, s, x, MOST, LIMBER_COMPLEX_AUTO, scale, keep),
+                         LIMBER_STATUS_OK);
+        same_numbers(s, &x[2]);
+        free(start);
         for (int k = 0; k < 3; k++)
             drop(&x[k]);
     }
@@ -394,7 +521,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_take_as_many_launches_as_one_product),
+        cmocka_unit_test(faults_of_batches_are_found),
         cmocka_unit_test(complex_batches_are_one_launch_a_step),
+        cmocka_unit_test(complex_scalars_are_one_launch_a_step),
         cmocka_unit_test(batches_fit_the_workspace),
         cmocka_unit_test(batches_are_recorded),
     };

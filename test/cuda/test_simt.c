@@ -365,13 +365,18 @@ static void copies_of_16_bytes_land_late(void **state)
 
 /* ---- tensor cores ---------------------------------------------------------------------------- */
 
-static const char *const unit_names[2][9] = {
+static const char *const unit_names[3][9] = {
     { [SIMT_F16] = "a100-fp16", [SIMT_BF16] = "a100-bf16", [SIMT_TF32] = "a100-tf32" },
     { [SIMT_F16] = "h100-fp16",
       [SIMT_BF16] = "h100-bf16",
       [SIMT_TF32] = "h100-tf32",
       [SIMT_E4M3] = "h100-e4m3",
       [SIMT_E5M2] = "h100-e5m2" },
+    { [SIMT_F16] = "b200-fp16",
+      [SIMT_BF16] = "b200-bf16",
+      [SIMT_TF32] = "b200-tf32",
+      [SIMT_E4M3] = "b200-e4m3",
+      [SIMT_E5M2] = "b200-e5m2" },
 };
 static const char *const format_names[9] = {
     [SIMT_F16] = "f16",   [SIMT_BF16] = "bf16", [SIMT_TF32] = "f32",
@@ -421,11 +426,11 @@ static void random_operand(struct rng *r, int kind, int how, void *p)
 
 static void models_agree_with_the_interpreter(void **state)
 {
-    static const int capabilities[2] = { 80, 90 };
+    static const int capabilities[3] = { 80, 90, 100 };
     struct rng r = { 7 };
 
     (void)state;
-    for (int c = 0; c < 2; c++)
+    for (int c = 0; c < 3; c++)
         for (int kind = SIMT_F16; kind <= SIMT_E5M2; kind++) {
             struct model m;
             limber_unit u = LIMBER_UNIT_INIT;
@@ -635,7 +640,7 @@ static void warps_multiply_in_binary64(void **state)
     };
     static const struct fault faults[] = {
         { "\"d\"(a), \"d\"(b)=>\"d\"(b), \"d\"(a)", "wrong" },
-        { ": \"+d\"(d[0]), \"+d\"(d[1])=>: \"+d\"(d[1]), \"+d\"(d[0])", "wrong" },
+        { "\"+d\"(d[0]), \"+d\"(d[1]) : =>\"+d\"(d[1]), \"+d\"(d[0]) : ", "wrong" },
         { "m8n8k4.row.col.f64=>m8n8k4.col.col.f64", "not played" },
     };
     double a[8][4], b[8][4], c[8][8];
@@ -650,6 +655,47 @@ static void warps_multiply_in_binary64(void **state)
     for (int i = 0; i < 8; i++)
         for (int j = 0; j < 8; j++) {
             c[i][j] = j % 2 ? 2 : 1;
+            for (int p = 0; p < 4; p++)
+                c[i][j] = fma(a[i][p], b[j][p], c[i][j]);
+        }
+    CHECK(&k, &d, faults);
+}
+
+static void warps_multiply_sixteen_rows_in_binary64(void **state)
+{
+    static const struct kernel k = {
+        HEAD "KERNEL(k, args, 32, 1) {\n"
+             "  int l = lane(), g = l >> 2, t = l & 3;\n"
+             "  double d[4] = { 1, 2, 3, 4 }, a[2];\n"
+             "  for (int i = 0; i < 2; i++)\n"
+             "    a[i] = load<double>(args.a + 8 * ((g + 8 * i) * 4 + t));\n"
+             "  mma_f64_rows(d, a, load<double>(args.b + 8 * (g * 4 + t)));\n"
+             "  for (int q = 0; q < 4; q++)\n"
+             "    store(args.c + 8 * ((g + q / 2 * 8) * 8 + 2 * t + q % 2), d[q]);\n"
+             "}\n",
+        90,
+        32,
+        1,
+        0,
+        1
+    };
+    static const struct fault faults[] = {
+        { "\"d\"(a[0]), \"d\"(a[1])=>\"d\"(a[1]), \"d\"(a[0])", "wrong" },
+        { "\"+d\"(d[2]), \"+d\"(d[3])=>\"+d\"(d[3]), \"+d\"(d[2])", "wrong" },
+        { "m16n8k4.row.col.f64=>m16n8k4.col.col.f64", "not played" },
+    };
+    double a[16][4], b[8][4], c[16][8];
+    struct job d = { a, b, c, sizeof a, sizeof b, sizeof c, 0, 0, NULL };
+    struct rng r = { 5 };
+
+    (void)state;
+    for (int i = 0; i < 64; i++) {
+        a[i / 4][i % 4] = rng_unit(&r);
+        b[i % 32 / 4][i % 4] = rng_unit(&r);
+    }
+    for (int i = 0; i < 16; i++)
+        for (int j = 0; j < 8; j++) {
+            c[i][j] = i / 8 * 2 + j % 2 + 1;
             for (int p = 0; p < 4; p++)
                 c[i][j] = fma(a[i][p], b[j][p], c[i][j]);
         }
@@ -1586,6 +1632,7 @@ int main(void)
         cmocka_unit_test(words_are_made),
         cmocka_unit_test(warps_multiply),
         cmocka_unit_test(warps_multiply_in_binary64),
+        cmocka_unit_test(warps_multiply_sixteen_rows_in_binary64),
         cmocka_unit_test(the_portable_form_multiplies),
         cmocka_unit_test(warpgroups_multiply),
         cmocka_unit_test(products_read_what_was_fenced),

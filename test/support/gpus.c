@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -54,6 +55,11 @@ int gpu_capability(void)
     const char *played = getenv("SIMT_CC");
 
     return played ? atoi(played) : 90;
+}
+
+bool gpu_lacks(const char *text)
+{
+    return strstr(text, "cuda has no ") || strstr(text, " bits, and not 24");
 }
 
 int gpu_open(void **state)

@@ -68,6 +68,7 @@ struct pack_args {
     int64_t scale_blocks;
     uint32_t *wide;                 /* of each tile: needs wide lanes */
     int32_t blocks;                 /* of one matrix or image */
+    int64_t matrices;               /* that the launch takes */
 };
 
 /* Both operands, or one: the first blocks are those of A. */
@@ -146,7 +147,8 @@ struct element_args {
 /* As struct terms_job of backends/backend.h. */
 struct terms_args {
     const char *c;
-    int64_t row, col, m, n, width;
+    int64_t row, col, m, n, width, count;
+    struct spread each;
     char *to, *factors;
     char value[128];
 };

@@ -12,6 +12,7 @@
 
 #define DEVICE static __device__ __forceinline__
 #define TABLE static __constant__ const
+#define LOOKUP static __device__ const  /* a table that the lanes of a warp read in many places */
 #define UNROLL _Pragma("unroll")
 #define ROLL _Pragma("unroll 1")
 /* KERNEL(name, struct args, threads, blocks on one multiprocessor) { ... uses args ... } */
@@ -334,6 +335,15 @@ DEVICE void mma_f64(double d[2], double a, double b)
     asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
         : "+d"(d[0]), "+d"(d[1]) : "d"(a), "d"(b));
 }
+#if __CUDA_ARCH__ == 900                /* ptxas makes two of the above of it for later ones */
+/* The same of 16 rows, g and g + 8 of a; d as of the others. */
+DEVICE void mma_f64_rows(double d[4], const double a[2], double b)
+{
+    asm("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 "
+        "{%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+        : "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3]) : "d"(a[0]), "d"(a[1]), "d"(b));
+}
+#endif
 #endif
 
 /* The portable form, 16 x 16 x 16: which lane holds what is the device's secret.  A is row-major, B

@@ -71,6 +71,28 @@ DEVICE uint32_t halves_of(int32_t low, int32_t high)
 #endif
 }
 
+#ifdef CODED
+/* Residues as digits in FP8, of which each is a limb. */
+template <int S>
+DEVICE void put_digits(const pack_args &a, int modulus, const uint8_t r[EACH], struct target to)
+{
+    const uint32_t *codes = (S ? CODES_1 : CODES_0) + CODES_BEGIN[modulus];
+    uint32_t code[EACH];
+
+    UNROLL for (int x = 0; x < EACH; x++)
+        code[x] = codes[r[x]];
+    ROLL for (int l = FIRST_LIMB[modulus]; l < FIRST_LIMB[modulus + 1]; l++) {
+        uint8_t out[EACH];
+
+        UNROLL for (int x = 0; x < EACH; x++) {
+            out[x] = (uint8_t)code[x];
+            code[x] >>= 8;
+        }
+        put_limb<S>(a, to, l, out);
+    }
+}
+#endif
+
 template <int S, class raw>
 DEVICE void put_residues(const pack_args &a, const raw e[EACH], int scale, struct target to)
 {
@@ -80,7 +102,7 @@ DEVICE void put_residues(const pack_args &a, const raw e[EACH], int scale, struc
         integer_of<S>(v[x], e[x], scale);
         v[x][DIGITS[S] - 1] ^= 0x80000000;      /* what is added is taken away by START */
     }
-    ROLL for (int l = 0; l < SIDES[S].limbs; l++) {
+    ROLL for (int l = 0; l < ACCUMULATORS; l++) {
         uint32_t p = MODULUS[l];
         uint8_t r[EACH];
 
@@ -90,10 +112,13 @@ DEVICE void put_residues(const pack_args &a, const raw e[EACH], int scale, struc
             UNROLL for (int d = 0; d < DIGITS[S]; d++)
                 sum = dot4<0, 0>(v[x][d], POWER[S][l][d], sum);
             r[x] = (uint8_t)limber_mod24((uint32_t)sum, p, RECIPROCAL[l]);
-            if (SIDES[S].is_signed && SIDES[S].limb.size == 1)
+            if (SIDES[S].is_signed && UNIT == UNIT_i8)
                 r[x] = (uint8_t)limber_symmetric(r[x], p);
         }
-        if constexpr (SIDES[S].limb.size == 2) {
+#ifdef CODED
+        put_digits<S>(a, l, r, to);
+#else
+        if constexpr (UNIT == UNIT_f16) {
             uint32_t out[EACH / 2];
 
             UNROLL for (int x = 0; x < EACH; x += 2)
@@ -102,6 +127,7 @@ DEVICE void put_residues(const pack_args &a, const raw e[EACH], int scale, struc
         } else {
             put_limb<S>(a, to, l, r);
         }
+#endif
     }
 }
 

@@ -24,8 +24,11 @@ KERNEL(limber_terms, struct terms_args, PACK_THREADS, 1)
         store(args.factors + own, args.value[own]);
     if (args.width < 4)
         return;
-    ROLL for (int64_t x = own; x < args.m * args.n; x += (int64_t)blocks() * PACK_THREADS) {
-        const char *from = args.c + (x / args.n * args.row + x % args.n * args.col) * size;
+    ROLL for (int64_t x = own; x < args.count * args.m * args.n;
+              x += (int64_t)blocks() * PACK_THREADS) {
+        int64_t which = x / (args.m * args.n), e = x - which * args.m * args.n;
+        const char *from = (const char *)limber_spread_at(args.c, &args.each, which) +
+                           (e / args.n * args.row + e % args.n * args.col) * size;
 
         copy_number<0>(args.to, x * args.width + 2, from);
         copy_number<0>(args.to, x * args.width + 3, from + size);

@@ -25,8 +25,8 @@ enum {
 
 DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
 {
-    const char *from_a = a.limbs_a + (int64_t)t.i * BM * a.pitch + (int64_t)s * STEP;
-    const char *from_b = a.limbs_b + (int64_t)t.j * BN * a.pitch + (int64_t)s * STEP;
+    const char *from_a = a.limbs_a + limbs_at_a(a, t) * a.pitch + (int64_t)s * STEP;
+    const char *from_b = a.limbs_b + limbs_at_b(a, t) * a.pitch + (int64_t)s * STEP;
     uint32_t at = (uint32_t)(stage * STAGE);
 
     UNROLL for (int h = 0; h < HELD; h++) {
@@ -135,13 +135,13 @@ DEVICE uint32_t number_of(uint32_t element, uint32_t stream, uint32_t index)
 }
 
 /* The last rounding, and to C. */
-DEVICE void put_value(const multiply_args &a, int64_t i, int64_t j, uint32_t element, double x)
+DEVICE void put_value(const result_args &r, int64_t i, int64_t j, uint32_t element, double x)
 {
     bool beyond;
 
     if (MODEL.out.format.kind)
         x = wide_round(MODEL.out, x, random_of(number_of(element, 3, 0)), beyond);
-    put_sum(a.r, i, j, x == x ? x : __builtin_nan(""));
+    put_sum(r, i, j, x == x ? x : __builtin_nan(""));
 }
 
 #include "unit_wide.h"
@@ -159,8 +159,9 @@ KERNEL(limber_multiply, struct multiply_args, THREADS, RESIDENT)
         struct task t = task_at(args, index);
 
 #if NARROW
-        if (args.slots.k <= NARROW_K && !load_constant<uint32_t>(args.wide_a + t.i) &&
-            !load_constant<uint32_t>(args.wide_b + t.j)) {
+        if (args.slots.k <= NARROW_K &&
+            !load_constant<uint32_t>(args.wide_a + limbs_at_a(args, t) / BM) &&
+            !load_constant<uint32_t>(args.wide_b + limbs_at_b(args, t) / BN)) {
             narrow_task(args, t);
             continue;
         }

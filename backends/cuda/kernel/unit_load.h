@@ -33,11 +33,14 @@ template <int S> DEVICE void scale_blocks(const pack_args &a)
 {
     const limber_unit u = MODEL;
     int64_t x = (int64_t)block() * SCALE_THREADS + thread(), line = x / a.scale_blocks, from, to;
-    struct view v = limber_operand_view(&a.operand);
+    int64_t which = line / a.lines;
+    struct view v;
     double most = 0;
 
-    if (line >= a.lines)
+    if (which >= a.matrices)
         return;
+    v = limber_operand_at(&a.operand, which);
+    line -= which * a.lines;
     from = x % a.scale_blocks * SCALE_BLOCK;
     to = from + SCALE_BLOCK < a.length ? from + SCALE_BLOCK : a.length;
     ROLL for (int64_t p = from; p < to; p++) {
@@ -65,14 +68,13 @@ KERNEL(limber_scale_b, struct pack_args, SCALE_THREADS, 1)
 /* ---- elements -------------------------------------------------------------------------------- */
 
 /* A block of lines by slots, read along whichever lies together in memory. */
-template <int S> DEVICE void read_slots(const pack_args &a, int64_t line0, int64_t slot0)
+template <int S>
+DEVICE void read_slots(const pack_args &a, const struct view &v, int64_t line0, int64_t slot0)
 {
     constexpr int size = SIDES[S].f.size;
     typedef typename raw_of<size>::type raw;
-    struct view v = limber_operand_view(&a.operand);
-    bool along;
+    bool along = lies_along(v);
 
-    along = lies_along(v);
     ROLL for (int x = thread(); x < LINES * ELEMENTS; x += PACK_THREADS) {
         int line = along ? x / ELEMENTS : x % LINES, p = along ? x % ELEMENTS : x / LINES;
         int64_t index = line0 + line < a.lines ? index_at(a.slots, slot0 + p) : -1;
@@ -100,7 +102,7 @@ DEVICE struct loaded nothing(int side)
 }
 
 template <int S, class raw>
-DEVICE struct loaded load_slot(const pack_args &a, int64_t line, int64_t slot, raw e)
+DEVICE struct loaded load_slot(const pack_args &a, int which, int64_t line, int64_t slot, raw e)
 {
     const limber_step s = S ? MODEL.b : MODEL.a;
     int64_t index = line < a.lines ? index_at(a.slots, slot) : -1;
@@ -110,7 +112,8 @@ DEVICE struct loaded load_slot(const pack_args &a, int64_t line, int64_t slot, r
     if (index < 0)
         return nothing(S);
 #if SCALE_BLOCK
-    scale = load<float>(a.scales + line * a.scale_blocks + index / SCALE_BLOCK);
+    scale = load<float>(a.scales + (which * a.lines + line) * a.scale_blocks +
+                        index / SCALE_BLOCK);
 #endif
     limber_unit_load_one(&s, double_of(SIDES[S].f, &e), scale, MODEL.sub > 1, &v);
     if (!MODEL.zeros && MODEL.sub == 1 && v.value == 0) /* else terms are looked at as a whole */
@@ -129,18 +132,20 @@ template <int S> DEVICE void pack(const pack_args &a, int index)
 {
     constexpr int size = SIDES[S].f.size;
     typedef typename raw_of<size>::type raw;
-    int64_t line0 = (int64_t)(index / a.blocks_p) * LINES;
-    int64_t slot0 = (int64_t)(index % a.blocks_p) * ELEMENTS;
+    int which = index / a.blocks, own = index % a.blocks;
+    int64_t line0 = (int64_t)(own / a.blocks_p) * LINES;
+    int64_t slot0 = (int64_t)(own % a.blocks_p) * ELEMENTS;
     int line = thread() / (ELEMENTS / EACH), p = thread() % (ELEMENTS / EACH) * EACH;
-    char *to = a.limbs + (line0 + line) * a.pitch + (slot0 + p) * 4;
+    int64_t at = which * a.padded + line0 + line;
+    char *to = a.limbs + at * a.pitch + (slot0 + p) * 4;
     uint32_t value[EACH], exponent[EACH];
     bool wide = false;
 
-    read_slots<S>(a, line0, slot0);
+    read_slots<S>(a, limber_operand_at(&a.operand, which), line0, slot0);
     if (line0 + line >= a.padded || (slot0 + p) * 4 >= a.pitch)
         return;
     ROLL for (int x = 0; x < EACH; x++) {
-        struct loaded v = load_slot<S>(a, line0 + line, slot0 + p + x, load_shared<raw>(
+        struct loaded v = load_slot<S>(a, which, line0 + line, slot0 + p + x, load_shared<raw>(
                                        (uint32_t)((line * PADDED + p + x) * size)));
 
         wide |= is_wide(v.value);
@@ -153,7 +158,7 @@ template <int S> DEVICE void pack(const pack_args &a, int index)
     if (FUSED)
         put_eight(to + a.limb, exponent);
     if (NARROW && wide)
-        atomic_or(a.wide + (line0 + line) / (S ? BN : BM), 1);
+        atomic_or(a.wide + at / (S ? BN : BM), 1);
 }
 
 KERNEL(limber_pack, struct packs_args, PACK_THREADS, 1)

@@ -411,11 +411,13 @@ DEVICE void narrow_task(const multiply_args &a, struct task t)
         UNROLL for (int j = 0; j < TJ; j++)
             n.element[i][j] = element_of(a, i0 + 4 * i, j0 + 8 * j);
     pipeline(a, t, [&](uint32_t stage, int) { narrow_stage(a.slots, n, stage); });
+    const result_args r = result_of(a.r, t.product);
+
     UNROLL for (int i = 0; i < TI; i++)
         UNROLL for (int j = 0; j < TJ; j++) {
             lanes &sum = MODEL.split > 1 ? n.total : MODEL.group ? n.outer : n.acc;
 
-            put_value(a, i0 + 4 * i, j0 + 8 * j, n.element[i][j], (double)sum[i][j]);
+            put_value(r, i0 + 4 * i, j0 + 8 * j, n.element[i][j], (double)sum[i][j]);
         }
     add_counts(a.counts, n.tally);
 }

@@ -327,14 +327,14 @@ DEVICE void wide_stage(const multiply_args &a, struct wide_chain &w, uint32_t st
 }
 
 /* What the outermost sum starts from. */
-DEVICE double start_of(const multiply_args &a, int64_t i, int64_t j)
+DEVICE double start_of(const result_args &r, int64_t i, int64_t j)
 {
     typename raw_of<RESULT.size>::type e;
     const limber_unit u = MODEL;
 
-    if (!MODEL.start_c || i >= a.r.m || j >= a.r.n)
+    if (!MODEL.start_c || i >= r.m || j >= r.n)
         return 0;
-    e = load_raw<RESULT.size>(limber_output_at(&a.r.c, a.r.i0 + i, a.r.j0 + j, RESULT.size));
+    e = load_raw<RESULT.size>(limber_output_at(&r.c, r.i0 + i, r.j0 + j, RESULT.size));
     return limber_unit_start(&u, double_of(RESULT, &e));
 }
 
@@ -345,14 +345,16 @@ DEVICE double &outermost(struct wide_chain &w)
 
 DEVICE void wide_task(const multiply_args &a, struct task t)
 {
+    const result_args r = result_of(a.r, t.product);
+
     ROLL for (int x = thread(); x < BM * BN; x += THREADS) {
         int row = x / BN, column = x % BN;
         int64_t i = (int64_t)t.i * BM + row, j = (int64_t)t.j * BN + column;
         struct wide_chain w = { begin(a.slots), 0, 0, 0, {}, element_of(a, i, j), {} };
 
-        outermost(w) = start_of(a, i, j);
+        outermost(w) = start_of(r, i, j);
         pipeline(a, t, [&](uint32_t stage, int) { wide_stage(a, w, stage, row, column); });
-        put_value(a, i, j, w.element, outermost(w));
+        put_value(r, i, j, w.element, outermost(w));
         add_counts(a.counts, w.tally);
     }
 }

@@ -176,9 +176,15 @@ DEVICE void multiply_f64(double (&d)[MI][NJ][4], uint32_t ta, uint32_t tb, int l
         UNROLL for (int j = 0; j < NJ; j++)
             b[j] = load_shared<double>(tb + piece_at(line_b + 8 * j + g, 2 * q + (t >> 1)) +
                                        8 * (t & 1));
+#if __CUDA_ARCH__ == 900
+        UNROLL for (int i = 0; i < MI; i++)
+            UNROLL for (int j = 0; j < NJ; j++)
+                mma_f64_rows(d[i][j], a + 2 * i, b[j]);
+#else
         UNROLL for (int i = 0; i < 2 * MI; i++)
             UNROLL for (int j = 0; j < NJ; j++)
                 mma_f64(d[i / 2][j] + 2 * (i & 1), a[i], b[j]);
+#endif
     }
 }
 
@@ -252,7 +258,7 @@ DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int l
         clear(*(int32_t (*)[MI * NJ * 4])total);
     pipeline(a, t, steps, [&](uint32_t stage, int s) {
         multiply_pair(d, stage, line_a, line_b, SIGNS_OF[row_at(a, t, s)]);
-        if ((UNIT == UNIT_f16 || UNIT == UNIT_bf16 || UNIT == UNIT_tf32) &&
+        if (UNIT != UNIT_i8 && UNIT != UNIT_f64 &&
             ((s + 1) % CHUNK_STEPS == 0 || s + 1 == steps)) {
             if constexpr (UNIT != UNIT_i8 && UNIT != UNIT_f64)
                 promote(*(int32_t (*)[MI * NJ * 4])total, FLAT(d));

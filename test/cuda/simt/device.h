@@ -14,6 +14,7 @@
 
 #define DEVICE static inline
 #define TABLE static const
+#define LOOKUP static const
 #define UNROLL
 #define ROLL
 

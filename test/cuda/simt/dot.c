@@ -37,11 +37,12 @@ bool simt_model(int kind, int capability, struct model *m)
     if (kind < SIMT_F16 || kind > SIMT_E5M2)
         return false;
     snprintf(name, sizeof name, "%s-%s", family, formats[kind].name);
-    if (limber_unit_parse(name, &u) != LIMBER_STATUS_OK || u.tree || u.group || u.zeros ||
-        u.sub != 1)
+    if (limber_unit_parse(name, &u) != LIMBER_STATUS_OK || u.tree || u.zeros || u.sub != 1)
         return false;
-    *m = (struct model){ u.block, u.frac, u.floor, u.acc.format.frac_bits };
-    return true;
+    *m = (struct model){ u.block, u.frac, u.floor, u.acc.format.frac_bits, u.group > 0 };
+    return !u.group ||
+           (u.group == simt_elements(kind) && 2 * u.block == u.group &&
+            u.order == LIMBER_ORDER_QUADS && limber_format_equal(u.outer.format, LIMBER_F32));
 }
 
 /* ---- operands ------------------------------------------------------------------------------ */
@@ -166,11 +167,35 @@ static bool has_special(const struct model *m, const struct line *l, int from)
     return false;
 }
 
+static void sort_quads(struct line *to, const struct line *from, int n)
+{
+    to->special = from->special;
+    for (int i = 0; i < n; i++) {
+        int at = i % (n / 2) / 2 * 4 + i % 2 + i / (n / 2) * 2;
+
+        to->sig[i] = from->sig[at];
+        to->exp[i] = from->exp[at];
+        to->value[i] = from->value[at];
+    }
+}
+
 float simt_dot(int kind, const struct model *m, const struct line *a, const struct line *b, float c)
 {
     static const uint32_t quiet = 0x7fc00000;
     int n = simt_elements(kind);
 
+    if (m->quads) {
+        struct model each = *m;
+        struct line x, y;
+
+        each.quads = false;
+        sort_quads(&x, a, n);
+        sort_quads(&y, b, n);
+        c += simt_dot(kind, &each, &x, &y, 0);
+        if (isnan(c))
+            memcpy(&c, &quiet, 4);
+        return c;
+    }
     for (int from = 0; from < n; from += m->block)
         if (!isfinite(c) || has_special(m, a, from) || has_special(m, b, from))
             c = special(m, a, b, from, c);

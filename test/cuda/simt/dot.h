@@ -13,16 +13,18 @@
  * fraction bits of the result. */
 struct model {
     int block, frac, floor, bits;
+    bool quads; /* FP8 as two blocks of FP16, the first two of each four and the others, from zero,
+                   and added to the sum so far in binary32 */
 };
 
 /* Value i is sig[i] 2^(exp[i] - fraction bits of the format); zeros have an exponent below all. */
 struct line {
     int32_t sig[32], exp[32];
     float value[32];
-    bool special;               /* holds NaN or infinity */
+    bool special; /* holds NaN or infinity */
 };
 
-int simt_elements(int kind);    /* of 32 bytes */
+int simt_elements(int kind); /* of 32 bytes */
 /* The model of a kind on a device of this compute capability; false where the library has none. */
 bool simt_model(int kind, int capability, struct model *m);
 void simt_line(int kind, const void *bytes, struct line *l);

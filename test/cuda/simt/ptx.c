@@ -559,14 +559,19 @@ static double double_of(uint64_t bits)
     return x;
 }
 
-static void do_mma_f64(struct frame *f)
+/* Blocks of eight rows. */
+static void do_mma_f64(struct frame *f, int blocks)
 {
-    const struct word *to = list(f, 0, 2), *from = list(f, 3, 2);
-    double d[2] = { double_of(value(f, &from[0], 'd')), double_of(value(f, &from[1], 'd')) };
+    const struct word *to = list(f, 0, 2 * blocks), *from = list(f, 3, 2 * blocks);
+    const struct word *a = list(f, 1, blocks);
+    double d[4], b = double_of(value(f, list(f, 2, 1), 'd'));
     uint64_t bits;
 
-    mma_f64(d, double_of(value(f, list(f, 1, 1), 'd')), double_of(value(f, list(f, 2, 1), 'd')));
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2 * blocks; i++)
+        d[i] = double_of(value(f, &from[i], 'd'));
+    for (int i = 0; i < blocks; i++)
+        mma_f64(d + 2 * i, double_of(value(f, &a[i], 'd')), b);
+    for (int i = 0; i < 2 * blocks; i++) {
         memcpy(&bits, &d[i], 8);
         put(f, &to[i], 'd', bits);
     }
@@ -826,7 +831,9 @@ static void meet_cluster(struct frame *f)
     F(ldmatrix_sync_aligned_m8n8_x4_shared_b16, "ldmatrix.sync.aligned.m8n8.x4.shared.b16", 2, \
       do_ldmatrix(f)) \
     F(mma_sync_aligned_m8n8k4_row_col_f64_f64_f64_f64, \
-      "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64", 4, do_mma_f64(f)) \
+      "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64", 4, do_mma_f64(f, 1)) \
+    F(mma_sync_aligned_m16n8k4_row_col_f64_f64_f64_f64, \
+      "mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64", 4, do_mma_f64(f, 2)) \
     F(wmma_load_a_row_shared_f16, "wmma.load.a." WMMA "row.shared.f16", 3, do_wmma_load(f)) \
     F(wmma_load_b_col_shared_f16, "wmma.load.b." WMMA "col.shared.f16", 3, do_wmma_load(f)) \
     F(wmma_mma_sync_aligned_row_col_m16n16k16_f32_f32, \

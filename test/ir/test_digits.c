@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Digits of residues: FP8 holds each, no larger than said, and their products are those of the
+ * residues, for every pair. */
+#include "support.h"
+
+#include "ir/num/digits.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+typedef double digits[LIMBER_RESIDUES][LIMBER_DIGITS];
+
+static int64_t common(int64_t a, int64_t b)
+{
+    return b ? common(b, a % b) : a;
+}
+
+static void moduli_have_no_common_divisor(void **state)
+{
+    (void)state;
+    for (int i = 0; i < limber_digits_count; i++)
+        for (int j = 0; j < i; j++)
+            assert_int_equal(common(limber_digits[i].p, limber_digits[j].p), 1);
+}
+
+/* The order in which plans take them. */
+static void fewest_products_come_first(void **state)
+{
+    (void)state;
+    for (int i = 1; i < limber_digits_count; i++) {
+        assert_true(limber_digits[i].count >= limber_digits[i - 1].count);
+        assert_true(limber_digits[i].count > limber_digits[i - 1].count ||
+                    limber_digits[i].p < limber_digits[i - 1].p);
+    }
+    assert_null(limber_digits_of(61, 2));
+    assert_null(limber_digits_of(33, 1));
+}
+
+/* What plans count on: sums below 2^24. */
+static void chains_of_512_are_exact(void **state)
+{
+    (void)state;
+    for (int i = 0; i < limber_digits_count; i++)
+        assert_true(512 * limber_digits[i].reach[0] * limber_digits[i].reach[1] <= 1 << 24);
+}
+
+static void fp8_holds_digits(void **state)
+{
+    (void)state;
+    for (int i = 0; i < limber_digits_count; i++)
+        for (int side = 0; side < 2; side++) {
+            const struct limber_digits *d = &limber_digits[i];
+            double largest = 0, moved = d->count != 2 ? 1 : side ? 8 : 0.125;
+            digits v;
+
+            limber_digits_fill(d, side, v);
+            for (int r = 0; r < d->p; r++)
+                for (int x = 0; x < LIMBER_DIGITS; x++) {
+                    uint8_t code;
+                    double back;
+
+                    assert_int_equal(limber_convert(&code, LIMBER_E4M3, &v[r][x], LIMBER_F64, 1,
+                                                    LIMBER_ROUND_NEAREST),
+                                     LIMBER_STATUS_OK);
+                    limber_convert(&back, LIMBER_F64, &code, LIMBER_E4M3, 1, LIMBER_ROUND_NEAREST);
+                    if (back != v[r][x] || (x >= d->count && v[r][x] != 0))
+                        fail_msg("%d modulo %d: digit %d is %g", r, d->p, x, v[r][x]);
+                    largest = fmax(largest, fabs(v[r][x]) / moved);
+                }
+            assert_true(largest == d->reach[side]);
+            for (int x = 0; x < LIMBER_DIGITS; x++)
+                assert_true(v[0][x] == 0); /* as what pads lines */
+        }
+}
+
+static void products_are_those_of_residues(void **state)
+{
+    (void)state;
+    for (int i = 0; i < limber_digits_count; i++) {
+        const struct limber_digits *d = &limber_digits[i];
+        digits a, b;
+
+        limber_digits_fill(d, 0, a);
+        limber_digits_fill(d, 1, b);
+        for (int x = 0; x < d->p; x++)
+            for (int y = 0; y < d->p; y++) {
+                double sum = a[x][0] * b[y][0] + a[x][1] * b[y][1] + a[x][2] * b[y][2];
+
+                if (fmod(sum - x * y, d->p) != 0)
+                    fail_msg("%d %d modulo %d: %g", x, y, d->p, sum);
+            }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(moduli_have_no_common_divisor),
+        cmocka_unit_test(fewest_products_come_first),
+        cmocka_unit_test(chains_of_512_are_exact),
+        cmocka_unit_test(fp8_holds_digits),
+        cmocka_unit_test(products_are_those_of_residues),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
