@@ -134,6 +134,18 @@ static bool has_nine_sums(const struct depthwise *d)
     return d->r == 3 && d->s == 3 && d->multiplier == 1 && is_flat(d);
 }
 
+/* A gradient of images under strides of two, all phases at once. */
+static bool is_whole(const struct depthwise *d)
+{
+    return d->backward && d->stride[1] == 2;
+}
+
+static bool has_whole(const struct depthwise *d)
+{
+    return MASKS_ARE_FREE && !d->nhwc && d->r == 3 && d->s == 3 && d->stride[0] == 2 &&
+           d->dilate[0] == 1 && d->dilate[1] == 1 && d->inputs == 1 && is_flat(d) && !d->add;
+}
+
 /* Whether the image is read where it lies. */
 static bool is_direct(const struct depthwise *d, int group)
 {
@@ -146,6 +158,8 @@ static bool is_direct(const struct depthwise *d, int group)
                d->to[4] == ((back) && ((height) < 3 || (width) < 3) ? 2 : 1));
     ALL_WINDOWS(WINDOW)
 #undef WINDOW
+    if (is_whole(d))
+        return true;
     return common && !d->add && (!d->gradient || has_nine_sums(d)) &&
            (!d->nhwc || has_lanes(d, group)) && (d->r == 1 || d->dilate[0] == 1) &&
            (d->s == 1 || d->dilate[1] == 1) && (group == 1 || SEE_BYTES);
@@ -405,6 +419,8 @@ bool limber_depthwise_cut(const struct depthwise *d, int workers, struct depthwi
 
     if (d->gradient)
         return cut_gradient(d, workers, plan);
+    if (is_whole(d) && !has_whole(d))
+        return false;
     *plan = (struct depthwise_plan){ .groups = 1, .outputs = least(d->multiplier, OUTPUTS) };
     plan->across = parts(d->ow, d->nhwc || (turns(d, lanes) && !is_direct(d, group)) ? ALONG :
                                                                                        ACROSS);

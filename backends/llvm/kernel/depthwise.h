@@ -738,6 +738,8 @@ static void NAME(run_all)(const struct NAME(piece) *x, int64_t j, int64_t output
 #endif
 #if defined(PICK_ONE)
 #include "backends/llvm/kernel/depthwise_twins.h"
+
+#include "backends/llvm/kernel/depthwise_whole.h"
 #endif
 
 static void NAME(run)(const struct depthwise *d, const struct depthwise_plan *plan, int64_t task,
@@ -769,6 +771,10 @@ static void NAME(run)(const struct depthwise *d, const struct depthwise_plan *pl
     x.out = x.ring + x.p.planes * x.p.slots * x.p.row;
     x.pixels = (PIXEL *)(x.out + (x.p.turned ? x.p.together * x.p.width * LANES : 0));
 #if defined(PICK_ONE)
+    if (is_whole(d)) {
+        NAME(run_whole)(&x);
+        return;
+    }
     if (x.p.twins) {
         NAME(run_twins)(&x);
         return;
