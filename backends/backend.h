@@ -197,7 +197,8 @@ struct depthwise_plan {
     size_t room;
 };
 struct depthwise_ops {
-    /* False: not on this target, or with too much room. */
+    /* False: not on this target, or with too much room.  Backward with a stride of two is all of an
+     * image's gradient: else it is one phase, whose stride is one. */
     bool (*plan)(const struct depthwise *, const struct target *, int workers,
                  struct depthwise_plan *);
     /* Each task stores elements of its own, as the scheme `native` computes them. */

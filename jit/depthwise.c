@@ -53,11 +53,16 @@ static bool is_short(const struct problem *p)
     return t <= LIMBER_SMALL_K && t * s->r <= LIMBER_SMALL_K && t * s->r * s->s <= LIMBER_SMALL_K;
 }
 
+static bool serves(const limber_context *ctx, const struct problem *p)
+{
+    return p->groups == p->conv.sizes.c && ctx->small && ctx->machine.backend->depthwise &&
+           p->m > 0 && p->n > 0 && p->k > 0 && is_short(p) && !p->contract.scheme &&
+           !limber_simulates(&p->contract);
+}
+
 static bool has_ops(const limber_context *ctx, const struct problem *p)
 {
-    return p->shape && has_direction(p) && p->groups == p->conv.sizes.c && ctx->small &&
-           ctx->machine.backend->depthwise && p->m > 0 && p->n > 0 && p->k > 0 && is_short(p) &&
-           !p->contract.scheme && !limber_simulates(&p->contract);
+    return p->shape && has_direction(p) && serves(ctx, p);
 }
 
 bool limber_is_depthwise(const limber_context *ctx, const struct problem *p)
@@ -66,6 +71,15 @@ bool limber_is_depthwise(const limber_context *ctx, const struct problem *p)
 
     return has_ops(ctx, p) &&
            ((forward && are_bytes(p)) || (are_floats(p) && limber_is_plain(&p->contract)));
+}
+
+bool limber_is_depthwise_whole(const limber_context *ctx, const struct problem *p)
+{
+    const struct conv_geometry *g = &p->conv.geometry;
+
+    return p->shape && g->direction == DIRECTION_data && !g->deep && g->stride[0] == 2 &&
+           g->stride[1] == 2 && !p->beta && serves(ctx, p) && are_floats(p) &&
+           limber_is_plain(&p->contract);
 }
 
 /* One direction of dx: dy is its image, met backwards. */
@@ -142,6 +156,13 @@ static void describe(const struct problem *p, struct depthwise *d)
     d->multiplier = 1;
     d->filter[0] *= d->inputs;
     describe_result(d, s->c, planes.image, s->h, s->w);
+    if (!has_direction(p)) { /* all phases at once */
+        d->h = s->oh;
+        d->w = s->ow;
+        d->oh = s->h;
+        d->ow = s->w;
+        return;
+    }
     for (int of = 0; of < (g->deep ? 3 : 2); of++)
         describe_back(p, d, of);
 }

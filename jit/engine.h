@@ -220,6 +220,9 @@ bool limber_depthwise_run(limber_context *ctx, const struct problem *p, struct r
 bool limber_depthwise_run_exact(limber_context *ctx, const struct problem *p, struct report *r);
 /* The same of other correct results and those in bits, summed as small products are. */
 bool limber_depthwise_run_pairs(limber_context *ctx, const struct problem *p, struct report *r);
+/* Whether limber_depthwise_run may compute all phases of an image's gradient at once: where it
+ * answers false, phase by phase. */
+bool limber_is_depthwise_whole(const limber_context *ctx, const struct problem *p);
 /* The bytes that any of these takes.  False: none serves. */
 bool limber_depthwise_workspace(limber_context *ctx, const struct problem *p, size_t *bytes);
 

@@ -529,6 +529,9 @@ static bool run_phases(limber_context *ctx, const limber_problem *p, struct repo
     cleared = clears(ctx, &whole);
     if (report)
         *report = (struct report){ 0 };
+    whole.queue = p->queue;
+    if (limber_is_depthwise_whole(ctx, &whole) && limber_depthwise_run(ctx, &whole, report))
+        return true;
     if (may_run_together(ctx, p, &rests) &&
         (!run_together(ctx, p, &t, out, &whole, &rests, report, &done, d) || done))
         return done;

@@ -114,13 +114,17 @@ static void choose_geometry(struct rng *r, limber_conv *s)
         s->dilate[i] = common || rng_below(r, 2) ? 1 : 1 + rng_below(r, 3);
     }
     if (common && rng_below(r, 2))
-        s->stride[1] = s->stride[0]; /* as images are read where they lie */
+        s->stride[0] = s->stride[1] = 1 + rng_below(r, 2); /* as images are read where they lie */
     if (rng_below(r, 10) == 0)
         s->stride[rng_below(r, 2)] = 7;
     for (int i = 0; i < 4; i++)
         s->pad[i] = rng_below(r, 2) ? 1 : rng_below(r, 6);
     s->h = 1 + rng_below(r, 12) + s->dilate[0] * (s->r - 1);
     s->w = 1 + rng_below(r, rng_below(r, 8) ? 40 : 500) + s->dilate[1] * (s->s - 1);
+    if (common && rng_below(r, 3) == 0) { /* rows of which a vector has two */
+        s->w = 1 + rng_below(r, 18);
+        s->pad[2] = s->pad[3] = 1;
+    }
     s->layout = rng_below(r, 2) ? LIMBER_LAYOUT_NCHW : LIMBER_LAYOUT_NHWC;
     if (rng_below(r, 3) == 0)
         choose_depth(r, s);

@@ -28,6 +28,7 @@ enum {
     MOST_ROOM = 1 << 22,    /* bytes that a piece may pack */
     CHAIN = 256,    /* products of a sum of the scheme `native` */
     LONG = 12,      /* pixels of a row that are met three at once */
+    TWINS = 4,      /* vectors of two rows of the result that are summed at once */
     LINE = 64
 };
 #if defined(__AVX512F__)
@@ -62,6 +63,7 @@ struct piece {
     int64_t planes; /* of the image that a window sees, those of its inputs too */
     int64_t slots, row; /* packed rows of each plane, and elements of each */
     bool direct, narrow; /* the image is read where it lies, or turned as a whole */
+    bool twins; /* vectors are two rows of the result */
     bool turned, by_channel; /* lanes are channels; turned: and yet the layout is NCHW */
     int64_t shift; /* lanes of the first vector of channels that are not the piece's, so that others
                       are aligned */
@@ -106,6 +108,14 @@ static bool is_narrow(const struct depthwise *d, int64_t lanes, int group)
            d->h * d->w <= MOST_TURNED;
 }
 
+/* NCHW whose rows of the result are halves of a vector, and which sees so few columns that a vector
+ * has the rows that it needs. */
+static bool has_twins(const struct depthwise *d, int64_t lanes, int group)
+{
+    return MASKS_ARE_FREE && is_narrow(d, lanes, group) && d->r == 3 && d->s == 3 &&
+           d->w * (d->stride[0] == 1 ? 2 : 1) <= lanes;
+}
+
 /* Lanes before a piece's first channel after which vectors of each pixel are aligned: where masks
  * are free, loads that cross lines of the cache are what takes time. */
 static int64_t shift_of(const struct depthwise *d, int64_t lanes, int64_t channels)
@@ -124,6 +134,18 @@ static bool has_nine_sums(const struct depthwise *d)
     return d->r == 3 && d->s == 3 && d->multiplier == 1 && is_flat(d);
 }
 
+/* A gradient of images under strides of two, all phases at once. */
+static bool is_whole(const struct depthwise *d)
+{
+    return d->backward && d->stride[1] == 2;
+}
+
+static bool has_whole(const struct depthwise *d)
+{
+    return MASKS_ARE_FREE && !d->nhwc && d->r == 3 && d->s == 3 && d->stride[0] == 2 &&
+           d->dilate[0] == 1 && d->dilate[1] == 1 && d->inputs == 1 && is_flat(d) && !d->add;
+}
+
 /* Whether the image is read where it lies. */
 static bool is_direct(const struct depthwise *d, int group)
 {
@@ -136,6 +158,8 @@ static bool is_direct(const struct depthwise *d, int group)
                d->to[4] == ((back) && ((height) < 3 || (width) < 3) ? 2 : 1));
     ALL_WINDOWS(WINDOW)
 #undef WINDOW
+    if (is_whole(d))
+        return true;
     return common && !d->add && (!d->gradient || has_nine_sums(d)) &&
            (!d->nhwc || has_lanes(d, group)) && (d->r == 1 || d->dilate[0] == 1) &&
            (d->s == 1 || d->dilate[1] == 1) && (group == 1 || SEE_BYTES);
@@ -167,7 +191,8 @@ static void shape_piece(const struct depthwise *d, int64_t lanes, int group, str
     const int64_t vectors = parts(p->width, lanes);
 
     p->direct = is_direct(d, group);
-    p->narrow = p->direct && !d->gradient && is_narrow(d, lanes, group);
+    p->twins = p->direct && !d->gradient && has_twins(d, lanes, group);
+    p->narrow = p->direct && !d->gradient && !p->twins && is_narrow(d, lanes, group);
     p->turned = d->gradient ? !d->nhwc : !p->direct && turns(d, lanes);
     p->by_channel = d->nhwc || p->turned;
     p->phases = p->by_channel ? 1 : least(window + 1, stride);
@@ -258,6 +283,10 @@ static int64_t turned_rows(const struct depthwise *d)
 #if defined(LOOK_BEYOND_8)
 #define LOOK_BEYOND LOOK_BEYOND_8
 #define NEXT_BUT_ONE NEXT_BUT_ONE_8BYTES
+#define PICK_ONE PICK_8
+#define PICK_TWO PICK_OF_TWO_8
+#define REAL_LANE int64_t
+#define SIGNS(v) _mm512_movepi64_mask((__m512i)(v))
 #endif
 #define ZIP ZIP_8BYTES
 #define TURN_HALVES TURN_HALVES_8
@@ -282,6 +311,10 @@ static int64_t turned_rows(const struct depthwise *d)
 #if defined(LOOK_BEYOND_4)
 #define LOOK_BEYOND LOOK_BEYOND_4
 #define NEXT_BUT_ONE NEXT_BUT_ONE_4BYTES
+#define PICK_ONE PICK_4
+#define PICK_TWO PICK_OF_TWO_4
+#define REAL_LANE int32_t
+#define SIGNS(v) _mm512_movepi32_mask((__m512i)(v))
 #endif
 #define ZIP ZIP_4BYTES
 #define TURN_HALVES TURN_HALVES_4
@@ -386,6 +419,8 @@ bool limber_depthwise_cut(const struct depthwise *d, int workers, struct depthwi
 
     if (d->gradient)
         return cut_gradient(d, workers, plan);
+    if (is_whole(d) && !has_whole(d))
+        return false;
     *plan = (struct depthwise_plan){ .groups = 1, .outputs = least(d->multiplier, OUTPUTS) };
     plan->across = parts(d->ow, d->nhwc || (turns(d, lanes) && !is_direct(d, group)) ? ALONG :
                                                                                        ACROSS);

@@ -736,6 +736,11 @@ static void NAME(run_all)(const struct NAME(piece) *x, int64_t j, int64_t output
 
 #include "backends/llvm/kernel/depthwise_channels.h"
 #endif
+#if defined(PICK_ONE)
+#include "backends/llvm/kernel/depthwise_twins.h"
+
+#include "backends/llvm/kernel/depthwise_whole.h"
+#endif
 
 static void NAME(run)(const struct depthwise *d, const struct depthwise_plan *plan, int64_t task,
                       void *room)
@@ -765,6 +770,16 @@ static void NAME(run)(const struct depthwise *d, const struct depthwise_plan *pl
     x.ring = x.weight + x.p.groups * plan->outputs * x.p.planes * d->r * x.taps * LANES;
     x.out = x.ring + x.p.planes * x.p.slots * x.p.row;
     x.pixels = (PIXEL *)(x.out + (x.p.turned ? x.p.together * x.p.width * LANES : 0));
+#if defined(PICK_ONE)
+    if (is_whole(d)) {
+        NAME(run_whole)(&x);
+        return;
+    }
+    if (x.p.twins) {
+        NAME(run_twins)(&x);
+        return;
+    }
+#endif
 #if GROUP == 1
     if (x.p.direct && (d->nhwc || x.p.narrow)) {
         (d->nhwc ? NAME(run_channels) : NAME(run_narrow))(&x);
@@ -806,6 +821,10 @@ static void NAME(run)(const struct depthwise *d, const struct depthwise_plan *pl
 #undef TURN
 #undef TURN_HALVES
 #undef PICKED_LOAD
+#undef PICK_ONE
+#undef PICK_TWO
+#undef REAL_LANE
+#undef SIGNS
 #undef MULTIPLY_ADD
 #undef MASKED_STORE
 #undef LANES_LOAD

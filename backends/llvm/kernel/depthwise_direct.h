@@ -24,6 +24,7 @@ FLAT NAME(pixels) NAME(look)(const PIXEL *row, int64_t first, int64_t w, bool in
 }
 
 #if GROUP == 1
+#if !defined(LOOK_BEYOND)
 /* The element at `at`, in the first lane. */
 FLAT VEC NAME(look_at_one)(const PIXEL *row, int64_t at, int64_t w, bool inside)
 {
@@ -31,6 +32,7 @@ FLAT VEC NAME(look_at_one)(const PIXEL *row, int64_t at, int64_t w, bool inside)
 
     return (VEC){ *(inside || (at >= 0 && at < w) ? row + at : &zero) };
 }
+#endif
 
 /* Each tap of a row, for a vector of results whose first one's first tap is at `first`.  Loads that
  * cross lines of the cache take longer than lanes that change places. */
@@ -44,7 +46,11 @@ FLAT void NAME(see)(const PIXEL *row, int64_t first, int64_t w, int s, int strid
 
         e[0] = EVEN(low, high);
         e[1] = ODD(low, high);
+        #if defined(LOOK_BEYOND)
+        e[2] = NEXT(e[0], (VEC)LOOK_BEYOND(row, first + 2 * LANES, w));
+#else
         e[2] = NEXT(e[0], NAME(look_at_one)(row, first + 2 * LANES, w, inside));
+#endif
 #if defined(LOOK_BEYOND)
     } else if (s > 1) {
         const VEC low = NAME(look)(row, first, w, inside);

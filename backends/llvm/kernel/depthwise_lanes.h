@@ -151,6 +151,26 @@ FLAT __m512d look_beyond_8(const double *row, int64_t first, int64_t w)
     return _mm512_zextpd128_pd512(_mm_maskz_loadu_pd((__mmask8)BETWEEN(from, end), row + first));
 }
 
+/* Of some lanes, which others are zero.  Compilers make two instructions of each. */
+#define PICK(size, some, lane, a) ({ \
+    VEC picked; \
+    __asm__("vperm" size " %1, %2, %0%{%3%}%{z%}" \
+            : "=v"(picked) \
+            : "v"(a), "v"(lane), "Yk"((__mmask16)(some))); \
+    picked; \
+})
+#define PICK_4(some, lane, a) PICK("d", some, lane, a)
+#define PICK_8(some, lane, a) PICK("q", some, lane, a)
+/* Lanes of b are counted behind those of a. */
+#define PICK_OF_TWO(size, some, lane, a, b) ({ \
+    VEC picked = (a); \
+    __asm__("vpermt2" size " %1, %2, %0%{%3%}%{z%}" \
+            : "+v"(picked) \
+            : "v"(b), "v"(lane), "Yk"((__mmask16)(some))); \
+    picked; \
+})
+#define PICK_OF_TWO_4(some, lane, a, b) PICK_OF_TWO("d", some, lane, a, b)
+#define PICK_OF_TWO_8(some, lane, a, b) PICK_OF_TWO("q", some, lane, a, b)
 #define LOOK_BEYOND_4 look_beyond_4
 #define LOOK_BEYOND_8 look_beyond_8
 #define ZIP_4BYTES ZIP_16
