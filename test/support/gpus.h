@@ -17,7 +17,7 @@ void gpu_stand_ins(void);
 /* The compute capability that the stand-in plays. */
 int gpu_capability(void);
 
-/* Whether a refusal says that the device lacks a unit, or the bits of its sums. */
+/* Whether a refusal says that the device lacks a unit, or the bits or chains of its sums. */
 bool gpu_lacks(const char *text);
 
 /* The group's fixture of a test: a context of the interpreter and one of the GPU, without a cache,
