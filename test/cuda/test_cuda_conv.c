@@ -329,7 +329,7 @@ static size_t same_run(struct conv_run how, const struct layer *l)
     size_t took = 0;
     int64_t at = compare_conv(how, l, &took, &d);
 
-    if (d.status && strstr(d.text, "cuda has no"))
+    if (d.status && gpu_lacks(d.text))
         return 0; /* older devices have fewer units */
     if (d.status)
         fail_msg("%s: %s", scheme, d.text);
