@@ -176,6 +176,42 @@ struct lattice limber_conv_lattice(const struct conv *c, int of)
     return x;
 }
 
+int64_t limber_conv_parts(const struct conv *c)
+{
+    const struct conv_geometry *g = &c->geometry;
+    bool apart = g->stride[0] > 1 || g->stride[1] > 1 || g->stride[2] > 1;
+
+    return g->direction == DIRECTION_data && apart ? 1 + window_of(c) : 1;
+}
+
+int64_t limber_conv_part(const struct conv *c)
+{
+    int64_t into = c->geometry.deep ? limber_conv_lattice(c, 2).first : 0;
+
+    if (!is_phase(c))
+        return 0;
+    return 1 + (into * c->sizes.r + limber_conv_lattice(c, 0).first) * c->sizes.s +
+           limber_conv_lattice(c, 1).first;
+}
+
+bool limber_conv_set_part(struct conv *c, int64_t part)
+{
+    const struct conv_geometry *g = &c->geometry;
+    const int64_t place = part - 1, rows = place / c->sizes.s;
+    const int64_t first[] = { rows % c->sizes.r, place % c->sizes.s, rows / c->sizes.r };
+
+    for (int i = 0; i < 3; i++)
+        c->sizes.phase[i] = part > 0;
+    for (int i = 0; i < (g->deep ? 3 : 2) && part > 0; i++) {
+        const int64_t begin = (first[i] * g->dilate[i] - g->pad[2 * i]) % g->stride[i];
+
+        c->sizes.phase[i] += begin + (begin < 0 ? g->stride[i] : 0);
+        if (limber_conv_lattice(c, i).first != first[i])
+            return false;
+    }
+    return true;
+}
+
 void limber_conv_product(const struct conv *c, int64_t *m, int64_t *n, int64_t *k)
 {
     const struct conv_sizes *s = &c->sizes;

@@ -137,6 +137,7 @@ static struct call call_of(const struct launching *l, int64_t g, struct keeping 
     const struct problem *p = l->p;
     const struct scan_result *f = l->f;
     bool scanned = f->all_a.scanned && f->all_b.scanned;
+    const int64_t place = limber_kept_place(p, g);
 
     struct call call = {
         .m = p->m,
@@ -158,8 +159,8 @@ static struct call call_of(const struct launching *l, int64_t g, struct keeping 
         .library = l->ctx->kernels != LIMBER_KERNELS_SPECIALISED,
         .guard = l->guard,
         .finish = l->finish,
-        .keep = { limber_operand_keeper(p->kept[0], &l->e->facts, 0, g, &of[0]),
-                  limber_operand_keeper(p->kept[1], &l->e->facts, 1, g, &of[1]) },
+        .keep = { limber_operand_keeper(p->kept[0], &l->e->facts, 0, place, &of[0]),
+                  limber_operand_keeper(p->kept[1], &l->e->facts, 1, place, &of[1]) },
         .seed = limber_simulates(&p->contract) ? p->contract.unit->seed : 0,
     };
 

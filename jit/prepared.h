@@ -6,9 +6,9 @@
 #include "jit/cache/cache.h"
 #include "jit/scan/scan.h"
 
-/* A group's mask as a scan of this depth would give it; its lines stay the operand's.  What has one
- * group is the same to all groups of a call. */
-void limber_prepared_mask(const limber_prepared *o, int64_t group, struct mask *m,
+/* The mask of a place (limber_kept_place) as a scan of this depth would give it; its lines stay the
+ * operand's.  What has one place is the same to all groups of a call. */
+void limber_prepared_mask(const limber_prepared *o, int64_t place, struct mask *m,
                           enum scan_depth depth);
 /* Its limbs as a kernel's side of the products.  *of must live as long as the keeper is used. */
 struct keeping {
@@ -16,10 +16,10 @@ struct keeping {
     limber_prepared *operand;
     const unsigned char *key; /* of the kernel */
     int side;
-    int64_t group;
+    int64_t place;
 };
 const struct keeper *limber_operand_keeper(limber_prepared *o, const struct facts *f, int side,
-                                           int64_t group, struct keeping *of);
+                                           int64_t place, struct keeping *of);
 
 /* An operand of floats that hold bytes, as these bytes, a prepared operand too; 1 of them is
  * 2^exponent. */

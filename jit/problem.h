@@ -34,9 +34,16 @@ struct problem {
     int roundings; /* of a part: as in struct plan; */
     struct first_pass first_pass; /* the same, chosen for the whole product */
     limber_prepared *kept[2]; /* a, b where they are prepared; else NULL */
+    int64_t kept_part; /* of filters: which part of the window, ir/conv.h; else 0 */
     const struct finisher *finish; /* of a product of one group; NULL: none */
     bool *finished; /* out: it was called for all elements; else the caller does that */
 };
+
+/* Of a prepared operand: its groups, part after part. */
+static inline int64_t limber_kept_place(const struct problem *p, int64_t group)
+{
+    return p->kept_part * p->groups + group;
+}
 
 /* groups.c: where the groups' operands and results lie; and of one group. */
 struct spread limber_groups_a(const struct problem *p);

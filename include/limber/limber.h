@@ -426,9 +426,9 @@ typedef struct limber_prepared limber_prepared; /* limber_prepare */
  *              memory for A B and C, three products for sums and products.  RANGE also where an i64
  *              operand of `exact` holds a part of -2^63, or A B before a complex alpha does not fit
  *              i64. `simulate` needs real scalars.
- * Prepared     GEMM, and filters of forward convolutions (limber_prepare_filters).  The results are
- *              those of the plain call, bit for bit.  The operand is
- *              not scanned again, and limbs that are kept are not made again.  The LLVM backend
+ * Prepared     GEMM, and filters of convolutions forward and backward data
+ *              (limber_prepare_filters).  The results are those of the plain call, bit for bit.
+ *              The operand is not scanned again, and limbs that are kept are not made again.  The LLVM backend
  *              keeps them, but not of parts of a mixed product, of simulated units, of the long
  *              accumulator, nor where long chains of bytes are summed in parts; there, and on other
  *              backends, only the scan is spared.  a or b holds the matrix that was prepared.  Many
@@ -560,6 +560,9 @@ typedef struct limber_prepare_config {
     size_t bytes; /* bound of the limbs kept; 0: the context's workspace_bytes, where that
                                is 0 four times the elements plus 64 MiB */
     limber_change_check changes;
+    int64_t operation; /* limber_operation, of limber_prepare_filters: 0 or CONV_FORWARD, or
+                               CONV_BACKWARD_DATA.  Else 0.  (Not of four bytes: these would lie
+                               where older programs have padding.) */
 } limber_prepare_config;
 
 /* Scans x, rows x cols, the operand on this side of products to come, so that they need not.
@@ -580,8 +583,11 @@ LIMBER_API limber_status limber_prepare(limber_context *ctx, limber_matrix x, in
                                         const limber_prepare_config *config,
                                         limber_prepared **prepared);
 
-/* The same of a forward convolution's filters, w, dense in conv's layout: problem.prepared_b.  conv
- * says o, c, r, s (t), groups and layout; sizes of images may be others, or 0. */
+/* The same of a convolution's filters, w, dense in conv's layout: problem.prepared_b of a forward
+ * convolution, or, where config->operation says so, of backward data (transposed convolution).
+ * conv says o, c, r, s (t), groups and layout, and for backward data strides, dilations and pads:
+ * pixels that leave unlike rests modulo the strides read unlike parts of the window, each of which
+ * is scanned and kept.  Sizes of images may be others, or 0. */
 LIMBER_API limber_status limber_prepare_filters(limber_context *ctx, const limber_conv *conv,
                                                 const void *w, limber_format wf,
                                                 const limber_prepare_config *config,

@@ -73,16 +73,17 @@ bool limber_run_at_once(limber_context *ctx, const limber_problem *p, limber_rep
 limber_status limber_run_as(const char *name, limber_context *ctx, const limber_problem *problem,
                             limber_report *report);
 
-/* prepared.c: it was made of this matrix, for this side.  o may be NULL. */
+/* prepared.c: it was made of this matrix, for this operation and side.  o may be NULL. */
 bool limber_prepared_fits(const limber_context *ctx, const limber_prepared *o,
-                          const limber_matrix *x, limber_side side, const char *what, int64_t rows,
-                          int64_t cols, struct diag *d);
+                          const limber_matrix *x, limber_operation operation, limber_side side,
+                          const char *what, int64_t rows, int64_t cols, struct diag *d);
 /* The same of a convolution's filters. */
-bool limber_prepared_filters_fit(const limber_context *ctx, const limber_prepared *o,
-                                 const limber_conv *conv, const void *w, limber_format wf,
+bool limber_prepared_filters_fit(const limber_context *ctx, const limber_problem *p,
                                  struct diag *d);
-/* conv.c: elements of a filter, where all of them may be prepared. */
-bool limber_conv_filters(const limber_conv *s, int64_t *length, struct diag *d);
+/* conv.c: geometry and elements of a filter, where all of them may be prepared for the operation;
+ * sizes of images are 0. */
+bool limber_conv_filters(const limber_conv *s, limber_operation operation, struct conv *c,
+                         int64_t *length, struct diag *d);
 
 /* ---- sized.c: structures that grow ----------------------------------------------------------- */
 

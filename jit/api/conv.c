@@ -231,8 +231,8 @@ static bool check_tensor(limber_matrix *m, const struct tensors *t, int i, const
 }
 
 /* A plan (result not wanted) has no result to check. */
-static bool check(const limber_problem *p, const struct tensors *t, bool stores, int64_t out[3],
-                  struct diag *d)
+static bool check(const limber_context *ctx, const limber_problem *p, const struct tensors *t,
+                  bool stores, int64_t out[3], struct diag *d)
 {
     struct extent at[3];
     limber_matrix m[3];
@@ -249,54 +249,63 @@ static bool check(const limber_problem *p, const struct tensors *t, bool stores,
     for (int i = 0; i < (stores ? 3 : 2); i++)
         if (!limber_check_data(&m[i], t->name[i], 1, m[i].row_stride, d))
             return false;
-    return !stores || (limber_check_apart(at[2], at[0], d) && limber_check_apart(at[2], at[1], d));
+    return (!stores ||
+            (limber_check_apart(at[2], at[0], d) && limber_check_apart(at[2], at[1], d))) &&
+           limber_prepared_filters_fit(ctx, p, d);
+}
+
+static struct conv geometry_of(const limber_conv *s, limber_operation operation,
+                               const int64_t out[3], const int64_t phase[3])
+{
+    struct side side[3];
+    int sides = sides_of(s, side);
+    struct conv c = { .geometry = { .stride = { 1, 1, 1 },
+                                    .dilate = { 1, 1, 1 },
+                                    .groups = s->groups,
+                                    .layout =
+                                        s->layout == LIMBER_LAYOUT_NHWC ? LAYOUT_nhwc : LAYOUT_nchw,
+                                    .direction = direction_of(operation),
+                                    .deep = is_deep(s) },
+                      .sizes = { s->n,
+                                 s->c,
+                                 s->h,
+                                 s->w,
+                                 s->o,
+                                 s->r,
+                                 s->s,
+                                 out[0],
+                                 out[1],
+                                 is_deep(s) ? s->d : 1,
+                                 is_deep(s) ? s->t : 1,
+                                 out[2],
+                                 { phase[0], phase[1], phase[2] } } };
+
+    for (int i = 0; i < sides; i++) {
+        c.geometry.stride[i] = side[i].stride;
+        c.geometry.dilate[i] = side[i].dilate;
+        c.geometry.pad[2 * i] = side[i].pad[0];
+        c.geometry.pad[2 * i + 1] = side[i].pad[1];
+    }
+    return c;
 }
 
 /* Fills what is there: the views point into it. */
 static void state(struct problem *to, const limber_problem *p, const struct tensors *t,
                   const int64_t out[3], const int64_t phase[3])
 {
-    const limber_conv *s = p->conv;
     struct index_map result;
-    struct side side[3];
-    int sides = sides_of(s, side);
 
     *to = (struct problem){
         .contract = *p->contract,
-        .shape = s,
-        .conv = { .geometry = { .stride = { 1, 1, 1 },
-                                .dilate = { 1, 1, 1 },
-                                .groups = s->groups,
-                                .layout =
-                                    s->layout == LIMBER_LAYOUT_NHWC ? LAYOUT_nhwc : LAYOUT_nchw,
-                                .direction = direction_of(p->operation),
-                                .deep = is_deep(s) },
-                  .sizes = { s->n,
-                             s->c,
-                             s->h,
-                             s->w,
-                             s->o,
-                             s->r,
-                             s->s,
-                             out[0],
-                             out[1],
-                             is_deep(s) ? s->d : 1,
-                             is_deep(s) ? s->t : 1,
-                             out[2],
-                             { phase[0], phase[1], phase[2] } } },
-        .groups = s->groups,
+        .shape = p->conv,
+        .conv = geometry_of(p->conv, p->operation, out, phase),
+        .groups = p->conv->groups,
         .fa = t->format[1],
         .fb = t->format[0],
         .fc = t->format[2],
         .alpha = limber_scalar(p->alpha, t->format[2], 1),
         .beta = limber_scalar(p->beta, t->format[2], 0),
     };
-    for (int i = 0; i < sides; i++) {
-        to->conv.geometry.stride[i] = side[i].stride;
-        to->conv.geometry.dilate[i] = side[i].dilate;
-        to->conv.geometry.pad[2 * i] = side[i].pad[0];
-        to->conv.geometry.pad[2 * i + 1] = side[i].pad[1];
-    }
     limber_conv_product(&to->conv, &to->m, &to->n, &to->k);
     limber_conv_map(&to->map_a, OP_filters, &to->conv, 0);
     limber_conv_map(&to->map_b, OP_patches, &to->conv, 0);
@@ -307,9 +316,15 @@ static void state(struct problem *to, const limber_problem *p, const struct tens
     to->step_a = to->map_a.group;
     to->step_b = to->map_b.group;
     to->step_c = result.group;
+    to->queue = p->queue;
+    if (to->k > 0) { /* else nothing is read */
+        to->kept[0] = p->prepared_b;
+        to->kept_part = limber_conv_part(&to->conv);
+    }
 }
 
-bool limber_conv_filters(const limber_conv *s, int64_t *length, struct diag *d)
+bool limber_conv_filters(const limber_conv *s, limber_operation operation, struct conv *c,
+                         int64_t *length, struct diag *d)
 {
     struct side side[3];
     int sides = sides_of(s, side);
@@ -317,12 +332,16 @@ bool limber_conv_filters(const limber_conv *s, int64_t *length, struct diag *d)
     if (!least(s->o, 0, "o", d) || !least(s->c, 0, "c", d) || !check_groups(s, d))
         return false;
     *length = s->c / s->groups;
-    for (int i = 0; i < sides; i++)
+    for (int i = 0; i < sides; i++) {
+        if (operation == LIMBER_OPERATION_CONV_BACKWARD_DATA && !check_side(&side[i], d))
+            return false;
         if (!least(side[i].width, 1, side[i].window, d))
             return false;
-        else if (__builtin_mul_overflow(*length, side[i].width, length))
+        if (__builtin_mul_overflow(*length, side[i].width, length))
             return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "conv.%s is too large",
                                side[i].window);
+    }
+    *c = geometry_of(s, operation, (int64_t[]){ 0, 0, 0 }, (int64_t[]){ 0, 0, 0 });
     return s->layout == LIMBER_LAYOUT_NCHW || s->layout == LIMBER_LAYOUT_NHWC ||
            limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "conv.layout = %d is unknown",
                        (int)s->layout);
@@ -334,12 +353,9 @@ bool limber_conv_state(limber_context *ctx, const limber_problem *p, bool stores
     const struct tensors t = tensors_of(p);
     int64_t out[3];
 
-    if (!check(p, &t, stores, out, d) ||
-        !limber_prepared_filters_fit(ctx, p->prepared_b, p->conv, t.data[1], t.format[1], d))
+    if (!check(ctx, p, &t, stores, out, d))
         return false;
     state(to, p, &t, out, (int64_t[]){ 0, 0, 0 });
-    to->kept[0] = p->prepared_b;
-    to->queue = p->queue;
     return true;
 }
 
@@ -383,7 +399,6 @@ static void state_phase(struct problem *to, const limber_problem *p, const struc
 
     state(to, p, t, out,
           (int64_t[]){ i % x->count[0] + 1, rest % x->count[1] + 1, rest / x->count[1] + 1 });
-    to->queue = p->queue;
 }
 
 /* Pixels that no window sees are zero, unless something is added to them. */
@@ -522,14 +537,13 @@ static bool run_phases(limber_context *ctx, const limber_problem *p, struct repo
     int64_t out[3], longest = -1;
     bool ok = true, first = true, cleared, skips = false, done = false;
 
-    if (!check(p, &t, true, out, d))
+    if (!check(ctx, p, &t, true, out, d))
         return false;
     rests = rests_of(p->conv);
     state(&whole, p, &t, out, (int64_t[]){ 0, 0, 0 });
     cleared = clears(ctx, &whole);
     if (report)
         *report = (struct report){ 0 };
-    whole.queue = p->queue;
     if (limber_is_depthwise_whole(ctx, &whole) && limber_depthwise_run(ctx, &whole, report))
         return true;
     if (may_run_together(ctx, p, &rests) &&
@@ -570,7 +584,7 @@ bool limber_conv_state_main(limber_context *ctx, const limber_problem *p, struct
 
     if (!p->conv || !has_phases(p))
         return limber_conv_state(ctx, p, false, to, d);
-    if (!check(p, &t, false, out, d))
+    if (!check(ctx, p, &t, false, out, d))
         return false;
     rests = rests_of(p->conv);
     for (int64_t i = 0; i < rests.all; i++) {
@@ -596,7 +610,7 @@ bool limber_conv_workspace(limber_context *ctx, const limber_problem *p, size_t 
     if (!p->conv || !has_phases(p))
         return limber_conv_state(ctx, p, false, &x, d) &&
                limber_engine_workspace(ctx, &x, false, least, best, d);
-    if (!check(p, &t, false, out, d))
+    if (!check(ctx, p, &t, false, out, d))
         return false;
     rests = rests_of(p->conv);
     *least = *best = 0;

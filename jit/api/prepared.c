@@ -16,7 +16,7 @@ struct limbs {
     struct limbs *next;
     unsigned char key[KEY_BYTES];
     int side, variant;
-    int64_t group;
+    int64_t place; /* limber_kept_place */
     size_t bytes;
     int users;
     uint64_t tick;              /* of the last use */
@@ -27,9 +27,10 @@ struct limber_prepared {
     limber_matrix x;
     int64_t rows, cols;
     bool left, checks;
-    limber_layout layout; /* of filters */
-    int64_t groups; /* of filters; else 1 */
-    struct mask *mask; /* of each group */
+    limber_operation operation; /* that reads filters; GEMM: a matrix */
+    struct conv conv; /* of filters */
+    int64_t parts, groups; /* of filters; else 1 */
+    struct mask *mask; /* [part][group] */
     XXH128_hash_t hash;         /* 0 for elements in a device's memory */
     size_t bound;
     struct at_fork at_fork;
@@ -41,6 +42,12 @@ struct limber_prepared {
     bool makes_narrow;
     void *elements; /* NULL, or what x is, to be freed with it */
 };
+
+/* A matrix has one, whichever product of a batch reads it. */
+static int64_t places(const struct limber_prepared *o)
+{
+    return o->parts * o->groups;
+}
 
 /* ---- limbs ----------------------------------------------------------------------------------- */
 
@@ -85,7 +92,7 @@ static struct limbs *add(struct limber_prepared *o, const struct keeping *of, in
     }
     memcpy(l->key, of->key, sizeof l->key);
     l->side = of->side;
-    l->group = of->group;
+    l->place = of->place;
     l->variant = variant;
     l->bytes = bytes;
     l->next = o->limbs;
@@ -102,7 +109,7 @@ static struct kept *take(void *self, int variant, size_t bytes)
 
     pthread_mutex_lock(&o->lock);
     for (l = o->limbs; l && (memcmp(l->key, of->key, sizeof l->key) || l->side != of->side ||
-                             l->group != of->group || l->variant != variant || l->bytes != bytes);)
+                             l->place != of->place || l->variant != variant || l->bytes != bytes);)
         l = l->next;
     if (!l)
         l = add(o, of, variant, bytes);
@@ -135,7 +142,7 @@ static void give(void *self, struct kept *kept)
 }
 
 const struct keeper *limber_operand_keeper(limber_prepared *o, const struct facts *f, int side,
-                                           int64_t group, struct keeping *of)
+                                           int64_t place, struct keeping *of)
 {
     if (!o)
         return NULL;
@@ -143,17 +150,17 @@ const struct keeper *limber_operand_keeper(limber_prepared *o, const struct fact
                             .operand = o,
                             .key = f->key,
                             .side = side,
-                            .group = group % o->groups };
+                            .place = place % places(o) };
     return &of->keeper;
 }
 
 /* ---- the mask -------------------------------------------------------------------------------- */
 
 /* A glance gives up at a line that is wide. */
-void limber_prepared_mask(const limber_prepared *o, int64_t group, struct mask *m,
+void limber_prepared_mask(const limber_prepared *o, int64_t place, struct mask *m,
                           enum scan_depth depth)
 {
-    *m = o->mask[group % o->groups];
+    *m = o->mask[place % places(o)];
     if (depth == SCAN_probe && m->width > SCAN_narrow)
         m->scanned = false;
 }
@@ -165,6 +172,38 @@ static void begin(struct limber_prepared *o)
     limber_at_fork(&o->at_fork);
 }
 
+static bool scan_lines(const struct limber_prepared *o, const struct view *v, int64_t lines,
+                       int64_t length, struct mask *m, struct diag *d)
+{
+    struct runner r = limber_pool_runner(o->ctx->pool);
+
+    return limber_device_holds(o->ctx, o->x.data) ?
+               limber_device_scan(o->ctx, m, v, o->x.format, lines, length, NULL, d) :
+               limber_scan(m, v, o->x.format, lines, length, SCAN_full, &r, d);
+}
+
+/* Filters as backward data reads them: lines are channels. */
+static bool scan_part(const struct limber_prepared *o, int64_t part, struct diag *d)
+{
+    struct conv c = o->conv;
+    struct index_map map;
+    struct view v;
+    int64_t m, n, k;
+
+    if (!limber_conv_set_part(&c, part))
+        return true; /* nobody asks for it */
+    limber_conv_map(&map, OP_filters, &c, 0);
+    limber_conv_product(&c, &m, &n, &k);
+    v = limber_map_view(&map, o->x.data);
+    for (int64_t i = 0; i < o->groups; i++) {
+        if (!scan_lines(o, &v, m, k, &o->mask[part * o->groups + i], d))
+            return false;
+        if (v.data) /* else there are no elements */
+            v.data = (const char *)v.data + map.group * (int64_t)o->x.format.size;
+    }
+    return true;
+}
+
 static bool scan_group(const struct limber_prepared *o, int64_t group, struct diag *d)
 {
     const limber_matrix *x = &o->x;
@@ -172,22 +211,21 @@ static bool scan_group(const struct limber_prepared *o, int64_t group, struct di
                       o->left ? x->col_stride : x->row_stride, NULL, NULL };
     int64_t lines = (o->left ? o->rows : o->cols) / o->groups;
     int64_t length = o->left ? o->cols : o->rows;
-    struct runner r = limber_pool_runner(o->ctx->pool);
 
-    if (x->data) /* else there are no elements */
+    if (x->data)
         v.data = (const char *)x->data + group * lines * v.line * (int64_t)x->format.size;
-    if (limber_device_holds(o->ctx, x->data))
-        return limber_device_scan(o->ctx, &o->mask[group], &v, x->format, lines, length, NULL, d);
-    return limber_scan(&o->mask[group], &v, x->format, lines, length, SCAN_full, &r, d);
+    return scan_lines(o, &v, lines, length, &o->mask[group], d);
 }
 
 static bool scan(struct limber_prepared *o, struct diag *d)
 {
-    o->mask = calloc((size_t)o->groups, sizeof *o->mask);
+    bool back = o->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA;
+
+    o->mask = calloc((size_t)places(o), sizeof *o->mask);
     if (!o->mask)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for an operand");
-    for (int64_t i = 0; i < o->groups; i++)
-        if (!scan_group(o, i, d))
+    for (int64_t i = 0; i < (back ? o->parts : o->groups); i++)
+        if (!(back ? scan_part(o, i, d) : scan_group(o, i, d)))
             return false;
     return true;
 }
@@ -249,7 +287,9 @@ static struct limber_prepared *of_bytes(const struct limber_prepared *o, void *m
                                    .rows = o->rows,
                                    .cols = o->cols,
                                    .left = o->left,
-                                   .layout = o->layout,
+                                   .operation = o->operation,
+                                   .conv = o->conv,
+                                   .parts = o->parts,
                                    .groups = o->groups,
                                    .bound = o->bound - (size_t)(o->rows * o->cols) };
     begin(n);
@@ -377,34 +417,30 @@ static bool check_prepare(const limber_context *ctx, const limber_matrix *x, int
                        "config.changes: LIMBER_CHANGES_CHECKED of x in a device's memory");
 }
 
+/* Of filters. */
+static limber_operation operation_of(const limber_prepare_config *c)
+{
+    return c->operation ? (limber_operation)c->operation : LIMBER_OPERATION_CONV_FORWARD;
+}
+
 static bool prepare(struct limber_prepared *o, struct diag *d)
 {
     begin(o);
     return scan(o, d) && (limber_device_holds(o->ctx, o->x.data) || hash(o, &o->hash, d));
 }
 
-/* groups, layout: of filters. */
+/* conv: of filters; else NULL. */
 static limber_status prepare_as(const char *name, limber_context *ctx, limber_matrix x,
-                                int64_t rows, int64_t cols, limber_side side, int64_t groups,
-                                limber_layout layout, const limber_prepare_config *config,
-                                limber_prepared **prepared)
+                                int64_t rows, int64_t cols, limber_side side,
+                                const struct conv *conv, const limber_prepare_config *c,
+                                limber_prepared **prepared, struct diag *d)
 {
-    limber_prepare_config c = LIMBER_PREPARE_CONFIG_INIT;
     struct limber_prepared *o = NULL;
-    struct diag d = { 0 };
 
-    if (prepared)
-        *prepared = NULL;
-    if (!prepared) {
-        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "prepared is NULL");
-    } else if (side != LIMBER_SIDE_A && side != LIMBER_SIDE_B) {
-        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "side = %d is neither A nor B", (int)side);
-    } else if ((!config ||
-                limber_sized_in(&c, sizeof c, config, LEAST_prepare_config, "config", &d)) &&
-               check_prepare(ctx, &x, rows, cols, &c, &d)) {
+    if (!d->status && check_prepare(ctx, &x, rows, cols, c, d)) {
         o = calloc(1, sizeof *o);
         if (!o)
-            limber_fail(&d, LIMBER_STATUS_NO_MEMORY, "no memory for an operand");
+            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for an operand");
     }
     if (o) {
         o->ctx = ctx;
@@ -412,18 +448,33 @@ static limber_status prepare_as(const char *name, limber_context *ctx, limber_ma
         o->rows = rows;
         o->cols = cols;
         o->left = side == LIMBER_SIDE_A;
-        o->groups = groups;
-        o->layout = layout;
-        o->checks = c.changes == LIMBER_CHANGES_CHECKED;
-        o->bound = bound_of(o, &c);
-        if (prepare(o, &d))
+        o->parts = o->groups = 1;
+        if (conv) {
+            o->operation = operation_of(c);
+            o->conv = *conv;
+            o->parts = limber_conv_parts(conv);
+            o->groups = conv->geometry.groups;
+        }
+        o->checks = c->changes == LIMBER_CHANGES_CHECKED;
+        o->bound = bound_of(o, c);
+        if (prepare(o, d))
             *prepared = o;
         else
             limber_prepared_free(o);
     }
-    if (d.status)
-        limber_fail_in(&d, name);
-    return limber_error_set(&d);
+    if (d->status)
+        limber_fail_in(d, name);
+    return limber_error_set(d);
+}
+
+/* What both have: *prepared is NULL until there is one. */
+static bool begin_call(limber_prepared **prepared, const limber_prepare_config *config,
+                       limber_prepare_config *c, struct diag *d)
+{
+    if (!prepared)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "prepared is NULL");
+    *prepared = NULL;
+    return !config || limber_sized_in(c, sizeof *c, config, LEAST_prepare_config, "config", d);
 }
 
 limber_status limber_prepare(limber_context *ctx, limber_matrix x, int64_t rows, int64_t cols,
@@ -431,7 +482,16 @@ limber_status limber_prepare(limber_context *ctx, limber_matrix x, int64_t rows,
                              limber_prepared **prepared)
 {
     CALL_SCOPE;
-    return prepare_as("prepare", ctx, x, rows, cols, side, 1, LIMBER_LAYOUT_NCHW, config, prepared);
+    limber_prepare_config c = LIMBER_PREPARE_CONFIG_INIT;
+    struct diag d = { 0 };
+
+    if (begin_call(prepared, config, &c, &d) && side != LIMBER_SIDE_A && side != LIMBER_SIDE_B)
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "side = %d is neither A nor B", (int)side);
+    if (!d.status && c.operation != LIMBER_OPERATION_GEMM)
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT,
+                    "config.operation = %lld, but a matrix is prepared for products",
+                    (long long)c.operation);
+    return prepare_as("prepare", ctx, x, rows, cols, side, NULL, &c, prepared, &d);
 }
 
 limber_status limber_prepare_filters(limber_context *ctx, const limber_conv *conv, const void *w,
@@ -439,23 +499,25 @@ limber_status limber_prepare_filters(limber_context *ctx, const limber_conv *con
                                      limber_prepared **prepared)
 {
     CALL_SCOPE;
+    limber_prepare_config c = LIMBER_PREPARE_CONFIG_INIT;
     limber_matrix x = { w, wf, 0, 1 };
-    limber_conv full;
+    limber_conv full = { 0 };
+    struct conv filters = { 0 };
     struct diag d = { 0 };
 
-    if (prepared)
-        *prepared = NULL;
-    if (!conv)
+    if (begin_call(prepared, config, &c, &d) && !conv)
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "conv is NULL");
-    else if (limber_sized_in(&full, sizeof full, conv, LEAST_conv, "conv", &d))
-        limber_conv_filters(&full, &x.row_stride, &d);
-    if (d.status) {
-        limber_fail_in(&d, "prepare_filters");
-        return limber_error_set(&d);
-    }
+    if (!d.status && c.operation != 0 && c.operation != LIMBER_OPERATION_CONV_FORWARD &&
+        c.operation != LIMBER_OPERATION_CONV_BACKWARD_DATA)
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT,
+                    "config.operation = %lld reads no filters: they are prepared for "
+                    "CONV_FORWARD or CONV_BACKWARD_DATA",
+                    (long long)c.operation);
+    if (!d.status && limber_sized_in(&full, sizeof full, conv, LEAST_conv, "conv", &d))
+        limber_conv_filters(&full, operation_of(&c), &filters, &x.row_stride, &d);
     /* one after another, whatever the layout: a line is a filter */
-    return prepare_as("prepare_filters", ctx, x, full.o, x.row_stride, LIMBER_SIDE_A, full.groups,
-                      full.layout, config, prepared);
+    return prepare_as("prepare_filters", ctx, x, full.o, x.row_stride, LIMBER_SIDE_A, &filters, &c,
+                      prepared, &d);
 }
 
 void limber_prepared_free(limber_prepared *o)
@@ -466,7 +528,7 @@ void limber_prepared_free(limber_prepared *o)
     limber_prepared_free(o->narrow);
     while (o->limbs)
         drop(o, &o->limbs);
-    for (int64_t i = 0; o->mask && i < o->groups; i++)
+    for (int64_t i = 0; o->mask && i < places(o); i++)
         limber_mask_clear(&o->mask[i]);
     free(o->mask);
     limber_at_fork_no_more(&o->at_fork);
@@ -491,9 +553,16 @@ limber_status limber_prepared_check(limber_prepared *o)
     return limber_error_set(&d);
 }
 
+static const char *reader(limber_operation o)
+{
+    return o == LIMBER_OPERATION_GEMM         ? "products of matrices" :
+           o == LIMBER_OPERATION_CONV_FORWARD ? "forward convolutions" :
+                                                "backward data";
+}
+
 bool limber_prepared_fits(const limber_context *ctx, const limber_prepared *o,
-                          const limber_matrix *x, limber_side side, const char *what, int64_t rows,
-                          int64_t cols, struct diag *d)
+                          const limber_matrix *x, limber_operation operation, limber_side side,
+                          const char *what, int64_t rows, int64_t cols, struct diag *d)
 {
     const bool left = side == LIMBER_SIDE_A;
 
@@ -502,6 +571,9 @@ bool limber_prepared_fits(const limber_context *ctx, const limber_prepared *o,
     if (o->ctx != ctx)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s was prepared with another context",
                            what);
+    if (o->operation != operation)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s was prepared for %s, not for %s",
+                           what, reader(o->operation), reader(operation));
     if (o->left != left)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s was prepared for the other side",
                            what);
@@ -516,21 +588,50 @@ bool limber_prepared_fits(const limber_context *ctx, const limber_prepared *o,
     return !o->checks || is_same(o, what, d);
 }
 
-bool limber_prepared_filters_fit(const limber_context *ctx, const limber_prepared *o,
-                                 const limber_conv *conv, const void *w, limber_format wf,
-                                 struct diag *d)
+/* What decides which elements a phase reads, one side of a window: NULL where it is alike. */
+static const char *differs(const struct conv_geometry *a, const struct conv_geometry *b, int side)
 {
-    limber_matrix x = { w, wf, 0, 1 };
+    static const char *const name[3][3] = {
+        { "stride[0]", "dilate[0]", "pad[0]" },
+        { "stride[1]", "dilate[1]", "pad[2]" },
+        { "depth_stride", "depth_dilate", "depth_pad[0]" },
+    };
+
+    return a->stride[side] != b->stride[side]   ? name[side][0] :
+           a->dilate[side] != b->dilate[side]   ? name[side][1] :
+           a->pad[2 * side] != b->pad[2 * side] ? name[side][2] :
+                                                  NULL;
+}
+
+static bool filters_are_alike(const struct conv *a, const struct conv *b, struct diag *d)
+{
+    const char *other = a->geometry.layout != b->geometry.layout ? "layout" :
+                        a->sizes.r != b->sizes.r                 ? "r" :
+                        a->sizes.s != b->sizes.s                 ? "s" :
+                        a->sizes.t != b->sizes.t                 ? "t" :
+                                                                   NULL;
+
+    for (int i = 0; i < 3 && !other && limber_conv_parts(a) + limber_conv_parts(b) > 2; i++)
+        other = differs(&a->geometry, &b->geometry, i);
+    return !other || limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                                 "prepared_b was prepared with another conv.%s", other);
+}
+
+bool limber_prepared_filters_fit(const limber_context *ctx, const limber_problem *p, struct diag *d)
+{
+    const limber_prepared *o = p->prepared_b;
+    limber_matrix x = { p->b.data, p->b.format, 0, 1 };
+    struct conv c;
 
     if (!o)
         return true;
-    if (!limber_conv_filters(conv, &x.row_stride, d) ||
-        !limber_prepared_fits(ctx, o, &x, LIMBER_SIDE_A, "prepared_b", conv->o, x.row_stride, d))
+    if (!limber_conv_filters(p->conv, p->operation, &c, &x.row_stride, d) ||
+        !limber_prepared_fits(ctx, o, &x, p->operation, LIMBER_SIDE_A, "prepared_b", p->conv->o,
+                              x.row_stride, d))
         return false;
-    if (o->groups != conv->groups)
+    if (o->groups != p->conv->groups)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "prepared_b was prepared in %lld groups, not %lld", (long long)o->groups,
-                           (long long)conv->groups);
-    return o->layout == conv->layout ||
-           limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "prepared_b was prepared in another layout");
+                           (long long)p->conv->groups);
+    return filters_are_alike(&o->conv, &c, d);
 }

@@ -92,8 +92,8 @@ static bool check_conv(const limber_problem *p, struct diag *d)
         return refuse("domain", "convolutions are real", d);
     if (p->prepared_a)
         return refuse("prepared_a", "of a convolution only filters are prepared", d);
-    if (p->prepared_b && p->operation != LIMBER_OPERATION_CONV_FORWARD)
-        return refuse("prepared_b", "filters are prepared for forward convolutions", d);
+    if (p->prepared_b && p->operation == LIMBER_OPERATION_CONV_BACKWARD_FILTER)
+        return refuse("prepared_b", "a gradient of filters reads no filters", d);
     return !p->batch || refuse("batch", "conv.n is the number of images", d);
 }
 

@@ -81,7 +81,7 @@ static bool scan_group(void *arg, int64_t g, int worker, struct diag *d)
     if (s->need == NEED_format)
         return limber_scan_bytes(m, f, lines, p->k, d);
     if (p->kept[!s->left]) {
-        limber_prepared_mask(p->kept[!s->left], g + s->first, m, depth);
+        limber_prepared_mask(p->kept[!s->left], limber_kept_place(p, g + s->first), m, depth);
         return true;
     }
     return limber_device_holds(s->ctx, v.data) ?

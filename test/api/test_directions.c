@@ -481,32 +481,40 @@ static void special_values_are_conventional(void **state)
 static void filters_are_prepared(void **state)
 {
     (void)state;
-    for (int i = 0; i < 240; i++) {
+    for (int i = 0; i < 480; i++) {
         const struct kind *k = &kinds[i % KINDS];
+        const int direction = i / KINDS % 2, read = reads[direction][0], wrote = 3 - W - read;
         limber_contract contract = contract_of(k);
         limber_format f = format(k->from), to = format(k->to);
         limber_problem p = LIMBER_PROBLEM_INIT;
+        limber_prepare_config config = LIMBER_PREPARE_CONFIG_INIT;
         struct rng r = { 5000 + (uint64_t)i };
         limber_prepared *kept;
         char *x, *w, *y[2];
+        limber_conv filters;
         size_t bytes;
         struct trial t;
 
         make(&t, &r, i % 5 ? 9 : 20);
-        bytes = (size_t)t.count[Y] * to.size;
-        x = stored(&t, X, f);
+        bytes = (size_t)t.count[wrote] * to.size;
+        x = stored(&t, read, f);
         w = stored(&t, W, f);
         y[0] = calloc(1, bytes);
         y[1] = calloc(1, bytes);
-        p.operation = LIMBER_OPERATION_CONV_FORWARD;
+        p.operation =
+            direction ? LIMBER_OPERATION_CONV_BACKWARD_DATA : LIMBER_OPERATION_CONV_FORWARD;
         p.conv = &t.s;
         p.contract = &contract;
         p.a = (limber_matrix){ x, f, 0, 0 };
         p.b = (limber_matrix){ w, f, 0, 0 };
         p.c = (limber_output){ y[0], to, 0, 0 };
         assert_int_equal(limber_run(context[i % CONTEXTS], &p, NULL), LIMBER_STATUS_OK);
-        assert_int_equal(limber_prepare_filters(context[i % CONTEXTS], &t.s, w, f, NULL, &kept),
-                         LIMBER_STATUS_OK);
+        config.operation = i % 3 || direction ? (int64_t)p.operation : 0;
+        filters = t.s;
+        if (i % 4 == 0) /* sizes of images are those of a call */
+            filters.n = filters.h = filters.w = filters.d = 0;
+        if (limber_prepare_filters(context[i % CONTEXTS], &filters, w, f, &config, &kept))
+            fail_msg("%s", limber_error_text());
         p.prepared_b = kept;
         p.c.data = y[1];
         for (int call = 0; call < 3; call++) {
@@ -515,9 +523,6 @@ static void filters_are_prepared(void **state)
                 fail_msg("%s", limber_error_text());
             assert_memory_equal(y[0], y[1], bytes);
         }
-        p.operation = LIMBER_OPERATION_CONV_BACKWARD_DATA;
-        assert_int_equal(limber_run(context[i % CONTEXTS], &p, NULL), LIMBER_STATUS_BAD_ARGUMENT);
-        assert_non_null(strstr(limber_error_text(), "prepared_b"));
         limber_prepared_free(kept);
         free(x);
         free(w);
@@ -525,6 +530,84 @@ static void filters_are_prepared(void **state)
         free(y[1]);
         trial_close(&t);
     }
+}
+
+static void refused(const limber_problem *p, const char *text)
+{
+    assert_int_equal(limber_run(context[INTERP], p, NULL), LIMBER_STATUS_BAD_ARGUMENT);
+    if (!strstr(limber_error_text(), text))
+        fail_msg("%s, not %s", limber_error_text(), text);
+}
+
+/* Filters serve what they were prepared for: an operation, and backward under strides the elements
+ * of the window that each phase reads. */
+static void prepared_filters_serve_what_they_are_for(void **state)
+{
+    float dy[2 * 5 * 5] = { 0 }, w[2 * 3 * 3 * 3] = { 0 }, dx[3 * 9 * 9];
+    limber_prepare_config config = LIMBER_PREPARE_CONFIG_INIT;
+    limber_conv s = LIMBER_CONV_INIT, t;
+    limber_problem p = LIMBER_PROBLEM_INIT;
+    limber_prepared *back, *forward, *matrix, *none;
+
+    (void)state;
+    s.n = 1, s.c = 3, s.o = 2, s.groups = 1, s.h = s.w = 9, s.r = s.s = 3;
+    s.pad[0] = s.pad[1] = s.pad[2] = s.pad[3] = 1;
+    s.stride[0] = s.stride[1] = 2, s.dilate[0] = s.dilate[1] = 1;
+    config.operation = LIMBER_OPERATION_CONV_BACKWARD_DATA;
+    assert_int_equal(limber_prepare_filters(context[INTERP], &s, w, LIMBER_F32, &config, &back), 0);
+    assert_int_equal(limber_prepare_filters(context[INTERP], &s, w, LIMBER_F32, NULL, &forward), 0);
+    assert_int_equal(limber_prepare(context[INTERP], (limber_matrix){ w, LIMBER_F32, 27, 1 }, 2, 27,
+                                    LIMBER_SIDE_A, NULL, &matrix),
+                     0);
+    p.operation = LIMBER_OPERATION_CONV_BACKWARD_DATA;
+    p.conv = &t;
+    p.a = (limber_matrix){ dy, LIMBER_F32, 0, 0 };
+    p.b = (limber_matrix){ w, LIMBER_F32, 0, 0 };
+    p.c = (limber_output){ dx, LIMBER_F32, 0, 0 };
+    p.prepared_b = back;
+    t = s, t.h = 8, t.pad[1] = 2; /* these do not matter */
+    assert_int_equal(limber_run(context[INTERP], &p, NULL), LIMBER_STATUS_OK);
+    t = s, t.stride[1] = 1, t.w = 5;
+    refused(&p, "prepared_b was prepared with another conv.stride[1]");
+    t = s, t.pad[2] = 0, t.w = 10;
+    refused(&p, "prepared_b was prepared with another conv.pad[2]");
+    t = s, t.dilate[0] = 2, t.h = 11;
+    refused(&p, "prepared_b was prepared with another conv.dilate[0]");
+    t = s, t.layout = LIMBER_LAYOUT_NHWC;
+    refused(&p, "prepared_b was prepared with another conv.layout");
+    t = s, t.r = 1, t.s = 9, t.pad[0] = t.pad[1] = 0, t.w = 15;
+    refused(&p, "prepared_b was prepared with another conv.r");
+    t = s;
+    p.prepared_b = forward;
+    refused(&p, "prepared_b was prepared for forward convolutions, not for backward data");
+    p.prepared_b = matrix;
+    refused(&p, "prepared_b was prepared for products of matrices, not for backward data");
+    p.operation = LIMBER_OPERATION_CONV_BACKWARD_FILTER;
+    refused(&p, "prepared_b: a gradient of filters reads no filters");
+    p = (limber_problem)LIMBER_PROBLEM_INIT;
+    p.m = 2, p.n = 1, p.k = 27;
+    p.a = (limber_matrix){ w, LIMBER_F32, 27, 1 };
+    p.b = (limber_matrix){ dy, LIMBER_F32, 1, 1 };
+    p.c = (limber_output){ dx, LIMBER_F32, 1, 1 };
+    p.prepared_a = back;
+    refused(&p, "prepared_a was prepared for backward data, not for products of matrices");
+    config.operation = LIMBER_OPERATION_CONV_BACKWARD_FILTER;
+    assert_int_equal(limber_prepare_filters(context[INTERP], &s, w, LIMBER_F32, &config, &none),
+                     LIMBER_STATUS_BAD_ARGUMENT);
+    assert_non_null(strstr(limber_error_text(), "config.operation = 3 reads no filters"));
+    assert_null(none);
+    config.operation = LIMBER_OPERATION_CONV_BACKWARD_DATA;
+    s.stride[1] = 0;
+    assert_int_equal(limber_prepare_filters(context[INTERP], &s, w, LIMBER_F32, &config, &none),
+                     LIMBER_STATUS_BAD_ARGUMENT);
+    assert_non_null(strstr(limber_error_text(), "conv.stride[1] = 0"));
+    assert_int_equal(limber_prepare(context[INTERP], (limber_matrix){ w, LIMBER_F32, 27, 1 }, 2, 27,
+                                    LIMBER_SIDE_A, &config, &none),
+                     LIMBER_STATUS_BAD_ARGUMENT);
+    assert_non_null(strstr(limber_error_text(), "config.operation = 2"));
+    limber_prepared_free(back);
+    limber_prepared_free(forward);
+    limber_prepared_free(matrix);
 }
 
 /* A gradient with strides is computed in phases; the plan and the report show the longest. */
@@ -625,6 +708,7 @@ int main(void)
         cmocka_unit_test(bits_are_the_same_everywhere),
         cmocka_unit_test(special_values_are_conventional),
         cmocka_unit_test(filters_are_prepared),
+        cmocka_unit_test(prepared_filters_serve_what_they_are_for),
         cmocka_unit_test(plans_of_strides_are_those_that_run),
         cmocka_unit_test(refusals_name_the_argument),
     };

@@ -402,6 +402,7 @@ static bool begin_own(struct contender *c)
     limber_config config = { .size = sizeof(limber_config),
                              .threads = c->variant == CALL_two_threads ? 2 : 1,
                              .kernels = w->kernels };
+    const limber_prepare_config prepare = { .size = sizeof prepare, .operation = w->operation };
     limber_kernel kernel = NULL;
     limber_status status = LIMBER_STATUS_OK;
 
@@ -419,7 +420,7 @@ static bool begin_own(struct contender *c)
         if (status == LIMBER_STATUS_DEVICE) /* this backend makes no such functions */
             return contender_stop(c, STATE_absent, "%.160s", limber_error_text());
     } else if (c->variant == CALL_prepared && w->operation != LIMBER_OPERATION_GEMM) {
-        status = limber_prepare_filters(c->ctx, &w->conv, c->now->b, w->fb, NULL,
+        status = limber_prepare_filters(c->ctx, &w->conv, c->now->b, w->fb, &prepare,
                                         (limber_prepared **)&c->prepared);
     } else if (c->variant == CALL_prepared) {
         status = limber_prepare(c->ctx, matrix(c->now->a, w->fa, w->k, false, w->m), w->m, w->k,

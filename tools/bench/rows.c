@@ -42,6 +42,11 @@ struct row {
 #define BACKWARD(group, name, of, shape, way) \
     { group,    name ";" of,        "f32",  shape, \
       "normal", "native conv-any*", "conv", .operation = LIMBER_OPERATION_CONV_BACKWARD_##way }
+#define PREPARED_BACK(group, name, of, shape) \
+    { group,    name ";" of, \
+      "f32",    shape, \
+      "normal", "native/prepared conv-any* native/plain", \
+      "conv",   .operation = LIMBER_OPERATION_CONV_BACKWARD_DATA }
 #define CPU_LAYER(group, name, of, shape, count) \
     CONV(group, name, of "FP32 NCHW", "f32", shape ",nchw" count, "normal", \
          "native conv-plain* conv-any"), \
@@ -65,6 +70,9 @@ struct row {
              "correct conv-plain* conv-any"), \
         BACKWARD(group, name, of "backward data", shape ",nchw" count, DATA), \
         BACKWARD(group, name, of "backward data NHWC", shape ",nhwc" count, DATA), \
+        PREPARED_BACK(group, name, of "backward data, filters prepared", shape ",nchw" count), \
+        PREPARED_BACK(group, name, of "backward data NHWC, filters prepared", \
+                      shape ",nhwc" count), \
         BACKWARD(group, name, of "backward filter", shape ",nchw" count, FILTER), \
         BACKWARD(group, name, of "backward filter NHWC", shape ",nhwc" count, FILTER)
 #define RESNET(name, shape) CPU_LAYER("conv/resnet18", name, "", shape, "")
