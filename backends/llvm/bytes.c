@@ -17,8 +17,7 @@ enum {
     TURNED = 32, /* pixels of an image that is turned though windows have one element */
     PANEL = 2048, /* channels of a panel */
     DEEPEST = 8192, /* elements along k of matrices whose rows stay in the second cache */
-    TASKS = 4, /* of a worker */
-    VARIANT = 3 /* of limbs that are kept; 0 to 2 are panels and strips */
+    TASKS = 4 /* of a worker */
 };
 
 struct windows {
@@ -785,7 +784,7 @@ void limber_byte_windows_run(const struct kernel *k, const struct call *c, char 
     j.rooms = memory;
     share(&j);
     set_words(&j.x, j.at);
-    kept = keep ? keep->alloc(keep->self, VARIANT, (size_t)filters_bytes(&j.x)) : NULL;
+    kept = keep ? keep->alloc(keep->self, KEPT_windows, (size_t)filters_bytes(&j.x)) : NULL;
     if (kept)
         j.filters = (int8_t *)(void *)kept->memory;
     j.image_tasks = !j.x.copies ? 0 :

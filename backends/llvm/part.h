@@ -35,6 +35,14 @@ static inline bool is_scaled(const struct side *s)
     return s->limb_kind != LIMB_KIND_whole && s->limb_kind < LIMB_KIND_unit && s->axis != AXIS_none;
 }
 
+/* What is kept of an operand that is prepared (struct keeper): panels, which have more words than
+ * one (backend.c), or one of these. */
+enum {
+    KEPT_strips = -1, /* unpacked.c: of B, */
+    KEPT_rows = -2, /* of A, gathered */
+    KEPT_windows = -3 /* bytes.c: filters */
+};
+
 /* The order in which k takes the elements of A: [channel / group][tap][channel % group], where the
  * last group may have zeros.  Of matrices there is one tap, and a group of one. */
 struct filters {

@@ -280,6 +280,7 @@ bool limber_is_unpacked(const struct kernel *kernel, const struct call *c, struc
     if (!pays(kernel, p))
         return false;
     p->gathers = gathers(p);
+    p->keep_rows = p->gathers ? c->keep[p->turned ? 1 : 0] : NULL;
     p->packs = p->source == SOURCE_filters || (p->keep && p->source <= SOURCE_lines);
     return true;
 }

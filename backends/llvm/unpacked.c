@@ -17,8 +17,8 @@ enum {
     SHORT = 64, /* elements along k: such sums write C all the time, a few rows from end to end
                    faster than many rows strip by strip, whose lines of cache lie on many pages */
     GATHERED = 8, /* rows of A's copy, which lie side by side */
-    TASKS = 4, /* of a worker */
-    VARIANT = 2 /* of limbs that are kept: strips; 0 and 1 are panels */
+    KEPT_ROWS = 64, /* that a task gathers for calls to come */
+    TASKS = 4 /* of a worker */
 };
 
 /* What a launch has in memory. */
@@ -35,6 +35,8 @@ struct job {
     int64_t gathered[LIMBER_SMALL_K]; /* of copies of A's */
     char *frame, *packed, *rooms;
     struct kept *kept; /* where `packed` is, or NULL */
+    struct kept *kept_rows; /* all gathered rows of A, or NULL */
+    int64_t row_keeping; /* tasks that gather these */
     int64_t room; /* bytes of a worker */
     int64_t rows, strips; /* of a task */
     int64_t row_tasks, strip_tasks;
@@ -107,6 +109,13 @@ static int64_t gathered_bytes(const struct product *p)
     return p->gathers ?
                round_up(groups * gathered_group(smaller(p->k, LIMBER_SMALL_K)) * p->size, 64) :
                0;
+}
+
+/* Those of all chains and rows. */
+static int64_t kept_rows_bytes(const struct product *p)
+{
+    return ceil_div(p->m, GATHERED) *
+           (p->k * GATHERED + ceil_div(p->k, LIMBER_SMALL_K) * (LINE / 4)) * p->size;
 }
 
 /* All that, and where rows of A and C begin. */
@@ -453,20 +462,7 @@ static void set_strip(const struct job *j, struct direct_strip *s, int64_t colum
     }
 }
 
-/* ---- tasks ----------------------------------------------------------------------------------- */
-
-static void run_begin(void *arg, int64_t task, int worker)
-{
-    const struct job *j = arg;
-
-    (void)worker;
-    if (task < j->frame_rows)
-        fill_frame(j, task);
-    else if (task < j->frame_rows + j->pack_tasks)
-        pack_strip(j, task - j->frame_rows);
-    else
-        limber_planes_task(&j->planes, task - j->frame_rows - j->pack_tasks);
-}
+/* ---- tasks -------------------------------------------------------------------------------------- */
 
 /* Strips of C do not leave its stretches of columns; their widths are as even as vectors allow. */
 static void place(const struct job *j, int64_t strip, int64_t *column, int64_t *width)
@@ -563,6 +559,42 @@ static void gather_a(const struct job *j, int64_t i, int64_t rows, int64_t p0, i
         gather_rows(j, i, rows, p0, len, 8, room);
 }
 
+/* Row i among those that are kept, the chain from p0 on. */
+static char *kept_row(const struct job *j, int64_t i, int64_t p0, int64_t len)
+{
+    const struct product *p = &j->p;
+    int64_t before = p0 * GATHERED + p0 / LIMBER_SMALL_K * (LINE / 4);
+
+    return (char *)j->kept_rows->memory +
+           (ceil_div(p->m, GATHERED) * before + i / GATHERED * gathered_group(len) + i % GATHERED) *
+               p->size;
+}
+
+static void keep_rows(const struct job *j, int64_t task)
+{
+    const struct product *p = &j->p;
+    int64_t i = task / ceil_div(p->k, LIMBER_SMALL_K) * KEPT_ROWS;
+    int64_t p0 = task % ceil_div(p->k, LIMBER_SMALL_K) * LIMBER_SMALL_K;
+    int64_t len = smaller(p->k - p0, LIMBER_SMALL_K);
+
+    gather_a(j, i, smaller(p->m - i, KEPT_ROWS), p0, len, kept_row(j, i, p0, len));
+}
+
+static void run_begin(void *arg, int64_t task, int worker)
+{
+    const struct job *j = arg;
+
+    (void)worker;
+    if (task < j->frame_rows)
+        fill_frame(j, task);
+    else if ((task -= j->frame_rows) < j->pack_tasks)
+        pack_strip(j, task);
+    else if ((task -= j->pack_tasks) < j->row_keeping)
+        keep_rows(j, task);
+    else
+        limber_planes_task(&j->planes, task - j->row_keeping);
+}
+
 static void run_block(void *arg, int64_t task, int worker)
 {
     const struct job *j = arg;
@@ -610,12 +642,14 @@ static void run_block(void *arg, int64_t task, int worker)
             s.a = rows + p0 * p->size;
             s.at = limber_direct_along;
         }
-        if (p->gathers) {
+        if (p->gathers && !j->kept_rows)
             gather_a(j, i, s.m, p0, s.k, gathered);
-            s.at = j->gathered;
-        }
         for (int64_t l = 0; l < s.m && p->gathers; l++)
-            line[l] = gathered + (l / GATHERED * gathered_group(s.k) + l % GATHERED) * p->size;
+            line[l] = j->kept_rows ?
+                          kept_row(j, i + l, p0, s.k) :
+                          gathered + (l / GATHERED * gathered_group(s.k) + l % GATHERED) * p->size;
+        if (p->gathers)
+            s.at = j->gathered;
         s.add = p0 > 0 || p->adds;
         s.scaling = limber_scales(&p->scaling) ? &p->scaling : NULL;
         for (int64_t strip = first; strip < end; strip++) {
@@ -695,7 +729,7 @@ static bool run_product(const struct kernel *k, const struct product *p, char *m
 {
     const struct call *c = p->call;
     struct job j = { .p = *p, .strip = limber_strip_code(k->cpu) };
-    int64_t planes = 0;
+    int64_t planes = 0, begin;
 
     memory = (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
     j.at = (int64_t *)(void *)limber_take(&memory, j.p.k * 8);
@@ -729,16 +763,26 @@ static bool run_product(const struct kernel *k, const struct product *p, char *m
     if (c->finish && j.inner >= j.p.n)
         j.finish = p->turned ? c->finish->turned : c->finish;
     if (j.p.packs && j.p.keep)
-        j.kept = j.p.keep->alloc(j.p.keep->self, VARIANT, (size_t)packed_bytes(&j.p));
+        j.kept = j.p.keep->alloc(j.p.keep->self, KEPT_strips, (size_t)packed_bytes(&j.p));
     j.packed = j.kept ? j.kept->memory : j.packed;
     j.pack_tasks = j.kept && j.kept->packed ? 0 : strips_of(&j.p);
-    if (j.frame_rows + j.pack_tasks + planes > 0)
-        c->runner->run(c->runner->self, j.frame_rows + j.pack_tasks + planes, run_begin, &j);
+    if (p->keep_rows)
+        j.kept_rows =
+            p->keep_rows->alloc(p->keep_rows->self, KEPT_rows, (size_t)kept_rows_bytes(p));
+    if (j.kept_rows && !j.kept_rows->packed)
+        j.row_keeping = ceil_div(p->m, KEPT_ROWS) * ceil_div(p->k, LIMBER_SMALL_K);
+    begin = j.frame_rows + j.pack_tasks + j.row_keeping + planes;
+    if (begin > 0)
+        c->runner->run(c->runner->self, begin, run_begin, &j);
     if (j.kept && !j.kept->packed)
         j.p.keep->packed(j.p.keep->self, j.kept);
+    if (j.row_keeping > 0)
+        p->keep_rows->packed(p->keep_rows->self, j.kept_rows);
     c->runner->run(c->runner->self, j.row_tasks * j.strip_tasks, run_block, &j);
     if (j.kept)
         j.p.keep->free(j.p.keep->self, j.kept);
+    if (j.kept_rows)
+        p->keep_rows->free(p->keep_rows->self, j.kept_rows);
     return j.finish != NULL;
 }
 

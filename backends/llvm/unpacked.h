@@ -53,6 +53,7 @@ struct product {
     struct patch window; /* of the image that is read as it is, or framed */
     bool frames; /* it is read from a copy that has the padding */
     bool gathers; /* rows of A are copied, a chain at a time, so that they lie side by side */
+    const struct keeper *keep_rows; /* of all these copies; or NULL */
     bool turned, gradient; /* C^T = B^T A^T; of filters, turned */
     int64_t width, lanes; /* of a strip, of a vector */
 };

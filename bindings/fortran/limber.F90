@@ -227,9 +227,10 @@ module limber
   end type
 
   type, bind(c) :: limber_prepare_config
-    integer(c_size_t) :: size = 24
+    integer(c_size_t) :: size = 32
     integer(c_size_t) :: bytes = 0
     integer(c_int) :: changes = LIMBER_CHANGES_TRUSTED
+    integer(c_int64_t) :: operation = 0   ! limber_operation, of filters
   end type
 
   type, bind(c) :: limber_batch

@@ -238,18 +238,18 @@ static void every_direction_is_right(void **state)
 static void make_wide(struct trial *t, struct rng *r)
 {
     limber_conv *s = &t->s;
-    int64_t window = 1 + rng_below(r, 3);
+    int64_t window = 1 + rng_below(r, 3), strides = 1 + 2 * rng_below(r, 2);
 
     *s = (limber_conv)LIMBER_CONV_INIT;
     s->groups = 1 + (rng_below(r, 6) == 0);
     s->n = 1 + (rng_below(r, 6) == 0);
     s->c = s->groups * (1 + rng_below(r, window == 1 ? 120 : 40));
-    s->o = s->groups * (1 + rng_below(r, window == 1 ? 120 : 40));
+    s->o = s->groups * (1 + rng_below(r, window == 1 || rng_below(r, 2) == 0 ? 120 : 40));
     s->r = s->s = window;
     s->h = window + rng_below(r, 12);
     s->w = window + rng_below(r, 12);
     for (int i = 0; i < 2; i++) {
-        s->stride[i] = 1 + rng_below(r, 3);
+        s->stride[i] = 1 + rng_below(r, strides);
         s->dilate[i] = 1;
     }
     for (int i = 0; i < 4; i++)
@@ -478,58 +478,68 @@ static void special_values_are_conventional(void **state)
 }
 
 /* Filters that are prepared give the bits of those that are not, at first use and after. */
+static void prepare_and_compare(int i, const struct kind *k, int direction, bool wide)
+{
+    const int read = reads[direction][0], wrote = 3 - W - read;
+    limber_contract contract = contract_of(k);
+    limber_format f = format(k->from), to = format(k->to);
+    limber_problem p = LIMBER_PROBLEM_INIT;
+    limber_prepare_config config = LIMBER_PREPARE_CONFIG_INIT;
+    struct rng r = { 5000 + (uint64_t)i };
+    limber_prepared *kept;
+    char *x, *w, *y[2];
+    limber_conv filters;
+    size_t bytes;
+    struct trial t;
+
+    if (wide)
+        make_wide(&t, &r);
+    else
+        make(&t, &r, i % 5 ? 9 : 20);
+    bytes = (size_t)t.count[wrote] * to.size;
+    x = stored(&t, read, f);
+    w = stored(&t, W, f);
+    y[0] = calloc(1, bytes);
+    y[1] = calloc(1, bytes);
+    p.operation = direction ? LIMBER_OPERATION_CONV_BACKWARD_DATA : LIMBER_OPERATION_CONV_FORWARD;
+    p.conv = &t.s;
+    p.contract = &contract;
+    p.a = (limber_matrix){ x, f, 0, 0 };
+    p.b = (limber_matrix){ w, f, 0, 0 };
+    p.c = (limber_output){ y[0], to, 0, 0 };
+    assert_int_equal(limber_run(context[i % CONTEXTS], &p, NULL), LIMBER_STATUS_OK);
+    config.operation = i % 3 || direction ? (int64_t)p.operation : 0;
+    filters = t.s;
+    if (i % 4 == 0) /* sizes of images are those of a call */
+        filters.n = filters.h = filters.w = filters.d = 0;
+    if (limber_prepare_filters(context[i % CONTEXTS], &filters, w, f, &config, &kept))
+        fail_msg("%s", limber_error_text());
+    p.prepared_b = kept;
+    p.c.data = y[1];
+    for (int call = 0; call < 3; call++) {
+        memset(y[1], 0x55, bytes);
+        if (limber_run(context[i % CONTEXTS], &p, NULL) != LIMBER_STATUS_OK)
+            fail_msg("%s", limber_error_text());
+        assert_memory_equal(y[0], y[1], bytes);
+    }
+    limber_prepared_free(kept);
+    free(x);
+    free(w);
+    free(y[0]);
+    free(y[1]);
+    trial_close(&t);
+}
+
 static void filters_are_prepared(void **state)
 {
-    (void)state;
-    for (int i = 0; i < 480; i++) {
-        const struct kind *k = &kinds[i % KINDS];
-        const int direction = i / KINDS % 2, read = reads[direction][0], wrote = 3 - W - read;
-        limber_contract contract = contract_of(k);
-        limber_format f = format(k->from), to = format(k->to);
-        limber_problem p = LIMBER_PROBLEM_INIT;
-        limber_prepare_config config = LIMBER_PREPARE_CONFIG_INIT;
-        struct rng r = { 5000 + (uint64_t)i };
-        limber_prepared *kept;
-        char *x, *w, *y[2];
-        limber_conv filters;
-        size_t bytes;
-        struct trial t;
+    static const struct kind native[] = { { LIMBER_CONTRACT_NATIVE, NULL, "f32", "f32", NULL },
+                                          { LIMBER_CONTRACT_NATIVE, NULL, "f64", "f64", NULL } };
 
-        make(&t, &r, i % 5 ? 9 : 20);
-        bytes = (size_t)t.count[wrote] * to.size;
-        x = stored(&t, read, f);
-        w = stored(&t, W, f);
-        y[0] = calloc(1, bytes);
-        y[1] = calloc(1, bytes);
-        p.operation =
-            direction ? LIMBER_OPERATION_CONV_BACKWARD_DATA : LIMBER_OPERATION_CONV_FORWARD;
-        p.conv = &t.s;
-        p.contract = &contract;
-        p.a = (limber_matrix){ x, f, 0, 0 };
-        p.b = (limber_matrix){ w, f, 0, 0 };
-        p.c = (limber_output){ y[0], to, 0, 0 };
-        assert_int_equal(limber_run(context[i % CONTEXTS], &p, NULL), LIMBER_STATUS_OK);
-        config.operation = i % 3 || direction ? (int64_t)p.operation : 0;
-        filters = t.s;
-        if (i % 4 == 0) /* sizes of images are those of a call */
-            filters.n = filters.h = filters.w = filters.d = 0;
-        if (limber_prepare_filters(context[i % CONTEXTS], &filters, w, f, &config, &kept))
-            fail_msg("%s", limber_error_text());
-        p.prepared_b = kept;
-        p.c.data = y[1];
-        for (int call = 0; call < 3; call++) {
-            memset(y[1], 0x55, bytes);
-            if (limber_run(context[i % CONTEXTS], &p, NULL) != LIMBER_STATUS_OK)
-                fail_msg("%s", limber_error_text());
-            assert_memory_equal(y[0], y[1], bytes);
-        }
-        limber_prepared_free(kept);
-        free(x);
-        free(w);
-        free(y[0]);
-        free(y[1]);
-        trial_close(&t);
-    }
+    (void)state;
+    for (int i = 0; i < 24 * KINDS; i++)
+        prepare_and_compare(i, &kinds[i % KINDS], i / KINDS % 2, i / (2 * KINDS) % 3 == 2);
+    for (int i = 0; i < 2000; i++)
+        prepare_and_compare(i, &native[i / 8 % 2], i % 8 > 0, true);
 }
 
 static void refused(const limber_problem *p, const char *text)

@@ -244,6 +244,7 @@ int main(int argc, char **argv)
     FIELD(limber_prepare_config, size);
     FIELD(limber_prepare_config, bytes);
     FIELD(limber_prepare_config, changes);
+    FIELD(limber_prepare_config, operation);
     TYPE(limber_batch);
     FIELD(limber_batch, size);
     FIELD(limber_batch, count);

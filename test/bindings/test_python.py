@@ -693,8 +693,26 @@ class Buffers(unittest.TestCase):
                     got = self.ctx.conv2d(x, kept, layout="NHWC", contract=contract)
                     self.assertEqual(memoryview(got).tolist(), memoryview(want).tolist())
                 dy = stored([1.0] * (2 * 5 * 5 * 5), (2, 5, 5, 5))
-                with self.assertRaisesRegex(limber.BadArgument, "prepared_b"):
+                with self.assertRaisesRegex(limber.BadArgument, "for forward convolutions, not"):
                     self.ctx.conv2d_backward_data(dy, kept, (7, 6), layout="NHWC")
+
+    def test_filters_are_prepared_for_backward_data(self):
+        stored = lambda flat, shape: memoryview(array.array("d", flat)).cast("B").cast("d", shape)
+        dy, w = ([random.uniform(-1, 1) for _ in range(n)] for n in (4 * 4 * 5, 5 * 3 * 3 * 4))
+        dy, w = stored(dy, (1, 4, 4, 5)), stored(w, (5, 3, 3, 4))
+        how = {"layout": "NHWC", "stride": 2, "pad": 1}
+        for contract in ("native", "correct"):
+            want = self.ctx.conv2d_backward_data(dy, w, (8, 8), contract=contract, **how)
+            with self.ctx.prepare_filters(w, backward=True, **how) as kept:
+                for _ in range(2):
+                    got = self.ctx.conv2d_backward_data(dy, kept, (8, 8), contract=contract, **how)
+                    self.assertEqual(memoryview(got).tolist(), memoryview(want).tolist())
+                with self.assertRaisesRegex(limber.BadArgument, r"another conv\.stride"):
+                    self.ctx.conv2d_backward_data(dy, kept, (4, 4), layout="NHWC", pad=1)
+                with self.assertRaisesRegex(limber.BadArgument, "for backward data, not"):
+                    self.ctx.conv2d(stored([0.0] * 256, (1, 8, 8, 4)), kept, **how)
+        with self.assertRaisesRegex(limber.BadArgument, "stride"):
+            self.ctx.prepare_filters(w, backward=True, stride=(1, 2, 3))
 
     def test_filters_of_groups_are_prepared(self):
         stored = lambda flat, shape: memoryview(array.array("d", flat)).cast("B").cast("d", shape)

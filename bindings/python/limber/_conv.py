@@ -75,6 +75,12 @@ def _geometry(direction, first, second, size, stride, pad, dilation, groups, lay
     return made
 
 
+def geometry_of_filters(axes, stride, pad, dilation, groups, layout):
+    """That of filters alone; images have no size."""
+    none = (0,) * (len(axes) - 2)
+    return _geometry(DATA, (0, 0, *none), axes, none, stride, pad, dilation, groups, layout)
+
+
 def _each(numbers, sides):
     return tuple(numbers) * sides if len(numbers) == 1 else tuple(numbers)
 

@@ -334,30 +334,34 @@ class Context(Closing):
 
     def prepare_filters(self, w: Array, layout: str = "NCHW", bytes: int = 0,
                         check_changes: bool = False, format: Optional[str] = None,
-                        groups: int = 1) -> Operand:
+                        groups: int = 1, backward: bool = False, stride: Sizes = 1,
+                        pad: Sizes = 0, dilation: Sizes = 1) -> Operand:
         """An Operand for conv1d, conv2d and conv3d in the place of filters w, with as many groups
-        as there; else as prepare."""
+        as there; else as prepare.
+
+        backward     for conv1d_backward_data and so on (transposed convolutions) instead, which
+                     read other parts of a window for other strides, pads and dilations: these are
+                     as there
+
+            with ctx.prepare_filters(w, backward=True, stride=2, pad=1) as kept:
+                y = ctx.conv2d_backward_data(x, kept, size=(64, 64), stride=2, pad=1)
+        """
         def check_filters(view):
             if len(view.shape) not in _conv.LAYOUTS or view.pairs:
                 raise BadArgument("w: expected three, four or five axes of real numbers")
             view.dense()
 
         def prepare(view, *rest):
-            o, c, *window = _conv.axes_of(view.shape, _conv.layout_of(layout, len(view.shape)))
-            shape = C.Conv(c=c * groups, o=o, r=1, groups=groups,
-                           layout=_conv.layout_of(layout, len(view.shape)) == "NHWC")
-            shape.s = window[-1]
-            if len(window) > 1:
-                shape.r = window[-2]
-            if len(window) > 2:
-                shape.t = window[0]
-            shape.stride[:] = shape.dilate[:] = (1, 1)
+            named = _conv.layout_of(layout, len(view.shape))
+            shape = _conv.geometry_of_filters(_conv.axes_of(view.shape, named), stride, pad,
+                                              dilation, groups, named)
             return lib.limber_prepare_filters(self._handle._pointer, byref(shape), view.data,
                                               view.format, *rest)
 
-        return self._prepare(w, False, bytes, check_changes, format, check_filters, prepare)
+        return self._prepare(w, False, bytes, check_changes, format, check_filters, prepare,
+                             _conv.DATA if backward else _conv.FORWARD)
 
-    def _prepare(self, x, left, bytes, check_changes, format, check_view, prepare):
+    def _prepare(self, x, left, bytes, check_changes, format, check_view, prepare, operation=0):
         room, check_changes = integer(bytes, "bytes", 0, WORD), bool(check_changes)
         x = lasting(x, "x")
         view = view_of(x, "x", format)
@@ -370,7 +374,8 @@ class Context(Closing):
         except BaseException:
             view.release()
             raise
-        pointer, config = c_void_p(), C.PrepareConfig(bytes=room, changes=check_changes)
+        pointer, config = c_void_p(), C.PrepareConfig(bytes=room, changes=check_changes,
+                                                      operation=operation)
         status = prepare(view, byref(config), byref(pointer))
 
         def end(operand):

@@ -127,7 +127,7 @@ class Matrix(Structure):
 
 class PrepareConfig(Sized):
     _fields_ = [("size", c_size_t),
-                ("bytes", c_size_t), ("changes", c_int)]
+                ("bytes", c_size_t), ("changes", c_int), ("operation", c_int64)]
 
 
 class Output(Structure):
