@@ -77,8 +77,8 @@ void limber_conv_product(const struct conv *c, int64_t *m, int64_t *n, int64_t *
 /* The map of operation op: filters, patches or image.  bytes: of a limb's element, which order=rsc
  * pads for. */
 void limber_conv_map(struct index_map *m, enum op op, const struct conv *c, int bytes);
-/* Filters of backward data are read whole (part 0) or phase by phase.  A phase reads the window from
- * one element on, in steps: part 1 + the place of that element. */
+/* Filters of backward data are read whole (part 0) or phase by phase.  A phase reads the window
+ * from one element on, in steps: part 1 + the place of that element. */
 int64_t limber_conv_parts(const struct conv *c);
 int64_t limber_conv_part(const struct conv *c);
 /* Sets the phase that reads this part; false: none does. */

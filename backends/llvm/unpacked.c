@@ -462,7 +462,7 @@ static void set_strip(const struct job *j, struct direct_strip *s, int64_t colum
     }
 }
 
-/* ---- tasks -------------------------------------------------------------------------------------- */
+/* ---- tasks ----------------------------------------------------------------------------------- */
 
 /* Strips of C do not leave its stretches of columns; their widths are as even as vectors allow. */
 static void place(const struct job *j, int64_t strip, int64_t *column, int64_t *width)
