@@ -428,12 +428,12 @@ typedef struct limber_prepared limber_prepared; /* limber_prepare */
  *              i64. `simulate` needs real scalars.
  * Prepared     GEMM, and filters of convolutions forward and backward data
  *              (limber_prepare_filters).  The results are those of the plain call, bit for bit.
- *              The operand is not scanned again, and limbs that are kept are not made again.  The LLVM backend
- *              keeps them, but not of parts of a mixed product, of simulated units, of the long
- *              accumulator, nor where long chains of bytes are summed in parts; there, and on other
- *              backends, only the scan is spared.  a or b holds the matrix that was prepared.  Many
- *              threads may use one operand at once: while one makes limbs that are to be kept,
- *              others make their own.
+ *              The operand is not scanned again, and limbs that are kept are not made again.  The
+ *              LLVM backend keeps them, but not of parts of a mixed product, of simulated units, of
+ *              the long accumulator, nor where long chains of bytes are summed in parts; there, and
+ *              on other backends, only the scan is spared.  a or b holds the matrix that was
+ *              prepared.  Many threads may use one operand at once: while one makes limbs that are
+ *              to be kept, others make their own.
  * Batch        GEMM only.  Real matrices: one scan, one kernel.  A prepared operand serves a batch
  *              whose products all read it (step 0).  Complex matrices: all in host memory, or all
  *              in a device's, where four products are taken.
