@@ -25,7 +25,8 @@ static bool set_scaling(struct product *p)
     return !(p->adds || limber_scales(x)) || c->k <= LIMBER_SMALL_K;
 }
 
-static bool is_native(const struct kernel_config *f)
+/* Chains of LIMBER_SMALL_K, or one of all of k, as a simulated unit may have. */
+static bool is_native(const struct kernel_config *f, int64_t k)
 {
     const struct side *a = &f->side[0], *b = &f->side[1];
 
@@ -34,7 +35,7 @@ static bool is_native(const struct kernel_config *f)
            f->rows == 1 && f->weight[0] == 0 && !f->c.carried && !f->norms &&
            f->reconstruct == RECONSTRUCT_sum && a->limb_kind == LIMB_KIND_whole &&
            b->limb_kind == LIMB_KIND_whole && a->copied && b->copied &&
-           f->chunk == LIMBER_SMALL_K && (int32_t)f->c.size == f->bytes &&
+           (f->chunk == LIMBER_SMALL_K || f->chunk >= k) && (int32_t)f->c.size == f->bytes &&
            (int32_t)a->f.size == f->bytes && (int32_t)b->f.size == f->bytes;
 }
 
@@ -271,8 +272,9 @@ bool limber_is_unpacked(const struct kernel *kernel, const struct call *c, struc
     const struct kernel_config *f = &kernel->config;
 
     *p = (struct product){ .f = f, .call = c, .k = c->k, .size = f->bytes };
-    if (!c->library || c->k == 0 || c->dry || !is_native(f) || !set_scaling(p))
+    if (!c->library || c->k == 0 || c->dry || !is_native(f, c->k) || !set_scaling(p))
         return false;
+    p->one_chain = f->chunk != LIMBER_SMALL_K;
     p->lanes = (kernel->cpu & CPU_avx512 ? 64 : 32) / p->size;
     p->width = p->lanes * (kernel->cpu & CPU_avx512 ? 3 : 2);
     if (!limber_strip_code(kernel->cpu) || !set_sides(p) || !set_a(p) || !set_b(p))

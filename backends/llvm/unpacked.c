@@ -650,7 +650,8 @@ static void run_block(void *arg, int64_t task, int worker)
                           gathered + (l / GATHERED * gathered_group(s.k) + l % GATHERED) * p->size;
         if (p->gathers)
             s.at = j->gathered;
-        s.add = p0 > 0 || p->adds;
+        s.add = p->adds || (p0 > 0 && !p->one_chain);
+        s.follows = p0 > 0 && p->one_chain;
         s.scaling = limber_scales(&p->scaling) ? &p->scaling : NULL;
         for (int64_t strip = first; strip < end; strip++) {
             int64_t column;

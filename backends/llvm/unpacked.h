@@ -44,6 +44,7 @@ struct product {
     int64_t m, n, k;
     int size;
     bool adds; /* to C: beta is not 0 */
+    bool one_chain; /* of all of k, not one of LIMBER_SMALL_K after the other */
     struct scaling scaling;
     enum source source;
     bool packs; /* all strips of B at first, each of `width` columns and all of k */

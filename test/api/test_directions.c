@@ -403,22 +403,31 @@ static void directions_are_adjoint(void **state)
  * interpreter's, and those of the other layout. */
 static void bits_are_the_same_everywhere(void **state)
 {
-    static const struct kind kind[] = { { LIMBER_CONTRACT_NATIVE, "native", "f32", "f32" },
-                                        { LIMBER_CONTRACT_REPRODUCIBLE, NULL, "f64", "f64" },
-                                        { LIMBER_CONTRACT_CORRECT, NULL, "f32", "f32" },
-                                        { LIMBER_CONTRACT_FAST, "fp32-f", "f32", "f32" } };
+    static const struct kind kind[] = {
+        { LIMBER_CONTRACT_NATIVE, "native", "f32", "f32" },
+        { LIMBER_CONTRACT_REPRODUCIBLE, NULL, "f64", "f64" },
+        { LIMBER_CONTRACT_CORRECT, NULL, "f32", "f32" },
+        { LIMBER_CONTRACT_FAST, "fp32-f", "f32", "f32" },
+        { LIMBER_CONTRACT_SIMULATE, NULL, "f64", "f64", "a100-fp64" },
+        { LIMBER_CONTRACT_SIMULATE, NULL, "f32", "f32", "in=f32 acc=f32" },
+        { LIMBER_CONTRACT_NATIVE, "native", "f64", "f64" }
+    };
+    enum { COUNT_OF = sizeof kind / sizeof *kind };
 
     (void)state;
-    for (int i = 0; i < 120; i++) {
-        const struct kind *k = &kind[i % 4];
+    for (int i = 0; i < 60 * COUNT_OF; i++) {
+        const struct kind *k = &kind[i % COUNT_OF];
         limber_contract contract = contract_of(k);
         limber_format f = format(k->from);
-        int d = i / 4 % DIRECTIONS, tensor = written[d];
+        int d = i / COUNT_OF % DIRECTIONS, tensor = written[d];
         struct rng r = { 7000 + (uint64_t)i };
         char *got[2][CONTEXTS];
         struct trial t;
 
-        make(&t, &r, 14);
+        if (i / COUNT_OF / DIRECTIONS % 3 == 2)
+            make_wide(&t, &r); /* more than one chain of 256 */
+        else
+            make(&t, &r, 14);
         for (int j = 0; j < TENSORS; j++)
             for (int64_t l = 0; l < t.count[j]; l++)
                 t.v[j][l] = (double)(rng_below(&r, 1 << 20) + 1) / (i % 2 ? -1000 : 3);

@@ -3,7 +3,8 @@
  * names it, VEC a vector register of it, MASK what selects lanes.
  *
  * C is cut into register tiles of at most ROWS x VECTORS vectors.  An element of C is one chain of
- * fused multiply-adds from +0 in the order of k, which are the bits of the scheme `native`. */
+ * fused multiply-adds from +0 in the order of k, which are the bits of the scheme `native`; or it
+ * goes on with a chain whose sums so far are in C. */
 
 /* Rows of B are dense; so are those of C.  Rows of A begin anywhere, and `at` says where their
  * elements are. */
@@ -15,6 +16,7 @@ struct NAME(tile) {
     int64_t b_row, k;
     MASK last;      /* lanes of the last vector */
     int add;        /* to what is in C; -1: taken from it */
+    int follows;    /* the chain in C */
     int64_t columns;
     int far; /* rows of C lie on pages of their own */
     const struct scaling *scaling; /* or NULL */
@@ -82,9 +84,13 @@ FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, int mask
     if (t->far && k <= SHORT)
         UNROLL for (int r = 0; r < rows; r++)
             __builtin_prefetch(t->c[r] + AHEAD * LANES, 1);
-    UNROLL for (int r = 0; r < rows; r++)
-        UNROLL for (int v = 0; v < vectors; v++)
-            sum[r][v] = ZERO();
+    if (t->follows)
+        UNROLL for (int r = 0; r < rows; r++)
+            NAME(load_row)(t, t->c[r], vectors, masked, sum[r]);
+    else
+        UNROLL for (int r = 0; r < rows; r++)
+            UNROLL for (int v = 0; v < vectors; v++)
+                sum[r][v] = ZERO();
 #ifdef PART
     /* neighbours of A are loaded together: in a column, */
     if (t->beside) {
@@ -283,6 +289,7 @@ static void NAME(strip)(const struct direct_strip *s)
                             .k = s->k,
                             .last = LANES_OF(rest ? rest : LANES),
                             .add = takes ? -1 : s->add,
+                            .follows = s->follows,
                             .columns = s->columns,
                             .far = s->c_row * (int64_t)sizeof(REAL) >= FAR,
                             .scaling = takes ? NULL : s->scaling };

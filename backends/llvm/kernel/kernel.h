@@ -290,6 +290,7 @@ struct direct_strip {
     int64_t a_row, b_row, c_row;        /* elements */
     const struct scaling *scaling;      /* NULL, or in the place of `add` */
     int size, add;
+    int follows;                /* sums go on with what is in C */
     int fetches;                /* rows of A, which are stretches, ahead: no strip has read them */
 };
 typedef void kernel_strip(const struct direct_strip *s);
