@@ -22,6 +22,10 @@ enum { PACK = 3, FAR = 4096 };
  * the tile it is asked for then. */
 enum { SHORT = 64, AHEAD = 8 };
 
+/* How many lanes of the last vector of a tile are columns: at most half where CPUs compute halves
+ * of a vector one after the other, as Zen 4 does. */
+enum last { ALL, SOME, HALF };
+
 struct operands {
     struct fixed f;     /* rows of C are dense */
     const struct scaling *scaling; /* or NULL */
@@ -30,7 +34,7 @@ struct operands {
 };
 
 #if defined(__AVX512F__)
-enum { ROWS = 8, VECTORS = 3 };
+enum { ROWS = 8, VECTORS = 3, HALVES = 1 };
 #define ROW_OF(T, rows) T(rows, 1) T(rows, 2) T(rows, 3)
 #define TILES(T) \
     ROW_OF(T, 1) ROW_OF(T, 2) ROW_OF(T, 3) ROW_OF(T, 4) ROW_OF(T, 5) ROW_OF(T, 6) ROW_OF(T, 7) \
@@ -48,6 +52,10 @@ enum { ROWS = 8, VECTORS = 3 };
 #define MASKED_STORE(p, m, v) _mm512_mask_storeu_pd(p, m, v)
 #define BROADCAST(p) _mm512_set1_pd(*(p))
 #define FMA(a, b, c) _mm512_fmadd_pd(a, b, c)
+#define LOW(v) _mm512_castpd512_pd256(v)
+#define LOW_MASKED_LOAD(p, m) \
+    _mm512_zextpd256_pd512(_mm256_maskz_loadu_pd((__mmask8)(m), p))
+#define LOW_FMA(a, b, c) _mm512_zextpd256_pd512(_mm256_fmadd_pd(LOW(a), LOW(b), LOW(c)))
 #define ADD(a, b) _mm512_add_pd(a, b)
 #define SUB(a, b) _mm512_sub_pd(a, b)
 #define LANES_OF(n) ((__mmask8)((1u << (n)) - 1))
@@ -65,6 +73,10 @@ enum { ROWS = 8, VECTORS = 3 };
 #define MASKED_STORE(p, m, v) _mm512_mask_storeu_ps(p, m, v)
 #define BROADCAST(p) _mm512_set1_ps(*(p))
 #define FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
+#define LOW(v) _mm512_castps512_ps256(v)
+#define LOW_MASKED_LOAD(p, m) \
+    _mm512_zextps256_ps512(_mm256_maskz_loadu_ps((__mmask8)(m), p))
+#define LOW_FMA(a, b, c) _mm512_zextps256_ps512(_mm256_fmadd_ps(LOW(a), LOW(b), LOW(c)))
 #define ADD(a, b) _mm512_add_ps(a, b)
 #define SUB(a, b) _mm512_sub_ps(a, b)
 #define LANES_OF(n) ((__mmask16)((1u << (n)) - 1))
@@ -73,7 +85,7 @@ enum { ROWS = 8, VECTORS = 3 };
 /* Two registers a vector; lanes are selected by how many come first.  PART: elements of a row of A
  * that one register holds, for which five rows leave room.  TOGETHER: elements along k in a round
  * of the loop. */
-enum { ROWS = 5, VECTORS = 2, TOGETHER = 4 };
+enum { ROWS = 5, VECTORS = 2, TOGETHER = 4, HALVES = 0 };
 #define ROW_OF(T, rows) T(rows, 1) T(rows, 2)
 #define TILES(T) ROW_OF(T, 1) ROW_OF(T, 2) ROW_OF(T, 3) ROW_OF(T, 4) ROW_OF(T, 5)
 typedef double v2d __attribute__((vector_size(16), aligned(8)));
@@ -138,6 +150,8 @@ FLAT void transpose4(v4f x[4])
 #define MASKED_STORE(p, m, v) lanes4_store(p, m, v)
 #define BROADCAST(p) ({ double x_ = *(p); (v4d){ x_, x_, x_, x_ }; })
 #define FMA(a, b, c) __builtin_elementwise_fma(a, b, c)
+#define LOW_MASKED_LOAD(p, m) MASKED_LOAD(p, m)
+#define LOW_FMA(a, b, c) FMA(a, b, c)
 #define ADD(a, b) ((a) + (b))
 #define SUB(a, b) ((a) - (b))
 #define LANES_OF(n) (n)
@@ -158,6 +172,8 @@ FLAT void transpose4(v4f x[4])
 #define MASKED_STORE(p, m, v) lanes8_store(p, m, v)
 #define BROADCAST(p) ({ float x_ = *(p); (v8f){ x_, x_, x_, x_, x_, x_, x_, x_ }; })
 #define FMA(a, b, c) __builtin_elementwise_fma(a, b, c)
+#define LOW_MASKED_LOAD(p, m) MASKED_LOAD(p, m)
+#define LOW_FMA(a, b, c) FMA(a, b, c)
 #define ADD(a, b) ((a) + (b))
 #define SUB(a, b) ((a) - (b))
 #define LANES_OF(n) (n)
@@ -166,7 +182,7 @@ FLAT void transpose4(v4f x[4])
 #define TRANSPOSE(x) transpose4(x)
 #include "backends/llvm/kernel/direct.h"
 #else
-enum { ROWS = 6, VECTORS = 2 };
+enum { ROWS = 6, VECTORS = 2, HALVES = 0 };
 #define ROW_OF(T, rows) T(rows, 1) T(rows, 2)
 #define TILES(T) ROW_OF(T, 1) ROW_OF(T, 2) ROW_OF(T, 3) ROW_OF(T, 4) ROW_OF(T, 5) ROW_OF(T, 6)
 
@@ -182,6 +198,8 @@ enum { ROWS = 6, VECTORS = 2 };
 #define MASKED_STORE(p, m, v) _mm256_maskstore_pd(p, m, v)
 #define BROADCAST(p) _mm256_broadcast_sd(p)
 #define FMA(a, b, c) _mm256_fmadd_pd(a, b, c)
+#define LOW_MASKED_LOAD(p, m) MASKED_LOAD(p, m)
+#define LOW_FMA(a, b, c) FMA(a, b, c)
 #define ADD(a, b) _mm256_add_pd(a, b)
 #define SUB(a, b) _mm256_sub_pd(a, b)
 #define LANES_OF(n) _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3))
@@ -199,6 +217,8 @@ enum { ROWS = 6, VECTORS = 2 };
 #define MASKED_STORE(p, m, v) _mm256_maskstore_ps(p, m, v)
 #define BROADCAST(p) _mm256_broadcast_ss(p)
 #define FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
+#define LOW_MASKED_LOAD(p, m) MASKED_LOAD(p, m)
+#define LOW_FMA(a, b, c) FMA(a, b, c)
 #define ADD(a, b) _mm256_add_ps(a, b)
 #define SUB(a, b) _mm256_sub_ps(a, b)
 #define LANES_OF(n) \

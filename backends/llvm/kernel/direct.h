@@ -59,15 +59,25 @@ FLAT VEC NAME(sum)(const struct NAME(tile) *t, VEC sum, VEC old)
     return t->add == 0 ? sum : t->add > 0 ? ADD(sum, old) : SUB(old, sum);
 }
 
-FLAT void NAME(load_row)(const struct NAME(tile) *t, const REAL *b, int vectors, int masked,
+/* of: how many lanes the last vector of a tile has. */
+FLAT void NAME(load_row)(const struct NAME(tile) *t, const REAL *b, int vectors, enum last of,
                          VEC right[VECTORS])
 {
     UNROLL for (int v = 0; v < vectors; v++)
-        right[v] = masked && v == vectors - 1 ? MASKED_LOAD(b + v * LANES, t->last) :
-                                                LOAD(b + v * LANES);
+        right[v] = of == ALL || v < vectors - 1 ? LOAD(b + v * LANES) :
+                   of == HALF                   ? LOW_MASKED_LOAD(b + v * LANES, t->last) :
+                                                  MASKED_LOAD(b + v * LANES, t->last);
 }
 
-FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, int masked)
+FLAT void NAME(products)(VEC left, const VEC right[VECTORS], int vectors, enum last of,
+                         VEC sum[VECTORS])
+{
+    UNROLL for (int v = 0; v < vectors; v++)
+        sum[v] = of == HALF && v == vectors - 1 ? LOW_FMA(left, right[v], sum[v]) :
+                                                  FMA(left, right[v], sum[v]);
+}
+
+FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, enum last of)
 {
     const int64_t b_row = t->b_row, k = t->k, *at = t->at;
     const REAL *a[ROWS], *b = t->b;
@@ -86,7 +96,7 @@ FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, int mask
             __builtin_prefetch(t->c[r] + AHEAD * LANES, 1);
     if (t->follows)
         UNROLL for (int r = 0; r < rows; r++)
-            NAME(load_row)(t, t->c[r], vectors, masked, sum[r]);
+            NAME(load_row)(t, t->c[r], vectors, of, sum[r]);
     else
         UNROLL for (int r = 0; r < rows; r++)
             UNROLL for (int v = 0; v < vectors; v++)
@@ -105,14 +115,13 @@ FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, int mask
                 left[i] = *(const PART *)(const void *)(column + i * PART_LANES);
                 __asm__("" : "+w"(left[i]));
             }
-            NAME(load_row)(t, b, vectors, masked, right);
+            NAME(load_row)(t, b, vectors, of, right);
             UNROLL for (int r = 0; r < rows; r++) {
                 const REAL x = r < rows / PART_LANES * PART_LANES ?
                                    left[r / PART_LANES][r % PART_LANES] :
                                    column[r];
 
-                UNROLL for (int v = 0; v < vectors; v++)
-                    sum[r][v] = FMA(BROADCAST(&x), right[v], sum[r][v]);
+                NAME(products)(BROADCAST(&x), right, vectors, of, sum[r]);
             }
         }
     }
@@ -130,12 +139,11 @@ FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, int mask
             UNROLL for (int q = 0; q < PART_LANES; q++, b += b_row) {
                 VEC right[VECTORS];
 
-                NAME(load_row)(t, b, vectors, masked, right);
+                NAME(load_row)(t, b, vectors, of, right);
                 UNROLL for (int r = 0; r < rows; r++) {
                     const REAL x = left[r][q];
 
-                    UNROLL for (int v = 0; v < vectors; v++)
-                        sum[r][v] = FMA(BROADCAST(&x), right[v], sum[r][v]);
+                    NAME(products)(BROADCAST(&x), right, vectors, of, sum[r]);
                 }
             }
         }
@@ -144,13 +152,9 @@ FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, int mask
         const int64_t here = at[p];
         VEC right[VECTORS];
 
-        NAME(load_row)(t, b, vectors, masked, right);
-        UNROLL for (int r = 0; r < rows; r++) {
-            VEC left = BROADCAST(a[r] + here);
-
-            UNROLL for (int v = 0; v < vectors; v++)
-                sum[r][v] = FMA(left, right[v], sum[r][v]);
-        }
+        NAME(load_row)(t, b, vectors, of, right);
+        UNROLL for (int r = 0; r < rows; r++)
+            NAME(products)(BROADCAST(a[r] + here), right, vectors, of, sum[r]);
     }
     if (t->scaling) {
         REAL x[ROWS * VECTORS * LANES];
@@ -162,7 +166,7 @@ FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, int mask
         return;
     }
 #ifdef PART
-    if (!t->add && !masked) {   /* the compiler would ask before each store */
+    if (!t->add && of == ALL) {   /* the compiler would ask before each store */
         UNROLL for (int r = 0; r < rows; r++)
             UNROLL for (int v = 0; v < vectors; v++)
                 STORE(t->c[r] + v * LANES, sum[r][v]);
@@ -173,7 +177,7 @@ FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, int mask
         UNROLL for (int v = 0; v < vectors; v++) {
             REAL *c = t->c[r] + v * LANES;
 
-            if (masked && v == vectors - 1)
+            if (of != ALL && v == vectors - 1)
                 MASKED_STORE(c, t->last,
                              NAME(sum)(t, sum[r][v], t->add ? MASKED_LOAD(c, t->last) : ZERO()));
             else
@@ -186,17 +190,23 @@ typedef void NAME(run)(const struct NAME(tile) *t);
 #define TILE(rows, vectors) \
     static void NAME(tile_##rows##_##vectors)(const struct NAME(tile) *t) \
     { \
-        NAME(tile)(t, rows, vectors, 0); \
+        NAME(tile)(t, rows, vectors, ALL); \
     } \
     static void NAME(masked_##rows##_##vectors)(const struct NAME(tile) *t) \
     { \
-        NAME(tile)(t, rows, vectors, 1); \
+        NAME(tile)(t, rows, vectors, SOME); \
+    } \
+    static void NAME(half_##rows##_##vectors)(const struct NAME(tile) *t) \
+    { \
+        NAME(tile)(t, rows, vectors, HALVES ? HALF : SOME); \
     }
 TILES(TILE)
 #undef TILE
 #define TILE(rows, vectors) \
-    [rows - 1][vectors - 1] = { NAME(tile_##rows##_##vectors), NAME(masked_##rows##_##vectors) },
-static NAME(run) *const NAME(tiles)[ROWS][VECTORS][2] = { TILES(TILE) };
+    [rows - 1][vectors - 1] = { [ALL] = NAME(tile_##rows##_##vectors), \
+                                [SOME] = NAME(masked_##rows##_##vectors), \
+                                [HALF] = NAME(half_##rows##_##vectors) },
+static NAME(run) *const NAME(tiles)[ROWS][VECTORS][3] = { TILES(TILE) };
 #undef TILE
 
 /* Rows of B, at most VECTORS vectors, of which the last has the lanes `last`, near each other. */
@@ -282,6 +292,7 @@ static void NAME(strip)(const struct direct_strip *s)
     /* C - A B is a frequent one, and one operation */
     const bool takes = s->scaling && s->scaling->alpha == -1 && s->scaling->beta == 1;
     int64_t vectors = (s->columns + LANES - 1) / LANES, rest = s->columns % LANES;
+    enum last of = rest == 0 ? ALL : HALVES && rest <= LANES / 2 ? HALF : SOME;
     struct NAME(tile) t = { .at = s->at,
                             .beside = s->beside,
                             .b = s->b,
@@ -310,7 +321,7 @@ static void NAME(strip)(const struct direct_strip *s)
         i += rows;
         if (s->fetches)
             NAME(fetch)(s, i, rows < s->m - i ? rows : s->m - i);
-        NAME(tiles)[rows - 1][vectors - 1][rest != 0](&t);
+        NAME(tiles)[rows - 1][vectors - 1][of](&t);
     }
 }
 
@@ -379,6 +390,9 @@ static void NAME(product)(const struct operands *o)
 #undef MASKED_STORE
 #undef BROADCAST
 #undef FMA
+#undef LOW_MASKED_LOAD
+#undef LOW_FMA
+#undef LOW
 #undef ADD
 #undef SUB
 #undef LANES_OF
