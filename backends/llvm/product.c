@@ -187,6 +187,30 @@ static bool turns_columns(const struct call *c, const struct output_view *v)
            c->b.p == 1 && c->b.line != 1 && c->m <= TURNED && c->n >= 4 * c->m;
 }
 
+/* Does k run through neighbours in memory, of an image's pixels too? */
+static bool is_dense_along(const struct view *v)
+{
+    return v->patch ? are_pixels(v->patch) && v->patch->col == 1 : v->p == 1 && v->line != 1;
+}
+
+/* Sixths of a cycle for each element along k: a register tile of so many rows and columns, of which
+ * half a vector is the least, and columns to transpose. */
+static int64_t cost_of(const struct product *p, int64_t rows, int64_t columns)
+{
+    return 3 * rows * ceil_div(2 * columns, p->lanes) + 4 * columns;
+}
+
+/* The gradient of filters of one element: rows of both operands lie along k, and one of them is
+ * transposed, and at the end C where it is turned. */
+static bool turns_pixels(const struct product *p, const struct output_view *v)
+{
+    const struct call *c = p->call;
+
+    return is_even(v, c->n) && c->b.patch && !c->keep[0] && !c->keep[1] && is_dense_along(&c->a) &&
+           is_dense_along(&c->b) &&
+           cost_of(p, c->n, c->m) + 5 * c->m * c->n / c->k < cost_of(p, c->m, c->n);
+}
+
 /* As it is, or turned: so that C's rows are dense, or, of gradients, the image's are read. */
 static bool set_sides(struct product *p)
 {
@@ -201,7 +225,8 @@ static bool set_sides(struct product *p)
         v->inner = INT64_MAX;
     }
     p->gradient = turns_gradient(p);
-    turned = p->gradient || (v->row == 1 && v->col != 1) || turns_columns(c, v);
+    turned =
+        p->gradient || (v->row == 1 && v->col != 1) || turns_columns(c, v) || turns_pixels(p, v);
     p->turned = turned;
     p->keep = c->keep[turned ? 0 : 1];
     p->a = turned ? c->b : c->a;
