@@ -29,7 +29,8 @@ struct job {
     struct part planes; /* SOURCE_planes, ROWS_taps */
     struct patch forward; /* of the planes */
     kernel_strip *strip;
-    int64_t *at, *b_at; /* elements along k of A's and B's lines */
+    int64_t *at, *b_at; /* elements along k of A's and B's lines, */
+    int64_t step, b_step; /* or of their first LIMBER_SMALL_K, each so far from the one before */
     bool stretches; /* A's lines are, and begin at equal distances, */
     bool fetches; /* and are many: they come from memory */
     int64_t gathered[LIMBER_SMALL_K]; /* of copies of A's */
@@ -235,17 +236,47 @@ static void set_pixels(const struct patch *w, int64_t down, int64_t across, int6
                 at[p++] = i * image + y * down + x * across;
 }
 
-static void set_table(const struct view *v, int64_t k, int64_t *at)
+/* Are pixels of a result as far apart as these?  0: not all of them. */
+static int64_t pixel_step(const struct patch *w, int64_t down, int64_t across, int64_t image,
+                          int64_t k)
+{
+    return down == w->ow * across && (k <= w->oh * w->ow || image == w->oh * down) ? across : 0;
+}
+
+/* From one element along k to the next; 0: that varies. */
+static int64_t step_of(const struct view *v, int64_t k)
 {
     const struct patch *w = v->patch;
 
-    if (w && w->transposed)
+    if (!w)
+        return v->p;
+    if (w->transposed)
+        return pixel_step(w, w->row, w->col, w->image, k);
+    if (w->t)
+        return 0;
+    if (w->r * w->s == 1)
+        return w->channel;
+    return w->row == w->s * w->col && w->channel == w->r * w->row ? w->col : 0;
+}
+
+/* step: not 0 where it is all that is to be known. */
+static void set_table(const struct view *v, int64_t k, int64_t step, int64_t *at)
+{
+    const struct patch *w = v->patch;
+
+    if (step || !w)
+        for (int64_t p = 0; p < smaller(k, LIMBER_SMALL_K); p++)
+            at[p] = p * step;
+    else if (w && w->transposed)
         set_pixels(w, w->row, w->col, w->image, k, at);
-    else if (w)
-        set_taps(w, k, at);
     else
-        for (int64_t p = 0; p < k; p++)
-            at[p] = p * v->p;
+        set_taps(w, k, at);
+}
+
+/* Where element p along k of B's lines is. */
+static int64_t b_at(const struct job *j, int64_t p)
+{
+    return j->b_step ? p * j->b_step : j->b_at[p];
 }
 
 static int64_t line_of(const struct view *v)
@@ -392,7 +423,7 @@ static void pack_lines(const struct job *j, const char *data, int64_t lines, int
     for (int64_t done = 0, count; done < len; done += count) {
         count = smaller(len - done, stretch_of(&p->b, p0 + done));
         for (int64_t l = 0; l < lines; l += 16)
-            turn_lines(p, data + (l * line + j->b_at[p0 + done]) * p->size, line, lines - l, count,
+            turn_lines(p, data + (l * line + b_at(j, p0 + done)) * p->size, line, lines - l, count,
                        to + (done * p->width + l) * p->size, p->width * p->size);
     }
 }
@@ -409,7 +440,7 @@ static void pack_strip(const struct job *j, int64_t strip)
     else if (p->source == SOURCE_lines)
         pack_lines(j, data, last - first, 0, p->k, to);
     for (int64_t q = 0; q < p->k && p->source == SOURCE_rows; q++)
-        memcpy(to + q * p->width * p->size, data + j->b_at[q] * p->size,
+        memcpy(to + q * p->width * p->size, data + b_at(j, q) * p->size,
                (size_t)((last - first) * p->size));
 }
 
@@ -422,6 +453,21 @@ static int64_t tap_at(const struct product *p, int64_t column)
 
     return column % channels + (tap / w->s * w->dilate[0] - w->pad[0]) * w->row +
            (tap % w->s * w->dilate[1] - w->pad[1]) * w->col;
+}
+
+/* Dense rows of B from `data` on: read where they are, or copied first. */
+static void set_rows(const struct job *j, struct direct_strip *s, const char *data, int64_t p0,
+                     char *room)
+{
+    const int64_t step = j->b_step, bytes = step * j->p.size;
+
+    s->b = step ? data + p0 * bytes : data;
+    if (step && !(s->m > FEW && bytes >= NEAR) && !(s->m >= MANY && bytes % LINE != 0)) {
+        s->b_row = step;
+        return;
+    }
+    s->b_at = step ? j->b_at : j->b_at + p0;
+    s->room = room;
 }
 
 /* Columns [column, column + width) of B, rows [p0, p0 + len): where they are, or their copy. */
@@ -440,22 +486,10 @@ static void set_strip(const struct job *j, struct direct_strip *s, int64_t colum
         return;
     }
     switch (p->source) {
-    case SOURCE_rows:
-        s->b = data;
-        s->b_at = j->b_at + p0;
-        s->room = room;
-        if (p->b.patch || (s->m > FEW && p->b.p * p->size >= NEAR) ||
-            (s->m >= MANY && p->b.p * p->size % LINE != 0))
-            break;
-        s->b = data + p0 * p->b.p * p->size;
-        s->b_row = p->b.p;
-        s->room = NULL;
-        break;
+    case SOURCE_rows: set_rows(j, s, data, p0, room); break;
     case SOURCE_lines: pack_lines(j, data, width, p0, len, room); break;
     case SOURCE_taps:
-        s->b = (const char *)p->b.data + tap_at(p, column) * p->size;
-        s->b_at = j->b_at + p0;
-        s->room = room;
+        set_rows(j, s, (const char *)p->b.data + tap_at(p, column) * p->size, p0, room);
         break;
     case SOURCE_filters: break; /* packed */
     default: j->planes.planes.gather(&j->planes.call, column, 0, p0, len, room); break;
@@ -635,13 +669,11 @@ static void run_block(void *arg, int64_t task, int worker)
     }
     for (int64_t p0 = 0; p0 < p->k; p0 += LIMBER_SMALL_K) {
         s.k = smaller(p->k - p0, LIMBER_SMALL_K);
-        s.a = rows;
-        s.at = j->at + p0;
+        s.a = rows + p0 * j->step * p->size;
+        s.at = j->step ? j->at : j->at + p0;
         fetch_rows(p, &s);
-        if (j->stretches) { /* which the code knows */
-            s.a = rows + p0 * p->size;
-            s.at = limber_direct_along;
-        }
+        if (j->stretches)
+            s.at = limber_direct_along; /* which the code knows */
         if (p->gathers && !j->kept_rows)
             gather_a(j, i, s.m, p0, s.k, gathered);
         for (int64_t l = 0; l < s.m && p->gathers; l++)
@@ -725,6 +757,19 @@ static int64_t begin_planes(struct job *j, char *memory)
     return call->tasks[1];
 }
 
+/* Of the pixels that a gradient of filters takes along k. */
+static void set_window_table(struct job *j)
+{
+    const struct patch *w = &j->p.window;
+    const int64_t down = w->stride[0] * w->row, across = w->stride[1] * w->col;
+
+    j->b_step = pixel_step(w, down, across, w->image, j->p.k);
+    if (j->b_step)
+        set_table(&j->p.b, j->p.k, j->b_step, j->b_at);
+    else
+        set_pixels(w, down, across, w->image, j->p.k, j->b_at);
+}
+
 /* Returns whether the result is finished. */
 static bool run_product(const struct kernel *k, const struct product *p, char *memory)
 {
@@ -748,16 +793,17 @@ static bool run_product(const struct kernel *k, const struct product *p, char *m
         set_pixels(&j.forward, j.planes.planes.columns, 1,
                    j.planes.planes.high * j.planes.planes.columns, j.p.k, j.at);
     else
-        set_table(&j.p.a, j.p.k, j.at);
-    j.stretches = j.p.rows == ROWS_apart && !j.p.gathers;
-    for (int64_t q = 0; q < j.p.k; q++)
-        j.stretches &= j.at[q] == q;
+        j.step = j.p.gathers ? 0 : step_of(&j.p.a, j.p.k);
+    if (j.p.rows == ROWS_apart)
+        set_table(&j.p.a, j.p.k, j.step, j.at);
+    j.stretches = j.step == 1;
     j.fetches = j.stretches && j.p.m * j.p.k * j.p.size > RESULT_BYTES;
     if (j.p.source == SOURCE_rows || j.p.source == SOURCE_lines)
-        set_table(&j.p.b, j.p.k, j.b_at);
+        j.b_step = step_of(&j.p.b, j.p.k);
+    if (j.p.source == SOURCE_rows || j.p.source == SOURCE_lines)
+        set_table(&j.p.b, j.p.k, j.b_step, j.b_at);
     else if (j.p.source == SOURCE_taps)
-        set_pixels(&j.p.window, j.p.window.stride[0] * j.p.window.row,
-                   j.p.window.stride[1] * j.p.window.col, j.p.window.image, j.p.k, j.b_at);
+        set_window_table(&j);
     for (int64_t q = 0; q < LIMBER_SMALL_K && j.p.gathers; q++)
         j.gathered[q] = q * GATHERED;
     share(&j, limber_runner_busy(c->runner));
