@@ -27,6 +27,27 @@ int limber_view_pixels(struct pixels *x, const struct view *v, int64_t lines, in
     return 1;
 }
 
+int limber_view_filters(struct pixels *x, const struct view *v, int64_t lines, int64_t length)
+{
+    const struct patch *w = v->patch;
+    int64_t planes = w && w->t ? w->t : 1, taps, last;
+
+    if (!w || w->depth || w->transposed || w->divide[0] || w->oh != 1 || w->ow != 1 ||
+        (w->t && w->od != 1) || w->h != w->r || w->w != w->s || w->pad[0] || w->pad[1] ||
+        w->pad[2] || lines == 0 || length == 0)
+        return 0;
+    taps = planes * w->r * w->s;
+    last = w->origin + (lines - 1) * w->image + (planes - 1) * w->plane + (w->r - 1) * w->row +
+           (w->s - 1) * w->col;
+    if (last >= w->channel || w->channel > 2 * MANY * lines * taps)
+        return 0;
+    *x = (struct pixels){ .view = { v->data, 1, w->channel, NULL, NULL, NULL },
+                          .lines = w->channel,
+                          .length = length / taps,
+                          .images = 1 };
+    return 1;
+}
+
 void limber_view_straighten(struct view *v, int64_t lines)
 {
     const struct patch *w = v->patch;

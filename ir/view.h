@@ -201,6 +201,9 @@ struct pixels {
 /* A window of one element that skips none sees a matrix: then the view of these lines is made
  * one. */
 void limber_view_straighten(struct view *v, int64_t lines);
+/* The same of filters whose lines are channels, as backward data reads them: elements of a filter,
+ * of which a line has those of its channel. */
+int limber_view_filters(struct pixels *x, const struct view *v, int64_t lines, int64_t length);
 /* False where the windows see few of them, or the view is no image. */
 int limber_view_pixels(struct pixels *x, const struct view *v, int64_t lines, int64_t length);
 #endif

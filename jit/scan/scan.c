@@ -679,6 +679,7 @@ struct joining {
     const struct extremes *pixel;
     struct extremes *line;
     int64_t lines;
+    bool filters;
 };
 
 /* Of the pixels of one plane that a line's window sees. */
@@ -720,19 +721,36 @@ static void join_line(const struct joining *x, int64_t line)
     }
 }
 
+/* Of the elements of a filter that are of a channel. */
+static void join_channel(const struct joining *x, int64_t line)
+{
+    const struct patch *w = x->w;
+    const struct extremes *first = x->pixel + w->origin + line * w->image;
+
+    x->line[line] = nothing;
+    for (int64_t t = 0; t < (w->t ? w->t : 1); t++)
+        for (int64_t r = 0; r < w->r; r++)
+            for (int64_t s = 0; s < w->s; s++)
+                join(&x->line[line], first + t * w->plane + r * w->row + s * w->col);
+}
+
 static void join_lines(void *arg, int64_t task, int worker)
 {
     const struct joining *x = arg;
 
     (void)worker;
     for (int64_t i = task * RUN; i < (task + 1) * RUN && i < x->lines; i++)
-        join_line(x, i);
+        if (x->filters)
+            join_channel(x, i);
+        else
+            join_line(x, i);
 }
 
-static bool look_at_pixels(struct job *j, const struct pixels *x, const struct runner *r)
+static bool look_at_pixels(struct job *j, const struct pixels *x, bool filters,
+                           const struct runner *r)
 {
     struct extremes *pixel = malloc((size_t)(x->images * x->lines) * sizeof *pixel);
-    struct joining joining = { j->v->patch, pixel, j->line, j->lines };
+    struct joining joining = { j->v->patch, pixel, j->line, j->lines, filters };
     bool ok = pixel;
 
     for (int64_t i = 0; ok && i < x->images; i++) {
@@ -794,8 +812,10 @@ static bool scan_on(struct mask *m, const struct view *v, limber_format f, int64
     limber_view_straighten(&straight, lines);
     j.line = malloc((size_t)(lines + 1) * sizeof *j.line);
     ok = j.line && take_lines(m, lines);
-    if (ok && limber_view_pixels(&x, &straight, lines, length))
-        ok = look_at_pixels(&j, &x, r);
+    if (ok && limber_view_filters(&x, &straight, lines, length))
+        ok = look_at_pixels(&j, &x, true, r);
+    else if (ok && limber_view_pixels(&x, &straight, lines, length))
+        ok = look_at_pixels(&j, &x, false, r);
     else
         ok = ok && scan_job(&j, r);
     if (ok && !atomic_load(&j.stop))

@@ -2,6 +2,7 @@
  * The scan's ways of reading memory find what a look at element after element finds. */
 #include "support.h"
 
+#include "ir/conv.h"
 #include "jit/scan/scan.h"
 
 #include <setjmp.h>
@@ -26,7 +27,7 @@ static struct mask scan(const void *data, int64_t line, int64_t p, limber_format
     return m;
 }
 
-static void same(const struct mask *a, const struct mask *b)
+static void same_lines(const struct mask *a, const struct mask *b)
 {
     assert_int_equal(a->zero, b->zero);
     assert_int_equal(a->special, b->special);
@@ -50,11 +51,32 @@ static void same(const struct mask *a, const struct mask *b)
                     x->width == y->width && x->sig == y->sig && x->low == y->low &&
                     x->flags == y->flags);
     }
+}
+
+static void same(const struct mask *a, const struct mask *b)
+{
+    same_lines(a, b);
+    assert_int_equal(a->tile_cols, b->tile_cols);
     for (int64_t i = 0; i < a->tile_rows * a->tile_cols; i++) {
         const struct tile_mask *x = &a->tile[i], *y = &b->tile[i];
 
         assert_true(x->emin == y->emin && x->emax == y->emax && x->low == y->low &&
                     x->sig == y->sig && x->flags == y->flags);
+    }
+}
+
+/* Tiles of a are not told apart, or not at all. */
+static void covers(const struct mask *a, const struct mask *b)
+{
+    for (int64_t i = 0; i < a->tile_rows * a->tile_cols; i++) {
+        const struct tile_mask *x = &a->tile[i], *y = &b->tile[i];
+
+        assert_int_equal(x->flags & y->flags & ~TILE_zero, y->flags & ~TILE_zero);
+        if (y->flags & TILE_zero)
+            continue;
+        assert_false(x->flags & TILE_zero);
+        assert_true(x->emin <= y->emin && x->emax >= y->emax && x->low <= y->low &&
+                    x->sig >= y->sig);
     }
 }
 
@@ -154,9 +176,90 @@ static void test_alone(void **state)
         }
 }
 
+static struct conv draw_geometry(struct rng *r)
+{
+    struct conv c = { .geometry = { .groups = 1 + rng_below(r, 2),
+                                    .layout = rng_below(r, 2) ? LAYOUT_nhwc : LAYOUT_nchw,
+                                    .deep = rng_below(r, 3) == 0 } };
+    struct conv_geometry *g = &c.geometry;
+    struct conv_sizes *s = &c.sizes;
+    int64_t *const image[] = { &s->h, &s->w, &s->d }, *const result[] = { &s->oh, &s->ow, &s->od };
+    int64_t *const window[] = { &s->r, &s->s, &s->t };
+
+    g->direction =
+        (int64_t[]){ DIRECTION_forward, DIRECTION_data, DIRECTION_filter }[rng_below(r, 3)];
+    s->n = 1 + rng_below(r, 3);
+    s->c = g->groups * (1 + rng_below(r, 9));
+    s->o = g->groups * (1 + rng_below(r, 9));
+    for (int i = 0; i < 3; i++) {
+        const bool is = i < 2 || g->deep;
+
+        g->stride[i] = is ? 1 + rng_below(r, 3) : 1;
+        g->dilate[i] = is ? 1 + rng_below(r, 3) : 1;
+        g->pad[2 * i] = is ? rng_below(r, 3) : 0;
+        g->pad[2 * i + 1] = is ? rng_below(r, 3) : 0;
+        *window[i] = is ? 1 + rng_below(r, 3) : 1;
+        *image[i] = is ? g->dilate[i] * (*window[i] - 1) + 1 + rng_below(r, 5) : 1;
+        *result[i] =
+            (*image[i] + g->pad[2 * i] + g->pad[2 * i + 1] - g->dilate[i] * (*window[i] - 1) - 1) /
+                g->stride[i] +
+            1;
+    }
+    for (int i = 0; i < 3 && g->direction == DIRECTION_data && rng_below(r, 3); i++)
+        s->phase[i] = 1 + rng_below(r, g->stride[i]);
+    if (!s->phase[0] || !s->phase[1] || !s->phase[2])
+        memset(s->phase, 0, sizeof s->phase);
+    return c;
+}
+
+/* Operands of convolutions, whose elements lie anywhere, and more than once in several lines. */
+static void test_windows(void **state)
+{
+    static const char *const some[] = { "f64", "f32", "f16", "i8", "f128" };
+    struct rng r = { 6 };
+
+    (void)state;
+    for (int trial = 0; trial < 4000; trial++) {
+        const struct conv c = draw_geometry(&r);
+        const limber_format f = named(some[trial % 5]);
+        const struct conv_elements count = limber_conv_elements(&c);
+        const bool left = trial / 5 % 2;
+        const int64_t elements = left ? count.left : count.right;
+        char *x = malloc((size_t)elements * f.size), *matrix;
+        struct index_map map;
+        struct mask want, got;
+        struct diag d = { 0 };
+        struct view v;
+        int64_t m, n, k, lines;
+
+        fill(&r, (enum data)rng_below(&r, DATA_count), f, x, (size_t)elements);
+        limber_conv_map(&map, left ? OP_filters : OP_patches, &c, 0);
+        limber_conv_product(&c, &m, &n, &k);
+        lines = left ? m : n;
+        v = limber_map_view(&map, x);
+        matrix = calloc((size_t)(lines * k + 1), f.size);
+        for (int64_t i = 0; i < lines; i++)
+            for (int64_t p = 0; p < k; p++) {
+                const char *at = limber_view_at(&v, i, p, f.size);
+
+                if (at)
+                    memcpy(matrix + (i * k + p) * f.size, at, f.size);
+            }
+        want = scan(matrix, k, 1, f, lines, k, SCAN_full);
+        assert_true(limber_scan(&got, &v, f, lines, k, SCAN_full, NULL, &d));
+        same_lines(&got, &want);
+        covers(&got, &want);
+        limber_mask_clear(&got);
+        limber_mask_clear(&want);
+        free(matrix);
+        free(x);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_ways), cmocka_unit_test(test_alone) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_ways), cmocka_unit_test(test_alone),
+                                        cmocka_unit_test(test_windows) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
