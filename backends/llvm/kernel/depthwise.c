@@ -93,19 +93,19 @@ static bool is_flat(const struct depthwise *d)
     return d->t == 1 && d->depth == 1 && d->od == 1 && d->pad[2] == 0;
 }
 
-/* NHWC of floats, one output of one channel each. */
-static bool has_lanes(const struct depthwise *d, int group)
+/* One output of one channel each. */
+static bool has_lanes(const struct depthwise *d)
 {
-    return group == 1 && d->multiplier == 1 && d->inputs == 1 && d->t == 1 &&
+    return d->multiplier == 1 && d->inputs == 1 && d->t == 1 &&
            d->channels <= MOST_CHANNELS;
 }
 
 /* NCHW whose rows fill less than a vector, and images so small that they are turned at once. */
 static bool is_narrow(const struct depthwise *d, int64_t lanes, int group)
 {
-    return !d->nhwc && has_lanes(d, group) && is_flat(d) && d->to[4] == 1 && d->to[3] == d->ow &&
-           2 * d->ow <= lanes && d->h <= MOST_TURNED && d->w <= MOST_TURNED &&
-           d->h * d->w <= MOST_TURNED;
+    return !d->nhwc && group == 1 && has_lanes(d) && is_flat(d) && d->to[4] == 1 &&
+           d->to[3] == d->ow && 2 * d->ow <= lanes && d->h <= MOST_TURNED &&
+           d->w <= MOST_TURNED && d->h * d->w <= MOST_TURNED;
 }
 
 /* NCHW whose rows of the result are halves of a vector, and which sees so few columns that a vector
@@ -122,8 +122,8 @@ static int64_t shift_of(const struct depthwise *d, int64_t lanes, int64_t channe
 {
     const int64_t line = lanes * d->size, beyond = (int64_t)((uintptr_t)d->image % (size_t)line);
 
-    return MASKS_ARE_FREE && d->nhwc && channels > 2 * lanes && d->channels % lanes == 0 &&
-                   beyond % d->size == 0 ?
+    return MASKS_ARE_FREE && d->nhwc && d->size > 1 && channels > 2 * lanes &&
+                   d->channels % lanes == 0 && beyond % d->size == 0 ?
                beyond / d->size :
                0;
 }
@@ -161,7 +161,7 @@ static bool is_direct(const struct depthwise *d, int group)
     if (is_whole(d))
         return true;
     return common && !d->add && (!d->gradient || has_nine_sums(d)) &&
-           (!d->nhwc || has_lanes(d, group)) && (d->r == 1 || d->dilate[0] == 1) &&
+           (!d->nhwc || has_lanes(d)) && (d->r == 1 || d->dilate[0] == 1) &&
            (d->s == 1 || d->dilate[1] == 1) && (group == 1 || SEE_BYTES);
 }
 

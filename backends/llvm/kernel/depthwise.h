@@ -735,6 +735,8 @@ static void NAME(run_all)(const struct NAME(piece) *x, int64_t j, int64_t output
 #include "backends/llvm/kernel/depthwise_sums.h"
 
 #include "backends/llvm/kernel/depthwise_channels.h"
+#elif GROUP == 4
+#include "backends/llvm/kernel/depthwise_bytes.h"
 #endif
 #if defined(PICK_ONE)
 #include "backends/llvm/kernel/depthwise_twins.h"
@@ -783,6 +785,12 @@ static void NAME(run)(const struct depthwise *d, const struct depthwise_plan *pl
 #if GROUP == 1
     if (x.p.direct && (d->nhwc || x.p.narrow)) {
         (d->nhwc ? NAME(run_channels) : NAME(run_narrow))(&x);
+        return;
+    }
+#endif
+#if GROUP == 4
+    if (x.p.direct && d->nhwc) {
+        NAME(run_bytes)(&x);
         return;
     }
 #endif
