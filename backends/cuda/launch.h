@@ -134,6 +134,7 @@ struct part {
     int64_t image, images;      /* whose limbs are held */
     int64_t pitch;              /* bytes of a limb's line */
     int64_t limb[2];            /* bytes of a limb of A, of B, of all products */
+    int64_t next_b;             /* of B, of one */
     int64_t total_pitch, total_size;
     cu_pointer limbs[2], totals;
     struct slots slots;         /* of a simulated unit */
@@ -151,6 +152,8 @@ struct pack_args limber_cuda_pixels(const struct run *r, const struct part *p);
 
 /* cublas.c: *done is false where the operands do not lie as it wants them. */
 bool limber_cublas_run(struct run *r, bool *done, struct diag *d);
+/* Whether one call of it is for all products of the run. */
+bool limber_cublas_takes_groups(const struct run *r);
 
 /* launch.c: what a call says of groups; matrices of A, of B: as many, or one for all. */
 void limber_cuda_groups(struct run *r);
