@@ -315,8 +315,10 @@ struct weigh_job {
 struct sums_job {
     const void *from;
     int64_t outer, inner, outer_step, inner_step;
+    int64_t count; /* matrices, `each` apart */
+    struct spread each;
     bool minus;
-    void *to; /* dense, the inner ones together */
+    void *to; /* dense, the inner ones together, one matrix after the other */
     bool measures;
     uint64_t most; /* out, where it measures: the largest magnitude of an integer */
 };

@@ -32,14 +32,22 @@ static bool run_sums(struct run *r, struct sums_job *j, cu_pointer most, struct 
         .inner = j->inner,
         .outer_step = j->outer_step,
         .inner_step = j->inner_step,
+        .count = j->count,
+        .each = j->each,
         .to = j->to,
         .most = (uint64_t *)(uintptr_t)most,
         .minus = j->minus,
     };
 
+    if (j->each.address) {
+        if (!limber_cuda_copy(r, &r->addresses[0], j->each.address,
+                              (size_t)j->count * sizeof *j->each.address, "addresses", d))
+            return false;
+        args.each.address = (const void *const *)(uintptr_t)r->addresses[0];
+    }
     return (!most || limber_cuda_ok(r->driver, r->driver->cuMemsetD32Async(most, 0, 2, r->stream),
                                     "clearing", d)) &&
-           start(r, KERNEL_sums, j->outer * j->inner, &args, d) &&
+           start(r, KERNEL_sums, j->count * j->outer * j->inner, &args, d) &&
            (!most || limber_cuda_ok(
                          r->driver,
                          r->driver->cuMemcpyDtoHAsync_v2(&j->most, most, sizeof j->most, r->stream),
@@ -60,6 +68,7 @@ bool limber_cuda_sums(struct kernel *k, struct sums_job *j, int device, const li
     ok = (!j->measures || limber_cuda_memory(&r, &most, sizeof j->most, "a number", d)) &&
          run_sums(&r, j, most, d);
     limber_cuda_release(&r, &most);
+    limber_cuda_release(&r, &r.addresses[0]);
     ok = reconstruct(&r, r.own_stream || j->measures, d) && ok;
     limber_cuda_leave(&r);
     return ok;

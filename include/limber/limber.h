@@ -436,7 +436,7 @@ typedef struct limber_prepared limber_prepared; /* limber_prepare */
  *              to be kept, others make their own.
  * Batch        GEMM only.  Real matrices: one scan, one kernel.  A prepared operand serves a batch
  *              whose products all read it (step 0).  Complex matrices: all in host memory, or all
- *              in a device's, where four products are taken.
+ *              in a device's.
  * Together     Features combine as said here.  Others are refused by name (BAD_ARGUMENT): prepared
  *              complex operands, complex convolutions, conj of real matrices, batches of
  *              convolutions. */

@@ -368,12 +368,6 @@ static bool multiply(const struct complex_product *x, limber_format fc, struct o
 
 /* ---- alpha and beta that are complex --------------------------------------------------------- */
 
-/* C and products, of a batch as many. */
-static int64_t products_of(const struct complex_product *x)
-{
-    return x->batch.count ? x->batch.count : 1;
-}
-
 /* Behind them lie the factors. */
 static bool terms_on_device(struct terms *t, const struct complex_product *x, struct diag *d)
 {
@@ -382,7 +376,8 @@ static bool terms_on_device(struct terms *t, const struct complex_product *x, st
     void *p = NULL;
 
     if (__builtin_mul_overflow((size_t)(x->m * x->n), (size_t)(t->width * t->f.size), &bytes) ||
-        __builtin_mul_overflow(bytes, (size_t)products_of(x), &bytes) || bytes > SIZE_MAX / 2)
+        __builtin_mul_overflow(bytes, (size_t)limber_complex_products(x), &bytes) ||
+        bytes > SIZE_MAX / 2)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a b before its sum with c");
     bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
     if (!limber_device_alloc(x->ctx, &p, bytes + ALIGN, "a b before its sum with c", x->queue, d))
@@ -476,7 +471,7 @@ static bool fill(const struct terms *t, const struct complex_product *x, char **
         .m = x->m,
         .n = x->n,
         .width = t->width,
-        .count = products_of(x),
+        .count = limber_complex_products(x),
         .each = { 2 * x->batch.c * x->c.format.size, (const void *const *)x->batch.address_c },
         .to = t->data,
         .factors = t->factors,
@@ -506,7 +501,7 @@ static bool add_terms(const struct terms *t, const struct complex_product *x, st
         .m = 2,
         .n = x->m * x->n,
         .k = t->width,
-        .groups = products_of(x),
+        .groups = limber_complex_products(x),
         .fa = t->f,
         .fb = t->f,
         .fc = x->c.format,
@@ -750,13 +745,10 @@ static int64_t remote_matrices(limber_context *ctx, const limber_problem *p)
 /* There, the real products of all are one. */
 static bool check_remote(const limber_problem *p, int64_t found, struct diag *d)
 {
-    if (found != 3 * p->batch->count)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                           "problem.batch: complex matrices of a batch lie all in host memory, or "
-                           "all in the device's");
-    return p->complex_method != LIMBER_COMPLEX_THREE_PRODUCTS ||
+    return found == 3 * p->batch->count ||
            limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                       "problem.batch: complex matrices in a device's memory take four products");
+                       "problem.batch: complex matrices of a batch lie all in host memory, or all "
+                       "in the device's");
 }
 
 static bool check_batch(limber_context *ctx, const limber_problem *p, struct diag *d)

@@ -24,6 +24,11 @@ struct complex_product {
     limber_batch batch;         /* in a device's memory, all at once; count 0: there is none */
 };
 
+static inline int64_t limber_complex_products(const struct complex_product *x)
+{
+    return x->batch.count ? x->batch.count : 1;
+}
+
 /* What alpha and beta multiply: for every element of C the pair of A B and, with beta, of C. */
 struct terms {
     char *data;

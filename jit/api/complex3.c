@@ -18,10 +18,14 @@ static const limber_format i64 = { LIMBER_KIND_INT, 0, 0, 0, 0, 8, 0 };
 
 enum { RE, IM, SUM, PLANES };
 
-/* One operand as three real ones, rows or columns for lines: its parts and their sum. */
+/* One operand as three real ones, rows or columns for lines: its parts and their sum; of a batch,
+ * those of its first product, and where the others' lie. */
 struct planes {
     struct view part[PLANES];
     limber_format f, sum_f;
+    int64_t step[PLANES];
+    const void *const *each[PLANES];
+    const void **imaginary;     /* the addresses of imaginary parts */
     char *host[PLANES];         /* in host memory, dense */
     void *on_device;               /* or, of the sums, in the device's */
     double most;                /* integers: no part is larger in magnitude */
@@ -116,6 +120,31 @@ static bool copy_planes(const limber_context *ctx, struct planes *p, const struc
     return true;
 }
 
+/* The matrices of an operand of several products; returns how many there are. */
+static bool spread_planes(const struct complex_product *x, struct planes *p, bool left,
+                          int64_t elements, int64_t *matrices, struct diag *d)
+{
+    const void *const *address = left ? x->batch.address_a : x->batch.address_b;
+    int64_t step = left ? x->batch.a : x->batch.b, count = limber_complex_products(x);
+
+    *matrices = count > 1 && (address || step) ? count : 1;
+    if (*matrices == 1)
+        return true;
+    p->step[SUM] = elements;
+    if (!address) {
+        p->step[RE] = p->step[IM] = 2 * step;
+        return true;
+    }
+    p->imaginary = calloc((size_t)count, sizeof *p->imaginary);
+    if (!p->imaginary)
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for addresses");
+    for (int64_t g = 0; g < count; g++)
+        p->imaginary[g] = (const char *)address[g] + p->f.size;
+    p->each[RE] = address;
+    p->each[IM] = p->imaginary;
+    return true;
+}
+
 /* The sums lie along whichever dimension the pairs do. */
 static bool see_planes(const struct complex_product *x, struct planes *p, const struct pairs *of,
                        int64_t rows, int64_t cols, bool left, struct diag *d)
@@ -133,7 +162,11 @@ static bool see_planes(const struct complex_product *x, struct planes *p, const 
     };
     size_t bytes;
 
-    if (__builtin_mul_overflow((size_t)rows * (size_t)cols, (size_t)p->sum_f.size, &bytes))
+    if (!spread_planes(x, p, left, rows * cols, &j.count, d))
+        return false;
+    j.each = (struct spread){ p->step[RE] * p->f.size, p->each[RE] };
+    if (__builtin_mul_overflow((size_t)rows * (size_t)cols, (size_t)p->sum_f.size, &bytes) ||
+        __builtin_mul_overflow(bytes, (size_t)j.count, &bytes))
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY,
                            "no memory for the sums of an operand's parts");
     if (!limber_device_alloc(x->ctx, &p->on_device, bytes, "the sums of an operand's parts",
@@ -166,6 +199,7 @@ static void planes_free(const struct complex_product *x, struct planes *p)
         limber_memory_free(&x->ctx->allocator, p->host[i]);
     if (p->on_device)
         limber_device_free(x->ctx, p->on_device, x->queue);
+    free(p->imaginary);
 }
 
 /* ---- what three products can serve ----------------------------------------------------------- */
@@ -213,7 +247,7 @@ static void add_reports(struct report *sum, const struct report *r, bool first)
     *sum = s;
 }
 
-/* The products, dense: in host memory or, as C, in the device's. */
+/* The products, dense: in host memory or, as C, in the device's, of a batch one after the other. */
 struct products {
     limber_format f;
     char *data[3];
@@ -234,6 +268,7 @@ static bool products_new(const struct complex_product *x, struct products *p, st
         return true;
     }
     if (__builtin_mul_overflow((size_t)x->m * (size_t)x->n, (size_t)p->f.size, &bytes) ||
+        __builtin_mul_overflow(bytes, (size_t)limber_complex_products(x), &bytes) ||
         bytes > SIZE_MAX / 4)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for three products");
     bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
@@ -261,12 +296,17 @@ static bool multiply(const struct complex_product *x, const struct planes *a,
         .m = x->m,
         .n = x->n,
         .k = x->k,
-        .groups = 1,
+        .groups = limber_complex_products(x),
         .fa = plane == SUM ? a->sum_f : a->f,
         .fb = plane == SUM ? b->sum_f : b->f,
         .fc = to->f,
         .a = a->part[plane],
         .b = b->part[plane],
+        .step_a = a->step[plane],
+        .step_b = b->step[plane],
+        .step_c = x->m * x->n,
+        .each_a = a->each[plane],
+        .each_b = b->each[plane],
         .c = { .data = to->data[plane], .row = x->n, .col = 1, .inner = x->n },
         .queue = x->queue,
     };
@@ -337,7 +377,7 @@ static bool combine(const struct complex_product *x, const struct terms *t,
 {
     const struct pairs_job j = {
         .product = { p->data[RE], p->data[IM], p->data[SUM] },
-        .count = x->m * x->n,
+        .count = limber_complex_products(x) * x->m * x->n,
         .width = t->width,
         .plus = x->a.conj != x->b.conj,
         .to = t->data,

@@ -366,8 +366,6 @@ static void complex_batches_are_one_launch_a_step(void **state)
         assert_int_equal(run_complex(reference, s, x, MOST, LIMBER_COMPLEX_AUTO, NULL, NULL),
                          LIMBER_STATUS_OK);
         same_numbers(s, &x[2]);
-        assert_int_equal(run_complex(cuda, s, x, 2, LIMBER_COMPLEX_THREE_PRODUCTS, NULL, NULL),
-                         LIMBER_STATUS_BAD_ARGUMENT);
         host = x[1];
         x[1].there.at = (uint64_t)(uintptr_t)x[1].host;
         assert_int_equal(run_complex(cuda, s, x, 2, LIMBER_COMPLEX_AUTO, NULL, NULL),
@@ -426,6 +424,86 @@ static void complex_scalars_are_one_launch_a_step(void **state)
         for (int k = 0; k < 3; k++)
             drop(&x[k]);
     }
+}
+
+/* Sums of parts and three products of all matrices, and pairs of these. */
+static void three_products_are_one_launch_a_step(void **state)
+{
+    static const struct scheme complex[] = {
+        { LIMBER_CONTRACT_FAST, "native", "f64", "f64", DATA_unit, ON_80, 0, false },
+        { LIMBER_CONTRACT_FAST, "ozaki2", "f32", "f32", DATA_unit, ON_90, 0, false },
+        { LIMBER_CONTRACT_EXACT, NULL, "i16", "i64", DATA_ints, ON_all, 0, false },
+    };
+    static const enum lie lies[] = { LIE_steps, LIE_addresses, LIE_shared };
+
+    (void)state;
+    for (int i = 0; i < 9; i++) {
+        const struct scheme *s = &complex[i / 3];
+        struct rng r = { 28 + (uint64_t)i };
+        struct operand x[3];
+        long before, few;
+
+        if (!is_on(s->on))
+            continue;
+        make(&x[0], &r, named(s->format), s->data, M, 2 * K, lies[i % 3]);
+        make(&x[1], &r, named(s->format), s->data, K, 2 * N, lies[(i + i / 3) % 3]);
+        make(&x[2], &r, named(s->result), DATA_bytes, M, 2 * N, lies[i % 2]);
+        if (run_complex(cuda, s, x, 2, LIMBER_COMPLEX_THREE_PRODUCTS, NULL, NULL))
+            fail_msg("%s", limber_error_text());
+        before = launches();
+        assert_int_equal(run_complex(cuda, s, x, 2, LIMBER_COMPLEX_THREE_PRODUCTS, NULL, NULL),
+                         LIMBER_STATUS_OK);
+        few = launches() - before;
+        before = launches();
+        assert_int_equal(run_complex(cuda, s, x, MOST, LIMBER_COMPLEX_THREE_PRODUCTS, NULL, NULL),
+                         LIMBER_STATUS_OK);
+        assert_int_equal(launches() - before, few);
+        print_message("%s, three products: %ld launches\n", s->format, few);
+        assert_int_equal(
+            run_complex(reference, s, x, MOST, LIMBER_COMPLEX_THREE_PRODUCTS, NULL, NULL),
+            LIMBER_STATUS_OK);
+        same_numbers(s, &x[2]);
+        for (int k = 0; k < 3; k++)
+            drop(&x[k]);
+    }
+}
+
+/* One matrix of the batch has sums that do not fit. */
+static void refused_batches_leave_c(void **state)
+{
+    static const struct scheme s = {
+        LIMBER_CONTRACT_EXACT, NULL, "i64", "i64", DATA_ints, 0, 0, false
+    };
+    static const limber_complex_method methods[] = { LIMBER_COMPLEX_FOUR_PRODUCTS,
+                                                     LIMBER_COMPLEX_THREE_PRODUCTS };
+    struct rng r = { 38 };
+    struct operand x[3];
+    int64_t *last;
+    char *got;
+
+    (void)state;
+    if (!is_on(ON_90))
+        skip();
+    make(&x[0], &r, named("i64"), s.data, M, 2 * K, LIE_steps);
+    make(&x[1], &r, named("i64"), s.data, K, 2 * N, LIE_steps);
+    make(&x[2], &r, named("i64"), DATA_bytes, M, 2 * N, LIE_steps);
+    got = malloc(x[2].there.bytes);
+    last = (int64_t *)(void *)x[0].host + (MOST - 1) * x[0].step;
+    for (int i = 0; i < 2 * K; i++) /* its sums exceed 63 bits */
+        last[i] = (int64_t)1 << 61;
+    gpu_upload(x[0].there, x[0].host);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(run_complex(cuda, &s, x, MOST, methods[i], NULL, NULL),
+                         i ? LIMBER_STATUS_NO_SCHEME : LIMBER_STATUS_RANGE);
+        gpu_get(got, x[2].there);
+        assert_memory_equal(got, x[2].host, x[2].there.bytes);
+        if (run_complex(cuda, &s, x, MOST - 1, methods[i], NULL, NULL)) /* without it */
+            fail_msg("%s", limber_error_text());
+        gpu_upload(x[2].there, x[2].host);
+    }
+    free(got);
+    for (int k = 0; k < 3; k++)
+        drop(&x[k]);
 }
 
 /* With room for some of the products only, these follow each other. */
@@ -524,6 +602,8 @@ int main(void)
         cmocka_unit_test(faults_of_batches_are_found),
         cmocka_unit_test(complex_batches_are_one_launch_a_step),
         cmocka_unit_test(complex_scalars_are_one_launch_a_step),
+        cmocka_unit_test(three_products_are_one_launch_a_step),
+        cmocka_unit_test(refused_batches_leave_c),
         cmocka_unit_test(batches_fit_the_workspace),
         cmocka_unit_test(batches_are_recorded),
     };

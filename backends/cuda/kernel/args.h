@@ -153,10 +153,11 @@ struct terms_args {
     char value[128];
 };
 
-/* As struct sums_job: [outer][inner] sums of pairs. */
+/* As struct sums_job: [count][outer][inner] sums of pairs. */
 struct sums_args {
     const char *from;
-    int64_t outer, inner, outer_step, inner_step;
+    int64_t outer, inner, outer_step, inner_step, count;
+    struct spread each;
     char *to;
     uint64_t *most;                 /* NULL, or what the largest magnitude is joined to */
     int32_t minus;

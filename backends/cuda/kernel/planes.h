@@ -58,12 +58,15 @@ constexpr bool IS_INTEGER = SIDES[0].f.kind == LIMBER_KIND_INT ||
 KERNEL(limber_sums, struct sums_args, PACK_THREADS, 1)
 {
     typedef typename number<SIDES[0].f.size, IS_INTEGER>::type T;
+    int64_t one = args.outer * args.inner;
     uint64_t most = 0;
 
-    ROLL for (int64_t x = (int64_t)block() * PACK_THREADS + thread();
-              x < args.outer * args.inner; x += (int64_t)blocks() * PACK_THREADS) {
-        const char *at = args.from + (x / args.inner * args.outer_step +
-                                      x % args.inner * args.inner_step) * SIDES[0].f.size;
+    ROLL for (int64_t x = (int64_t)block() * PACK_THREADS + thread(); x < args.count * one;
+              x += (int64_t)blocks() * PACK_THREADS) {
+        int64_t which = x / one, e = x - which * one;
+        const char *at = (const char *)limber_spread_at(args.from, &args.each, which) +
+                         (e / args.inner * args.outer_step +
+                          e % args.inner * args.inner_step) * SIDES[0].f.size;
         T re = load_part<T>(at), im = load_part<T>(at + SIDES[0].f.size);
 
         store_sum(args.to, x, plus(re, args.minus ? minus(im) : im));

@@ -344,6 +344,28 @@ static void all_functions(void *stream)
     cublasSetStream_v2(handle, stream);
 }
 
+/* As many launches for all of a batch as for two of it, where the driver counts them. */
+static void batches_are_one_launch_a_step(void)
+{
+    static const int count[3] = { 2, 2, COUNT }; /* the first of a kind also scans with it */
+
+    for (const struct function *f = functions; driver.simt_launches && f < functions + FUNCTIONS;
+         f++) {
+        long launches[3] = { 0, 0, 0 };
+
+        for (int i = 0; i < 3 && f->form != FORM_one; i++) {
+            struct args y = state(f, 2, 0, 1);
+
+            give_scalars(&y, call_is_complex(f->type) ? 2 : 1);
+            y.count = count[i];
+            launches[i] = driver.simt_launches();
+            expect(f->call(&y) == CUBLAS_SUCCESS && is_right(&y), "a batch", f->name);
+            launches[i] = driver.simt_launches() - launches[i];
+        }
+        expect(launches[1] == launches[2], "launches of a batch", f->name);
+    }
+}
+
 /* The second call reads what the first one writes; nobody waits between them. */
 static void calls_follow_each_other(const char *name)
 {
@@ -546,8 +568,10 @@ static void first_device(void *stream)
     calls_follow_each_other("cublasSgemm_v2_64");
     calls_follow_each_other("cublasZgemm_v2");
     refusals();
-    if (served)
+    if (served) {
         special_cases();
+        batches_are_one_launch_a_step();
+    }
     if (served && driver.cuInit) {
         captures();
         for (int mode = 0; mode < 3; mode++)
@@ -566,6 +590,7 @@ static void three_products(void *stream)
         for (int scalars = 0; scalars < 3; scalars++)
             try_call(named(names[i]), 0, ops[(i + scalars) % 4][0], ops[(i + scalars) % 4][1],
                      scalars);
+    batches_are_one_launch_a_step();
 }
 
 /* ---- the stated order ----------------------------------------------------------------------- */

@@ -61,11 +61,10 @@ struct request {
     struct side a, b, c;
     int compute;                /* 0: of c's type, where the function's name says it */
     int products;               /* of complex matrices: 3 or 4 */
-    int64_t done; /* out: products of a batch that are done although it was refused */
 };
 
 /* serve.c.  True: the product is computed.  False: the caller asks cuBLAS. */
-bool limber_cublas_serve(struct request *r);
+bool limber_cublas_serve(const struct request *r);
 
 /* real.c: the real function of cuBLAS.  NULL: there is none; a message is printed once.  While
  * `inside` is not 0 cuBLAS is working, and its own calls go to it. */

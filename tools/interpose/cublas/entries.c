@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The functions that stand before those of cuBLAS.  Each fills a request.  If the request is not
- * served, it calls the real function; if a batch was served in part, for the rest of it. */
+ * served, it calls the real function. */
 #include "cublas.h"
 #include "entries.h"
 
@@ -28,16 +28,6 @@
         limber_cublas_inside--; \
         return status; \
     } while (0)
-
-static const void *behind(const struct side *s, int64_t done)
-{
-    static const int size[] = { [CUDA_R_32F] = 4, [CUDA_R_64F] = 8, [CUDA_R_16F] = 2,
-                                [CUDA_R_8I] = 1,  [CUDA_C_32F] = 8, [CUDA_C_64F] = 16 };
-
-    if (done == 0)              /* only complex batches are served in part */
-        return s->data;
-    return (const char *)s->data + done * s->step * size[s->type];
-}
 
 #define DEFINE_ONE(NAME, T, TYPE, PRODUCTS) \
     EXPORT int NAME(CUBLAS_PARAMS_ONE(T)); \
@@ -76,8 +66,8 @@ CUBLAS_EX(DEFINE_EX)
                              .b = { b, TYPE, transb, ldb, 0 }, .c = { c, TYPE, 0, ldc, 0 }, \
                              .products = PRODUCTS }; \
 \
-        HAND_ON(NAME, CUBLAS_PARAMS_ARRAY(T), handle, transa, transb, m, n, k, alpha, a + r.done, \
-                lda, b + r.done, ldb, beta, c + r.done, ldc, (T)(count - r.done)); \
+        HAND_ON(NAME, CUBLAS_PARAMS_ARRAY(T), handle, transa, transb, m, n, k, alpha, a, lda, b, \
+                ldb, beta, c, ldc, count); \
     }
 CUBLAS_ARRAY(DEFINE_ARRAY)
 
@@ -92,9 +82,8 @@ CUBLAS_ARRAY(DEFINE_ARRAY)
                              STATED(compute), \
                              .products = PRODUCTS }; \
 \
-        HAND_ON(NAME, CUBLAS_PARAMS_ARRAY_EX(T), handle, transa, transb, m, n, k, alpha, \
-                a + r.done, type_a, lda, b + r.done, type_b, ldb, beta, c + r.done, type_c, ldc, \
-                (T)(count - r.done), compute, algorithm); \
+        HAND_ON(NAME, CUBLAS_PARAMS_ARRAY_EX(T), handle, transa, transb, m, n, k, alpha, a, \
+                type_a, lda, b, type_b, ldb, beta, c, type_c, ldc, count, compute, algorithm); \
     }
 CUBLAS_ARRAY_EX(DEFINE_ARRAY_EX)
 
@@ -107,9 +96,8 @@ CUBLAS_ARRAY_EX(DEFINE_ARRAY_EX)
                              .b = { b, TYPE, transb, ldb, step_b }, \
                              .c = { c, TYPE, 0, ldc, step_c }, .products = PRODUCTS }; \
 \
-        HAND_ON(NAME, CUBLAS_PARAMS_STRIDED(T), handle, transa, transb, m, n, k, alpha, \
-                behind(&r.a, r.done), lda, step_a, behind(&r.b, r.done), ldb, step_b, beta, \
-                (void *)(uintptr_t)behind(&r.c, r.done), ldc, step_c, (T)(count - r.done)); \
+        HAND_ON(NAME, CUBLAS_PARAMS_STRIDED(T), handle, transa, transb, m, n, k, alpha, a, lda, \
+                step_a, b, ldb, step_b, beta, c, ldc, step_c, count); \
     }
 CUBLAS_STRIDED(DEFINE_STRIDED)
 
@@ -124,9 +112,8 @@ CUBLAS_STRIDED(DEFINE_STRIDED)
                              STATED(compute), \
                              .products = PRODUCTS }; \
 \
-        HAND_ON(NAME, CUBLAS_PARAMS_STRIDED_EX(T), handle, transa, transb, m, n, k, alpha, \
-                behind(&r.a, r.done), type_a, lda, step_a, behind(&r.b, r.done), type_b, ldb, \
-                step_b, beta, (void *)(uintptr_t)behind(&r.c, r.done), type_c, ldc, step_c, \
-                (T)(count - r.done), compute, algorithm); \
+        HAND_ON(NAME, CUBLAS_PARAMS_STRIDED_EX(T), handle, transa, transb, m, n, k, alpha, a, \
+                type_a, lda, step_a, b, type_b, ldb, step_b, beta, c, type_c, ldc, step_c, count, \
+                compute, algorithm); \
     }
 CUBLAS_STRIDED_EX(DEFINE_STRIDED_EX)

@@ -13,7 +13,7 @@
 enum { MOST_DEVICES = 64, SCALAR = 32 };
 
 struct work {
-    struct request *r;
+    const struct request *r;
     const struct interpose_setting *setting;
     limber_context *ctx;
     bool host;                  /* the backend works on host memory alone */
@@ -245,7 +245,7 @@ static int64_t depth(const struct work *w)
 
 static bool fetch_addresses(struct work *w)
 {
-    struct request *r = w->r;
+    const struct request *r = w->r;
     size_t count = (size_t)r->count;
     const struct side *const side[3] = { &r->a, &r->b, &r->c };
 
@@ -306,27 +306,24 @@ static limber_problem stated(const struct work *w)
     return p;
 }
 
+/* All products of a batch, or none. */
+static bool run(struct work *w, limber_problem *p)
+{
+    if (w->r->form != FORM_one)
+        p->batch = &w->batch;
+    return limber_run(w->ctx, p, &w->report) == LIMBER_STATUS_OK || failed(w);
+}
+
 static bool run_real(struct work *w)
 {
     limber_problem p = stated(w);
 
-    if (w->r->form != FORM_one)
-        p.batch = &w->batch;
-    return limber_run(w->ctx, &p, &w->report) == LIMBER_STATUS_OK || failed(w);
+    return run(w, &p);
 }
 
-static void *pairs(const struct work *w, const void *data, limber_format f, const struct side *s,
-                   int which, int64_t g)
-{
-    if (w->r->form == FORM_array)
-        return (void *)(uintptr_t)w->addresses[which * w->r->count + g];
-    return (char *)(uintptr_t)data + g * s->step * 2 * f.size;
-}
-
-/* One after the other: those before a refused one are done. */
 static bool run_complex(struct work *w)
 {
-    struct request *r = w->r;
+    const struct request *r = w->r;
     limber_problem p = stated(w);
 
     w->three = r->products == 3 && w->setting->contract.promise == LIMBER_CONTRACT_FAST;
@@ -334,14 +331,7 @@ static bool run_complex(struct work *w)
     p.conjugate = (limber_conjugate)((r->a.op == CUBLAS_C ? LIMBER_CONJUGATE_A : 0) |
                                      (r->b.op == CUBLAS_C ? LIMBER_CONJUGATE_B : 0));
     p.complex_method = w->three ? LIMBER_COMPLEX_THREE_PRODUCTS : LIMBER_COMPLEX_FOUR_PRODUCTS;
-    for (; r->done < r->count; r->done++) {
-        p.a.data = pairs(w, w->a.data, p.a.format, &r->a, 0, r->done);
-        p.b.data = pairs(w, w->b.data, p.b.format, &r->b, 1, r->done);
-        p.c.data = pairs(w, w->c.data, p.c.format, &r->c, 2, r->done);
-        if (limber_run(w->ctx, &p, &w->report) != LIMBER_STATUS_OK)
-            return failed(w);
-    }
-    return true;
+    return run(w, &p);
 }
 
 static bool serve(struct work *w)
@@ -448,7 +438,7 @@ static void count(const struct work *w, bool served)
     interpose_count(&t);
 }
 
-bool limber_cublas_serve(struct request *r)
+bool limber_cublas_serve(const struct request *r)
 {
     INTERPOSE_UNCANCELLED;
     const struct interpose_call call = { r->name, r->m, r->n, r->k, NULL };
