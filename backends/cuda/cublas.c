@@ -16,10 +16,14 @@ static struct {
     int (*create)(cublas_handle *);
     int (*destroy)(cublas_handle);
     int (*set_stream)(cublas_handle, cu_stream);
-    int (*sgemm)(cublas_handle, int, int, int, int, int, const float *, const float *, int,
-                 const float *, int, const float *, float *, int);
-    int (*dgemm)(cublas_handle, int, int, int, int, int, const double *, const double *, int,
-                 const double *, int, const double *, double *, int);
+    /* In binary32 and in binary64: a product, batches at steps and at addresses. */
+    int (*gemm[2])(cublas_handle, int, int, int, int, int, const void *, const void *, int,
+                   const void *, int, const void *, void *, int);
+    int (*strided[2])(cublas_handle, int, int, int, int, int, const void *, const void *, int,
+                      long long, const void *, int, long long, const void *, void *, int, long long,
+                      int);
+    int (*listed[2])(cublas_handle, int, int, int, int, int, const void *, const void *const *, int,
+                     const void *const *, int, const void *, void *const *, int, int);
     bool searched, found;
 } cublas;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -47,9 +51,16 @@ static bool search(void)
     *(void **)&cublas.create = dlsym(handle, "cublasCreate_v2");
     *(void **)&cublas.destroy = dlsym(handle, "cublasDestroy_v2");
     *(void **)&cublas.set_stream = dlsym(handle, "cublasSetStream_v2");
-    *(void **)&cublas.sgemm = dlsym(handle, "cublasSgemm_v2");
-    *(void **)&cublas.dgemm = dlsym(handle, "cublasDgemm_v2");
-    return cublas.create && cublas.destroy && cublas.set_stream && cublas.sgemm && cublas.dgemm;
+    *(void **)&cublas.gemm[0] = dlsym(handle, "cublasSgemm_v2");
+    *(void **)&cublas.gemm[1] = dlsym(handle, "cublasDgemm_v2");
+    *(void **)&cublas.strided[0] = dlsym(handle, "cublasSgemmStridedBatched");
+    *(void **)&cublas.strided[1] = dlsym(handle, "cublasDgemmStridedBatched");
+    *(void **)&cublas.listed[0] = dlsym(handle, "cublasSgemmBatched");
+    *(void **)&cublas.listed[1] = dlsym(handle, "cublasDgemmBatched");
+    for (int i = 0; i < 2; i++)
+        if (!cublas.gemm[i] || !cublas.strided[i] || !cublas.listed[i])
+            return false;
+    return cublas.create && cublas.destroy && cublas.set_stream;
 }
 
 /* Looked for until it is there: a program may load it later. */
@@ -104,6 +115,7 @@ static void give_handle(struct device *v, cublas_handle h)
 /* A column-major operand of `rows` rows. */
 struct operand {
     const void *data;
+    const struct spread *each; /* of a batch */
     int op, ld;
 };
 
@@ -148,6 +160,9 @@ static bool job_of(const struct run *r, struct job *j)
         stride < rows)
         return false;
     j->c.data = p->data;
+    j->c.each = &r->each[2];
+    j->a.each = &r->each[!by_columns];
+    j->b.each = &r->each[by_columns];
     j->k = c->k;
     j->m = rows;
     j->n = by_columns ? c->n : c->m;
@@ -160,18 +175,38 @@ static bool job_of(const struct run *r, struct job *j)
 
 /* ---- the product ----------------------------------------------------------------------------- */
 
-static int gemm(cublas_handle h, const struct job *j, const struct call *c, int size)
+/* One, or a batch: its matrices are at steps, or at addresses that lie on the device. */
+static int multiply(cublas_handle h, const struct job *j, const struct run *r)
 {
-    const float one32 = 1, zero32 = 0;
-    const double one64 = 1, zero64 = 0;
+    static const float one32 = 1, zero32 = 0;
+    static const double one64 = 1, zero64 = 0;
+    const int size = r->kernel->config.result.size, wide = size == 8, count = (int)r->groups;
+    const int m = (int)j->m, n = (int)j->n, k = (int)j->k;
+    const struct spread *a = j->a.each, *b = j->b.each, *c = j->c.each;
+    const void *alpha = r->call->alpha ? r->call->alpha : wide ? (const void *)&one64 : &one32;
+    const void *beta = r->call->beta ? r->call->beta : wide ? (const void *)&zero64 : &zero32;
+    void *to = (void *)(uintptr_t)j->c.data;
 
-    if (size == 4)
-        return cublas.sgemm(h, j->a.op, j->b.op, (int)j->m, (int)j->n, (int)j->k,
-                            c->alpha ? c->alpha : &one32, j->a.data, j->a.ld, j->b.data, j->b.ld,
-                            c->beta ? c->beta : &zero32, (float *)(uintptr_t)j->c.data, j->c.ld);
-    return cublas.dgemm(h, j->a.op, j->b.op, (int)j->m, (int)j->n, (int)j->k,
-                        c->alpha ? c->alpha : &one64, j->a.data, j->a.ld, j->b.data, j->b.ld,
-                        c->beta ? c->beta : &zero64, (double *)(uintptr_t)j->c.data, j->c.ld);
+    if (count == 1)
+        return cublas.gemm[wide](h, j->a.op, j->b.op, m, n, k, alpha, j->a.data, j->a.ld, j->b.data,
+                                 j->b.ld, beta, to, j->c.ld);
+    if (c->address)
+        return cublas.listed[wide](h, j->a.op, j->b.op, m, n, k, alpha, a->address, j->a.ld,
+                                   b->address, j->b.ld, beta, (void *const *)(uintptr_t)c->address,
+                                   j->c.ld, count);
+    return cublas.strided[wide](h, j->a.op, j->b.op, m, n, k, alpha, j->a.data, j->a.ld,
+                                a->step / size, j->b.data, j->b.ld, b->step / size, beta, to,
+                                j->c.ld, c->step / size, count);
+}
+
+/* All at steps, or all at addresses: as they will lie on the device. */
+bool limber_cublas_takes_groups(const struct run *r)
+{
+    int listed = 0;
+
+    for (int i = 0; i < 3; i++)
+        listed += r->each[i].address && limber_cuda_on_device(r, r->each[i].address[0]);
+    return r->groups <= INT32_MAX && (listed == 0 || listed == 3);
 }
 
 bool limber_cublas_run(struct run *r, bool *done, struct diag *d)
@@ -187,7 +222,7 @@ bool limber_cublas_run(struct run *r, bool *done, struct diag *d)
         return false;
     result = cublas.set_stream(h, r->stream);
     if (result == 0)
-        result = gemm(h, &job, r->call, r->kernel->config.result.size);
+        result = multiply(h, &job, r);
     give_handle(r->device, h);
     return result == 0 || limber_fail(d, LIMBER_STATUS_DEVICE, "cuBLAS: error %d", result);
 }

@@ -775,7 +775,7 @@ static bool are_alike(const struct run *r, int which)
     return true;
 }
 
-/* Not by cuBLAS; and a recorded call cannot take addresses to the device. */
+/* A recorded call cannot take addresses to the device. */
 bool limber_cuda_takes_groups(const struct kernel *k, const struct call *c)
 {
     struct diag ignored = { 0 };
@@ -786,14 +786,13 @@ bool limber_cuda_takes_groups(const struct kernel *k, const struct call *c)
     const struct cuda_config *f = &k->config;
 
     limber_cuda_groups(&r);
-    if (!r.device || f->library || c->conv || f->side[0].scaled == SCALED_all ||
-        f->side[1].scaled == SCALED_all)
+    if (!r.device || c->conv || f->side[0].scaled == SCALED_all || f->side[1].scaled == SCALED_all)
         return false;
     r.driver = r.device->driver;
     for (int i = 0; i < 3; i++)
         if ((r.each[i].address && c->guard) || !are_alike(&r, i))
             return false;
-    return true;
+    return !f->library || limber_cublas_takes_groups(&r);
 }
 
 bool limber_cuda_enter(struct run *r, struct diag *d)

@@ -151,6 +151,8 @@ struct pack_args limber_cuda_pixels(const struct run *r, const struct part *p);
 
 /* cublas.c: *done is false where the operands do not lie as it wants them. */
 bool limber_cublas_run(struct run *r, bool *done, struct diag *d);
+/* Whether one call of it is for all products of the run. */
+bool limber_cublas_takes_groups(const struct run *r);
 
 /* launch.c: what a call says of groups; matrices of A, of B: as many, or one for all. */
 void limber_cuda_groups(struct run *r);

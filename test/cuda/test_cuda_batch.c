@@ -6,6 +6,7 @@
 
 #include "ir/ir.h"
 
+#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -595,6 +596,58 @@ static void batches_are_recorded(void **state)
         drop(&x[i]);
 }
 
+/* The mock's products are one call of it.  Sums of integers are exact in any order. */
+static void cublas_takes_batches_at_once(void **state)
+{
+    static const enum lie lies[][3] = {
+        { LIE_steps, LIE_steps, LIE_steps },
+        { LIE_shared, LIE_steps, LIE_steps },
+        { LIE_addresses, LIE_addresses, LIE_addresses },
+        { LIE_steps, LIE_addresses, LIE_steps },
+    };
+    const limber_config config = { .size = sizeof(limber_config),
+                                   .backend = "cuda",
+                                   .cache_dir = "" };
+    limber_context *plain = cuda;
+    void *mock;
+    long (*calls)(void);
+
+    (void)state;
+    if (!driver.simt_launches || !is_on(ON_90))
+        skip();
+    mock = dlopen(SIMT_CUBLAS, RTLD_LAZY);
+    assert_non_null(mock);
+    *(void **)&calls = dlsym(mock, "cublas_mock_calls");
+    assert_non_null(calls);
+    setenv("LIMBER_CUBLAS", SIMT_CUBLAS, 1);
+    assert_int_equal(limber_create(&cuda, &config), LIMBER_STATUS_OK);
+    for (int i = 0; i < 8; i++) {
+        const char *f = i & 1 ? "f32" : "f64";
+        struct scheme s = { LIMBER_CONTRACT_NATIVE, "cublas", f, f, DATA_bytes, ON_90, 0, false };
+        const enum lie *lie = lies[i / 2];
+        struct rng r = { 48 + (uint64_t)i };
+        struct operand x[3];
+        long before;
+
+        make(&x[0], &r, named(f), s.data, M, K, lie[0]);
+        make(&x[1], &r, named(f), s.data, K, N, lie[1]);
+        make(&x[2], &r, named(f), DATA_bytes, M, N, lie[2]);
+        before = calls();
+        if (run(cuda, &s, x, MOST, NULL))
+            fail_msg("%s", limber_error_text());
+        assert_int_equal(calls() - before, i / 2 < 3 ? 1 : MOST); /* of both kinds: each alone */
+        s.scheme = "native";
+        assert_int_equal(run(reference, &s, x, MOST, NULL), LIMBER_STATUS_OK);
+        same_numbers(&s, &x[2]);
+        for (int k = 0; k < 3; k++)
+            drop(&x[k]);
+    }
+    limber_destroy(cuda);
+    cuda = plain;
+    unsetenv("LIMBER_CUBLAS");
+    dlclose(mock);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -606,6 +659,7 @@ int main(void)
         cmocka_unit_test(refused_batches_leave_c),
         cmocka_unit_test(batches_fit_the_workspace),
         cmocka_unit_test(batches_are_recorded),
+        cmocka_unit_test(cublas_takes_batches_at_once),
     };
 
     if (gpu_is_missing())

@@ -18,4 +18,5 @@ add_test(NAME cublas_gpu COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/gpu.sh
          $<TARGET_FILE:cublas_program> $<TARGET_FILE:limber_cublas> $<TARGET_FILE:simt_cuda>
          $<TARGET_FILE:simt_nvrtc>)
 set_tests_properties(cublas cublas_gpu PROPERTIES TIMEOUT 600)
-add_dependencies(test_cuda cublas_mock)     # which calls it where it has to
+add_dependencies(test_cuda cublas_mock)     # which call it where they have to
+add_dependencies(test_cuda_batch cublas_mock)
