@@ -311,6 +311,42 @@ static void long_sums_are_exact(void **state)
                             9, 18, sums[i].k, sums[i].chunk);
 }
 
+/* Products of the largest digits, all of one sign, for so long that 31 bits do not hold their sum:
+ * residues are reduced on the way, slices leave for longer sums.  Shorter chains do not show
+ * whether that happens.  Each line is one number, repeated. */
+static void sums_beyond_31_bits_are_exact(void **state)
+{
+    enum { SIDE = 64, RESIDUES = 70000, SLICES = 34000 };
+    static double a[SIDE], c[SIDE * SIDE];
+    static int16_t x[SIDE];
+    static int64_t z[SIDE * SIDE];
+    limber_contract contract = correct;
+    int capability = gpu_capability();
+
+    (void)state;
+    if (capability != 80 && capability != 90 && capability != 100) /* a way to multiply each */
+        skip();
+    for (int i = 0; i < SIDE; i++) {
+        a[i] = SIDE + SIDE + i; /* 128 and, of A, nearly p - 1 for many a modulus */
+        x[i] = (int16_t)(256 * i + 255);
+    }
+    contract.scheme = "ozaki2";
+    if (limber_gemm(cuda, &contract, SIDE, SIDE, RESIDUES, NULL,
+                    (limber_matrix){ a, named("f64"), 1, 0 },
+                    (limber_matrix){ a, named("f64"), 0, 1 }, NULL,
+                    (limber_output){ c, named("f64"), SIDE, 1 }, NULL))
+        fail_msg("%s", limber_error_text());
+    if (limber_gemm(cuda, &exact, SIDE, SIDE, SLICES, NULL,
+                    (limber_matrix){ x, named("i16"), 1, 0 },
+                    (limber_matrix){ x, named("i16"), 0, 1 }, NULL,
+                    (limber_output){ z, named("i64"), SIDE, 1 }, NULL))
+        fail_msg("%s", limber_error_text());
+    for (int e = 0; e < SIDE * SIDE; e++) {
+        assert_true(c[e] == a[e / SIDE] * a[e % SIDE] * RESIDUES);
+        assert_true(z[e] == (int64_t)x[e / SIDE] * x[e % SIDE] * SLICES);
+    }
+}
+
 static void slices_have_the_bits_of_the_exact_integer(void **state)
 {
     static const char *const schemes[] = { "ozaki1-i8", "ozaki1-f16", "ozaki1-bf16", "ozaki1-f64" };
@@ -732,6 +768,7 @@ int main(void)
         cmocka_unit_test(largest_residues_are_summed_exactly),
         cmocka_unit_test(large_blocks_have_the_same_bits),
         cmocka_unit_test(long_sums_are_exact),
+        cmocka_unit_test(sums_beyond_31_bits_are_exact),
         cmocka_unit_test(slices_have_the_bits_of_the_exact_integer),
         cmocka_unit_test(integers_are_exact),
         cmocka_unit_test(long_accumulators_serve_any_data),
