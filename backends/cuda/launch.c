@@ -210,8 +210,8 @@ static void lay_out(const struct run *r, struct part *p)
     }
     if (!f->inside) {
         p->limb[0] = held(r, p, 0) * p->tiles_m * f->bm * p->pitch;
-        p->limb[1] = r->images ? p->images * limber_cuda_image(r) :
-                                 held(r, p, 1) * p->tiles_n * f->bn * p->pitch;
+        p->next_b = r->images ? p->images * limber_cuda_image(r) : p->tiles_n * f->bn * p->pitch;
+        p->limb[1] = held(r, p, 1) * p->next_b;
     }
     p->total_pitch = f->direct ? 0 : p->tiles_n * f->bn * size;
     p->total_size = p->groups * p->m * p->total_pitch;
@@ -318,13 +318,14 @@ static int64_t line_of(const struct run *r, const struct part *p, int side)
     return (r->matrices[side] > 1 ? p->group * lines : 0) + (side ? p->j : p->i);
 }
 
-/* Exponents of a part's lines, or of all. */
+/* Exponents of a part's lines, or of its matrices. */
 static const int32_t *scales_of(const struct run *r, const struct part *p, int side)
 {
     bool lines = r->kernel->config.side[side].scaled == SCALED_lines;
+    int64_t matrix = r->matrices[side] > 1 ? p->group : 0;
 
     return r->emax[side] ?
-               (const int32_t *)(uintptr_t)r->emax[side] + (lines ? line_of(r, p, side) : 0) :
+               (const int32_t *)(uintptr_t)r->emax[side] + (lines ? line_of(r, p, side) : matrix) :
                NULL;
 }
 
@@ -369,6 +370,7 @@ static struct packing pack_images(const struct run *r, const struct part *p)
     const struct cuda_config *f = &r->kernel->config;
     struct pack_args args = limber_cuda_pixels(r, p);
 
+    args.operand.each = each_of(r, 1, p->group, &args.operand.view.data);
     args.limbs = (char *)(uintptr_t)p->limbs[1];
     args.limb = p->limb[1];
     args.emax = scales_of(r, p, 1);
@@ -376,7 +378,7 @@ static struct packing pack_images(const struct run *r, const struct part *p)
     args.mine = r->mine;
     args.blocks_p = (int32_t)ceil_div(args.pitch / f->bytes, ELEMENTS);
     args.blocks = (int32_t)(ceil_div(args.lines, LINES) * args.blocks_p);
-    return (struct packing){ args, p->images * args.blocks };
+    return (struct packing){ args, held(r, p, 1) * p->images * args.blocks };
 }
 
 struct operand_args limber_cuda_operand(const struct view *v)
@@ -594,6 +596,7 @@ static bool multiply(struct run *r, const struct part *p, struct diag *d)
         .products = (int32_t)p->groups,
         .each_a = held(r, p, 0) > 1 ? (int32_t)(p->tiles_m * f->bm) : 0,
         .each_b = held(r, p, 1) > 1 ? (int32_t)(p->tiles_n * f->bn) : 0,
+        .next_b = held(r, p, 1) > 1 ? p->next_b : 0,
         .cluster = cluster,
         .steps = (int32_t)steps_of(f, r->k),
         .r = result_of(r, p),
@@ -775,7 +778,8 @@ static bool are_alike(const struct run *r, int which)
     return true;
 }
 
-/* A recorded call cannot take addresses to the device. */
+/* A recorded call cannot take addresses to the device, and compares with a plan's class what one
+ * product of a convolution is made of. */
 bool limber_cuda_takes_groups(const struct kernel *k, const struct call *c)
 {
     struct diag ignored = { 0 };
@@ -786,7 +790,7 @@ bool limber_cuda_takes_groups(const struct kernel *k, const struct call *c)
     const struct cuda_config *f = &k->config;
 
     limber_cuda_groups(&r);
-    if (!r.device || c->conv || f->side[0].scaled == SCALED_all || f->side[1].scaled == SCALED_all)
+    if (!r.device || (c->conv && c->guard))
         return false;
     r.driver = r.device->driver;
     for (int i = 0; i < 3; i++)

@@ -134,6 +134,7 @@ struct part {
     int64_t image, images;      /* whose limbs are held */
     int64_t pitch;              /* bytes of a limb's line */
     int64_t limb[2];            /* bytes of a limb of A, of B, of all products */
+    int64_t next_b;             /* of B, of one */
     int64_t total_pitch, total_size;
     cu_pointer limbs[2], totals;
     struct slots slots;         /* of a simulated unit */

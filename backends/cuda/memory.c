@@ -126,15 +126,23 @@ static bool reach_addresses(struct run *r, int which, int64_t count, struct diag
     return true;
 }
 
-/* One after the other. */
+/* As they lie where they are nested, as the groups' channels of an image, else one after the
+ * other. */
 static bool copy_matrices(struct run *r, int side, size_t bytes, cu_pointer *copy, struct diag *d)
 {
     enum { ALIGN = 256 };
     const void *first = r->view[side].data;
-    int64_t count = r->matrices[side];
+    int64_t count = r->matrices[side], step = r->each[side].step;
     size_t apart = (bytes + ALIGN - 1) / ALIGN * ALIGN;
-    bool ok = limber_cuda_memory(r, copy, (size_t)count * apart, side ? "B" : "A", d);
+    bool ok;
 
+    if (count > 1 && !r->each[side].address && (size_t)step < bytes) {
+        ok = limber_cuda_copy(r, copy, first, (size_t)(count - 1) * (size_t)step + bytes,
+                              side ? "B" : "A", d);
+        r->view[side].data = (const void *)(uintptr_t)*copy;
+        return ok;
+    }
+    ok = limber_cuda_memory(r, copy, (size_t)count * apart, side ? "B" : "A", d);
     for (int64_t g = 0; ok && g < count; g++)
         ok = limber_cuda_ok(r->driver,
                             r->driver->cuMemcpyHtoDAsync_v2(
@@ -181,28 +189,36 @@ static bool reach_subset(struct run *r, int side, struct diag *d)
     return true;
 }
 
-/* Of all lines, or the largest. */
+static int32_t largest_of(const int32_t *emax, size_t lines)
+{
+    int32_t most = INT32_MIN;
+
+    for (size_t i = 0; i < lines; i++)
+        most = emax[i] > most ? emax[i] : most;
+    return most;
+}
+
+/* Of all lines, or the largest of each matrix. */
 static bool reach_scales(struct run *r, int side, const struct mask *m, size_t lines,
                          struct diag *d)
 {
-    size_t count = (size_t)r->matrices[side];
-    int32_t most = INT32_MIN, *all;
+    bool largest = r->kernel->config.side[side].scaled == SCALED_all;
+    size_t count = (size_t)r->matrices[side], each = largest ? 1 : lines;
+    int32_t *all;
     bool ok;
 
-    if (r->kernel->config.side[side].scaled == SCALED_all) { /* of one matrix */
-        for (size_t i = 0; i < lines; i++)
-            most = m->line_emax[i] > most ? m->line_emax[i] : most;
-        return limber_cuda_copy(r, &r->emax[side], &most, sizeof most, "exponents", d);
-    }
-    if (count == 1)
-        return limber_cuda_copy(r, &r->emax[side], m->line_emax, lines * sizeof most, "exponents",
+    if (count == 1 && !largest)
+        return limber_cuda_copy(r, &r->emax[side], m->line_emax, lines * sizeof *all, "exponents",
                                 d);
-    all = malloc(count * lines * sizeof *all + 1);
+    all = malloc(count * each * sizeof *all + 1);
     if (!all)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for exponents");
     for (size_t g = 0; g < count; g++)
-        memcpy(all + g * lines, m[g].line_emax, lines * sizeof *all);
-    ok = limber_cuda_copy(r, &r->emax[side], all, count * lines * sizeof *all, "exponents", d);
+        if (largest)
+            all[g] = largest_of(m[g].line_emax, lines);
+        else
+            memcpy(all + g * lines, m[g].line_emax, lines * sizeof *all);
+    ok = limber_cuda_copy(r, &r->emax[side], all, count * each * sizeof *all, "exponents", d);
     free(all);
     return ok;
 }

@@ -59,13 +59,16 @@ static void plan_pixels(const struct run *r, const struct scan_job *j, const str
         .count = x->images * x->lines,
         .found = p->args.found,
         .lines = j->lines,
+        .matrices = j->matrices,
     };
     p->args.operand = limber_cuda_operand(&x->view);
     p->args.lines = x->lines;
     p->args.length = x->length;
-    p->args.operand.each.step = x->image * r->kernel->config.side[0].f.size;
+    p->args.operand.images = (int32_t)x->images;
+    p->args.operand.image = x->image * r->kernel->config.side[0].f.size;
+    p->args.operand.each = j->each;
     p->args.found = (int32_t *)(uintptr_t)memory->pixels;
-    divide(r, p, x->images);
+    divide(r, p, j->matrices * x->images);
 }
 
 static struct planned plan(const struct run *r, const struct scan_job *j,
@@ -112,8 +115,9 @@ bool limber_cuda_scan_start(struct run *r, const struct scan_job *jobs,
                            LINES * (ELEMENTS + 1) * r->kernel->config.side[0].f.size, &args, d);
     for (int i = 0; ok && i < count; i++)
         ok = !p[i].has_windows ||
-             limber_cuda_start(r, KERNEL_scan_windows, (jobs[i].lines + THREADS - 1) / THREADS,
-                               THREADS, 0, &p[i].windows, d);
+             limber_cuda_start(r, KERNEL_scan_windows,
+                               (jobs[i].matrices * jobs[i].lines + THREADS - 1) / THREADS, THREADS,
+                               0, &p[i].windows, d);
     return ok;
 }
 
@@ -135,7 +139,8 @@ static size_t tile_bytes(const struct scan_job *j)
 static bool reach(struct run *r, struct scan_job *j, struct scan_memory *memory,
                   cu_pointer *addresses, struct diag *d)
 {
-    size_t pixels = limber_cuda_scan_pixels(j->v, j->lines, j->length), tiles = tile_bytes(j);
+    size_t pixels = (size_t)j->matrices * limber_cuda_scan_pixels(j->v, j->lines, j->length);
+    size_t tiles = tile_bytes(j);
 
     if (j->each.address) {
         if (!limber_cuda_copy(r, addresses, j->each.address,

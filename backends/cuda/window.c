@@ -88,7 +88,7 @@ struct window limber_cuda_window(const struct run *r, const struct part *p)
     return a;
 }
 
-/* Pixels are lines of a matrix of channels. */
+/* Pixels are lines of a matrix of channels, those of the first product. */
 struct pack_args limber_cuda_pixels(const struct run *r, const struct part *p)
 {
     const struct patch *w = &r->map[1].patch;
@@ -97,7 +97,8 @@ struct pack_args limber_cuda_pixels(const struct run *r, const struct part *p)
 
     return (struct pack_args){
         .operand = { .view = { data, w->col, w->channel, NULL, NULL, NULL },
-                     .each = { .step = w->image * size } },
+                     .images = (int32_t)p->images,
+                     .image = w->image * size },
         .lines = w->h * w->w,
         .length = w->channels,
         .padded = w->h * w->w,

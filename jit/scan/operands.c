@@ -97,7 +97,7 @@ static bool are_remote(const limber_context *ctx, const struct problem *p, bool 
 {
     int64_t count = (left ? p->each_a : p->each_b) ? matrices(p, left) : 1;
 
-    if (need == NEED_format || p->kept[!left] || (p->shape && p->groups > 1))
+    if (need == NEED_format || p->kept[!left])
         return false;
     for (int64_t g = 0; g < count; g++)
         if (!limber_device_holds(ctx, (left ? limber_group_a(p, g) : limber_group_b(p, g)).data))

@@ -26,7 +26,9 @@ struct operand_args {
     struct patch patch;
     struct pair_map pairs;
     int32_t patched, paired;
-    struct spread each;             /* of a batch's matrices, or of an image after the other */
+    int32_t images;                 /* 0, or one after the other in each matrix, */
+    int64_t image;                  /* so many bytes apart */
+    struct spread each;             /* of the matrices of a batch, or of a convolution's groups */
 };
 
 PRIM struct view limber_operand_view(const struct operand_args *o)
@@ -38,12 +40,20 @@ PRIM struct view limber_operand_view(const struct operand_args *o)
     return v;
 }
 
+/* The matrix that image g, counted through all matrices, is of; or matrix g. */
+PRIM int64_t limber_matrix_of(const struct operand_args *o, int64_t g)
+{
+    return o->images ? g / o->images : g;
+}
+
 /* Of matrix or image g. */
 PRIM struct view limber_operand_at(const struct operand_args *o, int64_t g)
 {
     struct view v = limber_operand_view(o);
+    int64_t matrix = limber_matrix_of(o, g);
 
-    v.data = limber_spread_at(v.data, &o->each, g);
+    v.data = (const char *)limber_spread_at(v.data, &o->each, matrix) +
+             (o->images ? (g - matrix * o->images) * o->image : 0);
     return v;
 }
 
@@ -120,6 +130,7 @@ struct multiply_args {
     int32_t tiles_m, tiles_n, tasks;        /* tiles of one product */
     int32_t products, each_a, each_b;       /* of a batch; lines of limbs from one to the next, 0:
                                                they share them */
+    int64_t next_b;                 /* the same in bytes, where B is fetched through a window */
     int32_t cluster;                /* blocks that take one task, row of tiles by row of tiles */
     int32_t steps;                  /* along k of one limb */
     const uint8_t *shown_a, *shown_b;       /* [row or column of tiles][part of k]: something is
@@ -214,10 +225,10 @@ struct scans_args {
 /* What a scan found of pixels becomes what it would have found of the lines that see them. */
 struct windows_args {
     struct patch patch;
-    const int32_t *pixels;          /* [field][pixel], of `count` pixels */
+    const int32_t *pixels;          /* [field][matrix][pixel], of `count` pixels of each */
     int64_t count;
-    int32_t *found;                 /* [field][line] */
-    int64_t lines;
+    int32_t *found;                 /* [field][matrix][line] */
+    int64_t lines, matrices;
 };
 
 /* Whether all lines stay within the bounds of a plan: else choice becomes 1. */

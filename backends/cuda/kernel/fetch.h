@@ -162,7 +162,8 @@ DEVICE void ask_for_step(const multiply_args &a, struct task t, struct ring r, i
                         TOTALS ? ROW_A[row] : l, full);
     }
     copy_pixels<GROUP_THREADS, HELD_B, TILE_B>(
-        a, at + HELD_A * TILE_A, PIXELS, a.limbs_b + (TOTALS ? ROW_B[row] * a.limb_b : 0), step);
+        a, at + HELD_A * TILE_A, PIXELS,
+        a.limbs_b + t.product * a.next_b + (TOTALS ? ROW_B[row] * a.limb_b : 0), step);
     copy_group();
 }
 

@@ -27,7 +27,8 @@ DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
 
     copy_tile<BM, THREADS>(at, from_a + step * STEP, a.pitch);
     if constexpr (WINDOW)
-        copy_pixels<THREADS, 1, TILE_B>(a, at + TILE_A, PIXELS, from_b, step);
+        copy_pixels<THREADS, 1, TILE_B>(a, at + TILE_A, PIXELS, from_b + t.product * a.next_b,
+                                        step);
     else
         copy_tile<BN, THREADS>(at + TILE_A, from_b + limbs_at_b(a, t) * a.pitch + step * STEP,
                                a.pitch);

@@ -269,6 +269,7 @@ template <int S> DEVICE void pack(const pack_args &a, int index)
     int64_t p0 = (int64_t)(own % a.blocks_p) * ELEMENTS;
     int line = thread() / (ELEMENTS / EACH), p = thread() % (ELEMENTS / EACH) * EACH, scale;
     struct view v = limber_operand_at(&a.operand, which);
+    const int32_t *emax = a.emax;
     raw e[EACH];
     struct target to;
 
@@ -282,8 +283,10 @@ template <int S> DEVICE void pack(const pack_args &a, int index)
         return;
     to.at = a.limbs + (which * a.padded + line0 + line) * a.pitch + (p0 + p) * SIDES[S].limb.size;
     to.left = a.pitch - (p0 + p) * SIDES[S].limb.size;
+    if (SIDES[S].scaled == SCALED_all && emax)
+        emax += limber_matrix_of(&a.operand, which);
     scale = SIDES[S].scaled && line0 + line < a.lines ?
-            scale_of<S>(a.emax, which * a.lines + line0 + line) : 0;
+            scale_of<S>(emax, which * a.lines + line0 + line) : 0;
     if constexpr (SIDES[S].limb_kind == LIMB_KIND_residues)
         put_residues<S>(a, e, scale, to);
     else if constexpr (SIDES[S].limb_kind == LIMB_KIND_slices)

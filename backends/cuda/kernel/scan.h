@@ -158,14 +158,16 @@ DEVICE void join_found(struct extremes &s, const int32_t *at, int64_t all)
 
 KERNEL(limber_scan_windows, struct windows_args, PACK_THREADS, 1)
 {
-    int64_t line = (int64_t)block() * PACK_THREADS + thread();
+    int64_t own = (int64_t)block() * PACK_THREADS + thread(), all = args.matrices * args.lines;
+    int64_t matrix = limber_quotient(own, args.lines), line = own - matrix * args.lines;
+    int32_t *found = args.found + own;
     const struct patch &w = args.patch;
     struct extremes s = { INT32_MAX, INT32_MIN, INT32_MAX, 0, 0 };
     int64_t row = limber_quotient(line, w.ow), image = limber_quotient(row, w.oh), plane = image;
     int64_t y0 = (row - image * w.oh) * w.stride[0] - w.pad[0];
     int64_t x0 = (line - row * w.ow) * w.stride[1] - w.pad[1];
 
-    if (line >= args.lines)
+    if (own >= all)
         return;
     ROLL for (int64_t t = 0; t < (w.t ? w.t : 1); t++) {
         if (w.t) {
@@ -185,14 +187,15 @@ KERNEL(limber_scan_windows, struct windows_args, PACK_THREADS, 1)
                     x /= w.divide[1];
                 }
                 if (y >= 0 && y < w.h && x >= 0 && x < w.w)
-                    join_found(s, args.pixels + (plane * w.h + y) * w.w + x, args.count);
+                    join_found(s, args.pixels + matrix * args.count + (plane * w.h + y) * w.w + x,
+                               args.matrices * args.count);
             }
     }
-    store<int32_t>(args.found + SCAN_emin * args.lines + line, s.emin);
-    store<int32_t>(args.found + SCAN_emax * args.lines + line, s.emax);
-    store<int32_t>(args.found + SCAN_low * args.lines + line, s.low);
-    store<int32_t>(args.found + SCAN_sig * args.lines + line, s.sig);
-    store<uint32_t>((uint32_t *)args.found + SCAN_flags * args.lines + line, s.flags);
+    store<int32_t>(found + SCAN_emin * all, s.emin);
+    store<int32_t>(found + SCAN_emax * all, s.emax);
+    store<int32_t>(found + SCAN_low * all, s.low);
+    store<int32_t>(found + SCAN_sig * all, s.sig);
+    store<uint32_t>((uint32_t *)found + SCAN_flags * all, s.flags);
 }
 
 /* Of a line that is not zero. */

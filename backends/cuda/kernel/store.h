@@ -3,14 +3,20 @@
 #ifndef LIMBER_CUDA_STORE_H
 #define LIMBER_CUDA_STORE_H
 
+/* Exponents of a matrix of so many lines; 0: all products have the same. */
+template <int S> DEVICE int64_t exponents_of(int64_t lines)
+{
+    return SIDES[S].scaled == SCALED_all ? lines != 0 : lines;
+}
+
 /* What one product of a batch stores. */
 DEVICE result_args result_of(const result_args &all, int64_t product)
 {
     result_args r = all;
 
     r.c.data = (void *)limber_spread_at(r.c.data, &r.each_c, product);
-    r.emax_a += r.emax_a ? product * r.each_a : 0;
-    r.emax_b += r.emax_b ? product * r.each_b : 0;
+    r.emax_a += r.emax_a ? product * exponents_of<0>(r.each_a) : 0;
+    r.emax_b += r.emax_b ? product * exponents_of<1>(r.each_b) : 0;
     r.special_a += r.special_a ? product * r.each_a : 0;
     r.special_b += r.special_b ? product * r.each_b : 0;
     r.totals += product * r.m * r.total_pitch;

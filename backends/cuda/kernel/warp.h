@@ -29,7 +29,8 @@ DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
         copy_tile<BM, THREADS>(at + l * TILE_A, from_a + (TOTALS ? ROW_A[row] : l) * a.limb_a,
                                a.pitch);
     if constexpr (WINDOW) {
-        copy_pixels<THREADS, HELD_B, TILE_B>(a, at + HELD_A * TILE_A, PIXELS, from_b, step);
+        copy_pixels<THREADS, HELD_B, TILE_B>(a, at + HELD_A * TILE_A, PIXELS,
+                                             from_b + t.product * a.next_b, step);
     } else {
         from_b += limbs_at_b(a, t) * a.pitch + (int64_t)step * STEP;
         UNROLL for (int l = 0; l < HELD_B; l++)
