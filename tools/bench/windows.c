@@ -22,7 +22,8 @@ static const struct kind {
               { "i16 to i64", "i16", "i64", NULL, NULL, LIMBER_CONTRACT_EXACT },
               { "i32 to i64", "i32", "i64", NULL, NULL, LIMBER_CONTRACT_EXACT },
               { "Hi/Lo", "f32", "f32", "fp32-b", NULL, LIMBER_CONTRACT_FAST },
-              { "h100-fp16 simulated", "f16", "f32", NULL, "h100-fp16",
+              { "h100-fp16 simulated", "f16", "f32", NULL, "h100-fp16", LIMBER_CONTRACT_SIMULATE },
+              { "a100-fp64 simulated", "f64", "f64", NULL, "a100-fp64",
                 LIMBER_CONTRACT_SIMULATE } };
 
 enum { IMAGE, FILTERS, WINDOWS, RESULT, ARRAYS };
