@@ -55,11 +55,11 @@ bool limber_cuda_on_cores(enum unit u)
     return u == UNIT_i8 || limber_units[u].tensor;
 }
 
-/* Bytes are not multiplied into tensor memory everywhere; FP8 is by mma.sync (target.c). */
+/* Bytes are not multiplied into tensor memory everywhere, and no plan multiplies E5M2 there. */
 bool limber_cuda_into_columns(enum unit u, const struct target *t)
 {
-    return limber_cuda_on_cores(u) && limber_target_has(t, "tcgen05") && u != UNIT_e4m3 &&
-           u != UNIT_e5m2 && (u != UNIT_i8 || limber_target_has(t, "tcgen05-i8"));
+    return limber_cuda_on_cores(u) && limber_target_has(t, "tcgen05") && u != UNIT_e5m2 &&
+           (u != UNIT_i8 || limber_target_has(t, "tcgen05-i8"));
 }
 
 bool limber_cuda_by_tiles(enum unit u, const struct target *t)

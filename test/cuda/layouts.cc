@@ -355,11 +355,17 @@ int main()
         "idesc of bf16", blackwell::PRODUCT_bf16, blackwell::PRODUCT_bf16, blackwell::PRODUCT_f32);
     descriptors<cute::tfloat32_t, cute::tfloat32_t, float, 128>(
         "idesc of tf32", blackwell::PRODUCT_tf32, blackwell::PRODUCT_tf32, blackwell::PRODUCT_f32);
+    descriptors<cute::float_e4m3_t, cute::float_e4m3_t, float, 256>(
+        "idesc of e4m3", blackwell::PRODUCT_e4m3, blackwell::PRODUCT_e4m3, blackwell::PRODUCT_f32);
+    descriptors<cute::float_e5m2_t, cute::float_e5m2_t, float, 64>(
+        "idesc of e5m2", blackwell::PRODUCT_e5m2, blackwell::PRODUCT_e5m2, blackwell::PRODUCT_f32);
     tiles_of_tcgen05<int8_t, 128>("tcgen05's tiles of i8");
     tiles_of_tcgen05<int8_t, 256>("tcgen05's tiles of i8");
     tiles_of_tcgen05<cute::half_t, 128>("tcgen05's tiles of f16");
     tiles_of_tcgen05<cute::bfloat16_t, 128>("tcgen05's tiles of bf16");
     tiles_of_tcgen05<cute::tfloat32_t, 128>("tcgen05's tiles of tf32");
+    tiles_of_tcgen05<cute::float_e4m3_t, 128>("tcgen05's tiles of e4m3");
+    tiles_of_tcgen05<cute::float_e4m3_t, 256>("tcgen05's tiles of e4m3");
     printf("%ld numbers compared, %ld differ\n", compared, wrong);
     return wrong > 0;
 }

@@ -365,7 +365,7 @@ static void copies_of_16_bytes_land_late(void **state)
 
 /* ---- tensor cores ---------------------------------------------------------------------------- */
 
-static const char *const unit_names[3][9] = {
+static const char *const unit_names[4][9] = {
     { [SIMT_F16] = "a100-fp16", [SIMT_BF16] = "a100-bf16", [SIMT_TF32] = "a100-tf32" },
     { [SIMT_F16] = "h100-fp16",
       [SIMT_BF16] = "h100-bf16",
@@ -377,6 +377,10 @@ static const char *const unit_names[3][9] = {
       [SIMT_TF32] = "b200-tf32",
       [SIMT_E4M3] = "b200-e4m3",
       [SIMT_E5M2] = "b200-e5m2" },
+    /* into tensor memory */
+    { [SIMT_F16] = "b200-fp16",
+      [SIMT_E4M3] = "in=e4m3 acc=f32:rz:inf block=32 frac=25 floor=-133",
+      [SIMT_E5M2] = "in=e5m2 acc=f32:rz:inf block=32 frac=25 floor=-133" },
 };
 static const char *const format_names[9] = {
     [SIMT_F16] = "f16",   [SIMT_BF16] = "bf16", [SIMT_TF32] = "f32",
@@ -426,18 +430,18 @@ static void random_operand(struct rng *r, int kind, int how, void *p)
 
 static void models_agree_with_the_interpreter(void **state)
 {
-    static const int capabilities[3] = { 80, 90, 100 };
+    static const int capabilities[4] = { 80, 90, 100, 100 };
     struct rng r = { 7 };
 
     (void)state;
-    for (int c = 0; c < 3; c++)
+    for (int c = 0; c < 4; c++)
         for (int kind = SIMT_F16; kind <= SIMT_E5M2; kind++) {
             struct model m;
             limber_unit u = LIMBER_UNIT_INIT;
 
             if (!unit_names[c][kind])
                 continue;
-            assert_true(simt_model(kind, capabilities[c], &m));
+            assert_true(simt_model(kind, capabilities[c], c == 3, &m));
             assert_int_equal(limber_unit_parse(unit_names[c][kind], &u), LIMBER_STATUS_OK);
             for (int i = 0; i < 4000; i++) {
                 unsigned char a[32], b[32];
@@ -890,7 +894,7 @@ static void warpgroups_multiply(void **state)
     struct model m;
 
     (void)state;
-    assert_true(simt_model(SIMT_F16, 90, &m));
+    assert_true(simt_model(SIMT_F16, 90, false, &m));
     for (int i = 0; i < (ROWS + COLUMNS) * STEPS * 4; i++)
         random_operand(&r, SIMT_F16, 1,
                        i < ROWS * STEPS * 4 ? a + 32 * i : b + 32 * (i - ROWS * STEPS * 4));
@@ -1078,6 +1082,8 @@ static void products_go_to_tensor_memory(void **state)
           "PRODUCT_bf16, PRODUCT_bf16, PRODUCT_f32" },
         { SIMT_TF32, "float", "bits_float", "issue_tf32",
           "PRODUCT_tf32, PRODUCT_tf32, PRODUCT_f32" },
+        { SIMT_E4M3, "float", "bits_float", "issue_f8", "PRODUCT_e4m3, PRODUCT_e4m3, PRODUCT_f32" },
+        { SIMT_E5M2, "float", "bits_float", "issue_f8", "PRODUCT_e5m2, PRODUCT_e5m2, PRODUCT_f32" },
         { SIMT_I8, "int", "(int)", "issue_i8", "0, 0, PRODUCT_i32" },
         { SIMT_I8 + 1, "int", "(int)", "issue_i8", "1, 0, PRODUCT_i32" },
         { SIMT_I8 + 2, "int", "(int)", "issue_i8", "0, 1, PRODUCT_i32" },
@@ -1161,6 +1167,15 @@ static void products_go_to_tensor_memory(void **state)
           "none of these types" },
         { "a << 7 | b << 10=>b << 7 | a << 10", "wrong" },
     };
+    static const struct fault of_f8[] = {
+        { "PRODUCT_e4m3 = 0, PRODUCT_e5m2 = 1=>PRODUCT_e4m3 = 1, PRODUCT_e5m2 = 0", "wrong" },
+        { "product_descriptor(128, 64, WHAT)=>product_descriptor(128, 64, 0, 1, PRODUCT_f32)",
+          "none of these types" },
+        { "product_descriptor(128, 64, WHAT)=>product_descriptor(128, 64, 0, 0, PRODUCT_i32)",
+          "none of these types" },
+        { "PRODUCT(\"f8f6f4\")=>PRODUCT(\"f16\")", "wrong" },
+        { "PRODUCT(\"f8f6f4\")=>PRODUCT(\"i8\")", "none of these types" },
+    };
     unsigned char *a = calloc(TM, TSTEPS * 128), *b = calloc(TN, TSTEPS * 128);
     struct rng r = { 21 };
 
@@ -1177,7 +1192,7 @@ static void products_go_to_tensor_memory(void **state)
         snprintf(text, sizeof text,
                  "#define NUMBER %s\n#define SUM %s\n#define ISSUE %s\n#define WHAT %s\n%s",
                  kinds[i].number, kinds[i].sum, kinds[i].issue, kinds[i].what, source);
-        assert_true(kind < SIMT_F16 || simt_model(kind, 100, &m));
+        assert_true(kind < SIMT_F16 || simt_model(kind, 100, true, &m));
         for (int p = 0; p < (TM + TN) * TSTEPS * 4; p++)
             random_operand(&r, kind < SIMT_F16 ? SIMT_E4M3 : kind, 1,
                            p < TM * TSTEPS * 4 ? a + 32 * p : b + 32 * (p - TM * TSTEPS * 4));
@@ -1205,8 +1220,12 @@ static void products_go_to_tensor_memory(void **state)
             }
             memcpy(&c[e], kind < SIMT_F16 ? (void *)&sum : (void *)&total, 4);
         }
-        check(&k, &d, i == 0 ? faults : of_bytes,
+        check(&k, &d,
+              i == 0            ? faults :
+              kind == SIMT_E4M3 ? of_f8 :
+                                  of_bytes,
               i == 0                       ? (int)COUNT(faults) :
+              kind == SIMT_E4M3            ? (int)COUNT(of_f8) :
               kinds[i].kind == SIMT_I8 + 2 ? (int)COUNT(of_bytes) :
                                              0);
         free(c);

@@ -636,8 +636,10 @@ DEVICE bool is_chosen()
     return v != 0;
 }
 
-/* Of m x n products: formats of a, b and of the sums; for bytes 0 is unsigned, 1 signed. */
+/* Of m x n products: formats of a, b and of the sums; for bytes 0 is unsigned, 1 signed.  Each kind
+ * of product numbers its own formats. */
 enum { PRODUCT_f32 = 1, PRODUCT_i32 = 2, PRODUCT_f16 = 0, PRODUCT_bf16 = 1, PRODUCT_tf32 = 2 };
+enum { PRODUCT_e4m3 = 0, PRODUCT_e5m2 = 1 };
 DEVICE uint32_t product_descriptor(int m, int n, uint32_t a, uint32_t b, uint32_t sum)
 {
     return sum << 4 | a << 7 | b << 10 | (uint32_t)(n >> 3) << 17 | (uint32_t)(m >> 4) << 24;
@@ -662,6 +664,10 @@ DEVICE void issue_f16(uint32_t to, uint64_t a, uint64_t b, uint32_t what, int ke
 DEVICE void issue_tf32(uint32_t to, uint64_t a, uint64_t b, uint32_t what, int keep)
 {
     PRODUCT("tf32");
+}
+DEVICE void issue_f8(uint32_t to, uint64_t a, uint64_t b, uint32_t what, int keep)
+{
+    PRODUCT("f8f6f4");
 }
 /* An arrival at the barrier when all products of this thread so far are done: their tiles are free,
  * their sums are there behind columns_after. */

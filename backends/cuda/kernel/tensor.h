@@ -50,6 +50,8 @@ DEVICE uint32_t product_of(int signs)
 {
     if (UNIT == UNIT_i8)
         return product_descriptor(BM, BN, (uint32_t)signs >> 1, signs & 1, PRODUCT_i32);
+    if (UNIT == UNIT_e4m3)
+        return product_descriptor(BM, BN, PRODUCT_e4m3, PRODUCT_e4m3, PRODUCT_f32);
     return UNIT == UNIT_f16  ? product_descriptor(BM, BN, PRODUCT_f16, PRODUCT_f16, PRODUCT_f32) :
            UNIT == UNIT_bf16 ? product_descriptor(BM, BN, PRODUCT_bf16, PRODUCT_bf16, PRODUCT_f32) :
                                product_descriptor(BM, BN, PRODUCT_tf32, PRODUCT_tf32, PRODUCT_f32);
@@ -64,6 +66,8 @@ DEVICE void issue_piece(uint32_t to, uint32_t a, uint32_t b, int q, uint32_t wha
         issue_f16(to, da, db, what, keep);
     else if constexpr (UNIT == UNIT_tf32)
         issue_tf32(to, da, db, what, keep);
+    else if constexpr (UNIT == UNIT_e4m3)
+        issue_f8(to, da, db, what, keep);
 #if defined __CUDA_ARCH_FEAT_SM100_ALL
     else
         issue_i8(to, da, db, what, keep);

@@ -232,7 +232,7 @@ void columns_product(int kind, int n, uint32_t to, struct tile a, struct tile b,
             if (!keep)
                 *d[i * n + j] = 0;
         }
-    product_of_tiles(kind, &w, LANES, a, n, b, d, "a product into tensor memory");
+    product_of_tiles(kind, true, &w, LANES, a, n, b, d, "a product into tensor memory");
     clocks_join_fibre(c->known, f);
 }
 

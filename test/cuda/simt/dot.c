@@ -23,7 +23,7 @@ int simt_elements(int kind)
     return kind < SIMT_F16 ? 32 : 32 / formats[kind].bytes;
 }
 
-bool simt_model(int kind, int capability, struct model *m)
+bool simt_model(int kind, int capability, bool columns, struct model *m)
 {
     const char *family = capability < 75  ? "v100" :
                          capability < 80  ? "t4" :
@@ -36,7 +36,10 @@ bool simt_model(int kind, int capability, struct model *m)
 
     if (kind < SIMT_F16 || kind > SIMT_E5M2)
         return false;
-    snprintf(name, sizeof name, "%s-%s", family, formats[kind].name);
+    if (columns && kind >= SIMT_E4M3) /* the instruction is that of all narrow floats */
+        snprintf(name, sizeof name, "%s-e3m2 in=%s", family, formats[kind].name);
+    else
+        snprintf(name, sizeof name, "%s-%s", family, formats[kind].name);
     if (limber_unit_parse(name, &u) != LIMBER_STATUS_OK || u.tree || u.zeros || u.sub != 1)
         return false;
     *m = (struct model){ u.block, u.frac, u.floor, u.acc.format.frac_bits, u.group > 0 };

@@ -25,8 +25,9 @@ struct line {
 };
 
 int simt_elements(int kind); /* of 32 bytes */
-/* The model of a kind on a device of this compute capability; false where the library has none. */
-bool simt_model(int kind, int capability, struct model *m);
+/* The model of a kind on a device of this compute capability; columns: of products into tensor
+ * memory, which add FP8 otherwise.  False where the library has none. */
+bool simt_model(int kind, int capability, bool columns, struct model *m);
 void simt_line(int kind, const void *bytes, struct line *l);
 float simt_dot(int kind, const struct model *m, const struct line *a, const struct line *b,
                float c);

@@ -316,8 +316,8 @@ struct tile {
 };
 void group(int kind, int n, void *d, struct tile a, struct tile b, int keep);
 /* d[row n + column] += for rows of a and columns of b, 32 bytes of each, read by this witness. */
-void product_of_tiles(int kind, const struct witness *w, int rows, struct tile a, int n,
-                      struct tile b, uint32_t *const *d, const char *what);
+void product_of_tiles(int kind, bool columns, const struct witness *w, int rows, struct tile a,
+                      int n, struct tile b, uint32_t *const *d, const char *what);
 
 /* ---- columns.c ------------------------------------------------------------------------------- */
 

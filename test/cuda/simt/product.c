@@ -14,22 +14,24 @@ static struct {
     struct model m;
     int capability;
     bool good;
-} models[SIMT_E5M2 + 1];
+} models[2][SIMT_E5M2 + 1]; /* [1]: of products into tensor memory */
 
 void product_start(void)
 {
-    for (int kind = SIMT_F16; kind <= SIMT_E5M2; kind++)
-        if (models[kind].capability != engine.capability) {
-            models[kind].capability = engine.capability;
-            models[kind].good = simt_model(kind, engine.capability, &models[kind].m);
-        }
+    for (int columns = 0; columns < 2; columns++)
+        for (int kind = SIMT_F16; kind <= SIMT_E5M2; kind++)
+            if (models[columns][kind].capability != engine.capability) {
+                models[columns][kind].capability = engine.capability;
+                models[columns][kind].good =
+                    simt_model(kind, engine.capability, columns, &models[columns][kind].m);
+            }
 }
 
-static const struct model *model_of(int kind, const char *what)
+static const struct model *model_of(int kind, bool columns, const char *what)
 {
-    if (!models[kind].good)
+    if (!models[columns][kind].good)
         engine_fail("%s: no model of kind %d on this device", what, kind);
-    return &models[kind].m;
+    return &models[columns][kind].m;
 }
 
 /* What all of these threads know. */
@@ -134,7 +136,7 @@ static void multiply_i8(int kind, int rows, const uint8_t (*a)[32], int columns,
     }
 }
 
-static void multiply(int kind, int rows, const uint8_t (*a)[32], int columns,
+static void multiply(int kind, bool into_columns, int rows, const uint8_t (*a)[32], int columns,
                      const uint8_t (*b)[32], uint32_t *const *d, const char *what)
 {
     static struct line line_a[128], line_b[256];
@@ -144,7 +146,7 @@ static void multiply(int kind, int rows, const uint8_t (*a)[32], int columns,
         multiply_i8(kind, rows, a, columns, b, d);
         return;
     }
-    m = model_of(kind, what);
+    m = model_of(kind, into_columns, what);
     for (int i = 0; i < rows; i++)
         simt_line(kind, a[i], &line_a[i]);
     for (int j = 0; j < columns; j++)
@@ -185,7 +187,8 @@ void mma(int kind, void *d, const uint32_t *a, const uint32_t *b)
         for (int i = 0; i < 2; i++)
             memcpy(&columns[g][4 * t + 16 * i], &o->b[i], 4);
     }
-    multiply(kind, 16, (const uint8_t(*)[32])rows, 8, (const uint8_t(*)[32])columns, to, "mma");
+    multiply(kind, false, 16, (const uint8_t(*)[32])rows, 8, (const uint8_t(*)[32])columns, to,
+             "mma");
     meeting_end(m);
 }
 
@@ -272,7 +275,7 @@ void wmma(float *d, const uint32_t *a, const uint32_t *b)
         for (int i = 0; i < 8; i++)
             to[8 * l + i] = (uint32_t *)o->d + i;
     }
-    multiply(SIMT_F16, 16, (const uint8_t(*)[32])rows, 16, (const uint8_t(*)[32])columns, to,
+    multiply(SIMT_F16, false, 16, (const uint8_t(*)[32])rows, 16, (const uint8_t(*)[32])columns, to,
              "wmma");
     meeting_end(m);
 }
@@ -325,14 +328,14 @@ static void read_tile(const struct witness *w, struct tile t, int rows, uint8_t 
         }
 }
 
-void product_of_tiles(int kind, const struct witness *w, int rows, struct tile a, int n,
-                      struct tile b, uint32_t *const *d, const char *what)
+void product_of_tiles(int kind, bool columns, const struct witness *w, int rows, struct tile a,
+                      int n, struct tile b, uint32_t *const *d, const char *what)
 {
     static uint8_t x[128][32], y[256][32];
 
     read_tile(w, a, rows, x);
     read_tile(w, b, n, y);
-    multiply(kind, rows, (const uint8_t(*)[32])x, n, (const uint8_t(*)[32])y, d, what);
+    multiply(kind, columns, rows, (const uint8_t(*)[32])x, n, (const uint8_t(*)[32])y, d, what);
 }
 
 static epoch group_agent(const struct meeting *m)
@@ -434,7 +437,7 @@ static void issue(struct group *g, const struct meeting *m, int kind)
     for (int i = 0; i < 64; i++)
         for (int j = 0; j < n; j++)
             to[i * n + j] = element_of(s, i, j);
-    product_of_tiles(kind, &w, 64, first->a, n, first->b, to, "group product");
+    product_of_tiles(kind, false, &w, 64, first->a, n, first->b, to, "group product");
     for (int t = 0; t < 128; t++)
         for (int i = 0; i < n / 2; i++)
             s->d[t][i] = REGISTER_POISON;

@@ -709,6 +709,7 @@ static void do_tcgen05(struct frame *f, uint32_t sums, const int kinds[3])
 }
 
 static const int kinds_f16[3] = { SIMT_F16, SIMT_BF16, -1 }, kinds_tf32[3] = { -1, -1, SIMT_TF32 };
+static const int kinds_f8[3] = { SIMT_E4M3, SIMT_E5M2, -1 };
 
 static void do_commit(struct frame *f, bool all)
 {
@@ -880,6 +881,7 @@ static void meet_cluster(struct frame *f)
     F(tcgen05_mma_i8, "tcgen05.mma.cta_group::1.kind::i8", 5, do_tcgen05(f, 2, NULL)) \
     F(tcgen05_mma_f16, "tcgen05.mma.cta_group::1.kind::f16", 5, do_tcgen05(f, 1, kinds_f16)) \
     F(tcgen05_mma_tf32, "tcgen05.mma.cta_group::1.kind::tf32", 5, do_tcgen05(f, 1, kinds_tf32)) \
+    F(tcgen05_mma_f8, "tcgen05.mma.cta_group::1.kind::f8f6f4", 5, do_tcgen05(f, 1, kinds_f8)) \
     F(tcgen05_commit, COMMIT ".b64", 1, do_commit(f, false)) \
     F(tcgen05_commit_all, COMMIT ".multicast::cluster.b64", 2, do_commit(f, true))
 
