@@ -267,8 +267,7 @@ static void largest_residues_are_summed_exactly(void **state)
     };
     static const struct gpu_fault digits[] = {
         { 100, "FP8 is promoted late",
-          "% CHUNK_STEPS == 0 || s + 1 == steps)) {=>% (2 * CHUNK_STEPS) == 0 || s + 1 == steps)) "
-          "{" },
+          "FLUSH_STEPS : CHUNK_STEPS, end=>FLUSH_STEPS : 2 * CHUNK_STEPS, end" },
         { 100, "another residue's digits", "codes[r[x]]=>codes[r[x] ^ 1]" },
         { 100, "another modulus' digits", "+ CODES_BEGIN[modulus]=>+ CODES_BEGIN[modulus / 2]" },
     };
