@@ -13,17 +13,15 @@ struct block_shape {
 };
 
 /* side_by_side: a stage holds all limbs.  Registers hold the sums and, of floats, the promoted
- * ones; memory all limbs of a stage where rows go side by side.  A warpgroup has 64 lines.  Sums of
- * FP8 in tensor memory leave registers to totals of 256 columns. */
+ * ones; memory all limbs of a stage where rows go side by side.  A warpgroup has 64 lines. */
 static struct block_shape large_shape(const struct node *n, const struct target *t,
                                       bool side_by_side)
 {
     enum unit u = (enum unit)limber_num(n, ATTR_unit);
 
     if (limber_cuda_by_tiles(u, t))
-        return u == UNIT_i8 || (!side_by_side && u == UNIT_e4m3 && limber_cuda_into_columns(u, t)) ?
-                   (struct block_shape){ 64, 256, 128, 256, 128 } :
-                   (struct block_shape){ 64, 128, 128, 128, 128 };
+        return u == UNIT_i8 ? (struct block_shape){ 64, 256, 128, 256, 128 } :
+                              (struct block_shape){ 64, 128, 128, 128, 128 };
     if (limber_cuda_on_cores(u) && limber_target_has(t, "mma"))
         return side_by_side ? (struct block_shape){ 32, 32, 128, 64, 64 } :
                u == UNIT_i8 ? (struct block_shape){ 64, 64, 128, 256, 64 } :
