@@ -259,13 +259,13 @@ static int64_t step_of(const struct view *v, int64_t k)
     return w->row == w->s * w->col && w->channel == w->r * w->row ? w->col : 0;
 }
 
-/* step: not 0 where it is all that is to be known. */
+/* step: not 0 where it is all that is to be known; 0 also where all elements along k are one. */
 static void set_table(const struct view *v, int64_t k, int64_t step, int64_t *at)
 {
     const struct patch *w = v->patch;
 
     if (step || !w)
-        for (int64_t p = 0; p < smaller(k, LIMBER_SMALL_K); p++)
+        for (int64_t p = 0; p < (step ? smaller(k, LIMBER_SMALL_K) : k); p++)
             at[p] = p * step;
     else if (w && w->transposed)
         set_pixels(w, w->row, w->col, w->image, k, at);

@@ -585,9 +585,9 @@ LIMBER_API limber_status limber_prepare(limber_context *ctx, limber_matrix x, in
 
 /* The same of a convolution's filters, w, dense in conv's layout: problem.prepared_b of a forward
  * convolution, or, where config->operation says so, of backward data (transposed convolution).
- * conv says o, c, r, s (t), groups and layout, and for backward data strides, dilations and pads:
- * pixels that leave unlike rests modulo the strides read unlike parts of the window, each of which
- * is scanned and kept.  Sizes of images may be others, or 0. */
+ * conv says o, c, r, s (t), groups and layout, and for backward data strides, dilations and the
+ * pads before an image: pixels that leave unlike rests modulo the strides read unlike parts of the
+ * window, each of which is scanned and kept.  Sizes of images may be others, or 0. */
 LIMBER_API limber_status limber_prepare_filters(limber_context *ctx, const limber_conv *conv,
                                                 const void *w, limber_format wf,
                                                 const limber_prepare_config *config,

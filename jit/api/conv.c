@@ -328,19 +328,27 @@ bool limber_conv_filters(const limber_conv *s, limber_operation operation, struc
 {
     struct side side[3];
     int sides = sides_of(s, side);
+    int64_t window = 1, parts;
 
     if (!least(s->o, 0, "o", d) || !least(s->c, 0, "c", d) || !check_groups(s, d))
         return false;
-    *length = s->c / s->groups;
     for (int i = 0; i < sides; i++) {
         if (operation == LIMBER_OPERATION_CONV_BACKWARD_DATA && !check_side(&side[i], d))
             return false;
         if (!least(side[i].width, 1, side[i].window, d))
             return false;
-        if (__builtin_mul_overflow(*length, side[i].width, length))
+        if (__builtin_mul_overflow(window, side[i].width, &window))
             return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "conv.%s is too large",
                                side[i].window);
     }
+    if (__builtin_mul_overflow(s->c / s->groups, window, length) || window == INT64_MAX)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "conv.c and the window are too large together");
+    /* masks of all parts of the window, of each group */
+    if (operation == LIMBER_OPERATION_CONV_BACKWARD_DATA &&
+        (__builtin_mul_overflow(s->groups, window + 1, &parts) || parts >= (int64_t)1 << 48))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "conv.groups and the window are too large together");
     *c = geometry_of(s, operation, (int64_t[]){ 0, 0, 0 }, (int64_t[]){ 0, 0, 0 });
     return s->layout == LIMBER_LAYOUT_NCHW || s->layout == LIMBER_LAYOUT_NHWC ||
            limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "conv.layout = %d is unknown",

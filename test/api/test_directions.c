@@ -3,6 +3,7 @@
  * other (they are adjoint), and over backends, threads and layouts. */
 #include "convs.h"
 #include "support.h"
+#include "used.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -28,6 +29,7 @@ static int make_contexts(void **state)
         config.cache_dir = "";
         config.backend = backends[i];
         config.threads = i == THREADS ? 3 : 1;
+        config.allocator = used_memory();
         if (limber_create(&context[i], &config))
             return -1;
     }
@@ -620,6 +622,10 @@ static void prepared_filters_serve_what_they_are_for(void **state)
     assert_int_equal(limber_prepare_filters(context[INTERP], &s, w, LIMBER_F32, &config, &none),
                      LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "conv.stride[1] = 0"));
+    t = s, t.stride[1] = 2, t.o = 0, t.c = t.groups = (int64_t)1 << 32, t.r = 65537, t.s = 65535;
+    assert_int_equal(limber_prepare_filters(context[INTERP], &t, w, LIMBER_F32, &config, &none),
+                     LIMBER_STATUS_BAD_ARGUMENT);
+    assert_non_null(strstr(limber_error_text(), "conv.groups and the window"));
     assert_int_equal(limber_prepare(context[INTERP], (limber_matrix){ w, LIMBER_F32, 27, 1 }, 2, 27,
                                     LIMBER_SIDE_A, &config, &none),
                      LIMBER_STATUS_BAD_ARGUMENT);

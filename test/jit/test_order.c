@@ -4,6 +4,7 @@
 #include "compiler.h"
 #include "files.h"
 #include "support.h"
+#include "used.h"
 
 #include "jit/api/api.h"
 #include "order.h"
@@ -47,6 +48,7 @@ static limber_context *add(const char *backend, limber_kernels kernels, int thre
     config.threads = threads;
     /* what one specialises, others of the same machine have from disk */
     config.cache_dir = kernels == LIMBER_KERNELS_SPECIALISED ? dir : "";
+    config.allocator = used_memory();
     if (limber_create(&w->ctx, &config))
         fail_msg("%s", limber_error_text());
     w->ctx->small = small;
@@ -222,6 +224,54 @@ static void empty_sums_are_plus_zero(void **state)
     for (unsigned i = 0; i < 8; i++)
         check(&(struct shape){ "f64", "f64", "f64", DATA_special, 5, 7, 0, i, i & 1, i & 2, false },
               i);
+}
+
+/* Rows, columns or elements along k that are all one, by a stride of 0: as the matrix written out. */
+static void repeated_operands_have_the_same_bits(void **state)
+{
+    static const int64_t sizes[][3] = {
+        { 16, 500, 600 }, { 60, 60, 600 }, { 3, 70, 257 }, { 200, 40, 300 }, { 30, 50, 256 }
+    };
+    const int64_t most = 500 * 600;
+    float *x = malloc((size_t)most * 4), *a = malloc((size_t)most * 4);
+    float *b = malloc((size_t)most * 4), *want = malloc((size_t)most * 4);
+    float *got = malloc((size_t)most * 4);
+    struct rng r = { 43 };
+
+    (void)state;
+    fill(&r, DATA_unit, LIMBER_F32, x, (size_t)most);
+    for (int i = 0; i < 6 * (int)COUNT(sizes); i++) {
+        const int64_t *size = sizes[i / 6], m = size[0], n = size[1], k = size[2];
+        const int kind = i % 6; /* which of both, and what is repeated */
+        limber_matrix left = { x, LIMBER_F32, k, 1 }, right = { x, LIMBER_F32, n, 1 };
+        limber_matrix *one = kind < 3 ? &left : &right;
+
+        *one = (limber_matrix){ x, LIMBER_F32, kind % 3 == 0 ? 0 : 1, kind % 3 == 1 ? 0 : 1 };
+        if (kind % 3 == 2)
+            one->row_stride = one->col_stride = 1; /* neither: lines overlap */
+        for (int64_t j = 0; j < m * k; j++)
+            a[j] = x[j / k * left.row_stride + j % k * left.col_stride];
+        for (int64_t j = 0; j < k * n; j++)
+            b[j] = x[j / n * right.row_stride + j % n * right.col_stride];
+        for (int w = 0; w < count; w++) {
+            if (limber_gemm(ways[w].ctx, &reproducible, m, n, k, NULL,
+                            (limber_matrix){ a, LIMBER_F32, k, 1 },
+                            (limber_matrix){ b, LIMBER_F32, n, 1 }, NULL,
+                            (limber_output){ w ? got : want, LIMBER_F32, n, 1 }, NULL))
+                fail_msg("%s", limber_error_text());
+            if (limber_gemm(ways[w].ctx, &reproducible, m, n, k, NULL, left, right, NULL,
+                            (limber_output){ got, LIMBER_F32, n, 1 }, NULL))
+                fail_msg("%s", limber_error_text());
+            if (memcmp(got, want, (size_t)(m * n) * 4))
+                fail_msg("%d x %d x %d, kind %d, by %s", (int)m, (int)n, (int)k, kind,
+                         ways[w].name);
+        }
+    }
+    free(x);
+    free(a);
+    free(b);
+    free(want);
+    free(got);
 }
 
 /* Operands whose panels go through the last level of cache by groups of columns, or in parts of k:
@@ -777,6 +827,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_way_has_the_bits_of_the_loop),
         cmocka_unit_test(empty_sums_are_plus_zero),
+        cmocka_unit_test(repeated_operands_have_the_same_bits),
         cmocka_unit_test(long_operands_have_the_same_bits),
         cmocka_unit_test(data_do_not_matter),
         cmocka_unit_test(places_in_a_batch_do_not_matter),
