@@ -226,7 +226,7 @@ static void empty_sums_are_plus_zero(void **state)
               i);
 }
 
-/* Rows, columns or elements along k that are all one, by a stride of 0: as the matrix written out. */
+/* Rows, columns or elements along k that are all one, by a stride of 0: as written out. */
 static void repeated_operands_have_the_same_bits(void **state)
 {
     static const int64_t sizes[][3] = {
