@@ -27,7 +27,6 @@ enum {
     NEAR = 256 << 10,   /* bytes of packed rows that stay in a near cache */
     MOST_ROOM = 1 << 22,    /* bytes that a piece may pack */
     CHAIN = 256,    /* products of a sum of the scheme `native` */
-    LONG = 12,      /* pixels of a row that are met three at once */
     TWINS = 4,      /* vectors of two rows of the result that are summed at once */
     LINE = 64
 };
@@ -74,6 +73,8 @@ static int64_t least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
+
+#include "backends/llvm/kernel/depthwise_lanes.h"
 
 static bool shares_rows(const struct depthwise *d)
 {
@@ -128,10 +129,12 @@ static int64_t shift_of(const struct depthwise *d, int64_t lanes, int64_t channe
                0;
 }
 
-/* A gradient of filters of two dimensions. */
+/* A gradient of filters of two dimensions, of whole vectors of channels where those lie beside each
+ * other and masks are not free. */
 static bool has_nine_sums(const struct depthwise *d)
 {
-    return d->r == 3 && d->s == 3 && d->multiplier == 1 && is_flat(d);
+    return d->r == 3 && d->s == 3 && d->multiplier == 1 && is_flat(d) &&
+           (!d->nhwc || MASKS_ARE_FREE || d->channels * d->size >= VECTOR);
 }
 
 /* A gradient of images under strides of two, all phases at once. */
@@ -259,8 +262,6 @@ static struct piece find_gradient(const struct depthwise *d, const struct depthw
     shape_piece(d, lanes, 1, &p);
     return p;
 }
-
-#include "backends/llvm/kernel/depthwise_lanes.h"
 
 /* Rows of dy that are turned at once with those of the image that they meet. */
 static int64_t turned_rows(const struct depthwise *d)
