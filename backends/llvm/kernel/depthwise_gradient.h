@@ -22,7 +22,7 @@ struct NAME(gradient) {
 };
 
 /* Adds the products of `count` pixels. */
-FLAT void NAME(meet)(const REAL *const *in, int64_t step, const REAL *dy, int64_t pixel,
+FLAT void NAME(meet_some)(const REAL *const *in, int64_t step, const REAL *dy, int64_t pixel,
                      int64_t count, int n, REAL *to)
 {
     VEC sum[NAME(most)];
@@ -79,7 +79,7 @@ static void NAME(meet_all)(const struct NAME(gradient) *z, int64_t group, int64_
         for (int64_t i = 0; i < n; i++)
             in[i] = NAME(pixel_of)(z, z->first + t + i, slot) + from * step + group * LANES;
 #define CASE(n) \
-    case n: NAME(meet)(in, step, dy, pixel, count, n, to); break;
+    case n: NAME(meet_some)(in, step, dy, pixel, count, n, to); break;
         switch (n) {
             CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8) CASE(9)
         }

@@ -6,12 +6,15 @@
  * pixels, and so do the pixels that the next window sees again.  NHWC is read where it lies; of
  * NCHW rows are turned on the way. */
 
-/* A row of dy and the three rows of the image that it meets; distances are of bytes. */
+/* What the sums of a vector of channels meet; distances are of bytes. */
 struct NAME(met) {
-    const char *row[3], *dy;
-    int64_t step[3], pixel; /* from column to column; of padding: 0 */
-    int64_t left, w, stride; /* left: the first column that is met */
-    some_lanes some; /* that there are */
+    const struct depthwise *d;
+    const char *image, *dy, *zeros; /* image: its first row; dy: the row at hand */
+    const char *row[3];             /* of the image, which dy's row meets */
+    int64_t step[3];                /* from column to column; of padding: 0 */
+    int64_t pixel;                  /* the same of the tensors */
+    int64_t before, behind;         /* pixels [before, behind) of a row see columns of the image */
+    some_lanes some;                /* that there are */
 };
 
 /* The sums of the chain at hand, and of those before it. */
@@ -30,9 +33,9 @@ FLAT void NAME(meet_edge)(const struct NAME(met) *m, int64_t x, VEC sum[9])
     const VEC g = NAME(met_lanes)(m, m->dy + x * m->pixel);
 
     UNROLL for (int t = 0; t < 3; t++) {
-        const int64_t column = m->left + x * m->stride + t;
+        const int64_t column = x * m->d->stride[1] - m->d->pad[1] + t;
 
-        if ((uint64_t)column < (uint64_t)m->w)
+        if ((uint64_t)column < (uint64_t)m->d->w)
             UNROLL for (int i = 0; i < 3; i++)
                 sum[3 * i + t] = MULTIPLY_ADD(
                     NAME(met_lanes)(m, m->row[i] + column * m->step[i]), g, sum[3 * i + t]);
@@ -42,23 +45,31 @@ FLAT void NAME(meet_edge)(const struct NAME(met) *m, int64_t x, VEC sum[9])
     }
 }
 
-/* `count` pixels from x on, all of whose columns are. */
-FLAT void NAME(meet_inside)(const struct NAME(met) *m, int64_t x, int64_t count, VEC sum[9])
+/* `count` pixels from x on, all of whose columns are; `n` at a time, which share what they load. */
+FLAT void NAME(meet_inside)(const struct NAME(met) *m, int64_t x, int64_t count, int stride, int n,
+                            VEC sum[9])
 {
-    const int64_t column = m->left + x * m->stride;
+    const int64_t column = x * stride - m->d->pad[1];
     const char *dy = m->dy + x * m->pixel, *at[3];
 
     UNROLL for (int i = 0; i < 3; i++)
         at[i] = m->row[i] + column * m->step[i];
-    for (; count > 0; count--, dy += m->pixel) {
-        const VEC g = NAME(met_lanes)(m, dy);
+    for (; count >= n; count -= n, dy += n * m->pixel) {
+        VEC g[2];
 
+        UNROLL for (int u = 0; u < n; u++)
+            g[u] = NAME(met_lanes)(m, dy + u * m->pixel);
         UNROLL for (int i = 0; i < 3; i++) {
-            UNROLL for (int t = 0; t < 3; t++)
-                sum[3 * i + t] = MULTIPLY_ADD(NAME(met_lanes)(m, at[i] + t * m->step[i]), g,
-                                              sum[3 * i + t]);
-            at[i] += m->stride * m->step[i];
-            __asm__("" : "+r"(at[i])); /* else each of nine pixels has an address of its own */
+            UNROLL for (int c = 0; c < (n - 1) * stride + 3; c++) {
+                const VEC e = NAME(met_lanes)(m, at[i] + c * m->step[i]);
+
+                UNROLL for (int u = 0; u < n; u++)
+                    if (c - u * stride >= 0 && c - u * stride < 3)
+                        sum[3 * i + c - u * stride] =
+                            MULTIPLY_ADD(e, g[u], sum[3 * i + c - u * stride]);
+            }
+            at[i] += n * stride * m->step[i];
+            __asm__("" : "+r"(at[i])); /* else each pixel has an address of its own */
         }
     }
 }
@@ -66,38 +77,73 @@ FLAT void NAME(meet_inside)(const struct NAME(met) *m, int64_t x, int64_t count,
 /* Pixels [x, end) of dy's row. */
 FLAT void NAME(meet_pixels)(const struct NAME(met) *m, int64_t x, int64_t end, VEC sum[9])
 {
-    const int64_t before = m->left < 0 ? parts(-m->left, m->stride) : 0;
-    const int64_t fit = m->w - 3 - m->left;
-    const int64_t behind = least(fit < 0 ? 0 : fit / m->stride + 1, end);
+    const int64_t behind = least(m->behind, end);
 
-    while (x < end)
-        if (x >= before && x < behind) {
-            NAME(meet_inside)(m, x, behind - x, sum);
-            x = behind;
-        } else {
+    while (x < end) {
+        const int64_t count = behind - x;
+
+        if (x < m->before || count <= 0) {
             NAME(meet_edge)(m, x++, sum);
+            continue;
         }
+        if (m->d->stride[1] == 1)
+            NAME(meet_inside)(m, x, count, 1, 2, sum);
+        else
+            NAME(meet_inside)(m, x, count, 2, 2, sum);
+        if (count % 2)
+            NAME(meet_edge)(m, behind - 1, sum);
+        x = behind;
+    }
 }
 
 /* Ends a chain; `first`: there was none before it. */
-FLAT void NAME(end_sums)(REAL *total, VEC sum[9], bool first)
+FLAT void NAME(end_sums)(VEC total[9], VEC sum[9], bool first)
 {
     UNROLL for (int t = 0; t < 9; t++) {
-        STORE(total + t * LANES, first ? sum[t] : LOAD(total + t * LANES) + sum[t]);
+        total[t] = first ? sum[t] : total[t] + sum[t];
         sum[t] = (VEC){ 0 };
     }
 }
 
-/* A row of dy, whose first pixel is number `done` along the chains. */
-FLAT void NAME(meet_whole_row)(const struct NAME(met) *m, int64_t done, int64_t width,
-                               VEC sum[9], REAL *total)
+/* Rows [y, end) of dy, whose first pixel is number `done` along the chains. */
+static __attribute__((noinline)) void NAME(meet_rows)(struct NAME(met) *m, int64_t y, int64_t end,
+                                                      int64_t done, struct NAME(nine) *sums)
 {
-    for (int64_t from = 0, end; from < width; from = end) {
-        end = from + least(width - from, CHAIN - (done + from) % CHAIN);
-        NAME(meet_pixels)(m, from, end, sum);
-        if ((done + end) % CHAIN == 0)
-            NAME(end_sums)(total, sum, done + end == CHAIN);
+    const struct depthwise *d = m->d;
+    VEC sum[9];
+
+    UNROLL for (int t = 0; t < 9; t++)
+        sum[t] = sums->sum[t];
+    for (; y < end; y++, m->dy += d->ow * m->pixel) {
+        UNROLL for (int i = 0; i < 3; i++) {
+            const int64_t at = y * d->stride[0] - d->pad[0] + i;
+            const bool inside = at >= 0 && at < d->h;
+
+            m->row[i] = inside ? m->image + at * d->w * m->pixel : m->zeros;
+            m->step[i] = inside ? m->pixel : 0;
+        }
+        for (int64_t from = 0, to; from < d->ow; from = to) {
+            to = from + least(d->ow - from, CHAIN - done % CHAIN);
+            NAME(meet_pixels)(m, from, to, sum);
+            done += to - from;
+            if (done % CHAIN == 0)
+                NAME(end_sums)(sums->total, sum, done == CHAIN);
+        }
     }
+    UNROLL for (int t = 0; t < 9; t++)
+        sums->sum[t] = sum[t];
+}
+
+static struct NAME(met) NAME(meet)(const struct depthwise *d, const REAL *zeros, int64_t pixel)
+{
+    const int64_t fit = d->w - 3 + d->pad[1], stride = d->stride[1];
+
+    return (struct NAME(met)){ .d = d,
+                               .zeros = (const char *)zeros,
+                               .pixel = pixel * (int64_t)sizeof(REAL),
+                               .before = parts(d->pad[1], stride),
+                               .behind = fit < 0 ? 0 : fit / stride + 1,
+                               .some = lanes_between(0, LANES) };
 }
 
 /* Of channels from `channel` on, those in lanes [first, lanes). */
@@ -118,19 +164,6 @@ static void NAME(store_sums)(const struct depthwise *d, int64_t channel, int64_t
     }
 }
 
-/* What row y of dy meets: rows `line` bytes apart, of which `image` is the first that is there. */
-FLAT void NAME(find_rows)(const struct depthwise *d, int64_t y, const char *image, int64_t line,
-                          int64_t step, const REAL *zeros, struct NAME(met) *m)
-{
-    UNROLL for (int i = 0; i < 3; i++) {
-        const int64_t at = y * d->stride[0] - d->pad[0] + i;
-        const bool inside = at >= 0 && at < d->h;
-
-        m->row[i] = inside ? image + at * line : (const char *)zeros;
-        m->step[i] = inside ? step : 0;
-    }
-}
-
 /* Vector g of a piece's channels: its first channel, and its lanes [first, lanes) that are the
  * piece's and no other vector's.  Where masks are not free, all lanes are channels. */
 struct NAME(group) {
@@ -148,53 +181,34 @@ static struct NAME(group) NAME(find_group)(const struct piece *p, int64_t g)
                         (struct NAME(group)){ p->channel + channel, 0, LANES };
 }
 
-/* NHWC: rows [y, end) of an image's dy, for the channels of a vector. */
-FLAT void NAME(sum_beside)(const struct depthwise *d, int64_t image, struct NAME(group) group,
-                           int64_t y, int64_t end, const REAL *zeros, struct NAME(nine) *sums)
+/* NHWC: as many rows at once as stay in a near cache.  Each vector of channels reads all lines of
+ * them, but not all of a line's neighbours. */
+FLAT void NAME(sum_beside)(const struct depthwise *d, const struct piece *p, const REAL *zeros,
+                           struct NAME(nine) *sums)
 {
-    const int64_t pixel = d->channels * (int64_t)sizeof(REAL), line = d->w * pixel;
-    const char *from = (const char *)((const REAL *)d->image + group.channel) +
-                       image * d->h * line;
-    int64_t done = (image * d->oh + y) * d->ow;
-    struct NAME(met) m = { .dy = (const char *)((const REAL *)d->filters + group.channel) +
-                                 done * pixel,
-                           .pixel = pixel,
-                           .left = -d->pad[1],
-                           .w = d->w,
-                           .stride = d->stride[1],
-                           .some = lanes_between(group.first, group.lanes) };
-    VEC sum[9];
-
-    UNROLL for (int t = 0; t < 9; t++)
-        sum[t] = sums->sum[t];
-    for (; y < end; y++, done += d->ow, m.dy += d->ow * pixel) {
-        NAME(find_rows)(d, y, from, line, pixel, zeros, &m);
-        NAME(meet_whole_row)(&m, done, d->ow, sum, (REAL *)sums->total);
-    }
-    UNROLL for (int t = 0; t < 9; t++)
-        sums->sum[t] = sum[t];
-}
-
-/* As many rows at once as stay in a near cache: each vector of channels reads all lines of them,
- * but not all of a line's neighbours. */
-FLAT void NAME(sum_all_beside)(const struct depthwise *d, const struct piece *p,
-                               const REAL *zeros, struct NAME(nine) *sums)
-{
-    const int64_t bytes =
-        (d->stride[0] * d->w + d->ow) * p->channels * (int64_t)sizeof(REAL);
-    const int64_t rows = bytes < NEAR ? NEAR / bytes : 1, pixels = d->images * d->oh * d->ow;
+    const int64_t area = d->oh * d->ow, image = d->h * d->w * d->channels;
+    const int64_t bytes = (d->stride[0] * d->w + d->ow) * p->channels * (int64_t)sizeof(REAL);
+    const int64_t rows = bytes < NEAR ? NEAR / bytes : 1;
+    struct NAME(met) m = NAME(meet)(d, zeros, d->channels);
 
     memset(sums, 0, (size_t)p->groups * sizeof *sums);
-    for (int64_t image = 0; image < d->images; image++)
+    for (int64_t i = 0; i < d->images; i++)
         for (int64_t y = 0; y < d->oh; y += rows)
-            for (int64_t g = 0; g < p->groups; g++)
-                NAME(sum_beside)(d, image, NAME(find_group)(p, g), y, least(d->oh, y + rows),
-                                 zeros, &sums[g]);
+            for (int64_t g = 0; g < p->groups; g++) {
+                const struct NAME(group) group = NAME(find_group)(p, g);
+                const int64_t done = i * area + y * d->ow;
+
+                m.image = (const char *)((const REAL *)d->image + i * image + group.channel);
+                m.dy = (const char *)((const REAL *)d->filters + done * d->channels +
+                                      group.channel);
+                m.some = lanes_between(group.first, group.lanes);
+                NAME(meet_rows)(&m, y, least(d->oh, y + rows), done, &sums[g]);
+            }
     for (int64_t g = 0; g < p->groups; g++) {
         const struct NAME(group) group = NAME(find_group)(p, g);
 
-        if (pixels % CHAIN)
-            NAME(end_sums)((REAL *)sums[g].total, sums[g].sum, pixels < CHAIN);
+        if (d->images * area % CHAIN)
+            NAME(end_sums)(sums[g].total, sums[g].sum, d->images * area < CHAIN);
         NAME(store_sums)(d, group.channel, group.first, group.lanes, sums[g].total);
     }
 }
@@ -224,16 +238,10 @@ FLAT void NAME(sum_turned)(const struct depthwise *d, const struct piece *p, int
                            REAL *zeros)
 {
     const int64_t plane = d->h * d->w, area = d->oh * d->ow;
-    const int64_t pixel = LANES * sizeof(REAL), line = d->w * pixel;
     REAL *const dy = zeros + LANES;
     REAL *const image = dy + parts(rows * d->ow, LANES) * LANES * LANES;
-    struct NAME(met) m = { .pixel = pixel,
-                           .left = -d->pad[1],
-                           .w = d->w,
-                           .stride = d->stride[1],
-                           .some = lanes_between(0, LANES) };
-    VEC sum[9] = { 0 }, total[9];
-    int64_t done = 0;
+    struct NAME(met) m = NAME(meet)(d, zeros, LANES);
+    struct NAME(nine) sums = { 0 };
 
     for (int64_t i = 0; i < d->images; i++) {
         const int64_t channel = i * d->channels + p->channel;
@@ -249,15 +257,13 @@ FLAT void NAME(sum_turned)(const struct depthwise *d, const struct piece *p, int
             NAME(turn)((const REAL *)d->filters + channel * area + first * d->ow, area,
                        (end - first) * d->ow, p->channels, dy);
             m.dy = (const char *)dy;
-            for (int64_t y = first; y < end; y++, done += d->ow, m.dy += d->ow * pixel) {
-                NAME(find_rows)(d, y, (const char *)image - begin * line, line, pixel, zeros, &m);
-                NAME(meet_whole_row)(&m, done, d->ow, sum, (REAL *)total);
-            }
+            m.image = (const char *)(image - begin * d->w * LANES);
+            NAME(meet_rows)(&m, first, end, i * area + first * d->ow, &sums);
         }
     }
-    if (done % CHAIN)
-        NAME(end_sums)((REAL *)total, sum, done < CHAIN);
-    NAME(store_sums)(d, p->channel, 0, p->channels, total);
+    if (d->images * area % CHAIN)
+        NAME(end_sums)(sums.total, sums.sum, d->images * area < CHAIN);
+    NAME(store_sums)(d, p->channel, 0, p->channels, sums.total);
 }
 
 static __attribute__((noinline)) void NAME(sum_common)(const struct depthwise *d,
@@ -268,7 +274,7 @@ static __attribute__((noinline)) void NAME(sum_common)(const struct depthwise *d
 
     STORE(room, (VEC){ 0 });
     if (d->nhwc)
-        NAME(sum_all_beside)(d, &p, room, (struct NAME(nine) *)(room + LANES));
+        NAME(sum_beside)(d, &p, room, (struct NAME(nine) *)(room + LANES));
     else
         NAME(sum_turned)(d, &p, turned_rows(d), room);
 }
