@@ -13,7 +13,6 @@ struct NAME(met) {
     const char *row[3];             /* of the image, which dy's row meets */
     int64_t step[3];                /* from column to column; of padding: 0 */
     int64_t pixel;                  /* the same of the tensors */
-    int64_t before, behind;         /* pixels [before, behind) of a row see columns of the image */
     some_lanes some;                /* that there are */
 };
 
@@ -45,54 +44,58 @@ FLAT void NAME(meet_edge)(const struct NAME(met) *m, int64_t x, VEC sum[9])
     }
 }
 
-/* `count` pixels from x on, all of whose columns are; `n` at a time, which share what they load. */
-FLAT void NAME(meet_inside)(const struct NAME(met) *m, int64_t x, int64_t count, int stride, int n,
-                            VEC sum[9])
+/* Pixels by twos from x on, which share what they load.  first, last: the first or the last column of
+ * two pixels is padding. */
+FLAT void NAME(meet_twos)(const struct NAME(met) *m, int64_t x, int64_t twos, int stride,
+                          bool first, bool last, VEC sum[9])
 {
     const int64_t column = x * stride - m->d->pad[1];
     const char *dy = m->dy + x * m->pixel, *at[3];
 
     UNROLL for (int i = 0; i < 3; i++)
         at[i] = m->row[i] + column * m->step[i];
-    for (; count >= n; count -= n, dy += n * m->pixel) {
-        VEC g[2];
+    do {
+        const VEC g[2] = { NAME(met_lanes)(m, dy), NAME(met_lanes)(m, dy + m->pixel) };
 
-        UNROLL for (int u = 0; u < n; u++)
-            g[u] = NAME(met_lanes)(m, dy + u * m->pixel);
         UNROLL for (int i = 0; i < 3; i++) {
-            UNROLL for (int c = 0; c < (n - 1) * stride + 3; c++) {
-                const VEC e = NAME(met_lanes)(m, at[i] + c * m->step[i]);
+            UNROLL for (int c = 0; c < stride + 3; c++) {
+                const VEC e = (first && c == 0) || (last && c == stride + 2) ?
+                                  (VEC){ 0 } :
+                                  NAME(met_lanes)(m, at[i] + c * m->step[i]);
 
-                UNROLL for (int u = 0; u < n; u++)
-                    if (c - u * stride >= 0 && c - u * stride < 3)
-                        sum[3 * i + c - u * stride] =
-                            MULTIPLY_ADD(e, g[u], sum[3 * i + c - u * stride]);
+                if (c < 3)
+                    sum[3 * i + c] = MULTIPLY_ADD(e, g[0], sum[3 * i + c]);
+                if (c >= stride)
+                    sum[3 * i + c - stride] = MULTIPLY_ADD(e, g[1], sum[3 * i + c - stride]);
             }
-            at[i] += n * stride * m->step[i];
+            at[i] += 2 * stride * m->step[i];
             __asm__("" : "+r"(at[i])); /* else each pixel has an address of its own */
         }
-    }
+        dy += 2 * m->pixel;
+    } while (--twos > 0);
 }
 
 /* Pixels [x, end) of dy's row. */
-FLAT void NAME(meet_pixels)(const struct NAME(met) *m, int64_t x, int64_t end, VEC sum[9])
+FLAT void NAME(meet_pixels)(const struct NAME(met) *m, int64_t x, int64_t end, int stride,
+                            VEC sum[9])
 {
-    const int64_t behind = least(m->behind, end);
-
     while (x < end) {
-        const int64_t count = behind - x;
+        const int64_t first = x * stride - m->d->pad[1], beyond = first + stride + 3 - m->d->w;
+        int64_t twos = 1;
 
-        if (x < m->before || count <= 0) {
+        if (x + 1 == end || first < -1 || beyond > 1 || (first < 0 && beyond > 0)) {
             NAME(meet_edge)(m, x++, sum);
             continue;
         }
-        if (m->d->stride[1] == 1)
-            NAME(meet_inside)(m, x, count, 1, 2, sum);
-        else
-            NAME(meet_inside)(m, x, count, 2, 2, sum);
-        if (count % 2)
-            NAME(meet_edge)(m, behind - 1, sum);
-        x = behind;
+        if (first < 0) {
+            NAME(meet_twos)(m, x, 1, stride, true, false, sum);
+        } else if (beyond > 0) {
+            NAME(meet_twos)(m, x, 1, stride, false, true, sum);
+        } else {
+            twos = least((end - x) / 2, -beyond / (2 * stride) + 1);
+            NAME(meet_twos)(m, x, twos, stride, false, false, sum);
+        }
+        x += 2 * twos;
     }
 }
 
@@ -124,7 +127,10 @@ static __attribute__((noinline)) void NAME(meet_rows)(struct NAME(met) *m, int64
         }
         for (int64_t from = 0, to; from < d->ow; from = to) {
             to = from + least(d->ow - from, CHAIN - done % CHAIN);
-            NAME(meet_pixels)(m, from, to, sum);
+            if (d->stride[1] == 1)
+                NAME(meet_pixels)(m, from, to, 1, sum);
+            else
+                NAME(meet_pixels)(m, from, to, 2, sum);
             done += to - from;
             if (done % CHAIN == 0)
                 NAME(end_sums)(sums->total, sum, done == CHAIN);
@@ -136,13 +142,9 @@ static __attribute__((noinline)) void NAME(meet_rows)(struct NAME(met) *m, int64
 
 static struct NAME(met) NAME(meet)(const struct depthwise *d, const REAL *zeros, int64_t pixel)
 {
-    const int64_t fit = d->w - 3 + d->pad[1], stride = d->stride[1];
-
     return (struct NAME(met)){ .d = d,
                                .zeros = (const char *)zeros,
                                .pixel = pixel * (int64_t)sizeof(REAL),
-                               .before = parts(d->pad[1], stride),
-                               .behind = fit < 0 ? 0 : fit / stride + 1,
                                .some = lanes_between(0, LANES) };
 }
 
