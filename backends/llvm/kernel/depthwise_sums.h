@@ -10,10 +10,10 @@
 struct NAME(met) {
     const struct depthwise *d;
     const char *image, *dy, *zeros; /* image: its first row; dy: the row at hand */
-    const char *row[3];             /* of the image, which dy's row meets */
-    int64_t step[3];                /* from column to column; of padding: 0 */
-    int64_t pixel;                  /* the same of the tensors */
+    int64_t pixel;                  /* from column to column */
     some_lanes some;                /* that there are */
+    bool first, last; /* the first or the last column that a row meets is padding, */
+    bool wide;        /* and more than these is not */
 };
 
 /* The sums of the chain at hand, and of those before it. */
@@ -26,8 +26,9 @@ FLAT VEC NAME(met_lanes)(const struct NAME(met) *m, const char *at)
     return MASKS_ARE_FREE ? (VEC)LANES_LOAD(at, m->some) : LOAD(at);
 }
 
-/* Pixel x, some of whose columns are not the image's. */
-FLAT void NAME(meet_edge)(const struct NAME(met) *m, int64_t x, VEC sum[9])
+/* Any pixel x.  row: three rows of the image, whose columns are `step` apart. */
+FLAT void NAME(meet_any)(const struct NAME(met) *m, const char *const row[3],
+                         const int64_t step[3], int64_t x, VEC sum[9])
 {
     const VEC g = NAME(met_lanes)(m, m->dy + x * m->pixel);
 
@@ -36,67 +37,99 @@ FLAT void NAME(meet_edge)(const struct NAME(met) *m, int64_t x, VEC sum[9])
 
         if ((uint64_t)column < (uint64_t)m->d->w)
             UNROLL for (int i = 0; i < 3; i++)
-                sum[3 * i + t] = MULTIPLY_ADD(
-                    NAME(met_lanes)(m, m->row[i] + column * m->step[i]), g, sum[3 * i + t]);
+                sum[3 * i + t] = MULTIPLY_ADD(NAME(met_lanes)(m, row[i] + column * step[i]), g,
+                                              sum[3 * i + t]);
         else
             UNROLL for (int i = 0; i < 3; i++)
                 sum[3 * i + t] = MULTIPLY_ADD((VEC){ 0 }, g, sum[3 * i + t]);
     }
 }
 
-/* Pixels by twos from x on, which share what they load.  first, last: the first or the last column of
- * two pixels is padding. */
-FLAT void NAME(meet_twos)(const struct NAME(met) *m, int64_t x, int64_t twos, int stride,
-                          bool first, bool last, VEC sum[9])
+/* Two columns on.  Compilers would give each column an address of its own. */
+FLAT const char *NAME(skip_two)(const char *at, int64_t step)
 {
-    const int64_t column = x * stride - m->d->pad[1];
-    const char *dy = m->dy + x * m->pixel, *at[3];
+    at += 2 * step;
+    __asm__("" : "+r"(at));
+    return at;
+}
+
+/* Two pixels, which share what they load.  first, last: that column is padding. */
+FLAT void NAME(meet_two)(const struct NAME(met) *m, const char *at[3], const int64_t step[3],
+                         const char **dy, int stride, bool first, bool last, VEC sum[9])
+{
+    const VEC g[2] = { NAME(met_lanes)(m, *dy), NAME(met_lanes)(m, *dy + m->pixel) };
+
+    UNROLL for (int i = 0; i < 3; i++) {
+        UNROLL for (int c = 0; c < stride + 3; c++) {
+            VEC e = { 0 };
+
+            if (c == 3)
+                at[i] = NAME(skip_two)(at[i], step[i]);
+            if (!(first && c == 0) && !(last && c == stride + 2))
+                e = NAME(met_lanes)(m, at[i] + (c < 3 ? c : c - 2) * step[i]);
+            if (c < 3)
+                sum[3 * i + c] = MULTIPLY_ADD(e, g[0], sum[3 * i + c]);
+            if (c >= stride)
+                sum[3 * i + c - stride] = MULTIPLY_ADD(e, g[1], sum[3 * i + c - stride]);
+        }
+        if (stride == 2)
+            at[i] = NAME(skip_two)(at[i], step[i]);
+    }
+    *dy += 2 * m->pixel;
+}
+
+/* The last pixel of some. */
+FLAT void NAME(meet_one)(const struct NAME(met) *m, const char *const at[3],
+                         const int64_t step[3], const char *dy, bool last, VEC sum[9])
+{
+    const VEC g = NAME(met_lanes)(m, dy);
 
     UNROLL for (int i = 0; i < 3; i++)
-        at[i] = m->row[i] + column * m->step[i];
-    do {
-        const VEC g[2] = { NAME(met_lanes)(m, dy), NAME(met_lanes)(m, dy + m->pixel) };
+        UNROLL for (int t = 0; t < 3; t++) {
+            const char *from = t == 2 && last ? m->zeros : at[i] + t * step[i];
 
-        UNROLL for (int i = 0; i < 3; i++) {
-            UNROLL for (int c = 0; c < stride + 3; c++) {
-                const VEC e = (first && c == 0) || (last && c == stride + 2) ?
-                                  (VEC){ 0 } :
-                                  NAME(met_lanes)(m, at[i] + c * m->step[i]);
-
-                if (c < 3)
-                    sum[3 * i + c] = MULTIPLY_ADD(e, g[0], sum[3 * i + c]);
-                if (c >= stride)
-                    sum[3 * i + c - stride] = MULTIPLY_ADD(e, g[1], sum[3 * i + c - stride]);
-            }
-            at[i] += 2 * stride * m->step[i];
-            __asm__("" : "+r"(at[i])); /* else each pixel has an address of its own */
+            sum[3 * i + t] = MULTIPLY_ADD(NAME(met_lanes)(m, from), g, sum[3 * i + t]);
         }
-        dy += 2 * m->pixel;
-    } while (--twos > 0);
+}
+
+/* How pixels of a row are met: the first two, `twos` times two, two or one that end the row. */
+struct NAME(shape) {
+    int64_t twos; /* negative: one by one */
+    bool first, last, odd;
+};
+
+static struct NAME(shape) NAME(find_shape)(const struct NAME(met) *m, int64_t x, int64_t end)
+{
+    struct NAME(shape) to = { .first = m->first && x == 0,
+                              .last = m->last && end == m->d->ow,
+                              .odd = (end - x) % 2 };
+
+    to.twos = m->wide ? (end - x) / 2 - to.first - (to.last && !to.odd) : -1;
+    return to;
 }
 
 /* Pixels [x, end) of dy's row. */
-FLAT void NAME(meet_pixels)(const struct NAME(met) *m, int64_t x, int64_t end, int stride,
-                            VEC sum[9])
+FLAT void NAME(meet_pixels)(const struct NAME(met) *m, const char *const row[3],
+                            const int64_t step[3], int64_t x, int64_t end,
+                            struct NAME(shape) shape, int stride, VEC sum[9])
 {
-    while (x < end) {
-        const int64_t first = x * stride - m->d->pad[1], beyond = first + stride + 3 - m->d->w;
-        int64_t twos = 1;
+    const char *dy = m->dy + x * m->pixel, *at[3];
 
-        if (x + 1 == end || first < -1 || beyond > 1 || (first < 0 && beyond > 0)) {
-            NAME(meet_edge)(m, x++, sum);
-            continue;
-        }
-        if (first < 0) {
-            NAME(meet_twos)(m, x, 1, stride, true, false, sum);
-        } else if (beyond > 0) {
-            NAME(meet_twos)(m, x, 1, stride, false, true, sum);
-        } else {
-            twos = least((end - x) / 2, -beyond / (2 * stride) + 1);
-            NAME(meet_twos)(m, x, twos, stride, false, false, sum);
-        }
-        x += 2 * twos;
+    if (shape.twos < 0) {
+        for (; x < end; x++)
+            NAME(meet_any)(m, row, step, x, sum);
+        return;
     }
+    UNROLL for (int i = 0; i < 3; i++)
+        at[i] = row[i] + (x * stride - m->d->pad[1]) * step[i];
+    if (shape.first)
+        NAME(meet_two)(m, at, step, &dy, stride, true, false, sum);
+    for (int64_t twos = shape.twos; twos > 0; twos--)
+        NAME(meet_two)(m, at, step, &dy, stride, false, false, sum);
+    if (shape.odd)
+        NAME(meet_one)(m, at, step, dy, shape.last, sum);
+    else if (shape.last)
+        NAME(meet_two)(m, at, step, &dy, stride, false, true, sum);
 }
 
 /* Ends a chain; `first`: there was none before it. */
@@ -109,29 +142,37 @@ FLAT void NAME(end_sums)(VEC total[9], VEC sum[9], bool first)
 }
 
 /* Rows [y, end) of dy, whose first pixel is number `done` along the chains. */
-static __attribute__((noinline)) void NAME(meet_rows)(struct NAME(met) *m, int64_t y, int64_t end,
-                                                      int64_t done, struct NAME(nine) *sums)
+FLAT void NAME(meet_rows)(struct NAME(met) *m, int64_t y, int64_t end, uint64_t done, int stride,
+                          struct NAME(nine) *sums)
 {
     const struct depthwise *d = m->d;
+    const int64_t pixel = m->pixel, width = d->ow, line = d->w * pixel, h = d->h;
+    const struct NAME(shape) whole = NAME(find_shape)(m, 0, width);
+    int64_t top = y * stride - d->pad[0];
+    const char *at = m->image + top * line;
     VEC sum[9];
 
     UNROLL for (int t = 0; t < 9; t++)
         sum[t] = sums->sum[t];
-    for (; y < end; y++, m->dy += d->ow * m->pixel) {
-        UNROLL for (int i = 0; i < 3; i++) {
-            const int64_t at = y * d->stride[0] - d->pad[0] + i;
-            const bool inside = at >= 0 && at < d->h;
+    for (; y < end; y++, top += stride, at += stride * line, m->dy += width * pixel) {
+        const char *row[3];
+        int64_t step[3];
 
-            m->row[i] = inside ? m->image + at * d->w * m->pixel : m->zeros;
-            m->step[i] = inside ? m->pixel : 0;
+        UNROLL for (int i = 0; i < 3; i++) {
+            const bool inside = (uint64_t)(top + i) < (uint64_t)h;
+
+            row[i] = __builtin_unpredictable(inside) ? at + i * line : m->zeros;
+            step[i] = __builtin_unpredictable(inside) ? pixel : 0;
         }
-        for (int64_t from = 0, to; from < d->ow; from = to) {
-            to = from + least(d->ow - from, CHAIN - done % CHAIN);
-            if (d->stride[1] == 1)
-                NAME(meet_pixels)(m, from, to, 1, sum);
-            else
-                NAME(meet_pixels)(m, from, to, 2, sum);
-            done += to - from;
+        for (int64_t from = 0, to; from < width; from = to) {
+            struct NAME(shape) shape = whole;
+
+            to = from + (int64_t)(CHAIN - done % CHAIN);
+            to = to < width ? to : width;
+            if (to - from < width)
+                shape = NAME(find_shape)(m, from, to);
+            NAME(meet_pixels)(m, row, step, from, to, shape, stride, sum);
+            done += (uint64_t)(to - from);
             if (done % CHAIN == 0)
                 NAME(end_sums)(sums->total, sum, done == CHAIN);
         }
@@ -140,12 +181,37 @@ static __attribute__((noinline)) void NAME(meet_rows)(struct NAME(met) *m, int64
         sums->sum[t] = sum[t];
 }
 
-static struct NAME(met) NAME(meet)(const struct depthwise *d, const REAL *zeros, int64_t pixel)
+/* Two functions: each has the registers of its loops. */
+static __attribute__((noinline)) void NAME(meet_near)(struct NAME(met) *m, int64_t y, int64_t end,
+                                                      int64_t done, struct NAME(nine) *sums)
 {
+    NAME(meet_rows)(m, y, end, (uint64_t)done, 1, sums);
+}
+
+static __attribute__((noinline)) void NAME(meet_apart)(struct NAME(met) *m, int64_t y, int64_t end,
+                                                       int64_t done, struct NAME(nine) *sums)
+{
+    NAME(meet_rows)(m, y, end, (uint64_t)done, 2, sums);
+}
+
+static void NAME(meet)(struct NAME(met) *m, int64_t y, int64_t end, int64_t done,
+                       struct NAME(nine) *sums)
+{
+    (m->d->stride[1] == 1 ? NAME(meet_near) : NAME(meet_apart))(m, y, end, done, sums);
+}
+
+static struct NAME(met) NAME(find_met)(const struct depthwise *d, const REAL *zeros,
+                                       int64_t pixel)
+{
+    const int64_t beyond = (d->ow - 1) * d->stride[1] - d->pad[1] + 3 - d->w;
+
     return (struct NAME(met)){ .d = d,
                                .zeros = (const char *)zeros,
                                .pixel = pixel * (int64_t)sizeof(REAL),
-                               .some = lanes_between(0, LANES) };
+                               .some = lanes_between(0, LANES),
+                               .first = d->pad[1] == 1,
+                               .last = beyond == 1,
+                               .wide = d->pad[1] <= 1 && beyond <= 1 };
 }
 
 /* Of channels from `channel` on, those in lanes [first, lanes). */
@@ -191,7 +257,7 @@ FLAT void NAME(sum_beside)(const struct depthwise *d, const struct piece *p, con
     const int64_t area = d->oh * d->ow, image = d->h * d->w * d->channels;
     const int64_t bytes = (d->stride[0] * d->w + d->ow) * p->channels * (int64_t)sizeof(REAL);
     const int64_t rows = bytes < NEAR ? NEAR / bytes : 1;
-    struct NAME(met) m = NAME(meet)(d, zeros, d->channels);
+    struct NAME(met) m = NAME(find_met)(d, zeros, d->channels);
 
     memset(sums, 0, (size_t)p->groups * sizeof *sums);
     for (int64_t i = 0; i < d->images; i++)
@@ -204,7 +270,7 @@ FLAT void NAME(sum_beside)(const struct depthwise *d, const struct piece *p, con
                 m.dy = (const char *)((const REAL *)d->filters + done * d->channels +
                                       group.channel);
                 m.some = lanes_between(group.first, group.lanes);
-                NAME(meet_rows)(&m, y, least(d->oh, y + rows), done, &sums[g]);
+                NAME(meet)(&m, y, least(d->oh, y + rows), done, &sums[g]);
             }
     for (int64_t g = 0; g < p->groups; g++) {
         const struct NAME(group) group = NAME(find_group)(p, g);
@@ -242,7 +308,7 @@ FLAT void NAME(sum_turned)(const struct depthwise *d, const struct piece *p, int
     const int64_t plane = d->h * d->w, area = d->oh * d->ow;
     REAL *const dy = zeros + LANES;
     REAL *const image = dy + parts(rows * d->ow, LANES) * LANES * LANES;
-    struct NAME(met) m = NAME(meet)(d, zeros, LANES);
+    struct NAME(met) m = NAME(find_met)(d, zeros, LANES);
     struct NAME(nine) sums = { 0 };
 
     for (int64_t i = 0; i < d->images; i++) {
@@ -260,7 +326,7 @@ FLAT void NAME(sum_turned)(const struct depthwise *d, const struct piece *p, int
                        (end - first) * d->ow, p->channels, dy);
             m.dy = (const char *)dy;
             m.image = (const char *)(image - begin * d->w * LANES);
-            NAME(meet_rows)(&m, first, end, i * area + first * d->ow, &sums);
+            NAME(meet)(&m, first, end, i * area + first * d->ow, &sums);
         }
     }
     if (d->images * area % CHAIN)
