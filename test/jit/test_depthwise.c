@@ -130,6 +130,28 @@ static void choose_geometry(struct rng *r, limber_conv *s)
         choose_depth(r, s);
 }
 
+/* Windows of 3 x 3 whose gradient has code of its own: rows of all lengths, even and odd, that chains
+ * of 256 end within, with and without padding at either end. */
+static void make_common(struct rng *r, limber_conv *s)
+{
+    *s = (limber_conv){ .size = sizeof *s,
+                        .n = 1 + rng_below(r, 3),
+                        .c = s->c,
+                        .h = 3 + rng_below(r, 12),
+                        .w = 3 + rng_below(r, rng_below(r, 8) ? 20 : 300),
+                        .o = s->c,
+                        .r = 3,
+                        .s = 3,
+                        .stride = { 1, 1 },
+                        .dilate = { 1, 1 },
+                        .groups = s->c,
+                        .layout = s->layout };
+    if (rng_below(r, 2))
+        s->stride[0] = s->stride[1] = 2;
+    for (int i = 0; i < 4; i++)
+        s->pad[i] = rng_below(r, 4) ? rng_below(r, 2) : rng_below(r, 4);
+}
+
 enum work {
     FLOATS,
     BYTES,
@@ -139,7 +161,8 @@ enum work {
     EXACT_IMAGES,
     EXACT_FILTERS,
     PAIRS,
-    PAIRS_OF_IMAGES
+    PAIRS_OF_IMAGES,
+    COMMON_FILTERS
 };
 
 static bool is_exact_work(enum work work)
@@ -155,7 +178,7 @@ static void choose_operation(struct trial *t, enum work work)
 
     t->operation = work == IMAGES || work == EXACT_IMAGES || work == PAIRS_OF_IMAGES ?
                        LIMBER_OPERATION_CONV_BACKWARD_DATA :
-                   work == FILTERS || work == EXACT_FILTERS ?
+                   work == FILTERS || work == EXACT_FILTERS || work == COMMON_FILTERS ?
                        LIMBER_OPERATION_CONV_BACKWARD_FILTER :
                        LIMBER_OPERATION_CONV_FORWARD;
     assert_int_equal(limber_conv_output(s, &oh, &ow), LIMBER_STATUS_OK);
@@ -177,11 +200,13 @@ static void choose(struct rng *r, struct trial *t, enum work work)
 
     memset(t, 0, sizeof *t);
     choose_geometry(r, &t->s);
+    if (work == COMMON_FILTERS)
+        make_common(r, &t->s);
     choose_operation(t, work);
     t->contract = (limber_contract)LIMBER_CONTRACT_INIT;
     t->image = t->filters = t->result = named(rng_below(r, 2) ? "f32" : "f64");
     t->data = real[rng_below(r, (int)COUNT(real))];
-    t->adds = work != BYTES && rng_below(r, 4) == 0;
+    t->adds = work != BYTES && work != COMMON_FILTERS && rng_below(r, 4) == 0;
     if (work != BYTES && rng_below(r, 2))
         t->contract.promise = LIMBER_CONTRACT_REPRODUCIBLE;
     if (work == BYTES) {
@@ -385,6 +410,7 @@ static void gradients_of_filters_are_native(void **state)
 {
     (void)state;
     try_many(FILTERS, 90);
+    try_many(COMMON_FILTERS, 99);
 }
 
 static void gradients_of_integers_are_correct(void **state)

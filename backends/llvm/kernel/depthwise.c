@@ -248,7 +248,7 @@ static int64_t row_of(const struct depthwise *d, int64_t image, int64_t channel,
 
 /* Some channels: of the gradient, for which each piece sees all pixels. */
 static struct piece find_gradient(const struct depthwise *d, const struct depthwise_plan *plan,
-                                  int64_t lanes, int64_t block)
+                                  bool direct, int64_t lanes, int64_t block)
 {
     const int64_t each = plan->groups * lanes, channel = block * each;
     struct piece p = { .channel = channel,
@@ -256,10 +256,11 @@ static struct piece find_gradient(const struct depthwise *d, const struct depthw
                        .width = d->ow,
                        .height = d->oh };
 
-    if (is_direct(d, 1))
+    if (direct)
         p.shift = shift_of(d, lanes, p.channels);
     p.groups = parts(p.shift + p.channels, lanes);
-    shape_piece(d, lanes, 1, &p);
+    if (!direct)
+        shape_piece(d, lanes, 1, &p);
     return p;
 }
 

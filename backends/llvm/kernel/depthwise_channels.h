@@ -178,7 +178,7 @@ static __attribute__((noinline)) void NAME(turn_back)(const REAL *from, int64_t 
         UNROLL for (int l = 0; l < LANES; l++, at += plane) {
             if (l < channels)
                 MASKED_STORE(at, v[l], some);
-            __asm__("" : "+r"(at)); /* as in turn_pixels */
+            __asm__("" : "+r"(at)); /* as in turn */
         }
     }
 }

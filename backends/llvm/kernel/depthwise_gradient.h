@@ -165,7 +165,7 @@ static void NAME(sum_gradient)(const struct depthwise *d, const struct depthwise
                                       .nhwc = d->nhwc,
                                       .image = d->filters };
     const int64_t block = task / plan->along, part = task % plan->along;
-    const struct piece p = find_gradient(d, plan, LANES, block / d->multiplier);
+    const struct piece p = find_gradient(d, plan, false, LANES, block / d->multiplier);
     const int64_t pixel = p.groups * LANES, all = d->t * d->r * d->s;
     struct NAME(gradient) z = { .x = { .d = d, .p = p, .step = d->stride[1] * pixel },
                                 .dy = { .d = &result, .p = p },

@@ -42,7 +42,7 @@
     } while (0)
 
 #if defined(__AVX512F__)
-enum { VECTOR = 64, HALVED = 64, KEEPS_PIXELS = true };
+enum { VECTOR = 64, HALVED = 64 };
 /* Quarters of four registers: the first of each to `to`, and so on. */
 #define TURN_QUARTERS(lanes, type, f, to, apart) \
     do { \
@@ -195,7 +195,7 @@ FLAT some_lanes lanes_between(int64_t from, int64_t end)
 #define EVEN_STORE_8(c, v, lanes) \
     _mm512_mask_storeu_epi64(c, (__mmask8)(0x55 & ((1u << 2 * (lanes)) - 1)), (__m512i)(v))
 #elif defined(__aarch64__)
-enum { VECTOR = 16, HALVED = 0, KEEPS_PIXELS = true };
+enum { VECTOR = 16, HALVED = 0 };
 #define TURN_HALVES_4(type, v)
 #define TURN_HALVES_8(type, v)
 #define REGISTER "+w"
@@ -225,7 +225,7 @@ typedef double lanes2 __attribute__((vector_size(16)));
 #define EVEN_STORE_4(c, v, lanes) STORE_LANES(c, v, lanes, 2, 2)
 #define EVEN_STORE_8(c, v, lanes) STORE_LANES(c, v, lanes, 1, 2)
 #else
-enum { VECTOR = 32, HALVED = 32, KEEPS_PIXELS = false };
+enum { VECTOR = 32, HALVED = 32 };
 /* Eight rows of eight lanes: pairs of rows, fours, then halves. */
 #define TURN_HALVES_4(type, v) \
     do { \

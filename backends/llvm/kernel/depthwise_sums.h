@@ -3,7 +3,7 @@
  * it once for each format.
  *
  * Lanes are channels.  The nine sums of a vector of channels stay in registers while they meet all
- * pixels, and so do the pixels that the next window sees again.  NHWC is read where it lies; of
+ * pixels, two at a time, which share the columns that both see.  NHWC is read where it lies; of
  * NCHW rows are turned on the way. */
 
 /* What the sums of a vector of channels meet; distances are of bytes. */
@@ -200,8 +200,7 @@ static void NAME(meet)(struct NAME(met) *m, int64_t y, int64_t end, int64_t done
     (m->d->stride[1] == 1 ? NAME(meet_near) : NAME(meet_apart))(m, y, end, done, sums);
 }
 
-static struct NAME(met) NAME(find_met)(const struct depthwise *d, const REAL *zeros,
-                                       int64_t pixel)
+static struct NAME(met) NAME(find_met)(const struct depthwise *d, const REAL *zeros, int64_t pixel)
 {
     const int64_t beyond = (d->ow - 1) * d->stride[1] - d->pad[1] + 3 - d->w;
 
@@ -338,7 +337,7 @@ static __attribute__((noinline)) void NAME(sum_common)(const struct depthwise *d
                                                        const struct depthwise_plan *plan,
                                                        int64_t task, REAL *room)
 {
-    const struct piece p = find_gradient(d, plan, LANES, task);
+    const struct piece p = find_gradient(d, plan, true, LANES, task);
 
     STORE(room, (VEC){ 0 });
     if (d->nhwc)
