@@ -173,7 +173,7 @@ static void set_window(struct windows *x)
     x->window.h = end[0] - x->first[0];
     x->window.w = end[1] - x->first[1];
     x->window.channel = 1;
-    x->window.col = 4 * x->groups;
+    x->window.col = 4 * x->groups % ALIAS ? 4 * x->groups : 4 * x->groups + LINE;
     x->window.row = x->window.w * x->window.col;
     x->window.plane = x->window.h * x->window.row;
     x->deep = end[2] - x->first[2];
@@ -431,13 +431,14 @@ static void turn_pixels(const struct windows *x, const char *from, const char *e
     }
 }
 
-/* Words of `words` bytes together, of pixels `step` bytes apart. */
-static inline __attribute__((always_inline)) void
-copy_words(char *to, const char *from, int64_t step, int64_t words, int64_t count, int flip)
+/* Words of `words` bytes together, of pixels `step` bytes apart, to pixels `to_step` apart. */
+static inline __attribute__((always_inline)) void copy_words(char *to, int64_t to_step,
+                                                             const char *from, int64_t step,
+                                                             int64_t words, int64_t count, int flip)
 {
     const uint32_t all = 0x01010101u * (unsigned)flip;
 
-    for (int64_t l = 0; l < count; l++, from += step, to += words)
+    for (int64_t l = 0; l < count; l++, from += step, to += to_step)
         for (int64_t i = 0; i < words; i += 4) {
             uint32_t word;
 
@@ -454,10 +455,10 @@ typedef int16_t four_pairs __attribute__((vector_size(8)));
 static void widen_pixels(const struct windows *x, const char *from, const char *end, int64_t count,
                          char *to)
 {
-    const int64_t step = x->from.col, words = x->window.col;
+    const int64_t step = x->from.col, words = 4 * x->groups, to_step = x->window.col;
     const four_pairs mask = (four_pairs){ 0 } + (int16_t)(x->sign ? -1 : 0xff);
 
-    if (step == x->channels && 2 * step == words) {
+    if (step == x->channels && 2 * step == to_step) {
         widen(to, from, step * count, x->sign);
         return;
     }
@@ -470,7 +471,7 @@ static void widen_pixels(const struct windows *x, const char *from, const char *
         p &= mask;
         memcpy(to, &p, 8);
     }
-    for (; count > 0; count--, from += step, to += words) {
+    for (; count > 0; count--, from += step, to += to_step) {
         memset(to + words - 4, 0, 4);
         widen(to, from, x->channels, x->sign);
     }
@@ -481,22 +482,22 @@ static void widen_pixels(const struct windows *x, const char *from, const char *
 static void copy_pixels(const struct windows *x, const char *from, const char *end, int64_t count,
                         char *to)
 {
-    const int64_t step = x->from.col, words = x->window.col;
+    const int64_t step = x->from.col, words = 4 * x->groups, to_step = x->window.col;
 
     if (x->group == 2) {
         widen_pixels(x, from, end, count, to);
         return;
     }
-    if (step == words && x->channels == words) {
+    if (step == to_step && x->channels == to_step) {
         flip_bytes(to, from, words * count, x->flip);
         return;
     }
     for (; count > 0 && end - (from + (count - 1) * step) < words; count--)
-        flip_bytes(to + (count - 1) * words, from + (count - 1) * step, x->channels, x->flip);
+        flip_bytes(to + (count - 1) * to_step, from + (count - 1) * step, x->channels, x->flip);
     if (words == 4) /* a constant, as of images of three colours */
-        copy_words(to, from, step, 4, count, x->flip);
+        copy_words(to, 4, from, step, 4, count, x->flip);
     else
-        copy_words(to, from, step, words, count, x->flip);
+        copy_words(to, to_step, from, step, words, count, x->flip);
 }
 
 /* Images of no more channels than a word: their copy has a word for each pixel, as a panel has. */

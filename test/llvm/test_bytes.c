@@ -351,7 +351,7 @@ static void pixels_are_right(void **state)
 static void windows_are_right(void **state)
 {
     enum { CHANNELS = 37, SIDE = 40, IMAGES = 2, WINDOW = 3 };
-    static int8_t a[IMAGES * CHANNELS * SIDE * SIDE], w[CHANNELS * CHANNELS * WINDOW * WINDOW];
+    static int8_t a[IMAGES * CHANNELS * SIDE * SIDE], w[2048 * WINDOW * WINDOW];
     static int32_t c[IMAGES * CHANNELS * SIDE * SIDE];
     const limber_contract exact = { .size = sizeof exact, .promise = LIMBER_CONTRACT_EXACT };
     struct rng r = { 23 };
@@ -381,6 +381,12 @@ static void windows_are_right(void **state)
             s.dilate[i] = 1 + rng_below(&r, 2);
             s.pad[2 * i] = rng_below(&r, (int)(i ? s.s : s.r));
             s.pad[2 * i + 1] = rng_below(&r, (int)(i ? s.s : s.r));
+        }
+        if (trial % 10 == 0) { /* pixels that share sets of a cache */
+            s.c = (int64_t)512 << rng_below(&r, 3);
+            s.o = 1;
+            s.h = 5;
+            s.w = 6;
         }
         taps = s.r * s.s;
         result = s;
