@@ -47,6 +47,7 @@ kernel_bytes_join limber_bytes_join_avx2, limber_bytes_join_avxvnni, limber_byte
 /* Their sums with a strip of filters: `to` is [filters][pixels], `row` sums from filter to filter.
  * `line` and `at` are not read. */
 typedef void kernel_bytes_planes(const struct byte_strip *s, const uint8_t *panel);
-kernel_bytes_planes limber_bytes_planes_avx2, limber_bytes_planes_avxvnni, limber_bytes_planes_avx512vnni;
+kernel_bytes_planes limber_bytes_planes_avx2, limber_bytes_planes_avxvnni,
+    limber_bytes_planes_avx512vnni;
 
 #endif
