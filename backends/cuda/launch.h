@@ -20,6 +20,11 @@ struct device {
     int idle_streams;
     struct cublas_handle *handle[CUDA_STREAMS];     /* likewise */
     int idle_handles;
+    struct counters {                   /* of scans, all 0, that no call uses */
+        cu_pointer at;
+        size_t count;
+    } counters[CUDA_STREAMS];
+    int idle_counters;
 };
 struct device *limber_cuda_device(int ordinal, struct diag *d);
 bool limber_cuda_stream(struct device *v, cu_stream *s, struct diag *d);
@@ -165,9 +170,11 @@ void limber_cuda_leave(struct run *r);
 /* The kernels of a call whose operands are where they can be reached. */
 bool limber_cuda_run(struct run *r, struct diag *d);
 /* Where a scan leaves what it finds of lines and, where each is looked at once, of pixels; choice
- * and most, where they are not 0, it makes ready for a decision. */
+ * and most, where they are not 0, it makes ready for a decision.  With counters, which are 0 before
+ * and after, blocks leave parts there that the last of them joins; without, they join what a launch
+ * of its own has set before. */
 struct scan_memory {
-    cu_pointer found, pixels, choice, most, tiles;
+    cu_pointer found, pixels, choice, most, tiles, counters, parts, halves;
 };
 /* Tiles of a matrix. */
 int64_t limber_cuda_scan_tiles(int64_t lines, int64_t length);

@@ -71,8 +71,7 @@ static bool was_told(const struct fibre *f, const struct moment *m)
         const struct release *r = &order.release[i];
         const struct witness w = { .known = r->known->at, .self = -1 };
 
-        if (r->cluster == m->cluster && f->known->at[place_of(r->at)] > i &&
-            clocks_know(&w, m->at))
+        if (r->cluster == m->cluster && f->known->at[place_of(r->at)] > i && clocks_know(&w, m->at))
             return true;
     }
     return false;
