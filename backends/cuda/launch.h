@@ -14,6 +14,7 @@ struct device {
     const struct cuda_driver *driver;
     cu_context context;         /* the primary one, which the CUDA runtime uses, too */
     int multiprocessors;
+    bool early;                 /* a launch may begin before the one in front of it has ended */
     cu_pool pool;               /* of workspaces and copies */
     pthread_mutex_t lock;
     cu_stream idle[CUDA_STREAMS];       /* of our own, between calls */
@@ -187,6 +188,8 @@ bool limber_cuda_scan_start(struct run *r, const struct scan_job *jobs,
 struct operand_args limber_cuda_operand(const struct view *v);
 bool limber_cuda_start(struct run *r, enum cuda_kernel which, int64_t blocks, int threads,
                        int shared, void *arguments, struct diag *d);
+/* Whether this kernel awaits the launch in front of it, and may begin before that has ended. */
+bool limber_cuda_begins_early(const struct run *r, enum cuda_kernel which);
 /* cluster.c: of the multiply kernel.  How many fit the device; blocks that a product of so many
  * rows of tiles has in each; starts `tasks` of them, or as many as fit, which take all tasks in
  * turn. */

@@ -197,6 +197,22 @@ DEVICE int32_t atomic_pass(int32_t *counter)
     return (int32_t)before;
 }
 
+/* A launch may begin before the one in front of it has ended: until here it touches nothing of the
+ * device's memory, and all of its threads come here. */
+DEVICE void await_launch()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+/* Blocks of the next launch may begin where all of this one have come here, or have ended. */
+DEVICE void let_next_begin()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 /* c + the four products of bytes, modulo 2^32; SA, SB: signed. */
 template <int SA, int SB> DEVICE int32_t dot4(uint32_t a, uint32_t b, int32_t c)
 {
