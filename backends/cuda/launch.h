@@ -98,6 +98,7 @@ struct run {                    /* one call */
     cu_stream stream;
     bool own_stream, host;      /* host: some operand lies there, so the call waits */
     cu_pointer a, b, c;         /* copies of ours, or 0 */
+    cu_pointer masks;           /* ours, where emax and special lie in it */
     cu_pointer emax[2], special[2], overflow, counts;
     cu_pointer blocks[2], tiles[2], shown[2], addresses[3];
     struct tile_subset

@@ -62,6 +62,7 @@ struct driver {
     void (*simt_reset)(void);
     long (*simt_launches)(void);
     long (*simt_early)(void);
+    long (*simt_copies)(void);
     long (*simt_waits)(void);
     long (*simt_maps)(void);
 };

@@ -113,6 +113,7 @@ static struct {
     long maps; /* how often a pool mapped memory */
     long waits; /* of threads, for streams */
     long launches; /* of kernels, those of graphs once they are launched */
+    long copies; /* between the host and the device */
     long early; /* those that begin before the launch in front of them has ended */
 } driver;
 static _Thread_local struct context *current[STACK_DEPTH];
@@ -765,6 +766,7 @@ static void count(const struct work *w)
 {
     driver.launches += w->kind == WORK_launch;
     driver.early += w->kind == WORK_launch && w->launch.early;
+    driver.copies += w->kind == WORK_copy && (w->to_host || w->from_host);
 }
 
 /* Queues it, or notes it for the graph.  args go with it.  Copies between the device and memory
@@ -798,6 +800,11 @@ EXPORT long simt_launches(void)
 EXPORT long simt_early(void)
 {
     return driver.early;
+}
+
+EXPORT long simt_copies(void)
+{
+    return driver.copies;
 }
 
 EXPORT long simt_waits(void)
