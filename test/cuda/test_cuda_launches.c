@@ -55,8 +55,8 @@ static bool same_masks(const struct mask *x, const struct mask *y)
     return true;
 }
 
-/* Of matrix number `i`, on the host and on the device: 1 where they find the same, 2 where the device
- * cannot scan. */
+/* Of matrix number `i`, on the host and on the device: 1 where they find the same, 2 where the
+ * device cannot scan. */
 static int scan_is_right(limber_context *ctx, int i, bool with_tiles)
 {
     static const enum data data[] = { DATA_unit, DATA_range, DATA_special, DATA_ints };

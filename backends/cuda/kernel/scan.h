@@ -177,8 +177,8 @@ DEVICE void join_tiles(const scan_args &args, int row, int first, int count)
     }
 }
 
-/* The last block of a group of lines joins what all left.  mine: this lane has what its block saw of
- * line `at`. */
+/* The last block of a group of lines joins what all left.  mine: this lane has what its block saw
+ * of line `at`. */
 DEVICE void put_lines(const scan_args &args, int which, int own, int64_t at, bool mine,
                       const struct extremes &s)
 {
