@@ -148,7 +148,7 @@ static int scans_are_right(void *unused)
     (void)unused;
     if (limber_create(&own, &config))
         return 2;
-    for (int i = 0; right == 1 && i < 3; i++)
+    for (int i = 0; right == 1 && i < (int)COUNT(shapes); i++)
         right = scan_is_right(own, i, true);
     limber_destroy(own);
     return right == 2 ? strstr(driver.simt_error(), "limber_scan") == NULL ? 3 : 0 : right;
