@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KERNEL_VERSION = 3 };
+enum { KERNEL_VERSION = 4 };
 
 struct head {
     uint32_t magic, version;
