@@ -130,8 +130,8 @@ static void choose_geometry(struct rng *r, limber_conv *s)
         choose_depth(r, s);
 }
 
-/* Windows of 3 x 3 whose gradient has code of its own: rows of all lengths, even and odd, that chains
- * of 256 end within, with and without padding at either end. */
+/* Windows of 3 x 3, whose gradient has code of its own: rows of all lengths, even and odd, within
+ * which chains of 256 end, with and without padding at either end. */
 static void make_common(struct rng *r, limber_conv *s)
 {
     *s = (limber_conv){ .size = sizeof *s,
