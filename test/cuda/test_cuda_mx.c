@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Products of blocks with scales by NVIDIA's instructions (scheme tensor-mx) against the
- * interpreter, which computes their model: on a GPU when LIMBER_TEST_GPU is set, else on the harness
- * (SIMT_CC names the compute capability).  A device without such instructions refuses. */
+ * interpreter, which computes their model: on a GPU when LIMBER_TEST_GPU is set, else on the
+ * harness (SIMT_CC names the compute capability).  A device without such instructions refuses. */
 #include "engine_support.h"
 #include "gpus.h"
 #include "support.h"
@@ -358,9 +358,6 @@ static const struct gpu_fault faults[] = {
     { 120, "formats exchanged",
       "mma_scaled<MX, FORMAT_A, FORMAT_B>=>"
       "mma_scaled<MX, FORMAT_B, FORMAT_A>" },
-    { 120, "NaN scales where scales are zero",
-      "code_of_scale(scale > 0 ? scale : 1)=>"
-      "code_of_scale(scale)" },
 };
 
 /* Kernels of a context of its own, which has none yet. */
