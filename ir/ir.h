@@ -77,8 +77,8 @@ bool limber_unit_read(const char *text, limber_unit *unit, struct diag *d);
 bool limber_unit_verify(const limber_unit *unit, struct diag *d);
 /* Chains of FMAs in binary64, one or one a group, which the machine's own units compute. */
 bool limber_unit_is_chain(const limber_unit *unit);
-/* NVIDIA's instructions for blocks with scales of which this unit is the model, however operands are
- * rounded. */
+/* NVIDIA's instructions for blocks with scales of which this unit is the model, however it rounds
+ * operands. */
 enum block_scaled {
     BLOCK_SCALED_none,
     BLOCK_SCALED_mxf8f6f4,

@@ -77,7 +77,7 @@ const struct scheme limber_schemes[] = {
       .about = "what a described low-precision unit computes, bit for bit",
       .split = limber_split_simulate, .unit = UNIT_model, .limbs = 1 },
     { .name = "tensor-mx",
-      .about = "block-scaled units by NVIDIA's own instructions, which no published outputs confirm",
+      .about = "block-scaled units by NVIDIA's instructions, whose bits one model alone predicts",
       .split = limber_split_block_scaled, .unit = UNIT_model, .limbs = 1, .asked = true },
 };
 /* clang-format on */

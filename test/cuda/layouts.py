@@ -42,8 +42,9 @@ def instructions(header):
                                f"-D__CUDA_ARCH_FEAT_{name}_ALL", header],
                               capture_output=True, text=True, check=True).stdout
         text = re.sub(r'"\s*"', "", text)
-        found.update(re.findall(r"(?<![.\w])((?:mma|wgmma|mbarrier|fence|mapa|prefetch|setmaxnreg|"
-                                r"ldmatrix|cp|barrier|tcgen05|elect)\.[a-z0-9_.:X]+[a-z0-9])", text))
+        found.update(re.findall(
+            r"(?<![.\w])((?:mma|wgmma|mbarrier|fence|mapa|prefetch|setmaxnreg|ldmatrix|cp|barrier|"
+            r"tcgen05|elect)\.[a-z0-9_.:X]+[a-z0-9])", text))
     return found
 
 
