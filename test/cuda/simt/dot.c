@@ -303,7 +303,7 @@ static int64_t scaled_term(const struct scaled_line *a, const struct scaled_line
     }
     for (int k = from; k < from + count; k++) /* exponents from 0 to 2 */
         sum += a->sig[k] && b->sig[k] ?
-                   ((int64_t)a->sig[k] << a->exp[k]) * ((int64_t)b->sig[k] << b->exp[k]) :
+                   a->sig[k] * (1 << a->exp[k]) * b->sig[k] * (1 << b->exp[k]) :
                    0;
     return scale * sum;
 }
