@@ -2,22 +2,24 @@
  * Blocks that stay, and share B's tiles where the device lets them run side by side. */
 #include "backends/cuda/launch.h"
 
-static struct cu_launch launch_of(const struct cuda_config *f, int64_t blocks,
-                                  struct cu_launch_attribute *cluster)
+static struct cu_launch launch_of(const struct cuda_config *f, int64_t blocks, bool early,
+                                  struct cu_launch_attribute attribute[2])
 {
-    *cluster = (struct cu_launch_attribute){ CU_LAUNCH_CLUSTER, 0, { (unsigned)f->cluster, 1, 1 } };
+    attribute[0] =
+        (struct cu_launch_attribute){ CU_LAUNCH_CLUSTER, 0, { (unsigned)f->cluster, 1, 1 } };
+    attribute[1] = (struct cu_launch_attribute){ CU_LAUNCH_EARLY, 0, { 1 } };
     return (struct cu_launch){ .grid = { (unsigned)blocks, 1, 1 },
                                .block = { (unsigned)f->threads, 1, 1 },
                                .shared = (unsigned)f->shared,
-                               .attribute = cluster,
-                               .attributes = 1 };
+                               .attribute = attribute,
+                               .attributes = early ? 2 : 1 };
 }
 
 int limber_cuda_clusters(const struct cuda_driver *c, const struct cuda_config *f,
                          cu_function multiply)
 {
-    struct cu_launch_attribute cluster;
-    struct cu_launch launch = launch_of(f, f->cluster, &cluster);
+    struct cu_launch_attribute attribute[2];
+    struct cu_launch launch = launch_of(f, f->cluster, false, attribute);
     int n = 0;
 
     if (f->cluster < 2 || !c->cuLaunchKernelEx || !c->cuOccupancyMaxActiveClusters ||
@@ -36,8 +38,9 @@ bool limber_cuda_start_clusters(struct run *r, struct multiply_args *args, struc
     const struct cuda_config *f = &r->kernel->config;
     int most = args->cluster > 1 ? r->loaded->clusters : r->device->multiprocessors;
     int64_t clusters = args->tasks < most ? args->tasks : most;
-    struct cu_launch_attribute cluster;
-    struct cu_launch launch = launch_of(f, clusters * args->cluster, &cluster);
+    struct cu_launch_attribute attribute[2];
+    struct cu_launch launch = launch_of(f, clusters * args->cluster,
+                                        limber_cuda_begins_early(r, KERNEL_multiply), attribute);
 
     if (args->cluster == 1)
         return limber_cuda_start(r, KERNEL_multiply, clusters, f->threads, f->shared, args, d);

@@ -34,11 +34,13 @@ static bool open_pool(const struct cuda_driver *c, struct device *v, int device,
 static bool open_device(struct device *v, int ordinal, struct diag *d)
 {
     const struct cuda_driver *c = limber_cuda(d);
-    int device;
+    int device, major;
 
     if (!c || !limber_cuda_ok(c, c->cuDeviceGet(&device, ordinal), "finding the device", d) ||
         !limber_cuda_ok(c, c->cuDeviceGetAttribute(&v->multiprocessors, CU_MULTIPROCESSORS, device),
                         "counting multiprocessors", d) ||
+        !limber_cuda_ok(c, c->cuDeviceGetAttribute(&major, CU_MAJOR, device),
+                        "asking for the compute capability", d) ||
         !limber_cuda_ok(c, c->cuDevicePrimaryCtxRetain(&v->context, device),
                         "taking the device's context", d))
         return false;
@@ -46,6 +48,7 @@ static bool open_device(struct device *v, int ordinal, struct diag *d)
         c->cuDevicePrimaryCtxRelease_v2(device);
         return false;
     }
+    v->early = major >= 9 && c->cuLaunchKernelEx && c->version >= CU_EARLY_IN_GRAPHS;
     v->driver = c;
     pthread_mutex_init(&v->lock, NULL);
     return true;

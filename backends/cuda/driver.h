@@ -33,7 +33,11 @@ enum {
 };
 enum { CU_OUT_OF_MEMORY = 2, CU_INVALID_IMAGE = 200, CU_NO_BINARY = 209, CU_UNSUPPORTED_PTX = 222 };
 
-enum { CU_LAUNCH_CLUSTER = 4 };                 /* CUlaunchAttributeID */
+enum {                                          /* CUlaunchAttributeID */
+       CU_LAUNCH_CLUSTER = 4,
+       CU_LAUNCH_EARLY = 6 /* PROGRAMMATIC_STREAM_SERIALIZATION */
+};
+enum { CU_EARLY_IN_GRAPHS = 12030 };            /* the driver that captures such launches */
 
 struct cu_launch_attribute {
     int id, unused;

@@ -124,9 +124,22 @@ static bool find_kernel(struct run *r, int device, struct diag *d)
     return r->loaded != NULL;
 }
 
+bool limber_cuda_begins_early(const struct run *r, enum cuda_kernel which)
+{
+    return r->device->early && (which == KERNEL_multiply || which == KERNEL_reconstruct);
+}
+
 bool limber_cuda_start(struct run *r, enum cuda_kernel which, int64_t blocks, int threads,
                        int shared, void *arguments, struct diag *d)
 {
+    struct cu_launch_attribute early = { CU_LAUNCH_EARLY, 0, { 1 } };
+    struct cu_launch launch = { .grid = { (unsigned)blocks, 1, 1 },
+                                .block = { (unsigned)threads, 1, 1 },
+                                .shared = (unsigned)shared,
+                                .stream = r->stream,
+                                .attribute = &early,
+                                .attributes = 1 };
+    cu_function f = r->loaded->function[which];
     void *list[] = { arguments };
 
     if (blocks == 0)
@@ -135,9 +148,11 @@ bool limber_cuda_start(struct run *r, enum cuda_kernel which, int64_t blocks, in
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "cuda: a grid of %lld blocks is too large", (long long)blocks);
     return limber_cuda_ok(r->driver,
-                          r->driver->cuLaunchKernel(r->loaded->function[which], (unsigned)blocks, 1,
-                                                    1, (unsigned)threads, 1, 1, (unsigned)shared,
-                                                    r->stream, list, NULL),
+                          limber_cuda_begins_early(r, which) ?
+                              r->driver->cuLaunchKernelEx(&launch, f, list, NULL) :
+                              r->driver->cuLaunchKernel(f, (unsigned)blocks, 1, 1,
+                                                        (unsigned)threads, 1, 1, (unsigned)shared,
+                                                        r->stream, list, NULL),
                           names[which], d);
 }
 

@@ -14,12 +14,18 @@ struct device {
     const struct cuda_driver *driver;
     cu_context context;         /* the primary one, which the CUDA runtime uses, too */
     int multiprocessors;
+    bool early;                 /* a launch may begin before the one in front of it has ended */
     cu_pool pool;               /* of workspaces and copies */
     pthread_mutex_t lock;
     cu_stream idle[CUDA_STREAMS];       /* of our own, between calls */
     int idle_streams;
     struct cublas_handle *handle[CUDA_STREAMS];     /* likewise */
     int idle_handles;
+    struct counters {                   /* of scans, all 0, that no call uses */
+        cu_pointer at;
+        size_t count;
+    } counters[CUDA_STREAMS];
+    int idle_counters;
 };
 struct device *limber_cuda_device(int ordinal, struct diag *d);
 bool limber_cuda_stream(struct device *v, cu_stream *s, struct diag *d);
@@ -92,6 +98,7 @@ struct run {                    /* one call */
     cu_stream stream;
     bool own_stream, host;      /* host: some operand lies there, so the call waits */
     cu_pointer a, b, c;         /* copies of ours, or 0 */
+    cu_pointer masks;           /* ours, where emax and special lie in it */
     cu_pointer emax[2], special[2], overflow, counts;
     cu_pointer blocks[2], tiles[2], shown[2], addresses[3];
     struct tile_subset
@@ -165,9 +172,11 @@ void limber_cuda_leave(struct run *r);
 /* The kernels of a call whose operands are where they can be reached. */
 bool limber_cuda_run(struct run *r, struct diag *d);
 /* Where a scan leaves what it finds of lines and, where each is looked at once, of pixels; choice
- * and most, where they are not 0, it makes ready for a decision. */
+ * and most, where they are not 0, it makes ready for a decision.  With counters, which are 0 before
+ * and after, blocks leave parts there that the last of them joins; without, they join what a launch
+ * of its own has set before. */
 struct scan_memory {
-    cu_pointer found, pixels, choice, most, tiles;
+    cu_pointer found, pixels, choice, most, tiles, counters, parts, halves;
 };
 /* Tiles of a matrix. */
 int64_t limber_cuda_scan_tiles(int64_t lines, int64_t length);
@@ -180,6 +189,8 @@ bool limber_cuda_scan_start(struct run *r, const struct scan_job *jobs,
 struct operand_args limber_cuda_operand(const struct view *v);
 bool limber_cuda_start(struct run *r, enum cuda_kernel which, int64_t blocks, int threads,
                        int shared, void *arguments, struct diag *d);
+/* Whether this kernel awaits the launch in front of it, and may begin before that has ended. */
+bool limber_cuda_begins_early(const struct run *r, enum cuda_kernel which);
 /* cluster.c: of the multiply kernel.  How many fit the device; blocks that a product of so many
  * rows of tiles has in each; starts `tasks` of them, or as many as fit, which take all tasks in
  * turn. */

@@ -198,66 +198,86 @@ static int32_t largest_of(const int32_t *emax, size_t lines)
     return most;
 }
 
-/* Of all lines, or the largest of each matrix. */
-static bool reach_scales(struct run *r, int side, const struct mask *m, size_t lines,
-                         struct diag *d)
+/* What the scan knows of an operand's lines that kernels need: how many exponents and flags. */
+struct known {
+    const struct mask *m;
+    size_t matrices, lines, each; /* exponents of a matrix: of all lines, or their largest */
+    size_t emax, special;
+};
+
+static bool has_special(const struct mask *m)
 {
-    bool largest = r->kernel->config.side[side].scaled == SCALED_all;
-    size_t count = (size_t)r->matrices[side], each = largest ? 1 : lines;
+    return m->special && m->line_special;
+}
+
+static bool find_known(const struct run *r, int side, struct known *x, struct diag *d)
+{
+    int scaled = r->kernel->config.side[side].scaled;
+
+    x->m = side ? r->call->mask_b : r->call->mask_a;
+    x->matrices = (size_t)r->matrices[side];
+    x->lines = (size_t)(side ? r->call->n : r->call->m);
+    x->each = scaled == SCALED_all ? 1 : x->lines;
+    x->emax = scaled ? x->matrices * x->each : 0;
+    if (scaled && (!x->m || !x->m->line_emax))
+        return limber_fail(d, LIMBER_STATUS_INTERNAL, "cuda: a scaled operand without its scan");
+    for (size_t g = 0; x->m && r->kernel->config.special && g < x->matrices; g++)
+        if (has_special(&x->m[g]))
+            x->special = x->matrices * x->lines;
+    return true;
+}
+
+/* Of all lines, or the largest of each matrix. */
+static void put_exponents(const struct known *x, int32_t *to)
+{
+    for (size_t g = 0; x->emax && g < x->matrices; g++, to += x->each)
+        if (x->each == x->lines)
+            memcpy(to, x->m[g].line_emax, x->lines * sizeof *to);
+        else
+            *to = largest_of(x->m[g].line_emax, x->lines);
+}
+
+/* Which lines have NaN or infinities. */
+static void put_flags(const struct known *x, uint8_t *to)
+{
+    for (size_t g = 0; x->special && g < x->matrices; g++, to += x->lines)
+        if (has_special(&x->m[g]))
+            memcpy(to, x->m[g].line_special, x->lines);
+        else
+            memset(to, 0, x->lines);
+}
+
+/* Exponents and flags of lines from the scan, of both operands in one copy. */
+static bool reach_masks(struct run *r, struct diag *d)
+{
+    struct known x[2] = { 0 };
+    size_t exponents, bytes;
     int32_t *all;
+    uint8_t *flags;
     bool ok;
 
-    if (count == 1 && !largest)
-        return limber_cuda_copy(r, &r->emax[side], m->line_emax, lines * sizeof *all, "exponents",
-                                d);
-    all = malloc(count * each * sizeof *all + 1);
+    if (!find_known(r, 0, &x[0], d) || !find_known(r, 1, &x[1], d))
+        return false;
+    exponents = x[0].emax + x[1].emax;
+    bytes = exponents * sizeof *all + x[0].special + x[1].special;
+    if (bytes == 0)
+        return true;
+    all = malloc(bytes);
     if (!all)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for exponents");
-    for (size_t g = 0; g < count; g++)
-        if (largest)
-            all[g] = largest_of(m[g].line_emax, lines);
-        else
-            memcpy(all + g * lines, m[g].line_emax, lines * sizeof *all);
-    ok = limber_cuda_copy(r, &r->emax[side], all, count * each * sizeof *all, "exponents", d);
+    flags = (uint8_t *)(all + exponents);
+    put_exponents(&x[0], all);
+    put_exponents(&x[1], all + x[0].emax);
+    put_flags(&x[0], flags);
+    put_flags(&x[1], flags + x[0].special);
+    ok = limber_cuda_copy(r, &r->masks, all, bytes, "exponents", d);
     free(all);
-    return ok;
-}
-
-/* Which lines have NaN or infinities, if any has. */
-static bool reach_special(struct run *r, int side, const struct mask *m, size_t lines,
-                          struct diag *d)
-{
-    size_t count = (size_t)r->matrices[side];
-    uint8_t *all = calloc(count * lines + 1, 1);
-    bool any = false, ok = true;
-
-    if (!all)
-        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for flags of lines");
-    for (size_t g = 0; g < count; g++)
-        if (m[g].special && m[g].line_special) {
-            memcpy(all + g * lines, m[g].line_special, lines);
-            any = true;
-        }
-    if (any)
-        ok = limber_cuda_copy(r, &r->special[side], all, count * lines, "flags", d);
-    free(all);
-    return ok;
-}
-
-/* Exponents and flags of lines from the scan. */
-static bool reach_mask(struct run *r, int side, struct diag *d)
-{
-    const struct mask *m = side ? r->call->mask_b : r->call->mask_a;
-    size_t lines = (size_t)(side ? r->call->n : r->call->m);
-
-    if (r->kernel->config.side[side].scaled) {
-        if (!m || !m->line_emax)
-            return limber_fail(d, LIMBER_STATUS_INTERNAL,
-                               "cuda: a scaled operand without its scan");
-        if (!reach_scales(r, side, m, lines, d))
-            return false;
+    for (int i = 0; i < 2; i++) {
+        r->emax[i] = x[i].emax ? r->masks + (i ? x[0].emax : 0) * sizeof *all : 0;
+        r->special[i] =
+            x[i].special ? r->masks + exponents * sizeof *all + (i ? x[0].special : 0) : 0;
     }
-    return !m || !r->kernel->config.special || reach_special(r, side, m, lines, d);
+    return ok;
 }
 
 /* ---- C --------------------------------------------------------------------------------------- */
@@ -327,7 +347,7 @@ bool limber_cuda_upload(struct run *r, struct diag *d)
     const struct unit_counts none = { 0 };
 
     return reach(r, 0, &r->a, d) && reach(r, 1, &r->b, d) && reach_subset(r, 0, d) &&
-           reach_subset(r, 1, d) && reach_mask(r, 0, d) && reach_mask(r, 1, d) && reach_c(r, d) &&
+           reach_subset(r, 1, d) && reach_masks(r, d) && reach_c(r, d) &&
            (!limber_num_is_int(r->kernel->config.result) || r->kernel->config.wrap ||
             limber_cuda_copy(r, &r->overflow, zero, sizeof zero, "a counter", d)) &&
            (!r->kernel->config.model.counts ||
@@ -365,9 +385,8 @@ bool limber_cuda_download(struct run *r, bool ok, struct diag *d)
     limber_cuda_release(r, &r->c);
     limber_cuda_release(r, &r->overflow);
     limber_cuda_release(r, &r->counts);
+    limber_cuda_release(r, &r->masks);
     for (int i = 0; i < 2; i++) {
-        limber_cuda_release(r, &r->emax[i]);
-        limber_cuda_release(r, &r->special[i]);
         limber_cuda_release(r, &r->blocks[i]);
         limber_cuda_release(r, &r->tiles[i]);
         limber_cuda_release(r, &r->shown[i]);

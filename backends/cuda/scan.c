@@ -2,7 +2,11 @@
  * Scans of operands in device memory. */
 #include "backends/cuda/launch.h"
 
-enum { LINES = 32, ELEMENTS = 64, THREADS = 256, WAVES = 8 };
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEAST_COUNTERS = 1024 };
+enum { LINES = 32, ELEMENTS = 64, THREADS = 256, WARPS = THREADS / 32, WAVES = 8 };
 
 /* Blocks enough to fill the device a few times, and no more along k than there are stretches. */
 static int32_t across(const struct device *v, int64_t blocks_lines, int64_t length)
@@ -81,6 +85,10 @@ static struct planned plan(const struct run *r, const struct scan_job *j,
                              .found = (int32_t *)(uintptr_t)memory->found,
                              .tiles = (int32_t *)(uintptr_t)memory->tiles,
                              .tile_rows = (j->lines + LIMBER_BLOCK - 1) / LIMBER_BLOCK,
+                             .counters = (int32_t *)(uintptr_t)memory->counters,
+                             .parts = (int32_t *)(uintptr_t)memory->parts,
+                             .halves = (int32_t *)(uintptr_t)memory->halves,
+                             .together = j->tiles ? LIMBER_BLOCK / LINES : 1,
                              .choice = (int32_t *)(uintptr_t)memory->choice,
                              .most = (int32_t *)(uintptr_t)memory->most,
                          } };
@@ -107,12 +115,14 @@ bool limber_cuda_scan_start(struct run *r, const struct scan_job *jobs,
         args.side[i] = p[i].args;
     }
     args.first = (int32_t)p[0].clearing;
-    ok = limber_cuda_start(r, KERNEL_scan_start, p[0].clearing + p[1].clearing, THREADS, 0, &args,
-                           d);
+    ok =
+        memory[0].counters || limber_cuda_start(r, KERNEL_scan_start, p[0].clearing + p[1].clearing,
+                                                THREADS, 0, &args, d);
     args.first = (int32_t)p[0].blocks;
-    ok = ok &&
-         limber_cuda_start(r, KERNEL_scan, p[0].blocks + p[1].blocks, THREADS,
-                           LINES * (ELEMENTS + 1) * r->kernel->config.side[0].f.size, &args, d);
+    ok = ok && limber_cuda_start(r, KERNEL_scan, p[0].blocks + p[1].blocks, THREADS,
+                                 LINES * (ELEMENTS + 1) * r->kernel->config.side[0].f.size +
+                                     WARPS * SCAN_fields * (int)sizeof(int32_t),
+                                 &args, d);
     for (int i = 0; ok && i < count; i++)
         ok = !p[i].has_windows ||
              limber_cuda_start(r, KERNEL_scan_windows,
@@ -122,6 +132,38 @@ bool limber_cuda_scan_start(struct run *r, const struct scan_job *jobs,
 }
 
 /* ---- a scan for the host --------------------------------------------------------------------- */
+
+/* So many counters that are 0, or more. */
+static bool take_counters(struct run *r, struct counters *c, size_t count, struct diag *d)
+{
+    struct device *v = r->device;
+
+    pthread_mutex_lock(&v->lock);
+    if (v->idle_counters)
+        *c = v->counters[--v->idle_counters];
+    pthread_mutex_unlock(&v->lock);
+    if (c->at && c->count >= count)
+        return true;
+    limber_cuda_release(r, &c->at);
+    c->count = count > LEAST_COUNTERS ? count : LEAST_COUNTERS;
+    return limber_cuda_memory(r, &c->at, c->count * sizeof(int32_t), "counters", d) &&
+           limber_cuda_ok(r->driver, r->driver->cuMemsetD32Async(c->at, 0, c->count, r->stream),
+                          "clearing", d);
+}
+
+/* are_zero: the scan has ended as it should. */
+static void give_counters_back(struct run *r, struct counters *c, bool are_zero)
+{
+    struct device *v = r->device;
+
+    pthread_mutex_lock(&v->lock);
+    if (are_zero && v->idle_counters < CUDA_STREAMS) {
+        v->counters[v->idle_counters++] = *c;
+        c->at = 0;
+    }
+    pthread_mutex_unlock(&v->lock);
+    limber_cuda_release(r, &c->at);
+}
 
 static size_t bytes_of(const struct scan_job *j)
 {
@@ -135,37 +177,126 @@ static size_t tile_bytes(const struct scan_job *j)
                       0;
 }
 
-/* Memory of a scan, and the job's addresses on the device. */
-static bool reach(struct run *r, struct scan_job *j, struct scan_memory *memory,
-                  cu_pointer *addresses, struct diag *d)
-{
-    size_t pixels = (size_t)j->matrices * limber_cuda_scan_pixels(j->v, j->lines, j->length);
-    size_t tiles = tile_bytes(j);
+/* What a job needs beside what it finds. */
+struct needs {
+    size_t counters, parts, halves; /* bytes but of counters */
+};
 
-    if (j->each.address) {
-        if (!limber_cuda_copy(r, addresses, j->each.address,
-                              (size_t)j->matrices * sizeof *j->each.address, "addresses", d))
-            return false;
-        j->each.address = (const void *const *)(uintptr_t)*addresses;
-    }
-    return limber_cuda_memory(r, &memory->found, bytes_of(j), "a scan", d) &&
-           (pixels == 0 || limber_cuda_memory(r, &memory->pixels, pixels, "a scan", d)) &&
-           (tiles == 0 || limber_cuda_memory(r, &memory->tiles, tiles, "a scan", d));
+static struct needs needs_of(const struct run *r, const struct scan_job *j)
+{
+    const struct scan_memory none = { .found = 0 };
+    const struct scan_args a = plan(r, j, &none).args;
+    int64_t line_blocks = (a.lines + LINES - 1) / LINES;
+    int64_t across = (a.length + ELEMENTS - 1) / ELEMENTS;
+    bool alone = a.blocks_p == 1 && !j->tiles;
+
+    if (alone)
+        return (struct needs){ 0 };
+    return (struct needs){
+        .counters = (size_t)(a.all / a.lines * line_blocks),
+        .parts = (size_t)(a.blocks_p * a.all) * SCAN_fields * sizeof *j->found,
+        .halves = j->tiles ? (size_t)(line_blocks * across) * SCAN_fields * sizeof *j->found : 0,
+    };
 }
 
-static bool fetch(struct run *r, const struct scan_job *j, const struct scan_memory *memory,
-                  struct diag *d)
-{
-    size_t tiles = tile_bytes(j);
+/* What the host scans for. */
+struct host_scan {
+    struct scan_job jobs[2]; /* with addresses on the device */
+    struct scan_memory memory[2];
+    int count;
+    cu_pointer all; /* memory of everything but counters, which begins with what is
+                                   found */
+    struct counters counters;
+    char *found; /* that are on the host */
+};
 
-    return limber_cuda_ok(
-               r->driver,
-               r->driver->cuMemcpyDtoHAsync_v2(j->found, memory->found, bytes_of(j), r->stream),
-               "copying from the device", d) &&
-           (tiles == 0 || limber_cuda_ok(r->driver,
-                                         r->driver->cuMemcpyDtoHAsync_v2(j->tiles, memory->tiles,
-                                                                         tiles, r->stream),
-                                         "copying from the device", d));
+/* Of a job, with tiles behind lines. */
+static size_t found_bytes(const struct scan_job *j)
+{
+    return bytes_of(j) + tile_bytes(j);
+}
+
+static size_t all_found_bytes(const struct host_scan *s)
+{
+    return found_bytes(&s->jobs[0]) + (s->count > 1 ? found_bytes(&s->jobs[1]) : 0);
+}
+
+/* A piece of what is taken at once: at an offset until it is there. */
+static cu_pointer piece(size_t *all, size_t bytes)
+{
+    *all += bytes;
+    return bytes ? *all - bytes : 0;
+}
+
+static bool reach_memory(struct run *r, struct host_scan *s, struct diag *d)
+{
+    struct needs needs[2] = { 0 };
+    size_t all = 0;
+
+    for (int i = 0; i < s->count; i++) {
+        needs[i] = needs_of(r, &s->jobs[i]);
+        s->memory[i].found = piece(&all, bytes_of(&s->jobs[i]));
+        s->memory[i].tiles = piece(&all, tile_bytes(&s->jobs[i]));
+    }
+    for (int i = 0; i < s->count; i++) {
+        const struct scan_job *j = &s->jobs[i];
+
+        s->memory[i].pixels =
+            piece(&all, (size_t)j->matrices * limber_cuda_scan_pixels(j->v, j->lines, j->length));
+        s->memory[i].parts = piece(&all, needs[i].parts);
+        s->memory[i].halves = piece(&all, needs[i].halves);
+    }
+    if (!take_counters(r, &s->counters, needs[0].counters + needs[1].counters, d) ||
+        !limber_cuda_memory(r, &s->all, all, "a scan", d))
+        return false;
+    for (int i = 0; i < s->count; i++) {
+        struct scan_memory *m = &s->memory[i];
+
+        m->counters = s->counters.at + (i ? needs[0].counters : 0) * sizeof(int32_t);
+        m->found += s->all;
+        m->pixels += m->pixels ? s->all : 0;
+        m->parts += m->parts ? s->all : 0;
+        m->halves += m->halves ? s->all : 0;
+        m->tiles += m->tiles ? s->all : 0;
+    }
+    return true;
+}
+
+static bool reach_addresses(struct run *r, struct scan_job *j, cu_pointer *addresses,
+                            struct diag *d)
+{
+    if (!j->each.address)
+        return true;
+    if (!limber_cuda_copy(r, addresses, j->each.address,
+                          (size_t)j->matrices * sizeof *j->each.address, "addresses", d))
+        return false;
+    j->each.address = (const void *const *)(uintptr_t)*addresses;
+    return true;
+}
+
+/* What was found comes in one copy, for which the host waits. */
+static bool fetch(struct run *r, struct host_scan *s, struct diag *d)
+{
+    s->found = malloc(all_found_bytes(s));
+    return s->found ? limber_cuda_ok(r->driver,
+                                     r->driver->cuMemcpyDtoHAsync_v2(s->found, s->all,
+                                                                     all_found_bytes(s), r->stream),
+                                     "copying from the device", d) :
+                      limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for what a scan found");
+}
+
+static void hand_out(struct host_scan *s)
+{
+    const char *at = s->found;
+
+    for (int i = 0; i < s->count; i++) {
+        const struct scan_job *j = &s->jobs[i];
+
+        memcpy(j->found, at, bytes_of(j));
+        if (j->tiles)
+            memcpy(j->tiles, at + bytes_of(j), tile_bytes(j));
+        at += found_bytes(j);
+    }
 }
 
 bool limber_cuda_scan(struct kernel *k, const struct scan_job *jobs, int count, int device,
@@ -173,31 +304,29 @@ bool limber_cuda_scan(struct kernel *k, const struct scan_job *jobs, int count, 
 {
     struct call call = { .device = device, .queue = queue };
     struct run r = { .kernel = k, .call = &call };
-    struct scan_memory memory[2] = { { .found = 0 } };
-    struct scan_job there[2];
-    int used = 0;
+    struct host_scan s = { .count = 0 };
     bool ok = true;
 
     for (int i = 0; i < count; i++)
         if (jobs[i].lines)
-            there[used++] = jobs[i];
-    if (used == 0)
+            s.jobs[s.count++] = jobs[i];
+    if (s.count == 0)
         return true;
     if (!limber_cuda_enter(&r, d))
         return false;
-    for (int i = 0; ok && i < used; i++)
-        ok = reach(&r, &there[i], &memory[i], &r.addresses[i], d);
-    ok = ok && limber_cuda_scan_start(&r, there, memory, used, d);
-    for (int i = 0; ok && i < used; i++)
-        ok = fetch(&r, &there[i], &memory[i], d);
-    for (int i = 0; i < used; i++) {
-        limber_cuda_release(&r, &memory[i].found);
-        limber_cuda_release(&r, &memory[i].pixels);
-        limber_cuda_release(&r, &memory[i].tiles);
+    for (int i = 0; ok && i < s.count; i++)
+        ok = reach_addresses(&r, &s.jobs[i], &r.addresses[i], d);
+    ok = ok && reach_memory(&r, &s, d) &&
+         limber_cuda_scan_start(&r, s.jobs, s.memory, s.count, d) && fetch(&r, &s, d);
+    for (int i = 0; i < s.count; i++)
         limber_cuda_release(&r, &r.addresses[i]);
-    }
+    limber_cuda_release(&r, &s.all);
     if (!limber_cuda_ok(r.driver, r.driver->cuStreamSynchronize(r.stream), "running a scan", d))
         ok = false;
+    give_counters_back(&r, &s.counters, ok);
+    if (ok)
+        hand_out(&s);
+    free(s.found);
     limber_cuda_leave(&r);
     return ok;
 }

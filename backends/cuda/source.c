@@ -427,11 +427,12 @@ bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struc
 /* The enumerations of backends/backend.h. */
 static void scan_enums(struct text *t)
 {
-    limber_text_add(t,
-                    "enum { SCAN_emax = %d, SCAN_emin = %d, SCAN_low = %d, SCAN_sig = %d, "
-                    "SCAN_flags = %d };\nenum { SCAN_special = %d, SCAN_negative = %d };\n",
-                    SCAN_emax, SCAN_emin, SCAN_low, SCAN_sig, SCAN_flags, SCAN_special,
-                    SCAN_negative);
+    limber_text_add(
+        t,
+        "enum { SCAN_emax = %d, SCAN_emin = %d, SCAN_low = %d, SCAN_sig = %d, "
+        "SCAN_flags = %d, SCAN_fields = %d };\nenum { SCAN_special = %d, SCAN_negative = %d };\n",
+        SCAN_emax, SCAN_emin, SCAN_low, SCAN_sig, SCAN_flags, SCAN_fields, SCAN_special,
+        SCAN_negative);
 }
 
 bool limber_cuda_scan_source(const struct cuda_config *c, struct text *out, struct diag *d)

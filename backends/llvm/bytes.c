@@ -3,8 +3,9 @@
  * Of matrices, rows of A are pixels and columns of B are filters of one element.  The image
  * becomes unsigned bytes, padding included, with a pixel's channels side by side; windows are read
  * there, so no panel is gathered.  Filters become words of four channels, sixteen filters side by
- * side; signed images add 128 times a filter's sum, with which its sums start.  Images that lie
- * channel by channel, under windows of one element, stay so: blocks of pixels become panels. */
+ * side; signed images add 128 times a filter's sum, with which its sums start.  Without VNNI both
+ * become words of two channels of 16 bits, and signs stay.  Images that lie channel by channel,
+ * under windows of one element, stay so: blocks of pixels become panels. */
 #include "backends/llvm/kernel/join.h"
 #include "backends/llvm/unpacked.h"
 
@@ -28,10 +29,12 @@ struct windows {
     int64_t first[3]; /* the frame's first row, column and plane */
     int64_t deep; /* planes of the frame; 1 of two dimensions */
     int64_t images, channels, groups,
-        taps; /* images: a result's planes; groups: of four channels */
+        taps; /* images: a result's planes; groups: of `group` channels, a word */
     int64_t words; /* of a window */
     int64_t units; /* of filters */
-    int flip; /* 128 of signed images, else 0 */
+    int group; /* four bytes, or two channels of 16 bits */
+    bool sign; /* of the image's bytes */
+    int flip; /* 128 of signed images whose words have four bytes, else 0 */
     bool in_order; /* filters lie as windows do, channel by channel of each tap */
     bool flips; /* the code does so; else the copy of the image */
     bool copies; /* the image is not read as it lies */
@@ -107,7 +110,7 @@ static bool are_in_order(const struct windows *x)
     const struct view *v = &x->call->a;
     const struct patch *w = v->patch;
 
-    if (x->channels % 4)
+    if (x->channels % x->group)
         return false;
     return w ? w->channel == 1 && (w->s == 1 || w->col == x->channels) &&
                    (w->r == 1 || w->row == w->s * x->channels) :
@@ -160,8 +163,8 @@ static void set_window(struct windows *x)
     x->deep = x->from.d;
     x->flips = x->flip && x->units <= BYTES_UNITS; /* as it is read */
     x->copies = (x->flip && !x->flips) || x->from.channel != 1 || x->channels % 4 ||
-                x->first[0] < 0 || x->first[1] < 0 || x->first[2] < 0 || end[0] > x->from.h ||
-                end[1] > x->from.w || end[2] > x->from.d;
+                x->group != 4 || x->first[0] < 0 || x->first[1] < 0 || x->first[2] < 0 ||
+                end[0] > x->from.h || end[1] > x->from.w || end[2] > x->from.d;
     x->flips &= !x->copies;
     if (!x->copies) {
         x->first[0] = x->first[1] = x->first[2] = 0;
@@ -170,7 +173,7 @@ static void set_window(struct windows *x)
     x->window.h = end[0] - x->first[0];
     x->window.w = end[1] - x->first[1];
     x->window.channel = 1;
-    x->window.col = 4 * x->groups;
+    x->window.col = 4 * x->groups % ALIAS ? 4 * x->groups : 4 * x->groups + LINE;
     x->window.row = x->window.w * x->window.col;
     x->window.plane = x->window.h * x->window.row;
     x->deep = end[2] - x->first[2];
@@ -206,7 +209,8 @@ static bool is_served(const struct kernel *k, const struct call *call, struct wi
 
     *x = (struct windows){ .call = call, .code = limber_bytes_code(k->cpu) };
     if (!x->code.run || !call->library || call->dry || call->k == 0 || call->k > MOST_K ||
-        !are_bytes(f, call->conv != NULL) || (!call->conv && !set_matrices(x)))
+        !are_bytes(f, call->conv != NULL) ||
+        (!call->conv && (x->code.group != 4 || !set_matrices(x))))
         return false;
     c = x->call;
     if (!set_image(x) || (!x->from.t && !limber_can_turn(c)) || !are_filters_dense(c))
@@ -219,11 +223,13 @@ static bool is_served(const struct kernel *k, const struct call *call, struct wi
     x->taps = x->from.t * x->from.r * x->from.s;
     x->images = c->n / (x->from.oh * x->from.ow);
     x->channels = c->k / x->taps;
-    x->groups = ceil_div(x->channels, 4);
+    x->group = x->code.group;
+    x->groups = ceil_div(x->channels, x->group);
     x->words = x->groups * x->taps;
     x->units = ceil_div(c->m, BYTES_UNIT);
     x->in_order = are_in_order(x);
-    x->flip = f->side[call->conv != NULL].f.kind == LIMBER_KIND_INT ? 128 : 0;
+    x->sign = f->side[call->conv != NULL].f.kind == LIMBER_KIND_INT;
+    x->flip = x->sign && x->group == 4 ? 128 : 0;
     set_window(x);
     if (!set_result(x))
         return false;
@@ -313,6 +319,42 @@ static void flip_bytes(char *to, const char *from, int64_t count, int flip)
 typedef int16_t pairs __attribute__((vector_size(32)));
 typedef int8_t signed_sixteen __attribute__((vector_size(16)));
 
+typedef uint16_t unsigned_pairs __attribute__((vector_size(32)));
+
+/* Bytes as elements of 16 bits. */
+static void widen(char *to, const char *from, int64_t count, bool sign)
+{
+    int64_t i = 0;
+
+    for (; i + 16 <= count; i += 16) {
+        sixteen bytes;
+        pairs p;
+
+        memcpy(&bytes, from + i, 16);
+        p = sign ? __builtin_convertvector((signed_sixteen)bytes, pairs) :
+                   (pairs) __builtin_convertvector(bytes, unsigned_pairs);
+        memcpy(to + 2 * i, &p, sizeof p);
+    }
+    for (; i < count; i++) {
+        int16_t p = sign ? (int8_t)from[i] : (uint8_t)from[i];
+
+        memcpy(to + 2 * i, &p, 2);
+    }
+}
+
+/* Sixteen bytes of each row as words of a byte of each, of 16 bits where words have two. */
+static void join_words(int group, const char *const *row, bool sign, char *to)
+{
+    char both[32];
+
+    if (group == 4) {
+        join_four(row, to);
+        return;
+    }
+    join_two(row, both);
+    widen(to, both, 32, sign);
+}
+
 /* Sixteen at once, but at the end, behind whose last byte nothing is read. */
 static void take_even(char *to, const char *from, int64_t count)
 {
@@ -353,7 +395,7 @@ static void take_apart(const struct windows *x, int64_t channel, const char *at,
 /* Sixteen pixels of sixteen groups of channels at most, that lie channel by channel.  What lies
  * behind the last pixel may be read, but nothing from `end` on. */
 static void turn_pixels(const struct windows *x, const char *from, const char *end, int64_t count,
-                        int64_t group, int flip, char *to)
+                        int64_t group, char *to)
 {
     char words[16][64], turned[16][64], ends[4][16];
     int64_t groups = smaller(x->groups - group, 16);
@@ -363,8 +405,8 @@ static void turn_pixels(const struct windows *x, const char *from, const char *e
         const char *row[4] = { ends[0], ends[1], ends[2], ends[3] };
 
         line[g] = words[g < groups ? g : 0];
-        for (int64_t q = 0; q < 4 && g < groups; q++) {
-            int64_t channel = 4 * (group + g) + q;
+        for (int64_t q = 0; q < x->group && g < groups; q++) {
+            int64_t channel = x->group * (group + g) + q;
             const char *at = from + channel * x->from.channel;
 
             if (channel < x->channels && x->from.col == 1 && end - at >= 16)
@@ -373,8 +415,9 @@ static void turn_pixels(const struct windows *x, const char *from, const char *e
                 take_apart(x, channel, at, end, count, ends[q]);
         }
         if (g < groups) {
-            join_four(row, words[g]);
-            flip_bytes(words[g], words[g], 64, flip);
+            join_words(x->group, row, x->sign, words[g]);
+            if (x->flip)
+                flip_bytes(words[g], words[g], 64, x->flip);
         }
     }
     if (x->groups == 1) {
@@ -388,13 +431,14 @@ static void turn_pixels(const struct windows *x, const char *from, const char *e
     }
 }
 
-/* Words of `words` bytes together, of pixels `step` bytes apart. */
-static inline __attribute__((always_inline)) void
-copy_words(char *to, const char *from, int64_t step, int64_t words, int64_t count, int flip)
+/* Words of `words` bytes together, of pixels `step` bytes apart, to pixels `to_step` apart. */
+static inline __attribute__((always_inline)) void copy_words(char *to, int64_t to_step,
+                                                             const char *from, int64_t step,
+                                                             int64_t words, int64_t count, int flip)
 {
     const uint32_t all = 0x01010101u * (unsigned)flip;
 
-    for (int64_t l = 0; l < count; l++, from += step, to += words)
+    for (int64_t l = 0; l < count; l++, from += step, to += to_step)
         for (int64_t i = 0; i < words; i += 4) {
             uint32_t word;
 
@@ -404,26 +448,59 @@ copy_words(char *to, const char *from, int64_t step, int64_t words, int64_t coun
         }
 }
 
+typedef int8_t four_bytes __attribute__((vector_size(4)));
+typedef int16_t four_pairs __attribute__((vector_size(8)));
+
+/* Pixels whose channels are neighbours, of 16 bits; as in copy_pixels. */
+static void widen_pixels(const struct windows *x, const char *from, const char *end, int64_t count,
+                         char *to)
+{
+    const int64_t step = x->from.col, words = 4 * x->groups, to_step = x->window.col;
+    const four_pairs mask = (four_pairs){ 0 } + (int16_t)(x->sign ? -1 : 0xff);
+
+    if (step == x->channels && 2 * step == to_step) {
+        widen(to, from, step * count, x->sign);
+        return;
+    }
+    for (; count > 0 && words == 8 && end - from >= 4; count--, from += step, to += 8) {
+        four_bytes some;
+        four_pairs p;
+
+        memcpy(&some, from, 4);
+        p = __builtin_convertvector(some, four_pairs);
+        p &= mask;
+        memcpy(to, &p, 8);
+    }
+    for (; count > 0; count--, from += step, to += to_step) {
+        memset(to + words - 4, 0, 4);
+        widen(to, from, x->channels, x->sign);
+    }
+}
+
 /* Pixels whose channels are neighbours.  Filters have zeros where the last word has channels that
  * the image lacks, so these may be any bytes, but nothing from `end` on. */
 static void copy_pixels(const struct windows *x, const char *from, const char *end, int64_t count,
                         char *to)
 {
-    const int64_t step = x->from.col, words = x->window.col;
+    const int64_t step = x->from.col, words = 4 * x->groups, to_step = x->window.col;
 
-    if (step == words && x->channels == words) {
+    if (x->group == 2) {
+        widen_pixels(x, from, end, count, to);
+        return;
+    }
+    if (step == to_step && x->channels == to_step) {
         flip_bytes(to, from, words * count, x->flip);
         return;
     }
     for (; count > 0 && end - (from + (count - 1) * step) < words; count--)
-        flip_bytes(to + (count - 1) * words, from + (count - 1) * step, x->channels, x->flip);
+        flip_bytes(to + (count - 1) * to_step, from + (count - 1) * step, x->channels, x->flip);
     if (words == 4) /* a constant, as of images of three colours */
-        copy_words(to, from, step, 4, count, x->flip);
+        copy_words(to, 4, from, step, 4, count, x->flip);
     else
-        copy_words(to, from, step, words, count, x->flip);
+        copy_words(to, to_step, from, step, words, count, x->flip);
 }
 
-/* Images of at most four channels: their copy has a word for each pixel, as a panel has. */
+/* Images of no more channels than a word: their copy has a word for each pixel, as a panel has. */
 static void fill_words(const struct windows *x, const char *from, int64_t count, char *to)
 {
     uint8_t end[4 * BYTES_PANEL];
@@ -437,9 +514,30 @@ static void fill_words(const struct windows *x, const char *from, int64_t count,
                                            .channels = x->channels,
                                            .pixels = pixels,
                                            .flip = x->flip,
+                                           .sign = x->sign,
                                            .panel = words });
         if (words == end)
             memcpy(to + 4 * i, end, (size_t)(4 * pixels));
+    }
+}
+
+/* Three or four channels as two words of 16 bits. */
+static void fill_two_words(const struct windows *x, const char *from, int64_t count, char *to)
+{
+    for (int64_t i = 0; i < count; i += 16) {
+        const int64_t pixels = smaller(count - i, 16);
+        char ends[4][16] = { { 0 } }, words[64];
+        const char *row[4];
+
+        for (int64_t q = 0; q < 4; q++) {
+            const char *at = from + i + smaller(q, x->channels - 1) * x->from.channel;
+
+            row[q] = pixels < 16 ? ends[q] : at;
+            if (pixels < 16)
+                memcpy(ends[q], at, (size_t)pixels);
+        }
+        join_four(row, words);
+        widen(to + 8 * i, words, 4 * pixels, x->sign);
     }
 }
 
@@ -472,10 +570,14 @@ static void fill_row(const struct job *j, int64_t row)
         fill_words(x, line, stop - begin, at + begin * to->col);
         return;
     }
+    if (x->groups == 2 && x->group == 2 && from->col == 1) {
+        fill_two_words(x, line, stop - begin, at + begin * to->col);
+        return;
+    }
     for (column = begin; column < stop; column += 16)
         for (int64_t g = 0; g < x->groups; g += 16)
             turn_pixels(x, line + (column - begin) * from->col, end, smaller(stop - column, 16), g,
-                        x->flip, at + column * to->col + 4 * g);
+                        at + column * to->col + 4 * g);
 }
 
 /* A channel of an image of which windows see some pixels. */
@@ -508,6 +610,10 @@ static void start_sums(const struct job *j, const int8_t *filters, int64_t step,
                   *line = flip;
     int32_t sums[BYTES_UNIT], zero[BYTES_UNIT] = { 0 };
 
+    if (!j->x.flip) {
+        memcpy(start, zero, sizeof zero);
+        return;
+    }
     j->x.code.run(&(struct byte_strip){ .line = &line,
                                         .pixels = 1,
                                         .at = j->nowhere,
@@ -528,7 +634,7 @@ static int64_t first_unit(const struct job *j, int64_t strip)
     return strip * j->x.units / j->strips;
 }
 
-/* Columns of a matrix with dense rows, from `column` on, as words of four rows. */
+/* Columns of a matrix with dense rows, from `column` on, as words of rows. */
 static void join_rows(const struct windows *x, int64_t column, int64_t columns, char *to,
                       int64_t stride)
 {
@@ -539,26 +645,27 @@ static void join_rows(const struct windows *x, int64_t column, int64_t columns, 
         char ends[4][16] = { { 0 } };
         const char *row[4];
 
-        for (int64_t q = 0; q < 4; q++) {
-            const char *at = data + (4 * p + q) * v->p;
+        for (int64_t q = 0; q < x->group; q++) {
+            const char *at = data + (x->group * p + q) * v->p;
 
             row[q] = ends[q];
-            if (4 * p + q >= x->call->k)
+            if (x->group * p + q >= x->call->k)
                 continue;
             if (columns == BYTES_UNIT)
                 row[q] = at;
             else
                 memcpy(ends[q], at, (size_t)columns);
         }
-        join_four(row, to);
+        join_words(x->group, row, true, to);
     }
 }
 
-/* Filters as lines of words. */
+/* Filters as lines of words; bytes that become wider lie in the second half of the line's room. */
 static void turn_filters(const struct windows *x, int64_t filter, int64_t filters, char *room,
                          char *to, int64_t stride)
 {
-    const struct filters order = { .taps = x->taps, .k = 4 * x->words, .group = 4 };
+    const int64_t elements = x->group * x->words, later = 4 * x->words - elements;
+    const struct filters order = { .taps = x->taps, .k = elements, .group = x->group };
     int64_t whole = x->words / 16 * 16, step = round_up(4 * x->words + 64, 64);
     const char *line[BYTES_UNIT];
 
@@ -567,7 +674,13 @@ static void turn_filters(const struct windows *x, int64_t filter, int64_t filter
 
         line[l] = x->in_order ? limber_line_at(&x->call->a, filter + own, 1) : room + own * step;
         if (l < filters && !x->in_order)
-            limber_turn_line(&order, &x->call->a, x->call->k, 1, filter + l, room + l * step);
+            limber_turn_line(&order, &x->call->a, x->call->k, 1, filter + l,
+                             room + l * step + later);
+        if (x->group == 4)
+            continue;
+        if (l < filters)
+            widen(room + l * step, x->in_order ? line[l] : room + l * step + later, elements, true);
+        line[l] = room + own * step;
     }
     limber_transpose_here()(line, 4, BYTES_UNIT, to, stride, whole);
     for (int64_t p = whole; p < x->words; p++)
@@ -723,6 +836,7 @@ static void run_block(void *arg, int64_t task, int worker)
                                            .channels = x->channels,
                                            .pixels = s.pixels,
                                            .flip = x->flip,
+                                           .sign = x->sign,
                                            .panel = (uint8_t *)room });
     } else {
         find_lines(j, plane_seen(x, j->image, image), first, s.pixels, line);
@@ -754,7 +868,7 @@ static void share(struct job *j)
     int64_t pixels = x->from.oh * x->from.ow, busy = limber_runner_busy(x->call->runner);
     int64_t tasks = busy > 1 ? TASKS * busy : 1, most = x->planes ? BYTES_PANEL : PIXELS;
 
-    j->strips = ceil_div(x->units, BYTES_UNITS);
+    j->strips = ceil_div(x->units, x->code.units);
     j->blocks = ceil_div(pixels, most);
     while (x->images * j->blocks < tasks && j->blocks < ceil_div(pixels, LEAST))
         j->blocks++;

@@ -137,7 +137,6 @@ static void turn_taps(const char *const row[4], int size, char *to)
 
 typedef int64_t two_longs __attribute__((vector_size(16)));
 typedef int16_t eight_shorts __attribute__((vector_size(16)));
-typedef int8_t sixteen_bytes __attribute__((vector_size(16)));
 
 /* Two rows of 16 bytes, element by element in turn. */
 #define TURN_TWO(vector, row, to, low, high) \
@@ -156,10 +155,7 @@ typedef int8_t sixteen_bytes __attribute__((vector_size(16)));
 static void turn_pairs(const char *const row[2], int size, char *to)
 {
     switch (size) {
-    case 1:
-        TURN_TWO(sixteen_bytes, row, to, (0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
-                 (8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31));
-        break;
+    case 1: join_two(row, to); break;
     case 2:
         TURN_TWO(eight_shorts, row, to, (0, 8, 1, 9, 2, 10, 3, 11), (4, 12, 5, 13, 6, 14, 7, 15));
         break;

@@ -95,6 +95,8 @@ struct bytes_code {
     kernel_bytes *run;
     kernel_bytes_join *join;
     kernel_bytes_planes *planes;
+    int group; /* channels of a word of 32 bits: 4, or 2 of 16 bits */
+    int units; /* of filters that pixels meet together: those of a strip */
 };
 struct bytes_code limber_bytes_code(unsigned cpu);
 /* prebuilt.c: backend.depthwise. */

@@ -118,13 +118,16 @@ struct bytes_code limber_bytes_code(unsigned cpu)
 #if !defined(__aarch64__)
     if (!(NEEDS_avx512vnni & ~cpu))
         return (struct bytes_code){ limber_bytes_avx512vnni, limber_bytes_join_avx512vnni,
-                                    limber_bytes_planes_avx512vnni };
+                                    limber_bytes_planes_avx512vnni, 4, BYTES_UNITS };
     if (!(NEEDS_avxvnni & ~cpu))
         return (struct bytes_code){ limber_bytes_avxvnni, limber_bytes_join_avxvnni,
-                                    limber_bytes_planes_avxvnni };
+                                    limber_bytes_planes_avxvnni, 4, 1 };
+    if (!(NEEDS_avx2 & ~cpu) && !(cpu & CPU_avx512)) /* which has vectors twice as wide */
+        return (struct bytes_code){ limber_bytes_avx2, limber_bytes_join_avx2,
+                                    limber_bytes_planes_avx2, 2, 1 };
 #endif
     (void)cpu;
-    return (struct bytes_code){ NULL, NULL, NULL };
+    return (struct bytes_code){ 0 };
 }
 
 /* Best first. */
@@ -210,7 +213,7 @@ kernel_strip *limber_strip_code(unsigned cpu)
 struct bytes_code limber_bytes_code(unsigned cpu)
 {
     (void)cpu;
-    return (struct bytes_code){ NULL, NULL, NULL };
+    return (struct bytes_code){ 0 };
 }
 
 static bool plan_depthwise(const struct depthwise *d, const struct target *t, int workers,

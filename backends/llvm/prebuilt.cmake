@@ -72,7 +72,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
 else()
   set(_all avx2 avx512)
   set(_depthwise avx2 avx512 avx512vnni)
-  set(_bytes avxvnni avx512vnni)
+  set(_bytes avx2 avxvnni avx512vnni)
 endif()
 # kind of limbs, and the most columns of a Chinese remainder (KERNEL_COLUMNS or fewer).  Where words
 # are multiplied in the place of bytes (group 2), residues fill these.

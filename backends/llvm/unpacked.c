@@ -53,6 +53,14 @@ static int64_t images_of(const struct product *p)
     return (p->source == SOURCE_taps ? p->k : p->m) / (p->window.od * p->window.oh * p->window.ow);
 }
 
+/* Elements from pixel to pixel of a frame. */
+static int64_t frame_step(const struct product *p)
+{
+    const int64_t channels = limber_product_channels(p);
+
+    return channels * p->size % ALIAS == 0 ? channels + LINE / p->size : channels;
+}
+
 /* Padding and dilation may make it larger than any memory. */
 static double frame_bytes(const struct product *p)
 {
@@ -66,7 +74,7 @@ static double frame_bytes(const struct product *p)
         limber_patch_reach(&p->window, i, &first, &end);
         pixels *= (double)(end - first);
     }
-    return pixels * (double)images_of(p) * (double)(limber_product_channels(p) * p->size);
+    return pixels * (double)images_of(p) * (double)(frame_step(p) * p->size);
 }
 
 static int64_t strips_of(const struct product *p)
@@ -297,7 +305,7 @@ static void set_frame(struct job *j)
     struct product *p = &j->p;
     struct patch *w = &p->window;
     struct view *image = p->source == SOURCE_taps ? &p->b : &p->a;
-    int64_t first[3], end[3], channels;
+    int64_t first[3], end[3];
 
     j->image = *image;
     j->unframed = *w;
@@ -307,12 +315,11 @@ static void set_frame(struct job *j)
         limber_patch_reach(w, i, &first[i], &end[i]);
         w->pad[i] += first[i];
     }
-    channels = limber_product_channels(p);
     w->h = end[0] - first[0];
     w->w = end[1] - first[1];
     w->d = end[2] - first[2];
-    w->col = channels;
-    w->row = w->w * channels;
+    w->col = frame_step(p);
+    w->row = w->w * w->col;
     w->plane = w->h * w->row;
     w->image = w->d * w->plane;
     j->frame_rows = images_of(p) * w->d * w->h;
@@ -323,6 +330,7 @@ static void fill_frame(const struct job *j, int64_t row)
 {
     const struct product *p = &j->p;
     const struct patch *to = &p->window, *from = &j->unframed;
+    const int64_t channels = limber_product_channels(p);
     int64_t first[3], end[3], image = row / to->h / to->d, y, z, begin, stop;
     char *at = j->frame + row * to->row * p->size;
     const char *line;
@@ -342,11 +350,13 @@ static void fill_frame(const struct job *j, int64_t row)
                                           (first[1] + begin) * from->col) *
                                              p->size;
     memset(at, 0, (size_t)(begin * to->col * p->size));
-    if (from->col == to->col)
-        memcpy(at + begin * to->col * p->size, line, (size_t)((stop - begin) * to->col * p->size));
-    for (int64_t x = begin; x < stop && from->col != to->col; x++)
-        memcpy(at + x * to->col * p->size, line + (x - begin) * from->col * p->size,
-               (size_t)(to->col * p->size));
+    if (from->col == channels && to->col == channels) {
+        memcpy(at + begin * channels * p->size, line,
+               (size_t)((stop - begin) * channels * p->size));
+        begin = stop;
+    }
+    for (int64_t x = begin; x < stop; x++, line += from->col * p->size)
+        memcpy(at + x * to->col * p->size, line, (size_t)(channels * p->size));
     memset(at + stop * to->col * p->size, 0, (size_t)((to->w - stop) * to->col * p->size));
 }
 

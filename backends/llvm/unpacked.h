@@ -8,6 +8,7 @@
 enum {
     ROWS_BYTES = 512 << 10, /* of A, of one chain, that a task reads again and again */
     LINE = 64, /* bytes of a cache's line */
+    ALIAS = 2048, /* pixels of images so far apart, or a multiple of it, share sets of a cache */
     NEAR = 4096, /* bytes between rows of B that few rows of A read where they are */
     FEW = 24 /* such rows; and lines that are not worth panels, even where these are kept */
 };

@@ -257,6 +257,16 @@ static void make_wide(struct trial *t, struct rng *r)
     for (int i = 0; i < 4; i++)
         s->pad[i] = rng_below(r, 2);
     s->layout = rng_below(r, 2) ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW;
+    if (rng_below(r, 8) == 0) { /* pixels that share sets of a cache, seen or made */
+        int64_t *many = rng_below(r, 2) ? &s->c : &s->o;
+
+        s->c = s->groups * (1 + rng_below(r, 4));
+        s->o = s->groups * (1 + rng_below(r, 4));
+        *many = s->groups * ((int64_t)512 << rng_below(r, 3));
+        s->h = window + rng_below(r, 4);
+        s->w = window + rng_below(r, 4);
+        s->layout = LIMBER_LAYOUT_NHWC;
+    }
     trial_open(t);
     for (int i = 0; i < TENSORS; i++)
         for (int64_t j = 0; j < t->count[i]; j++)

@@ -1768,6 +1768,113 @@ static void pools_keep_their_threshold(void **state)
     assert_int_equal(cuMemPoolDestroy(pool), 0);
 }
 
+/* A block sums what others have left; the last to come knows. */
+static void counters_pass_on_what_blocks_wrote(void **state)
+{
+    static const struct kernel k = {
+        HEAD
+        "KERNEL(k, args, 64, 1) {\n"
+        "  char *part = args.c + 4 + 256 * block();\n"
+        "  store(part + 4 * (thread() ^ 1), load<int>(args.a + 256 * block() + 4 * thread()));\n"
+        "  sync_block(); // written\n"
+        "  if (thread() == 0)\n"
+        "    store_shared<int>(0, atomic_pass((int *)args.b));\n"
+        "  sync_block(); // known\n"
+        "  if (load_shared<int>(0) != blocks() - 1)\n"
+        "    return;\n"
+        "  if (thread() == 0) {\n"
+        "    int sum = 0;\n"
+        "    for (int i = 0; i < 64 * blocks(); i++)\n"
+        "      sum += load<int>(args.c + 4 + 4 * i);\n"
+        "    store(args.c, sum);\n"
+        "  }\n"
+        "}\n",
+        80,
+        64,
+        5,
+        4,
+        1
+    };
+    static const struct fault faults[] = {
+        { "sync_block(); // written=>", "race on device memory" },
+        { "atom.acq_rel.gpu=>atom.relaxed.gpu", "race on device memory" },
+        { "atomic_pass((int *)args.b)=>atomic_next((int *)args.b)", "race on device memory" },
+        { "!= blocks() - 1=>!= 0", "" },
+        { "!= blocks() - 1=>!= blocks() - 2", "" },
+        { "load<int>(args.c + 4 + 4 * i)=>load_constant<int>(args.c + 4 + 4 * i)",
+          "as a constant" },
+        { "sync_block(); // known=>", MIXED },
+    };
+    int32_t in[5 * 64], zero = 0, out[1 + 5 * 64] = { 0 };
+    struct job d = { in, &zero, out, sizeof in, 4, sizeof out, 0, 0, NULL };
+
+    (void)state;
+    for (int i = 0; i < 5 * 64; i++)
+        in[i] = i * i % 1000;
+    for (int i = 0; i < 5 * 64; i++) {
+        out[0] += in[i];
+        out[1 + i] = in[i ^ 1];
+    }
+    CHECK(&k, &d, faults);
+}
+
+/* What begins before the launch in front of it has ended awaits that. */
+static void early_launches_are_checked(void **state)
+{
+    static const struct kernel k = {
+        HEAD "KERNEL(k, args, 64, 1) {\n"
+             "  store_shared<int>(4 * thread(), 7);\n"
+             "  await_launch();\n"
+             "  let_next_begin();\n"
+             "  store(args.c + 4 * thread(), load<int>(args.a + 4 * thread()));\n"
+             "}\n",
+        90,
+        64,
+        1,
+        256,
+        1
+    };
+    static const struct fault faults[] = {
+        { "await_launch();\\n  let=>let", "before the launch in front" },
+        { "await_launch();\\n  let=>if (thread() < 32) await_launch();\\n  let",
+          "before the launch in front" },
+        { "await_launch();\\n  let=>if (thread() & 1) return;\\n  await_launch();\\n  let",
+          "ends" },
+    };
+    struct launch_attribute early = { 6, 0, { 1 } };
+    struct launch_config config = { { 1, 1, 1 }, { 64, 1, 1 }, 256, NULL, &early, 1 };
+    int32_t in[64] = { 5 };
+    void *m, *f;
+
+    (void)state;
+    for (int i = -1; i < (int)(sizeof faults / sizeof *faults); i++) {
+        struct args args = { .n = 0 };
+        void *list[] = { &args };
+
+        start(90, 1);
+        assert_null(build(&k, i < 0 ? NULL : faults[i].text, &m, &f));
+        args.a = upload(in, sizeof in);
+        args.c = upload(NULL, sizeof in);
+        assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 64, 1, 1, 256, NULL, list, NULL), 0);
+        assert_string_equal(simt_error(), ""); /* it is not asked for, so nothing is awaited */
+        assert_int_equal(cuLaunchKernelEx(&config, f, list, NULL), 0);
+        assert_int_equal(cuCtxSynchronize(), i < 0 ? 0 : 719);
+        assert_non_null(strstr(simt_error(), i < 0 ? "" : faults[i].told));
+        cuModuleUnload(m);
+    }
+    start(80, 1);
+    {
+        struct kernel other = k;
+        struct args args = { .n = 0 };
+        void *list[] = { &args };
+
+        other.capability = 80;
+        assert_null(build(&other, NULL, &m, &f));
+        assert_int_equal(cuLaunchKernelEx(&config, f, list, NULL), 1);
+        cuModuleUnload(m);
+    }
+}
+
 static void memory_ends(void **state)
 {
     address at[3];
@@ -1905,6 +2012,8 @@ int main(void)
         cmocka_unit_test(blocks_of_a_cluster_share_copies),
         cmocka_unit_test(launches_of_clusters_are_checked),
         cmocka_unit_test(blocks_share_work_by_counting),
+        cmocka_unit_test(counters_pass_on_what_blocks_wrote),
+        cmocka_unit_test(early_launches_are_checked),
         cmocka_unit_test(memory_ends),
         cmocka_unit_test(pools_keep_their_threshold),
         cmocka_unit_test(streams_are_late),

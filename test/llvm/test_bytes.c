@@ -20,45 +20,90 @@
 
 enum { PIXELS = 40, WORDS = 50, FILTERS = BYTES_UNITS * BYTES_UNIT, ROW = FILTERS + 3 };
 
-static uint8_t image[4096];
-static int8_t filters[WORDS * FILTERS * 4];
+/* group: channels of a word, bytes or of 16 bits. */
+struct code {
+    kernel_bytes *run;
+    kernel_bytes_join *join;
+    kernel_bytes_planes *planes;
+    int group;
+};
+
+static _Alignas(2) uint8_t image[4096];
+static _Alignas(2) int8_t filters[WORDS * FILTERS * 4];
 static int32_t start[FILTERS], to[PIXELS * ROW];
 static const uint8_t *line[PIXELS];
 static int64_t at[WORDS];
 
-static int32_t sum_of(const struct byte_strip *s, int64_t pixel, int64_t filter)
+/* Channel q of a word of the image, and of a filter's. */
+static int32_t seen_at(const struct code *code, const uint8_t *word, int q, int32_t flip)
+{
+    int16_t wide;
+
+    if (code->group == 4)
+        return word[q] ^ (flip & 255);
+    memcpy(&wide, word + 2 * q, 2);
+    return wide;
+}
+
+static int32_t weight_at(const struct code *code, const int8_t *word, int q)
+{
+    int16_t wide;
+
+    if (code->group == 4)
+        return word[q];
+    memcpy(&wide, word + 2 * q, 2);
+    return wide;
+}
+
+static void fill_words(const struct code *code, struct rng *r)
+{
+    for (size_t i = 0; i < sizeof filters; i++)
+        filters[i] = (int8_t)rng_next(r);
+    for (size_t i = 0; i < sizeof image; i++)
+        image[i] = (uint8_t)rng_next(r);
+    for (size_t i = 0; i < sizeof filters / 2 && code->group == 2; i++) {
+        const int16_t wide = (int16_t)(rng_below(r, 256) - 128);
+
+        memcpy(filters + 2 * i, &wide, 2);
+    }
+    for (size_t i = 0; i < sizeof image / 2 && code->group == 2; i++) {
+        const int16_t wide = (int16_t)(rng_below(r, 384) - 128);
+
+        memcpy(image + 2 * i, &wide, 2);
+    }
+}
+
+static int32_t sum_of(const struct code *code, const struct byte_strip *s, int64_t pixel,
+                      int64_t filter)
 {
     int32_t sum = s->start[filter];
 
     for (int64_t p = 0; p < s->words; p++)
-        for (int q = 0; q < 4; q++)
-            sum += (s->line[pixel][s->at[p] + q] ^ (s->flip & 255)) *
-                   s->filters[p * s->step + 4 * filter + q];
+        for (int q = 0; q < code->group; q++)
+            sum += seen_at(code, s->line[pixel] + s->at[p], q, s->flip) *
+                   weight_at(code, s->filters + p * s->step + 4 * filter, q);
     return sum;
 }
 
-static void check(kernel_bytes *code, const struct byte_strip *s)
+static void check(const struct code *code, const struct byte_strip *s)
 {
     memset(to, 0x5a, sizeof to);
-    code(s);
+    code->run(s);
     for (int64_t i = 0; i < PIXELS; i++)
         for (int64_t f = 0; f < ROW; f++) {
             bool inside = i < s->pixels && f < s->count;
 
-            if (to[i * ROW + f] != (inside ? sum_of(s, i, f) : 0x5a5a5a5a))
+            if (to[i * ROW + f] != (inside ? sum_of(code, s, i, f) : 0x5a5a5a5a))
                 fail_msg("%d pixels, %d words, %d units, %d filters: pixel %d, filter %d",
                          (int)s->pixels, (int)s->words, s->units, (int)s->count, (int)i, (int)f);
         }
 }
 
-static void sums_are_right(kernel_bytes *code)
+static void sums_are_right(const struct code *code)
 {
     struct rng r = { 5 };
 
-    for (size_t i = 0; i < sizeof image; i++)
-        image[i] = (uint8_t)rng_next(&r);
-    for (size_t i = 0; i < sizeof filters; i++)
-        filters[i] = (int8_t)rng_next(&r);
+    fill_words(code, &r);
     for (int i = 0; i < FILTERS; i++)
         start[i] = rng_below(&r, 1 << 20);
     for (int64_t pixels = 1; pixels <= PIXELS; pixels++)
@@ -77,27 +122,29 @@ static void sums_are_right(kernel_bytes *code)
                                     .count = most - (int64_t)rng_below(&r, (int)most) };
 
             for (int64_t i = 0; i < pixels; i++)
-                line[i] = image + rng_below(&r, 2000);
+                line[i] = image + 2 * rng_below(&r, 1000);
             for (int64_t p = 0; p < s.words; p++)
-                at[p] = (int64_t)rng_below(&r, 2000);
+                at[p] = 2 * (int64_t)rng_below(&r, 1000);
             check(code, &s);
             s.count = most;
-            s.flip = (int32_t)0x80808080;
+            s.flip = code->group == 4 ? (int32_t)0x80808080 : 0;
             check(code, &s);
         }
 }
 
 /* Pixels of channels that lie `step` bytes apart, the last of which ends where memory does. */
-static void check_planes(struct rng *r, kernel_bytes_join *join, kernel_bytes_planes *code,
-                         int64_t pixels)
+static void check_planes(struct rng *r, const struct code *code, int64_t pixels)
 {
     enum { CHANNELS = 40 };
-    static _Alignas(64) uint8_t panel[CHANNELS * BYTES_PANEL];
+    static _Alignas(64) uint8_t panel[2 * CHANNELS * BYTES_PANEL];
     const int64_t channels = 1 + rng_below(r, CHANNELS), step = pixels + rng_below(r, 70);
-    const int64_t words = (channels + 3) / 4, row = BYTES_PANEL + rng_below(r, 5);
-    const int flip = rng_below(r, 2) ? 128 : 0, units = 1 + rng_below(r, BYTES_UNITS);
+    const int64_t words = (channels + code->group - 1) / code->group,
+                  row = BYTES_PANEL + rng_below(r, 5);
+    const bool sign = rng_below(r, 2);
+    const int flip = sign && code->group == 4 ? 128 : 0, units = 1 + rng_below(r, BYTES_UNITS);
     const int64_t count = 1 + rng_below(r, units * BYTES_UNIT);
     const size_t bytes = (size_t)((channels - 1) * step + pixels);
+    const size_t size = (size_t)(4 / code->group);
     struct guarded seen = guarded(bytes, true);
     int32_t *sums = malloc((size_t)(FILTERS * row) * sizeof *sums);
     const struct byte_strip s = { .pixels = pixels,
@@ -113,18 +160,30 @@ static void check_planes(struct rng *r, kernel_bytes_join *join, kernel_bytes_pl
     for (size_t i = 0; i < bytes; i++)
         seen.data[i] = (char)rng_next(r);
     for (int64_t f = 0; f < FILTERS; f++) /* of channels that there are not */
-        for (int64_t q = channels; q < 4 * words; q++)
-            filters[q / 4 * s.step + 4 * f + q % 4] = 0;
+        for (int64_t q = channels; q < code->group * words; q++)
+            memset(filters + q / code->group * s.step + 4 * f + q % code->group * size, 0, size);
     memset(sums, 0x5a, (size_t)(FILTERS * row) * sizeof *sums);
-    join(&(struct byte_panel){ (uint8_t *)seen.data, step, channels, pixels, flip, panel });
-    code(&s, panel);
+    code->join(&(struct byte_panel){ .image = (uint8_t *)seen.data,
+                                     .channel = step,
+                                     .channels = channels,
+                                     .pixels = pixels,
+                                     .flip = flip,
+                                     .sign = sign,
+                                     .panel = panel });
+    code->planes(&s, panel);
     for (int64_t f = 0; f < FILTERS; f++)
         for (int64_t i = 0; i < row; i++) {
             int32_t sum = start[f];
 
-            for (int64_t q = 0; q < channels; q++)
-                sum += (i < pixels ? (uint8_t)seen.data[q * step + i] ^ flip : 0) *
-                       filters[q / 4 * s.step + 4 * f + q % 4];
+            for (int64_t q = 0; q < channels && i < pixels; q++) {
+                const uint8_t byte = (uint8_t)seen.data[q * step + i];
+                const int8_t *word = filters + q / code->group * s.step + 4 * f;
+
+                sum += (code->group == 4 ? byte ^ flip :
+                        sign             ? (int8_t)byte :
+                                           byte) *
+                       weight_at(code, word, (int)(q % code->group));
+            }
             if (sums[f * row + i] != (f < count && i < pixels ? sum : 0x5a5a5a5a))
                 fail_msg("%d pixels, %d channels, %d filters: filter %d, pixel %d", (int)pixels,
                          (int)channels, (int)count, (int)f, (int)i);
@@ -133,33 +192,39 @@ static void check_planes(struct rng *r, kernel_bytes_join *join, kernel_bytes_pl
     leave_guarded(seen);
 }
 
-static void planes_are_right(kernel_bytes_join *join, kernel_bytes_planes *code)
+static void planes_are_right(const struct code *code)
 {
     struct rng r = { 6 };
 
     for (int64_t pixels = 1; pixels <= BYTES_PANEL; pixels++)
         for (int i = 0; i < 8; i++) {
-            for (size_t j = 0; j < sizeof filters; j++)
-                filters[j] = (int8_t)rng_next(&r);
-            check_planes(&r, join, code, pixels);
+            fill_words(code, &r);
+            check_planes(&r, code, pixels);
         }
 }
 
 static void all_codes(void **state)
 {
+    const struct {
+        unsigned needs;
+        struct code code;
+    } all[] = {
+        { CPU_avx512 | CPU_vnni,
+          { limber_bytes_avx512vnni, limber_bytes_join_avx512vnni, limber_bytes_planes_avx512vnni,
+            4 } },
+        { CPU_avxvnni,
+          { limber_bytes_avxvnni, limber_bytes_join_avxvnni, limber_bytes_planes_avxvnni, 4 } },
+        { CPU_avx2, { limber_bytes_avx2, limber_bytes_join_avx2, limber_bytes_planes_avx2, 2 } }
+    };
     int codes = 0;
 
     (void)state;
-    if ((limber_cpu() & (CPU_avx512 | CPU_vnni)) == (CPU_avx512 | CPU_vnni)) {
-        sums_are_right(limber_bytes_avx512vnni);
-        planes_are_right(limber_bytes_join_avx512vnni, limber_bytes_planes_avx512vnni);
-        codes++;
-    }
-    if (limber_cpu() & CPU_avxvnni) {
-        sums_are_right(limber_bytes_avxvnni);
-        planes_are_right(limber_bytes_join_avxvnni, limber_bytes_planes_avxvnni);
-        codes++;
-    }
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (!(all[i].needs & ~limber_cpu())) {
+            sums_are_right(&all[i].code);
+            planes_are_right(&all[i].code);
+            codes++;
+        }
     if (!codes)
         skip();
 }
@@ -282,9 +347,91 @@ static void pixels_are_right(void **state)
     limber_destroy(ctx);
 }
 
+/* Windows over images of few and of many channels, with padding, strides and dilation. */
+static void windows_are_right(void **state)
+{
+    enum { CHANNELS = 37, SIDE = 40, IMAGES = 2, WINDOW = 3 };
+    static int8_t a[IMAGES * CHANNELS * SIDE * SIDE], w[2048 * WINDOW * WINDOW];
+    static int32_t c[IMAGES * CHANNELS * SIDE * SIDE];
+    const limber_contract exact = { .size = sizeof exact, .promise = LIMBER_CONTRACT_EXACT };
+    struct rng r = { 23 };
+    limber_context *ctx;
+
+    (void)state;
+    assert_int_equal(limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config),
+                                                           .backend = "llvm",
+                                                           .cache_dir = "",
+                                                           .threads = 2 }),
+                     LIMBER_STATUS_OK);
+    for (int trial = 0; trial < 300; trial++) {
+        limber_conv s = { .size = sizeof s, .groups = 1 }, result;
+        const bool is_signed = rng_below(&r, 2), few = rng_below(&r, 2);
+        int64_t taps;
+
+        s.n = 1 + rng_below(&r, IMAGES);
+        s.c = 1 + rng_below(&r, few ? 5 : CHANNELS);
+        s.o = 1 + rng_below(&r, CHANNELS);
+        s.r = 1 + rng_below(&r, WINDOW);
+        s.s = 1 + rng_below(&r, WINDOW);
+        s.h = 5 + rng_below(&r, SIDE - 8);
+        s.w = 5 + rng_below(&r, SIDE - 8);
+        s.layout = trial % 2 ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW;
+        for (int i = 0; i < 2; i++) {
+            s.stride[i] = 1 + rng_below(&r, 2);
+            s.dilate[i] = 1 + rng_below(&r, 2);
+            s.pad[2 * i] = rng_below(&r, (int)(i ? s.s : s.r));
+            s.pad[2 * i + 1] = rng_below(&r, (int)(i ? s.s : s.r));
+        }
+        if (trial % 10 == 0) { /* pixels that share sets of a cache */
+            s.c = (int64_t)512 << rng_below(&r, 3);
+            s.o = 1;
+            s.h = 5;
+            s.w = 6;
+        }
+        taps = s.r * s.s;
+        result = s;
+        result.h = (s.h + s.pad[0] + s.pad[1] - (s.r - 1) * s.dilate[0] - 1) / s.stride[0] + 1;
+        result.w = (s.w + s.pad[2] + s.pad[3] - (s.s - 1) * s.dilate[1] - 1) / s.stride[1] + 1;
+        for (size_t i = 0; i < sizeof a; i++)
+            a[i] = (int8_t)rng_next(&r);
+        for (size_t i = 0; i < sizeof w; i++)
+            w[i] = (int8_t)rng_next(&r);
+        memset(c, 0x5a, sizeof c);
+        if (limber_conv2d(ctx, &exact, &s, NULL, a, is_signed ? LIMBER_I8 : LIMBER_U8, w, LIMBER_I8,
+                          NULL, c, LIMBER_I32, NULL))
+            fail_msg("%s", limber_error_text());
+        for (int64_t at = 0; at < s.n * s.o * result.h * result.w; at++) {
+            const int64_t pixel = at % (result.h * result.w), plane = at / (result.h * result.w);
+            const int64_t y = pixel / result.w, x = pixel % result.w;
+            int32_t sum = 0;
+
+            for (int64_t p = 0; p < s.c * taps; p++) {
+                const int64_t row = y * s.stride[0] - s.pad[0] + p % taps / s.s * s.dilate[0];
+                const int64_t column = x * s.stride[1] - s.pad[2] + p % s.s * s.dilate[1];
+                const int64_t filter = plane % s.o;
+
+                if (row >= 0 && row < s.h && column >= 0 && column < s.w) {
+                    const int8_t seen =
+                        a[place(&s, s.c, plane / s.o, p / taps, row * s.w + column)];
+
+                    sum += (is_signed ? seen : (uint8_t)seen) *
+                           w[s.layout == LIMBER_LAYOUT_NHWC ?
+                                 (filter * taps + p % taps) * s.c + p / taps :
+                                 filter * s.c * taps + p];
+                }
+            }
+            if (c[place(&result, s.o, plane / s.o, plane % s.o, pixel)] != sum)
+                fail_msg("trial %d, plane %d, row %d, column %d", trial, (int)plane, (int)y,
+                         (int)x);
+        }
+    }
+    limber_destroy(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(all_codes),
+                                        cmocka_unit_test(windows_are_right),
                                         cmocka_unit_test(products_are_right),
                                         cmocka_unit_test(pixels_are_right) };
 

@@ -16,6 +16,8 @@ bool driver_open(struct driver *d)
     GET(simt_error, )
     GET(simt_reset, )
     GET(simt_launches, )
+    GET(simt_early, )
+    GET(simt_copies, )
     GET(simt_waits, )
     GET(simt_maps, )
 #undef GET

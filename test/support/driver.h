@@ -61,6 +61,8 @@ struct driver {
     const char *(*simt_error)(void);
     void (*simt_reset)(void);
     long (*simt_launches)(void);
+    long (*simt_early)(void);
+    long (*simt_copies)(void);
     long (*simt_waits)(void);
     long (*simt_maps)(void);
 };

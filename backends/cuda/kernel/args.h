@@ -212,8 +212,13 @@ struct scan_args {
     int32_t *tiles;                 /* NULL, or the same of tiles of LIMBER_BLOCK lines by ELEMENTS,
                                        [field][row of tiles][tile], of so many rows */
     int64_t tile_rows;
-    int32_t blocks_p;
+    int32_t blocks_p;               /* that share lines */
     int32_t blocks;                 /* of one matrix or image */
+    int32_t *counters;              /* NULL: the start has set what is found, and blocks join it;
+                                       else one for each group of lines, all 0 before and after, */
+    int32_t *parts;                 /* what each block found: as found, blocks_p times, */
+    int32_t *halves;                /* and of tiles: as tiles, but of LINES lines each */
+    int32_t together;               /* times LINES lines: a group */
     int32_t *choice;                /* NULL, or what the start sets to 0, */
     int32_t *most;                  /* and to INT32_MIN */
 };

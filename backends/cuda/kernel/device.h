@@ -186,6 +186,33 @@ template <int id, int threads> DEVICE void sync_some()
     asm volatile("bar.sync %0, %1;" ::"n"(id), "n"(threads) : "memory");
 }
 
+/* Adds 1 and returns what was there.  What this thread knows by then, and what others wrote before
+ * it met them, is known to those who come to the same counter later. */
+DEVICE int32_t atomic_pass(int32_t *counter)
+{
+    uint32_t before;
+
+    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"
+                 : "=r"(before) : "l"(counter), "r"(1) : "memory");
+    return (int32_t)before;
+}
+
+/* A launch may begin before the one in front of it has ended: until here it touches nothing of the
+ * device's memory, and all of its threads come here. */
+DEVICE void await_launch()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+/* Blocks of the next launch may begin where all of this one have come here, or have ended. */
+DEVICE void let_next_begin()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 /* c + the four products of bytes, modulo 2^32; SA, SB: signed. */
 template <int SA, int SB> DEVICE int32_t dot4(uint32_t a, uint32_t b, int32_t c)
 {

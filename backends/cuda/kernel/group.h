@@ -229,12 +229,14 @@ static_assert(THREADS == LAUNCHED, "tiles of warps are those of the launch");
 
 KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
 {
-    if (is_left(args.r.choice, args.r.mine))
-        return;
     if (thread() == 0) {
         start_ring(args, 4 * GROUPS);
         barrier_init_done();
     }
+    await_launch();
+    let_next_begin();
+    if (is_left(args.r.choice, args.r.mine))
+        return;
     sync_cluster();
     if (warp() < 4) {
         registers_less<FETCHING>();

@@ -205,6 +205,8 @@ KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
 {
     int line_a = warp() / WARPS_N * WARP_M, line_b = warp() % WARPS_N * WARP_N;
 
+    await_launch();
+    let_next_begin();
     if (is_left(args.r.choice, args.r.mine))
         return;
     ROLL for (int index = block(); index < args.tasks; index += blocks()) {

@@ -303,6 +303,7 @@ template <int S> DEVICE void pack(const pack_args &a, int index)
 
 KERNEL(limber_pack, struct packs_args, PACK_THREADS, 1)
 {
+    let_next_begin();
     if (block() < args.first)
         pack<0>(args.side[0], block());
     else

@@ -259,6 +259,8 @@ DEVICE void put_four(const result_args &r, int64_t i0, int64_t j0, const result_
 
 KERNEL(limber_reconstruct, struct result_args, RECONSTRUCT_THREADS, 1)
 {
+    await_launch();
+
     int across = (int)((args.n + SIDE - 1) / SIDE), down = (int)((args.m + SIDE - 1) / SIDE);
     int product = block() / (across * down), own = block() - product * across * down;
     int64_t i0 = (int64_t)(own / across) * SIDE, j0 = (int64_t)(own % across) * SIDE;

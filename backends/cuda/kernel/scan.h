@@ -64,25 +64,145 @@ DEVICE void put_extremes(int32_t *found, int64_t all, const struct extremes &s)
     atomic_or((uint32_t *)found + SCAN_flags * all, s.flags);
 }
 
-DEVICE void clear_seen(int32_t *found, int64_t all)
+/* Of what nothing was seen. */
+DEVICE struct extremes nothing()
 {
-    store<int32_t>(found + SCAN_emin * all, INT32_MAX);
-    store<int32_t>(found + SCAN_emax * all, INT32_MIN);
-    store<int32_t>(found + SCAN_low * all, INT32_MAX);
-    store<int32_t>(found + SCAN_sig * all, 0);
-    store<int32_t>(found + SCAN_flags * all, 0);
+    return { INT32_MAX, INT32_MIN, INT32_MAX, 0, 0 };
 }
 
-/* What a warp saw of a tile. */
-DEVICE void put_tile(const scan_args &args, int64_t line0, int64_t p0, struct extremes s)
+DEVICE void store_extremes(int32_t *found, int64_t all, const struct extremes &s)
 {
-    int64_t across = (args.length + ELEMENTS - 1) / ELEMENTS;
+    store<int32_t>(found + SCAN_emin * all, s.emin);
+    store<int32_t>(found + SCAN_emax * all, s.emax);
+    store<int32_t>(found + SCAN_low * all, s.low);
+    store<int32_t>(found + SCAN_sig * all, s.sig);
+    store<uint32_t>((uint32_t *)found + SCAN_flags * all, s.flags);
+}
+
+/* What was found of a line of `all`. */
+DEVICE void join_found(struct extremes &s, const int32_t *at, int64_t all)
+{
+    join(s, { load<int32_t>(at + SCAN_emin * all), load<int32_t>(at + SCAN_emax * all),
+              load<int32_t>(at + SCAN_low * all), load<int32_t>(at + SCAN_sig * all),
+              load<uint32_t>((const uint32_t *)at + SCAN_flags * all) });
+}
+
+/* ---- what blocks that share lines leave ------------------------------------------------------ */
+
+enum { WARPS = PACK_THREADS / 32, SEEN = LINES * PADDED * SIDES[0].f.size };
+static_assert(LIMBER_BLOCK % LINES == 0 && SEEN % 4 == 0, "tiles are whole blocks of lines");
+
+DEVICE int64_t tiles_across(const scan_args &args)
+{
+    return (args.length + ELEMENTS - 1) / ELEMENTS;
+}
+
+DEVICE int line_blocks(const scan_args &args)
+{
+    return (int)((args.lines + LINES - 1) / LINES);
+}
+
+/* What this warp saw of a tile, for put_tile. */
+DEVICE void see_tile(struct extremes s)
+{
+    uint32_t at = (uint32_t)(SEEN + 4 * (lane() * WARPS + warp()));
 
     join_lanes<32>(s);
-    if (lane() == 0)
-        put_extremes(args.tiles + line0 / LIMBER_BLOCK * across + p0 / ELEMENTS,
-                 args.tile_rows * across, s);
+    if (lane() < SCAN_fields)
+        store_shared<int32_t>(at,
+                              lane() == SCAN_emin ? s.emin :
+                              lane() == SCAN_emax ? s.emax :
+                              lane() == SCAN_low  ? s.low :
+                              lane() == SCAN_sig  ? s.sig :
+                                                    (int32_t)s.flags);
 }
+
+/* By the first warp, when all have seen it. */
+DEVICE void put_tile(const scan_args &args, int line_block, int64_t p0)
+{
+    int64_t across = tiles_across(args), all = line_blocks(args) * across;
+    uint32_t at = (uint32_t)(SEEN + 4 * (lane() % WARPS));
+    struct extremes s = { load_shared<int32_t>(at + 4 * SCAN_emin * WARPS),
+                          load_shared<int32_t>(at + 4 * SCAN_emax * WARPS),
+                          load_shared<int32_t>(at + 4 * SCAN_low * WARPS),
+                          load_shared<int32_t>(at + 4 * SCAN_sig * WARPS),
+                          load_shared<uint32_t>(at + 4 * SCAN_flags * WARPS) };
+
+    join_lanes<WARPS>(s);
+    if (lane() == 0)
+        store_extremes(args.halves + line_block * across + p0 / ELEMENTS, all, s);
+}
+
+/* Whether all other blocks of `count` have been here; the last sets the counter back. */
+DEVICE bool is_last(int32_t *counter, int count)
+{
+    sync_block();
+    if (thread() == 0) {
+        int32_t before = atomic_pass(counter);
+
+        if (before == count - 1)
+            store<int32_t>(counter, 0);
+        store_shared<int32_t>(0, before);
+    }
+    sync_block();
+    return load_shared<int32_t>(0) == count - 1;
+}
+
+/* LINES lines, of which each block has left its part: some lanes a line. */
+DEVICE void join_lines(const scan_args &args, int which, int line_block)
+{
+    constexpr int lanes = PACK_THREADS / LINES;
+    int line = line_block * LINES + thread() / lanes;
+    int64_t at = which * args.lines + line;
+    struct extremes s = nothing();
+
+    ROLL for (int p = thread() % lanes; line < args.lines && p < args.blocks_p; p += lanes)
+        join_found(s, args.parts + p * SCAN_fields * args.all + at, args.all);
+    join_lanes<lanes>(s);
+    if (line < args.lines && thread() % lanes == 0)
+        store_extremes(args.found + at, args.all, s);
+}
+
+/* A row of tiles, from these blocks of lines. */
+DEVICE void join_tiles(const scan_args &args, int row, int first, int count)
+{
+    int64_t across = tiles_across(args), all = line_blocks(args) * across;
+
+    ROLL for (int64_t t = thread(); t < across; t += PACK_THREADS) {
+        struct extremes s = nothing();
+
+        ROLL for (int b = first; b < first + count; b++)
+            join_found(s, args.halves + b * across + t, all);
+        store_extremes(args.tiles + row * across + t, args.tile_rows * across, s);
+    }
+}
+
+/* The last block of a group of lines joins what all left.  mine: this lane has what its block saw
+ * of line `at`. */
+DEVICE void put_lines(const scan_args &args, int which, int own, int64_t at, bool mine,
+                      const struct extremes &s)
+{
+    int blocks = line_blocks(args), group = own / args.blocks_p / args.together;
+    int first = group * args.together, rest = blocks - first;
+    int count = rest < args.together ? rest : args.together;
+    int groups = (blocks + args.together - 1) / args.together;
+
+    if (count * args.blocks_p == 1 && !args.tiles) {
+        if (mine)
+            store_extremes(args.found + at, args.all, s);
+        return;
+    }
+    if (mine)
+        store_extremes(args.parts + own % args.blocks_p * SCAN_fields * args.all + at, args.all, s);
+    if (!is_last(args.counters + which * groups + group, count * args.blocks_p))
+        return;
+    ROLL for (int b = first; b < first + count; b++)
+        join_lines(args, which, b);
+    if (args.tiles)
+        join_tiles(args, group, first, count);
+}
+
+/* ---- the kernels ----------------------------------------------------------------------------- */
 
 /* A block takes LINES lines of a matrix or an image, and every blocks_p-th stretch of ELEMENTS of
  * them. */
@@ -94,25 +214,30 @@ DEVICE void scan(const scan_args &args, int index)
     int64_t line0 = (int64_t)(own / args.blocks_p) * LINES;
     int64_t step = (int64_t)args.blocks_p * ELEMENTS;
     int line = thread() / (ELEMENTS / EACH), p = thread() % (ELEMENTS / EACH) * EACH;
-    struct extremes s = { INT32_MAX, INT32_MIN, INT32_MAX, 0, 0 };
+    struct extremes s = nothing();
     struct view v = limber_operand_at(&args.operand, which);
-    int32_t *found = args.found + which * args.lines + line0 + line;
+    int64_t at = which * args.lines + line0 + line;
+    bool is_line = line0 + line < args.lines;
 
     ROLL for (int64_t p0 = (int64_t)(own % args.blocks_p) * ELEMENTS; p0 < args.length;
               p0 += step) {
-        struct extremes here = { INT32_MAX, INT32_MIN, INT32_MAX, 0, 0 };
+        struct extremes here = nothing();
 
         read_block<0>(v, line0, args.lines - line0, p0, args.length);
         UNROLL for (int x = 0; x < EACH; x++)
             see(here, load_shared<raw>((uint32_t)((line * PADDED + p + x) * size)));
-        sync_block();
         join(s, here);
         if (args.tiles)
-            put_tile(args, line0, p0, here);
+            see_tile(here);
+        sync_block();
+        if (args.tiles && thread() < 32)
+            put_tile(args, own / args.blocks_p, p0);
     }
     join_lanes<ELEMENTS / EACH>(s);
-    if (p == 0 && line0 + line < args.lines)
-        put_extremes(found, args.all, s);
+    if (args.counters)
+        put_lines(args, which, own, at, p == 0 && is_line, s);
+    else if (p == 0 && is_line)
+        put_extremes(args.found + at, args.all, s);
 }
 
 KERNEL(limber_scan, struct scans_args, PACK_THREADS, 1)
@@ -123,46 +248,33 @@ KERNEL(limber_scan, struct scans_args, PACK_THREADS, 1)
         scan(args.side[1], block() - args.first);
 }
 
-/* Before a scan, by block number `index` of `count`. */
-DEVICE void clear_all(const scan_args &args, int index, int count)
+/* Before a scan whose blocks join what they find. */
+DEVICE void clear_found(const scan_args &args, int index)
 {
     int64_t line = (int64_t)index * PACK_THREADS + thread();
-    int64_t step = (int64_t)count * PACK_THREADS;
-    int64_t tiles = args.tile_rows * ((args.length + ELEMENTS - 1) / ELEMENTS);
 
     if (line == 0 && args.choice)
         store<int32_t>(args.choice, 0);
     if (line == 0 && args.most)
         store<int32_t>(args.most, INT32_MIN);
     if (line < args.all)
-        clear_seen(args.found + line, args.all);
-    ROLL for (int64_t tile = line; args.tiles && tile < tiles; tile += step)
-        clear_seen(args.tiles + tile, tiles);
+        store_extremes(args.found + line, args.all, nothing());
 }
 
 KERNEL(limber_scan_start, struct scans_args, PACK_THREADS, 1)
 {
     if (block() < args.first)
-        clear_all(args.side[0], block(), args.first);
+        clear_found(args.side[0], block());
     else
-        clear_all(args.side[1], block() - args.first, blocks() - args.first);
-}
-
-/* What was found of a line of `all`. */
-DEVICE void join_found(struct extremes &s, const int32_t *at, int64_t all)
-{
-    join(s, { load<int32_t>(at + SCAN_emin * all), load<int32_t>(at + SCAN_emax * all),
-              load<int32_t>(at + SCAN_low * all), load<int32_t>(at + SCAN_sig * all),
-              load<uint32_t>((const uint32_t *)at + SCAN_flags * all) });
+        clear_found(args.side[1], block() - args.first);
 }
 
 KERNEL(limber_scan_windows, struct windows_args, PACK_THREADS, 1)
 {
     int64_t own = (int64_t)block() * PACK_THREADS + thread(), all = args.matrices * args.lines;
     int64_t matrix = limber_quotient(own, args.lines), line = own - matrix * args.lines;
-    int32_t *found = args.found + own;
     const struct patch &w = args.patch;
-    struct extremes s = { INT32_MAX, INT32_MIN, INT32_MAX, 0, 0 };
+    struct extremes s = nothing();
     int64_t row = limber_quotient(line, w.ow), image = limber_quotient(row, w.oh), plane = image;
     int64_t y0 = (row - image * w.oh) * w.stride[0] - w.pad[0];
     int64_t x0 = (line - row * w.ow) * w.stride[1] - w.pad[1];
@@ -191,11 +303,7 @@ KERNEL(limber_scan_windows, struct windows_args, PACK_THREADS, 1)
                                args.matrices * args.count);
             }
     }
-    store<int32_t>(found + SCAN_emin * all, s.emin);
-    store<int32_t>(found + SCAN_emax * all, s.emax);
-    store<int32_t>(found + SCAN_low * all, s.low);
-    store<int32_t>(found + SCAN_sig * all, s.sig);
-    store<uint32_t>((uint32_t *)found + SCAN_flags * all, s.flags);
+    store_extremes(args.found + own, all, s);
 }
 
 /* Of a line that is not zero. */

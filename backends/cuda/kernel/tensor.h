@@ -283,8 +283,6 @@ static_assert(THREADS == LAUNCHED, "tiles of warps are those of the launch");
 
 KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
 {
-    if (is_left(args.r.choice, args.r.mine))
-        return;
     if (thread() == 0) {
         start_ring(args, 1);
         ROLL for (int p = 0; p < PLACES; p++) {
@@ -294,6 +292,10 @@ KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
         barrier_init(OTHERS, TAKERS);
         barrier_init_done();
     }
+    await_launch();
+    let_next_begin();
+    if (is_left(args.r.choice, args.r.mine))
+        return;
     if (warp() == 4)
         columns_take<COLUMNS_TAKEN>(ADDRESS);
     columns_before();

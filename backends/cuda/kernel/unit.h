@@ -155,6 +155,8 @@ static_assert(THREADS == LAUNCHED, "tiles of warps are those of the launch");
 
 KERNEL(limber_multiply, struct multiply_args, THREADS, RESIDENT)
 {
+    await_launch();
+    let_next_begin();
     ROLL for (int index = block(); index < args.tasks; index += blocks()) {
         struct task t = task_at(args, index);
 

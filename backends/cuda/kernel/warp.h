@@ -385,6 +385,8 @@ KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
 {
     int line_a = warp() / WARPS_N * WM, line_b = warp() % WARPS_N * WN;
 
+    await_launch();
+    let_next_begin();
     if (is_left(args.r.choice, args.r.mine))
         return;
     ROLL for (int index = block(); index < args.tasks; index += blocks()) {

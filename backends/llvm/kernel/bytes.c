@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Windows of bytes by signed bytes, for one instruction set.  Lanes are filters.  A word of four
- * channels of a pixel goes to all lanes, so that windows are read where they lie.  Sums of a tile
- * of pixels and filters stay in registers along all of k.  Where an image lies channel by channel
- * and windows have one element, lanes are pixels instead.
+ * channels of a pixel goes to all lanes, so that windows are read where they lie; without VNNI a
+ * word has two channels, of 16 bits each.  Sums of a tile of pixels and filters stay in registers
+ * along all of k.  Where an image lies channel by channel and windows have one element, lanes are
+ * pixels instead.
  *
- *   source  vpdpbusd: Intel 64 and IA-32 Architectures SDM, volume 2, VPDPBUSD;
+ *   source  vpdpbusd, vpmaddwd: Intel 64 and IA-32 Architectures SDM, volume 2;
  *           lanes of output channels: Georganas et al., SC 2018, section II */
 #include "backends/llvm/kernel/bytes.h"
 
@@ -38,7 +39,11 @@ FLAT void store_some(int32_t *to, vec v, int64_t count)
 typedef int32_t vec __attribute__((vector_size(32)));
 FLAT vec multiply_add(vec sum, vec x, vec w)
 {
+#if defined(__AVXVNNI__)
     return (vec)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)x, (__m256i)w);
+#else
+    return sum + (vec)_mm256_madd_epi16((__m256i)x, (__m256i)w);
+#endif
 }
 #define ALL_OF(word) ((vec)_mm256_set1_epi32(word))
 FLAT void store_some(int32_t *to, vec v, int64_t count)
@@ -48,6 +53,13 @@ FLAT void store_some(int32_t *to, vec v, int64_t count)
 
     _mm256_maskstore_epi32(to, (__m256i)(lane < least), (__m256i)v);
 }
+#endif
+#if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
+#define FLIPS true /* signed images, as they are read */
+enum { GROUP = 4 }; /* channels of a word */
+#else
+#define FLIPS false
+enum { GROUP = 2 };
 #endif
 enum { LANES = sizeof(vec) / 4 };
 
@@ -132,7 +144,7 @@ FLAT void sum_all(const struct byte_strip *s, int unit, int most, int vectors, b
 #define SUM_ALL(vectors, most)                                                                 \
     static void sum_##vectors(const struct byte_strip *s, int unit)                            \
     {                                                                                          \
-        if (s->flip)                                                                           \
+        if (FLIPS && s->flip)                                                                  \
             sum_all(s, unit, most, vectors, true);                                             \
         else                                                                                   \
             sum_all(s, unit, most, vectors, false);                                            \
@@ -155,11 +167,19 @@ void limber_bytes(const struct byte_strip *s)
 }
 #else
 SUM_ALL(2, 6)
+#if !defined(__AVXVNNI__)
+SUM_ALL(1, 6) /* of at most eight filters */
+#endif
 
 void limber_bytes(const struct byte_strip *s)
 {
     for (int unit = 0; unit < s->units; unit++)
-        sum_2(s, unit);
+#if !defined(__AVXVNNI__)
+        if (s->count - unit * BYTES_UNIT <= LANES)
+            sum_1(s, unit);
+        else
+#endif
+            sum_2(s, unit);
 }
 #endif
 
@@ -174,9 +194,10 @@ FLAT __m512i row_of(const uint8_t *at, int64_t pixels, __m512i flip)
 }
 
 /* Words of 64 pixels, in their order. */
-FLAT void join_rows(const uint8_t *const row[4], int64_t pixels, int flip, uint8_t *to)
+FLAT void join_rows(const uint8_t *const row[GROUP], int64_t pixels, const struct byte_panel *p,
+                    uint8_t *to)
 {
-    const __m512i all = _mm512_set1_epi8((char)flip);
+    const __m512i all = _mm512_set1_epi8((char)p->flip);
     const __m512i a = row_of(row[0], pixels, all), b = row_of(row[1], pixels, all);
     const __m512i c = row_of(row[2], pixels, all), d = row_of(row[3], pixels, all);
     const __m512i ab[2] = { _mm512_unpacklo_epi8(a, b), _mm512_unpackhi_epi8(a, b) };
@@ -197,9 +218,11 @@ FLAT void join_rows(const uint8_t *const row[4], int64_t pixels, int flip, uint8
 }
 enum { FILTERS = 6, VECTORS = 4 }; /* of a tile */
 #else
-FLAT void join_half(const uint8_t *const row[4], int flip, uint8_t *to)
+#if defined(__AVXVNNI__)
+/* Words of 32 pixels. */
+FLAT void join_half(const uint8_t *const row[GROUP], const struct byte_panel *p, uint8_t *to)
 {
-    const __m256i all = _mm256_set1_epi8((char)flip);
+    const __m256i all = _mm256_set1_epi8((char)p->flip);
     __m256i r[4], ab[2], cd[2], x[4];
 
     for (int i = 0; i < 4; i++)
@@ -215,20 +238,39 @@ FLAT void join_half(const uint8_t *const row[4], int flip, uint8_t *to)
     _mm256_storeu_si256((__m256i *)(void *)(to + 64), _mm256_permute2x128_si256(x[0], x[1], 0x31));
     _mm256_storeu_si256((__m256i *)(void *)(to + 96), _mm256_permute2x128_si256(x[2], x[3], 0x31));
 }
-
-FLAT void join_rows(const uint8_t *const row[4], int64_t pixels, int flip, uint8_t *to)
+#else
+FLAT void widen(__m128i bytes, bool sign, uint8_t *to)
 {
-    uint8_t ends[4][BYTES_PANEL] = { { 0 } };
-    const uint8_t *at[4], *next[4];
+    _mm256_storeu_si256((__m256i *)(void *)to,
+                        sign ? _mm256_cvtepi8_epi16(bytes) : _mm256_cvtepu8_epi16(bytes));
+}
 
-    for (int i = 0; i < 4; i++) {
+FLAT void join_half(const uint8_t *const row[GROUP], const struct byte_panel *p, uint8_t *to)
+{
+    for (int i = 0; i < 2; i++, to += 64) {
+        const __m128i a = _mm_loadu_si128((const __m128i *)(const void *)(row[0] + 16 * i));
+        const __m128i b = _mm_loadu_si128((const __m128i *)(const void *)(row[1] + 16 * i));
+
+        widen(_mm_unpacklo_epi8(a, b), p->sign, to);
+        widen(_mm_unpackhi_epi8(a, b), p->sign, to + 32);
+    }
+}
+#endif
+
+FLAT void join_rows(const uint8_t *const row[GROUP], int64_t pixels, const struct byte_panel *p,
+                    uint8_t *to)
+{
+    uint8_t ends[GROUP][BYTES_PANEL] = { { 0 } };
+    const uint8_t *at[GROUP], *next[GROUP];
+
+    for (int i = 0; i < GROUP; i++) {
         at[i] = pixels < BYTES_PANEL ? ends[i] : row[i];
         if (pixels < BYTES_PANEL)
             memcpy(ends[i], row[i], (size_t)pixels);
         next[i] = at[i] + 32;
     }
-    join_half(at, flip, to);
-    join_half(next, flip, to + 128);
+    join_half(at, p, to);
+    join_half(next, p, to + 128);
 }
 enum { FILTERS = 6, VECTORS = 2 };
 #endif
@@ -239,12 +281,12 @@ void limber_bytes_join(const struct byte_panel *p)
     const int64_t last = p->channels - 1;
     uint8_t *to = p->panel;
 
-    for (int64_t c = 0; c <= last; c += 4, to += 4 * BYTES_PANEL) {
-        const uint8_t *row[4];
+    for (int64_t c = 0; c <= last; c += GROUP, to += 4 * BYTES_PANEL) {
+        const uint8_t *row[GROUP];
 
-        for (int64_t i = 0; i < 4; i++)
+        for (int64_t i = 0; i < GROUP; i++)
             row[i] = p->image + (c + i < last ? c + i : last) * p->channel;
-        join_rows(row, p->pixels, p->flip, to);
+        join_rows(row, p->pixels, p, to);
     }
 }
 

@@ -28,6 +28,7 @@ enum {
     MOST_ROOM = 1 << 22,    /* bytes that a piece may pack */
     CHAIN = 256,    /* products of a sum of the scheme `native` */
     LONG = 12,      /* pixels of a row that are met three at once */
+    BYTES_TOGETHER = 4, /* that an instruction multiplies at once, with VNNI */
     TWINS = 4,      /* vectors of two rows of the result that are summed at once */
     LINE = 64
 };
@@ -326,6 +327,7 @@ static int64_t turned_rows(const struct depthwise *d)
 #define EVEN_STORE EVEN_STORE_4
 #include "backends/llvm/kernel/depthwise.h"
 
+#if defined(SEES_BYTES)
 #define NAME(x) i8_##x
 #define REAL int32_t
 #define PIXEL uint8_t
@@ -342,24 +344,11 @@ static int64_t turned_rows(const struct depthwise *d)
 #define LANES_LOAD LANES_LOAD_4
 #define LANES_STORE LANES_STORE_4
 #define EVEN_STORE EVEN_STORE_4
-#if defined(__AVX512VNNI__)
 #define GROUP 4
 #define MULTIPLY_ADD(x, w, sum) \
     ((VEC)_mm512_dpbusd_epi32((__m512i)(sum), (__m512i)(x), (__m512i)(w)))
-#elif defined(__AVX512F__)
-#define GROUP 2
-#define MULTIPLY_ADD(x, w, sum) ((sum) + (VEC)_mm512_madd_epi16((__m512i)(x), (__m512i)(w)))
-#elif defined(__aarch64__)
-#define GROUP 2
-#define LOWER(x) ((VEC)(x) << 16 >> 16)
-#define MULTIPLY_ADD(x, w, sum) \
-    ((sum) + LOWER(x) * LOWER(w) + ((VEC)(x) >> 16) * ((VEC)(w) >> 16))
-#else
-#define GROUP 2
-#define MULTIPLY_ADD(x, w, sum) ((sum) + (VEC)_mm256_madd_epi16((__m256i)(x), (__m256i)(w)))
-#endif
-enum { BYTES_TOGETHER = GROUP };
 #include "backends/llvm/kernel/depthwise.h"
+#endif
 
 /* As many neighbouring channels as stay in the nearest cache, if they lie beside each other. */
 static void choose_groups(const struct depthwise *d, struct depthwise_plan *plan, int64_t lanes,
@@ -409,8 +398,7 @@ static bool cut_gradient(const struct depthwise *d, int workers, struct depthwis
     return plan->room <= MOST_ROOM;
 }
 
-/* How a convolution is cut into pieces; false: it needs too much room. */
-bool limber_depthwise_cut(const struct depthwise *d, int workers, struct depthwise_plan *plan)
+static bool cut(const struct depthwise *d, int workers, struct depthwise_plan *plan)
 {
     const int size = d->size == 1 ? 4 : d->size, group = d->size == 1 ? BYTES_TOGETHER : 1;
     const int64_t lanes = VECTOR / size, enough = workers > 1 ? 4 * (int64_t)workers : 1;
@@ -446,6 +434,20 @@ bool limber_depthwise_cut(const struct depthwise *d, int workers, struct depthwi
     return plan->room <= MOST_ROOM;
 }
 
+#if !defined(SEES_BYTES)
+#include "backends/llvm/kernel/depthwise_floats.h"
+#endif
+
+/* How a convolution is cut into pieces; false: it needs too much room. */
+bool limber_depthwise_cut(const struct depthwise *d, int workers, struct depthwise_plan *plan)
+{
+#if !defined(SEES_BYTES)
+    if (d->size == 1)
+        return cut_bytes(d, workers, plan);
+#endif
+    return cut(d, workers, plan);
+}
+
 void limber_depthwise_piece(const struct depthwise *d, const struct depthwise_plan *plan,
                           int64_t task, void *room)
 {
@@ -458,7 +460,11 @@ void limber_depthwise_piece(const struct depthwise *d, const struct depthwise_pl
     else if (d->size == 4)
         f32_run(d, plan, task, room);
     else
+#if defined(SEES_BYTES)
         i8_run(d, plan, task, room);
+#else
+        run_bytes(d, plan, task, room);
+#endif
 }
 
 #include "backends/llvm/kernel/depthwise_wide.h"

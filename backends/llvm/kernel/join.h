@@ -33,6 +33,20 @@ static inline __attribute__((always_inline)) void join_four(const char *const ro
     }
 }
 
+/* Sixteen bytes of each of two rows, byte by byte in turn. */
+static inline __attribute__((always_inline)) void join_two(const char *const row[2], char *to)
+{
+    joined_bytes r[2], turned[2];
+
+    for (int i = 0; i < 2; i++)
+        memcpy(&r[i], row[i], sizeof r[i]);
+    turned[0] = __builtin_shufflevector(r[0], r[1], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22,
+                                        7, 23);
+    turned[1] = __builtin_shufflevector(r[0], r[1], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29,
+                                        14, 30, 15, 31);
+    memcpy(to, turned, sizeof turned);
+}
+
 /* Every `step`-th element from `from` on, beside each other. */
 static inline __attribute__((always_inline)) void
 join_steps(char *to, const char *from, int64_t step, int64_t count, int size)

@@ -26,6 +26,7 @@ void copy_later(uint32_t at, const void *p, int bytes, int size)
         engine_fail("%s of %d bytes", what, bytes);
     if ((uintptr_t)p % (uintptr_t)size)
         engine_fail("%s from %p, not aligned to %d", what, p, size);
+    order_began(what);
     if (bytes)
         memory_check((uint64_t)(uintptr_t)p, (uint64_t)bytes, false, what);
     w = fibre_witness(f);
@@ -366,6 +367,7 @@ void tensor_load(uint32_t at, const void *map, int x, int y, int z, uint32_t bar
 
     fibre_maybe_yield();
     m = check_map(map, "tensor_load");
+    order_began("tensor_load");
     if (m->rank != 3 || m->swizzle != 3 || m->fill != 0 || m->box[0] * m->element != 128)
         engine_fail("tensor_load: a map of rank %d, swizzle %d, fill %d, rows of %u bytes", m->rank,
                     m->swizzle, m->fill, m->box[0] * m->element);

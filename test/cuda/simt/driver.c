@@ -113,6 +113,8 @@ static struct {
     long maps; /* how often a pool mapped memory */
     long waits; /* of threads, for streams */
     long launches; /* of kernels, those of graphs once they are launched */
+    long copies; /* between the host and the device */
+    long early; /* those that begin before the launch in front of them has ended */
 } driver;
 static _Thread_local struct context *current[STACK_DEPTH];
 static _Thread_local int depth;         /* current[depth] is the current one */
@@ -760,6 +762,13 @@ static bool is_valid(const struct work *w)
                               memory_real(w->from + last * w->from_pitch, w->width))));
 }
 
+static void count(const struct work *w)
+{
+    driver.launches += w->kind == WORK_launch;
+    driver.early += w->kind == WORK_launch && w->launch.early;
+    driver.copies += w->kind == WORK_copy && (w->to_host || w->from_host);
+}
+
 /* Queues it, or notes it for the graph.  args go with it.  Copies between the device and memory
  * that is not pinned have left, or reached, the host when the call returns. */
 static int submit(struct stream *s, const struct work *w)
@@ -778,7 +787,7 @@ static int submit(struct stream *s, const struct work *w)
         c->graph->end = &kept->next;
         return OK;
     }
-    driver.launches += w->kind == WORK_launch;
+    count(w);
     streams_put(s, copy_of(w), late);
     return late ? OK : outcome();
 }
@@ -786,6 +795,16 @@ static int submit(struct stream *s, const struct work *w)
 EXPORT long simt_launches(void)
 {
     return driver.launches;
+}
+
+EXPORT long simt_early(void)
+{
+    return driver.early;
+}
+
+EXPORT long simt_copies(void)
+{
+    return driver.copies;
 }
 
 EXPORT long simt_waits(void)
@@ -1139,7 +1158,7 @@ EXPORT int cuGraphLaunch(struct graph *exec, struct stream *s)
     if (s && s->capture)
         return leave(refuse_capture(s->capture));
     for (const struct work *w = exec->first; w; w = w->next) {
-        driver.launches += w->kind == WORK_launch;
+        count(w);
         streams_put(s, clone_of(w), true);
     }
     return leave(OK);
@@ -1323,7 +1342,7 @@ EXPORT int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const struct
 
 static int launch(struct function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                   unsigned by, unsigned bz, unsigned shared, struct stream *s, void **args,
-                  void **extra, unsigned cluster)
+                  void **extra, unsigned cluster, bool early)
 {
     struct work w = { .kind = WORK_launch };
 
@@ -1344,7 +1363,7 @@ static int launch(struct function *f, unsigned gx, unsigned gy, unsigned gz, uns
     w.args = aligned_alloc(64, (f->args + 64) / 64 * 64);
     memcpy(w.args, args[0], f->args);
     w.launch = (struct launch){ f->name, f->entry, w.args,       f->args, current[depth]->device,
-                                (int)gx, (int)bx,  (int)cluster, shared };
+                                (int)gx, (int)bx,  (int)cluster, shared,  early };
     return leave(submit(s, &w));
 }
 
@@ -1352,10 +1371,11 @@ EXPORT int cuLaunchKernel(struct function *f, unsigned gx, unsigned gy, unsigned
                           unsigned by, unsigned bz, unsigned shared, struct stream *s, void **args,
                           void **extra)
 {
-    return launch(f, gx, gy, gz, bx, by, bz, shared, s, args, extra, 1);
+    return launch(f, gx, gy, gz, bx, by, bz, shared, s, args, extra, 1, false);
 }
 
-/* CUlaunchConfig, with the one attribute that is known here. */
+/* CUlaunchConfig, with the attributes that are known here. */
+enum { ATTRIBUTE_CLUSTER = 4, ATTRIBUTE_EARLY = 6 };
 struct launch_attribute {
     int id, unused;
     unsigned value[16];
@@ -1367,37 +1387,53 @@ struct launch_config {
     unsigned attributes;
 };
 
-/* Blocks of a cluster; 0: not to be launched so. */
-static unsigned cluster_of(const struct launch_config *c)
+/* Blocks of a cluster, 0: not to be launched so; whether the launch begins early. */
+static unsigned cluster_of(const struct launch_config *c, bool *early)
 {
     unsigned n = 1;
 
+    *early = false;
     for (unsigned i = 0; i < c->attributes; i++) {
         const struct launch_attribute *a = &c->attribute[i];
 
-        if (a->id != 4 || a->value[1] != 1 || a->value[2] != 1)
+        if (a->id == ATTRIBUTE_CLUSTER && a->value[1] == 1 && a->value[2] == 1)
+            n = a->value[0];
+        else if (a->id == ATTRIBUTE_EARLY && a->value[0] <= 1)
+            *early = a->value[0] == 1;
+        else
             return 0;
-        n = a->value[0];
     }
-    return n && n <= MAX_CLUSTER && (n == 1 || driver.capability >= 90) && c->grid[0] % n == 0 ? n :
-                                                                                                 0;
+    return n && n <= MAX_CLUSTER && (n == 1 || driver.capability >= 90) && c->grid[0] % n == 0 &&
+                   (!*early || driver.capability >= 90) ?
+               n :
+               0;
+}
+
+/* Graphs know of early launches from 12.3 on. */
+static int refuse_early(struct stream *s)
+{
+    ENTER(0);
+    return leave(s && s->capture && driver.version < 12030 ? refuse_capture(s->capture) : OK);
 }
 
 EXPORT int cuLaunchKernelEx(const struct launch_config *c, struct function *f, void **args,
                             void **extra)
 {
-    unsigned cluster = cluster_of(c);
+    bool early;
+    unsigned cluster = cluster_of(c, &early);
+    int e = early ? refuse_early(c->stream) : OK;
 
-    if (!cluster)
-        return INVALID_VALUE;
+    if (!cluster || e)
+        return e ? e : INVALID_VALUE;
     return launch(f, c->grid[0], c->grid[1], c->grid[2], c->block[0], c->block[1], c->block[2],
-                  c->shared, c->stream, args, extra, cluster);
+                  c->shared, c->stream, args, extra, cluster, early);
 }
 
 EXPORT int cuOccupancyMaxActiveClusters(int *clusters, const struct function *f,
                                         const struct launch_config *c)
 {
-    unsigned cluster = cluster_of(c);
+    bool early;
+    unsigned cluster = cluster_of(c, &early);
     int blocks, e;
 
     if (!cluster)

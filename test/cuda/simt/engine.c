@@ -272,6 +272,7 @@ static void end_of_fibre(void)
     product_end(f);
     columns_end(f);
     async_end(f);
+    order_began("ends");
     clocks_join_fibre(f->block->end, f);
     f->state = ENDED;
     f->block->ended++;
@@ -529,6 +530,28 @@ static void stop_cluster(struct cluster *c)
         stop_block(c->block[i]);
 }
 
+/* No launch may rely on the order in which its blocks begin. */
+static int cluster_number(int i)
+{
+    int count = engine.launch->blocks / engine.launch->cluster;
+
+    return (int)((engine.first_cluster + (int64_t)i * engine.cluster_step) % count);
+}
+
+static void draw_order(int clusters)
+{
+    int a, b, rest;
+
+    engine.first_cluster = (int)engine_random((uint32_t)clusters);
+    do { /* a step without a common divisor */
+        engine.cluster_step = a = 1 + (int)engine_random((uint32_t)clusters);
+        for (b = clusters; a; a = rest) {
+            rest = b % a;
+            b = a;
+        }
+    } while (b != 1);
+}
+
 static bool refill(void)
 {
     bool live = false;
@@ -539,9 +562,12 @@ static bool refill(void)
         if (has_ended(c))
             stop_cluster(c);
         if (!c->block[0]->threads && engine.next_block < engine.launch->blocks && !engine.failed) {
+            int number = cluster_number(engine.next_block / c->size);
+
             c->here_count = 0;
             for (int i = 0; i < c->size; i++)
-                start_block(c->block[i], engine.next_block++);
+                start_block(c->block[i], number * c->size + i);
+            engine.next_block += c->size;
         }
         live |= c->block[0]->threads != 0;
     }
@@ -619,7 +645,8 @@ bool engine_run(const struct launch *launch)
     engine.random = engine.seed * 0x9e3779b97f4a7c15u + 1;
     engine.fuse_length = 64 << 2 * (engine.seed % 3);
     engine.fuse = engine.fuse_length;
-    engine.clocks_size = launch->cluster * (2 * launch->threads + AGENTS);
+    engine.clocks_size = launch->cluster * (2 * launch->threads + AGENTS) + COUNTERS;
+    draw_order(launch->blocks / launch->cluster);
     engine.cluster_count = 1 + (int)(engine.seed % (MAX_RESIDENT / MAX_CLUSTER));
     if (engine.cluster_count > launch->blocks / launch->cluster)
         engine.cluster_count = launch->blocks / launch->cluster;
@@ -637,12 +664,14 @@ bool engine_run(const struct launch *launch)
         engine.resident[r]->cluster = c;
     }
     memory_launch();
+    order_start();
     product_start();
     catch_signals(true);
     schedule();
     catch_signals(false);
     for (int r = 0; r < engine.resident_count; r++)
         stop_block(engine.resident[r]);
+    order_end();
     while (engine.spare) { /* they have this launch's length */
         struct clocks *c = engine.spare;
 

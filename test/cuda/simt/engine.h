@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Inside the stand-in for a GPU.  engine.c: fibres, who runs when, meetings.  shared.c: shared
- * memory and the order of accesses to it.  memory.c: device memory.  async.c: copies and barriers.
+ * memory and the order of accesses to it.  memory.c: device memory.  order.c: the order of accesses
+ * to that.  async.c: copies and barriers.
  * product.c: what warps and warpgroups multiply.  columns.c: tensor memory.  driver.c: the driver's
  * functions.
  *
@@ -29,6 +30,7 @@ enum {
     AGENT_BARRIER = AGENT_GROUP + MAX_GROUPS,
     AGENT_TENSOR = AGENT_BARRIER + MAX_BARRIERS,
     AGENTS = MAX_GROUPS + MAX_BARRIERS + 1,
+    COUNTERS = 32, /* in device memory, whose messages are told apart */
     BLOCK_IDS = MAX_THREADS + AGENTS,
     ID_BARRIER = 0xffe, /* these bytes are a barrier */
     ID_FLIGHT = 0xfff, /* a copy that has not landed */
@@ -42,7 +44,7 @@ enum { CLOCK_BITS = 20, CLOCK_MASK = (1 << CLOCK_BITS) - 1 };
 
 /* The last moment of everyone that is known: of a block's threads, of agents, and of threads
  * again the last write that was fenced for asynchronous units; block after block of a cluster.
- * Shared by those who met. */
+ * Behind them how many messages of counters are known (order.c).  Shared by those who met. */
 struct clocks {
     int refs;
     struct clocks *next;
@@ -89,6 +91,8 @@ struct fibre {
     void *arg; /* of the meeting it waits in */
     struct clocks *known;
     uint32_t clock, fenced; /* its own */
+    uint32_t moment; /* of its last write to device memory */
+    bool began; /* has awaited the launch before */
     struct copy *copies;
     int copy_count, copy_room, copy_group;
     bool group_fenced;
@@ -173,6 +177,7 @@ struct launch {
     uint32_t args_size;
     int device, blocks, threads, cluster;
     uint32_t shared;
+    bool early; /* begins before the launch in front of it has ended */
 };
 
 struct engine {
@@ -183,6 +188,7 @@ struct engine {
     struct block *resident[MAX_RESIDENT];
     struct cluster clusters[MAX_RESIDENT];
     int resident_count, cluster_count, next_block;
+    int first_cluster, cluster_step; /* clusters start in this order */
     struct fibre **ready;
     int ready_count;
     uint64_t random, seed;
@@ -265,6 +271,17 @@ const unsigned char *memory_check(uint64_t at, uint64_t size, bool constant, con
 void *global_read(const void *p, uint32_t size, uint32_t align, int constant);
 void *global_write(void *p, uint32_t size, uint32_t align);
 void *global_atomic(void *p, uint32_t size, uint32_t align);
+
+/* ---- order.c --------------------------------------------------------------------------------- */
+
+void order_start(void);
+void order_end(void);
+uint32_t order_moment(void); /* what the running thread now writes is known by this number */
+void order_check(uint64_t at, uint32_t moment); /* whether it may read what was written then */
+void order_pass(uint64_t at); /* by a counter: releases and acquires */
+/* Until here nothing may be touched of what lies in device memory, where a launch is early. */
+void order_begin(void);
+void order_began(const char *what);
 
 /* ---- async.c --------------------------------------------------------------------------------- */
 

@@ -22,6 +22,7 @@ static struct {
     uint64_t base, each;                /* each: addresses of a device */
     uint64_t room;                      /* bytes that it has */
     unsigned char *real, *state;
+    uint32_t *moment;                   /* of a byte that this launch wrote: when (order.c) */
     struct piece *pieces[DEVICES];      /* by address */
     uint64_t used[DEVICES];
     int launch;
@@ -44,7 +45,8 @@ bool memory_start(uint64_t each)
     memory.base = (uint64_t)(uintptr_t)reserve(DEVICES * each, PROT_NONE);
     memory.real = reserve(DEVICES * each, PROT_READ | PROT_WRITE);
     memory.state = reserve(DEVICES * each, PROT_READ | PROT_WRITE);
-    return memory.base && memory.real && memory.state;
+    memory.moment = reserve(4 * DEVICES * each, PROT_READ | PROT_WRITE);
+    return memory.base && memory.real && memory.state && memory.moment;
 }
 
 void memory_stop(void)
@@ -61,6 +63,7 @@ void memory_stop(void)
     munmap((void *)(uintptr_t)memory.base, DEVICES * memory.each);
     munmap(memory.real, DEVICES * memory.each);
     munmap(memory.state, DEVICES * memory.each);
+    munmap(memory.moment, 4 * DEVICES * memory.each);
     memory.base = 0;
 }
 
@@ -226,21 +229,32 @@ static void check_align(uint64_t at, uint32_t align, const char *what)
 
 void *global_read(const void *p, uint32_t size, uint32_t align, int constant)
 {
-    uint64_t at = (uint64_t)(uintptr_t)p;
+    uint64_t at = (uint64_t)(uintptr_t)p, i = at - memory.base, end = i + size;
+    const unsigned char *real;
 
     check_align(at, align, "load");
-    return (void *)(uintptr_t)memory_check(at, size, constant, "load");
+    order_began("load");
+    real = memory_check(at, size, constant, "load");
+    for (uint32_t before = 0; i < end; i++)
+        if (memory.state[i] == memory.launch && memory.moment[i] != before) {
+            before = memory.moment[i];
+            order_check(memory.base + i, before);
+        }
+    return (void *)(uintptr_t)real;
 }
 
 static void *write_range(uint64_t at, uint32_t size, uint32_t align, const char *what)
 {
     unsigned char *s = own_range(at, size, what);
+    uint32_t *moment = memory.moment + (at - memory.base), now = order_moment();
 
     check_align(at, align, what);
+    order_began(what);
     for (uint32_t i = 0; i < size; i++) {
         if (s[i] == NOBODY)
             nobody(at, at + i, size, what);
         s[i] = (unsigned char)memory.launch;
+        moment[i] = now;
     }
     return memory.real + (at - memory.base);
 }

@@ -811,6 +811,21 @@ static void do_registers(struct frame *f, bool more)
     registers_change(n);
 }
 
+/* ---- device memory --------------------------------------------------------------------------- */
+
+/* passes: it releases and acquires. */
+static void do_atomic_add(struct frame *f, bool passes)
+{
+    uint64_t at = value(f, memory(f, 1, 1), 'l');
+    uint32_t more = (uint32_t)input(f, 2, 'r');
+    uint32_t *p = global_atomic((void *)(uintptr_t)at, 4, 4), before = *p;
+
+    *p += more;
+    if (passes)
+        order_pass(at);
+    put(f, word(f, 0), 'r', before);
+}
+
 /* ---- barriers, copies ------------------------------------------------------------------------ */
 
 static void do_bar(struct frame *f)
@@ -894,6 +909,10 @@ static void meet_cluster(struct frame *f)
 /* Each opcode, its number of operands, what it does. */
 #define OPCODES(F) \
     F(bar_sync, "bar.sync", 2, do_bar(f)) \
+    F(atom_acq_rel_add, "atom.acq_rel.gpu.global.add.u32", 3, do_atomic_add(f, true)) \
+    F(atom_relaxed_add, "atom.relaxed.gpu.global.add.u32", 3, do_atomic_add(f, false)) \
+    F(griddepcontrol_wait, "griddepcontrol.wait", 0, order_begin()) \
+    F(griddepcontrol_launch_dependents, "griddepcontrol.launch_dependents", 0, (void)f) \
     F(dp4a_s32_s32, "dp4a.s32.s32", 4, do_dp4a(f, true, true)) \
     F(dp4a_s32_u32, "dp4a.s32.u32", 4, do_dp4a(f, true, false)) \
     F(dp4a_u32_s32, "dp4a.u32.s32", 4, do_dp4a(f, false, true)) \

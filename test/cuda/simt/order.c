@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The order of accesses to device memory within a launch.  A plain read of what another thread
+ * wrote in the same launch must know of that write: by meetings and barriers, as for shared memory,
+ * where both are of one cluster; else by counters.  An atomic operation that releases and acquires
+ * tells the next ones at the same address of all that its thread knows, which includes what others
+ * of its block wrote before they met it.  What is passed on twice, from counter to counter, is not
+ * followed. */
+#include "test/cuda/simt/engine.h"
+
+#include <stdlib.h>
+
+/* Counters share places in what threads know, by their addresses. */
+static size_t place_of(uint64_t at)
+{
+    return (size_t)(engine.clocks_size - COUNTERS) + (size_t)(at / 4 % COUNTERS);
+}
+
+/* A thread's writes up to where it next tells someone of them. */
+struct moment {
+    int cluster;
+    epoch at;
+};
+
+struct release {
+    uint64_t at;
+    int cluster;
+    struct clocks *known;
+};
+
+static struct {
+    struct moment *moment;
+    struct release *release;
+    uint32_t moments, releases, moment_room, release_room;
+} order;
+
+void order_start(void)
+{
+    order.moments = 1; /* 0: no fibre has one */
+    order.releases = 0;
+}
+
+void order_end(void)
+{
+    while (order.releases)
+        clocks_drop(order.release[--order.releases].known);
+}
+
+static int cluster_of(const struct fibre *f)
+{
+    return f->block->index / engine.launch->cluster;
+}
+
+uint32_t order_moment(void)
+{
+    struct fibre *f = engine.running;
+
+    if (f->moment && order.moment[f->moment].at == fibre_witness(f).now)
+        return f->moment;
+    if (order.moments >= order.moment_room) {
+        order.moment_room = 2 * order.moments + 1024;
+        order.moment = realloc(order.moment, order.moment_room * sizeof *order.moment);
+    }
+    order.moment[order.moments] = (struct moment){ cluster_of(f), fibre_witness(f).now };
+    return f->moment = order.moments++;
+}
+
+/* Whether a counter told the thread. */
+static bool was_told(const struct fibre *f, const struct moment *m)
+{
+    for (uint32_t i = 0; i < order.releases; i++) {
+        const struct release *r = &order.release[i];
+        const struct witness w = { .known = r->known->at, .self = -1 };
+
+        if (r->cluster == m->cluster && f->known->at[place_of(r->at)] > i && clocks_know(&w, m->at))
+            return true;
+    }
+    return false;
+}
+
+void order_check(uint64_t at, uint32_t moment)
+{
+    const struct fibre *f = engine.running;
+    const struct moment *m = &order.moment[moment];
+    const struct witness w = fibre_witness(f);
+
+    if (m->cluster == cluster_of(f) ? clocks_know(&w, m->at) : was_told(f, m))
+        return;
+    engine_fail("race on device memory: reads %#llx, which thread %d of block %d wrote",
+                (unsigned long long)at, (int)(m->at >> CLOCK_BITS) % BLOCK_IDS,
+                m->cluster * engine.launch->cluster + (int)(m->at >> CLOCK_BITS) / BLOCK_IDS);
+}
+
+void order_pass(uint64_t at)
+{
+    struct fibre *f = engine.running;
+    struct clocks *told = clocks_new(), *known = clocks_new();
+
+    if (order.releases == order.release_room) {
+        order.release_room = 2 * order.releases + 64;
+        order.release = realloc(order.release, order.release_room * sizeof *order.release);
+    }
+    clocks_join_fibre(told, f);
+    order.release[order.releases++] = (struct release){ at, cluster_of(f), told };
+    clocks_join(known, told);
+    known->at[place_of(at)] = order.releases;
+    clocks_drop(f->known);
+    f->known = known;
+    clocks_tick(f);
+}
+
+void order_begin(void)
+{
+    engine.running->began = true;
+}
+
+void order_began(const char *what)
+{
+    if (engine.launch->early && !engine.running->began)
+        engine_fail("%s before the launch in front of this one was awaited", what);
+}
