@@ -77,6 +77,15 @@ bool limber_unit_read(const char *text, limber_unit *unit, struct diag *d);
 bool limber_unit_verify(const limber_unit *unit, struct diag *d);
 /* Chains of FMAs in binary64, one or one a group, which the machine's own units compute. */
 bool limber_unit_is_chain(const limber_unit *unit);
+/* NVIDIA's instructions for blocks with scales of which this unit is the model, however it rounds
+ * operands. */
+enum block_scaled {
+    BLOCK_SCALED_none,
+    BLOCK_SCALED_mxf8f6f4,
+    BLOCK_SCALED_mxf4,
+    BLOCK_SCALED_mxf4nvf4
+};
+enum block_scaled limber_unit_block_scaled(const limber_unit *unit);
 void limber_unit_print(const limber_unit *unit, struct text *out);
 /* The tensor core that sums as the products say (sums=, unit=); false: by fused multiply-adds, or
  * there is none.  One instruction takes 32 bytes along k. */

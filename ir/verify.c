@@ -772,7 +772,11 @@ static bool check_products(const struct check *c)
         return false;
     if (sums == SUMS_any && unit != UNIT_f64 && unit != UNIT_f32)
         return bad(c, "sums=any, but products are of %s", limber_units[unit].name);
-    if (sums != SUMS_fma && sums != SUMS_any && !limber_unit_of_sums(c->n, &core))
+    if (unit == UNIT_model && sums != SUMS_fma &&
+        (sums != SUMS_b200 || !limber_unit_block_scaled(c->p->model)))
+        return bad(c, "no instruction of this kind computes what the model does");
+    if (unit != UNIT_model && sums != SUMS_fma && sums != SUMS_any &&
+        !limber_unit_of_sums(c->n, &core))
         return bad(c, "no tensor core of this kind multiplies %s", limber_units[unit].name);
     return (!limber_node_has(c->n, ATTR_tile) || list(c, ATTR_tile, 6, 1, INT64_MAX)) &&
            check_inside(c) && check_stated_order(c);

@@ -52,6 +52,7 @@ static bool check_simulation(const limber_contract *k, struct diag *d)
         return false;
     }
     return !k->scheme || strcmp(k->scheme, "simulate") == 0 ||
+           strcmp(k->scheme, "tensor-mx") == 0 ||
            limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                        "contract.scheme = \"%.40s\" simulates no unit", k->scheme);
 }

@@ -3,10 +3,11 @@
  * first launched there. */
 #include "backends/cuda/launch.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { KERNEL_VERSION = 4 };
+enum { KERNEL_VERSION = 5 };
 
 struct head {
     uint32_t magic, version;
@@ -46,12 +47,16 @@ static bool to_blob(const struct cuda_config *c, const struct text *source, cons
                     const struct dump *dump, struct blob *out, struct diag *d)
 {
     struct blob cubin = { 0 };
+    char arch[sizeof t->isa + 1];
     bool ok;
 
     if (dump)
         dump->file(dump->user, "kernel.cu", source->s, source->n);
-    ok = limber_nvrtc(source->s, limber_cuda_headers, limber_cuda_header_count, t->isa, dump,
-                      &cubin, d) &&
+    /* by warps, 12.0 has instructions for blocks with scales for its family only */
+    snprintf(arch, sizeof arch, "%s%s", t->isa,
+             c->mx.kind && c->mma_path == MMA_PATH_warp ? "f" : "");
+    ok = limber_nvrtc(source->s, limber_cuda_headers, limber_cuda_header_count, arch, dump, &cubin,
+                      d) &&
          pack(c, &cubin, out, d);
     if (ok && dump)
         dump->file(dump->user, "kernel.cubin", (const char *)cubin.data, cubin.size);

@@ -119,8 +119,9 @@ static void set_tile(struct cuda_config *c, const struct node *n)
     c->stages = (int32_t)tile[2];
     c->bm = (int32_t)tile[3];
     c->bn = (int32_t)tile[4];
-    c->step = (int32_t)tile[5] * c->bytes;
+    c->step = (int32_t)tile[5] * c->bytes / c->packed;
     c->shared = (c->inside ? 2 : c->stages) * c->step * (held_a * c->bm + held_b * c->bn);
+    c->shared += c->stages * c->mx.scales * (c->bm + c->bn);
     if (c->inside)              /* stages are of elements; those of warpgroups are 128 x 32 */
         c->shared += c->stages * 4 *
                      (limber_cuda_fetches(c) ? 128 * 32 : c->step / c->bytes * (c->bm + c->bn));
@@ -209,6 +210,7 @@ bool limber_cuda_config(const struct plan *p, const struct target *t, struct cud
     c->accumulators = products->type.count;
     c->most_rows = limber_most_rows(products);
     c->bytes = c->side[0].limb.size;
+    c->packed = 1;
     c->totals = c->reconstruct != RECONSTRUCT_sum;
     c->direct = !c->totals && limber_format_is_binary(c->result);
     c->total_bytes = c->reconstruct == RECONSTRUCT_crt ? 1 : c->totals ? 4 : 8;
@@ -221,7 +223,9 @@ bool limber_cuda_config(const struct plan *p, const struct target *t, struct cud
         c->special = 1;
         return set_exact(c);
     }
-    if (c->mma_path == MMA_PATH_unit)
+    if (c->mma_path == MMA_PATH_unit && limber_num(products, ATTR_sums) != SUMS_fma)
+        limber_cuda_block_scaled(p, c);
+    else if (c->mma_path == MMA_PATH_unit)
         limber_cuda_unit(p, c);
     c->inside = limber_num(products, ATTR_split) == SPLIT_inside;
     c->parted = p->roundings > 0;

@@ -36,7 +36,8 @@ struct cuda_config {
     int32_t totals;             /* exact totals in memory, finished by a second kernel */
     int32_t direct;             /* the multiply kernel stores C */
     int32_t rows, accumulators, most_rows;      /* of one accumulator */
-    int32_t bytes;              /* of a limb's element */
+    int32_t bytes;              /* of a limb's element, */
+    int32_t packed;             /* or of so many */
     int32_t bm, bn, wm, wn, step, stages;       /* step: bytes along k */
     int32_t threads, shared;    /* of the multiply kernel */
     int32_t cluster;            /* blocks that may share B's tiles */
@@ -51,6 +52,10 @@ struct cuda_config {
         int32_t group, split, scale_block, lanes;       /* 0, 1, 0, 0: none */
         int32_t start_c, counts, narrow;
     } model;
+    struct cuda_block_scaled {          /* the same by instructions for blocks with scales */
+        int32_t kind;           /* enum block_scaled */
+        int32_t scales;         /* bytes of scales beside a step of a line */
+    } mx;
     int32_t parted;             /* operands may show some of their tiles only */
     int32_t inside;             /* the multiply kernel makes the limbs */
     int32_t rsc, window;        /* a convolution in this order; B is fetched through its window */
@@ -69,6 +74,9 @@ bool limber_cuda_config(const struct plan *p, const struct target *t, struct cud
 /* unit.c: the same of a simulated unit; limits of its narrow lanes; their text. */
 void limber_cuda_unit(const struct plan *p, struct cuda_config *c);
 void limber_cuda_unit_source(const struct plan *p, const struct cuda_config *c, struct text *out);
+/* The same of instructions for blocks with scales. */
+void limber_cuda_block_scaled(const struct plan *p, struct cuda_config *c);
+void limber_cuda_block_scaled_source(const struct plan *p, struct text *out);
 /* source.c: the whole source. */
 bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struct text *out,
                         struct diag *d);

@@ -158,9 +158,15 @@ bool limber_cuda_start(struct run *r, enum cuda_kernel which, int64_t blocks, in
 
 /* ---- a part of C ----------------------------------------------------------------------------- */
 
+/* Of k elements. */
+static int64_t bytes_of(const struct cuda_config *f, int64_t k)
+{
+    return ceil_div(k * f->bytes, f->packed);
+}
+
 static int64_t steps_of(const struct cuda_config *f, int64_t k)
 {
-    return ceil_div(k * f->bytes, f->step);
+    return ceil_div(bytes_of(f, k), f->step);
 }
 
 /* Totals are saved once, into 32 bits, or added up in 64. */
@@ -196,18 +202,28 @@ static int64_t held(const struct run *r, const struct part *p, int side)
     return r->matrices[side] > 1 ? p->groups : 1;
 }
 
-/* In front of the limbs of a unit's operand: scales of blocks, a word for each tile of lines. */
+static int64_t padded(const struct run *r, const struct part *p, int side)
+{
+    const struct cuda_config *f = &r->kernel->config;
+
+    return side ? p->tiles_n * f->bn : p->tiles_m * f->bm;
+}
+
+/* In front of the limbs of a unit's operand: scales of blocks, a word for each tile of lines; of
+ * blocks for instructions the codes of their scales. */
 static int64_t scale_bytes(const struct run *r, const struct part *p, int side)
 {
-    return round_up(held(r, p, side) * (side ? p->n : p->m) * p->scale_blocks * 4, ALIGN);
+    int64_t line = r->kernel->config.mx.kind ? padded(r, p, side) : 4 * (side ? p->n : p->m);
+
+    return round_up(held(r, p, side) * line * p->scale_blocks, ALIGN);
 }
 
 static int64_t unit_bytes(const struct run *r, const struct part *p, int side)
 {
-    return r->kernel->config.mma_path == MMA_PATH_unit ?
-               scale_bytes(r, p, side) +
-                   round_up(held(r, p, side) * (side ? p->tiles_n : p->tiles_m) * 4, ALIGN) :
-               0;
+    bool flags = r->kernel->config.mma_path == MMA_PATH_unit;
+
+    return scale_bytes(r, p, side) +
+           (flags ? round_up(held(r, p, side) * (side ? p->tiles_n : p->tiles_m) * 4, ALIGN) : 0);
 }
 
 static void lay_out(const struct run *r, struct part *p)
@@ -217,7 +233,8 @@ static void lay_out(const struct run *r, struct part *p)
 
     p->tiles_m = ceil_div(p->m, f->bm);
     p->tiles_n = ceil_div(p->n, f->bn);
-    p->pitch = round_up(k > 0 ? k * f->bytes : 1, LINE_BYTES);
+    p->pitch = round_up(k > 0 ? bytes_of(f, k) : 1, LINE_BYTES);
+    p->scale_blocks = p->pitch / LINE_BYTES * f->mx.scales;
     if (f->mma_path == MMA_PATH_unit) {
         p->slots = slots_of(&f->model, k);
         p->pitch = round_up((int64_t)p->slots.count * 4, f->step);
@@ -274,7 +291,7 @@ static int64_t blocks_of(const struct run *r, const struct part *p)
     int64_t lines =
         p->tiles_m * f->bm > p->tiles_n * f->bn ? p->tiles_m * f->bm : p->tiles_n * f->bn;
     int64_t tasks = p->tiles_m * p->tiles_n * (f->totals ? f->accumulators : 1);
-    int64_t blocks = ceil_div(lines, LINES) * ceil_div(p->pitch, f->bytes * ELEMENTS);
+    int64_t blocks = ceil_div(lines, LINES) * ceil_div(p->pitch * f->packed, f->bytes * ELEMENTS);
 
     blocks = tasks > blocks ? tasks : blocks;
     return lines > blocks ? lines : blocks;
@@ -417,13 +434,13 @@ static struct packing pack_side(const struct run *r, const struct part *p, int s
         .line0 = side ? p->j : p->i,
         .lines = side ? p->n : p->m,
         .length = r->k,
-        .padded = side ? p->tiles_n * f->bn : p->tiles_m * f->bm,
+        .padded = padded(r, p, side),
         .limbs = (char *)(uintptr_t)p->limbs[side],
         .pitch = p->pitch,
         .limb = p->limb[side],
         .emax = scales_of(r, p, side),
         .tile_subset = r->tile_subset[side],
-        .blocks_p = (int32_t)ceil_div(p->pitch / f->bytes, ELEMENTS),
+        .blocks_p = (int32_t)ceil_div(p->pitch / f->bytes * f->packed, ELEMENTS),
         .choice = (const int32_t *)(uintptr_t)r->choice,
         .mine = r->mine,
         .slots = p->slots,
@@ -620,6 +637,9 @@ static bool multiply(struct run *r, const struct part *p, struct diag *d)
         .counts = (uint64_t *)(uintptr_t)r->counts,
         .wide_a = (const uint32_t *)(uintptr_t)p->wide[0],
         .wide_b = (const uint32_t *)(uintptr_t)p->wide[1],
+        .scales_a = (const char *)(uintptr_t)p->scales[0],
+        .scales_b = (const char *)(uintptr_t)p->scales[1],
+        .scale_pitch = p->scale_blocks,
     };
 
     if (f->mma_path == MMA_PATH_unit)

@@ -33,6 +33,7 @@
     F(fetch, "fetch.h", "backends/cuda/kernel/fetch.h") \
     F(group, "group.h", "backends/cuda/kernel/group.h") \
     F(tensor, "tensor.h", "backends/cuda/kernel/tensor.h") \
+    F(mx_load, "mx_load.h", "backends/cuda/kernel/mx_load.h") \
     F(unit, "unit.h", "backends/cuda/kernel/unit.h") \
     F(unit_load, "unit_load.h", "backends/cuda/kernel/unit_load.h") \
     F(unit_round, "unit_round.h", "backends/cuda/kernel/unit_round.h") \
@@ -127,25 +128,26 @@ static void sides(struct text *t, const struct cuda_config *c)
 
 static void shape(struct text *t, const struct cuda_config *c)
 {
-    limber_text_add(t,
-                    "enum {\n"
-                    "    UNIT = UNIT_%s, RECONSTRUCT = %d, TOTALS = %d, DIRECT = %d, ROWS = %d, "
-                    "ONE_EACH = %d, "
-                    "ACCUMULATORS = %d,\n"
-                    "    LIMBS_A = %d, LIMBS_B = %d, BYTES = %d, SCALED = %d, ALPHA = %d, "
-                    "BETA = %d, WRAP = %d, MISFITS = %s,\n"
-                    "    BM = %d, BN = %d, WM = %d, WN = %d, STEP = %d, STAGES = %d,\n"
-                    "    CHUNK_STEPS = %d, FLUSH_STEPS = %d, LONG_BASE = %d, WINDOW = %d, "
-                    "PARTED = %d, LAUNCHED = %d, COLUMNS_TAKEN = %d\n};\n"
-                    "#define LONG_WORDS %d\n#define SPECIAL %d\n#define INSIDE %d\n",
-                    limber_units[c->unit].name, c->reconstruct, c->totals, c->direct, c->rows,
-                    c->most_rows == 1 && c->rows == c->accumulators, c->accumulators,
-                    c->side[0].limbs, c->side[1].limbs, c->bytes,
-                    c->side[0].scaled || c->side[1].scaled, c->alpha, c->beta, c->wrap,
-                    c->integral ? "NUM_overflow | NUM_inexact" : "NUM_overflow", c->bm, c->bn,
-                    c->wm, c->wn, c->step ? c->step : 128, c->stages, c->chunk_steps,
-                    c->flush_steps, c->long_base, c->window, c->parted, c->threads,
-                    c->mma_path == MMA_PATH_tensor ? 512 : 0, c->long_words, c->special, c->inside);
+    limber_text_add(
+        t,
+        "enum {\n"
+        "    UNIT = UNIT_%s, RECONSTRUCT = %d, TOTALS = %d, DIRECT = %d, ROWS = %d, "
+        "ONE_EACH = %d, "
+        "ACCUMULATORS = %d,\n"
+        "    LIMBS_A = %d, LIMBS_B = %d, BYTES = %d, SCALED = %d, ALPHA = %d, "
+        "BETA = %d, WRAP = %d, MISFITS = %s,\n"
+        "    BM = %d, BN = %d, WM = %d, WN = %d, STEP = %d, STAGES = %d,\n"
+        "    CHUNK_STEPS = %d, FLUSH_STEPS = %d, LONG_BASE = %d, WINDOW = %d, "
+        "PARTED = %d, LAUNCHED = %d, COLUMNS_TAKEN = %d,\n"
+        "    PACKED = %d, SCALES = %d\n};\n"
+        "#define LONG_WORDS %d\n#define SPECIAL %d\n#define INSIDE %d\n#define MX %d\n",
+        limber_units[c->unit].name, c->reconstruct, c->totals, c->direct, c->rows,
+        c->most_rows == 1 && c->rows == c->accumulators, c->accumulators, c->side[0].limbs,
+        c->side[1].limbs, c->bytes, c->side[0].scaled || c->side[1].scaled, c->alpha, c->beta,
+        c->wrap, c->integral ? "NUM_overflow | NUM_inexact" : "NUM_overflow", c->bm, c->bn, c->wm,
+        c->wn, c->step ? c->step : 128, c->stages, c->chunk_steps, c->flush_steps, c->long_base,
+        c->window, c->parted, c->threads, c->mma_path == MMA_PATH_tensor ? 512 : 0, c->packed,
+        c->mx.scales, c->long_words, c->special, c->inside, c->mx.kind);
     limber_text_add(t, "typedef %s sum_type;\n",
                     c->unit == UNIT_i8  ? "int32_t" :
                     c->unit == UNIT_f64 ? "double" :
@@ -394,6 +396,8 @@ bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struc
         columns(out, c, n);
     if (c->mma_path == MMA_PATH_unit)
         limber_cuda_unit_source(p, c, out);
+    if (c->mx.kind)
+        limber_cuda_block_scaled_source(p, out);
     limber_text_add(out, "\n#include \"common.h\"\n");
     if (c->mma_path == MMA_PATH_unit)
         limber_text_add(out,
@@ -409,11 +413,13 @@ bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struc
             out,
             "#include \"stage.h\"\n%s#include \"store.h\"\n"
             "#include \"tile.h\"\n#include \"window.h\"\n"
-            "%s#include \"%s\"\n%s#include \"element.h\"\n",
-            c->inside ? "#include \"limb.h\"\n#include \"cut.h\"\n" :
-                        "#include \"read.h\"\n#include \"limb.h\"\n#include \"pack.h\"\n",
+            "%s#include \"%s\"\n%s%s",
+            c->mx.kind ? "#include \"mx_load.h\"\n" :
+            c->inside  ? "#include \"limb.h\"\n#include \"cut.h\"\n" :
+                         "#include \"read.h\"\n#include \"limb.h\"\n#include \"pack.h\"\n",
             limber_cuda_fetches(c) ? "#include \"fetch.h\"\n" : "", mma_path_file[c->mma_path],
-            c->direct ? "" : "#include \"reconstruct.h\"\n");
+            c->direct ? "" : "#include \"reconstruct.h\"\n",
+            c->mx.kind ? "" : "#include \"element.h\"\n");
     return !out->failed ||
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "cuda: no memory for the source");
 }

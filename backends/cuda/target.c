@@ -29,7 +29,7 @@ static const struct arch archs[] = {
     { 10, 3, "sm_103a", "mma,tcgen05", "b200", 2, 128, 4096, 4096, 2048, 8192, 256, 8e12 },
     /* GeForce; workstations have twice the FP16.  Sums as the models of MMA-Sim have them, where
      * 12.0 does not differ from 10.0. */
-    { 12, 0, "sm_120", "mma", "b200", 2, 128, 256, 256, 128, 0, 1024, 1.8e12 },
+    { 12, 0, "sm_120", "mma,mx", "b200", 2, 128, 256, 256, 128, 0, 1024, 1.8e12 },
 };
 
 static const struct arch *find(int major, int minor)

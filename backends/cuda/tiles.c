@@ -233,6 +233,22 @@ static bool tile_model(struct plan *p, struct node *n, const struct target *t, s
             limber_fail(d, LIMBER_STATUS_NO_MEMORY, "tile: out of memory"));
 }
 
+/* Steps of 128 bytes, with the scales beside them, by warps. */
+static bool tile_block_scaled(struct plan *p, struct node *n, const struct target *t,
+                              struct diag *d)
+{
+    bool bytes = limber_unit_block_scaled(p->model) == BLOCK_SCALED_mxf8f6f4;
+    int64_t mb = p->size == SMALL_SIZE ? 64 : 128, nb = 64, step = bytes ? 128 : 256;
+    int64_t stages = (t->shared - 1024) / ((128 + step / p->model->scale_block) * (mb + nb));
+
+    if (stages < 2)
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "two stages do not fit the %lld bytes",
+                           (long long)t->shared);
+    return limber_node_list(p, n, ATTR_tile,
+                            (int64_t[]){ 32, 32, stages > 4 ? 4 : stages, mb, nb, step }, 6) ||
+           limber_fail(d, LIMBER_STATUS_NO_MEMORY, "tile: out of memory");
+}
+
 static bool tile_blocks(struct plan *p, struct node *n, const struct target *t, struct diag *d)
 {
     const struct node *a = &p->node[n->in[0]];
@@ -261,8 +277,10 @@ static bool tile_blocks(struct plan *p, struct node *n, const struct target *t, 
 
 static bool tile(struct plan *p, struct node *n, const struct target *t, struct diag *d)
 {
-    return limber_num(n, ATTR_unit) == UNIT_model ? tile_model(p, n, t, d) :
-                                                    tile_blocks(p, n, t, d);
+    if (limber_num(n, ATTR_unit) != UNIT_model)
+        return tile_blocks(p, n, t, d);
+    return limber_num(n, ATTR_sums) == SUMS_fma ? tile_model(p, n, t, d) :
+                                                  tile_block_scaled(p, n, t, d);
 }
 
 static struct price price_of(const struct plan *p, const struct target *t)

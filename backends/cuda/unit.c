@@ -160,6 +160,17 @@ void limber_cuda_unit(const struct plan *p, struct cuda_config *c)
     c->special = 0;
 }
 
+void limber_cuda_block_scaled(const struct plan *p, struct cuda_config *c)
+{
+    c->mma_path = MMA_PATH_warp;
+    c->mx.kind = (int32_t)limber_unit_block_scaled(p->model);
+    c->bytes = 1;
+    c->packed = c->mx.kind == BLOCK_SCALED_mxf8f6f4 ? 1 : 2;
+    c->mx.scales = 128 * c->packed / p->model->scale_block;
+    c->side[0].scaled = c->side[1].scaled = 0;
+    c->special = 0;
+}
+
 /* ---- as text --------------------------------------------------------------------------------- */
 
 static void step(struct text *t, const limber_step *s)
@@ -225,4 +236,25 @@ void limber_cuda_unit_source(const struct plan *p, const struct cuda_config *c, 
 #define NAME(name) "    TALLY_" #name ",\n"
     limber_text_add(out, "enum {\n" LIMBER_UNIT_TALLIES(NAME) "    TALLY_fields\n};\n");
 #undef NAME
+}
+
+/* As descriptors of products number them, and device.h. */
+static int number_of(limber_format f)
+{
+    return f.exp_bits == 4  ? 0 :
+           f.exp_bits == 5  ? 1 :
+           f.frac_bits == 3 ? 3 :
+           f.exp_bits == 3  ? 4 :
+                              5;
+}
+
+void limber_cuda_block_scaled_source(const struct plan *p, struct text *out)
+{
+    limber_text_add(out, "\n#include \"ir/unit/num.h\"\n");
+    model(out, p->model);
+    _Static_assert(BLOCK_SCALED_mxf8f6f4 == 1 && BLOCK_SCALED_mxf4 == 2 &&
+                       BLOCK_SCALED_mxf4nvf4 == 3,
+                   "as kernels number them");
+    limber_text_add(out, "enum { FORMAT_A = %d, FORMAT_B = %d };\n", number_of(p->model->a.format),
+                    number_of(p->model->b.format));
 }

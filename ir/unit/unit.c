@@ -684,6 +684,55 @@ const limber_unit_preset *limber_unit_preset_at(int i)
     return i >= 0 && (size_t)i < COUNT(presets) ? &presets[i] : NULL;
 }
 
+/* Rounding, saturation and flushing happen on load. */
+static bool holds(enum block_scaled kind, limber_format f)
+{
+    static const limber_format known[] = { LIMBER_E2M1, LIMBER_E2M3, LIMBER_E3M2, LIMBER_E4M3,
+                                           LIMBER_E5M2 };
+    const uint8_t loading = LIMBER_FORMAT_SATURATE | LIMBER_FORMAT_NO_SUBNORMAL;
+
+    for (size_t i = 0; i < (kind == BLOCK_SCALED_mxf8f6f4 ? COUNT(known) : 1); i++) {
+        limber_format g = known[i];
+
+        f.flags |= loading;
+        g.flags |= loading;
+        if (limber_format_equal(f, g))
+            return true;
+    }
+    return false;
+}
+
+enum block_scaled limber_unit_block_scaled(const limber_unit *unit)
+{
+    static const char *const models[] = { [BLOCK_SCALED_mxf8f6f4] = "b200-mxe4m3",
+                                          [BLOCK_SCALED_mxf4] = "b200-mxfp4",
+                                          [BLOCK_SCALED_mxf4nvf4] = "b200-nvfp4" };
+    enum block_scaled found = BLOCK_SCALED_none;
+
+    for (int kind = 1; !found && kind < (int)COUNT(models); kind++) {
+        struct text own = { 0 }, wanted = { 0 };
+        struct diag ignored = { 0 };
+        limber_unit u = *unit, model;
+
+        if (!holds((enum block_scaled)kind, u.a.format) ||
+            !holds((enum block_scaled)kind, u.b.format) ||
+            !limber_unit_read(models[kind], &model, &ignored))
+            continue;
+        u.a = model.a;
+        u.b = model.b;
+        u.scale_rule = model.scale_rule;
+        u.seed = 0;
+        u.seeded = 0;
+        limber_unit_print(&u, &own);
+        limber_unit_print(&model, &wanted);
+        if (!own.failed && !wanted.failed && strcmp(own.s, wanted.s) == 0)
+            found = (enum block_scaled)kind;
+        limber_text_clear(&own);
+        limber_text_clear(&wanted);
+    }
+    return found;
+}
+
 bool limber_unit_of_sums(const struct node *products, limber_unit *unit)
 {
     struct diag ignored = { 0 };

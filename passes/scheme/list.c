@@ -76,6 +76,9 @@ const struct scheme limber_schemes[] = {
     { .name = "simulate",
       .about = "what a described low-precision unit computes, bit for bit",
       .split = limber_split_simulate, .unit = UNIT_model, .limbs = 1 },
+    { .name = "tensor-mx",
+      .about = "block-scaled units by NVIDIA's instructions, whose bits one model alone predicts",
+      .split = limber_split_block_scaled, .unit = UNIT_model, .limbs = 1, .asked = true },
 };
 /* clang-format on */
 const size_t limber_scheme_count = COUNT(limber_schemes);

@@ -18,6 +18,7 @@ SPLIT(ozaki2);
 SPLIT(integer);
 SPLIT(exact);
 SPLIT(simulate);
+SPLIT(block_scaled);
 #undef SPLIT
 
 #endif

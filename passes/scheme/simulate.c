@@ -3,7 +3,8 @@
  *
  *   needs   operands that embed in binary64, a float result
  *   leaves  operands as the unit loads them, one row on unit model; a model that is a chain of
- *           binary64 FMAs runs on the machine's own
+ *           binary64 FMAs runs on the machine's own; where the caller asks for the instructions
+ *           that a model describes, their sums
  *   source  docs/simulation.md */
 #include "passes/scheme/scheme_split.h"
 
@@ -55,4 +56,22 @@ bool limber_split_simulate(struct plan *p, const struct scheme *scheme, const st
                                    .accumulators = 1,
                                    .reconstruct = RECONSTRUCT_sum },
                                d);
+}
+
+bool limber_split_block_scaled(struct plan *p, const struct scheme *scheme, const struct target *t,
+                               struct diag *d)
+{
+    if (!limber_target_has(t, "mx"))
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "%s has no block-scaled instructions on %s",
+                           t->backend, t->isa);
+    if (!p->model || !limber_unit_block_scaled(p->model))
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                           "the unit is none of b200-mx..., b200-mxfp4 and b200-nvfp4");
+    if (p->counts)
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                           "instructions count nothing: statistics are of the scheme simulate");
+    if (!limber_split_simulate(p, scheme, t, d))
+        return false;
+    limber_node_set(limber_plan_find(p, OP_products), ATTR_sums, SUMS_b200);
+    return true;
 }

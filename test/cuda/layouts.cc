@@ -10,6 +10,7 @@
 #include <cute/atom/copy_traits_sm75.hpp>
 #include <cute/atom/mma_atom.hpp>
 #include <cute/atom/mma_traits_sm100.hpp>
+#include <cute/atom/mma_traits_sm120.hpp>
 #include <cute/atom/mma_traits_sm80.hpp>
 #include <cute/atom/mma_traits_sm89.hpp>
 #include <cute/atom/mma_traits_sm90_gmma.hpp>
@@ -77,6 +78,11 @@ template <class T> static T load_shared(uint32_t at)
 
     return (T)(p.line * 1000 + p.byte);
 }
+/* Scales of blocks: where a lane's are loaded from. */
+enum { SCALES = 4 };
+struct step_scales { uint32_t at; };
+template <> step_scales load_shared<step_scales>(uint32_t at) { return { at }; }
+
 static double taken[2][2 * MI][NJ];
 static int products;
 static void mma_f64(double *, double a, double b)
@@ -219,6 +225,24 @@ static void warps_of_sixteen_rows_of_doubles()
     }
 }
 
+/* Lanes that give the scales of a first product, whose place in the quad is 0; places further on are
+ * those of further tiles. */
+template <class op> static void scales(const char *name)
+{
+    using traits = cute::MMA_Traits<op>;
+    typename traits::SFALayout a;
+    typename traits::SFBLayout b;
+    step_scales held[1];
+
+    for (warp_lane = 0; warp_lane < 32; warp_lane++) {
+        int t = warp_lane & 3;
+
+        bytes::load_scales(held, 0, 0);
+        same(name, held[0].at / SCALES, t / 2 * 16 + (int)a((warp_lane & ~3) + (t & 1), 0) % 16);
+        same(name, held[0].at / SCALES, t * 8 + (int)b(warp_lane, 0) % 8);
+    }
+}
+
 /* ---- products of warpgroups ------------------------------------------------------------------ */
 
 template <int n> static void groups()
@@ -324,6 +348,8 @@ template <class element, int lines> static void tiles_of_tcgen05(const char *nam
 
 int main()
 {
+    namespace scaled = cute::SM120::BLOCKSCALED;
+
     store_tile([](int line, int c) { return bytes::piece_at(line, c); });
     warps<cute::SM80_16x8x16_F32F16F16F32_TN, 16>("f16", 16);
     warps<cute::SM80_16x8x16_F32BF16BF16F32_TN, 16>("bf16", 16);
@@ -332,9 +358,15 @@ int main()
     warps<cute::SM80_16x8x32_S32U8S8S32_TN, 8>("u8", 32);
     warps<cute::SM89_16x8x32_F32E4M3E4M3F32_TN, 8>("e4m3", 32);
     warps<cute::SM89_16x8x32_F32E5M2E5M2F32_TN, 8>("e5m2", 32);
+    warps<scaled::SM120_16x8x32_TN_VS<cute::float_e4m3_t, cute::float_e5m2_t, float,
+                                      cute::float_ue8m0_t, 32>, 8>("scaled bytes", 32);
     store_tile([](int line, int c) { return doubles::piece_at(line, c); });
     warps_of_doubles();
     warps_of_sixteen_rows_of_doubles();
+    scales<scaled::SM120_16x8x32_TN_VS<cute::float_e4m3_t, cute::float_e5m2_t, float,
+                                       cute::float_ue8m0_t, 32>>("scales of bytes");
+    scales<scaled::SM120_16x8x64_TN_VS<cute::float_e2m1_t, cute::float_e2m1_t, float,
+                                       cute::float_ue4m3_t, 16>>("scales of E2M1");
     groups<64>();
     groups<128>();
     groups<192>();

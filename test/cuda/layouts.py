@@ -11,13 +11,15 @@ FUNCTIONS = {
     "tile.h": ("row_of", "column_of"),
     "stage.h": ("piece_at",),
     "device.h": ("tile_descriptor", "product_descriptor"),
-    "warp.h": ("fragments_a", "fragments_b", "multiply_f64"),
+    "warp.h": ("fragments_a", "fragments_b", "multiply_f64", "load_scales"),
 }
 # what these spell without a word that PTX allows to be left out
 SPELLED = ((".global.tile.mbarrier", ".global.mbarrier"),
            ("barrier.cluster.arrive.release", "barrier.cluster.arrive"),
            ("barrier.cluster.wait.acquire", "barrier.cluster.wait"),
-           ("ldmatrix.sync.aligned.m8n8.x4", "ldmatrix.sync.aligned.x4.m8n8"))
+           ("ldmatrix.sync.aligned.m8n8.x4", "ldmatrix.sync.aligned.x4.m8n8"),
+           # ptxas makes one instruction of both
+           ("kind::mxf4.block_scale.scale_vec::2X", "kind::mxf4nvf4.block_scale.scale_vec::2X"))
 
 
 def function(text, name):
@@ -35,13 +37,14 @@ def function(text, name):
 def instructions(header):
     """Opcodes in the assembly of device.h, whose macros a compiler has written out."""
     found = set()
-    for arch, name in (900, "SM90"), (1000, "SM100"):
+    for arch, name in (900, "SM90"), (1000, "SM100"), (1200, "SM120"):
         text = subprocess.run(["c++", "-E", "-P", "-xc++", f"-D__CUDA_ARCH__={arch}",
                                f"-D__CUDA_ARCH_FEAT_{name}_ALL", header],
                               capture_output=True, text=True, check=True).stdout
         text = re.sub(r'"\s*"', "", text)
-        found.update(re.findall(r"(?<![.\w])((?:mma|wgmma|mbarrier|fence|mapa|prefetch|setmaxnreg|"
-                                r"ldmatrix|cp|barrier|tcgen05|elect)\.[a-z0-9_.:]+[a-z0-9])", text))
+        found.update(re.findall(
+            r"(?<![.\w])((?:mma|wgmma|mbarrier|fence|mapa|prefetch|setmaxnreg|ldmatrix|cp|barrier|"
+            r"tcgen05|elect)\.[a-z0-9_.:X]+[a-z0-9])", text))
     return found
 
 

@@ -49,6 +49,7 @@ compare "$kernels" || {
 find_fault tile.h 's/(l >> 2) + 8 \* (q >> 1)/(l >> 2) + 8 * (q \& 1)/'
 find_fault warp.h 's/(l >> 4) \* 8,/(l >> 3 \& 1) * 8,/'
 find_fault warp.h 's/line_b + 8 \* j + g/line_b + 8 * j + t/'
+find_fault warp.h 's/8 \* (l \& 3) + (l >> 2)) \* SCALES/8 * (l >> 3) + (l \& 7)) * SCALES/'
 find_fault stage.h 's/: r & 7;/: r >> 1 \& 7;/'
 find_fault device.h 's/(uint64_t)64 << 32/(uint64_t)32 << 32/'
 find_fault device.h 's/(uint64_t)2 << 61/(uint64_t)4 << 61/'

@@ -109,7 +109,7 @@ def look(name, code):
         stores = [i for i, op in enumerate(ops) if re.match(rf"STG\.E(\.\w+)*\.{width}", op)]
         if len(stores) >= 8 and elements == 8:
             last = max(i for i, op in enumerate(ops[:stores[0]])
-                       if re.match(f"[HID]MMA|{TILES}", op))
+                       if re.match(f"[HIDOQ]MMA|{TILES}", op))
             return fences, each, (stores[-1] - last) / (elements * len(stores))
         if len(stores) >= 8:
             return fences, each, (stores[-1] - stores[0]) / (elements * (len(stores) - 1))
@@ -119,7 +119,7 @@ def look(name, code):
 def moves(name, code):
     """Moves for each product of a warp, from the first product to the last."""
     ops = [x.op for x in code]
-    products = [i for i, op in enumerate(ops) if re.match("[HID]MMA", op)]
+    products = [i for i, op in enumerate(ops) if re.match("[HIDOQ]MMA", op)]
     if len(products) < 8 or "inside" in name:   # where elements are cut beside products
         return 0
     between = ops[products[0]:products[-1]]

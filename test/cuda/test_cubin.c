@@ -42,6 +42,8 @@ static bool has_own_kernels(const struct machine *m)
 
 enum { ANY = LIMBER_SPLIT_ANY, AHEAD = LIMBER_SPLIT_AHEAD, INSIDE = LIMBER_SPLIT_INSIDE };
 
+#define SIMULATE LIMBER_CONTRACT_SIMULATE
+
 /* stack: bytes that a thread may have; long accumulators live there. */
 static const struct work {
     const char *scheme, *format, *result;
@@ -50,6 +52,7 @@ static const struct work {
     bool scalars;
     int stack;
     int split, roundings;
+    const char *unit;
 } works[] = {
     { "native", "f32", "f32", DATA_unit, LIMBER_CONTRACT_NATIVE, true, 0, ANY },
     { "native", "f64", "f64", DATA_unit, LIMBER_CONTRACT_NATIVE, true, 0, ANY },
@@ -86,6 +89,10 @@ static const struct work {
     { "integer", "i8", "i32", DATA_bytes, LIMBER_CONTRACT_EXACT, false, 0, ANY },
     { "integer", "i32", "i64", DATA_ints, LIMBER_CONTRACT_EXACT, false, 0, ANY },
     { "exact", "f64", "f64", DATA_range, LIMBER_CONTRACT_CORRECT, false, 8192, ANY },
+    { "tensor-mx", "f32", "f32", DATA_unit, SIMULATE, true, 0, ANY, 0, "b200-mxe4m3" },
+    { "tensor-mx", "f32", "f32", DATA_unit, SIMULATE, false, 0, ANY, 0, "b200-mxe5m2 b=e2m1" },
+    { "tensor-mx", "bf16", "bf16", DATA_unit, SIMULATE, false, 0, ANY, 0, "b200-mxfp4" },
+    { "tensor-mx", "f16", "f32", DATA_unit, SIMULATE, false, 0, ANY, 0, "b200-nvfp4" },
 };
 
 /* ---- what ptxas says ------------------------------------------------------------------------- */
@@ -166,6 +173,7 @@ struct wanted {
 
 static void state_plan(struct plan *p, const struct wanted *x, struct mask *mask)
 {
+    static limber_unit unit = LIMBER_UNIT_INIT;
     static const struct conv_geometry geometry = {
         .stride = { 1, 1, 1 }, .pad = { 1, 1, 1, 1 }, .dilate = { 1, 1, 1 }, .groups = 1
     };
@@ -179,6 +187,10 @@ static void state_plan(struct plan *p, const struct wanted *x, struct mask *mask
     } else {
         g.direction = x->direction;
         plan_state_conv(p, &g, &planned);
+    }
+    if (w->unit) {
+        assert_int_equal(limber_unit_parse(w->unit, &unit), LIMBER_STATUS_OK);
+        p->model = &unit;
     }
     p->split = (limber_split)w->split;
     p->roundings = w->roundings;
@@ -246,7 +258,7 @@ static bool check(const struct wanted *x, const struct machine *m, bool always, 
     struct plan p;
     bool ok;
 
-    snprintf(name, sizeof name, "%s-%s%s%s%s%s-%s", w->scheme, w->format,
+    snprintf(name, sizeof name, "%s-%s%s%s%s%s-%s", w->scheme, w->unit ? w->unit : w->format,
              w->data == DATA_special ? "-special" :
              w->data == DATA_tiny    ? "-tiny" :
                                        "",
@@ -282,8 +294,8 @@ static bool check(const struct wanted *x, const struct machine *m, bool always, 
                      w->scheme, w->format, direction, m->name, u.name, u.registers, u.stack,
                      u.stores, u.loads);
         if (table)
-            fprintf(table, "| %s, %s%s%s | %s | %s | %d | %d | %d |\n", w->scheme, w->format,
-                    direction,
+            fprintf(table, "| %s, %s%s%s | %s | %s | %d | %d | %d |\n", w->scheme,
+                    w->unit ? w->unit : w->format, direction,
                     w->split == INSIDE ? ", inside" :
                     w->roundings       ? ", in parts" :
                                          "",

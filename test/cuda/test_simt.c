@@ -120,7 +120,8 @@ static const char *build(const struct kernel *k, const char *fault, void **modul
     static const char *const names[] = { "device.h" };
     const char *headers[] = { device_header() };
     static char log[4096];
-    const char *options[] = { k->capability == 100 ? "--gpu-architecture=sm_100a" :
+    const char *options[] = { k->capability == 120 ? "--gpu-architecture=sm_120f" :
+                              k->capability == 100 ? "--gpu-architecture=sm_100a" :
                               k->capability == 90  ? "--gpu-architecture=sm_90a" :
                               k->capability == 80  ? "--gpu-architecture=sm_80" :
                                                      "--gpu-architecture=sm_70" };
@@ -622,6 +623,249 @@ static void warps_multiply(void **state)
             }
         check(&k, &d, faults, i == 4 ? 4 : 0);
         check(&k, &d, &of_assembly[first_of[i]], first_of[i + 1] - first_of[i]);
+    }
+}
+
+/* ---- blocks with scales ---------------------------------------------------------------------- */
+
+struct scaled_case {
+    enum simt_scaled kind;
+    int format[2];
+};
+static const char *const element_names[SIMT_FORMATS] = {
+    "e4m3", "e5m2", "", "e2m3", "e3m2", "e2m1"
+};
+
+static limber_unit unit_of_scaled(const struct scaled_case *x)
+{
+    static const char *const names[] = { "", "b200-mxe4m3", "b200-mxfp4", "b200-nvfp4" };
+    limber_unit u = LIMBER_UNIT_INIT;
+    char text[64];
+
+    snprintf(text, sizeof text, "%s a=%s b=%s", names[x->kind], element_names[x->format[0]],
+             element_names[x->format[1]]);
+    assert_int_equal(limber_unit_parse(text, &u), LIMBER_STATUS_OK);
+    return u;
+}
+
+/* 32 bytes of elements; scales mostly near one, some at their formats' ends, some NaN. */
+static void random_scaled(struct rng *r, const struct scaled_case *x, int side, int how,
+                          uint8_t bytes[32], uint8_t scales[4])
+{
+    int format = x->format[side];
+
+    for (int i = 0; i < 32; i++) {
+        uint8_t v = (uint8_t)rng_next(r);
+
+        if (rng_below(r, 9) == 0)
+            v &= 0x80;
+        if (x->kind == SIMT_MXF8F6F4 && format < 2 && how % 8)
+            v &= 0xbf; /* neither NaN nor infinity */
+        if (x->kind == SIMT_MXF8F6F4 && format > 2)
+            v = format == 5 ? (uint8_t)((v & 15) << 2) : v & 63;
+        bytes[i] = v;
+    }
+    for (int i = 0; i < 4; i++) {
+        bool odd = rng_below(r, 24) == 0;
+        int below = (int)rng_below(r, 20);
+
+        if (x->kind == SIMT_MXF4NVF4)
+            scales[i] = (uint8_t)(odd ? rng_below(r, 128) : 0x20 + 2 * below);
+        else
+            scales[i] =
+                (uint8_t)(odd ? 255 * (below & 1) - (below & 2 ? below & 1 : 0) : 117 + below);
+    }
+}
+
+static void load_scaled(const struct scaled_case *x, const limber_unit *u, int side,
+                        const uint8_t bytes[32], const uint8_t *scales, struct loaded *to)
+{
+    limber_format f = named(element_names[x->format[side]]), e4m3 = named("e4m3");
+    int each = u->scale_block, low = x->kind == SIMT_MXF8F6F4 && x->format[side] == 5 ? 2 : 0;
+
+    for (int i = 0; i < u->block; i++) {
+        uint8_t code =
+            (uint8_t)(x->kind == SIMT_MXF8F6F4 ? bytes[i] >> low : bytes[i / 2] >> i % 2 * 4 & 15);
+        uint8_t scale = scales[i / each] & 127;
+        double v, s;
+
+        limber_convert(&v, named("f64"), &code, f, 1, LIMBER_ROUND_NEAREST);
+        if (u->scale == LIMBER_SCALE_UE4M3)
+            limber_convert(&s, named("f64"), &scale, e4m3, 1, LIMBER_ROUND_NEAREST);
+        else
+            s = scales[i / each] == 255 ? (double)NAN : ldexp(1, scales[i / each] - 127);
+        to[i].value = v * s;
+        to[i].exponent = (s > 0 ? ilogb(s) : 0) + (u->sub > 1 ? 0 : limber_unit_exponent(f, v));
+    }
+}
+
+/* What the interpreter says. */
+static float model_scaled(const struct scaled_case *x, const uint8_t a[32], const uint8_t *scales_a,
+                          const uint8_t b[32], const uint8_t *scales_b, float c)
+{
+    limber_unit u = unit_of_scaled(x);
+    struct loaded left[64], right[64];
+    struct unit_counts counts = { 0 };
+    struct model_dot d = {
+        .u = &u, .a = left, .b = right, .k = u.block, .start = c, .counts = &counts
+    };
+
+    load_scaled(x, &u, 0, a, scales_a, left);
+    load_scaled(x, &u, 1, b, scales_b, right);
+    return (float)limber_interp_dot(&d);
+}
+
+static void scaled_models_agree_with_the_interpreter(void **state)
+{
+    struct rng r = { 8 };
+
+    (void)state;
+    for (int all = 0; all < SIMT_FORMATS * SIMT_FORMATS + 2; all++) {
+        struct scaled_case x = { SIMT_MXF8F6F4, { all / SIMT_FORMATS, all % SIMT_FORMATS } };
+
+        if (all >= SIMT_FORMATS * SIMT_FORMATS)
+            x = (struct scaled_case){ all % 2 ? SIMT_MXF4NVF4 : SIMT_MXF4, { 5, 5 } };
+        if (x.format[0] == 2 || x.format[1] == 2)
+            continue;
+        for (int i = 0; i < 1500; i++) {
+            uint8_t bytes[2][32], scales[2][4];
+            struct scaled_line line[2];
+            uint32_t bits = (uint32_t)rng_next(&r);
+            float start, got, want;
+
+            for (int side = 0; side < 2; side++) {
+                random_scaled(&r, &x, side, i, bytes[side], scales[side]);
+                assert_true(simt_scaled_line(x.kind, x.format[side], bytes[side], scales[side],
+                                             &line[side]));
+            }
+            if (i % 8)
+                bits = (bits & 0x80ffffff) | 0x3e000000u;
+            if (i % 5 == 0)
+                bits &= i % 10 ? 0x80000000u : 0x807fffffu;
+            memcpy(&start, &bits, 4);
+            got = start;
+            assert_true(simt_scaled_dot(x.kind, &line[0], &line[1], &got));
+            want = model_scaled(&x, bytes[0], scales[0], bytes[1], scales[1], start);
+            if (memcmp(&got, &want, 4) != 0)
+                fail_msg("kind %d of %s and %s, number %d: %a, not %a", (int)x.kind,
+                         element_names[x.format[0]], element_names[x.format[1]], i, got, want);
+        }
+    }
+}
+
+/* As warps_multiply, and a word of scales for each lane and operand: those that the places in the
+ * quads name are the rows' and columns', all others are noise. */
+static void warps_multiply_blocks_with_scales(void **state)
+{
+    static const char source[] =
+        HEAD "KERNEL(k, args, 32, 1) {\n"
+             "  int l = lane(), g = l >> 2, t = l & 3;\n"
+             "  uint32_t a[4], b[2];\n"
+             "  float d[4] = { 1, -2, 3, (float)l };\n"
+             "  for (int i = 0; i < 4; i++)\n"
+             "    a[i] = load<uint32_t>(args.a + 32 * (g + 8 * (i & 1)) + 4 * t + 16 * (i >> 1));\n"
+             "  for (int i = 0; i < 2; i++)\n"
+             "    b[i] = load<uint32_t>(args.a + 512 + 32 * g + 4 * t + 16 * i);\n"
+             "  mma_scaled<KIND>(d, a, b, load<uint32_t>(args.b + 4 * l),\n"
+             "                   load<uint32_t>(args.b + 128 + 4 * l), BYTE, QUAD_A, QUAD_B);\n"
+             "  store(args.c + 4 * (g * 8 + 2 * t), d[0]);\n"
+             "  store(args.c + 4 * (g * 8 + 2 * t + 1), d[1]);\n"
+             "  store(args.c + 4 * ((g + 8) * 8 + 2 * t), d[2]);\n"
+             "  store(args.c + 4 * ((g + 8) * 8 + 2 * t + 1), d[3]);\n"
+             "}\n";
+    static const struct {
+        struct scaled_case x;
+        int byte, quad[2];
+        const char *wrong; /* NULL, or what is complained of */
+        struct fault faults[8];
+    } cases[] = {
+        { { SIMT_MXF8F6F4, { 0, 1 } },
+          2,
+          { 1, 2 },
+          NULL,
+          { { "%10, {%12,%13}, %11, {%12,%14}=>%11, {%12,%13}, %10, {%12,%14}", "wrong" },
+            { "%10, {%12,%13}, %11, {%12,%14}=>%10, {%12,%14}, %11, {%12,%13}", "of place 2" },
+            { "%10, {%12,%13}, %11, {%12,%14}=>%10, {%13,%12}, %11, {%12,%14}", "of place 2" },
+            { "%10, {%12,%13}, %11, {%12,%14}=>%10, {%12,%13}, %11, {%12,%13}", "wrong" },
+            { "\"h\"((uint16_t)byte)=>\"h\"((uint16_t)0)", "wrong" },
+            { "\"h\"((uint16_t)quad_a)=>\"h\"((uint16_t)0)", "wrong" },
+            { "\"h\"((uint16_t)quad_b)=>\"r\"(quad_b)", "where \"h\" belongs" },
+            { "in_a \".\" in_b \".f32.\" scale=>in_b \".\" in_a \".f32.\" scale", "wrong" } } },
+        { { SIMT_MXF8F6F4, { 3, 5 } },
+          3,
+          { 0, 3 },
+          NULL,
+          { { "MMA_BYTES_OF(\"e2m3\")=>MMA_BYTES_OF(\"e3m2\")", "wrong" },
+            { "MMA_BYTES(in_a, \"e2m1\")=>MMA_BYTES(in_a, \"e3m2\")", "wrong" },
+            { "scale_vec::1X\", \"m16n8k32\"=>scale_vec::2X\", \"m16n8k32\"", "not played" },
+            { "\"m16n8k32\", in_a, in_b, \"ue8m0\"=>\"m16n8k32\", in_a, in_b, \"ue4m3\"",
+              "not played" } } },
+        { { SIMT_MXF8F6F4, { 4, 4 } },
+          0,
+          { 0, 0 },
+          NULL,
+          { { "MMA_BYTES_OF(\"e3m2\")=>MMA_BYTES_OF(\"e2m1\")", "bits beside an element" } } },
+        { { SIMT_MXF8F6F4, { 5, 0 } }, 1, { 1, 1 }, NULL, { { NULL, NULL } } },
+        { { SIMT_MXF4, { 5, 5 } },
+          2,
+          { 1, 3 },
+          NULL,
+          { { "mxf4.block_scale.scale_vec::2X=>mxf4.block_scale.scale_vec::4X", "not played" },
+            { "mxf4.block_scale.scale_vec::2X=>mxf4nvf4.block_scale.scale_vec::2X", "not played" },
+            { "\"m16n8k64\", \"e2m1\", \"e2m1\", \"ue8m0\"=>\"m16n8k64\", \"e2m1\", \"e3m2\", "
+              "\"ue8m0\"",
+              "not played" } } },
+        { { SIMT_MXF4, { 5, 5 } }, 1, { 0, 0 }, "scales from byte 1", { { NULL, NULL } } },
+        { { SIMT_MXF4NVF4, { 5, 5 } },
+          0,
+          { 1, 1 },
+          NULL,
+          { { "\"m16n8k64\", \"e2m1\", \"e2m1\", \"ue4m3\"=>\"m16n8k64\", \"e2m1\", \"e2m1\", "
+              "\"ue8m0\"",
+              "not played" } } },
+        { { SIMT_MXF4NVF4, { 5, 5 } }, 2, { 0, 0 }, "scales from byte 2", { { NULL, NULL } } },
+    };
+    struct rng r = { 13 };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const struct scaled_case *x = &cases[i].x;
+        uint8_t in[24][32], words[2][32][4], *scales[24], unused[4];
+        char text[4096];
+        float out[16 * 8];
+        struct job d = { in, words, out, sizeof in, sizeof words, sizeof out, 0, 0, NULL };
+        struct kernel k = { text, 120, 32, 1, 0, 1 };
+        int faults = 0;
+
+        for (int l = 0; l < 64; l++)
+            random_scaled(&r, x, 0, 1, in[0], words[l / 32][l % 32]);
+        for (int line = 0; line < 24; line++) {
+            random_scaled(&r, x, line >= 16, 1, in[line], unused);
+            scales[line] = line < 16 ? words[0][line % 8 * 4 + 2 * cases[i].quad[0] + line / 8] :
+                                       words[1][(line - 16) * 4 + cases[i].quad[1]];
+            scales[line] += cases[i].byte;
+        }
+        for (int e = 0; e < 16 * 8 && !cases[i].wrong; e++) {
+            int row = e / 8, col = e % 8, first = row < 8 ? col % 2 ? -2 : 1 : col % 2 ? 0 : 3;
+
+            if (row >= 8 && col % 2)
+                first = row % 8 * 4 + col / 2;
+            out[e] =
+                model_scaled(x, in[row], scales[row], in[16 + col], scales[16 + col], (float)first);
+        }
+        snprintf(text, sizeof text,
+                 "#define KIND %d, %d, %d\n#define BYTE %d\n#define QUAD_A %d\n"
+                 "#define QUAD_B %d\n%s",
+                 (int)x->kind, x->format[0], x->format[1], cases[i].byte, cases[i].quad[0],
+                 cases[i].quad[1], source);
+        while (faults < 8 && cases[i].faults[faults].text)
+            faults++;
+        if (cases[i].wrong) {
+            start(120, 1);
+            assert_non_null(strstr(run(&k, &d, NULL), cases[i].wrong));
+        } else {
+            check(&k, &d, cases[i].faults, faults);
+        }
     }
 }
 
@@ -1757,6 +2001,8 @@ int main(void)
         cmocka_unit_test(models_agree_with_the_interpreter),
         cmocka_unit_test(words_are_made),
         cmocka_unit_test(warps_multiply),
+        cmocka_unit_test(scaled_models_agree_with_the_interpreter),
+        cmocka_unit_test(warps_multiply_blocks_with_scales),
         cmocka_unit_test(warps_multiply_in_binary64),
         cmocka_unit_test(warps_multiply_sixteen_rows_in_binary64),
         cmocka_unit_test(the_portable_form_multiplies),

@@ -59,4 +59,20 @@ grep -q error "$dir"/failed/*/nvrtc.log || { echo "no log of the failed compilat
 says "a kernel that fails" "CUDA_ERROR_LAUNCH_FAILED" \
     env SIMT_FAULT="                if (row < r.m)=>                if (row <= r.m)" \
     LIMBER_CACHE=off $product
+
+# unlike TEXT ENVIRONMENT...: --check tells how many elements the instructions compute unlike the
+# model of the unit
+unlike() {
+    text=$1
+    shift
+    env SIMT_CC=120 LIMBER_CACHE=off "$@" "$limber" gemm "$dir/a.npy" "$dir/a.npy" --as f32 \
+        --contract simulate=b200-nvfp4 --scheme tensor-mx --check > "$dir/out" 2>&1 &&
+        grep -q "^model  *$text of 1600 elements differ" "$dir/out" || {
+        echo "--check with the unit's model, $text: "
+        cat "$dir/out"
+        bad=1
+    }
+}
+unlike 0
+unlike "[1-9][0-9]*" SIMT_FAULT="PACKED * x;=>PACKED * (x ^ S);"
 exit $bad

@@ -209,6 +209,8 @@ struct measured {
     double seconds_cold, seconds_warm;
     bool timed; /* there was a second run */
     struct verdict v; /* with p->check */
+    bool modelled; /* with p->check: a device's instruction stood for a unit, */
+    int64_t differ; /* and so many elements are not those of the unit's model */
 };
 /* Runs the product, twice where the options ask for times, and checks it.  False after a
  * message. */

@@ -71,6 +71,8 @@ static void print_json(const struct product *p, const struct measured *o)
     else
         cJSON_AddNullToObject(j, "bound");
     verdict_json(j, p, &o->v);
+    if (o->modelled)
+        cJSON_AddNumberToObject(j, "elements_unlike_model", (double)o->differ);
     cJSON_AddNumberToObject(j, "seconds_cold", o->seconds_cold);
     cJSON_AddNumberToObject(j, "seconds_warm", o->seconds_warm);
     cJSON_AddStringToObject(j, "cache", origin_name(o->cold.from));
@@ -110,6 +112,9 @@ static void print_text(const struct product *p, const struct measured *o)
     if (p->check)
         printf("error     %.4g ulp, %.3g |A||B| (%lld of %lld elements)\n", o->v.ulp, o->v.relative,
                (long long)o->v.checked, (long long)o->v.elements);
+    if (o->modelled)
+        printf("model     %lld of %lld elements differ from what the unit describes\n",
+               (long long)o->differ, (long long)o->v.elements);
     printf("seconds   %.6f (%s)", o->seconds_cold, origin_name(o->cold.from));
     if (o->timed)
         printf(", warm %.6f", o->seconds_warm);
@@ -135,6 +140,36 @@ static limber_status timed(const struct product *p, limber_context *ctx, limber_
     return s;
 }
 
+/* Computes the product once more, by the unit's model on the CPU, and counts the elements that
+ * differ. */
+static bool compare_with_model(const struct product *p, const void *before, struct measured *o)
+{
+    limber_config config = { .size = sizeof config, .backend = "llvm", .threads = p->threads };
+    limber_report report = LIMBER_REPORT_INIT;
+    limber_context *ctx = NULL;
+    struct product model = *p;
+    int64_t step = array_step(&p->c), elements = array_size(&p->c);
+    bool ok;
+
+    model.promise.scheme = NULL;
+    model.c.data = malloc((size_t)(elements * step) + 1);
+    ok = model.c.data != NULL;
+    if (ok)
+        memcpy(model.c.data, before, (size_t)(elements * step));
+    if (ok && limber_create(&ctx, &config) != LIMBER_STATUS_OK) {
+        config.backend = "interp"; /* of a library without LLVM */
+        limber_create(&ctx, &config);
+    }
+    ok = ok && ctx && product_run(&model, ctx, &report) == LIMBER_STATUS_OK;
+    for (int64_t i = 0; ok && i < elements; i++)
+        o->differ += memcmp((const char *)p->c.data + i * step,
+                            (const char *)model.c.data + i * step, (size_t)step) != 0;
+    o->modelled = ok;
+    limber_destroy(ctx);
+    free(model.c.data);
+    return ok;
+}
+
 bool product_measure(struct product *p, limber_context *ctx, struct measured *o)
 {
     size_t bytes = (size_t)(array_size(&p->c) * array_step(&p->c));
@@ -156,6 +191,9 @@ bool product_measure(struct product *p, limber_context *ctx, struct measured *o)
         complain("%s", limber_error_text());
     if (ok && p->check)
         o->v = check_product(p, before);
+    if (ok && p->check && strcmp(o->cold.scheme, "tensor-mx") == 0 &&
+        !compare_with_model(p, before, o))
+        complain("the unit's model: %s", limber_error_text());
     free(before);
     return ok;
 }

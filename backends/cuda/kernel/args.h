@@ -74,7 +74,7 @@ struct pack_args {
     const int32_t *choice;          /* NULL, or which alternative is taken: this is `mine` */
     int32_t mine;
     struct slots slots;             /* of a simulated unit */
-    float *scales;                  /* [line][block] */
+    float *scales;                  /* [line][block]; for instructions bytes, of padded lines */
     int64_t scale_blocks;
     uint32_t *wide;                 /* of each tile: needs wide lanes */
     int32_t blocks;                 /* of one matrix or image */
@@ -144,6 +144,8 @@ struct multiply_args {
     uint64_t seed;
     uint64_t *counts;
     const uint32_t *wide_a, *wide_b;
+    const char *scales_a, *scales_b;        /* of blocks, for instructions: a byte each */
+    int64_t scale_pitch;            /* bytes of a line's */
 };
 
 /* Elements one by one, for what no unit can do. */

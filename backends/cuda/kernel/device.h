@@ -355,6 +355,54 @@ DEVICE void mma_e5m2(float d[4], const uint32_t a[4], const uint32_t b[2])
     MMA_FLOAT("m16n8k32", "e5m2");
 }
 #endif
+/* The same of blocks with scales, from 12.0 on: kind 1 has elements of E4M3 (format 0), E5M2 (1),
+ * E2M3 (3), E3M2 (4) and E2M1 (5) in bytes and a scale for 32 of them; kinds 2 and 3 have 64
+ * elements of E2M1, the first of a byte low, with scales for 32 and for 16.  The one, two or four
+ * scales of a line, from byte `byte` on, are in a word of one lane of quad g: of rows g, g + 8 in
+ * lanes 2 quad_a, 2 quad_a + 1, of column g in lane quad_b. */
+#if __CUDA_ARCH__ >= 1200 && (defined __CUDA_ARCH_FAMILY_SPECIFIC__ || \
+                              defined __CUDA_ARCH_FEAT_SM120_ALL)
+#define MMA_SCALED(kind, shape, in_a, in_b, scale) \
+    asm("mma.sync.aligned.kind::" kind "." shape ".row.col.f32." in_a "." in_b ".f32." scale " " \
+        "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3}, %10, {%12,%13}, %11, {%12,%14};" \
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(scales_a), \
+          "r"(scales_b), "h"((uint16_t)byte), "h"((uint16_t)quad_a), "h"((uint16_t)quad_b))
+#define MMA_BYTES(in_a, in_b) \
+    MMA_SCALED("mxf8f6f4.block_scale.scale_vec::1X", "m16n8k32", in_a, in_b, "ue8m0")
+#define MMA_BYTES_OF(in_a) \
+    do { \
+        if constexpr (format_b == 0) \
+            MMA_BYTES(in_a, "e4m3"); \
+        else if constexpr (format_b == 1) \
+            MMA_BYTES(in_a, "e5m2"); \
+        else if constexpr (format_b == 3) \
+            MMA_BYTES(in_a, "e2m3"); \
+        else if constexpr (format_b == 4) \
+            MMA_BYTES(in_a, "e3m2"); \
+        else \
+            MMA_BYTES(in_a, "e2m1"); \
+    } while (0)
+template <int kind, int format_a, int format_b>
+DEVICE void mma_scaled(float d[4], const uint32_t a[4], const uint32_t b[2], uint32_t scales_a,
+                       uint32_t scales_b, int byte, int quad_a, int quad_b)
+{
+    if constexpr (kind == 2)
+        MMA_SCALED("mxf4.block_scale.scale_vec::2X", "m16n8k64", "e2m1", "e2m1", "ue8m0");
+    else if constexpr (kind == 3)
+        MMA_SCALED("mxf4nvf4.block_scale.scale_vec::4X", "m16n8k64", "e2m1", "e2m1", "ue4m3");
+    else if constexpr (format_a == 0)
+        MMA_BYTES_OF("e4m3");
+    else if constexpr (format_a == 1)
+        MMA_BYTES_OF("e5m2");
+    else if constexpr (format_a == 3)
+        MMA_BYTES_OF("e2m3");
+    else if constexpr (format_a == 4)
+        MMA_BYTES_OF("e3m2");
+    else
+        MMA_BYTES_OF("e2m1");
+}
+#endif
 /* 8 x 8 += (8 x 4) (4 x 8): lane l holds row g, step t of a, step t, column g of b; d as above
  * without rows g + 8. */
 DEVICE void mma_f64(double d[2], double a, double b)

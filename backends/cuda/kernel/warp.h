@@ -9,13 +9,34 @@ enum {
     MI = WM / 16, NJ = WN / 8, WARPS_N = BN / WN, THREADS = BM / WM * WARPS_N * 32,
     TILE_A = BM * STEP, TILE_B = BN * STEP,
     HELD_A = TOTALS ? 1 : LIMBS_A, HELD_B = TOTALS ? 1 : LIMBS_B,  /* limbs of a stage */
-    STAGE = HELD_A * TILE_A + HELD_B * TILE_B,
+    SCALES_AT = HELD_A * TILE_A + HELD_B * TILE_B,  /* bytes behind the limbs of a stage */
+    STAGE = SCALES_AT + SCALES * (BM + BN),
     PIXELS = STAGES * STAGE,    /* the window's table */
     DEPTH = STEP / BYTES, RAW_A = BM * DEPTH * 4, RAW = (BM + BN) * DEPTH * 4,
     RAWS = 2 * STAGE            /* elements come behind two stages of limbs */
 };
 
 /* ---- stages ---------------------------------------------------------------------------------- */
+
+#if MX
+/* The scales of one step of `lines` lines. */
+template <int lines> DEVICE void copy_scales(uint32_t at, const char *from, int64_t pitch)
+{
+    constexpr int size = SCALES < 16 ? 4 : 16, pieces = SCALES / size;
+
+    UNROLL for (int x = 0; x < (lines * pieces + THREADS - 1) / THREADS; x++) {
+        int c = thread() + x * THREADS;
+        const char *piece = from + c / pieces * pitch + c % pieces * size;
+
+        if (lines * pieces % THREADS != 0 && c >= lines * pieces)
+            continue;
+        if constexpr (size == 4)
+            copy4(at + 4 * c, piece, 4);
+        else
+            copy16(at + 16 * c, piece, 16);
+    }
+}
+#endif
 
 /* Step s of a task: exact plans hold one pair of limbs, others all at once. */
 DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
@@ -37,6 +58,12 @@ DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
             copy_tile<BN, THREADS>(at + HELD_A * TILE_A + l * TILE_B, from_b + l * a.limb_b,
                                    a.pitch);
     }
+#if MX
+    copy_scales<BM>(at + SCALES_AT, a.scales_a + limbs_at_a(a, t) * a.scale_pitch + s * SCALES,
+                    a.scale_pitch);
+    copy_scales<BN>(at + SCALES_AT + SCALES * BM,
+                    a.scales_b + limbs_at_b(a, t) * a.scale_pitch + s * SCALES, a.scale_pitch);
+#endif
 }
 
 #if INSIDE
@@ -189,6 +216,40 @@ DEVICE void multiply_f64(double (&d)[MI][NJ][4], uint32_t ta, uint32_t tb, int l
     }
 }
 
+#if MX
+/* The scales of a line's step. */
+struct alignas(SCALES) step_scales { uint32_t w[SCALES / 4]; };
+
+/* Of 32 lines: lane l holds those of line l >> 2 of the eight that its place in the quad says,
+ * which the products of two tiles of A, or four of B, name. */
+template <int n> DEVICE void load_scales(step_scales (&to)[n], uint32_t tile, int line0)
+{
+    int l = lane();
+
+    UNROLL for (int x = 0; x < n; x++)
+        to[x] = load_shared<step_scales>(tile + (line0 + 32 * x + 8 * (l & 3) + (l >> 2)) * SCALES);
+}
+
+DEVICE void multiply_scaled(float (&d)[MI][NJ][4], uint32_t stage, int line_a, int line_b)
+{
+    constexpr int each = SCALES / 4;    /* bytes of a line and product */
+    uint32_t a[MI][4], b[NJ / 2][4];
+    step_scales sa[MI / 2], sb[NJ / 4];
+
+    load_scales(sa, stage + SCALES_AT, line_a);
+    load_scales(sb, stage + SCALES_AT + SCALES * BM, line_b);
+    UNROLL for (int q = 0; q < STEP / 32; q++) {
+        fragments_a(a, stage, line_a, q);
+        fragments_b(b, stage + HELD_A * TILE_A, line_b, q);
+        UNROLL for (int i = 0; i < MI; i++)
+            UNROLL for (int j = 0; j < NJ; j++)
+                mma_scaled<MX, FORMAT_A, FORMAT_B>(
+                    d[i][j], a[i], b[j / 2] + 2 * (j & 1), sa[i / 2].w[q * each / 4],
+                    sb[j / 4].w[q * each / 4], q * each % 4, i & 1, j & 3);
+    }
+}
+#endif
+
 /* One pair of limbs. */
 template <class sum>
 DEVICE void multiply_pair(sum (&d)[MI][NJ][4], uint32_t stage, int line_a, int line_b, int signs)
@@ -197,6 +258,10 @@ DEVICE void multiply_pair(sum (&d)[MI][NJ][4], uint32_t stage, int line_a, int l
 
     if constexpr (UNIT == UNIT_f64) {
         multiply_f64(d, stage, stage + HELD_A * TILE_A, line_a, line_b);
+    } else if constexpr (MX > 0) {
+#if MX
+        multiply_scaled(d, stage, line_a, line_b);
+#endif
     } else {
         UNROLL for (int q = 0; q < STEP / 32; q++) {
             fragments_a(a, stage, line_a, q);
@@ -307,6 +372,9 @@ DEVICE void sums_task(const multiply_args &a, struct task t, int line_a, int lin
             clear(FLAT(d[0]));
         }
     });
+    UNROLL for (int x = 0; x < MI * NJ * 4 && MX; x++)      /* NaN is the unit's */
+        if (FLAT(total)[x] != FLAT(total)[x])
+            FLAT(total)[x] = (sum)bits_float(0x7fc00000);
     memcpy(d[0], total, sizeof total);
     put_sums(result_of(a.r, t.product), (int64_t)t.i * BM + line_a, (int64_t)t.j * BN + line_b, d);
 }

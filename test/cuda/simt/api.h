@@ -9,6 +9,9 @@ enum { SIMT_VERSION = 4 };      /* of this file: objects made by another one are
 /* What products multiply: 32 bytes along k.  Of i8, + 1: a is signed, + 2: b is. */
 enum simt_kind { SIMT_I8, SIMT_F16 = 4, SIMT_BF16, SIMT_TF32, SIMT_E4M3, SIMT_E5M2 };
 
+/* Products of blocks with scales, by the names of their instructions. */
+enum simt_scaled { SIMT_MXF8F6F4 = 1, SIMT_MXF4, SIMT_MXF4NVF4 };
+
 /* Where a block's shared memory begins in the addresses that assembly has. */
 enum { SIMT_SHARED = 1024 };
 

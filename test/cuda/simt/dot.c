@@ -208,3 +208,160 @@ float simt_dot(int kind, const struct model *m, const struct line *a, const stru
         memcpy(&c, &quiet, 4);
     return c;
 }
+
+/* ---- blocks with scales ---------------------------------------------------------------------- */
+
+static const struct {
+    int exp_bits, frac_bits;
+} elements[SIMT_FORMATS] = { { 4, 3 }, { 5, 2 }, { 0, 0 }, { 2, 3 }, { 3, 2 }, { 2, 1 } };
+
+static int exponent_of_one(int format)
+{
+    return (1 << (elements[format].exp_bits - 1)) - 1;
+}
+
+static void scaled_element(int format, uint32_t code, struct scaled_line *l, int i)
+{
+    int e = elements[format].exp_bits, f = elements[format].frac_bits;
+    int field = (int)(code >> f) & ((1 << e) - 1), sig = (int)(code & ((1u << f) - 1));
+    bool minus = code >> (e + f) & 1, end = field == (1 << e) - 1;
+
+    if (format == 0 ? end && sig == 7 : format == 1 && end) {
+        l->special = true;
+        l->sig[i] = 0;
+        l->exp[i] = NONE;
+        l->value[i] = format == 0 || sig ? (double)NAN : minus ? -HUGE_VAL : HUGE_VAL;
+        return;
+    }
+    sig |= field ? 1 << f : 0;
+    l->sig[i] = minus ? -sig : sig;
+    l->exp[i] = sig ? (field ? field : 1) - exponent_of_one(format) : NONE;
+    l->value[i] = sig ? ldexp(l->sig[i], l->exp[i] - f) : minus ? -0. : 0.;
+}
+
+/* The scale's exponent is that of its value, also where its code is a subnormal's. */
+static void take_scale(enum simt_scaled kind, uint8_t code, struct scaled_line *l, int block)
+{
+    int each = l->n / l->blocks, field = code >> 3 & 15;
+    bool nan = kind == SIMT_MXF4NVF4 ? (code & 127) == 127 : code == 255;
+
+    if (kind == SIMT_MXF4NVF4) {
+        l->scale_sig[block] = (code & 7) | (field ? 8 : 0);
+        l->scale_exp[block] = (field ? field : 1) - 7;
+        while (l->scale_sig[block] && l->scale_sig[block] < 8) {
+            l->scale_sig[block] *= 2;
+            l->scale_exp[block]--;
+        }
+    } else {
+        l->scale_sig[block] = 8;
+        l->scale_exp[block] = code - 127;
+    }
+    l->special |= nan;
+    for (int i = block * each; i < (block + 1) * each; i++) {
+        l->value[i] *= nan ? (double)NAN : ldexp(l->scale_sig[block], l->scale_exp[block] - 3);
+        if (!l->scale_sig[block])
+            l->sig[i] = 0;
+    }
+}
+
+bool simt_scaled_line(enum simt_scaled kind, int format, const uint8_t bytes[32],
+                      const uint8_t *scales, struct scaled_line *l)
+{
+    bool in_bytes = kind == SIMT_MXF8F6F4;
+    int bits = 1 + elements[format].exp_bits + elements[format].frac_bits;
+
+    l->n = in_bytes ? 32 : 64;
+    l->blocks = kind == SIMT_MXF8F6F4 ? 1 : kind == SIMT_MXF4 ? 2 : 4;
+    l->frac_bits = elements[format].frac_bits;
+    l->special = false;
+    for (int i = 0; i < l->n; i++) {
+        int low = in_bytes && format == 5 ? 2 : 0; /* E2M1 stands in the middle of its byte */
+        uint32_t code = in_bytes ? (uint32_t)bytes[i] >> low : bytes[i / 2] >> i % 2 * 4 & 15;
+
+        if (in_bytes && (code >> bits || bytes[i] & ((1u << low) - 1)))
+            return false;
+        scaled_element(format, code, l, i);
+    }
+    for (int block = 0; block < l->blocks; block++)
+        take_scale(kind, scales[block], l, block);
+    return true;
+}
+
+/* A sum of products whose scales are the same: its exponent and its value in units of 2^*unit. */
+static int64_t scaled_term(const struct scaled_line *a, const struct scaled_line *b, int from,
+                           int count, int *exponent, int *unit)
+{
+    int i = from * a->blocks / a->n, j = from * b->blocks / b->n;
+    int64_t sum = 0, scale = a->scale_sig[i] * b->scale_sig[j];
+
+    *exponent = a->scale_exp[i] + b->scale_exp[j];
+    *unit = *exponent - 6 - a->frac_bits - b->frac_bits;
+    if (count == 1) {
+        *exponent += a->exp[from] + b->exp[from];
+        *unit += a->exp[from] + b->exp[from];
+        return scale * a->sig[from] * b->sig[from];
+    }
+    for (int k = from; k < from + count; k++) /* exponents from 0 to 2 */
+        sum += a->sig[k] && b->sig[k] ?
+                   a->sig[k] * (1 << a->exp[k]) * b->sig[k] * (1 << b->exp[k]) :
+                   0;
+    return scale * sum;
+}
+
+static float special_of_scaled(const struct scaled_line *a, const struct scaled_line *b, float c)
+{
+    double rest = isfinite(c) ? 0 : (double)c;
+
+    for (int i = 0; i < a->n; i++) {
+        double x = a->value[i] * b->value[i];
+
+        rest += isfinite(x) ? 0 : x;
+    }
+    return isnan(rest) ? NAN : (float)rest;
+}
+
+bool simt_scaled_dot(enum simt_scaled kind, const struct scaled_line *a,
+                     const struct scaled_line *b, float *c)
+{
+    static const char *const names[] = { "", "b200-mxe4m3", "b200-mxfp4", "b200-nvfp4" };
+    static limber_unit models[] = { LIMBER_UNIT_INIT, LIMBER_UNIT_INIT, LIMBER_UNIT_INIT,
+                                    LIMBER_UNIT_INIT };
+    static const uint32_t quiet = 0x7fc00000;
+    limber_unit *u = &models[kind];
+    int exponent[64], unit[64], terms, most = NONE, exp_c = NONE;
+    int64_t value[64], sum, sig_c;
+    uint32_t code;
+
+    if (!u->block && (limber_unit_parse(names[kind], u) != LIMBER_STATUS_OK || u->zeros || u->tree))
+        return false;
+    if (u->block != a->n || u->scale_block * a->blocks != a->n || u->floor != LIMBER_NO_FLOOR ||
+        (u->scale == LIMBER_SCALE_UE4M3) != (kind == SIMT_MXF4NVF4))
+        return false;
+    if (a->special || b->special || !isfinite(*c)) {
+        *c = special_of_scaled(a, b, *c);
+        if (isnan(*c))
+            memcpy(c, &quiet, 4);
+        return true;
+    }
+    memcpy(&code, c, 4);
+    sig_c = code & 0x7fffff;
+    if (code & 0x7fffffff) {
+        exp_c = (int)(code >> 23 & 255);
+        sig_c |= exp_c ? 0x800000 : 0;
+        exp_c = (exp_c ? exp_c : 1) - 127;
+        most = exp_c;
+    }
+    terms = u->block / u->sub;
+    for (int t = 0; t < terms; t++) {
+        value[t] = scaled_term(a, b, t * u->sub, u->sub, &exponent[t], &unit[t]);
+        most = value[t] && exponent[t] > most ? exponent[t] : most;
+    }
+    *c = 0;
+    if (most == NONE)
+        return true;
+    sum = shifted(code >> 31 ? -sig_c : sig_c, exp_c - 23 - most + u->frac);
+    for (int t = 0; t < terms; t++)
+        sum += value[t] ? shifted(value[t], unit[t] - most + u->frac) : 0;
+    *c = cut(sum, most - u->frac, u->acc.format.frac_bits);
+    return true;
+}

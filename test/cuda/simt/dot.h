@@ -32,4 +32,23 @@ void simt_line(int kind, const void *bytes, struct line *l);
 float simt_dot(int kind, const struct model *m, const struct line *a, const struct line *b,
                float c);
 
+/* ---- blocks with scales ---- */
+
+/* Up to 64 elements: value i is sig[i] 2^(exp[i] - fraction bits of the format), and has the scale
+ * of its block; `value` has it, too. */
+struct scaled_line {
+    int n, frac_bits, blocks;
+    int32_t sig[64], exp[64], scale_sig[4], scale_exp[4];
+    double value[64];
+    bool special;
+};
+
+enum { SIMT_FORMATS = 6 }; /* of elements, as descriptors number them; 2 is none */
+/* False where bits are set that no element has. */
+bool simt_scaled_line(enum simt_scaled kind, int format, const uint8_t bytes[32],
+                      const uint8_t *scales, struct scaled_line *l);
+/* False where the library's preset is of another kind than what is computed here. */
+bool simt_scaled_dot(enum simt_scaled kind, const struct scaled_line *a,
+                     const struct scaled_line *b, float *c);
+
 #endif

@@ -319,6 +319,14 @@ void product_end(struct fibre *f);
 void product_drop(struct block *b);
 void load_fragments(uint32_t *r, uint32_t at);
 void mma(int kind, void *d, const uint32_t *a, const uint32_t *b);
+/* Of blocks with scales: formats of a and b, from which byte of the lanes at which place of their
+ * quads the scales come. */
+struct scaled_product {
+    enum simt_scaled kind;
+    int format[2], byte[2], quad[2];
+};
+void mma_scaled(const struct scaled_product *x, float *d, const uint32_t *a, const uint32_t *b,
+                uint32_t scales_a, uint32_t scales_b);
 void mma_f64(double *d, double a, double b);
 void wmma_load(uint32_t *r, uint32_t at, int ld);
 void wmma(float *d, const uint32_t *a, const uint32_t *b);

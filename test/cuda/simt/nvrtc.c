@@ -430,6 +430,7 @@ static bool options_of(struct program *p, int count, const char *const *given, c
         { "_100a", { "-D__CUDA_ARCH__=1000", "-D__CUDA_ARCH_FEAT_SM100_ALL" }, 13 },
         { "_103a", { "-D__CUDA_ARCH__=1030", "-D__CUDA_ARCH_FEAT_SM103_ALL" }, 13 },
         { "_120", { "-D__CUDA_ARCH__=1200" }, 13 },
+        { "_120f", { "-D__CUDA_ARCH__=1200", "-D__CUDA_ARCH_FAMILY_SPECIFIC__=1200" }, 13 },
     };
     int n = 0;
     bool found = false;

@@ -192,6 +192,66 @@ void mma(int kind, void *d, const uint32_t *a, const uint32_t *b)
     meeting_end(m);
 }
 
+struct scaled_operands {
+    float *d;
+    const uint32_t *a, *b;
+    uint32_t scales[2];
+};
+
+/* What a line of an operand is, with the word of scales that belongs to it. */
+static void read_scaled(const struct scaled_product *x, int side, const uint8_t bytes[32],
+                        uint32_t word, struct scaled_line *l)
+{
+    uint8_t scales[4];
+
+    for (int i = 0; i < 4; i++)
+        scales[i] = (uint8_t)(word >> 8 * i);
+    if (!simt_scaled_line(x->kind, x->format[side], bytes, scales + x->byte[side], l))
+        engine_fail("a scaled product: bits beside an element of operand %d", side);
+}
+
+void mma_scaled(const struct scaled_product *x, float *d, const uint32_t *a, const uint32_t *b,
+                uint32_t scales_a, uint32_t scales_b)
+{
+    struct scaled_operands mine = { d, a, b, { scales_a, scales_b } };
+    struct meeting *m = whole_warp("mma_scaled");
+    static struct scaled_line line_a[16], line_b[8];
+    uint8_t rows[16][32], columns[8][32];
+    float *to[16][8];
+
+    if (!meeting_enter(m, "mma_scaled",
+                       (int)x->kind | x->format[0] << 2 | x->format[1] << 5 | x->byte[0] << 8 |
+                           x->byte[1] << 10 | x->quad[0] << 12 | x->quad[1] << 14,
+                       &mine))
+        return;
+    for (int l = 0; l < 32; l++) {
+        const struct scaled_operands *o = lane_of(m, l)->arg;
+        int g = l >> 2, t = l & 3;
+
+        for (int i = 0; i < 4; i++) {
+            memcpy(&rows[g + 8 * (i & 1)][4 * t + 16 * (i >> 1)], &o->a[i], 4);
+            to[g + 8 * (i >> 1)][2 * t + (i & 1)] = o->d + i;
+        }
+        for (int i = 0; i < 2; i++)
+            memcpy(&columns[g][4 * t + 16 * i], &o->b[i], 4);
+    }
+    for (int i = 0; i < 16; i++) {
+        const struct scaled_operands *o = lane_of(m, i % 8 * 4 + 2 * x->quad[0] + i / 8)->arg;
+
+        read_scaled(x, 0, rows[i], o->scales[0], &line_a[i]);
+    }
+    for (int j = 0; j < 8; j++) {
+        const struct scaled_operands *o = lane_of(m, 4 * j + x->quad[1])->arg;
+
+        read_scaled(x, 1, columns[j], o->scales[1], &line_b[j]);
+    }
+    for (int i = 0; i < 16; i++)
+        for (int j = 0; j < 8; j++)
+            if (!simt_scaled_dot(x->kind, &line_a[i], &line_b[j], to[i][j]))
+                engine_fail("a scaled product: no model of kind %d", (int)x->kind);
+    meeting_end(m);
+}
+
 struct operands64 {
     double *d, a, b;
 };

@@ -551,6 +551,87 @@ static bool resolve_mma(struct instruction *x)
     return x->type;
 }
 
+/* Formats as descriptors of products number them. */
+static int format_of(const char *name)
+{
+    static const char *const names[] = { "e4m3", "e5m2", "", "e2m3", "e3m2", "e2m1" };
+
+    for (int i = 0; i < 6; i++)
+        if (strcmp(names[i], name) == 0)
+            return i;
+    return -1;
+}
+
+/* Kinds, with the scales of a line, and the bytes from which they may begin. */
+static const struct {
+    const char *name, *scale;
+    int vector, k, step;
+} scaled_kinds[] = {
+    [SIMT_MXF8F6F4] = { "mxf8f6f4", "ue8m0", 1, 32, 1 },
+    [SIMT_MXF4] = { "mxf4", "ue8m0", 2, 64, 2 },
+    [SIMT_MXF4NVF4] = { "mxf4nvf4", "ue4m3", 4, 64, 4 },
+};
+
+static bool scaled_of(const char *op, struct scaled_product *x)
+{
+    char kind[12], a[8], b[8], scale[8];
+    int vector, k, end = 0;
+
+    if (sscanf(op,
+               "mma.sync.aligned.kind::%11[^.].block_scale.scale_vec::%dX.m16n8k%d.row.col.f32."
+               "%7[^.].%7[^.].f32.%7[^.]%n",
+               kind, &vector, &k, a, b, scale, &end) != 6 ||
+        op[end])
+        return false;
+    x->format[0] = format_of(a);
+    x->format[1] = format_of(b);
+    for (int i = SIMT_MXF8F6F4; i <= SIMT_MXF4NVF4; i++)
+        if (strcmp(kind, scaled_kinds[i].name) == 0 && strcmp(scale, scaled_kinds[i].scale) == 0 &&
+            vector == scaled_kinds[i].vector && k == scaled_kinds[i].k && x->format[0] >= 0 &&
+            x->format[1] >= 0 && (i == SIMT_MXF8F6F4 || (x->format[0] == 5 && x->format[1] == 5))) {
+            x->kind = (enum simt_scaled)i;
+            return true;
+        }
+    return false;
+}
+
+static void do_mma_scaled(struct frame *f)
+{
+    struct scaled_product x;
+    uint32_t sums[4], left[4], right[2];
+    float d[4];
+
+    counts(f, 8);
+    scaled_of(f->x->op, &x);
+    if (engine.capability < 120)
+        engine_fail("ptx: %s is not on this device", f->x->op);
+    for (int side = 0; side < 2; side++) {
+        const struct word *w = list(f, 5 + 2 * side, 2);
+
+        x.byte[side] = (int)value(f, &w[0], 'h');
+        x.quad[side] = (int)value(f, &w[1], 'h');
+        if (x.byte[side] % scaled_kinds[x.kind].step || x.byte[side] > 3 ||
+            x.quad[side] > (side ? 3 : 1))
+            engine_fail("ptx: %s with scales from byte %d of place %d", f->x->op, x.byte[side],
+                        x.quad[side]);
+    }
+    gather(f, 3, 'f', 4, sums);
+    gather(f, 1, 'r', 4, left);
+    gather(f, 2, 'r', 2, right);
+    memcpy(d, sums, sizeof d);
+    mma_scaled(&x, d, left, right, (uint32_t)input(f, 4, 'r'), (uint32_t)input(f, 6, 'r'));
+    memcpy(sums, d, sizeof d);
+    scatter(f, 0, 'f', 4, sums);
+}
+
+static bool resolve_mma_scaled(struct instruction *x)
+{
+    struct scaled_product ignored;
+
+    x->run = do_mma_scaled;
+    return scaled_of(x->op, &ignored);
+}
+
 static double double_of(uint64_t bits)
 {
     double x;
@@ -922,7 +1003,7 @@ static bool resolve(struct instruction *x)
         OPCODES(ENTRY){ "bra", NULL },
     };
 
-    if (resolve_mma(x) || resolve_wgmma(x))
+    if (resolve_mma(x) || resolve_mma_scaled(x) || resolve_wgmma(x))
         return true;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(x->op, known[i].name) == 0) {

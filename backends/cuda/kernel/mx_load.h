@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Operands as instructions for blocks with scales take them: codes of elements, in a byte or two in
+ * a byte, and beside them a byte for the scale of each block.  What is padded is zero, with the
+ * scale 1. */
+#ifndef LIMBER_CUDA_MX_LOAD_H
+#define LIMBER_CUDA_MX_LOAD_H
+
+enum { LINES = 32, ELEMENTS = 64, EACH = 8, PACK_THREADS = LINES * ELEMENTS / EACH,
+       PADDED = ELEMENTS + 1, BLOCK = MODEL.scale_block };
+
+/* The code of a double that the format has. */
+DEVICE uint32_t code_of(limber_format f, double v)
+{
+    struct limber_num x;
+    limber_u128 code;
+
+    limber_num_from_f64(&x, v);
+    limber_num_pack(&code, f.exp_bits, f.frac_bits, f.bias, f.flags, &x, 0, LIMBER_ROUND_NEAREST);
+    return (uint32_t)code;
+}
+
+/* Of e8m0 or ue4m3. */
+DEVICE uint32_t code_of_scale(double v)
+{
+    constexpr limber_format ue4m3 = { LIMBER_KIND_FLOAT, 4, 3, LIMBER_FORMAT_NO_INF, 7, 1, 0 };
+
+    return MODEL.scale == LIMBER_SCALE_UE4M3 ? code_of(ue4m3, v) :
+           (uint32_t)(double_bits(v) >> 52) - 1023 + 127;
+}
+
+/* As the unit sees it.  Where E2M1 is given in bytes its four bits stand in the middle. */
+template <int S> DEVICE uint32_t code_of_element(double x, double scale)
+{
+    constexpr limber_step s = S ? MODEL.b : MODEL.a;
+    constexpr bool middle = PACKED == 1 && (S ? FORMAT_B : FORMAT_A) == 5;
+    int loss;
+    double v = x * 0;           /* beside a scale that is zero, but for what is not finite */
+
+    if (scale > 0 || x - x != 0)
+        v = limber_step_value(&s, limber_odd_quotient(x, scale > 0 ? scale : 1), 0, 0, &loss);
+    return code_of(s.format, v) << (middle ? 2 : 0);
+}
+
+/* A block of lines by elements, read along whichever lies together in memory. */
+template <int S>
+DEVICE void read_elements(const pack_args &a, const struct view &v, int64_t line0, int64_t p0)
+{
+    constexpr int size = SIDES[S].f.size;
+    typedef typename raw_of<size>::type raw;
+    bool along = lies_along(v);
+
+    ROLL for (int x = thread(); x < LINES * ELEMENTS; x += PACK_THREADS) {
+        int line = along ? x / ELEMENTS : x % LINES, p = along ? x % ELEMENTS : x / LINES;
+        raw e = {};
+
+        if (line0 + line < a.lines && p0 + p < a.length)
+            load_element<S>(e, v, a.line0 + line0 + line, p0 + p);
+        store_shared<raw>((uint32_t)((line * PADDED + p) * size), e);
+    }
+    sync_block();
+}
+
+/* The scale of the block that this thread has a part of: neighbouring threads have the others. */
+template <int S, class F> DEVICE double scale_of_block(F element)
+{
+    constexpr limber_unit u = MODEL;
+    uint64_t most = 0, infinite = (uint64_t)0x7ff << 52;
+
+    ROLL for (int x = 0; x < EACH; x++) {
+        uint64_t size = double_bits(element(x)) & ~((uint64_t)1 << 63);
+
+        if (size < infinite && size > most)
+            most = size;
+    }
+    UNROLL for (int mask = 1; mask < BLOCK / EACH; mask *= 2) {
+        uint64_t other = (uint64_t)shuffle_xor((uint32_t)(most >> 32), mask) << 32 |
+                         shuffle_xor((uint32_t)most, mask);
+
+        most = other > most ? other : most;
+    }
+    return most ? limber_unit_scale(&u, S ? &u.b : &u.a, bits_double(most)) : 1;
+}
+
+/* Block number `index` of an operand. */
+template <int S> DEVICE void pack(const pack_args &a, int index)
+{
+    constexpr int size = SIDES[S].f.size;
+    typedef typename raw_of<size>::type raw;
+    int which = index / a.blocks, own = index % a.blocks;
+    int64_t line0 = (int64_t)(own / a.blocks_p) * LINES;
+    int64_t p0 = (int64_t)(own % a.blocks_p) * ELEMENTS;
+    int line = thread() / (ELEMENTS / EACH), p = thread() % (ELEMENTS / EACH) * EACH;
+    int64_t at = which * a.padded + line0 + line;
+    uint64_t codes = 0;
+    double scale;
+    auto element = [&](int x) {
+        raw e = load_shared<raw>((uint32_t)((line * PADDED + p + x) * size));
+
+        return double_of(SIDES[S].f, &e);
+    };
+
+    read_elements<S>(a, limber_operand_at(&a.operand, which), line0, p0);
+    scale = scale_of_block<S>(element);
+    ROLL for (int x = 0; x < EACH; x++)
+        codes |= (uint64_t)code_of_element<S>(element(x), scale) << 8 / PACKED * x;
+    if (line0 + line >= a.padded)
+        return;
+    if constexpr (PACKED == 1)
+        store<uint64_t>(a.limbs + at * a.pitch + p0 + p, codes);
+    else
+        store<uint32_t>(a.limbs + at * a.pitch + (p0 + p) / 2, (uint32_t)codes);
+    if (p % BLOCK == 0)
+        store<uint8_t>((char *)a.scales + at * a.scale_blocks + (p0 + p) / BLOCK,
+                       (uint8_t)code_of_scale(scale > 0 ? scale : 1));
+}
+
+KERNEL(limber_pack, struct packs_args, PACK_THREADS, 1)
+{
+    let_next_begin();
+    if (block() < args.first)
+        pack<0>(args.side[0], block());
+    else
+        pack<1>(args.side[1], block() - args.first);
+}
+
+#endif

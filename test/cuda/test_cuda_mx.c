@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Products of blocks with scales by NVIDIA's instructions (scheme tensor-mx) against the
+ * interpreter, which computes their model: on a GPU when LIMBER_TEST_GPU is set, else on the
+ * harness (SIMT_CC names the compute capability).  A device without such instructions refuses. */
+#include "engine_support.h"
+#include "gpus.h"
+#include "support.h"
+#include "unit_any.h"
+
+#include <math.h>
+
+struct scaled {
+    const char *unit;
+    int64_t m, n, k;
+    int kind;                   /* of values */
+    const char *in, *out;       /* formats; NULL: f32 */
+    bool transposed;
+    double alpha, beta;         /* 0: not given */
+    int64_t pad;                /* of leading dimensions */
+};
+
+static limber_unit unit(const char *text)
+{
+    limber_unit u = LIMBER_UNIT_INIT;
+
+    if (limber_unit_parse(text, &u) != LIMBER_STATUS_OK)
+        fail_msg("%s: %s", text, limber_error_text());
+    return u;
+}
+
+static void *converted(const double *x, size_t count, limber_format f)
+{
+    char *to = malloc((count + 1) * f.size);
+
+    assert_int_equal(limber_convert(to, f, x, named("f64"), count, LIMBER_ROUND_NEAREST),
+                     LIMBER_STATUS_OK);
+    return to;
+}
+
+static limber_matrix matrix(void *data, limber_format f, int64_t rows, int64_t cols,
+                            const struct scaled *p, bool turned)
+{
+    return p->transposed != turned ? (limber_matrix){ data, f, 1, rows + p->pad } :
+                                     (limber_matrix){ data, f, cols + p->pad, 1 };
+}
+
+static limber_status run(limber_context *ctx, const char *scheme, const struct scaled *p, void *a,
+                         void *b, void *c)
+{
+    limber_format in = named(p->in ? p->in : "f32"), out = named(p->out ? p->out : "f32");
+    limber_unit u = unit(p->unit);
+    limber_contract contract = { .size = sizeof(limber_contract),
+                                 .promise = LIMBER_CONTRACT_SIMULATE,
+                                 .unit = &u,
+                                 .scheme = scheme };
+    char *alpha = converted(&p->alpha, 1, out), *beta = converted(&p->beta, 1, out);
+    limber_report report = LIMBER_REPORT_INIT;
+    limber_status status = limber_gemm(
+        ctx, &contract, p->m, p->n, p->k, p->alpha != 0 ? alpha : NULL,
+        matrix(a, in, p->m, p->k, p, false), matrix(b, in, p->k, p->n, p, true),
+        p->beta != 0 ? beta : NULL, output_of(matrix(c, out, p->m, p->n, p, false)), &report);
+
+    if (!status && scheme && p->m > 0 && p->n > 0)
+        assert_string_equal(report.scheme, scheme);
+    free(alpha);
+    free(beta);
+    return status;
+}
+
+/* Elements of a matrix with its padding. */
+static size_t room(const struct scaled *p, int64_t rows, int64_t cols)
+{
+    return (size_t)((rows + p->pad) * (cols + p->pad));
+}
+
+static bool same_bits(const struct scaled *p, struct rng *r, bool report)
+{
+    limber_format in = named(p->in ? p->in : "f32"), out = named(p->out ? p->out : "f32");
+    size_t na = room(p, p->m, p->k), nb = room(p, p->k, p->n), nc = room(p, p->m, p->n);
+    double *x = any_matrix(r, (int64_t)na, p->kind), *y = any_matrix(r, (int64_t)nb, p->kind);
+    double *z = any_matrix(r, (int64_t)nc, 0);
+    char *a = converted(x, na, in), *b = converted(y, nb, in), *want = converted(z, nc, out);
+    char *got = converted(z, nc, out);
+    bool same = true;
+
+    if (run(reference, NULL, p, a, b, want) != LIMBER_STATUS_OK)
+        fail_msg("%s: %s", p->unit, limber_error_text());
+    if (run(cuda, "tensor-mx", p, a, b, got) != LIMBER_STATUS_OK) {
+        if (report)
+            fail_msg("%s: %s", p->unit, limber_error_text());
+        same = false;
+    }
+    for (size_t i = 0; same && i < nc; i++)
+        if (!same_number(out, want + i * out.size, got + i * out.size)) {
+            double v[2];
+
+            limber_convert(&v[0], named("f64"), got + i * out.size, out, 1, LIMBER_ROUND_NEAREST);
+            limber_convert(&v[1], named("f64"), want + i * out.size, out, 1, LIMBER_ROUND_NEAREST);
+            if (report)
+                fail_msg("%s, data %d, %d x %d x %d: element %d is %a, not %a", p->unit, p->kind,
+                         (int)p->m, (int)p->n, (int)p->k, (int)i, v[0], v[1]);
+            same = false;
+        }
+    free(x);
+    free(y);
+    free(z);
+    free(a);
+    free(b);
+    free(want);
+    free(got);
+    return same;
+}
+
+/* False where the device has no such instructions, which it must say. */
+static bool device_has_them(void)
+{
+    struct scaled p = { .unit = "b200-nvfp4", .m = 1, .n = 1, .k = 1 };
+    float a = 1, b = 1, c = 0;
+    bool due = gpu_capability() >= 120;
+
+    if (run(cuda, "tensor-mx", &p, &a, &b, &c) == LIMBER_STATUS_OK) {
+        assert_true(due || getenv("LIMBER_TEST_GPU"));
+        return true;
+    }
+    assert_non_null(strstr(limber_error_text(), "cuda has no block-scaled instructions"));
+    assert_true(!due || getenv("LIMBER_TEST_GPU"));
+    return false;
+}
+
+static const char *const units[] = {
+    "b200-mxe4m3",
+    "b200-mxe5m2",
+    "b200-mxe3m2",
+    "b200-mxe2m3",
+    "b200-mxfp4",
+    "b200-nvfp4",
+    "b200-mxe4m3 b=e5m2:sat",
+    "b200-mxe5m2 a=e2m1 b=e3m2",
+    "b200-mxe2m3 b=e2m1 scale=e8m0:ceil",
+    "b200-mxe4m3 in=e4m3:rz scale=e8m0:even",
+    "b200-mxe5m2 in=e5m2",
+    "b200-mxfp4 scale=e8m0:ceil",
+};
+
+static void instructions_have_the_bits_of_their_model(void **state)
+{
+    struct rng r = { 3 };
+
+    (void)state;
+    if (!device_has_them())
+        skip();
+    for (size_t i = 0; i < COUNT(units); i++)
+        for (int kind = 0; kind < VALUE_KINDS; kind++)
+            same_bits(&(struct scaled){ .unit = units[i],
+                                        .m = 1 + rng_below(&r, kind ? 40 : 150),
+                                        .n = 1 + rng_below(&r, kind ? 40 : 90),
+                                        .k = 1 + rng_below(&r, kind % 2 ? 50 : 600),
+                                        .kind = kind,
+                                        .transposed = rng_below(&r, 2),
+                                        .pad = rng_below(&r, 3) },
+                      &r, true);
+}
+
+/* Values whose blocks' scales differ by far, up to where scales end. */
+static void scales_end_where_their_formats_do(void **state)
+{
+    enum { M = 20, N = 12, K = 96 };
+    struct rng r = { 4 };
+    float *a = malloc(M * K * 4), *b = malloc(K * N * 4), c[2][M * N];
+
+    (void)state;
+    if (!device_has_them())
+        skip();
+    for (size_t i = 0; i < COUNT(units); i++) {
+        struct scaled p = { .unit = units[i], .m = M, .n = N, .k = K };
+
+        for (int x = 0; x < M * K; x++) {
+            double size = ldexp(1, (int)rng_below(&r, 6) - 3 + (x / 16 % 6 - 3) * 48);
+
+            a[x] = (float)((double)rng_below(&r, 17) * size) * (rng_below(&r, 2) ? 1.0f : -1.0f);
+        }
+        for (int x = 0; x < K * N; x++)
+            b[x] = (float)ldexp((double)rng_below(&r, 64) - 31, (x / N / 32 - 1) * 60);
+        a[K + 3] = INFINITY;
+        a[2 * K + 40] = -INFINITY;
+        a[3 * K + 1] = NAN;
+        memset(a + 4 * K, 0, K * 4);
+        b[5 * N + 2] = -INFINITY;
+        assert_int_equal(run(reference, NULL, &p, a, b, c[0]), LIMBER_STATUS_OK);
+        if (run(cuda, "tensor-mx", &p, a, b, c[1]) != LIMBER_STATUS_OK)
+            fail_msg("%s: %s", units[i], limber_error_text());
+        for (int x = 0; x < M * N; x++)
+            if (!same_number(named("f32"), &c[0][x], &c[1][x]))
+                fail_msg("%s: element %d is %a, not %a", units[i], x, (double)c[1][x],
+                         (double)c[0][x]);
+    }
+    free(a);
+    free(b);
+}
+
+static void results_are_scaled_and_stored(void **state)
+{
+    static const struct {
+        const char *in, *out;
+        double alpha, beta;
+    } cases[] = {
+        { "bf16", "f64", -1.5, 2 }, { "f16", "bf16", 0, 0 },  { "f64", "f16", 3, -1 },
+        { "e4m3", "dd", 1, -3 },    { "f32", "f32", 0, 0.5 },
+    };
+    struct rng r = { 21 };
+
+    (void)state;
+    if (!device_has_them())
+        skip();
+    for (size_t i = 0; i < COUNT(cases); i++)
+        for (int transposed = 0; transposed < 2; transposed++)
+            same_bits(&(struct scaled){ .unit = i % 2 ? "b200-mxe4m3" : "b200-nvfp4",
+                                        .m = 35,
+                                        .n = 39,
+                                        .k = 141,
+                                        .in = cases[i].in,
+                                        .out = cases[i].out,
+                                        .transposed = transposed,
+                                        .alpha = cases[i].alpha,
+                                        .beta = cases[i].beta },
+                      &r, true);
+    same_bits(&(struct scaled){ .unit = "b200-mxfp4", .m = 3, .n = 2, .k = 0, .beta = 2 }, &r,
+              true);
+    same_bits(&(struct scaled){ .unit = "b200-mxfp4", .m = 0, .n = 2, .k = 5 }, &r, true);
+}
+
+/* Parts of C that fit a small workspace keep their scales. */
+static void parts_have_the_same_bits(void **state)
+{
+    const limber_config small = { .size = sizeof(limber_config),
+                                  .backend = "cuda",
+                                  .cache_dir = "",
+                                  .threads = 1,
+                                  .workspace_bytes = 60000 };
+    limber_context *whole = cuda;
+    struct rng r = { 41 };
+
+    (void)state;
+    if (!device_has_them())
+        skip();
+    assert_int_equal(limber_create(&cuda, &small), LIMBER_STATUS_OK);
+    for (size_t i = 4; i < 7; i++)
+        same_bits(&(struct scaled){ .unit = units[i], .m = 270, .n = 150, .k = 300 }, &r, true);
+    limber_destroy(cuda);
+    cuda = whole;
+}
+
+static void convolutions_and_batches(void **state)
+{
+    enum { IMAGE = 2 * 4 * 5 * 6, FILTERS = 6 * 2 * 3 * 2, RESULT = 2 * 6 * 400 };
+    limber_conv shape = { .size = sizeof(limber_conv),
+                          .n = 2,
+                          .c = 4,
+                          .h = 5,
+                          .w = 6,
+                          .o = 6,
+                          .r = 3,
+                          .s = 2,
+                          .stride = { 2, 1 },
+                          .dilate = { 1, 2 },
+                          .pad = { 1, 0, 1, 2 },
+                          .groups = 2 };
+    struct rng r = { 51 };
+
+    (void)state;
+    if (!device_has_them())
+        skip();
+    for (size_t i = 3; i < 6; i++) {
+        limber_unit u = unit(units[i]);
+        limber_contract contract = { .size = sizeof(limber_contract),
+                                     .promise = LIMBER_CONTRACT_SIMULATE,
+                                     .unit = &u };
+        double *x = any_matrix(&r, IMAGE, 0), *w = any_matrix(&r, FILTERS, 0);
+        float *c[2] = { calloc(RESULT, 4), calloc(RESULT, 4) };
+
+        shape.layout = i % 2 ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW;
+        for (int ctx = 0; ctx < 2; ctx++) {
+            contract.scheme = ctx ? "tensor-mx" : NULL;
+            if (limber_conv2d(ctx ? cuda : reference, &contract, &shape, NULL, x, named("f64"), w,
+                              named("f64"), NULL, c[ctx], named("f32"), NULL) != LIMBER_STATUS_OK)
+                fail_msg("%s: %s", units[i], limber_error_text());
+        }
+        assert_memory_equal(c[0], c[1], RESULT * 4);
+        free(x);
+        free(w);
+        free(c[0]);
+        free(c[1]);
+    }
+}
+
+static void others_are_refused_by_name(void **state)
+{
+    static const struct {
+        const char *unit, *why;
+    } refused[] = {
+        { "b200-fp16", "the unit is none of b200-mx" },
+        { "b200-mxe4m3 frac=24", "the unit is none of b200-mx" },
+        { "b200-mxe4m3 in=e4m3:sat b=(1,4,3)", "the unit is none of b200-mx" },
+        { "b200-mxfp4 scale=e8m0:16", "the unit is none of b200-mx" },
+        { "b200-nvfp4 b=e2m3", "the unit is none of b200-mx" },
+        { "b200-mxe4m3 group=64 outer=f32", "the unit is none of b200-mx" },
+    };
+    float a = 1, b = 1, c = 7;
+    limber_statistics statistics = LIMBER_STATISTICS_INIT;
+    limber_unit u = unit("b200-mxe4m3");
+    limber_contract contract = { .size = sizeof(limber_contract),
+                                 .promise = LIMBER_CONTRACT_SIMULATE,
+                                 .unit = &u,
+                                 .scheme = "tensor-mx",
+                                 .statistics = &statistics };
+    struct scaled p = { .unit = "b200-mxe4m3", .m = 1, .n = 1, .k = 1, .beta = 0 };
+
+    (void)state;
+    assert_int_equal(run(reference, "tensor-mx", &p, &a, &b, &c), LIMBER_STATUS_NO_SCHEME);
+    assert_non_null(strstr(limber_error_text(), "interp has no block-scaled instructions"));
+    if (!device_has_them())
+        skip();
+    for (size_t i = 0; i < COUNT(refused); i++) {
+        p.unit = refused[i].unit;
+        assert_int_equal(run(cuda, "tensor-mx", &p, &a, &b, &c), LIMBER_STATUS_NO_SCHEME);
+        if (!strstr(limber_error_text(), refused[i].why))
+            fail_msg("%s: %s", refused[i].unit, limber_error_text());
+    }
+    assert_int_equal(limber_gemm(cuda, &contract, 1, 1, 1, NULL,
+                                 (limber_matrix){ &a, named("f32"), 1, 1 },
+                                 (limber_matrix){ &b, named("f32"), 1, 1 }, NULL,
+                                 output_of((limber_matrix){ &c, named("f32"), 1, 1 }), NULL),
+                     LIMBER_STATUS_NO_SCHEME);
+    assert_non_null(strstr(limber_error_text(), "instructions count nothing"));
+    assert_true(c == 7);
+}
+
+static const struct gpu_fault faults[] = {
+    { 120, "scales of other lanes",
+      "8 * (l & 3) + (l >> 2)) * SCALES=>8 * (l >> 3) + (l & 7)) * SCALES" },
+    { 120, "the quad's place of another tile of A", "% 4, i & 1, j & 3);=>% 4, j & 1, j & 3);" },
+    { 120, "the quad's place of another tile of B", "% 4, i & 1, j & 3);=>% 4, i & 1, i & 3);" },
+    { 120, "scales of one part of k", "q * each % 4, i=>0, i" },
+    { 120, "scales of one word", "sb[j / 4].w[q * each / 4]=>sb[j / 4].w[0]" },
+    { 120, "scales of A for B",
+      "load_scales(sb, stage + SCALES_AT + SCALES * BM, line_b)=>"
+      "load_scales(sb, stage + SCALES_AT, line_b)" },
+    { 120, "scales of the first step",
+      "a.scale_pitch + s * SCALES, a.scale_pitch);=>"
+      "a.scale_pitch, a.scale_pitch);" },
+    { 120, "lines of scales too far apart",
+      "* pitch + c % pieces * size=>* 2 * pitch + c % pieces * size" },
+    { 120, "E2M1 low in its byte", "middle ? 2 : 0=>middle ? 0 : 0" },
+    { 120, "elements of one operand exchanged", "8 / PACKED * x;=>8 / PACKED * (x ^ S);" },
+    { 120, "the scale of a part of a block", "mask < BLOCK / EACH=>mask < BLOCK / EACH / 2" },
+    { 120, "another exponent's code", "- 1023 + 127;=>- 1023 + 126;" },
+    { 120, "scales of a column of blocks", "(p0 + p) / BLOCK,=>p / BLOCK," },
+    { 120, "formats exchanged",
+      "mma_scaled<MX, FORMAT_A, FORMAT_B>=>"
+      "mma_scaled<MX, FORMAT_B, FORMAT_A>" },
+};
+
+/* Kernels of a context of its own, which has none yet. */
+static int run_faulty(void *unused)
+{
+    static const char *const looked_at[] = { "b200-mxe5m2 a=e2m1 b=e3m2", "b200-mxfp4",
+                                             "b200-nvfp4" };
+    const limber_config fresh = { .size = sizeof(limber_config),
+                                  .backend = "cuda",
+                                  .cache_dir = "" };
+    struct rng r = { 61 };
+
+    (void)unused;
+    if (limber_create(&cuda, &fresh) != LIMBER_STATUS_OK)
+        return 4;
+    for (size_t i = 0; i < COUNT(looked_at); i++)
+        for (int kind = 0; kind < 3; kind += 2)
+            if (!same_bits(&(struct scaled){ .unit = looked_at[i],
+                                             .m = 66,
+                                             .n = 70,
+                                             .k = 530,
+                                             .kind = kind,
+                                             .out = "f32" },
+                           &r, false))
+                return strstr(limber_error_text(), "NVRTC") ? 3 : 0;
+    return 1;
+}
+
+static void planted_faults_are_found(void **state)
+{
+    (void)state;
+    if (!device_has_them())
+        skip();
+    gpu_faults_are_found(faults, COUNT(faults), run_faulty, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(instructions_have_the_bits_of_their_model),
+        cmocka_unit_test(scales_end_where_their_formats_do),
+        cmocka_unit_test(results_are_scaled_and_stored),
+        cmocka_unit_test(parts_have_the_same_bits),
+        cmocka_unit_test(convolutions_and_batches),
+        cmocka_unit_test(others_are_refused_by_name),
+        cmocka_unit_test(planted_faults_are_found),
+    };
+
+    if (gpu_is_missing())
+        return 77;
+    return cmocka_run_group_tests(tests, gpu_open, gpu_close);
+}
