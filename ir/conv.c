@@ -168,7 +168,7 @@ struct lattice limber_conv_lattice(const struct conv *c, int of)
 
     x.step = stride / divisor(dilate, stride);
     x.pixels = size > begin ? (size - begin + stride - 1) / stride : 0;
-    while (x.first < x.step && (begin + pad - x.first * dilate) % stride != 0)
+    while (x.first < x.step && x.first < window && (begin + pad - x.first * dilate) % stride != 0)
         x.first++;
     x.taps = x.first < x.step && x.first < window ? (window - 1 - x.first) / x.step + 1 : 0;
     x.at = (begin + pad - x.first * dilate) / stride;
@@ -186,10 +186,11 @@ int64_t limber_conv_parts(const struct conv *c)
 
 int64_t limber_conv_part(const struct conv *c)
 {
-    int64_t into = c->geometry.deep ? limber_conv_lattice(c, 2).first : 0;
+    int64_t into;
 
     if (!is_phase(c))
         return 0;
+    into = c->geometry.deep ? limber_conv_lattice(c, 2).first : 0;
     return 1 + (into * c->sizes.r + limber_conv_lattice(c, 0).first) * c->sizes.s +
            limber_conv_lattice(c, 1).first;
 }

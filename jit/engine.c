@@ -542,11 +542,15 @@ static bool workspace_of(limber_context *ctx, const struct problem *p, const str
         .library = ctx->kernels != LIMBER_KERNELS_SPECIALISED,
         .workspace_limit = SIZE_MAX,
     };
+    struct keeping of[2];
     struct maps maps;
     struct entry *e;
 
     if (!entry_of(ctx, key, &e, NULL, d))
         return false;
+    for (int i = 0; i < 2; i++)
+        call.keep[i] =
+            limber_operand_keeper(p->kept[i], &e->facts, i, limber_kept_place(p, 0), &of[i]);
     if (p->groups > 1 && e->backend->takes_groups) {
         struct call all = call;
 

@@ -96,6 +96,7 @@ struct launching {
     struct runner runner; /* of one group */
     int64_t at_once; /* groups that run side by side, and share the bound of packed limbs */
     bool together; /* all groups are one launch */
+    bool several; /* of launches that share memory, in whole lines */
     pthread_mutex_t lock; /* of what follows */
     bool dry;
     const struct guard *guard;
@@ -164,6 +165,8 @@ static struct call call_of(const struct launching *l, int64_t g, struct keeping 
         .seed = limber_simulates(&p->contract) ? p->contract.unit->seed : 0,
     };
 
+    if (l->several && has_workspace(l->ctx, p))
+        call.workspace_limit = call.workspace_limit / LINE * LINE;
     if (l->together) {
         call.groups = p->groups;
         call.each_a = limber_groups_a(p);
@@ -241,6 +244,7 @@ static bool run_step(limber_context *ctx, const struct step *s, bool dry, const 
     l.dry = dry;
     l.finish = p->groups == 1 ? s->finish : NULL;
     l.memory = memory;
+    l.several = memory != NULL;
     l.share = memory ? memory->bytes / (size_t)l.at_once / LINE * LINE : 0;
     pthread_mutex_init(&l.lock, NULL);
     limber_pool_enter(ctx->pool);
@@ -313,6 +317,7 @@ static bool run_with_memory(limber_context *ctx, const struct step *s, int count
         size_t share;
 
         l = plan_launches(ctx, &s[i], NULL);
+        l.several = true;
         call = call_of(&l, 0, of);
         share = limber_launch_bytes(s[i].e, &call) * (size_t)l.at_once;
         most = share > most ? share : most;

@@ -84,6 +84,14 @@ static bool alloc_memory(const struct call *c, size_t bytes, struct launch_memor
     return r->memory || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "workspace of %zu bytes", bytes);
 }
 
+/* Of memory that was taken before. */
+static bool is_enough(const struct launch_memory *given, size_t bytes, struct diag *d)
+{
+    return bytes <= given->bytes ||
+           limber_fail(d, LIMBER_STATUS_NO_MEMORY,
+                       "a launch needs %zu bytes, and %zu were taken for it", bytes, given->bytes);
+}
+
 static void free_memory(const struct call *c, const struct launch_memory *r)
 {
     if (r->own && c->allocator)
@@ -855,7 +863,8 @@ static bool run_all(struct kernel *k, struct call *c, struct kernel_call call,
     chunk(f, c, &w, smaller(all, step), &m, &n);
     c->workspace =
         (size_t)part_bytes(f, &w, smaller(m, c->m), n, smaller(all, step), c->runner->workers);
-    ok = given->memory || alloc_memory(c, c->workspace, &taken, d);
+    ok = given->memory ? is_enough(given, c->workspace, d) :
+                         alloc_memory(c, c->workspace, &taken, d);
     memory = (char *)(((uintptr_t)taken.memory + 63) & ~(uintptr_t)63);
     for (int64_t p = 0; ok && (p < all || p == 0); p += step) {
         call.k = smaller(all - p, step);
@@ -1036,9 +1045,12 @@ static size_t memory_bytes(const struct kernel *k, const struct call *of)
                                       .op = { { .view = c->a }, { .view = c->b } } };
     const struct whole w = whole_of(f, c);
     int64_t beside = beside_bytes(f, c, true), part = longest_part(f, &call, &w), m, n;
-    struct call less = *c;
-    int64_t unpacked = library_bytes(k, c);
+    const struct launch_memory later = { NULL };
+    struct call less = *c, given = *c;
+    int64_t unpacked;
 
+    given.launch_memory = &later; /* as the launch asks */
+    unpacked = library_bytes(k, &given);
     if (unpacked >= 0)
         return (size_t)unpacked;
     less.workspace_limit -= (size_t)smaller(beside, (int64_t)c->workspace_limit);
@@ -1049,6 +1061,8 @@ static bool run_library(const struct kernel *k, struct call *c, int64_t bytes, s
 {
     struct launch_memory memory = { NULL };
 
+    if (c->launch_memory && !is_enough(c->launch_memory, (size_t)bytes, d))
+        return false;
     if (c->launch_memory)
         memory.memory = c->launch_memory->memory;
     else if (!alloc_memory(c, (size_t)bytes, &memory, d))

@@ -137,8 +137,9 @@ static bool set_planes(struct windows *x)
     struct patch *w = &x->window;
 
     if (x->across || x->channels > PANEL || x->from.h != x->from.oh || x->from.w != x->from.ow ||
-        x->from.d != x->from.od || x->from.pad[0] || x->from.pad[1] || x->from.pad[2])
-        return false; /* padding is seen */
+        x->from.d != x->from.od || x->from.pad[0] || x->from.pad[1] || x->from.pad[2] ||
+        x->from.stride[0] != 1 || x->from.stride[1] != 1 || x->from.stride[2] != 1)
+        return false; /* padding is seen, be it behind the image */
     x->planes = true;
     x->flips = false;
     x->copies = x->from.col != 1 || (x->from.oh > 1 && x->from.row != x->from.ow);
@@ -173,7 +174,9 @@ static void set_window(struct windows *x)
     x->window.h = end[0] - x->first[0];
     x->window.w = end[1] - x->first[1];
     x->window.channel = 1;
-    x->window.col = 4 * x->groups % ALIAS ? 4 * x->groups : 4 * x->groups + LINE;
+    x->window.col = 4 * x->groups;
+    if (limber_shares_sets(x->window.col, x->from.stride[1]))
+        x->window.col += LINE;
     x->window.row = x->window.w * x->window.col;
     x->window.plane = x->window.h * x->window.row;
     x->deep = end[2] - x->first[2];

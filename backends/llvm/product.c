@@ -86,8 +86,8 @@ static bool set_window(struct product *p, const struct patch *w)
         p->window.stride[2] = p->window.dilate[2] = 1;
         p->window.pad[2] = p->window.plane = 0;
     }
-    p->frames =
-        has_frame(&p->window) || (w->col * p->size % ALIAS == 0 && w->r * w->s * p->window.t > 1);
+    p->frames = has_frame(&p->window) || (limber_shares_sets(w->col * p->size, w->stride[1]) &&
+                                          w->r * w->s * p->window.t > 1);
     return true;
 }
 

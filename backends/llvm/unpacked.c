@@ -58,7 +58,8 @@ static int64_t frame_step(const struct product *p)
 {
     const int64_t channels = limber_product_channels(p);
 
-    return channels * p->size % ALIAS == 0 ? channels + LINE / p->size : channels;
+    return limber_shares_sets(channels * p->size, p->window.stride[1]) ? channels + LINE / p->size :
+                                                                         channels;
 }
 
 /* Padding and dilation may make it larger than any memory. */

@@ -13,6 +13,12 @@ enum {
     FEW = 24 /* such rows; and lines that are not worth panels, even where these are kept */
 };
 
+/* Whether pixels `bytes` apart, of which a window sees each `stride`-th, are such. */
+static inline bool limber_shares_sets(int64_t bytes, int64_t stride)
+{
+    return bytes % ALIAS * (stride % ALIAS) % ALIAS == 0;
+}
+
 /* Where B's strips come from. */
 enum source {
     SOURCE_rows, /* dense rows */

@@ -388,6 +388,13 @@ static void windows_are_right(void **state)
             s.h = 5;
             s.w = 6;
         }
+        if (trial % 10 == 1) { /* one element that sees padding behind the image */
+            s.r = s.s = 1;
+            s.pad[0] = s.pad[2] = 0;
+            s.pad[1] = (s.h - 1) * (s.stride[0] - 1);
+            s.pad[3] = (s.w - 1) * (s.stride[1] - 1);
+            s.layout = LIMBER_LAYOUT_NCHW;
+        }
         taps = s.r * s.s;
         result = s;
         result.h = (s.h + s.pad[0] + s.pad[1] - (s.r - 1) * s.dilate[0] - 1) / s.stride[0] + 1;
