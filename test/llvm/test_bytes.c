@@ -383,8 +383,8 @@ static void windows_are_right(void **state)
             s.pad[2 * i + 1] = rng_below(&r, (int)(i ? s.s : s.r));
         }
         if (trial % 10 == 0) { /* pixels that share sets of a cache */
+            s.n = s.o = 1;
             s.c = (int64_t)512 << rng_below(&r, 3);
-            s.o = 1;
             s.h = 5;
             s.w = 6;
         }
