@@ -372,7 +372,10 @@ typedef enum limber_capture {
  * operands in device memory in the stream's order and returns without waiting for them.  With an
  * operand in host memory it returns when C is there.  A call without a queue comes after what the
  * legacy default stream was given before, and returns when C is there.  On CPUs only the workspace
- * counts: host memory, of this call alone while it runs. */
+ * counts: host memory, of this call alone while it runs.
+ * A kernel of your own that follows on the stream with programmatic stream serialization may begin
+ * while the call's last kernel runs: it waits (griddepcontrol.wait) before it writes what the call
+ * reads or writes, the workspace included. */
 typedef struct limber_queue {
     size_t size;
     void *stream; /* CUstream or cudaStream_t of the context's device; NULL: its legacy default

@@ -1838,6 +1838,7 @@ static void early_launches_are_checked(void **state)
         { "await_launch();\\n  let=>let", "before the launch in front" },
         { "await_launch();\\n  let=>if (thread() < 32) await_launch();\\n  let",
           "before the launch in front" },
+        { "load<int>(args.a=>load_constant<int>(args.a", "as a constant" },
         { "await_launch();\\n  let=>if (thread() & 1) return;\\n  await_launch();\\n  let",
           "ends" },
     };

@@ -103,7 +103,8 @@ template <class T> DEVICE T load(const void *p)
     OF_MEMORY(p);
     return *(const T *)p;
 }
-/* Of what no one writes while the kernel runs. */
+/* Of what no one writes while the kernel runs: where that begins early, the launch in front of it
+ * does. */
 template <class T> DEVICE T load_constant(const void *p) { return __ldg((const T *)p); }
 template <> __device__ __forceinline__ bytes16 load_constant<bytes16>(const void *p)
 {

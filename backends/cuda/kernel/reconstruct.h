@@ -23,7 +23,7 @@ DEVICE void columns_crt(const result_args &r, int64_t i, int64_t j,
         UNROLL for (int d = 0; d < COLUMNS; d++)
             column[x][d] = 0;
     ROLL for (int l = 0; l < ACCUMULATORS; l++, at += r.total_size) {
-        uint32_t four = load_constant<uint32_t>(at);
+        uint32_t four = load<uint32_t>(at);
 
         UNROLL for (int x = 0; x < FOUR; x++) {
             uint32_t c = four >> 8 * x & 255;

@@ -152,7 +152,7 @@ DEVICE bool is_last(int32_t *counter, int count)
 DEVICE void join_lines(const scan_args &args, int which, int line_block)
 {
     constexpr int lanes = PACK_THREADS / LINES;
-    int line = line_block * LINES + thread() / lanes;
+    int64_t line = (int64_t)line_block * LINES + thread() / lanes;
     int64_t at = which * args.lines + line;
     struct extremes s = nothing();
 

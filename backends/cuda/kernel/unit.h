@@ -162,8 +162,8 @@ KERNEL(limber_multiply, struct multiply_args, THREADS, RESIDENT)
 
 #if NARROW
         if (args.slots.k <= NARROW_K &&
-            !load_constant<uint32_t>(args.wide_a + limbs_at_a(args, t) / BM) &&
-            !load_constant<uint32_t>(args.wide_b + limbs_at_b(args, t) / BN)) {
+            !load<uint32_t>(args.wide_a + limbs_at_a(args, t) / BM) &&
+            !load<uint32_t>(args.wide_b + limbs_at_b(args, t) / BN)) {
             narrow_task(args, t);
             continue;
         }

@@ -234,6 +234,9 @@ void *global_read(const void *p, uint32_t size, uint32_t align, int constant)
 
     check_align(at, align, "load");
     order_began("load");
+    if (constant && engine.launch->early)
+        engine_fail("load at %#llx, as a constant, in a launch that begins early",
+                    (unsigned long long)at);
     real = memory_check(at, size, constant, "load");
     for (uint32_t before = 0; i < end; i++)
         if (memory.state[i] == memory.launch && memory.moment[i] != before) {
