@@ -166,11 +166,14 @@ static void scales_end_where_their_formats_do(void **state)
 {
     enum { M = 20, N = 12, K = 96 };
     struct rng r = { 4 };
-    float *a = malloc(M * K * 4), *b = malloc(K * N * 4), c[2][M * N];
+    float *a, *b, c[2][M * N];
 
     (void)state;
     if (!device_has_them())
         skip();
+    a = malloc(M * K * 4);
+    b = malloc(K * N * 4);
+    assert_true(a && b);
     for (size_t i = 0; i < COUNT(units); i++) {
         struct scaled p = { .unit = units[i], .m = M, .n = N, .k = K };
 
