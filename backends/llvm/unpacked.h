@@ -8,15 +8,17 @@
 enum {
     ROWS_BYTES = 512 << 10, /* of A, of one chain, that a task reads again and again */
     LINE = 64, /* bytes of a cache's line */
-    ALIAS = 2048, /* pixels of images so far apart, or a multiple of it, share sets of a cache */
+    ALIAS = 2048, /* bytes: addresses a multiple of it apart share sets of the nearest cache */
     NEAR = 4096, /* bytes between rows of B that few rows of A read where they are */
     FEW = 24 /* such rows; and lines that are not worth panels, even where these are kept */
 };
 
-/* Whether pixels `bytes` apart, of which a window sees each `stride`-th, are such. */
+/* Whether windows that begin at each `stride`-th pixel, of pixels `bytes` apart, share sets of the
+ * nearest cache, and would not with a line of it more between pixels.  Pixels of a few bytes never
+ * do. */
 static inline bool limber_shares_sets(int64_t bytes, int64_t stride)
 {
-    return bytes % ALIAS * (stride % ALIAS) % ALIAS == 0;
+    return stride % (ALIAS / LINE) != 0 && bytes % ALIAS * (stride % ALIAS) % ALIAS == 0;
 }
 
 /* Where B's strips come from. */
