@@ -19,24 +19,6 @@ struct scaled {
     int64_t pad;                /* of leading dimensions */
 };
 
-static limber_unit unit(const char *text)
-{
-    limber_unit u = LIMBER_UNIT_INIT;
-
-    if (limber_unit_parse(text, &u) != LIMBER_STATUS_OK)
-        fail_msg("%s: %s", text, limber_error_text());
-    return u;
-}
-
-static void *converted(const double *x, size_t count, limber_format f)
-{
-    char *to = malloc((count + 1) * f.size);
-
-    assert_int_equal(limber_convert(to, f, x, named("f64"), count, LIMBER_ROUND_NEAREST),
-                     LIMBER_STATUS_OK);
-    return to;
-}
-
 static limber_matrix matrix(void *data, limber_format f, int64_t rows, int64_t cols,
                             const struct scaled *p, bool turned)
 {
@@ -82,6 +64,8 @@ static bool same_bits(const struct scaled *p, struct rng *r, bool report)
     char *a = converted(x, na, in), *b = converted(y, nb, in), *want = converted(z, nc, out);
     char *got = converted(z, nc, out);
     bool same = true;
+    double v[2];
+    int64_t at;
 
     if (run(reference, NULL, p, a, b, want) != LIMBER_STATUS_OK)
         fail_msg("%s: %s", p->unit, limber_error_text());
@@ -90,17 +74,11 @@ static bool same_bits(const struct scaled *p, struct rng *r, bool report)
             fail_msg("%s: %s", p->unit, limber_error_text());
         same = false;
     }
-    for (size_t i = 0; same && i < nc; i++)
-        if (!same_number(out, want + i * out.size, got + i * out.size)) {
-            double v[2];
-
-            limber_convert(&v[0], named("f64"), got + i * out.size, out, 1, LIMBER_ROUND_NEAREST);
-            limber_convert(&v[1], named("f64"), want + i * out.size, out, 1, LIMBER_ROUND_NEAREST);
-            if (report)
-                fail_msg("%s, data %d, %d x %d x %d: element %d is %a, not %a", p->unit, p->kind,
-                         (int)p->m, (int)p->n, (int)p->k, (int)i, v[0], v[1]);
-            same = false;
-        }
+    at = same ? first_difference(out, want, got, nc, v) : -1;
+    if (at >= 0 && report)
+        fail_msg("%s, data %d, %d x %d x %d: element %d is %a, not %a", p->unit, p->kind, (int)p->m,
+                 (int)p->n, (int)p->k, (int)at, v[1], v[0]);
+    same = same && at < 0;
     free(x);
     free(y);
     free(z);
@@ -253,47 +231,17 @@ static void parts_have_the_same_bits(void **state)
     cuda = whole;
 }
 
-static void convolutions_and_batches(void **state)
+static void convolutions_are_computed(void **state)
 {
-    enum { IMAGE = 2 * 4 * 5 * 6, FILTERS = 6 * 2 * 3 * 2, RESULT = 2 * 6 * 400 };
-    limber_conv shape = { .size = sizeof(limber_conv),
-                          .n = 2,
-                          .c = 4,
-                          .h = 5,
-                          .w = 6,
-                          .o = 6,
-                          .r = 3,
-                          .s = 2,
-                          .stride = { 2, 1 },
-                          .dilate = { 1, 2 },
-                          .pad = { 1, 0, 1, 2 },
-                          .groups = 2 };
+    limber_context *const both[] = { reference, cuda };
     struct rng r = { 51 };
 
     (void)state;
     if (!device_has_them())
         skip();
-    for (size_t i = 3; i < 6; i++) {
-        limber_unit u = unit(units[i]);
-        limber_contract contract = { .size = sizeof(limber_contract),
-                                     .promise = LIMBER_CONTRACT_SIMULATE,
-                                     .unit = &u };
-        double *x = any_matrix(&r, IMAGE, 0), *w = any_matrix(&r, FILTERS, 0);
-        float *c[2] = { calloc(RESULT, 4), calloc(RESULT, 4) };
-
-        shape.layout = i % 2 ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW;
-        for (int ctx = 0; ctx < 2; ctx++) {
-            contract.scheme = ctx ? "tensor-mx" : NULL;
-            if (limber_conv2d(ctx ? cuda : reference, &contract, &shape, NULL, x, named("f64"), w,
-                              named("f64"), NULL, c[ctx], named("f32"), NULL) != LIMBER_STATUS_OK)
-                fail_msg("%s: %s", units[i], limber_error_text());
-        }
-        assert_memory_equal(c[0], c[1], RESULT * 4);
-        free(x);
-        free(w);
-        free(c[0]);
-        free(c[1]);
-    }
+    for (size_t i = 3; i < 6; i++)
+        same_simulated_conv(&r, units[i], i % 2 ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW, both,
+                            "tensor-mx");
 }
 
 static void others_are_refused_by_name(void **state)
@@ -404,7 +352,7 @@ int main(void)
         cmocka_unit_test(scales_end_where_their_formats_do),
         cmocka_unit_test(results_are_scaled_and_stored),
         cmocka_unit_test(parts_have_the_same_bits),
-        cmocka_unit_test(convolutions_and_batches),
+        cmocka_unit_test(convolutions_are_computed),
         cmocka_unit_test(others_are_refused_by_name),
         cmocka_unit_test(planted_faults_are_found),
     };

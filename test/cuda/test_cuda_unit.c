@@ -9,15 +9,6 @@
 
 #include <math.h>
 
-static limber_unit unit(const char *text)
-{
-    limber_unit u = LIMBER_UNIT_INIT;
-
-    if (limber_unit_parse(text, &u) != LIMBER_STATUS_OK)
-        fail_msg("%s: %s", text, limber_error_text());
-    return u;
-}
-
 /* ---- one product on both --------------------------------------------------------------------- */
 
 struct simulated {
@@ -45,15 +36,6 @@ static void same_counts(const struct simulated *p, const limber_statistics *s,
             fail_msg("%s, data %d, %d x %d x %d: counter %d is %lld, not %lld", p->text, p->kind,
                      (int)p->m, (int)p->n, (int)p->k, (int)i, (long long)have[i],
                      (long long)due[i]);
-}
-
-static void *converted(const double *x, size_t count, limber_format f)
-{
-    char *to = malloc((count + 1) * f.size);
-
-    assert_int_equal(limber_convert(to, f, x, named("f64"), count, LIMBER_ROUND_NEAREST),
-                     LIMBER_STATUS_OK);
-    return to;
 }
 
 static limber_matrix matrix(void *data, limber_format f, int64_t rows, int64_t cols,
@@ -98,18 +80,15 @@ static void compare(const struct simulated *p, struct rng *r)
     char *a = converted(x, na, in), *b = converted(y, nb, in), *want = converted(z, nc, out);
     char *got = converted(z, nc, out);
     limber_statistics due = LIMBER_STATISTICS_INIT, have = LIMBER_STATISTICS_INIT;
+    double v[2];
+    int64_t at;
 
     run(reference, p, a, b, want, &due);
     run(cuda, p, a, b, got, &have);
-    for (size_t i = 0; i < nc; i++)
-        if (!same_number(out, want + i * out.size, got + i * out.size)) {
-            double v[2];
-
-            limber_convert(&v[0], named("f64"), got + i * out.size, out, 1, LIMBER_ROUND_NEAREST);
-            limber_convert(&v[1], named("f64"), want + i * out.size, out, 1, LIMBER_ROUND_NEAREST);
-            fail_msg("%s, data %d, %d x %d x %d: element %d is %a, not %a", p->text, p->kind,
-                     (int)p->m, (int)p->n, (int)p->k, (int)i, v[0], v[1]);
-        }
+    at = first_difference(out, want, got, nc, v);
+    if (at >= 0)
+        fail_msg("%s, data %d, %d x %d x %d: element %d is %a, not %a", p->text, p->kind, (int)p->m,
+                 (int)p->n, (int)p->k, (int)at, v[1], v[0]);
     if (p->counts)
         same_counts(p, &have, &due);
     free(x);
@@ -330,41 +309,13 @@ static void convolutions_are_simulated(void **state)
         "in=e4m3 scale=e8m0:4 acc=f32",
         "in=f16 mul=f16:rs acc=f16:rs seed=3 order=reverse",
     };
-    enum { IMAGE = 2 * 4 * 5 * 6, FILTERS = 6 * 2 * 3 * 2, RESULT = 2 * 6 * 400 };
-    limber_conv shape = { .size = sizeof(limber_conv),
-                          .n = 2,
-                          .c = 4,
-                          .h = 5,
-                          .w = 6,
-                          .o = 6,
-                          .r = 3,
-                          .s = 2,
-                          .stride = { 2, 1 },
-                          .dilate = { 1, 2 },
-                          .pad = { 1, 0, 1, 2 },
-                          .groups = 2 };
+    limber_context *const both[] = { reference, cuda };
     struct rng r = { 51 };
 
     (void)state;
-    for (size_t i = 0; i < COUNT(texts); i++) {
-        limber_unit u = unit(texts[i]);
-        limber_contract contract = { .size = sizeof(limber_contract),
-                                     .promise = LIMBER_CONTRACT_SIMULATE,
-                                     .unit = &u };
-        double *x = any_matrix(&r, IMAGE, 0), *w = any_matrix(&r, FILTERS, 0);
-        float *c[2] = { calloc(RESULT, 4), calloc(RESULT, 4) };
-
-        shape.layout = i % 2 ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW;
-        for (int ctx = 0; ctx < 2; ctx++)
-            if (limber_conv2d(ctx ? cuda : reference, &contract, &shape, NULL, x, named("f64"), w,
-                              named("f64"), NULL, c[ctx], named("f32"), NULL) != LIMBER_STATUS_OK)
-                fail_msg("%s: %s", texts[i], limber_error_text());
-        assert_memory_equal(c[0], c[1], RESULT * 4);
-        free(x);
-        free(w);
-        free(c[0]);
-        free(c[1]);
-    }
+    for (size_t i = 0; i < COUNT(texts); i++)
+        same_simulated_conv(&r, texts[i], i % 2 ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW, both,
+                            NULL);
 }
 
 int main(void)

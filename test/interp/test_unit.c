@@ -9,15 +9,6 @@
 
 #include <math.h>
 
-static limber_unit unit(const char *text)
-{
-    limber_unit u = LIMBER_UNIT_INIT;
-
-    if (limber_unit_parse(text, &u) != LIMBER_STATUS_OK)
-        fail_msg("%s: %s", text, limber_error_text());
-    return u;
-}
-
 static limber_matrix rows(void *data, const char *format, int64_t cols)
 {
     return (limber_matrix){ data, named(format), cols > 0 ? cols : 1, 1 };
@@ -791,18 +782,7 @@ static void convolutions_are_simulated(void **state)
     static const char *const units[] = { "in=e5m2 mul=e5m2 acc=(1,6,9) group=4 outer=f16",
                                          "a100-bf16", "in=e4m3 scale=e8m0:4 acc=f32",
                                          "in=f16 mul=f16:rs acc=f16:rs seed=3 order=reverse" };
-    limber_conv shape = { .size = sizeof(limber_conv),
-                          .n = 2,
-                          .c = 4,
-                          .h = 5,
-                          .w = 6,
-                          .o = 6,
-                          .r = 3,
-                          .s = 2,
-                          .stride = { 2, 1 },
-                          .dilate = { 1, 2 },
-                          .pad = { 1, 0, 1, 2 },
-                          .groups = 2 };
+    limber_conv shape = uneven_conv;
     int64_t oh, ow, k = 2 * 3 * 2;
     struct rng r = { 6 };
 

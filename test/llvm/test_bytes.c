@@ -229,6 +229,18 @@ static void all_codes(void **state)
         skip();
 }
 
+static limber_context *two_threads(void)
+{
+    limber_context *ctx;
+
+    assert_int_equal(limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config),
+                                                           .backend = "llvm",
+                                                           .cache_dir = "",
+                                                           .threads = 2 }),
+                     LIMBER_STATUS_OK);
+    return ctx;
+}
+
 enum { MOST = 150, DEEPEST = 300 };
 
 /* Of matrices as callers have them, with gaps between rows, B by rows or by columns. */
@@ -238,14 +250,9 @@ static void products_are_right(void **state)
     static int32_t c[MOST * (MOST + 3)];
     const limber_contract exact = { .size = sizeof exact, .promise = LIMBER_CONTRACT_EXACT };
     struct rng r = { 21 };
-    limber_context *ctx;
+    limber_context *ctx = two_threads();
 
     (void)state;
-    assert_int_equal(limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config),
-                                                           .backend = "llvm",
-                                                           .cache_dir = "",
-                                                           .threads = 2 }),
-                     LIMBER_STATUS_OK);
     for (int trial = 0; trial < 60; trial++) {
         int64_t m = 90 + rng_below(&r, 61), n = 1 + rng_below(&r, MOST), gap = rng_below(&r, 4);
         int64_t k = 1 + rng_below(&r, DEEPEST), row = trial % 2 ? 1 : n + gap;
@@ -295,14 +302,9 @@ static void pixels_are_right(void **state)
     static int32_t c[IMAGES * CHANNELS * PIXELS];
     const limber_contract exact = { .size = sizeof exact, .promise = LIMBER_CONTRACT_EXACT };
     struct rng r = { 22 };
-    limber_context *ctx;
+    limber_context *ctx = two_threads();
 
     (void)state;
-    assert_int_equal(limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config),
-                                                           .backend = "llvm",
-                                                           .cache_dir = "",
-                                                           .threads = 2 }),
-                     LIMBER_STATUS_OK);
     for (int trial = 0; trial < 200; trial++) {
         limber_conv s = {
             .size = sizeof s, .r = 1, .s = 1, .stride = { 1, 1 }, .dilate = { 1, 1 }, .groups = 1
@@ -355,14 +357,9 @@ static void windows_are_right(void **state)
     static int32_t c[IMAGES * CHANNELS * SIDE * SIDE];
     const limber_contract exact = { .size = sizeof exact, .promise = LIMBER_CONTRACT_EXACT };
     struct rng r = { 23 };
-    limber_context *ctx;
+    limber_context *ctx = two_threads();
 
     (void)state;
-    assert_int_equal(limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config),
-                                                           .backend = "llvm",
-                                                           .cache_dir = "",
-                                                           .threads = 2 }),
-                     LIMBER_STATUS_OK);
     for (int trial = 0; trial < 300; trial++) {
         limber_conv s = { .size = sizeof s, .groups = 1 }, result;
         const bool is_signed = rng_below(&r, 2), few = rng_below(&r, 2);

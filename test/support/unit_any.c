@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Random simulated units. */
+ * Simulated units: random ones, and what tests of them share. */
 #include "unit_any.h"
 
 #include <math.h>
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 static const char *any_mode(struct rng *r, bool random)
 {
@@ -179,4 +182,76 @@ double *any_matrix(struct rng *r, int64_t count, int kind)
     for (int64_t i = 0; i < count; i++)
         x[i] = (float)any_value(r, kind);
     return x;
+}
+
+limber_unit unit(const char *text)
+{
+    limber_unit u = LIMBER_UNIT_INIT;
+
+    if (limber_unit_parse(text, &u) != LIMBER_STATUS_OK)
+        fail_msg("%s: %s", text, limber_error_text());
+    return u;
+}
+
+void *converted(const double *x, size_t count, limber_format f)
+{
+    char *to = malloc((count + 1) * f.size);
+
+    assert_int_equal(limber_convert(to, f, x, named("f64"), count, LIMBER_ROUND_NEAREST),
+                     LIMBER_STATUS_OK);
+    return to;
+}
+
+int64_t first_difference(limber_format f, const void *want, const void *got, size_t count,
+                         double value[2])
+{
+    for (size_t i = 0; i < count; i++) {
+        const char *due = (const char *)want + i * f.size, *has = (const char *)got + i * f.size;
+
+        if (same_number(f, due, has))
+            continue;
+        limber_convert(&value[0], named("f64"), due, f, 1, LIMBER_ROUND_NEAREST);
+        limber_convert(&value[1], named("f64"), has, f, 1, LIMBER_ROUND_NEAREST);
+        return (int64_t)i;
+    }
+    return -1;
+}
+
+const limber_conv uneven_conv = { .size = sizeof(limber_conv),
+                                  .n = 2,
+                                  .c = 4,
+                                  .h = 5,
+                                  .w = 6,
+                                  .o = 6,
+                                  .r = 3,
+                                  .s = 2,
+                                  .stride = { 2, 1 },
+                                  .dilate = { 1, 2 },
+                                  .pad = { 1, 0, 1, 2 },
+                                  .groups = 2 };
+
+void same_simulated_conv(struct rng *r, const char *text, limber_layout layout,
+                         limber_context *const ctx[2], const char *scheme)
+{
+    enum { IMAGE = 2 * 4 * 5 * 6, FILTERS = 6 * 2 * 3 * 2, RESULT = 2 * 6 * 400 };
+    limber_conv shape = uneven_conv;
+    limber_unit u = unit(text);
+    limber_contract contract = { .size = sizeof(limber_contract),
+                                 .promise = LIMBER_CONTRACT_SIMULATE,
+                                 .unit = &u };
+    double *x = any_matrix(r, IMAGE, 0), *w = any_matrix(r, FILTERS, 0);
+    float *c[2] = { calloc(RESULT, 4), calloc(RESULT, 4) };
+
+    shape.layout = layout;
+    for (int i = 0; i < 2; i++) {
+        contract.scheme = i ? scheme : NULL;
+        if (limber_conv2d(ctx[i], &contract, &shape, NULL, x, named("f64"), w, named("f64"), NULL,
+                          c[i], named("f32"), NULL) != LIMBER_STATUS_OK)
+            fail_msg("%s: %s", text, limber_error_text());
+    }
+    assert_memory_equal(c[0], c[1], RESULT * 4);
+    free(x);
+    free(w);
+    free(c[0]);
+    free(c[1]);
 }
