@@ -84,9 +84,13 @@ static bool alloc_memory(const struct call *c, size_t bytes, struct launch_memor
     return r->memory || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "workspace of %zu bytes", bytes);
 }
 
-/* Of memory that was taken before. */
-static bool is_enough(const struct launch_memory *given, size_t bytes, struct diag *d)
+/* What was given to the launch (NULL memory: nothing was), or memory of its own. */
+static bool reach_memory(const struct call *c, const struct launch_memory *given, size_t bytes,
+                         struct launch_memory *r, struct diag *d)
 {
+    if (!given->memory)
+        return alloc_memory(c, bytes, r, d);
+    *r = *given;
     return bytes <= given->bytes ||
            limber_fail(d, LIMBER_STATUS_NO_MEMORY,
                        "a launch needs %zu bytes, and %zu were taken for it", bytes, given->bytes);
@@ -850,7 +854,7 @@ static bool run_all(struct kernel *k, struct call *c, struct kernel_call call,
     const struct kernel_config *f = &k->config;
     struct view a = call.op[0].view, b = call.op[1].view;
     struct whole w = whole_of(f, c);
-    struct launch_memory taken = *given;
+    struct launch_memory taken;
     int64_t step, all = w.filters.k, m, n;
     char *memory;
     bool ok;
@@ -863,8 +867,7 @@ static bool run_all(struct kernel *k, struct call *c, struct kernel_call call,
     chunk(f, c, &w, smaller(all, step), &m, &n);
     c->workspace =
         (size_t)part_bytes(f, &w, smaller(m, c->m), n, smaller(all, step), c->runner->workers);
-    ok = given->memory ? is_enough(given, c->workspace, d) :
-                         alloc_memory(c, c->workspace, &taken, d);
+    ok = reach_memory(c, given, c->workspace, &taken, d);
     memory = (char *)(((uintptr_t)taken.memory + 63) & ~(uintptr_t)63);
     for (int64_t p = 0; ok && (p < all || p == 0); p += step) {
         call.k = smaller(all - p, step);
@@ -1059,13 +1062,10 @@ static size_t memory_bytes(const struct kernel *k, const struct call *of)
 
 static bool run_library(const struct kernel *k, struct call *c, int64_t bytes, struct diag *d)
 {
-    struct launch_memory memory = { NULL };
+    const struct launch_memory none = { NULL };
+    struct launch_memory memory;
 
-    if (c->launch_memory && !is_enough(c->launch_memory, (size_t)bytes, d))
-        return false;
-    if (c->launch_memory)
-        memory.memory = c->launch_memory->memory;
-    else if (!alloc_memory(c, (size_t)bytes, &memory, d))
+    if (!reach_memory(c, c->launch_memory ? c->launch_memory : &none, (size_t)bytes, &memory, d))
         return false;
     c->workspace = (size_t)bytes;
     c->by_library = true;

@@ -322,22 +322,13 @@ static void flip_bytes(char *to, const char *from, int64_t count, int flip)
 typedef int16_t pairs __attribute__((vector_size(32)));
 typedef int8_t signed_sixteen __attribute__((vector_size(16)));
 
-typedef uint16_t unsigned_pairs __attribute__((vector_size(32)));
-
 /* Bytes as elements of 16 bits. */
 static void widen(char *to, const char *from, int64_t count, bool sign)
 {
     int64_t i = 0;
 
-    for (; i + 16 <= count; i += 16) {
-        sixteen bytes;
-        pairs p;
-
-        memcpy(&bytes, from + i, 16);
-        p = sign ? __builtin_convertvector((signed_sixteen)bytes, pairs) :
-                   (pairs) __builtin_convertvector(bytes, unsigned_pairs);
-        memcpy(to + 2 * i, &p, sizeof p);
-    }
+    for (; i + 16 <= count; i += 16)
+        widen_bytes(from + i, sign, to + 2 * i);
     for (; i < count; i++) {
         int16_t p = sign ? (int8_t)from[i] : (uint8_t)from[i];
 
@@ -348,14 +339,10 @@ static void widen(char *to, const char *from, int64_t count, bool sign)
 /* Sixteen bytes of each row as words of a byte of each, of 16 bits where words have two. */
 static void join_words(int group, const char *const *row, bool sign, char *to)
 {
-    char both[32];
-
-    if (group == 4) {
+    if (group == 4)
         join_four(row, to);
-        return;
-    }
-    join_two(row, both);
-    widen(to, both, 32, sign);
+    else
+        join_two_widened(row, sign, to);
 }
 
 /* Sixteen at once, but at the end, behind whose last byte nothing is read. */

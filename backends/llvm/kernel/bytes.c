@@ -8,6 +8,7 @@
  *   source  vpdpbusd, vpmaddwd: Intel 64 and IA-32 Architectures SDM, volume 2;
  *           lanes of output channels: Georganas et al., SC 2018, section II */
 #include "backends/llvm/kernel/bytes.h"
+#include "backends/llvm/kernel/join.h"
 
 #include <immintrin.h>
 #include <stdbool.h>
@@ -239,21 +240,11 @@ FLAT void join_half(const uint8_t *const row[GROUP], const struct byte_panel *p,
     _mm256_storeu_si256((__m256i *)(void *)(to + 96), _mm256_permute2x128_si256(x[2], x[3], 0x31));
 }
 #else
-FLAT void widen(__m128i bytes, bool sign, uint8_t *to)
-{
-    _mm256_storeu_si256((__m256i *)(void *)to,
-                        sign ? _mm256_cvtepi8_epi16(bytes) : _mm256_cvtepu8_epi16(bytes));
-}
-
 FLAT void join_half(const uint8_t *const row[GROUP], const struct byte_panel *p, uint8_t *to)
 {
-    for (int i = 0; i < 2; i++, to += 64) {
-        const __m128i a = _mm_loadu_si128((const __m128i *)(const void *)(row[0] + 16 * i));
-        const __m128i b = _mm_loadu_si128((const __m128i *)(const void *)(row[1] + 16 * i));
-
-        widen(_mm_unpacklo_epi8(a, b), p->sign, to);
-        widen(_mm_unpackhi_epi8(a, b), p->sign, to + 32);
-    }
+    for (int i = 0; i < 32; i += 16)
+        join_two_widened((const char *[]){ (const char *)row[0] + i, (const char *)row[1] + i },
+                         p->sign, (char *)to + 4 * i);
 }
 #endif
 

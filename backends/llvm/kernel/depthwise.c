@@ -400,6 +400,7 @@ static bool cut_gradient(const struct depthwise *d, int workers, struct depthwis
     return plan->room <= MOST_ROOM;
 }
 
+/* Of floats, and of bytes where an instruction sums them. */
 static bool cut(const struct depthwise *d, int workers, struct depthwise_plan *plan)
 {
     const int size = d->size == 1 ? 4 : d->size, group = d->size == 1 ? BYTES_TOGETHER : 1;
@@ -462,11 +463,7 @@ void limber_depthwise_piece(const struct depthwise *d, const struct depthwise_pl
     else if (d->size == 4)
         f32_run(d, plan, task, room);
     else
-#if defined(SEES_BYTES)
         i8_run(d, plan, task, room);
-#else
-        run_bytes(d, plan, task, room);
-#endif
 }
 
 #include "backends/llvm/kernel/depthwise_wide.h"

@@ -118,10 +118,9 @@ static double bytes_of(const struct depthwise *d, double height)
 static bool cut_bytes(const struct depthwise *d, int workers, struct depthwise_plan *plan)
 {
     const int64_t enough = workers > 1 ? 4 * (int64_t)workers : 1;
-    int64_t channels = d->nhwc ? least(d->channels, BLOCK) : 1, tasks;
-    size_t most = 0;
+    int64_t channels = d->nhwc ? least(d->channels, BLOCK) : 1, tasks, along, shared;
 
-    plan->height = d->oh;
+    *plan = (struct depthwise_plan){ .height = d->oh };
     while (plan->height > 1 && (double)channels * bytes_of(d, (double)plan->height) > NEAR)
         plan->height = (plan->height + 1) / 2;
     if ((double)channels * bytes_of(d, (double)plan->height) > MOST_ROOM)
@@ -136,12 +135,9 @@ static bool cut_bytes(const struct depthwise *d, int workers, struct depthwise_p
     }
     plan->groups = channels;
     tasks = d->images * d->od * plan->blocks;
-    plan->along = parts(d->oh, plan->height);
-    if (tasks * plan->along < enough)
-        plan->along = least(parts(enough, tasks), parts(d->oh, SHORTEST));
-    plan->along = plan->along < parts(d->oh, plan->height) ? parts(d->oh, plan->height) :
-                                                             plan->along;
-    plan->height = parts(d->oh, plan->along);
+    along = parts(d->oh, plan->height);
+    shared = least(parts(enough, tasks), parts(d->oh, SHORTEST));
+    plan->height = parts(d->oh, along > shared ? along : shared);
     plan->along = parts(d->oh, plan->height);
     plan->tasks = tasks * plan->along;
     for (int i = 0; i < 4; i++) { /* the last block, and the last rows, may take other ways */
@@ -156,9 +152,8 @@ static bool cut_bytes(const struct depthwise *d, int workers, struct depthwise_p
         if (!cut(&f, 1, &of))
             return false;
         room = (size_t)floats_of(&f, floats) * 4 + of.room;
-        most = room > most ? room : most;
+        plan->room = room > plan->room ? room : plan->room;
     }
-    plan->room = most;
     return plan->room <= MOST_ROOM;
 }
 
@@ -183,8 +178,8 @@ static void fill_plane(const struct depthwise *d, int64_t image, int64_t channel
         make_floats(from, d->is_unsigned, d->channels, (end - begin) * d->w, channels, to);
 }
 
-static void run_bytes(const struct depthwise *d, const struct depthwise_plan *plan, int64_t task,
-                      float *room)
+static void i8_run(const struct depthwise *d, const struct depthwise_plan *plan, int64_t task,
+                   float *room)
 {
     const int64_t y = task % plan->along * plan->height, rest = task / plan->along;
     const int64_t channel = rest % plan->blocks * plan->groups, plane = rest / plan->blocks;

@@ -8,6 +8,9 @@
 
 typedef int8_t joined_bytes __attribute__((vector_size(16)));
 typedef int16_t joined_pairs __attribute__((vector_size(16)));
+typedef int16_t widened_bytes __attribute__((vector_size(32)));
+typedef uint8_t joined_unsigned __attribute__((vector_size(16)));
+typedef uint16_t widened_unsigned __attribute__((vector_size(32)));
 
 /* Sixteen bytes of each row as words of a byte of each. */
 static inline __attribute__((always_inline)) void join_four(const char *const row[4], char *to)
@@ -33,6 +36,18 @@ static inline __attribute__((always_inline)) void join_four(const char *const ro
     }
 }
 
+/* Sixteen bytes as elements of 16 bits. */
+static inline __attribute__((always_inline)) void widen_bytes(const char *from, int sign, char *to)
+{
+    joined_bytes bytes;
+    widened_bytes wide;
+
+    memcpy(&bytes, from, sizeof bytes);
+    wide = sign ? __builtin_convertvector(bytes, widened_bytes) :
+                  (widened_bytes)__builtin_convertvector((joined_unsigned)bytes, widened_unsigned);
+    memcpy(to, &wide, sizeof wide);
+}
+
 /* Sixteen bytes of each of two rows, byte by byte in turn. */
 static inline __attribute__((always_inline)) void join_two(const char *const row[2], char *to)
 {
@@ -45,6 +60,17 @@ static inline __attribute__((always_inline)) void join_two(const char *const row
     turned[1] = __builtin_shufflevector(r[0], r[1], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29,
                                         14, 30, 15, 31);
     memcpy(to, turned, sizeof turned);
+}
+
+/* The same, each as 16 bits. */
+static inline __attribute__((always_inline)) void join_two_widened(const char *const row[2],
+                                                                   int sign, char *to)
+{
+    char both[32];
+
+    join_two(row, both);
+    widen_bytes(both, sign, to);
+    widen_bytes(both + 16, sign, to + 32);
 }
 
 /* Every `step`-th element from `from` on, beside each other. */

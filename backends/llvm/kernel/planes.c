@@ -506,28 +506,12 @@ FLAT void pair_row(const struct plane_row *p, int64_t channel, int64_t step, int
     for (int64_t x = p->begin; x < p->end; x += 16) {
         const char *from = p->from + channel * step + x * p->step;
         int64_t n = p->end - x < 16 ? p->end - x : 16;
-        char row[2][16] = { 0 }, words[64];
-        v16c a, b;
-        v16h low, high;
+        char room[2][16] = { 0 }, words[64];
 
-        sixteen_apart(row[0], from, p->step, n, p->memory_end);
+        sixteen_apart(room[0], from, p->step, n, p->memory_end);
         if (count > 1)
-            sixteen_apart(row[1], from + step, p->step, n, p->memory_end);
-        memcpy(&a, row[0], sizeof a);
-        memcpy(&b, row[1], sizeof b);
-        low = __builtin_convertvector(
-            __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
-            v16h);
-        high = __builtin_convertvector(
-            __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15,
-                                    31),
-            v16h);
-        if (is_unsigned) {
-            low &= 255;
-            high &= 255;
-        }
-        memcpy(words, &low, sizeof low);
-        memcpy(words + sizeof low, &high, sizeof high);
+            sixteen_apart(room[1], from + step, p->step, n, p->memory_end);
+        join_two_widened((const char *[]){ room[0], room[1] }, !is_unsigned, words);
         memcpy(to + 4 * x, words, (size_t)(4 * n));
     }
 }
