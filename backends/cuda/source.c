@@ -34,6 +34,7 @@
     F(group, "group.h", "backends/cuda/kernel/group.h") \
     F(tensor, "tensor.h", "backends/cuda/kernel/tensor.h") \
     F(mx_load, "mx_load.h", "backends/cuda/kernel/mx_load.h") \
+    F(packs, "packs.h", "backends/cuda/kernel/packs.h") \
     F(unit, "unit.h", "backends/cuda/kernel/unit.h") \
     F(unit_load, "unit_load.h", "backends/cuda/kernel/unit_load.h") \
     F(unit_round, "unit_round.h", "backends/cuda/kernel/unit_round.h") \
@@ -400,12 +401,13 @@ bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struc
         limber_cuda_block_scaled_source(p, out);
     limber_text_add(out, "\n#include \"common.h\"\n");
     if (c->mma_path == MMA_PATH_unit)
-        limber_text_add(out,
-                        "#include \"unit_load.h\"\n#include \"unit_round.h\"\n"
-                        "#include \"store.h\"\n#include \"tile.h\"\n#include \"stage.h\"\n"
-                        "#include \"unit.h\"\n"
-                        "%s",
-                        c->direct ? "" : "#include \"reconstruct.h\"\n");
+        limber_text_add(
+            out,
+            "#include \"unit_load.h\"\n#include \"packs.h\"\n#include \"unit_round.h\"\n"
+            "#include \"store.h\"\n#include \"tile.h\"\n#include \"stage.h\"\n"
+            "#include \"unit.h\"\n"
+            "%s",
+            c->direct ? "" : "#include \"reconstruct.h\"\n");
     else if (c->mma_path == MMA_PATH_element)
         limber_text_add(out, "#include \"store.h\"\n#include \"element.h\"\n");
     else
@@ -414,9 +416,10 @@ bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struc
             "#include \"stage.h\"\n%s#include \"store.h\"\n"
             "#include \"tile.h\"\n#include \"window.h\"\n"
             "%s#include \"%s\"\n%s%s",
-            c->mx.kind ? "#include \"mx_load.h\"\n" :
+            c->mx.kind ? "#include \"read.h\"\n#include \"mx_load.h\"\n#include \"packs.h\"\n" :
             c->inside  ? "#include \"limb.h\"\n#include \"cut.h\"\n" :
-                         "#include \"read.h\"\n#include \"limb.h\"\n#include \"pack.h\"\n",
+                         "#include \"read.h\"\n#include \"limb.h\"\n#include \"pack.h\"\n"
+                         "#include \"packs.h\"\n",
             limber_cuda_fetches(c) ? "#include \"fetch.h\"\n" : "", mma_path_file[c->mma_path],
             c->direct ? "" : "#include \"reconstruct.h\"\n",
             c->mx.kind ? "" : "#include \"element.h\"\n");

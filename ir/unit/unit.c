@@ -687,8 +687,8 @@ const limber_unit_preset *limber_unit_preset_at(int i)
 /* Rounding, saturation and flushing happen on load. */
 static bool holds(enum block_scaled kind, limber_format f)
 {
-    static const limber_format known[] = { LIMBER_E2M1, LIMBER_E2M3, LIMBER_E3M2, LIMBER_E4M3,
-                                           LIMBER_E5M2 };
+    const limber_format known[] = { LIMBER_E2M1, LIMBER_E2M3, LIMBER_E3M2, LIMBER_E4M3,
+                                    LIMBER_E5M2 };
     const uint8_t loading = LIMBER_FORMAT_SATURATE | LIMBER_FORMAT_NO_SUBNORMAL;
 
     for (size_t i = 0; i < (kind == BLOCK_SCALED_mxf8f6f4 ? COUNT(known) : 1); i++) {

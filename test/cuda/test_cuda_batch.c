@@ -278,7 +278,7 @@ static void faults_of_batches_are_found(void **state)
 {
     static const struct gpu_fault wide[] = {
         { 80, "another matrix' slots",
-          "at = which * a.padded + line0 + line=>at = 0 * which + line0 + line" },
+          "which * a.padded + line0 + line;\\n    char=>0 * which + line0 + line;\\n    char" },
         { 80, "where another product goes",
           "        put_value(r, i, j, w.element=>        put_value(a.r, i, j, w.element" },
     };

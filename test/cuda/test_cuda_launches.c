@@ -158,15 +158,13 @@ static void faults_of_scans_are_found(void **state)
 {
     static const struct gpu_fault faults[] = {
         { 0, "a counter that passes nothing on",
-          "atom.acq_rel.gpu.global.add=>atom.relaxed.gpu."
-          "global.add" },
+          "atom.acq_rel.gpu.global.add=>atom.relaxed.gpu.global.add" },
         { 0, "the first block joins", "(0) == count - 1=>(0) == 0" },
         { 0, "the last but one joins", "(0) == count - 1=>(0) == count - 2" },
         { 0, "a counter that stays", "            store<int32_t>(counter, 0);=>            ;" },
         { 0, "a counter before all have written",
-          "DEVICE bool is_last(int32_t *counter, int "
-          "count)\\n{\\n    sync_block();=>DEVICE bool "
-          "is_last(int32_t *counter, int count)\\n{" },
+          "DEVICE bool is_last(int32_t *counter, int count)\\n{\\n    sync_block();=>"
+          "DEVICE bool is_last(int32_t *counter, int count)\\n{" },
         { 0, "another group's counter", "args.counters + which * groups + group=>args.counters" },
         { 0, "one part is left out",
           "p < args.blocks_p; p += lanes=>p + 1 < args.blocks_p; p += lanes" },

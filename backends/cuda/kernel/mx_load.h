@@ -5,8 +5,7 @@
 #ifndef LIMBER_CUDA_MX_LOAD_H
 #define LIMBER_CUDA_MX_LOAD_H
 
-enum { LINES = 32, ELEMENTS = 64, EACH = 8, PACK_THREADS = LINES * ELEMENTS / EACH,
-       PADDED = ELEMENTS + 1, BLOCK = MODEL.scale_block };
+enum { BLOCK = MODEL.scale_block };
 
 /* The code of a double that the format has. */
 DEVICE uint32_t code_of(limber_format f, double v)
@@ -39,25 +38,6 @@ template <int S> DEVICE uint32_t code_of_element(double x, double scale)
     if (scale > 0 || x - x != 0)
         v = limber_step_value(&s, limber_odd_quotient(x, scale > 0 ? scale : 1), 0, 0, &loss);
     return code_of(s.format, v) << (middle ? 2 : 0);
-}
-
-/* A block of lines by elements, read along whichever lies together in memory. */
-template <int S>
-DEVICE void read_elements(const pack_args &a, const struct view &v, int64_t line0, int64_t p0)
-{
-    constexpr int size = SIDES[S].f.size;
-    typedef typename raw_of<size>::type raw;
-    bool along = lies_along(v);
-
-    ROLL for (int x = thread(); x < LINES * ELEMENTS; x += PACK_THREADS) {
-        int line = along ? x / ELEMENTS : x % LINES, p = along ? x % ELEMENTS : x / LINES;
-        raw e = {};
-
-        if (line0 + line < a.lines && p0 + p < a.length)
-            load_element<S>(e, v, a.line0 + line0 + line, p0 + p);
-        store_shared<raw>((uint32_t)((line * PADDED + p) * size), e);
-    }
-    sync_block();
 }
 
 /* The scale of the block that this thread has a part of: neighbouring threads have the others. */
@@ -99,7 +79,8 @@ template <int S> DEVICE void pack(const pack_args &a, int index)
         return double_of(SIDES[S].f, &e);
     };
 
-    read_elements<S>(a, limber_operand_at(&a.operand, which), line0, p0);
+    read_block<S>(limber_operand_at(&a.operand, which), a.line0 + line0, a.lines - line0, p0,
+                  a.length);
     scale = scale_of_block<S>(element);
     ROLL for (int x = 0; x < EACH; x++)
         codes |= (uint64_t)code_of_element<S>(element(x), scale) << 8 / PACKED * x;
@@ -112,15 +93,6 @@ template <int S> DEVICE void pack(const pack_args &a, int index)
     if (p % BLOCK == 0)
         store<uint8_t>((char *)a.scales + at * a.scale_blocks + (p0 + p) / BLOCK,
                        (uint8_t)code_of_scale(scale > 0 ? scale : 1));
-}
-
-KERNEL(limber_pack, struct packs_args, PACK_THREADS, 1)
-{
-    let_next_begin();
-    if (block() < args.first)
-        pack<0>(args.side[0], block());
-    else
-        pack<1>(args.side[1], block() - args.first);
 }
 
 #endif

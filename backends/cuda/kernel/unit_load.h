@@ -161,13 +161,4 @@ template <int S> DEVICE void pack(const pack_args &a, int index)
         atomic_or(a.wide + at / (S ? BN : BM), 1);
 }
 
-KERNEL(limber_pack, struct packs_args, PACK_THREADS, 1)
-{
-    let_next_begin();
-    if (block() < args.first)
-        pack<0>(args.side[0], block());
-    else
-        pack<1>(args.side[1], block() - args.first);
-}
-
 #endif

@@ -116,22 +116,30 @@ static int64_t shifted(int64_t v, int by)
     return v < 0 ? -(-v >> -by) : v >> -by;
 }
 
+/* A finite number is sig 2^(exponent - 23); of zero the exponent is NONE. */
+static int split(float x, int64_t *sig)
+{
+    int field, exponent = NONE;
+    uint32_t code;
+
+    memcpy(&code, &x, 4);
+    field = (int)(code >> 23 & 255);
+    *sig = (code & 0x7fffff) | (field ? 0x800000 : 0);
+    if (*sig)
+        exponent = (field ? field : 1) - 127;
+    if (code >> 31)
+        *sig = -*sig;
+    return exponent;
+}
+
 static float block(int kind, const struct model *m, const struct line *a, const struct line *b,
                    int from, float c)
 {
-    int f = kind == SIMT_TF32 ? 10 : formats[kind].frac_bits, most, exp_c = NONE;
+    int f = kind == SIMT_TF32 ? 10 : formats[kind].frac_bits, most, exp_c;
     int32_t exponent[32];
-    uint32_t code;
     int64_t sum, sig_c;
 
-    memcpy(&code, &c, 4);
-    sig_c = code & 0x7fffff;
-    if (code & 0x7fffffff) {
-        exp_c = (int)(code >> 23 & 255);
-        sig_c |= exp_c ? 0x800000 : 0;
-        exp_c = (exp_c ? exp_c : 1) - 127;
-    }
-    most = exp_c;
+    most = exp_c = split(c, &sig_c);
     for (int i = 0; i < m->block; i++) {
         exponent[i] = a->exp[from + i] + b->exp[from + i];
         most = exponent[i] > most ? exponent[i] : most;
@@ -139,7 +147,7 @@ static float block(int kind, const struct model *m, const struct line *a, const 
     if (most < NONE / 2)
         return 0;
     most = most < m->floor ? m->floor : most;
-    sum = shifted(code >> 31 ? -sig_c : sig_c, exp_c - 23 - most + m->frac);
+    sum = shifted(sig_c, exp_c - 23 - most + m->frac);
     for (int i = 0; i < m->block; i++)
         sum += shifted((int64_t)a->sig[from + i] * b->sig[from + i],
                        exponent[i] - 2 * f - most + m->frac);
@@ -328,9 +336,8 @@ bool simt_scaled_dot(enum simt_scaled kind, const struct scaled_line *a,
                                     LIMBER_UNIT_INIT };
     static const uint32_t quiet = 0x7fc00000;
     limber_unit *u = &models[kind];
-    int exponent[64], unit[64], terms, most = NONE, exp_c = NONE;
+    int exponent[64], unit[64], terms, most, exp_c;
     int64_t value[64], sum, sig_c;
-    uint32_t code;
 
     if (!u->block && (limber_unit_parse(names[kind], u) != LIMBER_STATUS_OK || u->zeros || u->tree))
         return false;
@@ -343,14 +350,7 @@ bool simt_scaled_dot(enum simt_scaled kind, const struct scaled_line *a,
             memcpy(c, &quiet, 4);
         return true;
     }
-    memcpy(&code, c, 4);
-    sig_c = code & 0x7fffff;
-    if (code & 0x7fffffff) {
-        exp_c = (int)(code >> 23 & 255);
-        sig_c |= exp_c ? 0x800000 : 0;
-        exp_c = (exp_c ? exp_c : 1) - 127;
-        most = exp_c;
-    }
+    most = exp_c = split(*c, &sig_c);
     terms = u->block / u->sub;
     for (int t = 0; t < terms; t++) {
         value[t] = scaled_term(a, b, t * u->sub, u->sub, &exponent[t], &unit[t]);
@@ -359,7 +359,7 @@ bool simt_scaled_dot(enum simt_scaled kind, const struct scaled_line *a,
     *c = 0;
     if (most == NONE)
         return true;
-    sum = shifted(code >> 31 ? -sig_c : sig_c, exp_c - 23 - most + u->frac);
+    sum = shifted(sig_c, exp_c - 23 - most + u->frac);
     for (int t = 0; t < terms; t++)
         sum += value[t] ? shifted(value[t], unit[t] - most + u->frac) : 0;
     *c = cut(sum, most - u->frac, u->acc.format.frac_bits);
