@@ -224,7 +224,7 @@ bool limber_cuda_config(const struct plan *p, const struct target *t, struct cud
         return set_exact(c);
     }
     if (c->mma_path == MMA_PATH_unit && limber_num(products, ATTR_sums) != SUMS_fma)
-        limber_cuda_block_scaled(p, c);
+        limber_cuda_block_scaled(p, t, c);
     else if (c->mma_path == MMA_PATH_unit)
         limber_cuda_unit(p, c);
     c->inside = limber_num(products, ATTR_split) == SPLIT_inside;

@@ -75,7 +75,7 @@ bool limber_cuda_config(const struct plan *p, const struct target *t, struct cud
 void limber_cuda_unit(const struct plan *p, struct cuda_config *c);
 void limber_cuda_unit_source(const struct plan *p, const struct cuda_config *c, struct text *out);
 /* The same of instructions for blocks with scales. */
-void limber_cuda_block_scaled(const struct plan *p, struct cuda_config *c);
+void limber_cuda_block_scaled(const struct plan *p, const struct target *t, struct cuda_config *c);
 void limber_cuda_block_scaled_source(const struct plan *p, struct text *out);
 /* source.c: the whole source. */
 bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struct text *out,

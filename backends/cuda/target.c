@@ -23,10 +23,10 @@ static const struct arch archs[] = {
     { 9, 0, "sm_90a", "mma,wgmma", "h100", 128, 128, 2048, 2048, 1024, 4096, 4096, 4.3e12 },
     /* FP8 goes by tcgen05, for exact sums only: how it sums others one model says, but no outputs
      * are published, and "b200" are those of mma.sync. */
-    { 10, 0, "sm_100a", "mma,tcgen05,tcgen05-i8", "b200", 64, 128, 4096, 4096, 2048, 8192, 8192,
+    { 10, 0, "sm_100a", "mma,mx,tcgen05,tcgen05-i8", "b200", 64, 128, 4096, 4096, 2048, 8192, 8192,
       7e12 },
     /* Has few units of bytes and of FP64: published peaks of 0.15e15 and 1.25e12. */
-    { 10, 3, "sm_103a", "mma,tcgen05", "b200", 2, 128, 4096, 4096, 2048, 8192, 256, 8e12 },
+    { 10, 3, "sm_103a", "mma,mx,tcgen05", "b200", 2, 128, 4096, 4096, 2048, 8192, 256, 8e12 },
     /* GeForce; workstations have twice the FP16.  Sums as the models of MMA-Sim have them, where
      * 12.0 does not differ from 10.0. */
     { 12, 0, "sm_120", "mma,mx", "b200", 2, 128, 256, 256, 128, 0, 1024, 1.8e12 },

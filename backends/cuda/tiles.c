@@ -233,19 +233,21 @@ static bool tile_model(struct plan *p, struct node *n, const struct target *t, s
             limber_fail(d, LIMBER_STATUS_NO_MEMORY, "tile: out of memory"));
 }
 
-/* Steps of 128 bytes, with the scales beside them, by warps. */
+/* Steps of 128 bytes, with the scales beside them, by warps or into tensor memory. */
 static bool tile_block_scaled(struct plan *p, struct node *n, const struct target *t,
                               struct diag *d)
 {
     bool bytes = limber_unit_block_scaled(p->model) == BLOCK_SCALED_mxf8f6f4;
-    int64_t mb = p->size == SMALL_SIZE ? 64 : 128, nb = 64, step = bytes ? 128 : 256;
+    bool columns = limber_target_has(t, "tcgen05");
+    int64_t mb = columns || p->size != SMALL_SIZE ? 128 : 64, nb = columns ? 128 : 64;
+    int64_t mr = columns ? 64 : 32, nr = columns ? nb : 32, step = bytes ? 128 : 256;
     int64_t stages = (t->shared - 1024) / ((128 + step / p->model->scale_block) * (mb + nb));
 
     if (stages < 2)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "two stages do not fit the %lld bytes",
                            (long long)t->shared);
     return limber_node_list(p, n, ATTR_tile,
-                            (int64_t[]){ 32, 32, stages > 4 ? 4 : stages, mb, nb, step }, 6) ||
+                            (int64_t[]){ mr, nr, stages > 4 ? 4 : stages, mb, nb, step }, 6) ||
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "tile: out of memory");
 }
 

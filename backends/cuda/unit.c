@@ -160,9 +160,9 @@ void limber_cuda_unit(const struct plan *p, struct cuda_config *c)
     c->special = 0;
 }
 
-void limber_cuda_block_scaled(const struct plan *p, struct cuda_config *c)
+void limber_cuda_block_scaled(const struct plan *p, const struct target *t, struct cuda_config *c)
 {
-    c->mma_path = MMA_PATH_warp;
+    c->mma_path = limber_target_has(t, "tcgen05") ? MMA_PATH_tensor : MMA_PATH_warp;
     c->mx.kind = (int32_t)limber_unit_block_scaled(p->model);
     c->bytes = 1;
     c->packed = c->mx.kind == BLOCK_SCALED_mxf8f6f4 ? 1 : 2;

@@ -94,7 +94,7 @@ static bool device_has_them(void)
 {
     struct scaled p = { .unit = "b200-nvfp4", .m = 1, .n = 1, .k = 1 };
     float a = 1, b = 1, c = 0;
-    bool due = gpu_capability() >= 120;
+    bool due = gpu_capability() >= 100;
 
     if (run(cuda, "tensor-mx", &p, &a, &b, &c) == LIMBER_STATUS_OK) {
         assert_true(due || getenv("LIMBER_TEST_GPU"));

@@ -810,8 +810,9 @@ static void warps_multiply_blocks_with_scales(void **state)
           2,
           { 1, 3 },
           NULL,
-          { { "mxf4.block_scale.scale_vec::2X=>mxf4.block_scale.scale_vec::4X", "not played" },
-            { "mxf4.block_scale.scale_vec::2X=>mxf4nvf4.block_scale.scale_vec::2X", "not played" },
+          { { "scale_vec::2X\", \"m16n8k64\"=>scale_vec::4X\", \"m16n8k64\"", "not played" },
+            { "mxf4.block_scale.scale_vec::2X\", \"m=>mxf4nvf4.block_scale.scale_vec::2X\", \"m",
+              "not played" },
             { "\"m16n8k64\", \"e2m1\", \"e2m1\", \"ue8m0\"=>\"m16n8k64\", \"e2m1\", \"e3m2\", "
               "\"ue8m0\"",
               "not played" } } },
@@ -1243,80 +1244,83 @@ static void encode_tiles(struct args *args)
 }
 
 /* Chains of two steps, whose sums lie in two places in turn. */
+#define COLUMNS_KERNEL(stage, taken, fetch, issue) \
+    HEAD90 "enum { STAGE = " stage ", FULL = 2 * STAGE, EMPTY = FULL + 16, FILLED = EMPTY + 16,\n" \
+           "  TAKEN = FILLED + 16, AT = TAKEN + 16 };\n" \
+           "KERNEL(k, args, 256, 1) {\n" \
+           "  int t = thread(), w = warp(), l = lane();\n" \
+           "  if (t == 0) {\n" \
+           "    for (int i = 0; i < 6; i++)\n" \
+           "      barrier_init(FULL + 8 * i, 1);\n" \
+           "    for (int i = 0; i < 2; i++)\n" \
+           "      barrier_init(TAKEN + 8 * i, 4);\n" \
+           "    barrier_init_done(); // init\n" \
+           "  }\n" \
+           "  if (w == 2)\n" \
+           "    columns_take<" taken ">(AT); // take\n" \
+           "  sync_block(); // start\n" \
+           "  uint32_t columns = load_shared<uint32_t>(AT);\n" \
+           "  if (t == 0) {\n" \
+           "    for (int s = 0; s < args.n; s++) {\n" \
+           "      int at = s % 2 * STAGE, full = FULL + s % 2 * 8;\n" \
+           "      barrier_wait(EMPTY + s % 2 * 8, (s / 2 & 1) ^ 1); // empty\n" \
+           "      barrier_expect(full, STAGE);\n" \
+           "      tensor_load(at, &args.map[0], 128 * s, 0, 0, full);\n" \
+           "      tensor_load(at + 16384, &args.map[1], 128 * s, 0, 0, full);\n" fetch \
+           "    }\n" \
+           "    for (int s = args.n; s < args.n + 2; s++) // tail\n" \
+           "      barrier_wait(EMPTY + s % 2 * 8, (s / 2 & 1) ^ 1);\n" \
+           "  }\n" \
+           "  if (w == 1 && is_chosen())\n" \
+           "    for (int s = 0; s < args.n; s++) {\n" \
+           "      int at = s % 2 * STAGE, place = s / 2 % 2;\n" \
+           "      if (s % 2 == 0) {\n" \
+           "        barrier_wait(TAKEN + 8 * place, (s / 4 & 1) ^ 1); // taken\n" \
+           "        columns_after(); // told\n" \
+           "      }\n" \
+           "      barrier_wait(FULL + s % 2 * 8, s / 2 & 1); // full\n" issue \
+           "      products_arrive(EMPTY + s % 2 * 8); // free\n" \
+           "      if (s % 2 || s == args.n - 1)\n" \
+           "        products_arrive(FILLED + 8 * place); // filled\n" \
+           "    }\n" \
+           "  if (w >= 4) {\n" \
+           "    NUMBER total[2][32] = {};\n" \
+           "    for (int p = 0; 2 * p < args.n; p++) {\n" \
+           "      barrier_wait(FILLED + p % 2 * 8, p / 2 & 1); // sums\n" \
+           "      columns_after(); // after\n" \
+           "      for (int h = 0; h < 2; h++) {\n" \
+           "        uint32_t d[32];\n" \
+           "        columns_load(d, columns + 64 * (p % 2) + ((32 * (w - 4) + 16 * h) << 16));\n" \
+           "        columns_wait(d); // wait\n" \
+           "        for (int x = 0; x < 32; x++)\n" \
+           "          total[h][x] += SUM(d[x]);\n" \
+           "      }\n" \
+           "      columns_before(); // before\n" \
+           "      sync_warp(); // all\n" \
+           "      if (l == 0)\n" \
+           "        barrier_arrive(TAKEN + p % 2 * 8); // again\n" \
+           "    }\n" \
+           "    for (int x = 0; x < 64; x++) {\n" \
+           "      int row = 32 * (w - 4) + x / 32 * 16 + l / 4 + (x & 2) * 4;\n" \
+           "      store(args.c + 4 * (64 * row + x % 32 / 4 * 8 + l % 4 * 2 + (x & 1)),\n" \
+           "            total[x / 32][x % 32]);\n" \
+           "    }\n" \
+           "  }\n" \
+           "  columns_before(); // last\n" \
+           "  sync_block(); // end\n" \
+           "  columns_after();\n" \
+           "  if (w == 2)\n" \
+           "    columns_give<" taken ">(columns); // give\n" \
+           "}\n"
+
 static void products_go_to_tensor_memory(void **state)
 {
-    static const char source[] = HEAD90
-        "enum { STAGE = 128 * 192, FULL = 2 * STAGE, EMPTY = FULL + 16, FILLED = EMPTY + 16,\n"
-        "  TAKEN = FILLED + 16, AT = TAKEN + 16 };\n"
-        "KERNEL(k, args, 256, 1) {\n"
-        "  int t = thread(), w = warp(), l = lane();\n"
-        "  if (t == 0) {\n"
-        "    for (int i = 0; i < 6; i++)\n"
-        "      barrier_init(FULL + 8 * i, 1);\n"
-        "    for (int i = 0; i < 2; i++)\n"
-        "      barrier_init(TAKEN + 8 * i, 4);\n"
-        "    barrier_init_done(); // init\n"
-        "  }\n"
-        "  if (w == 2)\n"
-        "    columns_take<128>(AT); // take\n"
-        "  sync_block(); // start\n"
-        "  uint32_t columns = load_shared<uint32_t>(AT);\n"
-        "  if (t == 0) {\n"
-        "    for (int s = 0; s < args.n; s++) {\n"
-        "      int at = s % 2 * STAGE, full = FULL + s % 2 * 8;\n"
-        "      barrier_wait(EMPTY + s % 2 * 8, (s / 2 & 1) ^ 1); // empty\n"
-        "      barrier_expect(full, STAGE);\n"
-        "      tensor_load(at, &args.map[0], 128 * s, 0, 0, full);\n"
-        "      tensor_load(at + 16384, &args.map[1], 128 * s, 0, 0, full);\n"
-        "    }\n"
-        "    for (int s = args.n; s < args.n + 2; s++) // tail\n"
-        "      barrier_wait(EMPTY + s % 2 * 8, (s / 2 & 1) ^ 1);\n"
-        "  }\n"
-        "  if (w == 1 && is_chosen())\n"
-        "    for (int s = 0; s < args.n; s++) {\n"
-        "      int at = s % 2 * STAGE, place = s / 2 % 2;\n"
-        "      if (s % 2 == 0) {\n"
-        "        barrier_wait(TAKEN + 8 * place, (s / 4 & 1) ^ 1); // taken\n"
-        "        columns_after(); // told\n"
-        "      }\n"
-        "      barrier_wait(FULL + s % 2 * 8, s / 2 & 1); // full\n"
+    static const char source[] = COLUMNS_KERNEL(
+        "128 * 192", "128", "",
         "      for (int i = 0; i < 4; i++)\n"
         "        ISSUE(columns + 64 * place, tile_descriptor(at, 32 * i),\n"
         "              tile_descriptor(at + 16384, 32 * i), product_descriptor(128, 64, WHAT),\n"
-        "              s % 2 || i);\n"
-        "      products_arrive(EMPTY + s % 2 * 8); // free\n"
-        "      if (s % 2 || s == args.n - 1)\n"
-        "        products_arrive(FILLED + 8 * place); // filled\n"
-        "    }\n"
-        "  if (w >= 4) {\n"
-        "    NUMBER total[2][32] = {};\n"
-        "    for (int p = 0; 2 * p < args.n; p++) {\n"
-        "      barrier_wait(FILLED + p % 2 * 8, p / 2 & 1); // sums\n"
-        "      columns_after(); // after\n"
-        "      for (int h = 0; h < 2; h++) {\n"
-        "        uint32_t d[32];\n"
-        "        columns_load(d, columns + 64 * (p % 2) + ((32 * (w - 4) + 16 * h) << 16));\n"
-        "        columns_wait(d); // wait\n"
-        "        for (int x = 0; x < 32; x++)\n"
-        "          total[h][x] += SUM(d[x]);\n"
-        "      }\n"
-        "      columns_before(); // before\n"
-        "      sync_warp(); // all\n"
-        "      if (l == 0)\n"
-        "        barrier_arrive(TAKEN + p % 2 * 8); // again\n"
-        "    }\n"
-        "    for (int x = 0; x < 64; x++) {\n"
-        "      int row = 32 * (w - 4) + x / 32 * 16 + l / 4 + (x & 2) * 4;\n"
-        "      store(args.c + 4 * (64 * row + x % 32 / 4 * 8 + l % 4 * 2 + (x & 1)),\n"
-        "            total[x / 32][x % 32]);\n"
-        "    }\n"
-        "  }\n"
-        "  columns_before(); // last\n"
-        "  sync_block(); // end\n"
-        "  columns_after();\n"
-        "  if (w == 2)\n"
-        "    columns_give<128>(columns); // give\n"
-        "}\n";
+        "              s % 2 || i);\n");
     static const struct {
         int kind;
         const char *number, *sum, *issue, *what;
@@ -1476,6 +1480,165 @@ static void products_go_to_tensor_memory(void **state)
     }
     free(a);
     free(b);
+}
+
+/* Elements of bytes as products into columns want them. */
+static void put_together(const struct scaled_case *x, int side, const uint8_t from[32],
+                         uint8_t to[32])
+{
+    static const int bits[SIMT_FORMATS] = { 8, 8, 0, 6, 6, 4 };
+    int format = x->format[side], n = x->kind == SIMT_MXF8F6F4 ? bits[format] : 8;
+
+    memset(to, 0, 32);
+    for (int i = 0; i < 32; i++)
+        for (int k = 0; k < n; k++) {
+            int at = i % 16 * n + k, bit = n == 4 ? k + 2 : k;
+
+            to[i / 16 * 16 + at / 8] |= (uint8_t)((from[i] >> bit & 1) << at % 8);
+        }
+}
+
+/* As products_go_to_tensor_memory: scales lie behind the elements in memory, step by step, and
+ * behind the sums' columns, stage by stage. */
+static void products_of_blocks_with_scales_do(void **state)
+{
+    static const char source[] = COLUMNS_KERNEL(
+        "128 * 192 + 256 * SC", "256",
+        "      bulk_load(at + 24576, args.a + 128 * (128 * args.n + SC * s), 128 * SC, full);\n"
+        "      bulk_load(at + 24576 + 128 * SC, args.b + 128 * (64 * args.n + SC * s), 128 * SC,\n"
+        "                full);\n",
+        "      uint32_t to = columns + 128 + s % 2 * 2 * SC;\n"
+        "      columns_after(); // known\n"
+        "      for (int i = 0; i < SC / 2; i++)\n"
+        "        issue_scales(to + 4 * i, scales_descriptor(at + 24576 + 512 * i)); // scales\n"
+        "      for (int i = 0; i < 4; i++)\n"
+        "        issue_scaled<KIND>(columns + 64 * place, tile_descriptor(at, 32 * i),\n"
+        "                           tile_descriptor(at + 16384, 32 * i),\n"
+        "                           scaled_descriptor(128, 64, FORMATS, i * SC / 4 % 4),\n"
+        "                           to + i * SC / 16 * 4, to + SC + i * SC / 16 * 4,\n"
+        "                           s % 2 || i);\n");
+    static const struct fault of_bytes[] = {
+        { "128 * SC, full);\\n      bulk=>128 * SC - 16, full);\\n      bulk", "" },
+        { "bulk_load(at + 24576, args.a + 128=>bulk_load(at + 24576, args.a + 8 + 128", "bulk_load" },
+        { "bulk_load(at + 24576, args=>bulk_load(at, args", "" },
+        { "SC * s), 128 * SC, full);=>SC * s + 512), 128 * SC, full);", "bounds" },
+        { "barrier_expect(full, STAGE);=>barrier_expect(full, 24576);", "" },
+        { "columns + 128 + s % 2 * 2 * SC=>columns + 128", "not waited for" },
+        { "columns + 128 + s % 2 * 2 * SC=>columns + 64 + s % 2 * 2 * SC", "" },
+        { "columns + 128 + s % 2 * 2 * SC=>columns + 256 + s % 2 * 2 * SC", "are this block's" },
+        { "columns + 128 + s % 2 * 2 * SC=>columns + 126 + s % 2 * 2 * SC", "from column" },
+        { "columns + 128 + s % 2 * 2 * SC=>columns + 128 + (1 << 16)", "from lane 1 on" },
+        { "columns_after(); // known=>", "columns_after" },
+        { "i < SC / 2; i++=>i < SC / 4; i++", "nothing was written" },
+        { "issue_scales(to + 4 * i=>issue_scales(to + 4 * (i ^ 1)", "wrong" },
+        { "issue_scales(to + 4 * i=>issue_scales(to", "not waited for" },
+        { "at + 24576 + 512 * i)=>at + 24576 + 512 * i + 16)", "" },
+        { "to + SC + i * SC / 16 * 4=>to", "wrong" },
+        { "FORMATS, i * SC / 4 % 4)=>FORMATS, 0)", "wrong" },
+        { "barrier_wait(FULL + s % 2 * 8, s / 2 & 1); // full=>", MIXED },
+        /* of device.h */
+        { "(uint64_t)8 << 32=>(uint64_t)16 << 32", "" },
+        { "(uint64_t)8 << 32 | (uint64_t)1 << 46=>(uint64_t)8 << 32", "rows of 16 bytes" },
+        { "(uint64_t)8 << 32 | (uint64_t)1 << 46=>(uint64_t)8 << 32 | (uint64_t)1 << 46 | "
+          "(uint64_t)2 << 61",
+          "rows of 16 bytes" },
+        { "32x128b.warpx4=>64x128b.warpx2::02_13", "not played" },
+        { "(uint32_t)byte) | e8m0=>0) | e8m0", "wrong" },
+        { "(uint32_t)byte << 29=>0", "wrong" },
+        { "e8m0 << 23=>e8m0 << 22", "none of these types" },
+        { "%3, %4, %5, [%1], [%2], p;=>%3, %4, %5, [%2], [%1], p;", "wrong" },
+        { "%3, %4, %5, [%1], [%2], p;=>%4, %3, %5, [%1], [%2], p;", "" },
+        { "setp.ne.b32 p, %6, 0;=>setp.ne.b32 p, %6, 1;", "" },
+        { "mxf8f6f4.block_scale\");=>mxf8f6f4\");", "not played" },
+        { "mxf8f6f4.block_scale\");=>mxf4.block_scale.scale_vec::2X\");", "" },
+        { "complete_tx::bytes \"\\n                 \"[%0], [%1], %2, [%3];=>complete_tx::bytes \"\\n"
+          "\"[%0], [%1], %2, [%0];",
+          "" },
+    };
+    static const struct fault of_packed[] = {
+        { "FORMATS, i=>FORMAT_B, FORMAT_A, E8M0, i", "" },
+        { "FORMATS, i=>FORMAT_A, 2, E8M0, i", "none of these types" },
+    };
+    static const struct fault of_mxf4[] = {
+        { "FORMATS, i=>5, 5, E8M0, i", "none of these types" },
+        { "i * SC / 4 % 4)=>1)", "scales from byte 1" },
+        { "i * SC / 4 % 4)=>0)", "wrong" },
+        { "to + i * SC / 16 * 4, to + SC + i * SC / 16 * 4=>to, to + SC", "wrong" },
+        { "scale_vec::2X\");=>scale_vec::4X\");", "not played" },
+    };
+    static const struct fault of_nvf4[] = {
+        { "i * SC / 4 % 4)=>2)", "scales from byte 2" },
+        { "E8M0 0=>E8M0 1", "none of these types" },
+        { "mxf4nvf4.block_scale.scale_vec::4X\");=>mxf4.block_scale.scale_vec::2X\");",
+          "none of these" },
+        { "to + i * SC / 16 * 4, to + SC + i=>to + i * SC / 16 * 4, to + i", "wrong" },
+    };
+    static const struct {
+        struct scaled_case x;
+        int scales; /* of a line's step */
+        const struct fault *fault;
+        size_t faults;
+    } cases[] = {
+        { { SIMT_MXF8F6F4, { 0, 1 } }, 4, of_bytes, COUNT(of_bytes) },
+        { { SIMT_MXF8F6F4, { 3, 5 } }, 4, of_packed, COUNT(of_packed) },
+        { { SIMT_MXF8F6F4, { 5, 4 } }, 4, NULL, 0 },
+        { { SIMT_MXF4, { 5, 5 } }, 8, of_mxf4, COUNT(of_mxf4) },
+        { { SIMT_MXF4NVF4, { 5, 5 } }, 16, of_nvf4, COUNT(of_nvf4) },
+    };
+    enum { LINES = TM + TN, PIECES = TSTEPS * 4 };
+    static struct scaled_line line[LINES][PIECES];
+    struct rng r = { 22 };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const struct scaled_case *x = &cases[i].x;
+        int sc = cases[i].scales, each = sc / 4;
+        size_t size[2] = { (size_t)(TM + sc) * TSTEPS * 128, (size_t)(TN + sc) * TSTEPS * 128 };
+        uint8_t *in[2] = { calloc(1, size[0]), calloc(1, size[1]) };
+        float *c = calloc(TM * TN, 4);
+        struct job d = { in[0],       in[1],  c, size[0], size[1],
+                         TM * TN * 4, TSTEPS, 0, encode_tiles };
+        char text[8000];
+        struct kernel k = { text, 100, 256, 1, (uint32_t)(2 * (128 * 192 + 256 * sc) + 96), 1 };
+
+        snprintf(text, sizeof text,
+                 "#define NUMBER float\n#define SUM(v) (~(v) & 0x7f800000 ? bits_float(v) : 1)\n"
+                 "#define KIND %d\n#define SC %d\n"
+                 "#define FORMAT_A %d\n#define FORMAT_B %d\n#define E8M0 %d\n"
+                 "#define FORMATS FORMAT_A, FORMAT_B, E8M0\n%s",
+                 (int)x->kind, sc, x->kind == SIMT_MXF8F6F4 ? x->format[0] : 1,
+                 x->kind == SIMT_MXF8F6F4 ? x->format[1] : 1, x->kind != SIMT_MXF4NVF4, source);
+        for (int l = 0; l < LINES; l++)
+            for (int p = 0; p < PIECES; p++) {
+                int side = l >= TM, own = side ? l - TM : l, lines = side ? TN : TM;
+                uint8_t bytes[32], scales[4];
+
+                random_scaled(&r, x, side, 1, bytes, scales);
+                assert_true(simt_scaled_line(x->kind, x->format[side], bytes, scales, &line[l][p]));
+                put_together(x, side, bytes, in[side] + (own * PIECES + p) * 32);
+                for (int s = 0; s < each; s++) {
+                    int at = p % 4 * each + s;
+
+                    in[side][lines * TSTEPS * 128 + p / 4 * sc * 128 + at / 4 * 512 +
+                             own % 32 * 16 + own / 32 * 4 + at % 4] = scales[s];
+                }
+            }
+        for (int e = 0; e < TM * TN; e++) {
+            float part = 0;
+
+            for (int p = 0; p < PIECES; p++) {
+                simt_scaled_dot(x->kind, &line[e / TN][p], &line[TM + e % TN][p], &part);
+                if (p % 8 == 7 || p == PIECES - 1) {
+                    c[e] += isfinite(part) ? part : 1; /* infinities would make NaN of any sign */
+                    part = 0;
+                }
+            }
+        }
+        check(&k, &d, cases[i].fault, (int)cases[i].faults);
+        free(in[0]);
+        free(in[1]);
+        free(c);
+    }
 }
 
 /* ---- clusters -------------------------------------------------------------------------------- */
@@ -2010,6 +2173,7 @@ int main(void)
         cmocka_unit_test(warpgroups_multiply),
         cmocka_unit_test(products_read_what_was_fenced),
         cmocka_unit_test(products_go_to_tensor_memory),
+        cmocka_unit_test(products_of_blocks_with_scales_do),
         cmocka_unit_test(blocks_of_a_cluster_share_copies),
         cmocka_unit_test(launches_of_clusters_are_checked),
         cmocka_unit_test(blocks_share_work_by_counting),

@@ -536,6 +536,14 @@ DEVICE void tensor_load_all(uint32_t at, const tensor_map *map, int x, int y, in
                  ::"r"(shared_address(at)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y),
                  "r"(z), "h"((uint16_t)blocks) : "memory");
 }
+/* So many bytes as they lie; they and both addresses are multiples of 16. */
+DEVICE void bulk_load(uint32_t at, const void *from, uint32_t bytes, uint32_t barrier)
+{
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1], %2, [%3];"
+                 ::"r"(shared_address(at)), "l"(from), "r"(bytes), "r"(shared_address(barrier))
+                 : "memory");
+}
 DEVICE void tensor_prefetch(const tensor_map *map)
 {
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
@@ -745,8 +753,48 @@ DEVICE void issue_f8(uint32_t to, uint64_t a, uint64_t b, uint32_t what, int kee
 {
     PRODUCT("f8f6f4");
 }
-/* An arrival at the barrier when all products of this thread so far are done: their tiles are free,
- * their sums are there behind columns_after. */
+
+/* Scales of blocks lie in columns: of line l in lanes l % 32, + 32, + 64, + 96 of column l / 32,
+ * four bytes along k.  Those of 128 lines come from 512 bytes of shared memory, lane after lane, 16
+ * bytes of each.  Products that the same thread issues later find them there; products before are
+ * not awaited. */
+DEVICE uint64_t scales_descriptor(uint32_t at)
+{
+    return (shared_address(at) >> 4 & 0x3fff) | (uint64_t)8 << 32 | (uint64_t)1 << 46;
+}
+DEVICE void issue_scales(uint32_t to, uint64_t from)
+{
+    asm volatile("tcgen05.cp.cta_group::1.32x128b.warpx4 [%0], %1;" ::"r"(to), "l"(from)
+                 : "memory");
+}
+/* Formats of a and b are those of mma_scaled; e8m0: that of scales, else UE4M3.  They come from byte
+ * `byte` of their words, which for b is said where others say the format of sums. */
+DEVICE uint32_t scaled_descriptor(int m, int n, uint32_t a, uint32_t b, uint32_t e8m0, int byte)
+{
+    return product_descriptor(m, n, a, b, (uint32_t)byte) | e8m0 << 23 | (uint32_t)byte << 29;
+}
+/* As a product, of elements with scales from columns `scales_a`, `scales_b` on; the kinds are those
+ * of mma_scaled.  Kind 1: 16 elements lie together in 16 bytes, the first low, the rest is free.
+ * Kinds 2 and 3 call their format 1. */
+#define PRODUCT_SCALED(kind)                                                                       \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %6, 0;\n"                                      \
+                 "tcgen05.mma.cta_group::1.kind::" kind " [%0], %3, %4, %5, [%1], [%2], p;\n}"     \
+                 ::"r"(to), "r"(scales_a), "r"(scales_b), "l"(a), "l"(b), "r"(what), "r"(keep)     \
+                 : "memory")
+template <int kind>
+DEVICE void issue_scaled(uint32_t to, uint64_t a, uint64_t b, uint32_t what, uint32_t scales_a,
+                         uint32_t scales_b, int keep)
+{
+    if constexpr (kind == 1)
+        PRODUCT_SCALED("mxf8f6f4.block_scale");
+    else if constexpr (kind == 2)
+        PRODUCT_SCALED("mxf4.block_scale.scale_vec::2X");
+    else
+        PRODUCT_SCALED("mxf4nvf4.block_scale.scale_vec::4X");
+}
+
+/* An arrival at the barrier when all products, and copies of scales, of this thread so far are
+ * done: what they read is free, the sums are there behind columns_after. */
 DEVICE void products_arrive(uint32_t barrier)
 {
     asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];"

@@ -14,7 +14,8 @@ enum {
     GROUPS = BM / 64, NJ = BN / 8, GROUP_THREADS = 128,
     TILE_A = BM * STEP, TILE_B = BN * STEP,
     HELD_A = TOTALS ? 1 : LIMBS_A, HELD_B = TOTALS ? 1 : LIMBS_B,
-    STAGE = HELD_A * TILE_A + HELD_B * TILE_B,
+    SCALES_AT = HELD_A * TILE_A + HELD_B * TILE_B,  /* scales of blocks are behind the limbs */
+    STAGE = SCALES_AT + SCALES * (BM + BN),
     /* elements that become limbs inside: a square of 32 x 32 is one of a warp's STAGES */
     SQUARE = 32, RAW = SQUARE * SQUARE * 4, LIMB_STAGES = INSIDE ? 2 : STAGES,
     RAWS = LIMB_STAGES * STAGE, FULL = RAWS + (INSIDE ? 4 * STAGES * RAW : 0),
@@ -23,6 +24,8 @@ enum {
     PIXELS = PARTS + (COLUMNS_TAKEN ? 48 : 0),  /* the window's table */
     PIECES = STEP / 32          /* products of one step */
 };
+
+static_assert(!SCALES || !(WINDOW || INSIDE), "scales come as they were packed");
 
 /* Where the ring stands: its stage, and how often it has gone round. */
 struct ring { int stage; uint32_t parity; };
@@ -85,6 +88,19 @@ DEVICE void fetch_b(const multiply_args &a, uint32_t at, int x, int line, int li
                         (1u << a.cluster) - 1);
 }
 
+#if MX
+/* The scales of a step lie together, tile by tile.  A block that has no tile gets some, too. */
+DEVICE void fetch_scales(const multiply_args &a, struct task t, uint32_t at, int s, uint32_t full)
+{
+    int64_t line_a = (int64_t)t.i * BM < a.r.m ? limbs_at_a(a, t) : 0, line_b = limbs_at_b(a, t);
+    int64_t step = (int64_t)s * SCALES;
+
+    bulk_load(at + SCALES_AT, a.scales_a + line_a * a.scale_pitch + step * BM, SCALES * BM, full);
+    bulk_load(at + SCALES_AT + SCALES * BM, a.scales_b + line_b * a.scale_pitch + step * BN,
+              SCALES * BN, full);
+}
+#endif
+
 DEVICE void fetch_step(const multiply_args &a, struct task t, struct ring r, int s)
 {
     uint32_t at = (uint32_t)(r.stage * STAGE), full = (uint32_t)(FULL + 8 * r.stage);
@@ -98,6 +114,9 @@ DEVICE void fetch_step(const multiply_args &a, struct task t, struct ring r, int
     UNROLL for (int l = 0; l < HELD_B; l++)
         fetch_b(a, at + HELD_A * TILE_A + l * TILE_B, x, limbs_at_b(a, t),
                 TOTALS ? ROW_B[row] : l, full);
+#if MX
+    fetch_scales(a, t, at, s, full);
+#endif
 }
 
 DEVICE void fetch(const multiply_args &a)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Operands as instructions for blocks with scales take them: codes of elements, in a byte or two in
  * a byte, and beside them a byte for the scale of each block.  What is padded is zero, with the
- * scale 1. */
+ * scale 1.  Into tensor memory go 16 codes together in 16 bytes where they are not two in a byte. */
 #ifndef LIMBER_CUDA_MX_LOAD_H
 #define LIMBER_CUDA_MX_LOAD_H
 
@@ -27,17 +27,23 @@ DEVICE uint32_t code_of_scale(double v)
            (uint32_t)(double_bits(v) >> 52) - 1023 + 127;
 }
 
-/* As the unit sees it.  Where E2M1 is given in bytes its four bits stand in the middle. */
+/* As the unit sees it.  Where each E2M1 is given in a byte its four bits stand in the middle. */
 template <int S> DEVICE uint32_t code_of_element(double x, double scale)
 {
     constexpr limber_step s = S ? MODEL.b : MODEL.a;
-    constexpr bool middle = PACKED == 1 && (S ? FORMAT_B : FORMAT_A) == 5;
+    constexpr bool middle = PACKED == 1 && !COLUMNS_TAKEN && (S ? FORMAT_B : FORMAT_A) == 5;
     int loss;
     double v = x * 0;           /* beside a scale that is zero, but for what is not finite */
 
     if (scale > 0 || x - x != 0)
         v = limber_step_value(&s, limber_odd_quotient(x, scale > 0 ? scale : 1), 0, 0, &loss);
     return code_of(s.format, v) << (middle ? 2 : 0);
+}
+
+/* Of the thread whose number differs in these bits. */
+DEVICE uint64_t of_neighbour(uint64_t v, int mask)
+{
+    return (uint64_t)shuffle_xor((uint32_t)(v >> 32), mask) << 32 | shuffle_xor((uint32_t)v, mask);
 }
 
 /* The scale of the block that this thread has a part of: neighbouring threads have the others. */
@@ -53,18 +59,40 @@ template <int S, class F> DEVICE double scale_of_block(F element)
             most = size;
     }
     UNROLL for (int mask = 1; mask < BLOCK / EACH; mask *= 2) {
-        uint64_t other = (uint64_t)shuffle_xor((uint32_t)(most >> 32), mask) << 32 |
-                         shuffle_xor((uint32_t)most, mask);
+        uint64_t other = of_neighbour(most, mask);
 
         most = other > most ? other : most;
     }
     return most ? limber_unit_scale(&u, S ? &u.b : &u.a, bits_double(most)) : 1;
 }
 
+/* Two neighbours have 8 codes of so many bits each: this thread's half of the 16 bytes in which all
+ * of them lie side by side. */
+template <int bits> DEVICE uint64_t half_of_codes(uint64_t own)
+{
+    uint64_t other = of_neighbour(own, 1);
+
+    return thread() % 2 ? own >> (64 - 8 * bits) : own | other << 8 * bits;
+}
+
+/* Where the scale of a line's block lies, of so many blocks: line by line; or as copies to tensor
+ * memory want them, 128 lines by four blocks, of which lines 32 apart are neighbours. */
+DEVICE int64_t place_of_scale(int64_t line, int64_t block, int64_t blocks)
+{
+    if (!COLUMNS_TAKEN)
+        return line * blocks + block;
+    return line / 128 * 128 * blocks + block / 4 * 512 + line % 32 * 16 + line / 32 % 4 * 4 +
+           block % 4;
+}
+
 /* Block number `index` of an operand. */
 template <int S> DEVICE void pack(const pack_args &a, int index)
 {
     constexpr int size = SIDES[S].f.size;
+    constexpr limber_format format = S ? MODEL.b.format : MODEL.a.format;
+    constexpr int bits = PACKED > 1     ? 4 :
+                         COLUMNS_TAKEN ? 1 + format.exp_bits + format.frac_bits :
+                                         8;
     typedef typename raw_of<size>::type raw;
     int which = index / a.blocks, own = index % a.blocks;
     int64_t line0 = (int64_t)(own / a.blocks_p) * LINES;
@@ -83,7 +111,9 @@ template <int S> DEVICE void pack(const pack_args &a, int index)
                   a.length);
     scale = scale_of_block<S>(element);
     ROLL for (int x = 0; x < EACH; x++)
-        codes |= (uint64_t)code_of_element<S>(element(x), scale) << 8 / PACKED * x;
+        codes |= (uint64_t)code_of_element<S>(element(x), scale) << bits * x;
+    if constexpr (PACKED == 1 && bits < 8)
+        codes = half_of_codes<bits>(codes);
     if (line0 + line >= a.padded)
         return;
     if constexpr (PACKED == 1)
@@ -91,7 +121,7 @@ template <int S> DEVICE void pack(const pack_args &a, int index)
     else
         store<uint32_t>(a.limbs + at * a.pitch + (p0 + p) / 2, (uint32_t)codes);
     if (p % BLOCK == 0)
-        store<uint8_t>((char *)a.scales + at * a.scale_blocks + (p0 + p) / BLOCK,
+        store<uint8_t>((char *)a.scales + place_of_scale(at, (p0 + p) / BLOCK, a.scale_blocks),
                        (uint8_t)code_of_scale(scale > 0 ? scale : 1));
 }
 

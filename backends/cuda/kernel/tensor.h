@@ -12,10 +12,13 @@
 enum {
     THREADS = (GROUPS + 2) * GROUP_THREADS, PLACES = 2, TAKERS = 4 * GROUPS,
     /* barriers: a place is filled, it has been read, the other accumulators have been read */
-    FILLED = PARTS, TAKEN = FILLED + 8 * PLACES, OTHERS = TAKEN + 8 * PLACES, ADDRESS = OTHERS + 8
+    FILLED = PARTS, TAKEN = FILLED + 8 * PLACES, OTHERS = TAKEN + 8 * PLACES, ADDRESS = OTHERS + 8,
+    /* behind the sums' columns those of scales, of A and of B, for each stage */
+    SCALES_FROM = (PLACES + (TOTALS ? 0 : ACCUMULATORS - 1)) * BN
 };
 static_assert(BM == 128, "a row of products is a lane");
-static_assert((PLACES + (TOTALS ? 0 : ACCUMULATORS - 1)) * BN <= COLUMNS_TAKEN, "columns");
+static_assert(SCALES_FROM + STAGES * 2 * SCALES <= COLUMNS_TAKEN, "columns");
+static_assert(!SCALES || BN == 128, "scales of 128 lines come together");
 
 struct place { int index; uint32_t parity; };
 
@@ -88,6 +91,32 @@ DEVICE void issue_rows(uint32_t columns, int place, uint32_t at, int q, int keep
     }
 }
 
+#if MX
+/* The scales of a stage come to columns of its own: who waited for the stage knows that the products
+ * which read them before are done, and nothing else would order copies behind products. */
+DEVICE uint32_t issue_stage_scales(uint32_t columns, int stage)
+{
+    uint32_t to = columns + (uint32_t)(SCALES_FROM + stage * 2 * SCALES);
+
+    UNROLL for (int x = 0; x < SCALES / 2; x++)
+        issue_scales(to + 4 * x, scales_descriptor((uint32_t)(stage * STAGE + SCALES_AT) + 512 * x));
+    return to;
+}
+
+/* As issue_piece; `scales` are the columns of the stage's. */
+DEVICE void issue_scaled_piece(uint32_t to, uint32_t at, int q, uint32_t scales, int keep)
+{
+    constexpr int each = SCALES / PIECES;   /* bytes of a line */
+    constexpr uint32_t e8m0 = MODEL.scale != LIMBER_SCALE_UE4M3;
+    uint32_t what = scaled_descriptor(BM, BN, MX == 1 ? FORMAT_A : 1, MX == 1 ? FORMAT_B : 1, e8m0,
+                                      q * each % 4);
+
+    scales += (uint32_t)(q * each / 4 * 4);
+    issue_scaled<MX>(to, tile_descriptor(at, 32 * q), tile_descriptor(at + TILE_A, 32 * q), what,
+                     scales, scales + SCALES, keep);
+}
+#endif
+
 /* What has been asked for is told to all that write to this stage when it is done. */
 DEVICE void release(const multiply_args &a, int stage)
 {
@@ -110,12 +139,20 @@ DEVICE void issue_part(const multiply_args &a, struct task t, struct ring &r, ui
             continue;
         barrier_wait((uint32_t)(FULL + 8 * r.stage), r.parity);
         columns_after();
+#if MX
+        uint32_t scales = issue_stage_scales(columns, r.stage);
+
+        UNROLL for (int q = 0; q < PIECES; q++)
+            issue_scaled_piece(columns + column_of_accumulator(0, place), at, q, scales,
+                               (keep | q) != 0);
+#else
         UNROLL for (int q = 0; q < PIECES; q++)     /* rows take turns every 32 bytes */
             if constexpr (TOTALS)
                 issue_piece(columns + column_of_accumulator(0, place), at, at + TILE_A, q,
                             product_of(SIGNS_OF[row_at(a, t, s)]), (keep | q) != 0);
             else
                 issue_rows<0>(columns, place, at, q, keep, through);
+#endif
         keep = through = 1;
         release(a, r.stage);
         advance(r);
@@ -239,6 +276,8 @@ DEVICE void sums_task(const multiply_args &a, int index, uint32_t columns, struc
 
     UNROLL for (int acc = 0; acc < ACCUMULATORS; acc++)
         clear(d[acc]);
+    if (MX)
+        start(d[0], a.steps);
     ROLL for (int s = 0; s < a.steps; s = end) {
         end = end_of(s, a.steps);
         if (!is_part(a, t, s, end))
@@ -253,6 +292,8 @@ DEVICE void sums_task(const multiply_args &a, int index, uint32_t columns, struc
                          [&](int x, uint32_t v) { d[acc][x] = bits_float(v); });
         announce_taken(OTHERS);
     }
+    if (MX)
+        set_nan(d[0]);
     put_task(a, index, [&](const result_args &to, int, int64_t i, int64_t j) {
         put_sums(to, i, j, *(float (*)[ACCUMULATORS][1][NJ][4])d);
     });

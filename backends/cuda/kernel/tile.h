@@ -410,6 +410,14 @@ template <class sum, int n> DEVICE void start(sum (&total)[n], int parts)
         total[i] = parts ? (sum)-0. : 0;
 }
 
+/* NaN is that of simulated units. */
+template <class sum, int n> DEVICE void set_nan(sum (&d)[n])
+{
+    UNROLL for (int i = 0; i < n; i++)
+        if (d[i] != d[i])
+            d[i] = (sum)bits_float(0x7fc00000);
+}
+
 /* totals += part, each rounded once. */
 template <int n> DEVICE void promote(float (&total)[n], const float (&part)[n])
 {

@@ -372,9 +372,8 @@ DEVICE void sums_task(const multiply_args &a, struct task t, int line_a, int lin
             clear(FLAT(d[0]));
         }
     });
-    UNROLL for (int x = 0; x < MI * NJ * 4 && MX; x++)      /* NaN is the unit's */
-        if (FLAT(total)[x] != FLAT(total)[x])
-            FLAT(total)[x] = (sum)bits_float(0x7fc00000);
+    if (MX)
+        set_nan(FLAT(total));
     memcpy(d[0], total, sizeof total);
     put_sums(result_of(a.r, t.product), (int64_t)t.i * BM + line_a, (int64_t)t.j * BN + line_b, d);
 }

@@ -339,31 +339,41 @@ void tensor_prefetch(const void *map)
 }
 
 /* To one block, whose barrier lies where this block's does. */
-static void take_off(struct block *block, const struct map *m, uint32_t at, int x, int y, int z,
-                     uint32_t barrier)
+static void take_off(struct block *block, struct flight t, uint32_t barrier, uint32_t align,
+                     const char *what)
 {
-    struct barrier *b = use_barrier(block, barrier, "tensor_load");
-    uint32_t bytes = 128 * m->box[1] * m->box[2];
+    struct barrier *b = use_barrier(block, barrier, what);
     struct witness w;
 
     if (!b->init_done)
-        engine_fail("tensor_load: no barrier_init_done behind the barrier's init");
-    shared_range(block, at, bytes, 1024, "tensor_load");
+        engine_fail("%s: no barrier_init_done behind the barrier's init", what);
+    shared_range(block, t.at, t.bytes, align, what);
     w = fibre_witness(engine.running);
     w.async = true;
-    shared_note(block, &w, at, bytes, true);
-    shared_mark(block, FLIGHT, at, bytes);
-    memset(block->shared + at, 0xc5, bytes);
-    add_flight(block,
-               (struct flight){
-                   .map = m, .at = at, .bytes = bytes, .x = x, .y = y, .z = z, .barrier = b });
+    shared_note(block, &w, t.at, t.bytes, true);
+    shared_mark(block, FLIGHT, t.at, t.bytes);
+    memset(block->shared + t.at, 0xc5, t.bytes);
+    t.barrier = b;
+    add_flight(block, t);
     b->issued++;
+}
+
+void bulk_load(uint32_t at, const void *from, uint32_t bytes, uint32_t barrier)
+{
+    fibre_maybe_yield();
+    order_began("bulk_load");
+    if (!bytes || bytes % 16 || (uintptr_t)from % 16)
+        engine_fail("bulk_load of %u bytes from %p", bytes, from);
+    memory_check((uint64_t)(uintptr_t)from, bytes, false, "bulk_load");
+    take_off(engine.running->block, (struct flight){ .from = from, .at = at, .bytes = bytes },
+             barrier, 16, "bulk_load");
 }
 
 void tensor_load(uint32_t at, const void *map, int x, int y, int z, uint32_t barrier,
                  uint32_t blocks)
 {
     const struct map *m;
+    struct flight t;
 
     fibre_maybe_yield();
     m = check_map(map, "tensor_load");
@@ -372,17 +382,19 @@ void tensor_load(uint32_t at, const void *map, int x, int y, int z, uint32_t bar
         engine_fail("tensor_load: a map of rank %d, swizzle %d, fill %d, rows of %u bytes", m->rank,
                     m->swizzle, m->fill, m->box[0] * m->element);
     check_source(m, x, y, z);
+    t = (struct flight){
+        .map = m, .at = at, .bytes = 128 * m->box[1] * m->box[2], .x = x, .y = y, .z = z
+    };
     if (!blocks)
-        take_off(engine.running->block, m, at, x, y, z, barrier);
+        take_off(engine.running->block, t, barrier, 1024, "tensor_load");
     for (int rank = 0; blocks >> rank; rank++)
         if (blocks >> rank & 1)
-            take_off(block_of(rank, "tensor_load_all"), m, at, x, y, z, barrier);
+            take_off(block_of(rank, "tensor_load_all"), t, barrier, 1024, "tensor_load");
 }
 
-static void land(struct block *block, const struct flight *t)
+static void land_box(struct block *block, const struct flight *t)
 {
     const struct map *m = t->map;
-    struct barrier *b = t->barrier;
     uint32_t row = 0;
 
     for (int64_t k = 0; k < m->box[2]; k++)
@@ -398,8 +410,19 @@ static void land(struct block *block, const struct flight *t)
             for (uint32_t c = 0; c < 8; c++)
                 memcpy(to + 16 * (c ^ (row & 7)), line + 16 * c, 16);
         }
+}
+
+static void land(struct block *block, const struct flight *t)
+{
+    struct barrier *b = t->barrier;
+
+    if (t->map)
+        land_box(block, t);
+    else
+        memcpy(block->shared + t->at,
+               memory_check((uint64_t)(uintptr_t)t->from, t->bytes, false, "bulk_load"), t->bytes);
     if (block->ended == block->threads)
-        engine_fail("a tensor copy lands in block %d, which has ended", block->index);
+        engine_fail("a copy lands in block %d, which has ended", block->index);
     b->landed++;
     shared_mark(block, (epoch)b->agent << CLOCK_BITS | b->landed, t->at, t->bytes);
     b->now->at[clocks_index((epoch)b->agent << CLOCK_BITS)] = b->landed;
@@ -431,7 +454,7 @@ bool async_land(void)
         t = b->flights[i];
         memmove(&b->flights[i], &b->flights[i + 1], (size_t)(b->flight_count - i - 1) * sizeof t);
         b->flight_count--;
-        if (t.map)
+        if (t.map || t.from)
             land(b, &t);
         else
             land_arrival(b, &t);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Tensor memory: who has columns of it, the products that one thread of a block issues into them,
- * and loads.  A product is computed when it is issued, but no one may look at its sums, or write
- * its tiles, who does not know of an arrival for it; a load fills its registers at columns_wait.
- * Cells of 16 lanes by 8 columns have epochs as words of shared memory do.
+ * Tensor memory: who has columns of it, the products and copies that one thread of a block issues
+ * into them, and loads.  A product is computed when it is issued, but no one may look at its sums,
+ * or write its tiles or its scales, who does not know of an arrival for it; a load fills its
+ * registers at columns_wait.  A copy is one to those that issue products later, but does not wait
+ * for products before.  Cells of 16 lanes by 4 columns have epochs as words of shared memory do.
  *
  * What a thread knows of tensor memory is what it knew at its last columns_after; what it read
  * there counts as being read until its columns_before. */
@@ -14,7 +15,7 @@
 #define POISON 0xffc5c5c5u
 #define READING ((epoch)ID_FLIGHT << CLOCK_BITS | 1)
 
-enum { LANES = 128, ALL = 512, GROUPS = LANES / 16, LOADED = 64 };
+enum { LANES = 128, ALL = 512, GROUPS = LANES / 16, LOADED = 64, CELL = 4 };
 
 /* Registers of one lane that a load fills. */
 struct load {
@@ -26,7 +27,7 @@ struct load {
 
 struct columns {
     uint32_t from, count, *value;
-    struct cell cell[GROUPS][ALL / 8];
+    struct cell cell[GROUPS][ALL / CELL];
     epoch taken;
     bool given_up; /* no more are taken */
     const struct fibre *issuer;
@@ -68,7 +69,7 @@ static void check_range(const struct columns *c, uint32_t column, uint32_t count
     if (column < c->from || column + count > c->from + c->count)
         engine_fail("%s of columns %u to %u, where %u to %u are this block's", what, column,
                     column + count - 1, c->from, c->from + c->count - 1);
-    if (column % 8)
+    if (column % CELL)
         engine_fail("%s from column %u on", what, column);
 }
 
@@ -125,7 +126,7 @@ static void check_cell(const struct witness *w, const struct cell *c, bool write
                        const char *what)
 {
     if (c->write && !clocks_know(w, c->write))
-        engine_fail("%s: column %u of tensor memory has sums that were not waited for, or "
+        engine_fail("%s: column %u of tensor memory has what was not waited for, or "
                     "columns_after lacks",
                     what, column);
     if (!c->write && !write)
@@ -151,8 +152,8 @@ void columns_give(uint32_t address, uint32_t count)
         engine_fail("columns_give of %u from %x on, but %u from %x on were taken", count, address,
                     c->count, c->from);
     for (uint32_t g = 0; g < GROUPS; g++)
-        for (uint32_t x = c->from / 8; x < (c->from + c->count) / 8; x++)
-            check_cell(&w, &c->cell[g][x], true, 8 * x, "columns_give");
+        for (uint32_t x = c->from / CELL; x < (c->from + c->count) / CELL; x++)
+            check_cell(&w, &c->cell[g][x], true, CELL * x, "columns_give");
     c->count = 0;
     meeting_end(m);
 }
@@ -172,7 +173,7 @@ void columns_before(void)
             f->loads[left++] = *l;
             continue;
         }
-        for (uint32_t x = l->column / 8; l->witness && x < (l->column + LOADED) / 8; x++)
+        for (uint32_t x = l->column / CELL; l->witness && x < (l->column + LOADED) / CELL; x++)
             c->cell[l->group][x].read[0] = fibre_witness(f).now;
     }
     f->load_count = left;
@@ -189,52 +190,158 @@ void columns_after(void)
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-static void write_cells(struct columns *c, const struct fibre *f, uint32_t column, int n, int keep)
+/* What products of a thread know: they happen in their order, and behind copies. */
+static struct witness witness_of_products(const struct columns *c, const struct fibre *f)
 {
     struct witness w = witness_of(f);
 
-    w.self = (int)(agent_of(f->block) >> CLOCK_BITS); /* they happen in their order */
+    w.self = (int)(agent_of(f->block) >> CLOCK_BITS);
     w.now = agent_of(f->block) | (c->arrivals + 1);
+    return w;
+}
+
+static void write_cells(struct columns *c, const struct fibre *f, uint32_t column, int n, int keep)
+{
+    struct witness w = witness_of_products(c, f);
+
     for (uint32_t g = 0; g < GROUPS; g++)
-        for (uint32_t x = column / 8; x < (column + (uint32_t)n) / 8; x++) {
+        for (uint32_t x = column / CELL; x < (column + (uint32_t)n) / CELL; x++) {
             struct cell *cell = &c->cell[g][x];
 
-            check_cell(&w, cell, true, 8 * x, "a product");
+            check_cell(&w, cell, true, CELL * x, "a product");
             if (keep)
-                check_cell(&w, cell, false, 8 * x, "a product");
+                check_cell(&w, cell, false, CELL * x, "a product");
             *cell = (struct cell){ w.now, { 0 } };
         }
 }
 
-void columns_product(int kind, int n, uint32_t to, struct tile a, struct tile b, int keep)
+/* The columns of the thread that issues all products and copies of its block. */
+static struct columns *issued_by(struct fibre *f, const char *what)
+{
+    struct columns *c = mine(what);
+
+    if (c->issuer && c->issuer != f)
+        engine_fail("%ss of threads %d and %d: the harness knows one a block", what + 2,
+                    c->issuer->thread, f->thread);
+    c->issuer = f;
+    return c;
+}
+
+/* How shared memory is read for the thread. */
+static struct witness reader_of(const struct columns *c, const struct fibre *f)
+{
+    struct witness w = fibre_witness(f);
+
+    w.async = true;
+    w.now = agent_of(f->block) | (c->arrivals + 1);
+    return w;
+}
+
+/* Where the sums of a product are. */
+static uint32_t *const *sums_of(struct columns *c, const struct fibre *f, int n, uint32_t to,
+                                int keep)
 {
     static uint32_t *d[LANES * 256];
-    struct fibre *f = engine.running;
-    struct columns *c;
-    struct witness w;
 
-    fibre_maybe_yield();
-    c = mine("a product");
     if (to >> 16)
         engine_fail("a product's sums from lane %u on", to >> 16);
     check_range(c, to, (uint32_t)n, "a product's sums");
-    if (c->issuer && c->issuer != f)
-        engine_fail("products of threads %d and %d: the harness knows one a block",
-                    c->issuer->thread, f->thread);
-    c->issuer = f;
     write_cells(c, f, to, n, keep);
-    w = fibre_witness(f);
-    w.async = true;
-    w.now = agent_of(f->block) | (c->arrivals + 1);
     for (int i = 0; i < LANES; i++)
         for (int j = 0; j < n; j++) {
             d[i * n + j] = &c->value[(uint32_t)i * ALL + to + (uint32_t)j];
             if (!keep)
                 *d[i * n + j] = 0;
         }
+    return d;
+}
+
+void columns_product(int kind, int n, uint32_t to, struct tile a, struct tile b, int keep)
+{
+    struct fibre *f = engine.running;
+    uint32_t *const *d;
+    struct columns *c;
+    struct witness w;
+
+    fibre_maybe_yield();
+    c = issued_by(f, "a product");
+    d = sums_of(c, f, n, to, keep);
+    w = reader_of(c, f);
     product_of_tiles(kind, true, &w, LANES, a, n, b, d, "a product into tensor memory");
     clocks_join_fibre(c->known, f);
 }
+
+/* ---- blocks with scales ---------------------------------------------------------------------- */
+
+void columns_copy(uint32_t to, struct tile from)
+{
+    struct fibre *f = engine.running;
+    struct block *b = f->block;
+    struct columns *c;
+    struct witness w, reader;
+
+    fibre_maybe_yield();
+    c = issued_by(f, "a copy to columns");
+    if (to >> 16)
+        engine_fail("a copy to columns from lane %u on", to >> 16);
+    check_range(c, to, CELL, "a copy to columns");
+    w = witness_of(f);
+    reader = reader_of(c, f);
+    for (uint32_t g = 0; g < GROUPS; g++) {
+        struct cell *cell = &c->cell[g][to / CELL];
+
+        check_cell(&w, cell, true, to, "a copy to columns");
+        *cell = (struct cell){ reader.now, { 0 } };
+    }
+    for (uint32_t row = 0; row < LANES; row++) {
+        uint32_t at = from.at + row % 32 / 8 * from.groups + row % 8 * 16;
+
+        shared_range(b, at, 16, 16, "a copy to columns");
+        shared_note(b, &reader, at, 16, false);
+        memcpy(&c->value[row * ALL + to], b->shared + at, 16);
+    }
+    clocks_join_fibre(c->known, f);
+}
+
+/* Of so many lines, from a column on. */
+static void read_scales(struct columns *c, const struct fibre *f, uint32_t from, int lines,
+                        uint8_t (*scales)[4])
+{
+    struct witness w = witness_of_products(c, f);
+    uint32_t count = ((uint32_t)lines + 31) / 32;
+
+    if (from >> 16)
+        engine_fail("a product's scales from lane %u on", from >> 16);
+    check_range(c, from, count, "a product's scales");
+    for (uint32_t g = 0; g < GROUPS; g++)
+        for (uint32_t x = from / CELL; x < (from + count + CELL - 1) / CELL; x++) {
+            check_cell(&w, &c->cell[g][x], false, CELL * x, "a product's scales");
+            c->cell[g][x].read[1] = w.now;
+        }
+    for (uint32_t line = 0; line < (uint32_t)lines; line++)
+        memcpy(scales[line], &c->value[line % LANES * ALL + from + line / 32], 4);
+}
+
+void columns_scaled_product(const struct scaled_product *x, int n, uint32_t to, struct tile a,
+                            struct tile b, const uint32_t scales[2], int keep)
+{
+    static uint8_t of_a[LANES][4], of_b[256][4];
+    struct fibre *f = engine.running;
+    uint32_t *const *d;
+    struct columns *c;
+    struct witness w;
+
+    fibre_maybe_yield();
+    c = issued_by(f, "a product");
+    read_scales(c, f, scales[0], LANES, of_a);
+    read_scales(c, f, scales[1], n, of_b);
+    d = sums_of(c, f, n, to, keep);
+    w = reader_of(c, f);
+    scaled_product_of_tiles(x, &w, LANES, a, n, b, (uint8_t(*const[2])[4]){ of_a, of_b }, d);
+    clocks_join_fibre(c->known, f);
+}
+
+/* ---- arrivals -------------------------------------------------------------------------------- */
 
 /* An arrival at the barrier of each block of the mask (0: of this one) for all products so far. */
 void columns_arrive(uint32_t at, uint32_t blocks)
@@ -296,12 +403,12 @@ void columns_load(uint32_t *d, uint32_t address)
             uint32_t row = lane + l / 4 + (i & 2) * 4,
                      at = column + i / 4 * 8 + l % 4 * 2 + (i & 1);
 
-            check_cell(&w, &c->cell[lane / 16][at / 8], false, at, "columns_load");
+            check_cell(&w, &c->cell[lane / 16][at / CELL], false, at, "columns_load");
             load->value[i] = c->value[row * ALL + at];
             x->d[i] = POISON;
         }
     }
-    for (uint32_t x = column / 8; x < (column + LOADED) / 8; x++)
+    for (uint32_t x = column / CELL; x < (column + LOADED) / CELL; x++)
         c->cell[lane / 16][x].read[0] = READING;
     meeting_end(m);
 }

@@ -295,6 +295,25 @@ bool simt_scaled_line(enum simt_scaled kind, int format, const uint8_t bytes[32]
     return true;
 }
 
+bool simt_set_apart(enum simt_scaled kind, int format, const uint8_t from[32], uint8_t to[32])
+{
+    int bits = 1 + elements[format].exp_bits + elements[format].frac_bits;
+
+    memcpy(to, from, 32);
+    for (int half = 0; half < 32 && kind == SIMT_MXF8F6F4; half += 16) {
+        for (int bit = 16 * bits; bit < 128; bit++)
+            if (from[half + bit / 8] >> bit % 8 & 1)
+                return false;
+        for (int i = 0; i < 16; i++) {
+            to[half + i] = 0;
+            for (int k = 0; k < bits; k++)
+                to[half + i] |= (uint8_t)((from[half + (i * bits + k) / 8] >> (i * bits + k) % 8 & 1)
+                                          << (format == 5 ? k + 2 : k));
+        }
+    }
+    return true;
+}
+
 /* A sum of products whose scales are the same: its exponent and its value in units of 2^*unit. */
 static int64_t scaled_term(const struct scaled_line *a, const struct scaled_line *b, int from,
                            int count, int *exponent, int *unit)

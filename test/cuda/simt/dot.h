@@ -47,6 +47,9 @@ enum { SIMT_FORMATS = 6 }; /* of elements, as descriptors number them; 2 is none
 /* False where bits are set that no element has. */
 bool simt_scaled_line(enum simt_scaled kind, int format, const uint8_t bytes[32],
                       const uint8_t *scales, struct scaled_line *l);
+/* Elements that lie 16 together in 16 bytes, each to a byte of its own; false where bits are set
+ * behind them.  Other kinds are left as they are. */
+bool simt_set_apart(enum simt_scaled kind, int format, const uint8_t from[32], uint8_t to[32]);
 /* False where the library's preset is of another kind than what is computed here. */
 bool simt_scaled_dot(enum simt_scaled kind, const struct scaled_line *a,
                      const struct scaled_line *b, float *c);

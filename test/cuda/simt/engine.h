@@ -114,10 +114,11 @@ struct barrier {
     struct clocks *now, *done; /* of arrivals in this phase; of all ended ones */
 };
 
-/* A tensor copy in flight, of a block that it lands in; or, without a map, the arrival of products
- * of a block, with what they knew. */
+/* A tensor copy in flight, of a block that it lands in; or, without a map, a copy of bytes that lie
+ * together; or, with neither, the arrival of products of a block, with what they knew. */
 struct flight {
     const struct map *map;
+    const void *from;
     uint32_t at, bytes;
     int x, y, z;
     struct barrier *barrier;
@@ -310,6 +311,7 @@ void barrier_arrive_in(uint32_t at, int rank);
 void barrier_wait(uint32_t at, uint32_t parity);
 void tensor_load(uint32_t at, const void *map, int x, int y, int z, uint32_t barrier,
                  uint32_t blocks);
+void bulk_load(uint32_t at, const void *from, uint32_t bytes, uint32_t barrier);
 void tensor_prefetch(const void *map);
 
 /* ---- product.c ------------------------------------------------------------------------------- */
@@ -335,7 +337,7 @@ void group_fence(void);
 void group_commit(void);
 void group_wait(int n);
 /* Rows of 128 bytes in shared memory: a tile begins at byte `at` of them, in one of their pieces of
- * 32 bytes; groups of eight lie so many bytes apart. */
+ * 32 bytes; groups of eight lie so many bytes apart.  Rows that become columns have 16 bytes. */
 struct tile {
     uint32_t at, groups;
 };
@@ -343,6 +345,11 @@ void group(int kind, int n, void *d, struct tile a, struct tile b, int keep);
 /* d[row n + column] += for rows of a and columns of b, 32 bytes of each, read by this witness. */
 void product_of_tiles(int kind, bool columns, const struct witness *w, int rows, struct tile a,
                       int n, struct tile b, uint32_t *const *d, const char *what);
+/* The same of blocks with scales, where elements of less than a byte lie 16 together in 16 bytes;
+ * `scales` are the four bytes of each row and of each column, of which the product names one. */
+void scaled_product_of_tiles(const struct scaled_product *x, const struct witness *w, int rows,
+                             struct tile a, int n, struct tile b, uint8_t (*const scales[2])[4],
+                             uint32_t *const *d);
 
 /* ---- columns.c ------------------------------------------------------------------------------- */
 
@@ -352,6 +359,11 @@ void columns_give(uint32_t address, uint32_t count);
 void columns_before(void);
 void columns_after(void);
 void columns_product(int kind, int n, uint32_t to, struct tile a, struct tile b, int keep);
+/* Of blocks with scales, which lie in columns from `scales` on. */
+void columns_scaled_product(const struct scaled_product *x, int n, uint32_t to, struct tile a,
+                            struct tile b, const uint32_t scales[2], int keep);
+/* 32 rows of 16 bytes of shared memory to four columns, in all four quarters of their lanes. */
+void columns_copy(uint32_t to, struct tile from);
 void columns_arrive(uint32_t at, uint32_t blocks);
 void columns_load(uint32_t *d, uint32_t address);
 void columns_wait(void);

@@ -398,6 +398,42 @@ void product_of_tiles(int kind, bool columns, const struct witness *w, int rows,
     multiply(kind, columns, rows, (const uint8_t(*)[32])x, n, (const uint8_t(*)[32])y, d, what);
 }
 
+static void read_scaled_lines(const struct scaled_product *x, int side, const uint8_t (*bytes)[32],
+                              const uint8_t (*scales)[4], int count, struct scaled_line *to)
+{
+    for (int i = 0; i < count; i++) {
+        uint8_t apart[32];
+
+        if (!simt_set_apart(x->kind, x->format[side], bytes[i], apart) ||
+            !simt_scaled_line(x->kind, x->format[side], apart, scales[i] + x->byte[side], &to[i]))
+            engine_fail("a scaled product: bits beside the elements of operand %d", side);
+    }
+}
+
+void scaled_product_of_tiles(const struct scaled_product *x, const struct witness *w, int rows,
+                             struct tile a, int n, struct tile b, uint8_t (*const scales[2])[4],
+                             uint32_t *const *d)
+{
+    static uint8_t bytes_a[128][32], bytes_b[256][32];
+    static struct scaled_line line_a[128], line_b[256];
+
+    read_tile(w, a, rows, bytes_a);
+    read_tile(w, b, n, bytes_b);
+    read_scaled_lines(x, 0, (const uint8_t(*)[32])bytes_a, (const uint8_t(*)[4])scales[0], rows,
+                      line_a);
+    read_scaled_lines(x, 1, (const uint8_t(*)[32])bytes_b, (const uint8_t(*)[4])scales[1], n,
+                      line_b);
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < n; j++) {
+            float sum;
+
+            memcpy(&sum, d[i * n + j], 4);
+            if (!simt_scaled_dot(x->kind, &line_a[i], &line_b[j], &sum))
+                engine_fail("a scaled product: no model of kind %d", (int)x->kind);
+            memcpy(d[i * n + j], &sum, 4);
+        }
+}
+
 static epoch group_agent(const struct meeting *m)
 {
     return (epoch)(engine.running->block->rank * BLOCK_IDS + AGENT_GROUP + m->from / 128)

@@ -789,6 +789,45 @@ static void do_tcgen05(struct frame *f, uint32_t sums, const int kinds[3])
                     input(f, 4, 'p') != 0);
 }
 
+/* Rows of 16 bytes: 32 of them, one piece along k, nothing permuted. */
+static void do_tcgen05_cp(struct frame *f)
+{
+    uint64_t v = input(f, 1, 'l');
+    uint32_t start = (uint32_t)(v & 0x3fff) << 4;
+
+    if (v >> 46 != 1 || v & 0xc000c000 || start < SIMT_SHARED)
+        engine_fail("ptx: descriptor %llx is not one of rows of 16 bytes", (unsigned long long)v);
+    columns_copy((uint32_t)value(f, memory(f, 0, 1), 'r'),
+                 (struct tile){ start - SIMT_SHARED, (uint32_t)(v >> 32 & 0x3fff) << 4 });
+}
+
+/* As do_tcgen05, of blocks with scales. */
+static void do_tcgen05_scaled(struct frame *f, enum simt_scaled kind)
+{
+    uint32_t what = (uint32_t)input(f, 3, 'r'), format[2] = { what >> 7 & 7, what >> 10 & 7 };
+    int n = (int)(what >> 17 & 63) * 8, m = (int)(what >> 24 & 31) * 16;
+    struct scaled_product x = { .kind = kind,
+                                .byte = { (int)(what >> 29 & 3), (int)(what >> 4 & 3) } };
+    bool e8m0 = what >> 23 & 1, bytes = kind == SIMT_MXF8F6F4;
+
+    for (int side = 0; side < 2; side++) {
+        if (bytes ? format[side] == 2 || format[side] > 5 : format[side] != 1)
+            engine_fail("ptx: %s: descriptor %x is none of these types", f->x->op, what);
+        x.format[side] = bytes ? (int)format[side] : 5;
+        if (x.byte[side] % scaled_kinds[kind].step)
+            engine_fail("ptx: %s with scales from byte %d", f->x->op, x.byte[side]);
+    }
+    if (what & 0x8001e04f || e8m0 != (kind != SIMT_MXF4NVF4))
+        engine_fail("ptx: %s: descriptor %x is none of these types", f->x->op, what);
+    if (m != 128 || n % 16 || n < 16 || n > 256)
+        engine_fail("ptx: %s of %d x %d", f->x->op, m, n);
+    columns_scaled_product(&x, n, (uint32_t)value(f, memory(f, 0, 1), 'r'),
+                           tile_of(f, 1, ROWS_OF_TCGEN05), tile_of(f, 2, ROWS_OF_TCGEN05),
+                           (uint32_t[]){ (uint32_t)value(f, memory(f, 4, 1), 'r'),
+                                         (uint32_t)value(f, memory(f, 5, 1), 'r') },
+                           input(f, 6, 'p') != 0);
+}
+
 static const int kinds_f16[3] = { SIMT_F16, SIMT_BF16, -1 }, kinds_tf32[3] = { -1, -1, SIMT_TF32 };
 static const int kinds_f8[3] = { SIMT_E4M3, SIMT_E5M2, -1 };
 
@@ -903,6 +942,8 @@ static void meet_cluster(struct frame *f)
 /* ---- instructions ---------------------------------------------------------------------------- */
 
 #define TENSOR "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+#define BULK "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+#define SCALED "tcgen05.mma.cta_group::1.kind::"
 #define WMMA "sync.aligned.m16n16k16."
 #define COMMIT "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster"
 
@@ -957,6 +998,8 @@ static void meet_cluster(struct frame *f)
     F(barrier_cluster_wait_acquire, "barrier.cluster.wait.acquire", 0, meet_cluster(f)) \
     F(tensor, TENSOR, 3, do_tensor(f, false)) \
     F(tensor_multicast_cluster, TENSOR ".multicast::cluster", 4, do_tensor(f, true)) \
+    F(bulk, BULK, 4, \
+      bulk_load(shared(f, 0), global(f, 1, 1), (uint32_t)input(f, 2, 'r'), shared(f, 3))) \
     F(prefetch_tensormap, "prefetch.tensormap", 1, tensor_prefetch(global(f, 0, 1))) \
     F(fence_proxy_async_shared_cta, "fence.proxy.async.shared::cta", 0, fence_async()) \
     F(setmaxnreg_inc_sync_aligned_u32, "setmaxnreg.inc.sync.aligned.u32", 1, \
@@ -982,6 +1025,12 @@ static void meet_cluster(struct frame *f)
     F(tcgen05_mma_f16, "tcgen05.mma.cta_group::1.kind::f16", 5, do_tcgen05(f, 1, kinds_f16)) \
     F(tcgen05_mma_tf32, "tcgen05.mma.cta_group::1.kind::tf32", 5, do_tcgen05(f, 1, kinds_tf32)) \
     F(tcgen05_mma_f8, "tcgen05.mma.cta_group::1.kind::f8f6f4", 5, do_tcgen05(f, 1, kinds_f8)) \
+    F(tcgen05_cp, "tcgen05.cp.cta_group::1.32x128b.warpx4", 2, do_tcgen05_cp(f)) \
+    F(tcgen05_mma_mxf8, SCALED "mxf8f6f4.block_scale", 7, do_tcgen05_scaled(f, SIMT_MXF8F6F4)) \
+    F(tcgen05_mma_mxf4, SCALED "mxf4.block_scale.scale_vec::2X", 7, \
+      do_tcgen05_scaled(f, SIMT_MXF4)) \
+    F(tcgen05_mma_nvf4, SCALED "mxf4nvf4.block_scale.scale_vec::4X", 7, \
+      do_tcgen05_scaled(f, SIMT_MXF4NVF4)) \
     F(tcgen05_commit, COMMIT ".b64", 1, do_commit(f, false)) \
     F(tcgen05_commit_all, COMMIT ".multicast::cluster.b64", 2, do_commit(f, true))
 
