@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "layouts.h"
+
 #include <cute/tensor.hpp>
 #include <cute/atom/copy_traits_sm100.hpp>
 #include <cute/atom/copy_traits_sm75.hpp>
@@ -15,25 +17,19 @@
 #include <cute/atom/mma_traits_sm89.hpp>
 #include <cute/atom/mma_traits_sm90_gmma.hpp>
 
-static long compared, wrong;
-
-static void same(const char *what, long ours, long theirs)
-{
-    compared++;
-    if (ours != theirs && wrong++ < 20)
-        printf("%s: %ld, in CuTe %ld\n", what, ours, theirs);
-}
-
 /* ---- the functions of kernels, with a warp's shared memory ----------------------------------- */
 
-#define DEVICE static
-#define UNROLL
 enum { STEP = 128, MI = 2, NJ = 4, LINES = 64, UNIT_f64 = 1 };
 static int warp_lane;
-static int lane() { return warp_lane; }
+static int lane()
+{
+    return warp_lane;
+}
 
 /* Of each 16-byte piece of a tile where it was stored: its line and its bytes along k. */
-struct place { int line, byte; };
+struct place {
+    int line, byte;
+};
 static place tile[LINES * STEP / 16];
 
 static place place_of(uint32_t at)
@@ -69,8 +65,6 @@ static void load_fragments(uint32_t *, uint32_t at)
     calls++;
 }
 
-static uint32_t shared_address(uint32_t at) { return at; }
-
 /* Binary64: the place of what is loaded, and the products that take it. */
 template <class T> static T load_shared(uint32_t at)
 {
@@ -80,8 +74,13 @@ template <class T> static T load_shared(uint32_t at)
 }
 /* Scales of blocks: where a lane's are loaded from. */
 enum { SCALES = 4 };
-struct step_scales { uint32_t at; };
-template <> step_scales load_shared<step_scales>(uint32_t at) { return { at }; }
+struct step_scales {
+    uint32_t at;
+};
+template <> step_scales load_shared<step_scales>(uint32_t at)
+{
+    return { at };
+}
 
 static double taken[2][2 * MI][NJ];
 static int products;
@@ -92,21 +91,24 @@ static void mma_f64(double *, double a, double b)
     products++;
 }
 
-namespace bytes {
+namespace bytes
+{
 enum { UNIT = 0 };
 #include "kernels.h"
-}
-namespace doubles {
+} // namespace bytes
+namespace doubles
+{
 enum { UNIT = UNIT_f64 };
 #include "kernels.h"
-}
+} // namespace doubles
 
-namespace blackwell {
+namespace blackwell
+{
 enum { UNIT = 0 };
 #define __CUDA_ARCH__ 1000
 #include "kernels.h"
 #undef __CUDA_ARCH__
-}
+} // namespace blackwell
 
 template <class F> static void store_tile(F piece_at)
 {
@@ -261,9 +263,8 @@ template <int n> static void groups()
 template <class element, int lines> static void tiles(const char *name)
 {
     constexpr int size = cute::sizeof_bits_v<element> / 8, depth = 128 / size;
-    auto layout =
-        cute::tile_to_shape(cute::GMMA::Layout_K_SW128_Atom<element>{},
-                            cute::Shape<cute::Int<lines>, cute::Int<depth>>{});
+    auto layout = cute::tile_to_shape(cute::GMMA::Layout_K_SW128_Atom<element>{},
+                                      cute::Shape<cute::Int<lines>, cute::Int<depth>>{});
     auto all = cute::make_tensor(cute::make_smem_ptr((element *)nullptr), layout);
 
     for (int line = 0; line < lines; line++)
@@ -303,7 +304,7 @@ static void columns()
         auto to = slice.partition_D(cute::make_identity_tensor(shape{}));
 
         for (int h = 0; h < 2; h++) {
-            int row = thread / 32 * 32 + 16 * h;    /* that of a warp of group h of tensor.h */
+            int row = thread / 32 * 32 + 16 * h; /* that of a warp of group h of tensor.h */
 
             same("tcgen05.ld", (long)row << 16,
                  (long)cute::raw_pointer_cast(from(cute::_, h, 0).data()));
@@ -320,8 +321,8 @@ static void columns()
 template <class A, class B, class C, int n>
 static void descriptors(const char *name, uint32_t a, uint32_t b, uint32_t sum)
 {
-    auto d = cute::UMMA::make_instr_desc<A, B, C, 128, n, cute::UMMA::Major::K,
-                                         cute::UMMA::Major::K>();
+    auto d =
+        cute::UMMA::make_instr_desc<A, B, C, 128, n, cute::UMMA::Major::K, cute::UMMA::Major::K>();
 
     same(name, blackwell::product_descriptor(128, n, a, b, sum), (long)(uint32_t)d);
 }
@@ -329,10 +330,10 @@ static void descriptors(const char *name, uint32_t a, uint32_t b, uint32_t sum)
 template <class element, int lines> static void tiles_of_tcgen05(const char *name)
 {
     constexpr int size = cute::sizeof_bits_v<element> / 8, depth = 128 / size;
-    auto all = cute::make_tensor(
-        cute::make_smem_ptr((element *)nullptr),
-        cute::tile_to_shape(cute::UMMA::Layout_K_SW128_Atom<element>{},
-                            cute::Shape<cute::Int<lines>, cute::Int<depth>>{}));
+    auto all =
+        cute::make_tensor(cute::make_smem_ptr((element *)nullptr),
+                          cute::tile_to_shape(cute::UMMA::Layout_K_SW128_Atom<element>{},
+                                              cute::Shape<cute::Int<lines>, cute::Int<depth>>{}));
 
     for (int q = 0; q < 4; q++) {
         auto part = cute::local_tile(all, cute::Shape<cute::Int<lines>, cute::Int<depth / 4>>{},
@@ -359,7 +360,8 @@ int main()
     warps<cute::SM89_16x8x32_F32E4M3E4M3F32_TN, 8>("e4m3", 32);
     warps<cute::SM89_16x8x32_F32E5M2E5M2F32_TN, 8>("e5m2", 32);
     warps<scaled::SM120_16x8x32_TN_VS<cute::float_e4m3_t, cute::float_e5m2_t, float,
-                                      cute::float_ue8m0_t, 32>, 8>("scaled bytes", 32);
+                                      cute::float_ue8m0_t, 32>,
+          8>("scaled bytes", 32);
     store_tile([](int line, int c) { return doubles::piece_at(line, c); });
     warps_of_doubles();
     warps_of_sixteen_rows_of_doubles();
@@ -398,6 +400,5 @@ int main()
     tiles_of_tcgen05<cute::tfloat32_t, 128>("tcgen05's tiles of tf32");
     tiles_of_tcgen05<cute::float_e4m3_t, 128>("tcgen05's tiles of e4m3");
     tiles_of_tcgen05<cute::float_e4m3_t, 256>("tcgen05's tiles of e4m3");
-    printf("%ld numbers compared, %ld differ\n", compared, wrong);
-    return wrong > 0;
+    return tell();
 }

@@ -1,17 +1,26 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What kernels say of where bytes lie, against CuTe's tables: layouts.py KERNELS INCLUDES FOLDER
 
-Writes FOLDER/kernels.h, the functions of the headers in KERNELS that layouts.cc tests, as they
-stand.  Says which instructions of device.h neither CUTLASS nor CUDA's headers have."""
+Writes FOLDER/kernels.h and FOLDER/scaled.h, the functions of the headers in KERNELS that layouts.cc
+and layouts_scaled.cc test, as they stand.  Says which instructions of device.h neither CUTLASS nor
+CUDA's headers have."""
 import re
 import subprocess
 import sys
 
 FUNCTIONS = {
-    "tile.h": ("row_of", "column_of"),
-    "stage.h": ("piece_at",),
-    "device.h": ("tile_descriptor", "product_descriptor"),
-    "warp.h": ("fragments_a", "fragments_b", "multiply_f64", "load_scales"),
+    "kernels.h": {
+        "tile.h": ("row_of", "column_of"),
+        "stage.h": ("piece_at",),
+        "device.h": ("tile_descriptor", "product_descriptor"),
+        "warp.h": ("fragments_a", "fragments_b", "multiply_f64", "load_scales"),
+    },
+    "scaled.h": {
+        "device.h": ("tile_descriptor", "product_descriptor", "scales_descriptor",
+                     "scaled_descriptor"),
+        "mx_load.h": ("place_of_scale",),
+        "tensor.h": ("issue_stage_scales", "issue_scaled_piece"),
+    },
 }
 # what these spell without a word that PTX allows to be left out
 SPELLED = ((".global.tile.mbarrier", ".global.mbarrier"),
@@ -50,12 +59,13 @@ def instructions(header):
 
 def main():
     kernels, includes, folder = sys.argv[1:]
-    with open(f"{folder}/kernels.h", "w", encoding="utf-8") as out:
-        for header, names in FUNCTIONS.items():
-            with open(f"{kernels}/{header}", encoding="utf-8") as file:
-                text = file.read()
-            out.writelines(re.findall(r"^enum \{ PRODUCT_[^}]*\};\n", text, re.M))
-            out.writelines(function(text, name) for name in names)
+    for written, headers in FUNCTIONS.items():
+        with open(f"{folder}/{written}", "w", encoding="utf-8") as out:
+            for header, names in headers.items():
+                with open(f"{kernels}/{header}", encoding="utf-8") as file:
+                    text = file.read()
+                out.writelines(re.findall(r"^enum \{ PRODUCT_[^}]*\};\n", text, re.M))
+                out.writelines(function(text, name) for name in names)
     ours = instructions(f"{kernels}/device.h")
     theirs = ""
     for name in includes.split():

@@ -17,41 +17,47 @@ tensor=$(find "$work/pip" -path '*/include/cute/tensor.hpp')
 cutlass=${tensor%/cute/tensor.hpp}
 runtime=$(dirname "$(find "$work/pip" -name cuda_runtime_api.h)")
 
-compare() {  # kernels
+compare() {  # kernels, program
     mkdir -p "$work/out"
     python3 "$here/layouts.py" "$1" \
         "$(find "$cutlass/cute/arch" "$cutlass/cutlass/arch" "$runtime/cccl/cuda/__ptx" \
             -name '*.h*' | tr '\n' ' ')" \
         "$work/out" &&
         c++ -std=c++17 -w -I"$work/out" -I"$cutlass" -I"$runtime" -I"$runtime/cccl" \
-            "$here/layouts.cc" -o "$work/out/layouts" &&
-        "$work/out/layouts" > "$work/said" && tail -n 1 "$work/said"
+            "$here/$2.cc" -o "$work/out/$2" &&
+        "$work/out/$2" > "$work/said" && tail -n 1 "$work/said"
 }
 
-find_fault() {  # file, what sed does there
+find_fault() {  # program, file, what sed does there
     rm -rf "$work/faulty"
     cp -r "$kernels" "$work/faulty"
-    sed "$2" "$kernels/$1" > "$work/faulty/$1"
-    if cmp -s "$kernels/$1" "$work/faulty/$1"; then
-        echo "$1: $2 changes nothing"
+    sed "$3" "$kernels/$2" > "$work/faulty/$2"
+    if cmp -s "$kernels/$2" "$work/faulty/$2"; then
+        echo "$2: $3 changes nothing"
         exit 1
     fi
-    if compare "$work/faulty" > /dev/null 2>&1; then
-        echo "$1: $2: not found"
+    if compare "$work/faulty" "$1" > /dev/null 2>&1; then
+        echo "$2: $3: not found"
         exit 1
     fi
 }
 
-compare "$kernels" || {
-    grep -v 'cast_smem_ptr_to_uint' "$work/said" || true
-    exit 1
-}
-find_fault tile.h 's/(l >> 2) + 8 \* (q >> 1)/(l >> 2) + 8 * (q \& 1)/'
-find_fault warp.h 's/(l >> 4) \* 8,/(l >> 3 \& 1) * 8,/'
-find_fault warp.h 's/line_b + 8 \* j + g/line_b + 8 * j + t/'
-find_fault warp.h 's/8 \* (l \& 3) + (l >> 2)) \* SCALES/8 * (l >> 3) + (l \& 7)) * SCALES/'
-find_fault stage.h 's/: r & 7;/: r >> 1 \& 7;/'
-find_fault device.h 's/(uint64_t)64 << 32/(uint64_t)32 << 32/'
-find_fault device.h 's/(uint64_t)2 << 61/(uint64_t)4 << 61/'
-find_fault device.h 's/a << 7 | b << 10/b << 7 | a << 10/'
-find_fault device.h 's/MMA_FLOAT("m16n8k16", "bf16")/MMA_FLOAT("m16n8k32", "bf16")/'
+for program in layouts layouts_scaled; do
+    compare "$kernels" $program || {
+        grep -v 'cast_smem_ptr_to_uint' "$work/said" || true
+        exit 1
+    }
+done
+find_fault layouts tile.h 's/(l >> 2) + 8 \* (q >> 1)/(l >> 2) + 8 * (q \& 1)/'
+find_fault layouts warp.h 's/(l >> 4) \* 8,/(l >> 3 \& 1) * 8,/'
+find_fault layouts warp.h 's/line_b + 8 \* j + g/line_b + 8 * j + t/'
+find_fault layouts warp.h 's/8 \* (l \& 3) + (l >> 2)) \* SCALES/8 * (l >> 3) + (l \& 7)) * SCALES/'
+find_fault layouts stage.h 's/: r & 7;/: r >> 1 \& 7;/'
+find_fault layouts device.h 's/(uint64_t)64 << 32/(uint64_t)32 << 32/'
+find_fault layouts device.h 's/(uint64_t)2 << 61/(uint64_t)4 << 61/'
+find_fault layouts device.h 's/a << 7 | b << 10/b << 7 | a << 10/'
+find_fault layouts device.h 's/MMA_FLOAT("m16n8k16", "bf16")/MMA_FLOAT("m16n8k32", "bf16")/'
+find_fault layouts_scaled device.h 's/(uint64_t)8 << 32/(uint64_t)16 << 32/'
+find_fault layouts_scaled device.h 's/e8m0 << 23/e8m0 << 22/'
+find_fault layouts_scaled mx_load.h 's/line % 32 \* 16/line % 32 * 8/'
+find_fault layouts_scaled tensor.h 's/q \* each \/ 4 \* 4)/q * each)/'

@@ -1266,8 +1266,7 @@ static void encode_tiles(struct args *args)
            "      barrier_wait(EMPTY + s % 2 * 8, (s / 2 & 1) ^ 1); // empty\n" \
            "      barrier_expect(full, STAGE);\n" \
            "      tensor_load(at, &args.map[0], 128 * s, 0, 0, full);\n" \
-           "      tensor_load(at + 16384, &args.map[1], 128 * s, 0, 0, full);\n" fetch \
-           "    }\n" \
+           "      tensor_load(at + 16384, &args.map[1], 128 * s, 0, 0, full);\n" fetch "    }\n" \
            "    for (int s = args.n; s < args.n + 2; s++) // tail\n" \
            "      barrier_wait(EMPTY + s % 2 * 8, (s / 2 & 1) ^ 1);\n" \
            "  }\n" \
@@ -1519,7 +1518,8 @@ static void products_of_blocks_with_scales_do(void **state)
         "                           s % 2 || i);\n");
     static const struct fault of_bytes[] = {
         { "128 * SC, full);\\n      bulk=>128 * SC - 16, full);\\n      bulk", "" },
-        { "bulk_load(at + 24576, args.a + 128=>bulk_load(at + 24576, args.a + 8 + 128", "bulk_load" },
+        { "bulk_load(at + 24576, args.a + 128=>bulk_load(at + 24576, args.a + 8 + 128",
+          "bulk_load" },
         { "bulk_load(at + 24576, args=>bulk_load(at, args", "" },
         { "SC * s), 128 * SC, full);=>SC * s + 512), 128 * SC, full);", "bounds" },
         { "barrier_expect(full, STAGE);=>barrier_expect(full, 24576);", "" },
@@ -1539,6 +1539,7 @@ static void products_of_blocks_with_scales_do(void **state)
         /* of device.h */
         { "(uint64_t)8 << 32=>(uint64_t)16 << 32", "" },
         { "(uint64_t)8 << 32 | (uint64_t)1 << 46=>(uint64_t)8 << 32", "rows of 16 bytes" },
+        { "1 << 16 | (uint64_t)8 << 32=>(uint64_t)8 << 32", "rows of 16 bytes" },
         { "(uint64_t)8 << 32 | (uint64_t)1 << 46=>(uint64_t)8 << 32 | (uint64_t)1 << 46 | "
           "(uint64_t)2 << 61",
           "rows of 16 bytes" },
@@ -1551,7 +1552,8 @@ static void products_of_blocks_with_scales_do(void **state)
         { "setp.ne.b32 p, %6, 0;=>setp.ne.b32 p, %6, 1;", "" },
         { "mxf8f6f4.block_scale\");=>mxf8f6f4\");", "not played" },
         { "mxf8f6f4.block_scale\");=>mxf4.block_scale.scale_vec::2X\");", "" },
-        { "complete_tx::bytes \"\\n                 \"[%0], [%1], %2, [%3];=>complete_tx::bytes \"\\n"
+        { "complete_tx::bytes \"\\n                 \"[%0], [%1], %2, [%3];=>complete_tx::bytes "
+          "\"\\n"
           "\"[%0], [%1], %2, [%0];",
           "" },
     };
@@ -1596,8 +1598,7 @@ static void products_of_blocks_with_scales_do(void **state)
         size_t size[2] = { (size_t)(TM + sc) * TSTEPS * 128, (size_t)(TN + sc) * TSTEPS * 128 };
         uint8_t *in[2] = { calloc(1, size[0]), calloc(1, size[1]) };
         float *c = calloc(TM * TN, 4);
-        struct job d = { in[0],       in[1],  c, size[0], size[1],
-                         TM * TN * 4, TSTEPS, 0, encode_tiles };
+        struct job d = { in[0], in[1], c, size[0], size[1], TM * TN * 4, TSTEPS, 0, encode_tiles };
         char text[8000];
         struct kernel k = { text, 100, 256, 1, (uint32_t)(2 * (128 * 192 + 256 * sc) + 96), 1 };
 

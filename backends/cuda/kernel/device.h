@@ -760,15 +760,15 @@ DEVICE void issue_f8(uint32_t to, uint64_t a, uint64_t b, uint32_t what, int kee
  * not awaited. */
 DEVICE uint64_t scales_descriptor(uint32_t at)
 {
-    return (shared_address(at) >> 4 & 0x3fff) | (uint64_t)8 << 32 | (uint64_t)1 << 46;
+    return (shared_address(at) >> 4 & 0x3fff) | 1 << 16 | (uint64_t)8 << 32 | (uint64_t)1 << 46;
 }
 DEVICE void issue_scales(uint32_t to, uint64_t from)
 {
     asm volatile("tcgen05.cp.cta_group::1.32x128b.warpx4 [%0], %1;" ::"r"(to), "l"(from)
                  : "memory");
 }
-/* Formats of a and b are those of mma_scaled; e8m0: that of scales, else UE4M3.  They come from byte
- * `byte` of their words, which for b is said where others say the format of sums. */
+/* Formats of a and b are those of mma_scaled; e8m0: that of scales, else UE4M3.  They come from
+ * byte `byte` of their words, which for b is said where others say the format of sums. */
 DEVICE uint32_t scaled_descriptor(int m, int n, uint32_t a, uint32_t b, uint32_t e8m0, int byte)
 {
     return product_descriptor(m, n, a, b, (uint32_t)byte) | e8m0 << 23 | (uint32_t)byte << 29;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Operands as instructions for blocks with scales take them: codes of elements, in a byte or two in
  * a byte, and beside them a byte for the scale of each block.  What is padded is zero, with the
- * scale 1.  Into tensor memory go 16 codes together in 16 bytes where they are not two in a byte. */
+ * scale 1.  For tensor memory 16 codes lie together in 16 bytes where they are not two in a
+ * byte. */
 #ifndef LIMBER_CUDA_MX_LOAD_H
 #define LIMBER_CUDA_MX_LOAD_H
 

@@ -92,14 +92,15 @@ DEVICE void issue_rows(uint32_t columns, int place, uint32_t at, int q, int keep
 }
 
 #if MX
-/* The scales of a stage come to columns of its own: who waited for the stage knows that the products
+/* The scales of a stage come to columns of its own: who waited for the stage knows that products
  * which read them before are done, and nothing else would order copies behind products. */
 DEVICE uint32_t issue_stage_scales(uint32_t columns, int stage)
 {
     uint32_t to = columns + (uint32_t)(SCALES_FROM + stage * 2 * SCALES);
+    uint32_t from = (uint32_t)(stage * STAGE + SCALES_AT);
 
     UNROLL for (int x = 0; x < SCALES / 2; x++)
-        issue_scales(to + 4 * x, scales_descriptor((uint32_t)(stage * STAGE + SCALES_AT) + 512 * x));
+        issue_scales(to + 4 * x, scales_descriptor(from + 512 * x));
     return to;
 }
 
@@ -114,6 +115,17 @@ DEVICE void issue_scaled_piece(uint32_t to, uint32_t at, int q, uint32_t scales,
     scales += (uint32_t)(q * each / 4 * 4);
     issue_scaled<MX>(to, tile_descriptor(at, 32 * q), tile_descriptor(at + TILE_A, 32 * q), what,
                      scales, scales + SCALES, keep);
+}
+
+/* The first of a step, or all of them, without a question between. */
+template <bool all>
+DEVICE void issue_scaled_pieces(uint32_t to, uint32_t at, uint32_t scales, int keep, int pieces)
+{
+    UNROLL for (int q = 0; q < PIECES; q++) {
+        if (!all && q >= pieces)
+            break;
+        issue_scaled_piece(to, at, q, scales, (keep | q) != 0);
+    }
 }
 #endif
 
@@ -141,10 +153,13 @@ DEVICE void issue_part(const multiply_args &a, struct task t, struct ring &r, ui
         columns_after();
 #if MX
         uint32_t scales = issue_stage_scales(columns, r.stage);
+        uint32_t to = columns + column_of_accumulator(0, place);
+        int pieces = pieces_of(a, s);
 
-        UNROLL for (int q = 0; q < PIECES; q++)
-            issue_scaled_piece(columns + column_of_accumulator(0, place), at, q, scales,
-                               (keep | q) != 0);
+        if (pieces == PIECES)
+            issue_scaled_pieces<true>(to, at, scales, keep, pieces);
+        else
+            issue_scaled_pieces<false>(to, at, scales, keep, pieces);
 #else
         UNROLL for (int q = 0; q < PIECES; q++)     /* rows take turns every 32 bytes */
             if constexpr (TOTALS)

@@ -50,6 +50,15 @@ DEVICE int step_at(const multiply_args &a, int s)
     return ONE_EACH ? s : s % a.steps;
 }
 
+/* Pieces of 32 bytes in which step s has anything of k.  Those behind are left out where a unit is
+ * simulated, which has no blocks there: a block of zeros would make +0 of a sum that is -0. */
+DEVICE int pieces_of(const multiply_args &a, int s)
+{
+    int64_t rest = a.k - (int64_t)s * STEP * PACKED;
+
+    return rest < STEP * PACKED ? (int)(rest + 32 * PACKED - 1) / (32 * PACKED) : STEP / 32;
+}
+
 /* ---- where the elements of a fragment are ---------------------------------------------------- */
 
 DEVICE int row_of(int i, int q, int l) { return 16 * i + (l >> 2) + 8 * (q >> 1); }

@@ -230,7 +230,10 @@ template <int n> DEVICE void load_scales(step_scales (&to)[n], uint32_t tile, in
         to[x] = load_shared<step_scales>(tile + (line0 + 32 * x + 8 * (l & 3) + (l >> 2)) * SCALES);
 }
 
-DEVICE void multiply_scaled(float (&d)[MI][NJ][4], uint32_t stage, int line_a, int line_b)
+/* The first pieces of a step, or all of them, without a question between. */
+template <bool all>
+DEVICE void multiply_scaled(float (&d)[MI][NJ][4], uint32_t stage, int line_a, int line_b,
+                            int pieces)
 {
     constexpr int each = SCALES / 4;    /* bytes of a line and product */
     uint32_t a[MI][4], b[NJ / 2][4];
@@ -239,6 +242,8 @@ DEVICE void multiply_scaled(float (&d)[MI][NJ][4], uint32_t stage, int line_a, i
     load_scales(sa, stage + SCALES_AT, line_a);
     load_scales(sb, stage + SCALES_AT + SCALES * BM, line_b);
     UNROLL for (int q = 0; q < STEP / 32; q++) {
+        if (!all && q >= pieces)
+            break;
         fragments_a(a, stage, line_a, q);
         fragments_b(b, stage + HELD_A * TILE_A, line_b, q);
         UNROLL for (int i = 0; i < MI; i++)
@@ -258,10 +263,6 @@ DEVICE void multiply_pair(sum (&d)[MI][NJ][4], uint32_t stage, int line_a, int l
 
     if constexpr (UNIT == UNIT_f64) {
         multiply_f64(d, stage, stage + HELD_A * TILE_A, line_a, line_b);
-    } else if constexpr (MX > 0) {
-#if MX
-        multiply_scaled(d, stage, line_a, line_b);
-#endif
     } else {
         UNROLL for (int q = 0; q < STEP / 32; q++) {
             fragments_a(a, stage, line_a, q);
@@ -363,10 +364,19 @@ DEVICE void sums_task(const multiply_args &a, struct task t, int line_a, int lin
     clear(*(sum (*)[ACCUMULATORS * MI * NJ * 4])d);
     start(FLAT(total), a.steps);
     pipeline(a, t, a.steps, [&](uint32_t stage, int s) {
+#if MX
+        int pieces = pieces_of(a, s);
+
+        if (pieces == STEP / 32)
+            multiply_scaled<true>(d[0], stage, line_a, line_b, pieces);
+        else
+            multiply_scaled<false>(d[0], stage, line_a, line_b, pieces);
+#else
         if constexpr (ROWS == 1)
             multiply_pair(d[0], stage, line_a, line_b, 0);
         else if constexpr (UNIT != UNIT_f64)
             multiply_rows(d, stage, line_a, line_b);
+#endif
         if ((s + 1) % CHUNK_STEPS == 0 || s + 1 == a.steps) {
             promote(FLAT(total), FLAT(d[0]));
             clear(FLAT(d[0]));

@@ -307,8 +307,9 @@ bool simt_set_apart(enum simt_scaled kind, int format, const uint8_t from[32], u
         for (int i = 0; i < 16; i++) {
             to[half + i] = 0;
             for (int k = 0; k < bits; k++)
-                to[half + i] |= (uint8_t)((from[half + (i * bits + k) / 8] >> (i * bits + k) % 8 & 1)
-                                          << (format == 5 ? k + 2 : k));
+                to[half + i] |=
+                    (uint8_t)((from[half + (i * bits + k) / 8] >> (i * bits + k) % 8 & 1)
+                              << (format == 5 ? k + 2 : k));
         }
     }
     return true;

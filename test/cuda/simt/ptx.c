@@ -795,7 +795,7 @@ static void do_tcgen05_cp(struct frame *f)
     uint64_t v = input(f, 1, 'l');
     uint32_t start = (uint32_t)(v & 0x3fff) << 4;
 
-    if (v >> 46 != 1 || v & 0xc000c000 || start < SIMT_SHARED)
+    if (v >> 46 != 1 || (v >> 16 & 0x3fff) != 1 || v & 0xc000c000 || start < SIMT_SHARED)
         engine_fail("ptx: descriptor %llx is not one of rows of 16 bytes", (unsigned long long)v);
     columns_copy((uint32_t)value(f, memory(f, 0, 1), 'r'),
                  (struct tile){ start - SIMT_SHARED, (uint32_t)(v >> 32 & 0x3fff) << 4 });
