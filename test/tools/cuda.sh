@@ -74,5 +74,5 @@ unlike() {
     }
 }
 unlike 0
-unlike "[1-9][0-9]*" SIMT_FAULT="PACKED * x;=>PACKED * (x ^ S);"
+unlike "[1-9][0-9]*" SIMT_FAULT="<< bits * x;=><< bits * (x ^ S);"
 exit $bad
