@@ -257,6 +257,13 @@ static int sum_largest(void *scheme)
     return right < 0 ? 3 : right == SIDE * SIDE;
 }
 
+/* The stand-in for a GPU of 12.0 multiplies as that of 8.0 does, and no sanitizer follows kernels:
+ * then long work says nothing more. */
+static bool is_multiplied_elsewhere(void)
+{
+    return SANITIZED || (gpu_capability() == 120 && !getenv("LIMBER_TEST_GPU"));
+}
+
 static void largest_residues_are_summed_exactly(void **state)
 {
     static char schemes[][12] = { "ozaki2", "ozaki2-f16", "ozaki2-e4m3" };
@@ -273,6 +280,8 @@ static void largest_residues_are_summed_exactly(void **state)
     };
 
     (void)state;
+    if (is_multiplied_elsewhere())
+        skip();
     for (size_t i = 0; i < COUNT(schemes); i++)
         if (sum_largest(schemes[i]) != 1)
             fail_msg("%s: %s", schemes[i], limber_error_text());
@@ -284,6 +293,8 @@ static void largest_residues_are_summed_exactly(void **state)
 static void large_blocks_have_the_same_bits(void **state)
 {
     (void)state;
+    if (is_multiplied_elsewhere())
+        skip();
     plan_compare_chains("ozaki2", named("f64"), named("f64"), DATA_unit, 140, 270, 150, 65536);
     plan_compare_chains("ozaki2-f16", named("f32"), named("f32"), DATA_ties, 140, 135, 70, 1024);
     plan_compare_chains("ozaki2-e4m3", named("f32"), named("f32"), DATA_ties, 140, 135, 70, 512);
@@ -300,11 +311,13 @@ static void long_sums_are_exact(void **state)
     } sums[] = {
         { "ozaki2", "f64", 700, 256 },       { "ozaki2-f16", "f32", 4500, 64 },
         { "ozaki2-e4m3", "f32", 9000, 128 }, { "ozaki1-i8", "f32", 700, 256 },
-        { "ozaki1-f16", "f32", 4500, 64 },   { "ozaki1-bf16", "f32", 4500, 64 },
+        { "ozaki1-f16", "f32", 4500, 64 },   { "ozaki1-bf16", "f32", 700, 64 },
         { "ozaki1-f64", "f64", 70, 16 },
     };
 
     (void)state;
+    if (is_multiplied_elsewhere())
+        skip();
     for (size_t i = 0; i < COUNT(sums); i++)
         plan_compare_chains(sums[i].scheme, named(sums[i].format), named(sums[i].format), DATA_unit,
                             9, 18, sums[i].k, sums[i].chunk);
@@ -320,10 +333,9 @@ static void sums_beyond_31_bits_are_exact(void **state)
     static int16_t x[SIDE];
     static int64_t z[SIDE * SIDE];
     limber_contract contract = correct;
-    int capability = gpu_capability();
 
     (void)state;
-    if (capability != 80 && capability != 90 && capability != 100) /* a way to multiply each */
+    if (is_multiplied_elsewhere() || gpu_capability() < 80)
         skip();
     for (int i = 0; i < SIDE; i++) {
         a[i] = SIDE + SIDE + i; /* 128 and, of A, nearly p - 1 for many a modulus */

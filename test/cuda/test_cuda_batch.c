@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 /* Two rows of tiles on Hopper, where blocks work in pairs. */
-enum { M = 140, N = 30, K = 50, MOST = 5, GAP = 4 };
+enum { M = 140, N = 30, K = 50, MOST = 3, GAP = 4 };
 
 /* Each way to multiply, on a capability or two that has it. */
 enum { ON_75 = 1, ON_80 = 2, ON_90 = 4, ON_all = 7 };
@@ -438,7 +438,7 @@ static void three_products_are_one_launch_a_step(void **state)
     static const enum lie lies[] = { LIE_steps, LIE_addresses, LIE_shared };
 
     (void)state;
-    for (int i = 0; i < 9; i++) {
+    for (int i = 0; i < 9; i += 2) { /* each scheme, and each way to lie */
         const struct scheme *s = &complex[i / 3];
         struct rng r = { 28 + (uint64_t)i };
         struct operand x[3];

@@ -34,21 +34,29 @@ static const struct model *model_of(int kind, bool columns, const char *what)
     return &models[columns][kind].m;
 }
 
-/* What all of these threads know. */
+/* What all of these threads know.  Of threads that know the same, none knows more of any than the
+ * others do. */
 static struct witness common_witness(const struct meeting *m, int step)
 {
     static uint32_t least[MAX_CLUSTER * (2 * MAX_THREADS + AGENTS)];
-    struct clocks *one = clocks_new();
-    size_t size = (size_t)engine.clocks_size * sizeof *least;
+    const struct fibre *all = &engine.running->block->fibres[m->from];
 
-    memset(least, 0xff, size);
-    for (int i = 0; i < m->size; i += step) {
-        memset(one->at, 0, size);
-        clocks_join_fibre(one, &engine.running->block->fibres[m->from + i]);
+    memset(least, 0xff, (size_t)engine.clocks_size * sizeof *least);
+    for (int i = 0, count; i < m->size; i += count * step) {
+        struct clocks *one = all[i].known;
+
+        for (count = 1; i + count * step < m->size && all[i + count * step].known == one; count++)
+            ;
+        if (count > 1) {
+            clocks_keep(one);
+        } else {
+            one = clocks_new();
+            clocks_join_fibre(one, &all[i]);
+        }
         for (int k = 0; k < engine.clocks_size; k++)
             least[k] = least[k] < one->at[k] ? least[k] : one->at[k];
+        clocks_drop(one);
     }
-    clocks_drop(one);
     return (struct witness){ .known = least, .self = -1 };
 }
 

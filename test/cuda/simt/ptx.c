@@ -311,31 +311,46 @@ static void counts(const struct frame *f, int n)
         engine_fail("ptx: %s with %d operands, not %d", f->x->op, f->x->count, n);
 }
 
-/* An argument whose constraint ends in `type`: r, l, h, f, d. */
+static uint64_t size_of(char type)
+{
+    return type == 'h' ? 2 : type == 'r' || type == 'f' ? 4 : type == 'l' || type == 'd' ? 8 : 0;
+}
+
+/* An argument whose constraint is `type` behind = or +: r, l, h, f, d. */
 static const struct simt_operand *argument(const struct frame *f, const struct word *w, char type)
 {
-    static const char types[] = "hrlfd";
-    static const uint64_t sizes[] = { 2, 4, 8, 4, 8 };
     const struct simt_operand *o;
-    const char *known = strchr(types, type);
 
     if (w->kind != WORD_argument || w->n >= f->count)
         engine_fail("ptx: %s wants a register, not operand %lld of %d", f->x->op, (long long)w->n,
                     f->count);
     o = &f->o[w->n];
-    if (o->constraint[strlen(o->constraint) - 1] != type || !known)
+    if (o->constraint[o->constraint[1] != 0] != type)
         engine_fail("ptx: %s has \"%s\" where \"%c\" belongs", f->x->op, o->constraint, type);
-    if (o->size != sizes[known - types])
+    if (o->size != size_of(type))
         engine_fail("ptx: %s: \"%s\" of %llu bytes", f->x->op, o->constraint,
                     (unsigned long long)o->size);
     return o;
+}
+
+/* By size, since a copy of any size is a call, and this is what the harness does most. */
+static uint64_t read_operand(const struct simt_operand *o)
+{
+    uint64_t v = 0;
+
+    if (o->size == 4)
+        memcpy(&v, o->at, 4);
+    else if (o->size == 8)
+        memcpy(&v, o->at, 8);
+    else
+        memcpy(&v, o->at, o->size);
+    return v;
 }
 
 /* A value of a type, or where that is 'n' a constant. */
 static uint64_t value(const struct frame *f, const struct word *w, char type)
 {
     const struct simt_operand *o;
-    uint64_t v = 0;
 
     if (w->kind == WORD_register) {
         if (f->p->reg[w->n].type != type)
@@ -344,17 +359,14 @@ static uint64_t value(const struct frame *f, const struct word *w, char type)
     }
     if (w->kind == WORD_number)
         return (uint64_t)w->n;
-    if (w->kind == WORD_argument && w->n < f->count && f->o[w->n].constraint[0] == 'n') {
-        memcpy(&v, f->o[w->n].at, f->o[w->n].size);
-        return v;
-    }
+    if (w->kind == WORD_argument && w->n < f->count && f->o[w->n].constraint[0] == 'n')
+        return read_operand(&f->o[w->n]);
     if (type == 'n')
         engine_fail("ptx: %s wants a constant", f->x->op);
     o = argument(f, w, type);
     if (o->constraint[0] == '=')
         engine_fail("ptx: %s reads an operand that is only written", f->x->op);
-    memcpy(&v, o->at, o->size);
-    return v;
+    return read_operand(o);
 }
 
 static uint64_t input(const struct frame *f, int i, char type)
@@ -373,7 +385,10 @@ static void put(struct frame *f, const struct word *w, char type, uint64_t v)
     o = argument(f, w, type);
     if (o->constraint[0] != '=' && o->constraint[0] != '+')
         engine_fail("ptx: %s writes an operand that is only read", f->x->op);
-    memcpy(o->at, &v, o->size);
+    if (o->size == 4)
+        memcpy(o->at, &v, 4);
+    else
+        memcpy(o->at, &v, o->size);
 }
 
 static const struct word *list(const struct frame *f, int i, int count)

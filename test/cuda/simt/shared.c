@@ -57,10 +57,11 @@ struct clocks *clocks_keep(struct clocks *c)
     return c;
 }
 
+/* Clocks are compared as signed numbers, because every vector unit does that. */
 void clocks_join(struct clocks *to, const struct clocks *from)
 {
     for (int i = 0; i < engine.clocks_size; i++)
-        to->at[i] = to->at[i] > from->at[i] ? to->at[i] : from->at[i];
+        to->at[i] = (int32_t)to->at[i] > (int32_t)from->at[i] ? to->at[i] : from->at[i];
 }
 
 /* What a fibre knows of itself. */
@@ -113,8 +114,8 @@ void fibre_acquire(struct fibre *f, struct clocks *c)
     if (f->known == c)
         return;
     for (int i = 0; i < engine.clocks_size; i++) {
-        less |= f->known->at[i] > c->at[i];
-        more |= f->known->at[i] < c->at[i];
+        less |= (int32_t)f->known->at[i] > (int32_t)c->at[i];
+        more |= (int32_t)f->known->at[i] < (int32_t)c->at[i];
     }
     if (!more)
         return;
