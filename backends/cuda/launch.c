@@ -606,7 +606,8 @@ static bool leave_out(struct run *r, const struct part *p, struct multiply_args 
     args->shown_a = (const uint8_t *)(uintptr_t)r->shown[0];
     args->shown_b = (const uint8_t *)(uintptr_t)r->shown[1];
     args->shown = (int32_t)x->tiles;
-    args->shown_steps = (int32_t)((((int64_t)1 << x->shift) * f->bytes) / f->step);
+    args->shown_shift =
+        x->shift + __builtin_ctz((unsigned)f->bytes) - __builtin_ctz((unsigned)f->step);
     return true;
 }
 
@@ -644,6 +645,7 @@ static bool multiply(struct run *r, const struct part *p, struct diag *d)
 
     if (f->mma_path == MMA_PATH_unit)
         args.steps = (int32_t)(p->pitch / f->step);
+    args.inverse_steps = limber_cuda_inverse(args.steps);
     if (f->window)
         args.window = limber_cuda_window(r, p);
     for (int side = 0; side < 2 && f->inside; side++)

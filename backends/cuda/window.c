@@ -53,7 +53,7 @@ int64_t limber_cuda_image(const struct run *r)
     return w->h * w->w * w->depth * r->kernel->config.bytes;
 }
 
-struct window limber_cuda_window(const struct run *r, const struct part *p)
+static struct window window_of(const struct run *r, const struct part *p)
 {
     const struct patch *w = &r->map[1].patch;
     struct window a = {
@@ -85,6 +85,15 @@ struct window limber_cuda_window(const struct run *r, const struct part *p)
         a.pad[i] = (int32_t)w->pad[i];
         a.dilate[i] = (int32_t)w->dilate[i];
     }
+    return a;
+}
+
+struct window limber_cuda_window(const struct run *r, const struct part *p)
+{
+    struct window a = window_of(r, p);
+
+    a.inverse_pieces = limber_cuda_inverse(a.pieces);
+    a.inverse_s = limber_cuda_inverse(a.s);
     return a;
 }
 

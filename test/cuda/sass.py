@@ -17,6 +17,9 @@ compiler does not know that one thread issues them.
 Registers: code that can be reached from where warps ask for a number of registers, or give some up,
 uses no more than that.
 
+Loops over steps: those who fetch, and wait for a stage or commit one, do not divide, but where they
+cut elements, too (the operand of a batch that they read is found by a division).
+
 Main loop: instructions for each product of warpgroups or into tensor memory; moves between
 registers for each of warps.
 
@@ -133,6 +136,20 @@ def loops_over_threads(code):
     return products and sum(op == "BRA.U.ANY" for op in ops[products[0]:products[-1]])
 
 
+def divisions(name, code, labels):
+    """Reciprocals in the smallest loop that fetches and waits, or commits."""
+    ops, loops = [x.op for x in code], []
+    for i, x in enumerate(code):
+        target = re.search(r"\((\.L\w+)\)", x.rest)
+        if x.op.startswith("BRA") and target and labels.get(target[1], i + 1) <= i:
+            loops.append(ops[labels[target[1]]:i + 1])
+    for loop in sorted(loops, key=len):
+        if any(re.match("UTMALDG|UBLKCP|LDGSTS", op) for op in loop) and \
+           any(re.match("SYNCS.PHASECHK|LDGDEPBAR", op) for op in loop):
+            return 0 if "inside" in name else sum(op.startswith("MUFU.RCP") for op in loop)
+    return 0
+
+
 def main():
     arguments = sys.argv[1:]
     table = arguments[0] == "--table"
@@ -159,6 +176,8 @@ def main():
             found.append("waits for the GPU's memory in its main loop")
         if each is not None and each > MOST_A_PRODUCT:
             found.append(f"has {each:.1f} instructions a product")
+        if divisions(name, code, labels):
+            found.append("divides in the loop that fetches")
         if loops_over_threads(code):
             found.append("loops over threads to issue products")
         most = MOST_MOVES_LATER if re.search("sm_1..a?$", name) else MOST_MOVES_A_PRODUCT

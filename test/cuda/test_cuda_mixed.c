@@ -170,7 +170,7 @@ static const struct gpu_fault faults[] = {
       "            if (is_shown(a, t, s)) {=>            {" },
     { 90, "a step that is multiplied and was not fetched",
       "if (!is_shown(a, t, s))\\n                continue;=>" },
-    { 90, "another row's tiles", "a.shown_a + t.i / a.cluster * a.shown=>a.shown_a" },
+    { 90, "another row's tiles", "a.shown_a + (t.i >> pairs(a)) * a.shown=>a.shown_a" },
     { 100, "a step that is fetched and not multiplied",
       "            if (is_shown(a, t, s)) {=>            {" },
     { 100, "sums that are awaited and were not made",

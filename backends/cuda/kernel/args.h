@@ -114,6 +114,7 @@ struct window {
     int32_t h, w, r, s, oh, ow;     /* as struct patch */
     int32_t stride[2], pad[2], dilate[2];
     int32_t pieces;                 /* of 16 bytes, of a pixel */
+    uint32_t inverse_pieces, inverse_s;     /* as `quotient` takes them */
 };
 
 /* An operand whose limbs the multiply kernel makes.  Neighbouring elements of a line lie together,
@@ -133,9 +134,10 @@ struct multiply_args {
     int64_t next_b;                 /* the same in bytes, where B is fetched through a window */
     int32_t cluster;                /* blocks that take one task, row of tiles by row of tiles */
     int32_t steps;                  /* along k of one limb */
+    uint32_t inverse_steps;         /* as `quotient` takes it */
     const uint8_t *shown_a, *shown_b;       /* [row or column of tiles][part of k]: something is
                                                shown there; NULL: everywhere */
-    int32_t shown, shown_steps;     /* parts of k; steps of one */
+    int32_t shown, shown_shift;     /* parts of k; the power of two of steps that one has */
     struct window window;           /* where B is fetched through one; else pitch is B's, too */
     struct result_args r;
     struct origin origin[2];        /* where limbs are made inside */

@@ -43,6 +43,9 @@ DEVICE int steps_of(const multiply_args &a, struct task t)
     return TOTALS ? rows_of(t) * a.steps : a.steps;
 }
 
+/* 1 where blocks work in pairs, 0 where they are alone: steps of a loop do not divide. */
+DEVICE int pairs(const multiply_args &a) { return a.cluster - 1; }
+
 /* Whether step s of a task has anything to multiply: where parts of k show nothing of a row of
  * tiles, or of a column of them, neither the fetching thread nor those who multiply know of the
  * step. */
@@ -52,8 +55,8 @@ DEVICE bool is_shown(const multiply_args &a, struct task t, int s)
 
     if (!PARTED || !a.shown_a)
         return true;
-    part = (TOTALS ? step_at(a, s) : s) / a.shown_steps;
-    return load<uint8_t>(a.shown_a + t.i / a.cluster * a.shown + part) &&
+    part = (TOTALS ? step_at(a, s) : s) >> a.shown_shift;
+    return load<uint8_t>(a.shown_a + (t.i >> pairs(a)) * a.shown + part) &&
            load<uint8_t>(a.shown_b + t.j * a.shown + part);
 }
 
@@ -79,7 +82,7 @@ DEVICE void await_products(struct ring r)
 
 DEVICE void fetch_b(const multiply_args &a, uint32_t at, int x, int line, int limb, uint32_t full)
 {
-    int lines = BN / a.cluster, from = block() % a.cluster * lines;
+    int lines = BN >> pairs(a), from = (block() & pairs(a)) * lines;
 
     if (a.cluster == 1)
         tensor_load(at, &a.map_b, x, line, limb, full);
