@@ -192,8 +192,10 @@ bool product_measure(struct product *p, limber_context *ctx, struct measured *o)
     if (ok && p->check)
         o->v = check_product(p, before);
     if (ok && p->check && strcmp(o->cold.scheme, "tensor-mx") == 0 &&
-        !compare_with_model(p, before, o))
+        !compare_with_model(p, before, o)) {
         complain("the unit's model: %s", limber_error_text());
+        ok = false;
+    }
     free(before);
     return ok;
 }
