@@ -6,7 +6,7 @@ set(test_cuda_calls_on 75 80 90 100 103 120)
 set(test_cuda_complex_on 80 90)
 set(test_cuda_conv_on 75 80 90 100)
 set(test_cuda_groups_on 75 80 90 100)
-set(test_cuda_launches_on 80 90 100)
+set(test_cuda_launches_on 80 90 100 120)
 set(test_cuda_mixed_on 80 90 100)
 set(test_cuda_split_on 80 90 100 103)
 set(test_cuda_steps_on 75 90)
@@ -28,6 +28,9 @@ foreach(name test_cuda test_cuda_batch test_cuda_calls test_cuda_complex test_cu
              $<TARGET_FILE:${name}>)
   endforeach()
 endforeach()
+
+add_test(NAME test_cuda_launches_old_driver COMMAND ${CMAKE_COMMAND} -E env SIMT_CC=90
+         SIMT_DRIVER=12020 SIMT_NVRTC=12 $<TARGET_FILE:test_cuda_launches>)
 
 find_package(Python3 COMPONENTS Interpreter QUIET)
 if(Python3_EXECUTABLE)

@@ -22,7 +22,8 @@ struct launch_config {
 
 /* clang-format off */
 #define DRIVER_FUNCTIONS(F) \
-    F(cuInit, (unsigned)) F(cuDeviceGetAttribute, (int *, int, int)) \
+    F(cuInit, (unsigned)) F(cuDriverGetVersion, (int *)) \
+    F(cuDeviceGetAttribute, (int *, int, int)) \
     F(cuDevicePrimaryCtxRetain, (void **, int)) F(cuCtxSetCurrent, (void *)) \
     F(cuCtxSynchronize, (void)) F(cuMemAlloc_v2, (uint64_t *, size_t)) F(cuMemFree_v2, (uint64_t)) \
     F(cuMemPoolCreate, (void **, const void *)) F(cuMemPoolDestroy, (void *)) \
