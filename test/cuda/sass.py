@@ -17,6 +17,9 @@ compiler does not know that one thread issues them.
 Registers: code that can be reached from where warps ask for a number of registers, or give some up,
 uses no more than that.
 
+Launches that begin early, of products and of C from 9.0 on: the one in front is awaited before
+anything is read from the device's memory, or written there.
+
 Loops over steps: those who fetch, and wait for a stage or commit one, do not divide, but where they
 cut elements, too (the operand of a batch that they read is found by a division).
 
@@ -150,16 +153,29 @@ def divisions(name, code, labels):
     return 0
 
 
+def early(name, kernel, code):
+    """What a kernel that begins early does with memory before it awaits the launch in front."""
+    if kernel not in ("limber_multiply", "limber_reconstruct") or re.search(r"sm_[78]\d$", name):
+        return []
+    ops = [x.op for x in code]
+    awaited = [i for i, op in enumerate(ops) if op == "ACQBULK"]
+    access = r"(LDG?|STG?|ATOMG?|REDG?|LDGSTS|UTMALDG|UBLKCP)(\.|$)"
+    return [op for op in ops[:min(awaited, default=len(ops))] if re.match(access, op)]
+
+
 def main():
     arguments = sys.argv[1:]
     table = arguments[0] == "--table"
     nvdisasm, *paths = arguments[table:]
     looked, wrong = 0, []
     for path in paths:
-        code, labels = functions(nvdisasm, path).get("limber_multiply", ([], {}))
+        kernels = functions(nvdisasm, path)
+        name = path.rpartition("/")[2].removesuffix(".cubin")
+        wrong += [f"{name}, {kernel}: {' '.join(found[:3])} before the launch in front is awaited"
+                  for kernel, (code, _) in kernels.items() if (found := early(name, kernel, code))]
+        code, labels = kernels.get("limber_multiply", ([], {}))
         if not code:
             continue
-        name = path.rpartition("/")[2].removesuffix(".cubin")
         fences, each, element = look(name, code)
         looked += each is not None
         if table:

@@ -220,8 +220,8 @@ DEVICE void multiply_f64(double (&d)[MI][NJ][4], uint32_t ta, uint32_t tb, int l
 /* The scales of a line's step. */
 struct alignas(SCALES) step_scales { uint32_t w[SCALES / 4]; };
 
-/* Lane l holds the scales of line 8 * (l & 3) + (l >> 2) of these 32.  Two tiles of A, or four of B,
- * are multiplied with them: each product names the lane of a quad that has its lines'. */
+/* Lane l holds the scales of line 8 * (l & 3) + (l >> 2) of these 32, which two tiles of A, or four
+ * of B, are multiplied with: each product names the lane of a quad that has its lines'. */
 template <int n> DEVICE void load_scales(step_scales (&to)[n], uint32_t tile, int line0)
 {
     int l = lane();
