@@ -39,6 +39,7 @@ INSTRUCTION = re.compile(r"\s*/\*[0-9a-f]{4,}\*/\s+(@!?U?P\w+\s+)?([A-Z][A-Z0-9_
 TILES = "[HIQ]GMMA|UTC.*MMA"    # products of tiles in shared memory
 MOST_AN_ELEMENT = 25        # of binary32 with alpha, beta and three accumulators, and of integers
 MOST_OF_BINARY64 = 28
+MOST_ON_75 = 32
 MOST_A_PRODUCT = 20
 MOST_MOVES_A_PRODUCT = 0.25
 MOST_MOVES_LATER = 0.5      # for 10.0 and 12.0
@@ -201,7 +202,8 @@ def main():
             most = MOST_MOVES_OF_DOUBLES
         if moves(name, code) > most:
             found.append(f"has {moves(name, code):.2f} moves a product")
-        budget = MOST_OF_BINARY64 if name.startswith("native-f64") else MOST_AN_ELEMENT
+        budget = MOST_ON_75 if name.endswith("sm_75") else \
+            MOST_OF_BINARY64 if name.startswith("native-f64") else MOST_AN_ELEMENT
         if element is not None and element > budget:
             found.append(f"has {element:.1f} instructions an element")
         if len(code) > (MOST_INSIDE if "inside" in name else MOST_IN_ALL):

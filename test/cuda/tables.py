@@ -46,7 +46,7 @@ def register_rows(machines, rows, figures):
     out = []
     for row in rows:
         scheme = row.split("|")[1].strip()
-        mine = found.pop(scheme, None)
+        mine = found.pop(scheme.replace("`", ""), None)
         if mine is None:
             sys.exit(f"{figures} has no {scheme}")
         out.append("| " + " | ".join([scheme] + [mine.get(m, "") for m in machines]) + " |")
