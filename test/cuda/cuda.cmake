@@ -1,7 +1,7 @@
 # Against a GPU where LIMBER_TEST_GPU asks for it, and on the stand-ins, which play each of these
 # compute capabilities.
 set(test_cuda_on 75 80 90 100 120)
-set(test_cuda_batch_on 75 80 90 100)
+set(test_cuda_batch_on 75 80 90 100 120)
 set(test_cuda_calls_on 75 80 90 100 103 120)
 set(test_cuda_complex_on 80 90)
 set(test_cuda_conv_on 75 80 90 100)
@@ -42,10 +42,10 @@ test_program(cuda/test_cubin.c)
 if(NOT LIMBER_SANITIZE)            # of kernels alone, which no sanitizer follows
   add_test(NAME gpu_layouts COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/layouts.sh
            ${PROJECT_SOURCE_DIR}/backends/cuda/kernel)
-  set_tests_properties(gpu_layouts PROPERTIES TIMEOUT 900 SKIP_RETURN_CODE 77)
+  set_tests_properties(gpu_layouts PROPERTIES TIMEOUT 900 SKIP_RETURN_CODE 77 COST 100)
   add_test(NAME test_cubin COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/cubin.sh
            $<TARGET_FILE:test_cubin>)
-  set_tests_properties(test_cubin PROPERTIES TIMEOUT 900 SKIP_RETURN_CODE 77)
+  set_tests_properties(test_cubin PROPERTIES TIMEOUT 900 SKIP_RETURN_CODE 77 COST 100)
 else()
   test_program(cuda/test_simt.c)   # built alone, since the stand-ins are not sanitized
 endif()

@@ -362,6 +362,9 @@ int main()
     warps<scaled::SM120_16x8x32_TN_VS<cute::float_e4m3_t, cute::float_e5m2_t, float,
                                       cute::float_ue8m0_t, 32>,
           8>("scaled bytes", 32);
+    warps<scaled::SM120_16x8x64_TN_VS<cute::float_e2m1_t, cute::float_e2m1_t, float,
+                                      cute::float_ue4m3_t, 16>,
+          4>("E2M1", 64);
     store_tile([](int line, int c) { return doubles::piece_at(line, c); });
     warps_of_doubles();
     warps_of_sixteen_rows_of_doubles();

@@ -141,17 +141,19 @@ def loops_over_threads(code):
 
 
 def divisions(name, code, labels):
-    """Reciprocals in the smallest loop that fetches and waits, or commits."""
-    ops, loops = [x.op for x in code], []
+    """Divisions in the smallest loop that fetches and waits, or commits; None: there is no such."""
+    loops = []
     for i, x in enumerate(code):
         target = re.search(r"\((\.L\w+)\)", x.rest)
         if x.op.startswith("BRA") and target and labels.get(target[1], i + 1) <= i:
-            loops.append(ops[labels[target[1]]:i + 1])
+            loops.append(code[labels[target[1]]:i + 1])
     for loop in sorted(loops, key=len):
-        if any(re.match("UTMALDG|UBLKCP|LDGSTS", op) for op in loop) and \
-           any(re.match("SYNCS.PHASECHK|LDGDEPBAR", op) for op in loop):
-            return 0 if "inside" in name else sum(op.startswith("MUFU.RCP") for op in loop)
-    return 0
+        if any(re.match("UTMALDG|UBLKCP|LDGSTS", x.op) for x in loop) and \
+           any(re.match("SYNCS.PHASECHK|LDGDEPBAR", x.op) for x in loop):
+            return 0 if "inside" in name else sum(
+                x.op.startswith("MUFU.RCP") or re.search("_(div|rem)_", x.rest) is not None
+                for x in loop)
+    return None
 
 
 def early(name, kernel, code):
@@ -193,8 +195,11 @@ def main():
             found.append("waits for the GPU's memory in its main loop")
         if each is not None and each > MOST_A_PRODUCT:
             found.append(f"has {each:.1f} instructions a product")
-        if divisions(name, code, labels):
+        divides = divisions(name, code, labels)
+        if divides:
             found.append("divides in the loop that fetches")
+        if divides is None and any(re.match("UTMALDG|UBLKCP|LDGSTS", x.op) for x in code):
+            found.append("has no loop that fetches")
         if loops_over_threads(code):
             found.append("loops over threads to issue products")
         most = MOST_MOVES_LATER if re.search("sm_1..a?$", name) else MOST_MOVES_A_PRODUCT

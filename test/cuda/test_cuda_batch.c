@@ -20,7 +20,7 @@
 enum { M = 140, N = 30, K = 50, MOST = 3, GAP = 4 };
 
 /* Each way to multiply, on a capability or two that has it. */
-enum { ON_75 = 1, ON_80 = 2, ON_90 = 4, ON_all = 7, ON_100 = 8 };
+enum { ON_75 = 1, ON_80 = 2, ON_90 = 4, ON_all = 7, ON_100 = 8, ON_120 = 16 };
 
 static const struct scheme {
     limber_promise promise;
@@ -47,9 +47,9 @@ static const struct scheme {
     { LIMBER_CONTRACT_SIMULATE, NULL, "f32", "f32", DATA_unit, ON_80, 0, false, "b200-nvfp4" },
     { LIMBER_CONTRACT_SIMULATE, NULL, "f32", "f16", DATA_unit, ON_80, 0, false,
       "in=e4m3 scale=e8m0:8 mul=(1,5,4):rs acc=f16 group=10 outer=f16:rs seed=4" },
-    { LIMBER_CONTRACT_SIMULATE, "tensor-mx", "f32", "f32", DATA_unit, ON_100, 0, true,
+    { LIMBER_CONTRACT_SIMULATE, "tensor-mx", "f32", "f32", DATA_unit, ON_100 | ON_120, 0, true,
       "b200-nvfp4" },
-    { LIMBER_CONTRACT_SIMULATE, "tensor-mx", "f32", "f32", DATA_unit, ON_100, 0, true,
+    { LIMBER_CONTRACT_SIMULATE, "tensor-mx", "f32", "f32", DATA_unit, ON_100 | ON_120, 0, true,
       "b200-mxe5m2 b=e2m3" },
 };
 
@@ -60,7 +60,8 @@ static bool is_on(int on)
     return on & (capability < 80  ? ON_75 :
                  capability < 90  ? ON_80 :
                  capability < 100 ? ON_90 :
-                                    ON_90 | ON_100);
+                 capability < 120 ? ON_90 | ON_100 :
+                                    ON_120);
 }
 
 /* Where the matrices of an operand lie. */

@@ -533,6 +533,7 @@ static void faults_of_windows_are_found(void **state)
         { 0, "pixels behind the last",
           "if (j >= a.r.n)\\n        return { -2 * OUTSIDE, 0, 0 };=>" },
         { 0, "what lies outside", "inside ? 16 : 0=>16" },
+        { 0, "quotients too small by one", "return q + (n - q * d >= d)=>return q" },
     };
     /* what is behind the last position meets zeros of A */
     static const struct gpu_fault behind[] = {

@@ -8,7 +8,7 @@ add_test(NAME cuda_tool COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/cuda.sh
 add_test(NAME figures COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/figures.sh $<TARGET_FILE:limber_cli>)
 set_tests_properties(figures PROPERTIES TIMEOUT 600)
 add_test(NAME tools COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/tools.sh $<TARGET_FILE:limber_cli>)
-set_tests_properties(tools PROPERTIES TIMEOUT 600
+set_tests_properties(tools PROPERTIES TIMEOUT 1200 COST 100
   ENVIRONMENT "ASAN_OPTIONS=allocator_may_return_null=1")
 add_test(NAME files COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/files.sh $<TARGET_FILE:limber_cli>)
 
