@@ -43,9 +43,11 @@ static bool serves(const struct served *more, const struct node *n, struct diag 
     if (!common.op[n->op].served && !more->op[n->op].served)
         return limber_fail(d, LIMBER_STATUS_INTERNAL, "%s: %%%s: operation %s is not served",
                            more->backend, n->name, limber_ops[n->op].name);
-    if (n->op == OP_residues && n->type.format.kind == LIMBER_KIND_FLOAT && !more->float_residues)
-        return limber_fail(d, LIMBER_STATUS_INTERNAL, "%s: %%%s: residues in %s are not served",
-                           more->backend, n->name,
+    if (!more->float_limbs &&
+        ((n->op == OP_residues && n->type.format.kind == LIMBER_KIND_FLOAT) ||
+         (n->op == OP_slices && limber_format_equal(n->type.format, LIMBER_E4M3))))
+        return limber_fail(d, LIMBER_STATUS_INTERNAL, "%s: %%%s: %s in %s are not served",
+                           more->backend, n->name, limber_ops[n->op].name,
                            limber_format_name(n->type.format, (char[48]){ 0 }, 48));
     for (int a = 0; a < ATTR_count; a++) {
         const struct attr_info *info = &limber_attrs[a];

@@ -9,7 +9,7 @@
 struct served {
     const char *backend;
     bool all_doubles; /* units in f64 that are no chains of FMAs */
-    bool float_residues; /* residues in f16 and e4m3 */
+    bool float_limbs; /* residues in f16 and e4m3, slices in e4m3 */
     struct {
         bool served;
         uint64_t attrs;

@@ -451,13 +451,21 @@ static bool is_byte(limber_format f)
     return is_format(f, "i8") || is_format(f, "u8");
 }
 
+/* Are slices signed digits, of which the largest is 2^(step-1)? */
+static bool has_signed_digits(const struct node *n)
+{
+    return n->op == OP_slices && is_format(n->type.format, "e4m3");
+}
+
 /* Slices are digits of the two's complement integer, so a sign takes one bit, and slices of bytes
- * hold eight bits whatever the top one's sign. */
+ * hold eight bits whatever the top one's sign.  Signed digits of a float reach the power of two
+ * behind its significant bits. */
 static bool check_slices(const struct check *c)
 {
     const struct node *n = c->n;
     int64_t bits, step, slices;
-    int most = is_byte(n->type.format) ? 8 : limber_format_sig(n->type.format);
+    int most =
+        is_byte(n->type.format) ? 8 : limber_format_sig(n->type.format) + has_signed_digits(n);
     char name[48];
 
     if (!limbs(c) || !range(c, ATTR_bits, 1, 255 * 64) || !range(c, ATTR_step, 1, 31))
@@ -468,6 +476,8 @@ static bool check_slices(const struct check *c)
     if (step > most)
         return bad(c, "step=%lld, but %s holds %d bits", (long long)step,
                    format_name(n->type.format, name), most);
+    if (has_signed_digits(n) && num(n, ATTR_sign) != SIGN_signed)
+        return bad(c, "slices in %s are signed", format_name(n->type.format, name));
     if (n->type.count != slices)
         return bad(c, "%lld bits make %lld slices of %lld, not %d", (long long)bits,
                    (long long)slices, (long long)step, n->type.count);
@@ -615,11 +625,12 @@ static bool residue_chain(const struct check *c, const struct unit_info *unit)
                format_name(c->n->type.format, (char[48]){ 0 }));
 }
 
-/* Chains of slices in a float: stepA + stepB + log2(chunk) bits. */
+/* Chains of slices in a float: stepA + stepB + log2(chunk) bits, of signed digits two less. */
 static bool slice_chain(const struct check *c, const struct unit_info *unit)
 {
     const struct node *a = in(c, 0), *b = in(c, 1);
     int64_t bits = num(a, ATTR_step) + num(b, ATTR_step), chunk = num(c->n, ATTR_chunk);
+    int exact = limber_exact_bits(c->n);
     char name[48];
 
     if (a->op == OP_residues && b->op == OP_residues)
@@ -629,12 +640,13 @@ static bool slice_chain(const struct check *c, const struct unit_info *unit)
                bad(c, "only slices and residues have exact totals on unit %s", unit->name);
     for (int64_t reach = 1; reach < chunk; reach *= 2)
         bits++;
-    if (bits > unit->exact_bits)
+    bits -= has_signed_digits(a) + has_signed_digits(b);
+    if (bits > exact)
         return bad(c,
                    "chains of %lld are not exact: steps %lld and %lld need %lld bits, unit %s "
                    "has %d",
                    (long long)chunk, (long long)num(a, ATTR_step), (long long)num(b, ATTR_step),
-                   (long long)bits, unit->name, unit->exact_bits);
+                   (long long)bits, unit->name, exact);
     return is_format(c->n->type.format, "i64") ||
            bad(c, "totals of slices are i64, not %s", format_name(c->n->type.format, name));
 }

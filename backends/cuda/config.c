@@ -11,7 +11,7 @@
 /* Beside what all backends serve.  The engine binds index maps; order is read here. */
 static const struct served served = {
     .backend = "cuda",
-    .float_residues = true,
+    .float_limbs = true,
     .op = {
         LIMBER_SERVES(patches, R(order)),
         LIMBER_SERVES(filters, R(order)),

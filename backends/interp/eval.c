@@ -239,6 +239,8 @@ static void fix(const struct eval *e, const struct val *v, limber_format f, int6
 
 static bool eval_slices(struct eval *e, const struct node *n, struct val *v)
 {
+    bool digits = limber_format_equal(n->type.format, format("e4m3"));
+    int step = (int)limber_num(n, ATTR_step);
     limber_format f;
 
     if (!limbs(e, n, v, &f, (int)limber_num(n, ATTR_bits)))
@@ -249,9 +251,10 @@ static bool eval_slices(struct eval *e, const struct node *n, struct val *v)
 
             fix(e, v, f, i, p, v->scale[i], w);
             for (int l = 0; l < n->type.count; l++)
-                *limb_at(e, v, l, i, p) =
-                    limber_slice(w, l, n->type.count, (int)limber_num(n, ATTR_step),
-                                 limber_num(n, ATTR_sign) == SIGN_signed);
+                *limb_at(e, v, l, i, p) = digits ?
+                                              limber_signed_slice(w, l, n->type.count, step) :
+                                              limber_slice(w, l, n->type.count, step,
+                                                           limber_num(n, ATTR_sign) == SIGN_signed);
         }
     return true;
 }
@@ -800,7 +803,7 @@ static bool eval_epilogue(struct eval *e, const struct node *n, struct val *v)
 static const struct served served = {
     .backend = "interp",
     .all_doubles = true,
-    .float_residues = true,
+    .float_limbs = true,
     .op = {
         LIMBER_SERVES(patches, R(order)),
         LIMBER_SERVES(filters, R(order)),

@@ -133,6 +133,17 @@ PRIM int32_t limber_slice(const uint64_t w[LIMBER_WIDE], int slice, int slices, 
     return v;
 }
 
+/* The same as a digit in [-2^(step-1), 2^(step-1)], all signed: a digit whose first bit is set
+ * counts 2^step less, and the one above it 1 more.  The integer and its sign fit the slices.
+ * Source: Booth, Q. J. Mech. Appl. Math. 4 (1951), with step bits at once. */
+PRIM int32_t limber_signed_slice(const uint64_t w[LIMBER_WIDE], int slice, int slices, int step)
+{
+    int from = step * (slices - 1 - slice);
+    int32_t v = (int32_t)limber_wide_bits(w, from, step);
+
+    return v - (v >> (step - 1) << step) + (from ? (int32_t)limber_wide_bits(w, from - 1, 1) : 0);
+}
+
 /* ---- residues -------------------------------------------------------------------------------- */
 
 /* t mod p for t < 2^24, p <= 256, inverse = 1/p rounded to nearest: the quotient is off by one

@@ -52,6 +52,9 @@ const struct scheme limber_schemes[] = {
     { .name = "ozaki1-i8",
       .about = "error-free slices on INT8 units with INT32 sums",
       .split = limber_split_ozaki1, .unit = UNIT_i8 },
+    { .name = "ozaki1-e4m3",
+      .about = "error-free slices on FP8 (e4m3) units with FP32 sums",
+      .split = limber_split_ozaki1, .unit = UNIT_e4m3 },
     { .name = "ozaki1-f64",
       .about = "error-free slices on FP64 units",
       .split = limber_split_ozaki1, .unit = UNIT_f64 },
@@ -181,6 +184,19 @@ bool limber_split_sums(struct plan *p, const struct target *t, struct diag *d)
     return limber_unit_of_sums(n, &unit) ||
            limber_fail(d, LIMBER_STATUS_NO_SCHEME, "one sum of sums=%s is no chain of %s", t->sums,
                        limber_units[limber_num(n, ATTR_unit)].name);
+}
+
+bool limber_split_exact_e4m3(struct plan *p, const struct target *t, struct diag *d)
+{
+    struct node *n = limber_plan_find(p, OP_products);
+
+    if (!t->sums[0])
+        limber_node_set(n, ATTR_sums, SUMS_b200);
+    else if (!limber_split_sums(p, t, d))
+        return false;
+    return limber_exact_bits(n) >= 24 ||
+           limber_fail(d, LIMBER_STATUS_NO_SCHEME, "sums=%s of e4m3 have %d bits, and not 24",
+                       t->sums, limber_exact_bits(n));
 }
 
 bool limber_need_bits(const struct plan *p, const struct node *mask, limber_format f, int *bits,

@@ -7,7 +7,8 @@
  *   proof   docs/accuracy.md, "Slices (Ozaki I) and bytes"
  *   source  Ozaki, Ogita, Oishi, Rump, Numer. Algorithms 59 (2012); Mukunoki et al., ISC 2020,
  *           sections 3.1 and 3.2.  Slices here are digits of the two's complement integer, so
- *           that all but the top one are unsigned and a slice of i8 holds eight bits. */
+ *           that all but the top one are unsigned and a slice of i8 holds eight bits; in e4m3,
+ *           which holds all whole numbers up to 16, they are signed digits of five bits. */
 #include "passes/passes.h"
 #include "passes/scheme/scheme_split.h"
 
@@ -25,6 +26,11 @@ static void shape(enum unit u, int kbits, int *step, int64_t *chunk)
     if (u == UNIT_i8) {
         *step = 8;
         *chunk = 32768;         /* 255 * 255 * 2^15 < 2^31 */
+        return;
+    }
+    if (u == UNIT_e4m3) {
+        *step = 5;
+        *chunk = 65536;         /* 16 * 16 * 2^16 = 2^24 */
         return;
     }
     *chunk = kbits < 10 ? (int64_t)1 << kbits : INNER;
@@ -47,14 +53,19 @@ int limber_slice_step(const char *name, int kbits)
 
 struct operand {
     int bits, slices, spread, step;
+    int reach; /* slices are at most 2^reach */
     bool is_signed;
 };
 
-static bool measure(const struct plan *p, const struct node *mask, limber_format f, int step,
-                    struct operand *o, struct diag *d)
+static bool measure(const struct plan *p, const struct node *mask, limber_format f, enum unit unit,
+                    int step, struct operand *o, struct diag *d)
 {
+    bool digits = unit == UNIT_e4m3; /* signed ones */
+
     o->step = step;
-    o->is_signed = !limber_node_has(mask, ATTR_sign) || limber_num(mask, ATTR_sign) == SIGN_signed;
+    o->reach = step - digits;
+    o->is_signed =
+        digits || !limber_node_has(mask, ATTR_sign) || limber_num(mask, ATTR_sign) == SIGN_signed;
     o->spread = limber_node_has(mask, ATTR_spread) ? (int)limber_num(mask, ATTR_spread) : 0;
     if (p->slices > 0 && p->promise == LIMBER_CONTRACT_FAST)
         o->bits = p->slices * step - o->is_signed;
@@ -88,11 +99,11 @@ static int add_slices(struct plan *p, int operand, int axis, enum unit unit,
     return n;
 }
 
-/* Slice i of s counts 2^(step (s-1-i)) and stays below 2^step times that; the smallest operand is
- * at least 2^(bits-1-spread). */
+/* Slice i of s counts 2^(step (s-1-i)) and is at most 2^reach times that; the smallest operand is at
+ * least 2^(bits-1-spread). */
 static double share(const struct operand *a, const struct operand *b, int i, int j)
 {
-    int top = a->step * (a->slices - i) + b->step * (b->slices - j);
+    int top = a->step * (a->slices - 1 - i) + a->reach + b->step * (b->slices - 1 - j) + b->reach;
 
     if (i + j == 0)
         return INFINITY;
@@ -163,20 +174,21 @@ bool limber_split_ozaki1(struct plan *p, const struct scheme *scheme, const stru
     int64_t chunk;
     int step, axis;
 
-    (void)t;
     if (!limber_stated(p, &s, d))
         return false;
     if (s.wraps)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "the result wraps, scaled operands do not");
     shape(scheme->unit, p->kbits, &step, &chunk);
     axis = limber_axis_b(p, &s, &mb);
-    if (p->slices > 0 && p->promise == LIMBER_CONTRACT_FAST) {   /* so many bits, and not more */
+    if (p->slices > 0 && p->promise == LIMBER_CONTRACT_FAST) { /* so many bits, and not more */
         axis = AXIS_col;
         mb = *s.mb;
     }
-    if (!measure(p, s.ma, s.fa, step, &oa, d) || !measure(p, &mb, s.fb, step, &ob, d))
+    if (!measure(p, s.ma, s.fa, scheme->unit, step, &oa, d) ||
+        !measure(p, &mb, s.fb, scheme->unit, step, &ob, d))
         return false;
-    return finish(p, &s, scheme->unit, chunk, &oa, &ob, axis, d);
+    return finish(p, &s, scheme->unit, chunk, &oa, &ob, axis, d) &&
+           (scheme->unit != UNIT_e4m3 || limber_split_exact_e4m3(p, t, d));
 }
 
 /* Integers: the same digits, unscaled. */
@@ -196,7 +208,7 @@ bool limber_split_integer(struct plan *p, const struct scheme *scheme, const str
 
         if (f.kind != LIMBER_KIND_INT && f.kind != LIMBER_KIND_UINT)
             return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "%%%s is no integer", mask->name);
-        o->step = 8;
+        o->step = o->reach = 8;
         o->is_signed = f.kind == LIMBER_KIND_INT &&
                        !(limber_node_has(mask, ATTR_sign) && limber_num(mask, ATTR_sign));
         o->bits = 8 * f.size - (f.kind == LIMBER_KIND_INT);

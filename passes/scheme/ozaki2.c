@@ -98,21 +98,6 @@ static bool take(const struct residues *r, double need, struct taken *x)
     return have >= need;
 }
 
-/* Tensor cores sum FP8 in 14 bits, which hold no chain that pays, or as FP32 does.  A target that
- * names none has units of every kind. */
-static bool set_sums(struct plan *p, const struct target *t, struct diag *d)
-{
-    struct node *n = limber_plan_find(p, OP_products);
-
-    if (!t->sums[0])
-        limber_node_set(n, ATTR_sums, SUMS_b200);
-    else if (!limber_split_sums(p, t, d))
-        return false;
-    return limber_exact_bits(n) >= 24 ||
-           limber_fail(d, LIMBER_STATUS_NO_SCHEME, "sums=%s of e4m3 have %d bits, and not 24",
-                       t->sums, limber_exact_bits(n));
-}
-
 static int add_residues(struct plan *p, int operand, int axis, int bits, const struct taken *x,
                         const char *format)
 {
@@ -194,7 +179,7 @@ bool limber_split_ozaki2(struct plan *p, const struct scheme *scheme, const stru
                                                             .reconstruct = RECONSTRUCT_crt,
                                                             .moduli = taken.modulus },
                              d) ||
-        (r->unit == UNIT_e4m3 && !set_sums(p, t, d)))
+        (r->unit == UNIT_e4m3 && !limber_split_exact_e4m3(p, t, d)))
         return false;
     if (uncertain >= 0)
         limber_node_set(limber_plan_find(p, OP_combine), ATTR_uncertain, uncertain);

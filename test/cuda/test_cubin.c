@@ -76,6 +76,7 @@ static const struct work {
     { "ozaki1-i8", "f64", "f64", DATA_unit, LIMBER_CONTRACT_FAST, true, 8192, AHEAD, 2 },
     { "ozaki1-f16", "f32", "f32", DATA_unit, LIMBER_CONTRACT_CORRECT, false, 0, ANY },
     { "ozaki1-bf16", "f32", "f32", DATA_unit, LIMBER_CONTRACT_CORRECT, false, 0, ANY },
+    { "ozaki1-e4m3", "f64", "f64", DATA_unit, LIMBER_CONTRACT_CORRECT, false, 0, ANY },
     { "ozaki1-i8", "f64", "f64", DATA_unit, LIMBER_CONTRACT_CORRECT, false, 0, ANY },
     { "ozaki1-f64", "f64", "f64", DATA_unit, LIMBER_CONTRACT_CORRECT, false, 0, ANY },
     { "ozaki2", "f32", "f32", DATA_unit, LIMBER_CONTRACT_CORRECT, false, 0, ANY },

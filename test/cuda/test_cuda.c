@@ -266,7 +266,7 @@ static bool is_multiplied_elsewhere(void)
 
 static void largest_residues_are_summed_exactly(void **state)
 {
-    static char schemes[][12] = { "ozaki2", "ozaki2-f16", "ozaki2-e4m3" };
+    static char schemes[][12] = { "ozaki2", "ozaki2-f16", "ozaki2-e4m3", "ozaki1-e4m3" };
     static const struct gpu_fault late[] = {
         { 80, "FP16 is promoted late",
           "% CHUNK_STEPS == 0 || s + 1 == steps)) {=>% (2 * CHUNK_STEPS) == 0 || s + 1 == steps)) "
@@ -278,6 +278,13 @@ static void largest_residues_are_summed_exactly(void **state)
         { 100, "another residue's digits", "codes[r[x]]=>codes[r[x] ^ 1]" },
         { 100, "another modulus' digits", "+ CODES_BEGIN[modulus]=>+ CODES_BEGIN[modulus / 2]" },
     };
+    static const struct gpu_fault slices[] = {
+        { 100, "slices in FP8 that are not carried on", "+ (from ? (int32_t)=>+ (0 ? (int32_t)" },
+        { 100, "the first bit of slices in FP8 counts up",
+          "v - (v >> (step - 1)=>v - (0 * v >> (step - 1)" },
+        { 100, "slices in FP8 as bytes", "limb.kind == LIMBER_KIND_FLOAT)=>limb.size > 1)" },
+        { 100, "slices in FP8 without a sign", "v ? (x >> 31) <<=>v ? (x >> 31) * 0 <<" },
+    };
 
     (void)state;
     if (is_multiplied_elsewhere())
@@ -287,6 +294,7 @@ static void largest_residues_are_summed_exactly(void **state)
             fail_msg("%s: %s", schemes[i], limber_error_text());
     gpu_faults_are_found(late, COUNT(late), sum_largest, schemes[1]);
     gpu_faults_are_found(digits, COUNT(digits), sum_largest, schemes[2]);
+    gpu_faults_are_found(slices, COUNT(slices), sum_largest, schemes[3]);
 }
 
 /* Plans that know no sizes have large blocks; those of a small C, above, small ones. */
@@ -299,6 +307,7 @@ static void large_blocks_have_the_same_bits(void **state)
     plan_compare_chains("ozaki2-f16", named("f32"), named("f32"), DATA_ties, 140, 135, 70, 1024);
     plan_compare_chains("ozaki2-e4m3", named("f32"), named("f32"), DATA_ties, 140, 135, 70, 512);
     plan_compare_chains("ozaki1-i8", named("f32"), named("f32"), DATA_unit, 131, 260, 70, 32768);
+    plan_compare_chains("ozaki1-e4m3", named("f32"), named("f32"), DATA_unit, 131, 140, 70, 65536);
     plan_compare_chains("ozaki1-f64", named("f32"), named("f32"), DATA_unit, 135, 70, 40, 512);
 }
 
@@ -312,7 +321,7 @@ static void long_sums_are_exact(void **state)
         { "ozaki2", "f64", 700, 256 },       { "ozaki2-f16", "f32", 4500, 64 },
         { "ozaki2-e4m3", "f32", 9000, 128 }, { "ozaki1-i8", "f32", 700, 256 },
         { "ozaki1-f16", "f32", 4500, 64 },   { "ozaki1-bf16", "f32", 700, 64 },
-        { "ozaki1-f64", "f64", 70, 16 },
+        { "ozaki1-f64", "f64", 70, 16 },     { "ozaki1-e4m3", "f32", 9000, 128 },
     };
 
     (void)state;
@@ -360,7 +369,8 @@ static void sums_beyond_31_bits_are_exact(void **state)
 
 static void slices_have_the_bits_of_the_exact_integer(void **state)
 {
-    static const char *const schemes[] = { "ozaki1-i8", "ozaki1-f16", "ozaki1-bf16", "ozaki1-f64" };
+    static const char *const schemes[] = { "ozaki1-i8", "ozaki1-f16", "ozaki1-bf16", "ozaki1-f64",
+                                           "ozaki1-e4m3" };
 
     (void)state;
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {

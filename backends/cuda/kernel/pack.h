@@ -57,17 +57,35 @@ template <int S, class raw> DEVICE void integer_of(uint32_t v[DIGITS[S]], raw e,
     }
 }
 
+/* A whole number as a limb, whose format holds it among its normal numbers. */
+template <int S> DEVICE typename raw_of<SIDES[S].limb.size>::type whole_number(int32_t v)
+{
+    constexpr limber_format f = SIDES[S].limb;
+    typename raw_of<f.size>::type e;
+
+    if constexpr (f.size == 8) {
+        double x = v;
+
+        memcpy(&e, &x, 8);
+    } else {
+        constexpr int fraction = f.frac_bits, bits = 8 * f.size;
+        uint32_t x = float_bits((float)v);
+
+        e = (typename raw_of<f.size>::type)(
+            v ? (x >> 31) << (bits - 1) |
+                    (((x & 0x7fffffff) >> (23 - fraction)) - ((127 - f.bias) << fraction)) :
+                0);
+    }
+    return e;
+}
+
 /* Two whole numbers of at most 11 bits as binary16, in a word. */
-DEVICE uint32_t halves_of(int32_t low, int32_t high)
+template <int S> DEVICE uint32_t halves_of(int32_t low, int32_t high)
 {
 #if __CUDA_ARCH__ >= 800
     return pack_f16((float)low, (float)high);
 #else
-    uint32_t v[2] = { float_bits((float)low), float_bits((float)high) };
-
-    UNROLL for (int i = 0; i < 2; i++)      /* the exponent's bias is smaller by 112 */
-        v[i] = v[i] ? (v[i] >> 16 & 0x8000) | (((v[i] & 0x7fffffff) >> 13) - (112 << 10)) : 0;
-    return v[0] | v[1] << 16;
+    return whole_number<S>(low) | (uint32_t)whole_number<S>(high) << 16;
 #endif
 }
 
@@ -122,7 +140,7 @@ DEVICE void put_residues(const pack_args &a, const raw e[EACH], int scale, struc
             uint32_t out[EACH / 2];
 
             UNROLL for (int x = 0; x < EACH; x += 2)
-                out[x / 2] = halves_of(limber_symmetric(r[x], p), limber_symmetric(r[x + 1], p));
+                out[x / 2] = halves_of<S>(limber_symmetric(r[x], p), limber_symmetric(r[x + 1], p));
             put_limb<S>(a, to, l, out);
         } else {
             put_limb<S>(a, to, l, r);
@@ -154,17 +172,14 @@ DEVICE void put_slices(const pack_args &a, const raw e[EACH], int scale, struct 
         piece out[EACH];
 
         UNROLL for (int x = 0; x < EACH; x++) {
-            int32_t v = limber_slice(w[x], l, s.limbs, s.step, s.is_signed);
+            int32_t v = UNIT == UNIT_e4m3 ?
+                        limber_signed_slice(w[x], l, s.limbs, s.step) :
+                        limber_slice(w[x], l, s.limbs, s.step, s.is_signed);
 
-            if constexpr (s.limb.size == 1) {
+            if constexpr (s.limb.kind == LIMBER_KIND_FLOAT)
+                out[x] = whole_number<S>(v);
+            else
                 out[x] = (piece)v;
-            } else {
-                limber_num n = { 0, (uint64_t)(v < 0 ? -v : v), 0, v < 0,
-                                 (uint8_t)(v ? NUM_finite : NUM_zero) };
-
-                n.sign = v < 0;
-                limber_num_encode(&out[x], s.limb, &n, 0, LIMBER_ROUND_NEAREST);
-            }
         }
         put_limb<S>(a, to, l, out);
     }
