@@ -3,6 +3,7 @@
  * where the workspace does not hold all limbs. */
 #include "backends/cuda/launch.h"
 
+#include "ir/num/prim.h"
 #include "ir/unit/num.h"
 
 #include <stdlib.h>
@@ -645,7 +646,7 @@ static bool multiply(struct run *r, const struct part *p, struct diag *d)
 
     if (f->mma_path == MMA_PATH_unit)
         args.steps = (int32_t)(p->pitch / f->step);
-    args.inverse_steps = limber_cuda_inverse(args.steps);
+    args.inverse_steps = limber_inverse(args.steps);
     if (f->window)
         args.window = limber_cuda_window(r, p);
     for (int side = 0; side < 2 && f->inside; side++)

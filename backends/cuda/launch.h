@@ -153,11 +153,6 @@ struct part {
 /* window.c: of convolutions.  What is known of a call: k, ordered, images. */
 void limber_cuda_order(struct run *r);
 int64_t limber_cuda_image(const struct run *r);
-/* What kernels divide by d with (`quotient`); 0 where they will not. */
-static inline uint32_t limber_cuda_inverse(int32_t d)
-{
-    return d > 0 ? UINT32_MAX / (uint32_t)d : 0;
-}
 struct window limber_cuda_window(const struct run *r, const struct part *p);
 /* The images that a part holds; all but the limbs' place. */
 struct pack_args limber_cuda_pixels(const struct run *r, const struct part *p);

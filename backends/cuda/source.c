@@ -140,7 +140,7 @@ static void shape(struct text *t, const struct cuda_config *c)
         "    BM = %d, BN = %d, WM = %d, WN = %d, STEP = %d, STAGES = %d,\n"
         "    CHUNK_STEPS = %d, FLUSH_STEPS = %d, LONG_BASE = %d, WINDOW = %d, "
         "PARTED = %d, LAUNCHED = %d, COLUMNS_TAKEN = %d,\n"
-        "    PACKED = %d, SCALES = %d\n};\n"
+        "    PACKED = %d, SCALES = %d, CLUSTER = %d\n};\n"
         "#define LONG_WORDS %d\n#define SPECIAL %d\n#define INSIDE %d\n#define MX %d\n",
         limber_units[c->unit].name, c->reconstruct, c->totals, c->direct, c->rows,
         c->most_rows == 1 && c->rows == c->accumulators, c->accumulators, c->side[0].limbs,
@@ -148,7 +148,7 @@ static void shape(struct text *t, const struct cuda_config *c)
         c->wrap, c->integral ? "NUM_overflow | NUM_inexact" : "NUM_overflow", c->bm, c->bn, c->wm,
         c->wn, c->step ? c->step : 128, c->stages, c->chunk_steps, c->flush_steps, c->long_base,
         c->window, c->parted, c->threads, c->mma_path == MMA_PATH_tensor ? 512 : 0, c->packed,
-        c->mx.scales, c->long_words, c->special, c->inside, c->mx.kind);
+        c->mx.scales, c->cluster, c->long_words, c->special, c->inside, c->mx.kind);
     limber_text_add(t, "typedef %s sum_type;\n",
                     c->unit == UNIT_i8  ? "int32_t" :
                     c->unit == UNIT_f64 ? "double" :

@@ -4,6 +4,8 @@
  * sees few of the pixels, limbs of the whole patches matrix are made instead. */
 #include "backends/cuda/launch.h"
 
+#include "ir/num/prim.h"
+
 enum { PIECE = 16, MOST = 1 << 27 /* rows or columns, so that sums of them fit */ };
 
 static bool small(const struct patch *w)
@@ -92,8 +94,8 @@ struct window limber_cuda_window(const struct run *r, const struct part *p)
 {
     struct window a = window_of(r, p);
 
-    a.inverse_pieces = limber_cuda_inverse(a.pieces);
-    a.inverse_s = limber_cuda_inverse(a.s);
+    a.inverse_pieces = limber_inverse(a.pieces);
+    a.inverse_s = limber_inverse(a.s);
     return a;
 }
 

@@ -168,6 +168,22 @@ PRIM uint32_t limber_mod32(int32_t t, uint32_t p, int32_t quotient)
     return down < r ? down : r;
 }
 
+/* What limber_divide_by takes for d > 0; 0 else, where nobody divides by d. */
+PRIM uint32_t limber_inverse(int32_t d)
+{
+    return d > 0 ? UINT32_MAX / (uint32_t)d : 0;
+}
+
+/* n / d for n >= 0 and d > 0.  The inverse is too small by less than 1, so the product by less than
+ * n / 2^32, and the quotient by at most 1, which the remainder shows.  GPUs take some twenty
+ * instructions for a division by what is not known. */
+PRIM int32_t limber_divide_by(int32_t n, int32_t d, uint32_t inverse)
+{
+    int32_t q = (int32_t)((uint64_t)(uint32_t)n * inverse >> 32);
+
+    return q + (n - q * d >= d);
+}
+
 /* The symmetric residue in [-p/2, p/2) of r in [0, p). */
 PRIM int32_t limber_symmetric(uint32_t r, uint32_t p)
 {

@@ -99,7 +99,7 @@ static int add_slices(struct plan *p, int operand, int axis, enum unit unit,
     return n;
 }
 
-/* Slice i of s counts 2^(step (s-1-i)) and is at most 2^reach times that; the smallest operand is at
+/* Slice i of s counts 2^(step (s-1-i)) and is at most 2^reach times it; the smallest operand is at
  * least 2^(bits-1-spread). */
 static double share(const struct operand *a, const struct operand *b, int i, int j)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Digits of residues: FP8 holds each, no larger than said, and their products are those of the
- * residues, for every pair. */
+ * residues, for every pair.  Signed slices: FP8 holds each, and together they are the integer. */
 #include "support.h"
 
 #include "ir/num/digits.h"
+#include "ir/num/prim.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -96,6 +97,56 @@ static void products_are_those_of_residues(void **state)
     }
 }
 
+/* ---- slices ---------------------------------------------------------------------------------- */
+
+enum { STEP = 5, REACH = 16 };
+
+/* The slices of w, of at most STEP count - 1 bits and a sign, from the top one down. */
+static void expect_slices(const uint64_t w[LIMBER_WIDE], int count)
+{
+    uint64_t sum[LIMBER_WIDE] = { 0 };
+
+    for (int i = 0; i < count; i++) {
+        int32_t digit = limber_signed_slice(w, i, count, STEP);
+        uint64_t add = (uint64_t)(int64_t)digit, carry = 0;
+
+        if (digit < -REACH || digit > REACH)
+            fail_msg("slice %d of %d is %d", i, count, (int)digit);
+        for (int q = LIMBER_WIDE; q-- > 0;)
+            sum[q] = sum[q] << STEP | (q ? sum[q - 1] >> (64 - STEP) : 0);
+        for (int q = 0; q < LIMBER_WIDE; q++) {
+            uint64_t old = sum[q], more = (q ? (digit < 0 ? UINT64_MAX : 0) : add);
+
+            sum[q] = old + more + carry;
+            carry = sum[q] < old || (carry && sum[q] == old);
+        }
+    }
+    assert_memory_equal(sum, w, sizeof sum);
+}
+
+static void signed_slices_are_the_integer(void **state)
+{
+    struct rng r = { 7 };
+
+    (void)state;
+    for (int64_t x = -(1 << 14) + 1; x < 1 << 14; x++)
+        expect_slices((uint64_t[]){ (uint64_t)x, x < 0 ? UINT64_MAX : 0, x < 0 ? UINT64_MAX : 0 },
+                      3);
+    for (int i = 0; i < 100000; i++) {
+        int bits = 1 + rng_below(&r, 165);
+        uint64_t w[LIMBER_WIDE], sign = rng_below(&r, 2) ? UINT64_MAX : 0;
+
+        for (int q = 0; q < LIMBER_WIDE; q++) {
+            int here = bits - 64 * q;
+            uint64_t word = rng_next(&r) & rng_next(&r), kept;
+
+            kept = here >= 64 ? UINT64_MAX : here > 0 ? ((uint64_t)1 << here) - 1 : 0;
+            w[q] = (word & kept) ^ sign;
+        }
+        expect_slices(w, (bits + STEP) / STEP);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -104,6 +155,7 @@ int main(void)
         cmocka_unit_test(chains_of_512_are_exact),
         cmocka_unit_test(fp8_holds_digits),
         cmocka_unit_test(products_are_those_of_residues),
+        cmocka_unit_test(signed_slices_are_the_integer),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -114,7 +114,7 @@ struct window {
     int32_t h, w, r, s, oh, ow;     /* as struct patch */
     int32_t stride[2], pad[2], dilate[2];
     int32_t pieces;                 /* of 16 bytes, of a pixel */
-    uint32_t inverse_pieces, inverse_s;     /* as `quotient` takes them */
+    uint32_t inverse_pieces, inverse_s;     /* as `limber_divide_by` takes them */
 };
 
 /* An operand whose limbs the multiply kernel makes.  Neighbouring elements of a line lie together,
@@ -132,9 +132,9 @@ struct multiply_args {
     int32_t products, each_a, each_b;       /* of a batch; lines of limbs from one to the next, 0:
                                                they share them */
     int64_t next_b;                 /* the same in bytes, where B is fetched through a window */
-    int32_t cluster;                /* blocks that take one task, row of tiles by row of tiles */
+    int32_t cluster;                /* 1 or 2 blocks that take one task, by rows of tiles */
     int32_t steps;                  /* along k of one limb */
-    uint32_t inverse_steps;         /* as `quotient` takes it */
+    uint32_t inverse_steps;         /* as `limber_divide_by` takes it */
     const uint8_t *shown_a, *shown_b;       /* [row or column of tiles][part of k]: something is
                                                shown there; NULL: everywhere */
     int32_t shown, shown_shift;     /* parts of k; the power of two of steps that one has */

@@ -80,16 +80,6 @@ DEVICE bool lies_along(const struct view &v)
     return v.pairs ? v.p == 2 : !v.patch && v.p <= v.line;
 }
 
-/* n / d by d's inverse, (2^32 - 1) / d: the inverse is too small by at most 1, so the product by at
- * most n / 2^32, and the quotient by at most 1, which the remainder shows.  A division by what
- * is not known is some twenty instructions. */
-DEVICE int quotient(int n, int d, uint32_t inverse)
-{
-    int q = (int)((uint64_t)(uint32_t)n * inverse >> 32);
-
-    return q + (n - q * d >= d);
-}
-
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 /* 2^e for normal results. */

@@ -6,7 +6,8 @@
  *
  * The blocks of a cluster have neighbouring tiles of the same columns: each fetches its part of B's
  * tile for all of them.  So a stage is free when those of all have been multiplied, and one that
- * has no tile left goes along with zeros. */
+ * has no tile goes along: with zeros, or in a batch with lines of the next product.  Nobody stores
+ * what it multiplies. */
 #ifndef LIMBER_CUDA_FETCH_H
 #define LIMBER_CUDA_FETCH_H
 
@@ -25,6 +26,7 @@ enum {
     PIECES = STEP / 32          /* products of one step */
 };
 
+static_assert(CLUSTER <= 2, "pairs() shifts");
 static_assert(!SCALES || !(WINDOW || INSIDE), "scales come as they were packed");
 
 /* Where the ring stands: its stage, and how often it has gone round. */
@@ -92,7 +94,8 @@ DEVICE void fetch_b(const multiply_args &a, uint32_t at, int x, int line, int li
 }
 
 #if MX
-/* The scales of a step lie together, tile by tile.  A block that has no tile gets some, too. */
+/* The scales of a step lie together, tile by tile.  A block that has no tile gets the first ones:
+ * its own would lie behind A's, where tensor copies know a bound and bulk copies do not. */
 DEVICE void fetch_scales(const multiply_args &a, struct task t, uint32_t at, int s, uint32_t full)
 {
     int64_t line_a = (int64_t)t.i * BM < a.r.m ? limbs_at_a(a, t) : 0, line_b = limbs_at_b(a, t);

@@ -42,12 +42,12 @@ DEVICE int rows_of(struct task t)
 
 DEVICE int row_at(const multiply_args &a, struct task t, int s)
 {
-    return ONE_EACH ? t.acc : FIRST[t.acc] + quotient(s, a.steps, a.inverse_steps);
+    return ONE_EACH ? t.acc : FIRST[t.acc] + limber_divide_by(s, a.steps, a.inverse_steps);
 }
 
 DEVICE int step_at(const multiply_args &a, int s)
 {
-    return ONE_EACH ? s : s - quotient(s, a.steps, a.inverse_steps) * a.steps;
+    return ONE_EACH ? s : s - limber_divide_by(s, a.steps, a.inverse_steps) * a.steps;
 }
 
 /* Pieces of 32 bytes in which step s has anything of k.  Those behind are left out where a unit is

@@ -27,8 +27,9 @@ DEVICE struct pixel pixel_of(const multiply_args &a, int64_t j)
 /* From there to piece `index` along k; behind the last, far below. */
 DEVICE struct pixel spot_of(const struct window &w, int index)
 {
-    int position = quotient(index, w.pieces, w.inverse_pieces), piece = index - position * w.pieces;
-    int r = quotient(position, w.s, w.inverse_s), y, x;
+    int position = limber_divide_by(index, w.pieces, w.inverse_pieces);
+    int piece = index - position * w.pieces;
+    int r = limber_divide_by(position, w.s, w.inverse_s), y, x;
 
     y = r * w.dilate[0];
     x = (position - r * w.s) * w.dilate[1];
