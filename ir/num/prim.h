@@ -171,7 +171,7 @@ PRIM uint32_t limber_mod32(int32_t t, uint32_t p, int32_t quotient)
 /* What limber_divide_by takes for d > 0; 0 else, where nobody divides by d. */
 PRIM uint32_t limber_inverse(int32_t d)
 {
-    return d > 0 ? UINT32_MAX / (uint32_t)d : 0;
+    return d > 0 ? 0xffffffffu / (uint32_t)d : 0;
 }
 
 /* n / d for n >= 0 and d > 0.  The inverse is too small by less than 1, so the product by less than
