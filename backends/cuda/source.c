@@ -306,21 +306,20 @@ static void remainders(struct text *t, const struct cuda_config *c, const struct
                        const int64_t *limbs)
 {
     int64_t modulus[LIMBER_MODULI], quotient[LIMBER_MODULI], share[LIMBER_MODULI];
+    int64_t inverse[LIMBER_MODULI];
 
     for (int l = 0; l < crt->count; l++) {
         int64_t p = crt->modulus[l];
 
         modulus[l] = p;
         quotient[l] = (((int64_t)1 << 32) + p / 2) / p;
+        inverse[l] = (((int64_t)1 << 32) + p - 1) / p;
         share[l] = (((int64_t)1 << SHARE_BITS) + p / 2) / p;
     }
     integers(t, "uint32_t", "MODULUS", modulus, (size_t)crt->count);
     integers(t, "int32_t", "QUOTIENT", quotient, (size_t)crt->count);
     integers(t, "uint64_t", "SHARE", share, (size_t)crt->count);
-    limber_text_add(t, "TABLE float RECIPROCAL[] = {");
-    for (int l = 0; l < crt->count; l++)
-        limber_text_add(t, " %af,", (double)(float)(1.0f / (float)crt->modulus[l]));
-    limber_text_add(t, " };\n");
+    integers(t, "uint32_t", "INVERSE", inverse, (size_t)crt->count);
     powers(t, c, crt);
     if (c->unit == UNIT_e4m3)
         digits(t, c, crt, limbs);
@@ -352,7 +351,7 @@ static void columns(struct text *t, const struct cuda_config *c, const struct no
     if (c->reconstruct != RECONSTRUCT_crt) /* named, but never used */
         limber_text_add(t,
                         "TABLE uint32_t MODULUS[1] = { 3 };\nTABLE int32_t QUOTIENT[1] = { 0 };\n"
-                        "TABLE uint64_t SHARE[1] = { 0 };\nTABLE float RECIPROCAL[1] = { 0 };\n"
+                        "TABLE uint64_t SHARE[1] = { 0 };\nTABLE uint32_t INVERSE[1] = { 0 };\n"
                         "TABLE uint32_t POWER[2][1][8] = { { { 0 } } }, PRODUCT[16] = { 0 };\n"
                         "TABLE uint32_t COFACTOR[1][16] = { { 0 } };\n"
                         "TABLE int32_t START[2][1] = { { 0 } };\n");

@@ -146,15 +146,14 @@ PRIM int32_t limber_signed_slice(const uint64_t w[LIMBER_WIDE], int slice, int s
 
 /* ---- residues -------------------------------------------------------------------------------- */
 
-/* t mod p for t < 2^24, p <= 256, inverse = 1/p rounded to nearest: the quotient is off by one
- * at most, and a remainder below zero is a large unsigned number. */
-PRIM uint32_t limber_mod24(uint32_t t, uint32_t p, float inverse)
+/* The residue of t in [-half, p - half) for t + half < 2^24, 2 <= p <= 256, inverse = 2^32/p rounded
+ * up: it is too large by less than 1, so the product by less than 2^24, which is at most the
+ * 2^32/p from the largest fraction of a quotient to the next whole number. */
+PRIM int32_t limber_mod24(uint32_t t, uint32_t half, uint32_t p, uint32_t inverse)
 {
-    uint32_t r = t - (uint32_t)(int32_t)((float)(int32_t)t * inverse) * p;
-    uint32_t up = r + p, down = r - p;
+    uint32_t q = (uint32_t)((uint64_t)(t + half) * inverse >> 32);
 
-    r = up < r ? up : r;
-    return down < r ? down : r;
+    return (int32_t)(t - q * p);
 }
 
 /* t mod p in [0, p) for any t, 2 < p <= 256, quotient = 2^32/p rounded to nearest: the product's

@@ -165,9 +165,12 @@ static void residues_have_the_bits_of_the_exact_integer(void **state)
     compare(&(struct product){ "ozaki2", correct, "f64", "f64", "f64", DATA_special, 20, 20, 30,
                                .alpha = 1 },
             9);
-    compare(&(struct product){ "ozaki2", correct, "f32", "f32", "f32", DATA_tiny, 20, 20, 30,
+    compare(&(struct product){ "ozaki2", correct, "f32", "f32", "f64", DATA_tiny, 20, 20, 30,
                                .alpha = 1 },
             10);
+    compare(&(struct product){ "ozaki2", correct, "f16", "f16", "f32", DATA_tiny, 20, 20, 30,
+                               .alpha = 1 },
+            11);
 }
 
 /* Long enough for chains to be promoted, on every path, and for a batch of them to be reduced. */
@@ -217,12 +220,12 @@ static void residues_in_digits_have_the_same_bits(void **state)
 }
 
 /* Products as large as residues have them, all of one sign, and few small ones: sums that are
- * promoted later than they must lose of these.  Lines hold all numbers from SIDE on, so that some
+ * promoted later than they must lose of these.  A is subnormal.  Lines hold all numbers from SIDE on, so that some
  * have the largest residue of a modulus, whatever scales them and, of A, whatever inverse they are
  * multiplied by.  Answers as gpu_faults_are_found wants it. */
 static int sum_largest(void *scheme)
 {
-    enum { SIDE = 128, K = 2100 };
+    enum { SIDE = 128, K = 2100, DOWN = -1074, UP = 1000 };
     static double a[SIDE * K], b[SIDE * K], c[SIDE * SIDE];
     const limber_config config = { .size = sizeof(limber_config),
                                    .backend = "cuda",
@@ -233,8 +236,8 @@ static int sum_largest(void *scheme)
     int right = 0;
 
     for (int p = 0; p < SIDE * K; p++) {
-        a[p] = p % K % 7 == 5 ? p % 11 + 1 : p / K + SIDE;
-        b[p] = p % K % 7 == 5 ? p % 5 + 1 : p / K + SIDE;
+        a[p] = ldexp(p % K % 7 == 5 ? p % 11 + 1 : p / K + SIDE, DOWN);
+        b[p] = ldexp(p % K % 7 == 5 ? p % 5 + 1 : p / K + SIDE, UP);
     }
     contract.scheme = scheme;
     if (limber_create(&own, &config))
@@ -247,11 +250,11 @@ static int sum_largest(void *scheme)
                 strstr(limber_error_text(), "NVRTC")                           ? -1 :
                                                                                  0;
     for (int e = 0; s == LIMBER_STATUS_OK && e < SIDE * SIDE; e++) {
-        int64_t sum = 0;
+        double sum = 0; /* of 27 bits */
 
         for (int p = 0; p < K; p++)
-            sum += (int64_t)(a[e / SIDE * K + p] * b[e % SIDE * K + p]);
-        right += c[e] == (double)sum;
+            sum += a[e / SIDE * K + p] * b[e % SIDE * K + p];
+        right += c[e] == sum;
     }
     limber_destroy(own);
     return right < 0 ? 3 : right == SIDE * SIDE;
@@ -271,6 +274,14 @@ static void largest_residues_are_summed_exactly(void **state)
         { 80, "FP16 is promoted late",
           "% CHUNK_STEPS == 0 || s + 1 == steps)) {=>% (2 * CHUNK_STEPS) == 0 || s + 1 == steps)) "
           "{" },
+    };
+    static const struct gpu_fault bytes[] = {
+        { 80, "residues from 0 on", "symmetric ? p / 2 : 0=>0" },
+        { 80, "subnormals a binade too low",
+          "int shift = (exponent ? exponent : 1)=>int shift = exponent" },
+        { 80, "no first bit",
+          "? (uint64_t)1 << f.frac_bits : 0;\\n    m = exponent=>? (uint64_t)0 : 0;\\n    m = "
+          "exponent" },
     };
     static const struct gpu_fault digits[] = {
         { 100, "FP8 is promoted late",
@@ -292,6 +303,7 @@ static void largest_residues_are_summed_exactly(void **state)
     for (size_t i = 0; i < COUNT(schemes); i++)
         if (sum_largest(schemes[i]) != 1)
             fail_msg("%s: %s", schemes[i], limber_error_text());
+    gpu_faults_are_found(bytes, COUNT(bytes), sum_largest, schemes[0]);
     gpu_faults_are_found(late, COUNT(late), sum_largest, schemes[1]);
     gpu_faults_are_found(digits, COUNT(digits), sum_largest, schemes[2]);
     gpu_faults_are_found(slices, COUNT(slices), sum_largest, schemes[3]);

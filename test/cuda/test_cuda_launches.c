@@ -9,6 +9,7 @@
 #include "jit/device.h"
 #include "jit/scan/scan.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -59,7 +60,7 @@ static bool same_masks(const struct mask *x, const struct mask *y)
  * device cannot scan. */
 static int scan_is_right(limber_context *ctx, int i, bool with_tiles)
 {
-    static const enum data data[] = { DATA_unit, DATA_range, DATA_special, DATA_ints };
+    static const enum data data[] = { DATA_unit, DATA_tiny, DATA_special, DATA_ints, DATA_range };
     const struct shape *s = &shapes[i % (int)COUNT(shapes)];
     size_t bytes = (size_t)(s->lines * s->length) * sizeof(double);
     double *x = malloc(bytes);
@@ -71,6 +72,8 @@ static int scan_is_right(limber_context *ctx, int i, bool with_tiles)
     int right;
 
     fill(&r, data[i % (int)COUNT(data)], LIMBER_F64, x, bytes / sizeof *x);
+    for (size_t p = 0; data[i % (int)COUNT(data)] == DATA_tiny && p < bytes / sizeof *x; p++)
+        x[p] = ldexp(x[p], -40); /* normal numbers and subnormal ones */
     there = gpu_put(x, bytes);
     assert_true(limber_scan(&host, &v, LIMBER_F64, s->lines, s->length, SCAN_full, NULL, &d));
     v.data = (const void *)there.at;
@@ -171,6 +174,12 @@ static void faults_of_scans_are_found(void **state)
         { 0, "half a tile",
           "b < first + count; b++)\\n            join=>b < first + 1; b++)\\n"
           "            join" },
+        { 0, "subnormals a binade too low",
+          "int unit = (exponent ? exponent : 1)=>int unit = exponent" },
+        { 0, "subnormals as normal",
+          "exponent ? exponent - f.bias : unit=>1 ? exponent - f.bias : unit" },
+        { 0, "infinities as numbers",
+          "    if (exponent == most) {\\n        s.flags=>    if (false) {\\n        s.flags" },
         { 0, "a tile that not all have seen",
           "            see_tile(here);\\n        sync_block();"
           "=>            see_tile(here);" },

@@ -61,8 +61,13 @@ static void remainders_are_those_of_a_division(void **state)
             int64_t m = x % (int64_t)p;
 
             t = t ? (t - 1) & 0xffffff : 0xffffff;
-            if (limber_mod24(t, p, 1.0f / (float)p) != t % p)
-                fail_msg("%u mod %u is %u", t, p, limber_mod24(t, p, 1.0f / (float)p));
+            for (uint32_t half = 0; half <= p / 2; half += p / 2) {
+                uint32_t from = t >= half ? t - half : t;
+                int32_t r = limber_mod24(from, half, p, (uint32_t)((0xffffffff + (uint64_t)p) / p));
+
+                if (r + (int64_t)half != (from + half) % p)
+                    fail_msg("%u mod %u is %d, from -%u on", from, p, (int)r, half);
+            }
             m += m < 0 ? p : 0;
             if (p > 2 && limber_mod32(x, p, (int32_t)((0x100000000 + p / 2) / p)) != m)
                 fail_msg("%d mod %u is %u", (int)x, p,

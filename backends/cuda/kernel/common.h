@@ -82,6 +82,14 @@ DEVICE bool lies_along(const struct view &v)
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
+/* Numbers of at most 64 bits whose largest exponent is infinity's. */
+template <int S> DEVICE constexpr bool is_ieee()
+{
+    constexpr limber_format f = SIDES[S].f;
+
+    return f.kind == LIMBER_KIND_FLOAT && !f.flags && !f.carried && f.size <= 8;
+}
+
 /* 2^e for normal results. */
 DEVICE double power_of_two(int e)
 {

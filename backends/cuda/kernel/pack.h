@@ -34,12 +34,34 @@ DEVICE void put_limb(const pack_args &a, struct target to, int limb, const void 
     put<EACH * SIDES[S].limb.size>({ to.at + limb * a.limb, to.left }, v);
 }
 
+/* trunc(x 2^scale) below 2^63 in magnitude.  Not finite counts as zero. */
+template <int S> DEVICE int64_t fixed_of(uint64_t e, int scale)
+{
+    constexpr limber_format f = SIDES[S].f;
+    constexpr int most = (1 << f.exp_bits) - 1;
+    int exponent = (int)(e >> f.frac_bits) & most;
+    uint64_t m = e & (((uint64_t)1 << f.frac_bits) - 1), sign;
+    int shift = (exponent ? exponent : 1) - f.bias - f.frac_bits + scale, down = -shift;
+
+    m |= exponent ? (uint64_t)1 << f.frac_bits : 0;
+    m = exponent == most || shift > 63 ? 0 : m;
+    m = shift >= 0 ? m << (shift & 63) : m >> (down < 63 ? down : 63);
+    sign = (uint64_t)0 - (e >> (f.exp_bits + f.frac_bits));
+    return (int64_t)((m ^ sign) - sign);
+}
+
 /* The scaled integer in two's complement. */
 template <int S, class raw> DEVICE void integer_of(uint32_t v[DIGITS[S]], raw e, int scale)
 {
     constexpr limber_format f = SIDES[S].f;
 
-    if constexpr (DIGITS[S] <= 2) {
+    if constexpr (DIGITS[S] <= 2 && is_ieee<S>()) {
+        int64_t x = fixed_of<S>(e, scale);
+
+        v[0] = (uint32_t)x;
+        if constexpr (DIGITS[S] > 1)
+            v[1] = (uint32_t)((uint64_t)x >> 32);
+    } else if constexpr (DIGITS[S] <= 2) {
         limber_num part[2];
         int64_t x = 0;
 
@@ -92,7 +114,7 @@ template <int S> DEVICE uint32_t halves_of(int32_t low, int32_t high)
 #ifdef CODED
 /* Residues as digits in FP8, of which each is a limb. */
 template <int S>
-DEVICE void put_digits(const pack_args &a, int modulus, const uint8_t r[EACH], struct target to)
+DEVICE void put_digits(const pack_args &a, int modulus, const int32_t r[EACH], struct target to)
 {
     const uint32_t *codes = (S ? CODES_1 : CODES_0) + CODES_BEGIN[modulus];
     uint32_t code[EACH];
@@ -121,17 +143,16 @@ DEVICE void put_residues(const pack_args &a, const raw e[EACH], int scale, struc
         v[x][DIGITS[S] - 1] ^= 0x80000000;      /* what is added is taken away by START */
     }
     ROLL for (int l = 0; l < ACCUMULATORS; l++) {
-        uint32_t p = MODULUS[l];
-        uint8_t r[EACH];
+        constexpr bool symmetric = UNIT != UNIT_e4m3 && SIDES[S].is_signed;
+        uint32_t p = MODULUS[l], half = symmetric ? p / 2 : 0;
+        int32_t r[EACH];
 
         UNROLL for (int x = 0; x < EACH; x++) {
             int32_t sum = START[S][l];
 
             UNROLL for (int d = 0; d < DIGITS[S]; d++)
                 sum = dot4<0, 0>(v[x][d], POWER[S][l][d], sum);
-            r[x] = (uint8_t)limber_mod24((uint32_t)sum, p, RECIPROCAL[l]);
-            if (SIDES[S].is_signed && UNIT == UNIT_i8)
-                r[x] = (uint8_t)limber_symmetric(r[x], p);
+            r[x] = limber_mod24((uint32_t)sum, half, p, INVERSE[l]);
         }
 #ifdef CODED
         put_digits<S>(a, l, r, to);
@@ -140,10 +161,14 @@ DEVICE void put_residues(const pack_args &a, const raw e[EACH], int scale, struc
             uint32_t out[EACH / 2];
 
             UNROLL for (int x = 0; x < EACH; x += 2)
-                out[x / 2] = halves_of<S>(limber_symmetric(r[x], p), limber_symmetric(r[x + 1], p));
+                out[x / 2] = halves_of<S>(r[x], r[x + 1]);
             put_limb<S>(a, to, l, out);
         } else {
-            put_limb<S>(a, to, l, r);
+            uint8_t out[EACH];
+
+            UNROLL for (int x = 0; x < EACH; x++)
+                out[x] = (uint8_t)r[x];
+            put_limb<S>(a, to, l, out);
         }
 #endif
     }

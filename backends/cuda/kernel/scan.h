@@ -11,7 +11,35 @@ DEVICE int lowest_bit(limber_u128 s)
     return (uint64_t)s ? trailing_zeros((uint64_t)s) : 64 + trailing_zeros((uint64_t)(s >> 64));
 }
 
-template <class raw> DEVICE void see(struct extremes &s, const raw &e)
+/* Of a number with bits from `low` to `top`. */
+DEVICE void see_bits(struct extremes &s, int top, int low, uint32_t negative)
+{
+    s.emin = top < s.emin ? top : s.emin;
+    s.emax = top > s.emax ? top : s.emax;
+    s.low = low < s.low ? low : s.low;
+    s.sig = top - low + 1 > s.sig ? top - low + 1 : s.sig;
+    s.flags |= negative ? SCAN_negative : 0;
+}
+
+DEVICE void see_ieee(struct extremes &s, uint64_t e)
+{
+    constexpr limber_format f = SIDES[0].f;
+    constexpr int most = (1 << f.exp_bits) - 1;
+    int exponent = (int)(e >> f.frac_bits) & most;
+    uint64_t m = e & (((uint64_t)1 << f.frac_bits) - 1);
+    int unit = (exponent ? exponent : 1) - f.bias - f.frac_bits;
+
+    if (exponent == most) {
+        s.flags |= SCAN_special;
+        return;
+    }
+    m |= exponent ? (uint64_t)1 << f.frac_bits : 0;
+    if (m)
+        see_bits(s, exponent ? exponent - f.bias : unit + 63 - leading_zeros(m),
+                 unit + trailing_zeros(m), (uint32_t)(e >> (f.exp_bits + f.frac_bits)));
+}
+
+template <class raw> DEVICE void see_parts(struct extremes &s, const raw &e)
 {
     limber_num x[2];
     int n = limber_parts(x, SIDES[0].f, &e), top, low = INT32_MAX;
@@ -29,11 +57,15 @@ template <class raw> DEVICE void see(struct extremes &s, const raw &e)
 
             low = at < low ? at : low;
         }
-    s.emin = top < s.emin ? top : s.emin;
-    s.emax = top > s.emax ? top : s.emax;
-    s.low = low < s.low ? low : s.low;
-    s.sig = top - low + 1 > s.sig ? top - low + 1 : s.sig;
-    s.flags |= x[0].sign ? SCAN_negative : 0;
+    see_bits(s, top, low, x[0].sign);
+}
+
+template <class raw> DEVICE void see(struct extremes &s, const raw &e)
+{
+    if constexpr (is_ieee<0>())
+        see_ieee(s, e);
+    else
+        see_parts(s, e);
 }
 
 DEVICE void join(struct extremes &s, const struct extremes &other)
