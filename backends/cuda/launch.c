@@ -397,6 +397,17 @@ struct packing {
     int64_t blocks;
 };
 
+/* Blocks of threads side by side along k: where so many stretches fill the device anyway, each takes
+ * four, because a fifth of its instructions find its operand. */
+static int32_t blocks_across(const struct run *r, int64_t lines, int64_t stretches)
+{
+    const struct cuda_config *f = &r->kernel->config;
+    bool many = ceil_div(lines, LINES) * stretches >= 32 * (int64_t)r->device->multiprocessors;
+
+    return (int32_t)(many && f->mma_path != MMA_PATH_unit && !f->mx.kind ? ceil_div(stretches, 4) :
+                                                                           stretches);
+}
+
 /* Of the images that the part holds. */
 static struct packing pack_images(const struct run *r, const struct part *p)
 {
@@ -409,7 +420,8 @@ static struct packing pack_images(const struct run *r, const struct part *p)
     args.emax = scales_of(r, p, 1);
     args.choice = (const int32_t *)(uintptr_t)r->choice;
     args.mine = r->mine;
-    args.blocks_p = (int32_t)ceil_div(args.pitch / f->bytes, ELEMENTS);
+    args.blocks_p = blocks_across(r, held(r, p, 1) * p->images * args.lines,
+                                  ceil_div(args.pitch / f->bytes, ELEMENTS));
     args.blocks = (int32_t)(ceil_div(args.lines, LINES) * args.blocks_p);
     return (struct packing){ args, held(r, p, 1) * p->images * args.blocks };
 }
@@ -441,7 +453,6 @@ static struct packing pack_side(const struct run *r, const struct part *p, int s
         .limb = p->limb[side],
         .emax = scales_of(r, p, side),
         .tile_subset = r->tile_subset[side],
-        .blocks_p = (int32_t)ceil_div(p->pitch / f->bytes * f->packed, ELEMENTS),
         .choice = (const int32_t *)(uintptr_t)r->choice,
         .mine = r->mine,
         .slots = p->slots,
@@ -451,8 +462,11 @@ static struct packing pack_side(const struct run *r, const struct part *p, int s
         .matrices = held(r, p, side),
     };
 
-    int64_t blocks = ceil_div(args.padded, LINES) * args.blocks_p;
+    int64_t blocks;
 
+    args.blocks_p = blocks_across(r, args.matrices * args.padded,
+                                  ceil_div(p->pitch / f->bytes * f->packed, ELEMENTS));
+    blocks = ceil_div(args.padded, LINES) * args.blocks_p;
     args.blocks = blocks < INT32_MAX ? (int32_t)blocks : INT32_MAX; /* the start says so */
     return (struct packing){ args, args.matrices * blocks };
 }

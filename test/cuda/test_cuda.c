@@ -225,7 +225,7 @@ static void residues_in_digits_have_the_same_bits(void **state)
  * multiplied by.  Answers as gpu_faults_are_found wants it. */
 static int sum_largest(void *scheme)
 {
-    enum { SIDE = 128, K = 2100, DOWN = -1074, UP = 1000 };
+    enum { SIDE = 128, K = 2600, DOWN = -1074, UP = 1000 };
     static double a[SIDE * K], b[SIDE * K], c[SIDE * SIDE];
     const limber_config config = { .size = sizeof(limber_config),
                                    .backend = "cuda",
@@ -250,7 +250,7 @@ static int sum_largest(void *scheme)
                 strstr(limber_error_text(), "NVRTC")                           ? -1 :
                                                                                  0;
     for (int e = 0; s == LIMBER_STATUS_OK && e < SIDE * SIDE; e++) {
-        double sum = 0; /* of 27 bits */
+        double sum = 0; /* of 28 bits */
 
         for (int p = 0; p < K; p++)
             sum += a[e / SIDE * K + p] * b[e % SIDE * K + p];
@@ -276,6 +276,9 @@ static void largest_residues_are_summed_exactly(void **state)
           "{" },
     };
     static const struct gpu_fault bytes[] = {
+        { 80, "a stretch read over the one before",
+          "        sync_block();       /* before the next=>        /*" },
+        { 80, "stretches that follow", "a.blocks_p * ELEMENTS) {=>2 * a.blocks_p * ELEMENTS) {" },
         { 80, "residues from 0 on", "symmetric ? p / 2 : 0=>0" },
         { 80, "subnormals a binade too low",
           "int shift = (exponent ? exponent : 1)=>int shift = exponent" },

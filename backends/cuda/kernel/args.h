@@ -70,7 +70,7 @@ struct pack_args {
     int64_t pitch, limb;            /* bytes from line to line, from limb to limb */
     struct tile_subset tile_subset;         /* where block is not NULL */
     const int32_t *emax;            /* of the part's lines, where they are scaled, or of all */
-    int32_t blocks_p;               /* blocks side by side along k */
+    int32_t blocks_p;               /* blocks that share lines, side by side along k */
     const int32_t *choice;          /* NULL, or which alternative is taken: this is `mine` */
     int32_t mine;
     struct slots slots;             /* of a simulated unit */

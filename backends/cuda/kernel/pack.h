@@ -299,34 +299,11 @@ DEVICE void put_whole(const pack_args &a, const raw e[EACH], int64_t rest, struc
 
 /* ---- the kernels ----------------------------------------------------------------------------- */
 
-/* Block number `index` of an operand. */
-template <int S> DEVICE void pack(const pack_args &a, int index)
+/* Elements from p0 on of a line become limbs. */
+template <int S, class raw>
+DEVICE void put_elements(const pack_args &a, const raw e[EACH], int scale, int64_t p0,
+                         struct target to)
 {
-    constexpr int size = SIDES[S].f.size;
-    typedef typename raw_of<size>::type raw;
-    int which = index / a.blocks, own = index % a.blocks;
-    int64_t line0 = (int64_t)(own / a.blocks_p) * LINES;
-    int64_t p0 = (int64_t)(own % a.blocks_p) * ELEMENTS;
-    int line = thread() / (ELEMENTS / EACH), p = thread() % (ELEMENTS / EACH) * EACH, scale;
-    struct view v = limber_operand_at(&a.operand, which);
-    const int32_t *emax = a.emax;
-    raw e[EACH];
-    struct target to;
-
-    if (is_left(a.choice, a.mine))
-        return;
-    v.tile_subset = a.tile_subset.block ? &a.tile_subset : NULL;
-    read_block<S>(v, a.line0 + line0, a.lines - line0, p0, a.length);
-    UNROLL for (int x = 0; x < EACH; x++)
-        e[x] = load_shared<raw>((uint32_t)((line * PADDED + p + x) * size));
-    if (line0 + line >= a.padded || (p0 + p) * SIDES[S].limb.size >= a.pitch)
-        return;
-    to.at = a.limbs + (which * a.padded + line0 + line) * a.pitch + (p0 + p) * SIDES[S].limb.size;
-    to.left = a.pitch - (p0 + p) * SIDES[S].limb.size;
-    if (SIDES[S].scaled == SCALED_all && emax)
-        emax += limber_matrix_of(&a.operand, which);
-    scale = SIDES[S].scaled && line0 + line < a.lines ?
-            scale_of<S>(emax, which * a.lines + line0 + line) : 0;
     if constexpr (SIDES[S].limb_kind == LIMB_KIND_residues)
         put_residues<S>(a, e, scale, to);
     else if constexpr (SIDES[S].limb_kind == LIMB_KIND_slices)
@@ -338,7 +315,40 @@ template <int S> DEVICE void pack(const pack_args &a, int index)
     else if constexpr (SIDES[S].limb_kind == LIMB_KIND_hilo)
         put_hilo<S>(a, e, scale, to);
     else
-        put_whole<S>(a, e, a.length - p0 - p, to);
+        put_whole<S>(a, e, a.length - p0, to);
+}
+
+/* Block number `index` of an operand: LINES lines, and every blocks_p-th stretch of ELEMENTS. */
+template <int S> DEVICE void pack(const pack_args &a, int index)
+{
+    constexpr int size = SIDES[S].f.size, limb = SIDES[S].limb.size;
+    typedef typename raw_of<size>::type raw;
+    int which = index / a.blocks, own = index % a.blocks;
+    int64_t line0 = (int64_t)(own / a.blocks_p) * LINES;
+    int line = thread() / (ELEMENTS / EACH), p = thread() % (ELEMENTS / EACH) * EACH, scale;
+    struct view v = limber_operand_at(&a.operand, which);
+    const int32_t *emax = a.emax;
+    char *limbs = a.limbs + (which * a.padded + line0 + line) * a.pitch;
+
+    if (is_left(a.choice, a.mine))
+        return;
+    v.tile_subset = a.tile_subset.block ? &a.tile_subset : NULL;
+    if (SIDES[S].scaled == SCALED_all && emax)
+        emax += limber_matrix_of(&a.operand, which);
+    scale = SIDES[S].scaled && line0 + line < a.lines ?
+            scale_of<S>(emax, which * a.lines + line0 + line) : 0;
+    ROLL for (int64_t p0 = (int64_t)(own % a.blocks_p) * ELEMENTS; p0 * limb < a.pitch;
+              p0 += (int64_t)a.blocks_p * ELEMENTS) {
+        struct target to = { limbs + (p0 + p) * limb, a.pitch - (p0 + p) * limb };
+        raw e[EACH];
+
+        read_block<S>(v, a.line0 + line0, a.lines - line0, p0, a.length);
+        UNROLL for (int x = 0; x < EACH; x++)
+            e[x] = load_shared<raw>((uint32_t)((line * PADDED + p + x) * size));
+        sync_block();       /* before the next stretch is read */
+        if (line0 + line < a.padded && to.left > 0)
+            put_elements<S>(a, e, scale, p0 + p, to);
+    }
 }
 
 #endif
