@@ -29,7 +29,7 @@ SCAN = 90 + LOAD_F64            # of an element of A or B
 
 MODULI = 16
 LIMBS_F64 = ((708 + MODULI * 94) / 8 + (659 + MODULI * 128) / 8) / 2 + LOAD_F64
-C_F64 = (MODULI * 92 + 1950) / 4      # normal numbers, in rows
+C_F64 = (550 + 2 * 240) / 4    # normal numbers, in rows; FP64 has half of the lanes
 LIMBS_FP32_F = 306 / 8 + LOAD_F32
 
 

@@ -366,8 +366,9 @@ KERNEL(limber_reconstruct, struct result_args, RECONSTRUCT_THREADS, 1)
 {
     await_launch();
 
-    int across = (int)((args.n + SIDE - 1) / SIDE), down = (int)((args.m + SIDE - 1) / SIDE);
-    int product = block() / (across * down), own = block() - product * across * down;
+    uint32_t across = (uint32_t)((args.n + SIDE - 1) / SIDE);  /* without signs division is short */
+    uint32_t whole = across * (uint32_t)((args.m + SIDE - 1) / SIDE), first = (uint32_t)block();
+    uint32_t product = first / whole, own = first % whole;
     int64_t i0 = (int64_t)(own / across) * SIDE, j0 = (int64_t)(own % across) * SIDE;
     int64_t i = i0 + thread() / (SIDE / FOUR), j = j0 + thread() % (SIDE / FOUR) * FOUR;
     const result_args r = result_of(args, product);
