@@ -80,6 +80,26 @@ static int round_at_ends(void *format)
     return is_right(format, format, x[0], x[1], 2);
 }
 
+/* Subnormal numbers in A beside normal ones, and in lines of their own, by large ones. */
+static int multiply_subnormals(void *format)
+{
+    bool is_double = named(format).size == 8;
+    int bits = is_double ? 53 : 24;
+    double a[ROWS * 3], b[COLS * 3];
+    struct rng r = { 9 };
+
+    for (int i = 0; i < ROWS * 3; i++) {
+        uint64_t v = rng_next(&r) >> (64 - bits), most = ((uint64_t)1 << bits) - 1;
+
+        v = i % 3 ? v >> rng_below(&r, bits) : v | (most + 1) / 2;
+        v = i / 3 % 3 ? v : v & 0xfffff;
+        a[i] = ldexp(rng_below(&r, 2) ? -(double)v : (double)v, is_double ? -1074 : -149);
+    }
+    for (int j = 0; j < COLS * 3; j++)
+        b[j] = ldexp(rng_below(&r, 1 << 20) - (1 << 19), is_double ? 1000 : 100);
+    return is_right(format, format, a, b, 3);
+}
+
 /* ---- whatever follows ----------------------------------------------------------------------- */
 
 /* How far a line's numbers reach below its first bit, in A, and in B. */
@@ -150,6 +170,20 @@ static void results_are_rounded_at_ends(void **state)
     gpu_faults_are_found(faults, COUNT(faults), round_at_ends, "f64");
 }
 
+static void operands_may_be_subnormal(void **state)
+{
+    static const struct gpu_fault faults[] = {
+        { 80, "subnormals as normal", "(uint64_t)(field != 0) << 63=>(uint64_t)1 << 63" },
+        { 80, "subnormals of half the size", "f.bias - (field ? field : 1)=>f.bias - field" },
+        { 80, "lines of subnormals as others", "scale <= most_scale<S>()=>scale <= 2000" },
+    };
+
+    (void)state;
+    assert_int_equal(multiply_subnormals("f64"), 1);
+    assert_int_equal(multiply_subnormals("f32"), 1);
+    gpu_faults_are_found(faults, COUNT(faults), multiply_subnormals, "f64");
+}
+
 static void tails_decide_what_lies_halfway(void **state)
 {
     static struct tails tails[] = {
@@ -164,6 +198,9 @@ static void tails_decide_what_lies_halfway(void **state)
         { 80, "P added", "fma64(q, -PRODUCT_DOUBLES[d],=>fma64(q, PRODUCT_DOUBLES[d]," },
         { 80, "sums that begin at zero", "column[x][d] = BEGIN_DOUBLES[d];=>column[x][d] = 0;" },
         { 80, "another element's remainders", "0x3240u + 16 * x=>0x3240u" },
+        { 80, "residues around zero", "SIDES[S].is_signed ? 0 : p / 2=>0" },
+        { 80, "residues cut, not rounded", "float_bits(q) * p=>(float_bits(q) - 1) * p" },
+        { 80, "integers without their signs", "(int64_t)bits < 0 ? -(int64_t)m=>0 ? -(int64_t)m" },
         { 80, "what a sum loses", "rest[d] = add64(column[d], -add64(sum, -high));=>rest[d] = 0;" },
         { 80, "cut, not to odd", "double_bits(sum) | cut=>double_bits(sum)" },
         { 80, "zero with an exponent", "exp = zero ? 0 : exp;=>" },
@@ -289,6 +326,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_of_doubles_are_exact),
         cmocka_unit_test(results_are_rounded_at_ends),
+        cmocka_unit_test(operands_may_be_subnormal),
         cmocka_unit_test(tails_decide_what_lies_halfway),
     };
 

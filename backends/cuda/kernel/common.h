@@ -8,6 +8,14 @@
 constexpr bool IS_INTEGER_RESULT = RESULT.kind == LIMBER_KIND_INT ||
                                    RESULT.kind == LIMBER_KIND_SHORT;
 
+/* binary64 or binary32, as they are stored. */
+DEVICE constexpr bool is_binary(limber_format f)
+{
+    return f.kind == LIMBER_KIND_FLOAT && !f.flags && !f.carried &&
+           ((f.size == 8 && f.exp_bits == 11 && f.frac_bits == 52 && f.bias == 1023) ||
+            (f.size == 4 && f.exp_bits == 8 && f.frac_bits == 23 && f.bias == 127));
+}
+
 /* Another alternative than `mine` is taken. */
 DEVICE bool is_left(const int32_t *choice, int32_t mine)
 {

@@ -15,6 +15,7 @@
 #define OPERANDS static __constant__   /* a table whose places instructions name */
 #define LOOKUP static __device__ const  /* a table that the lanes of a warp read in many places */
 #define UNROLL _Pragma("unroll")
+#define UNROLL_SOME _Pragma("unroll 4")
 #define ROLL _Pragma("unroll 1")
 /* KERNEL(name, struct args, threads, blocks on one multiprocessor) { ... uses args ... } */
 #define KERNEL(name, type, threads, blocks)                                                        \

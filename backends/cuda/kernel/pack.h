@@ -34,6 +34,25 @@ DEVICE void put_limb(const pack_args &a, struct target to, int limb, const void 
     put<EACH * SIDES[S].limb.size>({ to.at + limb * a.limb, to.left }, v);
 }
 
+/* Integers below 2^63 of binary64 or binary32, where scales are no larger than this: then no number
+ * of the line, subnormals included, is shifted to the left. */
+template <int S> DEVICE constexpr bool is_short() { return is_binary(SIDES[S].f) && DIGITS[S] <= 2; }
+template <int S> DEVICE constexpr int most_scale() { return 62 + SIDES[S].f.bias; }
+
+/* trunc(x 2^scale); what is not finite is zero. */
+template <int S, class raw> DEVICE int64_t short_integer(raw e, int scale)
+{
+    constexpr limber_format f = SIDES[S].f;
+    constexpr int most = (1 << f.exp_bits) - 1;
+    uint64_t bits = (uint64_t)e << (64 - 8 * f.size), m = bits << f.exp_bits;
+    int field = (int)(bits >> (63 - f.exp_bits)) & most, right;
+
+    m |= (uint64_t)(field != 0) << 63;
+    right = 63 + f.bias - (field ? field : 1) - scale;
+    m = (uint32_t)right < 64 && (!SPECIAL || field < most) ? m >> right : 0;
+    return (int64_t)bits < 0 ? -(int64_t)m : (int64_t)m;
+}
+
 /* The scaled integer in two's complement. */
 template <int S, class raw> DEVICE void integer_of(uint32_t v[DIGITS[S]], raw e, int scale)
 {
@@ -93,27 +112,50 @@ DEVICE void put_digits(const pack_args &a, int modulus, const uint8_t r[EACH], s
 }
 #endif
 
+enum { WHOLE_FLOAT = 0x4b000000 };      /* the bits of 2^23: with t added, of 2^23 + t */
+
+/* t mod p as a byte: of signed ones nearest to zero, else in [0, p), 256 as 0; t < 2^23 is added to
+ * WHOLE_FLOAT.  See docs/accuracy.md, "Arithmetic of the kernels". */
+template <int S> DEVICE uint8_t byte_of(uint32_t t, uint32_t p, float inverse)
+{
+    float shift = (float)(0x800000 + (SIDES[S].is_signed ? 0 : p / 2));
+    float q = fma32(add32(bits_float(t), -shift), inverse, 0x1.8p23f);
+
+    return (uint8_t)(t - float_bits(q) * p);    /* the exponents are no part of the byte */
+}
+
 template <int S, class raw>
 DEVICE void put_residues(const pack_args &a, const raw e[EACH], int scale, struct target to)
 {
     uint32_t v[EACH][DIGITS[S]];
 
-    UNROLL for (int x = 0; x < EACH; x++) {
-        integer_of<S>(v[x], e[x], scale);
+    if (is_short<S>() && scale <= most_scale<S>())
+        UNROLL for (int x = 0; x < EACH; x++) {
+            if constexpr (is_short<S>()) {
+                uint64_t i = (uint64_t)short_integer<S>(e[x], scale);
+
+                v[x][0] = (uint32_t)i;
+                v[x][DIGITS[S] - 1] = (uint32_t)(i >> 32 * (DIGITS[S] - 1));
+            }
+        }
+    else
+        UNROLL for (int x = 0; x < EACH; x++)
+            integer_of<S>(v[x], e[x], scale);
+    UNROLL for (int x = 0; x < EACH; x++)
         v[x][DIGITS[S] - 1] ^= 0x80000000;      /* what is added is taken away by START */
-    }
-    ROLL for (int l = 0; l < ACCUMULATORS; l++) {
+    UNROLL_SOME for (int l = 0; l < ACCUMULATORS; l++) {
         uint32_t p = MODULUS[l];
         uint8_t r[EACH];
 
         UNROLL for (int x = 0; x < EACH; x++) {
-            int32_t sum = START[S][l];
+            int32_t sum = START[S][l] + (UNIT == UNIT_i8 ? WHOLE_FLOAT : 0);
 
             UNROLL for (int d = 0; d < DIGITS[S]; d++)
                 sum = dot4<0, 0>(v[x][d], POWER[S][l][d], sum);
-            r[x] = (uint8_t)limber_mod24((uint32_t)sum, p, RECIPROCAL[l]);
-            if (SIDES[S].is_signed && UNIT == UNIT_i8)
-                r[x] = (uint8_t)limber_symmetric(r[x], p);
+            if constexpr (UNIT == UNIT_i8)
+                r[x] = byte_of<S>((uint32_t)sum, p, RECIPROCAL[l]);
+            else
+                r[x] = (uint8_t)limber_mod24((uint32_t)sum, p, RECIPROCAL[l]);
         }
 #ifdef CODED
         put_digits<S>(a, l, r, to);
@@ -173,10 +215,7 @@ DEVICE void put_slices(const pack_args &a, const raw e[EACH], int scale, struct 
 /* Binary32 to limbs that a conversion makes of it. */
 template <int S> DEVICE constexpr bool is_cut_in_hardware()
 {
-    constexpr limber_format f = SIDES[S].f;
-
-    return f.kind == LIMBER_KIND_FLOAT && f.size == 4 && f.exp_bits == 8 && f.frac_bits == 23 &&
-           f.bias == 127 && !f.flags && !f.carried &&
+    return is_binary(SIDES[S].f) && SIDES[S].f.size == 4 &&
            (UNIT == UNIT_f16 || UNIT == UNIT_bf16 || UNIT == UNIT_tf32);
 }
 

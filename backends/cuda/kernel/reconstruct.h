@@ -23,7 +23,7 @@ DEVICE void columns_crt(const result_args &r, int64_t i, int64_t j,
     UNROLL for (int x = 0; x < elements; x++)
         UNROLL for (int d = 0; d < COLUMNS; d++)
             column[x][d] = 0;
-    ROLL for (int l = 0; l < ACCUMULATORS; l++, at += r.total_size) {
+    UNROLL_SOME for (int l = 0; l < ACCUMULATORS; l++, at += r.total_size) {
         uint32_t all = elements == FOUR ? load<uint32_t>(at) : load<uint8_t>(at);
 
         UNROLL for (int x = 0; x < elements; x++) {
@@ -63,10 +63,7 @@ DEVICE void columns_shift(const result_args &r, int64_t i, int64_t j, int64_t (&
 typedef typename raw_of<RESULT.size>::type result_raw;
 
 /* Results that most integers become by a short way. */
-constexpr bool IS_BINARY =
-    RESULT.kind == LIMBER_KIND_FLOAT && !RESULT.flags && !RESULT.carried && !ALPHA && !BETA &&
-    ((RESULT.size == 8 && RESULT.exp_bits == 11 && RESULT.frac_bits == 52 && RESULT.bias == 1023) ||
-     (RESULT.size == 4 && RESULT.exp_bits == 8 && RESULT.frac_bits == 23 && RESULT.bias == 127));
+constexpr bool IS_BINARY = is_binary(RESULT) && !ALPHA && !BETA;
 
 #if DOUBLES
 typedef double short_columns[DOUBLES];

@@ -17,6 +17,7 @@
 #define OPERANDS static const
 #define LOOKUP static const
 #define UNROLL
+#define UNROLL_SOME
 #define ROLL
 
 typedef signed char int8_t;
