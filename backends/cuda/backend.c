@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KERNEL_VERSION = 5 };
+enum { KERNEL_VERSION = 6 };
 
 struct head {
     uint32_t magic, version;

@@ -214,6 +214,7 @@ bool limber_cuda_config(const struct plan *p, const struct target *t, struct cud
     c->totals = c->reconstruct != RECONSTRUCT_sum;
     c->direct = !c->totals && limber_format_is_binary(c->result);
     c->total_bytes = c->reconstruct == RECONSTRUCT_crt ? 1 : c->totals ? 4 : 8;
+    c->fast_doubles = t->rate[UNIT_f64] >= t->rate[UNIT_f32] / 2;
     c->alpha = limber_num(out, ATTR_alpha) != 0;
     c->beta = limber_num(out, ATTR_beta) != 0;
     c->wrap = (int32_t)limber_num(out, ATTR_wrap);

@@ -46,6 +46,7 @@ struct cuda_config {
     int32_t library;            /* cuBLAS multiplies where it can */
     int32_t special;            /* NaN or infinities may be in lines that are cut into limbs */
     int32_t total_bytes;        /* 1: residues, 4: integers (8 when wide), 8: sums */
+    int32_t fast_doubles;       /* FP64 has half of FP32's rate and more */
     int32_t long_words, long_base;      /* unit exact */
     struct cuda_model {                 /* unit model */
         int32_t block, piece;           /* positions of a block, slots that it fills */
@@ -82,6 +83,16 @@ bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struc
                         struct diag *d);
 /* The same of a scan of operands in side[0].f. */
 bool limber_cuda_scan_source(const struct cuda_config *c, struct text *out, struct diag *d);
+/* doubles.c: P and P/p_l as doubles whose sums of remainders are exact (docs/accuracy.md,
+ * "Arithmetic of the kernels"): the constants of a kernel's columns, the lowest first. */
+enum { CUDA_DOUBLES = 5 };
+struct cuda_doubles {
+    int columns;
+    double cofactor[LIMBER_MODULI][CUDA_DOUBLES], begin[CUDA_DOUBLES], product[CUDA_DOUBLES];
+    double inverse;             /* 1/P */
+};
+/* false: they would be more. */
+bool limber_cuda_doubles(const struct limber_crt *crt, struct cuda_doubles *d);
 /* steps.c: the same of steps on numbers. */
 bool limber_cuda_steps_source(const struct epilogue *e, struct text *out, struct diag *d);
 /* A format as an initialiser. */

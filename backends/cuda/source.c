@@ -299,6 +299,36 @@ static void digits(struct text *t, const struct cuda_config *c, const struct lim
     integers(t, "int32_t", "FIRST_LIMB", first_limb, (size_t)crt->count + 1);
 }
 
+static void row_of_doubles(struct text *t, const double *v, int count)
+{
+    for (int i = 0; i < count; i++)
+        limber_text_add(t, " %a,", v[i]);
+}
+
+/* The same as columns of doubles, where a device has many of them and results are soon rounded. */
+static void doubles(struct text *t, const struct cuda_config *c, const struct limber_crt *crt)
+{
+    struct cuda_doubles d;
+
+    if (!c->fast_doubles || c->alpha || c->beta || !limber_format_is_binary(c->result) ||
+        !limber_cuda_doubles(crt, &d))
+        return;
+    limber_text_add(t, "#define DOUBLES %d\nOPERANDS double COFACTOR_DOUBLES[%d][%d] = {\n",
+                    d.columns, crt->count, d.columns);
+    for (int l = 0; l < crt->count; l++) {
+        limber_text_add(t, "    {");
+        row_of_doubles(t, d.cofactor[l], d.columns);
+        limber_text_add(t, " },\n");
+    }
+    limber_text_add(t, "}, BEGIN_DOUBLES[] = {");
+    row_of_doubles(t, d.begin, d.columns);
+    limber_text_add(t, " }, PRODUCT_DOUBLES[] = {");
+    row_of_doubles(t, d.product, d.columns);
+    limber_text_add(t, " }, INVERSE_DOUBLES[] = {");
+    row_of_doubles(t, &d.inverse, 1);
+    limber_text_add(t, " };\n");
+}
+
 enum { SHARE_BITS = 40 };
 
 /* limbs: the moduli of the residues' limbs */
@@ -320,6 +350,10 @@ static void remainders(struct text *t, const struct cuda_config *c, const struct
     integers(t, "int32_t", "QUOTIENT", quotient, (size_t)crt->count);
     integers(t, "uint64_t", "SHARE", share, (size_t)crt->count);
     integers(t, "uint32_t", "INVERSE", inverse, (size_t)crt->count);
+    limber_text_add(t, "TABLE float RECIPROCAL[] = {");
+    for (int l = 0; l < crt->count; l++)
+        limber_text_add(t, " %af,", (double)(float)(1.0f / (float)crt->modulus[l]));
+    limber_text_add(t, " };\n");
     powers(t, c, crt);
     if (c->unit == UNIT_e4m3)
         digits(t, c, crt, limbs);
@@ -337,6 +371,7 @@ static void remainders(struct text *t, const struct cuda_config *c, const struct
         limber_text_add(t, " },\n");
     }
     limber_text_add(t, "};\n");
+    doubles(t, c, crt);
 }
 
 /* Weighted totals: room for the largest. */
@@ -352,6 +387,7 @@ static void columns(struct text *t, const struct cuda_config *c, const struct no
         limber_text_add(t,
                         "TABLE uint32_t MODULUS[1] = { 3 };\nTABLE int32_t QUOTIENT[1] = { 0 };\n"
                         "TABLE uint64_t SHARE[1] = { 0 };\nTABLE uint32_t INVERSE[1] = { 0 };\n"
+                        "TABLE float RECIPROCAL[1] = { 0 };\n"
                         "TABLE uint32_t POWER[2][1][8] = { { { 0 } } }, PRODUCT[16] = { 0 };\n"
                         "TABLE uint32_t COFACTOR[1][16] = { { 0 } };\n"
                         "TABLE int32_t START[2][1] = { { 0 } };\n");

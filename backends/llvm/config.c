@@ -163,17 +163,8 @@ static float symmetric(uint32_t x, uint32_t p)
 /* Columns of so many bits of an integer in digits of 32 bits. */
 static void columns_of(const uint32_t *digit, int bits, double *column)
 {
-    for (int c = 0; c < KERNEL_COLUMNS; c++) {
-        uint64_t v = 0;
-
-        for (int b = 0; b < bits; b++) {
-            int at = bits * c + b;
-
-            if (at < 32 * LIMBER_CRT_DIGITS)
-                v |= (uint64_t)(digit[at / 32] >> at % 32 & 1) << b;
-        }
-        column[c] = (double)v;
-    }
+    for (int c = 0; c < KERNEL_COLUMNS; c++)
+        column[c] = limber_crt_bits(digit, bits * c, bits);
 }
 
 /* What a residue in a word counts: the cofactor times its inverse, which is symmetric. */

@@ -62,3 +62,12 @@ bool limber_crt_init(struct limber_crt *c, const int64_t *moduli, size_t count)
     c->digits++;
     return true;
 }
+
+double limber_crt_bits(const uint32_t *digit, int at, int count)
+{
+    double v = 0;
+
+    for (int b = at + count; b-- > at;)
+        v = 2 * v + (b < 32 * LIMBER_CRT_DIGITS ? digit[b / 32] >> b % 32 & 1 : 0);
+    return v;
+}

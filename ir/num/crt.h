@@ -22,4 +22,7 @@ struct limber_crt {
 /* false: more than LIMBER_MODULI, or not pairwise coprime in 2..4096. */
 bool limber_crt_init(struct limber_crt *c, const int64_t *moduli, size_t count);
 
+/* Bits at .. at + count - 1 of a number in LIMBER_CRT_DIGITS digits; more than 53 are rounded. */
+double limber_crt_bits(const uint32_t *digit, int at, int count);
+
 #endif

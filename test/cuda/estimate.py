@@ -25,12 +25,12 @@ class B200:
 
 
 LOAD_F32, LOAD_F64 = 55 / 4, 46 / 2
-SCAN = 90 + LOAD_F64            # of an element of A or B
+SCAN = 48 + LOAD_F64            # of an element of A or B, where tiles are not asked for
 
 MODULI = 16
-LIMBS_F64 = ((708 + MODULI * 94) / 8 + (659 + MODULI * 128) / 8) / 2 + LOAD_F64
-C_F64 = (MODULI * 92 + 1950) / 4      # normal numbers, in rows
-LIMBS_FP32_F = 306 / 8 + LOAD_F32
+LIMBS_F64 = ((358 + MODULI * 58) / 8 + (354 + MODULI * 56) / 8) / 2 + LOAD_F64
+C_F64 = (550 + 2 * 240) / 4    # normal numbers, in rows; FP64 has half of the lanes
+LIMBS_FP32_F = 200 / 8 + LOAD_F32
 
 
 def row(name, n, products, rates, limbs, c, scanned, rival, lanes):

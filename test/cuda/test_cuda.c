@@ -707,69 +707,6 @@ static int run_faulty(void *sizes)
     return memcmp(c, want, 200 * 200 * 8) ? 0 : 1;
 }
 
-/* Sums of two products with one bit more than the result has, near 1, near both ends of the range
- * and beyond: whether a GPU has the interpreter's bits, by kernels of its own. */
-static int round_at_ends(void *format)
-{
-    enum { SIDE = 24 };
-    static const int scales[2][3] = { { 53, 1074, 1023 },
-                                      { 24, 149, 127 } }; /* bits, least, bias */
-    const limber_config config = { .size = sizeof(limber_config),
-                                   .backend = "cuda",
-                                   .cache_dir = "" };
-    limber_format f = named(format), f64 = named("f64");
-    const int *scale = scales[f.size == 4];
-    limber_contract contract = correct;
-    double x[2][SIDE * 2];
-    char in[2][SIDE * 2 * 8], c[2][SIDE * SIDE * 8] = { { 0 } };
-    struct rng r = { 77 };
-    limber_context *own;
-
-    for (int side = 0; side < 2; side++) {
-        for (int i = 0; i < SIDE; i++) /* sums of exponents: to the least, about 0, to the most */
-            for (int p = 0; p < 2; p++) {
-                int bits = (scale[0] + 1) / 2;
-                double odd = 2.0 * rng_below(&r, 1 << (bits - 2)) + 1 + ldexp(1, bits - 1);
-                int least = 3 * i + i % 2 - (scale[1] + scale[0]) / 2;
-                int most = 2 * (i - 18) + (scale[2] - scale[0]) / 2;
-                int exponent = i < 10 ? least : i < 14 ? 0 : most;
-
-                if (p == 1 && i % 2) /* far below what is rounded */
-                    exponent -= 40;
-                x[side][2 * i + p] = ldexp(rng_below(&r, 2) ? -odd : odd, exponent);
-            }
-        assert_int_equal(
-            limber_convert(in[side], f, x[side], f64, COUNT(x[side]), LIMBER_ROUND_NEAREST),
-            LIMBER_STATUS_OK);
-    }
-    contract.scheme = "ozaki2";
-    if (limber_create(&own, &config))
-        return 2;
-    for (int i = 0; i < 2; i++)
-        if (limber_gemm(i ? own : reference, &contract, SIDE, SIDE, 2, NULL,
-                        (limber_matrix){ in[0], f, 2, 1 }, (limber_matrix){ in[1], f, 1, 2 }, NULL,
-                        (limber_output){ c[i], f, SIDE, 1 }, NULL))
-            return strstr(limber_error_text(), "NVRTC") ? 3 : 0;
-    limber_destroy(own);
-    return memcmp(c[0], c[1], SIDE * SIDE * f.size) == 0;
-}
-
-static void results_are_rounded_at_ends(void **state)
-{
-    static const struct gpu_fault roundings[] = {
-        { 80, "ties to odd", "(rest != 0 || (kept & 1))=>(rest != 0 || !(kept & 1))" },
-        { 80, "half without what follows", "(rest != 0 || (kept & 1))=>(kept & 1)" },
-        { 80, "subnormals as normal", "exp < 1 - bias=>exp < -bias" },
-        { 80, "an infinity too late", "exp >= bias)=>exp > bias + 1)" },
-        { 80, "no signs", "kept |= (flip & 1)=>kept |= (flip & 0)" },
-    };
-
-    (void)state;
-    assert_int_equal(round_at_ends("f64"), 1);
-    assert_int_equal(round_at_ends("f32"), 1);
-    gpu_faults_are_found(roundings, COUNT(roundings), round_at_ends, "f64");
-}
-
 static void planted_faults_are_found(void **state)
 {
     struct faulty dense = { 700, 700 }, odd = { 698, 699 }, short_lines = { 699, 700 };
@@ -812,7 +749,6 @@ int main(void)
         cmocka_unit_test(clusters_have_the_same_bits),
         cmocka_unit_test(cublas_multiplies_where_it_may),
         cmocka_unit_test(threads_share_contexts_and_devices),
-        cmocka_unit_test(results_are_rounded_at_ends),
         cmocka_unit_test(planted_faults_are_found),
         cmocka_unit_test(empty_products_are_beta_c),
     };

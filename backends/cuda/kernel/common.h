@@ -8,6 +8,20 @@
 constexpr bool IS_INTEGER_RESULT = RESULT.kind == LIMBER_KIND_INT ||
                                    RESULT.kind == LIMBER_KIND_SHORT;
 
+/* Numbers of at most 64 bits, as they are stored, whose largest exponent is infinity's. */
+DEVICE constexpr bool is_ieee(limber_format f)
+{
+    return f.kind == LIMBER_KIND_FLOAT && !f.flags && !f.carried && f.size <= 8;
+}
+
+/* binary64 or binary32. */
+DEVICE constexpr bool is_binary(limber_format f)
+{
+    return is_ieee(f) &&
+           ((f.size == 8 && f.exp_bits == 11 && f.frac_bits == 52 && f.bias == 1023) ||
+            (f.size == 4 && f.exp_bits == 8 && f.frac_bits == 23 && f.bias == 127));
+}
+
 /* Another alternative than `mine` is taken. */
 DEVICE bool is_left(const int32_t *choice, int32_t mine)
 {
@@ -81,14 +95,6 @@ DEVICE bool lies_along(const struct view &v)
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
-
-/* Numbers of at most 64 bits whose largest exponent is infinity's. */
-template <int S> DEVICE constexpr bool is_ieee()
-{
-    constexpr limber_format f = SIDES[S].f;
-
-    return f.kind == LIMBER_KIND_FLOAT && !f.flags && !f.carried && f.size <= 8;
-}
 
 /* 2^e for normal results. */
 DEVICE double power_of_two(int e)

@@ -12,8 +12,10 @@
 
 #define DEVICE static __device__ __forceinline__
 #define TABLE static __constant__ const
+#define OPERANDS static __constant__   /* a table whose places instructions name */
 #define LOOKUP static __device__ const  /* a table that the lanes of a warp read in many places */
 #define UNROLL _Pragma("unroll")
+#define UNROLL_SOME _Pragma("unroll 4")
 #define ROLL _Pragma("unroll 1")
 /* KERNEL(name, struct args, threads, blocks on one multiprocessor) { ... uses args ... } */
 #define KERNEL(name, type, threads, blocks)                                                        \
@@ -162,6 +164,7 @@ DEVICE float fma32_rd(float a, float b, float c) { return __fmaf_rd(a, b, c); }
 DEVICE float add32_rz(float a, float b) { return __fadd_rz(a, b); }
 DEVICE float add32_ru(float a, float b) { return __fadd_ru(a, b); }
 DEVICE float add32_rd(float a, float b) { return __fadd_rd(a, b); }
+DEVICE double add64_rz(double a, double b) { return __dadd_rz(a, b); }
 DEVICE int32_t cut32(float x) { return __float2int_rz(x); }     /* |x| < 2^31 */
 DEVICE double cut64(double x) { return trunc(x); }
 DEVICE int leading_zeros(uint64_t v) { return __clzll((int64_t)v); }    /* 64 of 0 */

@@ -55,7 +55,7 @@ template <int S, class raw> DEVICE void integer_of(uint32_t v[DIGITS[S]], raw e,
 {
     constexpr limber_format f = SIDES[S].f;
 
-    if constexpr (DIGITS[S] <= 2 && is_ieee<S>()) {
+    if constexpr (DIGITS[S] <= 2 && is_ieee(SIDES[S].f)) {
         int64_t x = fixed_of<S>(e, scale);
 
         v[0] = (uint32_t)x;
@@ -133,6 +133,18 @@ DEVICE void put_digits(const pack_args &a, int modulus, const int32_t r[EACH], s
 }
 #endif
 
+enum { WHOLE_FLOAT = 0x4b000000 };      /* the bits of 2^23: with t added, of 2^23 + t */
+
+/* t mod p as a byte: of signed ones nearest to zero, else in [0, p), 256 as 0; t < 2^23 is added to
+ * WHOLE_FLOAT.  See docs/accuracy.md, "Arithmetic of the kernels". */
+template <int S> DEVICE uint8_t byte_of(uint32_t t, uint32_t p, float inverse)
+{
+    float shift = (float)(0x800000 + (SIDES[S].is_signed ? 0 : p / 2));
+    float q = fma32(add32(bits_float(t), -shift), inverse, 0x1.8p23f);
+
+    return (uint8_t)(t - float_bits(q) * p);    /* the exponents are no part of the byte */
+}
+
 template <int S, class raw>
 DEVICE void put_residues(const pack_args &a, const raw e[EACH], int scale, struct target to)
 {
@@ -142,17 +154,18 @@ DEVICE void put_residues(const pack_args &a, const raw e[EACH], int scale, struc
         integer_of<S>(v[x], e[x], scale);
         v[x][DIGITS[S] - 1] ^= 0x80000000;      /* what is added is taken away by START */
     }
-    ROLL for (int l = 0; l < ACCUMULATORS; l++) {
+    UNROLL_SOME for (int l = 0; l < ACCUMULATORS; l++) {
         constexpr bool symmetric = UNIT != UNIT_e4m3 && SIDES[S].is_signed;
-        uint32_t p = MODULUS[l], half = symmetric ? p / 2 : 0;
+        uint32_t p = MODULUS[l];
         int32_t r[EACH];
 
         UNROLL for (int x = 0; x < EACH; x++) {
-            int32_t sum = START[S][l];
+            int32_t sum = START[S][l] + (UNIT == UNIT_i8 ? WHOLE_FLOAT : 0);
 
             UNROLL for (int d = 0; d < DIGITS[S]; d++)
                 sum = dot4<0, 0>(v[x][d], POWER[S][l][d], sum);
-            r[x] = limber_mod24((uint32_t)sum, half, p, INVERSE[l]);
+            r[x] = UNIT == UNIT_i8 ? byte_of<S>((uint32_t)sum, p, RECIPROCAL[l]) :
+                   limber_mod24((uint32_t)sum, symmetric ? p / 2 : 0, p, INVERSE[l]);
         }
 #ifdef CODED
         put_digits<S>(a, l, r, to);
@@ -213,10 +226,7 @@ DEVICE void put_slices(const pack_args &a, const raw e[EACH], int scale, struct 
 /* Binary32 to limbs that a conversion makes of it. */
 template <int S> DEVICE constexpr bool is_cut_in_hardware()
 {
-    constexpr limber_format f = SIDES[S].f;
-
-    return f.kind == LIMBER_KIND_FLOAT && f.size == 4 && f.exp_bits == 8 && f.frac_bits == 23 &&
-           f.bias == 127 && !f.flags && !f.carried &&
+    return is_binary(SIDES[S].f) && SIDES[S].f.size == 4 &&
            (UNIT == UNIT_f16 || UNIT == UNIT_bf16 || UNIT == UNIT_tf32);
 }
 

@@ -12,28 +12,29 @@ enum {
 
 /* ---- exact integers -------------------------------------------------------------------------- */
 
-/* The columns of four elements from their remainders; see ir/num/crt.h. */
+/* The columns of one element or of four from their remainders; see ir/num/crt.h. */
+template <int elements>
 DEVICE void columns_crt(const result_args &r, int64_t i, int64_t j,
-                        int64_t (&column)[FOUR][COLUMNS])
+                        int64_t (&column)[elements][COLUMNS])
 {
     const char *at = r.totals + i * r.total_pitch + j;
-    uint64_t share[FOUR] = {};
+    uint64_t share[elements] = {};
 
-    UNROLL for (int x = 0; x < FOUR; x++)
+    UNROLL for (int x = 0; x < elements; x++)
         UNROLL for (int d = 0; d < COLUMNS; d++)
             column[x][d] = 0;
-    ROLL for (int l = 0; l < ACCUMULATORS; l++, at += r.total_size) {
-        uint32_t four = load<uint32_t>(at);
+    UNROLL_SOME for (int l = 0; l < ACCUMULATORS; l++, at += r.total_size) {
+        uint32_t all = elements == FOUR ? load<uint32_t>(at) : load<uint8_t>(at);
 
-        UNROLL for (int x = 0; x < FOUR; x++) {
-            uint32_t c = four >> 8 * x & 255;
+        UNROLL for (int x = 0; x < elements; x++) {
+            uint32_t c = all >> 8 * x & 255;
 
             share[x] += c * SHARE[l];
             UNROLL for (int d = 0; d < COLUMNS; d++)
                 column[x][d] += (int64_t)((uint64_t)c * COFACTOR[l][d]);
         }
     }
-    UNROLL for (int x = 0; x < FOUR; x++) {
+    UNROLL for (int x = 0; x < elements; x++) {
         uint64_t q = (share[x] + ((uint64_t)1 << (SHARE_BITS - 1))) >> SHARE_BITS;
 
         UNROLL for (int d = 0; d < COLUMNS; d++)
@@ -62,17 +63,101 @@ DEVICE void columns_shift(const result_args &r, int64_t i, int64_t j, int64_t (&
 typedef typename raw_of<RESULT.size>::type result_raw;
 
 /* Results that most integers become by a short way. */
-constexpr bool IS_BINARY =
-    RESULT.kind == LIMBER_KIND_FLOAT && !RESULT.flags && !RESULT.carried && !ALPHA && !BETA &&
-    ((RESULT.size == 8 && RESULT.exp_bits == 11 && RESULT.frac_bits == 52 && RESULT.bias == 1023) ||
-     (RESULT.size == 4 && RESULT.exp_bits == 8 && RESULT.frac_bits == 23 && RESULT.bias == 127));
+constexpr bool IS_BINARY = is_binary(RESULT) && !ALPHA && !BETA;
 
-/* w 2^exp, rounded to nearest-even, where that is a normal number and not of the largest binade;
- * else false, as of 0. */
-DEVICE bool store_normal(const uint64_t (&w)[WORDS], int exp, result_raw &e)
+#if DOUBLES
+typedef double short_columns[DOUBLES];
+
+/* Columns of doubles, whose sums are exact: docs/accuracy.md, "Arithmetic of the kernels". */
+DEVICE void columns_of_four(const result_args &r, int64_t i, int64_t j,
+                            short_columns (&column)[FOUR])
+{
+    const char *at = r.totals + i * r.total_pitch + j;
+
+    UNROLL for (int x = 0; x < FOUR; x++)
+        UNROLL for (int d = 0; d < DOUBLES; d++)
+            column[x][d] = BEGIN_DOUBLES[d];
+    UNROLL for (int l = 0; l < ACCUMULATORS; l++, at += r.total_size) {
+        uint32_t four = load<uint32_t>(at);
+
+        UNROLL for (int x = 0; x < FOUR; x++) {         /* 1 + c 2^-12 */
+            uint32_t upper = permute(0x3ff00000, four, 0x3240u + 16 * x);
+            double c = bits_double((uint64_t)upper << 32);
+
+            UNROLL for (int d = 0; d < DOUBLES; d++)
+                column[x][d] = fma64(c, COFACTOR_DOUBLES[l][d], column[x][d]);
+        }
+    }
+    UNROLL for (int x = 0; x < FOUR; x++) {
+        double q = fma64(column[x][DOUBLES - 1], INVERSE_DOUBLES[0], 0x1.8p52);
+
+        q = add64(q, -0x1.8p52);
+        UNROLL for (int d = 0; d < DOUBLES; d++)
+            column[x][d] = fma64(q, -PRODUCT_DOUBLES[d], column[x][d]);
+    }
+}
+
+/* a + b to the double next to it toward zero or, where it is none, whichever is odd: what is
+ * rounded to fewer bits afterwards is as if it were a + b. */
+DEVICE double add_odd(double a, double b)
+{
+    double sum = add64_rz(a, b);
+    uint64_t cut = add64(sum, -a) != b;
+
+    return bits_double(double_bits(sum) | cut);
+}
+
+/* The sum of columns, to nearest-even of binary64, or to odd where that is rounded once more. */
+DEVICE double sum_of(const short_columns &column)
+{
+    double high = column[DOUBLES - 1], low = column[0], rest[DOUBLES];
+
+    UNROLL for (int d = DOUBLES - 2; d > 0; d--) {      /* high + rest[d] = high + column[d] */
+        double sum = add64(high, column[d]);
+
+        rest[d] = add64(column[d], -add64(sum, -high));
+        high = sum;
+    }
+    UNROLL for (int d = 1; d < DOUBLES - 1; d++)
+        low = add_odd(rest[d], low);
+    return DOUBLES == 1 ? high : RESULT.size == 8 ? add64(high, low) : add_odd(high, low);
+}
+
+/* The integer times 2^exp, rounded, where that is zero or a normal number of binary64; else false.
+ * Binary32 is rounded from an odd double whatever its range does. */
+DEVICE bool store_short(const short_columns &column, int exp, result_raw &e)
+{
+    uint64_t bits = double_bits(sum_of(column));
+    bool zero = bits >> 32 == 0;
+    int field;
+
+    exp = zero ? 0 : exp;
+    field = (int)(bits >> 52 & 2047) + exp;
+    bits += (uint64_t)(uint32_t)exp << 52;
+    if (RESULT.size == 4)
+        bits = float_bits((float)bits_double(bits));
+    memcpy(&e, &bits, sizeof e < 8 ? sizeof e : 8);
+    return zero || (field > 0 && field < 2047);
+}
+#else
+typedef int64_t short_columns[COLUMNS];
+
+DEVICE void columns_of_four(const result_args &r, int64_t i, int64_t j,
+                            short_columns (&column)[FOUR])
+{
+    columns_crt(r, i, j, column);
+}
+
+/* The integer times 2^exp, rounded to nearest-even, where that is zero, or a normal number and not
+ * of the largest binade; else false. */
+DEVICE bool store_short(const short_columns &column, int exp, result_raw &e)
 {
     constexpr int fraction = RESULT.size == 8 ? 52 : 23, bias = RESULT.size == 8 ? 1023 : 127;
     constexpr int cut = 63 - fraction;
+    uint64_t w[WORDS];
+
+    limber_columns_words(column, 1, COLUMNS, w, WORDS);
+
     uint64_t flip = (uint64_t)((int64_t)w[WORDS - 1] >> 63), carry = flip & 1;
     uint64_t m[WORDS], high = 0, next = 0, rest = 0, kept, half = (uint64_t)1 << (cut - 1);
     int top = 0, n;
@@ -91,8 +176,9 @@ DEVICE bool store_normal(const uint64_t (&w)[WORDS], int exp, result_raw &e)
     }
     n = leading_zeros(high);
     exp += 64 * top + 63 - n;                       /* of the first bit */
+    e = result_raw();
     if (high == 0 || exp < 1 - bias || exp >= bias)
-        return false;
+        return high == 0;
     high = n ? high << n | next >> (64 - n) : high;
     rest |= n ? next << n : next;
     kept = high >> cut;
@@ -103,6 +189,7 @@ DEVICE bool store_normal(const uint64_t (&w)[WORDS], int exp, result_raw &e)
     memcpy(&e, &kept, RESULT.size == 8 ? 8 : sizeof e < 4 ? sizeof e : 4);
     return true;
 }
+#endif
 
 /* Answers 1 when it does not fit an integer format. */
 DEVICE int reconstruct_words(const result_args &r, int64_t i, int64_t j, uint64_t (&w)[WORDS],
@@ -129,30 +216,26 @@ DEVICE int reconstruct_one(const result_args &r, int64_t i, int64_t j,
 }
 
 /* Elements (i, j) .. (i, j + 3), of which few go the long way, whose code stands here once. */
-DEVICE void reconstruct_binary(const result_args &r, int64_t i, int64_t j,
-                               const int64_t (&column)[FOUR][COLUMNS], result_raw (&e)[FOUR])
+DEVICE void reconstruct_binary(const result_args &r, int64_t i, int64_t j, result_raw (&e)[FOUR])
 {
-    int scale = SCALED ? -scale_of<0>(r.emax_a, i) : 0, left = 0;
+    int count = (int)(r.n - j < FOUR ? r.n - j : FOUR), exp[FOUR], left = 0;
+    int scale = SCALED ? -scale_of<0>(r.emax_a, i) : 0;
+    short_columns column[FOUR];
 
-    UNROLL for (int x = 0; x < FOUR; x++) {
-        uint64_t w[WORDS];
-
-        if (j + x >= r.n)
-            continue;
-        limber_columns_words(column[x], 1, COLUMNS, w, WORDS);
-        if (!store_normal(w, scale - (SCALED ? scale_of<1>(r.emax_b, j + x) : 0), e[x]))
+    UNROLL for (int x = 0; x < FOUR; x++)
+        exp[x] = scale - (SCALED ? scale_of<1>(r.emax_b, x < count ? j + x : j) : 0);
+    columns_of_four(r, i, j, column);
+    UNROLL for (int x = 0; x < FOUR; x++)
+        if (!store_short(column[x], exp[x], e[x]) && x < count)
             left |= 1 << x;
-    }
     ROLL for (int x = 0; left >> x; x++) {
-        int64_t own[COLUMNS];
+        int64_t own[1][COLUMNS];
         result_raw one = {};
 
         if (!(left >> x & 1))
             continue;
-        UNROLL for (int d = 0; d < COLUMNS; d++)
-            own[d] = x < 2 ? (x ? column[1][d] : column[0][d]) :
-                             (x > 2 ? column[3][d] : column[2][d]);
-        reconstruct_one(r, i, j + x, own, one);
+        columns_crt(r, i, j + x, own);
+        reconstruct_one(r, i, j + x, own[0], one);
         UNROLL for (int y = 0; y < FOUR; y++)
             e[y] = x == y ? one : e[y];
     }
@@ -201,14 +284,12 @@ DEVICE int reconstruct_four(const result_args &r, int64_t i, int64_t j, result_r
         UNROLL for (int x = 0; x < FOUR; x++)
             if (j + x < r.n)
                 e[x] = load_raw<RESULT.size>(old_at(r, i, j + x));
-    if constexpr (RECONSTRUCT == RECONSTRUCT_crt) {
+    if constexpr (RECONSTRUCT == RECONSTRUCT_crt && IS_BINARY) {
+        reconstruct_binary(r, i, j, e);
+    } else if constexpr (RECONSTRUCT == RECONSTRUCT_crt) {
         int64_t column[FOUR][COLUMNS];
 
         columns_crt(r, i, j, column);
-        if constexpr (IS_BINARY) {
-            reconstruct_binary(r, i, j, column, e);
-            return 0;
-        }
         lost = each_of_four(r, i, j, [&](int x) {
             return reconstruct_one(r, i, j + x, column[x], e[x]);
         });
@@ -236,12 +317,33 @@ DEVICE void put_element(const result_args &r, int64_t i, int64_t j, const result
         store_raw<RESULT.size>(limber_output_at(&r.c, r.i0 + i, r.j0 + j, RESULT.size), &e);
 }
 
+/* Four elements that lie together in a matrix, without a look at each: false where they do not. */
+DEVICE bool put_together(const result_args &r, int64_t i, int64_t j, const result_raw (&e)[FOUR])
+{
+    constexpr int pieces = FOUR * RESULT.size / 16;
+    bytes16 piece[pieces ? pieces : 1];
+    char *to;
+
+    if (!pieces || r.c.rows || r.c.cols || r.c.wide || r.c.col != 1 || r.special_a ||
+        r.special_b || r.dry || i >= r.m || j + FOUR > r.n || r.j0 + j + FOUR > r.c.inner)
+        return false;
+    to = (char *)r.c.data + (r.c.origin + (r.i0 + i) * r.c.row + r.j0 + j) * RESULT.size;
+    if ((uint64_t)to % 16)
+        return false;
+    memcpy(piece, e, sizeof piece < sizeof e ? sizeof piece : sizeof e);
+    UNROLL for (int p = 0; p < pieces; p++)
+        store(to + 16 * p, piece[p]);
+    return true;
+}
+
 /* Threads stay in their rows, or take the columns of the transposed block. */
 DEVICE void put_four(const result_args &r, int64_t i0, int64_t j0, const result_raw (&e)[FOUR])
 {
     int row = thread() / (SIDE / FOUR), column = thread() % (SIDE / FOUR) * FOUR;
 
     if (r.c.row != 1) {
+        if (put_together(r, i0 + row, j0 + column, e))
+            return;
         UNROLL for (int x = 0; x < FOUR; x++)
             put_element(r, i0 + row, j0 + column + x, e[x]);
         return;
@@ -261,8 +363,9 @@ KERNEL(limber_reconstruct, struct result_args, RECONSTRUCT_THREADS, 1)
 {
     await_launch();
 
-    int across = (int)((args.n + SIDE - 1) / SIDE), down = (int)((args.m + SIDE - 1) / SIDE);
-    int product = block() / (across * down), own = block() - product * across * down;
+    uint32_t across = (uint32_t)((args.n + SIDE - 1) / SIDE);  /* without signs division is short */
+    uint32_t whole = across * (uint32_t)((args.m + SIDE - 1) / SIDE), first = (uint32_t)block();
+    uint32_t product = first / whole, own = first % whole;
     int64_t i0 = (int64_t)(own / across) * SIDE, j0 = (int64_t)(own % across) * SIDE;
     int64_t i = i0 + thread() / (SIDE / FOUR), j = j0 + thread() % (SIDE / FOUR) * FOUR;
     const result_args r = result_of(args, product);

@@ -62,7 +62,7 @@ template <class raw> DEVICE void see_parts(struct extremes &s, const raw &e)
 
 template <class raw> DEVICE void see(struct extremes &s, const raw &e)
 {
-    if constexpr (is_ieee<0>())
+    if constexpr (is_ieee(SIDES[0].f))
         see_ieee(s, e);
     else
         see_parts(s, e);

@@ -14,8 +14,10 @@
 
 #define DEVICE static inline
 #define TABLE static const
+#define OPERANDS static const
 #define LOOKUP static const
 #define UNROLL
+#define UNROLL_SOME
 #define ROLL
 
 typedef signed char int8_t;
@@ -269,6 +271,18 @@ DEVICE float add32_ru(float a, float b)
 DEVICE float add32_rd(float a, float b)
 {
     return simt_rounded(a, b, SIMT_DOWN);
+}
+DEVICE double add64_rz(double a, double b)
+{
+    double s = a + b, t = s - a, rest = (a - (s - t)) + (b - t);
+    uint64_t bits;
+
+    if (s - s != 0 || rest == 0 || (rest > 0) == (s > 0))
+        return s;
+    __builtin_memcpy(&bits, &s, 8);
+    bits--;
+    __builtin_memcpy(&s, &bits, 8);
+    return s;
 }
 DEVICE int32_t cut32(float x)
 {
