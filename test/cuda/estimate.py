@@ -12,6 +12,7 @@ import sys
 
 class H200:
     LANES = 132 * 128 * 1.75e9  # instructions of lanes a second, at four warps a clock
+    BYTES = 4.3e12              # of memory a second
     INT8 = 1.2e15, 1.4e15       # operations a second at the power limit, least and most
     FP16 = 0.6e15, 0.7e15
     DGEMM, SGEMM = 59e12, 52e12
@@ -19,6 +20,7 @@ class H200:
 
 class B200:
     LANES = 148 * 128 * 1.85e9
+    BYTES = 7e12
     INT8 = tuple(148 * 1.85e9 * 2 * 8192 * x / 64 for x in (24, 32))
     FP16 = tuple(x / 2 for x in INT8)
     DGEMM, SGEMM = 33e12, 63e12
@@ -31,14 +33,15 @@ MODULI = 16
 LIMBS_F64 = ((358 + MODULI * 58) / 8 + (354 + MODULI * 56) / 8) / 2 + LOAD_F64
 C_F64 = (550 + 2 * 240) / 4    # normal numbers, in rows; FP64 has half of the lanes
 LIMBS_FP32_F = 200 / 8 + LOAD_F32
+F64 = (SCAN, 8), (LIMBS_F64, 8 + MODULI), (C_F64, MODULI + 8)
+FP32_F = (0, 0), (LIMBS_FP32_F, 4 + 2 * 2), (0, 0)
 
 
-def row(name, n, products, rates, limbs, c, scanned, rival, lanes):
-    """Milliseconds."""
-    work = products * 2 * n**3
-    times = [work / rate * 1e3 for rate in reversed(rates)]
-    rest = [2 * n**2 * SCAN * scanned / lanes * 1e3, 2 * n**2 * limbs / lanes * 1e3,
-            n**2 * c / lanes * 1e3]
+def row(name, n, products, rates, work, rival, d):
+    """Milliseconds.  work: instructions and bytes of an element of the scan, limbs and C."""
+    times = [products * 2 * n**3 / rate * 1e3 for rate in reversed(rates)]
+    rest = [elements * max(instructions / d.LANES, size / d.BYTES) * 1e3
+            for elements, (instructions, size) in zip((2 * n**2, 2 * n**2, n**2), work)]
     sums = [t + sum(rest) for t in times]
     other = 2 * n**3 / rival * 1e3
     return (f"| {name} | {n} | {times[0]:.2f} – {times[1]:.2f} | {rest[0]:.2f} | {rest[1]:.2f} | "
@@ -49,10 +52,8 @@ def row(name, n, products, rates, limbs, c, scanned, rival, lanes):
 def main():
     rows = []
     for d, sizes in (H200, (2048, 4096, 8192, 16384)), (B200, (4096, 8192, 16384)):
-        rows += [row("FP64 `correct`, 16 moduli", n, MODULI, d.INT8, LIMBS_F64, C_F64, 1, d.DGEMM,
-                     d.LANES) for n in sizes]
-        rows += [row("FP32-F, limbs ahead", n, 3, d.FP16, LIMBS_FP32_F, 0, 0, d.SGEMM, d.LANES)
-                 for n in sizes[:-1]]
+        rows += [row("FP64 `correct`, 16 moduli", n, MODULI, d.INT8, F64, d.DGEMM, d) for n in sizes]
+        rows += [row("FP32-F, limbs ahead", n, 3, d.FP16, FP32_F, d.SGEMM, d) for n in sizes[:-1]]
     if len(sys.argv) == 1:
         print("\n".join(rows))
         return
