@@ -171,6 +171,10 @@ static void faults_of_scans_are_found(void **state)
         { 0, "half a tile",
           "b < first + count; b++)\\n            join=>b < first + 1; b++)\\n"
           "            join" },
+        { 80, "a bit less", "64 - at > s.sig ? 64 - at=>63 - at > s.sig ? 63 - at" },
+        { 80, "the upper word's bits", "(low ? 0 : 32)=>32" },
+        { 80, "no signs", "size - 1) ? SCAN_negative=>size - 1) ? 0" },
+        { 80, "zeros as numbers", "normal = normal && (uint32_t)=>normal = (uint32_t)" },
         { 0, "a tile that not all have seen",
           "            see_tile(here);\\n        sync_block();"
           "=>            see_tile(here);" },
@@ -292,7 +296,7 @@ static void faults_of_early_launches_are_found(void **state)
 #define MULTIPLY "    await_launch();\\n    let_next_begin();\\n" LEFT
 #define GROUPS "    sync_cluster();"
 #define TENSOR "    if (warp() == 4)"
-#define C "    await_launch();\\n\\n    int across=>    int across"
+#define C "    await_launch();\\n\\n    uint32_t across=>    uint32_t across"
 #define TASKS \
     "    ROLL for (int index = block(); index < args.tasks; index += blocks()) {\\n" \
     "        struct task t = task_at(args, index);\\n\\n        if constexpr (TOTALS)\\n" \

@@ -169,6 +169,7 @@ DEVICE int32_t cut32(float x) { return __float2int_rz(x); }     /* |x| < 2^31 */
 DEVICE double cut64(double x) { return trunc(x); }
 DEVICE int leading_zeros(uint64_t v) { return __clzll((int64_t)v); }    /* 64 of 0 */
 DEVICE int trailing_zeros(uint64_t v) { return __ffsll((int64_t)v) - 1; }   /* v is not 0 */
+DEVICE int trailing_zeros(uint32_t v) { return __ffs((int)v) - 1; }
 DEVICE uint64_t multiply_high(uint64_t a, uint64_t b) { return __umul64hi(a, b); }
 DEVICE uint32_t float_bits(float x) { return __float_as_uint(x); }
 DEVICE float bits_float(uint32_t x) { return __uint_as_float(x); }

@@ -36,7 +36,10 @@ DEVICE void put_limb(const pack_args &a, struct target to, int limb, const void 
 
 /* Integers below 2^63 of binary64 or binary32, where scales are no larger than this: then no number
  * of the line, subnormals included, is shifted to the left. */
-template <int S> DEVICE constexpr bool is_short() { return is_binary(SIDES[S].f) && DIGITS[S] <= 2; }
+template <int S> DEVICE constexpr bool is_short()
+{
+    return is_binary(SIDES[S].f) && DIGITS[S] <= 2;
+}
 template <int S> DEVICE constexpr int most_scale() { return 62 + SIDES[S].f.bias; }
 
 /* trunc(x 2^scale); what is not finite is zero. */
@@ -303,9 +306,10 @@ template <int S> DEVICE void pack(const pack_args &a, int index)
 {
     constexpr int size = SIDES[S].f.size;
     typedef typename raw_of<size>::type raw;
-    int which = index / a.blocks, own = index % a.blocks;
-    int64_t line0 = (int64_t)(own / a.blocks_p) * LINES;
-    int64_t p0 = (int64_t)(own % a.blocks_p) * ELEMENTS;
+    uint32_t which = (uint32_t)index / (uint32_t)a.blocks;      /* without signs it is short */
+    uint32_t own = (uint32_t)index % (uint32_t)a.blocks;
+    int64_t line0 = (int64_t)(own / (uint32_t)a.blocks_p) * LINES;
+    int64_t p0 = (int64_t)(own % (uint32_t)a.blocks_p) * ELEMENTS;
     int line = thread() / (ELEMENTS / EACH), p = thread() % (ELEMENTS / EACH) * EACH, scale;
     struct view v = limber_operand_at(&a.operand, which);
     const int32_t *emax = a.emax;
