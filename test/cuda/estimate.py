@@ -6,8 +6,7 @@ On the B200 the products' rates are what L2 leaves of the peaks (docs/gpu.md): 2
 clock, of 64 that the tiles of INT8 and of FP32-F ask for.
 
 Counts are of machine code for sm_90a (sass.py): what stands once, and loops by their turns.  Dense
-operands come 16 bytes at once: 55 instructions for four elements of binary32, 46 for two of
-binary64.  (An element that comes alone takes about 60, of the 1,006 that any view might.)"""
+operands come 16 bytes at once: 86 instructions for eight elements of binary32, 103 of binary64.  (An element that comes alone takes about 60, of the 1,006 that any view might.)"""
 import sys
 
 class H200:
@@ -24,11 +23,11 @@ class B200:
     DGEMM, SGEMM = 33e12, 63e12
 
 
-LOAD_F32, LOAD_F64 = 55 / 4, 46 / 2
-SCAN = 90 + LOAD_F64            # of an element of A or B
+LOAD_F32, LOAD_F64 = 86 / 8, 103 / 8
+SCAN = 43 + LOAD_F64            # of an element of A or B: of normal numbers
 
 MODULI = 16
-LIMBS_F64 = ((708 + MODULI * 94) / 8 + (659 + MODULI * 128) / 8) / 2 + LOAD_F64
+LIMBS_F64 = ((460 + MODULI * 59) / 8 + (453 + MODULI * 57) / 8) / 2 + LOAD_F64
 C_F64 = (550 + 2 * 240) / 4    # normal numbers, in rows; FP64 has half of the lanes
 LIMBS_FP32_F = 306 / 8 + LOAD_F32
 
