@@ -6,7 +6,8 @@ On the B200 the products' rates are what L2 leaves of the peaks (docs/gpu.md): 2
 clock, of 64 that the tiles of INT8 and of FP32-F ask for.
 
 Counts are of machine code for sm_90a (sass.py): what stands once, and loops by their turns.  Dense
-operands come 16 bytes at once: 86 instructions for eight elements of binary32, 103 of binary64.  (An element that comes alone takes about 60, of the 1,006 that any view might.)"""
+operands come 16 bytes at once: 86 instructions for eight elements of binary32, 103 of binary64.
+(An element that comes alone takes about 60, of the 1,006 that any view might.)"""
 import sys
 
 class H200:
