@@ -6,8 +6,8 @@ On the B200 the products' rates are what L2 leaves of the peaks (docs/gpu.md): 2
 clock, of 64 that the tiles of INT8 and of FP32-F ask for.
 
 Counts are of machine code for sm_90a (sass.py): what stands once, and loops by their turns.  Dense
-operands come 16 bytes at once: 55 instructions for four elements of binary32, 46 for two of
-binary64.  (An element that comes alone takes about 60, of the 1,006 that any view might.)"""
+operands come 16 bytes at once: 86 instructions for eight elements of binary32, 103 of binary64.
+(An element that comes alone takes about 60, of the 1,006 that any view might.)"""
 import sys
 
 class H200:
@@ -26,13 +26,11 @@ class B200:
     DGEMM, SGEMM = 33e12, 63e12
 
 
-LOAD_F32, LOAD_F64 = 55 / 4, 46 / 2
-SCAN = 48 + LOAD_F64            # of an element of A or B, where tiles are not asked for
-
+SCAN = 457 / 8                  # of an element of A or B, where tiles are not asked for
 MODULI = 16
-LIMBS_F64 = ((358 + MODULI * 58) / 8 + (354 + MODULI * 56) / 8) / 2 + LOAD_F64
-C_F64 = (550 + 2 * 240) / 4    # normal numbers, in rows; FP64 has half of the lanes
-LIMBS_FP32_F = 200 / 8 + LOAD_F32
+LIMBS_F64 = ((360 + 270 / 4 + MODULI * 58) + (360 + 270 / 4 + MODULI * 56)) / 16
+C_F64 = (550 + 2 * 240) / 4     # normal numbers, in rows; FP64 has half of the lanes
+LIMBS_FP32_F = (170 + 254 / 4) / 8
 F64 = (SCAN, 8), (LIMBS_F64, 8 + MODULI), (C_F64, MODULI + 8)
 FP32_F = (0, 0), (LIMBS_FP32_F, 4 + 2 * 2), (0, 0)
 
@@ -52,7 +50,8 @@ def row(name, n, products, rates, work, rival, d):
 def main():
     rows = []
     for d, sizes in (H200, (2048, 4096, 8192, 16384)), (B200, (4096, 8192, 16384)):
-        rows += [row("FP64 `correct`, 16 moduli", n, MODULI, d.INT8, F64, d.DGEMM, d) for n in sizes]
+        rows += [row("FP64 `correct`, 16 moduli", n, MODULI, d.INT8, F64, d.DGEMM, d)
+                 for n in sizes]
         rows += [row("FP32-F, limbs ahead", n, 3, d.FP16, FP32_F, d.SGEMM, d) for n in sizes[:-1]]
     if len(sys.argv) == 1:
         print("\n".join(rows))

@@ -220,9 +220,9 @@ static void residues_in_digits_have_the_same_bits(void **state)
 }
 
 /* Products as large as residues have them, all of one sign, and few small ones: sums that are
- * promoted later than they must lose of these.  A is subnormal.  Lines hold all numbers from SIDE on, so that some
- * have the largest residue of a modulus, whatever scales them and, of A, whatever inverse they are
- * multiplied by.  Answers as gpu_faults_are_found wants it. */
+ * promoted later than they must lose of these.  A is subnormal.  Lines hold all numbers from SIDE
+ * on, so that some have the largest residue of a modulus, whatever scales them and, of A, whatever
+ * inverse they are multiplied by.  Answers as gpu_faults_are_found wants it. */
 static int sum_largest(void *scheme)
 {
     enum { SIDE = 128, K = 2600, DOWN = -1074, UP = 1000 };

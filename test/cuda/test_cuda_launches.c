@@ -301,7 +301,7 @@ static void faults_of_early_launches_are_found(void **state)
 #define MULTIPLY "    await_launch();\\n    let_next_begin();\\n" LEFT
 #define GROUPS "    sync_cluster();"
 #define TENSOR "    if (warp() == 4)"
-#define C "    await_launch();\\n\\n    int across=>    int across"
+#define C "    await_launch();\\n\\n    uint32_t across=>    uint32_t across"
 #define TASKS \
     "    ROLL for (int index = block(); index < args.tasks; index += blocks()) {\\n" \
     "        struct task t = task_at(args, index);\\n\\n        if constexpr (TOTALS)\\n" \

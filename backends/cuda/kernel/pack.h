@@ -333,8 +333,9 @@ template <int S> DEVICE void pack(const pack_args &a, int index)
 {
     constexpr int size = SIDES[S].f.size, limb = SIDES[S].limb.size;
     typedef typename raw_of<size>::type raw;
-    int which = index / a.blocks, own = index % a.blocks;
-    int64_t line0 = (int64_t)(own / a.blocks_p) * LINES;
+    uint32_t which = (uint32_t)index / (uint32_t)a.blocks;      /* without signs it is short */
+    uint32_t own = (uint32_t)index % (uint32_t)a.blocks;
+    int64_t line0 = (int64_t)(own / (uint32_t)a.blocks_p) * LINES;
     int line = thread() / (ELEMENTS / EACH), p = thread() % (ELEMENTS / EACH) * EACH, scale;
     struct view v = limber_operand_at(&a.operand, which);
     const int32_t *emax = a.emax;
@@ -347,7 +348,7 @@ template <int S> DEVICE void pack(const pack_args &a, int index)
         emax += limber_matrix_of(&a.operand, which);
     scale = SIDES[S].scaled && line0 + line < a.lines ?
             scale_of<S>(emax, which * a.lines + line0 + line) : 0;
-    ROLL for (int64_t p0 = (int64_t)(own % a.blocks_p) * ELEMENTS; p0 * limb < a.pitch;
+    ROLL for (int64_t p0 = (int64_t)(own % (uint32_t)a.blocks_p) * ELEMENTS; p0 * limb < a.pitch;
               p0 += (int64_t)a.blocks_p * ELEMENTS) {
         struct target to = { limbs + (p0 + p) * limb, a.pitch - (p0 + p) * limb };
         raw e[EACH];

@@ -21,30 +21,41 @@ DEVICE bool comes_in_pieces(const struct view &v, bool along, int64_t line0, int
            from % 16 == 0 && (along ? length : lines) % (16 / size) == 0;
 }
 
+/* A thread's pieces lie at equal distances, all of them are on their way before the first is
+ * stored. */
 template <int S>
 DEVICE void read_pieces(const struct view &v, bool along, int64_t line0, int64_t lines, int64_t p0,
                         int64_t length)
 {
-    constexpr int size = SIDES[S].f.size, each = 16 / size;
+    constexpr int size = SIDES[S].f.size, each = 16 / size, pieces = LINES * ELEMENTS / each;
+    constexpr int turns = pieces > PACK_THREADS ? pieces / PACK_THREADS : 1;
+    constexpr int row = ELEMENTS / each, column = LINES / each;     /* pieces */
     typedef typename raw_of<size>::type raw;
+    int line = along ? thread() / row : thread() % column * each;
+    int p = along ? thread() % row * each : thread() / column;
+    int step = PACK_THREADS / (along ? row : column);
+    int64_t ahead = along ? lines - line : length - p0 - p;
+    int rest = (int)(ahead < ELEMENTS ? ahead : ELEMENTS);
+    int64_t apart = (along ? v.line : v.p) * step * size;
+    const char *from = (const char *)v.data + ((line0 + line) * v.line + (p0 + p) * v.p) * size;
+    uint32_t to = (uint32_t)((line * PADDED + p) * size);
+    bool inside = along ? p0 + p < length : line < lines;
+    bool mine = pieces >= PACK_THREADS || thread() < pieces;
+    bytes16 piece[turns];
 
-    ROLL for (int x = thread(); x < LINES * ELEMENTS / each; x += PACK_THREADS) {
-        int line = along ? x / (ELEMENTS / each) : x % (LINES / each) * each;
-        int p = along ? x % (ELEMENTS / each) * each : x / (LINES / each);
-        int64_t at = (line0 + line) * v.line + (p0 + p) * v.p;
-        uint32_t to = (uint32_t)((line * PADDED + p) * size);
-        bool inside = line < lines && p0 + p < length;
-        bytes16 piece = {};
-
-        if (inside)
-            piece = load<bytes16>((const char *)v.data + at * size);
+    UNROLL for (int t = 0; t < turns; t++, from += apart) {
+        piece[t] = {};
+        if (inside && t * step < rest && mine)
+            piece[t] = load<bytes16>(from);
+    }
+    UNROLL for (int t = 0; t < turns; t++, to += (uint32_t)((along ? PADDED : 1) * step * size))
         UNROLL for (int i = 0; i < each; i++) {
             raw e;
 
-            memcpy(&e, (const char *)&piece + i * size, size);
-            store_shared<raw>(to + (uint32_t)((along ? i : i * PADDED) * size), e);
+            memcpy(&e, (const char *)&piece[t] + i * size, size);
+            if (mine)
+                store_shared<raw>(to + (uint32_t)((along ? i : i * PADDED) * size), e);
         }
-    }
 }
 
 template <int S>

@@ -300,6 +300,10 @@ DEVICE int trailing_zeros(uint64_t v)
 {
     return __builtin_ctzl(v);
 }
+DEVICE int trailing_zeros(uint32_t v)
+{
+    return __builtin_ctz(v);
+}
 DEVICE uint64_t multiply_high(uint64_t a, uint64_t b)
 {
     return (uint64_t)((unsigned __int128)a * b >> 64);
