@@ -397,7 +397,7 @@ struct packing {
     int64_t blocks;
 };
 
-/* Blocks of threads side by side along k: where so many stretches fill the device anyway, each takes
+/* Blocks of threads side by side along k: where many stretches fill the device anyway, each takes
  * four, because a fifth of its instructions find its operand. */
 static int32_t blocks_across(const struct run *r, int64_t lines, int64_t stretches)
 {
