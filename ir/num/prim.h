@@ -146,8 +146,8 @@ PRIM int32_t limber_signed_slice(const uint64_t w[LIMBER_WIDE], int slice, int s
 
 /* ---- residues -------------------------------------------------------------------------------- */
 
-/* The residue of t in [-half, p - half) for t + half < 2^24, 2 <= p <= 256, inverse = 2^32/p rounded
- * up: it is too large by less than 1, so the product by less than 2^24, which is at most the
+/* The residue of t in [-half, p - half) for t + half < 2^24 and 2 <= p <= 256.  inverse = 2^32/p is
+ * rounded up: too large by less than 1, so the product by less than 2^24, which is at most the
  * 2^32/p from the largest fraction of a quotient to the next whole number. */
 PRIM int32_t limber_mod24(uint32_t t, uint32_t half, uint32_t p, uint32_t inverse)
 {

@@ -271,6 +271,7 @@ static void largest_residues_are_summed_exactly(void **state)
 {
     static char schemes[][12] = { "ozaki2", "ozaki2-f16", "ozaki2-e4m3", "ozaki1-e4m3" };
     static const struct gpu_fault late[] = {
+        { 80, "residues from 0 on", "symmetric ? p / 2 : 0=>0" },
         { 80, "FP16 is promoted late",
           "% CHUNK_STEPS == 0 || s + 1 == steps)) {=>% (2 * CHUNK_STEPS) == 0 || s + 1 == steps)) "
           "{" },
@@ -279,7 +280,6 @@ static void largest_residues_are_summed_exactly(void **state)
         { 80, "a stretch read over the one before",
           "        sync_block();       /* before the next=>        /*" },
         { 80, "stretches that follow", "a.blocks_p * ELEMENTS) {=>2 * a.blocks_p * ELEMENTS) {" },
-        { 80, "residues from 0 on", "symmetric ? p / 2 : 0=>0" },
         { 80, "subnormals a binade too low",
           "int shift = (exponent ? exponent : 1)=>int shift = exponent" },
         { 80, "no first bit",
@@ -599,7 +599,8 @@ static const struct gpu_fault faults[] = {
       "        meet<of_warp>();        /* the stage is there for all=>        /*" },
     { 80, "a wrong stage",
       "(uint32_t)(s % STAGES * bytes), s=>(uint32_t)((s + 1) % STAGES * bytes), s" },
-    { 80, "a missing edge", "inside = line < lines && p0 + p < length=>inside = line < lines" },
+    { 80, "a missing edge", "along ? p0 + p < length : line=>along ? true : line" },
+    { 80, "the other edge", "inside && t * step < rest && mine=>inside && mine" },
     { 80, "an edge off by one", "                if (row < r.m)=>                if (row <= r.m)" },
     { 90, "a barrier that is not awaited",
       "r.parity);\\n        product(d, at=>r.parity ^ 1);\\n"

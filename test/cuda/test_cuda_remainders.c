@@ -173,9 +173,13 @@ static void results_are_rounded_at_ends(void **state)
 static void operands_may_be_subnormal(void **state)
 {
     static const struct gpu_fault faults[] = {
-        { 80, "subnormals as normal", "(uint64_t)(field != 0) << 63=>(uint64_t)1 << 63" },
-        { 80, "subnormals of half the size", "f.bias - (field ? field : 1)=>f.bias - field" },
-        { 80, "lines of subnormals as others", "scale <= most_scale<S>()=>scale <= 2000" },
+        { 80, "subnormals as normal",
+          "m |= exponent ? (uint64_t)1 << f.frac_bits : 0;\\n    m = exponent=>"
+          "m |= (uint64_t)1 << f.frac_bits;\\n    m = exponent" },
+        { 80, "subnormals of half the size",
+          "int shift = (exponent ? exponent : 1)=>int shift = exponent" },
+        { 80, "lines of subnormals as others",
+          "shift >= 0 ? m << (shift & 63)=>0 ? m << (shift & 63)" },
     };
 
     (void)state;
@@ -200,7 +204,7 @@ static void tails_decide_what_lies_halfway(void **state)
         { 80, "another element's remainders", "0x3240u + 16 * x=>0x3240u" },
         { 80, "residues around zero", "SIDES[S].is_signed ? 0 : p / 2=>0" },
         { 80, "residues cut, not rounded", "float_bits(q) * p=>(float_bits(q) - 1) * p" },
-        { 80, "integers without their signs", "(int64_t)bits < 0 ? -(int64_t)m=>0 ? -(int64_t)m" },
+        { 80, "integers without their signs", "(int64_t)((m ^ sign) - sign)=>(int64_t)m" },
         { 80, "what a sum loses", "rest[d] = add64(column[d], -add64(sum, -high));=>rest[d] = 0;" },
         { 80, "cut, not to odd", "double_bits(sum) | cut=>double_bits(sum)" },
         { 80, "zero with an exponent", "exp = zero ? 0 : exp;=>" },
