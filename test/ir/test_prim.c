@@ -37,7 +37,7 @@ static void quotients_are_those_of_a_division(void **state)
         }
     for (int i = 0; i < RANDOM; i++) {
         int32_t d = (int32_t)(rng_next(&r) >> (33 + rng_below(&r, 31))) | 1;
-        int64_t multiple = (int64_t)(rng_next(&r) % (uint64_t)(INT32_MAX / d + 1)) * d;
+        int64_t multiple = (int64_t)(rng_next(&r) % ((uint64_t)(INT32_MAX / d) + 1)) * d;
 
         d += d < INT32_MAX ? rng_below(&r, 2) : 0;
         expect_quotient((int64_t)(rng_next(&r) >> 33), d);
