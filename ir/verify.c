@@ -570,7 +570,7 @@ static int64_t largest_limb(const struct node *n)
             most =
                 limber_list(n, ATTR_moduli)->v[i] > most ? limber_list(n, ATTR_moduli)->v[i] : most;
         return n->type.format.kind == LIMBER_KIND_UINT ?
-                   most - 1 :
+                   most - (most % 2 == 1 || most == 256) : /* of even ones GPUs have p, too */
                    most / 2 + is_format(n->type.format, "i16");
     default: return n->type.format.kind == LIMBER_KIND_INT ? 128 : 255;
     }

@@ -232,7 +232,7 @@ bool limber_pass_bound(struct plan *p, const struct target *t, struct diag *d)
     if (p->promise == LIMBER_CONTRACT_FAST || slack >= 0)
         return true;
     return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
-                       "its bound %.3g |A||B| exceeds the contract's %.3g "
+                       "its bound %.9g |A||B| exceeds the contract's %.9g "
                        "at k = %.0f",
                        limber_spent(p, k), limber_budget(p, k), k);
 }

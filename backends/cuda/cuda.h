@@ -26,7 +26,7 @@ struct cuda_side {
 };
 
 enum { TENSOR_BARRIERS = 48 }; /* bytes of shared memory that pass sums in tensor memory on */
-enum { CUDA_ROWS = 1024, CUDA_ACCUMULATORS = 128 };
+enum { CUDA_ROWS = 34 * 34, CUDA_ACCUMULATORS = 128 };    /* 165 bits in slices of five */
 
 /* What the launcher must know of a kernel; goes to disk in front of its code, without holes. */
 struct cuda_config {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Columns of doubles for Chinese remainders.  A kernel makes 1 + c 2^-12 of a remainder c by one
  * instruction and adds (1 + c 2^-12) (2^12 column) to a sum that begins at minus the columns' sum,
- * so that c column is left.  The columns of all moduli below the highest have signs that let what
- * is still to be taken off stay small. */
+ * so that c column is left.  All columns but the highest take, modulus by modulus, the sign that
+ * keeps small what is still to be taken off. */
 #include "backends/cuda/cuda.h"
 
 #include <math.h>

@@ -135,8 +135,9 @@ DEVICE void put_digits(const pack_args &a, int modulus, const int32_t r[EACH], s
 
 enum { WHOLE_FLOAT = 0x4b000000 };      /* the bits of 2^23: with t added, of 2^23 + t */
 
-/* t mod p as a byte: of signed ones nearest to zero, else in [0, p), 256 as 0; t < 2^23 is added to
- * WHOLE_FLOAT.  See docs/accuracy.md, "Arithmetic of the kernels". */
+/* t mod p as a byte: of signed ones nearest to zero, else in [0, p); t < 2^23 is added to
+ * WHOLE_FLOAT.  p is odd or 256, for which the bytes of p and 0, and of p/2 and -p/2, are the same.
+ * See docs/accuracy.md, "Arithmetic of the kernels". */
 template <int S> DEVICE uint8_t byte_of(uint32_t t, uint32_t p, float inverse)
 {
     float shift = (float)(0x800000 + (SIDES[S].is_signed ? 0 : p / 2));
