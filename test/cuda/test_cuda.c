@@ -261,8 +261,8 @@ static int sum_largest(void *scheme)
 }
 
 /* A chain of 65,536 products of slices of 16, which is 2^24, and then odd ones, which a longer
- * chain loses.  496 is 16 32 - 16, and 497 is 16 32 - 15.  Answers as gpu_faults_are_found wants
- * it. */
+ * chain loses.  Slices of 1520 in 11 bits are 1, 16 and -16, of 1521 1, 16 and -15.  Answers as
+ * gpu_faults_are_found wants it. */
 static int sum_longest(void *scheme)
 {
     enum { ROWS = 2, COLS = 3, K = 70000, ODD = 11 };
@@ -276,7 +276,7 @@ static int sum_longest(void *scheme)
 
     for (int p = 0; a && b && p < K; p++)
         for (int i = 0; i < COLS; i++) {
-            double v = p < K - ODD ? 496 : 497;
+            double v = p < K - ODD ? 1520 : 1521;
 
             b[i * K + p] = v;
             if (i < ROWS)
@@ -290,7 +290,8 @@ static int sum_longest(void *scheme)
                     (limber_output){ c, named("f64"), COLS, 1 }, NULL))
         right = strstr(limber_error_text(), "NVRTC") ? 3 : 0;
     for (int e = 0; right == 1 && e < ROWS * COLS; e++)
-        right = fabs(c[e]) == 496.0 * 496 * (K - ODD) + 497.0 * 497 * ODD && (c[e] < 0) == e / COLS;
+        right =
+            fabs(c[e]) == 1520.0 * 1520 * (K - ODD) + 1521.0 * 1521 * ODD && (c[e] < 0) == e / COLS;
     limber_destroy(own);
     free(a);
     free(b);

@@ -569,7 +569,6 @@ static void faults_of_windows_are_found(void **state)
     };
     static const struct gpu_fault copies[] = {
         { 90, "one copy too many on its way", "behind = STAGES - 2=>behind = STAGES - 1" },
-        { 90, "four elements of two images", " || r.j0 + j + FOUR > r.c.inner=>" },
     };
     const char *scheme = has_unit(UNIT_bf16) ? "fp32-f" : "native"; /* not in WMMA */
     struct faulty limbs = { { scheme, "f32", DATA_unit, ROOM }, &layers[4] };
