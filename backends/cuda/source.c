@@ -305,7 +305,8 @@ static void row_of_doubles(struct text *t, const double *v, int count)
         limber_text_add(t, " %a,", v[i]);
 }
 
-/* The same as columns of doubles, where a device has many of them and results are soon rounded. */
+/* P and P/p_l once more, in columns of doubles: where a device has many FP64 units, and C is the
+ * integer, rounded. */
 static void doubles(struct text *t, const struct cuda_config *c, const struct limber_crt *crt)
 {
     struct cuda_doubles d;

@@ -165,6 +165,9 @@ static void residues_have_the_bits_of_the_exact_integer(void **state)
     compare(&(struct product){ "ozaki2", correct, "f64", "f64", "f64", DATA_special, 20, 20, 30,
                                .alpha = 1 },
             9);
+    compare(&(struct product){ "ozaki2", correct, "f32", "f32", "f32", DATA_tiny, 20, 20, 30,
+                               .alpha = 1 },
+            10);
     compare(&(struct product){ "ozaki2", correct, "f32", "f32", "f64", DATA_tiny, 20, 20, 30,
                                .alpha = 1 },
             10);

@@ -12,7 +12,7 @@
 
 #define DEVICE static __device__ __forceinline__
 #define TABLE static __constant__ const
-#define OPERANDS static __constant__   /* a table whose places instructions name */
+#define OPERANDS static __constant__   /* constants that instructions read where they lie */
 #define LOOKUP static __device__ const  /* a table that the lanes of a warp read in many places */
 #define UNROLL _Pragma("unroll")
 #define UNROLL_SOME _Pragma("unroll 4")

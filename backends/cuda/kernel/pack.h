@@ -334,7 +334,7 @@ template <int S> DEVICE void pack(const pack_args &a, int index)
 {
     constexpr int size = SIDES[S].f.size, limb = SIDES[S].limb.size;
     typedef typename raw_of<size>::type raw;
-    uint32_t which = (uint32_t)index / (uint32_t)a.blocks;      /* without signs it is short */
+    uint32_t which = (uint32_t)index / (uint32_t)a.blocks;      /* unsigned: a short division */
     uint32_t own = (uint32_t)index % (uint32_t)a.blocks;
     int64_t line0 = (int64_t)(own / (uint32_t)a.blocks_p) * LINES;
     int line = thread() / (ELEMENTS / EACH), p = thread() % (ELEMENTS / EACH) * EACH, scale;

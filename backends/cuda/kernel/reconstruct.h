@@ -124,7 +124,7 @@ DEVICE double sum_of(const short_columns &column)
 }
 
 /* The integer times 2^exp, rounded, where that is zero or a normal number of binary64; else false.
- * Binary32 is rounded from an odd double whatever its range does. */
+ * A binary32 result is right in all of its range: an odd double is rounded to it once. */
 DEVICE bool store_short(const short_columns &column, int exp, result_raw &e)
 {
     uint64_t bits = double_bits(sum_of(column));
@@ -363,7 +363,7 @@ KERNEL(limber_reconstruct, struct result_args, RECONSTRUCT_THREADS, 1)
 {
     await_launch();
 
-    uint32_t across = (uint32_t)((args.n + SIDE - 1) / SIDE);  /* without signs division is short */
+    uint32_t across = (uint32_t)((args.n + SIDE - 1) / SIDE);  /* unsigned: a short division */
     uint32_t whole = across * (uint32_t)((args.m + SIDE - 1) / SIDE), first = (uint32_t)block();
     uint32_t product = first / whole, own = first % whole;
     int64_t i0 = (int64_t)(own / across) * SIDE, j0 = (int64_t)(own % across) * SIDE;
