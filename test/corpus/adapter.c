@@ -65,8 +65,33 @@ static struct {
     const struct machine_text *machine;
     const struct backend *real; /* NULL: of a GPU */
     FILE *plan, *config, *code;
-    bool here, told; /* as of an outcome */
+    bool lacks; /* this computer lacks instructions of the machine */
+    bool here; /* as of an outcome */
 } now;
+
+/* The features that this computer is taken to have. */
+static unsigned features = ~0u;
+
+static unsigned machine_features(const struct machine_text *m)
+{
+#ifdef LIMBER_HAVE_LLVM
+    struct target t;
+    struct diag d = { 0 };
+
+    return m->target && limber_target_parse(&t, m->target, &d) ? limber_cpu_of(&t) : 0;
+#else
+    return (void)m, 0;
+#endif
+}
+
+bool corpus_pretend(const char *machine)
+{
+    const struct machine_text *m = machine_named(machine);
+
+    if (m)
+        features = machine_features(m);
+    return m != NULL;
+}
 
 #ifdef LIMBER_HAVE_LLVM
 extern const struct backend limber_backend_llvm;
@@ -201,20 +226,6 @@ static bool keep_compiled(const char *plan, const struct plan *p, const struct t
     return true;
 }
 
-/* Elements that a kernel of this plan recomputes are counted in the report, but by the kernel only,
- * not by the interpreter in its place. */
-static bool counts_elsewhere(const struct plan *p, const struct target *t)
-{
-#ifdef LIMBER_HAVE_LLVM
-    const struct node *combine = limber_plan_find(p, OP_combine);
-
-    return limber_cpu_of(t) & ~limber_cpu() && combine && limber_node_has(combine, ATTR_uncertain);
-#else
-    (void)p, (void)t;
-    return false;
-#endif
-}
-
 /* The bytes of both backends, after the length of the first. */
 static bool compile(const struct plan *p, const struct target *t, const struct dump *dump,
                     struct blob *out, struct diag *d)
@@ -225,7 +236,6 @@ static bool compile(const struct plan *p, const struct target *t, const struct d
 
     (void)dump;
     keep_plan(p);
-    now.told = now.told && !counts_elsewhere(p, t);
     ok = limber_backend_interp.compile(p, t, NULL, &second, d) && keep_config(p, t, d) &&
          (now.machine->major ?
               keep_source(p, t, d) :
@@ -253,7 +263,7 @@ static bool load(const unsigned char *data, size_t size, struct kernel **out, st
     memcpy(&first, data, sizeof first);
     if (first) {
         k->by = now.real;
-        ok = k->by->load(data + sizeof first, first, &k->inner, &ignored);
+        ok = !now.lacks && k->by->load(data + sizeof first, first, &k->inner, &ignored);
         now.here = now.here && ok;
     }
     if (!ok) {
@@ -302,9 +312,32 @@ static bool compile_fixed(const struct plan *p, const struct target *t, const st
 
     (void)dump;
     keep_plan(p);
-    if (limber_cpu_of(t) & ~limber_cpu()) /* loading it is refused, and told */
-        now.here = now.told = false;
     return now.real->fixed->compile(p, t, f, &mine, out, d);
+}
+
+static void multiply_nothing(const void *a, const void *b, void *c)
+{
+    (void)a, (void)b, (void)c;
+}
+
+/* A function that this computer cannot execute is replaced by one that leaves C as it is. */
+static bool load_fixed(const unsigned char *data, size_t size, struct function **out, void **entry,
+                       struct diag *d)
+{
+    const limber_kernel nothing = multiply_nothing;
+
+    if (!now.lacks)
+        return now.real->fixed->load(data, size, out, entry, d);
+    now.here = false;
+    *out = NULL;
+    memcpy(entry, &nothing, sizeof nothing);
+    return true;
+}
+
+static void unload_fixed(struct function *f)
+{
+    if (f)
+        now.real->fixed->unload(f);
 }
 
 /* Code of the library, which needs the instructions that the target names. */
@@ -314,7 +347,7 @@ static int64_t small_here(const struct call *c, const struct target *t, limber_f
     struct target own;
     struct diag d = { 0 };
 
-    if (limber_cpu_of(t) & ~limber_cpu()) {
+    if (now.lacks) {
         now.here = false;
         limber_backend_llvm.probe(&own, &d);
         t = &own;
@@ -339,7 +372,12 @@ static limber_context *open_context(const struct machine_text *m, int threads, b
     limber_context *ctx;
 
     now.machine = m;
-    now.here = now.told = true;
+    now.here = true;
+#ifdef LIMBER_HAVE_LLVM
+    now.lacks = machine_features(m) & ~(limber_cpu() & features);
+#else
+    now.lacks = false;
+#endif
     now.real = &limber_backend_interp;
     mine = (struct backend){ "corpus", probe, compile, load, launch, unload, NULL, NULL, NULL };
 #ifdef LIMBER_HAVE_LLVM
@@ -348,6 +386,8 @@ static limber_context *open_context(const struct machine_text *m, int threads, b
         mine.small = small_here;
         functions = *now.real->fixed;
         functions.compile = compile_fixed;
+        functions.load = load_fixed;
+        functions.unload = unload_fixed;
         mine.fixed = &functions;
     }
 #endif
@@ -767,8 +807,8 @@ static void write_report(struct work *x)
 {
     const limber_report *r = &x->report;
 
-    fprintf(x->told, "scheme %s, rows %d, pruned %d, bound %a, repaired %lld, parts %d\n",
-            r->scheme, r->rows, r->pruned, r->bound, (long long)r->recomputed, r->parts);
+    fprintf(x->told, "scheme %s, rows %d, pruned %d, bound %a, parts %d\n", r->scheme, r->rows,
+            r->pruned, r->bound, r->parts);
     for (int i = 0; i < r->parts; i++)
         fprintf(x->told, "part %s, rows %d, bound %a, %lld x %lld, share %a\n", r->part[i].scheme,
                 r->part[i].rows, r->part[i].bound, (long long)r->part[i].m, (long long)r->part[i].n,
@@ -813,6 +853,8 @@ static void run(struct work *x, const limber_conv *window, FILE *stated)
         write_report(x);
         write_bits(x->bits, x->fc, x->c.memory, x->c.bytes);
         write_statistics(x);
+        if (x->report.recomputed) /* counted by compiled kernels only */
+            fprintf(x->bits, " recomputed %lld", (long long)x->report.recomputed);
     } else {
         write_refusal(x, s, before);
     }
@@ -860,7 +902,6 @@ bool corpus_run(struct words *w, const char *machine, int threads, struct outcom
     for (int i = 0; i < KIND_count; i++)
         fclose(file[i]);
     o->here = now.here;
-    o->told = now.told;
     free(x.a.memory);
     free(x.b.memory);
     free(x.c.memory);

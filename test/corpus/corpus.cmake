@@ -6,6 +6,11 @@ target_compile_definitions(corpus_replay PRIVATE $<$<BOOL:${LIMBER_LLVM}>:LIMBER
 if(NOT LIMBER_SANITIZE)     # other tests see the same code under sanitizers
   add_test(NAME corpus COMMAND corpus_replay ${CMAKE_CURRENT_SOURCE_DIR}/corpus)
   set_tests_properties(corpus PROPERTIES TIMEOUT 900)
+  if(LIMBER_LLVM AND NOT CMAKE_CROSSCOMPILING)
+    add_test(NAME corpus_poorest COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/corpus/poorest.sh
+             $<TARGET_FILE:corpus_replay> ${CMAKE_CURRENT_SOURCE_DIR}/corpus)
+    set_property(TEST corpus_poorest APPEND PROPERTY ENVIRONMENT LIMBER_KERNELS=specialised)
+  endif()
 endif()
 if(CMAKE_CROSSCOMPILING)     # code of x86-64 is no matter there, and libLLVM slow in an emulator
   set_property(TEST corpus APPEND PROPERTY ENVIRONMENT LIMBER_LLVM=/nonexistent)

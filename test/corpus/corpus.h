@@ -32,6 +32,8 @@ enum { MACHINES = 8 }; /* at least as many as there are */
 
 /* False: this build has no compiler for the machine, or finds none. */
 bool corpus_plays(const char *machine);
+/* From now on this computer has at most the CPU features of that machine.  False: no such one. */
+bool corpus_pretend(const char *machine);
 
 enum kind {
     KIND_stated, /* plans as the caller states them */
@@ -47,8 +49,7 @@ extern const char *const corpus_kinds[KIND_count];
 struct outcome {
     char *text[KIND_count]; /* NULL: this machine has none */
     size_t size[KIND_count];
-    bool here; /* false: this computer cannot run the machine's code; no bits */
-    bool told; /* false: nor does the call say here what it says there */
+    bool here; /* false: this computer cannot execute the machine's code; no bits */
 };
 
 /* Does the line's problem on a machine.  False with a reason where the line means nothing. */

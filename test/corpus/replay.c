@@ -2,9 +2,10 @@
  * Replays the problems of a file on every machine and compares what comes with what came before.
  *
  *   replay FOLDER                    compares with FOLDER/expected.txt
- *   replay --write FOLDER            writes that file; what cannot be made here stays as it was
+ *   replay --write FOLDER            writes that file; see keep_old for what cannot be made here
  *   replay --show LINE[,MACHINE] FOLDER    the texts of that line of problems.txt
- *   --threads N                      of a context; the file is the same */
+ *   --threads N                      of a context; the file is the same
+ *   --cpu MACHINE                    as on a CPU with no more features than that machine's */
 #include "corpus.h"
 
 #include "files.h"
@@ -23,7 +24,7 @@ struct options {
 
 struct tally {
     int problems, differ[KIND_count], lines, skipped;
-    int kept, open; /* marks that cannot be made here: as they were, and of new problems */
+    int kept, open; /* marks that cannot be made here: kept, and unknown */
     char made_with[256]; /* what wrote the CPUs' code, as expected.txt has it and as it is */
     bool same_compiler;
 };
@@ -120,8 +121,6 @@ static bool replay(const char *line, int threads, struct marks *marks, char made
             mark(&o, (enum kind)k, is_gpu(i), marks->at[k][i]);
         if (!o.here)
             strcpy(marks->at[KIND_bits][i], "?");
-        if (!o.told)
-            strcpy(marks->at[KIND_told][i], "?");
         if (!is_gpu(i))
             see_compiler(&o, made_with);
         corpus_clear(&o);
@@ -174,19 +173,38 @@ static bool expected(const char *file, const char *line, struct marks *m)
     return false;
 }
 
-/* What cannot be made here stays as it was; a new problem has nothing old. */
-static void keep_old(struct tally *t, struct marks *have, const struct marks *old)
+static bool is_known(const char *mark)
+{
+    return strcmp(mark, "?") != 0;
+}
+
+/* Whether each mark that was made here is as it was. */
+static bool is_unchanged(const struct marks *have, const struct marks *old)
 {
     for (int k = 0; k < KIND_count; k++)
+        for (int i = 0; corpus_machines[i]; i++)
+            if (is_known(have->at[k][i]) && is_known(old->at[k][i]) &&
+                strcmp(have->at[k][i], old->at[k][i]))
+                return false;
+    return true;
+}
+
+/* A mark that cannot be made here keeps its value if no other mark of the problem has changed.
+ * Otherwise it is unknown: nobody has seen whether it changed, too. */
+static void keep_old(struct tally *t, struct marks *have, const struct marks *old)
+{
+    bool keep = old && is_unchanged(have, old);
+
+    for (int k = 0; k < KIND_count; k++)
         for (int i = 0; corpus_machines[i]; i++) {
-            if (strcmp(have->at[k][i], "?") != 0)
+            if (is_known(have->at[k][i]))
                 continue;
-            if (old)
+            if (keep)
                 strcpy(have->at[k][i], old->at[k][i]);
-            if (strcmp(have->at[k][i], "?") == 0)
-                t->open++;
-            else
+            if (is_known(have->at[k][i]))
                 t->kept++;
+            else
+                t->open++;
         }
 }
 
@@ -203,7 +221,7 @@ static void compare(struct tally *t, int number, const char *line, const struct 
 
             if ((k == KIND_code && !is_gpu(i) && !t->same_compiler) || strcmp(a, b) == 0)
                 continue;
-            if (strcmp(a, "?") == 0 || strcmp(b, "?") == 0) {
+            if (!is_known(a) || !is_known(b)) {
                 t->skipped++;
                 continue;
             }
@@ -303,7 +321,7 @@ static int conclude(const struct tally *t, const char *made_with, const char *he
         printf("CPU code is not compared: expected.txt has that of %s, this is %s\n", t->made_with,
                made_with);
     if (t->skipped)
-        printf("%d marks are not compared: they need a CPU or a compiler that is not here\n",
+        printf("%d marks are not compared: they are unknown, here or in expected.txt\n",
                t->skipped);
     if (strcmp(headers, want))
         printf("the CUDA headers differ\n");
@@ -330,8 +348,8 @@ static int write_out(const struct options *o, const struct tally *t, const char 
     sum_up(t);
     if (t->kept + t->open)
         printf(
-            "%d marks are as they were and %d of new problems are open (?): they need a CPU or a "
-            "compiler that is not here\n",
+            "%d marks are as they were and %d are unknown (?): they need instructions that are not "
+            "here\n",
             t->kept, t->open);
     return 0;
 }
@@ -400,7 +418,10 @@ static bool read_options(int argc, char **argv, struct options *o)
             o->write = true;
         else if (strcmp(argv[i], "--threads") == 0 && i + 1 < argc)
             o->threads = atoi(argv[++i]);
-        else if (strcmp(argv[i], "--show") == 0 && i + 1 < argc)
+        else if (strcmp(argv[i], "--cpu") == 0 && i + 1 < argc) {
+            if (!corpus_pretend(argv[++i]))
+                return false;
+        } else if (strcmp(argv[i], "--show") == 0 && i + 1 < argc)
             o->show = argv[++i];
         else if (*argv[i] != '-' && !o->folder)
             o->folder = argv[i];
@@ -423,11 +444,18 @@ int main(int argc, char **argv)
     int status;
 
     if (!read_options(argc, argv, &o)) {
-        fprintf(stderr, "replay [--write | --show LINE[,MACHINE]] [--threads N] FOLDER\n");
+        fprintf(stderr, "replay [--write | --show LINE[,MACHINE]] [--threads N] [--cpu MACHINE] "
+                        "FOLDER\n");
         return 2;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
     corpus_begin();
+    for (int i = 0; o.write && corpus_machines[i]; i++)
+        if (!corpus_plays(corpus_machines[i])) {
+            fprintf(stderr, "expected.txt is not written: nothing here compiles for %s\n",
+                    corpus_machines[i]);
+            return 2;
+        }
     problems = read_file(&o, "problems.txt");
     file = read_file(&o, "expected.txt");
     status = problems ? run(&o, problems, file) : (printf("%s has no problems.txt\n", o.folder), 2);

@@ -125,13 +125,12 @@ def ended(signal_name):
 def idle(path):
     """Works, computes nothing more, and is killed once all of its calls are reported."""
     calls()
-    for _ in range(1200):
-        time.sleep(0.05)
+    while True:
+        time.sleep(0.01)
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:
                 if json.load(file)["served"]["calls"] == 9:
                     os.kill(os.getpid(), signal.SIGKILL)
-    print("no report of the last calls")
 
 
 def whole(path):
@@ -316,10 +315,8 @@ def closed(path, report):
     b, c = (ctypes.c_double * 1600)(*[3.0] * 1600), (ctypes.c_double * 1600)()
     library.cblas_dgemm_64(102, 111, 111, n, n, n, one, a, n, b, n, ctypes.c_double(0), c, n)
     _ctypes.dlclose(library._handle)
-    for _ in range(40):
-        time.sleep(0.1)
-        if os.path.exists(report):
-            break
+    while not os.path.exists(report):
+        time.sleep(0.01)
     signal.raise_signal(signal.SIGTERM)
 
 

@@ -92,6 +92,9 @@ struct kernel {
 };
 
 INTERPOSE_LOCK(lock)
+/* Held while the process's report is written, before `lock`: at the end one thread may still write
+ * an earlier state. */
+INTERPOSE_LOCK(file_lock)
 
 static struct {
     struct row *bucket[BUCKETS];
@@ -226,7 +229,7 @@ static void add_kernel(limber_context *ctx, const char *key)
     all.kernels = k;
 }
 
-static bool write_report(const char *pattern, bool complete);
+static bool write_own_report(bool complete);
 
 /* ---- from time to time ----------------------------------------------------------------------- */
 
@@ -247,7 +250,7 @@ static void write_now(void)
     double began = seconds_now(), took;
 
     if (interpose_can_rewrite(interpose_options()->report))
-        write_report(interpose_options()->report, false);
+        write_own_report(false);
     took = seconds_now() - began;
     pthread_mutex_lock(&lock);
     all.due = began + took + fmax(soonest, 100 * took);
@@ -670,9 +673,24 @@ static bool write_report(const char *pattern, bool complete)
     return ok;
 }
 
+/* A complete report is the last one that the process writes. */
+static bool write_own_report(bool complete)
+{
+    static pid_t completed;
+    bool ok = true;
+
+    pthread_mutex_lock(&file_lock);
+    if (complete || completed != getpid())
+        ok = write_report(interpose_options()->report, complete);
+    if (complete)
+        completed = getpid();
+    pthread_mutex_unlock(&file_lock);
+    return ok;
+}
+
 void interpose_write_last(bool complete)
 {
-    write_report(interpose_options()->report, complete);
+    write_own_report(complete);
 }
 
 PUBLIC limber_status limber_blas_write_report(const char *path)
@@ -717,5 +735,5 @@ static bool lacks_report(const char *pattern)
 __attribute__((destructor)) static void write_at_end(void)
 {
     if (all.pid == getpid() || lacks_report(interpose_options()->report))
-        write_report(interpose_options()->report, true);
+        write_own_report(true);
 }

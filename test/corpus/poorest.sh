@@ -1,0 +1,56 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Marks that are recorded on the poorest CPU hold on this one.  A change is simulated by marks of
+# another text; the poor CPU is this one without its features (`replay --cpu`).
+set -eu
+replay=$1 problems=$2/problems.txt
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() {
+    echo "FAILED: $1"
+    exit 1
+}
+
+# Problems whose kernels count recomputed elements, whose code is part of the library, functions of
+# one shape, and some of the others.
+{
+    grep -E '^gemm a=f32 alpha=0.75|^gemm m=6 n=7 k=40 a=(f32|f16|e4m3) contract=correct$' "$problems"
+    grep -E '^gemm .*small=1' "$problems" | head -n 3
+    grep -E '^shape ' "$problems" | head -n 3
+    awk '/^[a-z]/ && ++n % 29 == 0' "$problems"
+} > "$work/problems.txt"
+[ "$(wc -l < "$work/problems.txt")" -ge 15 ] || fail 'problems.txt has other problems than this test expects'
+
+write_as() {    # machine whose features are left
+    "$replay" --write --cpu "$1" "$work" > "$work/said" || { cat "$work/said"; fail "--write --cpu $1"; }
+}
+replays() {     # what is replayed, further options...
+    said=$1
+    shift
+    "$replay" "$@" "$work" > "$work/said" || { cat "$work/said"; fail "$said"; }
+}
+
+# Of nothing: marks that need instructions are unknown, and nothing else is.
+for cpu in interp avx2; do
+    : > "$work/expected.txt"
+    write_as $cpu
+    replays "marks recorded on a CPU like $cpu"
+    ! grep -qE ' (stated|told|plan|config|code)=[^ ]*\?' "$work/expected.txt" ||
+        fail "a mark that needs no CPU is unknown with $cpu"
+done
+
+# Without a change the poor CPU keeps what this CPU recorded, byte by byte.
+: > "$work/expected.txt"
+"$replay" --write "$work" > /dev/null
+cp "$work/expected.txt" "$work/rich.txt"
+write_as interp
+cmp "$work/rich.txt" "$work/expected.txt" || fail 'marks that nothing changed were not kept'
+
+# With a change of any kind it forgets them.
+for kind in stated told plan config code bits; do
+    sed -E "s/ $kind=[0-9a-f]{8}/ $kind=00000000/" "$work/rich.txt" > "$work/expected.txt"
+    sed -E -i 's/ (bits=([0-9a-f]{8}|=),([0-9a-f]{8}|=)),([0-9a-f]{8}|=),([0-9a-f]{8}|=),/ \1,11111111,22222222,/' \
+        "$work/expected.txt"
+    write_as avx2
+    replays "a change of $kind, recorded on a CPU like avx2"
+done
