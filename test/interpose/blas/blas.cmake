@@ -15,6 +15,7 @@ endforeach()
 add_executable(blas_linked ${CMAKE_CURRENT_LIST_DIR}/program.c)
 target_compile_definitions(blas_linked PRIVATE INTEGER=int32_t)
 target_link_libraries(blas_linked PRIVATE limber_blas blas_mock_32 m ${CMAKE_DL_LIBS})
+target_link_options(blas_linked PRIVATE LINKER:--no-as-needed)
 
 # From a thread with a small stack, cold and warm, with a report.
 add_executable(blas_stack ${CMAKE_CURRENT_LIST_DIR}/stack.c)

@@ -39,7 +39,9 @@ lines 1 'loaded two of them'
 other=$(dirname "$program")/libblas_mock_$(case $program in *32) echo 64 ;; *) echo 32 ;; esac).so
 expect 0 'LIMBER_BLAS = .* it is not used' $before LIMBER_BLAS="$other" LIMBER_CONTRACT=correct "$program" served
 if $python -c 'import numpy' 2> /dev/null; then
-    expect 0 '^[0-9]+ right' $before LIMBER_CONTRACT=correct $python -c '
+    for behind in $(blas_folders); do
+        expect 0 '^[0-9]+ right' $before LD_LIBRARY_PATH="$behind:$LD_LIBRARY_PATH" \
+            LIMBER_CONTRACT=correct $python -c '
 import numpy as np
 rng = np.random.default_rng(1)
 right = 0
@@ -49,6 +51,7 @@ for kind in (np.float32, np.float64, np.complex64, np.complex128):
     right += (a @ b == exact).all() and (a.T.copy().T @ b == exact).all()
 assert right == 4
 print(right, "right")'
+    done
     # a BLAS that lacks what NumPy asks for, names or LAPACK
     same=$(dirname "$program")/libblas_mock_$(case $program in *32) echo 32 ;; *) echo 64 ;; esac).so
     for contract in '' native correct; do

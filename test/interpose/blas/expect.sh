@@ -40,3 +40,19 @@ reference_library() {
     folder=$(reference_folder)
     echo "${folder:+$folder/libblas.so.3}"
 }
+
+# folders with a libblas.so.3 of the reference, of OpenBLAS and of BLIS
+blas_folders() {
+    for file in /usr/lib/*/blas/libblas.so.3 /usr/lib/*/openblas*/libblas.so.3 \
+        /usr/lib/*/blis*/libblas.so.3
+    do
+        [ ! -e "$file" ] || echo "${file%/*}"
+    done
+}
+
+# Programs find the reference, whichever BLAS the system's alternative is.
+plain=$(reference_folder 2> /dev/null)
+if [ -n "$plain" ]; then
+    LD_LIBRARY_PATH=$plain:${plain%/blas}/lapack
+    export LD_LIBRARY_PATH
+fi

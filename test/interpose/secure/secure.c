@@ -190,8 +190,10 @@ static int nothing_springs_with_elevated_privileges(const char *program, const c
         printf("SKIPPED: set-user-id programs have no rights in /tmp\n");
         return SKIPPED;
     }
-    if (status != wanted || strcmp(said, message) != 0)
+    if (status != wanted || strcmp(said, message) != 0) {
+        printf("status %d, not %d\n", status, wanted);
         return fail(what, said);
+    }
     return has_sprung() ? fail(what, "a trap has sprung") : 0;
 }
 

@@ -1,6 +1,7 @@
 # A set-user-id program that is linked with the library before its BLAS, and the command line.
 add_executable(secure_program ${CMAKE_CURRENT_LIST_DIR}/program.c)
 target_link_libraries(secure_program PRIVATE limber_blas limber blas_mock_32)
+target_link_options(secure_program PRIVATE LINKER:--no-as-needed)  # not the system's BLAS
 add_library(secure_trap MODULE ${CMAKE_CURRENT_LIST_DIR}/trap.c)
 add_executable(secure ${CMAKE_CURRENT_LIST_DIR}/secure.c)
 target_link_libraries(secure PRIVATE limber)
