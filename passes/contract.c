@@ -19,6 +19,19 @@ static bool known_schemes(const limber_contract *k)
     return limber_scheme_find(name[0]) && (!strchr(k->scheme, '+') || limber_scheme_find(name[1]));
 }
 
+static bool has_count(const limber_contract *k)
+{
+    char name[2][SCHEME_NAME];
+    const struct scheme *first, *second;
+
+    if (!k->scheme)
+        return false;
+    limber_scheme_names(k, name);
+    first = limber_scheme_find(name[0]);
+    second = limber_scheme_find(name[1]);
+    return (first && limber_scheme_has_count(first)) || (second && limber_scheme_has_count(second));
+}
+
 static bool check_numbers(const limber_contract *k, struct diag *d)
 {
     if ((int)k->promise < LIMBER_CONTRACT_NATIVE || (int)k->promise >= PROMISES)
@@ -98,6 +111,11 @@ bool limber_contract_check(const limber_contract *k, limber_format a, limber_for
     if (k->scheme && !known_schemes(k))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "contract.scheme = \"%.40s\" is unknown",
                            k->scheme);
+    if (k->slices > 0 && !has_count(k))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "contract.slices = %d, but contract.scheme = %.40s has neither slices "
+                           "(ozaki1-*) nor moduli (ozaki2*)",
+                           k->slices, k->scheme ? k->scheme : "NULL");
     if (c.kind == LIMBER_KIND_UINT) /* kernels store and check signed integers only */
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "c: %s is for operands; results are signed integers or floats",

@@ -34,6 +34,8 @@ struct scheme {
 extern const struct scheme limber_schemes[];
 extern const size_t limber_scheme_count;
 const struct scheme *limber_scheme_find(const char *name); /* NULL: unknown */
+/* Whether the caller may name its count of slices or moduli (limber_contract.slices). */
+bool limber_scheme_has_count(const struct scheme *s);
 /* Bits of one slice of the Ozaki I scheme called name for k <= 2^kbits; 0: no such scheme. */
 int limber_slice_step(const char *name, int kbits);
 

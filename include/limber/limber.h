@@ -191,8 +191,12 @@ typedef struct limber_contract {
                            LIMBER_CONTRACT_FAST needs one.  Two names, "NARROW+WIDE": the first
                            multiplies tiles of A and B that both suit it, the second the others.
                            The second serves all where a product is not cut into tiles */
-    int slices; /* Ozaki I under LIMBER_CONTRACT_FAST: slices per operand, fast mode; 0
-                           estimates the count for the accuracy of the result's format */
+    int slices; /* of ozaki1-*: slices of each operand; of ozaki2*: moduli; 1 to 64, 0: the library
+                   counts.  LIMBER_CONTRACT_FAST takes as many bits of the operands as so many
+                   hold, and report.bound says what that loses; with 0 ozaki1-* estimates a count
+                   for the accuracy of the result's format.  Other contracts refuse a count that
+                   they cannot be kept with, and take more moduli, but no more slices, than they
+                   need.  Other schemes refuse a count */
     limber_split split;
     const limber_unit *unit; /* LIMBER_CONTRACT_SIMULATE: the unit; read during the call */
     limber_statistics *statistics; /* LIMBER_CONTRACT_SIMULATE: NULL, or filled on success.  The

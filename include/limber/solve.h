@@ -58,8 +58,9 @@ typedef struct limber_solve_report {
  *
  * ctx's threads multiply.  report may be NULL.  All arrays lie in host memory.  On failure x is
  * untouched.  BAD_ARGUMENT: sizes, formats, NULL or overlapping arrays, NaN or infinities in A or
- * B, A beyond the range of binary64.  NO_SCHEME: A is singular in binary64, or corrections do not
- * shrink; the text has the condition.  Thread-safe. */
+ * B, A beyond the range of binary64.  NO_SCHEME: A is singular, exactly (from a condition of about
+ * 2^46 / n on its determinant is computed modulo two primes) or in binary64, or corrections do not
+ * shrink; the text says which.  Thread-safe. */
 LIMBER_API limber_status limber_solve(limber_context *ctx, const limber_solve_call *call,
                                       limber_solve_report *report);
 

@@ -141,6 +141,39 @@ static void give_memory(struct system *s)
     limber_prepared_free(s->a);
 }
 
+static bool take_wide(struct system *s, struct diag *d)
+{
+    const size_t n = (size_t)s->f.n;
+
+    if (s->wide)
+        return true;
+    s->wide = limber_memory_alloc(&s->f.ctx->allocator, n * n * sizeof *s->wide);
+    if (!s->wide)
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a in binary128");
+    return take(s->wide, LIMBER_F128, &s->call->a, s->f.n, s->f.n, d);
+}
+
+/* Rounding makes a singular matrix one with an inverse, whose condition is about 2^53 / n or more.
+ * Then its factors solve a system that has no solution, or many. */
+static bool is_regular(struct system *s, struct diag *d)
+{
+    const limber_allocator *m = &s->f.ctx->allocator;
+    const int64_t n = s->f.n;
+    uint64_t *room;
+    bool singular;
+
+    if (s->report.condition < 0x1p-6 / DBL_EPSILON / (double)n)
+        return true;
+    if (!take_wide(s, d))
+        return false;
+    room = limber_memory_alloc(m, (size_t)(n * n) * sizeof *room);
+    if (!room)
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for remainders");
+    singular = limber_is_singular(s->wide, n, room);
+    limber_memory_free(m, room);
+    return !singular || limber_fail(d, LIMBER_STATUS_NO_SCHEME, "a is singular");
+}
+
 static bool pass_on(limber_status status, struct diag *d)
 {
     return !status || limber_fail(d, status, "%s", limber_error_text());
@@ -164,7 +197,7 @@ static bool begin(struct system *s, struct diag *d)
                limber_fail(d, LIMBER_STATUS_NO_SCHEME, "a is singular in binary64: pivot %lld is 0",
                            (long long)zero + 1);
     s->report.condition = limber_factor_condition(&s->f, s->d, d);
-    return !d->status &&
+    return !d->status && is_regular(s, d) &&
            pass_on(limber_prepare(s->f.ctx, c->a, c->n, c->n, LIMBER_SIDE_A, NULL, &s->a), d);
 }
 
@@ -272,12 +305,11 @@ static bool try_krylov(struct system *s, bool *settled, struct diag *d)
     const limber_allocator *m = &s->f.ctx->allocator;
     const size_t n = (size_t)s->f.n;
 
-    s->wide = limber_memory_alloc(m, n * n * sizeof *s->wide);
     s->room = limber_memory_alloc(m, n * (KRYLOV + 2) * sizeof *s->room);
-    if (!s->wide || !s->room)
+    if (!s->room)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for GMRES");
     s->report.method = LIMBER_SOLVE_GMRES;
-    return take(s->wide, LIMBER_F128, &s->call->a, s->f.n, s->f.n, d) && refine(s, settled, d);
+    return take_wide(s, d) && refine(s, settled, d);
 }
 
 static void store(const struct system *s)

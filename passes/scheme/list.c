@@ -199,6 +199,11 @@ bool limber_split_exact_e4m3(struct plan *p, const struct target *t, struct diag
                        t->sums, limber_exact_bits(n));
 }
 
+bool limber_scheme_has_count(const struct scheme *s)
+{
+    return s->split == limber_split_ozaki1 || s->split == limber_split_ozaki2;
+}
+
 bool limber_need_bits(const struct plan *p, const struct node *mask, limber_format f, int *bits,
                       struct diag *d)
 {

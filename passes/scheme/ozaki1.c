@@ -72,6 +72,10 @@ static bool measure(const struct plan *p, const struct node *mask, limber_format
     else if (!limber_need_bits(p, mask, f, &o->bits, d))
         return false;
     o->slices = (o->bits + o->is_signed + step - 1) / step;
+    if (p->slices > 0 && p->slices < o->slices)
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                           "contract.slices = %d, but the contract needs %d of %%%s", p->slices,
+                           o->slices, mask->name);
     if (o->bits > 165)          /* classes do not tell how many more */
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                            "%%%s needs more than 165 bits, at most 165 are cut", mask->name);

@@ -6,7 +6,8 @@
  * exactly.  Those that are much faster in FP8 take residues as one to three digits, whose products
  * one accumulator sums (ir/num/digits.h).
  *
- *   needs   a mask: bits of the scaled integers
+ *   needs   a mask: bits of the scaled integers.  The caller may name the count of moduli, of which
+ *           the contract `fast` takes as many bits of both operands as they hold
  *   leaves  residues (bytes: A in [0,p), B symmetric; words and FP16: both symmetric; FP8: a limb
  *           for each digit), a diagonal table, a crt combine
  *   proof   docs/accuracy.md, "Residues (Ozaki II)": 2 k |a||b| < P makes the result unique;
@@ -70,12 +71,14 @@ struct taken {
     int moduli, limbs;
 };
 
-static bool take(const struct residues *r, double need, struct taken *x)
+/* The first `count` moduli, or with 0 as many as hold `need` bits.  Answers the bits that they
+ * hold. */
+static double take(const struct residues *r, double need, int count, struct taken *x)
 {
     double have = 0;
 
     *x = (struct taken){ .moduli = 0 };
-    while (x->moduli < r->most && have < need) {
+    while (x->moduli < r->most && (count ? x->moduli < count : have < need)) {
         const struct limber_digits *d = r->moduli ? NULL : &limber_digits[x->moduli];
 
         x->digits[x->moduli] = d ? d->count : 1;
@@ -83,7 +86,7 @@ static bool take(const struct residues *r, double need, struct taken *x)
         have += log2((double)x->modulus[x->moduli++]);
     }
     /* the last one may make a smaller one superfluous */
-    for (int i = x->moduli; !r->moduli && i-- > 0;)
+    for (int i = x->moduli; !r->moduli && !count && i-- > 0;)
         if (have - log2((double)x->modulus[i]) >= need) {
             have -= log2((double)x->modulus[i]);
             x->moduli--;
@@ -95,7 +98,7 @@ static bool take(const struct residues *r, double need, struct taken *x)
     for (int i = 0; i < x->moduli; i++)
         for (int j = 0; j < x->digits[i]; j++)
             x->of_limb[x->limbs++] = x->modulus[i];
-    return have >= need;
+    return have;
 }
 
 static int add_residues(struct plan *p, int operand, int axis, int bits, const struct taken *x,
@@ -139,14 +142,75 @@ static int first_pass_bits(const struct plan *p, const struct stated *s, int *bi
     return uncertain < 0 ? -1 : uncertain + p->kbits + 2 + pairs;
 }
 
+/* What the moduli must hold beside both operands' bits.  The margin keeps |S|/P away from 1/2 by
+ * more than the rounding of the quotient. */
+static double bits_beside(const struct plan *p)
+{
+    return p->kbits + 1 + 0x1p-16;
+}
+
+/* What a plan takes: moduli, bits of both operands, and what their cut may move the sum by, as a
+ * power of two (-1: nothing is cut). */
+struct choice {
+    struct taken taken;
+    int bits_a, bits_b, uncertain;
+};
+
+/* Bits of both operands that the named moduli hold: half of them each, or less where an operand has
+ * fewer. */
+static bool cut_to_moduli(const struct plan *p, double have, struct choice *x, struct diag *d)
+{
+    int both = (int)floor(have - bits_beside(p));
+    int *less = x->bits_a < x->bits_b ? &x->bits_a : &x->bits_b;
+    int *more = less == &x->bits_a ? &x->bits_b : &x->bits_a;
+
+    if (both < 2)
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                           "contract.slices = %d moduli hold no product with k up to 2^%d",
+                           p->slices, p->kbits);
+    if (*less > both / 2)
+        *less = both / 2;
+    if (*more > both - *less)
+        *more = both - *less;
+    return true;
+}
+
+static bool choose_moduli(const struct plan *p, const struct residues *r, const struct stated *s,
+                          const struct node *mb, struct choice *x, struct diag *d)
+{
+    double have, need;
+
+    if (p->slices > r->most)
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                           "contract.slices = %d, but there are %d moduli", p->slices, r->most);
+    if (!limber_need_bits(p, s->ma, s->fa, &x->bits_a, d) ||
+        !limber_need_bits(p, mb, s->fb, &x->bits_b, d))
+        return false;
+    x->uncertain = first_pass_bits(p, s, &x->bits_a, &x->bits_b);
+    need = x->bits_a + x->bits_b + bits_beside(p);
+    have = take(r, need, p->slices, &x->taken);
+    if (have < need && p->slices) {
+        if (p->promise == LIMBER_CONTRACT_FAST)
+            return cut_to_moduli(p, have, x, d);
+        take(r, need, 0, &x->taken);
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                           "contract.slices = %d moduli, but the contract needs %d of them",
+                           p->slices, x->taken.moduli);
+    }
+    return (have >= need && x->bits_a <= 165 && x->bits_b <= 165) ||
+           limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                       "%d and %d bits with k up to 2^%d exceed %d moduli", x->bits_a, x->bits_b,
+                       p->kbits, r->most);
+}
+
 bool limber_split_ozaki2(struct plan *p, const struct scheme *scheme, const struct target *t,
                          struct diag *d)
 {
     const struct residues *r = residues_of(scheme, t, d);
     struct row table[LIMBS];
     struct stated s;
-    struct taken taken;
-    int bits_a, bits_b, a, b, axis, uncertain, acc = 0;
+    struct choice x;
+    int a, b, axis, acc = 0;
     struct node mb;
 
     if (!r || !limber_stated(p, &s, d))
@@ -154,18 +218,16 @@ bool limber_split_ozaki2(struct plan *p, const struct scheme *scheme, const stru
     if (s.wraps)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "the result wraps, scaled operands do not");
     axis = limber_axis_b(p, &s, &mb);
-    if (!limber_need_bits(p, s.ma, s.fa, &bits_a, d) || !limber_need_bits(p, &mb, s.fb, &bits_b, d))
+    if (p->slices && p->promise == LIMBER_CONTRACT_FAST) { /* a longer B would lose more bits */
+        axis = AXIS_col;
+        mb = *s.mb;
+    }
+    if (!choose_moduli(p, r, &s, &mb, &x, d))
         return false;
-    uncertain = first_pass_bits(p, &s, &bits_a, &bits_b);
-    /* the margin keeps |S|/P away from 1/2 by more than the rounding of the quotient */
-    if (!take(r, bits_a + bits_b + p->kbits + 1 + 0x1p-16, &taken) || bits_a > 165 || bits_b > 165)
-        return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
-                           "%d and %d bits with k up to 2^%d exceed %d moduli", bits_a, bits_b,
-                           p->kbits, r->most);
-    a = add_residues(p, s.a, AXIS_row, bits_a, &taken, r->format[0]);
-    b = add_residues(p, s.b, axis, bits_b, &taken, r->format[1]);
-    for (int i = 0; i < taken.limbs; i++) {
-        acc += i > 0 && taken.of_limb[i] != taken.of_limb[i - 1];
+    a = add_residues(p, s.a, AXIS_row, x.bits_a, &x.taken, r->format[0]);
+    b = add_residues(p, s.b, axis, x.bits_b, &x.taken, r->format[1]);
+    for (int i = 0; i < x.taken.limbs; i++) {
+        acc += i > 0 && x.taken.of_limb[i] != x.taken.of_limb[i - 1];
         table[i] = (struct row){ .a = i, .b = i, .acc = acc, .share = INFINITY };
     }
     if (!limber_split_finish(p, &s,
@@ -174,14 +236,14 @@ bool limber_split_ozaki2(struct plan *p, const struct scheme *scheme, const stru
                                                             .unit = r->unit,
                                                             .chunk = r->chunk,
                                                             .row = table,
-                                                            .rows = (size_t)taken.limbs,
-                                                            .accumulators = taken.moduli,
+                                                            .rows = (size_t)x.taken.limbs,
+                                                            .accumulators = x.taken.moduli,
                                                             .reconstruct = RECONSTRUCT_crt,
-                                                            .moduli = taken.modulus },
+                                                            .moduli = x.taken.modulus },
                              d) ||
         (r->unit == UNIT_e4m3 && !limber_split_exact_e4m3(p, t, d)))
         return false;
-    if (uncertain >= 0)
-        limber_node_set(limber_plan_find(p, OP_combine), ATTR_uncertain, uncertain);
+    if (x.uncertain >= 0)
+        limber_node_set(limber_plan_find(p, OP_combine), ATTR_uncertain, x.uncertain);
     return true;
 }

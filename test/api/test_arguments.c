@@ -216,6 +216,9 @@ static void contracts(void **state)
     BAD(t.contract.promise = LIMBER_CONTRACT_FAST, "contract.scheme is NULL");
     BAD(t.contract.scheme = "nonsense", "contract.scheme = \"nonsense\"");
     BAD(t.contract.slices = -1, "contract.slices = -1");
+    BAD(t.contract.slices = 7, "contract.slices = 7, but contract.scheme = NULL");
+    BAD((t.contract.slices = 7, t.contract.scheme = "exact"),
+        "contract.slices = 7, but contract.scheme = exact");
     BAD(t.contract.split = 3, "contract.split = 3");
 }
 

@@ -452,6 +452,69 @@ static void bounds_hold(void **state)
     }
 }
 
+/* A count of moduli or slices that the caller names.  `fast` takes as many bits as they hold, and
+ * its bound holds; other contracts refuse a count that is too small, and a greater one leaves their
+ * results as they are. */
+static void named_counts_hold(void **state)
+{
+    static const struct {
+        const char *scheme, *format;
+        int first, last; /* the counts that are tried */
+        limber_promise promise;
+        int bits, least; /* the least count that keeps the contract; 0: `fast` keeps no accuracy */
+    } rows[] = {
+        { "ozaki2", "f64", 1, 20, LIMBER_CONTRACT_FAST, 0, 4 },
+        { "ozaki2", "f32", 1, 12, LIMBER_CONTRACT_FAST, 0, 4 },
+        { "ozaki2-f16", "f64", 2, 17, LIMBER_CONTRACT_FAST, 0, 4 },
+        { "ozaki2-e4m3", "f64", 2, 17, LIMBER_CONTRACT_FAST, 0, 4 },
+        { "ozaki2", "f64", 5, 20, LIMBER_CONTRACT_BITS, 40, 0 },
+        { "ozaki2", "f64", 5, 20, LIMBER_CONTRACT_CORRECT, 0, 0 },
+        { "ozaki1-i8", "f64", 2, 10, LIMBER_CONTRACT_BITS, 40, 0 },
+        { "ozaki1-f16", "f64", 2, 12, LIMBER_CONTRACT_CORRECT, 0, 0 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        double bound = INFINITY;
+        int ran = 0, refused = 0;
+
+        for (int count = rows[i].first; count <= rows[i].last; count += SANITIZED ? 5 : 1) {
+            struct rng r = { 3500 + 10 * i };
+            limber_report rep = LIMBER_REPORT_INIT;
+            struct trial t = { .m = 7,
+                               .n = 9,
+                               .k = 60,
+                               .data = DATA_unit,
+                               .contract = { .size = sizeof(limber_contract),
+                                             .promise = rows[i].promise,
+                                             .bits = rows[i].bits,
+                                             .slices = count,
+                                             .scheme = rows[i].scheme } };
+            char *c;
+
+            t.fa = t.fb = t.fc = named(rows[i].format);
+            make(&r, &t);
+            c = poisoned((size_t)(t.m * t.n) * t.fc.size);
+            if (both(&t, c, &rep)) {
+                check(&t, c, &rep);
+                assert_true(rep.bound <= bound);
+                assert_true(count < rows[i].least || isfinite(rep.bound));
+                bound = rep.bound;
+                ran++;
+            } else {
+                assert_non_null(strstr(limber_error_text(), "contract.slices = "));
+                assert_int_equal(ran, 0); /* all that are smaller are refused, too */
+                refused++;
+            }
+            free(c);
+            clear(&t);
+        }
+        assert_true(ran > 0);
+        assert_true(refused > 0 || rows[i].promise == LIMBER_CONTRACT_FAST);
+        assert_true(rows[i].promise != LIMBER_CONTRACT_FAST || bound < 0x1p-20);
+    }
+}
+
 /* Whatever the library chooses, for any mix of formats and shapes. */
 static void anything_goes(void **state)
 {
@@ -541,6 +604,7 @@ int main(void)
         cmocka_unit_test(correct_under_cancellation),
         cmocka_unit_test(dd_sees_the_far_end),
         cmocka_unit_test(bounds_hold),
+        cmocka_unit_test(named_counts_hold),
         cmocka_unit_test(anything_goes),
         cmocka_unit_test(integers_are_exact),
     };

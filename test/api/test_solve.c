@@ -211,6 +211,81 @@ static void refuses(const limber_solve_call *s, limber_status status, const char
     assert_memory_equal(x, before, ROOM);
 }
 
+/* Integers, multiplied exactly: a n x rank times rank x n matrix is singular; L U with ones on both
+ * diagonals has the determinant 1, whatever its condition. */
+static void multiply_integers(int n, int rank, const int64_t *left, const int64_t *right)
+{
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) {
+            int64_t sum = 0;
+
+            for (int k = 0; k < rank; k++)
+                sum += left[i * n + k] * right[k * n + j];
+            put(LIMBER_F64, a, i * LEAD + j, (double)sum);
+        }
+}
+
+static void test_singular(void **state)
+{
+    static int64_t left[N * N], right[N * N];
+    struct rng r = { 11 };
+    int tried = 0;
+
+    (void)state;
+    for (int n = 2; n <= 40; n += n < 8 ? 1 : 16)
+        for (int trial = 0; trial < 12; trial++, tried++) {
+            const limber_format to = named(trial % 3 ? "f64" : "f128");
+            limber_solve_call s = system_of(n, LIMBER_F64, to, false);
+
+            for (int i = 0; i < n * n; i++) {
+                left[i] = rng_below(&r, 19) - 9;
+                right[i] = rng_below(&r, 19) - 9;
+            }
+            multiply_integers(n, n - 1, left, right);
+            for (int i = 0; i < n * COLUMNS; i++)
+                put(LIMBER_F128, truth, i, rint(ldexp(rng_unit(&r) - 0.5, 20)));
+            make_side(n, LIMBER_F64, LEAD, 1); /* a system with many solutions */
+            if (trial % 2) /* and, almost certainly, one with none */
+                put(LIMBER_F128, b, 0, 12345);
+            refuses(&s, LIMBER_STATUS_NO_SCHEME, "singular");
+        }
+    assert_true(tried > 80);
+}
+
+/* Matrices whose determinant is 1 are no less regular for a condition of 1e16 and more. */
+static void test_nearly_singular(void **state)
+{
+    static int64_t left[N * N], right[N * N];
+    struct rng r = { 12 };
+    int hard = 0;
+
+    (void)state;
+    for (int trial = 0; trial < 12; trial++) {
+        const int n = 6 + trial;
+        limber_solve_report report = LIMBER_SOLVE_REPORT_INIT;
+        limber_solve_call s = system_of(n, LIMBER_F64, LIMBER_F64, false);
+        limber_status status;
+
+        for (int i = 0; i < n; i++)
+            for (int j = 0; j < n; j++) {
+                left[i * n + j] = i == j ? 1 : i > j ? rng_below(&r, 9) - 4 : 0;
+                right[i * n + j] = i == j ? 1 : i < j ? rng_below(&r, 9) - 4 : 0;
+            }
+        multiply_integers(n, n, left, right);
+        for (int i = 0; i < n * COLUMNS; i++)
+            put(LIMBER_F128, truth, i, rint(ldexp(rng_unit(&r) - 0.5, 20)));
+        make_side(n, LIMBER_F64, LEAD, 1);
+        status = limber_solve(ctx, &s, &report);
+        if (status == LIMBER_STATUS_OK)
+            assert_true(worst(n, LIMBER_F64, COLUMNS, 1) <= 8);
+        else if (strstr(limber_error_text(), "a is singular") &&
+                 !strstr(limber_error_text(), "in binary64"))
+            fail_msg("%d x %d: %s", n, n, limber_error_text());
+        hard += status == LIMBER_STATUS_OK && report.condition > 1e14;
+    }
+    assert_true(hard > 0);
+}
+
 static void test_refused(void **state)
 {
     struct rng r = { 6 };
@@ -244,8 +319,8 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_accurate),
-        cmocka_unit_test(test_hard),
+        cmocka_unit_test(test_accurate), cmocka_unit_test(test_hard),
+        cmocka_unit_test(test_singular), cmocka_unit_test(test_nearly_singular),
         cmocka_unit_test(test_refused),
     };
 

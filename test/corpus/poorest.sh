@@ -17,12 +17,13 @@ fail() {
     grep -E '^gemm a=f32 alpha=0.75|^gemm m=6 n=7 k=40 a=(f32|f16|e4m3) contract=correct$' "$problems"
     grep -E '^gemm .*small=1' "$problems" | head -n 3
     grep -E '^shape ' "$problems" | head -n 3
-    awk '/^[a-z]/ && ++n % 29 == 0' "$problems"
+    awk '/^[a-z]/ && ++n % 60 == 0' "$problems"
 } > "$work/problems.txt"
-[ "$(wc -l < "$work/problems.txt")" -ge 15 ] || fail 'problems.txt has other problems than this test expects'
+[ "$(wc -l < "$work/problems.txt")" -ge 10 ] || fail 'too few problems are of the expected kinds'
 
 write_as() {    # machine whose features are left
-    "$replay" --write --cpu "$1" "$work" > "$work/said" || { cat "$work/said"; fail "--write --cpu $1"; }
+    "$replay" --write --cpu "$1" "$work" > "$work/said" ||
+        { cat "$work/said"; fail "--write --cpu $1"; }
 }
 replays() {     # what is replayed, further options...
     said=$1
@@ -46,11 +47,13 @@ cp "$work/expected.txt" "$work/rich.txt"
 write_as interp
 cmp "$work/rich.txt" "$work/expected.txt" || fail 'marks that nothing changed were not kept'
 
-# With a change of any kind it forgets them.
-for kind in stated told plan config code bits; do
-    sed -E "s/ $kind=[0-9a-f]{8}/ $kind=00000000/" "$work/rich.txt" > "$work/expected.txt"
-    sed -E -i 's/ (bits=([0-9a-f]{8}|=),([0-9a-f]{8}|=)),([0-9a-f]{8}|=),([0-9a-f]{8}|=),/ \1,11111111,22222222,/' \
-        "$work/expected.txt"
+# With a change of any kind it forgets them.  Their old values were of another text, too.
+mark='([0-9a-f]{8}|=)'
+for kind in stated told code bits; do
+    sed -E "/ $kind=(-,|=,)*[0-9a-f]{8}/{
+        s/ $kind=((-,|=,)*)[0-9a-f]{8}/ $kind=\\100000000/
+        s/ (bits=$mark,$mark),$mark,$mark,/ \\1,11111111,22222222,/
+    }" "$work/rich.txt" > "$work/expected.txt"
     write_as avx2
     replays "a change of $kind, recorded on a CPU like avx2"
 done

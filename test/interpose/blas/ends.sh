@@ -63,7 +63,9 @@ done
 slow1='"$@" slow "$work/begun1" "$work/go1" & one=$!; read -r _ < "$work/begun1"'
 slow2='"$@" slow "$work/begun2" "$work/go2" & two=$!; read -r _ < "$work/begun2"'
 go1='echo > "$work/go1"; wait $one' go2='echo > "$work/go2"; wait $two'
-for order in "$slow1; \"\$@\" exit; $go1" "$slow1; $slow2; $go1; $go2" "$slow1; $slow2; $go2; $go1"; do
+for order in "$slow1; \"\$@\" exit; $go1" "$slow1; $slow2; $go1; $go2" \
+    "$slow1; $slow2; $go2; $go1"
+do
     expect 0 'has the report of process' env work="$work" sh -c "$order; true" sh $before "$program"
     lines 1 'has the report of process'
     reports '2 2 '
