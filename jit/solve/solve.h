@@ -38,8 +38,8 @@ double limber_factor_condition(const struct factors *f, double *room, struct dia
 enum { KRYLOV = 40 };
 void limber_krylov(const struct factors *f, const quad *a, quad *d, quad *room);
 
-/* Whether a matrix of finite numbers, by rows, has no inverse; room: n x n numbers.  Answers no only
- * where that is certain, and yes with a probability of error of about 2^-92. */
+/* Whether a matrix of finite numbers, by rows, has no inverse; room: n x n numbers.  No is certain;
+ * yes errs with a probability of about 2^-92. */
 bool limber_is_singular(const quad *a, int64_t n, uint64_t *room);
 
 static inline double limber_quad_size(quad x)
