@@ -1,22 +1,50 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Builds and tests: with clang and sanitizers, then with the system's compiler.  A build with clang
-# alone would say nothing more: warnings are errors in both, and the sanitizers' build has all
-# files.
+# Builds and tests.  docs/testing.md says what each tier is for.
 set -eu
 cd "$(dirname "$0")/.."
+usage() {
+    cat <<'END'
+Usage: tools/test.sh [--more | --all | --long] [--jobs N] [ROOM...]
+
+Builds in build-test and runs every room's tests there: a quarter of an hour on two idle cores.
+ROOM, a folder of test/ such as jit: its tests alone.
+  --more    in its place what takes longer: the same tests with sanitizers (build-asan), GPUs'
+            stand-ins on every architecture, AArch64 by an emulator, other compilers
+  --all     both
+  --long    both, and what is for a release: tests whose loops are longer, fuzzing for an hour
+  --jobs N  how many tests run at once (as many as there are cores)
+The end says how many passed, failed and were skipped, and how a failure is repeated alone.  Status
+1: a test failed.
+
+example: tools/test.sh jit api
+END
+}
+quick=yes more='' long='' jobs=$(nproc) rooms=''
+while [ $# -gt 0 ]; do
+    case $1 in
+    --more) quick='' more=yes ;;
+    --all) more=yes ;;
+    --long) more=yes long=yes ;;
+    --jobs) jobs=${2:?--jobs takes a number}; shift ;;
+    --help | -h) usage; exit 0 ;;
+    -*) echo "test.sh: no option is called $1 (see --help)" >&2; exit 2 ;;
+    *)  [ -d "test/$1" ] || { echo "test.sh: no room is called $1" >&2; exit 2; }
+        rooms=$rooms${rooms:+|}$1 ;;
+    esac
+    shift
+done
+[ -z "$rooms" ] || [ -z "$more" ] ||
+    { echo "test.sh: rooms are of the first tier alone" >&2; exit 2; }
+
 . tools/setup.sh
 # shellcheck disable=SC2086
-setup $BUILD_PACKAGES $TEST_PACKAGES
-sh tools/aarch64_root.sh build-aarch64-root ||      # for the test `aarch64`
-    echo "no libraries for AArch64: it will not be tested"
+setup $BUILD_PACKAGES $TEST_PACKAGES ${more:+$MORE_PACKAGES}
 
 launcher=
-if command -v ccache > /dev/null; then
-    launcher=-DCMAKE_C_COMPILER_LAUNCHER=ccache
-fi
-# Kernels that the stand-in for NVRTC compiled for one build serve the other.
-SIMT_CACHE=$PWD/build-test/simt-cache
+! command -v ccache > /dev/null || launcher=-DCMAKE_C_COMPILER_LAUNCHER=ccache
+# What is compiled for GPUs' stand-ins is kept by its content, for later builds and clones, too.
+: "${SIMT_CACHE:=${XDG_CACHE_HOME:-${HOME:-$PWD/build-test}/.cache}/limber-tests/simt}"
 export SIMT_CACHE
 mkdir -p "$SIMT_CACHE"
 find "$SIMT_CACHE" -type f -atime +7 -delete
@@ -27,7 +55,27 @@ build() {  # folder, options
     cmake -S . -B "$folder" -G Ninja -DLIMBER_WERROR=ON -DLIMBER_TESTS=ON $launcher "$@" > /dev/null
     cmake --build "$folder"
 }
-build build-asan -DCMAKE_C_COMPILER=clang-19 -DLIMBER_SANITIZE=ON
-ctest --test-dir build-asan -j "$(nproc)" --output-on-failure
+test_folders() {    # folder:labels...
+    python3 test/run_tests.py --jobs "$jobs" --summary "$summary" "$@" || status=1
+}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+summary=$work/summary
+status=0
 build build-test
-ctest --test-dir build-test -j "$(nproc)" --output-on-failure
+if [ -n "$rooms" ]; then
+    test_folders "build-test:$rooms"
+    exit $status
+fi
+[ -z "$quick" ] || test_folders build-test:-more
+if [ -n "$more" ]; then
+    sh tools/aarch64_root.sh build-aarch64-root ||      # for the test `aarch64`
+        echo "no libraries for AArch64: it will not be tested"
+    build build-asan -DCMAKE_C_COMPILER=clang-19 -DLIMBER_SANITIZE=ON
+    test_folders build-test:more build-asan
+fi
+if [ -n "$long" ]; then
+    LIMBER_TEST_LONG=1 test_folders build-test:long
+    sh tools/soak.sh || status=1
+fi
+exit $status
