@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-/* Relative error of one element's limbs, against the element. */
+/* Relative error of one element's limbs, against the element; infinity where it is not known. */
 static double representation(const struct plan *p, int limbs)
 {
     const struct node *n = &p->node[limbs], *mask = limber_source(p, limbs);
@@ -31,7 +31,7 @@ static double representation(const struct plan *p, int limbs)
             (limber_node_has(mask, ATTR_width) && limber_num(n, ATTR_bits) >= width))
             return 0;
         if (!limber_node_has(mask, ATTR_spread))
-            return NAN;
+            return INFINITY;
         return ldexp(1 + dd, (int)(spread + 1 - limber_num(n, ATTR_bits)));
     default: return 0;
     }
@@ -137,12 +137,12 @@ double limber_spent(const struct plan *p, double k)
     double a, b, sum;
 
     if (!products || !combine || !out)
-        return NAN;
+        return INFINITY;
     a = representation(p, products->in[0]);
     b = representation(p, products->in[1]);
     if (limber_node_has(combine, ATTR_uncertain)) /* what that could change is summed exactly */
         a = b = 0;
-    sum = a + b + a * b + p->dropped + accumulation(p, products, combine, k);
+    sum = a + b + (b > 0 ? a * b : 0) + p->dropped + accumulation(p, products, combine, k);
     /* native counts the final rounding, but of posits, whose precision is not one number; the other
      * promises grant it */
     if (limber_errs_natively(p->promise) && out->type.format.kind != LIMBER_KIND_POSIT &&

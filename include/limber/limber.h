@@ -241,7 +241,8 @@ typedef struct limber_report {
     char kernel[33]; /* the kernel's key in hexadecimal, first 128 bits */
     int rows; /* limb products kept */
     int pruned; /* limb products that the contract or the data made needless */
-    double bound; /* proven |error| / |A||B|, before the final rounding; 0 is exact */
+    double bound; /* proven |error| / |A||B|, before the final rounding; 0 is exact, and
+                               infinity says that nothing is proven */
     double cost; /* predicted seconds */
     double seconds_scan, seconds_compile, seconds_run;
     limber_origin from;
