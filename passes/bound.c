@@ -102,6 +102,18 @@ static double out_of_range(const struct plan *p, const struct node *products, do
     return integers ? 0 : ldexp(k, (int)(limber_format_emin(acc) - 1 - low));
 }
 
+/* A chain of n products, and the chains like it that are added to it.  Where u times the number of
+ * all is too large for the usual bound, the one without a denominator: docs/accuracy.md, "Native
+ * chains". */
+static double chain_error(double n, double others, double u)
+{
+    double all = (n + others) * u, chain = n * u / (1 - n * u);
+
+    if (all < 0.5)
+        return all / (1 - all);
+    return n * u < 0.5 ? chain + others * u * (1 + chain) : INFINITY;
+}
+
 /* Rounding of the chains and totals in float accumulators, and of adding them up.  Padding of a
  * convolution's channels rounds nothing, but may double the number of chains. */
 static double accumulation(const struct plan *p, const struct node *products,
@@ -120,10 +132,7 @@ static double accumulation(const struct plan *p, const struct node *products,
         return tensor_accumulation(p, products, &model, k, length);
     limber_format_named(unit->acc, &acc);
     u = limber_format_roundoff(acc);
-    n = fmin(k, chunk) + ceil(length / chunk) * limber_most_rows(products) - 1;
-    if (n * u >= 0.5)
-        return INFINITY;
-    n = n * u / (1 - n * u);
+    n = chain_error(fmin(k, chunk), ceil(length / chunk) * limber_most_rows(products) - 1, u);
     if (p->promise == LIMBER_CONTRACT_BITS) /* native's promise is that of binary64 or binary32 */
         n += out_of_range(p, products, k);
     return products->rows > 1 ? n * (1 + 0x1p-6) + products->type.count * 0x1p-52 : n;
