@@ -174,12 +174,18 @@ PRIM double fn_finish(struct fn_pair p, int odd)
     return p.hi == 0 && lo == 0 ? p.hi : s; /* keeps the sign of a zero */
 }
 
+/* Machines differ in the NaN that they make of an undefined operation: one stands for all. */
+PRIM double fn_one_nan(double x)
+{
+    return x != x ? FN_NAN : x;
+}
+
 /* What a function stores: NaN stays NaN. */
 PRIM double fn_value(struct fn_pair p, double x, int odd)
 {
     double y = fn_finish(p, odd);
 
-    return x != x ? x : y;
+    return x != x ? FN_NAN : fn_one_nan(y);
 }
 
 /* ---- powers of e ----------------------------------------------------------------------------- */
