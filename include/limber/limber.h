@@ -148,8 +148,9 @@ typedef enum limber_promise {
  * Result      rounded to C's format.
  * Convolution k runs over channels, rows and columns of the window, columns fastest, whatever the
  *             layout, and with the zeros of the padding.  Backward data: over filters, rows and
- *             columns of the window turned round, with zeros beyond dy, but of a stride only over
- *             those elements of the window that its pixel and a pixel of dy can share.
+ *             columns of the window, columns fastest, as the window lies; each of its elements
+ *             times the pixel of dy that it meets, or zero beyond dy, but under a stride only
+ *             those elements that the pixel of dx and a pixel of dy can share.
  * Complex     each part is such a product with 2k for k: terms 2p and 2p+1 of the real part are
  *             Re a Re b and -Im a Im b, of the imaginary part Re a Im b and Im a Re b (conjugates
  *             change signs).  With complex alpha or beta: the same of t = A B in C's format; then
@@ -192,7 +193,8 @@ typedef struct limber_contract {
                            multiplies tiles of A and B that both suit it, the second the others.
                            The second serves all where a product is not cut into tiles */
     int slices; /* Ozaki I under LIMBER_CONTRACT_FAST: slices per operand, fast mode; 0
-                           estimates the count for the accuracy of the result's format */
+                           estimates a count.  Errors then are two to six decimal orders above
+                           native's, more where exponents lie apart: docs/accuracy.md */
     limber_split split;
     const limber_unit *unit; /* LIMBER_CONTRACT_SIMULATE: the unit; read during the call */
     limber_statistics *statistics; /* LIMBER_CONTRACT_SIMULATE: NULL, or filled on success.  The
@@ -404,13 +406,15 @@ typedef struct limber_prepared limber_prepared; /* limber_prepare */
 
 /* What is computed.
  *
- * GEMM         A is m x k, B is k x n, C is m x n.  m, n, k >= 0; k = 0 gives beta C.
+ * GEMM         A is m x k, B is k x n, C is m x n.  m, n, k >= 0; k = 0 is an empty
+ *              sum, +0, which alpha multiplies (by a negative one -0, by an infinite one NaN).
  * Convolution  a is the image, b the filters, c the result: data and format; strides stay 0.
  *              `conv` has the sizes; m, n, k stay 0.  Bounds hold with k = (c/groups) r s.
  *              Backward data: a is dy, b the filters, c is dx; k = (o/groups) r s.  Products with
  *              zeros that a stride would put between the pixels of dy are not formed; dy is seen
  *              with zeros around it, as an image with its padding, so that an infinite element of
- *              a filter gives NaN at edges.
+ *              a filter gives NaN at edges.  A pixel that no element of the window reaches is an
+ *              empty sum, as k = 0.
  *              Backward filter: a is the image, b is dy, c is dw; k = n oh ow.
  * Scalars      alpha and beta point to one value in C's format (integers: in i64); NULL means 1 and
  *              0.  beta = 0 does not read C.
