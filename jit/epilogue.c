@@ -5,6 +5,7 @@
 #include "jit/device.h"
 #include "jit/engine.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { PIECE = 256, ROOM = 1 << 13, TASK = 1 << 15 };
@@ -52,9 +53,13 @@ static double get(const struct piece *p, const char *from, int64_t i)
     return x;
 }
 
+/* As vector code does, with one NaN. */
 static void put(const struct piece *p, char *to, int64_t i, double x)
 {
-    float f = (float)x;
+    float f;
+
+    x = isnan(x) ? NAN : x;
+    f = (float)x;
 
     if (p->narrow)
         memcpy(to + 4 * i, &f, 4);

@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-/* Relative error of one element's limbs, against the element. */
+/* Relative error of one element's limbs, against the element; infinity where it is not known. */
 static double representation(const struct plan *p, int limbs)
 {
     const struct node *n = &p->node[limbs], *mask = limber_source(p, limbs);
@@ -31,7 +31,7 @@ static double representation(const struct plan *p, int limbs)
             (limber_node_has(mask, ATTR_width) && limber_num(n, ATTR_bits) >= width))
             return 0;
         if (!limber_node_has(mask, ATTR_spread))
-            return NAN;
+            return INFINITY;
         return ldexp(1 + dd, (int)(spread + 1 - limber_num(n, ATTR_bits)));
     default: return 0;
     }
@@ -102,6 +102,18 @@ static double out_of_range(const struct plan *p, const struct node *products, do
     return integers ? 0 : ldexp(k, (int)(limber_format_emin(acc) - 1 - low));
 }
 
+/* A chain of n products, and the chains like it that are added to it.  Where u times the number of
+ * all is too large for the usual bound, the one without a denominator: docs/accuracy.md, "Native
+ * chains". */
+static double chain_error(double n, double others, double u)
+{
+    double all = (n + others) * u, chain = n * u / (1 - n * u);
+
+    if (all < 0.5)
+        return all / (1 - all);
+    return n * u < 0.5 ? chain + others * u * (1 + chain) : INFINITY;
+}
+
 /* Rounding of the chains and totals in float accumulators, and of adding them up.  Padding of a
  * convolution's channels rounds nothing, but may double the number of chains. */
 static double accumulation(const struct plan *p, const struct node *products,
@@ -120,10 +132,7 @@ static double accumulation(const struct plan *p, const struct node *products,
         return tensor_accumulation(p, products, &model, k, length);
     limber_format_named(unit->acc, &acc);
     u = limber_format_roundoff(acc);
-    n = fmin(k, chunk) + ceil(length / chunk) * limber_most_rows(products) - 1;
-    if (n * u >= 0.5)
-        return INFINITY;
-    n = n * u / (1 - n * u);
+    n = chain_error(fmin(k, chunk), ceil(length / chunk) * limber_most_rows(products) - 1, u);
     if (p->promise == LIMBER_CONTRACT_BITS) /* native's promise is that of binary64 or binary32 */
         n += out_of_range(p, products, k);
     return products->rows > 1 ? n * (1 + 0x1p-6) + products->type.count * 0x1p-52 : n;
@@ -137,12 +146,12 @@ double limber_spent(const struct plan *p, double k)
     double a, b, sum;
 
     if (!products || !combine || !out)
-        return NAN;
+        return INFINITY;
     a = representation(p, products->in[0]);
     b = representation(p, products->in[1]);
     if (limber_node_has(combine, ATTR_uncertain)) /* what that could change is summed exactly */
         a = b = 0;
-    sum = a + b + a * b + p->dropped + accumulation(p, products, combine, k);
+    sum = a + b + (b > 0 ? a * b : 0) + p->dropped + accumulation(p, products, combine, k);
     /* native counts the final rounding, but of posits, whose precision is not one number; the other
      * promises grant it */
     if (limber_errs_natively(p->promise) && out->type.format.kind != LIMBER_KIND_POSIT &&

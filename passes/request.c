@@ -30,7 +30,7 @@ bool limber_is_coarse(const struct product_request *r, const struct target *t)
 
 /* The classes of k: a kernel serves every k <= 2^kbits that no smaller class does.  Chains of
  * these lengths are where limbs change their width. */
-static const int k_classes[] = { 0, 4, 8, 10, 11, 12, 13, 14, 16, 17, 20, 24, 31, 40, 62 };
+static const int k_classes[] = { 0, 4, 8, 10, 11, 12, 13, 14, 16, 17, 20, 24, 28, 31, 40, 62 };
 
 static int k_class(int64_t k)
 {

@@ -148,8 +148,9 @@ typedef enum limber_promise {
  * Result      rounded to C's format.
  * Convolution k runs over channels, rows and columns of the window, columns fastest, whatever the
  *             layout, and with the zeros of the padding.  Backward data: over filters, rows and
- *             columns of the window turned round, with zeros beyond dy, but of a stride only over
- *             those elements of the window that its pixel and a pixel of dy can share.
+ *             columns of the window, columns fastest, as the window lies; each of its elements
+ *             times the pixel of dy that it meets, or zero beyond dy, but under a stride only
+ *             those elements that the pixel of dx and a pixel of dy can share.
  * Complex     each part is such a product with 2k for k: terms 2p and 2p+1 of the real part are
  *             Re a Re b and -Im a Im b, of the imaginary part Re a Im b and Im a Re b (conjugates
  *             change signs).  With complex alpha or beta: the same of t = A B in C's format; then
@@ -193,10 +194,11 @@ typedef struct limber_contract {
                            The second serves all where a product is not cut into tiles */
     int slices; /* of ozaki1-*: slices of each operand; of ozaki2*: moduli; 1 to 64, 0: the library
                    counts.  LIMBER_CONTRACT_FAST takes as many bits of the operands as so many
-                   hold, and report.bound says what that loses; with 0 ozaki1-* estimates a count
-                   for the accuracy of the result's format.  Other contracts refuse a count that
-                   they cannot be kept with, and take more moduli, but no more slices, than they
-                   need.  Other schemes refuse a count */
+                   hold, and report.bound says what that loses; with 0 ozaki1-* estimates a count,
+                   and errors are two to six decimal orders above native's, more where exponents
+                   lie apart: docs/accuracy.md.  Other contracts refuse a count that they cannot be
+                   kept with, and take more moduli, but no more slices, than they need.  Other
+                   schemes refuse a count */
     limber_split split;
     const limber_unit *unit; /* LIMBER_CONTRACT_SIMULATE: the unit; read during the call */
     limber_statistics *statistics; /* LIMBER_CONTRACT_SIMULATE: NULL, or filled on success.  The
@@ -245,7 +247,8 @@ typedef struct limber_report {
     char kernel[33]; /* the kernel's key in hexadecimal, first 128 bits */
     int rows; /* limb products kept */
     int pruned; /* limb products that the contract or the data made needless */
-    double bound; /* proven |error| / |A||B|, before the final rounding; 0 is exact */
+    double bound; /* proven |error| / |A||B|, before the final rounding; 0 is exact, and
+                               infinity says that nothing is proven */
     double cost; /* predicted seconds */
     double seconds_scan, seconds_compile, seconds_run;
     limber_origin from;
@@ -407,13 +410,15 @@ typedef struct limber_prepared limber_prepared; /* limber_prepare */
 
 /* What is computed.
  *
- * GEMM         A is m x k, B is k x n, C is m x n.  m, n, k >= 0; k = 0 gives beta C.
+ * GEMM         A is m x k, B is k x n, C is m x n.  m, n, k >= 0; k = 0 is an empty
+ *              sum, +0, which alpha multiplies (by a negative one -0, by an infinite one NaN).
  * Convolution  a is the image, b the filters, c the result: data and format; strides stay 0.
  *              `conv` has the sizes; m, n, k stay 0.  Bounds hold with k = (c/groups) r s.
  *              Backward data: a is dy, b the filters, c is dx; k = (o/groups) r s.  Products with
  *              zeros that a stride would put between the pixels of dy are not formed; dy is seen
  *              with zeros around it, as an image with its padding, so that an infinite element of
- *              a filter gives NaN at edges.
+ *              a filter gives NaN at edges.  A pixel that no element of the window reaches is an
+ *              empty sum, as k = 0.
  *              Backward filter: a is the image, b is dy, c is dw; k = n oh ow.
  * Scalars      alpha and beta point to one value in C's format (integers: in i64); NULL means 1 and
  *              0.  beta = 0 does not read C.

@@ -111,7 +111,8 @@ typedef struct limber_elementwise {
 /* dst[i] = function(src[i]) for all i, rounded once.  NaN gives NaN (and 0 where to has none, if
  * nan_to_zero allows that); results beyond a format follow limber_convert.  ctx: its threads work;
  * NULL: the caller alone.  Both arrays may lie in the memory of ctx's device, which computes then:
- * the same bits, but for the signs of NaN in binary32 and binary64.  On failure dst is untouched.
+ * the same bits.  There is one NaN, as limber_convert stores it: positive, quiet, without payload.
+ * On failure dst is untouched.
  * BAD_ARGUMENT: an unknown function, rounding or compute; a format that the function is not defined
  * on; a parameter that is NaN, or p > q of clamp; a NULL or overlapping array; one array on a
  * device and one not; a queue for arrays in host memory. */
@@ -168,7 +169,8 @@ typedef struct limber_reduce_call {
 #define LIMBER_REDUCE_INIT LIMBER_SIZED(limber_reduce_call) /* outer, count and inner are 0 */
 
 /* Reduces along `count`.  ctx: its threads work; NULL: the caller alone.  The bits depend neither
- * on threads nor on the machine.  All arrays lie in host memory.  On failure dst is untouched.
+ * on threads nor on the machine, those of NaN either.  All arrays lie in host memory.  On failure
+ * dst is untouched.
  * BAD_ARGUMENT: an unknown word; a format that is no float or wider than binary64, or has no NaN;
  * sizes that overflow; a NULL or overlapping array; a negative epsilon; count not above correction;
  * src and arrays; arrays with another outer than 1. */
@@ -237,8 +239,7 @@ typedef struct limber_epilogue_input {
  * Serves    real GEMMs, batches and convolutions, of every scheme and backend; C is neither
  *           binary128 nor a double-double, and the contract not `exact`.  Where C lies on a device,
  *           steps run there, in the order of problem.queue; into a stream that is being captured
- *           only if the call needs no memory for x.  NaN in binary32 and binary64 may have another
- *           sign there. */
+ *           only if the call needs no memory for x.  Steps give one NaN, as limber_apply does. */
 typedef struct limber_epilogue {
     size_t size; /* sizeof(limber_epilogue) */
     const char *steps; /* NULL: none */

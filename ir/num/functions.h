@@ -138,6 +138,23 @@ PRIM struct fn_pair fn_limits(struct fn_pair p, double x, double low, double hig
     return fn_pair(ends ? x < 0 ? low : high : p.hi, ends ? 0 : p.lo);
 }
 
+/* A function that is neither zero nor infinite but at zero and the infinities: where binary64 has no
+ * such number, the nearest one that it has, which is odd. */
+PRIM struct fn_pair fn_open(struct fn_pair p, double x, const struct fn_args *a)
+{
+    int zero = p.hi == 0 && p.lo == 0, outside = a->odd && (zero || FN_ABS(p.hi) == FN_INF);
+    double last = fn_signed(fn_pair(zero ? 0x1p-1074 : 0x1.fffffffffffffp+1023, 0), p.hi).hi;
+
+    outside = outside && x != 0 && FN_ABS(x) < FN_INF;
+    return fn_pair(outside ? last : p.hi, outside ? 0 : p.lo);
+}
+
+/* What keeps a small term from becoming zero where x is not. */
+PRIM double fn_trace(double x)
+{
+    return x != 0 ? 0x1p-1000 : 0;
+}
+
 PRIM double fn_cut(double x, double low, double high) /* NaN passes */
 {
     double y = x < low ? low : x;
@@ -157,12 +174,18 @@ PRIM double fn_finish(struct fn_pair p, int odd)
     return p.hi == 0 && lo == 0 ? p.hi : s; /* keeps the sign of a zero */
 }
 
+/* Machines differ in the NaN that they make of an undefined operation: one stands for all. */
+PRIM double fn_one_nan(double x)
+{
+    return x != x ? FN_NAN : x;
+}
+
 /* What a function stores: NaN stays NaN. */
 PRIM double fn_value(struct fn_pair p, double x, int odd)
 {
     double y = fn_finish(p, odd);
 
-    return x != x ? x : y;
+    return x != x ? FN_NAN : fn_one_nan(y);
 }
 
 /* ---- powers of e ----------------------------------------------------------------------------- */
@@ -204,7 +227,7 @@ PRIM struct fn_pair fn_power_pair(struct fn_power e)
 
 PRIM struct fn_pair fn_exp(double x, const struct fn_args *a)
 {
-    return fn_limits(fn_power_pair(fn_power(x, a->bound)), x, 0, FN_INF);
+    return fn_open(fn_limits(fn_power_pair(fn_power(x, a->bound)), x, 0, FN_INF), x, a);
 }
 
 PRIM struct fn_pair fn_expm1(double x, const struct fn_args *a)
@@ -215,13 +238,13 @@ PRIM struct fn_pair fn_expm1(double x, const struct fn_args *a)
 
     FN_POLY(q, e.r, FN_EXP);
     d = fn_select(e.k == 0, fn_pair(x, x * x * q), fn_pair(d.hi, d.lo + y.lo));
-    return fn_limits(d, x, -1, FN_INF);
+    return fn_open(fn_limits(d, x, -1, FN_INF), x, a);
 }
 
 /* sinh and cosh near zero: x + s and 1 + c */
 PRIM void fn_hyperbolic(double x, double *s, double *c)
 {
-    double z = x * x, p, q;
+    double z = x * x + fn_trace(x), p, q;
 
     FN_POLY(p, z, FN_SINH);
     FN_POLY(q, z, FN_COSH);
@@ -238,7 +261,7 @@ PRIM struct fn_pair fn_sinh(double x, const struct fn_args *a)
 
     fn_hyperbolic(v, &s, &c);
     y = fn_select(v < 1, fn_pair(v, s), y);
-    return fn_limits(fn_signed(y, x), x, -FN_INF, FN_INF);
+    return fn_open(fn_limits(fn_signed(y, x), x, -FN_INF, FN_INF), x, a);
 }
 
 PRIM struct fn_pair fn_cosh(double x, const struct fn_args *a)
@@ -249,7 +272,7 @@ PRIM struct fn_pair fn_cosh(double x, const struct fn_args *a)
     struct fn_pair y = fn_pair(half, e.l * (0.5 * e.s) * e.t + 0.25 / half);
 
     fn_hyperbolic(v, &s, &c);
-    return fn_limits(fn_select(v < 1, fn_pair(1, c), y), x, FN_INF, FN_INF);
+    return fn_open(fn_limits(fn_select(v < 1, fn_pair(1, c), y), x, FN_INF, FN_INF), x, a);
 }
 
 PRIM struct fn_pair fn_tanh(double x, const struct fn_args *a)
@@ -273,7 +296,7 @@ PRIM struct fn_pair fn_tanh_shrink(double x, const struct fn_args *a)
     y = fn_pair(y.hi, y.lo + 2 / (e.hi + 1));
     q = FN_FMA(-third, 3, cube) / 3 + cube * z * q / (1 + c);
     y = fn_select(v < 1, fn_pair(third, q), y);
-    return fn_limits(fn_signed(y, x), x, -FN_INF, FN_INF);
+    return fn_open(fn_limits(fn_signed(y, x), x, -FN_INF, FN_INF), x, a);
 }
 
 /* ---- logarithms ------------------------------------------------------------------------------ */
@@ -494,7 +517,7 @@ PRIM struct fn_angle fn_far(double x)
 /* sin r = r + s, cos r = 1 + c */
 PRIM void fn_circular(struct fn_angle y, double *s, double *c)
 {
-    double z = y.r * y.r, p, q;
+    double z = y.r * y.r + fn_trace(y.r), p, q;
 
     FN_POLY(p, z, FN_SIN);
     FN_POLY(q, z, FN_COS);
@@ -629,14 +652,14 @@ PRIM struct fn_pair fn_reciprocal(double x, const struct fn_args *a)
 {
     double y = 1 / x;
 
-    return fn_pair(y, a->odd ? y * FN_FMA(-y, x, 1) : 0);
+    return fn_open(fn_pair(y, a->odd ? y * FN_FMA(-y, x, 1) : 0), x, a);
 }
 
 PRIM struct fn_pair fn_square(double x, const struct fn_args *a)
 {
     double y = x * x;
 
-    return fn_pair(y, a->odd ? FN_FMA(x, x, -y) : 0);
+    return fn_open(fn_pair(y, a->odd ? FN_FMA(x, x, -y) : 0), x, a);
 }
 
 /* ---- what passes, and what is cut ------------------------------------------------------------ */
@@ -670,8 +693,10 @@ PRIM double fn_isinf(double x)
 PRIM struct fn_pair fn_leaky_relu(double x, const struct fn_args *a)
 {
     double y = a->p * x;
+    struct fn_pair p = fn_pair(y, a->odd ? FN_FMA(a->p, x, -y) : 0);
 
-    return fn_select(x < 0, fn_pair(y, a->odd ? FN_FMA(a->p, x, -y) : 0), fn_pair(x, 0));
+    p = fn_open(p, a->p != 0 && FN_ABS(a->p) < FN_INF ? x : 0, a);
+    return fn_select(x < 0, p, fn_pair(x, 0));
 }
 
 /* ---- activations ----------------------------------------------------------------------------- */
@@ -679,29 +704,29 @@ PRIM struct fn_pair fn_leaky_relu(double x, const struct fn_args *a)
 /* x / (1 + e^-(v + l)) */
 PRIM struct fn_pair fn_gate(double x, double v, double l, const struct fn_args *a)
 {
-    double w = FN_ABS(v), s, c, t, q;
+    double w = FN_ABS(v), s, c, t, q, low = fn_cut(x, -a->bound, FN_INF); /* as the power's */
     struct fn_power e = fn_power(-w, a->bound);
     struct fn_pair y;
 
     l = w < 0x1p20 ? l : 0;
     e.m = e.m + (e.l - e.m * (v < 0 ? -l : l));
     q = e.m / (1 + e.m * e.s * e.t);
-    y = fn_select(v < 0, fn_pair(x * q * e.s * e.t, 0), fn_pair(x, -x * (q * e.s * e.t)));
+    y = fn_select(v < 0, fn_pair(low * q * e.s * e.t, 0), fn_pair(x, -x * (q * e.s * e.t)));
     w = 0.5 * w;
     fn_hyperbolic(w, &s, &c);
     t = 0.5 * (w + (s - w * c) / (1 + c)); /* tanh(|v| / 2) / 2 */
-    t = t + 0.25 * (v < 0 ? -l : l);
+    t = t + 0.25 * (v < 0 ? -l : l) + fn_trace(v);
     return fn_select(FN_ABS(v) < 1, fn_pair(0.5 * x, x * (v < 0 ? -t : t)), y);
 }
 
 PRIM struct fn_pair fn_sigmoid(double x, const struct fn_args *a)
 {
-    return fn_limits(fn_gate(1, x, 0, a), x, 0, 1);
+    return fn_open(fn_limits(fn_gate(1, x, 0, a), x, 0, 1), x, a);
 }
 
 PRIM struct fn_pair fn_silu(double x, const struct fn_args *a)
 {
-    return fn_limits(fn_gate(x, x, 0, a), x, -0.0, FN_INF);
+    return fn_open(fn_limits(fn_gate(x, x, 0, a), x, -0.0, FN_INF), x, a);
 }
 
 /* The form with a tangent: x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)) */
@@ -713,23 +738,23 @@ PRIM struct fn_pair fn_gelu_tanh(double x, const struct fn_args *a)
     h.lo += FN_FMA(FN_GELU_CUBE_0, z, -w) +
             (FN_GELU_CUBE_0 * FN_FMA(u, u, -z) + FN_GELU_CUBE_1 * z + FN_GELU_LINE_1);
     v = u * h.hi;
-    return fn_limits(fn_gate(x, v, FN_FMA(u, h.hi, -v) + u * h.lo, a), x, -0.0, FN_INF);
+    h = fn_gate(x, v, FN_FMA(u, h.hi, -v) + u * h.lo, a);
+    return fn_open(fn_limits(h, x, -0.0, FN_INF), x, a);
 }
 
 /* x times the normal distribution: x (1 - Q(x)), where Q is its tail */
 PRIM struct fn_pair fn_gelu(double x, const struct fn_args *a)
 {
-    double v = fn_cut(FN_ABS(x), 0, 0x1p300), z = v * v, p, t = (v - 4) / (v + 4), q, h;
+    double v = fn_cut(FN_ABS(x), 0, 64), z = v * v, p, t = (v - 4) / (v + 4), q; /* e^-2048 is 0 */
     struct fn_power e = fn_power(-0.5 * z, a->bound);
     struct fn_pair y;
 
     FN_POLY(p, z, FN_NORMAL);
     FN_POLY(q, t, FN_TAIL);
-    h = 0.5 * FN_FMA(v, v, -z);
-    q = q / (v + 1) * (e.m + (e.l - e.m * (z < 0x1p60 ? h : 0)));
+    q = q / (v + 1) * (e.m + (e.l - e.m * (0.5 * FN_FMA(v, v, -z))));
     y = fn_select(x < 0, fn_pair(-v * q * e.s * e.t, 0), fn_pair(x, -x * (q * e.s * e.t)));
     y = fn_select(v < 1, fn_pair(0.5 * x, x * (x * p)), y);
-    return fn_limits(y, x, -0.0, FN_INF);
+    return fn_open(fn_limits(y, x, -0.0, FN_INF), x, a);
 }
 
 /* log(1 + e^x) */
@@ -739,7 +764,7 @@ PRIM struct fn_pair fn_softplus(double x, const struct fn_args *a)
     struct fn_pair y = fn_log1p_of(e.hi, e.lo), s = fn_sum(x > 0 ? x : 0, y.hi);
 
     y = fn_pair(s.hi, s.lo + y.lo);
-    return fn_limits(y, x, 0, FN_INF);
+    return fn_open(fn_limits(y, x, 0, FN_INF), x, a);
 }
 
 PRIM struct fn_pair fn_logsigmoid(double x, const struct fn_args *a)
@@ -764,8 +789,7 @@ PRIM struct fn_pair fn_hardswish(double x, const struct fn_args *a)
     double y = x + 3, n = x * y, q = n / 6;
     struct fn_pair p = fn_pair(q, (FN_FMA(-q, 6, n) + FN_FMA(x, y, -n)) / 6);
 
-    (void)a;
-    p = fn_select(x < -1, p, fn_pair(0.5 * x, x * x / 6));
+    p = fn_open(fn_select(x < -1, p, fn_pair(0.5 * x, x * x / 6)), x, a);
     p = fn_select(x <= -3, fn_pair(-0.0, 0), p);
     return fn_select(x >= 3, fn_pair(x, 0), p);
 }

@@ -2,6 +2,7 @@
  * Convolutions: check the arguments, state the problem as an implicit GEMM (ir/conv.h). */
 #include "jit/api/api.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -409,10 +410,15 @@ static void state_phase(struct problem *to, const limber_problem *p, const struc
           (int64_t[]){ i % x->count[0] + 1, rest % x->count[1] + 1, rest / x->count[1] + 1 });
 }
 
-/* Pixels that no window sees are zero, unless something is added to them. */
+/* Pixels that no window sees are empty sums.  alpha times +0 is +0, whose bytes are zero, and nothing
+ * is added: they are cleared; else a product with k = 0 stores them. */
 static bool clears(const limber_context *ctx, const struct problem *whole)
 {
-    return !whole->beta && !ctx->machine.backend->device_ops;
+    const double alpha = whole->alpha && !limber_is_integer(whole->fc) ?
+                             limber_format_value(whole->fc, whole->alpha) :
+                             1;
+
+    return !whole->beta && !ctx->machine.backend->device_ops && isfinite(alpha) && !signbit(alpha);
 }
 
 /* The sums of all phases, beside what is said of one; `main`: of this one. */

@@ -104,7 +104,7 @@ static void check(limber_elementwise e, size_t shift)
         if (limber_apply(context[c], &e))
             fail_msg("%s", limber_error_text());
         for (size_t i = 0; i < e.count; i++)
-            if (!same_number(e.to, want + i * e.to.size, got + (i + shift) * e.to.size))
+            if (memcmp(want + i * e.to.size, got + (i + shift) * e.to.size, e.to.size))
                 fail_msg("%s of %s to %s, rounding %d, element %zu of %zu, context %d",
                          limber_function_at((int)e.function, NULL, NULL),
                          limber_format_name(e.from, from, sizeof from),
@@ -384,7 +384,7 @@ static void test_in_place(void **state)
             e.src = e.dst = got;
             assert_int_equal(limber_apply(context[c], &e), LIMBER_STATUS_OK);
             for (size_t i = 0; i < e.count; i++)
-                assert_true(same_number(e.to, want + i * e.to.size, got + i * e.to.size));
+                assert_memory_equal(want + i * e.to.size, got + i * e.to.size, e.to.size);
             e.src = src;
         }
     }
@@ -411,7 +411,7 @@ static void test_cast(void **state)
         for (int c = 0; c < contexts; c++) {
             assert_int_equal(limber_apply(context[c], &e), LIMBER_STATUS_OK);
             for (size_t i = 0; i < e.count; i++)
-                assert_true(same_number(e.to, want + i * e.to.size, got + i * e.to.size));
+                assert_memory_equal(want + i * e.to.size, got + i * e.to.size, e.to.size);
         }
     }
 }

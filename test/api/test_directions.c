@@ -5,6 +5,8 @@
 #include "support.h"
 #include "used.h"
 
+#include "ir/ir.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -684,6 +686,100 @@ static void plans_of_strides_are_those_that_run(void **state)
     free(dx);
 }
 
+/* Is a pixel at x met by some element of the window, as it moves by the stride? */
+static bool is_reached(int64_t x, int64_t window, int64_t stride, int64_t pad, int64_t results)
+{
+    for (int64_t at = 0; at < window; at++)
+        if (x + pad >= at && (x + pad - at) % stride == 0 && (x + pad - at) / stride < results)
+            return true;
+    return false;
+}
+
+/* The pixels of dx that no window reaches beside a product with k = 0, and the others beside what
+ * alpha gives of a sum: by every way to compute gradients under strides. */
+static void check_unreached(const limber_conv *s, const struct kind *k, double alpha, bool adds)
+{
+    enum { H = 5, MOST_C = 4 };
+    const limber_format from = named(k->from), to = named(k->to);
+    const bool whole = to.kind == LIMBER_KIND_INT;
+    const limber_format scalar = whole ? LIMBER_I64 : to;
+    const limber_contract contract = { .size = sizeof(limber_contract),
+                                       .promise = k->promise,
+                                       .bits = k->promise == LIMBER_CONTRACT_BITS ? 40 : 0,
+                                       .scheme = k->scheme };
+    const int64_t oh = (H + s->pad[0] + s->pad[1] - s->r) / s->stride[0] + 1;
+    const int64_t ow = (H + s->pad[2] + s->pad[3] - s->s) / s->stride[1] + 1;
+    const double one = 1, minus = -3;
+    char dy[H * H * MOST_C * 16], w[MOST_C * MOST_C * 4 * 16], dx[H * H * MOST_C * 16];
+    char want[16], by[16], beta[16], before[16];
+    int found = 0;
+
+    if (whole && !isfinite(alpha))
+        return;
+    for (size_t i = 0; i < sizeof dy / 16; i++)
+        limber_convert(dy + i * from.size, from, &one, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+    for (size_t i = 0; i < sizeof w / 16; i++)
+        limber_convert(w + i * from.size, from, &one, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+    limber_convert(by, scalar, &alpha, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+    limber_convert(beta, scalar, &minus, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+    limber_convert(before, to, &one, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+    for (int c = 0; c < CONTEXTS; c++) {
+        memcpy(want, before, sizeof want);
+        if (limber_gemm(context[c], &contract, 1, 1, 0, by, (limber_matrix){ dy, from, 1, 1 },
+                        (limber_matrix){ dy, from, 1, 1 }, adds ? beta : NULL,
+                        (limber_output){ want, to, 1, 1 }, NULL))
+            fail_msg("%s", limber_error_text());
+        for (int64_t i = 0; i < s->c * H * H; i++)
+            memcpy(dx + i * to.size, before, to.size);
+        if (run_direction(context[c], DATA, &contract, s, from, dy, w, to, dx, by,
+                          adds ? beta : NULL, NULL))
+            fail_msg("%s", limber_error_text());
+        for (int64_t i = 0; i < s->c * H * H; i++) {
+            const bool nhwc = s->layout == LIMBER_LAYOUT_NHWC;
+            const int64_t pixel = nhwc ? i / s->c : i % (H * H), y = pixel / H, x = pixel % H;
+
+            if (is_reached(y, s->r, s->stride[0], s->pad[0], oh) &&
+                is_reached(x, s->s, s->stride[1], s->pad[2], ow))
+                continue;
+            found++;
+            if (!same_number(to, want, dx + i * to.size))
+                fail_msg("%s to %s, promise %d, alpha %g, window %d, strides %d %d, groups %d, "
+                         "layout %d, context %d: an empty sum at %d, %d is %a, not %a",
+                         k->from, k->to, (int)k->promise, alpha, (int)s->r, (int)s->stride[0],
+                         (int)s->stride[1], (int)s->groups, (int)s->layout, c, (int)y, (int)x,
+                         limber_format_value(to, dx + i * to.size), limber_format_value(to, want));
+        }
+    }
+    assert_true(found > 0);
+}
+
+static void unreached_pixels_are_empty_sums(void **state)
+{
+    static const double alphas[] = { 1, -1, -0.0, 2, INFINITY, -INFINITY, NAN };
+    int turn = 0;
+
+    (void)state;
+    for (int shape = 0; shape < 16; shape++)
+        for (size_t a = 0; a < COUNT(alphas); a++)
+            for (int adds = 0; adds < 2; adds++) {
+                limber_conv s = LIMBER_CONV_INIT;
+                const struct kind *k;
+
+                do
+                    k = &kinds[turn++ % KINDS];
+                while (k->unit);
+                s.n = 1, s.c = s.o = 4;
+                s.groups = shape & 1 ? 4 : 2;
+                s.h = s.w = 5;
+                s.r = s.s = shape & 2 ? 2 : 1;
+                s.dilate[0] = s.dilate[1] = 1;
+                s.stride[0] = s.stride[1] = shape & 2 ? 3 : 2;
+                s.pad[0] = s.pad[2] = shape & 4 ? 1 : 0;
+                s.layout = shape & 8 ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW;
+                check_unreached(&s, k, alphas[a], adds);
+            }
+}
+
 static void refusals_name_the_argument(void **state)
 {
     limber_conv s = LIMBER_CONV_INIT;
@@ -745,6 +841,7 @@ int main(void)
         cmocka_unit_test(filters_are_prepared),
         cmocka_unit_test(prepared_filters_serve_what_they_are_for),
         cmocka_unit_test(plans_of_strides_are_those_that_run),
+        cmocka_unit_test(unreached_pixels_are_empty_sums),
         cmocka_unit_test(refusals_name_the_argument),
     };
 

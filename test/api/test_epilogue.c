@@ -507,7 +507,8 @@ static void check(limber_context *ctx, struct trial *t, int number)
         }
         v = evaluate(&rest, narrow, in);
         limber_convert(want, f, &v, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
-        if (!same_number(f, want, got))
+        if (memcmp(want, got, f.size) && /* overflow without infinities is NaN with a sign */
+            !(f.flags & LIMBER_FORMAT_NO_INF && same_number(f, want, got)))
             fail_msg(
                 "trial %d, promise %d, %s, element %lld (%lld, %lld): %g of x = %g, not %g\n%s",
                 number, (int)t->contract.promise, limber_format_name(f, name, sizeof name),
@@ -638,7 +639,7 @@ static void test_blocks(void **state)
                 if (y < 0)
                     y = narrow ? (double)((float)y * 0.01f) : one(&leaky, false, y, 0);
                 limber_convert(want, to, &y, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
-                if (!same_number(to, want, got + at * to.size))
+                if (memcmp(want, got + at * to.size, to.size))
                     fail_msg("work %zu, (%lld, %lld): %g, not %g", w, (long long)row,
                              (long long)col, value(to, got + at * to.size), y);
             }

@@ -785,6 +785,32 @@ static void gradients_are_recorded_into_graphs(void **state)
     }
 }
 
+/* Pixels of an image's gradient that no window reaches: alpha times an empty sum. */
+static void empty_sums_are_those_of_the_interpreter(void **state)
+{
+    static const float alphas[] = { -1, 2, INFINITY };
+    static const struct layer l = { 1, 4, 5, 5, 4, 1, 1, 2, 0, 1, 1, LIMBER_LAYOUT_NCHW };
+    struct tensors t = make_tensors(&l, "f32", "f32", DATA_unit);
+    const limber_conv s = shape_of(&l);
+    float got[4 * 5 * 5], want[4 * 5 * 5];
+
+    (void)state;
+    fill(&(struct rng){ 5 }, DATA_unit, t.fy, t.y, t.ny);
+    for (size_t i = 0; i < COUNT(alphas); i++) {
+        if (limber_conv2d_backward_data(cuda, &correct, &s, &alphas[i], t.y, t.fy, t.w, t.f, NULL,
+                                        got, t.f, NULL) ||
+            limber_conv2d_backward_data(reference, &correct, &s, &alphas[i], t.y, t.fy, t.w, t.f,
+                                        NULL, want, t.f, NULL))
+            fail_msg("%s", limber_error_text());
+        for (size_t x = 0; x < COUNT(got); x++)
+            if (!same_number(t.f, &got[x], &want[x]))
+                fail_msg("alpha %g, pixel %zu: %a, not %a", (double)alphas[i], x, (double)got[x],
+                         (double)want[x]);
+        assert_true(i == 2 ? isnan(want[1]) : signbit(want[1]) == (i == 0));
+    }
+    drop_tensors(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -797,6 +823,7 @@ int main(void)
         cmocka_unit_test(an_image_is_cut_once),
         cmocka_unit_test(faults_of_windows_are_found),
         cmocka_unit_test(faults_of_gradients_are_found),
+        cmocka_unit_test(empty_sums_are_those_of_the_interpreter),
         cmocka_unit_test(slices_of_images_are_estimated),
         cmocka_unit_test(convolutions_are_recorded_into_graphs),
         cmocka_unit_test(gradients_are_recorded_into_graphs),

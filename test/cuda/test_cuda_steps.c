@@ -38,7 +38,7 @@ static void same(const limber_elementwise *e, const char *want, const char *got,
     char from[32], to[32];
 
     for (size_t i = 0; i < COUNT_F; i++)
-        if (!same_number(e->to, want + i * e->to.size, got + i * e->to.size))
+        if (memcmp(want + i * e->to.size, got + i * e->to.size, e->to.size))
             fail_msg("%s of %s to %s, rounding %d, compute %d: element %zu %s",
                      limber_function_at((int)e->function, NULL, NULL),
                      limber_format_name(e->from, from, sizeof from),
@@ -96,7 +96,7 @@ static void functions_have_the_same_bits(void **state)
         apply(e, NULL, &r);
         e.from = e.to = LIMBER_F32;
         apply(e, NULL, &r);
-        e.from = named(formats[rng_below(&r, COUNT(formats))]);
+        e.from = f % 2 ? LIMBER_F64 : named(formats[rng_below(&r, COUNT(formats))]);
         e.to = named(formats[rng_below(&r, COUNT(formats))]);
         e.rounding = (limber_rounding)(rng_below(&r, 2) ? rng_below(&r, 6) : 0);
         if (e.to.kind == LIMBER_KIND_POSIT)
@@ -202,7 +202,7 @@ static void compare(struct trial *t, struct rng *r, const char *what)
     got = malloc(t->bytes[2]);
     gpu_get(got, t->at[2]);
     for (size_t i = 0; i < ELEMENTS; i++)
-        if (!same_number(fc, t->data[2] + i * fc.size, got + i * fc.size))
+        if (memcmp(t->data[2] + i * fc.size, got + i * fc.size, fc.size))
             fail_msg("%s: element %zu", what, i);
     free(got);
     for (int i = 0; i < 3 + INPUTS; i++)

@@ -102,6 +102,9 @@ static void test_f64(void **state)
 
             got = limber_function_value((limber_function)f, &a, from);
             want = ref_function((limber_function)f, a.p, a.q, from);
+            if (got == 0 && signbit(got) != signbit(want))
+                fail_msg("%s(%a): the zero has another sign", limber_function_at(f, NULL, NULL),
+                         from);
             if (!isfinite(want) || fabs(want) < 0x1p-1073 || !isfinite(got)) {
                 if (want != got && !(want != want && got != got) && fabs(want - got) > 0x1p-1072 &&
                     fabs(want) <= 0x1.ffffffffffffep+1023)
@@ -117,6 +120,45 @@ static void test_f64(void **state)
         }
         print_message("%-12s %.2f ulp of binary64\n", limber_function_at(f, NULL, NULL), worst);
     }
+}
+
+/* One value rounded to every narrow format; formats that are rounded with the same arguments have
+ * the same double. */
+static void check_narrow(limber_function f, double from)
+{
+    static const char *const names[] = { "f16",  "bf16", "e4m3",     "e5m2",   "e2m3",
+                                         "tf32", "f32",  "e4m3fnuz", "(1,8,3)" };
+    struct fn_args a = arguments(f, LIMBER_BF16);
+    double got = limber_function_value(f, &a, from), want = ref_function(f, a.p, a.q, from);
+
+    if (memcmp(&got, &want, sizeof got) == 0)
+        return;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct fn_args same = arguments(f, named(names[i]));
+
+        assert_true(same.bound == a.bound && same.odd == a.odd);
+        check(f, named(names[i]), from);
+    }
+}
+
+/* Binades of binary64, which has all of binary32, and both signs: the powers of two, and numbers
+ * between them.  Results are rounded in every direction.  Near 1 and at both ends these are all
+ * binades; elsewhere another function begins with another one. */
+static void test_binades(void **state)
+{
+    const int step = SANITIZED ? 61 : 7;
+
+    (void)state;
+    srand48(3);
+    for (int f = 0; f < LIMBER_FUNCTION_COUNT; f++)
+        for (int e = -1074; e <= 1023; e++) {
+            if (e > -1065 && e < 1015 && abs(e) > (SANITIZED ? 12 : 155) && (e + f) % step)
+                continue;
+            for (int sign = -1; sign <= 1; sign += 2) {
+                check_narrow((limber_function)f, sign * ldexp(1, e));
+                check_narrow((limber_function)f, sign * ldexp(1 + drand48(), e));
+            }
+        }
 }
 
 /* Where functions change their ways. */
@@ -176,11 +218,8 @@ static void test_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_edges),
-        cmocka_unit_test(test_f32),
-        cmocka_unit_test(test_f64),
-
+        cmocka_unit_test(test_names), cmocka_unit_test(test_edges),   cmocka_unit_test(test_f32),
+        cmocka_unit_test(test_f64),   cmocka_unit_test(test_binades),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

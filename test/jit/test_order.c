@@ -323,6 +323,77 @@ static void long_operands_have_the_same_bits(void **state)
     }
 }
 
+/* The order is the promise, so it is served for every k: at both ends of each class of k and far
+ * beyond.  The bound is a number. */
+static void every_length_is_served(void **state)
+{
+    static const char *const formats[][2] = {
+        { "f64", "f64" }, { "f32", "f32" }, { "bf16", "f32" }, { "f16", "f16" }, { "f64", "f16" }
+    };
+    static const char *const schemes[] = { NULL, "native" };
+    const double one = 1;
+
+    (void)state;
+    for (int log = 0; log <= 50; log++)
+        for (int i = 0; i < 4 * (int)COUNT(formats); i++) {
+            const limber_format f = named(formats[i / 4][0]), to = named(formats[i / 4][1]);
+            limber_contract contract = i & 1 ? native : reproducible;
+            limber_report report = LIMBER_REPORT_INIT;
+            limber_problem p = LIMBER_PROBLEM_INIT;
+            char x[8], *text;
+
+            assert_int_equal(limber_convert(x, f, &one, LIMBER_F64, 1, LIMBER_ROUND_NEAREST),
+                             LIMBER_STATUS_OK);
+            contract.scheme = schemes[i & 1]; /* so that nobody looks at the data */
+            p.m = p.n = 1;
+            p.k = ((int64_t)1 << log) + (i >> 1 & 1);
+            p.a = p.b = (limber_matrix){ x, f, 0, 0 };
+            p.c = (limber_output){ NULL, to, 1, 1 };
+            p.contract = &contract;
+            if (limber_plan(ways[1].ctx, &p, &text, &report))
+                fail_msg("%s to %s, k = 2^%d + %d: %s", formats[i / 4][0], formats[i / 4][1], log,
+                         i >> 1 & 1, limber_error_text());
+            limber_free(text);
+            assert_string_equal(report.scheme, "native");
+            if (!(report.bound >= 0 && report.bound < INFINITY))
+                fail_msg("k = 2^%d + %d: bound %g", log, i >> 1 & 1, report.bound);
+        }
+}
+
+/* More products than binary32 counts: native chains serve them, too. */
+static void chains_outlast_the_precision(void **state)
+{
+    enum { LONG = (1 << 24) + 1 };
+    static const limber_contract *const contracts[] = { &reproducible, &native };
+    float *a = malloc(LONG * sizeof *a), b = 0.7109375f, got;
+    float want = 0;
+
+    (void)state;
+    assert_non_null(a);
+    for (int p = 0; p < LONG; p++)
+        a[p] = (float)(p * 2654435761u >> 8) * 0x1p-24f;
+    for (int from = 0; from < LONG; from += 256) {
+        float s = 0;
+
+        for (int p = from; p < LONG && p < from + 256; p++)
+            s = fmaf(a[p], b, s);
+        want = from == 0 ? s : want + s;
+    }
+    for (int i = 0; i < 4; i++) {
+        limber_report report = LIMBER_REPORT_INIT;
+
+        got = NAN;
+        if (limber_gemm(ways[1 + i / 2].ctx, contracts[i % 2], 1, 1, LONG, NULL,
+                        (limber_matrix){ a, LIMBER_F32, 0, 1 },
+                        (limber_matrix){ &b, LIMBER_F32, 0, 0 }, NULL,
+                        (limber_output){ &got, LIMBER_F32, 1, 1 }, &report))
+            fail_msg("%s", limber_error_text());
+        assert_string_equal(report.scheme, "native");
+        assert_true(i % 2 ? fabsf(got - want) <= 1e-2f * want : got == want);
+    }
+    free(a);
+}
+
 /* Half of all tiles are zeros: native products leave their products out, part by part. */
 static void data_do_not_matter(void **state)
 {
@@ -829,6 +900,8 @@ int main(void)
         cmocka_unit_test(empty_sums_are_plus_zero),
         cmocka_unit_test(repeated_operands_have_the_same_bits),
         cmocka_unit_test(long_operands_have_the_same_bits),
+        cmocka_unit_test(every_length_is_served),
+        cmocka_unit_test(chains_outlast_the_precision),
         cmocka_unit_test(data_do_not_matter),
         cmocka_unit_test(places_in_a_batch_do_not_matter),
         cmocka_unit_test(prepared_operands_have_the_same_bits),

@@ -78,8 +78,8 @@ static void softplus(void)
 static void softsign(void)
 {
     mpfr_abs(t, x, MPFR_RNDN);
-    mpfr_add_ui(t, t, 1, MPFR_RNDN);
-    mpfr_div(y, x, t, MPFR_RNDN);
+    mpfr_add_ui(t, t, 1, MPFR_RNDU); /* so that the value stays below 1 */
+    mpfr_div(y, x, t, MPFR_RNDZ);
     if (mpfr_inf_p(x))
         mpfr_set_si(y, mpfr_signbit(x) ? -1 : 1, MPFR_RNDN);
 }

@@ -108,9 +108,9 @@ template <class O> DEVICE void store_double(char *to, double x)
     constexpr bool nearest = ROUNDING == LIMBER_ROUND_NEAREST;
 
     if constexpr (is_f64(f) && !f.carried)
-        store(to, x);
+        store(to, fn_one_nan(x));
     else if constexpr (is_f32(f) && !f.carried && nearest)
-        store(to, (float)x);
+        store(to, x != x ? bits_float(0x7fc00000) : (float)x);
     else if constexpr (is_small(f) && nearest) {
         const struct small s = small_of(f);
 

@@ -196,10 +196,11 @@ void NARROW(limber_format f, const double *x, void *dst, int64_t n)
     if (is_integer(f))
         narrow_integers(f, x, dst, n);
     else if (f.size == 8)
-        __builtin_memcpy(dst, x, (size_t)n * 8);
+        for (int64_t i = 0; i < n; i++)
+            ((double *)dst)[i] = fn_one_nan(x[i]);
     else if (f.size == 4)
         for (int64_t i = 0; i < n; i++)
-            ((float *)dst)[i] = (float)x[i];
+            ((float *)dst)[i] = (float)fn_one_nan(x[i]);
     else if (f.size == 2)
         NARROW_AS(uint16_t);
     else

@@ -12,13 +12,13 @@
 #define STORE limber_steps_store
 #endif
 
-/* Arrays may be one, but element i meets element i alone. */
+/* Arrays may be one, but element i meets element i alone.  Results have one NaN. */
 #define SAFELY _Pragma("clang loop vectorize(assume_safety)")
 #define EACH(value) \
     SAFELY for (int64_t i = 0; i < n; i++) { \
-        TYPE a = x[i], b = y[i]; \
+        TYPE a = x[i], b = y[i], r = value; \
         (void)b; \
-        to[i] = value; \
+        to[i] = r != r ? (TYPE)__builtin_nan("") : r; \
     } \
     return 1
 

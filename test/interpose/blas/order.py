@@ -145,6 +145,24 @@ def triangular(letter, n, wide, uplo):
             expect(letter + "trmm", total(letter, row, [old.get(p, j) for p in columns]), b, i, j)
 
 
+def zsymm(m, n, side):
+    """The symmetric matrix comes first in each term, from either side."""
+    k = m if side == "L" else n
+    s, b, c = Matrix("z", k, k), Matrix("z", m, n), Matrix("z", m, n)
+    one, nothing = (ctypes.c_double * 2)(1, 0), (ctypes.c_double * 2)(0, 0)
+    call("zsymm", [side, "U"], [m, n], [one, s, b, nothing, c])
+    for i in range(m):
+        for j in range(n):
+            line = i if side == "L" else j
+            left = [s.get(min(line, p), max(line, p), part) for p in range(k) for part in (0, 1)]
+            right = [[b.get(p, j, part) if side == "L" else b.get(i, p, part) for part in (0, 1)]
+                     for p in range(k)]
+            re = [x for r in right for x in (r[0], -r[1])]
+            im = [x for r in right for x in (r[1], r[0])]
+            expect(f"zsymm {side} {m} {n}", total("z", left, re), c, i, j)
+            expect(f"zsymm {side} {m} {n}", total("z", left, im), c, i, j, 1)
+
+
 SIZES = ((1, 1, 1), (2, 3, 2), (5, 4, 300), (17, 9, 64), (8, 8, 256), (3, 33, 257), (20, 20, 20))
 SCALARS = ((1.0, 0.0), (1.0, 1.0), (-0.75, 0.0), (2.5, -1.25))
 for letter in "ds":
@@ -156,4 +174,7 @@ for letter in "ds":
         triangular(letter, 270, 2, uplo)
 for size in ((1, 1, 1), (3, 5, 2), (6, 4, 150), (2, 9, 128)):
     zgemm(*size)
+for side in "LR":
+    zsymm(7, 5, side)
+    zsymm(3, 150, side)
 print(f"{checks} checks, {failures} failed")

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Compares elements of a product with exact dot products.  The interpreter's long accumulator
- * computes these and rounds them once: to the type of C, and to binary128. */
+ * computes these and rounds them once: to the type of C, and to binary128.  Under `reproducible` an
+ * element must be what the interpreter sums in the stated order. */
 #include "product.h"
 
 #include <fenv.h>
@@ -94,14 +95,17 @@ static void make_judge(void)
     limber_create(&judge, &config);
 }
 
-/* Writes the exact element in format f: one or two numbers at out.  What beta multiplies is already
- * there. */
-static bool exact(const struct job *j, const struct product *x, const struct element *e,
-                  limber_format f, void *out)
+static const limber_contract exact = { .size = sizeof(limber_contract),
+                                       .promise = LIMBER_CONTRACT_CORRECT,
+                                       .scheme = "exact" };
+static const limber_contract in_order = { .size = sizeof(limber_contract),
+                                          .promise = LIMBER_CONTRACT_REPRODUCIBLE };
+
+/* Writes the element under a contract in format f: one or two numbers at out.  What beta multiplies
+ * is already there. */
+static bool sum(const struct job *j, const struct product *x, const struct element *e,
+                const limber_contract *contract, limber_format f, void *out)
 {
-    static const limber_contract contract = { .size = sizeof(limber_contract),
-                                              .promise = LIMBER_CONTRACT_CORRECT,
-                                              .scheme = "exact" };
     char alpha[32], beta[32];
     size_t parts = j->is_complex ? 2 : 1;
     limber_problem one;
@@ -120,7 +124,7 @@ static bool exact(const struct job *j, const struct product *x, const struct ele
     one.alpha = alpha;
     one.beta = beta;
     one.c = (limber_output){ out, f, 1, 1 };
-    one.contract = &contract;
+    one.contract = contract;
     return limber_run(judge, &one, NULL) == LIMBER_STATUS_OK;
 }
 
@@ -134,16 +138,15 @@ static double size_of(const struct job *j, const void *p)
     return fabs(part(j, p, 0)) + (j->is_complex ? fabs(part(j, p, 1)) : 0);
 }
 
-/* |alpha||A||B| + |beta||C|.  For complex numbers it is at least that of each part. */
+/* |A||B|.  For complex numbers it is at least that of each part. */
 static double magnitude(const struct job *j, const struct product *x, const struct element *e)
 {
-    double sum = 0;
+    double size = 0;
 
     for (int64_t p = 0; p < x->k; p++)
-        sum += size_of(j, limber_blas_at(j, x->a, e->i, p).data) *
-               size_of(j, limber_blas_at(j, x->b, p, e->j).data);
-    return size_of(j, x->alpha) * sum +
-           (limber_blas_is(j, x->beta, 0) ? 0 : size_of(j, x->beta) * size_of(j, e->before));
+        size += size_of(j, limber_blas_at(j, x->a, e->i, p).data) *
+                size_of(j, limber_blas_at(j, x->b, p, e->j).data);
+    return size;
 }
 
 static double ulp(const struct job *j, double x)
@@ -155,10 +158,15 @@ static double ulp(const struct job *j, double x)
                           ldexp(1, fmax(exponent - 53, -1074));
 }
 
+static double terms(const struct job *j, const struct product *x)
+{
+    return (double)x->k * (j->is_complex ? 2 : 1);
+}
+
 /* The error that the contract allows besides the final rounding. */
 static double allowed(const struct job *j, const struct product *x)
 {
-    const double u = j->is_single ? 0x1p-24 : 0x1p-53, k = (double)x->k * (j->is_complex ? 2 : 1);
+    const double u = j->is_single ? 0x1p-24 : 0x1p-53, k = terms(j, x);
 
     switch (j->contract->promise) {
     case LIMBER_CONTRACT_BITS: return ldexp(1, -j->contract->bits);
@@ -169,41 +177,71 @@ static double allowed(const struct job *j, const struct product *x)
     }
 }
 
-/* Compares one number of an element: what the program got, and the exact value, rounded to C's type
- * and to a pair of doubles. */
-static void compare_element(struct job *j, const struct product *x, double size, double got,
-                            double rounded, const double *pair)
+/* Native sums err as IEEE arithmetic does where they leave its range on their way: each addition
+ * below the normal numbers by half of the least one, and beyond the range it overflows. */
+static double underflow(const struct job *j, const struct product *x)
 {
+    return j->contract->promise == LIMBER_CONTRACT_NATIVE ?
+               ldexp((terms(j, x) + 2) * fmax(size_of(j, x->alpha), 1),
+                     j->is_single ? -150 : -1075) :
+               0;
+}
+
+static bool may_overflow(const struct job *j, double size)
+{
+    return j->contract->promise == LIMBER_CONTRACT_NATIVE &&
+           !(size < (j->is_single ? 0x1p127 : 0x1p1023));
+}
+
+/* Sizes of an element: |A||B|, and |alpha||A||B| + |beta||C|. */
+struct sizes {
+    double sum, all;
+};
+
+/* Compares one number of an element: what the program got, what it is due in C's type where the
+ * contract promises its bits, and the exact value as a pair of doubles. */
+static void compare_element(struct job *j, const struct product *x, struct sizes size, double got,
+                            double due, const double *pair)
+{
+    const limber_promise promise = j->contract->promise;
     double error = fabs((got - pair[0]) - pair[1]), ulps = ulp(j, pair[0]), limit;
     struct interpose_check *c = &j->check;
 
     c->elements++;
-    if (isnan(got) || isnan(rounded) || isinf(got) || isinf(rounded)) {
-        c->broken += !(isnan(got) && isnan(rounded)) && got != rounded;
+    if (isnan(got) || isnan(due) || isinf(got) || isinf(due)) {
+        c->broken +=
+            !(isnan(got) && isnan(due)) && got != due && !may_overflow(j, fmax(size.sum, size.all));
         return;
     }
-    c->error = fmax(c->error, size > 0 ? error / size : error > 0 ? INFINITY : 0);
+    c->error = fmax(c->error, size.all > 0 ? error / size.all : error > 0 ? INFINITY : 0);
     c->ulps = fmax(c->ulps, error / ulps);
-    limit = allowed(j, x) * size * (1 + 0x1p-20) + ulps;
-    c->broken += j->contract->promise == LIMBER_CONTRACT_CORRECT ? got != rounded : error > limit;
+    limit = allowed(j, x) * size.all * (1 + 0x1p-20) + ulps + underflow(j, x);
+    c->broken += promise == LIMBER_CONTRACT_CORRECT || promise == LIMBER_CONTRACT_REPRODUCIBLE ?
+                     got != due :
+                     error > limit;
 }
 
 static void compare(struct job *j, const struct product *x, const struct element *e)
 {
     const void *got = limber_blas_at(j, x->c, e->i, e->j).data;
-    double size = magnitude(j, x, e), pair[4], rounded[2];
+    const bool ordered = j->contract->promise == LIMBER_CONTRACT_REPRODUCIBLE;
+    double pair[4], due[2];
+    struct sizes size = { .sum = magnitude(j, x, e) };
     int parts = j->is_complex ? 2 : 1;
     char wide[32];
 
-    memcpy(rounded, e->before, sizeof rounded);
+    size.all = size_of(j, x->alpha) * size.sum +
+               (limber_blas_is(j, x->beta, 0) ? 0 : size_of(j, x->beta) * size_of(j, e->before));
+    memcpy(due, e->before, sizeof due);
     if (limber_convert(wide, named("f128"), e->before, own(j), (size_t)parts,
                        LIMBER_ROUND_NEAREST) != LIMBER_STATUS_OK ||
-        !exact(j, x, e, named("f128"), wide) || !exact(j, x, e, own(j), rounded) ||
+        !sum(j, x, e, &exact, named("f128"), wide) ||
+        !sum(j, x, e, ordered ? &in_order : &exact, own(j), due) ||
         limber_convert(pair, named("dd"), wide, named("f128"), (size_t)parts,
                        LIMBER_ROUND_NEAREST) != LIMBER_STATUS_OK)
         return;
     for (int i = 0; i < parts; i++)
-        compare_element(j, x, size, part(j, got, i), part(j, rounded, i), pair + 2 * i);
+        compare_element(j, x, size, part(j, got, i), part(j, due, i), pair + 2 * i);
 }
 
 void limber_blas_compare(struct job *j, const struct product *x, struct sample *s, bool done)

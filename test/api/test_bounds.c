@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * report.bound is a bound: every scheme with every number of slices, and pairs of schemes, on
+ * operands whose exponents lie as far apart as their format allows.  Each element is off by no more
+ * than the bound, one rounding, and what underflow adds; no bound is NaN. */
+#include "engine_support.h"
+#include "support.h"
+
+#include <float.h>
+#include <math.h>
+
+#if LDBL_MANT_DIG == 113
+typedef long double quad;
+#else
+typedef __float128 quad;
+#endif
+
+enum { M = 64, N = 70, K = 530, SLICES = 6, LOOKS = 40 };
+
+/* Where the exponents are that differ. */
+enum range {
+    RANGE_unmet, /* a column of A, which meets zeros of B */
+    RANGE_met, /* a column of A, and a row of B that brings its products back */
+    RANGE_line, /* a row of A and a column of B */
+    RANGE_any, /* each element */
+    RANGES
+};
+
+struct operands {
+    limber_format f;
+    double a[M * K], b[K * N];
+    char stored_a[M * K * 8], stored_b[K * N * 8];
+};
+
+static double exponent(struct rng *r, int most)
+{
+    return ldexp(1, rng_below(r, 2 * most + 1) - most);
+}
+
+/* Whole numbers below 8, some times 2^e. */
+static void fill_operands(struct rng *r, struct operands *x, int m, int n, int k, enum range range,
+                          int e)
+{
+    for (int i = 0; i < m * k; i++)
+        x->a[i] = 1 + rng_below(r, 7);
+    for (int i = 0; i < k * n; i++)
+        x->b[i] = rng_below(r, 8);
+    for (int i = 0; i < m && range <= RANGE_met; i++)
+        x->a[i * k] = ldexp(1, e);
+    for (int j = 0; j < n && range <= RANGE_met; j++)
+        x->b[j] = range == RANGE_met ? ldexp(1, -e) : 0;
+    for (int p = 0; p < k && range == RANGE_line; p++) {
+        x->a[p] = ldexp(x->a[p], e);
+        x->b[p * n] = ldexp(x->b[p * n], -e);
+    }
+    for (int i = 0; i < m * k && range == RANGE_any; i++)
+        x->a[i] *= exponent(r, abs(e) / 2);
+    for (int i = 0; i < k * n && range == RANGE_any; i++)
+        x->b[i] *= exponent(r, abs(e) / 2);
+    for (int side = 0; side < 2; side++) { /* what the format does not hold is rounded */
+        size_t count = (size_t)(side ? k * n : m * k);
+        double *v = side ? x->b : x->a;
+        char *to = side ? x->stored_b : x->stored_a;
+
+        limber_convert(to, x->f, v, LIMBER_F64, count, LIMBER_ROUND_ZERO);
+        limber_convert(v, LIMBER_F64, to, x->f, count, LIMBER_ROUND_NEAREST);
+    }
+}
+
+static void check_element(const struct operands *x, int n, int k, int i, int j, double bound,
+                          double got, const char *name)
+{
+    limber_format_facts facts = LIMBER_FORMAT_FACTS_INIT;
+    quad sum = 0, size = 0, off, allowed;
+
+    assert_int_equal(limber_format_describe(x->f, &facts), LIMBER_STATUS_OK);
+    for (int p = 0; p < k; p++) {
+        quad term = (quad)x->a[i * k + p] * x->b[p * n + j];
+
+        sum += term;
+        size += term < 0 ? -term : term;
+    }
+    if (size == 0 || 2 * size > facts.largest) /* it may overflow */
+        return;
+    off = got - sum;
+    off = off < 0 ? -off : off;
+    allowed = (bound * size + facts.roundoff * size) * (1 + 0x1p-20) + 2 * k * facts.smallest;
+    if (!(off <= allowed))
+        fail_msg("%s: element %d, %d is %.17g for %.17g, bound %g", name, i, j, got, (double)sum,
+                 bound);
+}
+
+/* 1: the bound is a number that says something, 0: the product is refused or its bound infinite. */
+static int check(limber_context *ctx, struct rng *r, const struct operands *x, int m, int n, int k,
+                 const limber_contract *contract, const char *name)
+{
+    limber_report report = LIMBER_REPORT_INIT;
+    static char c[M * N * 8];
+    static double got[M * N];
+    limber_status s;
+
+    s = limber_gemm(ctx, contract, m, n, k, NULL, (limber_matrix){ x->stored_a, x->f, k, 1 },
+                    (limber_matrix){ x->stored_b, x->f, n, 1 }, NULL,
+                    (limber_output){ c, x->f, n, 1 }, &report);
+    if (s == LIMBER_STATUS_NO_SCHEME)
+        return 0;
+    if (s)
+        fail_msg("%s: %s", name, limber_error_text());
+    if (isnan(report.bound) || report.bound < 0)
+        fail_msg("%s: the bound is %g", name, report.bound);
+    if (report.bound == INFINITY)
+        return 0;
+    limber_convert(got, LIMBER_F64, c, x->f, (size_t)(m * n), LIMBER_ROUND_NEAREST);
+    for (int look = 0; look < LOOKS; look++) { /* the first row and column are special */
+        int i = look % 2 ? 0 : rng_below(r, m), j = look % 3 ? rng_below(r, n) : 0;
+
+        check_element(x, n, k, i, j, report.bound, got[i * n + j], name);
+    }
+    return 1;
+}
+
+/* All ranges for one scheme, or two with a plus between them. */
+static int run_scheme(limber_context *ctx, const char *scheme, const char *format, int m, int n,
+                      int k, int slices)
+{
+    static const int exponents[] = { 12, 40, 100, 500, 1000, -12, -40, -100, -500, -1000 };
+    static struct operands x;
+    int finite = 0;
+
+    x.f = named(format);
+    for (int range = 0; range < RANGES; range++)
+        for (size_t e = 0; e < COUNT(exponents); e++) {
+            const limber_contract contract = { .size = sizeof(limber_contract),
+                                               .promise = LIMBER_CONTRACT_FAST,
+                                               .scheme = scheme,
+                                               .slices = slices };
+            struct rng r = { 100 * (uint64_t)range + e };
+            char name[96];
+
+            if (abs(exponents[e]) >= (1 << x.f.exp_bits) / 2)
+                continue;
+            snprintf(name, sizeof name, "%s, %s, %d slices, range %d of 2^%d", scheme, format,
+                     slices, range, exponents[e]);
+            fill_operands(&r, &x, m, n, k, (enum range)range, exponents[e]);
+            finite += check(ctx, &r, &x, m, n, k, &contract, name);
+        }
+    return finite;
+}
+
+static limber_context *context_on(const char *backend)
+{
+    limber_context *ctx = NULL;
+
+    if (limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config),
+                                              .backend = backend,
+                                              .cache_dir = "",
+                                              .threads = 2 }))
+        print_message("%s does not run here: %s\n", backend, limber_error_text());
+    return ctx;
+}
+
+static void schemes_alone(void **state)
+{
+    static const char *const formats[] = { "f64", "f32", "f16" };
+    static const char *const backends[] = { "interp", "llvm" };
+
+    (void)state;
+    for (size_t b = 0; b < COUNT(backends); b++) {
+        limber_context *ctx = context_on(backends[b]);
+        int finite = 0;
+
+        for (int s = 0; ctx && limber_scheme_at(s); s++) {
+            const char *scheme = limber_scheme_at(s)->name;
+            bool sliced = strncmp(scheme, "ozaki1", 6) == 0;
+
+            for (size_t f = 0; f < COUNT(formats) && strcmp(scheme, "simulate") != 0 &&
+                               strcmp(scheme, "tensor-mx") != 0;
+                 f++)
+                for (int slices = 0; slices <= (sliced ? SLICES : 0); slices++)
+                    finite += run_scheme(ctx, scheme, formats[f], 3, 4, 40, slices);
+        }
+        print_message("%s: %d bounds\n", backends[b], finite);
+        assert_true(!ctx || finite > 1000);
+        limber_destroy(ctx);
+    }
+}
+
+/* A product in parts says the largest bound of its parts. */
+static void schemes_in_pairs(void **state)
+{
+    static const char *const pairs[] = { "tensor-e5m2+ozaki1-f64", "fp32-f+ozaki1-i8",
+                                         "tensor-f16+ozaki1-i8" };
+    limber_context *ctx = context_on(NULL);
+    int finite = 0;
+
+    (void)state;
+    assert_non_null(ctx);
+    for (size_t i = 0; i < COUNT(pairs); i++)
+        for (int slices = 1; slices <= SLICES; slices += SANITIZED ? 3 : 1)
+            finite += run_scheme(ctx, pairs[i], "f64", M, N, K, slices);
+    print_message("pairs: %d bounds\n", finite);
+    assert_true(finite > 0);
+    limber_destroy(ctx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(schemes_alone),
+        cmocka_unit_test(schemes_in_pairs),
+    };
+
+    clear_environment();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
