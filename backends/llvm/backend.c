@@ -1178,6 +1178,7 @@ static const struct launch_memory_ops launch_memory_ops = { memory_bytes, alloc_
 const struct backend limber_backend_llvm = {
     .name = "llvm",
     .probe = limber_llvm_probe,
+    .open = limber_llvm_open,
     .compile = compile,
     .load = load,
     .launch = launch,
