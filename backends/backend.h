@@ -416,6 +416,9 @@ struct backend {
     /* The compiler's own code, anywhere in which a thread may be stopped when the process ends;
      * empty before it is opened.  NULL: there is none. */
     struct code_range (*compiler)(void);
+    /* Opens the compiler, where it is found, and has it do what it does once.  NULL: there is
+     * none. */
+    void (*open)(const struct target *);
     bool reads_tiles; /* its kernels take tiles and rates that were measured: target.tile, .rate */
 };
 

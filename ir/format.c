@@ -389,8 +389,6 @@ bool limber_format_convert(void *dst, limber_format to, const void *src, limber_
     if (to.kind == LIMBER_KIND_POSIT && mode != LIMBER_ROUND_NEAREST)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "mode = %d: posits are rounded to nearest only", (int)mode);
-    if (count && (!dst || !src))
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s is NULL", dst ? "src" : "dst");
     for (size_t i = 0; i < count; i++) {
         sticky = load(&x, from, (const char *)src + i * from.size);
         store((char *)dst + i * to.size, to, &x, sticky, mode);

@@ -104,7 +104,8 @@ static bool generate(const struct compile_job *m, const struct plan *p, const st
     const struct backend *b = m->machine->backend;
     bool ok;
 
-    limber_compile_enter();
+    if (!limber_compile_enter(b, &m->machine->target, d))
+        return false;
     ok = m->fixed ? b->fixed->compile(p, &m->machine->target, m->fixed, dump, bytes, d) :
                     b->compile(p, &m->machine->target, dump, bytes, d);
     limber_compile_leave();

@@ -52,9 +52,13 @@ static bool compile(struct entry *e, const struct source *m, struct diag *d)
     struct blob bytes = { 0 };
     bool ok;
 
-    ok = (m->steps ? ops->compile_steps(m->steps, t, to, &bytes, d) :
-                     ops->compile_scan(m->f, t, to, &bytes, d)) &&
-         e->backend->load(bytes.data, bytes.size, &e->kernel, d);
+    ok = limber_compile_enter(e->backend, t, d);
+    if (ok) {
+        ok = m->steps ? ops->compile_steps(m->steps, t, to, &bytes, d) :
+                        ops->compile_scan(m->f, t, to, &bytes, d);
+        limber_compile_leave();
+    }
+    ok = ok && e->backend->load(bytes.data, bytes.size, &e->kernel, d);
     if (ok)
         limber_disk_store(m->ctx->disk, &e->facts, &bytes);
     free(bytes.data);

@@ -187,4 +187,5 @@ const struct backend limber_backend_cuda = { "cuda",
                                              code_key,
                                              NULL,
                                              &limber_cuda_blocks,
-                                             .takes_groups = limber_cuda_takes_groups };
+                                             .takes_groups = limber_cuda_takes_groups,
+                                             .open = limber_nvrtc_open };

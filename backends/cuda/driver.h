@@ -128,6 +128,8 @@ enum { CUDA_HEADERS = 64 };     /* at most */
 struct cuda_header {
     const char *name, *text;
 };
+/* backend.open. */
+void limber_nvrtc_open(const struct target *t);
 /* Compiles source for an architecture ("sm_90a") to a cubin in *out; the log goes to the dump and,
  * shortened, to the reason of a failure. */
 bool limber_nvrtc(const char *source, const struct cuda_header *headers, int count,

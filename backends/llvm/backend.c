@@ -951,6 +951,11 @@ static bool run_model(struct kernel *k, struct call *c, struct kernel_call call,
     return run_all(k, c, call, given, d);
 }
 
+static bool is_empty(const struct call *c)
+{
+    return c->m == 0 || c->n == 0;
+}
+
 /* Of a launch that the library's code serves; -1: there is none. */
 static int64_t library_bytes(const struct kernel *k, const struct call *c)
 {
@@ -973,6 +978,9 @@ static void workspace(const struct kernel *k, const struct call *of, size_t *lea
     int64_t part = longest_part(f, &call, &w), m, n;
     int64_t unpacked = library_bytes(k, c);
 
+    *least = *most = 0;
+    if (is_empty(c))
+        return;
     small.workspace_limit = 0;
     chunk(f, &small, &w, part, &m, &n);
     *least = (size_t)part_bytes(f, &w, m, n, part, c->runner->workers);
@@ -1052,6 +1060,8 @@ static size_t memory_bytes(const struct kernel *k, const struct call *of)
     struct call less = *c, given = *c;
     int64_t unpacked;
 
+    if (is_empty(c))
+        return 0;
     given.launch_memory = &later; /* as the launch asks */
     unpacked = library_bytes(k, &given);
     if (unpacked >= 0)
@@ -1097,7 +1107,7 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
     c->recomputed = c->recomputed_ns = 0;
     c->workspace = 0;
     c->by_library = c->finished = false;
-    if (c->m == 0 || c->n == 0)
+    if (is_empty(c))
         return true;
     unpacked = library_bytes(k, c);
     if (unpacked >= 0)
@@ -1168,6 +1178,7 @@ static const struct launch_memory_ops launch_memory_ops = { memory_bytes, alloc_
 const struct backend limber_backend_llvm = {
     .name = "llvm",
     .probe = limber_llvm_probe,
+    .open = limber_llvm_open,
     .compile = compile,
     .load = load,
     .launch = launch,

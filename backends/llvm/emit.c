@@ -5,6 +5,7 @@
  * the text of the register-tile kernel uses an intrinsic only with its feature. */
 #include "backends/llvm/llvm.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -306,4 +307,23 @@ bool limber_llvm_text_object(const struct text *text, const struct target *t,
     }
     emit_clear(&e);
     return ok;
+}
+
+/* libLLVM makes tables at its first compilation, and registers destructors of them. */
+void limber_llvm_open(const struct target *t)
+{
+    static const char nothing[] = "define void @limber_fixed() {\n  ret void\n}\n";
+    static atomic_bool done;
+    struct blob object = { 0 };
+    struct diag ignored = { 0 };
+    struct emit e;
+
+    if (atomic_load(&done) || !limber_llvm(&ignored))
+        return;
+    if (start(&e, t, &ignored) && read_text(&e, nothing, sizeof nothing - 1) && make_machine(&e)) {
+        set_attributes(&e);
+        atomic_store(&done, optimise(&e) && take(&e, &object));
+    }
+    emit_clear(&e);
+    free(object.data);
 }

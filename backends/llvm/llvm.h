@@ -108,6 +108,8 @@ extern const struct narrow_ops limber_llvm_narrow;
 #define LIMBER_ZEROS_MOST(size) (2 * (size) + 8)
 size_t limber_zeros_pack(const void *from, size_t size, unsigned char *to);
 bool limber_zeros_unpack(const unsigned char *from, size_t packed, void *to, size_t size);
+/* emit.c: backend.open. */
+void limber_llvm_open(const struct target *t);
 /* emit.c: an object file. */
 bool limber_llvm_object(const struct kernel_config *k, const struct target *t,
                         const struct dump *dump, struct blob *object, struct diag *d);

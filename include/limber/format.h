@@ -177,7 +177,8 @@ LIMBER_API limber_status limber_format_spacing(limber_format f, int exponent, in
  * target's rules (no infinity: Inf becomes NaN, or the largest value when it saturates).
  * Integers saturate; NaN becomes 0.  Posits round to nearest only, never to 0 and never beyond
  * their largest; NaN and Inf become NaR.  Powers of two: zero and what is negative become NaN, what
- * is smaller than the smallest becomes that.  dst and src must not overlap.
+ * is smaller than the smallest becomes that.  dst may be src where elements have one size; else
+ * they lie apart.  BAD_ARGUMENT names what is wrong, and nothing is written.
  * Source: IEEE 754-2019, sections 3.4, 4.3, 5.4; OCP 8-bit floating point specification 1.0; OCP
  * Microscaling Formats 1.0; Posit Standard 2022, sections 3 and 4. */
 LIMBER_API limber_status limber_convert(void *dst, limber_format to, const void *src,

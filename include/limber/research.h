@@ -31,7 +31,7 @@ typedef enum limber_chunking {
     LIMBER_CHUNKING_BY_NUMBER /* log2 of groups instead of length, as another implementation does */
 } limber_chunking;
 /* The same in `groups` chunks of `length`:
- * VRR(a, p, length) VRR(a, min(a, p + log2 length), groups). */
+ * VRR(a, p, length) VRR(a, min(a, p + log2 length), groups); NAN for an unknown chunking. */
 LIMBER_API double limber_retention_chunked(int acc_bits, int product_bits, int64_t length,
                                            int64_t groups, limber_chunking chunking);
 /* Of a unit at inner dimension k: its acc, its products, its groups. */

@@ -66,6 +66,8 @@ double limber_retention_chunked(int a, int p, int64_t length, int64_t groups,
 {
     int more = 0;
 
+    if (chunking != LIMBER_CHUNKING_BY_LENGTH && chunking != LIMBER_CHUNKING_BY_NUMBER)
+        return NAN;
     while ((chunking == LIMBER_CHUNKING_BY_NUMBER ? groups : length) >> more > 1)
         more++;
     return limber_retention(a, p, length) *

@@ -16,6 +16,10 @@ bool limber_check_matrix(const limber_matrix *m, const char *what, int64_t rows,
                          struct diag *d);
 bool limber_check_data(const limber_matrix *m, const char *what, int64_t rows, int64_t cols,
                        struct diag *d);
+/* Elements of both formats side by side, which share memory only where they are of one size and
+ * begin in one place. */
+bool limber_check_arrays(const void *dst, limber_format to, const void *src, limber_format from,
+                         size_t count, struct diag *d);
 /* No two of the matrix' elements share memory. */
 bool limber_check_distinct(const limber_matrix *m, const char *what, int64_t rows, int64_t cols,
                            struct diag *d);

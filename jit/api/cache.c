@@ -28,6 +28,8 @@ limber_status limber_cache_each(limber_context *ctx, limber_cache_depth depth,
 
     if (!ctx || !visit)
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "%s is NULL", ctx ? "visit" : "ctx");
+    else if (depth != LIMBER_CACHE_LIST && depth != LIMBER_CACHE_VERIFY)
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "depth = %d is none of its values", (int)depth);
     else
         limber_disk_each(ctx->disk, depth == LIMBER_CACHE_VERIFY, visit, user, &d);
     if (d.status)
@@ -43,6 +45,9 @@ limber_status limber_cache_clear(limber_context *ctx, limber_cache_choice choice
 
     if (!ctx)
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "ctx is NULL");
+    else if (choice != LIMBER_CACHE_CLEAR_ALL && choice != LIMBER_CACHE_CLEAR_DAMAGED)
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "choice = %d is none of its values",
+                    (int)choice);
     else
         limber_disk_clear(ctx->disk, choice == LIMBER_CACHE_CLEAR_DAMAGED, &n, &d);
     if (removed)

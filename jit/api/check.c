@@ -71,6 +71,21 @@ bool limber_check_data(const limber_matrix *m, const char *what, int64_t rows, i
            limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s.data is NULL", what);
 }
 
+bool limber_check_arrays(const void *dst, limber_format to, const void *src, limber_format from,
+                         size_t count, struct diag *d)
+{
+    uintptr_t read = (uintptr_t)src, written = (uintptr_t)dst;
+
+    if (count > PTRDIFF_MAX / 16)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "count = %zu is too large", count);
+    if (count && (!src || !dst))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s is NULL", src ? "dst" : "src");
+    if (read < written + count * to.size && written < read + count * from.size &&
+        (src != dst || from.size != to.size))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "dst and src overlap");
+    return true;
+}
+
 static int64_t gcd(int64_t a, int64_t b)
 {
     while (b) {

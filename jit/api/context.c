@@ -402,6 +402,7 @@ bool limber_context_make(limber_context **out, const limber_config *config,
     if (!ctx)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a context");
     pthread_mutex_init(&ctx->lock, NULL);
+    limber_compile_watch_thread();
     ctx->at_fork = (struct at_fork){ .lock = &ctx->lock };
     limber_at_fork(&ctx->at_fork);
     ctx->workspace = config->workspace_bytes;

@@ -495,8 +495,7 @@ static bool reserve(limber_context *ctx, const limber_problem *p, const struct t
     r->memory = limber_memory_alloc(&ctx->allocator, r->bytes);
     if (!r->memory)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a second copy of c");
-    if (r->bytes > 0) /* else C may be NULL */
-        memcpy(r->memory, p->c.data, r->bytes);
+    memcpy(r->memory, p->c.data, r->bytes);
     return true;
 }
 
@@ -526,7 +525,7 @@ static bool run_together(limber_context *ctx, const limber_problem *p, const str
         state_phase(part, p, t, out, x, i);
         all->count += part->k > 0 || !clears(ctx, whole);
     }
-    if (all->count < x->all && clears(ctx, whole)) {
+    if (all->count < x->all) {
         all->zeroed = p->c.data;
         all->zeroed_bytes = (size_t)tensor_elements(p->conv) * p->c.format.size;
     }
@@ -558,6 +557,8 @@ static bool run_phases(limber_context *ctx, const limber_problem *p, struct repo
     cleared = clears(ctx, &whole);
     if (report)
         *report = (struct report){ 0 };
+    if (tensor_elements(p->conv) == 0)
+        return true;
     if (limber_is_depthwise_whole(ctx, &whole) && limber_depthwise_run(ctx, &whole, report))
         return true;
     if (may_run_together(ctx, p, &rests) &&
@@ -569,7 +570,7 @@ static bool run_phases(limber_context *ctx, const limber_problem *p, struct repo
         state_phase(&part, p, &t, out, &rests, i);
         skips = cleared && part.k == 0;
     }
-    if (skips && keep.bytes > 0)
+    if (skips)
         memset(p->c.data, 0, keep.bytes);
     for (int64_t i = 0; ok && i < rests.all; i++) {
         state_phase(&part, p, &t, out, &rests, i);
@@ -583,7 +584,7 @@ static bool run_phases(limber_context *ctx, const limber_problem *p, struct repo
         longest = part.k > longest ? part.k : longest;
         first = false;
     }
-    if (!ok && !keep.sure && keep.memory && keep.bytes > 0)
+    if (!ok && !keep.sure && keep.memory)
         memcpy(p->c.data, keep.memory, keep.bytes);
     limber_memory_free(&ctx->allocator, keep.memory);
     return ok;

@@ -7,6 +7,8 @@ limber_status limber_convert(void *dst, limber_format to, const void *src, limbe
 {
     struct diag d = { 0 };
 
-    limber_format_convert(dst, to, src, from, count, mode, &d);
+    if (limber_format_check("to", to, &d) && limber_format_check("from", from, &d) &&
+        limber_check_arrays(dst, to, src, from, count, &d))
+        limber_format_convert(dst, to, src, from, count, mode, &d);
     return limber_error_set(&d);
 }

@@ -412,6 +412,9 @@ static bool check_prepare(const limber_context *ctx, const limber_matrix *x, int
                            rows < 0 ? "rows" : "cols", (long long)(rows < 0 ? rows : cols));
     if (!limber_check_matrix(x, "x", rows, cols, d) || !limber_check_data(x, "x", rows, cols, d))
         return false;
+    if (c->changes != LIMBER_CHANGES_TRUSTED && c->changes != LIMBER_CHANGES_CHECKED)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "config.changes = %d is none of its values", (int)c->changes);
     return c->changes != LIMBER_CHANGES_CHECKED || !limber_device_holds(ctx, x->data) ||
            limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                        "config.changes: LIMBER_CHANGES_CHECKED of x in a device's memory");

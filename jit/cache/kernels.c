@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <xxhash.h>
 
 enum { BUCKETS = 256 };
@@ -132,10 +133,12 @@ static void take_out(struct kernel_cache *m, struct slot *s)
 {
     struct slot **at = &m->bucket[s->hash % BUCKETS];
 
-    while (*at != s)
+    while (*at && *at != s)
         at = &(*at)->next;
-    *at = s->next;
-    m->count--;
+    if (*at) {
+        *at = s->next;
+        m->count--;
+    }
 }
 
 static struct slot *new_slot(uint64_t hash, const void *key, size_t size)
@@ -203,19 +206,39 @@ static struct slot *surplus(struct kernel_cache *m)
     return oldest;
 }
 
-/* The lock is held.  Waits until somebody else has made the slot's entry. */
-static bool await(struct kernel_cache *m, struct slot *s, struct diag *d)
+static struct slot *find(struct kernel_cache *m, uint64_t hash, const void *key, size_t size)
+{
+    return *place_of(m, hash, key, size);
+}
+
+/* The lock is held.  Looks again now and then: a thread that makes an entry may be stopped when the
+ * process ends. */
+static void wait_for_change(struct kernel_cache *m)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 10000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&m->changed, &m->lock, &until);
+}
+
+/* The lock is held.  Waits until somebody else has made the slot's entry.  *left: nobody ever will,
+ * and the slot is in no bucket any more. */
+static bool await(struct kernel_cache *m, struct slot *s, bool *left, struct diag *d)
 {
     s->users++;
-    if (s->state == MAKING && limber_background_ending()) {
-        pthread_mutex_unlock(&m->lock);
-        limber_background_go_on(); /* who makes it may be stopped */
-        pthread_mutex_lock(&m->lock);
-    }
-    while (s->state == MAKING)
-        pthread_cond_wait(&m->changed, &m->lock);
+    while (s->state == MAKING && !limber_background_stopped())
+        wait_for_change(m);
+    *left = s->state == MAKING;
     if (s->state == READY)
         return true;
+    if (*left) {
+        take_out(m, s);
+        s->users--;
+        return false;
+    }
     if (d->status == LIMBER_STATUS_OK)
         *d = s->diag;
     if (--s->users == 0)
@@ -257,18 +280,17 @@ bool limber_kernels_get(struct kernel_cache *m, const void *key, size_t size,
 {
     uint64_t hash = XXH3_64bits(key, size);
     struct slot *s;
-    bool ok;
+    bool ok = false, left = false;
 
     *e = NULL;
     pthread_mutex_lock(&m->lock);
-    s = *place_of(m, hash, key, size);
+    while ((s = find(m, hash, key, size)) && !(ok = await(m, s, &left, d)) && left)
+        ;
     *found = s != NULL;
-    if (s)
-        ok = await(m, s, d);
-    else if ((s = add(m, hash, key, size)))
+    if (!s && (s = add(m, hash, key, size)))
         ok = make(m, s, kernel_maker, d);
-    else
-        ok = limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a kernel's entry");
+    else if (!*found)
+        limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a kernel's entry");
     if (ok) {
         s->tick = ++m->tick;
         *e = &s->entry;
@@ -292,7 +314,7 @@ static bool make_apart(struct kernel_cache *m, const void *key, size_t size,
     }
     s->state = READY;
     pthread_mutex_lock(&m->lock);
-    old = *place_of(m, s->hash, key, size);
+    old = find(m, s->hash, key, size);
     if (old && (!anew || old->state != READY)) { /* theirs is as good */
         old = s;
     } else {
@@ -325,7 +347,7 @@ bool limber_kernels_offer(struct kernel_cache *m, const void *key, size_t size,
     bool known, ready;
 
     pthread_mutex_lock(&m->lock);
-    s = *place_of(m, XXH3_64bits(key, size), key, size);
+    s = find(m, XXH3_64bits(key, size), key, size);
     known = s != NULL;
     ready = known && s->state == READY;
     pthread_mutex_unlock(&m->lock);
@@ -355,7 +377,7 @@ bool limber_kernels_has(struct kernel_cache *m, const void *key, size_t size)
     bool ready;
 
     pthread_mutex_lock(&m->lock);
-    s = *place_of(m, XXH3_64bits(key, size), key, size);
+    s = find(m, XXH3_64bits(key, size), key, size);
     ready = s && s->state == READY;
     pthread_mutex_unlock(&m->lock);
     return ready;

@@ -1,23 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Kernels that a thread of its own makes while calls go on. */
+ * Kernels that a thread of its own makes while calls go on, and the end of the process. */
 #define _GNU_SOURCE     /* gettid */
 #include "jit/runtime/runtime.h"
 
 #include <stdatomic.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 /* Of all contexts. */
-static pthread_mutex_t pending_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t pending_changed = PTHREAD_COND_INITIALIZER;
-static int pending;
+static pthread_mutex_t working_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t working_changed = PTHREAD_COND_INITIALIZER;
 static struct background *working; /* whose threads are at work */
-static atomic_bool ending;      /* the program's first thread has ended */
-static atomic_bool any_stopped;
+static atomic_bool ending, any_stopped;
 
 struct job {
     struct job *next;
@@ -30,9 +26,9 @@ struct background {
     void (*make)(void *user, const void *key);
     void *user;
     struct code_range (*compiler)(void *user); /* while it runs this, the thread may be stopped */
-    struct background *next;    /* of those at work; pending_lock guards this */
+    struct background *next;    /* of those at work; working_lock guards this */
     int id;                     /* the thread's */
-    bool stopped;
+    bool stopped, gone; /* working_lock guards these */
     struct at_fork at_fork;
     pthread_mutex_t lock;       /* of what follows */
     pthread_cond_t changed;
@@ -43,105 +39,50 @@ struct background {
 
 /* ---- the end of the process ------------------------------------------------------------------ */
 
-static void add_pending(int jobs)
-{
-    pthread_mutex_lock(&pending_lock);
-    pending += jobs;
-    pthread_cond_broadcast(&pending_changed);
-    pthread_mutex_unlock(&pending_lock);
-}
-
 /* Is there a thread at work that cannot be stopped now?  Under the lock. */
 static bool one_goes_on(void)
 {
     bool some = false;
 
-    for (struct background *b = working; b; b = b->next)
-        if (b->stopped || (b->compiler && limber_stop(b->id, b->compiler(b->user)))) {
-            b->stopped = true;
+    for (struct background *b = working; b; b = b->next) {
+        if (b->stopped || b->id == (int)gettid())
+            continue;
+        b->stopped = b->compiler && limber_stop(b->id, b->compiler(b->user));
+        if (b->stopped) {
             atomic_store(&any_stopped, true);
+            limber_compile_forget();
         } else {
             some = true;
         }
+    }
     return some;
 }
 
-/* Leaves the jobs that nobody has begun, and stops each thread as soon as it can be stopped.  Under
- * the lock. */
-static void stop_all(void)
+/* Leaves the jobs that nobody has begun, stops threads of the library where they run the compiler's
+ * code, and waits for all others that compile. */
+static void end_compilers(void)
 {
     const struct timespec moment = { 0, 100000 };
 
+    limber_compile_refuse();
     atomic_store(&ending, true);
+    pthread_mutex_lock(&working_lock);
     while (one_goes_on()) {
-        pthread_mutex_unlock(&pending_lock);
+        pthread_mutex_unlock(&working_lock);
         nanosleep(&moment, NULL);
-        pthread_mutex_lock(&pending_lock);
+        pthread_mutex_lock(&working_lock);
     }
-}
-
-/* The first thread usually ends with its process, so it stops the others.  Another thread waits
- * for all jobs: whether the process ends with it is not known. */
-static void end_thread(void *unused)
-{
-    (void)unused;
-    pthread_mutex_lock(&pending_lock);
-    if (gettid() == getpid())
-        stop_all();
-    else
-        while (pending > 0)
-            pthread_cond_wait(&pending_changed, &pending_lock);
-    pthread_mutex_unlock(&pending_lock);
-}
-
-/* Did the first thread leave by itself?  Then others go on without it, and it stays as a zombie. */
-static bool first_thread_left(void)
-{
-    char path[64], text[256], *state;
-    ssize_t n;
-    int fd;
-
-    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)getpid());
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (fd >= 0)
-        close(fd);
-    if (n <= 0)
-        return false;
-    text[n] = 0;
-    state = strrchr(text, ')'); /* behind the program's name */
-    return state && strncmp(state, ") Z", 3) == 0;
-}
-
-void limber_background_go_on(void)
-{
-    if (!atomic_load(&any_stopped) || (gettid() != getpid() && !first_thread_left()))
-        return;
-    pthread_mutex_lock(&pending_lock);
-    for (struct background *b = working; b; b = b->next)
-        if (b->stopped) {
-            b->stopped = false;
-            limber_stop_end(b->id);
-        }
-    while (working)
-        pthread_cond_wait(&pending_changed, &pending_lock);
-    atomic_store(&any_stopped, false);
-    pthread_mutex_unlock(&pending_lock);
+    pthread_cond_broadcast(&working_changed);
+    pthread_mutex_unlock(&working_lock);
+    limber_compile_await();
 }
 
 /* The end of a process runs libLLVM's destructors whatever other threads do, the last registered
- * first; only destructors of the thread's own come before.  So threads that have asked look after
- * the kernel at work when they end. */
-extern int __cxa_thread_atexit_impl(void (*)(void *), void *, void *) __attribute__((weak));
-extern void *__dso_handle;
-
-static void end_after(void)
+ * first.  It registers most when it is opened, and more when it compiles something for the first
+ * time: so this is registered behind them, again and again. */
+void limber_background_watch(void)
 {
-    static _Thread_local bool asked;
-
-    if (!asked && __cxa_thread_atexit_impl)
-        __cxa_thread_atexit_impl(end_thread, NULL, &__dso_handle);
-    asked = true;
+    atexit(end_compilers);
 }
 
 /* ---- the thread ------------------------------------------------------------------------------ */
@@ -150,14 +91,14 @@ static bool begin(struct background *b)
 {
     bool ok;
 
-    pthread_mutex_lock(&pending_lock);
+    pthread_mutex_lock(&working_lock);
     ok = !atomic_load(&ending);
     if (ok) {
         limber_stop_allow(true);
         b->next = working;
         working = b;
     }
-    pthread_mutex_unlock(&pending_lock);
+    pthread_mutex_unlock(&working_lock);
     return ok;
 }
 
@@ -165,12 +106,12 @@ static void end(struct background *b)
 {
     struct background **at = &working;
 
-    pthread_mutex_lock(&pending_lock);
+    pthread_mutex_lock(&working_lock);
     while (*at != b)
         at = &(*at)->next;
     *at = b->next;
-    pthread_cond_broadcast(&pending_changed);
-    pthread_mutex_unlock(&pending_lock);
+    pthread_cond_broadcast(&working_changed);
+    pthread_mutex_unlock(&working_lock);
     limber_stop_allow(false);
 }
 
@@ -195,15 +136,20 @@ static void *loop(void *arg)
         pthread_mutex_lock(&b->lock);
         b->jobs = first->next;
         free(first);
-        add_pending(-1);
         pthread_cond_broadcast(&b->changed);
     }
     pthread_mutex_unlock(&b->lock);
+    pthread_mutex_lock(&working_lock);
+    b->gone = true;
+    pthread_cond_broadcast(&working_changed);
+    pthread_mutex_unlock(&working_lock);
     return NULL;
 }
 
 static bool start(struct background *b)
 {
+    if (!b->started)
+        limber_background_watch(); /* the end of the process waits for jobs of any kind */
     b->started = b->started || limber_thread(&b->thread, loop, b);
     return b->started;
 }
@@ -213,19 +159,20 @@ bool limber_background_ending(void)
     return atomic_load(&ending);
 }
 
+bool limber_background_stopped(void)
+{
+    return atomic_load(&any_stopped);
+}
+
 /* The thread is not in the child. */
 static void in_child(void *self)
 {
     struct background *b = self;
 
     pthread_cond_init(&b->changed, NULL);
-    pthread_mutex_init(&pending_lock, NULL);
-    pthread_cond_init(&pending_changed, NULL);
-    pending = 0;
+    pthread_mutex_init(&working_lock, NULL);
+    pthread_cond_init(&working_changed, NULL);
     working = NULL;
-    atomic_store(&ending, false);
-    atomic_store(&any_stopped, false);
-    b->stopped = false;
     b->jobs = NULL; /* one may have been half way through */
     b->started = false;
 }
@@ -247,24 +194,35 @@ struct background *limber_background_new(void (*make)(void *user, const void *ke
     return b;
 }
 
+/* False: it was stopped, and stays where it is. */
+static bool join(struct background *b)
+{
+    bool gone;
+
+    pthread_mutex_lock(&working_lock);
+    while (!b->gone && !b->stopped)
+        pthread_cond_wait(&working_changed, &working_lock);
+    gone = b->gone;
+    pthread_mutex_unlock(&working_lock);
+    return gone && pthread_join(b->thread, NULL) == 0;
+}
+
 void limber_background_free(struct background *b)
 {
     if (!b)
         return;
-    limber_background_go_on();
     pthread_mutex_lock(&b->lock);
     b->leave = true;
     pthread_cond_broadcast(&b->changed);
     pthread_mutex_unlock(&b->lock);
-    if (b->started)
-        pthread_join(b->thread, NULL);
+    if (b->started && !join(b))
+        return; /* its thread may hold this memory */
     limber_at_fork_no_more(&b->at_fork);
     while (b->jobs) {
         struct job *next = b->jobs->next;
 
         free(b->jobs);
         b->jobs = next;
-        add_pending(-1);
     }
     pthread_mutex_destroy(&b->lock);
     pthread_cond_destroy(&b->changed);
@@ -287,11 +245,8 @@ bool limber_background_ask(struct background *b, const void *key, size_t size)
     struct job **at, *new;
     bool ok;
 
-    end_after();
-    if (atomic_load(&ending) && first_thread_left()) {
-        limber_background_go_on();
-        atomic_store(&ending, false);
-    }
+    if (atomic_load(&ending))
+        return false;
     pthread_mutex_lock(&b->lock);
     at = place_of(b, key, size);
     ok = *at || start(b);
@@ -302,7 +257,6 @@ bool limber_background_ask(struct background *b, const void *key, size_t size)
             clock_gettime(CLOCK_REALTIME, &new->asked);
             memcpy(new->key, key, size);
             *at = new;
-            add_pending(1);
             pthread_cond_broadcast(&b->changed);
         }
         ok = new != NULL;

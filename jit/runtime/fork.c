@@ -1,27 +1,113 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * fork waits until no kernel is being compiled: a child could not free the locks that libLLVM
- * holds then.  It also takes every lock of the library, so that the child finds no data half
- * changed. */
+ * Who compiles.  fork waits until no kernel is being compiled: a child could not free the locks
+ * that libLLVM holds then.  It also takes every lock of the library, so that the child finds no
+ * data half changed.  The end of the process waits, too, and nothing is compiled from then on. */
 #include "jit/runtime/runtime.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;    /* guards what follows */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static int compiling;                   /* threads */
-static bool forking;
+static int compiling; /* threads, without those that were stopped */
+static bool forking, ended;
 static struct at_fork *list;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static _Thread_local int own; /* how deep this thread is in a compiler */
 
-void limber_compile_enter(void)
+/* ---- compilers that are being opened -------------------------------------------------------- */
+
+/* A compiler's destructors run before anything that was registered before it was opened.  But what
+ * a thread does at its own end comes before: with the one that ends the process, too.  So threads
+ * take and give this lock then, by functions of the C library alone, which stay where they are if
+ * this library is closed.  The lock stays as well, and so it lies in memory that nobody frees. */
+static pthread_mutex_t *opening; /* NULL: there was no memory */
+static pthread_once_t opening_once = PTHREAD_ONCE_INIT;
+extern int __cxa_thread_atexit_impl(void (*)(void *), void *, void *) __attribute__((weak));
+
+static void make_opening(void)
 {
-    limber_background_go_on(); /* a stopped thread may hold libLLVM's locks */
+    pthread_mutexattr_t own_again;
+
+    opening = malloc(sizeof *opening);
+    if (!opening)
+        return;
+    pthread_mutexattr_init(&own_again);
+    pthread_mutexattr_settype(&own_again, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(opening, &own_again);
+    pthread_mutexattr_destroy(&own_again);
+}
+
+static void at_thread_end(int (*take_or_give)(pthread_mutex_t *))
+{
+    void (*function)(void *);
+    void *library;
+
+    memcpy(&function, &take_or_give, sizeof function);
+    memcpy(&library, &take_or_give, sizeof library);
+    __cxa_thread_atexit_impl(function, opening, library);
+}
+
+void limber_compile_watch_thread(void)
+{
+    static _Thread_local bool watched;
+
+    pthread_once(&opening_once, make_opening);
+    if (!watched && opening && __cxa_thread_atexit_impl) {
+        at_thread_end(pthread_mutex_unlock); /* the last one is called first */
+        at_thread_end(pthread_mutex_lock);
+    }
+    watched = true;
+}
+
+static void open_compiler(const struct backend *b, const struct target *t)
+{
+    limber_compile_watch_thread();
+    if (opening)
+        pthread_mutex_lock(opening);
+    b->open(t);
+    limber_background_watch(); /* before the destructors that it has registered */
+    if (opening)
+        pthread_mutex_unlock(opening);
+}
+
+/* ---- threads that compile ------------------------------------------------------------------- */
+
+bool limber_compile_enter(const struct backend *b, const struct target *t, struct diag *d)
+{
+    bool ok;
+
     pthread_mutex_lock(&lock);
     while (forking)
         pthread_cond_wait(&changed, &lock);
-    compiling++;
+    ok = !ended || !b->open;
+    compiling += ok;
+    own += ok;
     pthread_mutex_unlock(&lock);
+    if (ok && b->open)
+        open_compiler(b, t);
+    return ok || limber_fail(d, LIMBER_STATUS_DEVICE,
+                             "the process ends, and nothing is compiled any more");
 }
 
 void limber_compile_leave(void)
+{
+    limber_background_watch(); /* before the destructors that the compiler has registered */
+    pthread_mutex_lock(&lock);
+    compiling--;
+    own--;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+void limber_compile_refuse(void)
+{
+    pthread_mutex_lock(&lock);
+    ended = true;
+    pthread_mutex_unlock(&lock);
+}
+
+void limber_compile_forget(void)
 {
     pthread_mutex_lock(&lock);
     compiling--;
@@ -29,11 +115,20 @@ void limber_compile_leave(void)
     pthread_mutex_unlock(&lock);
 }
 
+void limber_compile_await(void)
+{
+    pthread_mutex_lock(&lock);
+    while (compiling > own)
+        pthread_cond_wait(&changed, &lock);
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- fork ----------------------------------------------------------------------------------- */
+
 static void before(void)
 {
-    limber_background_go_on();
     pthread_mutex_lock(&lock);
-    while (forking)             /* another thread forks */
+    while (forking) /* another thread forks */
         pthread_cond_wait(&changed, &lock);
     forking = true;
     while (compiling > 0)
@@ -55,6 +150,7 @@ static void after(void)
 static void in_child(void)
 {
     pthread_cond_init(&changed, NULL);
+    compiling = own;
     for (struct at_fork *f = list; f; f = f->next)
         if (f->child)
             f->child(f->self);

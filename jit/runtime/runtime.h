@@ -87,9 +87,17 @@ struct at_fork {
 };
 void limber_at_fork(struct at_fork *f);
 void limber_at_fork_no_more(struct at_fork *f);
-/* Between these, around libLLVM's work, fork waits. */
-void limber_compile_enter(void);
+/* Between these, around a compiler's work, fork and the end of the process wait.  Opens the
+ * backend's compiler, if it is found.  False: the process ends. */
+bool limber_compile_enter(const struct backend *b, const struct target *t, struct diag *d);
 void limber_compile_leave(void);
+/* Of the end of the process: from now on nothing is compiled; a thread that compiles was stopped;
+ * waits for all others that do. */
+void limber_compile_refuse(void);
+void limber_compile_forget(void);
+void limber_compile_await(void);
+/* If this thread ends while another opens a compiler, it waits until that is done. */
+void limber_compile_watch_thread(void);
 
 /* ---- allocator.c ----------------------------------------------------------------------------- */
 
@@ -112,11 +120,9 @@ struct runner limber_pool_runner(struct pool *p);
 
 /* ---- stop.c: threads that the end of a process stops ----------------------------------------- */
 
-/* Stops the thread (its gettid) if it runs this code and has allowed it; false: it does not.  One
- * at a time. */
+/* Stops the thread (its gettid) for ever if it runs this code and has allowed it; false: it does
+ * not.  One at a time. */
 bool limber_stop(int thread, struct code_range code);
-/* All that were stopped may go on; this one does at once. */
-void limber_stop_end(int thread);
 /* Whether the calling thread may be stopped. */
 void limber_stop_allow(bool allowed);
 
@@ -127,7 +133,7 @@ struct background;
  * end while that thread runs this code of a compiler (NULL: it waits for the job). */
 struct background *limber_background_new(void (*make)(void *user, const void *key), void *user,
                                          struct code_range (*compiler)(void *user));
-/* Waits for the job at work and drops the others. */
+/* Waits for the job at work, unless its thread was stopped, and drops the others. */
 void limber_background_free(struct background *b);
 /* Queues the job unless it is queued already.  False: no memory, or no thread. */
 bool limber_background_ask(struct background *b, const void *key, size_t size);
@@ -136,8 +142,9 @@ bool limber_background_ask(struct background *b, const void *key, size_t size);
 bool limber_background_busy(struct background *b, const void *key, size_t size, double seconds);
 /* From now on jobs are dropped: the process ends. */
 bool limber_background_ending(void);
-/* For who waits for what such a thread does while the process ends: it goes on, and this waits for
- * the end of its job. */
-void limber_background_go_on(void);
+/* Was one of such threads stopped?  What it was making is never ready. */
+bool limber_background_stopped(void);
+/* The end of the process ends compiling before it runs what was registered before this call. */
+void limber_background_watch(void);
 
 #endif

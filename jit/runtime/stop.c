@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Stops a thread while it runs a compiler's own code, so that a process can end without it: the
- * end of a process runs the compiler's destructors, and a thread that still compiles would meet
- * what they leave.  A thread that runs the compiler's code is inside no function of the C library,
- * so it holds no lock of malloc, of the loader or of a stream, which the end of the process needs.
+ * Stops a thread for ever while it runs a compiler's own code, so that a process can end without
+ * it: the end of a process runs the compiler's destructors, and a thread that still compiles would
+ * meet what they leave.  A thread that runs the compiler's code is inside no function of the C
+ * library, so it holds no lock of malloc, of the loader or of a stream, which the end of the
+ * process needs.
  *
  * The means is SIGURG: the system ignores it by default, and so do programs. */
 #define _GNU_SOURCE     /* gettid, REG_RIP */
 #include "jit/runtime/runtime.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
@@ -22,7 +22,6 @@ enum answer { NONE, STOPPED, ELSEWHERE };
 static atomic_int asked;            /* the thread that is to answer, or 0 */
 static atomic_uintptr_t from, to;   /* where it may be stopped */
 static atomic_int answer;
-static atomic_bool held;            /* threads that were stopped stay so */
 
 static uintptr_t place_in(const ucontext_t *u)
 {
@@ -38,7 +37,7 @@ static uintptr_t place_in(const ucontext_t *u)
 
 static void handler(int signal, siginfo_t *info, void *context)
 {
-    int before = errno, here = (int)gettid();
+    int here = (int)gettid();
     uintptr_t at = place_in(context);
     sigset_t mask;
 
@@ -50,12 +49,10 @@ static void handler(int signal, siginfo_t *info, void *context)
         atomic_store(&answer, ELSEWHERE);
         return;
     }
-    sigfillset(&mask);
-    sigdelset(&mask, SIGNAL);
     atomic_store(&answer, STOPPED);
-    while (atomic_load(&held))
+    sigfillset(&mask);
+    for (;;)
         sigsuspend(&mask);
-    errno = before;
 }
 
 /* Takes the signal, unless the program has a use for it. */
@@ -90,17 +87,10 @@ bool limber_stop(int thread, struct code_range code)
     atomic_store(&from, code.from);
     atomic_store(&to, code.to);
     atomic_store(&answer, NONE);
-    atomic_store(&held, true);
     atomic_store(&asked, thread);
     if (syscall(SYS_tgkill, getpid(), thread, SIGNAL))
         return false;
     while (atomic_load(&answer) == NONE)
         nanosleep(&moment, NULL);
     return atomic_load(&answer) == STOPPED;
-}
-
-void limber_stop_end(int thread)
-{
-    atomic_store(&held, false);
-    syscall(SYS_tgkill, getpid(), thread, SIGNAL);
 }

@@ -467,7 +467,7 @@ static void a_process_ends_without_kernels_that_wait(void **state)
         limber_context *ctx = gated_context("");
 
         alarm(100);
-        atexit(at_the_end); /* after what the library does at a thread's end */
+        atexit(at_the_end); /* after what the library does */
         gated.compile = endless_compile;
         for (int promise = LIMBER_CONTRACT_NATIVE; promise <= LIMBER_CONTRACT_CORRECT;
              promise += LIMBER_CONTRACT_CORRECT)
@@ -550,11 +550,9 @@ static void make_two(void *unused, const void *job)
         _exit(0);
 }
 
-/* Asks once the first thread ends, until the job is done. */
+/* Asks until the job is done. */
 static void *ask_on(void *background)
 {
-    while (!limber_background_ending())
-        sched_yield();
     while (limber_background_ask(background, &(int){ 2 }, sizeof(int)))
         sched_yield();
     _exit(2);
@@ -605,12 +603,24 @@ COMPILER static void work_until_told(void)
         ;
 }
 
+static void open_nothing(const struct target *t)
+{
+    (void)t;
+}
+
+static const struct backend with_compiler = { .open = open_nothing };
+
 static void compile_until_told(void *unused, const void *job)
 {
+    struct diag d = { 0 };
+
     (void)unused;
     (void)job;
+    if (!limber_compile_enter(&with_compiler, NULL, &d))
+        _exit(5);
     begun++;
     work_until_told();
+    limber_compile_leave();
     made++;
 }
 
@@ -652,6 +662,12 @@ static void it_has_ended(void)
 
 static void free_it(void)
 {
+    limber_background_free(stopped);
+    _exit(made == 0 ? 0 : 1);
+}
+
+static void end_it_in_time(void)
+{
     may_end = 1;
     limber_background_free(stopped);
     _exit(made == 1 ? 0 : 1);
@@ -659,18 +675,51 @@ static void free_it(void)
 
 static void fork_with_it(void)
 {
+    struct diag d = { 0 };
     pid_t pid;
     int status;
 
-    may_end = 1;
-    limber_compile_enter(); /* waits until the other thread's compiler has ended */
-    limber_compile_leave();
-    if (made != 1)
+    if (limber_compile_enter(&with_compiler, NULL, &d) || d.status != LIMBER_STATUS_DEVICE)
         _exit(2);
     pid = fork();
     if (pid == 0)
         _exit(0);
     _exit(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0 ? 0 : 1);
+}
+
+static struct kernel_cache *entries;
+
+static bool make_entry(void *wait, struct entry *e, struct diag *d)
+{
+    (void)d;
+    e->backend = &counted;
+    if (wait)
+        compile_until_told(NULL, NULL);
+    return true;
+}
+
+static void make_slowly(void *unused, const void *job)
+{
+    struct diag d = { 0 };
+    struct entry *e;
+    bool found;
+
+    (void)unused;
+    limber_kernels_get(entries, job, sizeof(int), (struct kernel_maker){ make_entry, &begun }, &e,
+                       &found, &d);
+}
+
+/* The stopped thread never makes the entry; who needs it makes it. */
+static void make_it_anew(void)
+{
+    struct diag d = { 0 };
+    struct entry *e;
+    bool found = true;
+
+    if (!limber_kernels_get(entries, &(int){ 1 }, sizeof(int),
+                            (struct kernel_maker){ make_entry, NULL }, &e, &found, &d))
+        _exit(1);
+    _exit(found || made ? 2 : 0);
 }
 
 /* Goes on once the first thread has left. */
@@ -685,9 +734,10 @@ static void *ask_for_another(void *unused)
     _exit(made >= 2 ? 0 : 1);
 }
 
-/* Without `leaves`, the process ends. */
-static void end_while_at_work(void (*make)(void *, const void *), void (*last)(void),
-                              void *(*leaves)(void *))
+/* Without `leaves`, the process ends.  `first` comes before what the library does then, `last`
+ * behind it. */
+static void end_while_at_work(void (*make)(void *, const void *), void (*first)(void),
+                              void (*last)(void), void *(*leaves)(void *))
 {
     int status;
     pid_t pid;
@@ -699,6 +749,9 @@ static void end_while_at_work(void (*make)(void *, const void *), void (*last)(v
         pthread_t other;
 
         alarm(100);
+        entries = limber_kernels_new(4);
+        if (last)
+            atexit(last);
         stopped = limber_background_new(make, NULL, its_code);
         if (!stopped || !limber_background_ask(stopped, &(int){ 1 }, sizeof(int)) ||
             (leaves && pthread_create(&other, NULL, leaves, NULL)))
@@ -707,7 +760,8 @@ static void end_while_at_work(void (*make)(void *, const void *), void (*last)(v
             sched_yield();
         if (leaves)
             pthread_exit(NULL);
-        atexit(last); /* after what the library does at a thread's end */
+        if (first)
+            atexit(first);
         exit(4);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -717,22 +771,24 @@ static void end_while_at_work(void (*make)(void *, const void *), void (*last)(v
 static void a_process_ends_while_its_compiler_is_at_work(void **state)
 {
     (void)state;
-    end_while_at_work(compile_until_told, leave_it, NULL);
+    end_while_at_work(compile_until_told, NULL, leave_it, NULL);
 }
 
 static void a_process_waits_for_what_is_no_compiler(void **state)
 {
     (void)state;
-    end_while_at_work(work_until_the_end, it_has_ended, NULL);
+    end_while_at_work(work_until_the_end, NULL, it_has_ended, NULL);
 }
 
-/* In the functions that run at the end of a process the library goes on as ever. */
-static void a_stopped_compiler_goes_on_for_who_waits(void **state)
+/* Functions that run at the end of a process, before and after the library's own, use it. */
+static void nobody_waits_for_a_stopped_compiler(void **state)
 {
     (void)state;
-    end_while_at_work(compile_until_told, free_it, NULL);
-    end_while_at_work(compile_until_told, fork_with_it, NULL);
-    end_while_at_work(compile_until_told, NULL, ask_for_another);
+    end_while_at_work(compile_until_told, end_it_in_time, NULL, NULL);
+    end_while_at_work(compile_until_told, NULL, free_it, NULL);
+    end_while_at_work(compile_until_told, NULL, fork_with_it, NULL);
+    end_while_at_work(make_slowly, NULL, make_it_anew, NULL);
+    end_while_at_work(compile_until_told, NULL, NULL, ask_for_another);
 }
 
 /* A program that has a use for the signal keeps it. */
@@ -743,7 +799,7 @@ static void a_signal_of_the_program_is_left_alone(void **state)
 
     (void)state;
     sigaction(SIGURG, &theirs, &before);
-    end_while_at_work(work_until_the_end, it_has_ended, NULL);
+    end_while_at_work(work_until_the_end, NULL, it_has_ended, NULL);
     sigaction(SIGURG, &before, NULL);
 }
 
@@ -763,7 +819,7 @@ int main(void)
         cmocka_unit_test(jobs_are_done_after_a_forked_first_thread),
         cmocka_unit_test(a_process_ends_while_its_compiler_is_at_work),
         cmocka_unit_test(a_process_waits_for_what_is_no_compiler),
-        cmocka_unit_test(a_stopped_compiler_goes_on_for_who_waits),
+        cmocka_unit_test(nobody_waits_for_a_stopped_compiler),
         cmocka_unit_test(a_signal_of_the_program_is_left_alone),
         cmocka_unit_test(a_child_finds_everything_at_rest),
     };

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Stands before libLLVM, which it is linked with: dlsym finds all of libLLVM's functions behind it.
+ * It holds a compilation until the program lets it go on, and ends the process with a message where
+ * something is compiled after destructors have run.  Like libLLVM, it registers a destructor when
+ * it is opened and one at its first compilation. */
+#define _GNU_SOURCE     /* RTLD_NEXT */
+#include "gate.h"
+
+#include <dlfcn.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static atomic_int running, destroyed;
+
+static void fault(const char *what)
+{
+    if (write(STDERR_FILENO, what, strlen(what)) > 0)
+        _exit(70);
+    _exit(71);
+}
+
+static void destroy(void)
+{
+    destroyed = 1;
+    if (running && !gate_in_background) /* the library stops a thread of its own */
+        fault("destructors run while a thread compiles\n");
+}
+
+__attribute__((constructor)) static void opened(void)
+{
+    atexit(destroy);
+}
+
+int LLVMTargetMachineEmitToMemoryBuffer(void *machine, void *module, int kind, char **message,
+                                        void **buffer);
+
+int LLVMTargetMachineEmitToMemoryBuffer(void *machine, void *module, int kind, char **message,
+                                        void **buffer)
+{
+    static atomic_flag first = ATOMIC_FLAG_INIT;
+    int (*emit)(void *, void *, int, char **, void **), result;
+
+    if (destroyed)
+        fault("compiled after destructors have run\n");
+    if (!atomic_flag_test_and_set(&first))
+        atexit(destroy);
+    running++;
+    if (gate_shut) {
+        gate_held++;
+        while (gate_shut)
+            sched_yield();
+    }
+    *(void **)&emit = dlsym(RTLD_NEXT, "LLVMTargetMachineEmitToMemoryBuffer");
+    result = emit(machine, module, kind, message, buffer);
+    running--;
+    if (destroyed)
+        fault("destructors have run while a thread compiled\n");
+    return result;
+}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Every way in which a process ends, while its compiler is in any state.  Without arguments it runs
+ * itself with each WAY and STATE.  Its LIMBER_LLVM is gate.c, which holds compilations where the
+ * program says and tells of those that come too late. */
+#define _GNU_SOURCE     /* at_quick_exit */
+#include "gate.h"
+
+#include <limber/limber.h>
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+atomic_int gate_shut, gate_held, gate_in_background;
+
+/* ---- the library, opened and closed by hand ------------------------------------------------- */
+
+/* clang-format off */
+#define FUNCTIONS(F) \
+    F(limber_create) F(limber_destroy) F(limber_gemm) F(limber_unit_parse) F(limber_bind_shape) \
+    F(limber_error_text) F(limber_fallback_reason)
+/* clang-format on */
+static struct {
+#define FIELD(name) __typeof__(&name) name;
+    FUNCTIONS(FIELD)
+#undef FIELD
+} lib;
+static void *handle;
+static limber_context *ctx;
+
+static void fault(const char *what)
+{
+    fprintf(stderr, "%s (%s)\n", what, lib.limber_error_text ? lib.limber_error_text() : "");
+    _exit(72);
+}
+
+static limber_context *make_context(void)
+{
+    const limber_config config = { .size = sizeof config, .threads = 1, .cache_dir = "" };
+    limber_context *new;
+
+    if (lib.limber_create(&new, &config))
+        fault("no context");
+    return new;
+}
+
+static void open_library(void)
+{
+    handle = dlopen(LIMBER_SHARED, RTLD_NOW | RTLD_LOCAL);
+    if (!handle)
+        fault(dlerror());
+#define GET(name) *(void **)&lib.name = dlsym(handle, #name);
+    FUNCTIONS(GET)
+#undef GET
+    ctx = make_context();
+}
+
+/* ---- work ----------------------------------------------------------------------------------- */
+
+enum { SIDE = 4 };
+static const double left[SIDE * SIDE] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7 },
+                                right[SIDE * SIDE] = { 3, 1, 4, 1, 5, 9, 2, 6,
+                                                       5, 3, 5, 8, 9, 7, 9, 3 };
+static atomic_int last_unit = 2; /* each is new to the library */
+
+static bool is_right(const double *c)
+{
+    for (int i = 0; i < SIDE * SIDE; i++) {
+        double sum = 0;
+
+        for (int k = 0; k < SIDE; k++)
+            sum += left[i / SIDE * SIDE + k] * right[k * SIDE + i % SIDE];
+        if (c[i] != sum)
+            return false;
+    }
+    return true;
+}
+
+static limber_status multiply(limber_context *x, const limber_contract *k)
+{
+    double c[SIDE * SIDE] = { 0 };
+    limber_status s =
+        lib.limber_gemm(x, k, SIDE, SIDE, SIDE, NULL, (limber_matrix){ left, LIMBER_F64, SIDE, 1 },
+                        (limber_matrix){ right, LIMBER_F64, SIDE, 1 }, NULL,
+                        (limber_output){ c, LIMBER_F64, SIDE, 1 }, NULL);
+
+    if (s == LIMBER_STATUS_OK && !is_right(c))
+        fault("a wrong product");
+    return s;
+}
+
+/* On a unit that nothing has been compiled for. */
+static limber_status simulate(limber_on_miss on_miss)
+{
+    limber_unit u = LIMBER_UNIT_INIT;
+    limber_contract k = LIMBER_CONTRACT_INIT;
+    char text[64];
+
+    snprintf(text, sizeof text, "in=bf16 acc=f32 group=%d", last_unit++);
+    if (lib.limber_unit_parse(text, &u))
+        fault("no unit");
+    k.promise = LIMBER_CONTRACT_SIMULATE;
+    k.unit = &u;
+    k.on_miss = on_miss;
+    return multiply(ctx, &k);
+}
+
+/* A function of a shape that none has had, of some instructions. */
+static bool bind_one(limber_context *x)
+{
+    static atomic_int stride = SIDE;
+    const int64_t row = stride++;
+    double c[SIDE * SIDE] = { 0 };
+    limber_kernel f;
+
+    if (lib.limber_bind_shape(x, NULL, SIDE, SIDE, SIDE,
+                              (limber_matrix){ left, LIMBER_F64, SIDE, 1 },
+                              (limber_matrix){ right, LIMBER_F64, SIDE, 1 },
+                              (limber_output){ c, LIMBER_F64, row, 1 }, LIMBER_ACCUMULATE_NONE, &f))
+        return false;
+    if (row == SIDE) {
+        f(left, right, c);
+        if (!is_right(c))
+            fault("a wrong function");
+    }
+    return true;
+}
+
+/* The library serves at any time.  compiles: there is a compiler. */
+static void work(bool compiles)
+{
+    const limber_contract correct = { .size = sizeof correct, .promise = LIMBER_CONTRACT_CORRECT };
+
+    if (multiply(ctx, NULL) || multiply(ctx, &correct) || simulate(LIMBER_ON_MISS_WAIT))
+        fault("a product fails");
+    if (compiles != !*lib.limber_fallback_reason(ctx))
+        fault(compiles ? "it was interpreted" : "it was compiled");
+    if (bind_one(ctx) != compiles)
+        fault(compiles ? "no function" : "a function was compiled");
+}
+
+/* ---- states --------------------------------------------------------------------------------- */
+
+static const char *const states[] = { "none", "idle", "foreground", "background", "opening" };
+enum state { NONE, IDLE, FOREGROUND, BACKGROUND, OPENING, STATES };
+static enum state state;
+
+static void *compile_on(void *unused)
+{
+    (void)unused;
+    for (;;)
+        bind_one(ctx);
+    return NULL;
+}
+
+static void hold_other_thread(void)
+{
+    pthread_t thread;
+
+    gate_shut = 1;
+    if (pthread_create(&thread, NULL, compile_on, NULL))
+        fault("no thread");
+}
+
+static void reach_state(void)
+{
+    if (state == NONE)
+        return;
+    if (state == OPENING) {
+        hold_other_thread();
+    } else if (!bind_one(ctx)) {
+        fault("no function");
+    } else if (state == FOREGROUND) {
+        hold_other_thread();
+    } else if (state == BACKGROUND) {
+        gate_in_background = gate_shut = 1;
+        if (simulate(LIMBER_ON_MISS_REFUSE) != LIMBER_STATUS_NOT_READY)
+            fault("not in the background");
+    }
+    while (gate_shut && !gate_held)
+        sched_yield();
+}
+
+static void let_go(void)
+{
+    gate_shut = 0;
+}
+
+static void let_go_with_thread(void *unused)
+{
+    (void)unused;
+    let_go();
+}
+
+extern int __cxa_thread_atexit_impl(void (*)(void *), void *, void *);
+extern void *__dso_handle;
+
+/* Behind what the library has registered for this thread.  A compiler that is being opened is
+ * waited for by threads that have used the library, at their end. */
+static void leave_gate_to_thread(void)
+{
+    if (state == OPENING)
+        __cxa_thread_atexit_impl(let_go_with_thread, NULL, &__dso_handle);
+}
+
+/* ---- ways ----------------------------------------------------------------------------------- */
+
+static const char *const ways[] = { "return", "thread", "quick",   "early", "late",
+                                    "static", "close",  "destroy", "forked" };
+enum way { RETURN, THREAD, QUICK, EARLY, LATE, STATIC, CLOSE, DESTROY, FORKED, WAYS };
+static enum way way;
+
+/* Before the library's own, unless a compiler was being opened until the thread ended. */
+static void work_before(void)
+{
+    let_go();
+    work(state != OPENING || way != LATE);
+}
+
+/* Behind the destructors of everything that was opened after this was registered. */
+static void work_after(void)
+{
+    work(state == NONE);
+}
+
+static void destroy_after(void)
+{
+    work_after();
+    lib.limber_destroy(ctx);
+}
+
+static bool is_registered;
+
+/* As the constructor of a static object does. */
+__attribute__((constructor)) static void register_first(int argc, char **argv)
+{
+    if (argc == 3 && strcmp(argv[1], ways[STATIC]) == 0)
+        is_registered = atexit(work_after) == 0;
+    else if (argc == 3 && strcmp(argv[1], ways[DESTROY]) == 0)
+        is_registered = atexit(destroy_after) == 0;
+}
+
+static void *exit_here(void *unused)
+{
+    (void)unused;
+    lib.limber_destroy(make_context());
+    leave_gate_to_thread();
+    exit(0);
+}
+
+static void close_library(void)
+{
+    if (state == FOREGROUND || state == OPENING) /* a thread is in it */
+        return;
+    let_go();
+    lib.limber_destroy(ctx);
+    dlclose(handle);
+    open_library();
+    work(true);
+}
+
+static void fork_child(void)
+{
+    int status = 0;
+    pid_t child;
+
+    pthread_atfork(let_go, NULL, NULL); /* the library waits, then, until nothing is compiled */
+    child = fork();
+    if (child == 0) {
+        work(true);
+        exit(0);
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child || status)
+        fault("the child fails");
+}
+
+static int end(void)
+{
+    pthread_t thread;
+
+    if (way == EARLY)
+        atexit(work_after);
+    open_library();
+    reach_state();
+    leave_gate_to_thread();
+    if (way == LATE)
+        atexit(work_before);
+    else if (way == QUICK && at_quick_exit(work_before) == 0)
+        quick_exit(0);
+    else if (way == CLOSE)
+        close_library();
+    else if (way == FORKED)
+        fork_child();
+    if (way != LATE)
+        atexit(let_go);
+    if (way == THREAD && pthread_create(&thread, NULL, exit_here, NULL) == 0)
+        for (;;)
+            pause();
+    return way == THREAD || way == QUICK;
+}
+
+/* ---- all of them ---------------------------------------------------------------------------- */
+
+static int index_of(const char *name, const char *const *names, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(name, names[i]) == 0)
+            return i;
+    exit(73);
+}
+
+static int run_all(const char *program)
+{
+    int failed = 0;
+
+    for (int w = 0; w < WAYS; w++)
+        for (int s = 0; s < STATES; s++) {
+            int status = 0;
+            pid_t child = fork();
+
+            if (child == 0) {
+                execl(program, program, ways[w], states[s], NULL);
+                _exit(74);
+            }
+            if (child < 0 || waitpid(child, &status, 0) != child || status) {
+                printf("%s, %s: status %x\n", ways[w], states[s], status);
+                failed++;
+            }
+        }
+    printf("%d of %d failed\n", failed, WAYS * STATES);
+    return failed != 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 3)
+        return run_all(argv[0]);
+    alarm(100);
+    way = (enum way)index_of(argv[1], ways, WAYS);
+    state = (enum state)index_of(argv[2], states, STATES);
+    if ((way == STATIC || way == DESTROY) && !is_registered)
+        return 75;
+    return end();
+}

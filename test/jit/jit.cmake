@@ -1,0 +1,19 @@
+# How a process ends, with a library that stands before libLLVM.
+if(LIMBER_LLVM AND NOT LIMBER_SANITIZE AND NOT CMAKE_CROSSCOMPILING AND NOT LIMBER_TEST_BARE)
+  execute_process(COMMAND ${LIMBER_LLVM_CONFIG} --link-shared --libfiles
+                  OUTPUT_VARIABLE llvm_library OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  if(EXISTS "${llvm_library}")
+    add_library(ending_gate MODULE ${CMAKE_CURRENT_LIST_DIR}/ending/gate.c)
+    target_link_libraries(ending_gate PRIVATE ${llvm_library} ${CMAKE_DL_LIBS})
+    target_link_options(ending_gate PRIVATE LINKER:--no-as-needed)
+    add_executable(ending ${CMAKE_CURRENT_LIST_DIR}/ending/program.c)
+    target_include_directories(ending PRIVATE ${PROJECT_SOURCE_DIR}/include)
+    target_compile_definitions(ending PRIVATE LIMBER_SHARED="$<TARGET_FILE:limber>")
+    target_link_libraries(ending PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
+    set_target_properties(ending ending_gate PROPERTIES C_VISIBILITY_PRESET default)
+    set_target_properties(ending PROPERTIES ENABLE_EXPORTS ON)
+    add_dependencies(ending limber ending_gate)
+    add_test(NAME ending COMMAND ${CMAKE_COMMAND} -E env LIMBER_KERNELS=both
+             LIMBER_LLVM=$<TARGET_FILE:ending_gate> $<TARGET_FILE:ending>)
+  endif()
+endif()
