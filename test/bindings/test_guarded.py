@@ -107,9 +107,9 @@ for _axes, _size in (("conv1d", (6,)), ("conv2d", (5, 6)), ("conv3d", (3, 4, 5))
         (1, 2, *_size), (1, 3, *_output), {"window": _window}
 OTHERS = {"convert", "quantize", "fixed", "solve", "statistics"}
 # What gives no array that the package makes.
-WITHOUT = {"explore", "plan", "inspect", "prepare", "default_context", "finfo", "formats", "schemes",
-           "spacing", "units", "unit", "retention", "unit_retention", "reveal", "get_include",
-           "get_cmake_dir"}
+WITHOUT = {"explore", "plan", "inspect", "prepare", "default_context", "finfo", "formats",
+           "schemes", "spacing", "units", "unit", "retention", "unit_retention", "reveal",
+           "get_include", "get_cmake_dir"}
 RESULTS = [None] + limber.formats()
 
 
