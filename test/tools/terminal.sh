@@ -100,12 +100,12 @@ safe '.' "$limber" report lines.json "$bytes.json" --html -
 # ---- the cache: a plan in an entry that is whole but for its seal ----
 safe '.' env LIMBER_BACKEND=auto LIMBER_KERNELS=specialised LIMBER_SMALL=0 "$limber" gemm eye.csv \
     eye.csv --contract correct --scheme ozaki2
-entry=$(find "$LIMBER_CACHE_DIR" -type f -name '*.kernel' | head -n 1)
+entry=$(grep -rl --include='*.kernel' 'gemm a=f64' "$LIMBER_CACHE_DIR" | head -n 1)
 if [ -n "$entry" ]; then
     expect 0 '  -  .*gemm' "$limber" cache list
     expect 0 '"good":.*null' "$limber" cache list --json
     expect 0 '  good  .*gemm' "$limber" cache verify
-    at=$(LC_ALL=C grep -abo 'gemm' "$entry" | head -n 1 | cut -d: -f1)
+    at=$(LC_ALL=C grep -abo 'gemm a=f64' "$entry" | head -n 1 | cut -d: -f1)
     chmod u+w "$entry"
     printf '\033[2J' | dd of="$entry" bs=1 seek="$at" conv=notrunc 2> /dev/null
     safe 'DAMAGED' "$limber" cache list
