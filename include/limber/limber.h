@@ -748,7 +748,7 @@ typedef struct limber_cache_entry {
     char plan[128]; /* one line: problem and scheme */
     size_t bytes;
     int64_t used; /* seconds since the epoch */
-    int good; /* flag; 0: damaged or foreign, will be recompiled */
+    int good; /* flag; 0: damaged or foreign, will be recompiled; listed: of its head */
     int foreign; /* flag; verified: not damaged, but sealed by another key than this user's */
 } limber_cache_entry;
 

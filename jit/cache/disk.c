@@ -334,6 +334,17 @@ static bool is_sealed(const struct header *h, const void *bytes, const struct se
     return differ == 0;
 }
 
+/* Texts of entries are shown to people, whose terminals obey control characters. */
+static bool is_line(const char *s, size_t size)
+{
+    const char *end = memchr(s, 0, size);
+
+    for (; end && s < end; s++)
+        if (*s < ' ' || *s > '~')
+            return false;
+    return end;
+}
+
 /* The header of an open entry, when file and header agree. */
 static bool read_header(int fd, const char *hex, struct header *h, struct stat *st)
 {
@@ -346,8 +357,8 @@ static bool read_header(int fd, const char *hex, struct header *h, struct stat *
     return memcmp(h->magic, model.magic, sizeof h->magic) == 0 && h->version == model.version &&
            h->order == model.order && h->bytes <= most_bytes &&
            (uint64_t)st->st_size == sizeof *h + h->bytes && memcmp(own, hex, KEY_HEX) == 0 &&
-           memchr(h->facts.scheme, 0, sizeof h->facts.scheme) &&
-           memchr(h->facts.plan, 0, sizeof h->facts.plan);
+           is_line(h->facts.scheme, sizeof h->facts.scheme) &&
+           is_line(h->facts.plan, sizeof h->facts.plan);
 }
 
 enum quality { DAMAGED, FOREIGN, UNKNOWN, GOOD }; /* unknown: no memory, or no key to tell by */

@@ -13,6 +13,7 @@ export PYTHONPATH="$package" PYTHONDONTWRITEBYTECODE=1 LIMBER_CACHE_DIR="$work/c
 python=$(python_with numpy)
 if [ -n "$python" ]; then
     $python "$here/test_python.py" "$layout"
+    $python "$here/test_guarded.py"
     $python "$here/test_reveal.py"
     $python "$here/../../examples/python_quad.py"
     torch=$(python_with torch,numpy ${LIMBER_TEST_TORCH:-})

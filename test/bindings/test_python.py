@@ -1284,6 +1284,31 @@ class Ops(unittest.TestCase):
         self.assertEqual(self.ops.isinf(numpy.array([-math.inf, 1, math.nan])).tolist(), [-1, 0, 0])
         self.assertEqual(self.ops.isnan(numpy.array([1, math.nan])).dtype, numpy.int8)
 
+    def test_formats_by_name(self):
+        """A dtype is whatever other functions of the package take for one."""
+        x = numpy.linspace(0.5, 4, 15).astype("f4").reshape(3, 5)
+        names = set(limber.formats()) - {"f128", "dd"} | {"bfloat16", "half", "f8", "(1,5,4)"}
+        if ml_dtypes is None:
+            names.remove("bfloat16")
+        for name in sorted(names):
+            want = limber.convert(x, name)
+            got = self.ops.cast(x, dtype=name, nan_to_zero=True)
+            self.assertEqual((got.dtype, got.tobytes()), (want.dtype, want.tobytes()), name)
+            out = numpy.zeros_like(want)
+            self.assertIs(self.ops.cast(x, out=out, dtype=name, nan_to_zero=True), out)
+            self.assertEqual(out.tobytes(), want.tobytes(), name)
+        for name in "bf16", "tf32", "e5m2":
+            for got, want in ((self.ops.sum(x, 1, dtype=name), x.sum(1)),
+                              (self.ops.add_n([x, x], dtype=name), 2 * x),
+                              (self.ops.max(x, dtype=name), x.max())):
+                self.assertEqual(got.tobytes(), limber.convert(want, name).tobytes(), name)
+        for name, text in (("f128", "dtype: elements of type f128"), (">f2", "dtype: .*>f2"),
+                           ("complex64", "dtype: .*complex64"), ("odd", "dtype = 'odd'")):
+            with self.assertRaisesRegex(limber.BadArgument, text):
+                self.ops.cast(x, dtype=name)
+        with self.assertRaisesRegex(limber.BadArgument, "out: elements are of type uint8"):
+            self.ops.cast(x, dtype="bf16", out=numpy.zeros(x.shape, "u1"))
+
     def test_small_types(self):
         if ml_dtypes is None:
             self.skipTest("ml_dtypes is absent")
@@ -1425,6 +1450,29 @@ class Conversions(unittest.TestCase):
         self.assertIn(got[6], (16, 18))
         self.assertEqual(limber.convert(numpy.empty((0, 3)), "bf16", rounding="stochastic",
                                         seed=0).shape, (0, 3))
+
+    def test_ties_of_qpytorch(self):
+        """Its nearest, as its source has it: half a unit is added to the bits of a float, which are
+        cut; numbers below the normal ones are shifted there by an addition."""
+        def qpytorch(x, exponent, fraction):
+            cut = numpy.uint32(2 ** (23 - fraction) - 1)
+            half, least = numpy.uint32(2 ** (22 - fraction)), 2 - 2 ** (exponent - 1)
+            shift = numpy.copysign(numpy.float32(2.0 ** least), x)
+            normal = ((x.view("u4") + half) & ~cut).view("f4")
+            small = (((x + shift).view("u4") + half) & ~cut).view("f4") - shift
+            return numpy.where(abs(x) < 2.0 ** least, small, normal)
+
+        random = numpy.random.default_rng(5)
+        for exponent, fraction in (5, 2), (4, 3), (5, 10), (8, 7):
+            name = f"(1,{exponent},{fraction})"
+            ties = random.integers(-2 ** (fraction + 3), 2 ** (fraction + 3), 20000) * \
+                2.0 ** random.integers(-2 ** (exponent - 1) - fraction, 2, 20000)
+            x = numpy.concatenate([ties, random.standard_normal(20000)]).astype("f4")
+            x = x[abs(x) <= limber.finfo(name).largest]
+            want = qpytorch(x, exponent, fraction)
+            got = limber.quantize(x, name, rounding="away")
+            self.assertTrue((got == want).all(), name)
+            self.assertTrue((limber.quantize(x, name) != want).any(), name)
 
     def test_significands_alone(self):
         """Without the format's range: a number's leading bits, by exact fractions."""

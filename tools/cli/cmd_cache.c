@@ -12,8 +12,15 @@
 
 struct listing {
     cJSON *entries;     /* NULL: as text */
+    bool verify;
     int bad;
 };
+
+/* Nothing is known of an entry whose bytes were not read. */
+static const char *state_of(const struct listing *l, const limber_cache_entry *e)
+{
+    return e->foreign ? "FOREIGN" : !e->good ? "DAMAGED" : !l->verify ? "-" : "good";
+}
 
 static int print_entry(void *user, const limber_cache_entry *e)
 {
@@ -32,15 +39,14 @@ static int print_entry(void *user, const limber_cache_entry *e)
         cJSON_AddStringToObject(j, "plan", e->plan);
         cJSON_AddNumberToObject(j, "bytes", (double)e->bytes);
         cJSON_AddStringToObject(j, "used", when);
-        cJSON_AddBoolToObject(j, "good", e->good);
+        if (e->good && !l->verify)
+            cJSON_AddNullToObject(j, "good");
+        else
+            cJSON_AddBoolToObject(j, "good", e->good);
         cJSON_AddBoolToObject(j, "foreign", e->foreign);
         cJSON_AddItemToArray(l->entries, j);
     } else {
-        printf("%.12s  %8zu  %s  %-7s  %s\n", e->key, e->bytes, when,
-               e->good    ? "good" :
-               e->foreign ? "FOREIGN" :
-                            "DAMAGED",
-               e->plan);
+        printf("%.12s  %8zu  %s  %-7s  %s\n", e->key, e->bytes, when, state_of(l, e), e->plan);
     }
     return 0;
 }
@@ -108,7 +114,7 @@ static int info(limber_context *ctx, bool json)
 
 static int list(limber_context *ctx, bool verify, bool json)
 {
-    struct listing l = { json ? cJSON_CreateArray() : NULL, 0 };
+    struct listing l = { json ? cJSON_CreateArray() : NULL, verify, 0 };
 
     if (limber_cache_each(ctx, verify ? LIMBER_CACHE_VERIFY : LIMBER_CACHE_LIST, print_entry, &l) !=
         LIMBER_STATUS_OK) {

@@ -95,13 +95,49 @@ static bool add_document(struct files *f, const char *path, cJSON *json)
         complain("report: more than %d files", MOST_FILES);
     else if (d.kind == KIND_UNKNOWN)
         complain("%s: no report of LIMBER_REPORT, and no numbers of a sweep or a benchmark", path);
-    else if (d.kind != KIND_RUN || run_add(f->run, json)) {
+    else {
         f->runs += d.kind == KIND_RUN;
         f->d[f->n++] = d;
         return true;
     }
     cJSON_Delete(json);
     return false;
+}
+
+/* Whether both reports say that the same process wrote them: copies, or one before the other. */
+static bool same_process(const cJSON *a, const cJSON *b)
+{
+    const double pid = json_value(a, "pid"), began = json_value(a, "began");
+
+    return pid == json_value(b, "pid") && began == json_value(b, "began") &&
+           !strcmp(json_word(a, "host"), json_word(b, "host"));
+}
+
+/* The last report of the same process, which has all that the others have. */
+static const struct document *last_of(const struct files *f, const struct document *one)
+{
+    const struct document *last = one;
+
+    for (const struct document *d = f->d; d < f->d + f->n; d++)
+        if (d->kind == KIND_RUN && same_process(d->json, one->json) &&
+            json_value(d->json, "wall_seconds") >= json_value(last->json, "wall_seconds"))
+            last = d;
+    return last;
+}
+
+/* Adds up the reports of runs, each process once.  False after a message. */
+static bool add_runs(struct files *f)
+{
+    for (const struct document *d = f->d; d < f->d + f->n; d++) {
+        const struct document *last = d->kind == KIND_RUN ? last_of(f, d) : NULL;
+
+        if (last && last != d)
+            complain("%s: is an earlier report, or a copy, of the process of %s: not counted",
+                     d->path, last->path);
+        else if (last && !run_add(f->run, d->json))
+            return false;
+    }
+    return true;
 }
 
 /* A file may hold several reports, one behind the other. */
@@ -195,6 +231,8 @@ int cmd_report(int argc, const char **argv)
         tell_beside(html);
         while (status == 0 && (path = poptGetArg(o)))
             status = read_file(f, path) ? 0 : 1;
+        if (status == 0)
+            status = add_runs(f) ? 0 : 1;
         if (status == 0) {
             run_finish(f->run);
             status = show(f, html, json, top) ? 0 : 1;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * limber: the command line. */
 #include "tools/cli/commands.h"
+#include "tools/plain_text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,6 +41,7 @@ int main(int argc, const char **argv)
         return 2;
     }
     fill_standard_files();
+    plain_text_output();
     atexit(check_output);
     /* A file that grows beyond a limit is an error of the write, with a message. */
     signal(SIGXFSZ, SIG_IGN);

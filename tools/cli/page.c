@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * HTML that needs no other file: heads, cells, charts. */
 #include "tools/cli/page.h"
+#include "tools/plain_text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,13 +15,17 @@ static const char *const colours[COLOURS] = { "#0072b2", "#d55e00", "#009e73", "
 
 void page_text(FILE *f, const char *s)
 {
-    for (; *s; s++)
-        switch (*s) {
+    char *plain = plain_text_of(s);
+
+    for (const char *c = plain ? plain : ""; *c; c++)
+        switch (*c) {
         case '<': fputs("&lt;", f); break;
         case '>': fputs("&gt;", f); break;
         case '&': fputs("&amp;", f); break;
-        default: fputc(*s, f);
+        case '"': fputs("&quot;", f); break;
+        default: fputc(*c, f);
         }
+    free(plain);
 }
 
 void page_begin(FILE *f, const char *title)

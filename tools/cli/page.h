@@ -8,7 +8,7 @@
 
 void page_begin(FILE *f, const char *title);
 void page_end(FILE *f);
-void page_text(FILE *f, const char *s); /* with <, > and & as text */
+void page_text(FILE *f, const char *s); /* what HTML, SVG and terminals would obey, as text */
 /* "<td class=n>" and the number; an empty cell for NaN. */
 void page_number(FILE *f, double x);
 /* Cells with pictures: a bar, with a line at `beside` where that is above 0; and a ratio as a point

@@ -2,6 +2,7 @@
  * What the commands share. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
+#include "tools/plain_text.h"
 
 #include <limits.h>
 #include <popt.h>
@@ -20,13 +21,17 @@
 
 int complain(const char *format, ...)
 {
+    char *text = NULL, *plain;
     va_list args;
 
-    fputs("limber: ", stderr);
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    if (vasprintf(&text, format, args) < 0)
+        text = NULL;
     va_end(args);
-    fputc('\n', stderr);
+    plain = text ? plain_text_of(text) : NULL;
+    fprintf(stderr, "limber: %s\n", plain ? plain : "not enough memory");
+    free(plain);
+    free(text);
     return 1;
 }
 

@@ -8,6 +8,7 @@
  * to the eye; of schemes those of Tol (2021) */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
+#include "tools/cli/page.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -97,18 +98,6 @@ static uint32_t level_colour(const struct scale *s, int level)
     return colour_at(s, levels(s) > 1 ? (double)level / (levels(s) - 1) : 0.5);
 }
 
-static void escaped(FILE *f, const char *s)
-{
-    for (; *s; s++)
-        switch (*s) {
-        case '<': fputs("&lt;", f); break;
-        case '>': fputs("&gt;", f); break;
-        case '&': fputs("&amp;", f); break;
-        case '"': fputs("&quot;", f); break;
-        default: fputc((unsigned char)*s < 32 ? '?' : *s, f);
-        }
-}
-
 static void words(const struct drawing *d, double x, double y, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 static void words(const struct drawing *d, double x, double y, const char *format, ...)
@@ -120,7 +109,7 @@ static void words(const struct drawing *d, double x, double y, const char *forma
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     fprintf(d->f, "<text x=\"%.1f\" y=\"%.1f\">", x, y);
-    escaped(d->f, text);
+    page_text(d->f, text);
     fputs("</text>\n", d->f);
 }
 
@@ -397,9 +386,9 @@ static void draw_page(struct drawing *d)
             "font-family=\"sans-serif\" font-size=\"11\" fill=\"#222\">\n<title>",
             c.x + fmax(c.w, 340) + LEFT,
             a.y + high + GAP + LEFT + fmax(high, 82 + ROW * (7 + d->schemes)));
-    escaped(d->f, d->p->name[0]);
+    page_text(d->f, d->p->name[0]);
     fputs(" times ", d->f);
-    escaped(d->f, d->p->name[1]);
+    page_text(d->f, d->p->name[1]);
     fputs("</title>\n<defs>\n", d->f);
     for (int i = 0; i < 9 && d->cut->parts; i++)
         define_stripes(d, i / 3, i % 3);

@@ -282,7 +282,7 @@ def multiply(context, a, b, labels, contract=None, out=None, alpha=1, beta=0, sc
         if key and not p.aside and p.a.source is a and p.b.source is b:
             kept = (p.a, p.b, p.c), p.result, problem, (p.contract, p.alpha, p.beta)
             _repeat.keep(context._repeats, key, *kept)
-            if others:
+            if others and all(map(_repeat.has_own_elements, (p.a, p.b, p.c))):
                 _repeat.keep(context._repeats, others, *kept, kind=_repeat.AnyMatrices)
     return (made, report_of(r)) if report else made
 

@@ -129,6 +129,11 @@ def _is_key(scalar):
     return kind is int or kind is float and scalar != 0
 
 
+def has_own_elements(view):
+    """Whether each element of the array is a number of the format, not half of one as in dd."""
+    return view.size == view.source.itemsize
+
+
 def kept(known, key):
     """The Repeat of a key, or None."""
     try:
@@ -149,6 +154,6 @@ def keep(known, key, views, result, problem, points_to, kind=Repeat):
         known.clear()
     align = max(min(view.size, 8) for view in views) - 1
     try:
-        known[key] = kind(problem, result.array.dtype, result.shape, align, points_to)
+        known[key] = kind(problem, result.array.dtype, result.array.shape, align, points_to)
     except TypeError:       # as above
         pass

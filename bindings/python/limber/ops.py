@@ -9,7 +9,9 @@
 Every function of limber/ops.h is here under its name (`limber operators` lists them).  Options:
 
     out         an array of x's shape for the result, contiguous; it may be x
-    dtype       the result's type: of NumPy's or ml_dtypes'; x's, of isnan and isinf int8
+    dtype       the result's type, of NumPy's or ml_dtypes', or a format's name ("bf16"), whose
+                elements are bits where NumPy lacks the type and x is of none of ml_dtypes';
+                without it x's, of isnan and isinf int8
     rounding    "nearest", "zero", "up", "down", "away" (ties away from zero) or "odd"
     compute     "exact"; "f32": to binary32 first
     nan_to_zero True: types without NaN get 0 for it
@@ -36,12 +38,13 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional
 import numpy
 
 from . import _library as C
-from ._buffer import format_named
+from ._arguments import format_of_dtype
+from ._buffer import format_named, new_array
 from ._convert import ROUNDINGS
 from ._core import Context
 from ._library import lib
 from ._memory import gpu_of
-from ._types import FORMATS
+from ._types import FORMATS, SMALL, kind_of_format
 from .errors import BadArgument, check
 
 _COMPUTE = ["exact", "f32"]
@@ -55,6 +58,42 @@ def _format(dtype, what):
     if dtype.name not in FORMATS or not dtype.isnative:
         raise BadArgument(f"{what}: elements of type {dtype} are no format")
     return format_named(FORMATS[dtype.name])
+
+
+def _result(shape, plain, out, dtype, typed):
+    """The array of a result and its format.  plain: the type where nothing names one; typed:
+    formats that NumPy lacks are in ml_dtypes' types, as the operand is, else as bits."""
+    if out is not None and not isinstance(out, numpy.ndarray):
+        raise BadArgument(f"out: a {type(out).__name__} is no array of NumPy's")
+    if dtype is None:
+        out = numpy.empty(shape, plain) if out is None else out
+        to = _format(out.dtype, "out")
+    else:
+        to, out = _named_result(shape, out, dtype, typed)
+    if out.shape != shape:
+        raise BadArgument(f"out: its shape is {out.shape}, not {shape}")
+    if not out.flags.c_contiguous or not out.flags.writeable:
+        raise BadArgument("out: it is not contiguous and writable")
+    return out, to
+
+
+def _is_swapped(dtype):
+    try:
+        return not numpy.dtype(dtype).isnative
+    except TypeError:       # a type of ml_dtypes, which is absent
+        return False
+
+
+def _named_result(shape, out, dtype, typed):
+    """The format that a dtype names, and an array that holds it."""
+    name, pairs, is_type = format_of_dtype(dtype)
+    if pairs or name in ("f128", "dd") or (is_type and _is_swapped(dtype)):
+        raise BadArgument(f"dtype: elements of type {dtype} are no format of results here")
+    if out is None:
+        out = new_array(shape, name, typed=is_type or typed)
+    elif out.dtype.name != kind_of_format(name) and out.dtype != new_array((), name).dtype:
+        raise BadArgument(f"out: elements are of type {out.dtype}, not {dtype}")
+    return format_named(name), out
 
 
 def _index(value, words, what):
@@ -72,30 +111,16 @@ def _dense(x, what):
     return numpy.ascontiguousarray(x).reshape(numpy.shape(x))     # of no axes, too
 
 
-def _check_out(out):
-    if out is not None and not isinstance(out, numpy.ndarray):
-        raise BadArgument(f"out: a {type(out).__name__} is no array of NumPy's")
-
-
 def _apply(index, name, x, parameters, out, dtype, rounding, compute, nan_to_zero, context):
     from . import default_context
 
     x = _dense(x, "x")
-    _check_out(out)
-    if out is None:
-        test = name in ("isnan", "isinf")
-        kind = dtype if dtype is not None else numpy.int8 if test else x.dtype
-        out = numpy.empty(x.shape, kind)
-    elif dtype is not None and out.dtype != numpy.dtype(dtype):
-        raise BadArgument(f"out: elements are of type {out.dtype}, not {numpy.dtype(dtype)}")
-    if out.shape != x.shape:
-        raise BadArgument(f"out: its shape is {out.shape}, not {x.shape}")
-    if not out.flags.c_contiguous or not out.flags.writeable:
-        raise BadArgument("out: it is not contiguous and writable")
     read = _format(x.dtype, "x")
+    plain = numpy.int8 if name in ("isnan", "isinf") else x.dtype
+    out, to = _result(x.shape, plain, out, dtype, x.dtype.name in SMALL)
     call = C.Elementwise(function=index, rounding=_index(rounding, ROUNDINGS, "rounding"),
                          compute=_index(compute, _COMPUTE, "compute"),
-                         nan_to_zero=int(bool(nan_to_zero)), to=_format(out.dtype, "out"),
+                         nan_to_zero=int(bool(nan_to_zero)), to=to,
                          src=x.ctypes.data, dst=out.ctypes.data, count=x.size)
     setattr(call, "from", read)
     call.p, call.q = (tuple(parameters) + (0, 0))[:2]
@@ -153,19 +178,6 @@ _fill()
 
 # ---- reductions ----------------------------------------------------------------------------------
 
-def _result(x, shape, out, dtype):
-    _check_out(out)
-    if out is None:
-        return numpy.empty(shape, x.dtype if dtype is None else dtype)
-    if dtype is not None and out.dtype != numpy.dtype(dtype):
-        raise BadArgument(f"out: elements are of type {out.dtype}, not {numpy.dtype(dtype)}")
-    if out.shape != shape:
-        raise BadArgument(f"out: its shape is {out.shape}, not {shape}")
-    if not out.flags.c_contiguous or not out.flags.writeable:
-        raise BadArgument("out: it is not contiguous and writable")
-    return out
-
-
 def _weights(w, x, count, what):
     if w is None:
         return None
@@ -204,12 +216,12 @@ def _reduce(name, x, axis, carry, out, dtype, rounding, context, swallowed=False
         axis %= x.ndim
         outer, count = math.prod(given[:axis]), given[axis]
         inner, kept = math.prod(given[axis + 1:]), given[:axis] + given[axis + 1:]
-    made = _result(x, given if same else kept, out, dtype)
     read, lost = _format(x.dtype, "x"), c_uint64()
+    made, to = _result(given if same else kept, x.dtype, out, dtype, x.dtype.name in SMALL)
     scale, shift = _weights(scale, x, count, "scale"), _weights(shift, x, count, "shift")
     call = C.ReduceCall(reduction=_REDUCTIONS.index(name), carry=_index(carry, _CARRIES, "carry"),
                         rounding=_index(rounding, ROUNDINGS, "rounding"), correction=correction,
-                        to=_format(made.dtype, "out"), epsilon=epsilon, outer=outer, count=count,
+                        to=to, epsilon=epsilon, outer=outer, count=count,
                         inner=inner, src=x.ctypes.data, dst=made.ctypes.data,
                         scale=None if scale is None else scale.ctypes.data,
                         shift=None if shift is None else shift.ctypes.data,
@@ -287,14 +299,15 @@ def add_n(arrays: Iterable[Any], *, carry: str = "exact", out: Any = None, dtype
         raise BadArgument("arrays: there is none")
     if len({x.dtype for x in arrays}) > 1 or len({x.shape for x in arrays}) > 1:
         raise BadArgument("arrays: their shapes or types differ")
-    made, lost = _result(arrays[0], arrays[0].shape, out, dtype), c_uint64()
+    like, lost = arrays[0].dtype, c_uint64()
+    made, to = _result(arrays[0].shape, like, out, dtype, like.name in SMALL)
     call = C.ReduceCall(carry=_index(carry, _CARRIES, "carry"),
                         rounding=_index(rounding, ROUNDINGS, "rounding"),
-                        to=_format(made.dtype, "out"), outer=1, count=len(arrays),
+                        to=to, outer=1, count=len(arrays),
                         inner=made.size, dst=made.ctypes.data,
                         arrays=(c_void_p * len(arrays))(*[x.ctypes.data for x in arrays]),
                         nan_to_zero=int(bool(nan_to_zero)))
-    _run(call, _format(arrays[0].dtype, "arrays"), pointer(lost) if swallowed else None, context)
+    _run(call, _format(like, "arrays"), pointer(lost) if swallowed else None, context)
     made = made if made.shape or out is not None else made[()]
     return (made, lost.value) if swallowed else made
 

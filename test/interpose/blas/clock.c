@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A BLAS for tests whose clock runs only while it multiplies, one nanosecond a multiply-add: so
- * what it would have taken is known.  With PROGRAM: who calls it. */
+ * A BLAS for tests whose clock runs only while it multiplies: a microsecond a call and a nanosecond
+ * a multiply-add whose factor in B is not zero, as older references have it.  So what it would have
+ * taken is known.  With PROGRAM: who calls it. */
 #define _GNU_SOURCE
 #include <stddef.h>
 #include <stdint.h>
@@ -17,13 +18,13 @@ void dgemm_(const char *ta, const char *tb, const int32_t *m, const int32_t *n, 
 #ifdef PROGRAM
 int main(void)
 {
-    const int32_t size[3] = { 300, 200, 400 }, small[3] = { 40, 50, 30 };
+    const int32_t size[3] = { 300, 200, 400 }, small[3] = { 40, 50, 30 }, tiny[3] = { 3, 3, 3 };
     const double alpha = 1, beta = 0;
     double *a = calloc(120000, sizeof *a), *b = calloc(80000, sizeof *b),
            *c = calloc(60000, sizeof *c);
 
-    for (int i = 0; i < 110; i++) {
-        const int32_t *s = i < 10 ? size : small;
+    for (int i = 0; i < 1110; i++) {
+        const int32_t *s = i < 10 ? size : i < 110 ? small : tiny;
 
         dgemm_("N", "N", &s[0], &s[1], &s[2], &alpha, a, &s[0], b, &s[2], &beta, c, &s[0], 1, 1);
     }
@@ -49,8 +50,11 @@ void dgemm_(const char *ta, const char *tb, const int32_t *m, const int32_t *n, 
             const int32_t *ldb, const double *beta, double *c, const int32_t *ldc, size_t la,
             size_t lb)
 {
-    (void)ta, (void)tb, (void)alpha, (void)a, (void)lda, (void)b, (void)ldb, (void)beta, (void)c;
-    (void)ldc, (void)la, (void)lb;
-    nanoseconds += (int64_t)*m * *n * *k;
+    (void)ta, (void)tb, (void)alpha, (void)a, (void)lda, (void)beta, (void)c, (void)ldc, (void)la;
+    (void)lb;
+    nanoseconds += 1000;
+    for (int32_t j = 0; j < *n; j++)
+        for (int32_t i = 0; i < *k; i++)
+            nanoseconds += b[j * *ldb + i] != 0 ? *m : 0;
 }
 #endif

@@ -109,6 +109,24 @@ static int fork_among_threads(void)
     return STATUS;
 }
 
+/* A program that starts alone, whose MPI sets its rank in the environment for a while. */
+static void be_ranked(void)
+{
+    static const char *const names[] = { "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+                                         "SLURM_PROCID" };
+    int (*report)(const char *) =
+        (int (*)(const char *))dlsym(RTLD_DEFAULT, "limber_blas_write_report");
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        report(NULL);
+        setenv(names[i], "0", 1);
+        call();
+        report(NULL);
+        unsetenv(names[i]);
+    }
+    exit(STATUS);
+}
+
 static void leave(int signal)
 {
     (void)signal;
@@ -191,6 +209,8 @@ int main(int argc, char **argv)
         quick_exit(STATUS);
     if (!strcmp(how, "exit"))
         exit(STATUS);
+    if (!strcmp(how, "ranked"))
+        be_ranked();
     if (!strcmp(how, "alarm"))
         leave_by_alarm();
     if (!strcmp(how, "fork"))

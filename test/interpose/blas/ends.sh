@@ -20,6 +20,12 @@ for how in exit _exit _Exit quick_exit; do
     expect 0 '"complete": true' cat "$work/report"
     reports '2 '
 done
+# A process has one name for its report.
+expect 7 '^$' $before "$program" ranked
+reports '6 '
+expect 7 '^$' $before OMPI_COMM_WORLD_RANK=2 "$program" ranked
+expect 0 'report.2$' ls "$work/report.2"
+reports '6 '
 expect 7 '^$' $before "$program" fork
 reports '1 2 '
 expect 7 '^$' $before "$program" idle

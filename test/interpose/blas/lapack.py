@@ -181,6 +181,13 @@ def corners():
     info = call("dgetrf_", integer(n), integer(n), address(a), integer(n), address(pivots))
     lower, upper = np.tril(a, -1) + np.eye(n), np.triu(a)
     print("singular", info, "%.3g" % np.abs(lower @ upper - exchanged(singular, pivots)).max())
+    # which pivots of a singular matrix are exactly zero, roundings decide; info is the first
+    told = []
+    for rank in range(1, n, 14):
+        a = np.asfortranarray(rng.integers(-3, 4, (n, rank)) @ rng.integers(-3, 4, (rank, n)), "d")
+        info = call("dgetrf_", integer(n), integer(n), address(a), integer(n), address(pivots))
+        told.append(info == next(iter(np.flatnonzero(a.diagonal() == 0) + 1), 0))
+    print("first", all(told))
     # gesv of it leaves b, and getri refuses
     b0, a = b.copy(), singular.copy(order="F")
     info = call("dgesv_", integer(n), integer(2), address(a), integer(n), address(pivots),

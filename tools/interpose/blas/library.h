@@ -19,9 +19,6 @@ void *limber_blas_system(void);
  * with, or any; NULL. */
 void *limber_blas_loaded(const char *name, const void *caller);
 
-/* Forgets what was found: the place has other functions now. */
-void limber_blas_forget(void);
-
 /* Whether the library has a product of matrices, by any of the names that a BLAS gives it. */
 bool limber_blas_has_gemm(void *library);
 

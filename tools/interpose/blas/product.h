@@ -75,8 +75,8 @@ void limber_blas_compare(struct job *j, const struct product *x, struct sample *
 
 /* ---- rate.c ---------------------------------------------------------------------------------- */
 
-/* Estimated seconds of the BLAS behind for so many multiply-adds of the request's type, from one
- * product that it computes for this.  0: it has no gemm. */
+/* Estimated seconds of the BLAS behind for so many multiply-adds of the request's type, from
+ * products that it computes for this.  0: it has no gemm. */
 double limber_blas_original(const struct request *r, double work);
 double limber_blas_now(void); /* seconds */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The speed of the BLAS behind, for reports.  It is measured by products of sizes like those that
+ * The time of the BLAS behind, for reports.  It is measured by products of sizes like those that
  * are asked for, once for each class of sizes. */
 #define _GNU_SOURCE     /* clock_gettime under any standard */
 #include "product.h"
@@ -9,8 +9,9 @@
 #include <string.h>
 #include <time.h>
 
-/* A call of at least LEAST multiply-adds tells the rate of its class. */
-enum { MOST = 256, CLASSES = 512, LEAST = 1 << 18, SAMPLES = 4 };
+/* Sides are exact up to EXACT; beyond, powers of two to MOST stand for them.  Of products of more
+ * than LARGE multiply-adds FEW_SAMPLES are enough. */
+enum { MOST = 256, EXACT = 16, SHAPES = 8192, SAMPLES = 9, LARGE = 1 << 22, FEW_SAMPLES = 3 };
 
 typedef void gemm(const char *, const char *, const int64_t *, const int64_t *, const int64_t *,
                   const void *, const void *, const int64_t *, const void *, const int64_t *,
@@ -24,23 +25,43 @@ double limber_blas_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Seconds of `times` products.  A 32-bit integer is the first half of a 64-bit one
- * (little-endian). */
+/* Seconds of a product alone, with the reading of the clock, as what Limber takes is counted.  A
+ * 32-bit integer is the first half of a 64-bit one (little-endian). */
 static double time_of(gemm *behind, const int64_t size[3], const void *alpha, char *memory,
-                      size_t each, int times)
+                      size_t each)
 {
     static const double zero[2];
     const int64_t m = size[0], n = size[1], k = size[2];
     char *b = memory + (size_t)(m * k) * each, *c = b + (size_t)(k * n) * each;
     double start = limber_blas_now();
 
-    for (int i = 0; i < times; i++)
-        behind("N", "N", &m, &n, &k, alpha, memory, &m, b, &k, zero, c, &m, 1, 1);
+    behind("N", "N", &m, &n, &k, alpha, memory, &m, b, &k, zero, c, &m, 1, 1);
     return limber_blas_now() - start;
 }
 
-/* Multiply-adds per second of products of that size: the best of a few samples, since others may
- * use the machine. */
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Operands have no zeros, which some libraries leave out. */
+static char *make_operands(const struct request *r, const int64_t size[3], size_t each)
+{
+    size_t count = (size_t)(size[0] * size[2] + size[2] * size[1] + size[0] * size[1]);
+    bool single = r->type == 's' || r->type == 'c';
+    char *memory = malloc(count * each);
+
+    for (size_t i = 0; memory && i < count * each / (single ? sizeof(float) : sizeof(double)); i++)
+        if (single)
+            ((float *)memory)[i] = 1 + (float)(i % 7);
+        else
+            ((double *)memory)[i] = 1 + (double)(i % 7);
+    return memory;
+}
+
+/* Seconds of a product of that size: the median of a few, since others may use the machine. */
 static double measure(const struct request *r, const int64_t size[3])
 {
     const char routine[] = { r->type, 'g', 'e', 'm', 'm', 0 };
@@ -48,23 +69,21 @@ static double measure(const struct request *r, const int64_t size[3])
     const double one[2] = { 1 }, work = (double)size[0] * (double)size[1] * (double)size[2];
     const float single[2] = { 1 };
     const void *alpha = r->type == 's' || r->type == 'c' ? (const void *)single : one;
-    char *memory =
-        calloc((size_t)(size[0] * size[2] + size[2] * size[1] + size[0] * size[1]), each);
-    int times = work * 1000 < LEAST ? 1000 : work < LEAST ? (int)(LEAST / work) : 1;
-    double seconds = 0;
+    int samples = work < LARGE ? SAMPLES : FEW_SAMPLES;
+    double seconds[SAMPLES] = { 0 };
     gemm *behind;
+    char *memory;
 
     *(void **)&behind = limber_blas_sibling(r, routine);
-    if (behind && memory) {
-        time_of(behind, size, alpha, memory, each, 1);
-        for (int i = 0; i < SAMPLES; i++) {
-            double sample = time_of(behind, size, alpha, memory, each, times);
-
-            seconds = i == 0 || sample < seconds ? sample : seconds;
-        }
-    }
+    memory = behind ? make_operands(r, size, each) : NULL;
+    if (!memory)
+        return 0;
+    time_of(behind, size, alpha, memory, each);
+    for (int i = 0; i < samples; i++)
+        seconds[i] = time_of(behind, size, alpha, memory, each);
     free(memory);
-    return seconds > 0 ? times * work / seconds : 0;
+    qsort(seconds, (size_t)samples, sizeof *seconds, compare);
+    return seconds[samples / 2];
 }
 
 /* The nearest power of two, at most MOST. */
@@ -77,38 +96,67 @@ static int64_t class_of(int64_t n)
     return p > 1 && p - n > n - p / 2 ? p / 2 : p;
 }
 
+/* ---- shapes that were measured --------------------------------------------------------------- */
+
 INTERPOSE_LOCK(lock)
+
+struct shape {
+    char type; /* 0: free */
+    int64_t size[3];
+    double seconds;
+};
+
+/* The place of a shape, where it is or where it can be put; the lock is held. */
+static struct shape *find_shape(char type, const int64_t size[3])
+{
+    static struct shape all[SHAPES];
+    size_t at = (size_t)((size[0] * 31 + size[1] * 37 + size[2] * 41 + type) * 2654435761u);
+    struct shape *s;
+
+    do
+        s = &all[at++ % SHAPES];
+    while (s->type && (s->type != type || memcmp(s->size, size, sizeof s->size) != 0));
+    return s;
+}
+
+static int shapes; /* that were measured */
+
+/* Seconds of a product like one of that size, which is measured at first; the lock is held. */
+static double seconds_of(const struct request *r, const int64_t size[3])
+{
+    struct shape *s = find_shape(r->type, size);
+
+    if (!s->type) {
+        limber_blas_enter();
+        s->type = r->type;
+        memcpy(s->size, size, sizeof s->size);
+        s->seconds = measure(r, size);
+        limber_blas_leave();
+        shapes++;
+    }
+    return s->seconds;
+}
 
 double limber_blas_original(const struct request *r, double work)
 {
-    static struct known {
-        char type;
-        int64_t size[3];
-        double rate;
-    } all[CLASSES];
-    static int count;
+    static const int64_t tiny[3] = { 2, 2, 2 };
     /* most of a system's time is that of its factors, however few right sides it has */
     const bool factors = r->routine == LAPACK_GESV || r->routine == LAPACK_POSV;
-    const int64_t n = factors ? r->m : r->n;
-    const struct known wanted = { .type = r->type,
-                                  .size = { class_of(r->m), class_of(n), class_of(r->k) } };
-    double rate;
-    int i = 0;
+    const double count = r->routine == BLAS_GEMM_BATCH ? (double)r->count : 1;
+    int64_t size[3] = { r->m, factors ? r->m : r->n, r->k };
+    double call, least;
 
     if (r->m <= 0 || r->n <= 0 || r->k <= 0)
         return 0;
     pthread_mutex_lock(&lock);
-    while (i < count && (all[i].type != wanted.type ||
-                         memcmp(all[i].size, wanted.size, sizeof wanted.size) != 0))
-        i++;
-    if (i == count && count < CLASSES) {
-        limber_blas_enter();
-        all[i] = wanted;
-        all[i].rate = measure(r, wanted.size);
-        limber_blas_leave();
-        count++;
-    }
-    rate = i < count ? all[i].rate : 0;
+    /* all powers of two, of four types, find room in the other half of the table */
+    for (int i = 0; i < 3; i++)
+        size[i] = size[i] > EXACT || shapes > SHAPES / 2 ? class_of(size[i]) : size[i];
+    call = seconds_of(r, size);
+    least = seconds_of(r, tiny);
     pthread_mutex_unlock(&lock);
-    return rate > 0 ? work / rate : 0;
+    least = least < call ? least : call;
+    /* a part of a call's time does not depend on the work */
+    return count * least +
+           (call - least) * work / ((double)size[0] * (double)size[1] * (double)size[2]);
 }

@@ -2,18 +2,18 @@
  * Finds the functions behind.  The first of these that has one gives it: LIMBER_BLAS, the next
  * library in the program's global scope, the libraries that the caller's own object is linked with,
  * any library that is loaded, the system's libblas. */
-#define _GNU_SOURCE     /* RTLD_DEFAULT, dladdr, dl_iterate_phdr */
+#define _GNU_SOURCE     /* RTLD_DEFAULT, dladdr */
 #include "entries.h"
 #include "library.h"
+
+#include "tools/interpose/shared/behind.h"
 
 #include <limber/environment.h>
 
 #include <dlfcn.h>
-#include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static pthread_once_t placed = PTHREAD_ONCE_INIT;
@@ -24,25 +24,13 @@ static bool second;
 PUBLIC extern const char limber_blas_is_here[];
 const char limber_blas_is_here[] = "";
 
-static void *object_of(const void *address)
-{
-    Dl_info at;
-
-    return dladdr(address, &at) ? at.dli_fbase : NULL;
-}
-
-static bool is_ours(const void *address)
-{
-    return object_of(address) == object_of(&second);
-}
-
 /* Whether the address is in a copy of this library. */
 static bool is_copy(const void *function)
 {
     Dl_info at;
     void *object = dladdr(function, &at) ? dlopen(at.dli_fname, RTLD_NOLOAD | RTLD_LAZY) : NULL;
     const void *mark = object ? dlsym(object, "limber_blas_is_here") : NULL;
-    bool copy = mark && object_of(mark) == at.dli_fbase;
+    bool copy = mark && interpose_object_of(mark) == at.dli_fbase;
 
     if (object)
         dlclose(object);
@@ -53,7 +41,7 @@ static void find_first_copy(void)
 {
     const void *first = dlsym(RTLD_DEFAULT, "limber_blas_is_here");
 
-    second = first && !is_ours(first);
+    second = first && !interpose_is_ours(first);
     if (second)
         interpose_message("the program has loaded two of them; the second only hands on");
 }
@@ -66,129 +54,21 @@ bool limber_blas_is_second(void)
 
 /* ---- the function behind --------------------------------------------------------------------- */
 
-/* What was found for callers at one address, or with NULL for all; function NULL: nothing.  Never
- * freed; the objects stay. */
-struct found {
-    const void *caller;
-    void *function;
-    unsigned when; /* as `generation` was */
-    atomic_int wide; /* of an isamax: 1, 0, or -1 as long as nobody asked */
-    struct found *next;
-    char name[];
-};
-
-static struct found *_Atomic table[256];
-static atomic_uint generation;
-
-void limber_blas_forget(void)
+/* The first copy may call the second; the other way would never end. */
+static bool is_beside(void *object, const char *name, void *function)
 {
-    generation++;
-}
-
-static struct found *_Atomic *slot(const char *name, const void *caller)
-{
-    uintptr_t h = (uintptr_t)caller;
-
-    for (; *name; name++)
-        h = h * 31 + (unsigned char)*name;
-    return &table[(h ^ h >> 8 ^ h >> 16) % 256];
-}
-
-static struct found *find_cached(const char *name, const void *caller)
-{
-    struct found *f = *slot(name, caller);
-
-    while (f && (f->caller != caller || f->when != generation || strcmp(f->name, name) != 0))
-        f = f->next;
-    return f;
-}
-
-static struct found *add_cached(const char *name, const void *caller, void *function, unsigned when)
-{
-    struct found *f = malloc(sizeof *f + strlen(name) + 1);
-    struct found *_Atomic *at = slot(name, caller);
-    Dl_info in;
-
-    if (!f)
-        return NULL;
-    if (function && dladdr(function, &in))
-        dlopen(in.dli_fname, RTLD_NOLOAD | RTLD_LAZY); /* so that it is not unloaded */
-    f->caller = caller;
-    f->function = function;
-    f->when = when;
-    f->wide = -1;
-    strcpy(f->name, name);
-    f->next = *at;
-    while (!atomic_compare_exchange_weak(at, &f->next, f))
-        ;
-    return f;
-}
-
-/* What the object that holds `caller` is linked with: plugins are loaded apart from the global
- * scope.  The first copy may call the second; the other way would never end. */
-static void *beside(const char *name, const void *caller)
-{
-    Dl_info at;
-    void *object, *f;
-
-    if (!dladdr(caller, &at) || !(object = dlopen(at.dli_fname, RTLD_NOLOAD | RTLD_LAZY)))
-        return NULL;
-    f = dlsym(object, name);
-    if (f && !is_ours(f) && !(limber_blas_is_second() && is_copy(f)))
-        return f;
-    dlclose(object);
-    return NULL;
-}
-
-struct files {
-    char **list;
-    size_t n;
-};
-
-static int note_file(struct dl_phdr_info *info, size_t size, void *user)
-{
-    struct files *files = user;
-    char **grown = realloc(files->list, (files->n + 1) * sizeof *grown);
-    char *name = strdup(info->dlpi_name);
-
-    (void)size;
-    if (grown)
-        files->list = grown;
-    if (grown && name)
-        files->list[files->n++] = name;
-    else
-        free(name);
-    return 0;
+    (void)object;
+    (void)name;
+    return !(limber_blas_is_second() && is_copy(function));
 }
 
 /* A name that does not tell the width of integers is taken from a library whose isamax is spelt so,
  * too: NumPy's BLAS of 64 bits has cblas_dgemm_batch_strided, and its other names end in 64_. */
-static bool is_of_its_kind(void *object, const char *name)
+static bool is_of_its_kind(void *object, const char *name, void *function)
 {
-    return strstr(name, "64") ||
-           dlsym(object, strncmp(name, "scipy_", 6) == 0 ? "scipy_isamax_" : "isamax_");
-}
-
-/* Of all that is loaded, in its order.  Who calls by an address need not be linked with a BLAS: it
- * can have the address from another object, as SciPy's modules have those of cython_lapack. */
-static void *anywhere(const char *name)
-{
-    struct files files = { NULL, 0 };
-    void *f = NULL;
-
-    dl_iterate_phdr(note_file, &files);
-    for (size_t i = 0; i < files.n; i++) {
-        void *object = !f && *files.list[i] ? dlopen(files.list[i], RTLD_NOLOAD | RTLD_LAZY) : NULL;
-        void *its = object ? dlsym(object, name) : NULL;
-
-        if (its && !is_ours(its) && !is_copy(its) && is_of_its_kind(object, name))
-            f = its;
-        else if (object)
-            dlclose(object);
-        free(files.list[i]);
-    }
-    free(files.list);
-    return f;
+    return !is_copy(function) &&
+           (strstr(name, "64") ||
+            dlsym(object, strncmp(name, "scipy_", 6) == 0 ? "scipy_isamax_" : "isamax_"));
 }
 
 void *limber_blas_loaded(const char *name, const void *caller)
@@ -196,38 +76,38 @@ void *limber_blas_loaded(const char *name, const void *caller)
     void *f = limber_blas_next(name);
 
     if (!f)
-        f = beside(name, caller);
-    return f ? f : anywhere(name);
+        f = interpose_beside(name, caller, is_beside);
+    return f ? f : interpose_anywhere(name, is_of_its_kind);
 }
 
-static struct found *find(const char *name, const void *caller)
+static struct interpose_found *find(const char *name, const void *caller)
 {
-    struct found *known = find_cached(name, NULL);
-    unsigned when = generation;
+    struct interpose_found *known = interpose_find(name, NULL);
+    unsigned when = interpose_generation();
     void *library, *f, *copy;
 
-    if (known || (known = find_cached(name, caller)))
+    if (known || (known = interpose_find(name, caller)))
         return known;
     if (limber_blas_only(name, caller, &f))
-        return add_cached(name, NULL, f, when);
+        return interpose_keep(name, NULL, f, when);
     f = limber_blas_next(name);
     if (f && !is_copy(f))
-        return add_cached(name, NULL, f, when);
+        return interpose_keep(name, NULL, f, when);
     copy = f; /* the last resort: it would not know who called */
-    f = beside(name, caller);
+    f = interpose_beside(name, caller, is_beside);
     if (!f)
         f = copy;
     if (!f)
-        f = anywhere(name);
+        f = interpose_anywhere(name, is_of_its_kind);
     if (!f && (library = limber_blas_system()) != NULL)
         f = dlsym(library, name);
-    return add_cached(name, caller, f, when);
+    return interpose_keep(name, caller, f, when);
 }
 
 void *limber_blas_real(const char *name, const void *caller, bool quiet)
 {
     static atomic_flag printed = ATOMIC_FLAG_INIT;
-    const struct found *f = find(name, caller);
+    const struct interpose_found *f = find(name, caller);
     void *function = f ? f->function : NULL;
 
     if (!function && !quiet && !atomic_flag_test_and_set(&printed))
@@ -305,7 +185,7 @@ bool interpose_check_own(void)
 
 bool limber_blas_is_wide(const char *isamax, const void *caller)
 {
-    struct found *f;
+    struct interpose_found *f;
 
     pthread_once(&wish_read, read_wish);
     if (wished >= 0)

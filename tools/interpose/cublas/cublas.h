@@ -54,6 +54,7 @@ struct side {
 /* A call as the program made it. */
 struct request {
     const char *name;
+    const void *caller;         /* an address in the code that called */
     void *handle;
     enum form form;
     int64_t m, n, k, count;
@@ -68,7 +69,7 @@ bool limber_cublas_serve(const struct request *r);
 
 /* real.c: the real function of cuBLAS.  NULL: there is none; a message is printed once.  While
  * `inside` is not 0 cuBLAS is working, and its own calls go to it. */
-void *limber_cublas_real(const char *name);
+void *limber_cublas_real(const char *name, const void *caller);
 extern _Thread_local int limber_cublas_inside;
 
 /* device.c: memory and streams, by the driver.  Without a driver all memory is the host's. */

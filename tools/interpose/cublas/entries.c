@@ -10,8 +10,8 @@
 #define STATED(COMPUTE) .compute = (COMPUTE) ? (COMPUTE) : -1
 
 #define COMMON(NAME, FORM, COUNT) \
-    .name = #NAME, .handle = handle, .form = FORM, .m = m, .n = n, .k = k, .count = COUNT, \
-    .alpha = alpha, .beta = beta
+    .name = #NAME, .caller = __builtin_return_address(0), .handle = handle, .form = FORM, .m = m, \
+    .n = n, .k = k, .count = COUNT, .alpha = alpha, .beta = beta
 
 /* Declares, serves or calls the real one; arguments in the order of their parameters. */
 #define HAND_ON(NAME, PARAMS, ...) \
@@ -20,7 +20,7 @@
 \
         if (limber_cublas_serve(&r)) \
             return CUBLAS_SUCCESS; \
-        *(void **)&real = limber_cublas_real(#NAME); \
+        *(void **)&real = limber_cublas_real(r.name, r.caller); \
         if (!real) \
             return CUBLAS_NOT_INITIALIZED; \
         limber_cublas_inside++; \

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Finds the functions behind: in the next library that the program has loaded, else in cuBLAS by
+ * Finds the functions behind, where the program's own call would have gone: a handle belongs to the
+ * cuBLAS that made it, and a process may have several.  The first of these that has one gives it:
+ * the next library in the program's global scope, in the version that the caller is linked with;
+ * the libraries that the caller's own object is linked with; any library that is loaded; cuBLAS by
  * its name. */
-#define _GNU_SOURCE     /* RTLD_NEXT */
+#define _GNU_SOURCE     /* RTLD_NEXT, dladdr, dl_iterate_phdr, dlvsym */
 #include "cublas.h"
 
+#include "tools/interpose/shared/behind.h"
+
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 
@@ -27,19 +33,121 @@ static void open_library(void)
         library = dlopen(name[i], RTLD_LAZY);
 }
 
-/* dlsym each time: that takes a fraction of a microsecond, much less than a product. */
-void *limber_cublas_real(const char *name)
+/* ---- the version that a caller is linked with ------------------------------------------------ */
+
+typedef ElfW(Dyn) dynamic_entry;
+typedef ElfW(Phdr) segment;
+typedef ElfW(Verneed) needed_file;
+typedef ElfW(Vernaux) needed_version;
+
+struct wanted {
+    uintptr_t caller;
+    const char *version;
+};
+
+static bool holds_address(const struct dl_phdr_info *info, uintptr_t address)
+{
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        const segment *p = &info->dlpi_phdr[i];
+
+        if (p->p_type == PT_LOAD && address - info->dlpi_addr - p->p_vaddr < p->p_memsz)
+            return true;
+    }
+    return false;
+}
+
+/* glibc replaces the sections' offsets by addresses, other C libraries leave them. */
+static const char *section_at(const struct dl_phdr_info *info, const dynamic_entry *entries,
+                              long tag)
+{
+    for (const dynamic_entry *d = entries; d->d_tag != DT_NULL; d++)
+        if (d->d_tag == tag)
+            return (const char *)(d->d_un.d_ptr +
+                                  (d->d_un.d_ptr < info->dlpi_addr ? info->dlpi_addr : 0));
+    return NULL;
+}
+
+static const char *version_in(const struct dl_phdr_info *info, const dynamic_entry *entries)
+{
+    const char *names = section_at(info, entries, DT_STRTAB);
+    const char *at = section_at(info, entries, DT_VERNEED);
+
+    while (names && at) {
+        const needed_file *need = (const void *)at;
+        const needed_version *first = (const void *)(at + need->vn_aux);
+
+        if (strncmp(names + need->vn_file, "libcublas.so", 12) == 0)
+            return names + first->vna_name;
+        at = need->vn_next ? at + need->vn_next : NULL;
+    }
+    return NULL;
+}
+
+static int find_version(struct dl_phdr_info *info, size_t size, void *user)
+{
+    struct wanted *w = user;
+
+    (void)size;
+    if (!holds_address(info, w->caller))
+        return 0;
+    for (size_t i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+            w->version =
+                version_in(info, (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr));
+    return 1;
+}
+
+/* The global scope may have another cuBLAS than the one whose functions the caller asks for. */
+static void *find_next(const char *name, const void *caller)
+{
+#ifdef __GLIBC__
+    struct wanted w = { (uintptr_t)caller, NULL };
+
+    dl_iterate_phdr(find_version, &w);
+    if (w.version)
+        return dlvsym(RTLD_NEXT, name, w.version);
+#endif
+    return dlsym(RTLD_NEXT, name);
+}
+
+/* ---- the function ---------------------------------------------------------------------------- */
+
+static bool is_any(void *object, const char *name, void *function)
+{
+    (void)object;
+    (void)name;
+    return function != NULL;
+}
+
+static struct interpose_found *find(const char *name, const void *caller)
+{
+    struct interpose_found *known = interpose_find(name, caller);
+    unsigned when = interpose_generation();
+    void *f;
+
+    if (known)
+        return known;
+    f = find_next(name, caller);
+    if (!f)
+        f = interpose_beside(name, caller, is_any);
+    if (!f)
+        f = interpose_anywhere(name, is_any);
+    if (!f) {
+        pthread_once(&opened, open_library);
+        f = library ? dlsym(library, name) : NULL;
+    }
+    return f ? interpose_keep(name, caller, f, when) : NULL;
+}
+
+void *limber_cublas_real(const char *name, const void *caller)
 {
     static _Atomic bool printed;
-    void *f = dlsym(RTLD_NEXT, name);
+    const struct interpose_found *f = find(name, caller);
+    void *function = f ? f->function : NULL;
 
-    if (f)
-        return f;
-    pthread_once(&opened, open_library);
-    f = library ? dlsym(library, name) : NULL;
-    if (!f && !printed) {
+    if (!function && !printed) {
         printed = true;
         fprintf(stderr, "liblimber_cublas: no libcublas has %s\n", name);
     }
-    return f;
+    return function;
 }

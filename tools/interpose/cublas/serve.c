@@ -80,8 +80,8 @@ static bool ask_handle(struct work *w, int *mode)
 {
     int (*stream)(void *, void **), (*pointer_mode)(void *, int *);
 
-    *(void **)&stream = limber_cublas_real("cublasGetStream_v2");
-    *(void **)&pointer_mode = limber_cublas_real("cublasGetPointerMode_v2");
+    *(void **)&stream = limber_cublas_real("cublasGetStream_v2", w->r->caller);
+    *(void **)&pointer_mode = limber_cublas_real("cublasGetPointerMode_v2", w->r->caller);
     if (!stream || !pointer_mode || stream(w->r->handle, &w->queue.stream) != CUBLAS_SUCCESS ||
         pointer_mode(w->r->handle, mode) != CUBLAS_SUCCESS)
         return because(w, "the handle does not tell its stream and pointer mode");

@@ -193,7 +193,7 @@ int interpose_claim(const char *pattern);
 void interpose_run(char *text, size_t size);
 /* Whether a report can be written there more than once. */
 bool interpose_can_rewrite(const char *pattern);
-const char *interpose_rank(void); /* of MPI; NULL: none */
+const char *interpose_rank(void); /* of MPI, as the process was started; NULL: none */
 void interpose_host(char *name, size_t size);
 /* Whether the file's name says that it is a BLAS, and it is not this library. */
 bool interpose_is_blas(const char *path);

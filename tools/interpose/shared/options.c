@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #define _GNU_SOURCE     /* strdup, newlocale under any standard */
 #include "tools/interpose/shared/interpose.h"
+#include "tools/plain_text.h"
 
 #include <limber/environment.h>
 
@@ -31,14 +32,17 @@ locale_t interpose_plain_numbers(void)
 
 void interpose_message(const char *format, ...)
 {
-    char line[1000];
+    char line[1000], *shown;
     int n = snprintf(line, sizeof line, "%s: ", interpose_name);
     va_list args;
 
     va_start(args, format);
     vsnprintf(line + n, sizeof line - (size_t)n, format, args);
     va_end(args);
-    fprintf(stderr, "%s\n", line); /* one call, so that lines of several processes stay whole */
+    shown = plain_text_of(line);
+    /* one call, so that lines of several processes stay whole */
+    fprintf(stderr, "%s\n", shown ? shown : interpose_name);
+    free(shown);
 }
 
 /* ---- words and their values ------------------------------------------------------------------ */

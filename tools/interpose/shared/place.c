@@ -20,16 +20,23 @@ static bool beside_parent; /* the process that started this one reports to the s
 static double started; /* seconds of the real time */
 static atomic_int looked; /* the process that has looked whether the name is free */
 static bool beside_other; /* it was not */
+static char rank[64]; /* "": none */
 
-const char *interpose_rank(void)
+/* A program that starts alone has no rank, though its MPI sets the variable from MPI_Init to
+ * MPI_Finalize. */
+static void note_rank(void)
 {
     static const char *const names[] = { "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
                                          "SLURM_PROCID" };
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    for (size_t i = 0; i < sizeof names / sizeof *names && !*rank; i++)
         if (limber_variable_value(names[i]))
-            return limber_variable_value(names[i]);
-    return NULL;
+            snprintf(rank, sizeof rank, "%s", limber_variable_value(names[i]));
+}
+
+const char *interpose_rank(void)
+{
+    return *rank ? rank : NULL;
 }
 
 void interpose_host(char *name, size_t size)
@@ -270,6 +277,7 @@ __attribute__((constructor)) static void note_process(void)
     const int before = errno;
 
     first_process = getpid();
+    note_rank();
     started = seconds_of(CLOCK_REALTIME);
     beside_parent = may && parent_reports();
     errno = before;

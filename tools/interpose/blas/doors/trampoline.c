@@ -10,6 +10,8 @@
 #include "entries.h"
 #include "library.h"
 
+#include "tools/interpose/shared/behind.h"
+
 #include <complex.h>
 #include <dlfcn.h>
 #include <link.h>
@@ -62,13 +64,6 @@ static struct behind *find(const char *name)
     return b;
 }
 
-static bool is_ours(const void *address)
-{
-    Dl_info at, us;
-
-    return dladdr(address, &at) && dladdr(&all, &us) && at.dli_fbase == us.dli_fbase;
-}
-
 static bool is_wanted(const char *name)
 {
     static const char *const words[] = { "gemm",  "symm",   "hemm",   "syrk",   "herk",  "syr2k",
@@ -115,10 +110,10 @@ static void keep_all(void *lbt)
         const char *name = config()->names[i];
         const void *f = is_wanted(name) ? forward(name, WIDTH, 0) : NULL;
 
-        if (f && !is_ours(f))
+        if (f && !interpose_is_ours(f))
             keep(name, f == none() ? NULL : (void *)(uintptr_t)f);
     }
-    limber_blas_forget();
+    interpose_forget(); /* the place has other functions now */
     pthread_mutex_unlock(&keeping);
     if (!find("isamax_") || !find("isamax_")->function)
         interpose_message("libblastrampoline forwards to no BLAS with integers of %d bits; load "

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every function of the package that computes arrays, three times and more in a row, for every
+format of operands and of results.  All arrays, the package's own too, end at a page that nobody may
+touch, so that a read or write behind one ends the test with the line that did it; what lies before
+an array is compared.  A call that others came before gives what the first call of a new context
+gives, byte by byte, or refuses in the same words."""
+import ctypes
+import faulthandler
+import itertools
+import mmap
+import unittest
+from contextlib import contextmanager
+from unittest import mock
+
+import numpy
+
+import limber
+from limber import ops
+
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+PAGE, FRONT, BEFORE = mmap.PAGESIZE, 64, b"\xA5"
+_empty = numpy.empty
+_fronts = []        # what lies before the arrays that this call has made
+
+
+def guarded(shape, dtype, byte):
+    """An array whose last byte is the last that may be touched."""
+    dtype = numpy.dtype(dtype)
+    size = dtype.itemsize * int(numpy.prod(shape, dtype=int))
+    room = -(-(size + FRONT) // PAGE) * PAGE
+    pages = mmap.mmap(-1, room + PAGE)
+    at = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+    if libc.mprotect(at + room, PAGE, 0):
+        raise OSError(ctypes.get_errno(), "mprotect")
+    ctypes.memset(at, BEFORE[0], room - size)
+    ctypes.memset(at + room - size, byte, size)
+    front = numpy.frombuffer(pages, "u1", FRONT, room - size - FRONT)
+    _fronts.append(front)
+    return numpy.ndarray(shape, dtype, pages, room - size)
+
+
+def copied(x):
+    """The same in guarded memory."""
+    if isinstance(x, limber.Quad):
+        return limber.Quad.of_words(copied(x.words))
+    x = numpy.asarray(x)
+    made = guarded(x.shape, x.dtype, 0)
+    made[...] = x
+    return made
+
+
+@contextmanager
+def guards():
+    """The package's new arrays are guarded, and hold NaN where it need not clear them."""
+    def zeros(shape, dtype=float, **options):
+        return guarded(shape, dtype, 0)
+
+    def empty(shape, dtype=float, **options):
+        is_object = numpy.dtype(dtype).hasobject
+        return _empty(shape, dtype) if is_object else guarded(shape, dtype, 0xFF)
+
+    _fronts.clear()
+    with mock.patch.object(numpy, "zeros", zeros), mock.patch.object(numpy, "empty", empty):
+        yield
+    touched = [front for front in _fronts if (front != BEFORE[0]).any()]
+    if touched:
+        raise AssertionError("bytes before an array were written")
+
+
+def bytes_of(made):
+    """All that a result is."""
+    if isinstance(made, tuple):         # a report is beside it
+        made = made[0]
+    words = made.words if isinstance(made, limber.Quad) else numpy.asarray(made)
+    return type(made), words.dtype, words.shape, words.tobytes()
+
+
+def told(call):
+    """What a call gives, or in which words it refuses."""
+    try:
+        with guards():
+            return bytes_of(call())
+    except limber.LimberError as error:
+        return type(error), str(error)
+
+
+# Functions that compute arrays of two operands by labels, and shapes of these.
+PRODUCTS = {
+    "matmul": [((3, 4), (4, 5)), ((4,), (4, 5)), ((3, 4), (4,)), ((4,), (4,)),
+               ((2, 3, 4), (2, 4, 5)), ((2, 3, 4), (4, 5)), ((2, 2), (2, 2)), ((5, 2), (2, 2)),
+               ((2,), (2,)), ((5,), (2,)), ((2,), (2, 6)), ((3, 4), (4, 5))],
+    "dot": [((3, 4), (4, 5)), ((4,), (4,)), ((2, 3, 4), (4, 5))],
+    "tensordot": [((3, 4, 2), (4, 2, 5)), ((4, 2), (4, 2))],
+    "einsum": [((3, 4), (4, 5)), ((4, 4), (4, 4))],
+}
+SUBSCRIPTS = "ij,jk->ik"
+# Convolutions: shapes of both tensors, and options.
+CONVOLUTIONS = {}
+for _axes, _size in (("conv1d", (6,)), ("conv2d", (5, 6)), ("conv3d", (3, 4, 5))):
+    _window = (2,) * len(_size)
+    _output = tuple(n - 1 for n in _size)
+    CONVOLUTIONS[_axes] = (1, 2, *_size), (3, 2, *_window), {}
+    CONVOLUTIONS[_axes + "_backward_data"] = \
+        (1, 3, *_output), (3, 2, *_window), {"size": _size}
+    CONVOLUTIONS[_axes + "_backward_filter"] = \
+        (1, 2, *_size), (1, 3, *_output), {"window": _window}
+OTHERS = {"convert", "quantize", "fixed", "solve", "statistics"}
+# What gives no array that the package makes.
+WITHOUT = {"explore", "plan", "inspect", "prepare", "default_context", "finfo", "formats",
+           "schemes", "spacing", "units", "unit", "retention", "unit_retention", "reveal",
+           "get_include", "get_cmake_dir"}
+RESULTS = [None] + limber.formats()
+
+
+def of_pair(format, result, cases):
+    """All cases where results are whole, wide or in two parts; one where they are rounded."""
+    return cases if result in (None, format, "dd", "f128") else cases[:1]
+
+
+class Guarded(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        faulthandler.enable()
+        cls.random = numpy.random.default_rng(7)
+        cls.kept, cls.first = limber.Context(threads=1), limber.Context(threads=1)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.kept.close()
+        cls.first.close()
+
+    def operand(self, format, shape):
+        """Small whole numbers in a format, which all but the narrowest hold."""
+        x = self.random.integers(1, 3, shape).astype("f8")
+        if format == "e2m1":
+            return copied(self.first.convert(x, format))
+        return copied(self.first.convert(x, format, saturate=True))
+
+    def calls_agree(self, where, call):
+        """`call` on a context that keeps calls, and on one that has kept none."""
+        self.first._repeats.clear()
+        want = told(lambda: call(self.first))
+        for turn in range(3 if len(want) == 4 else 1):
+            self.assertEqual(told(lambda: call(self.kept)), want, (where, turn))
+        return want
+
+    def test_every_function_is_here(self):
+        functions = {name for name in limber.__all__
+                     if callable(getattr(limber, name)) and
+                     not isinstance(getattr(limber, name), type)}
+        self.assertEqual(functions, {*PRODUCTS, *CONVOLUTIONS, *OTHERS, *WITHOUT})
+
+    def test_products(self):
+        served = 0
+        for format, result in itertools.product(limber.formats(), RESULTS):
+            options = {"format": None if format == "f128" else format, "dtype": result}
+            for name, forms in PRODUCTS.items():
+                for one, other in of_pair(format, result, forms):
+                    a, b = self.operand(format, one), self.operand(format, other)
+                    labels = (SUBSCRIPTS,) if name == "einsum" else ()
+
+                    def call(context, **more):
+                        return getattr(context, name)(*labels, a, b, **options, **more)
+
+                    want = self.calls_agree((name, format, result, one, other), call)
+                    if result and len(want) == 4 and want[0] is numpy.ndarray:
+                        out = guarded(want[2], want[1], 0)
+                        given = self.calls_agree((name, format, result, one, other, "out"),
+                                                 lambda context: call(context, out=out))
+                        self.assertEqual(given, want)
+                    served += len(want) == 4
+        self.assertGreater(served, 1000)
+        self.assertGreater(len(self.kept._repeats), 100)
+
+    def test_convolutions(self):
+        served = 0
+        for format, result in itertools.product(limber.formats(), RESULTS):
+            for name, (one, other, more) in of_pair(format, result, list(CONVOLUTIONS.items())):
+                a, b = self.operand(format, one), self.operand(format, other)
+                want = self.calls_agree((name, format, result), lambda context: getattr(
+                    context, name)(a, b, dtype=result, format=None if format == "f128" else format,
+                                   **more))
+                served += len(want) == 4
+        self.assertGreater(served, 500)
+
+    def test_conversions(self):
+        for format, result in itertools.product(limber.formats(), limber.formats()):
+            holds = None if format == "f128" else format
+            x = self.operand(format, (3, 5))
+            self.calls_agree(("convert", format, result),
+                             lambda context: context.convert(x, result, holds=holds))
+            self.calls_agree(("quantize", format, result),
+                             lambda context: context.quantize(x, result, holds=holds))
+        x = copied(self.random.standard_normal((3, 5)))
+        for options in ({"limits": False}, {"flips": 0.5, "seed": 3},
+                        {"rounding": "stochastic", "seed": 3}, {"subnormals": False}):
+            self.calls_agree(options, lambda context: context.quantize(x, "bf16", **options))
+        self.calls_agree("fixed", lambda context: context.fixed(x, 4, 4))
+
+    def test_systems(self):
+        for format, result in itertools.product(limber.formats(), RESULTS):
+            a = self.operand(format, (3, 3))
+            b = self.operand(format, (3, 2))
+            options = {"dtype": result, "format": None if format == "f128" else format}
+            self.calls_agree((format, result), lambda context: context.solve(a, b, **options))
+        z = copied(numpy.eye(3) * (1 + 1j))
+        self.calls_agree("complex", lambda context: context.solve(z, z[0]))
+
+    def test_statistics(self):
+        a, b = self.operand("f16", (3, 4)), self.operand("f16", (4, 5))
+        for result in RESULTS:
+            self.calls_agree(result, lambda context: context.statistics(
+                a, b, "h100-f16", dtype=result)[:1])
+
+    def test_operators(self):
+        named = set(ops.__all__)
+        reductions = {"sum", "mean", "max", "variance", "softmax", "layer_norm", "rms_norm"}
+        for one, other in itertools.product("efd", "efd"):
+            x = copied(self.random.uniform(0.1, 0.9, (3, 4, 5)).astype(one))
+            for name in sorted(named - reductions - {"add_n"}):
+                numbers = (-1, 1) if name in ("clamp", "hardtanh") else ()
+
+                def call(context):
+                    try:
+                        return getattr(ops, name)(x, *numbers, dtype=other, context=context)
+                    except TypeError:       # a function of two parameters
+                        return getattr(ops, name)(x, 1, 2, dtype=other, context=context)
+
+                self.calls_agree((name, one, other), call)
+            for name in sorted(reductions):
+                for axis in (None, 0, 1, -1):
+                    self.calls_agree((name, one, other, axis), lambda context: getattr(ops, name)(
+                        x, axis, dtype=other, context=context))
+            self.calls_agree(("add_n", one, other),
+                             lambda context: ops.add_n([x, x], dtype=other, context=context))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#define _GNU_SOURCE     /* dladdr, dl_iterate_phdr */
+#include "tools/interpose/shared/behind.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+void *interpose_object_of(const void *address)
+{
+    Dl_info at;
+
+    return dladdr(address, &at) ? at.dli_fbase : NULL;
+}
+
+bool interpose_is_ours(const void *address)
+{
+    static const char here = 0;
+
+    return interpose_object_of(address) == interpose_object_of(&here);
+}
+
+/* ---- what is loaded -------------------------------------------------------------------------- */
+
+/* The function that the object with this file's name gives.  Its handle is kept if one is found. */
+static void *look_in(const char *file, const char *name, interpose_suits *suits)
+{
+    void *object = dlopen(file, RTLD_NOLOAD | RTLD_LAZY);
+    void *f = object ? dlsym(object, name) : NULL;
+
+    if (f && !interpose_is_ours(f) && suits(object, name, f))
+        return f;
+    if (object)
+        dlclose(object);
+    return NULL;
+}
+
+void *interpose_beside(const char *name, const void *caller, interpose_suits *suits)
+{
+    Dl_info at;
+
+    return dladdr(caller, &at) ? look_in(at.dli_fname, name, suits) : NULL;
+}
+
+struct files {
+    char **list;
+    size_t n;
+};
+
+static int note_file(struct dl_phdr_info *info, size_t size, void *user)
+{
+    struct files *files = user;
+    char **grown = realloc(files->list, (files->n + 1) * sizeof *grown);
+    char *name = strdup(info->dlpi_name);
+
+    (void)size;
+    if (grown)
+        files->list = grown;
+    if (grown && name)
+        files->list[files->n++] = name;
+    else
+        free(name);
+    return 0;
+}
+
+void *interpose_anywhere(const char *name, interpose_suits *suits)
+{
+    struct files files = { NULL, 0 };
+    void *f = NULL;
+
+    dl_iterate_phdr(note_file, &files);
+    for (size_t i = 0; i < files.n; i++) {
+        if (!f && *files.list[i])
+            f = look_in(files.list[i], name, suits);
+        free(files.list[i]);
+    }
+    free(files.list);
+    return f;
+}
+
+/* ---- what was found -------------------------------------------------------------------------- */
+
+static struct interpose_found *_Atomic table[256];
+static atomic_uint generation;
+
+unsigned interpose_generation(void)
+{
+    return generation;
+}
+
+void interpose_forget(void)
+{
+    generation++;
+}
+
+static struct interpose_found *_Atomic *slot(const char *name, const void *caller)
+{
+    uintptr_t h = (uintptr_t)caller;
+
+    for (; *name; name++)
+        h = h * 31 + (unsigned char)*name;
+    return &table[(h ^ h >> 8 ^ h >> 16) % 256];
+}
+
+struct interpose_found *interpose_find(const char *name, const void *caller)
+{
+    struct interpose_found *f = *slot(name, caller);
+
+    while (f && (f->caller != caller || f->when != generation || strcmp(f->name, name) != 0))
+        f = f->next;
+    return f;
+}
+
+struct interpose_found *interpose_keep(const char *name, const void *caller, void *function,
+                                       unsigned when)
+{
+    struct interpose_found *f = malloc(sizeof *f + strlen(name) + 1);
+    struct interpose_found *_Atomic *at = slot(name, caller);
+    Dl_info in;
+
+    if (!f)
+        return NULL;
+    if (function && dladdr(function, &in))
+        dlopen(in.dli_fname, RTLD_NOLOAD | RTLD_LAZY); /* so that it is not unloaded */
+    f->caller = caller;
+    f->function = function;
+    f->when = when;
+    f->wide = -1;
+    strcpy(f->name, name);
+    f->next = *at;
+    while (!atomic_compare_exchange_weak(at, &f->next, f))
+        ;
+    return f;
+}
