@@ -125,7 +125,8 @@ typedef enum limber_promise {
     LIMBER_CONTRACT_NATIVE,
     LIMBER_CONTRACT_BITS, /* |error| <= 2^-bits |A||B|, plus one final rounding; no
                                    intermediate overflow or underflow spoils a result that the
-                                   format holds */
+                                   format holds.  With beta, a result in a format narrower than f64
+                                   may be rounded to f64 before */
     LIMBER_CONTRACT_CORRECT, /* the exact value, rounded once to nearest-even */
     LIMBER_CONTRACT_EXACT, /* integer results: exact, or RANGE and C untouched */
     LIMBER_CONTRACT_FAST, /* the named scheme and its own published bound */

@@ -202,11 +202,94 @@ static void schemes_in_pairs(void **state)
     limber_destroy(ctx);
 }
 
+/* beta c lies half-way between two numbers of C's format, and A B is far below binary64's precision
+ * of it: `correct` sees on which side, and `bits` gives one of the two. */
+static void ties_beside_tiny_products(void **state)
+{
+    static const char *const formats[] = { "f32", "tf32", "bf16", "f16", "f64" };
+    static const int bits[] = { 0, 8, 24, 39, 60 }; /* 0: correct */
+
+    (void)state;
+    for (int b = 0; b < 2; b++) {
+        limber_context *ctx = context_on(b ? "llvm" : "interp");
+
+        for (int i = 0; ctx && i < (int)(COUNT(formats) * COUNT(bits)) * 2; i++) {
+            const limber_format f = named(formats[i / 2 % (int)COUNT(formats)]);
+            const int asked = bits[i / 2 / (int)COUNT(formats)];
+            const limber_contract contract = { .size = sizeof(limber_contract),
+                                               .promise = asked ? LIMBER_CONTRACT_BITS :
+                                                                  LIMBER_CONTRACT_CORRECT,
+                                               .bits = asked };
+            const double a = 0x1p-60, other = i & 1 ? -0x1p-60 : 0x1p-60,
+                         ulp = ldexp(1, -f.frac_bits);
+            const double factor = 1 + ulp, before = 1.5, low = 1.5 + ulp, high = 1.5 + 2 * ulp;
+            char beta[8], c[8];
+            double got;
+
+            limber_convert(beta, f, &factor, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+            limber_convert(c, f, &before, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+            if (limber_gemm(ctx, &contract, 1, 1, 1, NULL, (limber_matrix){ &a, LIMBER_F64, 1, 1 },
+                            (limber_matrix){ &other, LIMBER_F64, 1, 1 }, beta,
+                            (limber_output){ c, f, 1, 1 }, NULL))
+                fail_msg("%s", limber_error_text());
+            limber_convert(&got, LIMBER_F64, c, f, 1, LIMBER_ROUND_NEAREST);
+            if (got != low && got != high)
+                fail_msg("%s, bits %d: %a is neither neighbour", formats[i / 2 % 5], asked, got);
+            if (!asked && got != (other < 0 ? low : high))
+                fail_msg("%s, correct: %a", formats[i / 2 % 5], got);
+        }
+        limber_destroy(ctx);
+    }
+}
+
+/* The order is the promise, so it is served for every k: at both ends of each class of k and far
+ * beyond.  The bound is a number. */
+static void every_length_is_served(void **state)
+{
+    static const char *const formats[][2] = {
+        { "f64", "f64" }, { "f32", "f32" }, { "bf16", "f32" }, { "f16", "f16" }, { "f64", "f16" }
+    };
+    static const char *const schemes[] = { NULL, "native" };
+    const double one = 1;
+    limber_context *ctx = context_on(NULL);
+
+    (void)state;
+    for (int log = 0; log <= 50; log++)
+        for (int i = 0; i < 4 * (int)COUNT(formats); i++) {
+            const limber_format f = named(formats[i / 4][0]), to = named(formats[i / 4][1]);
+            limber_contract contract = { .size = sizeof contract,
+                                         .promise = i & 1 ? LIMBER_CONTRACT_NATIVE :
+                                                            LIMBER_CONTRACT_REPRODUCIBLE };
+            limber_report report = LIMBER_REPORT_INIT;
+            limber_problem p = LIMBER_PROBLEM_INIT;
+            char x[8], *text;
+
+            assert_int_equal(limber_convert(x, f, &one, LIMBER_F64, 1, LIMBER_ROUND_NEAREST),
+                             LIMBER_STATUS_OK);
+            contract.scheme = schemes[i & 1]; /* so that nobody looks at the data */
+            p.m = p.n = 1;
+            p.k = ((int64_t)1 << log) + (i >> 1 & 1);
+            p.a = p.b = (limber_matrix){ x, f, 0, 0 };
+            p.c = (limber_output){ NULL, to, 1, 1 };
+            p.contract = &contract;
+            if (limber_plan(ctx, &p, &text, &report))
+                fail_msg("%s to %s, k = 2^%d + %d: %s", formats[i / 4][0], formats[i / 4][1], log,
+                         i >> 1 & 1, limber_error_text());
+            limber_free(text);
+            assert_string_equal(report.scheme, "native");
+            if (!(report.bound >= 0 && report.bound < INFINITY))
+                fail_msg("k = 2^%d + %d: bound %g", log, i >> 1 & 1, report.bound);
+        }
+    limber_destroy(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(schemes_alone),
         cmocka_unit_test(schemes_in_pairs),
+        cmocka_unit_test(every_length_is_served),
+        cmocka_unit_test(ties_beside_tiny_products),
     };
 
     clear_environment();

@@ -323,43 +323,6 @@ static void long_operands_have_the_same_bits(void **state)
     }
 }
 
-/* The order is the promise, so it is served for every k: at both ends of each class of k and far
- * beyond.  The bound is a number. */
-static void every_length_is_served(void **state)
-{
-    static const char *const formats[][2] = {
-        { "f64", "f64" }, { "f32", "f32" }, { "bf16", "f32" }, { "f16", "f16" }, { "f64", "f16" }
-    };
-    static const char *const schemes[] = { NULL, "native" };
-    const double one = 1;
-
-    (void)state;
-    for (int log = 0; log <= 50; log++)
-        for (int i = 0; i < 4 * (int)COUNT(formats); i++) {
-            const limber_format f = named(formats[i / 4][0]), to = named(formats[i / 4][1]);
-            limber_contract contract = i & 1 ? native : reproducible;
-            limber_report report = LIMBER_REPORT_INIT;
-            limber_problem p = LIMBER_PROBLEM_INIT;
-            char x[8], *text;
-
-            assert_int_equal(limber_convert(x, f, &one, LIMBER_F64, 1, LIMBER_ROUND_NEAREST),
-                             LIMBER_STATUS_OK);
-            contract.scheme = schemes[i & 1]; /* so that nobody looks at the data */
-            p.m = p.n = 1;
-            p.k = ((int64_t)1 << log) + (i >> 1 & 1);
-            p.a = p.b = (limber_matrix){ x, f, 0, 0 };
-            p.c = (limber_output){ NULL, to, 1, 1 };
-            p.contract = &contract;
-            if (limber_plan(ways[1].ctx, &p, &text, &report))
-                fail_msg("%s to %s, k = 2^%d + %d: %s", formats[i / 4][0], formats[i / 4][1], log,
-                         i >> 1 & 1, limber_error_text());
-            limber_free(text);
-            assert_string_equal(report.scheme, "native");
-            if (!(report.bound >= 0 && report.bound < INFINITY))
-                fail_msg("k = 2^%d + %d: bound %g", log, i >> 1 & 1, report.bound);
-        }
-}
-
 /* More products than binary32 counts: native chains serve them, too. */
 static void chains_outlast_the_precision(void **state)
 {
@@ -900,7 +863,6 @@ int main(void)
         cmocka_unit_test(empty_sums_are_plus_zero),
         cmocka_unit_test(repeated_operands_have_the_same_bits),
         cmocka_unit_test(long_operands_have_the_same_bits),
-        cmocka_unit_test(every_length_is_served),
         cmocka_unit_test(chains_outlast_the_precision),
         cmocka_unit_test(data_do_not_matter),
         cmocka_unit_test(places_in_a_batch_do_not_matter),
