@@ -98,6 +98,12 @@ static bool load(const struct compile_job *m, const struct blob *bytes, struct e
     return b->load(bytes->data, bytes->size, &e->kernel, d);
 }
 
+/* Are bytes from disk no kernel?  Else it may be loaded another time, or by another process. */
+static bool is_damaged(const struct diag *d)
+{
+    return d->status != LIMBER_STATUS_NO_MEMORY && d->status != LIMBER_STATUS_DEVICE;
+}
+
 static bool generate(const struct compile_job *m, const struct plan *p, const struct dump *dump,
                      struct blob *bytes, struct diag *d)
 {
@@ -135,7 +141,7 @@ static bool code_from_disk(const struct coding *c, struct entry *e)
     if (!limber_disk_load(disk, c->key, &facts, &bytes))
         return false;
     ok = load(c->m, &bytes, e, &ignored);
-    if (!ok && ignored.status != LIMBER_STATUS_NO_MEMORY)
+    if (!ok && is_damaged(&ignored))
         limber_disk_drop(disk, c->key);
     free(bytes.data);
     return ok;
@@ -220,7 +226,7 @@ static bool from_disk(const struct compile_job *m, struct entry *e)
     e->from = LIMBER_FROM_DISK;
     if (bytes.size == KEY_BYTES) /* a reference to code; if that is gone, it is made again */
         ok = take_code(&(struct coding){ m, NULL, bytes.data }, e, &ignored);
-    else if (!(ok = load(m, &bytes, e, &ignored)) && ignored.status != LIMBER_STATUS_NO_MEMORY)
+    else if (!(ok = load(m, &bytes, e, &ignored)) && is_damaged(&ignored))
         limber_disk_drop(disk, e->facts.key);
     if (ok)
         e->facts = facts;
