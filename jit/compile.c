@@ -98,6 +98,12 @@ static bool load(const struct compile_job *m, const struct blob *bytes, struct e
     return b->load(bytes->data, bytes->size, &e->kernel, d);
 }
 
+/* Are bytes from disk no kernel?  Else it may be loaded another time, or by another process. */
+static bool is_damaged(const struct diag *d)
+{
+    return d->status != LIMBER_STATUS_NO_MEMORY && d->status != LIMBER_STATUS_DEVICE;
+}
+
 static bool generate(const struct compile_job *m, const struct plan *p, const struct dump *dump,
                      struct blob *bytes, struct diag *d)
 {
@@ -114,14 +120,12 @@ static bool generate(const struct compile_job *m, const struct plan *p, const st
 
 /* ---- code ------------------------------------------------------------------------------------ */
 
-/* Unlike plans often come to the same code.  It is kept under a key of its own, in memory and on
- * disk.  On disk the plan that it was made for has it too, to be read at once; the entries of
- * others are that key. */
+/* Unlike plans often come to the same code.  It is kept once under a key of its own, in memory and
+ * on disk.  On disk a plan's entry is that key. */
 struct coding {
     const struct compile_job *m;
     const struct plan *p; /* NULL: only found */
-    const unsigned char *key;
-    struct blob made; /* out, for the caller to free: code that was not there */
+    const unsigned char *key; /* NULL: code of one plan alone */
 };
 
 static bool code_from_disk(const struct coding *c, struct entry *e)
@@ -135,22 +139,23 @@ static bool code_from_disk(const struct coding *c, struct entry *e)
     if (!limber_disk_load(disk, c->key, &facts, &bytes))
         return false;
     ok = load(c->m, &bytes, e, &ignored);
-    if (!ok && ignored.status != LIMBER_STATUS_NO_MEMORY)
+    if (!ok && is_damaged(&ignored))
         limber_disk_drop(disk, c->key);
     free(bytes.data);
     return ok;
 }
 
-static bool generate_code(struct coding *c, struct entry *e, struct diag *d)
+static bool generate_code(const struct coding *c, struct entry *e, struct diag *d)
 {
-    struct blob *bytes = &c->made;
+    struct blob bytes = { 0 };
     bool ok;
 
     if (!c->p)
         return limber_fail(d, LIMBER_STATUS_DEVICE, "the code is not there");
-    ok = generate(c->m, c->p, NULL, bytes, d) && load(c->m, bytes, e, d);
+    ok = generate(c->m, c->p, NULL, &bytes, d) && load(c->m, &bytes, e, d);
     if (ok)
-        limber_disk_store(c->m->ctx->disk, &e->facts, bytes);
+        limber_disk_store(c->m->ctx->disk, &e->facts, &bytes);
+    free(bytes.data);
     return ok;
 }
 
@@ -220,7 +225,7 @@ static bool from_disk(const struct compile_job *m, struct entry *e)
     e->from = LIMBER_FROM_DISK;
     if (bytes.size == KEY_BYTES) /* a reference to code; if that is gone, it is made again */
         ok = take_code(&(struct coding){ m, NULL, bytes.data }, e, &ignored);
-    else if (!(ok = load(m, &bytes, e, &ignored)) && ignored.status != LIMBER_STATUS_NO_MEMORY)
+    else if (!(ok = load(m, &bytes, e, &ignored)) && is_damaged(&ignored))
         limber_disk_drop(disk, e->facts.key);
     if (ok)
         e->facts = facts;
@@ -228,27 +233,27 @@ static bool from_disk(const struct compile_job *m, struct entry *e)
     return ok;
 }
 
-/* Compiles code for this plan and dumps it.  The disk ends as without a dump. */
-static bool show_code(struct coding *c, const struct dump *dump, struct entry *e, struct diag *d)
+/* Compiles code for this plan, and dumps it.  The disk ends as without a dump. */
+static bool show_code(const struct coding *c, const struct dump *dump, struct entry *e,
+                      struct diag *d)
 {
     struct facts code = { .plan = "code of several kernels", .scheme = "none" }, found;
     struct disk *disk = c->m->ctx->disk;
-    struct blob old = { 0 };
+    struct blob made = { 0 }, old = { 0 };
+    bool ok = generate(c->m, c->p, dump, &made, d) && load(c->m, &made, e, d);
 
-    if (!generate(c->m, c->p, dump, &c->made, d) || !load(c->m, &c->made, e, d))
-        return false;
-    e->from = LIMBER_FROM_COMPILER;
-    if (!c->key)
-        return true;
-    if (limber_disk_load(disk, c->key, &found, &old)) {
-        free(c->made.data);
-        c->made = (struct blob){ 0 };
-    } else {
-        memcpy(code.key, c->key, KEY_BYTES);
-        limber_disk_store(disk, &code, &c->made);
+    if (ok) {
+        e->from = LIMBER_FROM_COMPILER;
+        if (!c->key) {
+            limber_disk_store(disk, &e->facts, &made);
+        } else if (!limber_disk_load(disk, c->key, &found, &old)) {
+            memcpy(code.key, c->key, KEY_BYTES);
+            limber_disk_store(disk, &code, &made);
+        }
     }
+    free(made.data);
     free(old.data);
-    return true;
+    return ok;
 }
 
 static bool compile(const struct compile_job *m, struct plan *p, struct entry *e, struct diag *d)
@@ -258,7 +263,7 @@ static bool compile(const struct compile_job *m, struct plan *p, struct entry *e
     bool shares = !m->fixed && m->machine->backend->code_key;
     unsigned char key[KEY_BYTES];
     struct coding c = { m, p, shares ? key : NULL };
-    struct blob name = { key, KEY_BYTES };
+    const struct blob name = { key, KEY_BYTES };
     bool ok;
 
     ok = limber_passes_traced(p, &m->machine->target, NULL, &trace, d) &&
@@ -268,9 +273,8 @@ static bool compile(const struct compile_job *m, struct plan *p, struct entry *e
         ok = shares && !trace.folder ? take_code(&c, e, d) :
                                        show_code(&c, trace.folder ? &dump : NULL, e, d);
     }
-    if (ok)
-        limber_disk_store(m->ctx->disk, &e->facts, c.made.data ? &c.made : &name);
-    free(c.made.data);
+    if (ok && shares)
+        limber_disk_store(m->ctx->disk, &e->facts, &name);
     limber_trace_clear(&trace);
     return ok;
 }

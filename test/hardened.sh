@@ -33,8 +33,10 @@ check() {
 }
 
 # Folders with a build of their own, and what CMake has tried, are left out.
-list=$(find "$folder" -mindepth 1 -type d \( -name CMakeFiles -o -exec test -e '{}/CMakeCache.txt' \; \) \
-    -prune -o -type f \( -perm -u+x -o -name '*.so*' \) -print)
+own='-name CMakeFiles -o -exec test -e {}/CMakeCache.txt ;'
+# shellcheck disable=SC2086
+list=$(find "$folder" -mindepth 1 -type d \( $own \) -prune -o \
+    -type f \( -perm -u+x -o -name '*.so*' \) -print)
 IFS='
 '
 for file in $list; do

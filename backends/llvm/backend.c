@@ -153,7 +153,9 @@ static bool compile(const struct plan *p, const struct target *t, const struct d
     struct blob object = { 0 };
     bool ok;
 
-    ok = k && (k->unit == UNIT_exact || limber_llvm_object(k, t, dump, &object, d)) &&
+    ok = k &&
+         (k->unit == UNIT_exact ||
+          (limber_object_may_run(d) && limber_llvm_object(k, t, dump, &object, d))) &&
          join_blob(k, limber_cpu_of(t), &object, out, d);
     free(object.data);
     free(k);

@@ -318,7 +318,7 @@ void limber_llvm_open(const struct target *t)
     struct diag ignored = { 0 };
     struct emit e;
 
-    if (atomic_load(&done) || !limber_llvm(&ignored))
+    if (atomic_load(&done) || !limber_object_may_run(&ignored) || !limber_llvm(&ignored))
         return;
     if (start(&e, t, &ignored) && read_text(&e, nothing, sizeof nothing - 1) && make_machine(&e)) {
         set_attributes(&e);

@@ -57,7 +57,7 @@ static bool compile(const struct plan *p, const struct target *t, const struct f
     int64_t chunk = 0;
     bool ok;
 
-    if (!check(p, f, &unit, &chunk, d))
+    if (!check(p, f, &unit, &chunk, d) || !limber_object_may_run(d))
         return false;
     ok = (limber_small_text(f, unit, chunk, t, &text) ||
           limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory")) &&

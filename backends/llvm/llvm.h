@@ -120,6 +120,9 @@ bool limber_llvm_text_object(const struct text *text, const struct target *t,
 
 /* object.c: an ELF object of this architecture in memory, mapped without a linker.  Anything that
  * it does not understand is refused. */
+/* Does the system let this process execute what it has written?  What it has refused once stays
+ * refused. */
+bool limber_object_may_run(struct diag *d);
 bool limber_object_map(const unsigned char *data, size_t size, struct object *o, struct diag *d);
 void *limber_object_symbol(const unsigned char *data, size_t size, const struct object *o,
                            const char *name);

@@ -9,6 +9,8 @@
 #include "backends/llvm/reloc.h"
 
 #include <elf.h>
+#include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -138,13 +140,45 @@ static bool relocate(const struct layout *l, unsigned char *map, struct diag *d)
     return true;
 }
 
+/* ---- executable memory ----------------------------------------------------------------------- */
+
+static atomic_bool known, refused; /* by the system, to this process */
+
+static bool execute(void *map, size_t size)
+{
+    if (mprotect(map, size, PROT_READ | PROT_EXEC) == 0)
+        return true;
+    if (errno != ENOMEM)
+        atomic_store(&refused, true);
+    return false;
+}
+
+bool limber_object_may_run(struct diag *d)
+{
+    enum { LEAST = 1 };
+    void *map;
+
+    if (!atomic_load(&known)) {
+        map = mmap(NULL, LEAST, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (map != MAP_FAILED) {
+            execute(map, LEAST);
+            munmap(map, LEAST);
+            atomic_store(&known, true);
+        }
+    }
+    return !atomic_load(&refused) ||
+           limber_fail(d, LIMBER_STATUS_DEVICE,
+                       "llvm: the system refuses executable memory to this process, so that "
+                       "nothing can be compiled");
+}
+
 bool limber_object_map(const unsigned char *data, size_t size, struct object *o, struct diag *d)
 {
     struct layout l = { .data = data, .size = size };
     unsigned char *map;
 
     memset(o, 0, sizeof *o);
-    if (!read_head(&l, d) || !lay_out(&l, d))
+    if (!limber_object_may_run(d) || !read_head(&l, d) || !lay_out(&l, d))
         return false;
     map = mmap(NULL, l.total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED)
@@ -158,10 +192,10 @@ bool limber_object_map(const unsigned char *data, size_t size, struct object *o,
     }
     /* instructions are fetched past what the data cache holds; no code on x86-64 */
     __builtin___clear_cache((char *)map, (char *)map + l.total);
-    if (mprotect(map, l.total, PROT_READ | PROT_EXEC)) {
+    if (!execute(map, l.total)) {
         munmap(map, l.total);
-        return limber_fail(d, LIMBER_STATUS_NO_MEMORY,
-                           "object: the system refuses executable memory");
+        return limber_object_may_run(d) &&
+               limber_fail(d, LIMBER_STATUS_NO_MEMORY, "object: no executable memory");
     }
     o->map = map;
     o->size = l.total;
@@ -184,7 +218,7 @@ void *limber_object_symbol(const unsigned char *data, size_t size, const struct 
         if (!sym || l.section[i].sh_link >= l.head->e_shnum)
             continue;
         strings = &l.section[l.section[i].sh_link];
-        if (strings->sh_type != SHT_STRTAB)     /* whose bytes are in the file */
+        if (strings->sh_type != SHT_STRTAB) /* whose bytes are in the file */
             continue;
         for (size_t j = 0; j < count; j++) {
             uint16_t in = sym[j].st_shndx;

@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* What an argument is for. */
 enum role {
@@ -104,8 +107,7 @@ struct binding {
     limber_format a, b, c;
     struct signature sig;
     ffi_cif cif;
-    ffi_closure *closure;
-    void *code;
+    void *code; /* a page with libffi's closure; NULL: none yet */
 };
 
 /* ---- signatures ------------------------------------------------------------------------------ */
@@ -412,24 +414,73 @@ static bool check_bound(const struct signature *s, limber_format c, struct diag 
     return true;
 }
 
+static size_t page_bytes(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static bool write_closure(struct binding *b, void *page, void *code, struct diag *d)
+{
+    if (ffi_prep_closure_loc(page, &b->cif, enter, b, code) != FFI_OK)
+        return limber_fail(d, LIMBER_STATUS_INTERNAL, "libffi refuses the closure");
+    __builtin___clear_cache(code, (char *)code + sizeof(ffi_closure));
+    return true;
+}
+
+/* A page that is written first and executed then. */
+static void *closure_in_turn(struct binding *b, struct diag *d)
+{
+    void *page =
+        mmap(NULL, page_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (page == MAP_FAILED)
+        return NULL;
+    if (write_closure(b, page, page, d) && mprotect(page, page_bytes(), PROT_READ | PROT_EXEC) == 0)
+        return page;
+    munmap(page, page_bytes());
+    return NULL;
+}
+
+/* A page that is written in one place and executed in another, for systems that let nothing be
+ * executed that was once written. */
+static void *closure_in_two_places(struct binding *b, struct diag *d)
+{
+    int file = (int)syscall(SYS_memfd_create, "limber", 1u /* MFD_CLOEXEC */);
+    void *page = MAP_FAILED, *code = MAP_FAILED;
+    bool ok;
+
+    if (file >= 0 && ftruncate(file, (off_t)page_bytes()) == 0) {
+        page = mmap(NULL, page_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        code = mmap(NULL, page_bytes(), PROT_READ | PROT_EXEC, MAP_SHARED, file, 0);
+    }
+    ok = page != MAP_FAILED && code != MAP_FAILED && write_closure(b, page, code, d);
+    if (page != MAP_FAILED)
+        munmap(page, page_bytes());
+    if (code != MAP_FAILED && !ok)
+        munmap(code, page_bytes());
+    if (file >= 0)
+        close(file);
+    return ok ? code : NULL;
+}
+
+/* libffi's own closures begin, where they can, with memory that is written and executed. */
 static bool make_closure(struct binding *b, struct diag *d)
 {
     if (!prepare(&b->sig, &b->cif, d))
         return false;
-    b->closure = ffi_closure_alloc(sizeof *b->closure, &b->code);
-    if (!b->closure)
-        return limber_fail(d, LIMBER_STATUS_NO_MEMORY,
-                           "the system refuses executable memory to libffi; call limber_gemm, or "
-                           "allow it to this process");
-    if (ffi_prep_closure_loc(b->closure, &b->cif, enter, b, b->code) != FFI_OK)
-        return limber_fail(d, LIMBER_STATUS_INTERNAL, "libffi refuses the closure");
-    return true;
+    b->code = closure_in_turn(b, d);
+    if (!b->code && !d->status)
+        b->code = closure_in_two_places(b, d);
+    return b->code ||
+           (!d->status && limber_fail(d, LIMBER_STATUS_NO_MEMORY,
+                                      "the system refuses executable memory; call limber_gemm, or "
+                                      "allow it to this process"));
 }
 
 static void free_one(struct binding *b)
 {
-    if (b && b->closure)
-        ffi_closure_free(b->closure);
+    if (b && b->code)
+        munmap(b->code, page_bytes());
     free(b);
 }
 

@@ -4,6 +4,12 @@ foreach(name malloc calloc realloc aligned_alloc strdup free)    # of the librar
 endforeach()
 test_run(test_failing)
 
+test_program(api/test_hardened.c)
+foreach(name mmap mprotect limber_llvm_object)
+  target_link_options(test_hardened PRIVATE -Wl,--wrap=${name})
+endforeach()
+test_run(test_hardened)
+
 test_program(api/test_embed.c)
 target_compile_definitions(test_embed PRIVATE LIMBER_SHARED="$<TARGET_FILE:limber>")
 test_run(test_embed)
