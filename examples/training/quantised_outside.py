@@ -5,7 +5,8 @@ Products of n x n matrices in FP8: by a unit whose every product and sum is roun
 simulators do that leave the sums to FP32: QPyTorch, which rounds operands and results (where it is
 not installed, limber.quantize rounds as it does up to the largest number, 57344: to nearest, ties
 away from zero), and microxcaling, where it is installed or a folder of PYTHONPATH, whose operands
-have scales of blocks (OCP's MX).  Printed are mean distances of elements from the unit's.  --steps measures a training step of a small network by each.
+have scales of blocks (OCP's MX).  Printed are mean distances of elements from the unit's.  --steps
+measures a training step of a small network by each.
 
     python quantised_outside.py --sizes 64,128,256,512,1024,2048 --picture distance.svg
     python quantised_outside.py --sizes 64 --steps 30

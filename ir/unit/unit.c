@@ -662,6 +662,7 @@ bool limber_unit_verify(const limber_unit *u, struct diag *d)
 /* ---- presets ------------------------------------------------------------------------------- */
 
 #define DATA "checked against outputs of the device (Khattak and Mikaitis, arXiv 2512.07004)"
+#define ROUNDED DATA "; operands rounded first, as libraries do"
 #define MODEL "model only: MMA-Sim (Xie et al., arXiv 2511.10909)"
 #define TESTS "model only: Fasi et al., PeerJ CS 7:e330, and MMA-Sim"
 #define AMD \

@@ -1698,6 +1698,24 @@ class Units(unittest.TestCase):
             self.assertEqual(limber.unit(name), limber.unit(preset.words))
         self.assertRaisesRegex(limber.BadArgument, "acc", limber.unit, "in=f16")
 
+    @unittest.skipUnless(numpy, "NumPy is absent")
+    def test_tf32(self):
+        """Operands that a unit cuts, and that libraries round for it."""
+        random = numpy.random.default_rng(8)
+        a, b = (random.standard_normal((20, 20)).astype("f4") for _ in range(2))
+        exact = a.astype("f8") @ b.astype("f8")
+        names = [name for name in limber.units() if name.endswith("-tf32-rounded")]
+        self.assertEqual(len(names), 4)
+        for name in names:
+            cut = name[:-len("-rounded")]
+            made, due, plain = (limber.matmul(a, b, contract="simulate=" + unit)
+                                for unit in (name, cut + " in=tf32", cut))
+            self.assertEqual(made.tobytes(), due.tobytes(), name)
+            rounded = [limber.quantize(x, "tf32") for x in (a, b)]
+            due = limber.matmul(*rounded, contract="simulate=" + cut)
+            self.assertEqual(made.tobytes(), due.tobytes(), name)
+            self.assertLess(2 * abs(made - exact).mean(), abs(plain - exact).mean())
+
     def test_retention(self):
         self.assertTrue(0 < limber.retention(8, 8, 2 ** 16) < limber.retention(12, 8, 2 ** 16) <= 1)
         self.assertNotEqual(limber.retention(8, 5, 64, groups=64),

@@ -41,6 +41,31 @@ static void presets_read_back(void **state)
     assert_null(limber_unit_preset_at(-1));
 }
 
+/* NVIDIA's units cut operands of binary32, and libraries round them before. */
+static void units_in_tf32_have_rounded_ones(void **state)
+{
+    const limber_unit_preset *p;
+    int seen = 0;
+
+    (void)state;
+    for (int i = 0; (p = limber_unit_preset_at(i)); i++) {
+        char name[64], words[64], text[1024], due[1024];
+        limber_unit u;
+
+        if (strncmp(p->words, "in=tf32:rz acc=", 15) != 0 || !strncmp(p->name, "cdna", 4))
+            continue;
+        snprintf(name, sizeof name, "%s-rounded", p->name);
+        snprintf(words, sizeof words, "%s in=tf32", p->name);
+        u = unit(words);
+        limber_unit_text(&u, due, sizeof due);
+        u = unit(name);
+        assert_string_equal(limber_unit_text(&u, text, sizeof text), due);
+        assert_null(strstr(text, ":rz acc"));
+        seen++;
+    }
+    assert_int_equal(seen, 4);
+}
+
 static void texts_become_canonical(void **state)
 {
     static const struct {
@@ -941,6 +966,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(presets_read_back),
+        cmocka_unit_test(units_in_tf32_have_rounded_ones),
         cmocka_unit_test(texts_become_canonical),
         cmocka_unit_test(contradictions_name_their_key),
         cmocka_unit_test(calls_ask_for_a_whole_unit),

@@ -159,9 +159,10 @@ class Context(Closing):
 
         format      a name, or a type of NumPy's, ml_dtypes' or PyTorch's
         rounding    "nearest" (ties to even), "away" and "ties_zero" (nearest, ties away from zero,
-                    as QPyTorch has them, and toward it), "zero", "up", "down", "odd", "stochastic": as simulated units
-                    do it (docs/simulation.md, 8), of all numbers that a double holds;
-                    "stochastic_equal": either neighbour with the same chance
+                    as QPyTorch has them, and toward it), "zero", "up", "down", "odd",
+                    "stochastic": as simulated units do it (docs/simulation.md, 8), of all numbers
+                    that a double holds; "stochastic_equal": either neighbour with the same
+                    chance
         saturate    True: what is too large becomes the largest number
         seed        of stochastic roundings: the same seed gives the same numbers
         random_bits of "stochastic", 1 to 16

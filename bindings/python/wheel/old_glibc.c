@@ -31,7 +31,7 @@
 #if defined(FIRST)
 /* clang-format off */
 OLD(exp); OLD(exp2); OLD(log); OLD(log2); OLD(pow);
-OLD(dladdr); OLD(dlclose); OLD(dlerror); OLD(dlopen); OLD(dlsym);
+OLD(dladdr); OLD(dlclose); OLD(dlerror); OLD(dlopen); OLD(dlsym); OLD(dlvsym);
 OLD(pthread_attr_getguardsize); OLD(pthread_attr_getstack); OLD(pthread_attr_setstacksize);
 OLD(pthread_create); OLD(pthread_getattr_np); OLD(pthread_join); OLD(pthread_mutexattr_destroy);
 OLD(pthread_mutexattr_init); OLD(pthread_mutexattr_settype);

@@ -77,6 +77,8 @@ add_test(NAME blas_programs COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/programs.sh
 
 # All routines: exact integers, the reference's testers, and Limber as the program's libblas.
 add_test(NAME blas_exact COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/exact.sh $<TARGET_FILE:limber_blas>)
+add_test(NAME blas_payload COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/payload.sh
+         $<TARGET_FILE:limber_blas>)
 add_test(NAME blas_order COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/order.sh $<TARGET_FILE:limber_blas>)
 add_test(NAME blas_testers COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/testers.sh
          $<TARGET_FILE:limber_blas>)

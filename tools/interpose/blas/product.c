@@ -182,6 +182,8 @@ bool limber_blas_multiply(struct job *j, int64_t m, int64_t n, int64_t k, const 
         return false;
     sample = limber_blas_sample(j, &p);
     done = multiply(j, &p);
+    if (done)
+        limber_blas_carry_payloads(j, &p);
     limber_blas_compare(j, &p, sample, done);
     return done;
 }

@@ -56,6 +56,13 @@ bool limber_blas_fail(struct job *j, const char *why); /* false */
 limber_context *limber_blas_context(void);
 limber_matrix limber_blas_matrix(const struct job *j, struct view v);
 
+/* ---- payload.c ------------------------------------------------------------------------------- */
+
+struct product;
+/* After a real product: an element that is NaN gets the payload of the first NaN of its row of a,
+ * or else of its column of b. */
+void limber_blas_carry_payloads(const struct job *j, const struct product *x);
+
 /* ---- check.c --------------------------------------------------------------------------------- */
 
 /* A product of this job, some of whose elements are compared when it is done. */

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The payloads of NaN in real products of level 3, as R's NA has one: an element of C that is NaN
+has the payload of the first NaN of its line of A, or else of its line of B.  The library is
+preloaded; a BLAS is in the process."""
+import ctypes
+import itertools
+
+import numpy as np
+
+program = ctypes.CDLL(None)
+random = np.random.default_rng(1)
+# type, its bits, those of infinity, the place of the bit that makes a NaN quiet
+KINDS = {"s": (np.float32, np.uint32, 0x7F800000, 22),
+         "d": (np.float64, np.uint64, 0x7FF << 52, 51)}
+failures = checks = 0
+
+
+def whole(n):
+    return ctypes.byref(ctypes.c_int(n))
+
+
+def address(x):
+    return x.ctypes.data_as(ctypes.c_void_p)
+
+
+def call(letter, name, letters, sizes, alpha, a, b, beta, c):
+    kind = {"s": ctypes.c_float, "d": ctypes.c_double}[letter]
+    matrices = [address(a), whole(a.shape[0])] + ([address(b), whole(b.shape[0])] if b is not None
+                                                  else [])
+    getattr(program, f"{letter}{name}_")(
+        *[ctypes.c_char_p(x.encode()) for x in letters], *map(whole, sizes),
+        ctypes.byref(kind(alpha)), *matrices, ctypes.byref(kind(beta)), address(c),
+        whole(c.shape[0]), *[ctypes.c_size_t(1)] * len(letters))
+
+
+def matrix(letter, shape, share):
+    """Numbers, and NaN with payloads of their own, which need not be quiet."""
+    kind, bits, infinite, _ = KINDS[letter]
+    x = np.asfortranarray(random.standard_normal(shape).astype(kind))
+    for number, place in enumerate(np.argwhere(random.random(shape) < share)):
+        x.view(bits)[tuple(place)] = infinite | (1954 + number) | int(random.integers(2)) << \
+            (31 if letter == "s" else 63)
+    return x
+
+
+def expected(letter, a, b):
+    """Bits of the elements that are NaN, 0 of others."""
+    _, bits, _, quiet = KINDS[letter]
+    want = np.zeros((a.shape[0], b.shape[1]), bits)
+    for i, j in np.ndindex(*want.shape):
+        found = [x for line in (a[i], b[:, j]) for x in line[np.isnan(line)].view(bits)]
+        if found:
+            want[i, j] = found[0] | bits(1 << quiet)
+    return want
+
+
+def compare(what, letter, c, want, part=None):
+    global failures, checks
+    bits = KINDS[letter][1]
+    got = np.where(np.isnan(c), c.view(bits), 0)
+    where = np.ones(c.shape, bool) if part is None else part
+    checks += 1
+    if (got != want)[where].any() or not want.any():
+        failures += 1
+        print("FAILED:", what, letter, np.count_nonzero((got != want)[where]), "of",
+              np.count_nonzero(want))
+
+
+for letter, (m, n, k), share in itertools.product("sd", ((5, 7, 9), (70, 45, 90), (1, 40, 300)),
+                                                  (0.002, 0.05)):
+    for ta, tb in itertools.product("NT", "NT"):
+        a, b = matrix(letter, (m, k), share), matrix(letter, (k, n), share)
+        a[0, k // 2] = np.nan       # there is one
+        stored = [np.asfortranarray(x.T) if t == "T" else x for x, t in ((a, ta), (b, tb))]
+        c = np.zeros((m, n), a.dtype, "F")
+        call(letter, "gemm", ta + tb, (m, n, k), 1.5, *stored, 0, c)
+        compare("gemm " + ta + tb, letter, c, expected(letter, a, b))
+    for uplo, trans in itertools.product("UL", "NT"):
+        a = matrix(letter, (n, k), share)
+        a[0, k // 2] = np.nan
+        part = np.triu(np.ones((n, n), bool)) if uplo == "U" else np.tril(np.ones((n, n), bool))
+        stored = np.asfortranarray(a.T) if trans == "T" else a
+        c = np.zeros((n, n), a.dtype, "F")
+        call(letter, "syrk", uplo + trans, (n, k), 1, stored, None, 0, c)
+        compare("syrk " + uplo + trans, letter, c, expected(letter, a, a.T), part)
+    for side, uplo in itertools.product("LR", "UL"):
+        size = m if side == "L" else n
+        h, b = matrix(letter, (size, size), share), matrix(letter, (m, n), share)
+        h[0, 0] = np.nan
+        upper = np.triu((h if uplo == "U" else h.T).view(KINDS[letter][1]))
+        full = (upper + np.triu(upper, 1).T).view(h.dtype)
+        c = np.zeros((m, n), b.dtype, "F")
+        call(letter, "symm", side + uplo, (m, n), 1, h, b, 0, c)
+        want = expected(letter, full, b) if side == "L" else expected(letter, full, b.T).T
+        compare("symm " + side + uplo, letter, c, want)
+print(checks, "checks,", failures, "failed")

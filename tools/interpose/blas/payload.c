@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The payload of NaN.  R's NA is a NaN with a payload, which the instructions of a processor carry
+ * from an operand to the result, and which schemes that multiply integers or limbs lose. */
+#include "product.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_nan(const struct job *j, struct view v, int64_t row, int64_t col)
+{
+    const void *p = limber_blas_at(j, v, row, col).data;
+
+    return j->is_single ? isnan(*(const float *)p) : isnan(*(const double *)p);
+}
+
+/* Copies one, as an instruction does: it is quiet. */
+static void copy_nan(const struct job *j, void *to, const void *from)
+{
+    uint32_t single;
+    uint64_t twice;
+
+    if (j->is_single) {
+        memcpy(&single, from, sizeof single);
+        single |= (uint32_t)1 << 22;
+        memcpy(to, &single, sizeof single);
+    } else {
+        memcpy(&twice, from, sizeof twice);
+        twice |= (uint64_t)1 << 51;
+        memcpy(to, &twice, sizeof twice);
+    }
+}
+
+/* Whether some element of `count` that lie together is NaN. */
+static bool has_nan(const struct job *j, const void *p, int64_t count)
+{
+    const float *f = p;
+    const double *d = p;
+    int found = 0;
+
+    if (j->is_single)
+        for (int64_t i = 0; i < count; i++)
+            found |= f[i] != f[i];
+    else
+        for (int64_t i = 0; i < count; i++)
+            found |= d[i] != d[i];
+    return found;
+}
+
+enum { UNKNOWN = -2 };
+
+/* For first_nan. */
+static int64_t *know_nothing(int64_t lines)
+{
+    int64_t *known = malloc((size_t)lines * sizeof *known);
+
+    for (int64_t i = 0; known && i < lines; i++)
+        known[i] = UNKNOWN;
+    return known;
+}
+
+/* The place of a line's first NaN, which is looked for once; -1: there is none. */
+static int64_t first_nan(const struct job *j, int64_t *known, struct view v, bool is_row,
+                         int64_t line, int64_t k)
+{
+    int64_t at = 0;
+
+    if (known[line] != UNKNOWN)
+        return known[line];
+    while (at < k && !is_nan(j, v, is_row ? line : at, is_row ? at : line))
+        at++;
+    return known[line] = at < k ? at : -1;
+}
+
+static void carry(const struct job *j, const struct product *p, int64_t i, int64_t n,
+                  int64_t *in_row, int64_t *in_col)
+{
+    void *to = limber_blas_at(j, p->c, i, n).data;
+    int64_t at = first_nan(j, in_row, p->a, true, i, p->k);
+
+    if (at >= 0) {
+        copy_nan(j, to, limber_blas_at(j, p->a, i, at).data);
+        return;
+    }
+    at = first_nan(j, in_col, p->b, false, n, p->k);
+    if (at >= 0)
+        copy_nan(j, to, limber_blas_at(j, p->b, at, n).data);
+}
+
+void limber_blas_carry_payloads(const struct job *j, const struct product *p)
+{
+    const bool by_rows = p->c.col == 1;
+    const int64_t lines = by_rows ? p->m : p->n, length = by_rows ? p->n : p->m;
+    int64_t *known = NULL;
+
+    if (j->is_complex || j->contract->promise == LIMBER_CONTRACT_SIMULATE)
+        return;
+    for (int64_t line = 0; line < lines; line++) {
+        const struct view at = limber_blas_at(j, p->c, by_rows ? line : 0, by_rows ? 0 : line);
+
+        if (!has_nan(j, at.data, length))
+            continue;
+        if (!known && !(known = know_nothing(p->m + p->n)))
+            return; /* they are NaN all the same */
+        for (int64_t i = 0; i < length; i++)
+            if (is_nan(j, p->c, by_rows ? line : i, by_rows ? i : line))
+                carry(j, p, by_rows ? line : i, by_rows ? i : line, known, known + p->m);
+    }
+    free(known);
+}
