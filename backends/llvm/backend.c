@@ -603,18 +603,6 @@ static bool stages(const struct call *c)
     return (c->c.col != 1 || c->c.inner < c->n || c->c.wide) && !c->c.rows && !c->c.cols;
 }
 
-/* Elements along k whose packed panels stay in the last level of cache, where C can hold the sum
- * so far; else all. */
-static int64_t part_of_k(const struct kernel_config *f, const struct kernel_call *call)
-{
-    int64_t bytes = (call->m + call->n) * f->bytes, kc = f->kc;
-
-    if (!call->stores || !limber_view_strided(&call->op[0].view) ||
-        !limber_view_strided(&call->op[1].view))
-        return call->k ? call->k : 1;
-    return kc * bytes >= PART_BYTES ? kc : PART_BYTES / (kc * bytes) * kc;
-}
-
 /* ---- limbs that are kept --------------------------------------------------------------------- */
 
 /* Sides whose limbs outlive the call, all of their lines and of k. */
@@ -807,11 +795,41 @@ static void run_rows(struct kernel *k, struct call *c, struct kernel_call call,
         run_columns(&p, c, w, j, c->n - j < width ? c->n - j : width, memory);
 }
 
-/* Of k, as packed. */
-static int64_t longest_part(const struct kernel_config *f, const struct kernel_call *call,
-                            const struct whole *w)
+/* Elements along k whose packed panels stay in the last level of cache and fit the workspace at
+ * least for one block of C, where C can hold the sum so far; else all. */
+static int64_t part_of_k(const struct kernel_config *f, const struct kernel_call *call,
+                         const struct whole *w, int workers, int64_t limit)
 {
-    return w->filters.k > call->k ? w->filters.k : smaller(call->k, part_of_k(f, call));
+    int64_t bytes = (call->m + call->n) * f->bytes, kc = f->kc, part;
+    int64_t rows = smaller(call->m, f->mb), columns = smaller(call->n, f->nb);
+
+    if (!call->stores || !limber_view_strided(&call->op[0].view) ||
+        !limber_view_strided(&call->op[1].view))
+        return call->k ? call->k : 1;
+    part = kc * bytes >= PART_BYTES ? kc : PART_BYTES / (kc * bytes) * kc;
+    part = smaller(part, round_up(call->k, kc));
+    while (part > kc && part_bytes(f, w, rows, columns, part, workers) > limit)
+        part = round_up(part / 2, kc);
+    return part;
+}
+
+/* Scratch of all workers is beside the bound of packed limbs, but in a memory that is given. */
+static int64_t limit_of(const struct kernel_config *f, const struct call *c, const struct whole *w)
+{
+    int workers = c->runner->workers;
+    bool given = c->launch_memory || (c->queue && c->queue->workspace);
+
+    return (int64_t)c->workspace_limit +
+           (given ? 0 : part_bytes(f, w, 0, 0, 1, workers) - part_bytes(f, w, 0, 0, 1, 0));
+}
+
+/* Of k, as packed. */
+static int64_t longest_part(const struct kernel_config *f, const struct call *c,
+                            const struct kernel_call *call, const struct whole *w)
+{
+    return w->filters.k > call->k ?
+               w->filters.k :
+               smaller(call->k, part_of_k(f, call, w, c->runner->workers, limit_of(f, c, w)));
 }
 
 static const void *along(const struct view *v, int64_t p, int size)
@@ -826,9 +844,7 @@ static int64_t chunk(const struct kernel_config *f, const struct call *c, const 
                      int64_t k, int64_t *m, int64_t *n)
 {
     int workers = c->runner->workers;
-    bool given = c->launch_memory || (c->queue && c->queue->workspace);
-    int64_t scratches = part_bytes(f, w, 0, 0, k, workers) - part_bytes(f, w, 0, 0, k, 0);
-    int64_t limit = (int64_t)c->workspace_limit + (given ? 0 : scratches), bytes;
+    int64_t limit = limit_of(f, c, w), bytes;
 
     *m = c->m;
     *n = c->n;
@@ -862,7 +878,7 @@ static bool run_all(struct kernel *k, struct call *c, struct kernel_call call,
     bool ok;
 
     call.stores = stores(f, c);
-    step = call.k == 0 ? 1 : longest_part(f, &call, &w);
+    step = call.k == 0 ? 1 : longest_part(f, c, &call, &w);
     call.k = all;
     call.view_k = c->k;
     keep_sides(k, c, &call, step < all, &w);
@@ -976,16 +992,18 @@ static void workspace(const struct kernel *k, const struct call *of, size_t *lea
                                       .stores = stores(f, c),
                                       .op = { { .view = c->a }, { .view = c->b } } };
     const struct whole w = whole_of(f, c);
-    struct call small = *c;
-    int64_t part = longest_part(f, &call, &w), m, n;
-    int64_t unpacked = library_bytes(k, c);
+    struct call small = *c, large = *c;
+    int64_t unpacked = library_bytes(k, c), part, m, n;
 
     *least = *most = 0;
     if (is_empty(c))
         return;
     small.workspace_limit = 0;
+    part = longest_part(f, &small, &call, &w);
     chunk(f, &small, &w, part, &m, &n);
     *least = (size_t)part_bytes(f, &w, m, n, part, c->runner->workers);
+    large.workspace_limit = SIZE_MAX / 4;
+    part = longest_part(f, &large, &call, &w);
     *most = unpacked >= 0 ?
                 (size_t)unpacked :
                 (size_t)part_bytes(f, &w, round_up(c->m, f->mr), c->n, part, c->runner->workers);
@@ -1057,10 +1075,9 @@ static size_t memory_bytes(const struct kernel *k, const struct call *of)
                                       .stores = stores(f, c),
                                       .op = { { .view = c->a }, { .view = c->b } } };
     const struct whole w = whole_of(f, c);
-    int64_t beside = beside_bytes(f, c, true), part = longest_part(f, &call, &w), m, n;
+    int64_t beside = beside_bytes(f, c, true), unpacked, part, m, n;
     const struct launch_memory later = { NULL };
     struct call less = *c, given = *c;
-    int64_t unpacked;
 
     if (is_empty(c))
         return 0;
@@ -1069,6 +1086,7 @@ static size_t memory_bytes(const struct kernel *k, const struct call *of)
     if (unpacked >= 0)
         return (size_t)unpacked;
     less.workspace_limit -= (size_t)smaller(beside, (int64_t)c->workspace_limit);
+    part = longest_part(f, &less, &call, &w);
     return (size_t)(beside + chunk(f, &less, &w, part, &m, &n));
 }
 

@@ -381,7 +381,6 @@ static void open_sets(void)
                                   .dump_dir = "",
                                   .threads = 1,
                                   .partition = LIMBER_PARTITION_OFF };
-#ifdef LIMBER_HAVE_LLVM
     static struct backend played;
     static const struct backend *const list[] = { &played, NULL };
     struct target here;
@@ -399,9 +398,6 @@ static void open_sets(void)
             fail_msg("%s", d.text);
         sets[set_count++].name = targets[i].needs;
     }
-#else
-    (void)plain;
-#endif
 }
 
 static int open_contexts(void **state)

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(LIMBER_HAVE_LLVM) && defined(__x86_64__)
+#if defined(__x86_64__)
 #include "backends/llvm/cpu.h"
 #include "backends/llvm/kernel/bytes.h"
 

@@ -10,7 +10,6 @@
 
 #include "support.h"
 
-#ifdef LIMBER_HAVE_LLVM
 #include "backends/llvm/reloc.h"
 
 #include <elf.h>
@@ -120,9 +119,3 @@ int main(void)
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
-#else
-int main(void)
-{
-    return 0;
-}
-#endif

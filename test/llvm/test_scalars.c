@@ -19,7 +19,6 @@
 
 enum { M = 7, N = 37, K = 21, GAP = 3, ROW = N + GAP };
 
-#ifdef LIMBER_HAVE_LLVM
 extern const struct backend limber_backend_llvm;
 
 static const double scalars[][2] = { { 1, 1 },        { -1, 1 },        { 1, -1 },
@@ -229,16 +228,11 @@ static void test_strips(void **state)
         limber_destroy(ctx[--contexts]);
     limber_destroy(interp);
 }
-#endif
 
 int main(void)
 {
-#ifdef LIMBER_HAVE_LLVM
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_scalars),
                                         cmocka_unit_test(test_strips) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
-#else
-    return 0;
-#endif
 }

@@ -2,7 +2,6 @@
  * Functions for one shape: the interpreter's bits for every shape, stride and target, nothing read
  * or written beside the matrices, and what the caches and the errors owe. */
 #define _GNU_SOURCE     /* nftw */
-#ifdef LIMBER_HAVE_LLVM
 #include "compiler.h"
 #include "engine_support.h"
 
@@ -592,9 +591,3 @@ int main(void)
     clear_environment();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
-#else
-int main(void)
-{
-    return 0;
-}
-#endif

@@ -10,9 +10,7 @@
 #include "targets.h"
 
 #include "backends/backend.h"
-#ifdef LIMBER_HAVE_LLVM
 #include "backends/llvm/cpu.h"
-#endif
 #include "jit/scan/scan.h"
 #include "passes/passes.h"
 
@@ -24,7 +22,6 @@
 
 #include <cmocka.h>
 
-#ifdef LIMBER_HAVE_LLVM
 extern const struct backend limber_backend_llvm;
 
 static const struct {
@@ -588,18 +585,10 @@ static void foreign_kernels_are_refused(void **state_)
     free(a.text);
     free(blob.data);
 }
-#else
-static void there_is_no_compiler(void **state)
-{
-    (void)state;
-    skip();
-}
-#endif
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#ifdef LIMBER_HAVE_LLVM
         cmocka_unit_test(same_bits_everywhere),
         cmocka_unit_test(units_are_simulated_everywhere),
         cmocka_unit_test(halves_are_used),
@@ -608,9 +597,6 @@ int main(void)
         cmocka_unit_test(illegal_tiles_are_refused),
         cmocka_unit_test(assembly_has_its_instructions),
         cmocka_unit_test(foreign_kernels_are_refused),
-#else
-        cmocka_unit_test(there_is_no_compiler),
-#endif
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,6 @@
 
 #include <string.h>
 
-#ifdef LIMBER_HAVE_LLVM
 #include "backends/llvm/kernel/kernel.h"
 #include "backends/llvm/cpu.h"
 
@@ -79,9 +78,3 @@ int main(void)
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
-#else
-int main(void)
-{
-    return 0;
-}
-#endif

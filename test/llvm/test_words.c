@@ -156,7 +156,6 @@ static void ends_are_exact(void **state)
     everywhere(&limber_backend_interp);
 }
 
-#ifdef LIMBER_HAVE_LLVM
 static bool multiplies_words(void)
 {
     struct target t;
@@ -192,16 +191,13 @@ static void ends_are_exact_specialised(void **state)
         check(&limber_backend_llvm, e, MOST_K);
     }
 }
-#endif
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ends_are_exact),
-#ifdef LIMBER_HAVE_LLVM
         cmocka_unit_test(ends_are_exact_prebuilt),
         cmocka_unit_test(ends_are_exact_specialised),
-#endif
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
