@@ -110,7 +110,7 @@ END
 fi
 
 modules=$work/prefix/include/limber/fortran
-if [ -d "$modules" ]; then
+if command -v "${FC:-gfortran}" > /dev/null; then
     mkdir "$work/fortran"
     cp "$examples/fortran.f90" "$work/fortran/"
     cat > "$work/fortran/CMakeLists.txt" <<'END'
@@ -124,10 +124,18 @@ END
     cmake --build "$work/fortran/build" > "$work/log"
     LD_LIBRARY_PATH=$libdir "$work/fortran/build/example"
     # shellcheck disable=SC2046
-    "${FC:-gfortran}" -I"$modules" "$examples/fortran.f90" -o "$work/fortran/example" \
-        -L"$libdir" -llimber_fortran $(pkg-config --libs limber)
+    (cd "$work/fortran" && "${FC:-gfortran}" "$modules/limber.F90" "$examples/fortran.f90" \
+         -o example $(pkg-config --libs limber))
     LD_LIBRARY_PATH=$libdir "$work/fortran/example"
+    if [ -f "$modules/limber.mod" ]; then
+        # shellcheck disable=SC2046
+        "${FC:-gfortran}" -I"$modules" "$examples/fortran.f90" -o "$work/fortran/example" \
+            -L"$libdir" -llimber_fortran $(pkg-config --libs limber)
+        LD_LIBRARY_PATH=$libdir "$work/fortran/example"
+    else
+        echo "built without a Fortran compiler: its module file is not tried"
+    fi
 else
-    echo "built without a Fortran compiler: the module is not tried"
+    echo "no Fortran compiler: the module is not tried"
 fi
 echo "installed, linked both ways, exports limber_* alone"

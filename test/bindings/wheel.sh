@@ -204,6 +204,27 @@ END
     [ "$(cmake/build/hello)" = 1 ]      # finds the library by the run path of its build
 done
 
+# ---- Fortran: the module's source, for whatever compiler ----
+if command -v gfortran > /dev/null; then
+    mkdir fortran
+    (cd fortran && gfortran "$include/limber/fortran/limber.F90" "$source/examples/fortran.f90" \
+         -o example -L"$prefix/lib" -llimber)
+    LD_LIBRARY_PATH=$prefix/lib ./fortran/example | grep -q '^limber_multiply:  1.0;'
+    cp "$source/examples/fortran.f90" fortran
+    cat > fortran/CMakeLists.txt <<'END'
+cmake_minimum_required(VERSION 3.20)
+project(example Fortran)
+find_package(limber REQUIRED)
+add_executable(example fortran.f90)
+target_link_libraries(example limber::fortran)
+END
+    { cmake -S fortran -B fortran/build -DCMAKE_PREFIX_PATH="$prefix" &&
+          cmake --build fortran/build; } > log 2>&1 || { cat log; exit 1; }
+    fortran/build/example | grep -q '^limber_multiply:  1.0;'
+else
+    echo "no gfortran: the module is not tried"
+fi
+
 # ---- beside another LLVM ----
 if ! "$bin/pip" install -q llvmlite > log 2>&1; then
     echo "pip cannot install llvmlite ($(tail -n 1 log)): not tried beside another LLVM"
@@ -233,4 +254,4 @@ else
     [ -z "$extra" ] || { echo "visible beside LLVM's C functions: $extra"; exit 1; }
     beside limber_llvm/libLLVM-limber.so
 fi
-echo "installed by pip; package, script, command line, C and CMake are served"
+echo "installed by pip; package, script, command line, C, CMake and Fortran are served"

@@ -412,7 +412,7 @@ static void forge(const char *dir, size_t at, bool from_end, size_t bytes)
 
     path_of(path, sizeof path, dir, 1);
     n = slurp(path, data, sizeof data);
-    data[from_end ? n - 1 - at : at] ^= 0x10;
+    data[from_end ? n - 1 - at : at] ^= 0x40; /* texts stay lines */
     set_right_sum(data, n, bytes);
     spill(path, data, n);
 }
