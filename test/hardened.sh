@@ -32,11 +32,12 @@ check() {
     echo "$segments" | grep -q 'GNU_STACK' || wrong "$1: it does not say that its stack is data"
 }
 
-# Folders with a build of their own, and what CMake has tried, are left out.
-own='-name CMakeFiles -o -exec test -e {}/CMakeCache.txt ;'
-# shellcheck disable=SC2086
-list=$(find "$folder" -mindepth 1 -type d \( $own \) -prune -o \
-    -type f \( -perm -u+x -o -name '*.so*' \) -print)
+# What the build makes, and not what tests have left in its folder.
+command -v ninja > /dev/null && [ -e "$folder/build.ninja" ] ||
+    { echo "skipped: the build is none of ninja, which tells its files"; exit 77; }
+list=$(cd "$folder" && ninja -t targets all | sed 's/: [^:]*$//' | while read -r file; do
+    [ ! -f "$file" ] || [ ! -x "$file" ] || readlink -f "$file"
+done | sort -u)
 IFS='
 '
 for file in $list; do

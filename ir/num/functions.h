@@ -138,8 +138,8 @@ PRIM struct fn_pair fn_limits(struct fn_pair p, double x, double low, double hig
     return fn_pair(ends ? x < 0 ? low : high : p.hi, ends ? 0 : p.lo);
 }
 
-/* A function that is neither zero nor infinite but at zero and the infinities: where binary64 has no
- * such number, the nearest one that it has, which is odd. */
+/* The value of a function that is neither zero nor infinite but at zero and the infinities.  Where
+ * binary64 has no such number: the nearest one that it has, which is odd. */
 PRIM struct fn_pair fn_open(struct fn_pair p, double x, const struct fn_args *a)
 {
     int zero = p.hi == 0 && p.lo == 0, outside = a->odd && (zero || FN_ABS(p.hi) == FN_INF);

@@ -410,8 +410,8 @@ static void state_phase(struct problem *to, const limber_problem *p, const struc
           (int64_t[]){ i % x->count[0] + 1, rest % x->count[1] + 1, rest / x->count[1] + 1 });
 }
 
-/* Pixels that no window sees are empty sums.  alpha times +0 is +0, whose bytes are zero, and nothing
- * is added: they are cleared; else a product with k = 0 stores them. */
+/* Whether pixels that no window sees are cleared.  They are empty sums: bytes of zero, if alpha
+ * times +0 is +0 and nothing is added.  Otherwise a product with k = 0 stores them. */
 static bool clears(const limber_context *ctx, const struct problem *whole)
 {
     const double alpha = whole->alpha && !limber_is_integer(whole->fc) ?

@@ -642,19 +642,25 @@ static void a_killed_maker_is_succeeded(void **state)
     char *dir = scratch();
     limber_context *ctx;
     limber_report r = LIMBER_REPORT_INIT;
-    int status;
+    int status, begun[2];
+    char byte;
     pid_t pid;
 
     (void)state;
+    assert_int_equal(pipe(begun), 0);
     compile_delay = 60000000;
+    compile_tells = begun[1];
     pid = fork();
     assert_true(pid >= 0);
     if (pid == 0)
         _exit(storm_child(dir));
-    usleep(50000);
+    assert_int_equal(read(begun[0], &byte, 1), 1);
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(waitpid(pid, &status, 0), pid);
+    close(begun[0]);
+    close(begun[1]);
     compile_delay = 0;
+    compile_tells = -1;
     ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = dir });
     assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     assert_int_equal(r.from, 0);

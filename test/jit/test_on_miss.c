@@ -508,7 +508,7 @@ static void *go_on_alone(void *unused)
     (void)unused;
     while (first_thread_is_there())
         usleep(1000);
-    for (int i = 0; i < 2000 && status == LIMBER_STATUS_NOT_READY; i++) {
+    while (status == LIMBER_STATUS_NOT_READY) {
         usleep(2000);
         status =
             multiply(left_to_others, &x, LIMBER_ON_MISS_REFUSE, LIMBER_CONTRACT_CORRECT, 1, NULL);

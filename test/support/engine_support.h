@@ -25,7 +25,8 @@
 #include <unistd.h>
 
 /* The backend that counts; a compilation takes so many microseconds longer. */
-extern atomic_int compiles, loads, unloads, compile_delay;
+extern atomic_int compiles, loads, unloads, compile_delay; /* microseconds */
+extern atomic_int compile_tells; /* a pipe that gets a byte when a compilation begins; -1: none */
 extern const struct backend counted;
 extern const struct backend *const counted_list[];
 limber_context *counted_context(const limber_config *c);

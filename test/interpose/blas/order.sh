@@ -23,7 +23,8 @@ expect 0 ' checks, [1-9][0-9]* failed' env LD_PRELOAD="$reference" python3 "$her
 cat > "$work/sums.py" <<'END'
 import json, sys
 rows = [c for c in json.load(open(sys.argv[1]))["calls"] if "broken" in c]
-print(sum(r["checked_elements"] for r in rows), "elements,", sum(r["broken"] for r in rows), "broken")
+print(sum(r["checked_elements"] for r in rows), "elements,",
+      sum(r["broken"] for r in rows), "broken")
 END
 for contract in reproducible native bits=20 correct; do
     for seed in 1 2; do

@@ -1,0 +1,35 @@
+# Which tests the first tier leaves to `tools/test.sh --more` (label `more`), which are longer with
+# LIMBER_TEST_LONG=1 (label `long`), and which the build with sanitizers does not repeat.
+# docs/testing.md says what each tier is for.
+get_property(all DIRECTORY PROPERTY TESTS)
+
+# GPUs' stand-ins on another architecture than 9.0 or, of block-scaled products, 12.0; other
+# processors and compilers; tests that build the project again; tests of rooms once more without a
+# compiler.
+set(more
+    "test_cuda.*_(75|80|89|100|103|old_driver)" "test_cuda(_batch|_calls|_launches)?_120"
+    gpu_layouts test_cubin aarch64 musl compilers without_llvm
+    "bare_.*" package recipes "cluster_.*")
+set(long test_failing test_small test_apply test_workspace)
+# Arithmetic of kernels, which the other build compares with the same references, files of sources,
+# and programs in other processes.
+set(not_sanitized
+    "bare_.*" "test_unit.*" test_binades test_random test_targets test_scalars test_schedule
+    test_shape test_planar test_bytes test_transpose test_sme test_words
+    "test_cuda_(batch|complex|conv|groups|mixed|remainders|split|steps|tensor|unit|mx)_.*"
+    test_cuda_launches_old_driver gpu_estimates format rooms rooms_find hardened figures report
+    "example_.*" peers_onednn gpu_bench)
+foreach(test ${all})
+  foreach(tier more long)
+    foreach(pattern ${${tier}})
+      if(test MATCHES "^${pattern}$" AND NOT (LIMBER_SANITIZE AND tier STREQUAL "more"))
+        set_property(TEST ${test} APPEND PROPERTY LABELS ${tier})
+      endif()
+    endforeach()
+  endforeach()
+  foreach(pattern ${not_sanitized})
+    if(LIMBER_SANITIZE AND test MATCHES "^${pattern}$")
+      set_tests_properties(${test} PROPERTIES DISABLED TRUE)
+    endif()
+  endforeach()
+endforeach()
