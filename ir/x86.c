@@ -6,6 +6,20 @@
  *   source  System V ABI, AMD64 supplement, table 3.1 */
 #include "ir/x86.h"
 
+#include <stdatomic.h>
+
+static atomic_int limit = 5;
+
+void limber_x86_set_limit(int level)
+{
+    atomic_store(&limit, level);
+}
+
+int limber_x86_limit(void)
+{
+    return atomic_load(&limit);
+}
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <pthread.h>
@@ -81,7 +95,7 @@ static void look(void)
             level = 3;
 }
 
-int limber_x86_level(void)
+int limber_x86_found(void)
 {
     pthread_once(&once, look);
     return level;
@@ -93,7 +107,7 @@ const char *limber_x86_lacks(void)
     return lacks;
 }
 #else
-int limber_x86_level(void)
+int limber_x86_found(void)
 {
     return 0;
 }
@@ -103,3 +117,10 @@ const char *limber_x86_lacks(void)
     return "";
 }
 #endif
+
+int limber_x86_level(void)
+{
+    int found = limber_x86_found(), most = limber_x86_limit();
+
+    return found < most ? found : most;
+}

@@ -65,7 +65,7 @@ static bool may_use_tiles(void)
 static unsigned x86_cpu(void)
 {
     const uint64_t tiles = 3 << 17;
-    int level = limber_x86_level();
+    int level = limber_x86_found();
     uint32_t a = 0, b = 0, c = 0, d = 0, a1 = 0, b1, c1, d1;
     unsigned m = CPU_avx2 | CPU_fma | CPU_f16c;
 
@@ -145,10 +145,22 @@ static void look(void)
 #endif
 }
 
+static unsigned allowed(void)
+{
+#if defined(__x86_64__)
+    const unsigned third = CPU_avx2 | CPU_fma | CPU_f16c;
+    int limit = limber_x86_limit();
+
+    return limit > 4 ? ~0u : limit > 3 ? third | CPU_avx512 : third;
+#else
+    return ~0u;
+#endif
+}
+
 unsigned limber_cpu(void)
 {
     pthread_once(&once, look);
-    return here | limber_cpu_emulated;
+    return (here & allowed()) | limber_cpu_emulated;
 }
 
 bool limber_cpu_gathers_slowly(void)

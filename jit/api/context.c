@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Contexts: options from the caller and from the environment. */
 #define _GNU_SOURCE     /* sched_getaffinity */
+#include "ir/x86.h"
 #include "jit/api/api.h"
 
 #include "limber/environment.h"
@@ -286,6 +287,18 @@ static bool this_backend(limber_context *ctx, const limber_config *c, const char
                        c->backend ? "backend" : "LIMBER_BACKEND", wish);
 }
 
+/* For the whole process, since code of the library is chosen for it. */
+static bool limit_instructions(struct diag *d)
+{
+    static const char *const word[] = { "avx2", "avx512", "all" };
+    int index = COUNT(word) - 1;
+
+    if (!env_word("LIMBER_ISA", word, COUNT(word), "avx2, avx512, all", &index, d))
+        return false;
+    limber_x86_set_limit(3 + index);
+    return true;
+}
+
 static bool make_backend(limber_context *ctx, const limber_config *c,
                          const struct backend *const *list, struct diag *d)
 {
@@ -293,6 +306,8 @@ static bool make_backend(limber_context *ctx, const limber_config *c,
     bool any = !wish || strcmp(wish, "auto") == 0;
     struct diag why = { 0 };
 
+    if (!limit_instructions(d))
+        return false;
     if (any ? !any_backend(ctx, c->device, list, d) : !this_backend(ctx, c, wish, list, d))
         return false;
     while (ctx->machine.backend->device_ops && next_machine(&ctx->host, 0, &list, &why) &&

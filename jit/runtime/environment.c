@@ -67,6 +67,10 @@ static const limber_variable table[] = {
       "`prebuilt`: only kernels that are part of the library; `specialised`: only compiled ones "
       "(default: `both`)",
       "" },
+    { "LIMBER_ISA", "library",
+      "`avx2`, `avx512` (without VNNI) or `all`: the most instructions that the process uses on "
+      "x86-64 (default: `all`)",
+      "" },
     { "LIMBER_NO_COMPILE", "library",
       "`1`: nothing is compiled, kernels come from the library or the cache or not at all "
       "(default: `0`)",

@@ -25,7 +25,8 @@ if(NOT LIMBER_SANITIZE)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     add_test(NAME old_cpu COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/old_cpu.sh
              $<TARGET_FILE:limber_cli>)
-    set_tests_properties(old_cpu PROPERTIES SKIP_RETURN_CODE 77)
+    add_test(NAME isa COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/isa.sh $<TARGET_FILE:limber_cli>)
+    set_tests_properties(old_cpu isa PROPERTIES SKIP_RETURN_CODE 77)
   endif()
   add_test(NAME package COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/package.sh
            ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
