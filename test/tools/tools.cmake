@@ -11,10 +11,10 @@ add_test(NAME tools COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/tools.sh $<TARGET_FILE:
 set_tests_properties(tools PROPERTIES TIMEOUT 1200 COST 100
   ENVIRONMENT "ASAN_OPTIONS=allocator_may_return_null=1")
 if(TARGET limber_blas)
-  set(before $<TARGET_FILE:limber_blas> $<TARGET_FILE:blas_program_32>)
+  set(door $<TARGET_FILE:limber_blas> $<TARGET_FILE:blas_program_32>)
 endif()
 add_test(NAME terminal COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/terminal.sh $<TARGET_FILE:limber_cli>
-         ${before})
+         ${door})
 add_test(NAME files COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/files.sh $<TARGET_FILE:limber_cli>)
 
 add_test(NAME report COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/report.sh $<TARGET_FILE:limber_cli>)
