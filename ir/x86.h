@@ -6,8 +6,8 @@
 /* The level of the ABI, of which 3 has AVX2 and FMA, and 4 AVX-512; less than 3, and on another
  * architecture: 0. */
 int limber_x86_level(void);
-/* From now on the process has at most this level; 5, the default, is no limit, 4 has no AVX-512 VNNI
- * and nothing newer either.  Thread-safe. */
+/* From now on the process has at most this level.  5, the default, is no limit; 4 lacks AVX-512
+ * VNNI and all that is newer.  Thread-safe. */
 void limber_x86_set_limit(int level);
 int limber_x86_limit(void);
 int limber_x86_found(void); /* this CPU's level, whatever the limit */

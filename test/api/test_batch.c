@@ -2,6 +2,7 @@
  * Batches give, matrix by matrix, the bits of limber_gemm; what they ask of their arguments; and
  * that a failure leaves every result as it was. */
 #include "compiler.h"
+#include "contexts.h"
 #include "support.h"
 
 #include "jit/api/api.h"
@@ -22,22 +23,11 @@ static int context_count;
 /* Every backend that runs here, with one thread and with several. */
 static int make_contexts(void **state)
 {
-    static const int threads[] = { 1, 4 };
-
     (void)state;
     for (int i = 0; limber_backends[i]; i++)
-        for (size_t t = 0; t < COUNT(threads); t++) {
-            limber_config c = { .size = sizeof(limber_config),
-                                .backend = limber_backends[i]->name,
-                                .threads = threads[t],
-                                .cache_dir = "",
-                                .dump_dir = "" };
-
-            if (limber_create(&contexts[context_count], &c) == LIMBER_STATUS_OK)
+        for (int threads = 1; threads <= 4; threads += 3)
+            if ((contexts[context_count] = test_context(limber_backends[i]->name, threads, 0)))
                 context_count++;
-            else
-                print_message("%s\n", limber_error_text());
-        }
     return context_count > 0 ? 0 : -1;
 }
 

@@ -2,6 +2,7 @@
  * Complex products against MPFR, part by part: every format and stride, conjugates, scalars,
  * NaN and infinities, and what three products promise. */
 #include "support.h"
+#include "contexts.h"
 
 #include "jit/api/api.h"
 
@@ -22,16 +23,9 @@ static int context_count;
 static int make_contexts(void **state)
 {
     (void)state;
-    for (int i = 0; limber_backends[i]; i++) {
-        limber_config c = { .size = sizeof(limber_config),
-                            .backend = limber_backends[i]->name,
-                            .threads = 2,
-                            .cache_dir = "",
-                            .dump_dir = "" };
-
-        if (limber_create(&contexts[context_count], &c) == LIMBER_STATUS_OK)
+    for (int i = 0; limber_backends[i]; i++)
+        if ((contexts[context_count] = test_context(limber_backends[i]->name, 2, 0)))
             context_count++;
-    }
     return context_count > 0 ? 0 : -1;
 }
 

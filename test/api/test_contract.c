@@ -2,6 +2,7 @@
  * What is promised holds, on every backend: against MPFR, and the backends' bits against each
  * other.  Data at the edges, shapes from nothing to a few tiles, all schemes. */
 #include "support.h"
+#include "contexts.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -25,16 +26,10 @@ static limber_context *interp, *llvm;
 
 static int make_contexts(void **state)
 {
-    limber_config c = {
-        .size = sizeof(limber_config), .cache_dir = "", .dump_dir = "", .threads = 2
-    };
-
     (void)state;
-    c.backend = "interp";
-    if (limber_create(&interp, &c) != LIMBER_STATUS_OK)
-        return -1;
-    c.backend = "auto";
-    return limber_create(&llvm, &c) == LIMBER_STATUS_OK ? 0 : -1;
+    interp = test_context("interp", 2, 0);
+    llvm = test_context("auto", 2, 0);
+    return interp && llvm ? 0 : -1;
 }
 
 static int drop_contexts(void **state)

@@ -2,6 +2,7 @@
  * Convolution by its definition: strides, pads, dilations, groups, both layouts, every scheme.
  * The data are small integers, so the definition in doubles is exact. */
 #include "support.h"
+#include "contexts.h"
 
 #include "jit/scan/scan.h"
 
@@ -22,17 +23,10 @@ static limber_context *ctx[2];
 
 static int make_contexts(void **state)
 {
-    limber_config c = { .size = sizeof(limber_config),
-                        .cache_dir = "",
-                        .dump_dir = "",
-                        .threads = 2,
-                        .backend = "interp" };
-
     (void)state;
-    if (limber_create(&ctx[0], &c) != LIMBER_STATUS_OK)
-        return -1;
-    c.backend = "auto";
-    return limber_create(&ctx[1], &c) == LIMBER_STATUS_OK ? 0 : -1;
+    ctx[0] = test_context("interp", 2, 0);
+    ctx[1] = test_context("auto", 2, 0);
+    return ctx[0] && ctx[1] ? 0 : -1;
 }
 
 static int drop_contexts(void **state)

@@ -6,6 +6,7 @@
  *   source  Demmel, Li, Langou, Pereira, Gates, Rubio-Gonzalez, tests for grading GEMM (2024) */
 #define _GNU_SOURCE
 #include "support.h"
+#include "contexts.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -20,18 +21,10 @@ static limber_context *one, *two;
 
 static int make_contexts(void **state)
 {
-    limber_config c = { .size = sizeof(limber_config),
-                        .backend = "auto",
-                        .cache_dir = "",
-                        .dump_dir = "",
-                        .threads = 1 };
-
     (void)state;
-    if (limber_create(&one, &c) != LIMBER_STATUS_OK)
-        return -1;
-    c.threads = 2;
-    c.workspace_bytes = 1 << 20;
-    return limber_create(&two, &c) == LIMBER_STATUS_OK ? 0 : -1;
+    one = test_context("auto", 1, 0);
+    two = test_context("auto", 2, 1 << 20);
+    return one && two ? 0 : -1;
 }
 
 static int drop_contexts(void **state)

@@ -2,6 +2,7 @@
  * Products of unlike data: parts by their own plans keep the contract, give every backend's bits,
  * and are taken where they should be. */
 #include "engine_support.h"
+#include "contexts.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -37,16 +38,10 @@ static limber_context *interp, *fast;
 
 static int make_contexts(void **state)
 {
-    limber_config c = {
-        .size = sizeof(limber_config), .cache_dir = "", .dump_dir = "", .threads = 2
-    };
-
     (void)state;
-    c.backend = "interp";
-    if (limber_create(&interp, &c) != LIMBER_STATUS_OK)
-        return -1;
-    c.backend = "auto";
-    if (limber_create(&fast, &c) != LIMBER_STATUS_OK)
+    interp = test_context("interp", 2, 0);
+    fast = test_context("auto", 2, 0);
+    if (!interp || !fast)
         return -1;
     plan_without_matrix_unit(fast);
     return 0;

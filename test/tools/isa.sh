@@ -6,7 +6,8 @@
 limber=$1
 . "$(dirname "$0")/../support/expect.sh"
 awk 'BEGIN { for (i = 0; i < 70; i++) for (j = 0; j < 70; j++)
-                 printf "%.3f%s", (i * 31 + j * 17) % 64 / 7 - 3, j < 69 ? "," : "\n" }' > "$work/a.csv"
+                 printf "%.3f%s", (i * 31 + j * 17) % 64 / 7 - 3, j < 69 ? "," : "\n" }' \
+    > "$work/a.csv"
 
 here=$("$limber" version | sed -n 's/^CPU .*kernels for //p')
 case $here in avx* | amx) ;; *) echo "SKIPPED: no kernels for x86-64 here"; exit 77 ;; esac
