@@ -5,6 +5,9 @@ target_link_options(secure_program PRIVATE LINKER:--no-as-needed)  # not the sys
 add_library(secure_trap MODULE ${CMAKE_CURRENT_LIST_DIR}/trap.c)
 add_executable(secure ${CMAKE_CURRENT_LIST_DIR}/secure.c)
 target_link_libraries(secure PRIVATE limber)
+# The command line's run path begins at its own folder, where a copy finds no library.
+add_executable(secure_cli ${PROJECT_SOURCE_DIR}/tools/cli/limber.c)
+target_link_libraries(secure_cli PRIVATE limber_tools)
 add_test(NAME secure COMMAND secure $<TARGET_FILE:secure_program> $<TARGET_FILE:secure_trap>
-         $<TARGET_FILE:limber_cli>)
+         $<TARGET_FILE:secure_cli>)
 set_tests_properties(secure PROPERTIES SKIP_RETURN_CODE 77)
