@@ -28,7 +28,7 @@ static bool has_workspace(const limber_context *ctx, const struct problem *p)
     return !ctx->machine.backend->device_ops && p->queue && p->queue->workspace;
 }
 
-/* More for more threads: parts of C are to have a block for each. */
+/* More for more threads: parts of C are to have a block for each, and each has scratch. */
 static size_t workspace(const limber_context *ctx, const struct problem *p, bool together)
 {
     const struct runner all = limber_pool_runner(ctx->pool);
@@ -45,7 +45,8 @@ static size_t workspace(const limber_context *ctx, const struct problem *p, bool
             (double)p->groups < ENOUGH / (bytes + 1) ? (double)p->groups : 1 + ENOUGH / (bytes + 1);
     if (ctx->machine.backend->device_ops) /* all limbs of most products; the largest go in parts */
         return (size_t)(bytes * 1.25) + ((size_t)256 << 20);
-    return (size_t)(bytes / 4) + ((size_t)56 << 20) + ((size_t)limber_runner_busy(&all) << 23);
+    return (size_t)(bytes / 4 + 16 * (double)p->k) + ((size_t)56 << 20) +
+           ((size_t)(limber_runner_busy(&all) + all.workers) << 23);
 }
 
 static void run_alone(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)

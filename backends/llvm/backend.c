@@ -26,7 +26,10 @@ enum {
     PART_BYTES = 128 << 20,
     GROUP_BYTES = 8 << 20, /* of B's panels that blocks of all rows read before the next */
     COLUMNS = 2, /* blocks that a part of C is wide at least */
-    CUT = 512 /* elements along k that a task packs of its lines at least */
+    CUT = 512, /* elements along k that a task packs of its lines at least */
+    EXACT_PART = 1024, /* elements along k that the long accumulator takes at once, at least */
+    SHORT_PART = 64, /* of integers, what bytes are packed by */
+    LONG_PART = 1 << 14 /* parts of k are no shorter where more of C may go in parts instead */
 };
 
 static _Atomic(struct spare *) spare_kept;
@@ -327,14 +330,15 @@ int64_t limber_side_bytes(const struct kernel_config *c, int side, int64_t lines
            range_bytes(c, side, panels) + norm_bytes(c, side, panels);
 }
 
-static int64_t scratch_bytes(const struct kernel_config *c)
+/* Of a block of so many rows. */
+static int64_t scratch_bytes(const struct kernel_config *c, int64_t rows)
 {
-    int64_t block = (int64_t)c->mb * c->nb, wide = c->unit == UNIT_f64 ? 8 : 4;
+    int64_t block = rows * c->nb, wide = c->unit == UNIT_f64 ? 8 : 4;
 
     if (c->unit == UNIT_exact)
-        return block * KERNEL_EXACT_PAIR;
+        return KERNEL_EXACT_BLOCK * KERNEL_EXACT_BLOCK * KERNEL_EXACT_PAIR;
     /* a strip may read past the last column */
-    return (c->reconstruct == RECONSTRUCT_sum ? 0 : kernel_tile_bytes(c, wide)) +
+    return (c->reconstruct == RECONSTRUCT_sum ? 0 : kernel_tile_bytes(c, rows, wide)) +
            block * (c->small ? 1 : c->accumulators) *
                (c->reconstruct == RECONSTRUCT_sum ? wide :
                 c->reconstruct == RECONSTRUCT_crt ? 1 + c->wide :
@@ -375,14 +379,15 @@ static char *set_side(const struct kernel_config *c, struct packed *o, int side,
 
 /* ---- what packing adds to -------------------------------------------------------------------- */
 
-static void clear_side(const struct kernel_config *c, const struct packed *o, int side)
+/* begins: norms, too, which sum all parts of k. */
+static void clear_side(const struct kernel_config *c, const struct packed *o, int side, bool begins)
 {
     int64_t limbs = c->side[side].limbs;
 
     memset(o->nonzero, 0, (size_t)(limbs * o->panels * o->blocks));
     if (o->range)
         memset(o->range, 0, (size_t)range_bytes(c, side, o->panels));
-    if (o->norm)
+    if (o->norm && begins)
         memset(o->norm, 0, (size_t)norm_bytes(c, side, o->panels));
     if (o->sums)
         memset(o->sums, 0, (size_t)(limbs * o->chunks * o->sum_lines) * 4);
@@ -453,7 +458,7 @@ static void run_staged(struct part *p, int64_t task, char *scratch)
     s.rows = smaller(call.mb, call.m - i);
     s.cols = smaller(call.nb, call.n - j);
     s.row = call.nb;
-    if (f->has_beta || call.adds)
+    if (f->has_beta || (call.stores && call.adds))
         limber_stage_load(&s);
     call.c = (struct output_view){ .data = s.buffer - (s.i0 * s.row + s.j0) * s.size,
                                    .row = s.row,
@@ -495,16 +500,16 @@ static int64_t in_groups(const struct kernel_call *c, int64_t task)
 static void run_block(void *arg, int64_t task, int worker)
 {
     struct part *p = arg;
-    char *scratch = p->scratches + worker * p->scratch;
+    char *scratch = p->scratches + (p->keeps ? task : worker) * p->scratch;
 
     task = in_groups(&p->call, task);
-    if (p->call.k > 0) /* else the scratch is made zero, once */
-        limber_poison(scratch, (size_t)p->scratch);
-    if (p->stage)
+    if (p->call.k > 0 && !(p->keeps && (p->call.adds || p->call.row)))
+        limber_poison(scratch, (size_t)p->scratch); /* without k it is made zero, once */
+    if (p->stage && !p->call.more)
         run_staged(p, task, scratch);
     else
         p->k->block(&p->call, task, scratch);
-    if (p->finish)
+    if (p->finish && !p->call.more)
         finish_block(p, task);
 }
 
@@ -653,7 +658,7 @@ static void keep_side(struct kernel *k, const struct call *c, const struct kerne
     }
     set_side(f, o, side, call->k, kept->memory);
     if (!kept->packed) {
-        clear_side(f, o, side);
+        clear_side(f, o, side, true);
         show(f, o, side, call->k);
         c->runner->run(c->runner->self, share(f, &p.call, side, busy_of(c)), run_pack, &p);
         keep->packed(keep->self, kept);
@@ -705,28 +710,46 @@ static void part_of(const struct kernel_config *f, struct packed *o, const struc
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
-/* Scratch of a worker. */
-static int64_t worker_bytes(const struct kernel_config *f, const struct whole *w)
+/* Rows of the blocks of a part of so many rows, at most. */
+static int64_t block_rows(const struct kernel_config *f, int64_t m)
 {
-    return round_up(scratch_bytes(f), 64) + (w->planes ? limber_planes_room(f, w->filters.k) : 0) +
-           (w->stages ? round_up((int64_t)f->mb * f->nb * f->c.size, 64) : 0);
+    return smaller(f->mb, round_up(m, f->mr));
+}
+
+/* Scratch of a worker, for blocks of so many rows. */
+static int64_t worker_bytes(const struct kernel_config *f, const struct whole *w, int64_t rows)
+{
+    return round_up(scratch_bytes(f, rows), 64) +
+           (w->planes ? limber_planes_room(f, w->filters.k) : 0) +
+           (w->stages ? round_up(rows * f->nb * f->c.size, 64) : 0);
+}
+
+/* Limbs of so many rows and columns. */
+static int64_t sides_bytes(const struct kernel_config *f, const struct whole *w, int64_t m,
+                           int64_t n, int64_t k)
+{
+    return limber_side_bytes(f, 0, w->kept[0] ? 0 : m, k) +
+           (w->planes ? limber_planes_bytes(f, w->planes, n) :
+                        limber_side_bytes(f, 1, w->kept[1] ? 0 : n, k)) +
+           256;
 }
 
 /* Memory of one part of C's rows and the widest part of its columns. */
 static int64_t part_bytes(const struct kernel_config *f, const struct whole *w, int64_t m,
                           int64_t n, int64_t k, int workers)
 {
-    return limber_side_bytes(f, 0, w->kept[0] ? 0 : m, k) +
-           (w->planes ? limber_planes_bytes(f, w->planes, n) :
-                        limber_side_bytes(f, 1, w->kept[1] ? 0 : n, k)) +
-           workers * (worker_bytes(f, w) + limber_turned_bytes(f, &w->filters)) + 256;
+    return sides_bytes(f, w, m, n, k) +
+           workers * (worker_bytes(f, w, block_rows(f, m)) + limber_turned_bytes(f, &w->filters));
 }
 
-/* Makes a side's limbs ready to be packed, or has them; returns where memory is free. */
-static char *begin_side(struct part *p, const struct whole *w, int side, int busy, char *memory)
+/* Makes a side's limbs ready to be packed, or has them; returns where memory is free.  Panels have
+ * room for `depth` elements along k, so that what is kept for later parts stays where it is. */
+static char *begin_side(struct part *p, const struct whole *w, int side, int64_t depth, int busy,
+                        char *memory)
 {
     const struct kernel_config *f = p->call.config;
     struct packed *o = &p->call.op[side];
+    const bool begins = !p->keeps || !(p->call.adds || p->call.row);
     char *end;
 
     p->call.tasks[side] = 0;
@@ -736,9 +759,10 @@ static char *begin_side(struct part *p, const struct whole *w, int side, int bus
         part_of(f, o, w, side);
         return memory;
     }
-    end = set_side(f, o, side, p->call.k, memory);
-    limber_poison(memory, (size_t)(end - memory));
-    clear_side(f, o, side);
+    end = set_side(f, o, side, depth, memory);
+    if (begins)
+        limber_poison(memory, (size_t)(end - memory));
+    clear_side(f, o, side, begins);
     show(f, o, side, p->call.k);
     share(f, &p->call, side, busy);
     return end;
@@ -755,7 +779,7 @@ static void run_columns(struct part *p, struct call *c, const struct whole *w, i
     call->j0 = j;
     call->op[1].line0 = j;
     call->op[1].lines = width;
-    p->scratches = begin_side(p, w, 1, busy_of(c), memory);
+    p->scratches = begin_side(p, w, 1, call->k, busy_of(c), memory);
     if (call->k == 0)
         memset(p->scratches, 0, (size_t)(c->runner->workers * p->scratch));
     tasks = call->tasks[0] + call->tasks[1];
@@ -768,25 +792,36 @@ static void run_columns(struct part *p, struct call *c, const struct whole *w, i
     call->overflow = 0;
 }
 
-/* Rows [i, i + height), `width` columns at a time. */
-static void run_rows(struct kernel *k, struct call *c, struct kernel_call call,
-                     const struct whole *w, int64_t i, int64_t height, int64_t width, char *memory)
+/* Of rows [i, i + height), at most `width` columns at a time. */
+static struct part begin_rows(struct kernel *k, const struct call *c,
+                              const struct kernel_call *call, const struct whole *w, int64_t i,
+                              int64_t height, int64_t width)
 {
     const struct kernel_config *f = &k->config;
     struct part p = { .k = k,
-                      .call = call,
-                      .scratch = worker_bytes(f, w),
+                      .call = *call,
+                      .scratch = worker_bytes(f, w, block_rows(f, height)),
                       .filters = w->filters,
                       .finish = w->last ? c->finish : NULL };
 
-    p.call.room = round_up(scratch_bytes(f), 64);
+    p.call.room = round_up(scratch_bytes(f, block_rows(f, height)), 64);
     p.stage = w->stages ? p.call.room + (w->planes ? limber_planes_room(f, w->filters.k) : 0) : 0;
     p.call.m = height;
     p.call.i0 = i;
     set_block(f, &p.call, height, smaller(width, c->n), busy_of(c));
     p.call.op[0].line0 = i;
     p.call.op[0].lines = height;
-    memory = begin_side(&p, w, 0, busy_of(c), memory);
+    return p;
+}
+
+/* Rows [i, i + height), `width` columns at a time. */
+static void run_rows(struct kernel *k, struct call *c, struct kernel_call call,
+                     const struct whole *w, int64_t i, int64_t height, int64_t width, char *memory)
+{
+    const struct kernel_config *f = &k->config;
+    struct part p = begin_rows(k, c, &call, w, i, height, width);
+
+    memory = begin_side(&p, w, 0, call.k, busy_of(c), memory);
     if (w->filters.turned && !w->kept[0]) {
         p.turned = memory;
         memory += c->runner->workers * limber_turned_bytes(f, &w->filters);
@@ -813,23 +848,13 @@ static int64_t part_of_k(const struct kernel_config *f, const struct kernel_call
     return part;
 }
 
-/* Scratch of all workers is beside the bound of packed limbs, but in a memory that is given. */
-static int64_t limit_of(const struct kernel_config *f, const struct call *c, const struct whole *w)
-{
-    int workers = c->runner->workers;
-    bool given = c->launch_memory || (c->queue && c->queue->workspace);
-
-    return (int64_t)c->workspace_limit +
-           (given ? 0 : part_bytes(f, w, 0, 0, 1, workers) - part_bytes(f, w, 0, 0, 1, 0));
-}
-
 /* Of k, as packed. */
 static int64_t longest_part(const struct kernel_config *f, const struct call *c,
                             const struct kernel_call *call, const struct whole *w)
 {
-    return w->filters.k > call->k ?
-               w->filters.k :
-               smaller(call->k, part_of_k(f, call, w, c->runner->workers, limit_of(f, c, w)));
+    return w->filters.k > call->k ? w->filters.k :
+                                    smaller(call->k, part_of_k(f, call, w, c->runner->workers,
+                                                               (int64_t)c->workspace_limit));
 }
 
 static const void *along(const struct view *v, int64_t p, int size)
@@ -837,66 +862,182 @@ static const void *along(const struct view *v, int64_t p, int size)
     return limber_view_strided(v) ? (const char *)v->data + p * v->p * size : v->data;
 }
 
-/* Parts of C whose limbs fit the workspace: few columns first, since rows once packed serve all of
- * them, but enough for a block for each worker; then fewer rows.  A memory that is given holds the
- * workers' scratch, too; the bound is of limbs alone.  Returns the bytes that no part exceeds. */
-static int64_t chunk(const struct kernel_config *f, const struct call *c, const struct whole *w,
-                     int64_t k, int64_t *m, int64_t *n)
+/* How a launch goes through C and k. */
+struct extent {
+    int64_t m, n, k; /* rows and columns of a part of C; elements along k */
+    bool sums; /* for each part of C along k: scratch keeps the sums.  Else C has them, or k is
+                  whole */
+};
+
+/* Sums that C cannot hold may be kept in scratch from one part of k to the next. */
+static bool may_keep(const struct kernel_config *f, const struct kernel_call *call,
+                     const struct whole *w)
 {
-    int workers = c->runner->workers;
-    int64_t limit = limit_of(f, c, w), bytes;
+    const struct view *a = &call->op[0].view, *b = &call->op[1].view;
+    bool plain = limber_view_strided(a) && limber_view_strided(b) && !a->tile_subset &&
+                 !b->tile_subset && !w->planes && !w->filters.turned && w->filters.k == call->k;
 
-    *m = c->m;
-    *n = c->n;
-    while ((bytes = part_bytes(f, w, *m, *n, k, workers)) > limit) {
-        int64_t columns = ceil_div(busy_of(c), ceil_div(*m, f->mb));
-
-        if (*n > (columns > COLUMNS ? columns : COLUMNS) * f->nb && !w->kept[1])
-            *n = round_up(*n / 2, f->nb);
-        else if (*m > f->mb && !w->kept[0])
-            *m = round_up(*m / 2, f->mb);
-        else if (*n > f->nb && !w->kept[1])
-            *n = round_up(*n / 2, f->nb);
-        else
-            break;
-    }
-    *m = round_up(ceil_div(c->m, ceil_div(c->m, *m)), f->mr);
-    return bytes;
+    return plain && !call->stores && f->unit != UNIT_model &&
+           !(f->offsets && (w->kept[0] || w->kept[1]));
 }
 
-/* All of C, part by part along k where C can hold the sum so far.  All memory is taken before
- * anything is stored. */
+/* Parts of k are multiples of this.  Sums of floats have an order; what is kept is packed in whole
+ * blocks. */
+static int64_t least_part(const struct kernel_config *f, const struct whole *w)
+{
+    return f->unit == UNIT_exact                                         ? EXACT_PART :
+           f->reconstruct == RECONSTRUCT_sum || w->kept[0] || w->kept[1] ? f->kc :
+                                                                           SHORT_PART;
+}
+
+/* Blocks of a part of C, whose rows and columns are call's. */
+static int64_t blocks_of(const struct kernel_call *call, int64_t m, int64_t n)
+{
+    return ceil_div(m, call->mb) * ceil_div(n, call->nb);
+}
+
+static int64_t extent_bytes(const struct kernel_config *f, const struct call *c,
+                            const struct whole *w, const struct extent *x)
+{
+    struct kernel_call block;
+    int64_t m = smaller(x->m, c->m), n = smaller(x->n, c->n);
+
+    if (!x->sums)
+        return part_bytes(f, w, x->m, x->n, x->k, c->runner->workers);
+    set_block(f, &block, m, n, busy_of(c));
+    return sides_bytes(f, w, x->m, x->n, x->k) +
+           blocks_of(&block, m, n) * worker_bytes(f, w, block_rows(f, m));
+}
+
+static int64_t halved(int64_t x, int64_t step)
+{
+    return round_up(ceil_div(x, 2), step);
+}
+
+/* The next smaller extent, in an order that no limit changes: few columns first, since rows once
+ * packed serve all of them, but enough for a block for each worker; then fewer rows; then parts of
+ * k for some blocks, and for one.  False: there is none. */
+static bool shrink(const struct kernel_config *f, const struct call *c,
+                   const struct kernel_call *call, const struct whole *w, struct extent *x)
+{
+    int64_t columns = ceil_div(busy_of(c), ceil_div(x->m, f->mb)), least = least_part(f, w);
+
+    columns = columns > COLUMNS ? columns : COLUMNS;
+    if (!x->sums) {
+        if (x->n > columns * f->nb && !w->kept[1])
+            x->n = halved(x->n, f->nb);
+        else if (x->m > f->mb && !w->kept[0])
+            x->m = halved(x->m, f->mb);
+        else if (x->n > f->nb && !w->kept[1])
+            x->n = halved(x->n, f->nb);
+        else if (x->k > least && may_keep(f, call, w))
+            *x = (struct extent){ smaller(c->m, COLUMNS * f->mb), smaller(c->n, columns * f->nb),
+                                  halved(x->k, least), true };
+        else
+            return false;
+        return true;
+    }
+    if (x->k > LONG_PART && x->k > least)
+        x->k = halved(x->k, least);
+    else if (x->n > f->nb)
+        x->n = halved(x->n, f->nb);
+    else if (x->m > f->mb)
+        x->m = halved(x->m, f->mb);
+    else if (x->k > least)
+        x->k = halved(x->k, least);
+    else if (x->m > f->mr)
+        x->m = halved(x->m, f->mr);
+    else
+        return false;
+    return true;
+}
+
+/* The first extent that fits the bound of the workspace, else the smallest. */
+static struct extent extent_of(const struct kernel_config *f, const struct call *c,
+                               const struct kernel_call *call, const struct whole *w)
+{
+    const int64_t limit = (int64_t)c->workspace_limit;
+    struct extent x = { .m = c->m,
+                        .n = c->n,
+                        .k = smaller(w->filters.k, longest_part(f, c, call, w)) };
+
+    while (extent_bytes(f, c, w, &x) > limit && shrink(f, c, call, w, &x))
+        ;
+    x.m = round_up(ceil_div(c->m, ceil_div(c->m, x.m)), f->mr);
+    return x;
+}
+
+/* A part of C, one part of k after the other; rows that share an accumulator of floats in turn. */
+static void run_sums(struct kernel *k, struct call *c, const struct kernel_call *call,
+                     struct whole *w, const struct extent *x, int64_t i, int64_t j, char *memory)
+{
+    const struct kernel_config *f = &k->config;
+    const bool in_turn = f->reconstruct == RECONSTRUCT_sum && f->rows > f->accumulators;
+    struct part p = begin_rows(k, c, call, w, i, smaller(c->m, x->m), x->n);
+    struct kernel_call *here = &p.call;
+
+    p.keeps = true; /* the last parts of C have the blocks of others, or fewer */
+    p.finish = c->finish;
+    here->m = here->op[0].lines = smaller(c->m - i, x->m);
+    here->n = smaller(c->n - j, x->n);
+    here->j0 = here->op[1].line0 = j;
+    here->op[1].lines = here->n;
+    here->blocks_j = ceil_div(here->n, here->nb);
+    for (here->row = 0; here->row < (in_turn ? f->rows : 1); here->row++)
+        for (w->p = 0; w->p < c->k; w->p += x->k) {
+            int64_t end = w->p + x->k;
+
+            here->k = smaller(c->k, end) - w->p;
+            here->adds = w->p > 0;
+            here->more = end < c->k || (in_turn && here->row + 1 < f->rows);
+            here->op[0].view.data = along(&call->whole[0], w->p, f->side[0].f.size);
+            here->op[1].view.data = along(&call->whole[1], w->p, f->side[1].f.size);
+            p.scratches = begin_side(&p, w, 0, x->k, busy_of(c), memory);
+            p.scratches = begin_side(&p, w, 1, x->k, busy_of(c), p.scratches);
+            if (here->tasks[0] + here->tasks[1] > 0)
+                c->runner->run(c->runner->self, here->tasks[0] + here->tasks[1], run_pack, &p);
+            c->runner->run(c->runner->self, blocks_of(here, here->m, here->n), run_block, &p);
+        }
+    c->overflow += here->overflow;
+}
+
+/* All of C, part by part.  All memory is taken before anything is stored. */
 static bool run_all(struct kernel *k, struct call *c, struct kernel_call call,
                     const struct launch_memory *given, struct diag *d)
 {
     const struct kernel_config *f = &k->config;
-    struct view a = call.op[0].view, b = call.op[1].view;
     struct whole w = whole_of(f, c);
     struct launch_memory taken;
-    int64_t step, all = w.filters.k, m, n;
+    struct extent x;
+    int64_t all = w.filters.k, step;
     char *memory;
     bool ok;
 
     call.stores = stores(f, c);
-    step = call.k == 0 ? 1 : longest_part(f, c, &call, &w);
-    call.k = all;
     call.view_k = c->k;
-    keep_sides(k, c, &call, step < all, &w);
-    chunk(f, c, &w, smaller(all, step), &m, &n);
-    c->workspace =
-        (size_t)part_bytes(f, &w, smaller(m, c->m), n, smaller(all, step), c->runner->workers);
+    call.whole[0] = call.op[0].view;
+    call.whole[1] = call.op[1].view;
+    x.k = longest_part(f, c, &call, &w);
+    call.k = all;
+    keep_sides(k, c, &call, x.k < all, &w);
+    call.k = c->k;
+    x = extent_of(f, c, &call, &w);
+    c->workspace = (size_t)extent_bytes(f, c, &w, &x);
     ok = reach_memory(c, given, c->workspace, &taken, d);
     memory = (char *)(((uintptr_t)taken.memory + 63) & ~(uintptr_t)63);
-    for (int64_t p = 0; ok && (p < all || p == 0); p += step) {
+    for (int64_t i = 0; ok && x.sums && i < c->m; i += x.m)
+        for (int64_t j = 0; j < c->n; j += x.n)
+            run_sums(k, c, &call, &w, &x, i, j, memory);
+    step = x.k > 0 ? x.k : 1;
+    for (int64_t p = 0; ok && !x.sums && (p < all || p == 0); p += step) {
         call.k = smaller(all - p, step);
-        call.view_k = smaller(call.k, c->k);
         call.adds = p > 0;
         w.p = p;
         w.last = p + step >= all;
-        call.op[0].view.data = along(&a, p, f->side[0].f.size);
-        call.op[1].view.data = along(&b, p, f->side[1].f.size);
-        for (int64_t i = 0; i < c->m; i += m)
-            run_rows(k, c, call, &w, i, smaller(c->m - i, m), n, memory);
+        call.op[0].view.data = along(&call.whole[0], p, f->side[0].f.size);
+        call.op[1].view.data = along(&call.whole[1], p, f->side[1].f.size);
+        for (int64_t i = 0; i < c->m; i += x.m)
+            run_rows(k, c, call, &w, i, smaller(c->m - i, x.m), x.n, memory);
     }
     if (ok && !given->memory)
         free_memory(c, &taken);
@@ -993,20 +1134,18 @@ static void workspace(const struct kernel *k, const struct call *of, size_t *lea
                                       .op = { { .view = c->a }, { .view = c->b } } };
     const struct whole w = whole_of(f, c);
     struct call small = *c, large = *c;
-    int64_t unpacked = library_bytes(k, c), part, m, n;
+    int64_t unpacked = library_bytes(k, c);
+    struct extent x;
 
     *least = *most = 0;
     if (is_empty(c))
         return;
     small.workspace_limit = 0;
-    part = longest_part(f, &small, &call, &w);
-    chunk(f, &small, &w, part, &m, &n);
-    *least = (size_t)part_bytes(f, &w, m, n, part, c->runner->workers);
+    x = extent_of(f, &small, &call, &w);
+    *least = (size_t)extent_bytes(f, c, &w, &x);
     large.workspace_limit = SIZE_MAX / 4;
-    part = longest_part(f, &large, &call, &w);
-    *most = unpacked >= 0 ?
-                (size_t)unpacked :
-                (size_t)part_bytes(f, &w, round_up(c->m, f->mr), c->n, part, c->runner->workers);
+    x = extent_of(f, &large, &call, &w);
+    *most = (size_t)(unpacked >= 0 ? unpacked : extent_bytes(f, c, &w, &x));
     *least = *least < *most ? *least : *most;
 }
 
@@ -1075,9 +1214,10 @@ static size_t memory_bytes(const struct kernel *k, const struct call *of)
                                       .stores = stores(f, c),
                                       .op = { { .view = c->a }, { .view = c->b } } };
     const struct whole w = whole_of(f, c);
-    int64_t beside = beside_bytes(f, c, true), unpacked, part, m, n;
+    int64_t beside = beside_bytes(f, c, true), unpacked;
     const struct launch_memory later = { NULL };
     struct call less = *c, given = *c;
+    struct extent x;
 
     if (is_empty(c))
         return 0;
@@ -1086,8 +1226,8 @@ static size_t memory_bytes(const struct kernel *k, const struct call *of)
     if (unpacked >= 0)
         return (size_t)unpacked;
     less.workspace_limit -= (size_t)smaller(beside, (int64_t)c->workspace_limit);
-    part = longest_part(f, &less, &call, &w);
-    return (size_t)(beside + chunk(f, &less, &w, part, &m, &n));
+    x = extent_of(f, &less, &call, &w);
+    return (size_t)(beside + extent_bytes(f, c, &w, &x));
 }
 
 static bool run_library(const struct kernel *k, struct call *c, int64_t bytes, struct diag *d)

@@ -60,7 +60,8 @@ struct part {
     struct filters filters;
     char *turned; /* where workers turn them; NULL: they lie in their order */
     int64_t stage; /* where in a worker's scratch a block of C is computed; 0: in C */
-    int64_t scratch; /* bytes of a worker */
+    int64_t scratch; /* bytes of a worker, or */
+    bool keeps; /* of a block: it keeps sums from one part of k to the next */
     char *scratches;
     const struct finisher *finish; /* NULL, or what is done to each block of C */
 };

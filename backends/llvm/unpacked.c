@@ -180,16 +180,14 @@ static int64_t first_product(const struct kernel *k, const struct call *c, struc
 
 static int64_t plain_bytes(const struct kernel *k, const struct call *c)
 {
-    bool given = c->launch_memory || (c->queue && c->queue->workspace);
     struct call first;
     struct product p;
-    double bytes, rooms;
+    double bytes;
 
     if (!first_product(k, c, &first, &p))
         return -1;
     bytes = bytes_of(&p);
-    rooms = (double)c->runner->workers * (double)worker_bytes(&p) + 2.0 * (double)p.k * 8 + 1024;
-    return bytes - (given ? 0 : rooms) <= (double)c->workspace_limit ? (int64_t)bytes : -1;
+    return bytes <= (double)c->workspace_limit ? (int64_t)bytes : -1;
 }
 
 /* With what a planar image takes; -1: none, or there is no room for it. */

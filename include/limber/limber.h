@@ -88,8 +88,12 @@ typedef struct limber_config {
     size_t cache_bytes; /* bound of the disk cache; 0: LIMBER_CACHE_MAXSIZE, else 256 MiB */
     const char *dump_dir; /* NULL: LIMBER_DUMP; "" dumps nothing */
     int verbose; /* lines to `log`; 0: LIMBER_VERBOSE */
-    size_t workspace_bytes; /* bound of the packed limbs held at once; 0: a quarter of the operands
-                               plus 56 MiB and 8 MiB a thread */
+    size_t workspace_bytes; /* bound of what a launch packs and sums in, of all threads.  C, and k
+                               of matrices, go in parts that fit.  Where not even the smallest
+                               fits (limber_workspace: least), that is taken.  0: a quarter of the
+                               operands plus 56 MiB, 16 MiB a thread and 16 bytes an element of k.
+                               What a scan finds is beside it: half a byte an element of an
+                               operand, and as much where NaN or infinities are */
     void (*log)(void *user, const char *line); /* NULL: stderr, only when verbose */
     void *log_user;
     int device; /* backend "cuda": index of a GPU in the driver's list */

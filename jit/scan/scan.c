@@ -118,12 +118,20 @@ struct job {
     int64_t lines, length;
     enum scan_depth depth;
     struct extremes *line, *tile; /* line: of each cut */
-    struct growing *lanes; /* of a worker: tile_cols */
+    struct growing *lanes; /* of a worker: as many as measured_at_once */
     struct mask *m;
     int64_t first, rows; /* rows of tiles: where the next run begins, and of a task */
     int64_t cuts, depth_of_cut; /* tasks that share lines, and elements of each */
     atomic_bool stop; /* a probe has seen enough */
 };
+
+/* Tiles of a line that are measured before they are noted, so that long lines take no more. */
+static int64_t measured_at_once(const struct job *j)
+{
+    enum { MOST = 1024 };
+
+    return j->m->tile_cols < MOST ? j->m->tile_cols : MOST;
+}
 
 static struct extremes lane(const struct eight *s, int i, int bias)
 {
@@ -491,12 +499,17 @@ static void scan_lines(void *arg, int64_t task, int worker)
     if (middle > from)
         scan_across(j, &x, from, middle);
     if (direct && j->v->p == 1 && middle < to)
-        scan_along(j, &x, middle, to, j->lanes + worker * j->m->tile_cols);
+        for (struct cut part = x; part.p0 < x.end && !stopped(j);
+             part.p0 += measured_at_once(j) * RUN) {
+            part.end = part.p0 + measured_at_once(j) * RUN;
+            part.end = part.end < x.end ? part.end : x.end;
+            scan_along(j, &part, middle, to, j->lanes + worker * measured_at_once(j));
+        }
     else if (direct && j->v->line == 1 && middle < to)
         scan_across(j, &x, middle, to);
     else if (j->kind != KIND_none && j->v->patch && j->v->patch->transposed && !j->v->patch->t)
         for (int64_t i = from; i < to; i++)
-            scan_rows(j, &x, i, j->lanes + worker * j->m->tile_cols);
+            scan_rows(j, &x, i, j->lanes + worker * measured_at_once(j));
     else
         for (int64_t i = middle; i < to; i++)
             scan_any(j, &x, i);
@@ -654,7 +667,7 @@ static bool scan_job(struct job *j, const struct runner *r)
     m->tile_cols = (j->length + RUN - 1) / RUN;
     m->tile = calloc((size_t)(m->tile_rows * m->tile_cols + 1), sizeof *m->tile);
     j->tile = malloc((size_t)(m->tile_rows * m->tile_cols + 1) * sizeof *j->tile);
-    j->lanes = malloc((size_t)(r->workers * m->tile_cols + 1) * sizeof *j->lanes);
+    j->lanes = malloc((size_t)(r->workers * measured_at_once(j) + 1) * sizeof *j->lanes);
     share_lines(j, r);
     if (j->cuts > 1)
         j->line = malloc((size_t)(j->cuts * j->lines) * sizeof *j->line);

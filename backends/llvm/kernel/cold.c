@@ -568,7 +568,7 @@ static int64_t exact(const struct kernel_call *c, int64_t i, int64_t j)
 
     int64_t start = nanoseconds(), left;
 
-    limber_dot(&sum, &c->op[0].view, f->side[0].f, c->op[0].line0 + i, &c->op[1].view, f->side[1].f,
+    limber_dot(&sum, &c->whole[0], f->side[0].f, c->op[0].line0 + i, &c->whole[1], f->side[1].f,
                c->op[1].line0 + j, c->view_k);
     left = words(c, i, j, w, f->big_words, f->big_base);
     __atomic_fetch_add(c->recomputed_ns, nanoseconds() - start, __ATOMIC_RELAXED);

@@ -57,7 +57,7 @@ static struct limb limb_of(const struct kernel_call *c, bool pairs, int side, in
 {
     const struct packed *o = &c->op[side];
     char *at = o->data + panel * o->panel_bytes + q * o->limb_bytes;
-    int32_t *low = (int32_t *)(void *)(at + (pairs ? KERNEL_PAIRS : KERNEL_EXACT) * PANEL * c->k);
+    int32_t *low = (int32_t *)(void *)(at + o->limb_bytes - 16 * PANEL); /* of any part of k */
 
     return (struct limb){ .v = pairs ? (double *)(void *)at : NULL,
                           .m = (double *)(void *)at,
@@ -296,15 +296,16 @@ static void copy_lines(const struct kernel_call *c, int side, int64_t line0, int
     }
 }
 
-/* Divides lines by the power of two of their largest exponent.  Elements that are that far below
- * are left out, numbers that are not finite are zero.  Where all are small they are enlarged first,
- * so that subnormal ones have an exponent. */
-static void scale_lines(double *v, int64_t k, int32_t *low, int32_t *high, double *norm)
+static int32_t exponent_of(double most)
 {
-    enum { SMALL = -32, ENLARGE = 200 };
+    return most > 0 ? ilogb(most) : NOTHING / 2;
+}
+
+/* The largest exponents of LANES packed lines. */
+static void find_high(const double *v, int64_t k, int32_t *high)
+{
     const int64_t infinite = (int64_t)0x7ff << 52;
-    vl most = { 0 }, shift = { 0 }, least = infinite - most, out = { 0 };
-    vd enlarge = all_of(1), squares = { 0 };
+    vl most = { 0 };
 
     for (int64_t p = 0; p < k; p++) {
         vl x = LOAD(vl, v + p * LANES) & INT64_MAX, more = (x > most) & (x < infinite);
@@ -316,10 +317,52 @@ static void scale_lines(double *v, int64_t k, int32_t *low, int32_t *high, doubl
         int64_t bits = most[l];
 
         memcpy(&x, &bits, 8);
-        high[l] = x > 0 ? ilogb(x) : NOTHING / 2;
+        high[l] = exponent_of(x);
+    }
+}
+
+/* The largest exponents of a panel's lines along all of k, of which a part is packed at a time. */
+static void survey(const struct kernel_call *c, int side, int64_t panel, int32_t *high)
+{
+    const struct packed *o = &c->op[side];
+    const struct view *v = &c->whole[side];
+    const limber_format f = c->config->side[side].f;
+    const int64_t lines = o->lines - panel * PANEL, live = lines < PANEL ? lines : PANEL;
+    const int size = limber_format_is_binary(f) ? f.size : 0;
+    double most[PANEL] = { 0 };
+
+    for (int64_t p0 = 0; p0 < c->view_k; p0 += LISTED)
+        for (int64_t l = 0; l < live; l++) {
+            const char *at = limber_view_at(v, o->line0 + panel * PANEL + l, p0, f.size);
+            const int64_t left = c->view_k - p0, count = left < LISTED ? left : LISTED;
+
+            for (int64_t p = 0; p < count; p++, at += v->p * f.size) {
+                double x = fabs(size ? double_at(at, size) : c->cold->value(f, at));
+
+                most[l] = x > most[l] && x - x == 0 ? x : most[l];
+            }
+        }
+    for (int l = 0; l < PANEL; l++)
+        high[l] = exponent_of(most[l]);
+}
+
+/* Divides lines by the power of two of their largest exponent.  Elements that are that far below
+ * are left out, numbers that are not finite are zero.  Where all are small they are enlarged first,
+ * so that subnormal ones have an exponent. */
+static void scale_lines(double *v, int64_t k, int32_t *low, const int32_t *high, double *norm)
+{
+    enum { SMALL = -32, ENLARGE = 200 };
+    const int64_t infinite = (int64_t)0x7ff << 52;
+    vl shift = { 0 }, least = { 0 }, out = { 0 };
+    vd enlarge = all_of(1), squares = { 0 };
+
+    least += infinite;
+    for (int l = 0; l < LANES; l++) {
+        const bool some = high[l] > NOTHING / 2;
+
         if (high[l] <= SMALL)
             enlarge[l] = ldexp(1, ENLARGE);
-        shift[l] = x > 0 ? high[l] + (high[l] <= SMALL ? ENLARGE : 0) : 0;
+        shift[l] = some ? high[l] + (high[l] <= SMALL ? ENLARGE : 0) : 0;
     }
     for (int64_t p = 0; p < k; p++) {
         vl given = LOAD(vl, v + p * LANES) & INT64_MAX, bits, field, keep, less;
@@ -350,11 +393,15 @@ static void pack_scaled(const struct kernel_call *c, int side, int64_t panel)
 {
     struct limb l = limb_of(c, true, side, panel, 0);
 
+    if (!c->adds && c->more)
+        survey(c, side, panel, l.high);
     for (int line = 0; line < PANEL; line += LANES) {
         double *v = l.v + line * c->k;
         int64_t left = c->op[side].lines - panel * PANEL - line;
 
         copy_lines(c, side, panel * PANEL + line, left < LANES ? left : LANES, v);
+        if (!c->adds && !c->more)
+            find_high(v, c->k, l.high + line);
         scale_lines(v, c->k, l.low + line, l.high + line, l.norm + line);
     }
 }
@@ -392,7 +439,7 @@ void EXACT(pack)(struct kernel_call *c, int64_t task)
     for (int64_t panel = from; panel < from + panels && panel < c->op[side].panels; panel++)
         if (pairs)
             pack_scaled(c, side, panel);
-        else
+        else if (!c->adds && !c->more) /* parts of k are not packed, but summed where they lie */
             pack(c, side, panel);
 }
 
@@ -536,7 +583,7 @@ FLAT void sum_window(struct strip *s, bool first)
 /* ---- pairs ----------------------------------------------------------------------------------- */
 
 struct pair {
-    vd high, low, size;
+    vd high, low, off; /* off: no less than what it may differ from the sum by */
 };
 
 /* Pairs of a strip of LANES columns, which begin far from zero. */
@@ -682,12 +729,16 @@ static void sum_flushed(const struct kernel_call *c, int64_t i, int64_t rows, in
     restore_mode(mode);
 }
 
-static void take_pairs(int rows, const struct far_pairs *x, int64_t first, struct pair *out)
+static void take_pairs(const struct kernel_call *c, int rows, const struct far_pairs *x,
+                       int64_t first, struct pair *out)
 {
+    const double terms = (double)c->k + 2;
+
     for (int r = 0; r < rows; r++) {
         const vd size = x->size[first + r];
 
-        out[r] = (struct pair){ x->high[first + r] - far_of(size), x->low[first + r], size };
+        out[r] = (struct pair){ x->high[first + r] - far_of(size), x->low[first + r],
+                                size * (4 * terms * terms * 0x1p-106) + terms * 0x1p-985 };
     }
 }
 
@@ -730,8 +781,7 @@ static int store_pairs(const struct strip *s, const struct pair *x, int r, int64
 {
     const struct kernel_call *c = s->c;
     const bool single = c->config->c.size == 4;
-    double terms = (double)c->k + 2;
-    vd off = x->size * (4 * terms * terms * 0x1p-106) + terms * 0x1p-985, rest, high, up, down;
+    vd off = x->off, rest, high, up, down;
     vl e = __builtin_convertvector(LOAD(vi, &s->b[0].high[s->first]) + s->a[0].high[s->line + r],
                                    vl);
     vd first = x->high, second = x->low;
@@ -979,7 +1029,7 @@ static int64_t sum_rows(struct strip *s, int64_t i, int rows, int64_t j, int liv
 
         if (turn == 1) /* of the whole group of strips: others find it */
             sum_flushed(s->c, i, rows, j - odd * LANES, VECTORS, far - odd, first, true);
-        take_pairs(rows, far, first, sum);
+        take_pairs(s->c, rows, far, first, sum);
         open = 0;
         for (int r = 0; r < rows; r++) {
             if (left[r])
@@ -1025,6 +1075,76 @@ static int64_t run_rows(struct kernel_call *c, bool pairs, int64_t i, int64_t ro
     return lost;
 }
 
+/* ---- parts of k ------------------------------------------------------------------------------ */
+
+/* Adds a part's pair to the sum of earlier ones; what that rounds counts as error, too. */
+static void add_pair(struct pair *sum, const struct pair *x)
+{
+    vd rest, high = two_sum(sum->high, x->high, &rest), low;
+
+    rest += x->low;
+    low = sum->low + rest;
+    sum->off += x->off + (size_of(rest) + size_of(low)) * 0x1p-52;
+    sum->high = high;
+    sum->low = low;
+}
+
+/* Row i of a block, of which the pair is known; what it does not decide is summed where the
+ * operands lie. */
+static int64_t store_sum(const struct strip *s, const struct pair *sum, int64_t i, int64_t j,
+                         int live)
+{
+    int64_t lost = 0;
+    int left = store_special(s->c, i, j, live, &lost);
+
+    if (left && sum)
+        left &= ~store_pairs(s, sum, 0, i, j, left);
+    for (int l = 0; l < live; l++)
+        if (left >> l & 1)
+            lost += s->c->cold->exact(s->c, i, j + l);
+    return lost;
+}
+
+/* A block of which one part of k is packed, and scratch keeps the pairs that earlier ones left:
+ * behind those of this part. */
+static int64_t run_part(struct kernel_call *c, bool pairs, int64_t i0, int64_t rows, int64_t j0,
+                        int64_t end, struct far_pairs *far)
+{
+    struct far_pairs *kept = far + KERNEL_EXACT_BLOCK / LANES;
+    struct strip s = { .c = c };
+    int64_t lost = 0;
+
+    if (pairs)
+        sum_flushed(c, i0, rows, j0, (end - j0 + LANES - 1) / LANES, far, 0, false);
+    else if (c->more)
+        return 0;
+    for (int64_t j = j0; j < end; j += LANES, far++, kept++)
+        for (int64_t r = 0; r < rows; r++) {
+            const int live = (int)(end - j < LANES ? end - j : LANES);
+            struct pair sum = { { 0 }, { 0 }, { 0 } }, x;
+
+            s.a[0] = limb_of(c, pairs, 0, (i0 + r) / PANEL, 0);
+            s.b[0] = limb_of(c, pairs, 1, j / PANEL, 0);
+            s.line = (int)((i0 + r) % PANEL);
+            s.first = (int)(j % PANEL);
+            if (pairs && c->adds)
+                sum = (struct pair){ kept->high[r], kept->low[r], kept->size[r] };
+            if (pairs) {
+                take_pairs(c, 1, far, r, &x);
+                for (int l = 0; l < LANES; l++)
+                    if (leaves_out(&s, s.line, l))
+                        x.off[l] = INFINITY;
+                add_pair(&sum, &x);
+                kept->high[r] = sum.high, kept->low[r] = sum.low, kept->size[r] = sum.off;
+            }
+            if (c->more)
+                continue;
+            sum.off *= 1 + 0x1p-10; /* the rounding of up to 2^40 additions to it */
+            lost += store_sum(&s, pairs ? &sum : NULL, i0 + r, j, live);
+        }
+    return lost;
+}
+
 /* Scratch: pairs.  The first panel's show whether those of the others would be in vain. */
 void EXACT(block)(struct kernel_call *c, int64_t task, char *scratch)
 {
@@ -1034,8 +1154,11 @@ void EXACT(block)(struct kernel_call *c, int64_t task, char *scratch)
     struct far_pairs *far = (struct far_pairs *)(void *)scratch;
     bool pairs = limber_sums_pairs(c->config), sized = false;
 
-    lost = run_rows(c, pairs, i0, first, j0, end, far, &sized);
-    if (rows > first)
+    if (c->adds || c->more)
+        lost = run_part(c, pairs, i0, rows, j0, end, far);
+    else
+        lost = run_rows(c, pairs, i0, first, j0, end, far, &sized);
+    if (rows > first && !c->adds && !c->more)
         lost += run_rows(c, pairs, i0 + first, rows - first, j0, end, far, &sized);
     if (lost)
         __atomic_fetch_add(&c->overflow, lost, __ATOMIC_RELAXED);

@@ -8,7 +8,7 @@
 #include "ir/num/crt.h"
 
 enum {
-    KERNEL_VERSION = 17,
+    KERNEL_VERSION = 18,
     KERNEL_ROWS = 640,
     KERNEL_ACCUMULATORS = 64,
     KERNEL_BLOCK = 16,      /* elements along k that are prepared at once; divides every kc */
@@ -22,7 +22,7 @@ enum {
     KERNEL_EXACT = 12,      /* bytes of an element of `exact`: a double and its exponent, or */
     KERNEL_PAIRS = 8,       /* where pairs are summed a double scaled by its line's largest; */
     KERNEL_EXACT_BLOCK = 64, /* rows and columns of a block, */
-    KERNEL_EXACT_PAIR = 24,  /* bytes of the pair of an element, and of its size */
+    KERNEL_EXACT_PAIR = 48,  /* bytes of the pair of an element and its size, and of earlier ones */
     KERNEL_NR = 256,        /* most columns of a register tile */
     KERNEL_FETCHES = 4,     /* lines of cache that a matrix unit's tile fetches each step */
     KERNEL_RANGES = 3       /* numbers that are kept of each line of a simulated unit's operand */
@@ -97,11 +97,11 @@ struct kernel_config {
     double product[KERNEL_COLUMNS];
 };
 
-/* Bytes of the sums of register tiles in a block's scratch memory, where they are of `each` bytes:
+/* Bytes of the sums of register tiles of so many rows in a block's scratch memory, `each` bytes one:
  * a matrix unit keeps one column of tiles, unless a chain is its element's total. */
-static inline int64_t kernel_tile_bytes(const struct kernel_config *c, int64_t each)
+static inline int64_t kernel_tile_bytes(const struct kernel_config *c, int64_t rows, int64_t each)
 {
-    return (int64_t)c->mb * (c->matrix && c->rows > 1 ? c->nr : c->nb) * each;
+    return rows * (c->matrix && c->rows > 1 ? c->nr : c->nb) * each;
 }
 
 struct kernel_call;
@@ -178,8 +178,9 @@ struct kernel_call {
     const struct kernel_config *config;
     const struct kernel_cold *cold;
     int64_t m, n, k;
-    int64_t view_k;         /* of the operands: k may have the zeros of groups of channels more */
+    int64_t view_k; /* of the operands: k may be a part, or have zeros of groups of channels more */
     struct packed op[2];
+    struct view whole[2];   /* the operands from the beginning of k on */
     struct output_view c;
     int64_t i0, j0;         /* of this part of C */
     const void *alpha, *beta;
@@ -189,7 +190,10 @@ struct kernel_call {
     /* pack: tasks of A, of B; lines and elements along k of a task; tasks that share lines */
     int64_t tasks[2], lines[2], depth[2], cuts[2];
     int32_t stores;         /* register tiles go straight to C */
-    int32_t adds;           /* C holds the sum of earlier parts of k */
+    int32_t adds;           /* C, or where tiles are not stored the scratch, holds the sum of earlier
+                               parts of k */
+    int32_t more;           /* the scratch keeps the sum for later parts: nothing is stored */
+    int32_t row;            /* floats whose rows share an accumulator, in parts of k: the only row */
     int64_t overflow;
     int64_t *recomputed;      /* totals that left their element undecided */
     uint64_t seed;

@@ -225,7 +225,7 @@ FLAT int totals_of_block(const struct kernel_call *c)
 /* Scratch: sums of register tiles (exact schemes), then the accumulators. */
 FLAT const char *totals(const struct kernel_call *c, const char *scratch)
 {
-    return scratch + (is_float() ? 0 : kernel_tile_bytes(&CFG(c), acc_bytes()));
+    return scratch + (is_float() ? 0 : kernel_tile_bytes(&CFG(c), c->mb, acc_bytes()));
 }
 
 /* From row to row, and from accumulator to accumulator: residues, of which there are many, are
@@ -238,7 +238,7 @@ FLAT int64_t total_row(const struct kernel_call *c)
 
 FLAT int64_t total_step(const struct kernel_call *c)
 {
-    return (RECONSTRUCT == RECONSTRUCT_crt ? (int64_t)CFG(c).mb : 1) * CFG(c).nb * total_bytes();
+    return (RECONSTRUCT == RECONSTRUCT_crt ? c->mb : 1) * CFG(c).nb * total_bytes();
 }
 
 FLAT int64_t total_at(const struct kernel_call *c, int64_t i, int acc, int64_t j)
@@ -419,7 +419,7 @@ FLAT int to_integer(const struct kernel_call *c)
 FLAT int is_single(const struct kernel_call *c)
 {
     return CFG(c).rows == 1 && (to_binary(c) || to_narrow(c) || to_integer(c)) &&
-           FIXED(unit) == UNIT_i8 && c->k <= CFG(c).chunk;
+           FIXED(unit) == UNIT_i8 && c->k <= CFG(c).chunk && !c->adds && !c->more;
 }
 
 FLAT void fold_as(const struct kernel_call *c, const struct block *b, const struct chains *t,
@@ -561,14 +561,16 @@ FLAT void products(const struct kernel_call *c, const struct block *b, char *scr
         products_in_place(c, b);
         return;
     }
-    if (CFG(c).bare)
+    if (CFG(c).bare && !c->adds && !c->row)
         __builtin_memset((char *)totals(c, scratch), 0,
-                         (size_t)(totals_of_block(c) * (int64_t)CFG(c).mb * CFG(c).nb *
-                                  total_bytes()));
+                         (size_t)(totals_of_block(c) * c->mb * CFG(c).nb * total_bytes()));
     for (int r = 0; r < CFG(c).rows; r++) {
-        int fresh = CFG(c).small ? r == 0 : r == 0 || CFG(c).row[r - 1].acc != CFG(c).row[r].acc;
+        int begins = CFG(c).small ? r == 0 : r == 0 || CFG(c).row[r - 1].acc != CFG(c).row[r].acc;
+        int fresh = begins && !c->adds;
         struct tiles t = { scratch + total_at(c, 0, CFG(c).row[r].acc, 0), total_row(c), 0, 0, 0 };
 
+        if (is_float() && CFG(c).rows > CFG(c).accumulators && (c->adds || c->more) && r != c->row)
+            continue;   /* each row's products along all of k come before the next row's */
         if (!is_float()) {
             if (FIXED(matrix) && CFG(c).rows > 1)
                 exact_columns(c, b, r, scratch, fresh);

@@ -1228,7 +1228,7 @@ FLAT void pack_lines(const struct kernel_call *c, int side, const struct side *a
             }
     if (FIXED(matrix) && !side && x->end == c->k)
         clear_tiles(c, x->from, x->to);
-    if (LIMB_KIND == LIMB_KIND_whole && CFG(c).norms && !o->planes)
+    if (LIMB_KIND == LIMB_KIND_whole && CFG(c).norms && !o->planes && !c->more)
         ROLL for (int64_t i = x->from; i < x->to; i++)
             o->norm[i] = __builtin_sqrt(o->norm[i]);
     if (c->stores && FIXED(unit) == UNIT_i8 && side == 1 && CFG(c).offsets)
