@@ -43,11 +43,13 @@ setup $BUILD_PACKAGES $TEST_PACKAGES ${more:+$MORE_PACKAGES}
 
 launcher=
 ! command -v ccache > /dev/null || launcher=-DCMAKE_C_COMPILER_LAUNCHER=ccache
-# What is compiled for GPUs' stand-ins is kept by its content, for later builds and clones, too.
-: "${SIMT_CACHE:=${XDG_CACHE_HOME:-${HOME:-$PWD/build-test}/.cache}/limber-tests/simt}"
-export SIMT_CACHE
-mkdir -p "$SIMT_CACHE"
+# What is compiled for GPUs is kept by its content, for later builds and clones, too.
+kept=${XDG_CACHE_HOME:-${HOME:-$PWD/build-test}/.cache}/limber-tests
+: "${SIMT_CACHE:=$kept/simt}" "${LIMBER_TEST_CUBINS:=$kept/cubins}"
+export SIMT_CACHE LIMBER_TEST_CUBINS
+mkdir -p "$SIMT_CACHE" "$LIMBER_TEST_CUBINS"
 find "$SIMT_CACHE" -type f -atime +7 -delete
+find "$LIMBER_TEST_CUBINS" -name '*.kept*' -atime +14 -delete
 
 build() {  # folder, options
     folder=$1

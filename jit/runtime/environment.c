@@ -117,6 +117,8 @@ static const limber_variable table[] = {
     { "LIMBER_SEED", "tests", "seed of random tests", "" },
     { "LIMBER_BLESS", "tests", "set: texts that differ are written anew", "" },
     { "LIMBER_CUBIN_TABLE", "tests", "file for a table of compiled GPU kernels", "" },
+    { "LIMBER_TEST_CUBINS", "tests",
+      "folder that keeps what NVRTC and nvdisasm have made for them (default: none)", "writes" },
     { "LIMBER_TEST_GPU", "tests", "set: on a GPU and not on what stands for it", "" },
     { "LIMBER_TEST_BINADES", "tests", "rounds of the sweeps over binades", "" },
     { "LIMBER_TEST_LONG", "tests", "set: what takes minutes or gigabytes, too", "" },

@@ -11,15 +11,29 @@ trap 'rm -rf "$work"' EXIT
 mkdir "$work/cubins"
 . "$here/fetch.sh"
 
-LIMBER_CUBIN_DIR="$work/cubins" "$program" || exit 1
+compile() {     # in two processes
+    for part in 0 1; do
+        LIMBER_CUBIN_DIR="$work/cubins" "$program" $part 2 > "$work/part$part" 2>&1 &
+        eval "pid$part=$!"
+    done
+    failed=0
+    for part in 0 1; do
+        eval "wait \$pid$part" || failed=1
+        cat "$work/part$part"
+    done
+    return $failed
+}
+
+compile || exit 1
 if [ -z "$(ls "$work/cubins")" ]; then
     fetch nvidia-cuda-nvrtc || {
         echo "no NVRTC, and pip cannot install it: nothing is compiled"
         exit 77
     }
     folder=$(dirname "$(find "$work/pip" -name 'libnvrtc.so.*' | head -n 1)")
-    LIMBER_CUBIN_DIR="$work/cubins" \
-        LD_LIBRARY_PATH="$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$program" || exit 1
+    LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    export LD_LIBRARY_PATH
+    compile || exit 1
 fi
 nvdisasm=$(command -v nvdisasm || true)
 if [ -z "$nvdisasm" ] && fetch nvidia-cuda-nvdisasm; then

@@ -41,7 +41,21 @@ if(Python3_EXECUTABLE)
            ${PROJECT_SOURCE_DIR}/docs/gpu.md)
 endif()
 
+add_library(kept_nvrtc SHARED cuda/kept_nvrtc.c)
+target_link_libraries(kept_nvrtc PRIVATE PkgConfig::XXHASH ${CMAKE_DL_LIBS})
 test_program(cuda/test_cubin.c)
+target_compile_definitions(test_cubin PRIVATE KEPT_NVRTC="$<TARGET_FILE:kept_nvrtc>")
+add_dependencies(test_cubin kept_nvrtc)
+
+# A library in NVRTC's place, to test that one.
+add_library(fake_nvrtc SHARED cuda/fake_nvrtc.c)
+set_target_properties(fake_nvrtc PROPERTIES OUTPUT_NAME nvrtc
+  LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/fake)
+test_program(cuda/test_kept_nvrtc.c)
+target_compile_definitions(test_kept_nvrtc PRIVATE
+  KEPT_NVRTC="$<TARGET_FILE:kept_nvrtc>" FAKE_NVRTC="$<TARGET_FILE:fake_nvrtc>")
+add_dependencies(test_kept_nvrtc kept_nvrtc fake_nvrtc)
+test_run(test_kept_nvrtc)
 if(NOT LIMBER_SANITIZE)            # of kernels alone, which no sanitizer follows
   add_test(NAME gpu_layouts COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/layouts.sh
            ${PROJECT_SOURCE_DIR}/backends/cuda/kernel)

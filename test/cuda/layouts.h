@@ -1,16 +1,67 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the programs that compare layouts share: counts, and what functions of kernels take for
- * granted. */
+ * What the programs that compare layouts share: CuTe's tables, counts, and what functions of
+ * kernels take for granted. */
 #ifndef LIMBER_TEST_LAYOUTS_H
 #define LIMBER_TEST_LAYOUTS_H
 
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+struct table {
+    int columns;
+    std::vector<long> numbers;
+
+    int operator()(int row, int column = 0) const
+    {
+        return (int)whole(row, column);
+    }
+    long whole(int row, int column = 0) const
+    {
+        return numbers.at((size_t)row * columns + column);
+    }
+};
+static std::map<std::string, table> tables;
+
+/* Reads what layouts_cute.cc has written. */
+static void read_tables(const char *path)
+{
+    std::ifstream file(path);
+
+    for (std::string name, line; getline(file, name, ':') && getline(file, line);) {
+        std::istringstream words(line);
+        table t;
+
+        words >> t.columns;
+        for (long number; words >> number;)
+            t.numbers.push_back(number);
+        tables[name] = t;
+    }
+}
+
+static const table &cute(const std::string &name)
+{
+    auto found = tables.find(name);
+
+    if (found == tables.end()) {
+        printf("CuTe has no table called %s\n", name.c_str());
+        exit(2);
+    }
+    return found->second;
+}
+
 static long compared, wrong;
 
-static void same(const char *what, long ours, long theirs)
+static void same(const std::string &what, long ours, long theirs)
 {
     compared++;
     if (ours != theirs && wrong++ < 20)
-        printf("%s: %ld, in CuTe %ld\n", what, ours, theirs);
+        printf("%s: %ld, in CuTe %ld\n", what.c_str(), ours, theirs);
 }
 
 static int tell()

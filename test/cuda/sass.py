@@ -30,10 +30,17 @@ Results: instructions for each element, from the first to the last store of seve
 residues, which are all there before the first store, from the last product on.  Those of any other
 C, element by element, are left out: their stores have one element.
 
-Prints a line a kernel, or rows of a Markdown table."""
+Prints a line a kernel, or rows of a Markdown table.  LIMBER_TEST_CUBINS: the folder that keeps
+what nvdisasm wrote, each file by a hash of the cubin and of nvdisasm; one that is damaged is made
+anew."""
+import gzip
+import hashlib
+import os
 import re
 import subprocess
 import sys
+import tempfile
+import zlib
 
 INSTRUCTION = re.compile(r"\s*/\*[0-9a-f]{4,}\*/\s+(@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)([^;]*);")
 TILES = "[HIQ]GMMA|UTC.*MMA"    # products of tiles in shared memory
@@ -58,9 +65,31 @@ class Instruction:
         return max([int(r) + wide for r in re.findall(r"\bR(\d+)", self.rest)], default=0)
 
 
-def functions(nvdisasm, path):
-    """Of each function its instructions in order, and where its labels are."""
+def digest(path):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+def disassemble(nvdisasm, tool, path):
+    """What nvdisasm, whose digest is `tool`, writes about a cubin."""
+    folder = os.environ.get("LIMBER_TEST_CUBINS")
+    kept = f"{folder}/{hashlib.sha256((tool + digest(path)).encode()).hexdigest()}.sass.kept"
+    try:
+        with gzip.open(kept, "rt") as file:
+            return file.read()
+    except (OSError, EOFError, ValueError, zlib.error):
+        pass
     text = subprocess.run([nvdisasm, "-c", path], capture_output=True, text=True, check=True).stdout
+    if folder and os.path.isdir(folder):    # beside, and renamed: whole, whoever else writes it
+        handle, beside = tempfile.mkstemp(prefix=kept.rpartition("/")[2], dir=folder)
+        with open(handle, "wb") as file:
+            file.write(gzip.compress(text.encode(), 1))
+        os.replace(beside, kept)
+    return text
+
+
+def functions(text):
+    """Of each function its instructions in order, and where its labels are."""
     found, now = {}, None
     for line in text.splitlines():
         if begins := re.match(r"\.text\.(\w+):", line.strip()):
@@ -173,9 +202,9 @@ def main():
     arguments = sys.argv[1:]
     table = arguments[0] == "--table"
     nvdisasm, *paths = arguments[table:]
-    looked, wrong = 0, []
+    looked, wrong, tool = 0, [], digest(nvdisasm)
     for path in paths:
-        kernels = functions(nvdisasm, path)
+        kernels = functions(disassemble(nvdisasm, tool, path))
         name = path.rpartition("/")[2].removesuffix(".cubin")
         wrong += [f"{name}, {kernel}: {' '.join(found[:3])} before the launch in front is awaited"
                   for kernel, (code, _) in kernels.items() if (found := early(name, kernel, code))]

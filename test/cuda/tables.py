@@ -58,7 +58,8 @@ def register_rows(machines, rows, figures):
 def instruction_row(row, nvdisasm, cubins):
     label, machine, _, before = [x.strip() for x in row.strip("|").split("|")][:4]
     name = f"{KERNELS[label]}-{machine}"
-    code, _ = sass.functions(nvdisasm, f"{cubins}/{name}.cubin")["limber_multiply"]
+    text = sass.disassemble(nvdisasm, sass.digest(nvdisasm), f"{cubins}/{name}.cubin")
+    code, _ = sass.functions(text)["limber_multiply"]
     _, each, element = sass.look(name, code)
     shown = ["" if x is None else f"{x:.1f}" for x in (each, element)]
     return f"| {label} | {machine} | {len(code):,} | {before} | {shown[0]} | {shown[1]} |".replace(

@@ -2,7 +2,9 @@
  * Every kind of CUDA kernel, compiled by NVRTC for real devices, where the toolkit is: registers,
  * spills and shared memory stay below what its design allows.  With LIMBER_CUBIN_TABLE=FILE the
  * figures are written as a Markdown table, with LIMBER_CUBIN_DIR=DIR the cubins to a folder
- * (sass.py looks at these). */
+ * (sass.py looks at these).  `test_cubin I N` looks at every Nth kernel from the Ith on, so that
+ * several processes may share the work.  What was compiled before is found in LIMBER_TEST_CUBINS
+ * (kept_nvrtc.c). */
 #define _GNU_SOURCE /* memmem */
 #include "gpus.h"
 #include "plans.h"
@@ -231,15 +233,18 @@ static bool is_warned_of(const char *log)
     return false;
 }
 
+static int part, parts = 1; /* this process's part of the kernels */
+
 /* LIMBER_CUBIN_ONLY: a part of the names of those that are looked at. */
 static bool is_wanted(const char *name)
 {
+    static int asked;
     const char *only = getenv("LIMBER_CUBIN_ONLY");
 
-    return !only || strstr(name, only);
+    return asked++ % parts == part && (!only || strstr(name, only));
 }
 
-/* False where it cannot be compiled here.  always: also where the kernel is one that other machines
+/* False where it is not compiled here.  always: also where the kernel is one that other machines
  * have as well, since it has no products of warpgroups. */
 static bool check(const struct wanted *x, const struct machine *m, bool always, FILE *table)
 {
@@ -266,7 +271,7 @@ static bool check(const struct wanted *x, const struct machine *m, bool always, 
              w->split == INSIDE ? "-inside" : "", w->roundings ? "-parts" : "",
              x->direction < 0 ? "" : suffix[x->direction], m->name);
     if (!is_wanted(name) || (w->roundings && !has_own_kernels(m)))
-        return true; /* tiles are left out by these only */
+        return false; /* tiles are left out by these only */
     look(data, w, f, &mask);
     assert_true(limber_cuda_arch(&t, m->major, m->minor, 132, 1.7e9, m->shared, 50 << 20, &d));
     state_plan(&p, x, &mask);
@@ -327,7 +332,7 @@ static bool check_scan(const char *format, const struct machine *m)
 
     snprintf(name, sizeof name, "scan-%s-%s", format, m->name);
     if (!is_wanted(name))
-        return true;
+        return false;
     assert_true(limber_cuda_arch(&t, m->major, m->minor, 132, 1.7e9, m->shared, 50 << 20, &d));
     ok = limber_backend_cuda.device_ops->compile_scan(named(format), &t, &dump, &blob, &d);
     if (!ok && !no_nvrtc(&d))
@@ -369,8 +374,12 @@ static bool check_steps(int first, int count, const char *from, const char *to,
     struct log log = { NULL };
     const struct dump dump = { keep, &log };
     struct usage u;
+    char name[100];
     bool ok;
 
+    snprintf(name, sizeof name, "steps-%d-%s-%s-%s", first, from, to, m->name);
+    if (!is_wanted(name))
+        return false;
     for (int i = 0; i < count; i++)
         steps.step[i] =
             (struct epilogue_step){ .function = (limber_function)(first + i),
@@ -460,7 +469,7 @@ static void kernels_fit_their_devices(void **state)
     print_message("%d programs\n", compiled);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_fit_their_devices),
@@ -468,6 +477,10 @@ int main(void)
         cmocka_unit_test(steps_fit_their_devices),
     };
 
-    unsetenv("LIMBER_NVRTC");
+    if (argc == 3) {
+        part = atoi(argv[1]);
+        parts = atoi(argv[2]);
+    }
+    setenv("LIMBER_NVRTC", KEPT_NVRTC, 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

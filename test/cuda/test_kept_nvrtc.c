@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The cache before NVRTC that test_cubin uses (kept_nvrtc.c): what it answers is what NVRTC answers
+ * for all that it gets, whatever lies in the cache's folder. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static int (*create)(void **, const char *, const char *, int, const char *const *,
+                     const char *const *);
+static int (*destroy)(void **);
+static int (*compile)(void *, int, const char *const *);
+static int (*log_size)(void *, size_t *), (*get_log)(void *, char *);
+static int (*cubin_size)(void *, size_t *), (*get_cubin)(void *, char *);
+static int *compiled; /* how often the fake NVRTC was asked */
+static char folder[] = "/tmp/limber-kept-XXXXXX";
+
+/* What NVRTC gets: up to two headers (name, text) and two options. */
+struct given {
+    const char *source;
+    const char *headers[2][2], *options[2];
+};
+
+static void expect(const struct given *g, int compilations, const char *want)
+{
+    const char *names[2] = { g->headers[0][0], g->headers[1][0] };
+    const char *texts[2] = { g->headers[0][1], g->headers[1][1] };
+    int headers = !names[0] ? 0 : names[1] ? 2 : 1, before = *compiled, result;
+    int options = !g->options[0] ? 0 : g->options[1] ? 2 : 1;
+    char log[300] = "", cubin[300] = "", told[320];
+    size_t size;
+    void *p;
+
+    assert_int_equal(create(&p, g->source, "limber.cu", headers, texts, names), 0);
+    result = compile(p, options, g->options);
+    assert_int_equal(result != 0, !strcmp(g->source, "wrong"));
+    assert_int_equal(log_size(p, &size), 0);
+    assert_in_range(size, 1, sizeof log);
+    assert_int_equal(get_log(p, log), 0);
+    snprintf(told, sizeof told, "compiled %s", want);
+    assert_string_equal(log, told);
+    if (result == 0) {
+        assert_int_equal(cubin_size(p, &size), 0);
+        assert_int_equal(size, strlen(want) + 1);
+        assert_int_equal(get_cubin(p, cubin), 0);
+        assert_string_equal(cubin, want);
+    }
+    assert_int_equal(destroy(&p), 0);
+    assert_int_equal(*compiled - before, compilations);
+}
+
+static void what_was_compiled_is_kept(void **state)
+{
+    static const struct {
+        struct given given;
+        const char *want;
+    } all[] = {
+        { { "a", { { "h", "t" } }, { "o" } }, "a|h|t o" },
+        { { "b", { { "h", "t" } }, { "o" } }, "b|h|t o" },
+        { { "a", { { "g", "t" } }, { "o" } }, "a|g|t o" },
+        { { "a", { { "h", "s" } }, { "o" } }, "a|h|s o" },
+        { { "a", { { "h", "t" } }, { "p" } }, "a|h|t p" },
+        { { "a", { { "h", "t" } }, { "o", "p" } }, "a|h|t o p" },
+        { { "a", { { "h", "t" }, { "o", "p" } }, { NULL } }, "a|h|t|o|p" },
+        { { "a", { { "ht", "" } }, { "o" } }, "a|ht| o" },
+        { { "ah", { { "", "t" } }, { "o" } }, "ah||t o" },
+        { { "a", { { NULL } }, { "h", "t" } }, "a h t" },
+    };
+
+    (void)state;
+    for (int round = 0; round < 2; round++)
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+            expect(&all[i].given, !round, all[i].want);
+}
+
+static void faulty_programs_are_not_kept(void **state)
+{
+    static const struct given wrong = { "wrong", { { "h", "t" } }, { "o" } };
+
+    (void)state;
+    expect(&wrong, 1, "wrong|h|t o");
+    expect(&wrong, 1, "wrong|h|t o");
+}
+
+/* The bytes of the one entry in the folder. */
+static size_t find_entry(char *path, size_t room, unsigned char *bytes, size_t most)
+{
+    DIR *d = opendir(folder);
+    size_t found = 0, size = 0;
+
+    assert_non_null(d);
+    for (const struct dirent *e; (e = readdir(d));)
+        if (e->d_name[0] != '.') {
+            FILE *f;
+
+            assert_int_equal(found++, 0);
+            snprintf(path, room, "%s/%s", folder, e->d_name);
+            f = fopen(path, "rb");
+            assert_non_null(f);
+            size = fread(bytes, 1, most, f);
+            fclose(f);
+        }
+    closedir(d);
+    assert_int_equal(found, 1);
+    return size;
+}
+
+static void put_entry(const char *path, const unsigned char *bytes, size_t size)
+{
+    FILE *f = fopen(path, "wb");
+
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, size, f), size);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void empty_folder(void)
+{
+    DIR *d = opendir(folder);
+    char path[300];
+
+    assert_non_null(d);
+    for (const struct dirent *e; (e = readdir(d));)
+        if (e->d_name[0] != '.') {
+            snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+            unlink(path);
+        }
+    closedir(d);
+}
+
+static void damaged_entries_are_made_anew(void **state)
+{
+    static const struct given given = { "a", { { "h", "t" } }, { "o" } };
+    unsigned char bytes[1000], again[1000];
+    char path[300];
+    size_t size;
+
+    (void)state;
+    empty_folder();
+    expect(&given, 1, "a|h|t o");
+    size = find_entry(path, sizeof path, bytes, sizeof bytes);
+    for (size_t at = 0; at < 2 * size; at++) {
+        unsigned char bad[sizeof bytes];
+
+        memcpy(bad, bytes, size);
+        if (at < size)
+            bad[at] ^= 0x41;
+        put_entry(path, bad, at < size ? size : at - size);
+        expect(&given, 1, "a|h|t o");
+        assert_int_equal(find_entry(path, sizeof path, again, sizeof again), size);
+        assert_memory_equal(again, bytes, size);
+    }
+    put_entry(path, bytes, size + 1);
+    expect(&given, 1, "a|h|t o");
+    expect(&given, 0, "a|h|t o");
+}
+
+static void without_a_folder_all_is_compiled(void **state)
+{
+    static const struct given given = { "a", { { "h", "t" } }, { "o" } };
+
+    (void)state;
+    setenv("LIMBER_TEST_CUBINS", "/nonexistent/folder", 1);
+    expect(&given, 1, "a|h|t o");
+    unsetenv("LIMBER_TEST_CUBINS");
+    expect(&given, 1, "a|h|t o");
+    setenv("LIMBER_TEST_CUBINS", folder, 1);
+}
+
+static int set_up(void **state)
+{
+    void *fake = dlopen(FAKE_NVRTC, RTLD_NOW | RTLD_LOCAL); /* found again as libnvrtc.so */
+    void *kept = dlopen(KEPT_NVRTC, RTLD_NOW | RTLD_LOCAL);
+
+    (void)state;
+    assert_non_null(fake);
+    assert_non_null(kept);
+    compiled = dlsym(fake, "fake_compiled");
+    *(void **)&create = dlsym(kept, "nvrtcCreateProgram");
+    *(void **)&destroy = dlsym(kept, "nvrtcDestroyProgram");
+    *(void **)&compile = dlsym(kept, "nvrtcCompileProgram");
+    *(void **)&log_size = dlsym(kept, "nvrtcGetProgramLogSize");
+    *(void **)&get_log = dlsym(kept, "nvrtcGetProgramLog");
+    *(void **)&cubin_size = dlsym(kept, "nvrtcGetCUBINSize");
+    *(void **)&get_cubin = dlsym(kept, "nvrtcGetCUBIN");
+    assert_non_null(mkdtemp(folder));
+    return setenv("LIMBER_TEST_CUBINS", folder, 1);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    empty_folder();
+    return rmdir(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_compiled_is_kept),
+        cmocka_unit_test(faulty_programs_are_not_kept),
+        cmocka_unit_test(damaged_entries_are_made_anew),
+        cmocka_unit_test(without_a_folder_all_is_compiled),
+    };
+
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
