@@ -151,7 +151,8 @@ double limber_spent(const struct plan *p, double k)
     b = representation(p, products->in[1]);
     if (limber_node_has(combine, ATTR_uncertain)) /* what that could change is summed exactly */
         a = b = 0;
-    sum = a + b + (b > 0 ? a * b : 0) + p->dropped + accumulation(p, products, combine, k);
+    /* infinity times an exact operand's 0 is 0 */
+    sum = a + b + (a > 0 && b > 0 ? a * b : 0) + p->dropped + accumulation(p, products, combine, k);
     /* native counts the final rounding, but of posits, whose precision is not one number; the other
      * promises grant it */
     if (limber_errs_natively(p->promise) && out->type.format.kind != LIMBER_KIND_POSIT &&

@@ -74,8 +74,13 @@ static bool measure(const struct plan *p, const struct node *mask, limber_format
     o->slices = (o->bits + o->is_signed + step - 1) / step;
     if (p->slices > 0 && p->slices < o->slices)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
-                           "contract.slices = %d, but the contract needs %d of %%%s", p->slices,
-                           o->slices, mask->name);
+                           "contract.slices = %d, but operand %s needs %d", p->slices, mask->name,
+                           o->slices);
+    if (p->slices > 0 && o->bits > 165 && p->promise == LIMBER_CONTRACT_FAST)
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                           "contract.slices = %d: slices of %d bits hold at most 165 bits, %d of "
+                           "them",
+                           p->slices, step, (165 + o->is_signed) / step);
     if (o->bits > 165)          /* classes do not tell how many more */
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                            "%%%s needs more than 165 bits, at most 165 are cut", mask->name);

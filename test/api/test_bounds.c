@@ -20,6 +20,7 @@ enum { M = 64, N = 70, K = 530, SLICES = 6, LOOKS = 40 };
 enum range {
     RANGE_unmet, /* a column of A, which meets zeros of B */
     RANGE_met, /* a column of A, and a row of B that brings its products back */
+    RANGE_unmet_b, /* a row of B, which meets zeros of A */
     RANGE_line, /* a row of A and a column of B */
     RANGE_any, /* each element */
     RANGES
@@ -48,6 +49,10 @@ static void fill_operands(struct rng *r, struct operands *x, int m, int n, int k
         x->a[i * k] = ldexp(1, e);
     for (int j = 0; j < n && range <= RANGE_met; j++)
         x->b[j] = range == RANGE_met ? ldexp(1, -e) : 0;
+    for (int i = 0; i < m && range == RANGE_unmet_b; i++)
+        x->a[i * k] = 0;
+    for (int j = 0; j < n && range == RANGE_unmet_b; j++)
+        x->b[j] = ldexp(1, e);
     for (int p = 0; p < k && range == RANGE_line; p++) {
         x->a[p] = ldexp(x->a[p], e);
         x->b[p * n] = ldexp(x->b[p * n], -e);

@@ -45,10 +45,16 @@ ANGLES(sin)
 ANGLES(cos)
 ANGLES(tan)
 
+/* Results that are rounded to nearest have a loop of their own, without what rounding to odd
+ * needs. */
 #define PLAIN(NAME, name) \
     case LIMBER_FUNCTION_##NAME: \
-        for (int64_t i = 0; i < n; i++) \
-            x[i] = fn_value(fn_##name(x[i], &a), x[i], a.odd); \
+        if (a.odd) \
+            for (int64_t i = 0; i < n; i++) \
+                x[i] = fn_value(fn_##name(x[i], &a), x[i], 1); \
+        else \
+            for (int64_t i = 0; i < n; i++) \
+                x[i] = fn_value(fn_##name(x[i], &nearest), x[i], 0); \
         break;
 
 static int in_doubt(const double y[QUICK_BLOCK])
@@ -95,7 +101,8 @@ static int64_t run_quick(int function, const struct fn_args *args, double *x, in
 
 void RUN(int function, const struct fn_args *args, double *x, int64_t n, int single)
 {
-    const struct fn_args a = *args;
+    const struct fn_args a = *args,
+                         nearest = { .p = a.p, .q = a.q, .bound = a.bound, .odd = 0 };
     const int64_t done = single ? run_quick(function, args, x, n) : 0;
 
     x += done;

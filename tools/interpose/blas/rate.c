@@ -9,9 +9,18 @@
 #include <string.h>
 #include <time.h>
 
-/* Sides are exact up to EXACT; beyond, powers of two to MOST stand for them.  Of products of more
- * than LARGE multiply-adds FEW_SAMPLES are enough. */
-enum { MOST = 256, EXACT = 16, SHAPES = 8192, SAMPLES = 9, LARGE = 1 << 22, FEW_SAMPLES = 3 };
+/* Sides are exact up to EXACT; beyond, powers of two to MOST stand for them, or to LONG where both
+ * other sides are at most EXACT, whose products of MOST take hardly longer than a call.  Of products
+ * of more than LARGE multiply-adds FEW_SAMPLES are enough. */
+enum {
+    MOST = 256,
+    LONG = 1 << 16,
+    EXACT = 16,
+    SHAPES = 8192,
+    SAMPLES = 9,
+    LARGE = 1 << 22,
+    FEW_SAMPLES = 3
+};
 
 typedef void gemm(const char *, const char *, const int64_t *, const int64_t *, const int64_t *,
                   const void *, const void *, const int64_t *, const void *, const int64_t *,
@@ -86,12 +95,12 @@ static double measure(const struct request *r, const int64_t size[3])
     return seconds[samples / 2];
 }
 
-/* The nearest power of two, at most MOST. */
-static int64_t class_of(int64_t n)
+/* The nearest power of two, at most `most`. */
+static int64_t class_of(int64_t n, int64_t most)
 {
     int64_t p = 1;
 
-    while (p < n && p < MOST)
+    while (p < n && p < most)
         p *= 2;
     return p > 1 && p - n > n - p / 2 ? p / 2 : p;
 }
@@ -144,6 +153,7 @@ double limber_blas_original(const struct request *r, double work)
     const bool factors = r->routine == LAPACK_GESV || r->routine == LAPACK_POSV;
     const double count = r->routine == BLAS_GEMM_BATCH ? (double)r->count : 1;
     int64_t size[3] = { r->m, factors ? r->m : r->n, r->k };
+    int sides = 0; /* that are long */
     double call, least;
 
     if (r->m <= 0 || r->n <= 0 || r->k <= 0)
@@ -151,7 +161,10 @@ double limber_blas_original(const struct request *r, double work)
     pthread_mutex_lock(&lock);
     /* all powers of two, of four types, find room in the other half of the table */
     for (int i = 0; i < 3; i++)
-        size[i] = size[i] > EXACT || shapes > SHAPES / 2 ? class_of(size[i]) : size[i];
+        sides += size[i] > EXACT;
+    for (int i = 0; i < 3; i++)
+        if (size[i] > EXACT || shapes > SHAPES / 2)
+            size[i] = class_of(size[i], sides == 1 ? LONG : MOST);
     call = seconds_of(r, size);
     least = seconds_of(r, tiny);
     pthread_mutex_unlock(&lock);
