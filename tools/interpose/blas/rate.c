@@ -9,9 +9,9 @@
 #include <string.h>
 #include <time.h>
 
-/* Sides are exact up to EXACT; beyond, powers of two to MOST stand for them, or to LONG where both
- * other sides are at most EXACT, whose products of MOST take hardly longer than a call.  Of products
- * of more than LARGE multiply-adds FEW_SAMPLES are enough. */
+/* Sides are exact up to EXACT.  Beyond, powers of two to MOST stand for them; to LONG where both
+ * other sides are at most EXACT, because such a product of MOST takes hardly longer than a call.
+ * Of products of more than LARGE multiply-adds FEW_SAMPLES are enough. */
 enum {
     MOST = 256,
     LONG = 1 << 16,
