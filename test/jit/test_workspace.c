@@ -256,18 +256,12 @@ static void sum_long(const struct way *row, int64_t k)
 
 static void sums_are_longer_than_two_to_the_31(void **state)
 {
-    static const struct way long_rows[] = {
-        { "i8", "i64", NULL, LIMBER_CONTRACT_EXACT },
-        { "f32", "f64", "ozaki1-i8", LIMBER_CONTRACT_CORRECT },
-        { "f32", "f64", "ozaki2", LIMBER_CONTRACT_CORRECT },
-        { "f32", "f64", "exact", LIMBER_CONTRACT_CORRECT },
-    };
+    static const struct way bytes = { "i8", "i64", NULL, LIMBER_CONTRACT_EXACT };
 
     (void)state;
     if (!getenv("LIMBER_TEST_LONG"))
         skip();
-    for (size_t i = 0; i < COUNT(long_rows); i++)
-        sum_long(&long_rows[i], ((int64_t)1 << 31) + 12345);
+    sum_long(&bytes, ((int64_t)1 << 31) + 12345);
 }
 
 int main(void)
