@@ -22,9 +22,10 @@ done
 
 # The library's own kernels are met on every CPU.  What is the same on all is met on one.
 library="test_object bare_test_run bare_test_targets bare_test_conv bare_test_prebuilt"
-once="test_zeros test_transpose test_narrow bare_test_modes test_cache test_seal"
+once="test_zeros test_transpose bare_test_modes test_cache test_seal"
+narrow="test_narrow"    # of bytes, where these are faster than doubles
 compiler="test_run test_hostile"
-[ $# = 0 ] || { library=$* once="" compiler=""; }
+[ $# = 0 ] || { library=$* once="" narrow="" compiler=""; }
 
 mkdir -p "$build"
 launcher=
@@ -34,7 +35,8 @@ cmake -S "$source" -B "$build" -G Ninja -DCMAKE_TOOLCHAIN_FILE=tools/aarch64.cma
     $launcher > "$build/log" 2>&1 || { cat "$build/log"; exit 1; }
 # shellcheck disable=SC2046
 cmake --build "$build" --target limber_cli limber_blas blas_program_32 limber_cublas \
-    cublas_program $(echo $library $once $compiler test_sme corpus_replay | sed 's/bare_//g') \
+    cublas_program $(echo $library $once $narrow $compiler test_sme corpus_replay |
+        sed 's/bare_//g') \
     > "$build/log" 2>&1 ||
     { tail -n 40 "$build/log"; exit 1; }
 
@@ -128,7 +130,7 @@ program() {     # CPU, variables
         "$source/test/aarch64.py"
 }
 run cortex-a57 "$library $once"                 # ARMv8.0
-run neoverse-n1 "$library"                      # dot products
+run neoverse-n1 "$library $narrow"              # dot products
 run a64fx "$library"                            # SVE of 512 bits
 for bytes in 16 32; do                          # INT8 matrix products; SVE of 128 and 256 bits
     run max,sme=off,sve-default-vector-length=$bytes "$library"

@@ -200,7 +200,7 @@ static void products_are_the_interpreters(void **state)
     struct rng r = { 7 };
 
     (void)state;
-    for (int trial = 0; trial < (BRIEF ? 60 : 400); trial++) {
+    for (int trial = 0; trial < (EMULATED ? 24 : BRIEF ? 60 : 400); trial++) {
         struct multiplied x;
 
         open_product(&r, &x);
@@ -433,7 +433,7 @@ static void gradients(void **state)
     struct rng r = { 19 };
 
     (void)state;
-    for (int trial = 0; trial < (BRIEF ? 60 : 300); trial++) {
+    for (int trial = 0; trial < (EMULATED ? 24 : BRIEF ? 60 : 300); trial++) {
         const limber_format f = trial % 3 ? LIMBER_F32 : LIMBER_F64;
         const limber_format to = rng_below(&r, 2) ? LIMBER_F64 : LIMBER_F32;
         const limber_contract correct = { .size = sizeof correct,
@@ -516,7 +516,7 @@ static void memory_that_fails(void **state)
     config.allocator = (limber_allocator){ take, give, &f };
     if (limber_create(&ctx, &config))
         fail_msg("%s", limber_error_text());
-    for (int trial = 0; trial < 40; trial++) {
+    for (int trial = 0; trial < (EMULATED ? 12 : 40); trial++) {
         struct multiplied x;
         char *want, *got;
 
