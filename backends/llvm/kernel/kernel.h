@@ -193,7 +193,7 @@ struct kernel_call {
     int32_t adds;           /* C, or where tiles are not stored the scratch, holds the sum of earlier
                                parts of k */
     int32_t more;           /* the scratch keeps the sum for later parts: nothing is stored */
-    int32_t row;            /* floats whose rows share an accumulator, in parts of k: the only one */
+    int32_t row;            /* in parts of k: the only row, of floats that share an accumulator */
     int64_t overflow;
     int64_t *recomputed;      /* totals that left their element undecided */
     uint64_t seed;
