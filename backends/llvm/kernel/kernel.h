@@ -97,7 +97,7 @@ struct kernel_config {
     double product[KERNEL_COLUMNS];
 };
 
-/* Bytes of the sums of register tiles of so many rows in a block's scratch memory, `each` bytes one:
+/* Bytes of the sums of register tiles of so many rows in a block's scratch memory, `each` of one:
  * a matrix unit keeps one column of tiles, unless a chain is its element's total. */
 static inline int64_t kernel_tile_bytes(const struct kernel_config *c, int64_t rows, int64_t each)
 {
@@ -190,8 +190,8 @@ struct kernel_call {
     /* pack: tasks of A, of B; lines and elements along k of a task; tasks that share lines */
     int64_t tasks[2], lines[2], depth[2], cuts[2];
     int32_t stores;         /* register tiles go straight to C */
-    int32_t adds;           /* C, or where tiles are not stored the scratch, holds the sum of earlier
-                               parts of k */
+    int32_t adds;           /* C, or the scratch where tiles are not stored, holds the sum of the
+                               parts of k before */
     int32_t more;           /* the scratch keeps the sum for later parts: nothing is stored */
     int32_t row;            /* in parts of k: the only row, of floats that share an accumulator */
     int64_t overflow;
