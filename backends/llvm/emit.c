@@ -309,21 +309,58 @@ bool limber_llvm_text_object(const struct text *text, const struct target *t,
     return ok;
 }
 
-/* libLLVM makes tables at its first compilation, and registers destructors of them. */
+/* What kernels have that libLLVM keeps tables for: a name of a library function, an intrinsic of
+ * SVE, and in a loop vectors' constants, with equal lanes and with others. */
+#define FIVES "float 5.0, float 5.0, float 5.0, float 5.0"
+static const char first[] =
+    "declare <vscale x 4 x float> @llvm.aarch64.sve.ld1.nxv4f32(<vscale x 4 x i1>, ptr)\n"
+    "define void @memset(ptr %p) noinline {\n"
+    "  store i8 0, ptr %p\n"
+    "  ret void\n"
+    "}\n"
+    "define void @limber_fixed(ptr %a, ptr %b, i64 %n) {\n"
+    "entry:\n"
+    "  call void @memset(ptr %b)\n"
+    "  br label %loop\n"
+    "loop:\n"
+    "  %i = phi i64 [ 0, %entry ], [ %next, %loop ]\n"
+    "  %s = phi <16 x float> [ zeroinitializer, %entry ], [ %sum, %loop ]\n"
+    "  %p = getelementptr <16 x float>, ptr %a, i64 %i\n"
+    "  %x = load <16 x float>, ptr %p\n"
+    "  %y = fmul <16 x float> %x, <" FIVES ", " FIVES ", " FIVES ", " FIVES ">\n"
+    "  %sum = fadd <16 x float> %s, %y\n"
+    "  %q = getelementptr <4 x float>, ptr %b, i64 %i\n"
+    "  %u = load <4 x float>, ptr %q\n"
+    "  %v = fmul <4 x float> %u, <float 1.0, float 2.0, float 3.0, float 4.0>\n"
+    "  store <4 x float> %v, ptr %q\n"
+    "  %next = add i64 %i, 1\n"
+    "  %more = icmp ult i64 %next, %n\n"
+    "  br i1 %more, label %loop, label %done\n"
+    "done:\n"
+    "  store <16 x float> %sum, ptr %b\n"
+    "  ret void\n"
+    "}\n";
+#undef FIVES
+
+/* libLLVM makes tables when it first needs them, and registers their destructors.  It does so here
+ * for all that kernels and dumps of them need: destructors that are registered later would run at
+ * the end of the process before Limber's function that waits for compilations.  Writing assembly
+ * needs all that writing an object does. */
 void limber_llvm_open(const struct target *t)
 {
-    static const char nothing[] = "define void @limber_fixed() {\n  ret void\n}\n";
     static atomic_bool done;
-    struct blob object = { 0 };
+    LLVMMemoryBufferRef assembly;
     struct diag ignored = { 0 };
     struct emit e;
 
     if (atomic_load(&done) || !limber_object_may_run(&ignored) || !limber_llvm(&ignored))
         return;
-    if (start(&e, t, &ignored) && read_text(&e, nothing, sizeof nothing - 1) && make_machine(&e)) {
+    if (start(&e, t, &ignored) && read_text(&e, first, sizeof first - 1) && make_machine(&e)) {
         set_attributes(&e);
-        atomic_store(&done, optimise(&e) && take(&e, &object));
+        if (optimise(&e) && write_file(&e, LLVMAssemblyFile, &assembly)) {
+            e.l->LLVMDisposeMemoryBuffer(assembly);
+            atomic_store(&done, true);
+        }
     }
     emit_clear(&e);
-    free(object.data);
 }

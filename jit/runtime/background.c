@@ -58,28 +58,35 @@ static bool one_goes_on(void)
     return some;
 }
 
+/* Seconds, from the end's begin; longer than any compilation takes.  A thread that still compiles
+ * is lost: it has met what destructors left of libLLVM's tables, where it may search for ever.
+ * Threads of the program's own are not stopped, since what runs later may wait for them. */
+static const double patience = 20;
+
 /* Leaves the jobs that nobody has begun, stops threads of the library where they run the compiler's
- * code, and waits for all others that compile. */
+ * code, and waits for all others that compile and are not lost. */
 static void end_compilers(void)
 {
     const struct timespec moment = { 0, 100000 };
+    static double until; /* the first of several calls sets it */
 
+    until = until > 0 ? until : limber_now() + patience;
     limber_compile_refuse();
     atomic_store(&ending, true);
     pthread_mutex_lock(&working_lock);
-    while (one_goes_on()) {
+    while ((one_goes_on() || limber_compile_goes_on()) && limber_now() < until) {
         pthread_mutex_unlock(&working_lock);
         nanosleep(&moment, NULL);
         pthread_mutex_lock(&working_lock);
     }
     pthread_cond_broadcast(&working_changed);
     pthread_mutex_unlock(&working_lock);
-    limber_compile_await();
 }
 
 /* The end of a process runs libLLVM's destructors whatever other threads do, the last registered
- * first.  It registers most when it is opened, and more when it compiles something for the first
- * time: so this is registered behind them, again and again. */
+ * first.  It registers them when it is opened and when it compiles something for the first time:
+ * limber_llvm_open() has it do both, and this is registered behind them.  It is registered again
+ * after each kernel, should one have needed what the first did not. */
 void limber_background_watch(void)
 {
     atexit(end_compilers);

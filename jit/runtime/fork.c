@@ -115,12 +115,14 @@ void limber_compile_forget(void)
     pthread_mutex_unlock(&lock);
 }
 
-void limber_compile_await(void)
+bool limber_compile_goes_on(void)
 {
+    bool others;
+
     pthread_mutex_lock(&lock);
-    while (compiling > own)
-        pthread_cond_wait(&changed, &lock);
+    others = compiling > own;
     pthread_mutex_unlock(&lock);
+    return others;
 }
 
 /* ---- fork ----------------------------------------------------------------------------------- */

@@ -92,10 +92,10 @@ void limber_at_fork_no_more(struct at_fork *f);
 bool limber_compile_enter(const struct backend *b, const struct target *t, struct diag *d);
 void limber_compile_leave(void);
 /* Of the end of the process: from now on nothing is compiled; a thread that compiles was stopped;
- * waits for all others that do. */
+ * does another one compile? */
 void limber_compile_refuse(void);
 void limber_compile_forget(void);
-void limber_compile_await(void);
+bool limber_compile_goes_on(void);
 /* If this thread ends while another opens a compiler, it waits until that is done. */
 void limber_compile_watch_thread(void);
 

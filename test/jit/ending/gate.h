@@ -9,5 +9,6 @@
 extern atomic_int gate_shut; /* compilations wait */
 extern atomic_int gate_held; /* so many have begun to wait */
 extern atomic_int gate_in_background; /* it is a thread of the library's own that waits */
+extern atomic_int gate_lost; /* the one that waits never goes on */
 
 #endif

@@ -14,10 +14,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-atomic_int gate_shut, gate_held, gate_in_background;
+atomic_int gate_shut, gate_held, gate_in_background, gate_lost;
 
 /* ---- the library, opened and closed by hand ------------------------------------------------- */
 
@@ -147,8 +149,10 @@ static void work(bool compiles)
 
 /* ---- states --------------------------------------------------------------------------------- */
 
-static const char *const states[] = { "none", "idle", "foreground", "background", "opening" };
-enum state { NONE, IDLE, FOREGROUND, BACKGROUND, OPENING, STATES };
+static const char *const states[] = {
+    "none", "idle", "foreground", "background", "opening", "lost"
+};
+enum state { NONE, IDLE, FOREGROUND, BACKGROUND, OPENING, LOST, STATES };
 static enum state state;
 
 static void *compile_on(void *unused)
@@ -176,7 +180,8 @@ static void reach_state(void)
         hold_other_thread();
     } else if (!bind_one(ctx)) {
         fault("no function");
-    } else if (state == FOREGROUND) {
+    } else if (state == FOREGROUND || state == LOST) {
+        gate_lost = state == LOST;
         hold_other_thread();
     } else if (state == BACKGROUND) {
         gate_in_background = gate_shut = 1;
@@ -189,7 +194,7 @@ static void reach_state(void)
 
 static void let_go(void)
 {
-    gate_shut = 0;
+    gate_shut = state == LOST;
 }
 
 static void let_go_with_thread(void *unused)
@@ -235,6 +240,17 @@ static void destroy_after(void)
     lib.limber_destroy(ctx);
 }
 
+/* In the place of the C library's: waiting for a thread that is lost takes no time here. */
+int clock_gettime(clockid_t clock, struct timespec *t)
+{
+    static atomic_int seconds;
+    int result = (int)syscall(SYS_clock_gettime, clock, t);
+
+    if (state == LOST)
+        t->tv_sec += seconds++;
+    return result;
+}
+
 static bool is_registered;
 
 /* As the constructor of a static object does. */
@@ -256,7 +272,7 @@ static void *exit_here(void *unused)
 
 static void close_library(void)
 {
-    if (state == FOREGROUND || state == OPENING) /* a thread is in it */
+    if (state == FOREGROUND || state == OPENING || state == LOST) /* a thread is in it */
         return;
     let_go();
     lib.limber_destroy(ctx);
@@ -305,6 +321,12 @@ static int end(void)
     return way == THREAD || way == QUICK;
 }
 
+/* A function of the program's that compiles, and a fork, wait for the lost thread. */
+static bool is_possible(int w, int s)
+{
+    return s != LOST || (w != LATE && w != FORKED && w != QUICK);
+}
+
 /* ---- all of them ---------------------------------------------------------------------------- */
 
 static int index_of(const char *name, const char *const *names, int count)
@@ -317,13 +339,17 @@ static int index_of(const char *name, const char *const *names, int count)
 
 static int run_all(const char *program)
 {
-    int failed = 0;
+    int failed = 0, tried = 0;
 
     for (int w = 0; w < WAYS; w++)
         for (int s = 0; s < STATES; s++) {
             int status = 0;
-            pid_t child = fork();
+            pid_t child;
 
+            if (!is_possible(w, s))
+                continue;
+            tried++;
+            child = fork();
             if (child == 0) {
                 execl(program, program, ways[w], states[s], NULL);
                 _exit(74);
@@ -333,7 +359,7 @@ static int run_all(const char *program)
                 failed++;
             }
         }
-    printf("%d of %d failed\n", failed, WAYS * STATES);
+    printf("%d of %d failed\n", failed, tried);
     return failed != 0;
 }
 

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Opening the compiler has libLLVM register all destructors that kernels need: a later one would
+ * run at the end of the process before Limber's function that waits for compilations.  Each machine
+ * has a process of its own, which libLLVM has not been opened in. */
+#define _GNU_SOURCE     /* RTLD_NEXT */
+#include "support.h"
+
+#include "compiler.h"
+#include "files.h"
+#include "plans.h"
+#include "targets.h"
+
+#include "passes/passes.h"
+
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+extern const struct backend limber_backend_llvm;
+struct code_range limber_llvm_code(void);
+
+enum { PART = 16 }; /* of the files for a machine */
+enum { FINE = 0, LATE = 1, BROKEN = 2, NO_COMPILER = 77 };
+
+/* ---- registrations --------------------------------------------------------------------------- */
+
+static int registered; /* by libLLVM's code, once it is open */
+static uintptr_t last;
+
+int __cxa_atexit(void (*function)(void *), void *arg, void *library);
+
+/* In the place of the C library's. */
+__attribute__((visibility("default"))) int __cxa_atexit(void (*function)(void *), void *arg,
+                                                        void *library)
+{
+    static int (*real)(void (*)(void *), void *, void *);
+    const struct code_range code = limber_llvm_code();
+    uintptr_t at = (uintptr_t)__builtin_return_address(0);
+
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "__cxa_atexit");
+    if (at >= code.from && at < code.to) {
+        registered++;
+        last = at - code.from;
+    }
+    return real(function, arg, library);
+}
+
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+struct run {
+    struct target target;
+    size_t number, seen; /* of the target; of files */
+    int compiled, late;
+};
+
+static void count(struct run *r, const char *what, int before)
+{
+    r->compiled++;
+    if (registered == before)
+        return;
+    r->late++;
+    printf("%s, %s: %d destructors, the last from libLLVM's code at %#lx\n", r->target.isa, what,
+           registered - before, (unsigned long)last);
+}
+
+/* A plan that the machine does not serve is no kernel. */
+static void compile_file(void *user, const char *path)
+{
+    struct run *r = user;
+    char *text = test_file_read(path);
+    struct plan p = { 0 };
+    struct blob blob = { 0 };
+    struct diag d = { 0 };
+    int before = registered;
+
+    if (text && r->seen++ % PART == r->number % PART && limber_plan_parse(&p, text, &d) &&
+        limber_plan_verify(&p, &d) &&
+        limber_passes_run(&p, &r->target, strstr(text, " = products ") ? "tile" : NULL,
+                          (struct pass_watch){ 0 }, &d) &&
+        limber_backend_llvm.compile(&p, &r->target, NULL, &blob, &d))
+        count(r, strrchr(path, '/') + 1, before);
+    limber_plan_clear(&p);
+    free(blob.data);
+    free(text);
+}
+
+static void ignore(void *user, const char *name, const char *data, size_t size)
+{
+    (void)user, (void)name, (void)data, (void)size;
+}
+
+/* With what a dump shows. */
+static void compile_functions(struct run *r)
+{
+    const struct dump dump = { .file = ignore };
+    static const char *const formats[] = { "f64", "f32" };
+
+    for (int i = 0; i < 4; i++) {
+        const struct fixed f = { 5, 7, 3 + 6 * i, { 64, 1 }, { 64, 1 }, { 64, 1 }, i % 2 };
+        const struct mask none = { 0 };
+        struct blob blob = { 0 };
+        struct diag d = { 0 };
+        struct plan p;
+        int before = registered;
+
+        plan_state(&p, &(struct planned){ LIMBER_CONTRACT_NATIVE, "native", named(formats[i / 2]),
+                                          named(formats[i / 2]), &none, &none, 5, false });
+        if (limber_passes_run(&p, &r->target, NULL, (struct pass_watch){ 0 }, &d) &&
+            limber_backend_llvm.fixed->compile(&p, &r->target, &f, &dump, &blob, &d))
+            count(r, "a function", before);
+        limber_plan_clear(&p);
+        free(blob.data);
+    }
+}
+
+static int compile_all(size_t number)
+{
+    struct run r = { .number = number };
+    struct diag d = { 0 };
+
+    if (!limber_target_parse(&r.target, targets[number].text, &d))
+        return BROKEN;
+    limber_backend_llvm.open(&r.target);
+    if (!compiler_here())
+        return NO_COMPILER;
+    test_files_each(LIMBER_TEST_DIR "/run", compile_file, &r);
+    compile_functions(&r);
+    printf("%s: %d compiled\n", r.target.isa, r.compiled);
+    if (r.compiled < 5 && !(r.compiled == 0 && is_foreign(&r.target))) /* libLLVM may lack one */
+        return BROKEN;
+    return r.late ? LATE : FINE;
+}
+
+static void kernels_register_no_destructors(void **state)
+{
+    int failed = 0;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(targets); i++) {
+        int status = 0;
+        pid_t child = fork();
+
+        if (child == 0) {
+            status = compile_all(i);
+            fflush(stdout);
+            _exit(status);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (WIFEXITED(status) && WEXITSTATUS(status) == NO_COMPILER)
+            skip();
+        failed += status != 0;
+    }
+    assert_int_equal(failed, 0);
+}
+
+/* The count sees what libLLVM registers. */
+static void opening_is_counted(void **state)
+{
+    struct target target;
+    struct diag d = { 0 };
+
+    (void)state;
+    need_compiler();
+    if (!limber_backend_llvm.probe(&target, &d))
+        skip();
+    limber_backend_llvm.open(&target);
+    assert_true(registered > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kernels_register_no_destructors),
+        cmocka_unit_test(opening_is_counted),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
