@@ -107,7 +107,7 @@ struct binding {
     limber_format a, b, c;
     struct signature sig;
     ffi_cif cif;
-    void *code; /* a page with libffi's closure; NULL: none yet */
+    void *page; /* executable, with libffi's closure at CLOSURE_AT; NULL: none yet */
 };
 
 /* ---- signatures ------------------------------------------------------------------------------ */
@@ -419,11 +419,23 @@ static size_t page_bytes(void)
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-static bool write_closure(struct binding *b, void *page, void *code, struct diag *d)
+/* Bytes of a page before the closure.  Callers that check the types of functions (Clang's
+ * -fsanitize=function) read what lies before one. */
+enum { CLOSURE_AT = 64 };
+
+static void *closure_of(void *page)
 {
-    if (ffi_prep_closure_loc(page, &b->cif, enter, b, code) != FFI_OK)
+    return (char *)page + CLOSURE_AT;
+}
+
+/* page: where it is written; executed: where it will be executed. */
+static bool write_closure(struct binding *b, void *page, void *executed, struct diag *d)
+{
+    char *code = closure_of(executed);
+
+    if (ffi_prep_closure_loc(closure_of(page), &b->cif, enter, b, code) != FFI_OK)
         return limber_fail(d, LIMBER_STATUS_INTERNAL, "libffi refuses the closure");
-    __builtin___clear_cache(code, (char *)code + sizeof(ffi_closure));
+    __builtin___clear_cache(code, code + sizeof(ffi_closure));
     return true;
 }
 
@@ -468,10 +480,10 @@ static bool make_closure(struct binding *b, struct diag *d)
 {
     if (!prepare(&b->sig, &b->cif, d))
         return false;
-    b->code = closure_in_turn(b, d);
-    if (!b->code && !d->status)
-        b->code = closure_in_two_places(b, d);
-    return b->code ||
+    b->page = closure_in_turn(b, d);
+    if (!b->page && !d->status)
+        b->page = closure_in_two_places(b, d);
+    return b->page ||
            (!d->status && limber_fail(d, LIMBER_STATUS_NO_MEMORY,
                                       "the system refuses executable memory; call limber_gemm, or "
                                       "allow it to this process"));
@@ -479,8 +491,8 @@ static bool make_closure(struct binding *b, struct diag *d)
 
 static void free_one(struct binding *b)
 {
-    if (b && b->code)
-        munmap(b->code, page_bytes());
+    if (b && b->page)
+        munmap(b->page, page_bytes());
     free(b);
 }
 
@@ -549,7 +561,9 @@ limber_status limber_bind(limber_context *ctx, const limber_contract *contract, 
     new =
         limber_contract_in(&k, &unit, contract, &d) ? bind(ctx, &k, a, b, c, signature, &d) : NULL;
     if (new) {
-        memcpy(function, &new->code, sizeof *function);
+        const void *closure = closure_of(new->page);
+
+        memcpy(function, &closure, sizeof *function);
         pthread_mutex_lock(&ctx->lock);
         new->next = ctx->bindings;
         ctx->bindings = new;
