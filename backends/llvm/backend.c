@@ -1006,6 +1006,7 @@ static bool run_all(struct kernel *k, struct call *c, struct kernel_call call,
                     const struct launch_memory *given, struct diag *d)
 {
     const struct kernel_config *f = &k->config;
+    const int64_t most = (int64_t)(given->memory ? given->bytes : c->workspace_limit);
     struct whole w = whole_of(f, c);
     struct launch_memory taken;
     struct extent x;
@@ -1022,6 +1023,11 @@ static bool run_all(struct kernel *k, struct call *c, struct kernel_call call,
     keep_sides(k, c, &call, x.k < all, &w);
     call.k = c->k;
     x = extent_of(f, c, &call, &w);
+    if ((w.kept[0] || w.kept[1]) && extent_bytes(f, c, &w, &x) > most) {
+        give_sides(c, &w); /* they have whole blocks of k: parts that fit are shorter */
+        w = whole_of(f, c);
+        x = extent_of(f, c, &call, &w);
+    }
     c->workspace = (size_t)extent_bytes(f, c, &w, &x);
     ok = reach_memory(c, given, c->workspace, &taken, d);
     memory = (char *)(((uintptr_t)taken.memory + 63) & ~(uintptr_t)63);

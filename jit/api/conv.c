@@ -602,6 +602,8 @@ bool limber_conv_state_main(limber_context *ctx, const limber_problem *p, struct
     if (!check(ctx, p, &t, false, out, d))
         return false;
     rests = rests_of(p->conv);
+    if (rests.all == 0) /* no pixel, and no phase */
+        return limber_conv_state(ctx, p, false, to, d);
     for (int64_t i = 0; i < rests.all; i++) {
         state_phase(to, p, &t, out, &rests, i);
         if (to->k > k) {

@@ -25,6 +25,10 @@ static pthread_mutex_t *opening; /* NULL: there was no memory */
 static pthread_once_t opening_once = PTHREAD_ONCE_INIT;
 extern int __cxa_thread_atexit_impl(void (*)(void *), void *, void *) __attribute__((weak));
 
+/* LeakSanitizer's, where a program has it. */
+extern void __lsan_ignore_object(const void *) __attribute__((weak));
+
+/* Never freed: threads that end after the library was closed still take and give it. */
 static void make_opening(void)
 {
     pthread_mutexattr_t own_again;
@@ -32,6 +36,8 @@ static void make_opening(void)
     opening = malloc(sizeof *opening);
     if (!opening)
         return;
+    if (__lsan_ignore_object)
+        __lsan_ignore_object(opening);
     pthread_mutexattr_init(&own_again);
     pthread_mutexattr_settype(&own_again, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(opening, &own_again);
