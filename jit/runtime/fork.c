@@ -36,12 +36,12 @@ static void make_opening(void)
     opening = malloc(sizeof *opening);
     if (!opening)
         return;
-    if (__lsan_ignore_object)
-        __lsan_ignore_object(opening);
     pthread_mutexattr_init(&own_again);
     pthread_mutexattr_settype(&own_again, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(opening, &own_again);
     pthread_mutexattr_destroy(&own_again);
+    if (__lsan_ignore_object)
+        __lsan_ignore_object(opening);
 }
 
 static void at_thread_end(int (*take_or_give)(pthread_mutex_t *))
