@@ -62,7 +62,7 @@ fresh
 
 # ---- one server for all: a warm start asks for 2 names and 3 for each kernel, and for no lock; the names are
 # a folder of a tuning record and the key of the seals ----
-expect 0 '^requests: 128 for names, 0 for locks' sh "$(dirname "$0")/server.sh" "$storm" "$server" 16 2 20000
+expect 0 '^requests: 224 for names, 0 for locks' sh "$(dirname "$0")/server.sh" "$storm" "$server" 16 2 20000
 expect 0 '^2 compiled, 30 from disk, 0 wrong' echo "$out"
 
 # ---- killed at any moment, then at each call of a cold start that writes -------------------------
