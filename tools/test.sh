@@ -7,7 +7,7 @@ usage() {
     cat <<'END'
 Usage: tools/test.sh [--more | --all | --long] [--jobs N] [ROOM...]
 
-Builds in build-test and runs every room's tests there: a quarter of an hour on two idle cores.
+Builds in build-test and runs every room's tests there.
 ROOM, a folder of test/ such as jit: its tests alone.
   --more    in its place what takes longer: the same tests with sanitizers (build-asan), GPUs'
             stand-ins on every architecture, AArch64 by an emulator, other compilers
