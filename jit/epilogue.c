@@ -53,7 +53,7 @@ static double get(const struct piece *p, const char *from, int64_t i)
     return x;
 }
 
-/* As vector code does, with one NaN. */
+/* Converts to binary32 as vector code does: every NaN becomes one NaN. */
 static void put(const struct piece *p, char *to, int64_t i, double x)
 {
     float f;

@@ -149,7 +149,7 @@ PRIM struct fn_pair fn_open(struct fn_pair p, double x, const struct fn_args *a)
     return fn_pair(outside ? last : p.hi, outside ? 0 : p.lo);
 }
 
-/* What keeps a small term from becoming zero where x is not. */
+/* Added to a square, it keeps a small term from becoming zero where x is not zero. */
 PRIM double fn_trace(double x)
 {
     return x != 0 ? 0x1p-1000 : 0;

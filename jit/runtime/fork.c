@@ -28,7 +28,6 @@ extern int __cxa_thread_atexit_impl(void (*)(void *), void *, void *) __attribut
 /* LeakSanitizer's, where a program has it. */
 extern void __lsan_ignore_object(const void *) __attribute__((weak));
 
-/* Never freed: threads that end after the library was closed still take and give it. */
 static void make_opening(void)
 {
     pthread_mutexattr_t own_again;

@@ -91,8 +91,8 @@ void limber_at_fork_no_more(struct at_fork *f);
  * backend's compiler, if it is found.  False: the process ends. */
 bool limber_compile_enter(const struct backend *b, const struct target *t, struct diag *d);
 void limber_compile_leave(void);
-/* Of the end of the process: from now on nothing is compiled; a thread that compiles was stopped;
- * does another one compile? */
+/* The end of the process calls these: nothing is compiled from now on; a compiling thread was
+ * stopped and no longer counts; does another thread compile? */
 void limber_compile_refuse(void);
 void limber_compile_forget(void);
 bool limber_compile_goes_on(void);

@@ -142,15 +142,15 @@ static int first_pass_bits(const struct plan *p, const struct stated *s, int *bi
     return uncertain < 0 ? -1 : uncertain + p->kbits + 2 + pairs;
 }
 
-/* What the moduli must hold beside both operands' bits.  The margin keeps |S|/P away from 1/2 by
- * more than the rounding of the quotient. */
+/* Bits that the moduli must hold beside those of both operands.  The margin keeps |S|/P away from
+ * 1/2 by more than the rounding of the quotient. */
 static double bits_beside(const struct plan *p)
 {
     return p->kbits + 1 + 0x1p-16;
 }
 
-/* What a plan takes: moduli, bits of both operands, and what their cut may move the sum by, as a
- * power of two (-1: nothing is cut). */
+/* A plan's moduli and bits of both operands.  uncertain: log2 of what cutting them may move the sum
+ * by; -1 if nothing is cut. */
 struct choice {
     struct taken taken;
     int bits_a, bits_b, uncertain;

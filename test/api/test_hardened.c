@@ -153,7 +153,7 @@ static void use_all(void)
     limber_destroy(ctx);
 }
 
-/* What is refused once stays refused, so each is tried in a process of its own. */
+/* A refusal lasts as long as its process, so each is tried in a process of its own. */
 static void in_child(void (*before)(void))
 {
     int status;

@@ -443,7 +443,7 @@ static void convolutions(void **state)
             }
 }
 
-/* What is written must not lie in what is read, unless elements have one size and one place. */
+/* The output must not overlap the input, unless elements have one size and one place. */
 static void overlaps(void **state)
 {
     const limber_format formats[] = { LIMBER_F64, LIMBER_F32, LIMBER_BF16, LIMBER_F128 };

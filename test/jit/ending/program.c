@@ -253,7 +253,7 @@ int clock_gettime(clockid_t clock, struct timespec *t)
 
 static bool is_registered;
 
-/* As the constructor of a static object does. */
+/* This registers a destructor as the constructor of a static C++ object does. */
 __attribute__((constructor)) static void register_first(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], ways[STATIC]) == 0)
