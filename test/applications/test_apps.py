@@ -203,7 +203,9 @@ class CommandLine(unittest.TestCase):
 
     def test_nowhere(self):
         with tempfile.TemporaryDirectory() as folder:
-            done = run_it("bench", "apps", program=[shutil.copy(CLI, folder)])
+            beside = os.path.dirname(os.environ["LIMBER_LIBRARY"])    # it finds its library there
+            done = run_it("bench", "apps", program=[shutil.copy(CLI, folder)],
+                          env={**os.environ, "LD_LIBRARY_PATH": beside})
             self.assertEqual(done.returncode, 1)
             self.assertRegex(done.stderr, "^limber: bench apps: there is no .*/apps.py beside this")
         done = run_it("bench", "apps", program=[CLI], env={**os.environ, "PATH": folder})
