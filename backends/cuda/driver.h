@@ -128,11 +128,28 @@ enum { CUDA_HEADERS = 64 };     /* at most */
 struct cuda_header {
     const char *name, *text;
 };
+/* All that NVRTC gets. */
+struct cuda_program {
+    const char *source;
+    const struct cuda_header *header;
+    const char *arch; /* "sm_90a" */
+    const char *const *option; /* the architecture's among them */
+    int headers, options;
+};
 /* backend.open. */
 void limber_nvrtc_open(const struct target *t);
-/* Compiles source for an architecture ("sm_90a") to a cubin in *out; the log goes to the dump and,
- * shortened, to the reason of a failure. */
+/* Compiles source for an architecture ("sm_90a") to a cubin in *out, or takes the one that came
+ * along; the log goes to the dump and, shortened, to the reason of a failure. */
 bool limber_nvrtc(const char *source, const struct cuda_header *headers, int count,
                   const char *arch, const struct dump *dump, struct blob *out, struct diag *d);
+
+/* ---- cubins.c ----------------------------------------------------------------------------- */
+
+/* The program's cubin from the folder LIMBER_CUBINS, for free().  What is damaged, of another
+ * program or too new for the driver is told once and not taken. */
+bool limber_cubin_find(const struct cuda_program *p, struct blob *out);
+/* Writes what this version of NVRTC made to the folder LIMBER_KEEP_CUBINS, if there is one. */
+void limber_cubin_keep(const struct cuda_program *p, int major, int minor,
+                       const struct blob *cubin);
 
 #endif

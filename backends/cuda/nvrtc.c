@@ -96,7 +96,8 @@ void limber_nvrtc_open(const struct target *t)
     struct diag ignored = { 0 };
 
     (void)t;
-    ready(&ignored);
+    if (!limber_variable_value("LIMBER_CUBINS")) /* it may not be needed */
+        ready(&ignored);
 }
 
 /* What the compiler said: all of it to the dump, the first error to the caller. */
@@ -149,32 +150,44 @@ static bool take(nvrtc_program p, struct blob *out, struct diag *d)
            limber_fail(d, LIMBER_STATUS_DEVICE, "NVRTC gave no cubin");
 }
 
-bool limber_nvrtc(const char *source, const struct cuda_header *headers, int count,
-                  const char *arch, const struct dump *dump, struct blob *out, struct diag *d)
+static bool compile(const struct cuda_program *program, const struct dump *dump, struct blob *out,
+                    struct diag *d)
 {
     const char *names[CUDA_HEADERS], *texts[CUDA_HEADERS];
-    struct text target = { 0 };
     nvrtc_program p = NULL;
-    int result;
+    int result, major = 0, minor = 0;
     bool ok;
 
     if (!ready(d))
         return false;
-    for (int i = 0; i < count; i++) {
-        names[i] = headers[i].name;
-        texts[i] = headers[i].text;
+    for (int i = 0; i < program->headers; i++) {
+        names[i] = program->header[i].name;
+        texts[i] = program->header[i].text;
     }
-    limber_text_add(&target, "--gpu-architecture=%s", arch);
-    if (target.failed || nvrtc.nvrtcCreateProgram(&p, source, "limber.cu", count, texts, names))
+    if (nvrtc.nvrtcCreateProgram(&p, program->source, "limber.cu", program->headers, texts, names))
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a CUDA program");
-    result = nvrtc.nvrtcCompileProgram(
-        p, 7,
-        (const char *const[]){ target.s, "--std=c++17", "--fmad=false", "--device-int128",
-                               "--device-as-default-execution-space", "--ptxas-options=-v",
-                               "--diag-suppress=177,550,128,186,1650" });
-    dump_log(p, result, arch, dump, d);
+    result = nvrtc.nvrtcCompileProgram(p, program->options, program->option);
+    dump_log(p, result, program->arch, dump, d);
     ok = result == 0 && take(p, out, d);
     nvrtc.nvrtcDestroyProgram(&p);
-    limber_text_clear(&target);
+    if (ok && nvrtc.nvrtcVersion(&major, &minor) == 0)
+        limber_cubin_keep(program, major, minor, out);
     return ok;
+}
+
+bool limber_nvrtc(const char *source, const struct cuda_header *headers, int count,
+                  const char *arch, const struct dump *dump, struct blob *out, struct diag *d)
+{
+    char target[64];
+    const char *const options[] = { target,
+                                    "--std=c++17",
+                                    "--fmad=false",
+                                    "--device-int128",
+                                    "--device-as-default-execution-space",
+                                    "--ptxas-options=-v",
+                                    "--diag-suppress=177,550,128,186,1650" };
+    const struct cuda_program program = { source, headers, arch, options, count, COUNT(options) };
+
+    snprintf(target, sizeof target, "--gpu-architecture=%s", arch);
+    return limber_cubin_find(&program, out) || compile(&program, dump, out, d);
 }

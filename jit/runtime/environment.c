@@ -100,6 +100,10 @@ static const limber_variable table[] = {
     { "LIMBER_NVRTC", "library",
       "file of NVRTC (default: the one of the driver's version, else the newest that is found)",
       "loads" },
+    { "LIMBER_CUBINS", "library",
+      "folder of GPU kernels that came along, asked before NVRTC (default: none)", "runs" },
+    { "LIMBER_KEEP_CUBINS", "library",
+      "folder to which GPU kernels that NVRTC makes are written (default: none)", "writes" },
     { "LIMBER_CUBLAS", "library",
       "file of cuBLAS, which then computes products where it is faster, or `1`: the one that is "
       "found (default: the one that the program has loaded)",

@@ -60,6 +60,22 @@ says "a kernel that fails" "CUDA_ERROR_LAUNCH_FAILED" \
     env SIMT_FAULT="                if (row < r.m)=>                if (row <= r.m)" \
     LIMBER_CACHE=off $product
 
+# Kernels that come along: NVRTC is not asked again, whatever the device's clock; devices of another
+# architecture, and damage, have NVRTC compile.
+carried="env LIMBER_CACHE=off LIMBER_CUBINS=$dir/cubins LIMBER_NVRTC=/nonexistent/libnvrtc.so"
+LIMBER_CACHE=off LIMBER_KEEP_CUBINS=$dir/cubins $product > "$dir/out" 2>&1 &&
+    ls "$dir"/cubins/sm_90a-*.cubin > "$dir/names" &&
+    $carried SIMT_CLOCK=999000 SIMT_SMS=7 $product > "$dir/out" 2>&1 ||
+    { echo "a product by kernels that came along:"; cat "$dir/out"; bad=1; }
+says "kernels for another device" "no cubin there is for sm_80" $carried SIMT_CC=80 $product
+for file in $(cat "$dir/names"); do
+    printf x >> "$file"
+done
+says "kernels that are damaged" "cubin is of another program, or cut off" $carried $product
+LIMBER_CACHE=off LIMBER_CUBINS=$dir/cubins LIMBER_KEEP_CUBINS=$dir/cubins $product \
+    > "$dir/out" 2>&1 && $carried $product > "$dir/out" 2>&1 ||
+    { echo "kernels in the place of damaged ones:"; cat "$dir/out"; bad=1; }
+
 # unlike TEXT ENVIRONMENT...: --check tells how many elements the instructions compute unlike the
 # model of the unit
 unlike() {

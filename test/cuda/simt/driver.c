@@ -103,6 +103,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     bool started;
     int capability, multiprocessors, version;
+    int clock; /* kHz */
     uint64_t each;
     struct context contexts[DEVICES];
     struct capture *captures;
@@ -134,6 +135,7 @@ static void read_settings(void)
     driver.capability = (int)setting("SIMT_CC", 90);
     driver.multiprocessors = (int)setting("SIMT_SMS", 5);
     driver.version = (int)setting("SIMT_DRIVER", 13000);
+    driver.clock = (int)setting("SIMT_CLOCK", 1500000);
     streams_seed(setting("SIMT_SEED", 1));
     engine.seed = setting("SIMT_SEED", 1);
     engine.capability = driver.capability;
@@ -371,7 +373,7 @@ EXPORT int cuDeviceGetAttribute(int *v, int attribute, int device)
     case 11: *v = 0x7fffffff; break;
     case 12:
     case 82: *v = 65536; break; /* registers */
-    case 13: *v = 1500000; break; /* kHz */
+    case 13: *v = driver.clock; break;
     case 14: *v = 512; break;
     case 16: *v = driver.multiprocessors; break;
     case 31:

@@ -130,6 +130,12 @@ static int fail(const char *what, const char *said)
     return 1;
 }
 
+static bool needs_gpu(const char *name)
+{
+    return !strcmp(name, "LIMBER_NVRTC") || !strcmp(name, "LIMBER_CUBLAS") ||
+           strstr(name, "CUBINS");
+}
+
 /* Every variable by itself; those of a GPU are read only where there is one. */
 static int springs_with_ones_own_rights(const char *program)
 {
@@ -154,8 +160,7 @@ static int springs_with_ones_own_rights(const char *program)
         }
         make_trap();
         if (*v->danger && strstr(v->reader, "tests") == NULL &&
-            (strstr(v->reader, "library") || strstr(v->reader, "BLAS")) &&
-            strcmp(v->name, "LIMBER_NVRTC") != 0 && strcmp(v->name, "LIMBER_CUBLAS") != 0) {
+            (strstr(v->reader, "library") || strstr(v->reader, "BLAS")) && !needs_gpu(v->name)) {
             start(program, environment, false, said, sizeof said);
             tried++;
             if (!has_sprung() && !strstr(said, secret))

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Cubins that come along in a folder (backends/cuda/cubins.c): a program gets its own or none. */
+#define _GNU_SOURCE
+#include "backends/cuda/driver.h"
+#include "test/support/gpus.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char folder[] = "/tmp/limber-carried-XXXXXX";
+
+#define CUBIN(text) \
+    &(struct blob) \
+    { \
+        (unsigned char[]){ text }, sizeof text \
+    }
+
+static const struct cuda_header headers[] = { { "h", "t" }, { "g", "s" } };
+static const char *const options[] = { "--gpu-architecture=sm_90a", "-x" };
+static const struct cuda_program a = { "a", headers, "sm_90a", options, 2, 2 };
+
+/* Finds this cubin, or NULL none. */
+static void expect(const struct cuda_program *p, const struct blob *want)
+{
+    struct blob found = { 0 };
+
+    assert_int_equal(limber_cubin_find(p, &found), want != NULL);
+    if (want) {
+        assert_int_equal(found.size, want->size);
+        assert_memory_equal(found.data, want->data, want->size);
+    }
+    free(found.data);
+}
+
+static void visit_entries(void (*visit)(const char *path, void *arg), void *arg)
+{
+    DIR *d = opendir(folder);
+    char path[400];
+
+    assert_non_null(d);
+    for (const struct dirent *e; (e = readdir(d));)
+        if (e->d_name[0] != '.') {
+            snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+            visit(path, arg);
+        }
+    closedir(d);
+}
+
+static void remove_entry(const char *path, void *arg)
+{
+    (void)arg;
+    unlink(path);
+}
+
+static void copy_path(const char *path, void *to)
+{
+    assert_string_equal(to, ""); /* there is one */
+    strcpy(to, path);
+}
+
+static int empty_folder(void **state)
+{
+    (void)state;
+    visit_entries(remove_entry, NULL);
+    return 0;
+}
+
+static void put_bytes(const char *path, const unsigned char *bytes, size_t size)
+{
+    FILE *f = fopen(path, "wb");
+
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, size, f), size);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void a_program_gets_its_own(void **state)
+{
+    static const struct cuda_header other_text[] = { { "h", "t" }, { "g", "r" } };
+    static const struct cuda_header other_name[] = { { "h", "t" }, { "f", "s" } };
+    static const struct cuda_header joined[] = { { "h", "tg" }, { "", "s" } };
+    static const char *const other_option[] = { "--gpu-architecture=sm_90a", "-y" };
+    static const struct cuda_program others[] = {
+        { "b", headers, "sm_90a", options, 2, 2 },
+        { "a", other_text, "sm_90a", options, 2, 2 },
+        { "a", other_name, "sm_90a", options, 2, 2 },
+        { "a", joined, "sm_90a", options, 2, 2 },
+        { "a", headers, "sm_90a", options, 1, 2 },
+        { "a", headers, "sm_90a", other_option, 2, 2 },
+        { "a", headers, "sm_90a", options, 2, 1 },
+        { "a", headers, "sm_90", options, 2, 2 },
+    };
+    const struct blob *mine = CUBIN("mine");
+
+    (void)state;
+    expect(&a, NULL);
+    limber_cubin_keep(&a, 13, 0, mine);
+    expect(&a, mine);
+    for (size_t i = 0; i < COUNT(others); i++) {
+        expect(&others[i], NULL);
+        limber_cubin_keep(&others[i], 13, 0, CUBIN("other"));
+        expect(&others[i], CUBIN("other"));
+    }
+    expect(&a, mine);
+}
+
+static void damage_is_found(void **state)
+{
+    const struct blob *mine = CUBIN("bytes of a cubin");
+    unsigned char bytes[400], bad[400];
+    char path[400] = "";
+    size_t size;
+    FILE *f;
+
+    (void)state;
+    limber_cubin_keep(&a, 13, 0, mine);
+    visit_entries(copy_path, path);
+    f = fopen(path, "rb");
+    assert_non_null(f);
+    size = fread(bytes, 1, sizeof bytes, f);
+    fclose(f);
+    assert_in_range(size, 100, sizeof bytes - 1);
+    for (size_t at = 0; at < size; at++)
+        for (int bit = 0; bit < 8; bit++) {
+            memcpy(bad, bytes, size);
+            bad[at] ^= (unsigned char)(1 << bit);
+            put_bytes(path, bad, size);
+            expect(&a, NULL);
+        }
+    for (size_t cut = 0; cut < size; cut++) {
+        put_bytes(path, bytes, cut);
+        expect(&a, NULL);
+    }
+    put_bytes(path, bytes, size + 1);
+    expect(&a, NULL);
+    put_bytes(path, bytes, size);
+    expect(&a, mine);
+    assert_int_equal(unlink(path) || mkfifo(path, 0600), 0); /* nobody waits for its writer */
+    expect(&a, NULL);
+}
+
+/* What a child says of these programs' cubins. */
+static void says(const char *want, const struct cuda_program *p, int count)
+{
+    char said[1000] = "";
+    int ends[2], status;
+    size_t size = 0;
+    pid_t child;
+
+    assert_int_equal(pipe(ends), 0);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        dup2(ends[1], 2);
+        for (int i = 0; i < count; i++)
+            for (int again = 0; again < 2; again++) {
+                struct blob found = { 0 };
+
+                if (limber_cubin_find(&p[i], &found))
+                    _exit(1);
+            }
+        _exit(0);
+    }
+    close(ends[1]);
+    for (ssize_t got; (got = read(ends[0], said + size, sizeof said - 1 - size)) > 0;)
+        size += (size_t)got;
+    close(ends[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_non_null(strstr(said, want));
+    assert_ptr_equal(strchr(said, '\n'), said + size - 1); /* one line */
+}
+
+static void misses_are_told_once(void **state)
+{
+    static const struct cuda_program twice[] = { { "a", headers, "sm_80", options, 2, 2 },
+                                                 { "b", headers, "sm_80", options, 2, 2 } };
+    char path[400] = "";
+
+    (void)state;
+    limber_cubin_keep(&a, 14, 2, CUBIN("too new"));
+    says("newer than the driver", &a, 1);
+    says("no cubin there is for sm_80", twice, 2);
+    limber_cubin_keep(&a, 13, 2, CUBIN("as new as the driver"));
+    expect(&a, CUBIN("as new as the driver"));
+    visit_entries(copy_path, path);
+    put_bytes(path, (const unsigned char *)"something else\n", 15);
+    says("is no cubin of Limber's", &a, 1);
+    setenv("LIMBER_CUBINS", "/nonexistent/folder", 1);
+    says("LIMBER_CUBINS=/nonexistent/folder: No such file", &a, 1);
+    setenv("LIMBER_CUBINS", folder, 1);
+}
+
+static void without_the_variables_nothing_is_kept(void **state)
+{
+    (void)state;
+    unsetenv("LIMBER_KEEP_CUBINS");
+    limber_cubin_keep(&a, 13, 0, CUBIN("mine"));
+    expect(&a, NULL);
+    setenv("LIMBER_KEEP_CUBINS", folder, 1);
+    limber_cubin_keep(&a, 13, 0, CUBIN("mine"));
+    expect(&a, CUBIN("mine"));
+    unsetenv("LIMBER_CUBINS");
+    expect(&a, NULL);
+    setenv("LIMBER_CUBINS", folder, 1);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    gpu_stand_ins();
+    return !mkdtemp(folder) || setenv("LIMBER_CUBINS", folder, 1) ||
+           setenv("LIMBER_KEEP_CUBINS", folder, 1);
+}
+
+static int tear_down(void **state)
+{
+    empty_folder(state);
+    return rmdir(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        /* first: what this process has told its children do not tell */
+        cmocka_unit_test_teardown(misses_are_told_once, empty_folder),
+        cmocka_unit_test_teardown(a_program_gets_its_own, empty_folder),
+        cmocka_unit_test_teardown(damage_is_found, empty_folder),
+        cmocka_unit_test_teardown(without_the_variables_nothing_is_kept, empty_folder),
+    };
+
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
