@@ -8,7 +8,7 @@ get_property(all DIRECTORY PROPERTY TESTS)
 # compiler.
 set(more
     "test_cuda.*_(75|80|89|100|103|old_driver)" "test_cuda(_batch|_calls|_launches)?_120"
-    gpu_layouts test_cubin aarch64 musl compilers without_llvm
+    gpu_layouts test_cubin aarch64 musl compilers without_llvm gpu_rehearsal
     "bare_.*" package recipes "cluster_.*")
 set(long test_failing test_small test_apply test_workspace)
 # Arithmetic of kernels, which the other build compares with the same references, files of sources,

@@ -3,13 +3,18 @@
 # Builds, tests and measures on a machine with an NVIDIA GPU.
 #
 #   tools/gpu.sh [--deps DEPS] [--rows LIST] [--seconds S] [FOLDER]
+#   tools/gpu.sh --collect DEPS [--arch 90a] [--nvrtc 13.0] [--sizes N,N]
 #   tools/gpu.sh --collect-deps DEPS
 #
 # FOLDER (build-gpu/results) gets gpu.txt, gpu.json and logs.  The machine needs a C compiler, CMake
 # with ninja or make, and the driver.  LLVM and cmocka are used where they are found.  A machine
 # that lacks the libraries for the build takes them from DEPS: run --collect-deps on a like machine
-# that has them.  GPU_OPTIONS: more options of `limber gpu`.  GPU_BUILD: another build folder.
-# Exit status: 0 all passed, 77 no GPU, 1 else.
+# that has them.  --collect adds the kernels of tests and measurements, compiled by NVRTC without a
+# GPU.  GPU_OPTIONS: more options of `limber gpu`.  GPU_BUILD: another build folder.
+# Exit status: 0 all passed, 77 no GPU, 2 usage or kernels of another device or NVRTC, 1 else.
+#
+# example: tools/gpu.sh --collect carried, then on the other machine
+#          tools/gpu.sh --deps carried results
 set -u
 
 # pkg-config's name, header, pattern of the headers that it includes, libraries
@@ -22,7 +27,7 @@ mpfr mpfr.h [mg][pm][fp]* mpfr,gmp
 cmocka cmocka.h cmocka* cmocka'
 
 usage() {
-    sed -n '3,13s/^# \{0,1\}//p' "$0"
+    sed -n '3,19s/^# \{0,1\}//p' "$0"
     exit "$1"
 }
 
@@ -91,7 +96,7 @@ END
     chmod +x "$1/bin/pkg-config" "$1/bin/pkg-config.bin"
 }
 
-collect() {  # folder
+collect() (  # folder
     set -f      # patterns are for headers, not for files here
     mkdir -p "$1" || exit 1
     echo "$libraries" | while read -r module header pattern names; do
@@ -105,6 +110,124 @@ collect() {  # folder
     done || exit 1
     collect_program "$1" || die "pkg-config cannot be collected"
     echo "collected in $1; carry it along and pass --deps"
+)
+
+# ---- collecting kernels ----
+
+# Programs run on stand-ins that play the device and keep the source of every kernel; NVRTC compiles
+# these, and libraries that compute nothing stand for cuBLAS.  Sources depend on sizes in few places.
+collect_nvrtc() {  # version
+    [ -z "${LIMBER_NVRTC:-}" ] || return 0
+    folder=$build/nvrtc-$1
+    [ -d "$folder" ] ||
+        python3 -m pip install --quiet --target "$folder" "nvidia-cuda-nvrtc==$1.*" ||
+        die "pip cannot install NVRTC $1; LIMBER_NVRTC names another"
+    LIMBER_NVRTC=$(find "$folder" -name 'libnvrtc.so.*' | head -n 1)
+    [ -n "$LIMBER_NVRTC" ] || die "no libnvrtc.so in $folder"
+}
+
+# One line for each program: its name, then how it is run.
+collect_programs() {  # sizes
+    ctest --test-dir "$build" -N -L '^gpu$' |
+        sed -n "s|.*: \(.*\)_gpu\$|\1 $build/test/\1|p"
+    skipped=limber_multiply,limber_pack,limber_reconstruct,limber_special,limber_exact
+    skipped=$skipped,limber_scale_a,limber_scale_b,limber_steps
+    for size in $(echo "$1" | tr , ' '); do
+        for row in fp32 fp64 quad int small workspace; do
+            echo "$row-$size env SIMT_SKIP=$skipped $build/tools/limber gpu --seconds 1e6" \
+                 "--rows $row --sizes $size"
+        done
+    done
+    echo "conv env SIMT_SKIP=$skipped $build/tools/limber gpu --seconds 1e6 --rows conv --batch 1"
+    [ ! -x "$build/test/gpu_smoke" ] || "$build/test/gpu_smoke" --list | while read -r kind; do
+        echo "smoke-$kind $build/test/gpu_smoke $kind"
+    done
+}
+
+collect_sources() {  # capability, sizes
+    rm -rf "$build/programs"
+    mkdir -p "$build/programs" "$build/programs.log" "$build/simt"
+    # sizes of the H100 with SXM; a device whose rates differ may want other kernels now and then
+    SIMT_CC=$1 SIMT_SMS=132 SIMT_CLOCK=1980000 SIMT_PROGRAMS=$build/programs
+    SIMT_CACHE=${SIMT_CACHE:-$build/simt}
+    export SIMT_CC SIMT_SMS SIMT_CLOCK SIMT_PROGRAMS SIMT_CACHE
+    collect_programs "$2" | grep -E "${COLLECT_ONLY:-.}" |
+        LIMBER_CACHE=off LIMBER_CUDA=$build/test/libsimt_cuda.so \
+        LIMBER_NVRTC=$build/test/libsimt_nvrtc.so LIMBER_CUBLAS=$build/test/idle/libcublas.so.13 \
+        LD_LIBRARY_PATH=$build/test/idle xargs -P "$jobs" -I{} sh -c '
+            set -- {}
+            name=$1
+            shift
+            "$@" > "$SIMT_PROGRAMS.log/$name" 2>&1
+            echo "$name: status $?"'
+    echo "$(find "$build/programs" -name '*.cu' | wc -l) kernels are needed"
+}
+
+collect_cubins() {  # folder
+    mkdir -p "$build/cubins"
+    find "$build/programs" -name '*.cu' | LIMBER_CUBINS=$build/cubins \
+        LIMBER_KEEP_CUBINS=$build/cubins LIMBER_NVRTC=$LIMBER_NVRTC \
+        xargs -P "$jobs" -n 8 "$build/test/collect_cubins" || die "a kernel was not compiled"
+    (cd "$build" && tar cJf "$1/cubins.tar.xz" cubins) || die "tar cannot write cubins.tar.xz"
+    set -- "$build"/cubins/*.cubin "$1"
+    echo "$(($# - 1)) kernels, $(head -n 1 "$1" | cut -d ' ' -f 3,4)"
+}
+
+collect_all() {  # folder, architecture, NVRTC's version, sizes
+    collect "$1" && into=$(cd "$1" && pwd) || exit 1
+    jobs=${JOBS:-$(nproc)}
+    choice=$(options)
+    out=$build
+    mkdir -p "$out"
+    # shellcheck disable=SC2086
+    step configure cmake -S "$source" -B "$build" $choice -DLIMBER_TESTS=ON &&
+        step build cmake --build "$build" --parallel "$jobs" --target collect || exit 1
+    collect_nvrtc "$3"
+    collect_sources "$(echo "$2" | tr -d a-z)" "$4"
+    collect_cubins "$into"
+    du -sh "$1"
+}
+
+# ---- kernels that came along ----
+
+# Kernels for another device, or of another NVRTC than the one here, would be compiled again.
+check_cubins() {  # folder
+    python3 - "$1" << 'END'
+import ctypes, glob, os, sys
+_, _, arch, nvrtc, *_ = open(glob.glob(sys.argv[1] + "/*.cubin")[0], "rb").readline().split()
+carried, here, version = arch.decode(), None, None
+try:
+    cuda = ctypes.CDLL(os.environ.get("LIMBER_CUDA", "libcuda.so.1"))
+    device, major, minor = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+    if cuda.cuInit(0) == 0 and cuda.cuDeviceGet(ctypes.byref(device), 0) == 0:
+        cuda.cuDeviceGetAttribute(ctypes.byref(major), 75, device)
+        cuda.cuDeviceGetAttribute(ctypes.byref(minor), 76, device)
+        here = f"sm_{major.value}{minor.value}"
+except OSError:
+    pass
+for name in filter(None, [os.environ.get("LIMBER_NVRTC"), "libnvrtc.so.13", "libnvrtc.so.12"]):
+    try:
+        library, major, minor = ctypes.CDLL(name), ctypes.c_int(), ctypes.c_int()
+        library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+        version = f"{major.value}.{minor.value}"
+        break
+    except OSError:
+        pass
+if here and carried.rstrip("af") != here:
+    sys.exit(f"gpu.sh: the kernels are for {carried}, and the device is {here}")
+if version and nvrtc.decode() != version:
+    sys.exit(f"gpu.sh: the kernels are NVRTC {nvrtc.decode()}'s, and here is {version}")
+END
+}
+
+use_cubins() {  # archive
+    rm -rf "$build/cubins"
+    mkdir -p "$build"
+    tar xJf "$1" -C "$build" 2> /dev/null || python3 -m tarfile -e "$1" "$build" ||
+        die "$1 cannot be unpacked"
+    (find_libraries && check_cubins "$build/cubins") || exit 2
+    LIMBER_CUBINS=$build/cubins
+    export LIMBER_CUBINS
 }
 
 # ---- preparing ----
@@ -180,8 +303,9 @@ step() {  # name, command...
 
 build_all() {
     # shellcheck disable=SC2086
-    step configure cmake -S "$source" -B "$build" $choice &&
-        step build cmake --build "$build" --parallel "${JOBS:-$(nproc)}"
+    step configure cmake -S "$source" -B "$build" $choice -DLIMBER_FORTRAN=OFF || return
+    case $choice in *TESTS=OFF*) target=limber_cli ;; *) target=gpu ;; esac
+    step build cmake --build "$build" --parallel "${JOBS:-$(nproc)}" --target $target
 }
 
 tests() {
@@ -207,13 +331,22 @@ measure() {
 }
 
 deps='' carried='' rows='' seconds=300 out='' more=${GPU_OPTIONS:-}    # of limber gpu
+collected='' arch=90a nvrtc=13.0 sizes=512,1024,2048                     # of --collect
 while [ $# -gt 0 ]; do
     case $1 in
     --help | -h) usage 0 ;;
     --collect-deps) [ $# = 2 ] || usage 2; collect "$2"; exit ;;
-    --deps | --rows | --seconds)
+    --deps | --rows | --seconds | --collect | --arch | --nvrtc | --sizes)
         [ $# -ge 2 ] || usage 2
-        case $1 in --deps) deps=$2 ;; --rows) rows=$2 ;; *) seconds=$2 ;; esac
+        case $1 in
+        --deps) deps=$2 ;;
+        --rows) rows=$2 ;;
+        --seconds) seconds=$2 ;;
+        --collect) collected=$2 ;;
+        --arch) arch=$2 ;;
+        --nvrtc) nvrtc=$2 ;;
+        --sizes) sizes=$2 ;;
+        esac
         shift ;;
     -*) usage 2 ;;
     *) [ -z "$out" ] || usage 2; out=$1 ;;
@@ -223,9 +356,14 @@ done
 
 source=$(cd "$(dirname "$0")/.." && pwd)
 build=${GPU_BUILD:-$source/build-gpu}
+if [ -n "$collected" ]; then
+    collect_all "$collected" "$arch" "$nvrtc" "$sizes"
+    exit
+fi
 out=${out:-$build/results}
 mkdir -p "$out" || exit 1
 [ -z "$deps" ] || use_deps "$deps"
+[ ! -f "$deps/cubins.tar.xz" ] || use_cubins "$deps/cubins.tar.xz"
 choice=$(options)
 echo "options: $choice"
 build_all

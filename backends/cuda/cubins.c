@@ -141,17 +141,18 @@ static const char *check(const struct cuda_program *p, const char *program,
     return c && major > c->version / 1000 ? "is of an NVRTC that is newer than the driver" : NULL;
 }
 
-/* A folder without a file for the architecture is of other devices: a mistake, and no miss. */
+/* A folder without a file for the architecture is of other devices: a mistake, and no miss, unless
+ * the folder is being filled. */
 static void check_folder(const char *folder, const char *arch)
 {
     DIR *d = opendir(folder);
     size_t length = strlen(arch);
-    bool found = false;
+    bool found = limber_variable_value("LIMBER_KEEP_CUBINS") != NULL;
 
-    if (!d) {
+    if (!d && !found)
         say(TROUBLE_architecture, "LIMBER_CUBINS=%s: %s", folder, strerror(errno));
+    if (!d)
         return;
-    }
     for (const struct dirent *e; !found && (e = readdir(d));)
         found = strncmp(e->d_name, arch, length) == 0 && e->d_name[length] == '-';
     closedir(d);

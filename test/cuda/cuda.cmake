@@ -18,6 +18,7 @@ foreach(name test_cuda test_cuda_batch test_cuda_calls test_cuda_complex test_cu
         test_cuda_groups test_cuda_launches test_cuda_mixed test_cuda_remainders test_cuda_split
         test_cuda_steps test_cuda_tensor test_cuda_unit test_cuda_mx)
   test_program(cuda/${name}.c)
+  list(APPEND gpu_programs ${name})
   add_test(NAME ${name}_gpu COMMAND ${CMAKE_COMMAND} -E env LIMBER_TEST_GPU=1
            $<TARGET_FILE:${name}>)
   set_tests_properties(${name}_gpu PROPERTIES LABELS gpu SKIP_RETURN_CODE 77)
@@ -46,6 +47,20 @@ target_link_libraries(kept_nvrtc PRIVATE PkgConfig::XXHASH ${CMAKE_DL_LIBS})
 test_program(cuda/test_cubin.c)
 target_compile_definitions(test_cubin PRIVATE KEPT_NVRTC="$<TARGET_FILE:kept_nvrtc>")
 add_dependencies(test_cubin kept_nvrtc)
+
+# What a machine with a GPU builds: it measures and runs the tests labelled gpu (tools/gpu.sh).
+add_custom_target(gpu DEPENDS ${gpu_programs})
+if(TARGET limber_cli)
+  add_dependencies(gpu limber_cli)
+endif()
+
+# Their kernels are compiled elsewhere, and carried along (tools/gpu.sh --collect).
+add_executable(collect_cubins cuda/collect.c)
+target_link_libraries(collect_cubins PRIVATE test_support)
+add_library(idle_cublas SHARED cuda/idle_cublas.c)
+set_target_properties(idle_cublas PROPERTIES PREFIX "" SUFFIX "" OUTPUT_NAME libcublas.so.13
+  LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/idle)
+add_custom_target(collect DEPENDS gpu collect_cubins idle_cublas simt_cuda simt_nvrtc)
 
 # A library in NVRTC's place, to test that one.
 add_library(fake_nvrtc SHARED cuda/fake_nvrtc.c)

@@ -229,7 +229,6 @@ static int run_gpu(struct bench *b, const struct options *o)
     cJSON *all;
     bool written;
 
-    peers_open(true);
     print_head(b);
     rows_measure(b);
     print_text(b, "\n%d rows measured, %d WRONG, %d failed, %d skipped, %.0f s", b->count[STATE_ok],
@@ -238,7 +237,6 @@ static int run_gpu(struct bench *b, const struct options *o)
     all = print_json(b);
     written = write_all(all, o);
     cJSON_Delete(all);
-    peers_close();
     return b->count[STATE_wrong] || b->count[STATE_failed] || !written;
 }
 
@@ -262,7 +260,8 @@ static int run_gpu_with_table(struct bench *b, const struct options *o)
     return code;
 }
 
-/* Operands of a backend that is not the GPU's must be readable from the host. */
+/* Operands of a backend that is not the GPU's must be readable from the host.  Peers come first,
+ * since a context has the scheme `cublas` where cuBLAS is there already. */
 static int run_on_device(struct bench *b, const struct options *o)
 {
     limber_config config = { .size = sizeof(limber_config),
@@ -276,14 +275,17 @@ static int run_on_device(struct bench *b, const struct options *o)
         complain("gpu: %s", missing);
         return NO_DEVICE;
     }
+    peers_open(true);
     status = limber_create(&b->ctx, &config);
     if (status != LIMBER_STATUS_OK) {
         complain("gpu: %s", limber_error_text());
+        peers_close();
         device_close();
         return status == LIMBER_STATUS_DEVICE ? NO_DEVICE : 1;
     }
     code = run_gpu_with_table(b, o);
     context_end(b->ctx);
+    peers_close();
     device_close();
     return code;
 }

@@ -48,6 +48,8 @@ static bool open_cublas(struct library *l)
     code = blas.create(&blas.handle);
     if (code) {
         blas.handle = NULL;
+        dlclose(l->handle); /* Limber would multiply by it where it is loaded */
+        l->handle = NULL;
         snprintf(l->why_not, sizeof l->why_not, "cublasCreate answers %d", code);
         return false;
     }

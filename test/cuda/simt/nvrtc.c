@@ -2,6 +2,8 @@
  * A stand-in for libnvrtc: compiles kernels for the CPU, against test/cuda/simt/device.h.  What it
  * calls a cubin is a shared object behind a header (image.h).
  *
+ * SIMT_PROGRAMS names a folder that gets every program that is compiled, without its headers, so that
+ * NVRTC can compile it elsewhere (test/cuda/collect.c).
  * SIMT_CXX names the compiler.  SIMT_CACHE names a folder for shared objects: the same text, once
  * preprocessed, is compiled once for all processes and builds.  SIMT_FAULT, lines of "old text=>new
  * text" (\n in them stands for a line's end), replaces text that occurs exactly once in the source
@@ -584,6 +586,35 @@ static bool compile(struct program *p, char **options)
     return good;
 }
 
+/* ---- programs for NVRTC ---------------------------------------------------------------------- */
+
+/* The architecture's option behind "//", then the source. */
+static void record(const struct program *p, int count, const char *const *options)
+{
+    const char *folder = getenv("SIMT_PROGRAMS"), *source = p->texts[0].body, *arch = "";
+    char path[1024], beside[1100];
+    XXH128_hash_t hash;
+    FILE *f;
+    bool good;
+
+    if (!folder || getenv("SIMT_FAULT"))
+        return;
+    for (int i = 0; i < count; i++)
+        if (strncmp(options[i], "--gpu-architecture=", 19) == 0)
+            arch = options[i] + 19;
+    hash = XXH3_128bits(source, strlen(source));
+    snprintf(path, sizeof path, "%s/%s-%016llx%016llx.cu", folder, arch,
+             (unsigned long long)hash.high64, (unsigned long long)hash.low64);
+    snprintf(beside, sizeof beside, "%s.%d", path, (int)getpid());
+    f = fopen(beside, "w");
+    if (!f)
+        return;
+    good = fprintf(f, "//%s\n%s", arch, source) >= 0;
+    good = fclose(f) == 0 && good;
+    if (!good || rename(beside, path) != 0)
+        remove(beside);
+}
+
 /* ---- the interface --------------------------------------------------------------------------- */
 
 EXPORT int nvrtcVersion(int *major, int *minor)
@@ -663,6 +694,7 @@ EXPORT int nvrtcCompileProgram(struct program *p, int count, const char *const *
         return BAD_PROGRAM;
     if (!options_of(p, count, given, options))
         return BAD_OPTION;
+    record(p, count, given);
     if (!plant_all(p))
         return FAILED;
     key = key_of(p, options);
