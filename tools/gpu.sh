@@ -153,7 +153,7 @@ collect_sources() {  # capability, sizes
     export SIMT_CC SIMT_SMS SIMT_CLOCK SIMT_PROGRAMS SIMT_CACHE
     collect_programs "$2" | grep -E "${COLLECT_ONLY:-.}" |
         LIMBER_CACHE=off LIMBER_CUDA=$build/test/libsimt_cuda.so \
-        LIMBER_NVRTC=$build/test/libsimt_nvrtc.so LIMBER_CUBLAS=$build/test/idle/libcublas.so.13 \
+        LIMBER_NVRTC=$build/test/libsimt_nvrtc.so \
         LD_LIBRARY_PATH=$build/test/idle xargs -P "$jobs" -I{} sh -c '
             set -- {}
             name=$1

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Drives `limber gpu` beside libraries that stand for NVIDIA's: rows, checks, skips, exit codes.
-limber=$1 mock=$2
+limber=$1 mock=$2 cuda=$3 nvrtc=$4 idle=$5
+script=$(cd "$(dirname "$0")/../../tools" && pwd)/gpu.sh
 . "$(dirname "$0")/../support/expect.sh"
 cd "$work" || exit 2
 LIMBER_CUDA=$mock/libcuda.so.1
@@ -53,6 +54,24 @@ expect 77 'no CUDA-capable device' env GPU_MOCK=none "$limber" gpu
 expect 77 'there is no device 7: the driver lists 1' gpu --device 7
 expect 77 'nowhere.so' env LIMBER_CUDA=nowhere.so "$limber" gpu
 expect 77 'has no cuInit' env LIMBER_CUDA="$mock/libcudnn.so.9" "$limber" gpu
+
+# cuBLAS is there before the context is made, so Limber may multiply by it
+stand_ins="env LIMBER_CUDA=$cuda LIMBER_NVRTC=$nvrtc LD_LIBRARY_PATH=$(dirname "$idle")"
+skipped=limber_multiply,limber_pack,limber_reconstruct
+expect 1 'Limber \(cublas\) +WRONG' $stand_ins SIMT_SKIP=$skipped LIMBER_KEEP_CUBINS=cubins \
+    "$limber" gpu --rows fp32 --sizes 33
+expect 0 'limber-cubin 1 sm_90a 13.0 ' head -qn 1 cubins/*
+
+# kernels of another device or NVRTC are refused before anything is built
+mkdir -p deps/lib/pkgconfig
+tar cJf deps/cubins.tar.xz cubins
+expect 2 'the kernels are for sm_90a, and the device is sm_80' $stand_ins GPU_BUILD=build SIMT_CC=80 \
+    sh "$script" --deps deps results
+expect 2 "the kernels are NVRTC 13.0's, and here is 12.0" $stand_ins GPU_BUILD=build SIMT_NVRTC=12 \
+    sh "$script" --deps deps results
+echo damaged > deps/cubins.tar.xz
+expect 1 'cubins.tar.xz cannot be unpacked' $stand_ins GPU_BUILD=build sh "$script" --deps deps results
+expect 2 'gpu.sh --collect DEPS' sh "$script" --collect
 
 # usage
 expect 0 'example:' "$limber" gpu --help

@@ -46,5 +46,6 @@ foreach(pair cuda:libcuda.so.1 cublas:libcublas.so.13
     C_VISIBILITY_PRESET default LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/gpu_mock)
 endforeach()
 add_test(NAME gpu_bench COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/gpu.sh
-         $<TARGET_FILE:limber_cli> ${CMAKE_CURRENT_BINARY_DIR}/gpu_mock)
+         $<TARGET_FILE:limber_cli> ${CMAKE_CURRENT_BINARY_DIR}/gpu_mock
+         $<TARGET_FILE:simt_cuda> $<TARGET_FILE:simt_nvrtc> $<TARGET_FILE:idle_cublas>)
 set_tests_properties(gpu_bench PROPERTIES TIMEOUT 600)
