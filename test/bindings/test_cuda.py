@@ -2,6 +2,10 @@
 """Tensors in a GPU's memory by DLPack, on the stand-in for CUDA's driver that LIMBER_CUDA names."""
 import ctypes
 import os
+import shutil
+import subprocess
+import sys
+import tempfile
 import unittest
 from ctypes import byref, c_char_p, c_int, c_int64, c_size_t, c_uint64, c_void_p, py_object
 
@@ -107,6 +111,70 @@ class Cuda(unittest.TestCase):
                 call()
         self.assertTrue((out.numpy() == 0).all())
         cpu.close()
+
+
+class Wheels(unittest.TestCase):
+    """Folders that stand for packages with NVIDIA's libraries, of a version that no loader finds."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.nvrtc = self.put("cu99/lib/libnvrtc.so.99", os.environ["LIMBER_NVRTC"])
+        self.cublas = self.put("cublas/lib/libcublas.so.98", os.environ["LIMBER_NVRTC"])
+        self.cudnn = self.put("cudnn/lib/libcudnn.so.97", os.environ["LIMBER_NVRTC"])
+        self.put("cu98/lib/libnvrtc.so.98", os.devnull)
+        self.put("cu100/lib/libnvrtc.so.100", os.devnull)   # newer than the driver
+        self.put("cu99/lib/libnvrtc.so.99.9", os.devnull)
+
+    def put(self, name, content):
+        path = os.path.join(self.folder.name, "nvidia", name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        shutil.copy(content, path)
+        return path
+
+    def run_python(self, program, **variables):
+        """What a program prints, where the folders are importable."""
+        path = os.pathsep.join([self.folder.name, os.environ["PYTHONPATH"]])
+        environment = {**os.environ, "SIMT_DRIVER": "99000", "PYTHONPATH": path, **variables}
+        if "LIMBER_NVRTC" not in variables:
+            del environment["LIMBER_NVRTC"]
+        return subprocess.run([sys.executable, "-c", "import os, limber\n" + program],
+                              env=environment, check=True, capture_output=True,
+                              text=True).stdout.split("\n")[:-1]
+
+    PRODUCT = ("import numpy\na = numpy.array([[2., 3.]])\n"
+               "ctx = limber.Context(backend={}, cache_dir='')\nprint(ctx.matmul(a, a.T)[0, 0])\n"
+               "print(os.environ.get('LIMBER_NVRTC'))\nprint(os.environ.get('LIMBER_CUBLAS'))")
+
+    def test_nvrtc_is_found(self):
+        product = self.PRODUCT.format("'cuda'")
+        self.assertEqual(self.run_python(product), ["13.0", self.nvrtc, "None"])
+        self.assertEqual(self.run_python(self.PRODUCT.format(None), LIMBER_BACKEND="cuda"),
+                         ["13.0", self.nvrtc, "None"])
+        self.assertEqual(self.run_python(product, LIMBER_NVRTC=os.environ["LIMBER_NVRTC"])[1],
+                         os.environ["LIMBER_NVRTC"])
+
+    def test_cublas_is_found_where_it_is_asked_for(self):
+        product = self.PRODUCT.format("'cuda'")
+        self.assertEqual(self.run_python(product, LIMBER_CUBLAS="1")[2], self.cublas)
+        self.assertEqual(self.run_python(product, LIMBER_CUBLAS="/else/where")[2], "/else/where")
+
+    def test_what_the_loader_finds_is_left_to_it(self):
+        program = "limber._cuda.name_libraries()\nprint(os.environ.get('LIMBER_NVRTC'))"
+        self.assertEqual(self.run_python(program), [self.nvrtc])
+        self.assertEqual(
+            self.run_python(program, LD_LIBRARY_PATH=os.path.dirname(self.nvrtc)), ["None"])
+
+    def test_nothing_is_named_for_processors(self):
+        self.assertEqual(self.run_python(self.PRODUCT.format("'interp'"), LIMBER_CUBLAS="1"),
+                         ["13.0", "None", "1"])
+
+    def test_programs_find_what_they_measure_beside(self):
+        folders = [os.path.dirname(self.cublas), os.path.dirname(self.cudnn)]
+        show = "print(limber._cuda.search_path())"
+        self.assertEqual(self.run_python(show, LD_LIBRARY_PATH=""), [os.pathsep.join(folders)])
+        self.assertEqual(self.run_python(show, LD_LIBRARY_PATH="/before"),
+                         [os.pathsep.join(["/before", *folders])])
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from . import _contraction, _conv, _convert, _product, _significand, _simulation
 from . import _library as C
 from ._arguments import check_matrix, contract_of, is_left, path_of, view_of
 from ._buffer import format_named
+from ._cuda import name_libraries
 from ._facts import tuple_of
 from ._handles import Closing, Handle, Operand
 from ._library import lib
@@ -62,6 +63,8 @@ class Context(Closing):
         if log is not None:
             self._log = C.Log(lambda _, line: log(line.decode(errors="replace")))
             config.log = self._log
+        if (config.backend or os.environ.get("LIMBER_BACKEND", "").encode()) == b"cuda":
+            name_libraries()
         pointer = c_void_p()
         check(lib.limber_create(byref(pointer), byref(config)))
         self._handle = Handle(pointer, lib.limber_destroy, "the context")

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 
+from ._cuda import name_libraries, search_path
 from ._library import PREFIX, lib
 
 
@@ -110,4 +111,10 @@ def command_line():
         sys.exit(f"{program}: there is none; this was built without the command line")
     path = os.environ.get("PATH", os.defpath)   # `limber bench` starts python3: this one
     os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + path
+    words = sys.argv[1:]
+    if words[:1] == ["gpu"]:
+        os.environ["LD_LIBRARY_PATH"] = search_path()
+    if words[:1] == ["gpu"] or any(word.endswith("cuda")
+                                   for word in (*words, os.environ.get("LIMBER_BACKEND", ""))):
+        name_libraries()
     os.execv(program, ["limber", *sys.argv[1:]])

@@ -294,9 +294,10 @@ static int leave(int e)
 
 /* ---- devices --------------------------------------------------------------------------------- */
 
+/* May be asked before cuInit. */
 EXPORT int cuDriverGetVersion(int *version)
 {
-    *version = driver.version;
+    *version = driver.started ? driver.version : (int)setting("SIMT_DRIVER", 13000);
     return OK;
 }
 
