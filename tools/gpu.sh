@@ -115,7 +115,7 @@ collect() (  # folder
 # ---- collecting kernels ----
 
 # Programs run on stand-ins that play the device and keep the source of every kernel; NVRTC compiles
-# these, and libraries that compute nothing stand for cuBLAS.  Sources depend on sizes in few places.
+# these.  A library that computes nothing stands for cuBLAS.  Few kernels depend on sizes.
 collect_nvrtc() {  # version
     [ -z "${LIMBER_NVRTC:-}" ] || return 0
     folder=$build/nvrtc-$1
@@ -133,11 +133,12 @@ collect_programs() {  # sizes
     skipped=limber_multiply,limber_pack,limber_reconstruct,limber_special,limber_exact
     skipped=$skipped,limber_scale_a,limber_scale_b,limber_steps
     for size in $(echo "$1" | tr , ' '); do
-        for row in fp32 fp64 quad int small workspace; do
+        for row in fp32 fp64 quad int workspace; do
             echo "$row-$size env SIMT_SKIP=$skipped $build/tools/limber gpu --seconds 1e6" \
                  "--rows $row --sizes $size"
         done
     done
+    echo "small env SIMT_SKIP=$skipped $build/tools/limber gpu --rows small"
     echo "conv env SIMT_SKIP=$skipped $build/tools/limber gpu --seconds 1e6 --rows conv --batch 1"
     [ ! -x "$build/test/gpu_smoke" ] || "$build/test/gpu_smoke" --list | while read -r kind; do
         echo "smoke-$kind $build/test/gpu_smoke $kind"

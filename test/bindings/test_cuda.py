@@ -114,7 +114,7 @@ class Cuda(unittest.TestCase):
 
 
 class Wheels(unittest.TestCase):
-    """Folders that stand for packages with NVIDIA's libraries, of a version that no loader finds."""
+    """Folders that stand for packages with NVIDIA's libraries, in versions that no loader finds."""
 
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Rehearses what tools/gpu.sh does on a bare machine with a GPU: a copy of the sources is built where
-# there is no network, LLVM, pkg-config, nor any header or library that the build needs but those
-# that `gpu.sh --collect-deps` took along.  Then nothing is left but to say that there is no device
-# (77).  A header that was forgotten must be an error.  ccache serves where it is found.
+# Rehearses what tools/gpu.sh does on a bare machine with a GPU.  A copy of the sources is built
+# where there is no network, LLVM or pkg-config, nor any header or library that the build needs but
+# those that `gpu.sh --collect-deps` took along.  Nothing is left then but to say that there is no
+# device (77).  A header that was forgotten must be an error.  ccache serves where it is found.
 #
 #   rehearse.sh SOURCE FOLDER
 #

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # The CUDA backend from the command line, on the harness: the cache, the dump, and what is said when
-# something is missing.  Arguments: the tool, the stand-ins for libcuda and for NVRTC.
-limber=$1
+# something is missing.  Arguments: the tool, the stand-ins for libcuda and NVRTC, collect_cubins.
+limber=$1 collect=$4
 LIMBER_CUDA=$2 LIMBER_NVRTC=$3 LIMBER_BACKEND=cuda
 export LIMBER_CUDA LIMBER_NVRTC LIMBER_BACKEND
 dir=$(mktemp -d) || exit 1
@@ -75,6 +75,14 @@ says "kernels that are damaged" "cubin is of another program, or cut off" $carri
 LIMBER_CACHE=off LIMBER_CUBINS=$dir/cubins LIMBER_KEEP_CUBINS=$dir/cubins $product \
     > "$dir/out" 2>&1 && $carried $product > "$dir/out" 2>&1 ||
     { echo "kernels in the place of damaged ones:"; cat "$dir/out"; bad=1; }
+
+# The way of tools/gpu.sh --collect: programs are kept and compiled elsewhere.
+mkdir "$dir/programs"
+LIMBER_CACHE=off SIMT_PROGRAMS=$dir/programs $product > "$dir/out" 2>&1 &&
+    LIMBER_KEEP_CUBINS=$dir/collected "$collect" "$dir"/programs/*.cu >> "$dir/out" 2>&1 &&
+    diff -r "$dir/cubins" "$dir/collected" >> "$dir/out" ||
+    { echo "kernels that were collected:"; cat "$dir/out"; bad=1; }
+says "a text that is no program" "no program that SIMT_PROGRAMS kept" "$collect" "$dir/out"
 
 # unlike TEXT ENVIRONMENT...: --check tells how many elements the instructions compute unlike the
 # model of the unit

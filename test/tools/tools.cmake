@@ -4,7 +4,8 @@ if(NOT TARGET limber_cli)
   return()
 endif()
 add_test(NAME cuda_tool COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/cuda.sh
-         $<TARGET_FILE:limber_cli> $<TARGET_FILE:simt_cuda> $<TARGET_FILE:simt_nvrtc>)
+         $<TARGET_FILE:limber_cli> $<TARGET_FILE:simt_cuda> $<TARGET_FILE:simt_nvrtc>
+         $<TARGET_FILE:collect_cubins>)
 add_test(NAME figures COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/figures.sh $<TARGET_FILE:limber_cli>)
 set_tests_properties(figures PROPERTIES TIMEOUT 600)
 add_test(NAME tools COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/tools.sh $<TARGET_FILE:limber_cli>)

@@ -2,8 +2,8 @@
  * A stand-in for libnvrtc: compiles kernels for the CPU, against test/cuda/simt/device.h.  What it
  * calls a cubin is a shared object behind a header (image.h).
  *
- * SIMT_PROGRAMS names a folder that gets every program that is compiled, without its headers, so that
- * NVRTC can compile it elsewhere (test/cuda/collect.c).
+ * SIMT_PROGRAMS names a folder that gets the source of every program, so that NVRTC can compile it
+ * elsewhere (test/cuda/collect.c).
  * SIMT_CXX names the compiler.  SIMT_CACHE names a folder for shared objects: the same text, once
  * preprocessed, is compiled once for all processes and builds.  SIMT_FAULT, lines of "old text=>new
  * text" (\n in them stands for a line's end), replaces text that occurs exactly once in the source
