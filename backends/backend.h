@@ -419,6 +419,7 @@ struct backend {
     /* Opens the compiler, where it is found, and has it do what it does once.  NULL: there is
      * none. */
     void (*open)(const struct target *);
+    bool code_by_isa; /* of the target, compilers read `isa` alone, beside what code_key tells */
     bool reads_tiles; /* its kernels take tiles and rates that were measured: target.tile, .rate */
 };
 

@@ -206,7 +206,7 @@ static bool key_of_code(const struct compile_job *m, const struct plan *p,
 
     if (!m->machine->backend->code_key(p, &m->machine->target, &what, d))
         return false;
-    limber_key_of_bytes(key, m->ctx->build, what.data, what.size, m->machine->text.s);
+    limber_key_of_bytes(key, m->ctx->build, what.data, what.size, limber_code_target(m->machine));
     free(what.data);
     return true;
 }

@@ -73,6 +73,12 @@ bool limber_context_make(limber_context **ctx, const limber_config *config,
 /* tune.c: what was measured of this machine, from the disk cache into its target. */
 void limber_tuning_read(limber_context *ctx);
 
+/* The part of the machine in keys of code: devices that differ elsewhere share it. */
+static inline const char *limber_code_target(const struct machine *m)
+{
+    return m->backend->code_by_isa ? m->target.isa : m->text.s;
+}
+
 static inline const struct machine *limber_host(const limber_context *ctx)
 {
     return ctx->host.backend ? &ctx->host : &ctx->machine;

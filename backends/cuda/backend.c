@@ -188,4 +188,5 @@ const struct backend limber_backend_cuda = { "cuda",
                                              NULL,
                                              &limber_cuda_blocks,
                                              .takes_groups = limber_cuda_takes_groups,
+                                             .code_by_isa = true,
                                              .open = limber_nvrtc_open };

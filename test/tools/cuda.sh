@@ -39,6 +39,13 @@ for from in compiled disk; do
         bad=1
     }
 done
+LIMBER_NVRTC=/nonexistent/libnvrtc.so SIMT_CLOCK=999000 $product > "$dir/out" 2>&1 || {
+    echo "a product on a device of another clock, kernel from the cache:"
+    cat "$dir/out"
+    bad=1
+}
+says "a device of another architecture" "no NVRTC" \
+    env LIMBER_NVRTC=/nonexistent/libnvrtc.so SIMT_CC=80 $product
 LIMBER_DUMP=$dir/dump $product > /dev/null 2>&1
 for file in kernel.cu kernel.cubin plan.txt; do
     ls "$dir"/dump/*/$file > /dev/null 2>&1 || { echo "no $file in the dump"; bad=1; }

@@ -103,7 +103,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     bool started;
     int capability, multiprocessors, version;
-    int clock; /* kHz */
+    int clock, memory_clock; /* kHz */
     uint64_t each;
     struct context contexts[DEVICES];
     struct capture *captures;
@@ -136,6 +136,7 @@ static void read_settings(void)
     driver.multiprocessors = (int)setting("SIMT_SMS", 5);
     driver.version = (int)setting("SIMT_DRIVER", 13000);
     driver.clock = (int)setting("SIMT_CLOCK", 1500000);
+    driver.memory_clock = (int)setting("SIMT_MEMORY_CLOCK", 2000000);
     streams_seed(setting("SIMT_SEED", 1));
     engine.seed = setting("SIMT_SEED", 1);
     engine.capability = driver.capability;
@@ -382,7 +383,7 @@ EXPORT int cuDeviceGetAttribute(int *v, int attribute, int device)
     case 40: *v = 1; break; /* concurrent kernels, engines, unified */
     case 33: *v = 0; break;
     case 34: *v = device; break;
-    case 36: *v = 2000000; break;
+    case 36: *v = driver.memory_clock; break;
     case 37: *v = 5120; break;
     case 38: *v = 50 << 20; break;
     case 39: *v = threads_of_multiprocessor(); break;
