@@ -36,7 +36,7 @@ endif()
 
 # `limber gpu` beside libraries that stand for NVIDIA's, found before any that are installed.
 foreach(pair cuda:libcuda.so.1 cublas:libcublas.so.13
-        cublaslt:libcublasLt.so.13 cudnn:libcudnn.so.9)
+        cublaslt:libcublasLt.so.13 cudnn:libcudnn.so.9 nvml:libnvidia-ml.so.1)
   string(REPLACE ":" ";" pair ${pair})
   list(GET pair 0 mock)
   list(GET pair 1 file)
