@@ -70,7 +70,7 @@ expect 77 'has no cuInit' env LIMBER_CUDA="$mock/libcudnn.so.9" "$limber" gpu
 expect 0 'example:' "$limber" gpu --help
 expect 2 'no rows are called "fp16"' gpu --rows fp32,fp16
 expect 2 '--sizes takes' gpu --sizes 16,x
-expect 2 'nothing of these rows is computed by "sgem,y"' gpu --rows fp64 --by sgem,x
+expect 2 'nothing of these rows is computed by "sgem,y"' gpu --rows fp64 --by sgem,y
 expect 2 '--seconds takes' gpu --seconds 0
 expect 2 '--batch takes' gpu --batch 0
 expect 2 'takes no files' gpu a.npy
