@@ -55,9 +55,28 @@ class Step:
 
 
 class Stopped(Exception):
+    """SIGINT or SIGTERM.  While a process is being started, it waits until there is one to end."""
+    starting, seen = False, None
+
     def __init__(self, number):
         super().__init__(number)
         self.number = number
+
+
+def stop(number, _):
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)
+    Stopped.seen = number
+    if not Stopped.starting:
+        raise Stopped(number)
+
+
+def start(*arguments, **more):
+    Stopped.starting = True
+    try:
+        return subprocess.Popen(*arguments, **more)
+    finally:
+        Stopped.starting = False
 
 
 def usage(text):
@@ -115,11 +134,12 @@ def make_plan(options):
     """The steps in their order: what costs least and tells most comes first."""
     limber = os.path.join(options.build, 'tools', 'limber')
     smoke = os.path.join(options.build, 'test', 'gpu_smoke')
-    kinds, options.no_smoke = smoke_kinds(smoke)
+    kinds, no_smoke = smoke_kinds(smoke)
+    options.absent = {'smoke': no_smoke} if no_smoke else {}
     plan = [Step('attributes', [limber, 'gpu', '--probe'], 20, 2)]
     plan.append(Step('nvidia-smi', ['nvidia-smi', '--query-gpu=' + ATTRIBUTES, '--format=csv'],
                      10, 1, tool='nvidia-smi'))
-    plan += [Step('smoke:' + kind, [smoke, kind], 20, 2) for kind in kinds]
+    plan += [Step('smoke:' + kind, [smoke, kind], 20, 3) for kind in kinds]
     plan += [rows(options, 'fp64-4096', 'fp64', 4096, 40, 10),
              rows(options, 'fp32-4096', 'fp32', 4096, 40, 10),
              rows(options, 'int8-4096', 'int', 4096, 30, 7),
@@ -137,7 +157,9 @@ def make_plan(options):
         plan += [rows(options, 'conv', 'conv', None, 60, 30, False),
                  rows(options, 'small', 'small', None, 40, 12, False)]
     plan += tool_steps(options)
-    if shutil.which('ctest') and os.path.exists(os.path.join(options.build, 'CTestTestfile.cmake')):
+    if not os.path.exists(os.path.join(options.build, 'CTestTestfile.cmake')):
+        options.absent['tests'] = 'tests were not built: cmocka or MPFR is not there'
+    else:
         plan.append(Step('tests', ['ctest', '--test-dir', options.build, '-L', '^gpu$', '-j', '8',
                                    '--timeout', '90', '--output-on-failure'],
                          60, 120, False, takes_rest=True))
@@ -157,9 +179,25 @@ def chosen(plan, options):
                 if step not in steps:
                     steps.append(step)
     for word in words:
+        if word in options.absent:
+            usage('%s: %s' % (word, options.absent[word]))
         if word not in used:
             usage('no step is called "%s"; --list-steps lists them' % word)
     return steps
+
+
+def set_limits(steps, wishes):
+    """--limit STEP=S."""
+    for wish in wishes:
+        name, _, seconds = wish.partition('=')
+        named = [step for step in steps if step.name == name]
+        try:
+            limit = float(seconds)
+        except ValueError:
+            limit = 0
+        if not named or not limit > 0:
+            usage('--limit %s: it takes STEP=S, with a step of --list-steps and S above 0' % wish)
+        named[0].limit, named[0].takes_rest = limit, False
 
 
 def print_plan(steps, deadline):
@@ -182,26 +220,29 @@ def print_plan(steps, deadline):
 # ---- processes ---------------------------------------------------------------------------------
 
 def members(session):
-    """Processes of a session, which children cannot leave by a group of their own."""
+    """Processes of a session that have not ended.  Children cannot leave it by a group of their
+    own."""
     found = []
     for name in os.listdir('/proc'):
         if name.isdigit():
             with contextlib.suppress(OSError, ValueError, IndexError):
                 with open('/proc/%s/stat' % name) as f:
-                    if int(f.read().rsplit(')', 1)[1].split()[3]) == session:
-                        found.append(int(name))
+                    words = f.read().rsplit(')', 1)[1].split()
+                if int(words[3]) == session and words[0] != 'Z':
+                    found.append(int(name))
     return found
 
 
 def kill_all(process):
-    for pid in members(process.pid):
-        with contextlib.suppress(OSError):
-            os.kill(pid, signal.SIGKILL)
-    with contextlib.suppress(OSError):
-        os.killpg(process.pid, signal.SIGKILL)
-    # one that hangs in the driver may not end for a long time: nobody waits for it
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(5)
+    """Ends a session.  One that hangs in the driver may need long for it: after five seconds nobody
+    waits any more."""
+    until = time.monotonic() + 5
+    while members(process.pid) and time.monotonic() < until:
+        for pid in members(process.pid):
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
+    process.poll()
 
 
 def read_text(f):
@@ -230,8 +271,10 @@ def run(command, limit, environment):
     exit_status, timed_out = None, False
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         try:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                                       env=environment, start_new_session=True)
+            process = start(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                            env=environment, start_new_session=True)
+            if Stopped.seen:
+                raise Stopped(Stopped.seen)
             exit_status = process.wait(limit)
         except OSError as error:
             exit_status = 127
@@ -350,7 +393,8 @@ def row_lines(row):
     clocks = '%5s MHz %4.0f W  ' % (row['sm_mhz'], row['watts']) if 'sm_mhz' in row else ' '
     seconds = row['median'] * 1e3 if isinstance(row['median'], (int, float)) else None
     lines = [(head + '%10s %9s %-7s%s%s%s' % (
-        number(seconds, '%.4f'), number(row.get('rate'), '%.4g'), row.get('unit', ''), clocks, ratio,
+        number(seconds, '%.4f'), number(row.get('rate'), '%.4g'), row.get('unit', ''), clocks,
+        ratio,
         '' if row['state'] == 'ok' else '  %s: %s' % (row['state'], row.get('why')))).rstrip()]
     if row.get('kernels'):
         lines.append('    ' + ', '.join(
@@ -456,28 +500,31 @@ class Runner:
         self.suspect = False        # the device, after a step that failed
         self.lost = None            # why no step has a device any more
         self.tools = {}             # name: why it does not work, or None
-        self.timed = self.timing_environment()
+        self.timed = None           # the environment that times kernels, once it was tried
 
     def left(self):
         return self.options.deadline - (time.monotonic() - self.begun)
 
     def timing_environment(self):
-        """For steps that want times of kernels: a library before the driver, which it opens by the
-        driver's usual name."""
+        """For steps that want times of kernels: a library before the driver, which it finds by the
+        driver's usual name.  Where that does not work, steps do without it."""
         library = os.path.join(os.path.abspath(self.options.build), 'tools', 'libtimed_cuda.so')
         environment = dict(os.environ)
-        if not os.path.exists(library):
-            return environment
         named = environment.get('LIMBER_CUDA')
-        if named and '/' not in named:
-            return environment
-        if named:
+        if named and '/' in named:
             self.folder = tempfile.TemporaryDirectory()
             os.symlink(os.path.abspath(named), os.path.join(self.folder.name, 'libcuda.so.1'))
             path = [self.folder.name, environment.get('LD_LIBRARY_PATH')]
             environment['LD_LIBRARY_PATH'] = ':'.join(p for p in path if p)
         environment['LIMBER_CUDA'] = library
-        return environment
+        limber = os.path.join(self.options.build, 'tools', 'limber')
+        entry, _, stopped = run([limber, 'gpu', '--probe'], PROBE_SECONDS, environment)
+        if stopped:
+            raise stopped
+        if not is_failure(entry):
+            return environment
+        self.note({'step': 'kernels', 'skipped': 'single kernels are not timed: ' + detail(entry)})
+        return dict(os.environ)
 
     def note(self, entry, log=''):
         self.results.add(entry, log)
@@ -526,7 +573,9 @@ class Runner:
         if not shutil.which(tool):
             self.tools[tool] = '%s is not installed' % tool
         else:
-            entry = run([tool, '--version'], TRIAL_SECONDS, os.environ)[0]
+            entry, _, stopped = run([tool, '--version'], TRIAL_SECONDS, os.environ)
+            if stopped:
+                raise stopped
             if is_failure(entry):
                 self.tools[tool] = '%s --version: %s' % (tool, outcome(entry))
         return self.tools[tool] is None
@@ -544,14 +593,17 @@ class Runner:
         self.suspect = False
         if step.tool and not self.tool_works(step.tool):
             return self.skip(step, self.tools[step.tool])
+        if step.timed and self.timed is None:
+            self.timed = self.timing_environment()
         entry = self.execute(step.name, step.command, min(limit, self.left()),
                              self.timed if step.timed else None, step.tool)
         self.suspect = is_failure(entry) or entry['timed_out']
         return entry
 
     def all(self, steps):
-        if self.options.no_smoke and any(s.name == 'attributes' for s in steps):
-            self.note({'step': 'smoke', 'skipped': self.options.no_smoke})
+        if not self.options.steps:
+            for name, why in self.options.absent.items():
+                self.note({'step': name, 'skipped': why})
         for i, step in enumerate(steps):
             entry = self.one(step)
             if i == 0 and entry and entry['exit'] == NO_DEVICE:
@@ -559,12 +611,6 @@ class Runner:
             if entry and step.name == 'attributes':
                 check_arch(self.options, entry)
         return 1 if any(is_failure(e) for e in self.results.entries) else 0
-
-
-def stop(number, _):
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, signal.SIG_IGN)
-    raise Stopped(number)
 
 
 def parse(arguments):
@@ -576,6 +622,10 @@ def parse(arguments):
                         help='seconds for everything (%d; with --short %d)' % (LONG, SHORT))
     parser.add_argument('--short', action='store_true', help='only the most telling steps')
     parser.add_argument('--steps', metavar='LIST', help='only these, such as smoke,fp64-4096,tests')
+    parser.add_argument('--limit', action='append', default=[], metavar='STEP=S',
+                        help='another limit of a step, in seconds; may be given again')
+    parser.add_argument('--used', type=float, default=0, metavar='S',
+                        help='seconds of the deadline that are gone already')
     parser.add_argument('--carried', metavar='FOLDER',
                         help='what tools/gpu.sh --collect made: its cubins must fit the device')
     parser.add_argument('--list-steps', action='store_true', help='print the steps and end')
@@ -590,8 +640,9 @@ def parse(arguments):
         usage('%s has no tools/limber: nothing was built there' % options.build)
     if options.deadline is None:
         options.deadline = SHORT if options.short else LONG
-    if not options.deadline > 0:
-        usage('--deadline takes seconds above 0')
+    if not options.deadline > 0 or not options.used >= 0:
+        usage('--deadline takes seconds above 0, and --used seconds')
+    options.deadline -= options.used
     if not options.folder and not options.list_steps and not options.plan:
         usage('FOLDER is missing: where results go')
     options.manifest = read_manifest(options.carried) if options.carried else None
@@ -604,6 +655,7 @@ def main():
     steps = chosen(plan, options)
     if options.manifest and plan[0] not in steps:
         steps.insert(0, plan[0])        # what the device is
+    set_limits(steps, options.limit)
     if options.list_steps:
         print('\n'.join(step.name for step in steps))
         return 0

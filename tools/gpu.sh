@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Builds, tests and measures on a machine with an NVIDIA GPU.
 #
-#   tools/gpu.sh [--deps DEPS] [--rows LIST] [--seconds S] [FOLDER]
+#   tools/gpu.sh [--deps DEPS] [--short] [--steps LIST] [--deadline S] [FOLDER]
 #   tools/gpu.sh --collect-deps DEPS
 #
-# FOLDER (build-gpu/results) gets gpu.txt, gpu.json and logs.  The machine needs a C compiler, CMake
-# with ninja or make, and the driver.  LLVM and cmocka are used where they are found.  A machine
-# that lacks the libraries for the build takes them from DEPS: run --collect-deps on a like machine
-# that has them.  GPU_OPTIONS: more options of `limber gpu`.  GPU_BUILD: another build folder.
-# Exit status: 0 all passed, 77 no GPU, 1 else.
+# FOLDER (build-gpu/results) gets what tools/gpu.py writes, and logs.  The machine needs a C
+# compiler, CMake with ninja or make, Python 3, and the driver.  LLVM and cmocka are used where they
+# are found.  A machine that lacks the libraries for the build takes them from DEPS: run
+# --collect-deps on a like machine that has them.  GPU_OPTIONS: more options of gpu.py.  GPU_BUILD:
+# another build folder.
+# Exit status: 0 all passed, 2 usage, 77 no GPU, 1 else.  example: sh tools/gpu.sh --short results
 set -u
 
 # pkg-config's name, header, pattern of the headers that it includes, libraries
@@ -22,7 +23,7 @@ mpfr mpfr.h [mg][pm][fp]* mpfr,gmp
 cmocka cmocka.h cmocka* cmocka'
 
 usage() {
-    sed -n '3,13s/^# \{0,1\}//p' "$0"
+    sed -n '3,14s/^# \{0,1\}//p' "$0"
     exit "$1"
 }
 
@@ -184,36 +185,25 @@ build_all() {
         step build cmake --build "$build" --parallel "${JOBS:-$(nproc)}"
 }
 
-tests() {
-    case $choice in *TESTS=OFF*)
-        echo "tests      ... left out: cmocka or MPFR is not there"
-        return
-    esac
-    if [ -f "$build/CTestTestfile.cmake" ]; then
-        step tests ctest --test-dir "$build" -L gpu --output-on-failure
-    else
-        echo "tests      ... left out: nothing was configured"
-    fi
-}
-
+# What needs the device.  The time for it counts from this script's beginning.
 measure() {
-    if [ ! -x "$build/tools/limber" ]; then
-        echo "measuring  ... left out: nothing was built"
-        return 1
-    fi
-    echo "measuring  ..."
+    cubins=
+    [ -f "${deps:-.}/cubins/MANIFEST" ] && cubins=$deps
     # shellcheck disable=SC2086
-    "$build/tools/limber" gpu --out "$out" --seconds "$seconds" ${rows:+--rows "$rows"} $more
+    python3 "$source/tools/gpu.py" --used "$(($(date +%s) - started))" \
+        ${cubins:+--carried "$cubins"} $more "$build" "$out"
 }
 
-deps='' carried='' rows='' seconds=300 out='' more=${GPU_OPTIONS:-}    # of limber gpu
+started=$(date +%s)
+deps='' carried='' out='' more=${GPU_OPTIONS:-}    # of gpu.py
 while [ $# -gt 0 ]; do
     case $1 in
     --help | -h) usage 0 ;;
     --collect-deps) [ $# = 2 ] || usage 2; collect "$2"; exit ;;
-    --deps | --rows | --seconds)
+    --short) more="$more $1" ;;
+    --deps | --steps | --deadline)
         [ $# -ge 2 ] || usage 2
-        case $1 in --deps) deps=$2 ;; --rows) rows=$2 ;; *) seconds=$2 ;; esac
+        case $1 in --deps) deps=$2 ;; *) more="$more $1 $2" ;; esac
         shift ;;
     -*) usage 2 ;;
     *) [ -z "$out" ] || usage 2; out=$1 ;;
@@ -230,10 +220,10 @@ choice=$(options)
 echo "options: $choice"
 build_all
 find_libraries
-tests
 measure
 case $? in
 0) ;;
+2) failed=2 ;;
 77) [ $failed = 1 ] || failed=77 ;;
 *) failed=1 ;;
 esac
