@@ -38,10 +38,11 @@ exec %(limber)s "$@" --by $by $ROWS_OPTIONS
 '''
 SMOKE_SH = '''#!/bin/sh
 case $1 in
---list) printf 'first\\nsecond\\nthird\\n' ;;
+--list) printf 'first\\nsecond\\nthird\\n'; [ -z "${MANY:-}" ] || seq 4 "$MANY" ;;
 "${FAULT_SMOKE:-}")
     echo '{"smoke": "'"$1"'", "passed": false}'
-    echo '{"row": 3, "got": "0x1p0", "wanted": "0x1p1"}'
+    echo '{"group": "x", "gpu": 1, "row": 3, "got": "0x1p0", "wanted": "0x1p1"}'
+    sleep 1000 > /dev/null 2>&1 &
     exit 1 ;;
 *) echo '{"smoke": "'"$1"'", "passed": true}' ;;
 esac
@@ -155,10 +156,11 @@ def names(list_of):
 
 
 def plans():
+    """What is expected of twenty smoke tests and all else fits."""
     for more, most in (((), 580), (('--short',), 200)):
-        status, text = run('--plan', BUILD, *more)
+        status, text = run('--plan', BUILD, *more, MANY='20')
         last = text.strip().splitlines()[-1].split()
-        check(status == 0 and int(last[0]) <= most and last[3] == str(most), 'a plan', text)
+        check(status == 0 and 'smoke:20' in text and int(last[0]) <= most and last[3] == str(most), 'a plan', text)
     status, text = run('--plan', '--deadline', '100', BUILD)
     check(status == 2 and '--deadline 100 is too short' in text, 'a plan that is too long', text)
     status, text = run('--list-steps', BUILD)
@@ -228,6 +230,7 @@ def misbehaviours():
           '"wanted": "0x1p1"' in read(folder, 'results.jsonl') and
           '1 wrong or failed; first: second' in read(folder, 'gpu.txt'), 'a smoke test',
           json.dumps(list_of))
+    check(ours() == [], 'children that a step left', str(ours()))
 
 
 def tools():
