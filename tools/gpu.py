@@ -86,7 +86,7 @@ def usage(text):
 # ---- the plan ----------------------------------------------------------------------------------
 
 def smoke_kinds(program):
-    """Of test/gpu_smoke; and why there are none."""
+    """Asks test/gpu_smoke for its kinds; the second value says why there are none."""
     if not os.access(program, os.X_OK):
         return [], program + ' was not built'
     try:
@@ -108,7 +108,7 @@ def rows(options, name, groups, size, limit, expected, compiling, short=True):
 
 
 def tool_steps(options):
-    """ncu on the main kernels, and compute-sanitizer."""
+    """Makes the steps of ncu, on the main kernels, and of compute-sanitizer."""
     limber = os.path.join(options.build, 'tools', 'limber')
     size, small = ('24', '24') if options.tiny else ('4096', '160')
     profile = ['ncu', '--launch-count', '1']
@@ -132,7 +132,7 @@ def tool_steps(options):
 
 
 def make_plan(options):
-    """The steps in their order: what costs least and tells most comes first."""
+    """Makes all steps in their order: one that costs little and tells much comes first."""
     limber = os.path.join(options.build, 'tools', 'limber')
     smoke = os.path.join(options.build, 'test', 'gpu_smoke')
     kinds, no_smoke = smoke_kinds(smoke)
@@ -170,7 +170,7 @@ def make_plan(options):
 
 
 def chosen(plan, options):
-    """Those of --steps: names, or what stands before ":" or "-" in them."""
+    """Picks the steps of --steps by their names, or by the part before ":" or "-"."""
     if not options.steps:
         return [step for step in plan if step.short or not options.short]
     words, used = options.steps.split(','), set()
@@ -190,7 +190,7 @@ def chosen(plan, options):
 
 
 def set_limits(steps, wishes):
-    """--limit STEP=S."""
+    """Applies --limit STEP=S."""
     for wish in wishes:
         name, _, seconds = wish.partition('=')
         named = [step for step in steps if step.name == name]
@@ -204,7 +204,7 @@ def set_limits(steps, wishes):
 
 
 def print_plan(steps, deadline):
-    """When each step begins and ends, and whether its limit still fits by then."""
+    """Prints when each step begins and whether its limit still fits by then."""
     at, late = 0, []
     print('%-16s %8s %8s %8s' % ('step', 'begins', 'expected', 'limit'))
     for step in steps:
@@ -223,8 +223,8 @@ def print_plan(steps, deadline):
 # ---- processes ---------------------------------------------------------------------------------
 
 def members(session):
-    """Processes of a session that have not ended.  Children cannot leave it by a group of their
-    own."""
+    """Lists the processes of a session that have not ended.  Children cannot leave it by a group
+    of their own."""
     found = []
     for name in os.listdir('/proc'):
         if name.isdigit():
@@ -254,7 +254,8 @@ def read_text(f):
 
 
 def objects_of(text):
-    """Lines that are JSON objects, or ctest's of a test; and the rest of the text."""
+    """Splits a text into JSON objects (lines that are such, or that ctest has of a test) and the
+    rest."""
     objects, rest = [], []
     for line in text.splitlines():
         test = TEST.match(line)
@@ -269,7 +270,8 @@ def objects_of(text):
 
 
 def run(command, limit, environment):
-    """One process in a session of its own: what became of it, as an entry of results.jsonl."""
+    """Runs one process in a session of its own.  Answers an entry of results.jsonl, all that it
+    printed, and the signal that stopped this program, or None."""
     begun, process, stopped = time.monotonic(), None, None
     exit_status, timed_out = None, False
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
@@ -361,7 +363,7 @@ def is_failure(entry):
 
 
 def detail(entry):
-    """One line: what the step found, or why not."""
+    """Says in one line what the step found, or why it found nothing."""
     if 'skipped' in entry:
         return entry['skipped']
     wrong = failed_objects(entry)
@@ -408,7 +410,7 @@ def row_lines(row):
 
 
 def write_pages(folder, entries):
-    """gpu.txt and gpu.json from what results.jsonl holds."""
+    """Writes gpu.txt and gpu.json from the entries of results.jsonl."""
     all_objects = [o for e in entries for o in e.get('stdout', [])]
     heads = [o for o in all_objects if 'gpu' in o and 'limber' in o]
     rows_of = [o for o in all_objects if 'group' in o and 'state' in o]
@@ -453,7 +455,7 @@ def write_pages(folder, entries):
 # ---- cubins that were made before --------------------------------------------------------------
 
 def nvrtc_version():
-    """Of the NVRTC that kernels are compiled by here; None: there is none."""
+    """Asks NVRTC, which compiles kernels here, for its version; None: there is none."""
     names = [os.environ.get('LIMBER_NVRTC'), 'libnvrtc.so.13', 'libnvrtc.so.12', 'libnvrtc.so']
     for name in names:
         with contextlib.suppress(OSError, AttributeError):
@@ -478,7 +480,7 @@ def read_manifest(folder):
 
 
 def check_arch(options, entry):
-    """The device against the carried cubins."""
+    """Refuses carried cubins that are for another device."""
     for o in entry.get('stdout', []):
         if options.manifest and 'gpu' in o:
             made, here = options.manifest['arch'], str(o['gpu']['capability'])
@@ -509,8 +511,8 @@ class Runner:
         return self.options.deadline - (time.monotonic() - self.begun)
 
     def timing_environment(self):
-        """For steps that want times of kernels: a library before the driver, which it finds by the
-        driver's usual name.  Where that does not work, steps do without it."""
+        """Makes the environment of steps whose kernels are timed: a library stands before the
+        driver, which it finds by its usual name.  Where that fails, steps do without it."""
         library = os.path.join(os.path.abspath(self.options.build), 'tools', 'libtimed_cuda.so')
         environment = dict(os.environ)
         named = environment.get('LIMBER_CUDA')
@@ -559,7 +561,7 @@ class Runner:
             self.tools[tool] = entry['skipped']
 
     def device_answers(self):
-        """After a failure: two tries, each a process of its own."""
+        """True if the device answers one of two probes, each a process of its own."""
         limber = os.path.join(self.options.build, 'tools', 'limber')
         for _ in range(2):
             limit = min(PROBE_SECONDS, self.left())
@@ -569,7 +571,7 @@ class Runner:
         return False
 
     def tool_works(self, tool):
-        """Tried once, by its version."""
+        """Asks a tool for its version, once."""
         if tool in self.tools:
             return self.tools[tool] is None
         self.tools[tool] = None

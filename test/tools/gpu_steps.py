@@ -160,7 +160,8 @@ def plans():
     for more, most in (((), 580), (('--short',), 200)):
         status, text = run('--plan', BUILD, *more, MANY='20')
         last = text.strip().splitlines()[-1].split()
-        check(status == 0 and 'smoke:20' in text and int(last[0]) <= most and last[3] == str(most), 'a plan', text)
+        check(status == 0 and 'smoke:20' in text and int(last[0]) <= most and
+              last[3] == str(most), 'a plan', text)
     status, text = run('--plan', '--deadline', '100', BUILD)
     check(status == 2 and '--deadline 100 is too short' in text, 'a plan that is too long', text)
     status, text = run('--list-steps', BUILD)

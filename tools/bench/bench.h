@@ -71,11 +71,11 @@ void device_graph_free(void *graph);
 const char *device_error(void);
 bool device_lost(void); /* the device serves no more calls */
 void *device_symbol(const char *name); /* of the driver; NULL: it has none */
-/* An attribute of the device that the driver knows by number; -1: it does not. */
+/* Asks the driver for an attribute by its number; -1: it has none. */
 int device_attribute(int number);
 
-/* device_watch.c: clocks and power at the last device_stop, while the device still worked; zeros
- * without NVML, of which watch_open then says why. */
+/* device_watch.c: device_stop reads clocks and power while the device still works.  Without NVML
+ * they are zeros, and watch_open says why. */
 struct device_now {
     int sm_mhz, memory_mhz, celsius;
     double watts; /* the driver's mean of the last second, on some devices */
@@ -85,7 +85,8 @@ const char *watch_open(int device);
 void watch_close(void);
 void watch_look(void);
 struct device_now watch_last(void);
-/* What the kernels between these two took; false: LIMBER_CUDA does not name timed_cuda.c. */
+/* kernels_end lists the kernels since kernels_begin with their times, as of timed_end_fn.  False:
+ * LIMBER_CUDA does not name timed_cuda.c. */
 bool kernels_begin(void);
 int kernels_end(struct timed_kernel *list, int room);
 
@@ -465,9 +466,9 @@ void print_group(struct bench *b, const char *name);
 void print_progress(struct bench *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* All that `limber bench` measured; deletes b->rows. */
 struct cJSON *print_json(struct bench *b);
-/* One object a line on standard output, by `limber gpu --json`; deletes it. */
+/* Prints an object on one line and deletes it. */
 void print_object(struct cJSON *j);
-/* The device, and the libraries that rows ask for. */
+/* Describes the device and the libraries that rows ask for. */
 struct cJSON *print_device(const struct bench *b);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A library of the driver's name without the driver, to link timed_cuda.c where there is none. */
+ * This library lends the linker the driver's name, since timed_cuda.c is linked where there is no
+ * driver. */
 extern int cuda_name;
 int cuda_name;

@@ -651,7 +651,7 @@ static bool choose_operands(struct work *w, const struct operand_sets *s, struct
     return true;
 }
 
-/* What each kernel takes, in the one of three calls that took least. */
+/* Times each kernel in three calls and keeps the call that took least. */
 static void time_kernels(struct contender *c)
 {
     enum { CALLS = 3 };

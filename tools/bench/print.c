@@ -186,7 +186,7 @@ static void add_library(cJSON *list, const struct library *l)
     cJSON_AddItemToArray(list, j);
 }
 
-/* By the names and numbers of CUdevice_attribute. */
+/* Attributes of the device that are printed; numbers are those of CUdevice_attribute. */
 static const struct {
     const char *name;
     int number;
@@ -469,7 +469,7 @@ static void add_kernels(cJSON *j, const struct contender *c)
     }
 }
 
-/* A line below the row's: where its time went. */
+/* Prints the kernels' times below their row. */
 static void print_kernels(struct bench *b, const struct contender *c)
 {
     char text[400];

@@ -532,7 +532,7 @@ static void add_limber(const struct bench *b, struct work *w, char *word, bool b
     add(w, c);
 }
 
-/* Whether --by names a word of a row. */
+/* True if --by names this word of a row, or nothing. */
 static bool is_wanted(const struct bench *b, const char *word)
 {
     const char *list = b->by ? b->by : "";
@@ -1184,7 +1184,7 @@ bool rows_known(const char *list, bool gpu)
     return true;
 }
 
-/* Whether a library computes any of the words of a row; NULL: whether anything does. */
+/* True if the library computes a word of the row that --by allows; NULL: if anything does. */
 static bool row_asks(const struct bench *b, const struct row *r, const struct library *l)
 {
     const struct peer *peers;

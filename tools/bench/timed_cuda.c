@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A library before the CUDA driver that times kernels by events.  It is linked with libcuda.so.1,
+ * This library stands before the CUDA driver and times kernels by events.  It needs libcuda.so.1,
  * so whoever opens it and asks for a function that is not here gets the driver's.  Launches before
  * timed_cuda_begin and after timed_cuda_end pass unchanged.  One thread launches at a time. */
 #define _GNU_SOURCE
@@ -35,7 +35,7 @@ static struct {
     int (*elapsed)(float *, void *, void *);
 } cu;
 
-/* A place is written again by the 4096th function behind: by then its module is long gone. */
+/* The table is a ring: an entry is overwritten 4096 functions later. */
 static struct {
     void *function;
     char name[48];
@@ -80,7 +80,7 @@ EXPORT int cuModuleGetFunction(void **function, void *module, const char *name)
     return 0;
 }
 
-/* Latest first, since a driver may give an address twice. */
+/* The latest entry counts: a driver may give an address twice. */
 static const char *name_of(const void *function)
 {
     for (unsigned i = 1; i <= MOST_FUNCTIONS && i <= function_count; i++)

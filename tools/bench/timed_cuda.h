@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A driver that times kernels (timed_cuda.c), as programs find it in the library that LIMBER_CUDA
- * names. */
+ * Functions of timed_cuda.c, which programs find in the library that LIMBER_CUDA names. */
 #ifndef LIMBER_TIMED_CUDA_H
 #define LIMBER_TIMED_CUDA_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A device that hangs, is lost, or answers wrongly, for tests of what programs do then. */
+ * Lets the device hang, be lost or answer wrongly: tests see what programs do then. */
 #include "test/cuda/simt/engine.h"
 
 #include <fcntl.h>
