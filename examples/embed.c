@@ -143,7 +143,7 @@ static int run(struct job *job)
         pthread_join(thread[t], NULL);
     for (int t = 0; t < started; t++)
         wrong += tell("thread", &job[t], t);
-    /* The kernel may still be in the making.  A call that waits for it finds it made, and stored. */
+    /* The kernel may still be in the making.  A call that waits for it finds it stored. */
     job[0].on_miss = LIMBER_ON_MISS_WAIT;
     work(&job[0]);
     return wrong + tell("again", &job[0], 0) + THREADS - started;

@@ -18,7 +18,7 @@ set(not_sanitized
     test_shape test_planar test_bytes test_transpose test_sme test_words test_kept_nvrtc
     "test_cuda_(batch|complex|conv|groups|mixed|remainders|split|steps|tensor|unit|mx)_.*"
     test_cuda_launches_old_driver gpu_estimates format rooms rooms_find hardened figures report
-    "example_.*" peers_onednn gpu_bench)
+    "example_.*" peers_onednn gpu_bench gpu_steps)
 foreach(test ${all})
   foreach(tier more long)
     foreach(pattern ${${tier}})

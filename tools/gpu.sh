@@ -2,19 +2,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Builds, tests and measures on a machine with an NVIDIA GPU.
 #
-#   tools/gpu.sh [--deps DEPS] [--rows LIST] [--seconds S] [FOLDER]
+#   tools/gpu.sh [--deps DEPS] [--short] [--steps LIST] [--deadline S] [FOLDER]
 #   tools/gpu.sh --collect DEPS [--arch 90a] [--nvrtc 13.0] [--sizes N,N]
 #   tools/gpu.sh --collect-deps DEPS
 #
-# FOLDER (build-gpu/results) gets gpu.txt, gpu.json and logs.  The machine needs a C compiler, CMake
-# with ninja or make, and the driver.  LLVM and cmocka are used where they are found.  A machine
-# that lacks the libraries for the build takes them from DEPS: run --collect-deps on a like machine
-# that has them.  --collect adds the kernels of tests and measurements, compiled by NVRTC without a
-# GPU.  GPU_OPTIONS: more options of `limber gpu`.  GPU_BUILD: another build folder.
+# FOLDER (build-gpu/results) gets what tools/gpu.py writes, and logs.  The machine needs a C
+# compiler, CMake with ninja or make, Python 3, and the driver.  LLVM and cmocka are used where they
+# are found.  A machine that lacks the libraries for the build takes them from DEPS: run
+# --collect-deps on a like machine that has them.  --collect adds the kernels of tests and
+# measurements, compiled by NVRTC without a GPU.  GPU_OPTIONS: more options of gpu.py.  GPU_BUILD:
+# another build folder.
 # Exit status: 0 all passed, 77 no GPU, 2 usage or kernels of another device or NVRTC, 1 else.
 #
 # example: tools/gpu.sh --collect carried, then on the other machine
-#          tools/gpu.sh --deps carried results
+#          tools/gpu.sh --deps carried --short results
 set -u
 
 # pkg-config's name, header, pattern of the headers that it includes, libraries
@@ -27,7 +28,7 @@ mpfr mpfr.h [mg][pm][fp]* mpfr,gmp
 cmocka cmocka.h cmocka* cmocka'
 
 usage() {
-    sed -n '3,19s/^# \{0,1\}//p' "$0"
+    sed -n '3,20s/^# \{0,1\}//p' "$0"
     exit "$1"
 }
 
@@ -194,42 +195,12 @@ collect_all() {  # folder, architecture, NVRTC's version, sizes
 
 # ---- kernels that came along ----
 
-# Kernels for another device, or of another NVRTC than the one here, would be compiled again.
-check_cubins() {  # folder
-    python3 - "$1" << 'END'
-import ctypes, glob, os, sys
-_, _, arch, nvrtc, *_ = open(glob.glob(sys.argv[1] + "/*.cubin")[0], "rb").readline().split()
-carried, here, version = arch.decode(), None, None
-try:
-    cuda = ctypes.CDLL(os.environ.get("LIMBER_CUDA", "libcuda.so.1"))
-    device, major, minor = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
-    if cuda.cuInit(0) == 0 and cuda.cuDeviceGet(ctypes.byref(device), 0) == 0:
-        cuda.cuDeviceGetAttribute(ctypes.byref(major), 75, device)
-        cuda.cuDeviceGetAttribute(ctypes.byref(minor), 76, device)
-        here = f"sm_{major.value}{minor.value}"
-except OSError:
-    pass
-for name in filter(None, [os.environ.get("LIMBER_NVRTC"), "libnvrtc.so.13", "libnvrtc.so.12"]):
-    try:
-        library, major, minor = ctypes.CDLL(name), ctypes.c_int(), ctypes.c_int()
-        library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
-        version = f"{major.value}.{minor.value}"
-        break
-    except OSError:
-        pass
-if here and carried.rstrip("af") != here:
-    sys.exit(f"gpu.sh: the kernels are for {carried}, and the device is {here}")
-if version and nvrtc.decode() != version:
-    sys.exit(f"gpu.sh: the kernels are NVRTC {nvrtc.decode()}'s, and here is {version}")
-END
-}
-
 use_cubins() {  # archive
     rm -rf "$build/cubins"
     mkdir -p "$build"
     tar xJf "$1" -C "$build" 2> /dev/null || python3 -m tarfile -e "$1" "$build" ||
         die "$1 cannot be unpacked"
-    (find_libraries && check_cubins "$build/cubins") || exit 2
+    (find_libraries && python3 "$source/tools/gpu.py" --carried "$build/cubins") || exit 2
     LIMBER_CUBINS=$build/cubins
     export LIMBER_CUBINS
 }
@@ -312,44 +283,30 @@ build_all() {
     step build cmake --build "$build" --parallel "${JOBS:-$(nproc)}" --target $target
 }
 
-tests() {
-    case $choice in *TESTS=OFF*)
-        echo "tests      ... left out: cmocka or MPFR is not there"
-        return
-    esac
-    if [ -f "$build/CTestTestfile.cmake" ]; then
-        step tests ctest --test-dir "$build" -L gpu --output-on-failure
-    else
-        echo "tests      ... left out: nothing was configured"
-    fi
-}
-
+# What needs the device.  The time for it counts from this script's beginning.
 measure() {
-    if [ ! -x "$build/tools/limber" ]; then
-        echo "measuring  ... left out: nothing was built"
-        return 1
-    fi
-    echo "measuring  ..."
     # shellcheck disable=SC2086
-    "$build/tools/limber" gpu --out "$out" --seconds "$seconds" ${rows:+--rows "$rows"} $more
+    python3 "$source/tools/gpu.py" --used "$(($(date +%s) - started))" \
+        ${LIMBER_CUBINS:+--carried "$LIMBER_CUBINS"} $more "$build" "$out"
 }
 
-deps='' carried='' rows='' seconds=300 out='' more=${GPU_OPTIONS:-}    # of limber gpu
-collected='' arch=90a nvrtc=13.0 sizes=1024,2048,4096                    # of --collect
+started=$(date +%s)
+deps='' carried='' out='' more=${GPU_OPTIONS:-}    # of gpu.py
+collected='' arch=90a nvrtc=13.0 sizes=1024,2048,4096    # of --collect
 while [ $# -gt 0 ]; do
     case $1 in
     --help | -h) usage 0 ;;
     --collect-deps) [ $# = 2 ] || usage 2; collect "$2"; exit ;;
-    --deps | --rows | --seconds | --collect | --arch | --nvrtc | --sizes)
+    --short) more="$more $1" ;;
+    --deps | --steps | --deadline | --collect | --arch | --nvrtc | --sizes)
         [ $# -ge 2 ] || usage 2
         case $1 in
         --deps) deps=$2 ;;
-        --rows) rows=$2 ;;
-        --seconds) seconds=$2 ;;
         --collect) collected=$2 ;;
         --arch) arch=$2 ;;
         --nvrtc) nvrtc=$2 ;;
         --sizes) sizes=$2 ;;
+        *) more="$more $1 $2" ;;
         esac
         shift ;;
     -*) usage 2 ;;
@@ -372,10 +329,10 @@ choice=$(options)
 echo "options: $choice"
 build_all
 find_libraries
-tests
 measure
 case $? in
 0) ;;
+2) failed=2 ;;
 77) [ $failed = 1 ] || failed=77 ;;
 *) failed=1 ;;
 esac

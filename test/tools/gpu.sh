@@ -12,21 +12,33 @@ gpu() {
 }
 
 # rows, of all groups whose works are small
-expect 0 'cuBLAS SGEMM +[0-9.]+ +[0-9.]+ .*TFLOPS' gpu --rows fp32 --sizes 33 --out results
-expect 0 'Limber native .* x cuBLAS SGEMM' cat results/gpu.txt
-expect 0 'Limber fp32-f fast' cat results/gpu.txt
-expect 0 '"state":.*"ok"' cat results/gpu.json
-expect 0 'not emulated' cat results/gpu.txt
-expect 0 'Limber correct \((.*ozaki2|pairs)' gpu --rows fp64,quad --sizes 20 --json all.json
-expect 0 '"data":.*"uniform' cat all.json
+expect 0 'cuBLAS SGEMM +[0-9.]+ +[0-9.]+ .*TFLOPS' gpu --rows fp32 --sizes 33
+expect 0 'Limber native .* x cuBLAS SGEMM' echo "$out"
+expect 0 'Limber fp32-f fast' echo "$out"
+expect 0 'not emulated' echo "$out"
+expect 0 'Limber correct \((.*ozaki2|pairs)' gpu --rows fp64,quad --sizes 20
+# JSON: the device, then a line a row, then the sum
+gpu --rows fp32 --sizes 33 --json > all.json 2> progress || echo 'failed' >> all.json
+expect 0 '^\{"limber":.*"capability":90.*"sm_mhz":1234,.*"clocks":"by NVML".*"name":"cuBLAS","usable":true' head -n 1 all.json
+expect 0 '"group":"fp32".*"data":"uniform.*"state":"ok".*"sm_mhz":1234,.*"watts":512.5,' sed -n 2p all.json
+expect 0 '^\{"ok":[0-9]+,"wrong":0,"skipped":0,"failed":0,"seconds":' tail -n 1 all.json
+expect 0 'fp32: FP32, normal, rows scaled, n = 33, fp32-f' cat progress
+expect 1 '' grep -q cuDNN all.json
+expect 0 '^\{"limber".*"capability":90' gpu --probe
+expect 0 'Limber ozaki2 correct .*TFLOPS' gpu --rows fp64,quad --sizes 20 --by correct:ozaki2
+expect 1 '' sh -c 'printf "%s" "$0" | grep -q "DGEMM\|binary128"' "$out"
+expect 0 'ok: not timed' gpu --rows fp64 --sizes 20 --once
+expect 0 'clocks and power are not read: NVML answers 18' env GPU_MOCK=nonvml "$limber" gpu --backend auto --rows fp64 --sizes 8 --once
 expect 0 'i16 to i64, exact .*TOPS +0' gpu --rows int --sizes 17
-expect 0 'copy on the device .*GB/s' gpu --rows units --sizes 16 --out units
-expect 0 'E4M3 to FP32 .*TFLOPS' cat units/gpu.txt
+expect 0 'copy on the device .*GB/s' gpu --rows units --sizes 16
+expect 0 'E4M3 to FP32 .*TFLOPS' echo "$out"
+expect 0 'FP16 to FP32 .*Limber \(native\) .* x cuBLAS FP16' echo "$out"
+expect 0 'INT8 to INT32 .*cuBLASLt INT8 .*TOPS +0' echo "$out"
 expect 0 'FP16 to FP32 .*TFLOPS' gpu --rows units --sizes 21
 expect 0 'Limber bits=53 .*MiB' gpu --rows workspace --sizes 24
 LIMBER_SMALL=0 LIMBER_KERNELS=specialised expect 0 'FP32 native .*(disk|compiled)' \
-    gpu --rows small --sizes 16 --out small
-expect 0 'replayed by a CUDA graph.*skipped' cat small/gpu.txt
+    gpu --rows small --sizes 16
+expect 0 'replayed by a CUDA graph.*skipped' echo "$out"
 expect 0 'time is up' gpu --rows fp64 --sizes 16 --seconds 0.000001
 backend=interp
 expect 0 'Limber \(native\)' gpu --rows fp32 --sizes 8
@@ -36,9 +48,9 @@ if "$limber" formats > /dev/null && LIMBER_BACKEND=llvm "$limber" cache info > /
 fi
 
 # what is wrong is marked, whoever computed it
-expect 1 'cuBLAS SGEMM +WRONG: row 32, column 32' env GPU_MOCK=sgemm "$limber" gpu --backend auto --rows fp32 --sizes 33 --json wrong.json
-expect 0 '"state":.*"WRONG"' cat wrong.json
-expect 0 '"wrong":.*3' cat wrong.json
+expect 1 'cuBLAS SGEMM +WRONG: row 32, column 32' env GPU_MOCK=sgemm "$limber" gpu --backend auto --rows fp32 --sizes 33
+expect 1 '"state":"WRONG","why":"row 32, column 32' env GPU_MOCK=sgemm "$limber" gpu --backend auto --rows fp32 --sizes 33 --by sgemm --json
+expect 0 '"wrong":3,"skipped":0' echo "$out"
 expect 1 'SGEMM +WRONG: row 30, column 20 was not written' env GPU_MOCK=hole "$limber" gpu --backend auto --rows fp32 --sizes 61
 expect 1 'Limber.* WRONG' env GPU_MOCK=copy "$limber" gpu --backend auto --rows fp64 --sizes 9
 expect 1 'copy on the device.*FAILED|fault|lost' env GPU_MOCK=fault "$limber" gpu --backend auto --rows fp32 --sizes 9
@@ -47,8 +59,8 @@ expect 1 'replayed by a CUDA graph.* WRONG' env GPU_MOCK=graph "$limber" gpu --b
 # what is absent is skipped, with a reason
 expect 0 'BF16x9 +skipped: .*does not offer' env GPU_MOCK=declines "$limber" gpu --backend auto --rows fp32 --sizes 9
 expect 0 'cuBLAS: skipped' env GPU_MOCK=nocublas "$limber" gpu --backend auto --rows fp32 \
-    --sizes 9 --out nocublas
-expect 0 'Limber \(native\) +[0-9.]+ ' cat nocublas/gpu.txt
+    --sizes 9
+expect 0 'Limber \(native\) +[0-9.]+ ' echo "$out"
 expect 0 'operands take' gpu --rows fp64 --sizes 8192
 expect 77 'no CUDA-capable device' env GPU_MOCK=none "$limber" gpu
 expect 77 'there is no device 7: the driver lists 1' gpu --device 7
@@ -77,10 +89,9 @@ expect 2 'gpu.sh --collect DEPS' sh "$script" --collect
 expect 0 'example:' "$limber" gpu --help
 expect 2 'no rows are called "fp16"' gpu --rows fp32,fp16
 expect 2 '--sizes takes' gpu --sizes 16,x
+expect 2 'nothing of these rows is computed by "sgem,y"' gpu --rows fp64 --by sgem,y
 expect 2 '--seconds takes' gpu --seconds 0
 expect 2 '--batch takes' gpu --batch 0
 expect 2 'takes no files' gpu a.npy
-expect 1 'no/such' gpu --rows workspace --sizes 8 --json no/such/file.json
-expect 1 'File exists|Not a directory' sh -c 'touch file; "$0" gpu --backend auto --rows workspace --sizes 8 --out file' "$limber"
 
 finish

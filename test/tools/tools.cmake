@@ -37,7 +37,7 @@ endif()
 
 # `limber gpu` beside libraries that stand for NVIDIA's, found before any that are installed.
 foreach(pair cuda:libcuda.so.1 cublas:libcublas.so.13
-        cublaslt:libcublasLt.so.13 cudnn:libcudnn.so.9)
+        cublaslt:libcublasLt.so.13 cudnn:libcudnn.so.9 nvml:libnvidia-ml.so.1)
   string(REPLACE ":" ";" pair ${pair})
   list(GET pair 0 mock)
   list(GET pair 1 file)
@@ -50,3 +50,12 @@ add_test(NAME gpu_bench COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/gpu.sh
          $<TARGET_FILE:limber_cli> ${CMAKE_CURRENT_BINARY_DIR}/gpu_mock
          $<TARGET_FILE:simt_cuda> $<TARGET_FILE:simt_nvrtc> $<TARGET_FILE:idle_cublas>)
 set_tests_properties(gpu_bench PROPERTIES TIMEOUT 600)
+
+# The runner of tools/gpu.sh, with a device that hangs, is lost or answers wrongly.
+find_package(Python3 COMPONENTS Interpreter QUIET)
+if(Python3_EXECUTABLE)
+  add_test(NAME gpu_steps COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/gpu_steps.py
+           ${PROJECT_SOURCE_DIR}/tools/gpu.py $<TARGET_FILE:limber_cli> $<TARGET_FILE:simt_cuda>
+           $<TARGET_FILE:simt_nvrtc> $<TARGET_FILE:timed_cuda>)
+  set_tests_properties(gpu_steps PROPERTIES TIMEOUT 900)
+endif()

@@ -6,6 +6,7 @@
 #ifndef LIMBER_BENCH_H
 #define LIMBER_BENCH_H
 
+#include "tools/bench/timed_cuda.h"
 #include "tools/cli/cli.h"
 
 #include <string.h>
@@ -28,7 +29,8 @@ enum {
     MOST_SETS = 16,
     MOST_CONTENDERS = 20,
     MOST_SIZES = 12,
-    ELEMENT = 16
+    ELEMENT = 16,
+    MOST_KERNELS = 12
 };
 
 /* ---- the device: device.c --------------------------------------------------------------------
@@ -68,6 +70,25 @@ void device_graph_free(void *graph);
 
 const char *device_error(void);
 bool device_lost(void); /* the device serves no more calls */
+void *device_symbol(const char *name); /* of the driver; NULL: it has none */
+/* Asks the driver for an attribute by its number; -1: it has none. */
+int device_attribute(int number);
+
+/* device_watch.c: device_stop reads clocks and power while the device still works.  Without NVML
+ * they are zeros, and watch_open says why. */
+struct device_now {
+    int sm_mhz, memory_mhz, celsius;
+    double watts; /* the driver's mean of the last second, on some devices */
+    unsigned long long reasons; /* why clocks are low: bits of nvmlClocksEventReasons */
+};
+const char *watch_open(int device);
+void watch_close(void);
+void watch_look(void);
+struct device_now watch_last(void);
+/* kernels_end lists the kernels since kernels_begin with their times, as of timed_end_fn.  False:
+ * LIMBER_CUDA does not name timed_cuda.c. */
+bool kernels_begin(void);
+int kernels_end(struct timed_kernel *list, int room);
 
 /* ---- data: data.c ---------------------------------------------------------------------------- */
 
@@ -168,6 +189,9 @@ struct contender {
     void (*function)(void); /* for CALL_bound and CALL_shape */
     int samples, repeats;
     double seconds[MOST_SAMPLES], run_seconds[MOST_SAMPLES], median, best;
+    struct timed_kernel kernels[MOST_KERNELS]; /* of one call by itself */
+    int kernel_count;
+    struct device_now device; /* in the last sample */
     double error, allowed; /* largest, of |A||B|, in units of u; what its place was allowed */
     unsigned char got[PICKS][ELEMENT];
     limber_report report;
@@ -247,13 +271,14 @@ bool unit_check(struct contender *c);
 
 /* ---- peers: peers.c and peers_*.c ------------------------------------------------------------ */
 
+struct bench;
 struct library {
     const char *name, *files; /* file names to try, separated by spaces */
     bool (*open)(struct library *l); /* loads it; false: why_not says it */
     void (*threads)(int);
     void (*close)(void);
     void *handle;
-    char version[64], kernels[320], why_not[200];
+    char version[64], kernels[320], why_not[200]; /* why_not "": it was not asked for */
     bool gpu, usable;
     void *gemm[2]; /* cblas_dgemm, cblas_sgemm */
 };
@@ -277,8 +302,8 @@ struct peer {
     void (*release)(struct contender *c);
 };
 
-/* Opens the libraries of one command. */
-void peers_open(bool gpu);
+/* Opens the libraries of one command: those that the rows ask for. */
+void peers_open(const struct bench *b);
 void peers_close(void);
 void peers_threads(int threads);
 int peers_list(const struct peer **list);
@@ -372,14 +397,16 @@ struct bench {
     limber_context *maker; /* makes specialised kernels before the clock, which ctx then finds on
                               disk; or NULL */
     const char *backend, *only; /* only: words of --rows; NULL: all */
+    const char *by; /* parts of words of the table of rows, with commas between; NULL: all */
+    const char *unwatched; /* why clocks are not read; NULL: they are */
     int device, threads, runs;
     limber_kernels kernels; /* of `limber bench`; 0: as the library chooses */
     bool full, first; /* first: of several thread counts */
+    bool once; /* a checked call of each row, without times */
     int64_t sizes[MOST_SIZES]; /* of --sizes */
     int size_count, batch;
     double seconds, start;
     uint64_t seed;
-    FILE *table; /* a second copy of the table; NULL: none */
     struct cJSON *rows;
     const char *group;
     int count[STATE_absent]; /* rows in each state */
@@ -395,6 +422,7 @@ struct bench {
 bool rows_measure(struct bench *b);
 const char *rows_words(bool gpu); /* what --rows takes */
 bool rows_known(const char *list, bool gpu); /* --rows; false after a message */
+bool rows_ask(const struct bench *b, const struct library *l); /* NULL: for anything at all */
 bool bench_time_left(const struct bench *b);
 void bench_timing(struct bench *b, struct timing *t);
 
@@ -432,12 +460,15 @@ void print_gpu_line(struct bench *b, const struct line *l);
 /* A geometric mean of rates, and ratios as a text. */
 void print_mean(struct bench *b, const char *what, double rate, const char *ratios);
 void print_skip(struct bench *b, const char *what, const char *why);
-/* To the table, and to its copy in a file. */
 void print_text(struct bench *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void print_head(struct bench *b);
 void print_group(struct bench *b, const char *name);
 void print_progress(struct bench *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* All that was measured; deletes b->rows. */
+/* All that `limber bench` measured; deletes b->rows. */
 struct cJSON *print_json(struct bench *b);
+/* Prints an object on one line and deletes it. */
+void print_object(struct cJSON *j);
+/* Describes the device and the libraries that rows ask for. */
+struct cJSON *print_device(const struct bench *b);
 
 #endif

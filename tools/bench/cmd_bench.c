@@ -5,11 +5,9 @@
 #include "tools/bench/bench.h"
 
 #include <cjson/cJSON.h>
-#include <errno.h>
 #include <popt.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { MOST_THREAD_COUNTS = 8, MOST_THREADS = 256, MOST_BATCH = 1024 };
 enum { NO_DEVICE = 77 }; /* an exit status that test drivers read as "skipped" */
@@ -89,7 +87,7 @@ static int run_bench(struct bench *b, const int64_t *threads, int count)
 {
     bool ok = true, written;
 
-    peers_open(false);
+    peers_open(b);
     print_head(b);
     for (int i = 0; ok && i < count; i++) {
         b->first = i == 0;
@@ -178,114 +176,93 @@ int cmd_bench(int argc, const char **argv)
 /* ---- limber gpu ------------------------------------------------------------------------------ */
 
 struct options {
-    char *rows, *sizes, *json, *out, *backend;
+    char *rows, *sizes, *by, *backend;
     double seconds;
-    int device, batch, seed;
+    int device, batch, seed, json, once, probe;
 };
 
-/* A file of the folder of --out, for free(); NULL: no memory. */
-static char *path_in(const char *folder, const char *name)
+static void print_sum(struct bench *b)
 {
-    size_t size = strlen(folder) + strlen(name) + 2;
-    char *path = malloc(size);
+    static const char *const names[] = { [STATE_ok] = "ok",
+                                         [STATE_wrong] = "wrong",
+                                         [STATE_skipped] = "skipped",
+                                         [STATE_failed] = "failed" };
+    cJSON *j;
 
-    if (path)
-        snprintf(path, size, "%s/%s", folder, name);
-    return path;
-}
-
-static bool make_folder(const char *folder)
-{
-    return mkdir(folder, 0777) == 0 || errno == EEXIST ||
-           !complain("%s: %s", folder, strerror(errno));
-}
-
-static bool write_json(const cJSON *all, const char *path)
-{
-    char *text = cJSON_Print(all);
-    struct draft d;
-    bool ok = text && draft_open(&d, path);
-
-    if (ok) {
-        fprintf(d.f, "%s\n", text);
-        ok = draft_close(&d, true);
-    } else if (!text)
-        complain("out of memory");
-    cJSON_free(text);
-    return ok;
-}
-
-static bool write_all(const cJSON *all, const struct options *o)
-{
-    char *path = o->out ? path_in(o->out, "gpu.json") : NULL;
-    bool ok = (!o->json || write_json(all, o->json)) && (!path || write_json(all, path));
-
-    free(path);
-    return ok;
-}
-
-static int run_gpu(struct bench *b, const struct options *o)
-{
-    cJSON *all;
-    bool written;
-
-    print_head(b);
-    rows_measure(b);
     print_text(b, "\n%d rows measured, %d WRONG, %d failed, %d skipped, %.0f s", b->count[STATE_ok],
                b->count[STATE_wrong], b->count[STATE_failed], b->count[STATE_skipped],
                now() - b->start);
-    all = print_json(b);
-    written = write_all(all, o);
-    cJSON_Delete(all);
-    return b->count[STATE_wrong] || b->count[STATE_failed] || !written;
+    if (!b->json)
+        return;
+    j = cJSON_CreateObject();
+    for (int i = 0; i < STATE_absent; i++)
+        cJSON_AddNumberToObject(j, names[i], b->count[i]);
+    cJSON_AddNumberToObject(j, "seconds", now() - b->start);
+    print_object(j);
 }
 
-/* The benchmark, with a copy of its table in a file where a folder is named. */
-static int run_gpu_with_table(struct bench *b, const struct options *o)
-{
-    char *path = o->out ? path_in(o->out, "gpu.txt") : NULL;
-    struct draft table;
-    int code = 1;
-
-    if (!o->out)
-        return run_gpu(b, o);
-    if (path && draft_open(&table, path)) {
-        b->table = table.f;
-        code = run_gpu(b, o);
-        b->table = NULL;
-        if (!draft_close(&table, true))
-            code = 1;
-    }
-    free(path);
-    return code;
-}
-
-/* Operands of a backend that is not the GPU's must be readable from the host.  Peers come first,
- * since a context has the scheme `cublas` where cuBLAS is there already. */
-static int run_on_device(struct bench *b, const struct options *o)
+/* cuBLAS is open before the context is made, which then takes it for one more way to multiply. */
+static int run_rows(struct bench *b)
 {
     limber_config config = { .size = sizeof(limber_config),
                              .backend = b->backend,
                              .device = b->device };
-    const char *missing = device_open(b->device, strcmp(b->backend, "cuda") != 0);
     limber_status status;
+
+    peers_open(b);
+    status = limber_create(&b->ctx, &config);
+    if (status == LIMBER_STATUS_OK) {
+        print_head(b);
+        if (b->json)
+            print_object(print_device(b));
+        rows_measure(b);
+        print_sum(b);
+        context_end(b->ctx);
+    } else {
+        complain("gpu: %s", limber_error_text());
+    }
+    peers_close();
+    if (status != LIMBER_STATUS_OK)
+        return status == LIMBER_STATUS_DEVICE ? NO_DEVICE : 1;
+    return b->count[STATE_wrong] || b->count[STATE_failed];
+}
+
+/* A device that is there may be lost: bytes go there and come back. */
+static int run_probe(const struct bench *b)
+{
+    enum { WORDS = 1 << 16 };
+    uint64_t *sent = calloc(2 * WORDS, sizeof *sent), *back = sent + WORDS, seed = b->seed;
+    char *there = device_alloc(WORDS * sizeof *sent);
+    bool ok = sent && there;
+
+    for (int i = 0; ok && i < WORDS; i++)
+        sent[i] = random_bits(&seed);
+    ok = ok && device_put(there, sent, WORDS * sizeof *sent) &&
+         device_get(back, there, WORDS * sizeof *sent) && device_wait();
+    if (!ok)
+        complain("gpu: %s", *device_error() ? device_error() : "out of memory");
+    else if (memcmp(sent, back, WORDS * sizeof *sent))
+        ok = !complain("gpu: bytes come back from the device as others");
+    else
+        print_object(print_device(b));
+    device_free(there);
+    free(sent);
+    return !ok;
+}
+
+/* Operands of a backend that is not the GPU's must be readable from the host. */
+static int run_on_device(struct bench *b, bool probe)
+{
+    const char *missing = device_open(b->device, strcmp(b->backend, "cuda") != 0);
     int code;
 
     if (missing) {
         complain("gpu: %s", missing);
         return NO_DEVICE;
     }
-    peers_open(true);
-    status = limber_create(&b->ctx, &config);
-    if (status != LIMBER_STATUS_OK) {
-        complain("gpu: %s", limber_error_text());
-        peers_close();
-        device_close();
-        return status == LIMBER_STATUS_DEVICE ? NO_DEVICE : 1;
-    }
-    code = run_gpu_with_table(b, o);
-    context_end(b->ctx);
-    peers_close();
+    b->unwatched = watch_open(b->device);
+    code = probe ? run_probe(b) : run_rows(b);
+    watch_close();
     device_close();
     return code;
 }
@@ -295,15 +272,17 @@ static int checked(const struct options *o)
     struct bench b = { .gpu = true,
                        .backend = o->backend ? o->backend : "cuda",
                        .only = o->rows,
+                       .by = o->by,
                        .device = o->device,
                        .threads = 1,
                        .runs = 5,
                        .seconds = o->seconds,
                        .batch = o->batch,
+                       .json = o->json,
+                       .once = o->once,
                        .seed = (uint64_t)o->seed,
                        .start = now(),
                        .group = "" };
-    int status = 1;
 
     if (!(o->seconds > 0))
         return complain("gpu: --seconds takes a time above 0"), 2;
@@ -311,19 +290,13 @@ static int checked(const struct options *o)
         return complain("gpu: --batch takes a number from 1 to %d", MOST_BATCH), 2;
     if (!rows_known(o->rows, true))
         return 2;
+    if (o->by && !rows_ask(&b, NULL))
+        return complain("gpu: nothing of these rows is computed by \"%s\"", o->by), 2;
     if (o->sizes && !(b.size_count = read_numbers(o->sizes, 65536, b.sizes, MOST_SIZES - 1)))
         return complain("gpu: --sizes takes up to %d numbers from 1 to 65536 with commas between",
                         MOST_SIZES - 1),
                2;
-    if (o->out && !make_folder(o->out))
-        return 1;
-    b.rows = cJSON_CreateArray();
-    if (b.rows)
-        status = run_on_device(&b, o);
-    else
-        complain("out of memory");
-    cJSON_Delete(b.rows);
-    return status;
+    return run_on_device(&b, o->probe);
 }
 
 int cmd_gpu(int argc, const char **argv)
@@ -333,12 +306,19 @@ int cmd_gpu(int argc, const char **argv)
         { "rows", 0, POPT_ARG_STRING, &v.rows, 0, rows_words(true), "WORD,WORD" },
         { "sizes", 0, POPT_ARG_STRING, &v.sizes, 0, "n of products, instead of each group's own",
           "N,N" },
+        { "by", 0, POPT_ARG_STRING, &v.by, 0,
+          "only what is computed by such words: dgemm, sgemm, int8, native, correct, ozaki2, "
+          "fp32-f",
+          "WORD,WORD" },
         { "batch", 0, POPT_ARG_INT, &v.batch, 0, "images of a convolution (64)", "N" },
         { "seconds", 0, POPT_ARG_DOUBLE, &v.seconds, 0, "begin no work after this time (300)",
           "S" },
-        { "json", 0, POPT_ARG_STRING, &v.json, 0, "write all samples to this file", "FILE" },
-        { "out", 0, POPT_ARG_STRING, &v.out, 0, "write gpu.txt and gpu.json to this folder",
-          "FOLDER" },
+        { "json", 0, POPT_ARG_NONE, &v.json, 0,
+          "print JSON: the device, then each row when it is measured, one object a line", NULL },
+        { "once", 0, POPT_ARG_NONE, &v.once, 0,
+          "call everything once and check it, without times: for ncu and compute-sanitizer", NULL },
+        { "probe", 0, POPT_ARG_NONE, &v.probe, 0,
+          "only copy bytes to the device and back, and print its attributes as JSON", NULL },
         { "device", 0, POPT_ARG_INT, &v.device, 0, "which GPU (0)", "N" },
         { "backend", 0, POPT_ARG_STRING, &v.backend, 0,
           "backend of Limber's rows (cuda); others compute on the host", "BACKEND" },
@@ -354,18 +334,18 @@ int cmd_gpu(int argc, const char **argv)
                      "are opened\n"
                      "where they are found.  Every row is compared with exact values.  Exit "
                      "status: 0; 1: a\n"
-                     "row is WRONG or failed; 2: usage; 77: no GPU or no driver.  tools/gpu.sh "
-                     "builds, tests\n"
-                     "and measures on a machine that has little more than the CUDA toolkit.\n\n"
-                     "example: limber gpu --rows fp32,fp64 --sizes 4096,8192 --out results")) {
-        tell_beside(v.json);
+                     "row is WRONG or failed; 2: usage; 77: no GPU or no driver.  Times of single "
+                     "kernels are\n"
+                     "shown where LIMBER_CUDA names libtimed_cuda.so, which stands beside this "
+                     "program.\n"
+                     "tools/gpu.sh builds, tests and measures on a machine that has little more "
+                     "than the CUDA\ntoolkit.\n\n"
+                     "example: limber gpu --rows fp32,fp64 --sizes 4096,8192"))
         status = checked(&v);
-    }
     poptFreeContext(o);
     free(v.rows);
     free(v.sizes);
-    free(v.json);
-    free(v.out);
+    free(v.by);
     free(v.backend);
     return status;
 }

@@ -93,6 +93,18 @@ void *device_stream(void)
     return gpu.stream;
 }
 
+void *device_symbol(const char *name)
+{
+    return driver.handle ? dlsym(driver.handle, name) : NULL;
+}
+
+int device_attribute(int number)
+{
+    int value = -1;
+
+    return gpu.open && cu.attribute(&value, number, gpu.device) == 0 ? value : -1;
+}
+
 /* Codes from 700 to 719 are faults of a kernel: the context is of no use any more. */
 static bool good(int code, const char *what)
 {
@@ -147,18 +159,18 @@ static bool open_device(int device)
 
 const char *device_open(int device, bool pinned)
 {
-    int l2 = 0;
+    int l2;
 
     gpu.pinned = pinned;
     if (!open_library() || !open_device(device))
         return gpu.error;
-    if (cu.attribute(&l2, L2, gpu.device) == 0 && l2 > 0)
-        gpu.info.l2 = (size_t)l2;
     if (!good(cu.stream(&gpu.stream, 0), "cuStreamCreate") ||
         !good(cu.event(&gpu.from, 0), "cuEventCreate") ||
         !good(cu.event(&gpu.to, 0), "cuEventCreate"))
         return gpu.error;
     gpu.open = true;
+    l2 = device_attribute(L2);
+    gpu.info.l2 = l2 > 0 ? (size_t)l2 : 0;
     return NULL;
 }
 
@@ -279,8 +291,10 @@ double device_stop(void)
 
     if (!gpu.open)
         return host_time() - gpu.start;
-    if (!good(cu.record(gpu.to, gpu.stream), "cuEventRecord") ||
-        !good(cu.event_wait(gpu.to), "cuEventSynchronize") ||
+    if (!good(cu.record(gpu.to, gpu.stream), "cuEventRecord"))
+        return -1;
+    watch_look();
+    if (!good(cu.event_wait(gpu.to), "cuEventSynchronize") ||
         !good(cu.elapsed(&ms, gpu.from, gpu.to), "cuEventElapsedTime"))
         return -1;
     return 1e-3 * (double)ms;

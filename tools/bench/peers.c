@@ -453,7 +453,7 @@ struct library limber_blas = { .name = "Limber before a BLAS",
 /* ---- the table ------------------------------------------------------------------------------- */
 
 /* Types of cuBLAS (R_32F ...), what it computes in, and types of oneDNN. */
-enum { R32F = 0, R64F = 1, R16F = 2, R8I = 3, R32I = 10, R16BF = 14 };
+enum { R32F = 0, R64F = 1, R16F = 2, R8I = 3, R32I = 10, R16BF = 14, E4M3 = 28 };
 enum { IN_32F = 68, IN_64F = 70, IN_32I = 72, IN_TF32 = 77, IN_BF16X9 = 78, IN_FIXED = 79 };
 enum { DNN_ANY = 1, DNN_F32 = 3, DNN_S32 = 4, DNN_S8 = 5, DNN_U8 = 6 };
 
@@ -495,6 +495,7 @@ enum { SATURATES = 2 };
     .plain = true, .prepare = flint_prepare, .run = flint_run, .fetch = flint_fetch, \
     .release = flint_release
 #define CUBLAS .library = &cublas, .run = cublas_run
+#define CUBLASLT .library = &cublaslt, .run = cublaslt_run
 
 /* clang-format off */
 static const struct peer peers[] = {
@@ -549,8 +550,8 @@ static const struct peer peers[] = {
       .emulation = true, LOOSE(16) },
     { .word = "fixed", .name = "cuBLAS fixed point", CUBLAS, .code = { R64F, R64F, IN_FIXED },
       .emulation = true, LOOSE(32) },
-    { .word = "e4m3", .name = "cuBLASLt E4M3", .library = &cublaslt, .run = cublaslt_run,
-      LOOSE(8) },
+    { .word = "e4m3", .name = "cuBLASLt E4M3", CUBLASLT, .code = { E4M3, R32F, IN_32F }, LOOSE(8) },
+    { .word = "int8", .name = "cuBLASLt INT8", CUBLASLT, .code = { R8I, R32I, IN_32I }, EXACT },
     { .word = "nchw", .name = "cuDNN NCHW", .library = &cudnn, .run = cudnn_run, LOOSE(8) },
     { .word = "nhwc", .name = "cuDNN NHWC", .library = &cudnn, .run = cudnn_run, LOOSE(8) },
 };
@@ -562,13 +563,13 @@ static struct library *const libraries[] = { &openblas, &blis,        &mkl,   &o
                                              &cublas,   &cublaslt,    &cudnn };
 enum { LIBRARIES = sizeof libraries / sizeof *libraries };
 
-void peers_open(bool gpu)
+void peers_open(const struct bench *b)
 {
     /* Before any of them is loaded.  A library's threads that spin while they wait take the CPUs
      * from the next library's: oneDNN's products lost up to nine tenths of their speed. */
     setenv("OMP_WAIT_POLICY", "passive", 0);
     for (int i = 0; i < LIBRARIES; i++)
-        if (libraries[i]->gpu == gpu)
+        if (libraries[i]->gpu == b->gpu && (!b->gpu || rows_ask(b, libraries[i])))
             libraries[i]->usable = libraries[i]->open(libraries[i]);
 }
 

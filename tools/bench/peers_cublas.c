@@ -8,7 +8,7 @@
 
 /* Constants of cublas_api.h, library_types.h and cublasLt.h. */
 enum { OP_N = 0, OP_T = 1, DEFAULT = -1, NOT_SUPPORTED = 15, EAGER = 2 };
-enum { R_32F = 0, R_64F = 1, R_16F = 2, R_8I = 3, R_32I = 10, R_16BF = 14, R_E4M3 = 28 };
+enum { R_32F = 0, R_64F = 1, R_16F = 2, R_8I = 3, R_32I = 10, R_16BF = 14 };
 enum { AS_32F = 68, AS_64F = 70, AS_32I = 72, AS_TF32 = 77, AS_BF16X9 = 78, AS_FIXED = 79 };
 enum { DESC_TRANSA = 3, PREFERENCE_BYTES = 1, LT_WORKSPACE = 64 << 20 };
 
@@ -134,7 +134,7 @@ bool cublas_run(struct contender *c)
                                out, n, compute, DEFAULT));
 }
 
-/* ---- FP8 by cuBLASLt ------------------------------------------------------------------------- */
+/* ---- FP8 and INT8 by cuBLASLt ---------------------------------------------------------------- */
 
 /* cublasLtMatmulHeuristicResult_t */
 struct heuristic {
@@ -165,7 +165,8 @@ struct heuristic {
 
 static struct {
     void *handle, *desc, *rows, *cols, *result, *preference, *workspace;
-    int64_t m, n, k; /* what the layouts are for; 0: none */
+    const struct peer *peer; /* what the layouts are for; m 0: none */
+    int64_t m, n, k;
     struct heuristic found;
     LT(DECLARE)
 } lt;
@@ -185,25 +186,27 @@ static void free_shape(void)
     lt.m = 0;
 }
 
-/* FP8 units take both operands with k running fastest, so B is stored as n x k. */
-static int shape_lt(const struct work *w)
+/* These units take both operands with k running fastest, so B is stored as n x k.  The peer's codes
+ * are as of cublas_run. */
+static int shape_lt(const struct work *w, const struct peer *p)
 {
     uint64_t m = (uint64_t)w->m, n = (uint64_t)w->n, k = (uint64_t)w->k;
-    int transpose = OP_T, found = 0, code;
+    int transpose = OP_T, found = 0, in = p->code[0], out = p->code[1], code;
 
-    if (lt.m == w->m && lt.n == w->n && lt.k == w->k)
+    if (lt.peer == p && lt.m == w->m && lt.n == w->n && lt.k == w->k)
         return 0;
     free_shape();
-    if ((code = lt.desc_new(&lt.desc, AS_32F, R_32F)) ||
+    if ((code = lt.desc_new(&lt.desc, p->code[2], out)) ||
         (code = lt.desc_set(lt.desc, DESC_TRANSA, &transpose, sizeof transpose)) ||
-        (code = lt.layout_new(&lt.cols, R_E4M3, k, n, w->k)) ||
-        (code = lt.layout_new(&lt.rows, R_E4M3, k, m, w->k)) ||
-        (code = lt.layout_new(&lt.result, R_32F, n, m, w->n)) ||
+        (code = lt.layout_new(&lt.cols, in, k, n, w->k)) ||
+        (code = lt.layout_new(&lt.rows, in, k, m, w->k)) ||
+        (code = lt.layout_new(&lt.result, out, n, m, w->n)) ||
         (code = lt.choose(lt.handle, lt.desc, lt.cols, lt.rows, lt.result, lt.result, lt.preference,
                           1, &lt.found, &found)))
         return code;
     if (found < 1)
         return NOT_SUPPORTED;
+    lt.peer = p;
     lt.m = w->m;
     lt.n = w->n;
     lt.k = w->k;
@@ -212,13 +215,17 @@ static int shape_lt(const struct work *w)
 
 bool cublaslt_run(struct contender *c)
 {
+    static const float one_f = 1, zero_f = 0;
+    static const int32_t one_i = 1, zero_i = 0;
     const struct operands *o = c->now;
-    int code = shape_lt(c->work);
+    bool whole = c->peer->code[1] == R_32I;
+    int code = shape_lt(c->work, c->peer);
 
     if (code == 0)
-        code = lt.matmul(lt.handle, lt.desc, &(float){ 1 }, o->b, lt.cols, o->a, lt.rows,
-                         &(float){ 0 }, o->y, lt.result, o->y, lt.result, lt.found.algorithm,
-                         lt.workspace, LT_WORKSPACE, device_stream());
+        code =
+            lt.matmul(lt.handle, lt.desc, whole ? (const void *)&one_i : &one_f, o->b, lt.cols,
+                      o->a, lt.rows, whole ? (const void *)&zero_i : &zero_f, o->y, lt.result, o->y,
+                      lt.result, lt.found.algorithm, lt.workspace, LT_WORKSPACE, device_stream());
     return answer(c, code);
 }
 

@@ -23,15 +23,16 @@ static bool on_terminal(void)
 
 void print_progress(struct bench *b, const char *format, ...)
 {
+    bool lines = b->json && b->gpu; /* who stops this program wants to know where it was */
     va_list args;
 
-    if (!on_terminal() || b->json)
+    if (!lines && (!on_terminal() || b->json))
         return;
-    fprintf(stderr, "\r%4.0f s  %s: ", now() - b->start, b->group);
+    fprintf(stderr, "%s%4.0f s  %s: ", lines ? "" : "\r", now() - b->start, b->group);
     va_start(args, format);
     vfprintf(stderr, format, args);
     va_end(args);
-    fprintf(stderr, " ...\033[K");
+    fprintf(stderr, lines ? "\n" : " ...\033[K");
 }
 
 void print_text(struct bench *b, const char *format, ...)
@@ -51,10 +52,6 @@ void print_text(struct bench *b, const char *format, ...)
         fprintf(stderr, "\r\033[K");
     printf("%s\n", text);
     fflush(stdout);
-    if (b->table) {
-        fprintf(b->table, "%s\n", text);
-        fflush(b->table);
-    }
     free(text);
 }
 
@@ -77,7 +74,7 @@ static void print_libraries(struct bench *b)
     for (int i = 0; i < count; i++) {
         const struct library *l = list[i];
 
-        if (l->gpu != b->gpu)
+        if (l->gpu != b->gpu || (!l->usable && !*l->why_not))
             continue;
         if (l->usable)
             print_text(b, "%s%s%s%s%s", l->name, *l->version ? " " : "", l->version,
@@ -104,6 +101,8 @@ void print_head(struct bench *b)
                    "medians; every row checked against %d exact elements; error: the largest, in "
                    "units of u |A||B|",
                    PICKS);
+        if (b->unwatched)
+            print_text(b, "clocks and power are not read: %s", b->unwatched);
         print_libraries(b);
         return;
     }
@@ -187,23 +186,74 @@ static void add_library(cJSON *list, const struct library *l)
     cJSON_AddItemToArray(list, j);
 }
 
-static void add_gpu(cJSON *all, const struct bench *b)
+/* Attributes of the device that are printed; numbers are those of CUdevice_attribute. */
+static const struct {
+    const char *name;
+    int number;
+} attributes[] = {
+    { "multiprocessors", 16 },
+    { "clock_khz", 13 },
+    { "memory_clock_khz", 36 },
+    { "memory_bus_bits", 37 },
+    { "l2", 38 },
+    { "shared_of_multiprocessor", 81 },
+    { "shared_of_block", 97 },
+    { "registers_of_multiprocessor", 82 },
+    { "threads_of_multiprocessor", 39 },
+    { "ecc", 32 },
+    { "memory_pools", 115 },
+};
+
+static void add_clocks(cJSON *j, const struct device_now *d)
+{
+    if (!d->sm_mhz)
+        return;
+    cJSON_AddNumberToObject(j, "sm_mhz", d->sm_mhz);
+    cJSON_AddNumberToObject(j, "memory_mhz", d->memory_mhz);
+    cJSON_AddNumberToObject(j, "watts", d->watts);
+    cJSON_AddNumberToObject(j, "celsius", d->celsius);
+    cJSON_AddNumberToObject(j, "clock_reasons", (double)d->reasons);
+}
+
+cJSON *print_device(const struct bench *b)
 {
     const struct device_info *g = device_info();
-    cJSON *gpu = cJSON_AddObjectToObject(all, "gpu");
+    cJSON *j = cJSON_CreateObject(), *gpu, *peers;
+    struct device_now now;
+    struct library *const *list;
+    int count = libraries_list(&list);
 
+    cJSON_AddStringToObject(j, "limber", LIMBER_VERSION);
+    cJSON_AddStringToObject(j, "backend", b->backend);
+    gpu = cJSON_AddObjectToObject(j, "gpu");
     cJSON_AddStringToObject(gpu, "name", g->name);
     cJSON_AddNumberToObject(gpu, "capability", g->major * 10 + g->minor);
-    cJSON_AddNumberToObject(gpu, "multiprocessors", g->units);
     cJSON_AddNumberToObject(gpu, "memory", (double)g->memory);
-    cJSON_AddNumberToObject(gpu, "l2", (double)g->l2);
     cJSON_AddNumberToObject(gpu, "driver", g->driver);
-    cJSON_AddStringToObject(all, "backend", b->backend);
-    cJSON_AddNumberToObject(all, "seconds", now() - b->start);
-    cJSON_AddNumberToObject(all, "ok", b->count[STATE_ok]);
-    cJSON_AddNumberToObject(all, "wrong", b->count[STATE_wrong]);
-    cJSON_AddNumberToObject(all, "failed", b->count[STATE_failed]);
-    cJSON_AddNumberToObject(all, "skipped", b->count[STATE_skipped]);
+    for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++)
+        if (device_attribute(attributes[i].number) >= 0)
+            cJSON_AddNumberToObject(gpu, attributes[i].name,
+                                    device_attribute(attributes[i].number));
+    watch_look();
+    now = watch_last();
+    add_clocks(gpu, &now);
+    cJSON_AddStringToObject(j, "clocks", b->unwatched ? b->unwatched : "by NVML");
+    peers = cJSON_AddArrayToObject(j, "peers");
+    for (int i = 0; i < count; i++)
+        if (list[i]->gpu && (list[i]->usable || *list[i]->why_not))
+            add_library(peers, list[i]);
+    return j;
+}
+
+void print_object(cJSON *j)
+{
+    char *text = cJSON_PrintUnformatted(j);
+
+    if (text)
+        puts(text);
+    fflush(stdout);
+    cJSON_free(text);
+    cJSON_Delete(j);
 }
 
 static void add_cpu(cJSON *all)
@@ -225,14 +275,11 @@ cJSON *print_json(struct bench *b)
     cJSON *all = cJSON_CreateObject(), *peers;
 
     cJSON_AddStringToObject(all, "limber", LIMBER_VERSION);
-    if (b->gpu)
-        add_gpu(all, b);
-    else
-        add_cpu(all);
+    add_cpu(all);
     cJSON_AddBoolToObject(all, "cpu_time", b->cpu_time);
     peers = cJSON_AddArrayToObject(all, "peers");
     for (int i = 0; i < count; i++)
-        if (list[i]->gpu == b->gpu)
+        if (!list[i]->gpu)
             add_library(peers, list[i]);
     cJSON_AddItemToObject(all, "rows", b->rows);
     b->rows = NULL;
@@ -405,17 +452,49 @@ static void add_times(cJSON *j, const struct line *l)
     add_ratio(j, l);
     json_number(j, "error", c->error);
     json_number(j, "allowed", c->allowed);
+    add_clocks(j, &c->device);
+}
+
+static void add_kernels(cJSON *j, const struct contender *c)
+{
+    cJSON *list = c->kernel_count ? cJSON_AddArrayToObject(j, "kernels") : NULL;
+
+    for (int i = 0; i < c->kernel_count; i++) {
+        cJSON *k = cJSON_CreateObject();
+
+        cJSON_AddStringToObject(k, "name", c->kernels[i].name);
+        cJSON_AddNumberToObject(k, "launches", c->kernels[i].launches);
+        json_number(k, "seconds", c->kernels[i].seconds);
+        cJSON_AddItemToArray(list, k);
+    }
+}
+
+/* Prints the kernels' times below their row. */
+static void print_kernels(struct bench *b, const struct contender *c)
+{
+    char text[400];
+    size_t at = 0;
+
+    for (int i = 0; i < c->kernel_count && at < sizeof text; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%s %.4f ms", i ? ", " : "",
+                               c->kernels[i].name, 1e3 * c->kernels[i].seconds);
+    if (at)
+        print_text(b, "    %s", text);
 }
 
 void print_gpu_line(struct bench *b, const struct line *l)
 {
     const struct contender *c = l->c;
-    cJSON *j = cJSON_CreateObject();
+    cJSON *j;
     char by[64];
 
     b->count[c->state]++;
     by_text(c, by, sizeof by);
     print_gpu_text(b, l, by);
+    print_kernels(b, c);
+    if (!b->json)
+        return;
+    j = cJSON_CreateObject();
     cJSON_AddStringToObject(j, "group", b->group);
     cJSON_AddStringToObject(j, "work", l->what ? l->what : l->w->what);
     add_shape(j, l->w);
@@ -429,19 +508,23 @@ void print_gpu_line(struct bench *b, const struct line *l)
         cJSON_AddStringToObject(j, "note", l->note);
     if (c->samples > 0 || l->untimed)
         add_times(j, l);
+    add_kernels(j, c);
     add_report(j, c);
-    cJSON_AddItemToArray(b->rows, j);
+    print_object(j);
 }
 
 void print_skip(struct bench *b, const char *what, const char *why)
 {
-    cJSON *j = cJSON_CreateObject();
+    cJSON *j;
 
     b->count[STATE_skipped]++;
     print_text(b, "%-40s skipped: %s", what, why);
+    if (!b->json)
+        return;
+    j = cJSON_CreateObject();
     cJSON_AddStringToObject(j, "group", b->group);
     cJSON_AddStringToObject(j, "work", what);
     cJSON_AddStringToObject(j, "state", states[STATE_skipped]);
     cJSON_AddStringToObject(j, "why", why);
-    cJSON_AddItemToArray(b->rows, j);
+    print_object(j);
 }

@@ -255,7 +255,7 @@ static const struct row cpu_rows[] = {
 #define UNITS "4096 8192 16384"
 
 static const struct row gpu_rows[] = {
-    { "units", "FP16 to FP32", "f16 f16 f32", UNITS, "normal", "f16" },
+    { "units", "FP16 to FP32", "f16 f16 f32", UNITS, "normal", "f16* native" },
     { "units", "BF16 to FP32", "bf16 bf16 f32", UNITS, "normal", "bf16" },
     { "units", "TF32 to FP32", "tf32 tf32 f32", UNITS, "normal", "tf32" },
     /* transposed as these units read their operands fastest */
@@ -532,6 +532,23 @@ static void add_limber(const struct bench *b, struct work *w, char *word, bool b
     add(w, c);
 }
 
+/* True if --by names this word of a row, or nothing. */
+static bool is_wanted(const struct bench *b, const char *word)
+{
+    const char *list = b->by ? b->by : "";
+
+    while (*list) {
+        char part[48];
+        size_t n = strcspn(list, ",");
+
+        snprintf(part, sizeof part, "%.*s", (int)n, list);
+        if (*part && strstr(word, part))
+            return true;
+        list += n + (list[n] == ',');
+    }
+    return !b->by;
+}
+
 static void read_contenders(const struct bench *b, struct work *w, const char *text)
 {
     const struct peer *peers;
@@ -541,6 +558,8 @@ static void read_contenders(const struct bench *b, struct work *w, const char *t
     while (next_word(&text, word, sizeof word)) {
         bool base = cut(word, '*') != NULL, found = false;
 
+        if (!is_wanted(b, word))
+            continue;
         for (int i = 0; i < count; i++)
             if (!strcmp(peers[i].word, word) &&
                 (peers[i].library ? peers[i].library->gpu == b->gpu : !b->gpu)) {
@@ -581,7 +600,7 @@ static bool read_work(const struct bench *b, const struct row *r, char *size, st
             return complain("bench: %s: %s", w->what, limber_error_text()), false;
     }
     read_contenders(b, w, r->by);
-    return true;
+    return w->count > 0;
 }
 
 /* ---- the lines of `limber bench` ------------------------------------------------------------- */
@@ -998,7 +1017,7 @@ static void measure(struct bench *b, const struct row *r, struct work *w)
     struct timing t;
 
     bench_timing(b, &t);
-    t.timed = !show_of(r)->untimed;
+    t.timed = !show_of(r)->untimed && !b->once;
     if (!bench_time_left(b))
         snprintf(w->why, sizeof w->why, "time is up (--seconds %g)", b->seconds);
     else if (device_lost())
@@ -1078,6 +1097,8 @@ static bool some_rows(struct bench *b, const struct row *r, const struct row *la
     char size[32];
 
     for (; r < last; r++) {
+        if (r->special && b->by)
+            continue;
         if (r->special) {
             if (i == (b->gpu ? MOST_SIZES - 1 : 0) && !r->special(b))
                 return false;
@@ -1161,6 +1182,38 @@ bool rows_known(const char *list, bool gpu)
         list += n + (list[n] == ',');
     }
     return true;
+}
+
+/* True if the library computes a word of the row that --by allows; NULL: if anything does. */
+static bool row_asks(const struct bench *b, const struct row *r, const struct library *l)
+{
+    const struct peer *peers;
+    const char *text = r->by ? r->by : "";
+    int count = peers_list(&peers);
+    char word[48];
+
+    while (next_word(&text, word, sizeof word)) {
+        (void)cut(word, '*');
+        if (!is_wanted(b, word))
+            continue;
+        if (!l)
+            return true;
+        for (int i = 0; i < count; i++)
+            if (peers[i].library == l && !strcmp(peers[i].word, word))
+                return true;
+    }
+    return false;
+}
+
+bool rows_ask(const struct bench *b, const struct library *l)
+{
+    const struct row *rows;
+    int count = table_of(b->gpu, &rows);
+
+    for (int i = 0; i < count; i++)
+        if ((!b->only || listed(b->only, rows[i].group)) && row_asks(b, &rows[i], l))
+            return true;
+    return false;
 }
 
 bool rows_measure(struct bench *b)

@@ -30,7 +30,7 @@ enum kind {
     KIND_RUN, /* LIMBER_REPORT */
     KIND_EXPLORE, /* limber explore --json */
     KIND_SWEEP, /* the same of formats or contracts */
-    KIND_BENCH, /* limber bench --json, limber gpu --json FILE */
+    KIND_BENCH, /* limber bench --json, gpu.json of tools/gpu.py */
     KIND_APPS, /* limber bench apps --json */
     KIND_LINES, /* an object a line, as of a training sweep or statistics */
     KIND_UNKNOWN

@@ -34,7 +34,8 @@ enum {
     CAPTURE_UNSUPPORTED = 900,
     CAPTURE_INVALIDATED,
     CAPTURE_UNMATCHED = 903,
-    CAPTURED_EVENT = 907
+    CAPTURED_EVENT = 907,
+    UNKNOWN = 999
 };
 enum { DEVICES = 2, STACK_DEPTH = 16 };
 
@@ -156,6 +157,8 @@ EXPORT int cuInit(unsigned flags)
 {
     bool good;
 
+    if (fault_is_gone())
+        return UNKNOWN;
     pthread_mutex_lock(&lock);
     read_settings();
     good = flags == 0 && start_memory();
@@ -728,6 +731,13 @@ static void run_free(uint64_t at)
         }
 }
 
+static void run_launch(const struct launch *l)
+{
+    fault_before();
+    if (!engine.failed && engine_run(l))
+        fault_after(l->name);
+}
+
 /* After a complaint only memory is still given back. */
 void work_run(const struct work *w)
 {
@@ -740,7 +750,7 @@ void work_run(const struct work *w)
     else if (w->kind == WORK_set)
         run_set(w);
     else if (w->kind == WORK_launch)
-        engine_run(&w->launch);
+        run_launch(&w->launch);
 }
 
 static struct work *copy_of(const struct work *w)
@@ -1519,6 +1529,7 @@ static const struct {
     { INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle" },
     { NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found" },
     { LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure" },
+    { UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error" },
     { 801, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported" },
     { CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
       "operation not permitted when stream is capturing" },

@@ -268,10 +268,17 @@ bool memory_find(uint64_t at, uint64_t *base, uint64_t *size);
 void memory_written(uint64_t at, uint64_t size);
 void memory_copy(uint64_t to, uint64_t from, uint64_t size);
 void memory_launch(void); /* what is written from now on is not constant */
+void memory_spoil(void); /* flips a bit in the last byte that the launch wrote, by address */
 const unsigned char *memory_check(uint64_t at, uint64_t size, bool constant, const char *what);
 void *global_read(const void *p, uint32_t size, uint32_t align, int constant);
 void *global_write(void *p, uint32_t size, uint32_t align);
 void *global_atomic(void *p, uint32_t size, uint32_t align);
+
+/* ---- faults.c: variables of README.md ------------------------------------------------------- */
+
+bool fault_is_gone(void); /* an earlier process lost the device */
+void fault_before(void); /* a launch: may not return, or fail */
+void fault_after(const char *kernel); /* may change what the launch wrote */
 
 /* ---- order.c --------------------------------------------------------------------------------- */
 

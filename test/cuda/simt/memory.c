@@ -26,6 +26,7 @@ static struct {
     struct piece *pieces[DEVICES];      /* by address */
     uint64_t used[DEVICES];
     int launch;
+    uint64_t written_to;                /* behind the last byte that this launch wrote */
 } memory;
 
 static void *reserve(uint64_t size, int protection)
@@ -158,6 +159,7 @@ void memory_copy(uint64_t to, uint64_t from, uint64_t size)
 
 void memory_launch(void)
 {
+    memory.written_to = 0;
     if (++memory.launch <= LAST)
         return;
     memory.launch = FIRST;
@@ -253,6 +255,8 @@ static void *write_range(uint64_t at, uint32_t size, uint32_t align, const char 
 
     check_align(at, align, what);
     order_began(what);
+    if (at + size > memory.written_to)
+        memory.written_to = at + size;
     for (uint32_t i = 0; i < size; i++) {
         if (s[i] == NOBODY)
             nobody(at, at + i, size, what);
@@ -272,4 +276,10 @@ void *global_atomic(void *p, uint32_t size, uint32_t align)
     fibre_maybe_yield();
     memory_check((uint64_t)(uintptr_t)p, size, false, "atomic");
     return write_range((uint64_t)(uintptr_t)p, size, align, "atomic");
+}
+
+void memory_spoil(void)
+{
+    if (memory.written_to)
+        memory.real[memory.written_to - 1 - memory.base] ^= 0x40;
 }

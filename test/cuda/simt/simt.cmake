@@ -5,7 +5,8 @@ set(simt_folder ${CMAKE_CURRENT_LIST_DIR})
 
 add_library(simt_cuda SHARED ${simt_folder}/driver.c ${simt_folder}/engine.c ${simt_folder}/shared.c
   ${simt_folder}/memory.c ${simt_folder}/order.c ${simt_folder}/streams.c ${simt_folder}/async.c
-  ${simt_folder}/product.c ${simt_folder}/columns.c ${simt_folder}/dot.c ${simt_folder}/ptx.c)
+  ${simt_folder}/product.c ${simt_folder}/columns.c ${simt_folder}/dot.c ${simt_folder}/ptx.c
+  ${simt_folder}/faults.c)
 target_link_libraries(simt_cuda PRIVATE limber_static)
 target_link_options(simt_cuda PRIVATE -Wl,--exclude-libs,ALL)
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * cuBLASLt for tests of `limber gpu`: E4M3 to FP32, the first operand transposed. */
+ * cuBLASLt for tests of `limber gpu`: E4M3 to FP32 and INT8 to INT32, the first operand
+ * transposed. */
 #include "small_float.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 
-enum { R_32F = 0, R_E4M3 = 28, AS_32F = 68, TRANSA = 3, OP_T = 1, BAD = 7 };
+enum { R_32F = 0, R_8I = 3, R_32I = 10, R_E4M3 = 28, TRANSA = 3, OP_T = 1, BAD = 7 };
+enum { AS_32F = 68, AS_32I = 72 };
 
 struct numbers {
     int64_t v[4]; /* layouts: type, rows, columns, leading dimension; products: transposed */
@@ -50,7 +52,7 @@ int cublasLtMatrixLayoutDestroy(void *d)
 
 int cublasLtMatmulDescCreate(void **d, int as, int scale)
 {
-    return as == AS_32F && scale == R_32F ? make(d) : BAD;
+    return (as == AS_32F && scale == R_32F) || (as == AS_32I && scale == R_32I) ? make(d) : BAD;
 }
 
 int cublasLtMatmulDescSetAttribute(void *d, int which, const void *value, size_t size)
@@ -85,8 +87,9 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *desc, void *a, void *b, v
     (void)c;
     (void)preference;
     (void)list;
-    *count = room > 0 && ((struct numbers *)desc)->v[0] == OP_T && x->v[0] == R_E4M3 &&
-             y->v[0] == R_E4M3 && z->v[0] == R_32F && x->v[1] == y->v[1];
+    *count = room > 0 && ((struct numbers *)desc)->v[0] == OP_T && x->v[0] == y->v[0] &&
+             ((x->v[0] == R_E4M3 && z->v[0] == R_32F) || (x->v[0] == R_8I && z->v[0] == R_32I)) &&
+             x->v[1] == y->v[1];
     return 0;
 }
 
@@ -97,11 +100,10 @@ int cublasLtMatmul(void *handle, void *desc, const void *alpha, const void *a, v
 {
     const struct numbers *x = a_about, *y = b_about, *z = d_about;
     const unsigned char *left = a, *right = b;
+    int whole = z->v[0] == R_32I;
 
     (void)handle;
     (void)desc;
-    (void)alpha;
-    (void)beta;
     (void)c;
     (void)c_about;
     (void)workspace;
@@ -110,11 +112,21 @@ int cublasLtMatmul(void *handle, void *desc, const void *alpha, const void *a, v
     for (int64_t j = 0; j < z->v[2]; j++)
         for (int64_t i = 0; i < z->v[1]; i++) {
             float sum = 0;
+            int32_t number = 0;
 
-            for (int64_t q = 0; q < x->v[1]; q++)
-                sum += small_float(left[i * x->v[3] + q], 4, 3) *
-                       small_float(right[j * y->v[3] + q], 4, 3);
-            ((float *)d)[j * z->v[3] + i] = sum;
+            for (int64_t q = 0; q < x->v[1]; q++) {
+                unsigned char l = left[i * x->v[3] + q], r = right[j * y->v[3] + q];
+
+                number += whole ? (int8_t)l * (int8_t)r : 0;
+                sum += whole ? 0 : small_float(l, 4, 3) * small_float(r, 4, 3);
+            }
+            if (whole)
+                ((int32_t *)d)[j * z->v[3] + i] = number;
+            else
+                ((float *)d)[j * z->v[3] + i] = sum;
         }
+    if (whole ? *(const int32_t *)alpha != 1 || *(const int32_t *)beta :
+                *(const float *)alpha != 1 || *(const float *)beta != 0)
+        return BAD;
     return algorithm ? 0 : BAD;
 }

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Lets the device hang, be lost or answer wrongly: tests see what programs do then. */
+#include "test/cuda/simt/engine.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool is_launch(const char *variable, long number)
+{
+    const char *text = getenv(variable);
+
+    return text && *text && strtol(text, NULL, 10) == number;
+}
+
+bool fault_is_gone(void)
+{
+    const char *file = getenv("SIMT_GONE");
+
+    return file && access(file, F_OK) == 0;
+}
+
+static void lose_device(void)
+{
+    const char *file = getenv("SIMT_GONE");
+    int fd = file ? open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0666) : -1;
+
+    if (fd >= 0)
+        close(fd);
+    engine_fail("the device is lost (SIMT_LOST)");
+}
+
+void fault_before(void)
+{
+    static long number;
+
+    number++;
+    while (is_launch("SIMT_HANG", number))
+        pause();
+    if (is_launch("SIMT_LOST", number))
+        lose_device();
+}
+
+void fault_after(const char *kernel)
+{
+    const char *wrong = getenv("SIMT_WRONG");
+
+    if (wrong && !strcmp(kernel, wrong))
+        memory_spoil();
+}

@@ -1,0 +1,696 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs the steps of tools/gpu.sh on a machine with an NVIDIA GPU: one process for each step, with a
+time limit, so that a kernel that hangs or a device that is lost costs one step.
+
+FOLDER gets results.jsonl, a line for each step when it ends; log.txt, what the steps printed; and,
+at the end or when this program is stopped, gpu.txt, a page to read, and gpu.json for
+`limber report`.  Exit status: 0 all passed, 1 a step failed, 2 usage, 77 no GPU.
+
+example: python3 tools/gpu.py --plan --short build-gpu results
+         python3 tools/gpu.py --steps attributes,smoke,fp64 build-gpu results"""
+
+import argparse
+import contextlib
+import ctypes
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+LIMIT_OF_FILE = 16 << 20
+LIMIT_OF_STEP = 1 << 20     # of results.jsonl and log.txt, in bytes
+TAIL = 4000
+PROBE_SECONDS = 10
+TRIAL_SECONDS = 5           # of a tool's --version
+NO_DEVICE = 77
+TEST = re.compile(r'\s*\d+/\d+ Test +#\d+: (\S+) \.+ *\**(\S.*?) +([\d.]+) sec')
+SHORT, LONG = 200, 580
+
+SECTIONS = ['SpeedOfLight', 'LaunchStats', 'Occupancy', 'MemoryWorkloadAnalysis', 'WarpStateStats']
+ATTRIBUTES = ('name,driver_version,vbios_version,clocks.sm,clocks.max.sm,clocks.mem,power.draw,'
+              'power.limit,temperature.gpu,ecc.mode.current,mig.mode.current,persistence_mode')
+# A tool of NVIDIA's works where what it prints has the first text and not the second.
+TOOLS = {'nvidia-smi': ('driver_version', 'NVIDIA-SMI has failed'),
+         'ncu': ('Section: ', '==ERROR=='),
+         'compute-sanitizer': ('ERROR SUMMARY', 'Internal Sanitizer Error')}
+
+
+class Step:
+    """A process.  limit and expected are seconds; expected is for a machine with an H100.  One that
+    takes the rest has as much time as is left, and no less than its limit."""
+
+    def __init__(self, name, command, limit, expected, short=True, **more):
+        self.name, self.command, self.limit, self.expected = name, command, limit, expected
+        self.short = short
+        self.timed = more.get('timed', False)       # times of kernels are wanted
+        self.tool = more.get('tool')                # of TOOLS: skipped where it does not work
+        self.takes_rest = more.get('takes_rest', False)
+
+
+class Stopped(Exception):
+    """SIGINT or SIGTERM.  While a process is being started, it waits until there is one to end."""
+    starting, seen = False, None
+
+    def __init__(self, number):
+        super().__init__(number)
+        self.number = number
+
+
+def stop(number, _):
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)
+    Stopped.seen = number
+    if not Stopped.starting:
+        raise Stopped(number)
+
+
+def start(*arguments, **more):
+    Stopped.starting = True
+    try:
+        return subprocess.Popen(*arguments, **more)
+    finally:
+        Stopped.starting = False
+
+
+def usage(text):
+    print('gpu.py: ' + text, file=sys.stderr)
+    sys.exit(2)
+
+
+# ---- the plan ----------------------------------------------------------------------------------
+
+def smoke_kinds(program):
+    """Asks test/gpu_smoke for its kinds; the second value says why there are none."""
+    if not os.access(program, os.X_OK):
+        return [], program + ' was not built'
+    try:
+        done = subprocess.run([program, '--list'], stdout=subprocess.PIPE, timeout=PROBE_SECONDS,
+                              stderr=subprocess.DEVNULL, universal_newlines=True, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        return [], '%s --list: %s' % (program, error)
+    return done.stdout.split(), None
+
+
+def rows(options, name, groups, size, limit, expected, compiling, short=True):
+    """compiling: seconds more that NVRTC takes where cubins are not carried."""
+    limber = os.path.join(options.build, 'tools', 'limber')
+    command = [limber, 'gpu', '--json', '--rows', groups, '--seconds', str(limit - 8)]
+    if size:
+        command += ['--sizes', '24' if options.tiny else str(size)]
+    return Step(name, command, limit, expected + (0 if options.carried else compiling), short,
+                timed=True)
+
+
+def tool_steps(options):
+    """Makes the steps of ncu, on the main kernels, and of compute-sanitizer."""
+    limber = os.path.join(options.build, 'tools', 'limber')
+    size, small = ('24', '24') if options.tiny else ('4096', '160')
+    profile = ['ncu', '--launch-count', '1']
+    for section in SECTIONS:
+        profile += ['--section', section]
+    steps = []
+    for name, group, by, kernel in [('ncu-ozaki2', 'fp64', 'correct:ozaki2', 'limber_multiply'),
+                                    ('ncu-fp32-f', 'fp32', 'fp32-f', 'limber_multiply'),
+                                    ('ncu-pack', 'fp64', 'correct:ozaki2', 'limber_pack'),
+                                    ('ncu-reconstruct', 'fp64', 'correct:ozaki2',
+                                     'limber_reconstruct')]:
+        steps.append(Step(name, profile + ['--kernel-name', kernel, limber, 'gpu', '--rows', group,
+                                           '--by', by, '--sizes', size, '--once'],
+                          30, 10, False, tool='ncu'))
+    for tool in ['memcheck', 'racecheck', 'synccheck']:
+        steps.append(Step(tool, ['compute-sanitizer', '--tool', tool, '--error-exitcode', '1',
+                                 limber, 'gpu', '--rows', 'fp64,fp32,int', '--by',
+                                 'correct:ozaki2,fp32-f,exact', '--sizes', small, '--once'],
+                          45, 20, False, tool='compute-sanitizer'))
+    return steps
+
+
+def make_plan(options):
+    """Makes all steps in their order: one that costs little and tells much comes first."""
+    limber = os.path.join(options.build, 'tools', 'limber')
+    smoke = os.path.join(options.build, 'test', 'gpu_smoke')
+    kinds, no_smoke = smoke_kinds(smoke)
+    options.absent = {'smoke': no_smoke} if no_smoke else {}
+    plan = [Step('attributes', [limber, 'gpu', '--probe'], 20, 2)]
+    plan.append(Step('nvidia-smi', ['nvidia-smi', '--query-gpu=' + ATTRIBUTES, '--format=csv'],
+                     10, 1, tool='nvidia-smi'))
+    plan += [Step('smoke:' + kind, [smoke, kind], 20, 2 if options.carried else 4)
+             for kind in kinds]
+    plan += [rows(options, 'fp64-4096', 'fp64', 4096, 45, 10, 12),
+             rows(options, 'fp32-4096', 'fp32', 4096, 45, 10, 12),
+             rows(options, 'int8-4096', 'int', 4096, 30, 7, 5),
+             rows(options, 'units-4096', 'units', 4096, 30, 8, 4),
+             rows(options, 'fp64-8192', 'fp64', 8192, 30, 12, 6),
+             rows(options, 'fp32-8192', 'fp32', 8192, 30, 12, 6),
+             rows(options, 'int8-8192', 'int', 8192, 30, 9, 2, False),
+             rows(options, 'units-8192', 'units', 8192, 30, 9, 2, False),
+             rows(options, 'fp64-2048', 'fp64', 2048, 30, 8, 6, False),
+             rows(options, 'fp32-2048', 'fp32', 2048, 30, 8, 6, False),
+             rows(options, 'fp64-1024', 'fp64', 1024, 30, 7, 6, False),
+             rows(options, 'fp32-1024', 'fp32', 1024, 30, 7, 6, False),
+             rows(options, 'quad-4096', 'quad', 4096, 40, 10, 3, False)]
+    if not options.tiny:
+        plan += [rows(options, 'conv', 'conv', None, 60, 30, 12, False),
+                 rows(options, 'small', 'small', None, 40, 12, 6, False)]
+    plan += tool_steps(options)
+    if not os.path.exists(os.path.join(options.build, 'CTestTestfile.cmake')):
+        options.absent['tests'] = 'tests were not built: cmocka or MPFR is not there'
+    else:
+        plan.append(Step('tests', ['ctest', '--test-dir', options.build, '-L', '^gpu$', '-j', '8',
+                                   '--timeout', '90' if options.carried else '300',
+                                   '--output-on-failure'],
+                         60, 120, False, takes_rest=True))
+    return plan
+
+
+def chosen(plan, options):
+    """Picks the steps of --steps by their names, or by the part before ":" or "-"."""
+    if not options.steps:
+        return [step for step in plan if step.short or not options.short]
+    words, used = options.steps.split(','), set()
+    steps = []
+    for step in plan:
+        for word in words:
+            if word in (step.name, re.split('[-:]', step.name)[0]):
+                used.add(word)
+                if step not in steps:
+                    steps.append(step)
+    for word in words:
+        if word in options.absent:
+            usage('%s: %s' % (word, options.absent[word]))
+        if word not in used:
+            usage('no step is called "%s"; --list-steps lists them' % word)
+    return steps
+
+
+def set_limits(steps, wishes):
+    """Applies --limit STEP=S."""
+    for wish in wishes:
+        name, _, seconds = wish.partition('=')
+        named = [step for step in steps if step.name == name]
+        try:
+            limit = float(seconds)
+        except ValueError:
+            limit = 0
+        if not named or not limit > 0:
+            usage('--limit %s: it takes STEP=S, with a step of --list-steps and S above 0' % wish)
+        named[0].limit, named[0].takes_rest = limit, False
+
+
+def print_plan(steps, deadline):
+    """Prints when each step begins and whether its limit still fits by then."""
+    at, late = 0, []
+    print('%-16s %8s %8s %8s' % ('step', 'begins', 'expected', 'limit'))
+    for step in steps:
+        limit = max(step.limit, deadline - at) if step.takes_rest else step.limit
+        print('%-16s %8g %8g %8g' % (step.name, at, step.expected, limit))
+        if at + step.limit > deadline:
+            late.append(step.name)
+        at += min(step.expected, limit) if step.takes_rest else step.expected
+    print('%g s of %g s' % (at, deadline))
+    if late or at > deadline:
+        print('gpu.py: --deadline %g is too short for %s as expected' %
+              (deadline, ', '.join(late) or 'all of it'), file=sys.stderr)
+    return 2 if late or at > deadline else 0
+
+
+# ---- processes ---------------------------------------------------------------------------------
+
+def members(session):
+    """Lists the processes of a session that have not ended.  Children cannot leave it by a group
+    of their own."""
+    found = []
+    for name in os.listdir('/proc'):
+        if name.isdigit():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                with open('/proc/%s/stat' % name) as f:
+                    words = f.read().rsplit(')', 1)[1].split()
+                if int(words[3]) == session and words[0] != 'Z':
+                    found.append(int(name))
+    return found
+
+
+def kill_all(process):
+    """Ends a session.  One that hangs in the driver may need long for it: after five seconds nobody
+    waits any more."""
+    until = time.monotonic() + 5
+    while members(process.pid) and time.monotonic() < until:
+        for pid in members(process.pid):
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
+    process.poll()
+
+
+def read_text(f):
+    f.seek(0)
+    return f.read(4 * LIMIT_OF_STEP).decode('utf-8', 'replace')
+
+
+def objects_of(text):
+    """Splits a text into JSON objects (lines that are such, or that ctest has of a test) and the
+    rest."""
+    objects, rest = [], []
+    for line in text.splitlines():
+        test = TEST.match(line)
+        if test:
+            objects.append({'test': test[1], 'outcome': test[2], 'seconds': float(test[3])})
+        if line.startswith('{'):
+            with contextlib.suppress(ValueError):
+                objects.append(json.loads(line))
+                continue
+        rest.append(line)
+    return objects, '\n'.join(rest)
+
+
+def run(command, limit, environment):
+    """Runs one process in a session of its own.  Answers an entry of results.jsonl, all that it
+    printed, and the signal that stopped this program, or None."""
+    begun, process, stopped = time.monotonic(), None, None
+    exit_status, timed_out = None, False
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        try:
+            process = start(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                            env=environment, start_new_session=True)
+            if Stopped.seen:
+                raise Stopped(Stopped.seen)
+            exit_status = process.wait(limit)
+        except OSError as error:
+            exit_status = 127
+            err.write(str(error).encode())
+        except subprocess.TimeoutExpired:
+            timed_out = True
+        except Stopped as stop_signal:
+            stopped = stop_signal
+        if process:
+            kill_all(process)           # or children that a step left
+        text, errors = read_text(out), read_text(err)
+    objects, rest = objects_of(text)
+    entry = {'command': command, 'seconds': round(time.monotonic() - begun, 3),
+             'exit': exit_status, 'timed_out': timed_out}
+    if objects:
+        entry['stdout'] = objects
+    if rest.strip():
+        entry['text'] = rest[-TAIL:]
+    if errors.strip() and exit_status != 0:
+        entry['stderr'] = errors[-TAIL:]
+    if stopped:
+        entry['stopped'] = True
+    return entry, text + errors, stopped
+
+
+# ---- results -----------------------------------------------------------------------------------
+
+class Results:
+    def __init__(self, folder):
+        self.folder, self.entries = folder, []
+        self.log_size = 0
+        self.file = open(os.path.join(folder, 'results.jsonl'), 'w')
+        self.log = open(os.path.join(folder, 'log.txt'), 'w')
+
+    def add(self, entry, log=''):
+        """A step's line is on disk when this returns."""
+        line = json.dumps(entry)
+        if len(line) > LIMIT_OF_STEP or self.file.tell() + len(line) > LIMIT_OF_FILE - TAIL:
+            entry = dict(entry, stdout=entry.get('stdout', [])[:20], shortened=True)
+            line = json.dumps(entry)
+        if self.file.tell() + len(line) < LIMIT_OF_FILE - 1:
+            self.file.write(line + '\n')
+            self.file.flush()
+            os.fsync(self.file.fileno())
+        self.entries.append(entry)
+        text = '==== %s\n%s\n' % (entry['step'], log[-LIMIT_OF_STEP:])
+        if log and self.log_size + 4 * len(text) < LIMIT_OF_FILE:
+            self.log_size += 4 * len(text)
+            self.log.write(text)
+            self.log.flush()
+
+    def close(self):
+        self.file.close()
+        self.log.close()
+        write_pages(self.folder, self.entries)
+
+
+def failed_objects(entry):
+    return [o for o in entry.get('stdout', [])
+            if o.get('passed') is False or o.get('state') in ('WRONG', 'FAILED') or
+            o.get('outcome', 'Passed') not in ('Passed', 'Skipped')]
+
+
+def outcome(entry):
+    if 'skipped' in entry:
+        return 'skipped'
+    if entry.get('stopped'):
+        return 'stopped'
+    if entry['timed_out']:
+        return 'TIMED OUT'
+    if entry['exit'] == NO_DEVICE:
+        return 'no device'
+    if failed_objects(entry):
+        return 'FAILED' if all(o.get('state') == 'FAILED' or 'test' in o
+                               for o in failed_objects(entry)) else 'WRONG'
+    return 'ok' if entry['exit'] == 0 else 'FAILED'
+
+
+def is_failure(entry):
+    return outcome(entry) not in ('ok', 'skipped')
+
+
+def detail(entry):
+    """Says in one line what the step found, or why it found nothing."""
+    if 'skipped' in entry:
+        return entry['skipped']
+    wrong = failed_objects(entry)
+    if wrong:
+        o = wrong[0]
+        return '%d wrong or failed; first: %s %s' % (
+            len(wrong), o.get('smoke') or o.get('test') or
+            '%s, %s:' % (o.get('work'), o.get('by')), o.get('why') or o.get('outcome', ''))
+    states = [o['state'] for o in entry.get('stdout', []) if 'state' in o]
+    if states and entry['exit'] == 0:
+        return '%d rows, %d skipped' % (len(states), states.count('skipped'))
+    tests = [o['outcome'] for o in entry.get('stdout', []) if 'test' in o]
+    if tests and entry['exit'] == 0:
+        return '%d tests, %d skipped' % (len(tests), tests.count('Skipped'))
+    text = (entry.get('stderr') or entry.get('text') or '').strip().splitlines()
+    return text[-1].strip() if text and outcome(entry) != 'ok' else ''
+
+
+def number(x, form):
+    return form % x if isinstance(x, (int, float)) else ''
+
+
+def row_lines(row):
+    work = ', '.join(w for w in (row.get('work'), row.get('data')) if w)
+    size = 'x'.join(str(row[x]) for x in 'mnk' if x in row)
+    if row.get('m') == row.get('n') == row.get('k'):
+        size = str(row.get('n', ''))
+    head = '%-42s %-16s %-28s ' % (work[:42], size, row.get('by', ''))
+    if 'median' not in row:
+        return [head + ': '.join(x for x in (row['state'], row.get('why')) if x)]
+    ratio = '%.2f x %s' % (row['ratio'], row['ratio_to']) if row.get('ratio') else ''
+    clocks = '%5s MHz %4.0f W  ' % (row['sm_mhz'], row['watts']) if 'sm_mhz' in row else ' '
+    seconds = row['median'] * 1e3 if isinstance(row['median'], (int, float)) else None
+    lines = [(head + '%10s %9s %-7s%s%s%s' % (
+        number(seconds, '%.4f'), number(row.get('rate'), '%.4g'), row.get('unit', ''), clocks,
+        ratio,
+        '' if row['state'] == 'ok' else '  %s: %s' % (row['state'], row.get('why')))).rstrip()]
+    if row.get('kernels'):
+        lines.append('    ' + ', '.join(
+            '%s %s ms%s' % (k['name'], number(k['seconds'] and k['seconds'] * 1e3, '%.4f'),
+                            ' in %d' % k['launches'] if k['launches'] > 1 else '')
+            for k in row['kernels']))
+    return lines
+
+
+def write_pages(folder, entries):
+    """Writes gpu.txt and gpu.json from the entries of results.jsonl."""
+    all_objects = [o for e in entries for o in e.get('stdout', [])]
+    heads = [o for o in all_objects if 'gpu' in o and 'limber' in o]
+    rows_of = [o for o in all_objects if 'group' in o and 'state' in o]
+    lines = []
+    if heads:
+        gpu = heads[0]['gpu']
+        lines += ['%s, sm_%s, %s multiprocessors, driver for CUDA %d.%d; Limber %s' % (
+            gpu['name'], gpu['capability'], gpu.get('multiprocessors'), gpu['driver'] // 1000,
+            gpu['driver'] % 1000 // 10, heads[0]['limber'])]
+        lines += ['clocks and power: ' + heads[0].get('clocks', '?')]
+    peers = {p['name']: p for o in heads for p in o.get('peers', [])}
+    lines += ['%s %s' % (p['name'], p['version'] if p['usable'] else 'not used: ' + p['why_not'])
+              for p in peers.values()]
+    lines += ['', '%-16s %-10s %8s' % ('step', '', 'seconds')]
+    for e in entries:
+        lines.append(('%-16s %-10s %8s  %s' % (e['step'], outcome(e),
+                                               number(e.get('seconds'), '%.1f'),
+                                               detail(e))).rstrip())
+    for group in dict.fromkeys(o['group'] for o in rows_of):
+        lines += ['', group]
+        for row in rows_of:
+            if row['group'] == group:
+                lines += row_lines(row)
+    for e in entries:
+        if is_failure(e):
+            lines += ['', '==== %s: %s' % (e['step'], outcome(e)), '$ ' + ' '.join(e['command'])]
+            lines += [json.dumps(o) for o in failed_objects(e)[:10]]
+            lines += [e[part] for part in ('text', 'stderr') if part in e]
+        elif e.get('text') and e['step'].startswith('ncu'):
+            lines += ['', '==== ' + e['step'], e['text']]
+    text = '\n'.join(lines) + '\n'
+    with open(os.path.join(folder, 'gpu.txt'), 'w') as f:
+        f.write(text[:LIMIT_OF_FILE // 4])
+    if rows_of:
+        page = {'limber': heads[0]['limber'] if heads else '', 'gpu': heads[0]['gpu'] if heads
+                else {}, 'peers': list(peers.values()), 'rows': rows_of}
+        text = json.dumps(page)
+        with open(os.path.join(folder, 'gpu.json'), 'w') as f:
+            f.write(text if len(text) < LIMIT_OF_FILE else '{}')
+
+
+# ---- cubins that were made before --------------------------------------------------------------
+
+def nvrtc_version():
+    """Asks NVRTC, which compiles kernels here, for its version; None: there is none."""
+    names = [os.environ.get('LIMBER_NVRTC'), 'libnvrtc.so.13', 'libnvrtc.so.12', 'libnvrtc.so']
+    for name in names:
+        with contextlib.suppress(OSError, AttributeError):
+            major, minor = ctypes.c_int(), ctypes.c_int()
+            if name and ctypes.CDLL(name).nvrtcVersion(ctypes.byref(major),
+                                                       ctypes.byref(minor)) == 0:
+                return '%d.%d' % (major.value, minor.value)
+    return None
+
+
+def device_capability():
+    """The compute capability of the first device, such as "90"; None: there is none."""
+    with contextlib.suppress(OSError, AttributeError):
+        cuda = ctypes.CDLL(os.environ.get('LIMBER_CUDA', 'libcuda.so.1'))
+        device, major, minor = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+        if (cuda.cuInit(0) == 0 and cuda.cuDeviceGet(ctypes.byref(device), 0) == 0 and
+                cuda.cuDeviceGetAttribute(ctypes.byref(major), 75, device) == 0 and
+                cuda.cuDeviceGetAttribute(ctypes.byref(minor), 76, device) == 0):
+            return '%d%d' % (major.value, minor.value)
+    return None
+
+
+def check_carried(folder):
+    """Refuses kernels that are for another device, or another NVRTC's than the one that is here.
+
+    The first line of each is `limber-cubin 1 ARCHITECTURE NVRTC ...`."""
+    if not os.path.isdir(folder):
+        usage('%s is not a folder' % folder)
+    kernels = sorted(name for name in os.listdir(folder) if name.endswith('.cubin'))
+    if not kernels:
+        usage('%s has no kernels' % folder)
+    with open(os.path.join(folder, kernels[0]), 'rb') as f:
+        words = f.readline(200).decode(errors='replace').split()
+    if len(words) < 4 or words[0] != 'limber-cubin':
+        usage('%s/%s is not a kernel' % (folder, kernels[0]))
+    made, nvrtc = words[2].removeprefix('sm_'), words[3]
+    capability, here = device_capability(), nvrtc_version()
+    if capability and made.rstrip('af') != capability:
+        usage('%s is for sm_%s, and the device is sm_%s' % (folder, made, capability))
+    if here and here != nvrtc:
+        usage('%s was made by NVRTC %s, and here is %s' % (folder, nvrtc, here))
+
+
+# ---- running -----------------------------------------------------------------------------------
+
+class Runner:
+    def __init__(self, options, results):
+        self.options, self.results = options, results
+        self.begun = time.monotonic()
+        self.suspect = False        # the device, after a step that failed
+        self.lost = None            # why no step has a device any more
+        self.tools = {}             # name: why it does not work, or None
+        self.timed = None           # the environment that times kernels, once it was tried
+
+    def left(self):
+        return self.options.deadline - (time.monotonic() - self.begun)
+
+    def timing_environment(self):
+        """Makes the environment of steps whose kernels are timed: a library stands before the
+        driver, which it finds by its usual name.  Where that fails, steps do without it."""
+        library = os.path.join(os.path.abspath(self.options.build), 'tools', 'libtimed_cuda.so')
+        environment = dict(os.environ)
+        named = environment.get('LIMBER_CUDA')
+        if named and '/' in named:
+            self.folder = tempfile.TemporaryDirectory()
+            os.symlink(os.path.abspath(named), os.path.join(self.folder.name, 'libcuda.so.1'))
+            path = [self.folder.name, environment.get('LD_LIBRARY_PATH')]
+            environment['LD_LIBRARY_PATH'] = ':'.join(p for p in path if p)
+        environment['LIMBER_CUDA'] = library
+        limber = os.path.join(self.options.build, 'tools', 'limber')
+        entry, _, stopped = run([limber, 'gpu', '--probe'], PROBE_SECONDS, environment)
+        if stopped:
+            raise stopped
+        if not is_failure(entry):
+            return environment
+        self.note({'step': 'kernels', 'skipped': 'single kernels are not timed: ' + detail(entry)})
+        return dict(os.environ)
+
+    def note(self, entry, log=''):
+        self.results.add(entry, log)
+        print('%-16s %-10s %8s  %s' % (entry['step'], outcome(entry),
+                                       number(entry.get('seconds'), '%.1f'), detail(entry)[:150]),
+              flush=True)
+
+    def skip(self, step, why):
+        self.note({'step': step.name, 'skipped': why})
+
+    def execute(self, name, command, limit, environment=None, tool=None):
+        entry, log, stopped = run(command, limit, environment or os.environ)
+        entry = dict({'step': name}, **entry)
+        if tool and not stopped:
+            self.judge_tool(tool, entry, log)
+        self.note(entry, log)
+        if stopped:
+            raise stopped
+        return entry
+
+    def judge_tool(self, tool, entry, log):
+        """A tool that fails by itself says nothing about Limber: its steps are skipped."""
+        needed, complaint = TOOLS[tool]
+        lines = [x for x in log.splitlines() if complaint in x] or log.strip().splitlines()[-1:]
+        if entry['timed_out']:
+            entry['skipped'] = '%s did not end in time' % tool
+        elif needed not in log or complaint in log:
+            entry['skipped'] = '%s does not work here: %s' % (tool, ' '.join(lines).strip())
+            self.tools[tool] = entry['skipped']
+
+    def device_answers(self):
+        """True if the device answers one of two probes, each a process of its own."""
+        limber = os.path.join(self.options.build, 'tools', 'limber')
+        for _ in range(2):
+            limit = min(PROBE_SECONDS, self.left())
+            if limit > 0 and not is_failure(self.execute('probe', [limber, 'gpu', '--probe'],
+                                                         limit)):
+                return True
+        return False
+
+    def tool_works(self, tool):
+        """Asks a tool for its version, once."""
+        if tool in self.tools:
+            return self.tools[tool] is None
+        self.tools[tool] = None
+        if not shutil.which(tool):
+            self.tools[tool] = '%s is not installed' % tool
+        else:
+            entry, _, stopped = run([tool, '--version'], TRIAL_SECONDS, os.environ)
+            if stopped:
+                raise stopped
+            if is_failure(entry):
+                self.tools[tool] = '%s --version: %s' % (tool, outcome(entry))
+        return self.tools[tool] is None
+
+    def one(self, step):
+        limit = max(step.limit, self.left()) if step.takes_rest else step.limit
+        if self.lost:
+            return self.skip(step, self.lost)
+        if self.left() < step.limit:
+            return self.skip(step, 'its limit of %g s does not fit into the %.0f s that are left' %
+                             (step.limit, max(self.left(), 0)))
+        if self.suspect and not self.device_answers():
+            self.lost = 'the device does not answer any more'
+            return self.skip(step, self.lost)
+        self.suspect = False
+        if step.tool and not self.tool_works(step.tool):
+            return self.skip(step, self.tools[step.tool])
+        if step.timed and self.timed is None:
+            self.timed = self.timing_environment()
+        entry = self.execute(step.name, step.command, min(limit, self.left()),
+                             self.timed if step.timed else None, step.tool)
+        self.suspect = is_failure(entry) or entry['timed_out']
+        return entry
+
+    def all(self, steps):
+        if not self.options.steps:
+            for name, why in self.options.absent.items():
+                self.note({'step': name, 'skipped': why})
+        for i, step in enumerate(steps):
+            entry = self.one(step)
+            if i == 0 and entry and entry['exit'] == NO_DEVICE:
+                return NO_DEVICE
+        return 1 if any(is_failure(e) for e in self.results.entries) else 0
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(description=__doc__, prog='gpu.py',
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('build', metavar='BUILD', nargs='?', help='the folder where Limber was built')
+    parser.add_argument('folder', metavar='FOLDER', nargs='?', help='where results go')
+    parser.add_argument('--deadline', type=float, metavar='S',
+                        help='seconds for everything (%d; with --short %d)' % (LONG, SHORT))
+    parser.add_argument('--short', action='store_true', help='only the most telling steps')
+    parser.add_argument('--steps', metavar='LIST', help='only these, such as smoke,fp64-4096,tests')
+    parser.add_argument('--limit', action='append', default=[], metavar='STEP=S',
+                        help='another limit of a step, in seconds; may be given again')
+    parser.add_argument('--used', type=float, default=0, metavar='S',
+                        help='seconds of the deadline that are gone already')
+    parser.add_argument('--carried', metavar='FOLDER',
+                        help='kernels that tools/gpu.sh --collect made, which must fit the device; '
+                             'without BUILD they are only looked at')
+    parser.add_argument('--list-steps', action='store_true', help='print the steps and end')
+    parser.add_argument('--plan', action='store_true',
+                        help='print when each step begins, what it takes and its limit, and end')
+    parser.add_argument('--tiny', action='store_true',
+                        help='small sizes, to rehearse all of it without a GPU')
+    options = parser.parse_args(arguments)
+    if options.carried:
+        check_carried(options.carried)
+    if not options.build:
+        if options.carried:
+            sys.exit(0)
+        usage('BUILD is missing: the folder where Limber was built')
+    if not os.path.isdir(options.build):
+        usage('%s is not a folder' % options.build)
+    if not os.access(os.path.join(options.build, 'tools', 'limber'), os.X_OK):
+        usage('%s has no tools/limber: nothing was built there' % options.build)
+    if options.deadline is None:
+        options.deadline = SHORT if options.short else LONG
+    if not options.deadline > 0 or not options.used >= 0:
+        usage('--deadline takes seconds above 0, and --used seconds')
+    options.deadline -= options.used
+    if not options.folder and not options.list_steps and not options.plan:
+        usage('FOLDER is missing: where results go')
+    return options
+
+
+def main():
+    options = parse(sys.argv[1:])
+    plan = make_plan(options)
+    steps = chosen(plan, options)
+    set_limits(steps, options.limit)
+    if options.list_steps:
+        print('\n'.join(step.name for step in steps))
+        return 0
+    if options.plan:
+        return print_plan(steps, options.deadline)
+    if options.deadline < min(step.limit for step in steps):
+        usage('--deadline %g is too short for any step: the least limit is %g s' %
+              (options.deadline, min(step.limit for step in steps)))
+    try:
+        os.makedirs(options.folder, exist_ok=True)
+        results = Results(options.folder)
+    except OSError as error:
+        usage('%s: %s' % (options.folder, error.strerror))
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, stop)
+    status = 1
+    try:
+        status = Runner(options, results).all(steps)
+    except Stopped as stopped:
+        print('gpu.py: stopped; what there is stands in ' + options.folder, file=sys.stderr)
+        status = 128 + stopped.number
+    finally:
+        results.close()
+    return status
+
+
+if __name__ == '__main__':
+    sys.exit(main())
