@@ -346,7 +346,7 @@ static size_t same_conv(const char *scheme, const char *format, enum data data,
 }
 
 /* A GPU and the stand-in for Hopper's take all, the others every other one, and not the same. */
-static bool is_taken(size_t i)
+static bool is_short(size_t i)
 {
     return getenv("LIMBER_TEST_GPU") || (gpu_capability() == 90 && !SANITIZED) ||
            (i + (size_t)gpu_capability() / 25) % 2 == 0;
@@ -356,7 +356,7 @@ static void convolutions_have_the_bits_of_the_interpreter(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT(layers); i++) {
-        if (!is_taken(i))
+        if (!is_short(i))
             continue;
         convolve(native, "f32", "f32", DATA_unit, &layers[i]);
         convolve(reproducible, "f32", "f32", DATA_unit, &layers[i]);
@@ -384,7 +384,7 @@ static void gradients_have_the_bits_of_the_interpreter(void **state)
         for (int filter = 0; filter < 2; filter++) {
             const struct layer *l = &layers[some[i]];
 
-            if (!is_taken(i + (size_t)filter))
+            if (!is_short(i + (size_t)filter))
                 continue;
             backward(reproducible, "f32", "f32", DATA_unit, l, filter);
             backward(exact, "i8", "i32", DATA_bytes, l, filter);
@@ -409,7 +409,7 @@ static void gradients_of_every_scheme(void **state)
         for (size_t j = 0; j < COUNT(schemes); j++) {
             const int direction = (i + j) % 2 ? DIRECTION_filter : DIRECTION_data;
 
-            if (!is_taken(i + j / 2))
+            if (!is_short(i + j / 2))
                 continue;
             same_run((struct conv_run){ schemes[j][0], schemes[j][1], DATA_unit, ROOM, direction },
                      &layers[some[i]]);
@@ -441,7 +441,7 @@ static void units_have_the_bits_of_the_interpreter(void **state)
         for (size_t j = i % 2; j < COUNT(some); j += 2) {
             const struct layer *l = &layers[some[j]];
 
-            if (!is_taken(i / 2 + j / 2))
+            if (!is_short(i / 2 + j / 2))
                 continue;
 
             convolve(simulate, units[i].format, units[i].result, DATA_unit, l);
@@ -777,7 +777,7 @@ static void gradients_are_recorded_into_graphs(void **state)
         if (has_unit(UNIT_f16))
             play_recorded(
                 &(struct recorded){ limbs, "f32", "native", &layers[1], true, directions[i] });
-        if (!is_taken((size_t)i))
+        if (!is_short((size_t)i))
             continue;
         play_recorded(&(struct recorded){ correct, "f64", NULL, &layers[3], true, directions[i] });
         play_recorded(&(struct recorded){ correct, "f32", NULL, &layers[5], false, directions[i] });

@@ -77,9 +77,9 @@ expect 0 'limber-cubin 1 sm_90a 13.0 ' head -qn 1 cubins/*
 # kernels of another device or NVRTC are refused before anything is built
 mkdir -p deps/lib/pkgconfig
 tar cJf deps/cubins.tar.xz cubins
-expect 2 'the kernels are for sm_90a, and the device is sm_80' $stand_ins GPU_BUILD=build SIMT_CC=80 \
+expect 2 'is for sm_90a, and the device is sm_80' $stand_ins GPU_BUILD=build SIMT_CC=80 \
     sh "$script" --deps deps results
-expect 2 "the kernels are NVRTC 13.0's, and here is 12.0" $stand_ins GPU_BUILD=build SIMT_NVRTC=12 \
+expect 2 "was made by NVRTC 13.0, and here is 12.0" $stand_ins GPU_BUILD=build SIMT_NVRTC=12 \
     sh "$script" --deps deps results
 echo damaged > deps/cubins.tar.xz
 expect 1 'cubins.tar.xz cannot be unpacked' $stand_ins GPU_BUILD=build sh "$script" --deps deps results
