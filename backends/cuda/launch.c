@@ -940,6 +940,25 @@ void limber_cuda_workspace(const struct kernel *k, const struct call *c, size_t 
     *most += fit(&r, SIZE_MAX).bytes;
 }
 
+bool limber_cuda_lay_out(struct layout *l, struct kernel *k, struct call *c, struct diag *d)
+{
+    l->run = (struct run){ .kernel = k,
+                           .call = c,
+                           .view = { c->a, c->b },
+                           .device = limber_cuda_device(c->device, d),
+                           .workspace = (cu_pointer)(uintptr_t)c->queue->workspace };
+    if (!l->run.device)
+        return false;
+    limber_cuda_groups(&l->run);
+    limber_cuda_order(&l->run);
+    l->part = fit(&l->run, c->queue->bytes);
+    place_in(&l->run, &l->part, &l->part);
+    l->pack[0] = pack_side(&l->run, &l->part, 0).args;
+    l->pack[1] = l->run.images ? pack_images(&l->run, &l->part).args :
+                                 pack_side(&l->run, &l->part, 1).args;
+    return true;
+}
+
 bool limber_cuda_launch(struct kernel *k, struct call *c, struct diag *d)
 {
     struct run r = { .kernel = k, .call = c };

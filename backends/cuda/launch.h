@@ -150,6 +150,16 @@ struct part {
     size_t bytes;
 };
 
+/* launch.c: where a call with a workspace of its own puts limbs and totals: its only part, or the
+ * first one.  Launches nothing; for tools that look at a workspace after a call.  run refers to
+ * itself, so a layout stays where it is. */
+struct layout {
+    struct run run;
+    struct part part;
+    struct pack_args pack[2];
+};
+bool limber_cuda_lay_out(struct layout *l, struct kernel *k, struct call *c, struct diag *d);
+
 /* window.c: of convolutions.  What is known of a call: k, ordered, images. */
 void limber_cuda_order(struct run *r);
 int64_t limber_cuda_image(const struct run *r);

@@ -47,6 +47,10 @@ test_program(cuda/test_cubin.c)
 target_compile_definitions(test_cubin PRIVATE KEPT_NVRTC="$<TARGET_FILE:kept_nvrtc>")
 add_dependencies(test_cubin kept_nvrtc)
 
+# Small products of each kind of kernel, with reports on wrong ones.
+file(GLOB smoke CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/smoke/*.c)
+test_program(cuda/gpu_smoke.c ${smoke})
+
 # A library in NVRTC's place, to test that one.
 add_library(fake_nvrtc SHARED cuda/fake_nvrtc.c)
 set_target_properties(fake_nvrtc PROPERTIES OUTPUT_NAME nvrtc
