@@ -50,6 +50,9 @@ add_dependencies(test_cubin kept_nvrtc)
 # Small products of each kind of kernel, with reports on wrong ones.
 file(GLOB smoke CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/smoke/*.c)
 test_program(cuda/gpu_smoke.c ${smoke})
+test_program(cuda/test_gpu_smoke.c)
+target_compile_definitions(test_gpu_smoke PRIVATE GPU_SMOKE="$<TARGET_FILE:gpu_smoke>")
+add_dependencies(test_gpu_smoke gpu_smoke)
 
 # A library in NVRTC's place, to test that one.
 add_library(fake_nvrtc SHARED cuda/fake_nvrtc.c)

@@ -47,6 +47,7 @@ void smoke_attributes(struct report *r)
         smoke_failed(r, "copies", "attributes", d.text);
     } else {
         right = memcmp(data, back, BYTES) == 0;
+        r->compared = BYTES;
         smoke_ran(r, right, "copies", "attributes");
         tell_device(r->details, &t, name, total);
     }

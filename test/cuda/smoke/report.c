@@ -162,12 +162,27 @@ static void map_cells(FILE *out, const struct stage *s, const int64_t from[2], c
     fprintf(out, "]}\n");
 }
 
+enum { WARPS = 32, LANES = 32 };
+
+/* Wrong ones and all of each warp or lane, up to the last that has elements. */
+static void print_shares(FILE *out, const char *name, int64_t (*of)[2])
+{
+    int end = WARPS;
+
+    while (end > 0 && of[end - 1][1] == 0)
+        end--;
+    if (end == 0)
+        return;
+    fprintf(out, "{\"map\": \"%s\", \"rows\": [\"", name);
+    for (int x = 0; x < end; x++)
+        fputc(of[x][1] ? share(of[x][0], of[x][1]) : ' ', out);
+    fprintf(out, "\"]}\n");
+}
+
 /* Shares of the elements of each warp and of each lane, over all tiles. */
 static void map_threads(FILE *out, const struct stage *s, const struct cuda_config *c)
 {
-    enum { WARPS = 32, LANES = 32 };
     int64_t warp[WARPS][2] = { { 0 } }, lane[LANES][2] = { { 0 } };
-    bool has_lanes = false, has_warps = false;
 
     for (int64_t i = 0; i < s->rows; i++)
         for (int64_t j = 0; j < s->cols; j++) {
@@ -175,29 +190,16 @@ static void map_threads(FILE *out, const struct stage *s, const struct cuda_conf
             int wrong = s->bad[i * s->cols + j];
 
             if (p.warp >= 0) {
-                has_warps = true;
                 warp[p.warp % WARPS][0] += wrong;
                 warp[p.warp % WARPS][1]++;
             }
             if (p.lane >= 0) {
-                has_lanes = true;
                 lane[p.lane][0] += wrong;
                 lane[p.lane][1]++;
             }
         }
-    for (int what = 0; what < 2; what++) {
-        int64_t(*of)[2] = what ? lane : warp;
-
-        if (!(what ? has_lanes : has_warps))
-            continue;
-        fprintf(out, "{\"map\": \"%s\", \"rows\": [\"", what ? "lanes" : "warps");
-        for (int x = 0; x < WARPS; x++)
-            if (of[x][1] || what)
-                fputc(of[x][1] ? share(of[x][0], of[x][1]) : ' ', out);
-            else if (x < c->threads / 32)
-                fputc(' ', out);
-        fprintf(out, "\"]}\n");
-    }
+    print_shares(out, "warps", warp);
+    print_shares(out, "lanes", lane);
 }
 
 static void number(FILE *out, const char *name, double x)
