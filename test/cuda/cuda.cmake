@@ -53,6 +53,16 @@ test_program(cuda/gpu_smoke.c ${smoke})
 test_program(cuda/test_gpu_smoke.c)
 target_compile_definitions(test_gpu_smoke PRIVATE GPU_SMOKE="$<TARGET_FILE:gpu_smoke>")
 add_dependencies(test_gpu_smoke gpu_smoke)
+if(NOT LIMBER_SANITIZE)            # reports on kernels, which no sanitizer follows
+  foreach(capability 75 80 90 100 120)
+    add_test(NAME gpu_smoke_${capability} COMMAND ${CMAKE_COMMAND} -E env SIMT_CC=${capability}
+             $<TARGET_FILE:test_gpu_smoke> kinds)
+  endforeach()
+  foreach(capability 80 90 100)    # those for which faults are planted
+    add_test(NAME test_gpu_smoke_${capability} COMMAND ${CMAKE_COMMAND} -E env
+             SIMT_CC=${capability} $<TARGET_FILE:test_gpu_smoke>)
+  endforeach()
+endif()
 
 # A library in NVRTC's place, to test that one.
 add_library(fake_nvrtc SHARED cuda/fake_nvrtc.c)

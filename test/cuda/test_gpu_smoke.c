@@ -19,7 +19,7 @@
 
 enum { TEXT = 1 << 20, WORDS = 6 };
 
-/* What a command prints on stdout, and its status. */
+/* Runs the command; text is what it prints on stdout.  Returns its exit status. */
 static int run(const char *arguments, char text[TEXT])
 {
     char command[4096];
@@ -83,7 +83,7 @@ static const struct fault {
         "\"map\": \"warps\", \"rows\": [\"    .1......\"]",
         "\"map\": \"lanes\", \"rows\": [\"......11........................\"]",
         "{\"element\": [17, 4], \"plane\": 0, \"tile\": [0, 0], \"warp\": 5, \"lane\": 6,",
-        "\"warp\": 5, \"lane\": 7," } },
+        "\"got_is\": \"B[0][6]\", \"want_is\": \"B[0][4]\"" } },
     { "90",
       "int8-steps",
       "the last step dropped",
@@ -174,8 +174,6 @@ static void planted_faults_are_placed(void **state)
     int planted = 0;
 
     (void)state;
-    if (getenv("LIMBER_TEST_GPU") || SANITIZED) /* kernels are not sanitized */
-        skip();
     for (size_t i = 0; i < COUNT(faults); i++) {
         const struct fault *f = &faults[i];
         const char *at = text;
@@ -198,6 +196,32 @@ static void planted_faults_are_placed(void **state)
     unsetenv("SIMT_FAULT");
     free(text);
     assert_true(planted > 0);
+}
+
+/* ---- kinds ----------------------------------------------------------------------------------- */
+
+/* All but the long one, which LIMBER_TEST_LONG=1 adds. */
+static void all_kinds_are_right(void **state)
+{
+    bool all = getenv("LIMBER_TEST_LONG") != NULL;
+    char *list = malloc(TEXT), *text = malloc(TEXT), *next = NULL;
+    int kinds = 0;
+
+    (void)state;
+    assert_int_equal(run("--list", list), 0);
+    for (char *kind = strtok_r(list, "\n", &next); kind; kind = strtok_r(NULL, "\n", &next)) {
+        if (strcmp(kind, "long-k") == 0 && !all)
+            continue;
+        if (run(kind, text) != 0)
+            fail_msg("%s: %.6000s", kind, text);
+        if (!strstr(text, "\"passed\": true, \"runs\": ") ||
+            (strstr(text, "\"compared\": 0") && !strstr(text, "\"lacks\"")))
+            fail_msg("%s compares nothing: %s", kind, text);
+        kinds++;
+    }
+    assert_true(kinds > 30);
+    free(text);
+    free(list);
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
@@ -223,8 +247,6 @@ static void a_missing_device_is_told(void **state)
     char *text = malloc(TEXT), *driver_name = getenv("LIMBER_CUDA");
 
     (void)state;
-    if (getenv("LIMBER_TEST_GPU"))
-        skip();
     driver_name = strdup(driver_name);
     setenv("LIMBER_CUDA", "/nonexistent/libcuda.so", 1);
     assert_int_equal(run("scan", text), 77);
@@ -235,16 +257,18 @@ static void a_missing_device_is_told(void **state)
     free(text);
 }
 
-int main(void)
+/* test_gpu_smoke kinds: each kind is right; without a word: what is told where one is not. */
+int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
+    const struct CMUnitTest kinds[] = { cmocka_unit_test(all_kinds_are_right) };
+    const struct CMUnitTest reports[] = {
         cmocka_unit_test(arguments_are_checked),
         cmocka_unit_test(a_missing_device_is_told),
         cmocka_unit_test(planted_faults_are_placed),
     };
 
+    unsetenv("LIMBER_TEST_GPU"); /* faults are those of stand-ins */
     gpu_stand_ins();
-    if (gpu_is_missing())
-        return 77;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return argc > 1 && strcmp(argv[1], "kinds") == 0 ? cmocka_run_group_tests(kinds, NULL, NULL) :
+                                                       cmocka_run_group_tests(reports, NULL, NULL);
 }

@@ -91,11 +91,10 @@ static void scan(struct report *r, const char *format, enum data data, int64_t l
         smoke_failed(r, "memory", run, d.text);
     } else {
         there.data = (const void *)(uintptr_t)m.at;
-        if (smoke_scan(&s, &v, &there, f, lines, length, &d))
+        if (smoke_scan(r, &s, &v, &there, f, lines, length, &d))
             judge(r, &s, run);
         else
             smoke_failed(r, "scan", run, d.text);
-        r->kernels++;
     }
     smoke_drop(&m);
     free(host);
@@ -213,7 +212,7 @@ static const limber_contract correct_ozaki2 = { .size = sizeof(limber_contract),
                                                 .promise = LIMBER_CONTRACT_CORRECT,
                                                 .scheme = "ozaki2" };
 
-/* Pairs, by four real products and by three; rows of C are pairs, so it has twice as many columns. */
+/* Pairs, by four real products and by three; C has twice as many columns as pairs in a row. */
 void smoke_complex(struct report *r)
 {
     enum { M = 70, N = 45, K = 40 };

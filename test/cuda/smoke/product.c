@@ -314,8 +314,8 @@ static void name_element(const struct bench *b, int side, int64_t index, char to
                  (long long)(index % row));
 }
 
-/* Of a run of positions: which element of the operand a value is, the nearest to `due` of those
- * that have its code. */
+/* Names the element of an operand that a value of a run of positions is: of those with its code the
+ * nearest to `due`. */
 static void name_value(const struct bench *b, int side, double value, int64_t due, char to[80])
 {
     const struct operand *o = &b->operand[side];
@@ -434,13 +434,12 @@ static void compare_scans(struct stage s[2], const struct bench *b, struct repor
 
         there.data = (const void *)(uintptr_t)b->operand[i].there.at;
         if (limber_view_strided(&host) &&
-            !smoke_scan(&s[i], &host, &there, b->t.f, lines_of(c, i), c->k, &d)) {
+            !smoke_scan(r, &s[i], &host, &there, b->t.f, lines_of(c, i), c->k, &d)) {
             fprintf(r->details, "{\"error\": ");
             smoke_text(r->details, d.text);
             fprintf(r->details, "}\n");
         }
         s[i].name = i ? "scan of B" : "scan of A";
-        r->kernels++;
     }
 }
 

@@ -58,7 +58,8 @@ static int fragment_lane(int64_t row, int64_t col)
     return (int)(row % 8 * 4 + col % 8 / 2);
 }
 
-/* Lanes of their own hold every fourth row and every eighth column (kernel/lane.h, unit_narrow.h). */
+/* Lanes that multiply by themselves hold every fourth row and every eighth column (kernel/lane.h,
+ * unit_narrow.h). */
 static int spread_lane(int64_t row, int64_t col)
 {
     return (int)(row % 4 * 8 + col % 8);

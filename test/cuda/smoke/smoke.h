@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What gpu_smoke's files share: kinds of kernels, their runs, and reports that say which stage of a
+ * The files of gpu_smoke share kinds of kernels, their runs, and reports that say which stage of a
  * product is the first that is wrong, and in which tiles, warps and lanes. */
 #ifndef LIMBER_TEST_SMOKE_H
 #define LIMBER_TEST_SMOKE_H
@@ -55,7 +55,7 @@ bool smoke_stage(struct stage *s, const char *name, enum site site, int64_t rows
 struct difference *smoke_compare(struct stage *s, int64_t plane, int64_t row, int64_t col,
                                  limber_format f, const void *got, const void *want);
 
-/* What a kind found, written as it goes and printed behind the line that sums it up. */
+/* A kind's result; details are printed behind the line that sums it up. */
 struct report {
     FILE *details; /* of the first wrong run, lines of JSON */
     int runs, wrong, kernels;
@@ -119,9 +119,11 @@ enum { STAGE_a, STAGE_b, STAGE_sums, STAGE_count };
 /* Limbs and sums in the workspace beside what they should be; stages that leave nothing there have
  * compared nothing. */
 bool smoke_stages(struct stage s[STAGE_count], const struct trial *t, struct diag *d);
-/* What a scan on the device finds of both operands of a trial beside the host's scan. */
-bool smoke_scan(struct stage *s, const struct view *host, const struct view *there, limber_format f,
-                int64_t lines, int64_t length, struct diag *d);
+/* Compares a scan on the device with the host's, line by line: a row of the stage is a line, a
+ * column and plane an enum scan_field. */
+bool smoke_scan(struct report *r, struct stage *s, const struct view *host,
+                const struct view *there, limber_format f, int64_t lines, int64_t length,
+                struct diag *d);
 
 /* ---- calls.c: calls of the library, whose kernels the engine chooses ------------------------- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a product leaves in its workspace beside what it should leave there: limbs of both operands,
- * then sums.  The backend says where they lie (limber_cuda_lay_out); what they should be is computed
- * here from the operands, plainly. */
+ * Compares what a product leaves in its workspace with what it should leave there: limbs of both
+ * operands, then sums.  The backend says where they lie (limber_cuda_lay_out); what they should be
+ * is computed here from the operands, plainly. */
 #include "smoke.h"
 
 #include "ir/num/digits.h"
@@ -150,21 +150,30 @@ static int scale_of(const struct trial *t, int side, int64_t matrix, int64_t lin
     return !s->scaled || e == INT32_MIN ? 0 : s->top - 1 - e;
 }
 
-/* As the products read a limb: slices of bytes but the first have no sign. */
+/* The format in which products read a limb: slices of bytes but the first have no sign. */
 static limber_format format_of(const struct limbs *x, int limb)
 {
     return x->node->op == OP_slices && x->limb.size == 1 && !are_digits(x) && limb ? LIMBER_U8 :
                                                                                      x->limb;
 }
 
-/* want is a number of the limb's format, and a zero has no sign: behind k some have either. */
+static double value_of(limber_format f, const char *at)
+{
+    if (f.size == 1 && f.kind == LIMBER_KIND_UINT) /* most limbs are bytes */
+        return (unsigned char)*at;
+    if (f.size == 1 && f.kind == LIMBER_KIND_INT)
+        return (signed char)*at;
+    return limber_format_value(f, at);
+}
+
+/* want is a number of the limb's format.  Zeros are equal: those behind k have either sign. */
 static void compare_limb(struct stage *s, const struct limbs *x, int limb, int64_t row, int64_t p,
                          const char *got, double want)
 {
     limber_format f = format_of(x, limb);
     char due[16];
 
-    if (want == 0 && limber_format_value(f, got) == 0) {
+    if (value_of(f, got) == want) {
         s->compared++;
         return;
     }
@@ -346,8 +355,8 @@ bool smoke_stages(struct stage s[STAGE_count], const struct trial *t, struct dia
 
 /* ---- scans ----------------------------------------------------------------------------------- */
 
-/* What the host's scan knows of one line, as enum scan_field has it; a field that a zero line has
- * not is as what the device found. */
+/* Fills in what the host's scan knows of one line, by enum scan_field.  A zero line lacks some
+ * fields, which stay as the device found them. */
 static bool scan_line(int32_t want[SCAN_fields], const int32_t got[SCAN_fields],
                       const struct view *v, limber_format f, int64_t line, int64_t length,
                       struct diag *d)
@@ -370,21 +379,40 @@ static bool scan_line(int32_t want[SCAN_fields], const int32_t got[SCAN_fields],
     return ok;
 }
 
-bool smoke_scan(struct stage *s, const struct view *host, const struct view *there, limber_format f,
-                int64_t lines, int64_t length, struct diag *d)
+/* The kernel that scans f, which is kept for the next scan. */
+static struct kernel *scan_kernel(struct report *r, limber_format f, struct diag *d)
 {
-    const struct device_ops *ops = limber_backend_cuda.device_ops;
+    static struct kernel *kept;
+    static limber_format of;
     struct target t = { .device = 0 };
     struct blob blob = { 0 };
-    struct kernel *k = NULL;
+
+    if (kept && limber_format_equal(f, of))
+        return kept;
+    if (kept)
+        limber_backend_cuda.unload(kept);
+    kept = NULL;
+    of = f;
+    if (limber_backend_cuda.probe(&t, d) &&
+        limber_backend_cuda.device_ops->compile_scan(f, &t, NULL, &blob, d) &&
+        !limber_backend_cuda.load(blob.data, blob.size, &kept, d))
+        kept = NULL;
+    r->kernels += kept != NULL;
+    free(blob.data);
+    return kept;
+}
+
+bool smoke_scan(struct report *r, struct stage *s, const struct view *host,
+                const struct view *there, limber_format f, int64_t lines, int64_t length,
+                struct diag *d)
+{
     int32_t *found = malloc((size_t)lines * SCAN_fields * sizeof *found);
+    struct kernel *k = scan_kernel(r, f, d);
     struct scan_job job = {
         .v = there, .matrices = 1, .lines = lines, .length = length, .found = found
     };
-    bool ok = found && smoke_stage(s, "scan", SITE_none, lines, SCAN_fields) &&
-              limber_backend_cuda.probe(&t, d) && ops->compile_scan(f, &t, NULL, &blob, d) &&
-              limber_backend_cuda.load(blob.data, blob.size, &k, d) &&
-              ops->scan(k, &job, 1, 0, NULL, d);
+    bool ok = found && k && smoke_stage(s, "scan", SITE_none, lines, SCAN_fields) &&
+              limber_backend_cuda.device_ops->scan(k, &job, 1, 0, NULL, d);
 
     for (int64_t i = 0; ok && i < lines; i++) {
         int32_t want[SCAN_fields], got[SCAN_fields];
@@ -395,9 +423,6 @@ bool smoke_scan(struct stage *s, const struct view *host, const struct view *the
         for (int x = 0; ok && x < SCAN_fields; x++)
             smoke_compare(s, x, i, x, LIMBER_I32, &got[x], &want[x]);
     }
-    if (k)
-        limber_backend_cuda.unload(k);
-    free(blob.data);
     free(found);
     return ok;
 }
