@@ -130,6 +130,16 @@ static const struct fault {
       { "\"stage\": \"C\"", "\"rows\": [\".....1..\"]",
         "{\"element\": [70, 83], \"plane\": 0, \"tile\": [0, 0], \"warp\": 5, \"lane\": 19," } },
     { "90",
+      "f64-mma",
+      "sums of four products from the last to the first",
+      "    int g = lane() >> 2, t = lane() & 3;\\n\\n    UNROLL for (int q = 0; q < STEP=>    int "
+      "g = "
+      "lane() >> 2, t = 3 - (lane() & 3);\\n\\n    UNROLL for (int q = 0; q < STEP",
+      { "\"stage\": \"C\", \"run\": \"ordinary numbers, 16 x 8 x 4\"",
+        "{\"operand\": \"rows of A\", \"lines\": [\"",
+        "{\"order\": \"device\", \"tree\": \"[2, 3, 1, 0, 7..4:-1",
+        "{\"order\": \"interpreter\", \"tree\": \"[0..31]\", \"unit\": \"" } },
+    { "90",
       "unit",
       "a sum of a simulated unit's lane",
       "n.element[i][j], (double)sum[i][j]);=>n.element[i][j], (double)sum[i][j] + (thread() == 45 "

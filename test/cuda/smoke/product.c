@@ -5,6 +5,7 @@
 #include "smoke.h"
 
 #include "gpus.h"
+#include "limber/research.h"
 #include "jit/scan/scan.h"
 #include "passes/passes.h"
 #include "plans.h"
@@ -18,7 +19,7 @@ extern const struct backend limber_backend_cuda;
 enum filling { FILL_from_b, FILL_from_a, FILL_data, FILL_count };
 static const char *const fillings[] = { "positions of B", "positions of A", "ordinary numbers" };
 
-/* ---- operands -------------------------------------------------------------------------------- */
+/* ---- what is multiplied ---------------------------------------------------------------------- */
 
 /* A tensor of all matrices of one operand. */
 struct operand {
@@ -443,6 +444,118 @@ static void compare_scans(struct stage s[2], const struct bench *b, struct repor
     }
 }
 
+/* ---- the order of sums ----------------------------------------------------------------------- */
+
+enum { ORDER_K = 32 }; /* two instructions of FP16, one of FP8, eight of FP64 */
+
+struct summing {
+    struct bench bench; /* of one element of C */
+    bool there;
+    struct diag d;
+};
+
+/* As limber_reveal wants it. */
+static int sum_once(void *user, const double *a, const double *b, int64_t k, double *sum)
+{
+    struct summing *x = user;
+    struct bench *at = &x->bench;
+    const double *of[2] = { a, b };
+    bool ok = true;
+
+    for (int side = 0; ok && side < 2; side++) {
+        struct view v = view_of(at, side, 0);
+        struct operand *o = &at->operand[side];
+
+        for (int64_t p = 0; p < k; p++)
+            set(at->t.f, (char *)(uintptr_t)limber_view_at(&v, 0, p, at->t.f.size), of[side][p]);
+        ok = !x->there || limber_cuda_ok(smoke_driver,
+                                         smoke_driver->cuMemcpyHtoDAsync_v2(o->there.at, o->host,
+                                                                            o->bytes, smoke_stream),
+                                         "copying to the device", &x->d);
+    }
+    ok = ok && (x->there ? run_there(at, &x->d) : run_reference(at, &x->d));
+    *sum = ok ? limber_format_value(at->t.result, x->there ? at->got : at->want) : 0;
+    return !ok;
+}
+
+/* The order of the terms of an element, and a unit that sums so. */
+static void tell_order_of(FILE *out, const char *name, struct summing *x)
+{
+    char *tree = NULL, *unit = NULL;
+
+    fprintf(out, "{\"order\": \"%s\", ", name);
+    if (limber_reveal(sum_once, x, ORDER_K, x->bench.t.f, x->bench.t.result, &tree, &unit)) {
+        fprintf(out, "\"error\": ");
+        smoke_text(out, x->d.text[0] ? x->d.text : limber_error_text());
+    } else {
+        fprintf(out, "\"tree\": ");
+        smoke_text(out, tree);
+        fprintf(out, ", \"unit\": ");
+        smoke_text(out, unit ? unit : "no words say it");
+    }
+    fprintf(out, "}\n");
+    limber_free(tree);
+    limber_free(unit);
+}
+
+/* Where operands are multiplied as they are, and only C is wrong: in which order the device sums,
+ * and the interpreter.  Kernels that lose an element have no order that limber_reveal finds. */
+static void tell_order(FILE *out, const struct trial *t)
+{
+    const struct cuda_config *f = &t->kernel->config;
+    struct summing x = { .bench = { .t = *t, .one = 1 } };
+    struct rng r = { 1 };
+    bool ok;
+
+    if (f->totals || !f->direct || f->side[0].limbs != 1 || f->mma_path == MMA_PATH_unit ||
+        t->spec->scalars || t->spec->layer || t->spec->groups)
+        return;
+    ok = place(&x.bench, &(struct shape){ 1, 1, ORDER_K });
+    for (int side = 0; ok && side < 2; side++)
+        fill_operand(&x.bench, side, FILL_data, &r);
+    memset(x.bench.want, 0xff, ok ? x.bench.c_bytes : 0);
+    ok = ok && scan_operands(&x.bench, &x.d) && put_all(&x.bench, &x.d);
+    for (int there = 1; ok && there >= 0; there--) {
+        x.there = there;
+        tell_order_of(out, there ? "device" : "interpreter", &x);
+    }
+    clear(&x.bench);
+}
+
+/* ---- operands -------------------------------------------------------------------------------- */
+
+enum { MOST_SHOWN = 1024 }; /* numbers of both operands */
+
+/* Small operands, so that the wrong sums can be computed again elsewhere: lines of hexadecimal
+ * bytes, the last in memory first. */
+static void tell_operands(FILE *out, const struct bench *b)
+{
+    const struct call *c = &b->t.call;
+
+    if ((c->m + c->n) * c->k > MOST_SHOWN || b->t.spec->layer || c->groups > 1)
+        return;
+    for (int side = 0; side < 2; side++) {
+        struct view v = view_of(b, side, 0);
+
+        fprintf(out, "{\"operand\": \"%s\", \"lines\": [", side ? "columns of B" : "rows of A");
+        for (int64_t i = 0; i < lines_of(c, side); i++) {
+            fprintf(out, "%s\"", i ? ", " : "");
+            for (int64_t p = 0; p < c->k; p++) {
+                const unsigned char *at =
+                    (const unsigned char *)limber_view_at(&v, i, p, b->t.f.size);
+
+                fprintf(out, "%s", p ? " " : "");
+                for (int byte = b->t.f.size; byte-- > 0;)
+                    fprintf(out, "%02x", at[byte]);
+            }
+            fprintf(out, "\"");
+        }
+        fprintf(out, "]}\n");
+    }
+}
+
+/* ---- judging --------------------------------------------------------------------------------- */
+
 enum { SCANS = 2, ALL = SCANS + STAGE_count + 1 };
 
 static const struct stage *first_wrong(const struct stage s[ALL])
@@ -465,7 +578,11 @@ static void tell(struct report *r, struct bench *b, const struct stage s[ALL], e
                     s[i].name, (long long)s[i].compared, (long long)s[i].wrong);
     if (outside)
         fprintf(r->details, "{\"outside\": %lld}\n", (long long)outside);
-    tell_again(r->details, b, s[ALL - 1].wrong, how);
+    tell_operands(r->details, b);
+    if (!b->t.spec->scalars) /* with beta, C is another one */
+        tell_again(r->details, b, s[ALL - 1].wrong, how);
+    if (first == &s[ALL - 1])
+        tell_order(r->details, &b->t);
     if (first)
         smoke_describe(r->details, first, &b->t.kernel->config);
     if (first && first != &s[ALL - 1] && s[ALL - 1].wrong)
