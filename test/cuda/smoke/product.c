@@ -44,12 +44,12 @@ static int exact_bits(limber_format f)
     return f.kind == LIMBER_KIND_INT ? 8 * f.size - 1 : f.frac_bits + 1 < 20 ? f.frac_bits + 1 : 20;
 }
 
-/* Positions are numbers that the format holds, at most 1/2; integers count from 1. */
+/* Positions are numbers that the format holds, at most 1/2; integers count from 1.  Narrow formats
+ * have so few that many elements share one. */
 static double code_of(limber_format f, size_t index)
 {
-    int bits = exact_bits(f) < 7 && f.kind != LIMBER_KIND_INT ? exact_bits(f) : exact_bits(f) - 1;
-    double cycle = ldexp(1, bits < 20 ? bits : 20) - 1;
-    double code = 1 + fmod((double)index, cycle);
+    int bits = exact_bits(f);
+    double code = 1 + fmod((double)index, ldexp(1, bits) - 1);
 
     return f.kind == LIMBER_KIND_INT ? code : ldexp(code, -bits - 1);
 }
@@ -320,20 +320,27 @@ static void name_element(const struct bench *b, int side, int64_t index, char to
 static void name_value(const struct bench *b, int side, double value, int64_t due, char to[80])
 {
     const struct operand *o = &b->operand[side];
-    int64_t best = -1;
+    int64_t best = -1, found = 0;
+    size_t length;
 
     if (value == 0) {
         snprintf(to, 80, "zero");
         return;
     }
     for (int64_t i = 0; i < (int64_t)o->count; i++)
-        if (code_of(b->t.f, (size_t)i) * b->one == value &&
-            (best < 0 || llabs(i - due) < llabs(best - due)))
-            best = i;
-    if (best < 0)
+        if (code_of(b->t.f, (size_t)i) * b->one == value) {
+            found++;
+            if (best < 0 || llabs(i - due) < llabs(best - due))
+                best = i;
+        }
+    if (best < 0) {
         snprintf(to, 80, "no element");
-    else
-        name_element(b, side, best, to);
+        return;
+    }
+    name_element(b, side, best, to);
+    length = strlen(to);
+    if (found > 1)
+        snprintf(to + length, 80 - length, " or %lld others", (long long)found - 1);
 }
 
 static void name_difference(const struct bench *b, struct difference *x, enum filling how,
