@@ -44,19 +44,30 @@ static int exact_bits(limber_format f)
     return f.kind == LIMBER_KIND_INT ? 8 * f.size - 1 : f.frac_bits + 1 < 20 ? f.frac_bits + 1 : 20;
 }
 
-/* Positions are numbers that the format holds, at most 1/2; integers count from 1.  Narrow formats
- * have so few that many elements share one. */
-static double code_of(limber_format f, size_t index)
+/* How many positions a format tells apart in one run. */
+static double codes_of(limber_format f)
 {
-    int bits = exact_bits(f);
-    double code = 1 + fmod((double)index, ldexp(1, bits) - 1);
+    return ldexp(1, exact_bits(f)) - 1;
+}
 
-    return f.kind == LIMBER_KIND_INT ? code : ldexp(code, -bits - 1);
+/* Positions are numbers that the format holds, at most 1/2; integers count from 1. */
+static double code_of(limber_format f, double index)
+{
+    double code = 1 + fmod(index, codes_of(f));
+
+    return f.kind == LIMBER_KIND_INT ? code : ldexp(code, -exact_bits(f) - 1);
 }
 
 static void set(limber_format f, char *at, double x)
 {
     limber_convert(at, f, &x, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+}
+
+/* Every element encodes its number, divided by `by`. */
+static void set_positions(struct operand *o, limber_format f, double by)
+{
+    for (size_t i = 0; i < o->count; i++)
+        set(f, o->host + i * f.size, code_of(f, floor((double)i / by)));
 }
 
 static int64_t lines_of(const struct call *c, int side)
@@ -91,8 +102,7 @@ static void fill_operand(struct bench *b, int side, enum filling how, struct rng
         return;
     }
     if (side == (how == FILL_from_b)) {
-        for (size_t i = 0; i < o->count; i++)
-            set(f, o->host + i * f.size, code_of(f, i));
+        set_positions(o, f, 1);
         return;
     }
     for (size_t i = 0; i < o->count; i++)
@@ -315,24 +325,36 @@ static void name_element(const struct bench *b, int side, int64_t index, char to
                  (long long)(index % row));
 }
 
-/* Names the element of an operand that a value of a run of positions is: of those with its code the
- * nearest to `due`. */
-static void name_value(const struct bench *b, int side, double value, int64_t due, char to[80])
+enum { DIGITS = 4 };
+
+/* Names the element of an operand whose codes an element of C has in runs of positions divided by
+ * powers of codes_of: of several the nearest to `due`. */
+static void name_value(const struct bench *b, int side, const double value[DIGITS], int digits,
+                       int64_t due, char to[80])
 {
     const struct operand *o = &b->operand[side];
+    double codes = codes_of(b->t.f);
     int64_t best = -1, found = 0;
     size_t length;
 
-    if (value == 0) {
+    if (value[0] == 0) {
         snprintf(to, 80, "zero");
         return;
     }
-    for (int64_t i = 0; i < (int64_t)o->count; i++)
-        if (code_of(b->t.f, (size_t)i) * b->one == value) {
-            found++;
-            if (best < 0 || llabs(i - due) < llabs(best - due))
-                best = i;
+    for (int64_t i = 0; i < (int64_t)o->count; i++) {
+        double index = (double)i;
+        int same = 0;
+
+        while (same < digits && code_of(b->t.f, index) * b->one == value[same]) {
+            index = floor(index / codes);
+            same++;
         }
+        if (same < digits)
+            continue;
+        found++;
+        if (best < 0 || llabs(i - due) < llabs(best - due))
+            best = i;
+    }
     if (best < 0) {
         snprintf(to, 80, "no element");
         return;
@@ -343,51 +365,82 @@ static void name_value(const struct bench *b, int side, double value, int64_t du
         snprintf(to + length, 80 - length, " or %lld others", (long long)found - 1);
 }
 
-static void name_difference(const struct bench *b, struct difference *x, enum filling how,
-                            int64_t g, int64_t i, int64_t j)
+/* Where element (i, j) of C of a run of positions comes from; -1: from a zero of the padding. */
+static int64_t due_of(const struct bench *b, int side, int64_t g, int64_t i, int64_t j)
 {
-    int side = how == FILL_from_b;
     struct view v = view_of(b, side, g);
     const char *at = limber_view_at(&v, side ? j : i, pick(side ? i : j, b->t.call.k), b->t.f.size);
-    int64_t due = at ? (at - b->operand[side].host) / b->t.f.size : -1;
+
+    return at ? (at - b->operand[side].host) / b->t.f.size : -1;
+}
+
+/* Narrow formats have few codes: more runs, whose codes are the further digits of positions, tell
+ * which element each wrong one of C is.  Lines keep their scales only where there are none. */
+static void name_differences(struct bench *b, struct stage *s, enum filling how)
+{
+    int side = how == FILL_from_b, digits = 1;
+    int64_t listed = s->wrong < MOST_DIFFERENCES ? s->wrong : MOST_DIFFERENCES;
+    struct operand *o = &b->operand[side];
+    double value[MOST_DIFFERENCES][DIGITS], by = codes_of(b->t.f);
+    struct diag d = { 0 };
 
     if (how == FILL_data || b->t.spec->scalars)
         return;
-    if (at)
-        name_element(b, side, due, x->due);
-    else
-        snprintf(x->due, sizeof x->due, "zero");
-    name_value(b, side, x->got_value, due, x->from);
+    for (int64_t x = 0; x < listed; x++)
+        value[x][0] = s->difference[x].got_value;
+    for (; digits < DIGITS && by < (double)o->count && !b->t.kernel->config.side[side].scaled;
+         digits++, by *= codes_of(b->t.f)) {
+        set_positions(o, b->t.f, by);
+        if (!limber_cuda_ok(
+                smoke_driver,
+                smoke_driver->cuMemcpyHtoDAsync_v2(o->there.at, o->host, o->bytes, smoke_stream),
+                "copying to the device", &d) ||
+            !run_there(b, &d))
+            break;
+        for (int64_t x = 0; x < listed; x++) {
+            const struct difference *at = &s->difference[x];
+            const char *want = limber_output_at(&b->t.call.c, at->row, at->col, b->t.result.size) +
+                               at->plane * b->t.call.each_c.step;
+
+            value[x][digits] = limber_format_value(b->t.result, b->got + (want - b->want));
+        }
+    }
+    for (int64_t x = 0; x < listed; x++) {
+        struct difference *at = &s->difference[x];
+        int64_t due = due_of(b, side, at->plane, at->row, at->col);
+
+        if (due < 0)
+            snprintf(at->due, sizeof at->due, "zero");
+        else
+            name_element(b, side, due, at->due);
+        name_value(b, side, value[x], digits, due, at->from);
+    }
 }
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
-static void compare_c(struct stage *s, const struct bench *b, enum filling how)
+static void compare_c(struct stage *s, const struct bench *b)
 {
     const struct call *c = &b->t.call;
-    struct output_view got = c->c;
     int size = b->t.result.size;
 
     for (int64_t g = 0; g < (c->groups > 1 ? c->groups : 1); g++)
         for (int64_t i = 0; i < c->m; i++)
             for (int64_t j = 0; j < c->n; j++) {
-                char *want = limber_output_at(&got, i, j, size) + g * c->each_c.step;
-                struct difference *x =
-                    smoke_compare(s, g, i, j, b->t.result, b->got + (want - b->want), want);
+                char *want = limber_output_at(&c->c, i, j, size) + g * c->each_c.step;
 
-                if (x)
-                    name_difference(b, x, how, g, i, j);
+                smoke_compare(s, g, i, j, b->t.result, b->got + (want - b->want), want);
             }
 }
 
-/* Bytes between rows of C, all of which are to be as before.  Elements were compared. */
+/* Counts numbers between the rows of C that are not as before, where all elements are right. */
 static int64_t changed_outside(const struct bench *b, const struct stage *s)
 {
-    int64_t bytes = 0;
+    int64_t numbers = 0;
 
     for (size_t i = 0; s->wrong == 0 && i < b->c_bytes; i += b->t.result.size)
-        bytes += !same_number(b->t.result, b->got + i, b->want + i);
-    return bytes;
+        numbers += !same_number(b->t.result, b->got + i, b->want + i);
+    return numbers;
 }
 
 static enum site site_of_c(const struct cuda_config *f)
@@ -413,13 +466,13 @@ static void tell_plan(FILE *out, const struct bench *b)
 }
 
 /* Whether the same launch is wrong again, and as wrong: if not, its threads race. */
-static void tell_again(FILE *out, struct bench *b, int64_t wrong, enum filling how)
+static void tell_again(FILE *out, struct bench *b, int64_t wrong)
 {
     struct diag d = { 0 };
     struct stage s = { 0 };
 
     if (smoke_stage(&s, "C", SITE_none, b->t.call.m, b->t.call.n) && run_there(b, &d)) {
-        compare_c(&s, b, how);
+        compare_c(&s, b);
         fprintf(out, "{\"again\": {\"wrong\": %lld, \"before\": %lld}}\n", (long long)s.wrong,
                 (long long)wrong);
     } else {
@@ -573,7 +626,7 @@ static const struct stage *first_wrong(const struct stage s[ALL])
     return NULL;
 }
 
-static void tell(struct report *r, struct bench *b, const struct stage s[ALL], enum filling how,
+static void tell(struct report *r, struct bench *b, struct stage s[ALL], enum filling how,
                  int64_t outside)
 {
     const struct stage *first = first_wrong(s);
@@ -587,7 +640,8 @@ static void tell(struct report *r, struct bench *b, const struct stage s[ALL], e
         fprintf(r->details, "{\"outside\": %lld}\n", (long long)outside);
     tell_operands(r->details, b);
     if (!b->t.spec->scalars) /* with beta, C is another one */
-        tell_again(r->details, b, s[ALL - 1].wrong, how);
+        tell_again(r->details, b, s[ALL - 1].wrong);
+    name_differences(b, &s[ALL - 1], how);
     if (first == &s[ALL - 1])
         tell_order(r->details, &b->t);
     if (first)
@@ -607,7 +661,7 @@ static void judge(struct report *r, struct bench *b, enum filling how, const cha
         !smoke_stage(&s[ALL - 1], "C", site_of_c(&b->t.kernel->config), b->t.call.m, b->t.call.n)) {
         smoke_failed(r, "stages", name, d.text);
     } else {
-        compare_c(&s[ALL - 1], b, how);
+        compare_c(&s[ALL - 1], b);
         outside = changed_outside(b, &s[ALL - 1]);
         if ((first_wrong(s) || outside) && !r->wrong && b->t.kernel->config.side[0].scaled)
             compare_scans(s, b, r);

@@ -51,9 +51,9 @@ struct stage {
     struct difference difference[MOST_DIFFERENCES]; /* the first ones */
 };
 bool smoke_stage(struct stage *s, const char *name, enum site site, int64_t rows, int64_t cols);
-/* Compares one number of f; NaN are equal.  Returns what was noted of a difference, or NULL. */
-struct difference *smoke_compare(struct stage *s, int64_t plane, int64_t row, int64_t col,
-                                 limber_format f, const void *got, const void *want);
+/* Compares one number of f; NaN are equal. */
+void smoke_compare(struct stage *s, int64_t plane, int64_t row, int64_t col, limber_format f,
+                   const void *got, const void *want);
 
 /* A kind's result; details are printed behind the line that sums it up. */
 struct report {
