@@ -622,7 +622,8 @@ class Runner:
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__, prog='gpu.py',
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('build', metavar='BUILD', nargs='?', help='the folder where Limber was built')
+    parser.add_argument('build', metavar='BUILD', nargs='?',
+                        help='the folder where Limber was built')
     parser.add_argument('folder', metavar='FOLDER', nargs='?', help='where results go')
     parser.add_argument('--deadline', type=float, metavar='S',
                         help='seconds for everything (%d; with --short %d)' % (LONG, SHORT))

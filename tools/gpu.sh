@@ -327,14 +327,10 @@ mkdir -p "$out" || exit 1
 [ ! -f "$deps/cubins.tar.xz" ] || use_cubins "$deps/cubins.tar.xz"
 choice=$(options)
 echo "options: $choice"
-build_all
-find_libraries
-measure
-case $? in
-0) ;;
-2) failed=2 ;;
-77) [ $failed = 1 ] || failed=77 ;;
-*) failed=1 ;;
-esac
+if build_all; then
+    find_libraries
+    measure
+    failed=$?
+fi
 echo "results in $out: $(ls "$out" | tr '\n' ' ')"
 exit $failed

@@ -76,7 +76,8 @@ class Suites:
         with open(self.folder / f"{name}.log", "w", encoding="utf-8") as log:
             subprocess.run(
                 [self.python(), "-m", "pytest", "-q", "-n", str(self.wish.jobs), "-p",
-                 "no:cacheprovider", "--timeout", "1800", f"--junitxml={path}", "--pyargs", package],
+                 "no:cacheprovider", "--timeout", "1800", f"--junitxml={path}", "--pyargs",
+                 package],
                 cwd=self.folder, env=self.environment(limber, name), stdout=log, stderr=log,
                 check=False)
         if not path.exists():

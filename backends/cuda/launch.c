@@ -31,132 +31,6 @@ static int64_t round_up(int64_t a, int64_t b)
     return ceil_div(a, b) * b;
 }
 
-/* ---- kernels --------------------------------------------------------------------------------- */
-
-static const char *const names[KERNEL_count] = {
-    "limber_pack",       "limber_multiply",     "limber_reconstruct", "limber_special",
-    "limber_exact",      "limber_scale_a",      "limber_scale_b",     "limber_scan",
-    "limber_scan_start", "limber_scan_windows", "limber_decide",      "limber_terms",
-    "limber_weigh",      "limber_sums",         "limber_pairs",       "limber_steps"
-};
-
-static bool has_kernel(const struct cuda_config *c, int i)
-{
-    if ((c->mma_path == MMA_PATH_steps) != (i == KERNEL_steps))
-        return false;
-    if (c->mma_path == MMA_PATH_steps)
-        return true;
-    if ((c->mma_path == MMA_PATH_scan) != (i >= KERNEL_scan))
-        return false;
-    if (c->mma_path == MMA_PATH_scan)
-        return i < KERNEL_sums || limber_cuda_has_planes(c->side[0].f);
-    if (i == KERNEL_special)
-        return c->special && c->mma_path != MMA_PATH_element;
-    if (i == KERNEL_pack)
-        return !c->inside && c->mma_path != MMA_PATH_element;
-    if (i == KERNEL_reconstruct && c->direct)
-        return false;
-    if (i == KERNEL_scale_a || i == KERNEL_scale_b)
-        return c->model.scale_block > 0;
-    return (i == KERNEL_exact) == (c->mma_path == MMA_PATH_element);
-}
-
-static bool load_functions(struct run *r, struct on_device *l, struct diag *d)
-{
-    const struct cuda_driver *c = r->driver;
-    const struct cuda_config *f = &r->kernel->config;
-
-    /* loaded now, and not by the first launch, which a graph may be capturing */
-    for (int i = 0; i < KERNEL_count; i++)
-        if (has_kernel(f, i) &&
-            (!limber_cuda_ok(c, c->cuModuleGetFunction(&l->function[i], l->module, names[i]),
-                             "finding a kernel", d) ||
-             (c->cuFuncLoad &&
-              !limber_cuda_ok(c, c->cuFuncLoad(l->function[i]), "loading a kernel", d))))
-            return false;
-    if (f->mma_path == MMA_PATH_element || f->mma_path == MMA_PATH_scan ||
-        f->mma_path == MMA_PATH_steps)
-        return true;
-    if (!limber_cuda_ok(
-            c, c->cuFuncSetAttribute(l->function[KERNEL_multiply], CU_FUNCTION_SHARED, f->shared),
-            "giving a kernel its shared memory", d))
-        return false;
-    l->clusters = limber_cuda_clusters(c, f, l->function[KERNEL_multiply]);
-    return true;
-}
-
-static bool load_module(struct run *r, struct on_device *l, struct diag *d)
-{
-    const struct cuda_driver *c = r->driver;
-    int mode = limber_cuda_relax(c);
-    bool ok =
-        limber_cuda_ok(c, c->cuModuleLoadData(&l->module, r->kernel->cubin), "loading a kernel", d);
-
-    if (ok && !load_functions(r, l, d)) {
-        c->cuModuleUnload(l->module);
-        ok = false;
-    }
-    limber_cuda_restore(c, mode);
-    return ok;
-}
-
-static struct on_device *load_kernel(struct run *r, struct diag *d)
-{
-    struct on_device *l = calloc(1, sizeof *l);
-
-    if (!l)
-        limber_fail(d, LIMBER_STATUS_NO_MEMORY, "cuda: no memory for a kernel");
-    if (l && load_module(r, l, d))
-        return l;
-    free(l);
-    return NULL;
-}
-
-/* Once a device. */
-static bool find_kernel(struct run *r, int device, struct diag *d)
-{
-    struct kernel *k = r->kernel;
-
-    pthread_mutex_lock(&k->lock);
-    if (!k->loaded[device])
-        k->loaded[device] = load_kernel(r, d);
-    r->loaded = k->loaded[device];
-    pthread_mutex_unlock(&k->lock);
-    return r->loaded != NULL;
-}
-
-bool limber_cuda_begins_early(const struct run *r, enum cuda_kernel which)
-{
-    return r->device->early && (which == KERNEL_multiply || which == KERNEL_reconstruct);
-}
-
-bool limber_cuda_start(struct run *r, enum cuda_kernel which, int64_t blocks, int threads,
-                       int shared, void *arguments, struct diag *d)
-{
-    struct cu_launch_attribute early = { CU_LAUNCH_EARLY, 0, { 1 } };
-    struct cu_launch launch = { .grid = { (unsigned)blocks, 1, 1 },
-                                .block = { (unsigned)threads, 1, 1 },
-                                .shared = (unsigned)shared,
-                                .stream = r->stream,
-                                .attribute = &early,
-                                .attributes = 1 };
-    cu_function f = r->loaded->function[which];
-    void *list[] = { arguments };
-
-    if (blocks == 0)
-        return true;
-    if (blocks > INT32_MAX)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                           "cuda: a grid of %lld blocks is too large", (long long)blocks);
-    return limber_cuda_ok(r->driver,
-                          limber_cuda_begins_early(r, which) ?
-                              r->driver->cuLaunchKernelEx(&launch, f, list, NULL) :
-                              r->driver->cuLaunchKernel(f, (unsigned)blocks, 1, 1,
-                                                        (unsigned)threads, 1, 1, (unsigned)shared,
-                                                        r->stream, list, NULL),
-                          names[which], d);
-}
-
 /* ---- a part of C ----------------------------------------------------------------------------- */
 
 /* Of k elements. */
@@ -869,7 +743,8 @@ bool limber_cuda_enter(struct run *r, struct diag *d)
         r->given = (cu_pointer)(uintptr_t)c->queue->workspace;
         r->given_bytes = r->given ? c->queue->bytes : 0;
     }
-    if (find_kernel(r, c->device, d) && (c->queue || limber_cuda_stream(r->device, &r->stream, d)))
+    if (limber_cuda_find_kernel(r, c->device, d) &&
+        (c->queue || limber_cuda_stream(r->device, &r->stream, d)))
         return true;
     r->own_stream = false;
     limber_cuda_leave(r);
@@ -938,6 +813,25 @@ void limber_cuda_workspace(const struct kernel *k, const struct call *c, size_t 
     limber_cuda_order(&r);
     *least += fit(&r, 0).bytes;
     *most += fit(&r, SIZE_MAX).bytes;
+}
+
+bool limber_cuda_lay_out(struct layout *l, struct kernel *k, struct call *c, struct diag *d)
+{
+    l->run = (struct run){ .kernel = k,
+                           .call = c,
+                           .view = { c->a, c->b },
+                           .device = limber_cuda_device(c->device, d),
+                           .workspace = (cu_pointer)(uintptr_t)c->queue->workspace };
+    if (!l->run.device)
+        return false;
+    limber_cuda_groups(&l->run);
+    limber_cuda_order(&l->run);
+    l->part = fit(&l->run, c->queue->bytes);
+    place_in(&l->run, &l->part, &l->part);
+    l->pack[0] = pack_side(&l->run, &l->part, 0).args;
+    l->pack[1] =
+        l->run.images ? pack_images(&l->run, &l->part).args : pack_side(&l->run, &l->part, 1).args;
+    return true;
 }
 
 bool limber_cuda_launch(struct kernel *k, struct call *c, struct diag *d)

@@ -150,6 +150,16 @@ struct part {
     size_t bytes;
 };
 
+/* launch.c: where a call with a workspace of its own puts limbs and totals: its only part, or the
+ * first one.  Launches nothing; for tools that look at a workspace after a call.  run refers to
+ * itself, so a layout stays where it is. */
+struct layout {
+    struct run run;
+    struct part part;
+    struct pack_args pack[2];
+};
+bool limber_cuda_lay_out(struct layout *l, struct kernel *k, struct call *c, struct diag *d);
+
 /* window.c: of convolutions.  What is known of a call: k, ordered, images. */
 void limber_cuda_order(struct run *r);
 int64_t limber_cuda_image(const struct run *r);
@@ -162,6 +172,12 @@ bool limber_cublas_run(struct run *r, bool *done, struct diag *d);
 /* Whether one call of it is for all products of the run. */
 bool limber_cublas_takes_groups(const struct run *r);
 
+/* load.c: the run's kernel on a device, which is current. */
+bool limber_cuda_find_kernel(struct run *r, int device, struct diag *d);
+bool limber_cuda_start(struct run *r, enum cuda_kernel which, int64_t blocks, int threads,
+                       int shared, void *arguments, struct diag *d);
+/* Whether this kernel awaits the launch in front of it, and may begin before that has ended. */
+bool limber_cuda_begins_early(const struct run *r, enum cuda_kernel which);
 /* launch.c: what a call says of groups; matrices of A, of B: as many, or one for all. */
 void limber_cuda_groups(struct run *r);
 int64_t limber_cuda_matrices(const struct call *c, int side);
@@ -187,10 +203,6 @@ bool limber_cuda_scan_start(struct run *r, const struct scan_job *jobs,
                             const struct scan_memory *memory, int count, struct diag *d);
 /* A view with its index map, as kernels take it. */
 struct operand_args limber_cuda_operand(const struct view *v);
-bool limber_cuda_start(struct run *r, enum cuda_kernel which, int64_t blocks, int threads,
-                       int shared, void *arguments, struct diag *d);
-/* Whether this kernel awaits the launch in front of it, and may begin before that has ended. */
-bool limber_cuda_begins_early(const struct run *r, enum cuda_kernel which);
 /* cluster.c: of the multiply kernel.  How many fit the device; blocks that a product of so many
  * rows of tiles has in each; starts `tasks` of them, or as many as fit, which take all tasks in
  * turn. */

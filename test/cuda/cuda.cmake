@@ -62,6 +62,23 @@ set_target_properties(idle_cublas PROPERTIES PREFIX "" SUFFIX "" OUTPUT_NAME lib
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/idle)
 add_custom_target(collect DEPENDS gpu collect_cubins idle_cublas simt_cuda simt_nvrtc)
 
+# Small products of each kind of kernel, with reports on wrong ones.
+file(GLOB smoke CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/smoke/*.c)
+test_program(cuda/gpu_smoke.c ${smoke})
+test_program(cuda/test_gpu_smoke.c)
+target_compile_definitions(test_gpu_smoke PRIVATE GPU_SMOKE="$<TARGET_FILE:gpu_smoke>")
+add_dependencies(test_gpu_smoke gpu_smoke)
+if(NOT LIMBER_SANITIZE)            # reports on kernels, which no sanitizer follows
+  foreach(capability 75 80 90 100 120)
+    add_test(NAME gpu_smoke_${capability} COMMAND ${CMAKE_COMMAND} -E env SIMT_CC=${capability}
+             $<TARGET_FILE:test_gpu_smoke> kinds)
+  endforeach()
+  foreach(capability 80 90 100)    # those for which faults are planted
+    add_test(NAME test_gpu_smoke_${capability} COMMAND ${CMAKE_COMMAND} -E env
+             SIMT_CC=${capability} $<TARGET_FILE:test_gpu_smoke>)
+  endforeach()
+endif()
+
 # A library in NVRTC's place, to test that one.
 add_library(fake_nvrtc SHARED cuda/fake_nvrtc.c)
 set_target_properties(fake_nvrtc PROPERTIES OUTPUT_NAME nvrtc
