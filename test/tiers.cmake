@@ -10,7 +10,7 @@ set(more
     "test_cuda.*_(75|80|89|100|103|old_driver)" "test_cuda(_batch|_calls|_launches)?_120"
     "(test_)?gpu_smoke_(75|80|100|120)"
     gpu_layouts test_cubin gpu_rehearsal aarch64 musl compilers without_llvm
-    "bare_.*" package recipes "cluster_.*")
+    "bare_.*" wheel package recipes "cluster_.*")
 set(long test_failing test_small test_apply test_workspace gpu_smoke_90)
 # Arithmetic of kernels, which the other build compares with the same references, files of sources,
 # and programs in other processes.

@@ -12,7 +12,8 @@ ROOM, a folder of test/ such as jit: its tests alone.
   --more    in its place what takes longer: the same tests with sanitizers (build-asan), GPUs'
             stand-ins on every architecture, AArch64 by an emulator, other compilers
   --all     both
-  --long    both, and what is for a release: tests whose loops are longer, fuzzing for an hour
+  --long    both, and what is for a release: tests whose loops are longer, fuzzing for an hour, the
+            suites of NumPy, SciPy and R before whose BLAS Limber stands
   --jobs N  how many tests run at once (as many as there are cores)
 The end says how many passed, failed and were skipped, and how a failure is repeated alone.  Status
 1: a test failed.
@@ -79,5 +80,6 @@ fi
 if [ -n "$long" ]; then
     LIMBER_TEST_LONG=1 test_folders build-test:long
     sh tools/soak.sh || status=1
+    python3 tools/suites.py --library build-test/tools/interpose/blas/liblimber_blas.so || status=1
 fi
 exit $status
