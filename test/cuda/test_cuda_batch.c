@@ -391,7 +391,7 @@ static void complex_batches_are_one_launch_a_step(void **state)
 static void complex_scalars_are_one_launch_a_step(void **state)
 {
     static const struct scheme complex[] = {
-        { LIMBER_CONTRACT_CORRECT, NULL, "f64", "f64", DATA_unit, ON_all, 0, false },
+        { LIMBER_CONTRACT_CORRECT, NULL, "f32", "f32", DATA_unit, ON_all, 0, false },
         { LIMBER_CONTRACT_EXACT, NULL, "i8", "i32", DATA_ints, ON_90, 0, false },
     };
     static const double alpha[2] = { 1.5, -2 }, beta[2] = { 0.25, 3 };
