@@ -10,7 +10,8 @@ set(more
     "test_cuda.*_(75|80|89|100|103|old_driver)" "test_cuda(_batch|_calls|_launches)?_120"
     gpu_layouts test_cubin aarch64 musl compilers without_llvm
     "bare_.*" package recipes "cluster_.*")
-set(long test_failing test_small test_apply test_workspace)
+set(long test_failing test_small test_apply test_workspace test_cuda_mx_120
+    "test_cuda_(batch|calls|complex|conv|groups|steps|unit)_90")
 # Arithmetic of kernels, which the other build compares with the same references, files of sources,
 # and programs in other processes.
 set(not_sanitized
