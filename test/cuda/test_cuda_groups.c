@@ -200,17 +200,14 @@ static long launches(void)
     return driver.simt_launches ? driver.simt_launches() : 0;
 }
 
-/* Launches of the second call: the first one may make kernels. */
 static long launches_of(const struct scheme *s, const struct shape *shape, int operation,
                         int64_t groups)
 {
     struct trial t = make(s, shape, operation, groups);
-    long before;
+    long before = launches();
 
     if (run(cuda, &t, true))
         fail_msg("%s", limber_error_text());
-    before = launches();
-    assert_int_equal(run(cuda, &t, true), LIMBER_STATUS_OK);
     before = launches() - before;
     drop(&t);
     return before;
@@ -266,7 +263,7 @@ static void try(const struct scheme *s, size_t k, int operation)
         run_alone(&t);
     }
     same(&t, want, "in device memory", k);
-    if (s->interpreted) {
+    if (s->interpreted && is_taken(k, 2)) {
         memset(t.host[2], 0, t.size[2]);
         assert_int_equal(run(cuda, &t, false), LIMBER_STATUS_OK);
         gpu_upload(t.there[2], t.host[2]);
