@@ -267,12 +267,12 @@ static void *write_range(uint64_t at, uint32_t size, uint32_t align, const char 
 
     check_align(at, align, what);
     order_began(what);
-    for (uint32_t i = 0; i < size; i++) {
+    for (uint32_t i = 0; i < size; i++)
         if (s[i] == NOBODY)
             nobody(at, at + i, size, what);
-        s[i] = (unsigned char)memory.launch;
+    memset(s, memory.launch, size);
+    for (uint32_t i = 0; i < size; i++)
         moment[i] = now;
-    }
     return memory.real + (at - memory.base);
 }
 
