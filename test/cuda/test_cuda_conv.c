@@ -345,24 +345,20 @@ static size_t same_conv(const char *scheme, const char *format, enum data data,
     return same_run((struct conv_run){ scheme, format, data, limit, DIRECTION_forward }, l);
 }
 
-/* A GPU and the stand-in for Hopper's take all, the others every other one, and not the same. */
-static bool is_short(size_t i)
-{
-    return getenv("LIMBER_TEST_GPU") || (gpu_capability() == 90 && !SANITIZED) ||
-           (i + (size_t)gpu_capability() / 25) % 2 == 0;
-}
-
 static void convolutions_have_the_bits_of_the_interpreter(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT(layers); i++) {
-        if (!is_short(i))
-            continue;
-        convolve(native, "f32", "f32", DATA_unit, &layers[i]);
-        convolve(reproducible, "f32", "f32", DATA_unit, &layers[i]);
-        convolve(correct, "f32", "f32", DATA_unit, &layers[i]);
-        convolve(exact, "i8", "i32", DATA_bytes, &layers[i]);
-        same_conv("native", "f32", DATA_unit, &layers[i], ROOM);
+        if (is_taken(i, 3))
+            convolve(native, "f32", "f32", DATA_unit, &layers[i]);
+        if (is_taken(i + 1, 3))
+            convolve(reproducible, "f32", "f32", DATA_unit, &layers[i]);
+        if (is_taken(i + 2, 3))
+            convolve(correct, "f32", "f32", DATA_unit, &layers[i]);
+        if (is_taken(i + 1, 3))
+            convolve(exact, "i8", "i32", DATA_bytes, &layers[i]);
+        if (is_taken(i + 2, 3))
+            same_conv("native", "f32", DATA_unit, &layers[i], ROOM);
     }
     convolve(native, "f64", "f64", DATA_range, &layers[4]);
     convolve(reproducible, "f64", "f64", DATA_range, &layers[4]);
@@ -384,11 +380,11 @@ static void gradients_have_the_bits_of_the_interpreter(void **state)
         for (int filter = 0; filter < 2; filter++) {
             const struct layer *l = &layers[some[i]];
 
-            if (!is_short(i + (size_t)filter))
-                continue;
-            backward(reproducible, "f32", "f32", DATA_unit, l, filter);
-            backward(exact, "i8", "i32", DATA_bytes, l, filter);
-            if (i < 2)
+            if (is_taken(i + (size_t)filter, 2))
+                backward(reproducible, "f32", "f32", DATA_unit, l, filter);
+            if (is_taken(i + (size_t)filter + 1, 2))
+                backward(exact, "i8", "i32", DATA_bytes, l, filter);
+            if (i < 2 && is_taken(i + (size_t)filter, 2))
                 backward(correct, "f64", "f64", DATA_unit, l, filter);
         }
     backward(correct, "f32", "f32", DATA_special, &layers[3], false);
@@ -409,7 +405,7 @@ static void gradients_of_every_scheme(void **state)
         for (size_t j = 0; j < COUNT(schemes); j++) {
             const int direction = (i + j) % 2 ? DIRECTION_filter : DIRECTION_data;
 
-            if (!is_short(i + j / 2))
+            if (!is_taken(i / 2 + j, 2)) /* both directions of each scheme */
                 continue;
             same_run((struct conv_run){ schemes[j][0], schemes[j][1], DATA_unit, ROOM, direction },
                      &layers[some[i]]);
@@ -441,7 +437,7 @@ static void units_have_the_bits_of_the_interpreter(void **state)
         for (size_t j = i % 2; j < COUNT(some); j += 2) {
             const struct layer *l = &layers[some[j]];
 
-            if (!is_short(i / 2 + j / 2))
+            if (!is_taken(i / 2 + j / 2, 2))
                 continue;
 
             convolve(simulate, units[i].format, units[i].result, DATA_unit, l);
@@ -496,7 +492,8 @@ static void convolutions_have_the_bits_of_tensor_cores(void **state)
     if (!has_unit(UNIT_f16))
         return;
     for (size_t i = 0; i < COUNT(layers); i++)
-        same_conv("fp32-f", "f32", DATA_unit, &layers[i], ROOM);
+        if (is_taken(i, 2))
+            same_conv("fp32-f", "f32", DATA_unit, &layers[i], ROOM);
     same_conv("fp32-t", "f32", DATA_unit, &layers[4], ROOM);
     same_conv("fp32-f", "f32", DATA_ties, &layers[0], ROOM);
     same_conv("fp32-b9", "f32", DATA_unit, &layers[0], ROOM);
@@ -508,14 +505,15 @@ static void convolutions_have_the_bits_of_tensor_cores(void **state)
 /* Layer 0's image has 162 pixels of 16 channels, the patches matrix 162 lines of 144. */
 static void an_image_is_cut_once(void **state)
 {
-    size_t image = 2 * 9 * 9 * 16 * 4, filters = 128 * 640;
+    size_t image = 2 * 9 * 9 * 16 * 4, filters = 128 * 640, part = 0;
 
     (void)state;
     assert_true(same_conv("native", "f32", DATA_unit, &layers[0], ROOM) <= image + filters + 1024);
     /* parts of filters and pixels, then of images */
-    for (size_t limit = 1 << 18; limit >= 1 << 12; limit /= 4)
+    for (size_t limit = 1 << 18; limit >= 1 << 12; limit /= 4, part++)
         for (size_t i = 0; i < COUNT(layers); i += 2)
-            same_conv("native", "f32", DATA_unit, &layers[i], limit);
+            if (is_taken(part + i / 2, 2))
+                same_conv("native", "f32", DATA_unit, &layers[i], limit);
 }
 
 struct faulty {
@@ -768,6 +766,11 @@ static void gradients_are_recorded_into_graphs(void **state)
 {
     static const limber_operation directions[] = { LIMBER_OPERATION_CONV_BACKWARD_DATA,
                                                    LIMBER_OPERATION_CONV_BACKWARD_FILTER };
+    static const struct {
+        const char *format;
+        int layer;
+        bool whole;
+    } others[] = { { "f64", 3, true }, { "f32", 5, false }, { "f32", 8, true } };
     const limber_contract limbs = { .size = sizeof(limber_contract),
                                     .promise = LIMBER_CONTRACT_FAST,
                                     .scheme = "fp32-f" };
@@ -777,11 +780,11 @@ static void gradients_are_recorded_into_graphs(void **state)
         if (has_unit(UNIT_f16))
             play_recorded(
                 &(struct recorded){ limbs, "f32", "native", &layers[1], true, directions[i] });
-        if (!is_short((size_t)i))
-            continue;
-        play_recorded(&(struct recorded){ correct, "f64", NULL, &layers[3], true, directions[i] });
-        play_recorded(&(struct recorded){ correct, "f32", NULL, &layers[5], false, directions[i] });
-        play_recorded(&(struct recorded){ correct, "f32", NULL, &layers[8], true, directions[i] });
+        for (size_t j = 0; j < COUNT(others); j++)
+            if (is_taken(2 * (size_t)i + j + 2, 3))
+                play_recorded(&(struct recorded){ correct, others[j].format, NULL,
+                                                  &layers[others[j].layer], others[j].whole,
+                                                  directions[i] });
     }
 }
 

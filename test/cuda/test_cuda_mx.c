@@ -128,7 +128,9 @@ static void instructions_have_the_bits_of_their_model(void **state)
     if (!device_has_them())
         skip();
     for (size_t i = 0; i < COUNT(units); i++)
-        for (int kind = 0; kind < VALUE_KINDS; kind++)
+        for (int kind = 0; kind < VALUE_KINDS; kind++) {
+            if (!is_taken(i + i / 3 + (size_t)kind, 3))
+                continue;
             same_bits(&(struct scaled){ .unit = units[i],
                                         .m = 1 + rng_below(&r, kind ? 40 : 150),
                                         .n = 1 + rng_below(&r, kind ? 40 : 90),
@@ -137,6 +139,7 @@ static void instructions_have_the_bits_of_their_model(void **state)
                                         .transposed = rng_below(&r, 2),
                                         .pad = rng_below(&r, 3) },
                       &r, true);
+        }
 }
 
 /* Values whose blocks' scales differ by far, up to where scales end. */
@@ -218,7 +221,9 @@ static void results_are_scaled_and_stored(void **state)
     if (!device_has_them())
         skip();
     for (size_t i = 0; i < COUNT(cases); i++)
-        for (int transposed = 0; transposed < 2; transposed++)
+        for (int transposed = 0; transposed < 2; transposed++) {
+            if (!is_taken(i + (size_t)transposed + i / 2, 2))
+                continue;
             same_bits(&(struct scaled){ .unit = i % 2 ? "b200-mxe4m3" : "b200-nvfp4",
                                         .m = 35,
                                         .n = 39,
@@ -229,6 +234,7 @@ static void results_are_scaled_and_stored(void **state)
                                         .alpha = cases[i].alpha,
                                         .beta = cases[i].beta },
                       &r, true);
+        }
     same_bits(&(struct scaled){ .unit = "b200-mxfp4", .m = 3, .n = 2, .k = 0, .beta = 2 }, &r,
               true);
     same_bits(&(struct scaled){ .unit = "b200-mxfp4", .m = 0, .n = 2, .k = 5 }, &r, true);

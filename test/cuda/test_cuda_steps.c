@@ -76,7 +76,7 @@ static void apply(limber_elementwise e, const limber_queue *queue, struct rng *r
     free(got);
 }
 
-/* Each function in binary64 and binary32, whose results are often those of one operation, and with
+/* Each function in binary64 or binary32, whose results are often those of one operation, or with
  * formats, roundings and computations that change. */
 static void functions_have_the_same_bits(void **state)
 {
@@ -93,9 +93,13 @@ static void functions_have_the_same_bits(void **state)
         e.function = (limber_function)f;
         e.p = -0.75, e.q = 3;
         e.from = e.to = LIMBER_F64;
-        apply(e, NULL, &r);
+        if (is_taken((size_t)f, 3))
+            apply(e, NULL, &r);
         e.from = e.to = LIMBER_F32;
-        apply(e, NULL, &r);
+        if (is_taken((size_t)(f + 1), 3))
+            apply(e, NULL, &r);
+        if (!is_taken((size_t)(f + 2), 3))
+            continue;
         e.from = f % 2 ? LIMBER_F64 : named(formats[rng_below(&r, COUNT(formats))]);
         e.to = named(formats[rng_below(&r, COUNT(formats))]);
         e.rounding = (limber_rounding)(rng_below(&r, 2) ? rng_below(&r, 6) : 0);

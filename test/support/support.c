@@ -28,7 +28,8 @@ bool is_taken(size_t i, int step)
     size_t first =
         (size_t)(SANITIZED + EMULATED) + (capability ? strtoul(capability, NULL, 10) / 10 : 0);
 
-    return step <= 1 || getenv("LIMBER_TEST_LONG") || (i + first) % (size_t)step == 0;
+    return step <= 1 || getenv("LIMBER_TEST_LONG") || getenv("LIMBER_TEST_GPU") ||
+           (i + first) % (size_t)step == 0;
 }
 
 char *poisoned(size_t bytes)

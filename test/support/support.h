@@ -35,8 +35,8 @@ enum { BRIEF = SANITIZED || EMULATED }; /* tests do less */
 
 /* Whether a sweep over combinations takes case number `i`: one of `step`, with sanitizers and for
  * each of the stand-ins' architectures another one, so that all tiers together take more.  With
- * LIMBER_TEST_LONG=1 all are taken.  `step` is at most the number of cases that share what could be
- * wrong. */
+ * LIMBER_TEST_LONG=1, and on a GPU, all are taken.  `step` is at most the number of cases that
+ * share what could be wrong. */
 bool is_taken(size_t i, int step);
 
 /* ---- random ---------------------------------------------------------------------------------- */

@@ -76,6 +76,7 @@ void simt_line(int kind, const void *bytes, struct line *l)
     int n = simt_elements(kind), size = 32 / n;
 
     l->special = false;
+    l->zero = true;
     for (int i = 0; i < n; i++) {
         uint32_t code = 0;
 
@@ -83,6 +84,7 @@ void simt_line(int kind, const void *bytes, struct line *l)
         if (kind == SIMT_TF32)          /* cut to 10 bits; NaN stays NaN */
             code = code >> 13 | ((code & 0x7fffffff) > 0x7f800000);
         element(kind, code, l, i);
+        l->zero &= l->exp[i] == NONE;
     }
 }
 
@@ -181,6 +183,7 @@ static bool has_special(const struct model *m, const struct line *l, int from)
 static void sort_quads(struct line *to, const struct line *from, int n)
 {
     to->special = from->special;
+    to->zero = from->zero;
     for (int i = 0; i < n; i++) {
         int at = i % (n / 2) / 2 * 4 + i % 2 + i / (n / 2) * 2;
 
@@ -195,6 +198,9 @@ float simt_dot(int kind, const struct model *m, const struct line *a, const stru
     static const uint32_t quiet = 0x7fc00000;
     int n = simt_elements(kind);
 
+    /* of tiles that are larger than their matrix most is this */
+    if (c == 0 && (a->zero || b->zero) && !a->special && !b->special)
+        return 0;
     if (m->quads) {
         struct model each = *m;
         struct line x, y;

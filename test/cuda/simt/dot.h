@@ -22,6 +22,7 @@ struct line {
     int32_t sig[32], exp[32];
     float value[32];
     bool special; /* holds NaN or infinity */
+    bool zero; /* nothing but zeros */
 };
 
 int simt_elements(int kind); /* of 32 bytes */

@@ -206,6 +206,18 @@ static void nobody(uint64_t at, uint64_t byte, uint64_t size, const char *what)
                 (unsigned long long)at);
 }
 
+/* Whether bytes, up to 16, were all written before this launch: then any may read them. */
+static bool is_old(const unsigned char *s, uint32_t size)
+{
+    const uint64_t old = UINT64_C(0x0101010101010101) * WRITTEN;
+    uint64_t word[2] = { old, old };
+
+    if (size > sizeof word)
+        return false;
+    memcpy(word, s, size);
+    return word[0] == old && word[1] == old;
+}
+
 const unsigned char *memory_check(uint64_t at, uint64_t size, bool constant, const char *what)
 {
     const unsigned char *s = own_range(at, size, what);
@@ -239,6 +251,8 @@ void *global_read(const void *p, uint32_t size, uint32_t align, int constant)
     if (constant && engine.launch->early)
         engine_fail("load at %#llx, as a constant, in a launch that begins early",
                     (unsigned long long)at);
+    if (is_old(own_range(at, size, "load"), size))
+        return memory.real + i;
     real = memory_check(at, size, constant, "load");
     for (uint32_t before = 0; i < end; i++)
         if (memory.state[i] == memory.launch && memory.moment[i] != before) {
@@ -257,12 +271,12 @@ static void *write_range(uint64_t at, uint32_t size, uint32_t align, const char 
     order_began(what);
     if (at + size > memory.written_to)
         memory.written_to = at + size;
-    for (uint32_t i = 0; i < size; i++) {
+    for (uint32_t i = 0; i < size; i++)
         if (s[i] == NOBODY)
             nobody(at, at + i, size, what);
-        s[i] = (unsigned char)memory.launch;
+    memset(s, memory.launch, size);
+    for (uint32_t i = 0; i < size; i++)
         moment[i] = now;
-    }
     return memory.real + (at - memory.base);
 }
 

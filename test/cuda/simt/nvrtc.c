@@ -4,10 +4,10 @@
  *
  * SIMT_PROGRAMS names a folder that gets the source of every program, so that NVRTC can compile it
  * elsewhere (test/cuda/collect.c).
- * SIMT_CXX names the compiler.  SIMT_CACHE names a folder for shared objects: the same text, once
- * preprocessed, is compiled once for all processes and builds.  SIMT_FAULT, lines of "old text=>new
- * text" (\n in them stands for a line's end), replaces text that occurs exactly once in the source
- * and the headers. */
+ * SIMT_CXX names the compiler.  SIMT_CACHE names a folder for shared objects: the same text is
+ * preprocessed once, and the same preprocessed text compiled once, for all processes and builds.
+ * SIMT_FAULT, lines of "old text=>new text" (\n in them stands for a line's end), replaces text
+ * that occurs exactly once in the source and the headers. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -483,16 +483,11 @@ static const char *const compiler_options[] = {
     ("-I" SIMT_FOLDER),
 };
 
-/* The place in the cache of what the preprocessed text at `path` becomes; false where it cannot
- * be read. */
-static bool cached_place(const char *compiler, const char *path, char *place, size_t room)
+/* A hash that begins with the compiler and its options. */
+static XXH3_state_t *begin_hash(const char *compiler)
 {
-    const char *cache = getenv("SIMT_CACHE");
     XXH3_state_t *state = XXH3_createState();
-    size_t size;
-    char *text = read_all(path, 0, &size);
     struct stat about = { 0 };
-    XXH128_hash_t hash;
 
     stat(compiler, &about);
     XXH3_128bits_reset(state);
@@ -501,14 +496,60 @@ static bool cached_place(const char *compiler, const char *path, char *place, si
     XXH3_128bits_update(state, &about.st_mtim, sizeof about.st_mtim);
     for (size_t i = 0; i < sizeof compiler_options / sizeof *compiler_options; i++)
         XXH3_128bits_update(state, compiler_options[i], strlen(compiler_options[i]) + 1);
+    return state;
+}
+
+/* The place in the cache of what has this hash. */
+static void end_hash(XXH3_state_t *state, char place[1024])
+{
+    XXH128_hash_t hash = XXH3_128bits_digest(state);
+
+    XXH3_freeState(state);
+    snprintf(place, 1024, "%s/%016llx%016llx.so", getenv("SIMT_CACHE"),
+             (unsigned long long)hash.high64, (unsigned long long)hash.low64);
+}
+
+static bool hash_file(XXH3_state_t *state, const char *path)
+{
+    size_t size;
+    char *text = read_all(path, 0, &size);
+
     if (text)
         XXH3_128bits_update(state, text, size);
-    hash = XXH3_128bits_digest(state);
-    XXH3_freeState(state);
-    snprintf(place, room, "%s/%016llx%016llx.so", cache, (unsigned long long)hash.high64,
-             (unsigned long long)hash.low64);
     free(text);
     return text != NULL;
+}
+
+/* The place of what the preprocessed text at `path` becomes; false where it cannot be read. */
+static bool cached_place(const char *compiler, const char *path, char place[1024])
+{
+    XXH3_state_t *state = begin_hash(compiler);
+    bool good = hash_file(state, path);
+
+    end_hash(state, place);
+    return good;
+}
+
+/* The place of what the program as it is written becomes by these options: where something lies
+ * there the preprocessor need not run, which takes longer than all else. */
+static void direct_place(const char *compiler, const struct program *p, char **options,
+                         const char *folder, char place[1024])
+{
+    XXH3_state_t *state = begin_hash(compiler);
+    char path[600];
+
+    for (int i = 0; options[i]; i++)
+        XXH3_128bits_update(state, options[i], strlen(options[i]) + 1);
+    for (int i = 0; i < p->count; i++) {
+        const char *name = i ? p->texts[i].name : "simt-source.cu";
+
+        snprintf(path, sizeof path, "%s/%s", folder, name);
+        XXH3_128bits_update(state, name, strlen(name) + 1);
+        hash_file(state, path);
+    }
+    hash_file(state, SIMT_FOLDER "/device.h");
+    hash_file(state, SIMT_FOLDER "/api.h");
+    end_hash(state, place);
 }
 
 /* Whole or not at all, whoever else writes it; a cache that cannot be written is none. */
@@ -532,9 +573,10 @@ static void store_image(const struct program *p, const char *place)
 static bool compile(struct program *p, char **options)
 {
     const char *tmp = getenv("TMPDIR"), *cxx = getenv("SIMT_CXX"), *cache = getenv("SIMT_CACHE");
-    char folder[512], include[600], source[600], output[600], place[1024];
+    char folder[512], include[600], source[600], text[600], output[600], place[1024];
+    char direct[1024] = "";
     char *argv[MOST_OPTIONS + 32] = { (char *)(cxx ? cxx : SIMT_COMPILER) };
-    int n = 1, text_only;
+    int n = 1, language, from, text_only;
     bool good = true, found = false;
 
     snprintf(folder, sizeof folder, "%s/simt-XXXXXX", tmp && *tmp ? tmp : "/tmp");
@@ -553,7 +595,9 @@ static bool compile(struct program *p, char **options)
     for (int i = 0; options[i]; i++)
         argv[n++] = options[i];
     argv[n++] = include;
-    argv[n++] = source;
+    argv[n++] = "-x";
+    argv[language = n++] = "c++";
+    argv[from = n++] = source;
     argv[n++] = "-o";
     argv[n++] = output;
     argv[text_only = n++] = "-lm";
@@ -567,21 +611,40 @@ static bool compile(struct program *p, char **options)
     if (!good)
         say(p, "%s: %s", folder, strerror(errno));
     if (good && cache && *cache) {
-        snprintf(output, sizeof output, "%s/simt-text", folder);
+        direct_place(argv[0], p, options, folder, direct);
+        found = access(direct, R_OK) == 0 && take_image(p, direct);
+    }
+    snprintf(place, sizeof place, "%s", direct);
+    /* of many headers a source includes some */
+    if (good && !found && cache && *cache && p->count > 2) {
+        snprintf(text, sizeof text, "%s/simt-text", folder);
+        snprintf(output, sizeof output, "%s", text);
         argv[text_only] = "-E";
         argv[n] = "-P";
         good = run_compiler(p, folder, argv);
         argv[text_only] = "-lm";
         argv[n] = NULL;
-        good = good && cached_place(argv[0], output, place, sizeof place);
+        good = good && cached_place(argv[0], output, place);
         found = good && access(place, R_OK) == 0 && take_image(p, place);
+        argv[language] = "c++-cpp-output";
+        argv[from] = text;
     }
     if (good && !found) {
         snprintf(output, sizeof output, "%s/simt-object.so", folder);
-        good = run_compiler(p, folder, argv) && take_image(p, output);
+        good = run_compiler(p, folder, argv);
+        if (!good && argv[from] == text) { /* complaints name lines of the source */
+            free(p->log);
+            p->log = NULL;
+            argv[language] = "c++";
+            argv[from] = source;
+            good = run_compiler(p, folder, argv);
+        }
+        good = good && take_image(p, output);
         if (good && cache && *cache)
             store_image(p, place);
     }
+    if (good && cache && *cache)
+        (void)!link(place, direct); /* fails where it has that name, or no room */
     remove_folder(folder);
     return good;
 }

@@ -352,6 +352,11 @@ static uint64_t value(const struct frame *f, const struct word *w, char type)
 {
     const struct simt_operand *o;
 
+    if (w->kind == WORD_argument && w->n < f->count) { /* most often */
+        o = &f->o[w->n];
+        if (o->size == 4 && o->constraint[0] == type && (type == 'r' || type == 'f'))
+            return read_operand(o);
+    }
     if (w->kind == WORD_register) {
         if (f->p->reg[w->n].type != type)
             engine_fail("ptx: %s: register %s is of another type", f->x->op, f->p->reg[w->n].text);
