@@ -10,7 +10,9 @@ set(more
     "test_cuda.*_(75|80|89|100|103|old_driver)" "test_cuda(_batch|_calls|_launches)?_120"
     gpu_layouts test_cubin aarch64 musl compilers without_llvm
     "bare_.*" package recipes "cluster_.*")
-set(long test_failing test_small test_apply test_workspace)
+set(long test_failing test_small test_apply test_workspace test_apply_all test_targets test_unit
+    test_schedule test_depthwise test_binades test_prebuilt test_random test_planes test_scalars
+    test_magnitudes test_contract test_resnet test_directions)
 # Arithmetic of kernels, which the other build compares with the same references, files of sources,
 # and programs in other processes.
 set(not_sanitized
