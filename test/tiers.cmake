@@ -11,7 +11,9 @@ set(more
     "(test_)?gpu_smoke_(75|80|100|120)"
     gpu_layouts test_cubin gpu_rehearsal aarch64 musl compilers without_llvm
     "bare_.*" wheel package recipes "cluster_.*")
-set(long test_failing test_small test_apply test_workspace gpu_smoke_90 test_cuda_mx_120
+set(long test_failing test_small test_apply test_workspace test_apply_all test_targets test_unit
+    test_schedule test_depthwise test_binades test_prebuilt test_random test_planes
+    test_magnitudes test_contract test_resnet test_directions gpu_smoke_90 test_cuda_mx_120
     "test_cuda_(batch|calls|complex|conv|groups|steps|unit)_90")
 # Arithmetic of kernels, which the other build compares with the same references, files of sources,
 # and programs in other processes.

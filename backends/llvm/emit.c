@@ -285,7 +285,13 @@ bool limber_llvm_object(const struct kernel_config *k, const struct target *t,
                         const struct dump *dump, struct blob *object, struct diag *d)
 {
     struct emit e;
-    bool ok = start(&e, t, d) && read_modules(&e, k, t) && make_machine(&e) && set_config(&e, k);
+    bool ok = start(&e, t, d) && read_modules(&e, k, t);
+
+    /* Only a dump shows the names of values, and they take time.  Functions keep theirs.  A text is
+     * read with its names. */
+    if (ok && !dump)
+        e.l->LLVMContextSetDiscardValueNames(e.context, 1);
+    ok = ok && make_machine(&e) && set_config(&e, k);
 
     if (ok) {
         set_attributes(&e);

@@ -21,7 +21,7 @@
 /* clang-format off */
 #define LIMBER_LLVM_API(F) \
     F(LLVMContextCreate) F(LLVMContextDispose) F(LLVMDisposeMessage) \
-    F(LLVMContextSetDiagnosticHandler) \
+    F(LLVMContextSetDiagnosticHandler) F(LLVMContextSetDiscardValueNames) \
     F(LLVMCreateMemoryBufferWithMemoryRangeCopy) F(LLVMDisposeMemoryBuffer) \
     F(LLVMGetBufferStart) F(LLVMGetBufferSize) \
     F(LLVMParseBitcodeInContext2) F(LLVMParseIRInContext) F(LLVMLinkModules2) \

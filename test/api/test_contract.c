@@ -437,6 +437,8 @@ static void bounds_hold(void **state)
                                              .scheme = rows[i].scheme } };
             double w;
 
+            if (j < 2 && !is_taken(i + (size_t)j, 2))
+                continue;
             t.fa = t.fb = t.fc = named(rows[i].format);
             w = one(&r, &t, &ran);
             worst = w > worst ? w : worst;

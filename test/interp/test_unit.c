@@ -351,8 +351,9 @@ static int all_values(limber_format f, double v[256])
     return n;
 }
 
-/* x y and x + y of all values, once for each rounding of the products or of the sums. */
-static void all_pairs(const char *format, const char *more)
+/* x y and x + y of all values, once for each rounding of the products or of the sums: to nearest
+ * always, and one of four of the others, which case number `at` begins with another one. */
+static void all_pairs(size_t at, const char *format, const char *more)
 {
     double v[256], wide[512], twice[512], *want = malloc(65536 * sizeof *want);
     float *got = malloc(65536 * sizeof *got);
@@ -364,6 +365,8 @@ static void all_pairs(const char *format, const char *more)
         const char *mode = modes[m % COUNT(modes)];
         limber_unit u = LIMBER_UNIT_INIT;
 
+        if (m % COUNT(modes) && !is_taken(at + m + sums, 4))
+            continue;
         snprintf(text, sizeof text, "in=%s mul=%s:%s%s acc=%s:%s%s", format, format,
                  sums ? "rn" : mode, sums ? "" : more, format, sums ? mode : "rn",
                  sums ? more : "");
@@ -402,13 +405,13 @@ static void eight_bits_exhaustively(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(formats); i += SANITIZED ? 4 : 1)
-        all_pairs(formats[i], "");
-    all_pairs("e4m3", ":sat");
+        all_pairs(i, formats[i], "");
+    all_pairs(9, "e4m3", ":sat");
     if (SANITIZED)
         return;
-    all_pairs("e5m2", ":sat");
-    all_pairs("(1,4,3)", ":ftz");
-    all_pairs("(1,4,3)", ":inf");
+    all_pairs(10, "e5m2", ":sat");
+    all_pairs(11, "(1,4,3)", ":ftz");
+    all_pairs(12, "(1,4,3)", ":inf");
 }
 
 /* All numbers of f16 or bf16, what lies between them, and their neighbours in binary32. */
@@ -595,7 +598,7 @@ static void random_units_compute_what_they_describe(void **state)
     struct rng r = { 4 };
 
     (void)state;
-    for (int i = 0; i < (SANITIZED ? 20 : 70); i++) {
+    for (int i = 0; i < (SANITIZED ? 20 : getenv("LIMBER_TEST_LONG") ? 70 : 35); i++) {
         char text[512];
         limber_unit u = any_unit(&r, text, sizeof text);
 
@@ -668,6 +671,8 @@ static void nothing_else_changes_the_bits(void **state)
                                 .workspace_bytes = way > 1 ? (size_t)20000 << way : 0 };
             limber_context *ctx;
 
+            if (!is_taken(i + (size_t)way, 2))
+                continue;
             assert_int_equal(limber_create(&ctx, &c), LIMBER_STATUS_OK);
             assert_int_equal(limber_gemm(ctx, &contract, M, N, K, NULL, rows(a, "f64", K),
                                          (limber_matrix){ bt, named("f64"), 1, K }, NULL,

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-enum { SAMPLES = SANITIZED ? 20000 : 300000 };
+enum { SAMPLES = SANITIZED ? 20000 : 100000 };
 
 static uint64_t encoded(limber_format f, double v, limber_rounding mode)
 {

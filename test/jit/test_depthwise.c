@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRIALS = BRIEF ? 60 : 200, SETS = 4 };
+enum { SETS = 4 };
 
 /* The machine as it is, with three threads, with the library's code for others. */
 static const char *const sets[SETS] = { NULL, NULL, "avx2", "avx512" }; /* of targets.h */
@@ -369,6 +369,7 @@ static void try_one(struct rng *r, enum work work, bool workspaces, int *served)
 /* Of exact data not all are served. */
 static void try_many(enum work work, int least_percent)
 {
+    const int trials = BRIEF ? 60 : getenv("LIMBER_TEST_LONG") ? 200 : 80;
     struct rng r = { 4000 + (uint64_t)work };
     int served = 0, contexts = 0;
 
@@ -376,10 +377,10 @@ static void try_many(enum work work, int least_percent)
         contexts += compiled[i] && compiled[i]->machine.target.features[0];
     if (compiled[0])
         assert_true(contexts > 0); /* else nothing would be tested */
-    for (int i = 0; i < TRIALS; i++)
+    for (int i = 0; i < trials; i++)
         try_one(&r, work, i % 10 == 0, &served);
-    if (100 * served < least_percent * TRIALS * contexts)
-        fail_msg("%d of %d were served", served, TRIALS * contexts);
+    if (100 * served < least_percent * trials * contexts)
+        fail_msg("%d of %d were served", served, trials * contexts);
 }
 
 static void floats_are_native(void **state)

@@ -337,9 +337,9 @@ static limber_context *priced_context(const char *machine)
     return ctx;
 }
 
-static void machine_is_busy(const char *machine)
+static void machine_is_busy(size_t machine)
 {
-    limber_context *ctx = priced_context(machine);
+    limber_context *ctx = priced_context(machines[machine]);
 
     limber_cpu_emulated = limber_cpu_of(model.target);
     print_message("%s\n", ctx->machine.target.isa);
@@ -348,6 +348,8 @@ static void machine_is_busy(const char *machine)
             const struct shape *s = &shapes[j];
             double busy, alone;
 
+            if (!is_taken(machine + i + j, 3))
+                continue;
             price(ctx, &works[i], s);
             busy = model.sum.work / model.sum.way / WORKERS;
             alone = model.sum.alone / model.sum.way;
@@ -370,7 +372,7 @@ static void threads_are_busy(void **state)
     (void)state;
     limber_poisons = false; /* memory that is only counted */
     for (size_t i = 0; i < (SANITIZED ? 1 : COUNT(machines)); i++)
-        machine_is_busy(machines[i]);
+        machine_is_busy(i);
     limber_poisons = poisons;
 }
 
