@@ -23,7 +23,7 @@ bool limber_plan_key(const limber_context *ctx, const struct machine *machine, c
                         (long long)f->c.row, (long long)f->c.col);
     ok = !t.failed && t.s;
     if (ok)
-        limber_key_make(key, ctx->build, t.s, machine->text.s);
+        limber_key_make(key, ctx->build, t.s, t.n, machine->text.s);
     limber_text_clear(&t);
     return ok || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the plan's text");
 }
@@ -206,7 +206,7 @@ static bool key_of_code(const struct compile_job *m, const struct plan *p,
 
     if (!m->machine->backend->code_key(p, &m->machine->target, &what, d))
         return false;
-    limber_key_of_bytes(key, m->ctx->build, what.data, what.size, limber_code_target(m->machine));
+    limber_key_make(key, m->ctx->build, what.data, what.size, limber_code_target(m->machine));
     free(what.data);
     return true;
 }

@@ -80,8 +80,8 @@ static bool make(void *user, struct entry *e, struct diag *d)
         snprintf(e->facts.plan, sizeof e->facts.plan, "scan of %s",
                  limber_format_name(m->f, name[0], sizeof name[0]));
     snprintf(e->facts.scheme, sizeof e->facts.scheme, m->steps ? "steps" : "scan");
-    limber_key_of_bytes(e->facts.key, m->ctx->build, m->key, m->size,
-                        limber_code_target(&m->ctx->machine));
+    limber_key_make(e->facts.key, m->ctx->build, m->key, m->size,
+                    limber_code_target(&m->ctx->machine));
     if (from_disk(m->ctx, e))
         return true;
     if (m->ctx->no_compile)

@@ -857,13 +857,14 @@ bool limber_engine_function(limber_context *ctx, const limber_contract *contract
                                                                       .key = &what.key,
                                                                       .fixed = &what.fixed,
                                                                       .machine = &ctx->machine } };
+    static const double one = 1;
     const struct scan_result unscanned = { 0 };
     const struct problem p = { .contract = *contract,
                                .k = fixed->k,
                                .fa = f,
                                .fb = f,
                                .fc = f,
-                               .beta = fixed->add ? fixed : NULL }; /* only whether */
+                               .beta = fixed->add ? &one : NULL }; /* a key holds only whether */
     struct entry *e;
     bool found;
 

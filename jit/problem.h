@@ -61,8 +61,7 @@ bool limber_groups_run(const struct runner *r, int64_t groups,
                        bool (*fn)(void *arg, int64_t g, int worker, struct diag *d), void *arg,
                        struct diag *d);
 
-/* Is a double, or of size 4 a float, at any address this value? */
-/* Of binary64 or binary32. */
+/* The scalar at x, which holds a binary64 of 8 bytes or a binary32 of 4, at any address. */
 static inline double limber_scalar_value(const void *x, int64_t size)
 {
     double wide;

@@ -794,7 +794,21 @@ LIMBER_API limber_status limber_cache_clear(limber_context *ctx, limber_cache_ch
 #define LIMBER_CONFIG_INIT LIMBER_SIZED(limber_config)
 #define LIMBER_CONTRACT_INIT LIMBER_SIZED(limber_contract)
 #define LIMBER_PROBLEM_INIT LIMBER_SIZED(limber_problem)
-#define LIMBER_CONV_INIT LIMBER_SIZED(limber_conv) /* strides, dilations and groups are 0 */
+/* One group, strides and dilations of 1, no padding: the sizes are missing. */
+#ifdef __cplusplus
+extern "C++" {
+inline limber_conv limber_conv_init()
+{
+    limber_conv conv = limber_sized<limber_conv>();
+    conv.stride[0] = conv.stride[1] = conv.dilate[0] = conv.dilate[1] = conv.groups = 1;
+    return conv;
+}
+}
+#define LIMBER_CONV_INIT (limber_conv_init())
+#else
+#define LIMBER_CONV_INIT \
+    { .size = sizeof(limber_conv), .stride = { 1, 1 }, .dilate = { 1, 1 }, .groups = 1 }
+#endif
 #define LIMBER_BATCH_INIT LIMBER_SIZED(limber_batch)
 #define LIMBER_QUEUE_INIT LIMBER_SIZED(limber_queue)
 #define LIMBER_PREPARE_CONFIG_INIT LIMBER_SIZED(limber_prepare_config)

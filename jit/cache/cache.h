@@ -15,12 +15,9 @@ enum { KEY_BYTES = 32, KEY_HEX = 2 * KEY_BYTES };
 /* Identity of the code that runs: a hash of the library's read-only segments in memory, so that
  * a rebuilt library never meets the kernels of an older one. */
 void limber_key_build(unsigned char build[16]);
-/* What identifies a kernel. */
-void limber_key_make(unsigned char key[KEY_BYTES], const unsigned char build[16], const char *plan,
-                     const char *target);
-/* The same of bytes that say it all. */
-void limber_key_of_bytes(unsigned char key[KEY_BYTES], const unsigned char build[16],
-                         const void *what, size_t size, const char *target);
+/* The key of `size` bytes at `what`, such as a kernel key, for a target and the library's build. */
+void limber_key_make(unsigned char key[KEY_BYTES], const unsigned char build[16], const void *what,
+                     size_t size, const char *target);
 void limber_key_hex(const unsigned char *key, size_t bytes, char *hex);
 
 /* ---- kernels, and what is known of one without running the passes again ---------------------- */

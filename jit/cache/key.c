@@ -108,14 +108,8 @@ void limber_key_build(unsigned char build[16])
     memcpy(build, sum.digest, sizeof sum.digest);
 }
 
-void limber_key_make(unsigned char key[KEY_BYTES], const unsigned char build[16], const char *plan,
-                     const char *target)
-{
-    limber_key_of_bytes(key, build, plan, strlen(plan), target);
-}
-
-void limber_key_of_bytes(unsigned char key[KEY_BYTES], const unsigned char build[16],
-                         const void *what, size_t size, const char *target)
+void limber_key_make(unsigned char key[KEY_BYTES], const unsigned char build[16], const void *what,
+                     size_t size, const char *target)
 {
     const uint64_t head[3] = { ENTRY_FORMAT, size, strlen(target) };
 

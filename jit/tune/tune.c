@@ -47,7 +47,7 @@ static bool key_of(const limber_context *ctx, unsigned char key[KEY_BYTES])
         limber_target_print(&probed, &text);
         ok = !text.failed;
         if (ok)
-            limber_key_make(key, ctx->build, "tuning\n", text.s);
+            limber_key_make(key, ctx->build, "tuning\n", 7, text.s);
     }
     limber_text_clear(&text);
     return ok;

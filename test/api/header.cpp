@@ -12,6 +12,8 @@ int main()
     limber_problem problem = LIMBER_PROBLEM_INIT;
     limber_report report = LIMBER_REPORT_INIT;
     limber_unit unit = LIMBER_UNIT_INIT;
+    limber_conv conv = LIMBER_CONV_INIT;
+    int64_t rows = 0, cols = 0;
     limber_context *context = nullptr;
     const double a = 3, b = 4;
     double c = 0;
@@ -25,6 +27,11 @@ int main()
     good = limber_create(&context, &config) == LIMBER_STATUS_OK &&
            limber_run(context, &problem, &report) == LIMBER_STATUS_OK && c == 12 &&
            limber_unit_parse("int8", &unit) == LIMBER_STATUS_OK;
+    conv.n = conv.c = conv.o = 1;
+    conv.h = conv.w = 5;
+    conv.r = conv.s = 3;
+    good = good && limber_conv_output(&conv, &rows, &cols) == LIMBER_STATUS_OK && rows == 3 &&
+           cols == 3;
     limber_destroy(context);
     return good ? 0 : 1;
 }

@@ -116,6 +116,23 @@ static void sizes_of_zero_are_refused(void **state)
     assert_true(c == 7);
 }
 
+/* The initialiser leaves nothing to set but sizes, and padding where it is wanted. */
+static void a_convolution_needs_its_sizes(void **state)
+{
+    static const float x[4] = { 1, 2, 3, 4 }, w[1] = { 10 };
+    limber_conv conv = LIMBER_CONV_INIT;
+    float y[4] = { 0 };
+
+    (void)state;
+    conv.n = conv.c = conv.o = conv.r = conv.s = 1;
+    conv.h = conv.w = 2;
+    if (limber_conv2d(ctx, NULL, &conv, NULL, x, LIMBER_F32, w, LIMBER_F32, NULL, y, LIMBER_F32,
+                      NULL))
+        fail_msg("%s", limber_error_text());
+    for (int i = 0; i < 4; i++)
+        assert_true(y[i] == 10 * x[i]);
+}
+
 /* What a problem states beside what it computes, and what does not go together. */
 static void combinations(void **state)
 {
@@ -251,6 +268,7 @@ int main(void)
         cmocka_unit_test(fields_are_taken_as_far_as_they_are),
         cmocka_unit_test(fields_are_given_as_far_as_they_are),
         cmocka_unit_test(sizes_of_zero_are_refused),
+        cmocka_unit_test(a_convolution_needs_its_sizes),
         cmocka_unit_test(combinations),
         cmocka_unit_test(complex_batches),
         cmocka_unit_test(prepared_batches),

@@ -380,7 +380,7 @@ static void write_record(const char *dir, int mr, int mb, int nb, double rate)
     assert_int_equal(limber_create(&ctx, &config), LIMBER_STATUS_OK);
     assert_true(ctx->machine.backend->probe(&t, &d));
     limber_target_print(&t, &text);
-    limber_key_make(facts.key, ctx->build, "tuning\n", text.s);
+    limber_key_make(facts.key, ctx->build, "tuning\n", 7, text.s);
     limber_text_clear(&text);
     memcpy(t.tile[UNIT_f64], (int[]){ mr, mb, nb }, sizeof t.tile[0]);
     t.rate[UNIT_f64] = rate;
