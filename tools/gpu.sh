@@ -37,6 +37,11 @@ die() {
     exit 1
 }
 
+refuse() {
+    echo "gpu.sh: $*" >&2
+    exit 2
+}
+
 # ---- collecting ----
 
 collect_headers() {  # folder, module, header, pattern
@@ -134,7 +139,7 @@ collect_programs() {  # sizes
     skipped=limber_multiply,limber_pack,limber_reconstruct,limber_special,limber_exact
     skipped=$skipped,limber_scale_a,limber_scale_b,limber_steps
     for size in $(echo "$1" | tr , ' '); do
-        for row in fp32 fp64 quad int workspace; do
+        for row in fp32 fp64 quad int units workspace; do
             echo "$row-$size env SIMT_SKIP=$skipped $build/tools/limber gpu --seconds 1e6" \
                  "--rows $row --sizes $size"
         done
@@ -208,7 +213,7 @@ use_cubins() {  # archive
 # ---- preparing ----
 
 use_deps() {  # folder
-    [ -d "$1/lib/pkgconfig" ] || die "$1 was not made by --collect-deps"
+    [ -d "$1/lib/pkgconfig" ] || refuse "$1 was not made by --collect-deps"
     here=$(cd "$1" && pwd)
     # copying may have lost the right to execute
     chmod +x "$here/bin/pkg-config" "$here/bin/pkg-config.bin" 2> /dev/null
@@ -226,12 +231,15 @@ use_deps() {  # folder
 # Python's packages.  Not before all is built: compilers have such libraries of their own.
 find_libraries() {
     found=${carried:+:$carried}
-    for path in /usr/local/cuda/lib64 /usr/local/nvidia/lib64 $(python3 -c '
-import glob, sysconfig
-print(*glob.glob(sysconfig.get_paths()["purelib"] + "/nvidia/*/lib"))' 2> /dev/null); do
+    for path in /usr/local/cuda/lib64 /usr/local/nvidia/lib64; do
         [ -d "$path" ] && found=$found:$path
     done
-    LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}$found
+    packages=$(python3 -c '
+import glob, importlib.util
+nvidia = importlib.util.find_spec("nvidia")
+folders = nvidia.submodule_search_locations if nvidia else []
+print(":".join(lib for f in folders for lib in glob.glob(glob.escape(f) + "/*/lib")))')
+    LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}$found${packages:+:$packages}
     LD_LIBRARY_PATH=${LD_LIBRARY_PATH#:}
     export LD_LIBRARY_PATH
 }
@@ -283,11 +291,19 @@ build_all() {
     step build cmake --build "$build" --parallel "${JOBS:-$(nproc)}" --target $target
 }
 
-# What needs the device.  The time for it counts from this script's beginning.
+# What needs the device.  The time for it counts from this script's beginning.  Who ends this script
+# alone ends gpu.py, too, which keeps what is there.
 measure() {
     # shellcheck disable=SC2086
     python3 "$source/tools/gpu.py" --used "$(($(date +%s) - started))" \
-        ${LIMBER_CUBINS:+--carried "$LIMBER_CUBINS"} $more "$build" "$out"
+        ${LIMBER_CUBINS:+--carried "$LIMBER_CUBINS"} $more "$build" "$out" &
+    child=$! signalled=
+    trap 'signalled=1; kill "$child" 2> /dev/null' INT TERM HUP
+    wait "$child"
+    status=$?
+    [ -z "$signalled" ] || { wait "$child"; status=$?; }
+    trap - INT TERM HUP
+    return $status
 }
 
 started=$(date +%s)
@@ -302,7 +318,7 @@ while [ $# -gt 0 ]; do
         [ $# -ge 2 ] || usage 2
         case $1 in
         --deps) deps=$2 ;;
-        --collect) collected=$2 ;;
+        --collect) [ -n "$2" ] || usage 2; collected=$2 ;;
         --arch) arch=$2 ;;
         --nvrtc) nvrtc=$2 ;;
         --sizes) sizes=$2 ;;
@@ -317,13 +333,16 @@ done
 
 source=$(cd "$(dirname "$0")/.." && pwd)
 build=${GPU_BUILD:-$source/build-gpu}
+case $build in /*) ;; *) build=$(pwd)/$build ;; esac    # steps run in other folders, too
 if [ -n "$collected" ]; then
     collect_all "$collected" "$arch" "$nvrtc" "$sizes"
     exit
 fi
 out=${out:-$build/results}
-mkdir -p "$out" || exit 1
+# shellcheck disable=SC2086
+python3 "$source/tools/gpu.py" --check $more || exit 2      # before minutes pass
 [ -z "$deps" ] || use_deps "$deps"
+mkdir -p "$out" && [ -w "$out" ] || refuse "results cannot be written to $out"
 [ ! -f "$deps/cubins.tar.xz" ] || use_cubins "$deps/cubins.tar.xz"
 choice=$(options)
 echo "options: $choice"

@@ -85,6 +85,36 @@ echo damaged > deps/cubins.tar.xz
 expect 1 'cubins.tar.xz cannot be unpacked' $stand_ins GPU_BUILD=build sh "$script" --deps deps results
 expect 2 'gpu.sh --collect DEPS' sh "$script" --collect
 
+# so are bad options
+expect 2 'nowhere was not made by' sh "$script" --deps nowhere results
+expect 2 'no step is called "fp65"' sh "$script" --steps fp65 results
+expect 2 'is too short for any step' sh "$script" --deadline 5 results
+expect 2 'cannot be written to .*full' sh -c ': > full; sh "$0" full' "$script"
+
+# a signal to the script alone reaches gpu.py
+mkdir -p fake
+cat > fake/cmake << 'END'
+#!/bin/sh
+[ "$1" = --build ] || exit 0
+mkdir -p "$2/tools"
+printf '#!/bin/sh\n[ "$2" = --probe ] || exec sleep 1000\n' > "$2/tools/limber"
+chmod +x "$2/tools/limber"
+END
+chmod +x fake/cmake
+PATH=$work/fake:$PATH GPU_BUILD='no build' sh "$script" --steps attributes,fp32-4096 \
+    'its results' > stopped.log 2>&1 &
+pid=$!
+tries=0
+until grep -q '"attributes"' 'its results/results.jsonl' 2> /dev/null || [ $tries = 60 ]; do
+    sleep 1
+    tries=$((tries + 1))
+done
+kill $pid
+wait $pid
+expect 0 '^143$' echo $?
+expect 0 'stopped; what there is' cat stopped.log
+expect 0 '"step": "fp32-4096".*"stopped": true' cat 'its results/results.jsonl'
+
 # usage
 expect 0 'example:' "$limber" gpu --help
 expect 2 'no rows are called "fp16"' gpu --rows fp32,fp16
