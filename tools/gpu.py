@@ -25,12 +25,14 @@ import time
 
 LIMIT_OF_FILE = 16 << 20
 LIMIT_OF_STEP = 1 << 20     # of results.jsonl and log.txt, in bytes
+LIMIT_OF_OUTPUT = 64 << 20  # of what a step prints: more ends it
 TAIL = 4000
 PROBE_SECONDS = 10
 TRIAL_SECONDS = 5           # of a tool's --version
 NO_DEVICE = 77
 TEST = re.compile(r'\s*\d+/\d+ Test +#\d+: (\S+) \.+ *\**(\S.*?) +([\d.]+) sec')
 SHORT, LONG = 200, 580
+STOPPING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 SECTIONS = ['SpeedOfLight', 'LaunchStats', 'Occupancy', 'MemoryWorkloadAnalysis', 'WarpStateStats']
 ATTRIBUTES = ('name,driver_version,vbios_version,clocks.sm,clocks.max.sm,clocks.mem,power.draw,'
@@ -54,7 +56,7 @@ class Step:
 
 
 class Stopped(Exception):
-    """SIGINT or SIGTERM.  While a process is being started, it waits until there is one to end."""
+    """One of STOPPING.  While a process is being started, it waits until there is one to end."""
     starting, seen = False, None
 
     def __init__(self, number):
@@ -63,7 +65,7 @@ class Stopped(Exception):
 
 
 def stop(number, _):
-    for each in (signal.SIGINT, signal.SIGTERM):
+    for each in STOPPING:
         signal.signal(each, signal.SIG_IGN)
     Stopped.seen = number
     if not Stopped.starting:
@@ -95,6 +97,12 @@ def smoke_kinds(program):
     except (OSError, subprocess.SubprocessError) as error:
         return [], '%s --list: %s' % (program, error)
     return done.stdout.split(), None
+
+
+def wished_kinds(options):
+    """Before test/gpu_smoke is built any kind may be named."""
+    words = (options.steps or '').split(',') + [wish.partition('=')[0] for wish in options.limit]
+    return sorted({word[6:] for word in words if word.startswith('smoke:')} | {'attributes'})
 
 
 def rows(options, name, groups, size, limit, expected, compiling, short=True):
@@ -140,7 +148,7 @@ def make_plan(options):
     """Makes all steps in their order: one that costs little and tells much comes first."""
     limber = os.path.join(options.build, 'tools', 'limber')
     smoke = os.path.join(options.build, 'test', 'gpu_smoke')
-    kinds, no_smoke = smoke_kinds(smoke)
+    kinds, no_smoke = (wished_kinds(options), None) if options.check else smoke_kinds(smoke)
     options.absent = {'smoke': no_smoke} if no_smoke else {}
     plan = [Step('attributes', [limber, 'gpu', '--probe'], 20, 2)]
     plan.append(Step('nvidia-smi', ['nvidia-smi', '--query-gpu=' + ATTRIBUTES, '--format=csv'],
@@ -164,7 +172,8 @@ def make_plan(options):
         plan += [rows(options, 'conv', 'conv', None, 60, 30, 12, False),
                  rows(options, 'small', 'small', None, 40, 12, 6, False)]
     plan += tool_steps(options)
-    if not os.path.exists(os.path.join(options.build, 'CTestTestfile.cmake')):
+    if not options.check and not os.path.exists(os.path.join(options.build,
+                                                             'CTestTestfile.cmake')):
         options.absent['tests'] = 'tests were not built: cmocka or MPFR is not there'
     else:
         plan.append(Step('tests', ['ctest', '--test-dir', options.build, '-L', '^gpu$', '-j', '8',
@@ -274,28 +283,49 @@ def objects_of(text):
     return objects, '\n'.join(rest)
 
 
+class TooMuch(Exception):
+    """A process prints more than anybody keeps; the disk would be full before its time is up."""
+
+
+def wait(process, limit, files):
+    until = time.monotonic() + limit
+    while True:
+        try:
+            return process.wait(max(min(0.5, until - time.monotonic()), 0))
+        except subprocess.TimeoutExpired:
+            if sum(os.fstat(f.fileno()).st_size for f in files) > LIMIT_OF_OUTPUT:
+                raise TooMuch from None
+            if time.monotonic() >= until:
+                raise
+
+
 def run(command, limit, environment):
     """Runs one process in a session of its own.  Answers an entry of results.jsonl, all that it
     printed, and the signal that stopped this program, or None."""
     begun, process, stopped = time.monotonic(), None, None
-    exit_status, timed_out = None, False
+    exit_status, timed_out, too_much = None, False, False
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         try:
             process = start(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
                             env=environment, start_new_session=True)
             if Stopped.seen:
                 raise Stopped(Stopped.seen)
-            exit_status = process.wait(limit)
+            exit_status = wait(process, limit, (out, err))
         except OSError as error:
             exit_status = 127
             err.write(str(error).encode())
         except subprocess.TimeoutExpired:
             timed_out = True
+        except TooMuch:
+            exit_status, too_much = -signal.SIGKILL, True
         except Stopped as stop_signal:
             stopped = stop_signal
         if process:
             kill_all(process)           # or children that a step left
         text, errors = read_text(out), read_text(err)
+    if too_much:
+        errors = '%s\nended: it printed more than %d MiB\n' % (errors[:TAIL],
+                                                             LIMIT_OF_OUTPUT >> 20)
     objects, rest = objects_of(text)
     entry = {'command': command, 'seconds': round(time.monotonic() - begun, 3),
              'exit': exit_status, 'timed_out': timed_out}
@@ -316,6 +346,9 @@ class Results:
     def __init__(self, folder):
         self.folder, self.entries = folder, []
         self.log_size = 0
+        for name in ('gpu.txt', 'gpu.json'):    # an earlier run's
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(os.path.join(folder, name))
         self.file = open(os.path.join(folder, 'results.jsonl'), 'w')
         self.log = open(os.path.join(folder, 'log.txt'), 'w')
 
@@ -358,7 +391,8 @@ def outcome(entry):
     if entry['exit'] == NO_DEVICE:
         return 'no device'
     if failed_objects(entry):
-        return 'FAILED' if all(o.get('state') == 'FAILED' or 'test' in o
+        return 'FAILED' if all(o.get('state') == 'FAILED' or 'test' in o or
+                               o.get('stage') in ('compile', 'launch')
                                for o in failed_objects(entry)) else 'WRONG'
     return 'ok' if entry['exit'] == 0 else 'FAILED'
 
@@ -374,9 +408,10 @@ def detail(entry):
     wrong = failed_objects(entry)
     if wrong:
         o = wrong[0]
+        where = ', '.join(str(o[x]) for x in ('stage', 'run') if x in o)    # of gpu_smoke
         return '%d wrong or failed; first: %s %s' % (
             len(wrong), o.get('smoke') or o.get('test') or
-            '%s, %s:' % (o.get('work'), o.get('by')), o.get('why') or o.get('outcome', ''))
+            '%s, %s:' % (o.get('work'), o.get('by')), o.get('why') or o.get('outcome') or where)
     states = [o['state'] for o in entry.get('stdout', []) if 'state' in o]
     if states and entry['exit'] == 0:
         return '%d rows, %d skipped' % (len(states), states.count('skipped'))
@@ -384,7 +419,10 @@ def detail(entry):
     if tests and entry['exit'] == 0:
         return '%d tests, %d skipped' % (len(tests), tests.count('Skipped'))
     text = (entry.get('stderr') or entry.get('text') or '').strip().splitlines()
-    return text[-1].strip() if text and outcome(entry) != 'ok' else ''
+    last = text[-1].strip() if text and outcome(entry) != 'ok' else ''
+    if entry['exit'] is not None and entry['exit'] < 0 and not last.startswith('ended: '):
+        return ('died of signal %d; last: %s' % (-entry['exit'], last)).removesuffix('; last: ')
+    return last
 
 
 def number(x, form):
@@ -483,6 +521,18 @@ def device_capability():
     return None
 
 
+def ask(what):
+    """Asks device_capability or nvrtc_version in a process of its own: libraries may hang or die.
+    One that does answers nothing; the steps tell how it fails."""
+    with contextlib.suppress(subprocess.SubprocessError, IndexError):
+        done = subprocess.run([sys.executable, os.path.abspath(__file__), '--ask', what.__name__],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, universal_newlines=True, check=True,
+                              timeout=PROBE_SECONDS)
+        return done.stdout.split()[-1]
+    return None
+
+
 def check_carried(folder):
     """Refuses kernels that are for another device, or another NVRTC's than the one that is here.
 
@@ -497,7 +547,7 @@ def check_carried(folder):
     if len(words) < 4 or words[0] != 'limber-cubin':
         usage('%s/%s is not a kernel' % (folder, kernels[0]))
     made, nvrtc = words[2].removeprefix('sm_'), words[3]
-    capability, here = device_capability(), nvrtc_version()
+    capability, here = ask(device_capability), ask(nvrtc_version)
     if capability and made.rstrip('af') != capability:
         usage('%s is for sm_%s, and the device is sm_%s' % (folder, made, capability))
     if here and here != nvrtc:
@@ -646,23 +696,35 @@ def parse(arguments):
                         help='print when each step begins, what it takes and its limit, and end')
     parser.add_argument('--tiny', action='store_true',
                         help='small sizes, to rehearse all of it without a GPU')
+    parser.add_argument('--check', action='store_true',
+                        help='look at these options and end; nothing needs to be built')
+    parser.add_argument('--ask', choices=['device_capability', 'nvrtc_version'],
+                        help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
+    if options.ask:
+        print({'device_capability': device_capability,
+               'nvrtc_version': nvrtc_version}[options.ask]() or '')
+        sys.exit(0)
     if options.carried:
         check_carried(options.carried)
+        os.environ['LIMBER_CUBINS'] = os.path.abspath(options.carried)
+    if options.check:
+        options.build = options.build or '.'
     if not options.build:
         if options.carried:
             sys.exit(0)
         usage('BUILD is missing: the folder where Limber was built')
     if not os.path.isdir(options.build):
         usage('%s is not a folder' % options.build)
-    if not os.access(os.path.join(options.build, 'tools', 'limber'), os.X_OK):
+    if not options.check and not os.access(os.path.join(options.build, 'tools', 'limber'),
+                                           os.X_OK):
         usage('%s has no tools/limber: nothing was built there' % options.build)
     if options.deadline is None:
         options.deadline = SHORT if options.short else LONG
     if not options.deadline > 0 or not options.used >= 0:
         usage('--deadline takes seconds above 0, and --used seconds')
     options.deadline -= options.used
-    if not options.folder and not options.list_steps and not options.plan:
+    if not options.folder and not (options.list_steps or options.plan or options.check):
         usage('FOLDER is missing: where results go')
     return options
 
@@ -680,13 +742,16 @@ def main():
     if options.deadline < min(step.limit for step in steps):
         usage('--deadline %g is too short for any step: the least limit is %g s' %
               (options.deadline, min(step.limit for step in steps)))
+    if options.check:
+        return 0
     try:
         os.makedirs(options.folder, exist_ok=True)
         results = Results(options.folder)
     except OSError as error:
         usage('%s: %s' % (options.folder, error.strerror))
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, stop)
+    for each in STOPPING:
+        if each != signal.SIGHUP or signal.getsignal(each) != signal.SIG_IGN:   # nohup
+            signal.signal(each, stop)
     status = 1
     try:
         status = Runner(options, results).all(steps)

@@ -37,6 +37,11 @@ die() {
     exit 1
 }
 
+refuse() {
+    echo "gpu.sh: $*" >&2
+    exit 2
+}
+
 # ---- collecting ----
 
 collect_headers() {  # folder, module, header, pattern
@@ -127,22 +132,23 @@ collect_nvrtc() {  # version
     [ -n "$LIMBER_NVRTC" ] || die "no libnvrtc.so in $folder"
 }
 
-# One line for each program: its name, then how it is run.
+# One line for each program: its name, then how a shell runs it, which knows the folder as $build.
+# shellcheck disable=SC2016
 collect_programs() {  # sizes
     ctest --test-dir "$build" -N -L '^gpu$' |
-        sed -n "s|.*: \(.*\)_gpu\$|\1 $build/test/\1|p"
+        sed -n 's|.*: \(.*\)_gpu$|\1 "$build/test/\1"|p'
     skipped=limber_multiply,limber_pack,limber_reconstruct,limber_special,limber_exact
     skipped=$skipped,limber_scale_a,limber_scale_b,limber_steps
+    limber="env SIMT_SKIP=$skipped "'"$build/tools/limber" gpu'
     for size in $(echo "$1" | tr , ' '); do
-        for row in fp32 fp64 quad int workspace; do
-            echo "$row-$size env SIMT_SKIP=$skipped $build/tools/limber gpu --seconds 1e6" \
-                 "--rows $row --sizes $size"
+        for row in fp32 fp64 quad int units workspace; do
+            echo "$row-$size $limber --seconds 1e6 --rows $row --sizes $size"
         done
     done
-    echo "small env SIMT_SKIP=$skipped $build/tools/limber gpu --rows small"
-    echo "conv env SIMT_SKIP=$skipped $build/tools/limber gpu --seconds 1e6 --rows conv --batch 1"
+    echo "small $limber --rows small"
+    echo "conv $limber --seconds 1e6 --rows conv --batch 1"
     [ ! -x "$build/test/gpu_smoke" ] || "$build/test/gpu_smoke" --list | while read -r kind; do
-        echo "smoke-$kind $build/test/gpu_smoke $kind"
+        echo "smoke-$kind "'"$build/test/gpu_smoke"'" $kind"
     done
 }
 
@@ -152,11 +158,11 @@ collect_sources() {  # capability, sizes
     # as an H100 with SXM; where rates differ, other schemes may be chosen now and then
     SIMT_CC=$1 SIMT_SMS=132 SIMT_CLOCK=1980000 SIMT_MEMORY_CLOCK=2619000
     SIMT_PROGRAMS=$build/programs SIMT_CACHE=${SIMT_CACHE:-$build/simt}
-    export SIMT_CC SIMT_SMS SIMT_CLOCK SIMT_MEMORY_CLOCK SIMT_PROGRAMS SIMT_CACHE
+    export SIMT_CC SIMT_SMS SIMT_CLOCK SIMT_MEMORY_CLOCK SIMT_PROGRAMS SIMT_CACHE build
     collect_programs "$2" | grep -E "${COLLECT_ONLY:-.}" |
         LIMBER_CACHE=off LIMBER_CUDA=$build/test/libsimt_cuda.so \
         LIMBER_NVRTC=$build/test/libsimt_nvrtc.so \
-        LD_LIBRARY_PATH=$build/test/idle xargs -P "$jobs" -I{} sh -c '
+        LD_LIBRARY_PATH=$build/test/idle xargs -d '\n' -P "$jobs" -I{} sh -c '
             set -- {}
             name=$1
             shift
@@ -165,14 +171,28 @@ collect_sources() {  # capability, sizes
             "0 "* | "1 env SIMT_SKIP="*) ;;
             *) echo "$name failed, so kernels may be missing; see $SIMT_PROGRAMS.log/$name" ;;
             esac'
-    echo "$(find "$build/programs" -name '*.cu' | wc -l) kernels are needed"
+    kernels=$(find "$build/programs" -name '*.cu' | wc -l)
+    [ "$kernels" -gt 0 ] || die "no program asked for a kernel"
+    echo "$kernels kernels are needed"
 }
 
-collect_cubins() {  # folder
+collect_cubins() {  # folder, architecture
     mkdir -p "$build/cubins"
-    find "$build/programs" -name '*.cu' | LIMBER_CUBINS=$build/cubins \
+    made=$(find "$build/programs" -name '*.cu' | sed 's|.*/||; s|-.*||' | sort -u | tr '\n' ' ')
+    case $made in
+    "sm_${2%[af]} " | "sm_${2%[af]}"[af]" ") ;;
+    *) refuse "--arch $2: there are kernels for ${made% } only" ;;
+    esac
+    version=$(LIMBER_NVRTC=$LIMBER_NVRTC python3 "$source/tools/gpu.py" --ask nvrtc_version)
+    for file in "$build"/cubins/*.cubin; do     # those of an earlier run for another machine
+        case $(head -n 1 "$file" 2> /dev/null) in
+        "limber-cubin 1 ${made% } $version "*) ;;
+        *) rm -f "$file" ;;
+        esac
+    done
+    find "$build/programs" -name '*.cu' -print0 | LIMBER_CUBINS=$build/cubins \
         LIMBER_KEEP_CUBINS=$build/cubins LIMBER_NVRTC=$LIMBER_NVRTC \
-        xargs -P "$jobs" -n 8 "$build/test/collect_cubins" || die "a kernel was not compiled"
+        xargs -0 -P "$jobs" -n 8 "$build/test/collect_cubins" || die "a kernel was not compiled"
     (cd "$build" && tar cJf "$1/cubins.tar.xz" cubins) || die "tar cannot write cubins.tar.xz"
     set -- "$build"/cubins/*.cubin "$1"
     echo "$(($# - 1)) kernels, $(head -n 1 "$1" | cut -d ' ' -f 3,4)"
@@ -189,7 +209,7 @@ collect_all() {  # folder, architecture, NVRTC's version, sizes
         step build cmake --build "$build" --parallel "$jobs" --target collect || exit 1
     collect_nvrtc "$3"
     collect_sources "$(echo "$2" | tr -d a-z)" "$4"
-    collect_cubins "$into"
+    collect_cubins "$into" "$2"
     du -sh "$1"
 }
 
@@ -208,7 +228,7 @@ use_cubins() {  # archive
 # ---- preparing ----
 
 use_deps() {  # folder
-    [ -d "$1/lib/pkgconfig" ] || die "$1 was not made by --collect-deps"
+    [ -d "$1/lib/pkgconfig" ] || refuse "$1 was not made by --collect-deps"
     here=$(cd "$1" && pwd)
     # copying may have lost the right to execute
     chmod +x "$here/bin/pkg-config" "$here/bin/pkg-config.bin" 2> /dev/null
@@ -226,12 +246,15 @@ use_deps() {  # folder
 # Python's packages.  Not before all is built: compilers have such libraries of their own.
 find_libraries() {
     found=${carried:+:$carried}
-    for path in /usr/local/cuda/lib64 /usr/local/nvidia/lib64 $(python3 -c '
-import glob, sysconfig
-print(*glob.glob(sysconfig.get_paths()["purelib"] + "/nvidia/*/lib"))' 2> /dev/null); do
+    for path in /usr/local/cuda/lib64 /usr/local/nvidia/lib64; do
         [ -d "$path" ] && found=$found:$path
     done
-    LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}$found
+    packages=$(python3 -c '
+import glob, importlib.util
+nvidia = importlib.util.find_spec("nvidia")
+folders = nvidia.submodule_search_locations if nvidia else []
+print(":".join(lib for f in folders for lib in glob.glob(glob.escape(f) + "/*/lib")))')
+    LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}$found${packages:+:$packages}
     LD_LIBRARY_PATH=${LD_LIBRARY_PATH#:}
     export LD_LIBRARY_PATH
 }
@@ -283,11 +306,19 @@ build_all() {
     step build cmake --build "$build" --parallel "${JOBS:-$(nproc)}" --target $target
 }
 
-# What needs the device.  The time for it counts from this script's beginning.
+# What needs the device.  The time for it counts from this script's beginning.  Who ends this script
+# alone ends gpu.py, too, which keeps what is there.
 measure() {
     # shellcheck disable=SC2086
     python3 "$source/tools/gpu.py" --used "$(($(date +%s) - started))" \
-        ${LIMBER_CUBINS:+--carried "$LIMBER_CUBINS"} $more "$build" "$out"
+        ${LIMBER_CUBINS:+--carried "$LIMBER_CUBINS"} $more "$build" "$out" &
+    child=$! signalled=
+    trap 'signalled=1; kill "$child" 2> /dev/null' INT TERM HUP
+    wait "$child"
+    status=$?
+    [ -z "$signalled" ] || { wait "$child"; status=$?; }
+    trap - INT TERM HUP
+    return $status
 }
 
 started=$(date +%s)
@@ -302,7 +333,7 @@ while [ $# -gt 0 ]; do
         [ $# -ge 2 ] || usage 2
         case $1 in
         --deps) deps=$2 ;;
-        --collect) collected=$2 ;;
+        --collect) [ -n "$2" ] || usage 2; collected=$2 ;;
         --arch) arch=$2 ;;
         --nvrtc) nvrtc=$2 ;;
         --sizes) sizes=$2 ;;
@@ -317,13 +348,16 @@ done
 
 source=$(cd "$(dirname "$0")/.." && pwd)
 build=${GPU_BUILD:-$source/build-gpu}
+case $build in /*) ;; *) build=$(pwd)/$build ;; esac    # steps run in other folders, too
 if [ -n "$collected" ]; then
     collect_all "$collected" "$arch" "$nvrtc" "$sizes"
     exit
 fi
 out=${out:-$build/results}
-mkdir -p "$out" || exit 1
+# shellcheck disable=SC2086
+python3 "$source/tools/gpu.py" --check $more || exit 2      # before minutes pass
 [ -z "$deps" ] || use_deps "$deps"
+mkdir -p "$out" && [ -w "$out" ] || refuse "results cannot be written to $out"
 [ ! -f "$deps/cubins.tar.xz" ] || use_cubins "$deps/cubins.tar.xz"
 choice=$(options)
 echo "options: $choice"

@@ -65,6 +65,8 @@ expect 0 'operands take' gpu --rows fp64 --sizes 8192
 expect 77 'no CUDA-capable device' env GPU_MOCK=none "$limber" gpu
 expect 77 'there is no device 7: the driver lists 1' gpu --device 7
 expect 77 'nowhere.so' env LIMBER_CUDA=nowhere.so "$limber" gpu
+ln -s "$mock/libcuda.so.1" 'the driver.so'
+expect 0 '"capability":90' env LIMBER_CUDA="$work/the driver.so" "$limber" gpu --probe
 expect 77 'has no cuInit' env LIMBER_CUDA="$mock/libcudnn.so.9" "$limber" gpu
 
 # cuBLAS is there before the context is made, so Limber may multiply by it
@@ -84,6 +86,53 @@ expect 2 "was made by NVRTC 13.0, and here is 12.0" $stand_ins GPU_BUILD=build S
 echo damaged > deps/cubins.tar.xz
 expect 1 'cubins.tar.xz cannot be unpacked' $stand_ins GPU_BUILD=build sh "$script" --deps deps results
 expect 2 'gpu.sh --collect DEPS' sh "$script" --collect
+
+# collecting, in folders with spaces; kernels for another machine are not taken along
+mkdir -p 'a build/tools' 'a build/cubins' nothing
+ln -s "$(dirname "$cuda")" 'a build/test'
+ln -s "$limber" 'a build/tools/limber'
+printf '#!/bin/sh\n' | tee nothing/cmake > nothing/ctest
+chmod +x nothing/*
+echo "limber-cubin 1 sm_80 13.0 " > 'a build/cubins/sm_80-0.cubin'
+collect() {
+    env PATH="$work/nothing:$PATH" LIMBER_CUDA= LIMBER_NVRTC="$nvrtc" GPU_BUILD='a build' \
+        COLLECT_ONLY="$1" sh "$script" --sizes 64 --collect 'all of it' --arch "$2"
+}
+expect 0 '[1-9] kernels, sm_90a 13.0' collect '^int-64 ' 90
+expect 0 'cubins/sm_90a-' tar tJf 'all of it/cubins.tar.xz'
+expect 1 '' sh -c 'echo "$0" | grep sm_80' "$out"
+expect 2 '--arch 77: there are kernels for sm_75 only' collect '^int-64 ' 77
+expect 1 'no program asked for a kernel' collect '^nothing ' 90a
+
+# so are bad options
+expect 2 'nowhere was not made by' sh "$script" --deps nowhere results
+expect 2 'no step is called "fp65"' sh "$script" --steps fp65 results
+expect 2 'is too short for any step' sh "$script" --deadline 5 results
+expect 2 'cannot be written to .*full' sh -c ': > full; sh "$0" full' "$script"
+
+# a signal to the script alone reaches gpu.py
+mkdir -p fake
+cat > fake/cmake << 'END'
+#!/bin/sh
+[ "$1" = --build ] || exit 0
+mkdir -p "$2/tools"
+printf '#!/bin/sh\n[ "$2" = --probe ] || exec sleep 1000\n' > "$2/tools/limber"
+chmod +x "$2/tools/limber"
+END
+chmod +x fake/cmake
+PATH=$work/fake:$PATH GPU_BUILD='no build' sh "$script" --steps attributes,fp32-4096 \
+    'its results' > stopped.log 2>&1 &
+pid=$!
+tries=0
+until grep -q '"attributes"' 'its results/results.jsonl' 2> /dev/null || [ $tries = 60 ]; do
+    sleep 1
+    tries=$((tries + 1))
+done
+kill $pid
+wait $pid
+expect 0 '^143$' echo $?
+expect 0 'stopped; what there is' cat stopped.log
+expect 0 '"step": "fp32-4096".*"stopped": true' cat 'its results/results.jsonl'
 
 # usage
 expect 0 'example:' "$limber" gpu --help

@@ -47,7 +47,12 @@ case $1 in
     echo '{"group": "x", "gpu": 1, "row": 3, "got": "0x1p0", "wanted": "0x1p1"}'
     sleep 1000 > /dev/null 2>&1 &
     exit 1 ;;
-*) echo '{"smoke": "'"$1"'", "passed": true}' ;;
+"${FAULT_DIES:-}") kill -SEGV $$ ;;
+"${FAULT_ENDLESS:-}") yes "no end" ;;
+"${FAULT_COMPILE:-}")
+    echo '{"smoke": "'"$1"'", "passed": false, "stage": "compile", "run": "all"}'
+    exit 1 ;;
+*) echo '{"smoke": "'"$1"'", "passed": true, "cubins": "'"${LIMBER_CUBINS:-}"'"}' ;;
 esac
 '''
 NCU_SH = '''#!/bin/sh
@@ -98,7 +103,8 @@ def environment(**more):
 def start(*arguments, **more):
     return subprocess.Popen([sys.executable, RUNNER] + list(arguments), env=environment(**more),
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                            universal_newlines=True)
+                            universal_newlines=True,
+                            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
 
 
 def run(*arguments, **more):
@@ -237,6 +243,13 @@ def misbehaviours():
           json.dumps(list_of))
     check(ours() == [], 'children that a step left', str(ours()))
 
+    list_of, folder = steps('ends', 1, '--steps', 'smoke', FAULT_DIES='first',
+                            FAULT_ENDLESS='second', FAULT_COMPILE='third')
+    text = read(folder, 'gpu.txt')
+    check(all(words in text for words in ('died of signal 11', 'it printed more than 64 MiB',
+                                          'first: third compile, all')) and
+          'WRONG' not in text, 'how steps end', text)
+
     list_of, _ = steps('part', 1, '--steps', 'smoke', '--limit', 'smoke:second=2',
                        FAULT_HANG='second')
     check(names(list_of) == ['smoke:first', 'smoke:second', 'probe', 'smoke:third'] and
@@ -275,7 +288,7 @@ def limits():
 
 
 def interrupts():
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         folder, pipe = os.path.join(WORK, 'stop%d' % number), os.path.join(WORK, 'pipe%d' % number)
         os.mkfifo(pipe)
         process = start('--tiny', '--steps', 'attributes,fp64-4096,fp32-4096', BUILD, folder,
@@ -316,7 +329,17 @@ def bad_input():
         refused(said, '--carried', kernels)
     with open(os.path.join(kernels, 'sm_90a-0.cubin'), 'w') as f:
         f.write('limber-cubin 1 sm_90a 13.0\n')
-    steps('carried', 0, '--carried', kernels, '--steps', 'smoke')
+    list_of, _ = steps('carried', 0, '--carried', os.path.relpath(kernels), '--steps', 'smoke')
+    check(list_of[0]['stdout'][0]['cubins'] == os.path.realpath(kernels), 'kernels that are used',
+          json.dumps(list_of))
+    hangs = os.path.join(WORK, 'hangs.so')      # who opens it waits for a writer
+    os.mkfifo(hangs)
+    status, text = run('--carried', kernels, LIMBER_CUDA=hangs)
+    check(status == 0, 'a driver that hangs when it is loaded', text)
+    refused('no step is called "fp65"', '--check', '--steps', 'smoke:any,tests,fp65')
+    refused('--deadline 5 is too short', '--check', '--deadline', '5')
+    status, text = run('--check', '--steps', 'smoke:any,tests', '--limit', 'smoke:any=3')
+    check(status == 0 and not text, 'options before there is a build', text)
     refused('BUILD is missing')
     status, text = run('--help')
     check(status == 0 and 'example:' in text, 'help', text)

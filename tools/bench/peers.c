@@ -18,6 +18,8 @@ bool library_load(struct library *l)
     char names[160], *rest = names, *name;
 
     snprintf(names, sizeof names, "%s", l->files);
+    if (strchr(l->files, '/')) /* it may be one path, with whatever spaces */
+        l->handle = dlopen(l->files, RTLD_NOW | RTLD_LOCAL);
     while (!l->handle && (name = strsep(&rest, " ")))
         l->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (!l->handle)
