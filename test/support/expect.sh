@@ -4,6 +4,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 LIMBER_CACHE_DIR=$work/cache
 export LIMBER_CACHE_DIR
+unset XDG_CACHE_HOME XDG_STATE_HOME XDG_CONFIG_HOME     # no folder of the caller
 failures=0 checks=0
 limit=          # a command before each, such as timeout
 

@@ -155,11 +155,17 @@ static const char *const states[] = {
 enum state { NONE, IDLE, FOREGROUND, BACKGROUND, OPENING, LOST, STATES };
 static enum state state;
 
+static atomic_bool is_in_context, leave_context; /* the other thread */
+
 static void *compile_on(void *unused)
 {
     (void)unused;
-    for (;;)
+    is_in_context = true;
+    while (!leave_context)
         bind_one(ctx);
+    is_in_context = false;
+    for (;;)
+        pause();
     return NULL;
 }
 
@@ -234,9 +240,13 @@ static void work_after(void)
     work(state == NONE);
 }
 
+/* A context is destroyed when no thread is in it; one that is lost never leaves. */
 static void destroy_after(void)
 {
     work_after();
+    leave_context = true;
+    while (is_in_context && state != LOST)
+        sched_yield();
     lib.limber_destroy(ctx);
 }
 
