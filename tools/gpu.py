@@ -165,6 +165,8 @@ def make_plan(options):
              rows(options, 'units-8192', 'units', 8192, 30, 9, 2, False),
              rows(options, 'fp64-2048', 'fp64', 2048, 30, 8, 6, False),
              rows(options, 'fp32-2048', 'fp32', 2048, 30, 8, 6, False),
+             rows(options, 'int8-2048', 'int', '2048,1024', 30, 6, 2, False),
+             rows(options, 'units-2048', 'units', '2048,1024', 30, 6, 2, False),
              rows(options, 'fp64-1024', 'fp64', 1024, 30, 7, 6, False),
              rows(options, 'fp32-1024', 'fp32', 1024, 30, 7, 6, False),
              rows(options, 'quad-4096', 'quad', 4096, 40, 10, 3, False)]
@@ -179,7 +181,7 @@ def make_plan(options):
         plan.append(Step('tests', ['ctest', '--test-dir', options.build, '-L', '^gpu$', '-j', '8',
                                    '--timeout', '90' if options.carried else '300',
                                    '--output-on-failure'],
-                         60, 120, False, takes_rest=True))
+                         60, 100, False, takes_rest=True))
     return plan
 
 
