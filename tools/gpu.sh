@@ -306,8 +306,8 @@ build_all() {
     step build cmake --build "$build" --parallel "${JOBS:-$(nproc)}" --target $target
 }
 
-# What needs the device.  The time for it counts from this script's beginning.  Who ends this script
-# alone ends gpu.py, too, which keeps what is there.
+# Runs the steps that need the device.  Their time counts from this script's beginning.  A signal to
+# this script ends gpu.py, too, which keeps the results so far.
 measure() {
     # shellcheck disable=SC2086
     python3 "$source/tools/gpu.py" --used "$(($(date +%s) - started))" \

@@ -315,8 +315,8 @@ bool limber_llvm_text_object(const struct text *text, const struct target *t,
     return ok;
 }
 
-/* What kernels have that libLLVM keeps tables for: a name of a library function, an intrinsic of
- * SVE, and in a loop vectors' constants, with equal lanes and with others. */
+/* A module that makes libLLVM fill all tables that kernels need.  It has the name of a library
+ * function, an intrinsic of SVE, and in a loop constant vectors, with equal lanes and without. */
 #define FIVES "float 5.0, float 5.0, float 5.0, float 5.0"
 static const char first[] =
     "declare <vscale x 4 x float> @llvm.aarch64.sve.ld1.nxv4f32(<vscale x 4 x i1>, ptr)\n"

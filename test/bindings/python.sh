@@ -13,7 +13,7 @@ export PYTHONPATH="$package" PYTHONDONTWRITEBYTECODE=1 LIMBER_CACHE_DIR="$work/c
 python=$(python_with numpy)
 if [ -n "$python" ]; then
     $python "$here/test_python.py" "$layout"
-    # What the binding reads and writes does not depend on the kernel: none is compiled.
+    # The binding's own memory is tested, on which kernels have no influence: none is compiled.
     LIMBER_KERNELS=prebuilt $python "$here/test_guarded.py"
     $python "$here/test_reveal.py"
     $python "$here/../../examples/python_quad.py"

@@ -48,7 +48,8 @@ test_program(cuda/test_cubin.c)
 target_compile_definitions(test_cubin PRIVATE KEPT_NVRTC="$<TARGET_FILE:kept_nvrtc>")
 add_dependencies(test_cubin kept_nvrtc)
 
-# What a machine with a GPU builds: it measures and runs the tests labelled gpu (tools/gpu.sh).
+# A machine with a GPU builds this target: it measures and runs the tests labelled gpu
+# (tools/gpu.sh).
 add_custom_target(gpu DEPENDS ${gpu_programs})
 if(TARGET limber_cli)
   add_dependencies(gpu limber_cli)

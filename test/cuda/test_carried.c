@@ -2,10 +2,9 @@
  * Cubins that come along in a folder (backends/cuda/cubins.c): a program gets its own or none. */
 #define _GNU_SOURCE
 #include "backends/cuda/driver.h"
+#include "test/support/files.h"
 #include "test/support/gpus.h"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,8 +17,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-static char folder[] = "/tmp/limber-carried-XXXXXX";
 
 #define CUBIN(text) \
     &(struct blob) \
@@ -42,48 +39,6 @@ static void expect(const struct cuda_program *p, const struct blob *want)
         assert_memory_equal(found.data, want->data, want->size);
     }
     free(found.data);
-}
-
-static void visit_entries(void (*visit)(const char *path, void *arg), void *arg)
-{
-    DIR *d = opendir(folder);
-    char path[400];
-
-    assert_non_null(d);
-    for (const struct dirent *e; (e = readdir(d));)
-        if (e->d_name[0] != '.') {
-            snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-            visit(path, arg);
-        }
-    closedir(d);
-}
-
-static void remove_entry(const char *path, void *arg)
-{
-    (void)arg;
-    unlink(path);
-}
-
-static void copy_path(const char *path, void *to)
-{
-    assert_string_equal(to, ""); /* there is one */
-    strcpy(to, path);
-}
-
-static int empty_folder(void **state)
-{
-    (void)state;
-    visit_entries(remove_entry, NULL);
-    return 0;
-}
-
-static void put_bytes(const char *path, const unsigned char *bytes, size_t size)
-{
-    FILE *f = fopen(path, "wb");
-
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, size, f), size);
-    assert_int_equal(fclose(f), 0);
 }
 
 static void a_program_gets_its_own(void **state)
@@ -120,38 +75,35 @@ static void damage_is_found(void **state)
 {
     const struct blob *mine = CUBIN("bytes of a cubin");
     unsigned char bytes[400], bad[400];
-    char path[400] = "";
+    const char *path;
     size_t size;
-    FILE *f;
 
     (void)state;
     limber_cubin_keep(&a, 13, 0, mine);
-    visit_entries(copy_path, path);
-    f = fopen(path, "rb");
-    assert_non_null(f);
-    size = fread(bytes, 1, sizeof bytes, f);
-    fclose(f);
+    path = only_file();
+    size = slurp(path, bytes, sizeof bytes);
     assert_in_range(size, 100, sizeof bytes - 1);
     for (size_t at = 0; at < size; at++)
         for (int bit = 0; bit < 8; bit++) {
             memcpy(bad, bytes, size);
             bad[at] ^= (unsigned char)(1 << bit);
-            put_bytes(path, bad, size);
+            spill(path, bad, size);
             expect(&a, NULL);
         }
     for (size_t cut = 0; cut < size; cut++) {
-        put_bytes(path, bytes, cut);
+        spill(path, bytes, cut);
         expect(&a, NULL);
     }
-    put_bytes(path, bytes, size + 1);
+    spill(path, bytes, size + 1);
     expect(&a, NULL);
-    put_bytes(path, bytes, size);
+    spill(path, bytes, size);
     expect(&a, mine);
     assert_int_equal(unlink(path) || mkfifo(path, 0600), 0); /* nobody waits for its writer */
     expect(&a, NULL);
 }
 
-/* What a child says of these programs' cubins: one line with this, or nothing (""). */
+/* Looks in a child for cubins that do not fit these programs, each twice.  The child says one line
+ * with `want` in it, or nothing where that is empty. */
 static void says(const char *want, const struct cuda_program *p, int count)
 {
     char said[1000] = "";
@@ -187,25 +139,23 @@ static void misses_are_told_once(void **state)
 {
     static const struct cuda_program twice[] = { { "a", headers, "sm_80", options, 2, 2 },
                                                  { "b", headers, "sm_80", options, 2, 2 } };
-    char path[400] = "";
 
     (void)state;
     limber_cubin_keep(&a, 14, 2, CUBIN("too new"));
     unsetenv("LIMBER_KEEP_CUBINS");
     says("newer than the driver", &a, 1);
     says("no cubin there is for sm_80", twice, 2);
-    setenv("LIMBER_KEEP_CUBINS", folder, 1); /* it is being filled: no line about the folder */
+    setenv("LIMBER_KEEP_CUBINS", dir, 1); /* it is being filled: no line about the folder */
     says("", twice, 2);
     limber_cubin_keep(&a, 13, 2, CUBIN("as new as the driver"));
     expect(&a, CUBIN("as new as the driver"));
-    visit_entries(copy_path, path);
-    put_bytes(path, (const unsigned char *)"something else\n", 15);
+    spill(only_file(), (const unsigned char *)"something else\n", 15);
     says("is no cubin of Limber's", &a, 1);
     unsetenv("LIMBER_KEEP_CUBINS");
     setenv("LIMBER_CUBINS", "/nonexistent/folder", 1);
     says("LIMBER_CUBINS=/nonexistent/folder: No such file", &a, 1);
-    setenv("LIMBER_CUBINS", folder, 1);
-    setenv("LIMBER_KEEP_CUBINS", folder, 1);
+    setenv("LIMBER_CUBINS", dir, 1);
+    setenv("LIMBER_KEEP_CUBINS", dir, 1);
 }
 
 static void without_the_variables_nothing_is_kept(void **state)
@@ -214,37 +164,32 @@ static void without_the_variables_nothing_is_kept(void **state)
     unsetenv("LIMBER_KEEP_CUBINS");
     limber_cubin_keep(&a, 13, 0, CUBIN("mine"));
     expect(&a, NULL);
-    setenv("LIMBER_KEEP_CUBINS", folder, 1);
+    setenv("LIMBER_KEEP_CUBINS", dir, 1);
     limber_cubin_keep(&a, 13, 0, CUBIN("mine"));
     expect(&a, CUBIN("mine"));
     unsetenv("LIMBER_CUBINS");
     expect(&a, NULL);
-    setenv("LIMBER_CUBINS", folder, 1);
+    setenv("LIMBER_CUBINS", dir, 1);
 }
 
 static int set_up(void **state)
 {
-    (void)state;
-    gpu_stand_ins();
-    return !mkdtemp(folder) || setenv("LIMBER_CUBINS", folder, 1) ||
-           setenv("LIMBER_KEEP_CUBINS", folder, 1);
+    return make_dir(state) || setenv("LIMBER_CUBINS", dir, 1) ||
+           setenv("LIMBER_KEEP_CUBINS", dir, 1);
 }
 
-static int tear_down(void **state)
-{
-    empty_folder(state);
-    return rmdir(folder);
-}
+#define unit_test_with_folders(test) cmocka_unit_test_setup_teardown(test, set_up, remove_dir)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         /* first: what this process has told its children do not tell */
-        cmocka_unit_test_teardown(misses_are_told_once, empty_folder),
-        cmocka_unit_test_teardown(a_program_gets_its_own, empty_folder),
-        cmocka_unit_test_teardown(damage_is_found, empty_folder),
-        cmocka_unit_test_teardown(without_the_variables_nothing_is_kept, empty_folder),
+        unit_test_with_folders(misses_are_told_once),
+        unit_test_with_folders(a_program_gets_its_own),
+        unit_test_with_folders(damage_is_found),
+        unit_test_with_folders(without_the_variables_nothing_is_kept),
     };
 
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    gpu_stand_ins();
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -222,8 +222,8 @@ static bool no_nvrtc(const struct diag *d)
     return strstr(d->text, "no NVRTC") || strstr(d->text, "invalid value for --gpu-architecture");
 }
 
-/* What ptxas says of products of warpgroups that wait for each other, and of a setmaxnreg that it
- * ignores (C7508). */
+/* Whether ptxas warns that products of warpgroups wait for each other, or that it ignores
+ * setmaxnreg (C7508). */
 static bool is_warned_of(const char *log)
 {
     static const char *const codes[] = { "C7507", "C7508", "C7510", "C7517", "C7519" };

@@ -2,7 +2,8 @@
  * The cache before NVRTC that test_cubin uses (kept_nvrtc.c): what it answers is what NVRTC answers
  * for all that it gets, whatever lies in the cache's folder. */
 #define _GNU_SOURCE
-#include <dirent.h>
+#include "test/support/files.h"
+
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +23,6 @@ static int (*compile)(void *, int, const char *const *);
 static int (*log_size)(void *, size_t *), (*get_log)(void *, char *);
 static int (*cubin_size)(void *, size_t *), (*get_cubin)(void *, char *);
 static int *compiled; /* how often the fake NVRTC was asked */
-static char folder[] = "/tmp/limber-kept-XXXXXX";
 
 /* What NVRTC gets: up to two headers (name, text) and two options. */
 struct given {
@@ -91,75 +91,29 @@ static void faulty_programs_are_not_kept(void **state)
     expect(&wrong, 1, "wrong|h|t o");
 }
 
-/* The bytes of the one entry in the folder. */
-static size_t find_entry(char *path, size_t room, unsigned char *bytes, size_t most)
-{
-    DIR *d = opendir(folder);
-    size_t found = 0, size = 0;
-
-    assert_non_null(d);
-    for (const struct dirent *e; (e = readdir(d));)
-        if (e->d_name[0] != '.') {
-            FILE *f;
-
-            assert_int_equal(found++, 0);
-            snprintf(path, room, "%s/%s", folder, e->d_name);
-            f = fopen(path, "rb");
-            assert_non_null(f);
-            size = fread(bytes, 1, most, f);
-            fclose(f);
-        }
-    closedir(d);
-    assert_int_equal(found, 1);
-    return size;
-}
-
-static void put_entry(const char *path, const unsigned char *bytes, size_t size)
-{
-    FILE *f = fopen(path, "wb");
-
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, size, f), size);
-    assert_int_equal(fclose(f), 0);
-}
-
-static void empty_folder(void)
-{
-    DIR *d = opendir(folder);
-    char path[300];
-
-    assert_non_null(d);
-    for (const struct dirent *e; (e = readdir(d));)
-        if (e->d_name[0] != '.') {
-            snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-            unlink(path);
-        }
-    closedir(d);
-}
-
 static void damaged_entries_are_made_anew(void **state)
 {
     static const struct given given = { "a", { { "h", "t" } }, { "o" } };
     unsigned char bytes[1000], again[1000];
-    char path[300];
+    const char *path;
     size_t size;
 
     (void)state;
-    empty_folder();
     expect(&given, 1, "a|h|t o");
-    size = find_entry(path, sizeof path, bytes, sizeof bytes);
+    path = only_file();
+    size = slurp(path, bytes, sizeof bytes);
     for (size_t at = 0; at < 2 * size; at++) {
         unsigned char bad[sizeof bytes];
 
         memcpy(bad, bytes, size);
         if (at < size)
             bad[at] ^= 0x41;
-        put_entry(path, bad, at < size ? size : at - size);
+        spill(path, bad, at < size ? size : at - size);
         expect(&given, 1, "a|h|t o");
-        assert_int_equal(find_entry(path, sizeof path, again, sizeof again), size);
+        assert_int_equal(slurp(only_file(), again, sizeof again), size);
         assert_memory_equal(again, bytes, size);
     }
-    put_entry(path, bytes, size + 1);
+    spill(path, bytes, size + 1);
     expect(&given, 1, "a|h|t o");
     expect(&given, 0, "a|h|t o");
 }
@@ -173,7 +127,6 @@ static void without_a_folder_all_is_compiled(void **state)
     expect(&given, 1, "a|h|t o");
     unsetenv("LIMBER_TEST_CUBINS");
     expect(&given, 1, "a|h|t o");
-    setenv("LIMBER_TEST_CUBINS", folder, 1);
 }
 
 static int set_up(void **state)
@@ -192,25 +145,24 @@ static int set_up(void **state)
     *(void **)&get_log = dlsym(kept, "nvrtcGetProgramLog");
     *(void **)&cubin_size = dlsym(kept, "nvrtcGetCUBINSize");
     *(void **)&get_cubin = dlsym(kept, "nvrtcGetCUBIN");
-    assert_non_null(mkdtemp(folder));
-    return setenv("LIMBER_TEST_CUBINS", folder, 1);
+    return 0;
 }
 
-static int tear_down(void **state)
+static int make_folder(void **state)
 {
-    (void)state;
-    empty_folder();
-    return rmdir(folder);
+    return make_dir(state) || setenv("LIMBER_TEST_CUBINS", dir, 1);
 }
+
+#define unit_test_with_folder(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_dir)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_compiled_is_kept),
-        cmocka_unit_test(faulty_programs_are_not_kept),
-        cmocka_unit_test(damaged_entries_are_made_anew),
-        cmocka_unit_test(without_a_folder_all_is_compiled),
+        unit_test_with_folder(what_was_compiled_is_kept),
+        unit_test_with_folder(faulty_programs_are_not_kept),
+        unit_test_with_folder(damaged_entries_are_made_anew),
+        unit_test_with_folder(without_a_folder_all_is_compiled),
     };
 
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -317,7 +317,7 @@ static void check_refusal(void *user, const char *path)
 static void rules_are_kept(void **state)
 {
     (void)state;
-    assert_true(test_files_each(LIMBER_TEST_DIR "/ir/verify", check_refusal, NULL) >= 70);
+    assert_true(test_files_each(LIMBER_TEST_DIR "/ir/verify", "*.lir", check_refusal, NULL) >= 70);
 }
 
 /* Plans that no text can say. */

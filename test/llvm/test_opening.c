@@ -36,7 +36,7 @@ static uintptr_t last;
 
 int __cxa_atexit(void (*function)(void *), void *arg, void *library);
 
-/* In the place of the C library's. */
+/* Replaces the C library's __cxa_atexit, and counts what libLLVM registers. */
 __attribute__((visibility("default"))) int __cxa_atexit(void (*function)(void *), void *arg,
                                                         void *library)
 {
@@ -131,7 +131,7 @@ static int compile_all(size_t number)
     limber_backend_llvm.open(&r.target);
     if (!compiler_here())
         return NO_COMPILER;
-    test_files_each(LIMBER_TEST_DIR "/run", compile_file, &r);
+    test_files_each(LIMBER_TEST_DIR "/run", "*.lir", compile_file, &r);
     compile_functions(&r);
     printf("%s: %d compiled\n", r.target.isa, r.compiled);
     if (r.compiled < 5 && !(r.compiled == 0 && is_foreign(&r.target))) /* libLLVM may lack one */

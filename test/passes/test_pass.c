@@ -136,7 +136,7 @@ static void check_trial(void *user, const char *path)
 static void passes_leave_what_the_texts_say(void **state)
 {
     (void)state;
-    assert_true(test_files_each(LIMBER_TEST_DIR "/passes", check_trial, NULL) > 0);
+    assert_true(test_files_each(LIMBER_TEST_DIR "/passes", "*.lir", check_trial, NULL) > 0);
 }
 
 /* ---- plans that a text may say though no caller would ---------------------------------------- */
@@ -197,7 +197,7 @@ static void passes_survive_strange_plans(void **state)
     (void)state;
     seed = s ? strtoull(s, NULL, 0) : 1;
     print_message("seed %llu\n", (unsigned long long)seed);
-    assert_true(test_files_each(LIMBER_TEST_DIR "/passes", stressed, &ran) > 0);
+    assert_true(test_files_each(LIMBER_TEST_DIR "/passes", "*.lir", stressed, &ran) > 0);
     assert_true(ran > 100);
 }
 

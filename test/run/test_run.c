@@ -297,7 +297,7 @@ static void plans_give_their_bits(void **state)
             check(NULL, *path);
         return;
     }
-    assert_true(test_files_each(LIMBER_TEST_DIR "/run", check, NULL) >= 25);
+    assert_true(test_files_each(LIMBER_TEST_DIR "/run", "*.lir", check, NULL) >= 25);
 }
 
 int main(int argc, char **argv)

@@ -90,6 +90,19 @@ int test_file_write(const char *path, const char *text)
     return bad;
 }
 
+static void copy_path(void *to, const char *path)
+{
+    snprintf(to, 4096, "%s", path);
+}
+
+const char *only_file(void)
+{
+    static char path[4096];
+
+    assert_int_equal(test_files_each(dir, "*", copy_path, path), 1);
+    return path;
+}
+
 size_t slurp(const char *path, unsigned char *data, size_t room)
 {
     FILE *f = fopen(path, "rb");
@@ -111,13 +124,14 @@ void spill(const char *path, const unsigned char *data, size_t n)
     chmod(path, 0600);
 }
 
-size_t test_files_each(const char *folder, void (*each)(void *user, const char *path), void *user)
+size_t test_files_each(const char *folder, const char *names,
+                       void (*each)(void *user, const char *path), void *user)
 {
     char pattern[4096];
     glob_t g = { 0 };
     size_t n;
 
-    snprintf(pattern, sizeof pattern, "%s/*.lir", folder);
+    snprintf(pattern, sizeof pattern, "%s/%s", folder, names);
     glob(pattern, 0, NULL, &g);
     for (size_t i = 0; i < g.gl_pathc; i++)
         each(user, g.gl_pathv[i]);

@@ -16,6 +16,7 @@ void discard(char *folder);
  * it; the last four answers hold. */
 extern char *dir;
 const char *in_dir(const char *name);
+const char *only_file(void);            /* the path of the one file in `dir` */
 int make_dir(void **state);
 int remove_dir(void **state);
 #define unit_test_in_dir(test) cmocka_unit_test_setup_teardown(test, make_dir, remove_dir)
@@ -29,8 +30,9 @@ int test_file_write(const char *path, const char *text);    /* 0: written */
 size_t slurp(const char *path, unsigned char *data, size_t room);
 void spill(const char *path, const unsigned char *data, size_t n);
 
-/* Calls each(user, path) for every *.lir of the folder, in the order of their names; returns how
- * many there were. */
-size_t test_files_each(const char *folder, void (*each)(void *user, const char *path), void *user);
+/* Calls each(user, path) for every file of the folder whose name fits the shell's pattern, in the
+ * order of names; returns how many there were. */
+size_t test_files_each(const char *folder, const char *names,
+                       void (*each)(void *user, const char *path), void *user);
 
 #endif

@@ -167,7 +167,7 @@ def names(list_of):
 
 
 def plans():
-    """What is expected of 35 smoke tests and all else fits; the short form has few of them."""
+    """All expected times, with 35 smoke tests, fit; the short form has few of these tests."""
     for more, most in (((), 580), (('--short',), 200)):
         status, text = run('--plan', BUILD, *more, MANY='35')
         last = text.strip().splitlines()[-1].split()

@@ -9,8 +9,7 @@ struct timed_kernel {
     double seconds; /* of all launches */
 };
 
-/* From now on every launch stands between two events of its stream, so that kernels no longer
- * overlap. */
+/* Puts every later launch between two events of its stream, so that kernels no longer overlap. */
 typedef void timed_begin_fn(void);
 /* Waits for the events and writes what each kernel took, in the order of first launches: the number
  * of kernels, at most room; -1: an event could not be recorded or read. */

@@ -365,7 +365,8 @@ static void name_value(const struct bench *b, int side, const double value[DIGIT
         snprintf(to + length, 80 - length, " or %lld others", (long long)found - 1);
 }
 
-/* Where element (i, j) of C of a run of positions comes from; -1: from a zero of the padding. */
+/* In a run of positions, element (i, j) of C is a copy of one element of an operand.  The answer is
+ * that element's index; -1: it is a zero of the padding. */
 static int64_t due_of(const struct bench *b, int side, int64_t g, int64_t i, int64_t j)
 {
     struct view v = view_of(b, side, g);
@@ -514,7 +515,7 @@ struct summing {
     struct diag d;
 };
 
-/* As limber_reveal wants it. */
+/* A callback of limber_reveal: the sum of k products, by the device or by the interpreter. */
 static int sum_once(void *user, const double *a, const double *b, int64_t k, double *sum)
 {
     struct summing *x = user;
@@ -558,8 +559,9 @@ static void tell_order_of(FILE *out, const char *name, struct summing *x)
     limber_free(unit);
 }
 
-/* Where operands are multiplied as they are, and only C is wrong: in which order the device sums,
- * and the interpreter.  Kernels that lose an element have no order that limber_reveal finds. */
+/* Tells in which order the device and the interpreter sum.  It serves kernels that multiply
+ * operands as they are, where only C is wrong.  Kernels that lose an element have no order that
+ * limber_reveal finds. */
 static void tell_order(FILE *out, const struct trial *t)
 {
     const struct cuda_config *f = &t->kernel->config;

@@ -250,7 +250,7 @@ static void destroy_after(void)
     lib.limber_destroy(ctx);
 }
 
-/* In the place of the C library's: waiting for a thread that is lost takes no time here. */
+/* Replaces the C library's clock_gettime, so that waiting for a lost thread takes no time. */
 int clock_gettime(clockid_t clock, struct timespec *t)
 {
     static atomic_int seconds;
