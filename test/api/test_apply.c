@@ -225,7 +225,7 @@ static void test_every_single(void **state)
     limber_context *c = context[2]; /* compiled, one thread */
 
     (void)state;
-    if (!getenv("LIMBER_TEST_LONG"))
+    if (!is_long())
         skip();
     e.to = LIMBER_F32;
     e.count = PART;

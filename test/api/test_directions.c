@@ -560,9 +560,9 @@ static void filters_are_prepared(void **state)
                                           { LIMBER_CONTRACT_NATIVE, NULL, "f64", "f64", NULL } };
 
     (void)state;
-    for (int i = 0; i < (getenv("LIMBER_TEST_LONG") ? 24 : 12) * KINDS; i++)
+    for (int i = 0; i < (is_long() ? 24 : 12) * KINDS; i++)
         prepare_and_compare(i, &kinds[i % KINDS], i / KINDS % 2, i / (2 * KINDS) % 3 == 2);
-    for (int i = 0; i < (getenv("LIMBER_TEST_LONG") ? 2000 : 800); i++)
+    for (int i = 0; i < (is_long() ? 2000 : 800); i++)
         prepare_and_compare(i, &native[i / 8 % 2], i % 8 > 0, true);
 }
 

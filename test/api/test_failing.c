@@ -229,7 +229,7 @@ static void fail_each(const char *backend, const char *dir, size_t i)
     arm(0);
     whole_life(backend, dir, i);
     all = disarm();
-    step = getenv("LIMBER_TEST_LONG") || all < SHORT ? 1 : all / SHORT;
+    step = is_long() || all < SHORT ? 1 : all / SHORT;
     alive = still_alive(); /* what the process keeps */
     do {
         limber_status s;

@@ -167,7 +167,7 @@ static void in_cuda_kernels(void **state)
 {
     (void)state;
     gpu_stand_ins();
-    run_backend("cuda", getenv("LIMBER_TEST_LONG") ? 149 : 307);
+    run_backend("cuda", is_long() ? 149 : 307);
 }
 
 int main(void)

@@ -198,7 +198,7 @@ static void network_on(const struct backend *backend, const struct work *w, int 
             limber_conv s = shape_of(&layers[j], w->images);
 
             for (int t = 0; t < layers[j].times; t++, convolutions++)
-                if (t == 0 || w->images == 1 || getenv("LIMBER_TEST_LONG"))
+                if (t == 0 || w->images == 1 || is_long())
                     convolve(ctx, &s, w,
                              (limber_operation)(LIMBER_OPERATION_CONV_FORWARD + direction));
         }

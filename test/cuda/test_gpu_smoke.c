@@ -213,7 +213,7 @@ static void planted_faults_are_placed(void **state)
 /* All but the long one, which LIMBER_TEST_LONG=1 adds. */
 static void all_kinds_are_right(void **state)
 {
-    bool all = getenv("LIMBER_TEST_LONG") != NULL;
+    bool all = is_long();
     char *list = malloc(TEXT), *text = malloc(TEXT), *next = NULL;
     int kinds = 0;
 

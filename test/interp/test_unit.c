@@ -598,7 +598,7 @@ static void random_units_compute_what_they_describe(void **state)
     struct rng r = { 4 };
 
     (void)state;
-    for (int i = 0; i < (SANITIZED ? 20 : getenv("LIMBER_TEST_LONG") ? 70 : 35); i++) {
+    for (int i = 0; i < (SANITIZED ? 20 : is_long() ? 70 : 35); i++) {
         char text[512];
         limber_unit u = any_unit(&r, text, sizeof text);
 

@@ -369,7 +369,7 @@ static void try_one(struct rng *r, enum work work, bool workspaces, int *served)
 /* Of exact data not all are served. */
 static void try_many(enum work work, int least_percent)
 {
-    const int trials = BRIEF ? 60 : getenv("LIMBER_TEST_LONG") ? 200 : 80;
+    const int trials = BRIEF ? 60 : is_long() ? 200 : 80;
     struct rng r = { 4000 + (uint64_t)work };
     int served = 0, contexts = 0;
 

@@ -252,7 +252,7 @@ static void compare(const struct work *w, const limber_context *ctx, const char 
 
 static void bits_are_the_interpreters(void **state)
 {
-    const int trials = SANITIZED ? 168 : getenv("LIMBER_TEST_LONG") ? 616 : 280;
+    const int trials = SANITIZED ? 168 : is_long() ? 616 : 280;
 
     (void)state;
 #ifdef LIMBER_HAVE_LLVM

@@ -183,7 +183,7 @@ static void test_bits(void **state)
     (void)state;
     need_prebuilt();
     for (size_t i = 0; i < COUNT(cases); i++)
-        for (int j = 0; j < (BRIEF ? 2 : getenv("LIMBER_TEST_LONG") ? 8 : 4); j++) {
+        for (int j = 0; j < (BRIEF ? 2 : is_long() ? 8 : 4); j++) {
             limber_contract contract = LIMBER_CONTRACT_INIT;
             struct drawn p;
 

@@ -525,7 +525,7 @@ static void very_long_sums(void **state)
     double *x, c = 0;
 
     (void)state;
-    if (!getenv("LIMBER_TEST_LONG") || !compiled[0])
+    if (!is_long() || !compiled[0])
         skip();
     x = malloc(K * sizeof *x);
     for (int i = 0; i < K; i++)

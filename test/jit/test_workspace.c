@@ -259,7 +259,7 @@ static void sums_are_longer_than_two_to_the_31(void **state)
     static const struct way bytes = { "i8", "i64", NULL, LIMBER_CONTRACT_EXACT };
 
     (void)state;
-    if (!getenv("LIMBER_TEST_LONG"))
+    if (!is_long())
         skip();
     sum_long(&bytes, ((int64_t)1 << 31) + 12345);
 }

@@ -125,7 +125,7 @@ static bool one(struct rng *r, limber_context *compiled, limber_context *interp)
 
 static void compiled_products_equal_the_interpreter(void **state)
 {
-    const int products = EMULATED ? 30 : SANITIZED ? 40 : getenv("LIMBER_TEST_LONG") ? 250 : 110;
+    const int products = EMULATED ? 30 : SANITIZED ? 40 : is_long() ? 250 : 110;
     struct rng r = { 20 };
     limber_context *interp, *compiled = NULL;
     int kept = 0;

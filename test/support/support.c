@@ -22,14 +22,18 @@ __attribute__((constructor)) static void poison_memory(void)
     mallopt(M_PERTURB, 0x5b);
 }
 
+bool is_long(void)
+{
+    return getenv("LIMBER_TEST_LONG") != NULL;
+}
+
 bool is_taken(size_t i, int step)
 {
     const char *capability = getenv("SIMT_CC");
     size_t first =
         (size_t)(SANITIZED + EMULATED) + (capability ? strtoul(capability, NULL, 10) / 10 : 0);
 
-    return step <= 1 || getenv("LIMBER_TEST_LONG") || getenv("LIMBER_TEST_GPU") ||
-           (i + first) % (size_t)step == 0;
+    return step <= 1 || is_long() || getenv("LIMBER_TEST_GPU") || (i + first) % (size_t)step == 0;
 }
 
 char *poisoned(size_t bytes)

@@ -33,6 +33,8 @@ enum { EMULATED = 0 };
 #endif
 enum { BRIEF = SANITIZED || EMULATED }; /* tests do less */
 
+bool is_long(void); /* LIMBER_TEST_LONG is set: loops are as long as they get */
+
 /* Whether a sweep over combinations takes case number `i`: one of `step`, with sanitizers and for
  * each of the stand-ins' architectures another one, so that all tiers together take more.  With
  * LIMBER_TEST_LONG=1, and on a GPU, all are taken.  `step` is at most the number of cases that
