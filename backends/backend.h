@@ -5,6 +5,7 @@
 #ifndef LIMBER_BACKEND_H
 #define LIMBER_BACKEND_H
 
+#include "backends/ways.h"
 #include "ir/conv.h"
 #include "ir/function.h"
 #include "ir/ir.h"
@@ -131,8 +132,8 @@ struct call {
     const struct finisher *finish; /* NULL: nothing is done */
     bool finished; /* out: it was, to all elements; a backend need not */
     bool dry; /* only count what does not fit, and store nothing */
-    bool library; /* code of the library may compute in the place of the kernel's */
-    bool by_library; /* out: it did */
+    uint32_t ways; /* those that may serve: WAY_windows, WAY_unpacked; others always may */
+    enum way_id way; /* out: the one that did */
 };
 
 /* A product whose shape is known when it is compiled: A is m x k, B is k x n, all at least 1.
@@ -381,6 +382,11 @@ struct backend {
     /* C is what it was after a failure. */
     bool (*launch)(struct kernel *, struct call *, struct diag *);
     void (*unload)(struct kernel *);
+    /* The way in which a launch of this plan's kernel would compute this call, of which data and
+     * memory are not looked at; to `out`, unless it is NULL, how it reads the operands, and a line
+     * for each way that it refuses. */
+    enum way_id (*way)(const struct plan *, const struct target *, const struct call *,
+                       struct text *out);
     /* Bytes of workspace of a call: the fewest, and those that hold all of it at once.  NULL: it
      * takes none of the caller's. */
     void (*workspace)(const struct kernel *, const struct call *, size_t *least, size_t *most);

@@ -49,13 +49,16 @@ struct limber_context {
     struct at_fork at_fork;
     struct binding *bindings;
     struct recordable *recordable; /* engine.c: calls that may be recorded */
-    int small; /* 0: small products and depthwise convolutions have kernels of their own, too */
-    int one_plan; /* products are never cut into parts */
+    uint32_t ways; /* those that may serve */
     double brief; /* seconds: products that are predicted to take less are not cut, either */
     int64_t prices; /* found so far */
     struct priced *priced; /* engine.c: plans whose price is known */
     struct table *tables; /* elementwise.c: of functions of small formats */
 };
+static inline bool limber_has_way(const limber_context *ctx, enum way_id way)
+{
+    return ctx->ways >> way & 1;
+}
 void limber_recordable_free(struct recordable *list);
 /* A context of the interpreter, with this one's threads and life.  NULL: no memory. */
 limber_context *limber_context_generic(limber_context *ctx);

@@ -2,8 +2,8 @@
  * Depthwise convolutions: as products of matrices each group would be one row by a window, packed
  * for a single use.  Code of the library sums them as they lie.  Bits are those of the scheme
  * `native`, or of exact integers. */
-#include "jit/engine.h"
 #include "jit/scan/scan.h"
+#include "jit/ways.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -55,31 +55,42 @@ static bool is_short(const struct problem *p)
 
 static bool serves(const limber_context *ctx, const struct problem *p)
 {
-    return p->groups == p->conv.sizes.c && ctx->small && ctx->machine.backend->depthwise &&
-           p->m > 0 && p->n > 0 && p->k > 0 && is_short(p) && !p->contract.scheme &&
+    return p->groups == p->conv.sizes.c && ctx->machine.backend->depthwise && p->m > 0 &&
+           p->n > 0 && p->k > 0 && is_short(p) && !p->contract.scheme &&
            !limber_simulates(&p->contract);
 }
 
-static bool has_ops(const limber_context *ctx, const struct problem *p)
+static const char *has_no_ops(const limber_context *ctx, const struct problem *p)
 {
-    return p->shape && has_direction(p) && serves(ctx, p);
+    return p->shape && has_direction(p) && serves(ctx, p) ?
+               NULL :
+               "it is no convolution on a CPU whose short filters see one channel each";
+}
+
+static const char *refuses(const limber_context *ctx, const struct problem *p)
+{
+    const char *why = has_no_ops(ctx, p);
+    const bool forward = p->shape && p->conv.geometry.direction == DIRECTION_forward;
+
+    if (why)
+        return why;
+    return (forward && are_bytes(p)) || (are_floats(p) && limber_is_plain(&p->contract)) ?
+               NULL :
+               "it serves native results of one float format, and bytes";
 }
 
 bool limber_is_depthwise(const limber_context *ctx, const struct problem *p)
 {
-    const bool forward = p->shape && p->conv.geometry.direction == DIRECTION_forward;
-
-    return has_ops(ctx, p) &&
-           ((forward && are_bytes(p)) || (are_floats(p) && limber_is_plain(&p->contract)));
+    return limber_has_way(ctx, WAY_depthwise) && !refuses(ctx, p);
 }
 
 bool limber_is_depthwise_whole(const limber_context *ctx, const struct problem *p)
 {
     const struct conv_geometry *g = &p->conv.geometry;
 
-    return p->shape && g->direction == DIRECTION_data && !g->deep && g->stride[0] == 2 &&
-           g->stride[1] == 2 && !p->beta && serves(ctx, p) && are_floats(p) &&
-           limber_is_plain(&p->contract);
+    return p->shape && limber_has_way(ctx, WAY_depthwise) && g->direction == DIRECTION_data &&
+           !g->deep && g->stride[0] == 2 && g->stride[1] == 2 && !p->beta && serves(ctx, p) &&
+           are_floats(p) && limber_is_plain(&p->contract);
 }
 
 /* One direction of dx: dy is its image, met backwards. */
@@ -290,9 +301,22 @@ static bool is_exact(const struct problem *p, const struct mask *a, const struct
            high - low[0] - low[1] <= p->fc.frac_bits + 1;
 }
 
-/* A look at the data of a correct result. */
-static bool sums_are_exact(limber_context *ctx, const struct problem *p)
+static const char *exact_refuses(const limber_context *ctx, const struct problem *p)
 {
+    const char *why = has_no_ops(ctx, p);
+
+    if (why)
+        return why;
+    return are_floats(p) && p->contract.promise == LIMBER_CONTRACT_CORRECT ?
+               NULL :
+               "it serves correct results of one float format";
+}
+
+/* A look at the data of a correct result. */
+static bool sums_are_exact(struct attempt *at)
+{
+    limber_context *ctx = at->ctx;
+    const struct problem *p = at->p;
     const struct conv_sizes *s = &p->conv.sizes;
     const struct runner all = limber_pool_runner(ctx->pool);
     const int64_t direction = p->conv.geometry.direction;
@@ -302,8 +326,6 @@ static bool sums_are_exact(limber_context *ctx, const struct problem *p)
     struct mask a = { 0 }, b = { 0 };
     bool exact;
 
-    if (!has_ops(ctx, p) || !are_floats(p) || p->contract.promise != LIMBER_CONTRACT_CORRECT)
-        return false;
     exact = (direction == DIRECTION_filter ? look_at(p->a.data, p->fa, s->n * s->o, y, &all, &a) :
                                              look_at(p->a.data, p->fa, 1, s->o * w, NULL, &a)) &&
             look_at(p->b.data, p->fb, s->n * (direction == DIRECTION_data ? s->o : s->c),
@@ -314,28 +336,72 @@ static bool sums_are_exact(limber_context *ctx, const struct problem *p)
     return exact;
 }
 
-bool limber_depthwise_run_exact(limber_context *ctx, const struct problem *p, struct report *r)
+static enum ran run_exact(struct attempt *at)
 {
-    double start = r ? limber_now() : 0, end;
+    double start = at->r ? limber_now() : 0, end;
 
-    if (!sums_are_exact(ctx, p))
-        return false;
-    end = r ? limber_now() : 0;
-    if (!limber_depthwise_run(ctx, p, r))
-        return false;
-    if (r)
-        r->seconds_scan = end - start;
-    return true;
+    if (!sums_are_exact(at))
+        return RAN_not;
+    end = at->r ? limber_now() : 0;
+    if (!limber_depthwise_run(at->ctx, at->p, at->r))
+        return RAN_not;
+    if (at->r)
+        at->r->seconds_scan = end - start;
+    return RAN_done;
 }
+
+static enum ran run(struct attempt *at)
+{
+    return limber_ran(limber_depthwise_run(at->ctx, at->p, at->r));
+}
+
+/* Not, too, where the library has no code for this one. */
+static enum ran workspace(struct attempt *at, bool batch, size_t *least, size_t *best)
+{
+    const struct runner all = limber_pool_runner(at->ctx->pool);
+    struct running x;
+
+    (void)batch;
+    if (!make_plan(at->ctx, at->p, &all, &x))
+        return RAN_not;
+    *least = *best = x.bytes + SLACK;
+    return RAN_done;
+}
+
+bool limber_depthwise_workspace(limber_context *ctx, const struct problem *p, size_t *bytes)
+{
+    struct attempt at = { .ctx = ctx, .p = p };
+    size_t best;
+
+    return workspace(&at, false, bytes, &best) == RAN_done;
+}
+
+const struct way limber_way_depthwise = {
+    .id = WAY_depthwise, .refuses = refuses, .run = run, .workspace = workspace
+};
+const struct way limber_way_depthwise_exact = { .id = WAY_depthwise_exact,
+                                                .plans = true,
+                                                .refuses = exact_refuses,
+                                                .run = run_exact,
+                                                .suits = sums_are_exact,
+                                                .workspace = workspace };
 
 /* ---- pairs ----------------------------------------------------------------------------------- */
 
 /* Rows of a result are products of a channel's filters and of what their windows see, which the
  * code for small products sums: pairs of doubles, and exactly where these do not tell. */
-static bool are_pairs(const limber_context *ctx, const struct problem *p, double *allowed)
+static const char *pairs_refuse(const limber_context *ctx, const struct problem *p)
 {
-    return has_ops(ctx, p) && are_alike(p) && p->conv.geometry.direction != DIRECTION_filter &&
-           ctx->machine.backend->small && limber_pairs_serve(&p->contract, allowed);
+    const char *why = has_no_ops(ctx, p);
+    double allowed;
+
+    if (why)
+        return why;
+    return are_alike(p) && p->conv.geometry.direction != DIRECTION_filter &&
+                   ctx->machine.backend->small && limber_pairs_serve(&p->contract, &allowed) ?
+               NULL :
+               "it serves correct results and those in bits of one float format, but no gradients "
+               "of filters";
 }
 
 enum { COLUMNS = 64 }; /* of a result that are a product */
@@ -348,13 +414,12 @@ static bool has_wide(const struct running *x)
 }
 
 /* Tasks are rows of an image's channel; wide: its channels. */
-static void plan_pairs(const limber_context *ctx, const struct problem *p, double allowed,
-                       struct running *x)
+static void plan_pairs(const limber_context *ctx, const struct problem *p, struct running *x)
 {
     const struct runner all = limber_pool_runner(ctx->pool);
 
     start(x, ctx, p);
-    x->allowed = allowed;
+    (void)limber_pairs_serve(&p->contract, &x->allowed);
     x->plan.room = (size_t)((COLUMNS + x->d.multiplier) * p->k) * p->fc.size;
     x->plan.tasks = x->d.images * x->d.channels;
     if (has_wide(x))
@@ -491,35 +556,39 @@ static void run_channel(void *arg, int64_t task, int worker)
             run_row(x, task * rows + y, worker);
 }
 
-bool limber_depthwise_run_pairs(limber_context *ctx, const struct problem *p, struct report *r)
+static enum ran run_pairs(struct attempt *at)
 {
-    const double begin = r ? limber_now() : 0;
+    const double begin = at->r ? limber_now() : 0;
     struct running x;
-    double allowed;
 
-    if (!are_pairs(ctx, p, &allowed))
-        return false;
-    plan_pairs(ctx, p, allowed, &x);
-    if (!run_tasks(ctx, &x, has_wide(&x) ? run_channel : run_row))
-        return false;
-    if (!r)
-        return true;
-    report(&x, "pairs", 0, r);
-    r->seconds_run = limber_now() - begin;
-    return true;
-}
-
-bool limber_depthwise_workspace(limber_context *ctx, const struct problem *p, size_t *bytes)
-{
-    const struct runner all = limber_pool_runner(ctx->pool);
-    struct running x;
-    double allowed;
-
-    if ((!limber_is_depthwise(ctx, p) && !sums_are_exact(ctx, p)) || !make_plan(ctx, p, &all, &x)) {
-        if (!are_pairs(ctx, p, &allowed))
-            return false;
-        plan_pairs(ctx, p, allowed, &x);
+    plan_pairs(at->ctx, at->p, &x);
+    if (!run_tasks(at->ctx, &x, has_wide(&x) ? run_channel : run_row))
+        return RAN_not;
+    if (at->r) {
+        report(&x, "pairs", 0, at->r);
+        at->r->seconds_run = limber_now() - begin;
     }
-    *bytes = x.bytes + SLACK;
-    return true;
+    return RAN_done;
 }
+
+static enum ran pairs_workspace(struct attempt *at, bool batch, size_t *least, size_t *best)
+{
+    struct running x;
+
+    (void)batch;
+    plan_pairs(at->ctx, at->p, &x);
+    *least = *best = x.bytes + SLACK;
+    return RAN_done;
+}
+
+static void report_pairs(struct attempt *at)
+{
+    limber_small_report(at->ctx, at->r);
+}
+
+const struct way limber_way_depthwise_pairs = { .id = WAY_depthwise_pairs,
+                                                .plans = true,
+                                                .refuses = pairs_refuse,
+                                                .run = run_pairs,
+                                                .workspace = pairs_workspace,
+                                                .report = report_pairs };

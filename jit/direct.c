@@ -2,7 +2,7 @@
  * Small native products of one float format on operands as they lie: no scan, no key, no plan, no
  * packing.  An element is one chain of k fused multiply-adds, which is what every kernel of the
  * scheme `native` computes for a k of at most one chunk. */
-#include "jit/engine.h"
+#include "jit/ways.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -21,13 +21,19 @@ static bool is_plain(const struct view *v)
     return limber_view_strided(v) && !v->tile_subset;
 }
 
-bool limber_is_direct(const limber_context *ctx, const struct problem *p)
+static const char *refuses(const limber_context *ctx, const struct problem *p)
 {
-    return limber_is_plain(&p->contract) && ctx->small && ctx->machine.backend->direct &&
-           !p->roundings && limber_is_direct_size(p->m, p->n, p->k) && !p->contract.scheme &&
-           !p->shape && limber_format_is_binary(p->fc) && limber_format_equal(p->fa, p->fc) &&
-           limber_format_equal(p->fb, p->fc) && (p->c.col == 1 || p->c.row == 1) &&
-           p->c.inner >= p->n && !p->c.rows && !p->c.cols && is_plain(&p->a) && is_plain(&p->b);
+    if (!limber_is_plain(&p->contract) || p->contract.scheme || p->roundings)
+        return "it serves native products";
+    if (!ctx->machine.backend->direct || p->shape || !limber_format_is_binary(p->fc) ||
+        !limber_format_equal(p->fa, p->fc) || !limber_format_equal(p->fb, p->fc))
+        return "it serves products of f64 or f32 throughout on CPUs";
+    if (!limber_is_direct_size(p->m, p->n, p->k))
+        return "the product is large, or has k = 0";
+    return (p->c.col == 1 || p->c.row == 1) && p->c.inner >= p->n && !p->c.rows && !p->c.cols &&
+                   is_plain(&p->a) && is_plain(&p->b) ?
+               NULL :
+               "the operands lie otherwise";
 }
 
 bool limber_shape_run(limber_context *ctx, const struct product_shape *s, const struct scaling *x,
@@ -82,12 +88,16 @@ void limber_shape_report(const limber_context *ctx, const struct product_shape *
     r->from = code ? LIMBER_FROM_MEMORY : LIMBER_FROM_LIBRARY;
     r->bound = bound(s);
     r->seconds_run = seconds;
+    r->way = WAY_direct;
     strcpy(r->scheme, "native");
     memccpy(r->backend, ctx->machine.backend->name, '\0', sizeof r->backend - 1);
 }
 
-bool limber_direct_run(limber_context *ctx, const struct problem *p, struct report *r)
+static enum ran run(struct attempt *at)
 {
+    limber_context *ctx = at->ctx;
+    const struct problem *p = at->p;
+    struct report *r = at->r;
     struct direct x = { .ctx = ctx,
                         .p = p,
                         .a = limber_groups_a(p),
@@ -109,8 +119,9 @@ bool limber_direct_run(limber_context *ctx, const struct problem *p, struct repo
     else
         x.code = limber_shape_code(ctx, &x.shape, p->groups);
     limber_groups_run_small(ctx, p, DIRECT_WORK, run_group, &x);
-    if (x.refused || !r)
-        return !x.refused;
-    limber_shape_report(ctx, &x.shape, x.code, limber_now() - start, r);
-    return true;
+    if (r && !x.refused)
+        limber_shape_report(ctx, &x.shape, x.code, limber_now() - start, r);
+    return limber_ran(!x.refused);
 }
+
+const struct way limber_way_direct = { .id = WAY_direct, .refuses = refuses, .run = run };

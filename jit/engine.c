@@ -4,7 +4,7 @@
  * A kernel serves every call of one kernel key: formats, contract, class of k, classes of the
  * masks, geometry of a convolution.  Sizes and strides are arguments.  The plan is stated from the
  * key alone, so equal keys cannot mean different plans. */
-#include "jit/engine.h"
+#include "jit/ways.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -57,10 +57,10 @@ static void log_call(const limber_context *ctx, const struct problem *p, const s
         limber_parts_shares(&t, r);
         limber_text_add(&t, "; %d parts", r->parts);
     }
-    limber_text_add(&t, " %s:%s %d rows %s %.3g ms", r->backend,
+    limber_text_add(&t, " %s:%s %d rows %s %s %.3g ms", r->backend,
                     strcmp(r->backend, ctx->machine.backend->name) ? ctx->spare.target.isa :
                                                                      ctx->machine.target.isa,
-                    r->rows, from[r->from],
+                    r->rows, limber_way_name(r->way), from[r->from],
                     1e3 * (r->seconds_scan + r->seconds_compile + r->seconds_run));
     if (r->recomputed > 0)
         limber_text_add(&t, ", %lld elements recomputed in %.3g ms", (long long)r->recomputed,
@@ -68,19 +68,6 @@ static void log_call(const limber_context *ctx, const struct problem *p, const s
     if (!t.failed)
         ctx->log(ctx->log_user, t.s);
     limber_text_clear(&t);
-}
-
-/* r may be NULL. */
-static bool scan_and_key(limber_context *ctx, const struct problem *p, struct scan_result *f,
-                         struct kernel_key *key, struct report *r, struct diag *d)
-{
-    double start = r ? limber_now() : 0;
-
-    if (!limber_scan_operands(ctx, f, p, d) || !limber_kernel_key_make(ctx, key, p, f, d))
-        return false;
-    if (r)
-        r->seconds_scan = limber_now() - start;
-    return true;
 }
 
 /* ---- parts of a product ---------------------------------------------------------------------- */
@@ -311,7 +298,8 @@ static bool run_recorded(limber_context *ctx, const struct problem *p, struct re
         r->from = LIMBER_FROM_MEMORY;
         report_facts(r, ctx, e->backend, p, &e->facts);
     }
-    return limber_launch_recorded(ctx, &(struct step){ p, &unscanned, e, r }, &guard, d);
+    return limber_launch_recorded(
+        ctx, &(struct step){ .p = p, .f = &unscanned, .e = e, .report = r }, &guard, d);
 }
 
 static bool waits(const struct problem *p)
@@ -356,18 +344,19 @@ static bool run_kernel(limber_context *ctx, const struct problem *p, const struc
                        const struct kernel_key *key, struct report *r, struct diag *d)
 {
     bool stays = p->queue && p->queue->capture, ok;
+    struct step step = { .p = p, .f = f, .report = r, .finish = p->finish };
     struct entry *e;
     double start;
 
     if (!find_entry(ctx, p, key, &e, r, d))
         return false;
+    step.e = e;
     start = r || e->prebuilt ? limber_now() : 0;
     stays = stays && e->backend->device_ops;
-    ok = (!stays || add_recordable(ctx, p, key, d)) &&
-         limber_launch(ctx, &(struct step){ p, f, e, r, p->finish }, 1, p, d);
+    ok = (!stays || add_recordable(ctx, p, key, d)) && limber_launch(ctx, &step, 1, p, d);
     if (r)
         r->seconds_run = limber_now() - start;
-    if (e->prebuilt && !atomic_load(&e->by_library))
+    if (e->prebuilt && step.way == WAY_packed)
         limber_specialise_later(ctx, key, e, limber_now() - start);
     if (!stays)
         limber_kernels_put(ctx->memory, e);
@@ -472,76 +461,12 @@ bool limber_engine_step(limber_context *ctx, struct step *s, bool *ready, struct
     return !*ready || find_entry(ctx, p, &job.key, &s->e, s->report, d);
 }
 
-/* Products that parts may make: not a batch, nor one whose plan is the caller's wish. */
-static bool may_mix(const limber_context *ctx, const struct problem *p, const struct scan_result *f)
-{
-    return f->all_a.scanned && f->all_b.scanned && limber_may_cut(ctx, p) &&
-           !(p->queue && p->queue->capture);
-}
-
-static bool run(limber_context *ctx, const struct problem *p, struct scan_result *f,
-                struct report *r, struct diag *d)
-{
-    struct kernel_key key;
-    bool done = false;
-
-    if (limber_device_records(ctx, p->queue))
-        return run_recorded(ctx, p, r, d);
-    if (limber_narrow_run(ctx, p, r) || limber_depthwise_run_exact(ctx, p, r) ||
-        limber_depthwise_run_pairs(ctx, p, r))
-        return true;
-    if (!scan_and_key(ctx, p, f, &key, r, d))
-        return false;
-    if (may_mix(ctx, p, f) && !limber_mixed_run(ctx, p, f, &done, r, d))
-        return false;
-    return done || run_found(ctx, p, f, &key, r, d);
-}
-
-/* Kernels store along rows: where C's columns lie together, C^T = B^T A^T.  The products of native
- * are the same either way, so are the sums. */
-static const struct problem *transpose(const limber_context *ctx, const struct problem *p,
-                                       struct problem *transposed)
-{
-    const struct product_request r = limber_request(p);
-
-    if (p->shape || p->c.row != 1 || p->c.col == 1 || p->c.inner < p->n ||
-        !limber_format_equal(p->fa, p->fb) || !limber_may_transpose(&r, &ctx->machine.target))
-        return p;
-    *transposed = *p;
-    transposed->transposed = true;
-    transposed->m = p->n;
-    transposed->n = p->m;
-    transposed->a = p->b;
-    transposed->b = p->a;
-    transposed->step_a = p->step_b;
-    transposed->step_b = p->step_a;
-    transposed->each_a = p->each_b;
-    transposed->each_b = p->each_a;
-    transposed->kept[0] = p->kept[1];
-    transposed->kept[1] = p->kept[0];
-    transposed->finish = p->finish ? p->finish->turned : NULL;
-    transposed->c = (struct output_view){ p->c.data, p->c.col, p->c.row, p->m > 0 ? p->m : 1, 0 };
-    return transposed;
-}
-
 /* several: with other launches, whose memory is taken together. */
 static bool workspace_of(limber_context *ctx, const struct problem *p, const struct kernel_key *key,
                          bool several, size_t *least, size_t *best, struct diag *d)
 {
     const struct runner runner = limber_pool_runner(ctx->pool);
-    struct call call = {
-        .m = p->m,
-        .n = p->n,
-        .k = p->k,
-        .a = p->a,
-        .b = p->b,
-        .c = p->c,
-        .alpha = p->alpha,
-        .beta = p->beta,
-        .runner = &runner,
-        .library = ctx->kernels != LIMBER_KERNELS_SPECIALISED,
-        .workspace_limit = SIZE_MAX,
-    };
+    struct call call = limber_call_plain(ctx, p, &runner);
     struct keeping of[2];
     struct maps maps;
     struct entry *e;
@@ -562,7 +487,7 @@ static bool workspace_of(limber_context *ctx, const struct problem *p, const str
         if (e->backend->takes_groups(e->kernel, &all))
             call = all;
     }
-    limber_maps_bind(&maps, e, p);
+    limber_maps_bind(&maps, &e->geometry, p);
     limber_maps_apply(&maps, p, &call);
     if (several && e->backend->launch_memory) {
         *least = limber_launch_bytes(e, &call);
@@ -588,25 +513,11 @@ bool limber_engine_workspace_masked(limber_context *ctx, const struct problem *p
 bool limber_engine_workspace(limber_context *ctx, const struct problem *p, bool batch,
                              size_t *least, size_t *best, struct diag *d)
 {
-    struct scan_result f = { 0 };
-    struct kernel_key key;
-    struct problem transposed;
-    bool ok;
+    struct attempt x = { .ctx = ctx, .p = p, .d = d };
 
     *least = *best = 0;
-    if (!ctx->machine.backend->workspace || p->m == 0 || p->n == 0 || p->groups == 0 ||
-        limber_is_direct(ctx, p))
-        return true;
-    if (limber_depthwise_workspace(ctx, p, least)) {
-        *best = *least;
-        return true;
-    }
-    p = transpose(ctx, p, &transposed);
-    ok = scan_and_key(ctx, p, &f, &key, NULL, d) &&
-         workspace_of(ctx, p, &key, batch || p->groups > 1, least, best, d) &&
-         (!may_mix(ctx, p, &f) || limber_mixed_workspace(ctx, p, f.a, f.b, least, best, d));
-    limber_scan_result_clear(&f, p->groups);
-    return ok;
+    return !ctx->machine.backend->workspace || p->m == 0 || p->n == 0 || p->groups == 0 ||
+           limber_ways_workspace(&x, batch, least, best);
 }
 
 struct running {
@@ -641,21 +552,25 @@ static bool find_phase(limber_context *ctx, struct phase *x, struct step *s, boo
 {
     struct background_job job = { .specialise = false };
 
-    if (!scan_and_key(ctx, &x->part, &x->f, &x->key, &x->report, d))
+    const double start = limber_now();
+
+    if (!limber_scan_operands(ctx, &x->f, &x->part, d) ||
+        !limber_kernel_key_make(ctx, &x->key, &x->part, &x->f, d))
         return false;
-    *s = (struct step){ &x->part, &x->f, NULL, &x->report };
+    x->report.seconds_scan = limber_now() - start;
+    *s = (struct step){ .p = &x->part, .f = &x->f, .report = &x->report };
     job.key = x->key;
     *ready = waits(&x->part) || is_there(ctx, &job);
     return !*ready || find_entry(ctx, &x->part, &x->key, &s->e, &x->report, d);
 }
 
 /* What a call does with a kernel that it has run. */
-static void end_phase(limber_context *ctx, const struct phase *x, struct entry *e)
+static void end_phase(limber_context *ctx, const struct phase *x, const struct step *s)
 {
     if (ctx->verbose > 0)
         log_call(ctx, &x->part, &x->report);
-    if (e->prebuilt && !atomic_load(&e->by_library))
-        limber_specialise_later(ctx, &x->key, e, x->report.seconds_run);
+    if (s->e->prebuilt && s->way == WAY_packed)
+        limber_specialise_later(ctx, &x->key, s->e, x->report.seconds_run);
 }
 
 static bool run_phases(void *arg, struct diag *d)
@@ -673,7 +588,7 @@ static bool run_phases(void *arg, struct diag *d)
     x->done = ok && ready && (ok = limber_launch(r->ctx, step, made, r->p, d));
     for (int i = 0; i < made; i++) {
         if (x->done)
-            end_phase(r->ctx, &x->phase[i], step[i].e);
+            end_phase(r->ctx, &x->phase[i], &step[i]);
         if (step[i].e)
             limber_kernels_put(r->ctx->memory, step[i].e);
         limber_scan_result_clear(&x->phase[i].f, x->phase[i].part.groups);
@@ -688,87 +603,82 @@ bool limber_engine_run_phases(limber_context *ctx, const struct problem *whole, 
                              &(struct running){ .ctx = ctx, .p = whole, .phases = x }, d);
 }
 
-/* Products that are neither scanned nor planned. */
-enum at_once { AT_ONCE_none, AT_ONCE_direct, AT_ONCE_small, AT_ONCE_depthwise };
-
-/* r may be NULL. */
-static bool run_at_once(limber_context *ctx, const struct problem *p, enum at_once how,
-                        struct report *r)
+static bool run_ways(limber_context *ctx, const struct problem *p, struct report *r, struct diag *d)
 {
-    if (how == AT_ONCE_direct)
-        return limber_direct_run(ctx, p, r);
-    if (how == AT_ONCE_depthwise)
-        return limber_depthwise_run(ctx, p, r);
-    limber_small_run(ctx, p, r);
-    return true;
+    struct attempt x; /* what is not set here, ways set that need it */
+
+    x.ctx = ctx;
+    x.p = p;
+    x.r = r;
+    x.d = d;
+    return limber_ways_run(&x);
 }
 
 /* Not inlined: only calls that want a report spend the time to clear one. */
-static __attribute__((noinline)) bool run_at_once_reported(limber_context *ctx,
-                                                           const struct problem *p,
-                                                           enum at_once how, struct report *report)
+static __attribute__((noinline)) bool run_reported(limber_context *ctx, const struct problem *p,
+                                                   struct report *report, struct diag *d)
 {
-    struct report own, *r = report ? report : &own;
+    struct report r;
 
-    r->seconds_scan = 0;
-    if (!run_at_once(ctx, p, how, r))
-        return false;
-    if (ctx->verbose > 0)
-        log_call(ctx, p, r);
-    return true;
-}
-
-static bool run_scanned(limber_context *ctx, const struct problem *p, struct report *r,
-                        struct diag *d)
-{
-    struct scan_result f = { 0 };
-    struct problem transposed;
-    bool ok = run(ctx, transpose(ctx, p, &transposed), &f, r, d);
-
-    limber_scan_result_clear(&f, p->groups);
-    return ok;
-}
-
-bool limber_engine_run_inner(limber_context *ctx, const struct problem *p, struct report *r,
-                             struct diag *d)
-{
-    return (limber_is_depthwise(ctx, p) && limber_depthwise_run(ctx, p, r)) ||
-           run_scanned(ctx, p, r, d);
-}
-
-static __attribute__((noinline)) bool run_planned(limber_context *ctx, const struct problem *p,
-                                                  struct report *report, struct diag *d)
-{
-    bool wanted = report || ctx->verbose > 0, ok = true;
-    struct report r = { 0 };
-
+    limber_report_clear(&r);
     if (p->m > 0 && p->n > 0 && p->groups > 0) {
-        ok = run_scanned(ctx, p, wanted ? &r : NULL, d);
-        if (ok && ctx->verbose > 0)
+        if (!run_ways(ctx, p, &r, d))
+            return false;
+        if (ctx->verbose > 0)
             log_call(ctx, p, &r);
     }
-    if (ok && report)
-        *report = r;
-    return ok;
+    if (report)
+        memcpy(report, &r, offsetof(struct report, part) + (size_t)r.parts * sizeof *r.part);
+    return true;
 }
 
 bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, struct report *report,
                              struct diag *d)
 {
-    bool some = p->m > 0 && p->n > 0 && p->groups > 0;
-    enum at_once how = some && limber_is_direct(ctx, p)    ? AT_ONCE_direct :
-                       some && limber_is_depthwise(ctx, p) ? AT_ONCE_depthwise :
-                                                             AT_ONCE_none;
-
-    if (how == AT_ONCE_none && !limber_check_small(ctx, p, d))
+    if (p->contract.scheme && !limber_check_small(ctx, p, d))
         return false;
-    if (how == AT_ONCE_none && some && limber_is_small(ctx, p))
-        how = AT_ONCE_small;
-    if (how == AT_ONCE_none)
-        return run_planned(ctx, p, report, d);
-    return (report || ctx->verbose > 0 ? run_at_once_reported(ctx, p, how, report) :
-                                         run_at_once(ctx, p, how, NULL)) ||
-           run_planned(ctx, p, report, d);
+    if (report || ctx->verbose > 0)
+        return run_reported(ctx, p, report, d);
+    return p->m == 0 || p->n == 0 || p->groups == 0 || run_ways(ctx, p, NULL, d);
+}
+
+/* The way of a launch of this plan's kernel, with what the backend says of it. */
+static enum way_id say_way(limber_context *ctx, const struct machine *m, const struct problem *p,
+                           const struct plan *plan, struct text *out)
+{
+    const struct runner runner = limber_pool_runner(ctx->pool);
+    struct text about = { 0 };
+    struct maps maps;
+    struct call call = limber_call_plain(ctx, p, &runner);
+    enum way_id way;
+
+    limber_maps_bind(&maps, &p->conv.geometry, p);
+    limber_maps_apply(&maps, p, &call);
+    way = m->backend->way(plan, &m->target, &call, out ? &about : NULL);
+    if (out)
+        limber_text_add(out, "; way=%s%s\n", limber_way_name(way), about.s ? about.s : "");
+    limber_text_clear(&about);
+    return way;
+}
+
+void limber_way_dump(limber_context *ctx, const struct step *s)
+{
+    const struct entry *e = s->e;
+    const struct machine *m = e->backend == ctx->machine.backend ? &ctx->machine : &ctx->spare;
+    struct trace trace = { .folder = limber_dump_folder(ctx, e->facts.key) };
+    struct diag ignored = { 0 };
+    struct plan plan = { 0 };
+    struct text out = { 0 };
+
+    if (trace.folder && e->stated && limber_plan_parse(&plan, e->stated, &ignored) &&
+        limber_passes_run(&plan, &m->target, NULL, (struct pass_watch){ NULL, NULL }, &ignored)) {
+        say_way(ctx, m, s->p, &plan, &out);
+        if (out.s && !out.failed)
+            limber_trace_file(&trace, "way.txt", out.s, out.n);
+    }
+    limber_text_clear(&out);
+    limber_plan_clear(&plan);
+    limber_trace_clear(&trace);
 }
 
 static bool trace_plan(limber_context *ctx, const struct problem *p, const struct kernel_key *key,
@@ -785,6 +695,7 @@ static bool trace_plan(limber_context *ctx, const struct problem *p, const struc
     if (ok) {
         limber_gather(&facts, &plan, NULL);
         report_facts(r, ctx, ctx->machine.backend, p, &facts);
+        r->way = say_way(ctx, &ctx->machine, p, &plan, out);
     }
     limber_trace_clear(&trace);
     limber_plan_clear(&plan);
@@ -806,32 +717,14 @@ bool limber_engine_plan_masked(limber_context *ctx, const struct problem *p, con
 static bool plan_here(void *arg, struct diag *d)
 {
     const struct running *x = arg;
-    limber_context *ctx = x->ctx;
-    const struct problem *p = x->p;
     struct report r = { 0 };
-    struct scan_result f = { 0 };
-    struct kernel_key key;
-    struct problem transposed;
-    bool done = false, ok;
+    struct attempt at = { .ctx = x->ctx, .p = x->p, .r = &r, .d = d };
+    bool ok = limber_check_small(x->ctx, x->p, d) &&
+              (!limber_simulates(&x->p->contract) || limber_simulate_check(x->p, d)) &&
+              limber_ways_plan(&at, x->out, x->cut);
 
-    const bool small = limber_is_small(ctx, p);
-
-    if (small && x->out)
-        limber_text_add(
-            x->out,
-            "; pairs compute this product, which needs no plan.  Without them (LIMBER_SMALL=0):\n");
-    p = transpose(ctx, p, &transposed);
-    ok = limber_check_small(ctx, p, d) &&
-         (!limber_simulates(&p->contract) || limber_simulate_check(p, d)) &&
-         scan_and_key(ctx, p, &f, &key, &r, d);
-    if (ok && p->m > 0 && p->n > 0 && may_mix(ctx, p, &f))
-        ok = limber_mixed_plan(ctx, p, &f, &done, x->out, x->cut, &r, d);
-    ok = ok && (done || trace_plan(ctx, p, &key, x->out, &r, d));
-    limber_scan_result_clear(&f, p->groups);
     if (ok && x->out && x->out->failed)
         ok = limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the plan's text");
-    if (ok && small)
-        limber_small_report(ctx, &r);
     if (ok && x->report)
         *x->report = r;
     return ok;
@@ -900,3 +793,41 @@ bool limber_engine_make_stated(limber_context *ctx, const char *plan, struct rep
     limber_entry_clear(&e);
     return true;
 }
+
+/* ---- the way --------------------------------------------------------------------------------- */
+
+static const char *refuses(const limber_context *ctx, const struct problem *p)
+{
+    (void)ctx, (void)p;
+    return NULL;
+}
+
+static enum ran run(struct attempt *x)
+{
+    const bool ok =
+        limber_device_records(x->ctx, x->p->queue) ?
+            run_recorded(x->ctx, x->p, x->r, x->d) :
+            limber_attempt_scan(x) && run_found(x->ctx, x->p, &x->f, &x->key, x->r, x->d);
+
+    return ok ? RAN_done : RAN_failed;
+}
+
+static enum ran workspace(struct attempt *x, bool batch, size_t *least, size_t *best)
+{
+    return limber_attempt_scan(x) && workspace_of(x->ctx, x->p, &x->key, batch || x->p->groups > 1,
+                                                  least, best, x->d) ?
+               RAN_done :
+               RAN_failed;
+}
+
+static enum ran plan(struct attempt *x, struct text *out, struct cut *cut)
+{
+    (void)cut;
+    return limber_attempt_scan(x) && trace_plan(x->ctx, x->p, &x->key, out, x->r, x->d) ?
+               RAN_done :
+               RAN_failed;
+}
+
+const struct way limber_way_kernel = {
+    .plans = true, .refuses = refuses, .run = run, .workspace = workspace, .plan = plan
+};

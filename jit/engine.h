@@ -16,9 +16,6 @@ bool limber_engine_run(limber_context *ctx, const struct problem *p, struct repo
 /* The same without a simulated unit's statistics. */
 bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, struct report *report,
                              struct diag *d);
-/* The same of a product inside of a call, which is not logged; r may be NULL. */
-bool limber_engine_run_inner(limber_context *ctx, const struct problem *p, struct report *r,
-                             struct diag *d);
 /* One plan for a product of one group whose masks are known: what it would cost, with product
  * INFINITY where there is none. */
 bool limber_engine_price(limber_context *ctx, const struct problem *p, const struct mask *a,
@@ -50,16 +47,6 @@ bool limber_on_miss_run(limber_context *ctx, const struct problem *p, const stru
 bool limber_on_miss_finish(limber_context *ctx, const struct problem *p, struct on_miss *w,
                            bool done);
 
-/* mixed.c: a product as parts where that is predicted to pay.  *done is false where it is not, and
- * nothing was done then. */
-bool limber_mixed_run(limber_context *ctx, const struct problem *p, const struct scan_result *f,
-                      bool *done, struct report *report, struct diag *d);
-/* What it would be: out (or NULL) gets a text of the parts and of the plan of each.  *cut is the
- * caller's to free, also after a failure. */
-bool limber_mixed_plan(limber_context *ctx, const struct problem *p, const struct scan_result *f,
-                       bool *done, struct text *out, struct cut *cut, struct report *report,
-                       struct diag *d);
-
 /* api/parts_text.c: whole is the price of one plan for all; of *cut also after a failure. */
 struct partition;
 bool limber_parts_cut(struct cut *cut, const struct partition *parts, bool transposed,
@@ -67,10 +54,6 @@ bool limber_parts_cut(struct cut *cut, const struct partition *parts, bool trans
 void limber_parts_text(struct text *out, const struct cut *cut);
 /* " 62% fp32-f, 38% fp32-b" */
 void limber_parts_shares(struct text *out, const struct report *r);
-
-/* Raises least and best to what the parts of a product on a device need, if it has parts. */
-bool limber_mixed_workspace(limber_context *ctx, const struct problem *p, const struct mask *a,
-                            const struct mask *b, size_t *least, size_t *best, struct diag *d);
 
 /* The kernel of a stated plan, made unless the disk has it; it is not kept in memory. */
 bool limber_engine_make_stated(limber_context *ctx, const char *plan, struct report *r,
@@ -180,12 +163,9 @@ void limber_specialise(limber_context *ctx, const struct kernel_key *key);
 
 /* ---- small.c --------------------------------------------------------------------------------- */
 
-/* A product so small that it needs no kernel of its own; and it is done. */
-bool limber_is_small(const limber_context *ctx, const struct problem *p);
 /* False where the scheme is asked for and cannot serve.  The interpreter computes its results
  * anyway. */
 bool limber_check_small(const limber_context *ctx, const struct problem *p, struct diag *d);
-void limber_small_run(limber_context *ctx, const struct problem *p, struct report *r);
 void limber_small_report(const limber_context *ctx, struct report *r); /* but for times */
 
 /* Calls fn, which cannot fail, for every group of small products: on all threads where they have
@@ -196,11 +176,8 @@ void limber_groups_run_small(limber_context *ctx, const struct problem *p, int64
 
 /* ---- direct.c -------------------------------------------------------------------------------- */
 
-/* A native product so small that packing or looking for its kernel would take longer than it; and
- * it is done.  The bits are those of its kernel.  False: nothing is done, no code serves here. */
-bool limber_is_direct(const limber_context *ctx, const struct problem *p);
+/* Whether products of this size are computed without packing. */
 bool limber_is_direct_size(int64_t m, int64_t n, int64_t k);
-bool limber_direct_run(limber_context *ctx, const struct problem *p, struct report *r);
 /* One product, scaled unless that is NULL, by this code or, where that is NULL, by the
  * library's for any shape.  False: that does not serve here. */
 bool limber_shape_run(limber_context *ctx, const struct product_shape *s, const struct scaling *x,
@@ -216,21 +193,11 @@ void limber_shape_report(const limber_context *ctx, const struct product_shape *
  * memory, or less in the call's workspace. */
 bool limber_is_depthwise(const limber_context *ctx, const struct problem *p);
 bool limber_depthwise_run(limber_context *ctx, const struct problem *p, struct report *r);
-/* The same of correct results whose sums, as a look at the data says, are exact. */
-bool limber_depthwise_run_exact(limber_context *ctx, const struct problem *p, struct report *r);
-/* The same of other correct results and those in bits, summed as small products are. */
-bool limber_depthwise_run_pairs(limber_context *ctx, const struct problem *p, struct report *r);
 /* Whether limber_depthwise_run may compute all phases of an image's gradient at once: where it
  * answers false, phase by phase. */
 bool limber_is_depthwise_whole(const limber_context *ctx, const struct problem *p);
-/* The bytes that any of these takes.  False: none serves. */
+/* The bytes that it takes.  False: the library has no code for this one. */
 bool limber_depthwise_workspace(limber_context *ctx, const struct problem *p, size_t *bytes);
-
-/* ---- narrow.c -------------------------------------------------------------------------------- */
-
-/* A correct product or convolution of floats that bytes hold, by bytes; and it is done.  False:
- * nothing is done, the data is other or there is no memory. */
-bool limber_narrow_run(limber_context *ctx, const struct problem *p, struct report *r);
 
 /* ---- shapes.c -------------------------------------------------------------------------------- */
 
@@ -266,8 +233,11 @@ struct maps {
     struct conv conv;
     struct index_map map[3];
 };
-void limber_maps_bind(struct maps *x, const struct entry *e, const struct problem *p);
+void limber_maps_bind(struct maps *x, const struct conv_geometry *g, const struct problem *p);
 void limber_maps_apply(const struct maps *x, const struct problem *p, struct call *c);
+/* One group of a problem as a backend sees it, but for masks and for maps. */
+struct call limber_call_plain(const limber_context *ctx, const struct problem *p,
+                              const struct runner *r);
 
 /* One kernel over the groups of a problem. */
 struct step {
@@ -278,11 +248,12 @@ struct step {
     const struct finisher *finish; /* NULL: none; of a step that is all of the product */
     void *zeroed; /* NULL, or so many bytes that are zero before the step stores */
     size_t zeroed_bytes;
+    enum way_id way; /* out: the one that its launch took */
 };
 /* Runs all of them; after a failure C, which is that of `whole`, is what it was.  Of several none
  * stores integers. */
-bool limber_launch(limber_context *ctx, const struct step *s, int count,
-                   const struct problem *whole, struct diag *d);
+bool limber_launch(limber_context *ctx, struct step *s, int count, const struct problem *whole,
+                   struct diag *d);
 
 enum { MOST_PHASES = 16 };
 /* Convolutions whose results are parts of one tensor, of floats; that is zero before them, or
@@ -308,8 +279,10 @@ bool limber_engine_run_phases(limber_context *ctx, const struct problem *whole, 
 bool limber_engine_step(limber_context *ctx, struct step *s, bool *ready, struct diag *d);
 /* What a call of several launches takes for one of them, within call->workspace_limit. */
 size_t limber_launch_bytes(const struct entry *e, const struct call *call);
+/* Writes to its kernel's dump which way a step's launch takes, and why not others. */
+void limber_way_dump(limber_context *ctx, const struct step *s);
 /* Into a stream that records, where failure spoils the record. */
-bool limber_launch_recorded(limber_context *ctx, const struct step *s, const struct guard *guard,
+bool limber_launch_recorded(limber_context *ctx, struct step *s, const struct guard *guard,
                             struct diag *d);
 
 #endif

@@ -69,11 +69,11 @@ static double seconds(const struct problem *p, const struct facts *f)
     return f->cost * ((double)p->m * (double)p->n * (double)p->k / 0x1p30);
 }
 
-void limber_maps_bind(struct maps *x, const struct entry *e, const struct problem *p)
+void limber_maps_bind(struct maps *x, const struct conv_geometry *g, const struct problem *p)
 {
     static const enum op ops[] = { OP_filters, OP_patches, OP_image };
 
-    x->conv = (struct conv){ e->geometry, p->conv.sizes };
+    x->conv = (struct conv){ *g, p->conv.sizes };
     for (size_t i = 0; i < COUNT(ops) && p->shape; i++)
         limber_conv_map(&x->map[i], ops[i], &x->conv, 0);
 }
@@ -86,6 +86,23 @@ void limber_maps_apply(const struct maps *x, const struct problem *p, struct cal
     c->a = limber_map_view(&x->map[0], c->a.data);
     c->b = limber_map_view(&x->map[1], c->b.data);
     c->c = limber_map_output(&x->map[2], c->c.data);
+}
+
+struct call limber_call_plain(const limber_context *ctx, const struct problem *p,
+                              const struct runner *r)
+{
+    return (struct call){ .m = p->m,
+                          .n = p->n,
+                          .k = p->k,
+                          .a = p->a,
+                          .b = p->b,
+                          .c = p->c,
+                          .alpha = p->alpha,
+                          .beta = p->beta,
+                          .runner = r,
+                          .ways = ctx->ways,
+                          .device = ctx->machine.target.device,
+                          .workspace_limit = SIZE_MAX };
 }
 
 struct launching {
@@ -103,6 +120,7 @@ struct launching {
     const struct guard *guard;
     const struct finisher *finish;
     int64_t overflow, recomputed, recomputed_ns;
+    enum way_id way;
     size_t workspace; /* of one group */
     /* NULL: launches take their own; else a share of it for each worker. */
     const struct launch_memory *memory;
@@ -126,7 +144,7 @@ static void add_call(struct launching *l, const struct call *call)
     l->recomputed_ns += call->recomputed_ns;
     if (call->workspace > l->workspace)
         l->workspace = call->workspace;
-    atomic_store(&l->e->by_library, call->by_library);
+    l->way = call->way;
     if (call->finished)
         *l->p->finished = true;
     if (l->p->counts)
@@ -158,7 +176,7 @@ static struct call call_of(const struct launching *l, int64_t g, struct keeping 
         .device = l->ctx->machine.target.device,
         .workspace_limit = workspace(l->ctx, p, l->together) / (size_t)l->at_once,
         .dry = l->dry,
-        .library = l->ctx->kernels != LIMBER_KERNELS_SPECIALISED,
+        .ways = l->ctx->ways,
         .guard = l->guard,
         .finish = l->finish,
         .keep = { limber_operand_keeper(p->kept[0], &l->e->facts, 0, place, &of[0]),
@@ -228,12 +246,12 @@ static struct launching plan_launches(limber_context *ctx, const struct step *s,
 
     l.guard = guard;
     l.at_once = beside && all.workers < p->groups ? all.workers : beside ? p->groups : 1;
-    limber_maps_bind(&l.maps, s->e, p);
+    limber_maps_bind(&l.maps, &s->e->geometry, p);
     l.together = p->groups > 1 && s->e->backend->takes_groups && are_together(&l);
     return l;
 }
 
-static bool run_step(limber_context *ctx, const struct step *s, bool dry, const struct guard *guard,
+static bool run_step(limber_context *ctx, struct step *s, bool dry, const struct guard *guard,
                      const struct launch_memory *memory, struct diag *d)
 {
     const struct runner alone = { 1, run_alone, NULL }, all = limber_pool_runner(ctx->pool);
@@ -253,7 +271,11 @@ static bool run_step(limber_context *ctx, const struct step *s, bool dry, const 
                            &l, d);
     limber_pool_leave(ctx->pool);
     pthread_mutex_destroy(&l.lock);
+    s->way = l.way;
+    if (ok && !dry && ctx->dump_dir)
+        limber_way_dump(ctx, s);
     if (s->report) {
+        s->report->way = l.way;
         s->report->workspace = l.workspace * (size_t)l.at_once;
         s->report->recomputed = l.recomputed;
         s->report->recomputed_seconds = 1e-9 * (double)l.recomputed_ns;
@@ -264,7 +286,7 @@ static bool run_step(limber_context *ctx, const struct step *s, bool dry, const 
     return ok;
 }
 
-bool limber_launch_recorded(limber_context *ctx, const struct step *s, const struct guard *guard,
+bool limber_launch_recorded(limber_context *ctx, struct step *s, const struct guard *guard,
                             struct diag *d)
 {
     return run_step(ctx, s, false, guard, NULL, d);
@@ -272,7 +294,7 @@ bool limber_launch_recorded(limber_context *ctx, const struct step *s, const str
 
 /* ---- all of a call's launches, or none ------------------------------------------------------- */
 
-static bool run_steps(limber_context *ctx, const struct step *s, int count,
+static bool run_steps(limber_context *ctx, struct step *s, int count,
                       const struct launch_memory *memory, struct diag *d)
 {
     bool ok = true;
@@ -304,7 +326,7 @@ size_t limber_launch_bytes(const struct entry *e, const struct call *c)
 }
 
 /* With memory for the one that needs most. */
-static bool run_with_memory(limber_context *ctx, const struct step *s, int count, struct diag *d)
+static bool run_with_memory(limber_context *ctx, struct step *s, int count, struct diag *d)
 {
     const struct launch_memory_ops *ops = s->e->backend->launch_memory;
     struct launching l; /* the call points to it */
@@ -334,8 +356,8 @@ static bool run_with_memory(limber_context *ctx, const struct step *s, int count
  * changes C or fails.  Of several, a later one could fail for want of memory, so that of all of
  * them is taken first; where a backend cannot do that, or a result might not fit its format, a copy
  * of C is kept. */
-bool limber_launch(limber_context *ctx, const struct step *s, int count,
-                   const struct problem *whole, struct diag *d)
+bool limber_launch(limber_context *ctx, struct step *s, int count, const struct problem *whole,
+                   struct diag *d)
 {
     bool sure = !limber_refuses_overflow(&s->p->contract, s->p->fa, s->p->fb, s->p->fc) ||
                 fits(s->p, s->f),

@@ -4,7 +4,7 @@
  * A part sees its groups of blocks of lines through a tile subset, and stores to C by the same
  * blocks.  Parts that are sums over other tiles of the same elements follow each other, the first
  * with the caller's beta, the others with 1. */
-#include "jit/engine.h"
+#include "jit/ways.h"
 
 #include "passes/partition.h"
 
@@ -264,41 +264,8 @@ static bool mix(struct mixing *x, const struct mask *a, const struct mask *b,
     return ok;
 }
 
-bool limber_mixed_run(limber_context *ctx, const struct problem *p, const struct scan_result *f,
-                      bool *done, struct report *report, struct diag *d)
-{
-    struct mixing x = { .ctx = ctx, .p = p, .first_pass = f->first_pass };
-    struct partition parts = { .parts = 0 };
-    bool ok = mix(&x, f->a, f->b, &parts, done, report, d);
-
-    limber_partition_clear(&parts);
-    return ok;
-}
-
-bool limber_mixed_plan(limber_context *ctx, const struct problem *p, const struct scan_result *f,
-                       bool *done, struct text *out, struct cut *cut, struct report *report,
-                       struct diag *d)
-{
-    struct text trace = { 0 };
-    struct mixing x = {
-        .ctx = ctx, .p = p, .first_pass = f->first_pass, .plans = true, .trace = out ? &trace : NULL
-    };
-    struct partition parts = { .parts = 0 };
-    bool ok = mix(&x, f->a, f->b, &parts, done, report, d);
-
-    if (*done)
-        ok = limber_parts_cut(cut, &parts, p->transposed, report, parts.whole / x.workers, d);
-    if (*done && ok && out) {
-        limber_parts_text(out, cut);
-        limber_text_add(out, "%s", trace.s ? trace.s : "");
-        out->failed = out->failed || trace.failed;
-    }
-    limber_text_clear(&trace);
-    limber_partition_clear(&parts);
-    return ok;
-}
-
-bool limber_mixed_workspace(limber_context *ctx, const struct problem *p, const struct mask *a,
+/* Raises least and best to what the parts of a product need, if it has parts. */
+static bool parts_workspace(limber_context *ctx, const struct problem *p, const struct mask *a,
                             const struct mask *b, size_t *least, size_t *best, struct diag *d)
 {
     struct mixing x = { .ctx = ctx, .p = p };
@@ -323,3 +290,81 @@ bool limber_mixed_workspace(limber_context *ctx, const struct problem *p, const 
     limber_partition_clear(&parts);
     return ok;
 }
+
+/* ---- the way --------------------------------------------------------------------------------- */
+
+static const char *refuses(const limber_context *ctx, const struct problem *p)
+{
+    if ((p->queue && p->queue->capture) || limber_device_records(ctx, p->queue))
+        return "a stream records the call";
+    return p->m > 0 && p->n > 0 && limber_may_cut(ctx, p) ?
+               NULL :
+               "it is a batch or a convolution, or its contract asks for one plan";
+}
+
+/* Whether parts are worth a thought: the operands are scanned, line by line. */
+static bool is_scanned(struct attempt *x, bool *failed)
+{
+    *failed = !limber_attempt_scan(x);
+    return !*failed && x->f.all_a.scanned && x->f.all_b.scanned;
+}
+
+static enum ran run(struct attempt *at)
+{
+    struct mixing x = { .ctx = at->ctx, .p = at->p };
+    struct partition parts = { .parts = 0 };
+    bool done = false, failed, ok;
+
+    if (!is_scanned(at, &failed))
+        return failed ? RAN_failed : RAN_not;
+    x.first_pass = at->f.first_pass;
+    ok = mix(&x, at->f.a, at->f.b, &parts, &done, at->r, at->d);
+    limber_partition_clear(&parts);
+    return ok ? limber_ran(done) : RAN_failed;
+}
+
+static enum ran plan(struct attempt *at, struct text *out, struct cut *cut)
+{
+    struct text trace = { 0 };
+    struct mixing x = { .ctx = at->ctx, .p = at->p, .plans = true, .trace = out ? &trace : NULL };
+    struct partition parts = { .parts = 0 };
+    bool done = false, failed, ok;
+
+    if (!is_scanned(at, &failed))
+        return failed ? RAN_failed : RAN_not;
+    x.first_pass = at->f.first_pass;
+    ok = mix(&x, at->f.a, at->f.b, &parts, &done, at->r, at->d);
+    if (done)
+        ok =
+            limber_parts_cut(cut, &parts, at->p->transposed, at->r, parts.whole / x.workers, at->d);
+    if (done && ok && out) {
+        limber_parts_text(out, cut);
+        limber_text_add(out, "%s", trace.s ? trace.s : "");
+        out->failed = out->failed || trace.failed;
+    } else if (ok && out) {
+        limber_text_add(out, "; not parts: one plan is as fast\n");
+    }
+    limber_text_clear(&trace);
+    limber_partition_clear(&parts);
+    return ok ? limber_ran(done) : RAN_failed;
+}
+
+/* The parts', and that of one plan for all. */
+static enum ran workspace(struct attempt *at, bool batch, size_t *least, size_t *best)
+{
+    bool failed;
+
+    if (!is_scanned(at, &failed))
+        return failed ? RAN_failed : RAN_not;
+    return limber_way_kernel.workspace(at, batch, least, best) == RAN_done &&
+                   parts_workspace(at->ctx, at->p, at->f.a, at->f.b, least, best, at->d) ?
+               RAN_done :
+               RAN_failed;
+}
+
+const struct way limber_way_parts = { .id = WAY_parts,
+                                      .plans = true,
+                                      .refuses = refuses,
+                                      .run = run,
+                                      .workspace = workspace,
+                                      .plan = plan };

@@ -4,7 +4,7 @@
  * read the operands once more; here a few elements say whether it is worth trying, and whoever
  * converts an element sees whether a byte holds it.  The bits are those of exact sums, rounded
  * once. */
-#include "jit/engine.h"
+#include "jit/ways.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -16,6 +16,7 @@ enum {
     FAR = 100, /* powers of two beyond which results need care */
     OFTEN = 64, /* rows, columns and elements along k from which native products gain */
     TASK = 1 << 15, /* elements of a task */
+    PIECE = 1024, /* elements that a plan looks at */
     ALIGNED = 64
 };
 
@@ -57,20 +58,27 @@ static bool is_exact_anyway(const struct problem *p)
            p->fc.size == 8 && p->m >= OFTEN && p->n >= OFTEN && p->k >= OFTEN;
 }
 
-static bool serves(const limber_context *ctx, const struct problem *p)
+static const char *refuses(const limber_context *ctx, const struct problem *p)
 {
     const struct backend *b = ctx->machine.backend;
     const limber_contract *k = &p->contract;
 
-    return b->narrow && ctx->kernels != LIMBER_KERNELS_SPECIALISED &&
-           (k->promise == LIMBER_CONTRACT_CORRECT || is_exact_anyway(p)) && !k->scheme &&
-           k->slices == 0 && limber_format_is_binary(p->fa) && limber_format_is_binary(p->fb) &&
-           limber_format_is_binary(p->fc) && !p->alpha && !p->beta && p->k > 0 && p->k <= MOST_K &&
-           !p->fine && (p->shape ? !p->conv.sizes.phase[0] : p->groups == 1) && !p->each_a &&
-           !p->a.pairs && !p->b.pairs && !p->a.tile_subset && !p->b.tile_subset &&
-           !(p->queue && p->queue->workspace) &&
-           ctx->machine.target.rate[UNIT_i8] > ctx->machine.target.rate[UNIT_f64] &&
-           b->narrow->serves(&ctx->machine.target);
+    if (!(k->promise == LIMBER_CONTRACT_CORRECT || is_exact_anyway(p)) || k->scheme || k->slices)
+        return "it serves correct results, and large ones of f64";
+    if (!limber_format_is_binary(p->fa) || !limber_format_is_binary(p->fb) ||
+        !limber_format_is_binary(p->fc) || p->alpha || p->beta)
+        return "it serves products of f64 and f32 that are not scaled or added";
+    if (p->k == 0 || p->k > MOST_K)
+        return "k is 0, or sums may leave 32 bits";
+    if (!b->narrow || ctx->machine.target.rate[UNIT_i8] <= ctx->machine.target.rate[UNIT_f64] ||
+        !b->narrow->serves(&ctx->machine.target))
+        return "bytes are not faster here";
+    if (p->queue && p->queue->workspace)
+        return "it takes memory beside the workspace";
+    return !p->fine && (p->shape ? !p->conv.sizes.phase[0] : p->groups == 1) && !p->each_a &&
+                   !p->a.pairs && !p->b.pairs && !p->a.tile_subset && !p->b.tile_subset ?
+               NULL :
+               "it serves one product of all of its operands";
 }
 
 /* Tensors are dense. */
@@ -345,8 +353,9 @@ static bool run_bytes(limber_context *ctx, const struct problem *p, struct job *
 {
     const struct problem q = problem_of(p, j, finished);
     struct diag ignored = { 0 }; /* nothing is stored; another way may do */
+    struct attempt x = { .ctx = ctx, .p = &q, .r = r, .d = &ignored };
 
-    return limber_engine_run_inner(ctx, &q, r, &ignored);
+    return limber_ways_run(&x);
 }
 
 /* Sums are widened as soon as they are there where the kernel can; else all of them afterwards. */
@@ -424,40 +433,102 @@ static bool run_in_memory(limber_context *ctx, const struct problem *p, struct j
     return ok;
 }
 
-bool limber_narrow_run(limber_context *ctx, const struct problem *p, struct report *r)
+/* False where the operands lie otherwise, or a few elements say that bytes do not hold them.
+ * kept: what prepared operands keep is asked, and is theirs to make. */
+static bool begin(const limber_context *ctx, const struct problem *p, bool kept, struct job *j)
 {
-    const double begin = r ? limber_now() : 0;
-    struct job j = { .straight = { finish_straight, &j.turned },
-                     .turned = { finish_turned, &j.straight },
-                     .size = p->fc.size,
-                     .finish = p->finish,
-                     .c = p->c,
-                     .sums = p->c };
-    bool conv = p->shape != NULL, ok;
+    const bool conv = p->shape != NULL;
 
-    if (!serves(ctx, p))
-        return false;
-    j.target = &ctx->machine.target;
-    j.ops = ctx->machine.backend->narrow;
-    j.of[0] = (struct narrowed){ .data = p->a.data, .from = p->fa, .source = p->kept[0] };
-    j.of[1] = (struct narrowed){ .data = p->b.data, .from = p->fb, .source = p->kept[1] };
+    *j = (struct job){ .straight = { finish_straight, &j->turned },
+                       .turned = { finish_turned, &j->straight },
+                       .target = &ctx->machine.target,
+                       .ops = ctx->machine.backend->narrow,
+                       .size = p->fc.size,
+                       .finish = p->finish,
+                       .c = p->c,
+                       .sums = p->c };
+    j->of[0] = (struct narrowed){ .data = p->a.data, .from = p->fa };
+    j->of[1] = (struct narrowed){ .data = p->b.data, .from = p->fb };
+    for (int i = 0; i < 2 && kept; i++)
+        j->of[i].source = p->kept[i];
     if (conv)
-        set_tensors(p, &j);
-    else if (!set_matrices(p, &j))
+        set_tensors(p, j);
+    else if (!set_matrices(p, j))
         return false;
     /* the code for bytes takes unsigned ones of images, and of A */
-    ok = is_narrow(&j.of[0], !conv) && is_narrow(&j.of[1], conv) &&
-         abs(j.of[0].exponent + j.of[1].exponent) <= FAR;
+    return is_narrow(&j->of[0], !conv) && is_narrow(&j->of[1], conv) &&
+           abs(j->of[0].exponent + j->of[1].exponent) <= FAR;
+}
+
+static enum ran run(struct attempt *x)
+{
+    const double start = x->r ? limber_now() : 0;
+    struct job j;
+    bool ok = begin(x->ctx, x->p, true, &j);
+
     j.unit = ldexp(1, j.of[0].exponent + j.of[1].exponent);
     for (int i = 0; ok && i < 2; i++)
-        take_kept(ctx, &j.of[i]);
-    ok = ok && run_in_memory(ctx, p, &j, r);
+        take_kept(x->ctx, &j.of[i]);
+    ok = ok && run_in_memory(x->ctx, x->p, &j, x->r);
     for (int i = 0; i < 2; i++)
-        end_kept(ctx, &j.of[i]);
-    if (ok && r) {
-        strcpy(r->scheme, "ozaki1-i8");
-        r->bound = 0;
-        r->seconds_run = limber_now() - begin;
+        end_kept(x->ctx, &j.of[i]);
+    if (ok && x->r) {
+        strcpy(x->r->scheme, "ozaki1-i8");
+        x->r->bound = 0;
+        x->r->seconds_run = limber_now() - start;
     }
-    return ok;
+    return limber_ran(ok);
 }
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+/* Whether all elements are such bytes. */
+static bool are_bytes(const struct job *j, const struct narrowed *x)
+{
+    const int low = x->is_unsigned ? 0 : -128, high = x->is_unsigned ? 255 : 127;
+    uint8_t to[PIECE];
+    bool all = true;
+
+    for (int64_t i = 0; i < x->lines; i++)
+        for (int64_t at = 0; all && at < x->length; at += PIECE)
+            all = j->ops->narrow(j->target, x->from.size,
+                                 x->data + (i * x->step + at) * x->from.size, ldexp(1, x->exponent),
+                                 low, high, to, x->length - at < PIECE ? x->length - at : PIECE);
+    return all;
+}
+
+static bool suits(struct attempt *x)
+{
+    struct job j;
+
+    return begin(x->ctx, x->p, false, &j) && are_bytes(&j, &j.of[0]) && are_bytes(&j, &j.of[1]);
+}
+
+static enum ran plan(struct attempt *x, struct text *out, struct cut *cut)
+{
+    struct job j;
+    struct problem q;
+    bool ok;
+
+    (void)cut;
+    if (!begin(x->ctx, x->p, false, &j))
+        return RAN_not;
+    q = problem_of(x->p, &j, NULL);
+    q.kept[0] = q.kept[1] = NULL;
+    q.finish = NULL;
+    if (out)
+        limber_text_add(out, "; way=bytes: both operands become bytes, whose product is:\n");
+    ok = limber_ways_plan(&(struct attempt){ .ctx = x->ctx, .p = &q, .r = x->r, .d = x->d }, out,
+                          NULL);
+    strcpy(x->r->scheme, "ozaki1-i8");
+    x->r->bound = 0;
+    return ok ? RAN_done : RAN_failed;
+}
+
+const struct way limber_way_bytes = { .id = WAY_bytes,
+                                      .plans = true,
+                                      .keeps_memory = true,
+                                      .refuses = refuses,
+                                      .run = run,
+                                      .suits = suits,
+                                      .plan = plan };

@@ -4,7 +4,9 @@
 #ifndef LIMBER_JIT_REPORT_H
 #define LIMBER_JIT_REPORT_H
 
+#include "backends/ways.h"
 #include "limber/limber.h"
+
 #include <stddef.h>
 #include <string.h>
 
@@ -18,6 +20,7 @@ struct report {
     double recomputed_seconds, recomputed_share; /* of all threads together */
     int parts;
     int order;
+    enum way_id way;
     limber_part part[LIMBER_PARTS]; /* the first `parts` are set */
 };
 /* Of one plan: without touching kilobytes. */

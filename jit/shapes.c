@@ -3,9 +3,9 @@
  * in a table that many threads read and write without a lock.  Once a function would have saved as
  * much time as it costs, the background thread makes it; the bits are those of jit/direct.c.
  *
- * The table is a cache of few ways.  A shape that is counted gives way to others; one that has a
- * function keeps its place for the context's life.  So there are at most SETS * WAYS functions, and
- * shapes beyond them stay with the library's code. */
+ * The table is a cache of a few places for each hash.  A shape that is counted makes room for
+ * others; one that has a function keeps its place for the context's life.  So at most SETS * PLACES
+ * functions are made, and shapes beyond them stay with the library's code. */
 #include "jit/shapes.h"
 
 #include <stdlib.h>
@@ -24,18 +24,18 @@ void limber_shapes_free(struct shapes *all)
 {
     if (!all)
         return;
-    for (int i = 0; i < SETS * WAYS; i++)
-        free(all->way[i / WAYS][i % WAYS].made);
+    for (int i = 0; i < SETS * PLACES; i++)
+        free(all->way[i / PLACES][i % PLACES].made);
     free(all);
 }
 
 /* Where the shape is counted: its own way, or that which has counted least.  NULL: all have
  * functions. */
-static struct way *counter_of(struct way *set, uint64_t hash)
+static struct place *counter_of(struct place *set, uint64_t hash)
 {
-    struct way *least = NULL;
+    struct place *least = NULL;
 
-    for (struct way *w = set; w < set + WAYS; w++) {
+    for (struct place *w = set; w < set + PLACES; w++) {
         if (atomic_load_explicit(&w->made, memory_order_relaxed))
             continue;
         if (atomic_load_explicit(&w->hash, memory_order_relaxed) == hash)
@@ -65,7 +65,7 @@ static __attribute__((noinline)) void count(limber_context *ctx, const struct pr
     const struct fixed *f = &s->fixed;
     const double work = (double)f->m * (double)f->n * (double)f->k;
     const uint64_t hash = limber_shape_hash(s);
-    struct way *way = counter_of(ctx->shapes->way[hash >> (64 - SET_BITS)], hash);
+    struct place *way = counter_of(ctx->shapes->way[hash >> (64 - SET_BITS)], hash);
     int64_t more = (int64_t)((double)times * (saved + work * saved_each)), before;
 
     if (!way || atomic_load_explicit(&way->saved, memory_order_relaxed) >= cost)
@@ -88,11 +88,11 @@ limber_kernel limber_shape_code(limber_context *ctx, const struct product_shape 
 
 /* ---- in the background ----------------------------------------------------------------------- */
 
-static struct way *free_way(struct way *set, const struct product_shape *s)
+static struct place *free_way(struct place *set, const struct product_shape *s)
 {
-    struct way *found = NULL;
+    struct place *found = NULL;
 
-    for (struct way *w = set; w < set + WAYS; w++) {
+    for (struct place *w = set; w < set + PLACES; w++) {
         const struct made *made = w->made;
 
         if (made && limber_shape_is(made, s))
@@ -111,7 +111,7 @@ void limber_shape_make(limber_context *ctx, const struct product_shape *s)
 {
     const limber_contract native = LIMBER_CONTRACT_INIT;
     const struct fixed *f = &s->fixed;
-    struct way *way = free_way(ctx->shapes->way[limber_shape_hash(s) >> (64 - SET_BITS)], s);
+    struct place *way = free_way(ctx->shapes->way[limber_shape_hash(s) >> (64 - SET_BITS)], s);
     struct made *made = way ? malloc(sizeof *made) : NULL;
     struct diag ignored = { 0 }; /* the library's code goes on serving */
     void *address;

@@ -7,7 +7,7 @@
 
 #include <stdatomic.h>
 
-enum { SET_BITS = 6, SETS = 1 << SET_BITS, WAYS = 4 };
+enum { SET_BITS = 6, SETS = 1 << SET_BITS, PLACES = 4 };
 
 /* A function; never changed, and freed with the table. */
 struct made {
@@ -17,11 +17,11 @@ struct made {
 };
 
 struct shapes {
-    struct way {
+    struct place {
         _Atomic(struct made *) made;
         atomic_uint_fast64_t hash; /* of the shape that is counted */
         atomic_llong saved; /* nanoseconds that its function would have saved */
-    } way[SETS][WAYS];
+    } way[SETS][PLACES];
 };
 
 static inline uint64_t limber_shape_pack(int64_t x, int64_t y, int64_t z)
@@ -61,12 +61,12 @@ static inline bool limber_shape_is(const struct made *made, const struct product
 static inline const struct made *limber_shape_found(const limber_context *ctx,
                                                     const struct product_shape *s)
 {
-    const struct way *set;
+    const struct place *set;
 
     if (!ctx->shapes)
         return NULL;
     set = ctx->shapes->way[limber_shape_hash(s) >> (64 - SET_BITS)];
-    for (const struct way *w = set; w < set + WAYS; w++) {
+    for (const struct place *w = set; w < set + PLACES; w++) {
         const struct made *made = atomic_load_explicit(&w->made, memory_order_acquire);
 
         if (made && limber_shape_is(made, s))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Small products to a contract, by code that is there already: no scan, no key, nothing compiled.
  * Correctly rounded results keep contracts in bits, too. */
-#include "jit/engine.h"
+#include "jit/ways.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -28,23 +28,31 @@ static bool serves(const struct problem *p, double *allowed)
     return ok;
 }
 
-bool limber_is_small(const limber_context *ctx, const struct problem *p)
+static const char *refuses(const limber_context *ctx, const struct problem *p)
 {
     double allowed;
     int64_t work = is_native_faster(p) ? NATIVE_WORK : WORK;
 
-    return serves(p, &allowed) && ctx->small && ctx->machine.backend->small && !p->shape &&
-           !p->roundings && p->k <= LIMBER_SMALL_K && p->m <= work && p->n <= work &&
-           p->m * p->n <= work && p->m * p->n * p->k <= work && limber_format_is_binary(p->fa) &&
-           limber_format_is_binary(p->fb) && limber_format_is_binary(p->fc) && p->c.inner >= p->n &&
-           !p->c.rows && !p->c.cols && /* rows and columns, not pairs */
-           limber_view_strided(&p->a) && limber_view_strided(&p->b) && !p->a.tile_subset &&
-           !p->b.tile_subset;
+    if (!serves(p, &allowed))
+        return "it serves correct results and those in bits";
+    if (!ctx->machine.backend->small || p->shape || p->roundings ||
+        !limber_format_is_binary(p->fa) || !limber_format_is_binary(p->fb) ||
+        !limber_format_is_binary(p->fc))
+        return "it serves products of f64 and f32 on CPUs";
+    if (p->k > LIMBER_SMALL_K || p->m > work || p->n > work || p->m * p->n > work ||
+        p->m * p->n * p->k > work)
+        return "the product is large";
+    return p->c.inner >= p->n && !p->c.rows && !p->c.cols && /* rows and columns, not pairs */
+                   limber_view_strided(&p->a) && limber_view_strided(&p->b) && !p->a.tile_subset &&
+                   !p->b.tile_subset ?
+               NULL :
+               "the operands lie otherwise";
 }
 
 bool limber_check_small(const limber_context *ctx, const struct problem *p, struct diag *d)
 {
-    return !limber_names_pairs(&p->contract) || limber_is_small(ctx, p) ||
+    return !limber_names_pairs(&p->contract) ||
+           (limber_has_way(ctx, WAY_pairs) && !refuses(ctx, p)) ||
            ctx->machine.backend == &limber_backend_interp ||
            limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                        "scheme pairs: serves correct and bits of f64 and f32 on "
@@ -111,16 +119,26 @@ void limber_small_report(const limber_context *ctx, struct report *r)
     snprintf(r->backend, sizeof r->backend, "%s", ctx->machine.backend->name);
 }
 
-void limber_small_run(limber_context *ctx, const struct problem *p, struct report *r)
+static void report(struct attempt *x)
 {
-    struct small s = { .ctx = ctx, .p = p };
-    double start = r ? limber_now() : 0;
-
-    (void)serves(p, &s.allowed);
-    limber_groups_run_small(ctx, p, WORK, run_group, &s);
-    if (!r)
-        return;
-    limber_small_report(ctx, r);
-    r->recomputed = s.slow;
-    r->seconds_run = limber_now() - start;
+    limber_small_report(x->ctx, x->r);
 }
+
+static enum ran run(struct attempt *x)
+{
+    struct small s = { .ctx = x->ctx, .p = x->p };
+    const double start = x->r ? limber_now() : 0;
+
+    (void)serves(x->p, &s.allowed);
+    limber_groups_run_small(x->ctx, x->p, WORK, run_group, &s);
+    if (x->r) {
+        report(x);
+        x->r->recomputed = s.slow;
+        x->r->seconds_run = limber_now() - start;
+    }
+    return RAN_done;
+}
+
+const struct way limber_way_pairs = {
+    .id = WAY_pairs, .refuses = refuses, .run = run, .report = report
+};

@@ -79,7 +79,8 @@ preloaded() {   # library, program, variables
 # A product by a kernel that libLLVM makes or that is found on disk, and the same bits.
 cached() {      # CPU, folder, from where
     qemu-aarch64 -cpu "$1" -E "HOME=$here/cached" -E XDG_STATE_HOME= -E XDG_CONFIG_HOME= \
-        -E "LIMBER_CACHE_DIR=$here/cached/$2" -E LIMBER_KERNELS=specialised -E LIMBER_SMALL=0 \
+        -E "LIMBER_CACHE_DIR=$here/cached/$2" -E LIMBER_KERNELS=specialised \
+        -E LIMBER_WAYS=-planless \
         "$root/lib/ld-linux-aarch64.so.1" --library-path \
         "$root/lib/aarch64-linux-gnu:$root/usr/lib/aarch64-linux-gnu" "$build/tools/limber" gemm \
         "$here/cached/a.csv" "$here/cached/a.csv" -o csv:- --contract native \

@@ -146,6 +146,19 @@ static bool load(const unsigned char *data, size_t size, struct kernel **out, st
     return true;
 }
 
+static enum way_id way(const struct plan *p, const struct target *t, const struct call *c,
+                       struct text *out)
+{
+    struct diag ignored = { 0 };
+    struct cuda_config config;
+
+    (void)out;
+    if (!limber_cuda_config(p, t, &config, &ignored))
+        return WAY_none;
+    return config.library && c->ways & limber_way_bit(WAY_cublas) ? WAY_cublas :
+                                                                    limber_cuda_kernel_way(&config);
+}
+
 static void unload(struct kernel *k)
 {
     struct diag ignored = { 0 };
@@ -174,19 +187,17 @@ static const struct device_ops device_ops = {
     limber_cuda_free,  compile_steps,     limber_cuda_steps
 };
 
-const struct backend limber_backend_cuda = { "cuda",
-                                             probe,
-                                             compile,
-                                             load,
-                                             limber_cuda_launch,
-                                             unload,
-                                             limber_cuda_workspace,
-                                             NULL,
-                                             &device_ops,
-                                             NULL,
-                                             code_key,
-                                             NULL,
-                                             &limber_cuda_blocks,
+const struct backend limber_backend_cuda = { .name = "cuda",
+                                             .probe = probe,
+                                             .compile = compile,
+                                             .load = load,
+                                             .launch = limber_cuda_launch,
+                                             .unload = unload,
+                                             .way = way,
+                                             .workspace = limber_cuda_workspace,
+                                             .device_ops = &device_ops,
+                                             .code_key = code_key,
+                                             .blocks = &limber_cuda_blocks,
                                              .takes_groups = limber_cuda_takes_groups,
                                              .code_by_isa = true,
                                              .open = limber_nvrtc_open };

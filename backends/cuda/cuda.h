@@ -62,6 +62,12 @@ struct cuda_config {
     int32_t rsc, window;        /* a convolution in this order; B is fetched through its window */
 };
 
+/* The way of a launch that cuBLAS does not make. */
+static inline enum way_id limber_cuda_kernel_way(const struct cuda_config *c)
+{
+    return c->inside || c->mma_path == MMA_PATH_element ? WAY_inside : WAY_packed;
+}
+
 /* Whether tensor cores have products of this unit: INT8 and small floats. */
 bool limber_cuda_on_cores(enum unit u);
 /* Who multiplies straight from shared memory, where a group of threads brings tiles (fetch.h). */

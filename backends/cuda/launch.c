@@ -722,7 +722,7 @@ bool limber_cuda_takes_groups(const struct kernel *k, const struct call *c)
     for (int i = 0; i < 3; i++)
         if ((r.each[i].address && c->guard) || !are_alike(&r, i))
             return false;
-    return !f->library || limber_cublas_takes_groups(&r);
+    return !f->library || !(c->ways & limber_way_bit(WAY_cublas)) || limber_cublas_takes_groups(&r);
 }
 
 bool limber_cuda_enter(struct run *r, struct diag *d)
@@ -762,10 +762,12 @@ void limber_cuda_leave(struct run *r)
 
 bool limber_cuda_run(struct run *r, struct diag *d)
 {
+    const bool asks = r->call->ways & limber_way_bit(WAY_cublas);
     bool done = false;
 
-    if (r->kernel->config.library && !r->choice && !limber_cublas_run(r, &done, d))
+    if (r->kernel->config.library && asks && !r->choice && !limber_cublas_run(r, &done, d))
         return false;
+    r->call->way = done ? WAY_cublas : limber_cuda_kernel_way(&r->kernel->config);
     if (done)
         return true;
     return r->kernel->config.mma_path == MMA_PATH_element ? run_elements(r, d) : run_limbs(r, d);

@@ -70,7 +70,15 @@ static bool load(const unsigned char *data, size_t size, struct kernel **kernel,
 
 static bool launch(struct kernel *k, struct call *c, struct diag *d)
 {
+    c->way = WAY_interpreter;
     return limber_interp_eval(&k->plan, c, d);
+}
+
+static enum way_id way(const struct plan *p, const struct target *t, const struct call *c,
+                       struct text *out)
+{
+    (void)p, (void)t, (void)c, (void)out;
+    return WAY_interpreter;
 }
 
 static void unload(struct kernel *k)
@@ -81,5 +89,10 @@ static void unload(struct kernel *k)
     free(k);
 }
 
-const struct backend limber_backend_interp = { "interp", probe, compile, load, launch,
-                                               unload,   NULL,  NULL,    NULL };
+const struct backend limber_backend_interp = { .name = "interp",
+                                               .probe = probe,
+                                               .compile = compile,
+                                               .load = load,
+                                               .launch = launch,
+                                               .unload = unload,
+                                               .way = way };

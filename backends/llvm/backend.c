@@ -3,7 +3,7 @@
  * launching do not touch LLVM. */
 #include "backends/llvm/llvm.h"
 
-#include "backends/llvm/part.h"
+#include "backends/llvm/windows.h"
 #include "backends/llvm/stage.h"
 #include "ir/poison.h"
 #include "ir/unit/num.h"
@@ -1121,12 +1121,30 @@ static bool is_empty(const struct call *c)
     return c->m == 0 || c->n == 0;
 }
 
-/* Of a launch that the library's code serves; -1: there is none. */
-static int64_t library_bytes(const struct kernel *k, const struct call *c)
-{
-    int64_t bytes = limber_byte_windows_bytes(k, c);
+/* The way of a launch, which computes what it found. */
+struct layout {
+    enum way_id way;
+    int64_t bytes; /* of memory, but for WAY_packed */
+    const char *why[WAY_count]; /* the others refuse */
+    union {
+        struct windows windows;
+        struct unpacked unpacked;
+    };
+};
 
-    return bytes >= 0 ? bytes : limber_unpacked_bytes(k, c);
+/* *l points into itself and to the call. */
+static void find_way(const struct kernel *k, const struct call *c, struct layout *l)
+{
+    if (!(l->why[WAY_windows] = limber_windows_refuses(k, c, &l->windows))) {
+        l->way = WAY_windows;
+        l->bytes = l->windows.bytes;
+    } else if (!(l->why[WAY_unpacked] = limber_unpacked_refuses(k, c, &l->unpacked))) {
+        l->way = WAY_unpacked;
+        l->bytes = l->unpacked.bytes;
+    } else {
+        l->way = WAY_packed;
+        l->bytes = 0;
+    }
 }
 
 static void workspace(const struct kernel *k, const struct call *of, size_t *least, size_t *most)
@@ -1140,18 +1158,19 @@ static void workspace(const struct kernel *k, const struct call *of, size_t *lea
                                       .op = { { .view = c->a }, { .view = c->b } } };
     const struct whole w = whole_of(f, c);
     struct call small = *c, large = *c;
-    int64_t unpacked = library_bytes(k, c);
+    struct layout l;
     struct extent x;
 
     *least = *most = 0;
     if (is_empty(c))
         return;
+    find_way(k, c, &l);
     small.workspace_limit = 0;
     x = extent_of(f, &small, &call, &w);
     *least = (size_t)extent_bytes(f, c, &w, &x);
     large.workspace_limit = SIZE_MAX / 4;
     x = extent_of(f, &large, &call, &w);
-    *most = (size_t)(unpacked >= 0 ? unpacked : extent_bytes(f, c, &w, &x));
+    *most = (size_t)(l.way != WAY_packed ? l.bytes : extent_bytes(f, c, &w, &x));
     *least = *least < *most ? *least : *most;
 }
 
@@ -1220,36 +1239,38 @@ static size_t memory_bytes(const struct kernel *k, const struct call *of)
                                       .stores = stores(f, c),
                                       .op = { { .view = c->a }, { .view = c->b } } };
     const struct whole w = whole_of(f, c);
-    int64_t beside = beside_bytes(f, c, true), unpacked;
+    int64_t beside = beside_bytes(f, c, true);
     const struct launch_memory later = { NULL };
     struct call less = *c, given = *c;
+    struct layout l;
     struct extent x;
 
     if (is_empty(c))
         return 0;
     given.launch_memory = &later; /* as the launch asks */
-    unpacked = library_bytes(k, &given);
-    if (unpacked >= 0)
-        return (size_t)unpacked;
+    find_way(k, &given, &l);
+    if (l.way != WAY_packed)
+        return (size_t)l.bytes;
     less.workspace_limit -= (size_t)smaller(beside, (int64_t)c->workspace_limit);
     x = extent_of(f, &less, &call, &w);
     return (size_t)(beside + extent_bytes(f, c, &w, &x));
 }
 
-static bool run_library(const struct kernel *k, struct call *c, int64_t bytes, struct diag *d)
+/* By code of the library. */
+static bool run_library(const struct kernel *k, struct call *c, struct layout *l, struct diag *d)
 {
     const struct launch_memory none = { NULL };
     struct launch_memory memory;
 
-    if (!reach_memory(c, c->launch_memory ? c->launch_memory : &none, (size_t)bytes, &memory, d))
+    if (!reach_memory(c, c->launch_memory ? c->launch_memory : &none, (size_t)l->bytes, &memory, d))
         return false;
-    c->workspace = (size_t)bytes;
-    c->by_library = true;
-    if (limber_byte_windows_bytes(k, c) >= 0) {
-        limber_byte_windows_run(k, c, memory.memory);
+    c->workspace = (size_t)l->bytes;
+    if (l->way == WAY_windows) {
+        limber_windows_run(&l->windows, memory.memory);
         c->finished = c->finish != NULL;
-    } else
-        c->finished = limber_unpacked_run(k, c, memory.memory);
+    } else {
+        c->finished = limber_unpacked_run(k, &l->unpacked, memory.memory);
+    }
     if (!c->launch_memory)
         free_memory(c, &memory);
     return true;
@@ -1264,7 +1285,7 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
     int32_t *scale_a, *scale_b;
     struct specials specials;
     char *beside, *at;
-    int64_t unpacked;
+    struct layout l;
     bool ok;
 
     limber_view_straighten(&c->a, c->m);
@@ -1272,12 +1293,14 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
     c->overflow = 0;
     c->recomputed = c->recomputed_ns = 0;
     c->workspace = 0;
-    c->by_library = c->finished = false;
+    c->way = WAY_packed;
+    c->finished = false;
     if (is_empty(c))
         return true;
-    unpacked = library_bytes(k, c);
-    if (unpacked >= 0)
-        return run_library(k, c, unpacked, d);
+    find_way(k, c, &l);
+    c->way = l.way;
+    if (l.way != WAY_packed)
+        return run_library(k, c, &l, d);
     beside = c->launch_memory ? c->launch_memory->memory : bytes ? malloc((size_t)bytes) : NULL;
     if (bytes && !beside)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
@@ -1317,6 +1340,68 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
     return ok;
 }
 
+/* ---- what a plan says of its launches -------------------------------------------------------- */
+
+static const char *source_name(enum source s)
+{
+    switch (s) {
+    case SOURCE_rows: return "rows";
+    case SOURCE_lines: return "lines";
+    case SOURCE_filters: return "filters";
+    case SOURCE_planes: return "planes";
+    default: return "taps";
+    }
+}
+
+static const char *rows_name(const struct product *p)
+{
+    return p->gathers              ? "gathered" :
+           p->rows == ROWS_windows ? "windows" :
+           p->rows == ROWS_taps    ? "taps" :
+                                     "rows";
+}
+
+static void describe(const struct layout *l, const struct whole *w, struct text *out)
+{
+    const struct product *p = &l->unpacked.product;
+
+    if (l->way == WAY_windows)
+        limber_text_add(out, " load_a=filters load_b=%s",
+                        l->windows.planes ? "planes" :
+                        l->windows.copies ? "frame" :
+                                            "windows");
+    else if (l->way == WAY_unpacked)
+        limber_text_add(out, " load_a=%s load_b=%s%s", rows_name(p), source_name(p->source),
+                        p->turned ? " turned" : "");
+    else
+        limber_text_add(out, " load_a=%s load_b=%s", w->filters.turned ? "filters" : "panels",
+                        w->planes ? "planes" : "panels");
+    for (int i = 0; i < WAY_packed; i++)
+        if (l->why[i])
+            limber_text_add(out, "\n; not %s: %s", i == WAY_windows ? "windows" : "unpacked",
+                            l->why[i]);
+}
+
+static enum way_id way(const struct plan *p, const struct target *t, const struct call *of,
+                       struct text *out)
+{
+    const struct call straight = straightened(of), *c = &straight;
+    struct kernel *k = calloc(1, sizeof *k);
+    struct layout l = { .way = WAY_none };
+    struct diag ignored = { 0 };
+    struct whole w;
+
+    if (k && limber_kernel_config(p, t, &k->config, &ignored)) {
+        k->cpu = limber_cpu_of(t);
+        w = whole_of(&k->config, c);
+        find_way(k, c, &l);
+        if (out)
+            describe(&l, &w, out);
+    }
+    free(k);
+    return l.way;
+}
+
 static bool code_key(const struct plan *p, const struct target *t, struct blob *out, struct diag *d)
 {
     struct kernel_config *k = config_of(p, t, d);
@@ -1349,6 +1434,7 @@ const struct backend limber_backend_llvm = {
     .load = load,
     .launch = launch,
     .unload = unload,
+    .way = way,
     .workspace = workspace,
     .fixed = &limber_llvm_functions,
     .small = small,

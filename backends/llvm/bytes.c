@@ -7,7 +7,7 @@
  * become words of two channels of 16 bits, and signs stay.  Images that lie channel by channel,
  * under windows of one element, stay so: blocks of pixels become panels. */
 #include "backends/llvm/kernel/join.h"
-#include "backends/llvm/unpacked.h"
+#include "backends/llvm/windows.h"
 
 #include <string.h>
 
@@ -19,27 +19,6 @@ enum {
     PANEL = 2048, /* channels of a panel */
     DEEPEST = 8192, /* elements along k of matrices whose rows stay in the second cache */
     TASKS = 4 /* of a worker */
-};
-
-struct windows {
-    const struct call *call; /* the caller's, or this: */
-    struct call turned; /* of matrices: A's rows are an image's pixels, B's columns are filters */
-    struct bytes_code code;
-    struct patch from, window; /* the image as it lies; and as it is read, of bytes */
-    int64_t first[3]; /* the frame's first row, column and plane */
-    int64_t deep; /* planes of the frame; 1 of two dimensions */
-    int64_t images, channels, groups,
-        taps; /* images: a result's planes; groups: of `group` channels, a word */
-    int64_t words; /* of a window */
-    int64_t units; /* of filters */
-    int group; /* four bytes, or two channels of 16 bits */
-    bool sign; /* of the image's bytes */
-    int flip; /* 128 of signed images whose words have four bytes, else 0 */
-    bool in_order; /* filters lie as windows do, channel by channel of each tap */
-    bool flips; /* the code does so; else the copy of the image */
-    bool copies; /* the image is not read as it lies */
-    bool across; /* C's rows are pixels, else filters */
-    bool planes; /* pixels of a channel stay side by side */
 };
 
 /* ---- which calls ----------------------------------------------------------------------------- */
@@ -205,19 +184,11 @@ static bool set_matrices(struct windows *x)
     return true;
 }
 
-static bool is_served(const struct kernel *k, const struct call *call, struct windows *x)
+static void set_sizes(struct windows *x, const struct kernel_config *f)
 {
-    const struct kernel_config *f = &k->config;
-    const struct call *c;
+    const struct call *c = x->call;
+    const bool is_conv = c->conv != NULL;
 
-    *x = (struct windows){ .call = call, .code = limber_bytes_code(k->cpu) };
-    if (!x->code.run || !call->library || call->dry || call->k == 0 || call->k > MOST_K ||
-        !are_bytes(f, call->conv != NULL) ||
-        (!call->conv && (x->code.group != 4 || !set_matrices(x))))
-        return false;
-    c = x->call;
-    if (!set_image(x) || (!x->from.t && !limber_can_turn(c)) || !are_filters_dense(c))
-        return false;
     if (!x->from.t) { /* one plane of each image */
         x->from.d = x->from.od = x->from.t = 1;
         x->from.stride[2] = x->from.dilate[2] = 1;
@@ -231,13 +202,36 @@ static bool is_served(const struct kernel *k, const struct call *call, struct wi
     x->words = x->groups * x->taps;
     x->units = ceil_div(c->m, BYTES_UNIT);
     x->in_order = are_in_order(x);
-    x->sign = f->side[call->conv != NULL].f.kind == LIMBER_KIND_INT;
+    x->sign = f->side[is_conv].f.kind == LIMBER_KIND_INT;
     x->flip = x->sign && x->group == 4 ? 128 : 0;
     set_window(x);
+}
+
+/* All but memory. */
+static const char *refuses(const struct kernel *k, const struct call *call, struct windows *x)
+{
+    const struct kernel_config *f = &k->config;
+
+    *x = (struct windows){ .call = call, .code = limber_bytes_code(k->cpu) };
+    if (!(call->ways & limber_way_bit(WAY_windows)) || call->dry)
+        return "it is not wanted";
+    if (!are_bytes(f, call->conv != NULL))
+        return "the plan has other products than those of bytes by signed bytes";
+    if (!x->code.run)
+        return "the library has no such code for this CPU";
+    if (call->k == 0 || call->k > MOST_K)
+        return "k is 0, or sums may leave 32 bits";
+    if (!call->conv && (x->code.group != 4 || !set_matrices(x)))
+        return "the matrices are small, long or lie otherwise";
+    if (!set_image(x) || (!x->from.t && !limber_can_turn(x->call)) || !are_filters_dense(x->call))
+        return "the image or the filters lie otherwise";
+    set_sizes(x, f);
     if (!set_result(x))
-        return false;
+        return "the result lies otherwise";
     return x->taps != 1 || x->from.channel == 1 || x->from.oh * x->from.ow <= TURNED ||
-           set_planes(x);
+                   set_planes(x) ?
+               NULL :
+               "the channels of many pixels would have to be turned";
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -274,20 +268,21 @@ static int64_t worker_bytes(const struct windows *x)
     return turned > sums ? turned : sums;
 }
 
-int64_t limber_byte_windows_bytes(const struct kernel *k, const struct call *c)
+const char *limber_windows_refuses(const struct kernel *k, const struct call *c, struct windows *x)
 {
-    struct windows x;
+    const char *why = refuses(k, c, x);
     double bytes;
 
-    if (!is_served(k, c, &x))
-        return -1;
-    bytes = image_bytes(&x) + (double)filters_bytes(&x) + 16.0 * (double)x.words +
-            (double)c->runner->workers * (double)worker_bytes(&x) + 1024;
-    return bytes <= (double)c->workspace_limit ? (int64_t)bytes : -1;
+    if (why)
+        return why;
+    bytes = image_bytes(x) + (double)filters_bytes(x) + 16.0 * (double)x->words +
+            (double)c->runner->workers * (double)worker_bytes(x) + 1024;
+    x->bytes = (int64_t)bytes;
+    return bytes <= (double)c->workspace_limit ? NULL : "the workspace is too small";
 }
 
 struct job {
-    struct windows x;
+    const struct windows *x;
     const uint8_t *image; /* `copy`, or the caller's */
     uint8_t *copy;
     int8_t *filters;
@@ -533,7 +528,7 @@ static void fill_two_words(const struct windows *x, const char *from, int64_t co
 
 static void fill_row(const struct job *j, int64_t row)
 {
-    const struct windows *x = &j->x;
+    const struct windows *x = j->x;
     const struct patch *from = &x->from, *to = &x->window;
     int64_t y = row % to->h + x->first[0], image = row / to->h / x->deep;
     int64_t z = row / to->h % x->deep + x->first[2];
@@ -573,7 +568,7 @@ static void fill_row(const struct job *j, int64_t row)
 /* A channel of an image of which windows see some pixels. */
 static void fill_channel(const struct job *j, int64_t task)
 {
-    const struct windows *x = &j->x;
+    const struct windows *x = j->x;
     const struct patch *from = &x->from, *to = &x->window;
     const int64_t image = task / x->channels, channel = task % x->channels;
     char *at = (char *)j->copy + image * to->image + channel * to->channel;
@@ -595,25 +590,25 @@ static void fill_channel(const struct job *j, int64_t task)
 /* What filters sum of an image of zeros, which are `flip`, is taken off at the start. */
 static void start_sums(const struct job *j, const int8_t *filters, int64_t step, int32_t *start)
 {
-    const uint8_t flip[4] = { (uint8_t)j->x.flip, (uint8_t)j->x.flip, (uint8_t)j->x.flip,
-                              (uint8_t)j->x.flip },
+    const uint8_t flip[4] = { (uint8_t)j->x->flip, (uint8_t)j->x->flip, (uint8_t)j->x->flip,
+                              (uint8_t)j->x->flip },
                   *line = flip;
     int32_t sums[BYTES_UNIT], zero[BYTES_UNIT] = { 0 };
 
-    if (!j->x.flip) {
+    if (!j->x->flip) {
         memcpy(start, zero, sizeof zero);
         return;
     }
-    j->x.code.run(&(struct byte_strip){ .line = &line,
-                                        .pixels = 1,
-                                        .at = j->nowhere,
-                                        .words = j->x.words,
-                                        .units = 1,
-                                        .filters = filters,
-                                        .step = step,
-                                        .start = zero,
-                                        .to = sums,
-                                        .count = BYTES_UNIT });
+    j->x->code.run(&(struct byte_strip){ .line = &line,
+                                         .pixels = 1,
+                                         .at = j->nowhere,
+                                         .words = j->x->words,
+                                         .units = 1,
+                                         .filters = filters,
+                                         .step = step,
+                                         .start = zero,
+                                         .to = sums,
+                                         .count = BYTES_UNIT });
     for (int l = 0; l < BYTES_UNIT; l++)
         start[l] = -sums[l];
 }
@@ -621,7 +616,7 @@ static void start_sums(const struct job *j, const int8_t *filters, int64_t step,
 /* Strips are as even as units allow; a strip's words lie side by side. */
 static int64_t first_unit(const struct job *j, int64_t strip)
 {
-    return strip * j->x.units / j->strips;
+    return strip * j->x->units / j->strips;
 }
 
 /* Columns of a matrix with dense rows, from `column` on, as words of rows. */
@@ -680,7 +675,7 @@ static void turn_filters(const struct windows *x, int64_t filter, int64_t filter
 
 static void pack_unit(const struct job *j, int64_t unit, char *room)
 {
-    const struct windows *x = &j->x;
+    const struct windows *x = j->x;
     int64_t filter = unit * BYTES_UNIT, filters = smaller(x->call->m - filter, BYTES_UNIT);
     int64_t strip = ((unit + 1) * j->strips - 1) / x->units, first = first_unit(j, strip);
     int64_t stride = (first_unit(j, strip + 1) - first) * BYTES_UNIT * 4;
@@ -699,7 +694,7 @@ static void run_begin(void *arg, int64_t task, int worker)
 {
     const struct job *j = arg;
 
-    if (task < j->image_tasks && j->x.planes)
+    if (task < j->image_tasks && j->x->planes)
         fill_channel(j, task);
     else if (task < j->image_tasks)
         fill_row(j, task);
@@ -743,7 +738,7 @@ static const uint8_t *plane_seen(const struct windows *x, const uint8_t *image, 
 static void find_lines(const struct job *j, const uint8_t *image, int64_t first, int64_t count,
                        const uint8_t **line)
 {
-    const struct windows *x = &j->x;
+    const struct windows *x = j->x;
     const struct patch *w = &x->window;
     int64_t column = first % w->ow, step = w->stride[1] * w->col;
     const uint8_t *at = image + (first / w->ow * w->stride[0] - w->pad[0] - x->first[0]) * w->row +
@@ -775,7 +770,7 @@ static void finish_block(const struct windows *x, int64_t filter, int64_t filter
 static void sum_strip(const struct job *j, int64_t strip, struct byte_strip *s, int64_t pixel,
                       int32_t *sums)
 {
-    const struct windows *x = &j->x;
+    const struct windows *x = j->x;
     int64_t unit = first_unit(j, strip), units = first_unit(j, strip + 1) - unit;
     int64_t filter = unit * BYTES_UNIT;
     const char *packed = (const char *)j->filters + unit * unit_bytes(x);
@@ -807,7 +802,7 @@ static void sum_strip(const struct job *j, int64_t strip, struct byte_strip *s, 
 static void run_block(void *arg, int64_t task, int worker)
 {
     const struct job *j = arg;
-    const struct windows *x = &j->x;
+    const struct windows *x = j->x;
     int64_t pixels = x->window.oh * x->window.ow, part = task % j->parts;
     int64_t first = task / j->parts % j->blocks * j->pixels, image = task / j->parts / j->blocks;
     char *room = j->rooms + worker * j->room;
@@ -854,7 +849,7 @@ static void set_words(const struct windows *x, int64_t *at)
 
 static void share(struct job *j)
 {
-    const struct windows *x = &j->x;
+    const struct windows *x = j->x;
     int64_t pixels = x->from.oh * x->from.ow, busy = limber_runner_busy(x->call->runner);
     int64_t tasks = busy > 1 ? TASKS * busy : 1, most = x->planes ? BYTES_PANEL : PIXELS;
 
@@ -869,36 +864,35 @@ static void share(struct job *j)
     j->parts = x->images * j->blocks < tasks ? smaller(j->strips, tasks) : 1;
 }
 
-void limber_byte_windows_run(const struct kernel *k, const struct call *c, char *memory)
+void limber_windows_run(const struct windows *x, char *memory)
 {
-    struct job j;
-    const struct keeper *keep;
+    const struct runner *runner = x->call->runner;
+    const struct keeper *keep = x->call->keep[0];
+    struct job j = { .x = x };
     struct kept *kept;
 
-    (void)is_served(k, c, &j.x);
-    keep = j.x.call->keep[0];
     memory = (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
-    j.at = (int64_t *)(void *)limber_take(&memory, 16 * j.x.words);
-    j.nowhere = j.at + j.x.words;
-    memset(j.nowhere, 0, (size_t)j.x.words * sizeof *j.nowhere);
-    j.copy = (uint8_t *)limber_take(&memory, (int64_t)image_bytes(&j.x));
-    j.image = j.x.copies ? j.copy : j.x.call->b.data;
-    j.filters = (int8_t *)limber_take(&memory, filters_bytes(&j.x));
-    j.room = worker_bytes(&j.x);
+    j.at = (int64_t *)(void *)limber_take(&memory, 16 * x->words);
+    j.nowhere = j.at + x->words;
+    memset(j.nowhere, 0, (size_t)x->words * sizeof *j.nowhere);
+    j.copy = (uint8_t *)limber_take(&memory, (int64_t)image_bytes(x));
+    j.image = x->copies ? j.copy : x->call->b.data;
+    j.filters = (int8_t *)limber_take(&memory, filters_bytes(x));
+    j.room = worker_bytes(x);
     j.rooms = memory;
     share(&j);
-    set_words(&j.x, j.at);
-    kept = keep ? keep->alloc(keep->self, KEPT_windows, (size_t)filters_bytes(&j.x)) : NULL;
+    set_words(x, j.at);
+    kept = keep ? keep->alloc(keep->self, KEPT_windows, (size_t)filters_bytes(x)) : NULL;
     if (kept)
         j.filters = (int8_t *)(void *)kept->memory;
-    j.image_tasks = !j.x.copies ? 0 :
-                    j.x.planes  ? j.x.images * j.x.channels :
-                                  j.x.images / j.x.from.od * j.x.deep * j.x.window.h;
-    j.filter_tasks = kept && kept->packed ? 0 : j.x.units;
-    c->runner->run(c->runner->self, j.image_tasks + j.filter_tasks, run_begin, &j);
+    j.image_tasks = !x->copies ? 0 :
+                    x->planes  ? x->images * x->channels :
+                                 x->images / x->from.od * x->deep * x->window.h;
+    j.filter_tasks = kept && kept->packed ? 0 : x->units;
+    runner->run(runner->self, j.image_tasks + j.filter_tasks, run_begin, &j);
     if (kept && !kept->packed)
         keep->packed(keep->self, kept);
-    c->runner->run(c->runner->self, j.x.images * j.blocks * j.parts, run_block, &j);
+    runner->run(runner->self, x->images * j.blocks * j.parts, run_block, &j);
     if (kept)
         keep->free(keep->self, kept);
 }

@@ -102,16 +102,4 @@ char *limber_planes_begin(const struct kernel_config *f, struct part *p, int bus
 /* One of these tasks, where p->copies. */
 void limber_planes_task(const struct part *p, int64_t task);
 
-/* ---- unpacked.c ------------------------------------------------------------------------------ */
-
-/* Bytes of a launch that packs no side of a native product; -1: such a launch does not serve. */
-int64_t limber_unpacked_bytes(const struct kernel *k, const struct call *c);
-bool limber_unpacked_run(const struct kernel *k, const struct call *c, char *memory);
-
-/* ---- bytes.c --------------------------------------------------------------------------------- */
-
-/* Bytes of a launch of a convolution of bytes that gathers no windows; -1: it does not serve. */
-int64_t limber_byte_windows_bytes(const struct kernel *k, const struct call *c);
-void limber_byte_windows_run(const struct kernel *k, const struct call *c, char *memory);
-
 #endif

@@ -27,7 +27,7 @@ bool limber_planar(const struct call *c, struct planar *x)
     x->patch.channel = x->pixels;
     x->patch.image = channels * x->pixels;
     x->patch.origin = 0;
-    x->call.b.patch = NULL; /* planar_begin sets it: this may be copied */
+    x->call.b.patch = NULL; /* limber_planar_call sets it */
     x->call.c = (struct output_view){ .row = c->n, .col = 1, .inner = c->n };
     x->call.finish = NULL;
     return true;
@@ -40,15 +40,17 @@ double limber_planar_bytes(const struct planar *x, int size)
            2 * LINE;
 }
 
-void limber_planar_call(struct planar *x, char *memory, int size)
+void limber_planar_call(struct planar *x, int size)
 {
     x->size = size;
     x->call.b.patch = &x->patch;
-    if (!memory)
-        return;
+}
+
+void limber_planar_place(struct planar *x, char *memory)
+{
     memory = (char *)(((uintptr_t)memory + LINE - 1) & ~(uintptr_t)(LINE - 1));
     x->call.b.data = x->image = memory;
-    x->call.c.data = x->gradient = memory + round_up(x->images * x->patch.image * size, LINE);
+    x->call.c.data = x->gradient = memory + round_up(x->images * x->patch.image * x->size, LINE);
 }
 
 static void fill_rows(void *arg, int64_t task, int worker)

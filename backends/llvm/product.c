@@ -293,22 +293,29 @@ static bool pays(const struct kernel *kernel, const struct product *p)
     return p->a.patch || p->b.patch || thin;
 }
 
-bool limber_is_unpacked(const struct kernel *kernel, const struct call *c, struct product *p)
+const char *limber_product_refuses(const struct kernel *kernel, const struct call *c,
+                                   struct product *p)
 {
     const struct kernel_config *f = &kernel->config;
 
     *p = (struct product){ .f = f, .call = c, .k = c->k, .size = f->bytes };
-    if (!c->library || c->k == 0 || c->dry || !is_native(f, c->k) || !set_scaling(p))
-        return false;
+    if (!(c->ways & limber_way_bit(WAY_unpacked)) || c->dry)
+        return "it is not wanted";
+    if (c->k == 0 || !is_native(f, c->k))
+        return "the plan has other products than native ones of one float format";
+    if (!set_scaling(p))
+        return "k is longer than a chain, and results are scaled or added";
     p->one_chain = f->chunk != LIMBER_SMALL_K;
     p->lanes = (kernel->cpu & CPU_avx512 ? 64 : 32) / p->size;
     p->width = p->lanes * (kernel->cpu & CPU_avx512 ? 3 : 2);
-    if (!limber_strip_code(kernel->cpu) || !set_sides(p) || !set_a(p) || !set_b(p))
-        return false;
+    if (!limber_strip_code(kernel->cpu))
+        return "the library has no such code for this CPU";
+    if (!set_sides(p) || !set_a(p) || !set_b(p))
+        return "the operands or the result lie otherwise";
     if (!pays(kernel, p))
-        return false;
+        return "packed panels are faster";
     p->gathers = gathers(p);
     p->keep_rows = p->gathers ? c->keep[p->turned ? 1 : 0] : NULL;
     p->packs = p->source == SOURCE_filters || (p->keep && p->source <= SOURCE_lines);
-    return true;
+    return NULL;
 }

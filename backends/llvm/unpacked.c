@@ -158,61 +158,58 @@ static double bytes_of(const struct product *p)
            1024;
 }
 
-/* How many products a call becomes, and the first of them.  Images whose rows lie side by side are
- * products of their own: an image, or its planes, then stay in the second level of cache. */
-static int64_t first_product(const struct kernel *k, const struct call *c, struct call *first,
-                             struct product *p)
+/* Finds the products that a call becomes.  Images whose rows lie side by side are products of their
+ * own: an image, or its planes, then stay in the second level of cache. */
+static const char *find_product(const struct kernel *k, const struct call *c, struct unpacked *u)
 {
     const struct patch *w = c->b.patch;
-    int64_t pixels = w ? w->oh * w->ow : 0;
+    const int64_t pixels = w ? w->oh * w->ow : 0;
 
-    *first = *c;
+    u->first = *c;
     if (w && !w->transposed && !w->t && w->col == 1 && c->n > pixels && c->c.inner == pixels &&
         !c->c.rows && !c->c.cols) {
-        first->n = pixels;
-        limber_view_straighten(&first->b, pixels);
-        if (limber_is_unpacked(k, first, p))
-            return c->n / pixels;
+        u->first.n = pixels;
+        limber_view_straighten(&u->first.b, pixels);
+        u->products = c->n / pixels;
+        u->image = w->image;
+        if (!limber_product_refuses(k, &u->first, &u->product))
+            return NULL;
+        u->first = *c;
     }
-    *first = *c;
-    return limber_is_unpacked(k, c, p) ? 1 : 0;
+    u->products = 1;
+    return limber_product_refuses(k, &u->first, &u->product);
 }
 
-static int64_t plain_bytes(const struct kernel *k, const struct call *c)
+static const char *find_in(const struct kernel *k, const struct call *c, double own,
+                           struct unpacked *u)
 {
-    struct call first;
-    struct product p;
+    const char *why = find_product(k, c, u);
     double bytes;
 
-    if (!first_product(k, c, &first, &p))
-        return -1;
-    bytes = bytes_of(&p);
-    return bytes <= (double)c->workspace_limit ? (int64_t)bytes : -1;
+    if (why)
+        return why;
+    bytes = own + bytes_of(&u->product);
+    u->bytes = (int64_t)bytes;
+    return bytes <= (double)c->workspace_limit ? NULL : "the workspace is too small";
 }
 
-/* With what a planar image takes; -1: none, or there is no room for it. */
-static int64_t planar_bytes(const struct kernel *k, const struct call *c, struct planar *x)
+/* A planar image takes memory of its own. */
+static const char *find_planar(const struct kernel *k, const struct call *c, struct unpacked *u)
 {
-    int64_t bytes;
     double own;
 
-    if (!limber_planar(c, x))
-        return -1;
-    own = limber_planar_bytes(x, k->config.bytes);
-    if (own > (double)c->workspace_limit)
-        return -1;
-    limber_planar_call(x, NULL, k->config.bytes);
-    x->call.workspace_limit -= (size_t)own;
-    bytes = plain_bytes(k, &x->call);
-    return bytes < 0 ? -1 : bytes + (int64_t)own;
+    if (!limber_planar(c, &u->planar))
+        return "it is no gradient of filters of few channels";
+    own = limber_planar_bytes(&u->planar, k->config.bytes);
+    limber_planar_call(&u->planar, k->config.bytes);
+    return find_in(k, &u->planar.call, own, u);
 }
 
-int64_t limber_unpacked_bytes(const struct kernel *k, const struct call *c)
+const char *limber_unpacked_refuses(const struct kernel *k, const struct call *c,
+                                    struct unpacked *u)
 {
-    struct planar x;
-    int64_t bytes = planar_bytes(k, c, &x);
-
-    return bytes >= 0 ? bytes : plain_bytes(k, c);
+    u->is_planar = !find_planar(k, c, u);
+    return u->is_planar ? NULL : find_in(k, c, 0, u);
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -842,35 +839,37 @@ static bool run_product(const struct kernel *k, const struct product *p, char *m
     return j.finish != NULL;
 }
 
-static bool run_plain(const struct kernel *k, const struct call *c, char *memory)
+/* Lets the product read and store where the call's data is now. */
+static void bind(struct product *p, const struct call *c)
 {
-    bool finished = true;
-    struct call first, image;
-    struct product p;
-    int64_t products = first_product(k, c, &first, &p);
-
-    for (int64_t i = 0; i < products; i++) {
-        image = first;
-        image.finish = products == 1 ? first.finish : NULL; /* all of them, or none */
-        if (i > 0) {
-            image.b.data = (const char *)c->b.data + i * c->b.patch->image * p.size;
-            image.c.data = (char *)c->c.data + i * c->c.outer * p.size;
-        }
-        (void)limber_is_unpacked(k, &image, &p);
-        finished = run_product(k, &p, memory) && finished;
-    }
-    return finished;
+    p->a.data = p->turned ? c->b.data : c->a.data;
+    p->b.data = p->turned ? c->a.data : c->b.data;
+    p->c.data = c->c.data;
 }
 
-bool limber_unpacked_run(const struct kernel *k, const struct call *c, char *memory)
+bool limber_unpacked_run(const struct kernel *k, struct unpacked *u, char *memory)
 {
-    struct planar x;
+    struct call *c = &u->first;
+    bool finished = true;
 
-    if (planar_bytes(k, c, &x) < 0)
-        return run_plain(k, c, memory);
-    limber_planar_call(&x, memory, k->config.bytes);
-    limber_planar_fill(&x);
-    (void)run_plain(k, &x.call, memory + (int64_t)limber_planar_bytes(&x, k->config.bytes));
-    limber_planar_store(&x);
-    return false;
+    if (u->is_planar) {
+        limber_planar_place(&u->planar, memory);
+        limber_planar_fill(&u->planar);
+        memory += (int64_t)limber_planar_bytes(&u->planar, u->product.size);
+        c->b.data = u->planar.call.b.data;
+        c->c.data = u->planar.call.c.data;
+    }
+    if (u->products > 1)
+        c->finish = NULL; /* all of the images' results are finished, or none */
+    for (int64_t i = 0; i < u->products; i++) {
+        if (i > 0) {
+            c->b.data = (const char *)c->b.data + u->image * u->product.size;
+            c->c.data = (char *)c->c.data + c->c.outer * u->product.size;
+        }
+        bind(&u->product, c);
+        finished = run_product(k, &u->product, memory) && finished;
+    }
+    if (u->is_planar)
+        limber_planar_store(&u->planar);
+    return finished;
 }

@@ -70,8 +70,9 @@ struct product {
 
 /* ---- product.c ------------------------------------------------------------------------------- */
 
-/* Is the call such a product, and does it pay? */
-bool limber_is_unpacked(const struct kernel *kernel, const struct call *c, struct product *p);
+/* NULL where the call is such a product, and it pays; else why not.  *p points to *c. */
+const char *limber_product_refuses(const struct kernel *kernel, const struct call *c,
+                                   struct product *p);
 /* Lines of filters, and of all windows that are whole images, begin `image` elements apart. */
 bool limber_are_filters(const struct patch *w);
 /* Pixels of the image that windows see down, across or (2) in depth: the first, and one behind the
@@ -96,10 +97,28 @@ struct planar {
 /* Is it one that is better so?  x->call is not complete. */
 bool limber_planar(const struct call *c, struct planar *x);
 double limber_planar_bytes(const struct planar *x, int size);
-/* Completes the call, which points to x and to this memory (NULL: none so far); fills its image;
- * stores its result. */
-void limber_planar_call(struct planar *x, char *memory, int size);
+/* Completes the call, which points to x, but for memory; gives it memory; fills its image; stores
+ * its result. */
+void limber_planar_call(struct planar *x, int size);
+void limber_planar_place(struct planar *x, char *memory);
 void limber_planar_fill(struct planar *x);
 void limber_planar_store(const struct planar *x);
+
+/* ---- unpacked.c ------------------------------------------------------------------------------ */
+
+/* A launch that is accepted, as it was: it points into itself and to the call. */
+struct unpacked {
+    bool is_planar;
+    struct planar planar;
+    struct call first; /* one product: the call, or its first image, */
+    struct product product; /* as it is computed */
+    int64_t products, image; /* one after the other, so many elements of the image apart */
+    int64_t bytes; /* of memory */
+};
+/* NULL where a launch that packs no side of a native product serves; else why not. */
+const char *limber_unpacked_refuses(const struct kernel *k, const struct call *c,
+                                    struct unpacked *u);
+/* Answers whether the call's result is finished. */
+bool limber_unpacked_run(const struct kernel *k, struct unpacked *u, char *memory);
 
 #endif

@@ -182,7 +182,7 @@ module limber
   end type
 
   type, bind(c) :: limber_report
-    integer(c_size_t) :: size = 208
+    integer(c_size_t) :: size = 232
     character(kind=c_char) :: scheme(32) = c_null_char, backend(16) = c_null_char, &
                               kernel(33) = c_null_char
     integer(c_int) :: rows = 0, pruned = 0
@@ -195,6 +195,7 @@ module limber
     type(c_ptr) :: part = c_null_ptr    ! NULL, or an array of part_room limber_part
     integer(c_int) :: order = 0
     real(c_double) :: recomputed_share = 0
+    character(kind=c_char) :: way(24) = c_null_char
   end type
 
   type, bind(c) :: limber_matrix

@@ -63,7 +63,7 @@ typedef struct limber_allocator {
 
 /* Whether a product may be computed as several parts, each by a plan of its own. */
 typedef enum limber_partition {
-    LIMBER_PARTITION_AUTO, /* where that is predicted to be faster, unless LIMBER_NO_PARTS=1 */
+    LIMBER_PARTITION_AUTO, /* where that is predicted to be faster, unless LIMBER_WAYS has -parts */
     LIMBER_PARTITION_OFF /* one plan serves the product, whatever its data */
 } limber_partition;
 
@@ -270,6 +270,8 @@ typedef struct limber_report {
     double recomputed_share; /* of the threads' time in seconds_run that these elements took, at
                                 most 1; 0 where there are none, and of products so small that they
                                 have no plan, and on devices, where it is not measured */
+    char way[24]; /* what computed it: a word that LIMBER_WAYS takes, or "packed", "inside" or
+                     "interpreter" (docs/design.md, "Ways") */
 } limber_report;
 
 /* The parts of a report as a table, a line each: groups ("a", "a:nW" for its narrow and wide

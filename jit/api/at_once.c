@@ -111,8 +111,8 @@ bool limber_gemm_at_once(limber_context *ctx, const limber_contract *contract, i
     struct scaling scaling;
     bool scaled;
 
-    if (!ctx || !ctx->small || !ctx->machine.backend->direct || ctx->verbose > 0 ||
-        !is_plain_contract(contract) || !is_plain_report(report) ||
+    if (!ctx || !limber_has_way(ctx, WAY_direct) || !ctx->machine.backend->direct ||
+        ctx->verbose > 0 || !is_plain_contract(contract) || !is_plain_report(report) ||
         !is_equal(a->format, c->format) || !is_equal(b->format, c->format))
         return false;
     s.size = is_equal(c->format, LIMBER_F64) ? 8 : 4;

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE     /* sched_getaffinity */
 #include "ir/x86.h"
 #include "jit/api/api.h"
+#include "jit/ways.h"
 
 #include "limber/environment.h"
 
@@ -325,12 +326,6 @@ static bool make_output(limber_context *ctx, const limber_config *c, struct diag
     ctx->log_user = c->log_user;
     if (!env_number("LIMBER_VERBOSE", 0, 9, &ctx->verbose, d))
         return false;
-    ctx->small = 1;
-    if (!env_number("LIMBER_SMALL", 0, 1, &ctx->small, d))
-        return false;
-    if (c->partition == LIMBER_PARTITION_AUTO &&
-        !env_number("LIMBER_NO_PARTS", 0, 1, &ctx->one_plan, d))
-        return false;
     if (c->verbose)
         ctx->verbose = c->verbose;
     if (dump && *dump && !(ctx->dump_dir = copy(dump)))
@@ -398,6 +393,19 @@ static bool check_allocator(const limber_allocator *a, struct diag *d)
                        a->alloc ? "free" : "alloc");
 }
 
+static bool choose_ways(limber_context *ctx, const limber_config *c, struct diag *d)
+{
+    const char *wish = limber_variable_value("LIMBER_WAYS");
+
+    ctx->ways = WAYS_all;
+    if (c->partition == LIMBER_PARTITION_OFF)
+        ctx->ways &= ~limber_way_bit(WAY_parts);
+    if (ctx->kernels == LIMBER_KERNELS_SPECIALISED) /* not by code of the library in their place */
+        ctx->ways &= ~(limber_way_bit(WAY_bytes) | limber_way_bit(WAY_windows) |
+                       limber_way_bit(WAY_unpacked));
+    return !wish || limber_ways_read(wish, &ctx->ways, d);
+}
+
 /* ---- contexts -------------------------------------------------------------------------------- */
 
 bool limber_context_make(limber_context **out, const limber_config *config,
@@ -422,9 +430,8 @@ bool limber_context_make(limber_context **out, const limber_config *config,
     limber_at_fork(&ctx->at_fork);
     ctx->workspace = config->workspace_bytes;
     ctx->allocator = config->allocator;
-    ctx->one_plan = config->partition == LIMBER_PARTITION_OFF;
     limber_key_build(ctx->build);
-    if (!choose_kernels(config->kernels, &ctx->kernels, d) ||
+    if (!choose_kernels(config->kernels, &ctx->kernels, d) || !choose_ways(ctx, config, d) ||
         !check_allocator(&config->allocator, d) || !make_output(ctx, config, d) ||
         !make_pool(ctx, config, d) || !make_caches(ctx, config, d) ||
         !make_backend(ctx, config, backends, d)) {

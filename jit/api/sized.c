@@ -2,7 +2,9 @@
  * Public structures that grow: between the size that a program was compiled with and this
  * library's. */
 #include "jit/api/api.h"
+#include "jit/ways.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -133,6 +135,7 @@ void limber_report_out(limber_report *to, const struct report *from)
     memcpy(r.scheme, from->scheme, sizeof r.scheme);
     memcpy(r.backend, from->backend, sizeof r.backend);
     memcpy(r.kernel, from->kernel, sizeof r.kernel);
+    snprintf(r.way, sizeof r.way, "%s", limber_way_name(from->way));
     copy_parts(to->part, to->part_size, from->part,
                from->parts < to->part_room ? from->parts : to->part_room);
     limber_sized_out(to, &r, sizeof r);

@@ -40,7 +40,6 @@ struct entry {
     void *address; /* of the function's code */
     limber_origin from;
     bool prebuilt; /* its code is part of the library */
-    atomic_bool by_library; /* the last call did without its kernel's code */
     atomic_llong spent; /* nanoseconds of calls that a prebuilt kernel served */
     atomic_bool replaced; /* a specialised one has been asked for */
     double seconds; /* that making it took */

@@ -56,12 +56,9 @@ static const limber_variable table[] = {
       "threads of a context, 1 to 1024 (default: one for each CPU that the process may use)", "" },
     { "OMP_NUM_THREADS", "library", "its first number, where `LIMBER_THREADS` is not set", "" },
     { "LIMBER_PIN", "library", "`1`: each worker thread stays on one CPU (default: `0`)", "" },
-    { "LIMBER_NO_PARTS", "library",
-      "`1`: a product has one plan (default: `0`: blocks of easier data may have cheaper ones)",
-      "" },
-    { "LIMBER_SMALL", "library",
-      "`0`: small products and depthwise convolutions have specialised kernels, too (default: `1`: "
-      "code that is part of the library)",
+    { "LIMBER_WAYS", "library",
+      "ways of computing that are not to serve, each behind a minus, such as `-direct,-parts`; "
+      "`-planless`: all that need no plan (default: none)",
       "" },
     { "LIMBER_KERNELS", "library",
       "`prebuilt`: only kernels that are part of the library; `specialised`: only compiled ones "

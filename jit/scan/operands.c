@@ -177,7 +177,7 @@ bool limber_may_cut(const limber_context *ctx, const struct problem *p)
 {
     const struct product_request r = limber_request(p);
 
-    return !ctx->one_plan && limber_may_part(&r) && limber_view_strided(&p->a) &&
+    return limber_has_way(ctx, WAY_parts) && limber_may_part(&r) && limber_view_strided(&p->a) &&
            limber_view_strided(&p->b);
 }
 

@@ -253,7 +253,9 @@ static void the_environment(void **state)
         { "LIMBER_CACHE_MAXSIZE", "1X" },
         { "LIMBER_CACHE_MAXSIZE", "99999999999G" },
         { "LIMBER_NO_COMPILE", "2" },
-        { "LIMBER_NO_PARTS", "yes" },
+        { "LIMBER_WAYS", "-fast" },
+        { "LIMBER_WAYS", "direct" },
+        { "LIMBER_WAYS", "-direct,-interpreter" },
         { "LIMBER_VERBOSE", "loud" },
         { "LIMBER_BACKEND", "abacus" },
     };

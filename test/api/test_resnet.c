@@ -84,6 +84,7 @@ static limber_context *open_on(const struct backend *backend)
                              .load = load,
                              .launch = launch,
                              .unload = unload,
+                             .way = backend->way,
                              .code_key = backend->code_key,
                              .device_ops = backend == &limber_backend_cuda ? &no_memory : NULL };
     if (!limber_context_make(&ctx, &config, list, &d))

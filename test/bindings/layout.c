@@ -209,6 +209,7 @@ int main(int argc, char **argv)
     FIELD(limber_report, part);
     FIELD(limber_report, order);
     FIELD(limber_report, recomputed_share);
+    FIELD(limber_report, way);
     TYPE(limber_matrix);
     FIELD(limber_matrix, data);
     FIELD(limber_matrix, format);

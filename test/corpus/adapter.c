@@ -93,6 +93,7 @@ bool corpus_pretend(const char *machine)
     return m != NULL;
 }
 
+extern const struct backend limber_backend_cuda;
 #ifdef LIMBER_HAVE_LLVM
 extern const struct backend limber_backend_llvm;
 #endif
@@ -379,10 +380,17 @@ static limber_context *open_context(const struct machine_text *m, int threads, b
     now.lacks = false;
 #endif
     now.real = &limber_backend_interp;
-    mine = (struct backend){ "corpus", probe, compile, load, launch, unload, NULL, NULL, NULL };
+    mine = (struct backend){ .name = "corpus",
+                             .probe = probe,
+                             .compile = compile,
+                             .load = load,
+                             .launch = launch,
+                             .unload = unload,
+                             .way = m->major ? limber_backend_cuda.way : now.real->way };
 #ifdef LIMBER_HAVE_LLVM
     if (m->target) {
         now.real = &limber_backend_llvm;
+        mine.way = now.real->way;
         mine.small = small_here;
         functions = *now.real->fixed;
         functions.compile = compile_fixed;
@@ -393,7 +401,7 @@ static limber_context *open_context(const struct machine_text *m, int threads, b
 #endif
     if (m->major)
         mine.device_ops = &no_memory;
-    setenv("LIMBER_SMALL", small ? "1" : "0", 1);
+    setenv("LIMBER_WAYS", small ? "" : "-planless", 1);
     return limber_context_make(&ctx, &config, list, d) ? ctx : NULL;
 }
 

@@ -17,3 +17,11 @@ if(LIMBER_LLVM AND NOT LIMBER_SANITIZE AND NOT CMAKE_CROSSCOMPILING AND NOT LIMB
              LIMBER_LLVM=$<TARGET_FILE:ending_gate> $<TARGET_FILE:ending>)
   endif()
 endif()
+
+# Counts what each way's code does.
+if(LIMBER_LLVM)
+  test_program(jit/test_ways.c)
+  target_link_options(test_ways PRIVATE -Wl,--wrap=limber_windows_run
+                      -Wl,--wrap=limber_unpacked_run)
+  test_run(test_ways)
+endif()

@@ -35,7 +35,7 @@ static int make_contexts(void **state)
             print_message("no compiled backend here: %s\n", limber_error_text());
             break;
         }
-        compiled[i]->small = 1; /* whatever LIMBER_SMALL says */
+        set_planless(compiled[i], true);
         t = &compiled[i]->machine.target;
         if (sets[i] && !strstr(t->features, sets[i])) {
             limber_destroy(compiled[i]);

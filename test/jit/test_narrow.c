@@ -16,6 +16,7 @@
 #include "support.h"
 
 #include "jit/api/api.h"
+#include "jit/ways.h"
 
 enum { THREADS = 3, MOST = 140, DEEPEST = 400, ROOM = 1 << 21 };
 
@@ -557,9 +558,12 @@ static bool serves(const struct multiplied *x, limber_promise promise, char *c)
                          .b = { x->b.data, x->b.col, x->b.row, NULL, NULL, NULL },
                          .c = { .data = c, .row = x->n, .col = 1, .inner = x->n } };
 
+    struct diag ignored = { 0 };
+
     p.contract = (limber_contract)LIMBER_CONTRACT_INIT;
     p.contract.promise = promise;
-    return limber_narrow_run(one, &p, NULL);
+    return limber_way_bytes.run(&(struct attempt){ .ctx = one, .p = &p, .d = &ignored }) ==
+           RAN_done;
 }
 
 /* Its first and its last element are no bytes of one unit; a single one is no number. */

@@ -2,6 +2,7 @@
  * The contract `reproducible`: every way to compute an element has the bits of one stated order,
  * which plain loops give as well.  The last test keeps the bits of order 1. */
 #include "compiler.h"
+#include "engine_support.h"
 #include "files.h"
 #include "support.h"
 #include "used.h"
@@ -51,7 +52,7 @@ static limber_context *add(const char *backend, limber_kernels kernels, int thre
     config.allocator = used_memory();
     if (limber_create(&w->ctx, &config))
         fail_msg("%s", limber_error_text());
-    w->ctx->small = small;
+    set_planless(w->ctx, small);
     snprintf(w->name, sizeof w->name, "%s, %s, threads %d, small %d", w->ctx->machine.target.isa,
              words[kernels], threads, small);
     return w->ctx;

@@ -2,6 +2,7 @@
  * Convolutions of many channels in every direction, of two and three dimensions: by limbs of
  * integers, whose planes have words of several channels, and in the stated order of floats.  On
  * every instruction set that runs here, against the interpreter, bit for bit. */
+#include "engine_support.h"
 #include "support.h"
 
 #include "jit/api/api.h"
@@ -35,7 +36,7 @@ static limber_context *add(limber_kernels kernels, int threads)
     config.threads = threads;
     if (limber_create(&context[contexts], &config))
         fail_msg("%s", limber_error_text());
-    context[contexts]->small = 0;
+    set_planless(context[contexts], false);
     return context[contexts++];
 }
 

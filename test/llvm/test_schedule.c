@@ -172,7 +172,7 @@ static bool price_launch(struct kernel *k, struct call *c, struct diag *d)
     priced.pack = price_pack;
     priced.block = price_block;
     all.runner = &runner;
-    all.library = false; /* tasks that pack and multiply are priced */
+    all.ways = 0; /* tasks that pack and multiply are priced */
     if (!limber_backend_llvm.launch(&priced, &all, d))
         return false;
     c->workspace = all.workspace;

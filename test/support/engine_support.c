@@ -35,9 +35,19 @@ static void counted_unload(struct kernel *k)
     limber_backend_interp.unload(k);
 }
 
-const struct backend counted = { "counted",    counted_probe,  counted_compile,
-                                 counted_load, counted_launch, counted_unload,
-                                 NULL,         NULL,           NULL };
+static enum way_id counted_way(const struct plan *p, const struct target *t, const struct call *c,
+                               struct text *out)
+{
+    return limber_backend_interp.way(p, t, c, out);
+}
+
+const struct backend counted = { .name = "counted",
+                                 .probe = counted_probe,
+                                 .compile = counted_compile,
+                                 .load = counted_load,
+                                 .launch = counted_launch,
+                                 .unload = counted_unload,
+                                 .way = counted_way };
 const struct backend *const counted_list[] = { &counted, NULL };
 
 limber_context *counted_context(const limber_config *c)

@@ -41,6 +41,12 @@ int tally(void *user, const limber_cache_entry *e);
 /* Products so small are cut into parts where INT8 is no faster than with AVX-512 VNNI. */
 void plan_without_matrix_unit(limber_context *ctx);
 
+/* Whether products that need no plan are computed without one, whatever LIMBER_WAYS says. */
+static inline void set_planless(limber_context *ctx, bool on)
+{
+    ctx->ways = on ? ctx->ways | WAYS_planless : ctx->ways & ~(uint32_t)WAYS_planless;
+}
+
 /* What the tester's environment says does not count, and their key is left alone. */
 void clear_environment(void);
 

@@ -98,7 +98,8 @@ safe '.' "$limber" report "$bytes.json" lines.json
 safe '.' "$limber" report lines.json "$bytes.json" --html -
 
 # ---- the cache: a plan in an entry that is whole but for its seal ----
-safe '.' env LIMBER_BACKEND=auto LIMBER_KERNELS=specialised LIMBER_SMALL=0 "$limber" gemm eye.csv \
+safe '.' env LIMBER_BACKEND=auto LIMBER_KERNELS=specialised LIMBER_WAYS=-planless \
+    "$limber" gemm eye.csv \
     eye.csv --contract correct --scheme ozaki2
 entry=$(grep -rl --include='*.kernel' 'gemm a=f64' "$LIMBER_CACHE_DIR" | head -n 1)
 if [ -n "$entry" ]; then

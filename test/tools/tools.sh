@@ -14,7 +14,7 @@ expect 0 '^7$' cat c.mtx
 expect 0 'error +0 ulp' "$limber" gemm a.mtx s.mtx --contract correct --check
 expect 0 '"type":.*"f128"' "$limber" gemm a.mtx a.mtx --as f128 --json -o q.mtx
 [ "${LIMBER_KERNELS:-}" = prebuilt ] && made=library || made='disk|compiled'
-LIMBER_SMALL=0 expect 0 "\"cache\":.*\"($made)\"" "$limber" gemm a.mtx a.mtx --json
+LIMBER_WAYS=-planless expect 0 "\"cache\":.*\"($made)\"" "$limber" gemm a.mtx a.mtx --json
 expect 0 'i64' "$limber" gemm i.mtx i.mtx --contract exact --check
 expect 0 'error +0 ulp' "$limber" gemm a.mtx a.mtx --alpha 2 --beta 0.5 --c a.mtx --contract correct --check
 expect 0 'error +0 ulp' "$limber" gemm a.mtx s.mtx --trans-a --trans-b --contract correct --check
@@ -68,8 +68,8 @@ expect 1 "a: i64 has no reproducible sums: native ones of integers" "$limber" ge
 expect 0 'ret %' "$limber" plan gemm a.mtx a.mtx --contract correct --ir
 expect 0 'refused' "$limber" plan gemm a.mtx a.mtx --contract correct --ir
 # a plan in plain lines; the IR only where it is asked for
-LIMBER_SMALL=0
-export LIMBER_SMALL
+LIMBER_WAYS=-planless
+export LIMBER_WAYS
 expect 1 '^$' sh -c '"$1" plan gemm a.mtx a.mtx --contract correct | grep "^ *%[^ ]* = "' run "$limber"
 expect 0 '^scheme    [a-z0-9-]+ on llvm: [a-z]' "$limber" plan gemm a.mtx a.mtx --contract correct --backend llvm
 expect 0 '^why       predicted the fastest of [0-9]+ that keep the contract; [a-z0-9-]+ takes [0-9.e-]+ x as long' "$limber" plan gemm a.mtx a.mtx --contract correct
@@ -86,8 +86,8 @@ expect 0 '"schemes":.*"name":.*"native".*"keeps":.*false.*"why_not":.*"plan":.*r
     sh -c '"$1" plan gemm a.mtx a.mtx --contract correct --json | tr -d "\n"' run "$limber"
 expect 0 '"seconds_predicted_native":.*[0-9]' "$limber" plan gemm a.mtx a.mtx --json
 expect 0 '"workspace_best":' "$limber" plan gemm a.mtx a.mtx --json
-LIMBER_SMALL=1 expect 0 'so small that it needs no plan' "$limber" plan gemm a.mtx a.mtx --contract correct
-unset LIMBER_SMALL
+LIMBER_WAYS= expect 0 'so small that it needs no plan' "$limber" plan gemm a.mtx a.mtx --contract correct
+unset LIMBER_WAYS
 expect 0 'f128' "$limber" formats
 expect 0 '^f64 .* double' "$limber" formats
 expect 0 '^e4m3: 1 sign' "$limber" formats float8_e4m3fn
@@ -615,10 +615,10 @@ expect 1 'line 5.*expected a number' "$limber" gemm word.mtx a.mtx
 # Whoever looks on changes neither the result nor the kernels on disk.
 mkdir plain seen
 for contract in native bits=40 correct; do
-    LIMBER_SMALL=0 LIMBER_CACHE_DIR=$PWD/plain "$limber" gemm a.mtx s.mtx --contract $contract -o plain.mtx > out 2>&1
-    LIMBER_SMALL=0 LIMBER_CACHE_DIR=$PWD/seen LIMBER_DUMP=$PWD/dumps LIMBER_VERBOSE=9 "$limber" gemm a.mtx s.mtx \
+    LIMBER_WAYS=-planless LIMBER_CACHE_DIR=$PWD/plain "$limber" gemm a.mtx s.mtx --contract $contract -o plain.mtx > out 2>&1
+    LIMBER_WAYS=-planless LIMBER_CACHE_DIR=$PWD/seen LIMBER_DUMP=$PWD/dumps LIMBER_VERBOSE=9 "$limber" gemm a.mtx s.mtx \
         --contract $contract --check --json -o seen.mtx > out 2>&1
-    LIMBER_SMALL=0 LIMBER_CACHE_DIR=$PWD/seen "$limber" gemm a.mtx s.mtx --contract $contract -o after.mtx > out 2>&1
+    LIMBER_WAYS=-planless LIMBER_CACHE_DIR=$PWD/seen "$limber" gemm a.mtx s.mtx --contract $contract -o after.mtx > out 2>&1
     expect 0 '' cmp plain.mtx seen.mtx
     expect 0 '' cmp plain.mtx after.mtx
 done

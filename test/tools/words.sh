@@ -99,7 +99,7 @@ expect 2 'no command is called "gem"; near: gemm' "$limber" gem
     "$limber" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'
 } > words
 sort -u words > sorted
-for word in gemm f16 native fp32-f h100-e4m3 cuda LIMBER_SMALL 'bits=' gelu numpy; do
+for word in gemm f16 native fp32-f h100-e4m3 cuda LIMBER_WAYS 'bits=' gelu numpy; do
     expect 0 '' grep -qxF -- "$word" words
 done
 # what the tables of the library have, as its other lists print them

@@ -62,6 +62,7 @@ static void print_json(const struct product *p, const struct measured *o)
         cJSON_AddStringToObject(j, "epilogue", p->steps);
     cJSON_AddStringToObject(j, "backend", o->cold.backend);
     cJSON_AddStringToObject(j, "scheme", o->cold.scheme);
+    cJSON_AddStringToObject(j, "way", o->cold.way);
     if (o->cold.order)
         cJSON_AddNumberToObject(j, "order", o->cold.order);
     cJSON_AddNumberToObject(j, "products_kept", o->cold.rows);
@@ -102,7 +103,7 @@ static void print_text(const struct product *p, const struct measured *o)
         printf("; nothing is multiplied\n");
         return;
     }
-    printf(", by %s on %s\n", o->cold.scheme, o->cold.backend);
+    printf(", by %s on %s\nway       %s\n", o->cold.scheme, o->cold.backend, o->cold.way);
     epilogue_print(p);
     printf("products  %d kept, %d pruned\n", o->cold.rows, o->cold.pruned);
     if (o->cold.order)

@@ -78,10 +78,13 @@ static void print_why(const struct product *p, const struct outlook *o, const li
     char times[32];
     int keep = 0;
 
-    if (p->scheme || r->parts || !own) {
+    const bool narrow = !strcmp(r->way, "bytes");
+
+    if (p->scheme || r->parts || narrow || !own) {
         printf("why       %s\n",
                p->scheme ? "--scheme names it" :
                r->parts  ? "parts of the data are unlike, and parts of their own are faster" :
+               narrow    ? "both operands hold bytes" :
                            "the product is so small that it needs no plan");
         return;
     }
@@ -130,6 +133,7 @@ void outlook_print(const struct product *p, const struct outlook *o, const limbe
     product_shape_text(p, !p->is_conv, shape, sizeof shape);
     printf("result    %s of %s\n", shape, limber_format_name(p->c.format, format, sizeof format));
     printf("scheme    %s on %s%s%s\n", r->scheme, r->backend, s ? ": " : "", s ? s->about : "");
+    printf("way       %s\n", r->way);
     print_why(p, o, r);
     epilogue_print(p);
     printf("products  %d kept, %d pruned\n", r->rows, r->pruned);
@@ -167,6 +171,7 @@ void outlook_json(cJSON *j, const struct outlook *o, const limber_report *r)
     cJSON *list;
 
     cJSON_AddStringToObject(j, "backend", r->backend);
+    cJSON_AddStringToObject(j, "way", r->way);
     cJSON_AddNumberToObject(j, "products_kept", r->rows);
     cJSON_AddNumberToObject(j, "products_pruned", r->pruned);
     json_number(j, "seconds_predicted_native", o->native);

@@ -114,7 +114,8 @@ class Report(Sized):
                 ("seconds_compile", c_double), ("seconds_run", c_double), ("from", c_int),
                 ("workspace", c_size_t), ("recomputed", c_int64), ("parts", c_int),
                 ("part_room", c_int), ("part_size", c_size_t), ("part", POINTER(Part)),
-                ("order", c_int), ("recomputed_share", c_double)]
+                ("order", c_int), ("recomputed_share", c_double),
+                ("way", c_char * 24)]
 
     def __init__(self):
         super().__init__(part_room=PARTS, part_size=ctypes.sizeof(Part), part=(Part * PARTS)())

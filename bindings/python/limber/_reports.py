@@ -23,7 +23,7 @@ class Part(NamedTuple):
 class Report(NamedTuple):
     """What a call did, as limber_report has it; `found` is 0 for a kernel compiled now, 1 for one
     from disk, 2 from memory, 3 where the interpreter computed rows, 4 for a prebuilt one used for
-    the first time; `parts` the Parts of a mixed product."""
+    the first time; `parts` the Parts of a mixed product; `way` is what computed it."""
     scheme: str
     backend: str
     kernel: str
@@ -40,6 +40,7 @@ class Report(NamedTuple):
     parts: Tuple[Part, ...]
     order: int
     recomputed_share: float
+    way: str
 
 
 class Tile(NamedTuple):

@@ -26,7 +26,7 @@ else()
   endforeach()
 endif()
 # kernels are its matter
-set_property(TEST cluster_pblas APPEND PROPERTY ENVIRONMENT LIMBER_SMALL=0)
+set_property(TEST cluster_pblas APPEND PROPERTY ENVIRONMENT LIMBER_WAYS=-planless)
 set_tests_properties(cluster_pblas cluster_hpl PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
 
 add_executable(cluster_storm ${CMAKE_CURRENT_LIST_DIR}/storm.c)

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The list of ways, and the calls that go down it. */
+#include "jit/ways.h"
+
+#include <string.h>
+
+/* Best first.  Each serves what those before it refuse. */
+static const struct way *const ways[] = {
+    &limber_way_direct, &limber_way_depthwise,       &limber_way_pairs,
+    &limber_way_bytes,  &limber_way_depthwise_exact, &limber_way_depthwise_pairs,
+    &limber_way_parts,  &limber_way_kernel,          NULL,
+};
+
+static const struct {
+    const char *name, *about;
+} words[] = { { "", "" },
+#define WORD(name, about) { #name, about },
+              LIMBER_WAY_LIST(WORD)
+#undef WORD
+};
+
+const char *limber_way_name(enum way_id way)
+{
+    return words[way].name;
+}
+
+/* ---- LIMBER_WAYS ----------------------------------------------------------------------------- */
+
+/* Without these nothing would be computed. */
+static const uint32_t needed = 1 << WAY_packed | 1 << WAY_inside | 1 << WAY_interpreter;
+
+static bool unknown(const char *name, int length, struct diag *d)
+{
+    struct text list = { 0 };
+
+    for (int i = 1; i < WAY_count; i++)
+        if (!(needed >> i & 1))
+            limber_text_add(&list, "-%s, ", words[i].name);
+    limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "LIMBER_WAYS: \"%.*s\" is none of %s-planless",
+                length, name, list.s ? list.s : "");
+    limber_text_clear(&list);
+    return false;
+}
+
+/* The ways of a name; planless: all that need no plan. */
+static uint32_t ways_of(const char *name, size_t length)
+{
+    for (int i = 1; i < WAY_count; i++)
+        if (strlen(words[i].name) == length && memcmp(words[i].name, name, length) == 0)
+            return limber_way_bit((enum way_id)i);
+    return length == 8 && memcmp(name, "planless", 8) == 0 ? WAYS_planless : 0;
+}
+
+bool limber_ways_read(const char *text, uint32_t *out, struct diag *d)
+{
+    while (*text) {
+        const size_t length = strcspn(text, ",");
+        const uint32_t named = *text == '-' ? ways_of(text + 1, length - 1) : 0;
+
+        if (!named)
+            return unknown(text, (int)length, d);
+        if (named & needed)
+            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                               "LIMBER_WAYS: %.*s would leave nothing for what no other way serves",
+                               (int)length, text);
+        *out &= ~named;
+        text += length + (text[length] == ',');
+    }
+    return true;
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+/* Kernels store along rows: where C's columns lie together, C^T = B^T A^T.  The products of native
+ * are the same either way, so are the sums. */
+static const struct problem *transpose(const limber_context *ctx, const struct problem *p,
+                                       struct problem *turned)
+{
+    const struct product_request r = limber_request(p);
+
+    if (p->shape || p->c.row != 1 || p->c.col == 1 || p->c.inner < p->n ||
+        !limber_format_equal(p->fa, p->fb) || !limber_may_transpose(&r, &ctx->machine.target))
+        return p;
+    *turned = *p;
+    turned->transposed = true;
+    turned->m = p->n;
+    turned->n = p->m;
+    turned->a = p->b;
+    turned->b = p->a;
+    turned->step_a = p->step_b;
+    turned->step_b = p->step_a;
+    turned->each_a = p->each_b;
+    turned->each_b = p->each_a;
+    turned->kept[0] = p->kept[1];
+    turned->kept[1] = p->kept[0];
+    turned->finish = p->finish ? p->finish->turned : NULL;
+    turned->c = (struct output_view){ p->c.data, p->c.col, p->c.row, p->m > 0 ? p->m : 1, 0 };
+    return turned;
+}
+
+bool limber_attempt_scan(struct attempt *x)
+{
+    const double start = x->r ? limber_now() : 0;
+
+    if (x->scanned)
+        return true;
+    if (!limber_scan_operands(x->ctx, &x->f, x->p, x->d) ||
+        !limber_kernel_key_make(x->ctx, &x->key, x->p, &x->f, x->d))
+        return false;
+    x->scanned = true;
+    if (x->r)
+        x->r->seconds_scan = limber_now() - start;
+    return true;
+}
+
+/* ---- down the list --------------------------------------------------------------------------- */
+
+/* From here on ways plan. */
+static void begin_plans(struct attempt *x)
+{
+    x->p = transpose(x->ctx, x->p, &x->turned);
+    x->plans = true;
+    x->scanned = false;
+    memset(&x->f, 0, sizeof x->f);
+}
+
+static void begin(struct attempt *x)
+{
+    x->at = ways;
+    x->plans = false;
+}
+
+static void end(struct attempt *x)
+{
+    if (x->plans)
+        limber_scan_result_clear(&x->f, x->p->groups);
+}
+
+/* The next way that serves the call as far as its arguments and, where `looks` is set, its data
+ * say; NULL: none is left.  Texts of why others do not go to `out`, unless that is NULL. */
+static const struct way *next(struct attempt *x, bool looks, struct text *out)
+{
+    const struct way *w;
+    const char *why;
+
+    while ((w = *x->at)) {
+        x->at++;
+        if (w->plans && !x->plans)
+            begin_plans(x);
+        why = w->id != WAY_none && !limber_has_way(x->ctx, w->id) ? "it is not wanted" :
+                                                                    w->refuses(x->ctx, x->p);
+        if (!why && looks && w->suits && !w->suits(x))
+            why = "the data is other";
+        if (!why)
+            return w;
+        if (out)
+            limber_text_add(out, "; not %s: %s\n", words[w->id].name, why);
+    }
+    return NULL;
+}
+
+bool limber_ways_run(struct attempt *x)
+{
+    enum ran ran = RAN_not;
+    const struct way *w;
+
+    begin(x);
+    while (ran == RAN_not && (w = next(x, false, NULL))) {
+        ran = w->run(x);
+        if (ran == RAN_done && x->r && w->id != WAY_none)
+            x->r->way = w->id;
+    }
+    end(x);
+    return ran == RAN_done;
+}
+
+bool limber_ways_workspace(struct attempt *x, bool batch, size_t *least, size_t *best)
+{
+    enum ran ran = RAN_not;
+    const struct way *w;
+
+    begin(x);
+    *least = *best = 0;
+    while (ran == RAN_not && (w = next(x, true, NULL)))
+        ran = w->keeps_memory ? RAN_not :
+              w->workspace    ? w->workspace(x, batch, least, best) :
+                                RAN_done;
+    end(x);
+    return ran == RAN_done;
+}
+
+/* Of a way without a plan: what follows is the plan that it makes needless. */
+static void say_needless(const struct way *w, struct text *out)
+{
+    limber_text_add(out, "; way=%s: %s.  Without it (LIMBER_WAYS=-%s):\n", words[w->id].name,
+                    words[w->id].about, words[w->id].name);
+}
+
+bool limber_ways_plan(struct attempt *x, struct text *out, struct cut *cut)
+{
+    const struct way *w, *first = NULL;
+    enum ran ran = RAN_not;
+
+    begin(x);
+    while (ran == RAN_not && (w = next(x, !first, first ? NULL : out))) {
+        if (first && !w->plan)
+            continue;
+        if (!w->plan && out)
+            say_needless(w, out);
+        first = first ? first : w;
+        ran = w->plan ? w->plan(x, out, cut) : RAN_not;
+        if (ran == RAN_not && first == w && w->plan)
+            first = NULL; /* this one would not run */
+        else if (ran == RAN_done && w->id != WAY_none)
+            x->r->way = w->id;
+    }
+    if (ran == RAN_done && first && !first->plan) {
+        if (first->report)
+            first->report(x);
+        x->r->way = first->id;
+    }
+    end(x);
+    return ran == RAN_done;
+}
