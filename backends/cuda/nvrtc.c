@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * NVRTC, opened when the first kernel must be compiled. */
-#include "backends/cuda/driver.h"
-
-#include "limber/environment.h"
+#include "backends/cuda/cuda.h"
+#include "backends/settings.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -51,7 +50,7 @@ static void *find(void)
 {
     static const char *const names[] = { "libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12",
                                          "/usr/local/cuda/lib64/libnvrtc.so" };
-    const char *wish = limber_variable_value("LIMBER_NVRTC");
+    const char *wish = limber_setting("LIMBER_NVRTC");
     void *handle = NULL;
 
     if (wish)
@@ -96,7 +95,7 @@ void limber_nvrtc_open(const struct target *t)
     struct diag ignored = { 0 };
 
     (void)t;
-    if (!limber_variable_value("LIMBER_CUBINS")) /* it may not be needed */
+    if (!limber_setting("LIMBER_CUBINS")) /* it may not be needed */
         ready(&ignored);
 }
 
