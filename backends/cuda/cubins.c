@@ -32,7 +32,7 @@ enum { HEX = 32, LINE = 128 }; /* digits of a hash; most bytes of the line */
 
 /* ---- what is said ---------------------------------------------------------------------------- */
 
-/* One line for each kind of trouble in a process: a kernel is compiled in every case. */
+/* One line for each kind of trouble in a process.  In every case the folder has no kernel. */
 enum trouble { TROUBLE_architecture, TROUBLE_entry, TROUBLE_keep, TROUBLES };
 
 __attribute__((format(printf, 2, 3))) static void say(enum trouble which, const char *format, ...)

@@ -314,6 +314,7 @@ static bool make_backend(limber_context *ctx, const limber_config *c,
     while (ctx->machine.backend->device_ops && next_machine(&ctx->host, 0, &list, &why) &&
            ctx->host.backend->device_ops)
         limber_text_clear(&ctx->host.text);
+    ctx->machine.target.no_compiler = ctx->no_compile;
     return (!ctx->machine.text.failed && !ctx->spare.text.failed && !ctx->host.text.failed) ||
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the target");
 }

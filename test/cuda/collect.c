@@ -37,8 +37,7 @@ static int collect(const char *path)
         fprintf(stderr, "collect_cubins: %s: no program that SIMT_PROGRAMS kept\n", path);
     } else {
         *end = 0;
-        status = !limber_nvrtc(end + 1, limber_cuda_headers, limber_cuda_header_count, text + 2,
-                               NULL, &cubin, &d);
+        status = !limber_nvrtc(end + 1, text + 2, false, NULL, &cubin, &d);
         if (status)
             fprintf(stderr, "collect_cubins: %s: %s\n", path, d.text);
     }
