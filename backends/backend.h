@@ -426,6 +426,7 @@ struct backend {
      * none. */
     void (*open)(const struct target *);
     bool code_by_isa; /* of the target, compilers read `isa` alone, beside what code_key tells */
+    bool carries; /* under target.no_compiler it takes kernels that came along */
     bool reads_tiles; /* its kernels take tiles and rates that were measured: target.tile, .rate */
 };
 

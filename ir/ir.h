@@ -377,6 +377,7 @@ struct target {
     int64_t shared; /* bytes of memory that a block of threads shares; 0: no such blocks */
     const struct block_rules *blocks; /* where shared is not 0; not part of the text */
     unsigned cpu; /* the features as bits; 0: still to be read; not part of the text */
+    bool no_compiler; /* none may be used; not part of the text */
 };
 /* The unit whose rate and tile are also those of this one: an instruction that sums two products of
  * words (group = 2) is what multiplies bytes, too. */

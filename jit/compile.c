@@ -344,7 +344,7 @@ static bool compile_where_allowed(const struct compile_job *m, struct plan *p, s
 
     if (m->code == CODE_READY)
         return limber_fail(d, LIMBER_STATUS_NOT_READY, "the kernel has to be compiled");
-    if (ctx->no_compile)
+    if (ctx->no_compile && !m->machine->backend->carries)
         return limber_fail(d, LIMBER_STATUS_DEVICE,
                            "LIMBER_NO_COMPILE is set and no cache holds this kernel");
     if (ctx->kernels == LIMBER_KERNELS_PREBUILT && m->machine->backend->prebuilt && !m->stated)

@@ -84,7 +84,7 @@ static bool make(void *user, struct entry *e, struct diag *d)
                     limber_code_target(&m->ctx->machine));
     if (from_disk(m->ctx, e))
         return true;
-    if (m->ctx->no_compile)
+    if (m->ctx->no_compile && !e->backend->carries)
         return limber_fail(d, LIMBER_STATUS_DEVICE,
                            "LIMBER_NO_COMPILE is set and no cache holds the kernel \"%s\"",
                            e->facts.plan);

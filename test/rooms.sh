@@ -1,7 +1,11 @@
 #!/bin/sh
 # Data flows one way: include -> ir -> passes -> backends -> jit, and no backend knows another.
-# Prints every #include that runs up or across, and every thing that the library must not do.
+# rooms.sh SOURCE [BUILD] prints every #include that runs up or across, and every thing that the
+# library must not do; where a build folder is given, every call, too (calls.py).
+# Exit status: 0 no fault, 1 a fault, 2 usage, 77 calls cannot be checked.
 # rooms_find.sh shows that each check finds what it is for.
+here=$(cd "$(dirname "$0")" && pwd)
+build=${2:+$(cd "$2" && pwd)} || exit 2
 cd "$1" || exit 2
 bad=0
 
@@ -62,4 +66,9 @@ grep -rhoE 'docs/[a-z]+\.md, "[^"]+"' --include='*.[ch]' ir include passes backe
 } || bad=1
 
 [ $bad = 0 ] && echo "no include runs up or across"
-exit $bad
+[ $# -gt 1 ] || exit $bad
+python3 "$here/calls.py" . "$build"
+calls=$?
+[ $calls = 127 ] && echo "skipped: calls are checked by python3" && calls=77
+[ $bad = 0 ] || exit $bad
+exit $calls

@@ -12,7 +12,8 @@
 # --collect-deps on a like machine that has them.  --collect adds the kernels of tests and
 # measurements, compiled by NVRTC without a GPU.  GPU_OPTIONS: more options of gpu.py.  GPU_BUILD:
 # another build folder.
-# Exit status: 0 all passed, 77 no GPU, 2 usage or kernels of another device or NVRTC, 1 else.
+# Exit status: 0 all passed, 77 no GPU, 2 usage or kernels that are damaged or of another device or
+# NVRTC, 1 else.
 #
 # example: tools/gpu.sh --collect carried, then on the other machine
 #          tools/gpu.sh --deps carried --short results
@@ -28,7 +29,7 @@ mpfr mpfr.h [mg][pm][fp]* mpfr,gmp
 cmocka cmocka.h cmocka* cmocka'
 
 usage() {
-    sed -n '3,20s/^# \{0,1\}//p' "$0"
+    sed -n '3,21s/^# \{0,1\}//p' "$0"
     exit "$1"
 }
 
@@ -219,7 +220,7 @@ use_cubins() {  # archive
     rm -rf "$build/cubins"
     mkdir -p "$build"
     tar xJf "$1" -C "$build" 2> /dev/null || python3 -m tarfile -e "$1" "$build" ||
-        die "$1 cannot be unpacked"
+        refuse "$1 cannot be unpacked"
     (find_libraries && python3 "$source/tools/gpu.py" --carried "$build/cubins") || exit 2
     LIMBER_CUBINS=$build/cubins
     export LIMBER_CUBINS
@@ -284,12 +285,38 @@ options() {
 # ---- steps ----
 
 failed=0
+# A signal to this script ends the step's process and its children, which have a process group.
+stop_step() {  # the signal's number
+    trap '' INT TERM HUP
+    echo "stopped"
+    [ -z "$child" ] || kill -s TERM -- "-$child" 2> /dev/null ||
+        kill "$child" 2> /dev/null      # it has no group yet
+    wait
+    exit $((128 + $1))
+}
+
+run_step() {  # log, command...
+    log=$1
+    shift
+    child=
+    trap 'stop_step 1' HUP
+    trap 'stop_step 2' INT
+    trap 'stop_step 15' TERM
+    python3 -c 'import os, sys; os.setpgid(0, 0); os.execvp(sys.argv[1], sys.argv[1:])' "$@" \
+        > "$log" 2>&1 &
+    child=$!
+    wait "$child"
+    status=$?
+    trap - INT TERM HUP
+    return $status
+}
+
 step() {  # name, command...
     name=$1
     shift
     printf '%-10s ... ' "$name"
     begun=$(date +%s)
-    if "$@" > "$out/$name.log" 2>&1; then
+    if run_step "$out/$name.log" "$@"; then
         echo "done, $(($(date +%s) - begun)) s"
         return 0
     fi

@@ -55,9 +55,7 @@ static bool to_blob(const struct cuda_config *c, const struct text *source, cons
     /* by warps, 12.0 has instructions for blocks with scales for its family only */
     snprintf(arch, sizeof arch, "%s%s", t->isa,
              c->mx.kind && c->mma_path == MMA_PATH_warp ? "f" : "");
-    ok = limber_nvrtc(source->s, limber_cuda_headers, limber_cuda_header_count, arch, dump, &cubin,
-                      d) &&
-         pack(c, &cubin, out, d);
+    ok = limber_nvrtc(source->s, arch, t->no_compiler, dump, &cubin, d) && pack(c, &cubin, out, d);
     if (ok && dump)
         dump->file(dump->user, "kernel.cubin", (const char *)cubin.data, cubin.size);
     free(cubin.data);
@@ -200,4 +198,5 @@ const struct backend limber_backend_cuda = { .name = "cuda",
                                              .blocks = &limber_cuda_blocks,
                                              .takes_groups = limber_cuda_takes_groups,
                                              .code_by_isa = true,
+                                             .carries = true,
                                              .open = limber_nvrtc_open };

@@ -13,8 +13,7 @@
 #define _GNU_SOURCE /* asprintf */
 #define XXH_INLINE_ALL
 #include "backends/cuda/driver.h"
-
-#include "limber/environment.h"
+#include "backends/settings.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -33,7 +32,7 @@ enum { HEX = 32, LINE = 128 }; /* digits of a hash; most bytes of the line */
 
 /* ---- what is said ---------------------------------------------------------------------------- */
 
-/* One line for each kind of trouble in a process: a kernel is compiled in every case. */
+/* One line for each kind of trouble in a process.  In every case the folder has no kernel. */
 enum trouble { TROUBLE_architecture, TROUBLE_entry, TROUBLE_keep, TROUBLES };
 
 __attribute__((format(printf, 2, 3))) static void say(enum trouble which, const char *format, ...)
@@ -147,7 +146,7 @@ static void check_folder(const char *folder, const char *arch)
 {
     DIR *d = opendir(folder);
     size_t length = strlen(arch);
-    bool found = limber_variable_value("LIMBER_KEEP_CUBINS") != NULL;
+    bool found = limber_setting("LIMBER_KEEP_CUBINS") != NULL;
 
     if (!d && !found)
         say(TROUBLE_architecture, "LIMBER_CUBINS=%s: %s", folder, strerror(errno));
@@ -162,7 +161,7 @@ static void check_folder(const char *folder, const char *arch)
 
 bool limber_cubin_find(const struct cuda_program *p, struct blob *out)
 {
-    const char *folder = limber_variable_value("LIMBER_CUBINS"), *why;
+    const char *folder = limber_setting("LIMBER_CUBINS"), *why;
     char program[HEX + 1], *path = NULL;
     unsigned char *bytes;
     size_t size, begin = 0;
@@ -213,7 +212,7 @@ static bool write_file(const char *path, const char *line, const struct blob *cu
 
 void limber_cubin_keep(const struct cuda_program *p, int major, int minor, const struct blob *cubin)
 {
-    const char *folder = limber_variable_value("LIMBER_KEEP_CUBINS");
+    const char *folder = limber_setting("LIMBER_KEEP_CUBINS");
     char program[HEX + 1], sum[HEX + 1], line[LINE + 2], *path = NULL;
     int length;
 

@@ -2,8 +2,7 @@
  * cuBLAS as one more way to multiply: where a program has it loaded already, or LIMBER_CUBLAS names
  * it.  It sums in an order of its own, so its bits are promised to nobody. */
 #include "backends/cuda/launch.h"
-
-#include "limber/environment.h"
+#include "backends/settings.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -31,7 +30,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void *find(void)
 {
     static const char *const names[] = { "libcublas.so.13", "libcublas.so.12" };
-    const char *wish = limber_variable_value("LIMBER_CUBLAS");
+    const char *wish = limber_setting("LIMBER_CUBLAS");
     int flags = RTLD_LAZY | RTLD_LOCAL;
     void *handle = NULL;
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The CUDA driver, opened once in a process. */
 #include "backends/cuda/driver.h"
-
-#include "limber/environment.h"
+#include "backends/settings.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -43,7 +42,7 @@ static bool start(struct diag *d)
 
 static bool open_driver(struct diag *d)
 {
-    const char *name = limber_variable_value("LIMBER_CUDA");
+    const char *name = limber_setting("LIMBER_CUDA");
     void *handle;
 
     if (!name)

@@ -138,10 +138,11 @@ struct cuda_program {
 };
 /* backend.open. */
 void limber_nvrtc_open(const struct target *t);
-/* Compiles source for an architecture ("sm_90a") to a cubin in *out, or takes the one that came
- * along; the log goes to the dump and, shortened, to the reason of a failure. */
-bool limber_nvrtc(const char *source, const struct cuda_header *headers, int count,
-                  const char *arch, const struct dump *dump, struct blob *out, struct diag *d);
+/* Takes the cubin of this source for an architecture ("sm_90a") that came along, or, unless there
+ * is to be no compiler, compiles one; the log goes to the dump and, shortened, to the reason of a
+ * failure. */
+bool limber_nvrtc(const char *source, const char *arch, bool no_compiler, const struct dump *dump,
+                  struct blob *out, struct diag *d);
 
 /* ---- cubins.c ----------------------------------------------------------------------------- */
 

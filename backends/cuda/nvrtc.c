@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * NVRTC, opened when the first kernel must be compiled. */
-#include "backends/cuda/driver.h"
-
-#include "limber/environment.h"
+#include "backends/cuda/cuda.h"
+#include "backends/settings.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -51,7 +50,7 @@ static void *find(void)
 {
     static const char *const names[] = { "libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12",
                                          "/usr/local/cuda/lib64/libnvrtc.so" };
-    const char *wish = limber_variable_value("LIMBER_NVRTC");
+    const char *wish = limber_setting("LIMBER_NVRTC");
     void *handle = NULL;
 
     if (wish)
@@ -95,8 +94,7 @@ void limber_nvrtc_open(const struct target *t)
 {
     struct diag ignored = { 0 };
 
-    (void)t;
-    if (!limber_variable_value("LIMBER_CUBINS")) /* it may not be needed */
+    if (!t->no_compiler && !limber_setting("LIMBER_CUBINS")) /* it may not be needed */
         ready(&ignored);
 }
 
@@ -175,8 +173,8 @@ static bool compile(const struct cuda_program *program, const struct dump *dump,
     return ok;
 }
 
-bool limber_nvrtc(const char *source, const struct cuda_header *headers, int count,
-                  const char *arch, const struct dump *dump, struct blob *out, struct diag *d)
+bool limber_nvrtc(const char *source, const char *arch, bool no_compiler, const struct dump *dump,
+                  struct blob *out, struct diag *d)
 {
     char target[64];
     const char *const options[] = { target,
@@ -186,8 +184,15 @@ bool limber_nvrtc(const char *source, const struct cuda_header *headers, int cou
                                     "--device-as-default-execution-space",
                                     "--ptxas-options=-v",
                                     "--diag-suppress=177,550,128,186,1650" };
-    const struct cuda_program program = { source, headers, arch, options, count, COUNT(options) };
+    const struct cuda_program program = { source,  limber_cuda_headers,      arch,
+                                          options, limber_cuda_header_count, COUNT(options) };
 
     snprintf(target, sizeof target, "--gpu-architecture=%s", arch);
-    return limber_cubin_find(&program, out) || compile(&program, dump, out, d);
+    if (limber_cubin_find(&program, out))
+        return true;
+    if (no_compiler)
+        return limber_fail(d, LIMBER_STATUS_DEVICE,
+                           "LIMBER_NO_COMPILE is set and no cache holds this kernel, nor does "
+                           "LIMBER_CUBINS");
+    return compile(&program, dump, out, d);
 }

@@ -2,8 +2,7 @@
  * libLLVM, opened when the first kernel must be compiled. */
 #define _GNU_SOURCE     /* dl_iterate_phdr */
 #include "backends/llvm/llvm.h"
-
-#include "limber/environment.h"
+#include "backends/settings.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -124,7 +123,7 @@ const struct llvm *limber_llvm(struct diag *d)
         return NULL;
     pthread_mutex_lock(&lock);
     if (!ready) {
-        const char *wish = limber_variable_value("LIMBER_LLVM");
+        const char *wish = limber_setting("LIMBER_LLVM");
 
         h = open_any(wish);
         if (!h && wish)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Contexts: options from the caller and from the environment. */
 #define _GNU_SOURCE     /* sched_getaffinity */
+#include "backends/settings.h"
 #include "ir/x86.h"
 #include "jit/api/api.h"
 #include "jit/ways.h"
@@ -314,6 +315,7 @@ static bool make_backend(limber_context *ctx, const limber_config *c,
     while (ctx->machine.backend->device_ops && next_machine(&ctx->host, 0, &list, &why) &&
            ctx->host.backend->device_ops)
         limber_text_clear(&ctx->host.text);
+    ctx->machine.target.no_compiler = ctx->no_compile;
     return (!ctx->machine.text.failed && !ctx->spare.text.failed && !ctx->host.text.failed) ||
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the target");
 }
@@ -425,6 +427,7 @@ bool limber_context_make(limber_context **out, const limber_config *config,
     if (!ctx)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a context");
     pthread_mutex_init(&ctx->lock, NULL);
+    limber_settings_from(limber_variable_value);
     limber_compile_watch_thread();
     ctx->at_fork = (struct at_fork){ .lock = &ctx->lock };
     limber_at_fork(&ctx->at_fork);

@@ -69,8 +69,8 @@ static const limber_variable table[] = {
       "x86-64 (default: `all`)",
       "" },
     { "LIMBER_NO_COMPILE", "library",
-      "`1`: nothing is compiled, kernels come from the library or the cache or not at all "
-      "(default: `0`)",
+      "`1`: nothing is compiled, kernels come from the library, the cache or `LIMBER_CUBINS` or "
+      "not at all (default: `0`)",
       "" },
     { "LIMBER_VERBOSE", ALL, "`1`: a line a call on stderr (default: `0`)", "" },
     { "LIMBER_DUMP", "library",

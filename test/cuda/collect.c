@@ -3,6 +3,7 @@
  * LIMBER_KEEP_CUBINS gets their cubins.  What LIMBER_CUBINS has already is not compiled again.
  * Exit status: 0, 1 for a program that NVRTC does not compile, 2 for a file that is none. */
 #include "backends/cuda/cuda.h"
+#include "settings.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,8 +37,7 @@ static int collect(const char *path)
         fprintf(stderr, "collect_cubins: %s: no program that SIMT_PROGRAMS kept\n", path);
     } else {
         *end = 0;
-        status = !limber_nvrtc(end + 1, limber_cuda_headers, limber_cuda_header_count, text + 2,
-                               NULL, &cubin, &d);
+        status = !limber_nvrtc(end + 1, text + 2, false, NULL, &cubin, &d);
         if (status)
             fprintf(stderr, "collect_cubins: %s: %s\n", path, d.text);
     }
@@ -50,6 +50,7 @@ int main(int argc, char **argv)
 {
     int worst = argc < 2 ? 2 : 0;
 
+    settings_from_environment();
     if (argc < 2)
         fprintf(stderr, "usage: collect_cubins FILE...\n"
                         "example: LIMBER_KEEP_CUBINS=cubins collect_cubins programs/*.cu\n");

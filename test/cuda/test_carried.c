@@ -18,6 +18,8 @@
 
 #include <cmocka.h>
 
+enum { SIDE = 24 };
+
 #define CUBIN(text) \
     &(struct blob) \
     { \
@@ -172,6 +174,63 @@ static void without_the_variables_nothing_is_kept(void **state)
     setenv("LIMBER_CUBINS", dir, 1);
 }
 
+/* A correct product of matrices in the device's memory, by a context that is made now: its scan is
+ * a kernel, too. */
+static limber_status multiply(const double x[SIDE * SIDE], double to[SIDE * SIDE], void **state)
+{
+    const limber_format f64 = LIMBER_F64;
+    const size_t bytes = SIDE * SIDE * sizeof *x;
+    struct there a, c;
+    limber_status s;
+
+    assert_int_equal(gpu_open(state), 0);
+    a = gpu_put(x, bytes);
+    c = gpu_put(to, bytes);
+    s = limber_gemm(cuda, &correct, SIDE, SIDE, SIDE, NULL,
+                    (limber_matrix){ (void *)a.at, f64, SIDE, 1 },
+                    (limber_matrix){ (void *)a.at, f64, 1, SIDE }, NULL,
+                    (limber_output){ (void *)c.at, f64, SIDE, 1 }, NULL);
+
+    gpu_get(to, c);
+    gpu_drop(a);
+    gpu_drop(c);
+    gpu_close(state);
+    return s;
+}
+
+static void count(void *user, const char *path)
+{
+    (void)user, (void)path;
+}
+
+/* Where nothing may be compiled, kernels that came along serve. */
+static void no_compiler_is_needed(void **state)
+{
+    double x[SIDE * SIDE], got[3][SIDE * SIDE];
+    char *made = scratch();
+
+    for (int i = 0; i < SIDE * SIDE; i++)
+        x[i] = (i * 37 % 101 - 50) / 7.0;
+    for (int i = 0; i < 3; i++)
+        memset(got[i], i + 1, sizeof got[i]);
+    assert_int_equal(multiply(x, got[0], state), LIMBER_STATUS_OK);
+    assert_true(test_files_each(dir, "*.cubin", count, NULL) >= 2);
+    setenv("LIMBER_NO_COMPILE", "1", 1);
+    setenv("LIMBER_KEEP_CUBINS", made, 1); /* whatever NVRTC makes is seen there */
+    assert_int_equal(multiply(x, got[1], state), LIMBER_STATUS_OK);
+    assert_memory_equal(got[0], got[1], sizeof *got);
+    unsetenv("LIMBER_CUBINS");
+    assert_int_equal(multiply(x, got[2], state), LIMBER_STATUS_DEVICE);
+    assert_non_null(strstr(limber_error_text(), "LIMBER_NO_COMPILE is set and no cache holds"));
+    memset(x, 3, sizeof x);
+    assert_memory_equal(got[2], x, sizeof x);
+    assert_int_equal(test_files_each(made, "*", count, NULL), 0);
+    unsetenv("LIMBER_NO_COMPILE");
+    setenv("LIMBER_CUBINS", dir, 1);
+    setenv("LIMBER_KEEP_CUBINS", dir, 1);
+    discard(made);
+}
+
 static int set_up(void **state)
 {
     return make_dir(state) || setenv("LIMBER_CUBINS", dir, 1) ||
@@ -188,6 +247,7 @@ int main(void)
         unit_test_with_folders(a_program_gets_its_own),
         unit_test_with_folders(damage_is_found),
         unit_test_with_folders(without_the_variables_nothing_is_kept),
+        unit_test_with_folders(no_compiler_is_needed),
     };
 
     gpu_stand_ins();

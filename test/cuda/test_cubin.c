@@ -8,6 +8,7 @@
 #define _GNU_SOURCE /* memmem */
 #include "gpus.h"
 #include "plans.h"
+#include "settings.h"
 #include "support.h"
 
 #include "backends/cuda/cuda.h"
@@ -483,5 +484,6 @@ int main(int argc, char **argv)
         parts = atoi(argv[2]);
     }
     setenv("LIMBER_NVRTC", KEPT_NVRTC, 1);
+    settings_from_environment();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

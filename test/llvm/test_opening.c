@@ -8,6 +8,7 @@
 #include "compiler.h"
 #include "files.h"
 #include "plans.h"
+#include "settings.h"
 #include "targets.h"
 
 #include "passes/passes.h"
@@ -182,5 +183,6 @@ int main(void)
         cmocka_unit_test(opening_is_counted),
     };
 
+    settings_from_environment();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "compiler.h"
+#include "settings.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +15,7 @@ const struct llvm *limber_llvm(struct diag *d);
 
 static bool find_compiler(struct diag *d)
 {
+    settings_from_environment();
     return limber_llvm(d) != NULL;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "gpus.h"
+#include "settings.h"
 #include "support.h"
 
 #include <setjmp.h>
@@ -44,6 +45,7 @@ int gpu_is_missing(void)
 
 void gpu_stand_ins(void)
 {
+    settings_from_environment();
     if (getenv("LIMBER_TEST_GPU"))
         return;
     setenv("LIMBER_CUDA", SIMT_CUDA, 1);

@@ -30,62 +30,65 @@ with open(sys.argv[1] + '/a.npy', 'wb') as f:
     f.write(b'\x93NUMPY\x01\x00' + struct.pack('<H', len(header)) + header.encode())
     f.write(struct.pack('<1600d', *[((i * 7919) % 1009 - 500) / 64 for i in range(1600)]))
 END
-product="$limber gemm $dir/a.npy $dir/a.npy --contract correct --check -o $dir/c.npy"
+product() {  # VARIABLE=VALUE...
+    env "$@" "$limber" gemm "$dir/a.npy" "$dir/a.npy" --contract correct --check -o "$dir/c.npy"
+}
 
 for from in compiled disk; do
-    LIMBER_VERBOSE=1 $product > "$dir/out" 2>&1 && grep -q "cuda:sm_90a .*$from" "$dir/out" || {
+    product LIMBER_VERBOSE=1 > "$dir/out" 2>&1 && grep -q "cuda:sm_90a .*$from" "$dir/out" || {
         echo "a product, kernel $from:"
         cat "$dir/out"
         bad=1
     }
 done
-LIMBER_NVRTC=/nonexistent/libnvrtc.so SIMT_CLOCK=999000 $product > "$dir/out" 2>&1 || {
+product LIMBER_NVRTC=/nonexistent/libnvrtc.so SIMT_CLOCK=999000 > "$dir/out" 2>&1 || {
     echo "a product on a device of another clock, kernel from the cache:"
     cat "$dir/out"
     bad=1
 }
 says "a device of another architecture" "no NVRTC" \
-    env LIMBER_NVRTC=/nonexistent/libnvrtc.so SIMT_CC=80 $product
-LIMBER_DUMP=$dir/dump $product > /dev/null 2>&1
+    product LIMBER_NVRTC=/nonexistent/libnvrtc.so SIMT_CC=80
+product LIMBER_DUMP="$dir/dump" > /dev/null 2>&1
 for file in kernel.cu kernel.cubin plan.txt; do
     ls "$dir"/dump/*/$file > /dev/null 2>&1 || { echo "no $file in the dump"; bad=1; }
 done
 
-says "no driver" "no CUDA driver" env LIMBER_CUDA=/nonexistent/libcuda.so $product
-says "no device" "compute capability 6.1 is not supported" env SIMT_CC=61 $product
-says "no NVRTC" "no NVRTC" env LIMBER_NVRTC=/nonexistent/libnvrtc.so LIMBER_CACHE=off $product
-says "little memory" "no device memory" env SIMT_MEMORY=4096 LIMBER_CACHE=off $product
+says "no driver" "no CUDA driver" product LIMBER_CUDA=/nonexistent/libcuda.so
+says "no device" "compute capability 6.1 is not supported" product SIMT_CC=61
+says "no NVRTC" "no NVRTC" product LIMBER_NVRTC=/nonexistent/libnvrtc.so LIMBER_CACHE=off
+says "little memory" "no device memory" product SIMT_MEMORY=4096 LIMBER_CACHE=off
 says "a driver older than NVRTC" "is the driver older than NVRTC?  LIMBER_NVRTC names another" \
-    env SIMT_DRIVER=12040 SIMT_NVRTC=13 LIMBER_CACHE=off $product
+    product SIMT_DRIVER=12040 SIMT_NVRTC=13 LIMBER_CACHE=off
 says "NVRTC that lacks the device" "too old or too new for the device, LIMBER_NVRTC names another" \
-    env SIMT_CC=120 SIMT_DRIVER=12040 SIMT_NVRTC=12 LIMBER_CACHE=off $product
+    product SIMT_CC=120 SIMT_DRIVER=12040 SIMT_NVRTC=12 LIMBER_CACHE=off
 says "a faulty compiler" "NVRTC 13.* for sm_90a" \
-    env SIMT_FAULT="DEVICE bool is_special=>DEVICE bool is_special(" LIMBER_CACHE=off \
-    LIMBER_DUMP="$dir/failed" $product
+    product SIMT_FAULT="DEVICE bool is_special=>DEVICE bool is_special(" LIMBER_CACHE=off \
+    LIMBER_DUMP="$dir/failed"
 grep -q error "$dir"/failed/*/nvrtc.log || { echo "no log of the failed compilation"; bad=1; }
 says "a kernel that fails" "CUDA_ERROR_LAUNCH_FAILED" \
-    env SIMT_FAULT="                if (row < r.m)=>                if (row <= r.m)" \
-    LIMBER_CACHE=off $product
+    product SIMT_FAULT="                if (row < r.m)=>                if (row <= r.m)" \
+    LIMBER_CACHE=off
 
 # Kernels that come along: NVRTC is not asked again, whatever the device's clock; devices of another
 # architecture, and damage, have NVRTC compile.
-carried="env LIMBER_CACHE=off LIMBER_CUBINS=$dir/cubins LIMBER_NVRTC=/nonexistent/libnvrtc.so"
-LIMBER_CACHE=off LIMBER_KEEP_CUBINS=$dir/cubins $product > "$dir/out" 2>&1 &&
-    ls "$dir"/cubins/sm_90a-*.cubin > "$dir/names" &&
-    $carried SIMT_CLOCK=999000 SIMT_SMS=7 $product > "$dir/out" 2>&1 ||
+carried() {  # VARIABLE=VALUE...
+    product LIMBER_CACHE=off LIMBER_CUBINS="$dir/cubins" LIMBER_NVRTC=/nonexistent/libnvrtc.so "$@"
+}
+product LIMBER_CACHE=off LIMBER_KEEP_CUBINS="$dir/cubins" > "$dir/out" 2>&1 &&
+    carried SIMT_CLOCK=999000 SIMT_SMS=7 > "$dir/out" 2>&1 ||
     { echo "a product by kernels that came along:"; cat "$dir/out"; bad=1; }
-says "kernels for another device" "no cubin there is for sm_80" $carried SIMT_CC=80 $product
-for file in $(cat "$dir/names"); do
+says "kernels for another device" "no cubin there is for sm_80" carried SIMT_CC=80
+for file in "$dir"/cubins/sm_90a-*.cubin; do
     printf x >> "$file"
 done
-says "kernels that are damaged" "cubin is of another program, or cut off" $carried $product
-LIMBER_CACHE=off LIMBER_CUBINS=$dir/cubins LIMBER_KEEP_CUBINS=$dir/cubins $product \
-    > "$dir/out" 2>&1 && $carried $product > "$dir/out" 2>&1 ||
+says "kernels that are damaged" "cubin is of another program, or cut off" carried
+product LIMBER_CACHE=off LIMBER_CUBINS="$dir/cubins" LIMBER_KEEP_CUBINS="$dir/cubins" \
+    > "$dir/out" 2>&1 && carried > "$dir/out" 2>&1 ||
     { echo "kernels in the place of damaged ones:"; cat "$dir/out"; bad=1; }
 
 # The way of tools/gpu.sh --collect: programs are kept and compiled elsewhere.
 mkdir "$dir/programs"
-LIMBER_CACHE=off SIMT_PROGRAMS=$dir/programs $product > "$dir/out" 2>&1 &&
+product LIMBER_CACHE=off SIMT_PROGRAMS="$dir/programs" > "$dir/out" 2>&1 &&
     LIMBER_KEEP_CUBINS=$dir/collected "$collect" "$dir"/programs/*.cu >> "$dir/out" 2>&1 &&
     diff -r "$dir/cubins" "$dir/collected" >> "$dir/out" ||
     { echo "kernels that were collected:"; cat "$dir/out"; bad=1; }

@@ -70,21 +70,23 @@ expect 0 '"capability":90' env LIMBER_CUDA="$work/the driver.so" "$limber" gpu -
 expect 77 'has no cuInit' env LIMBER_CUDA="$mock/libcudnn.so.9" "$limber" gpu
 
 # cuBLAS is there before the context is made, so Limber may multiply by it
-stand_ins="env LIMBER_CUDA=$cuda LIMBER_NVRTC=$nvrtc LD_LIBRARY_PATH=$(dirname "$idle")"
+stand_ins() {
+    env LIMBER_CUDA="$cuda" LIMBER_NVRTC="$nvrtc" LD_LIBRARY_PATH="$(dirname "$idle")" "$@"
+}
 skipped=limber_multiply,limber_pack,limber_reconstruct
-expect 1 'Limber \(cublas\) +WRONG' $stand_ins SIMT_SKIP=$skipped LIMBER_KEEP_CUBINS=cubins \
+expect 1 'Limber \(cublas\) +WRONG' stand_ins SIMT_SKIP=$skipped LIMBER_KEEP_CUBINS=cubins \
     "$limber" gpu --rows fp32 --sizes 33
 expect 0 'limber-cubin 1 sm_90a 13.0 ' head -qn 1 cubins/*
 
 # kernels of another device or NVRTC are refused before anything is built
 mkdir -p deps/lib/pkgconfig
 tar cJf deps/cubins.tar.xz cubins
-expect 2 'is for sm_90a, and the device is sm_80' $stand_ins GPU_BUILD=build SIMT_CC=80 \
+expect 2 'is for sm_90a, and the device is sm_80' stand_ins GPU_BUILD=build SIMT_CC=80 \
     sh "$script" --deps deps results
-expect 2 "was made by NVRTC 13.0, and here is 12.0" $stand_ins GPU_BUILD=build SIMT_NVRTC=12 \
+expect 2 "was made by NVRTC 13.0, and here is 12.0" stand_ins GPU_BUILD=build SIMT_NVRTC=12 \
     sh "$script" --deps deps results
 echo damaged > deps/cubins.tar.xz
-expect 1 'cubins.tar.xz cannot be unpacked' $stand_ins GPU_BUILD=build sh "$script" --deps deps results
+expect 2 'gpu.sh: deps/cubins.tar.xz cannot be unpacked' stand_ins GPU_BUILD=build sh "$script" --deps deps results
 expect 2 'gpu.sh --collect DEPS' sh "$script" --collect
 
 # collecting, in folders with spaces; kernels for another machine are not taken along
@@ -133,6 +135,32 @@ wait $pid
 expect 0 '^143$' echo $?
 expect 0 'stopped; what there is' cat stopped.log
 expect 0 '"step": "fp32-4096".*"stopped": true' cat 'its results/results.jsonl'
+
+# one during the build ends what builds: the pipe has no writer any more
+mkdir -p slow
+mkfifo pipe
+cat > slow/cmake << 'END'
+#!/bin/sh
+[ "$1" = --build ] || exit 0
+(echo begun; exec sleep 100) > "$PIPE"
+END
+chmod +x slow/cmake
+timeout 90 cat pipe > said &
+reader=$!
+PIPE=$work/pipe PATH=$work/slow:$PATH GPU_BUILD='slow build' sh "$script" 'slow results' \
+    > stopped.log 2>&1 &
+pid=$!
+tries=0
+until [ -s said ] || [ $tries = 60 ]; do
+    sleep 1
+    tries=$((tries + 1))
+done
+kill $pid
+wait $pid
+expect 0 '^143$' echo $?
+wait $reader
+expect 0 '^0$' echo $?
+expect 0 'build .* stopped' cat stopped.log
 
 # usage
 expect 0 'example:' "$limber" gpu --help

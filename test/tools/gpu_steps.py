@@ -5,6 +5,7 @@ timed_cuda."""
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -350,7 +351,7 @@ def main():
         os.makedirs(folder)
     open(os.path.join(BUILD, 'CTestTestfile.cmake'), 'w').close()
     script(os.path.join(BUILD, 'tools', 'limber'),
-           LIMBER_SH % {'limber': LIMBER, 'python': sys.executable})
+           LIMBER_SH % {'limber': shlex.quote(LIMBER), 'python': shlex.quote(sys.executable)})
     script(os.path.join(BUILD, 'test', 'gpu_smoke'), SMOKE_SH)
     shutil.copy(TIMED, TIMED_HERE)
     for part in (plans, everything, misbehaviours, tools, limits, interrupts, bad_input):

@@ -119,7 +119,9 @@ safe '.' env LIMBER_CACHE_DIR="$work/$bytes" "$limber" cache info
 
 # ---- what the library before a BLAS says of variables and files ----
 printf '%s = correct\n' "$bytes" > rules
-if [ -n "$blas" ]; then
+if [ -n "$blas" ]; then     # by a path without spaces, at which LD_PRELOAD is cut
+    ln -s "$(dirname "$blas")" folder
+    blas=./folder/$(basename "$blas")
     safe 'u001b' env LD_PRELOAD="$blas" LIMBER_CONTRACT="$bytes" "$3"
     safe 'u001b' env LD_PRELOAD="$blas" LIMBER_CONFIG=rules "$3"
     safe 'u001b' env LD_PRELOAD="$blas" LIMBER_REPORT="no/$bytes" LIMBER_CONTRACT=native "$3"

@@ -47,35 +47,12 @@ def _reach(view):
             view.data + sum(max(x, 0) for x in far) + view.size)
 
 
-def _block(view):
-    """(bytes from a line to the next, bytes of a line, lines) of a matrix whose lines are dense, or
-    None; also of one row or column, whose steps are any."""
-    if len(view.shape) == 2 and min(view.shape) > 1:
-        for line, lead in ((1, 0), (0, 1)):
-            wide = view.shape[line] * view.size
-            if view.bytes[line] == view.size and view.bytes[lead] >= wide:
-                return view.bytes[lead], wide, view.shape[lead]
-    return None
-
-
-def _apart(a, c):
-    """Whether two matrices are blocks of one array that share nothing, as factorisations use them:
-    what the library sees, too."""
-    x, y = _block(a), _block(c)
-    if x is None or y is None or x[0] != y[0] or a.size != c.size or (a.data - c.data) % c.size:
-        return False
-    along, down = divmod(a.data - c.data, y[0])
-    if down + x[1] > y[0]:      # a line of a would end in c's next
-        return False
-    return down >= y[1] or along >= y[2] or along + x[2] <= 0
-
-
 def _meet(a, c):
-    """Whether an operand lies among a result's elements, as far as their ends and lines tell."""
+    """Whether an operand may lie among a result's elements, as far as their ends tell."""
     if a.count == 0 or c.count == 0 or not a.data:      # a prepared one has memory of its own
         return False
     (a0, a1), (c0, c1) = _reach(a), _reach(c)
-    return a0 < c1 and c0 < a1 and not _apart(a, c)
+    return a0 < c1 and c0 < a1
 
 
 class _Aside:
@@ -158,24 +135,41 @@ class Product:
         """Finds the matrices; copies what is none where it lies."""
         a, b, c = self.a, self.b, self.c
         self.data, self.aside = c.data, None
-        o, self.shapes, in_place = _arrangement(*labels, a.shape, a.bytes, b.shape, b.bytes,
-                                                c.bytes, c.size, together)
-        self.stack = tuple(o.extents[x] for x in self.shapes.stack)
-        in_place = in_place and not (c.device is None and self.result.given and
-                                     (_meet(a, c) or _meet(b, c)))
-        if in_place and None not in self.shapes.a and None not in self.shapes.b:
-            return
-        sides = sides_of(o, a.shape, a.bytes, b.shape, b.bytes)
-        found, places = self.shapes, axes_of(o.order, o.shape, c.bytes)
-        sides = [_rearranged(*side, o.extents, found.stack) for side in
-                 ((a, sides[0], found.a, found.rows), (b, sides[1], found.b, found.columns))]
+        o, found, in_place = _arrangement(*labels, a.shape, a.bytes, b.shape, b.bytes, c.bytes,
+                                          c.size, together)
+        self.shapes, self._outline, self._found, self._together = found, o, found, together
+        self._sides = None
+        self.stack = tuple(o.extents[x] for x in found.stack)
+        if not in_place or None in found.a or None in found.b:
+            self._place(in_place)
+
+    def _place(self, in_place):
+        """Copies operands that are no matrices; has the result written where it is to lie, or
+        aside, from where run() moves it."""
+        a, b, c, o, found = self.a, self.b, self.c, self._outline, self._found
+        if self._sides is None:
+            sides = sides_of(o, a.shape, a.bytes, b.shape, b.bytes)
+            self._sides = [_rearranged(*side, o.extents, found.stack) for side in
+                           ((a, sides[0], found.a, found.rows),
+                            (b, sides[1], found.b, found.columns))]
+        places = axes_of(o.order, o.shape, c.bytes)
         if not in_place:
             c.stays()
             order = found.stack + found.rows[0] + found.columns[1]
             self.aside = _Aside(c, places, order, o.extents, self.beta is not None)
             self.data = self.aside.data
             places = axes_of(order, self.aside.strides, self.aside.strides)
-        self.shapes = arrange(o, *sides, places, together)
+        self.shapes = arrange(o, *self._sides, places, self._together)
+
+    def set_aside(self):
+        """After run() was refused: whether the result may lie among an operand's elements, and so
+        run() may succeed now that it is written aside."""
+        a, b, c = self.a, self.b, self.c
+        if self.aside or c.device is not None or not self.result.given or \
+                not (_meet(a, c) or _meet(b, c)):
+            return False
+        self._place(False)
+        return True
 
     def problem(self):
         s = self.shapes
@@ -274,10 +268,16 @@ def multiply(context, a, b, labels, contract=None, out=None, alpha=1, beta=0, sc
     with ExitStack() as held:
         p = Product(context, held, a, b, labels, contract, scheme, slices, format, dtype, out,
                     alpha, beta, result, together=not inputs)
-        steps = epilogue_of(held, epilogue, inputs, nan_to_zero,
-                            product=(p.stack, p.shapes.m, p.shapes.n))
         r = C.Report() if report else None
-        problem = p.run(r, steps, conj_a, conj_b)
+        problem = None
+        while problem is None:
+            steps = epilogue_of(held, epilogue, inputs, nan_to_zero,
+                                product=(p.stack, p.shapes.m, p.shapes.n))
+            try:
+                problem = p.run(r, steps, conj_a, conj_b)
+            except BadArgument:     # among others, where the result lies among an operand
+                if not p.set_aside():
+                    raise
         made = p.result.give()
         if key and not p.aside and p.a.source is a and p.b.source is b:
             kept = (p.a, p.b, p.c), p.result, problem, (p.contract, p.alpha, p.beta)

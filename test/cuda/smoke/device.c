@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "smoke.h"
 
+#include "settings.h"
+
 #include <string.h>
 
 const struct cuda_driver *smoke_driver;
@@ -8,8 +10,10 @@ cu_stream smoke_stream;
 
 bool smoke_open(struct diag *d)
 {
-    struct device *v = limber_cuda_device(0, d);
+    struct device *v;
 
+    settings_from_environment();
+    v = limber_cuda_device(0, d);
     if (!v)
         return false;
     smoke_driver = v->driver;

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Tests that use a backend without a context, which would give it the user's wishes. */
+#ifndef LIMBER_TEST_SETTINGS_H
+#define LIMBER_TEST_SETTINGS_H
+
+#include "backends/settings.h"
+#include "limber/environment.h"
+
+static inline void settings_from_environment(void)
+{
+    limber_settings_from(limber_variable_value);
+}
+
+#endif
