@@ -50,6 +50,7 @@ struct limber_context {
     struct binding *bindings;
     struct recordable *recordable; /* engine.c: calls that may be recorded */
     uint32_t ways; /* those that may serve */
+    atomic_uint_fast64_t whole[64]; /* mixed.c: products that are best by one plan, by hash */
     double brief; /* seconds: products that are predicted to take less are not cut, either */
     int64_t prices; /* found so far */
     struct priced *priced; /* engine.c: plans whose price is known */

@@ -4,6 +4,7 @@
  * A part sees its groups of blocks of lines through a tile subset, and stores to C by the same
  * blocks.  Parts that are sums over other tiles of the same elements follow each other, the first
  * with the caller's beta, the others with 1. */
+#define XXH_INLINE_ALL
 #include "jit/ways.h"
 
 #include "passes/partition.h"
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 enum { TILE_SHIFT = 8 };    /* of tiles along k: what kernels leave out at once */
 
@@ -54,6 +56,69 @@ static bool price(void *user, const struct mask *a, const struct mask *b, const 
     return limber_engine_price(x->ctx, &part, a, b, out, d);
 }
 
+/* ---- products that are known to be best whole ------------------------------------------------ */
+
+/* Deciding takes longer than all else that a call does before it packs, and calls often come again
+ * with operands of which all is as before that decides: size, contract, and masks of all tiles.  A
+ * hash of that is kept.  Were two alike by chance, a product would be computed by one plan, which
+ * serves it. */
+static uint64_t hash_of(const struct mixing *x, const struct mask *a, const struct mask *b)
+{
+    const struct problem *p = x->p;
+    const struct mask *m[2] = { a, b };
+    XXH3_state_t state;
+    struct {
+        int64_t m, n, k;
+        limber_format a, b, c;
+        int32_t promise, bits, slices, split, first_pass, decided, scaled, fine;
+        char scheme[2][SCHEME_NAME];
+    } head;
+
+    memset(&head, 0, sizeof head);
+    head.m = p->m;
+    head.n = p->n;
+    head.k = p->k;
+    head.a = p->fa;
+    head.b = p->fb;
+    head.c = p->fc;
+    head.promise = (int32_t)p->contract.promise;
+    head.bits = p->contract.bits;
+    head.slices = p->contract.slices;
+    head.split = (int32_t)p->contract.split;
+    head.first_pass = x->first_pass.bits;
+    head.decided = x->first_pass.decided;
+    head.scaled = (p->alpha != NULL) << 1 | (p->beta != NULL);
+    head.fine = p->fine;
+    memcpy(head.scheme, x->scheme, sizeof head.scheme);
+    XXH3_64bits_reset(&state);
+    XXH3_64bits_update(&state, &head, sizeof head);
+    for (int i = 0; i < 2; i++) {
+        const size_t blocks = (size_t)m[i]->tile_rows, tiles = blocks * (size_t)m[i]->tile_cols;
+
+        for (size_t j = 0; j < blocks; j++) /* field by field: blocks have holes */
+            XXH3_64bits_update(&state, &m[i]->block[j],
+                               offsetof(struct block_mask, flags) + sizeof m[i]->block[j].flags);
+        if (m[i]->tile)
+            XXH3_64bits_update(&state, m[i]->tile, tiles * sizeof *m[i]->tile);
+    }
+    return XXH3_64bits_digest(&state) | 1; /* 0: there is none */
+}
+
+static atomic_uint_fast64_t *place_of(const struct mixing *x, uint64_t hash)
+{
+    return &x->ctx->whole[hash >> 32 & (COUNT(x->ctx->whole) - 1)];
+}
+
+static bool is_known_whole(const struct mixing *x, uint64_t hash)
+{
+    return atomic_load_explicit(place_of(x, hash), memory_order_relaxed) == hash;
+}
+
+static void keep_whole(const struct mixing *x, uint64_t hash)
+{
+    atomic_store_explicit(place_of(x, hash), hash, memory_order_relaxed);
+}
+
 static bool decide(struct mixing *x, const struct mask *a, const struct mask *b,
                    struct partition *parts, bool *worth, struct diag *d)
 {
@@ -69,19 +134,26 @@ static bool decide(struct mixing *x, const struct mask *a, const struct mask *b,
         .price = price,
         .user = x,
     };
+    const uint64_t hash = in.scheme[1] ? 0 : hash_of(x, a, b);
     struct price whole;
 
     *worth = false;
+    if (hash && is_known_whole(x, hash))
+        return true;
     if (!in.scheme[1]) {
         if (!price(x, a, b, in.scheme[0], 0, &whole, d))
             return false;
         if (limber_price(&whole, (double)a->lines, (double)b->lines, (double)in.k, 1) <
-            x->ctx->brief)
+            x->ctx->brief) {
+            keep_whole(x, hash);
             return true;
+        }
     }
     if (!limber_partition_make(&in, parts, d))
         return false;
     *worth = parts->parts > 1 || parts->part[0].keep[0] || in.scheme[1];
+    if (!*worth)
+        keep_whole(x, hash);
     return true;
 }
 

@@ -25,3 +25,15 @@ if(LIMBER_LLVM)
                       -Wl,--wrap=limber_unpacked_run)
   test_run(test_ways)
 endif()
+
+# Counts the calls of a warm product, by a debugger that knows where functions are.
+if(LIMBER_LLVM AND NOT LIMBER_SANITIZE AND CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64" AND
+   NOT CMAKE_CROSSCOMPILING)
+  add_executable(warm_program ${PROJECT_SOURCE_DIR}/test/warm/program.c)
+  set_target_properties(warm_program PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_link_options(warm_program PRIVATE -no-pie)
+  target_link_libraries(warm_program PRIVATE limber_static)
+  add_test(NAME warm COMMAND sh ${PROJECT_SOURCE_DIR}/test/warm/warm.sh
+           $<TARGET_FILE:warm_program> native=280 correct=420)
+  set_tests_properties(warm PROPERTIES SKIP_RETURN_CODE 77)
+endif()

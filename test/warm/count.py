@@ -1,0 +1,34 @@
+# Runs inside gdb: counts the calls of functions from counting_begins() to the first call of
+# run_pack(), which packs operands.  CALLS_FUNCTIONS names a file of functions' addresses and names.
+import os
+
+import gdb
+
+calls = []
+
+
+class Counted(gdb.Breakpoint):
+    def __init__(self, address, name):
+        super().__init__("*0x" + address, internal=True)
+        self.name = name
+
+    def stop(self):
+        calls.append(self.name)
+        return self.name == "run_pack"
+
+
+for setting in ("pagination off", "confirm off", "breakpoint pending off"):
+    gdb.execute("set " + setting)
+gdb.execute("break counting_begins")
+gdb.execute("run", to_string=True)
+if not gdb.selected_inferior().pid:
+    gdb.execute("quit 77")
+for line in open(os.environ["CALLS_FUNCTIONS"], encoding="ascii"):
+    Counted(*line.split())
+gdb.execute("continue", to_string=True)
+print("calls: %d calls in %d functions" % (len(calls) - 1, len(set(calls)) - 1))
+if os.environ.get("CALLS_SHOW"):
+    for name in calls:
+        print("call: " + name)
+gdb.execute("kill")
+gdb.execute("quit")
