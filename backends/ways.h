@@ -33,6 +33,9 @@ enum way_id {
         WAY_count
 };
 
+const char *limber_way_name(enum way_id way);
+const char *limber_way_about(enum way_id way);
+
 /* A set of ways has a bit for each. */
 static inline uint32_t limber_way_bit(enum way_id way)
 {

@@ -33,6 +33,7 @@ struct limber_context {
     struct background *background;
     struct shapes *shapes; /* functions for small products; NULL: none are made */
     limber_context *generic; /* NULL until it is needed */
+    limber_context *(*generic_of)(limber_context *); /* limber_context_generic */
     bool shared_pool; /* from the context that this one is the generic one of */
     struct disk *disk;
     char *dump_dir;

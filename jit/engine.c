@@ -1,524 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The engine: scan the operands, make the key, find or make the kernel, launch.
- *
- * A kernel serves every call of one kernel key: formats, contract, class of k, classes of the
- * masks, geometry of a convolution.  Sizes and strides are arguments.  The plan is stated from the
- * key alone, so equal keys cannot mean different plans. */
+ * The engine as the public calls see it: runs, plans, workspaces, phases, and what the background
+ * thread is asked for. */
 #include "jit/ways.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-/* ---- the calls ------------------------------------------------------------------------------- */
-
-static void report_facts(struct report *r, const limber_context *ctx, const struct backend *b,
-                         const struct problem *p, const struct facts *f)
-{
-    double work = (double)p->m * (double)p->n * (double)p->k * (double)p->groups / 0x1p30;
-
-    snprintf(r->scheme, sizeof r->scheme, "%s", f->scheme);
-    snprintf(r->backend, sizeof r->backend, "%s", b->name);
-    limber_key_hex(f->key, (sizeof r->kernel - 1) / 2, r->kernel);
-    r->rows = f->rows;
-    r->pruned = f->pruned;
-    r->bound = f->bound;
-    r->cost = f->cost * work / limber_pool_runner(ctx->pool).workers;
-}
-
-/* One line whose beginning is a command that repeats the call. */
-static void log_call(const limber_context *ctx, const struct problem *p, const struct report *r)
-{
-    static const char *const from[] = { "compiled", "disk", "hit", "interpreter", "library" };
-    struct text t = { 0 };
-    char a[16], b[16], c[16], promise[16];
-    const limber_conv *s = p->shape;
-
-    if (s)
-        limber_text_add(&t, "limber conv n=%lld c=%lld h=%lld w=%lld o=%lld r=%lld s=%lld",
-                        (long long)s->n, (long long)s->c, (long long)s->h, (long long)s->w,
-                        (long long)s->o, (long long)s->r, (long long)s->s);
-    if (s && s->t)
-        limber_text_add(&t, " d=%lld t=%lld", (long long)s->d, (long long)s->t);
-    if (!s)
-        limber_text_add(&t, "limber gemm m=%lld n=%lld k=%lld", (long long)p->m, (long long)p->n,
-                        (long long)p->k);
-    limber_text_add(&t, " a=%s b=%s c=%s contract=%s", limber_format_name(p->fa, a, sizeof a),
-                    limber_format_name(p->fb, b, sizeof b), limber_format_name(p->fc, c, sizeof c),
-                    limber_promise_name(&p->contract, promise, sizeof promise));
-    if (!s && p->groups != 1)
-        limber_text_add(&t, "  # %lld products:", (long long)p->groups);
-    else
-        limber_text_add(&t, "  #");
-    limber_text_add(&t, " %s", r->scheme);
-    if (r->parts > 1) {
-        limber_text_add(&t, ":");
-        limber_parts_shares(&t, r);
-        limber_text_add(&t, "; %d parts", r->parts);
-    }
-    limber_text_add(&t, " %s:%s %d rows %s %s %.3g ms", r->backend,
-                    strcmp(r->backend, ctx->machine.backend->name) ? ctx->spare.target.isa :
-                                                                     ctx->machine.target.isa,
-                    r->rows, limber_way_name(r->way), from[r->from],
-                    1e3 * (r->seconds_scan + r->seconds_compile + r->seconds_run));
-    if (r->recomputed > 0)
-        limber_text_add(&t, ", %lld elements recomputed in %.3g ms", (long long)r->recomputed,
-                        1e3 * r->recomputed_seconds);
-    if (!t.failed)
-        ctx->log(ctx->log_user, t.s);
-    limber_text_clear(&t);
-}
-
-/* ---- parts of a product ---------------------------------------------------------------------- */
-
-struct priced {
-    struct priced *next;
-    struct price price;
-    struct kernel_key key;
-};
-
-enum { MOST_PRICES = 1024 };
-
-void limber_priced_free(struct priced *list)
-{
-    while (list) {
-        struct priced *next = list->next;
-
-        free(list);
-        list = next;
-    }
-}
-
-static bool known_price(limber_context *ctx, const struct kernel_key *key, struct price *price)
-{
-    size_t size = limber_kernel_key_size(key);
-    const struct priced *at;
-
-    pthread_mutex_lock(&ctx->lock);
-    for (at = ctx->priced; at && memcmp(&at->key, key, size);)
-        at = at->next;
-    if (at)
-        *price = at->price;
-    pthread_mutex_unlock(&ctx->lock);
-    return at != NULL;
-}
-
-static void keep_price(limber_context *ctx, const struct kernel_key *key, const struct price *price)
-{
-    struct priced *new = malloc(sizeof *new);
-
-    if (!new) /* it is found again when it is asked for again */
-        return;
-    *new = (struct priced){ .price = *price, .key = *key };
-    pthread_mutex_lock(&ctx->lock);
-    if (++ctx->prices % MOST_PRICES == 0) {
-        limber_priced_free(ctx->priced);
-        ctx->priced = NULL;
-    }
-    new->next = ctx->priced;
-    ctx->priced = new;
-    pthread_mutex_unlock(&ctx->lock);
-}
-
-static bool find_price(limber_context *ctx, const struct kernel_key *key, struct price *price,
-                       struct diag *d)
-{
-    struct pass_watch nobody = { NULL, NULL };
-    struct plan plan = { 0 };
-    struct diag why = { 0 };
-    bool ok = limber_plan_state(&plan, key, NULL, &why) &&
-              limber_passes_run(&plan, &ctx->machine.target, "conv_to_gemm,choose", nobody, &why);
-
-    *price = ok ? plan.price : (struct price){ .product = INFINITY };
-    if (!ok && why.status == LIMBER_STATUS_NO_SCHEME)
-        ok = true;
-    else if (!ok)
-        limber_fail(d, why.status, "%s", why.text);
-    limber_plan_clear(&plan);
-    return ok;
-}
-
-bool limber_engine_price(limber_context *ctx, const struct problem *p, const struct mask *a,
-                         const struct mask *b, struct price *price, struct diag *d)
-{
-    const struct scan_result f = {
-        .all_a = *a, .all_b = *b, .slices = p->contract.slices, .first_pass = p->first_pass
-    };
-    struct kernel_key key;
-
-    if (!limber_kernel_key_make(ctx, &key, p, &f, d))
-        return false;
-    if (known_price(ctx, &key, price))
-        return true;
-    if (!find_price(ctx, &key, price, d))
-        return false;
-    keep_price(ctx, &key, price);
-    return true;
-}
-
-/* ---- calls that are recorded ----------------------------------------------------------------- */
-
-/* The keys of a call: without a scan of its operands, and with one. */
-struct recordable {
-    struct recordable *next;
-    struct kernel_key plain, full;
-};
-
-void limber_recordable_free(struct recordable *list)
-{
-    while (list) {
-        struct recordable *next = list->next;
-
-        free(list);
-        list = next;
-    }
-}
-
-/* found: NULL, or whether it was there. */
-static bool entry_of(limber_context *ctx, const struct kernel_key *key, struct entry **e,
-                     bool *found, struct diag *d)
-{
-    const struct kernel_maker kernel_maker = {
-        limber_make_kernel,
-        &(struct compile_job){ .ctx = ctx, .key = key, .machine = &ctx->machine }
-    };
-
-    return limber_kernels_get(ctx->memory, key, limber_kernel_key_size(key), kernel_maker, e,
-                              found ? found : &(bool){ false }, d);
-}
-
-static bool is_scanned(const struct kernel_key *key)
-{
-    return key->has[0] || key->has[1];
-}
-
-/* The same contract with any scheme that asks nothing of the data. */
-static struct kernel_key any_data(const struct kernel_key *plain)
-{
-    struct kernel_key key = *plain;
-
-    memset(key.wanted, 0, sizeof key.wanted);
-    key.slices = 0;
-    return key;
-}
-
-/* Kernels and the module of a guard.  They stay in use for the context's life, as graphs may. */
-static bool take_guard(limber_context *ctx, const struct recordable *w, struct guard *g,
-                       struct diag *d)
-{
-    const struct device_ops *device_ops = ctx->machine.backend->device_ops;
-    struct kernel_key other = any_data(&w->plain);
-    const limber_format f[2] = { w->full.fa, w->full.fb };
-    int device = ctx->machine.target.device;
-    struct entry *e;
-
-    memset(g, 0, sizeof *g);
-    if (!is_scanned(&w->full))
-        return true;
-    if (!entry_of(ctx, &other, &e, NULL, d) || !device_ops->ready(e->kernel, device, d))
-        return false;
-    g->fallback = e->kernel;
-    for (int i = 0; i < 2; i++) {
-        const int64_t *m = w->full.mask[i];
-
-        if (!limber_device_scanner(ctx, f[i], &e, d) || !device_ops->ready(e->kernel, device, d))
-            return false;
-        g->scan[i] = e->kernel;
-        g->bounds[i] = (struct bounds){
-            (int32_t)m[ATTR_emin - MASK_FIRST],   (int32_t)m[ATTR_emax - MASK_FIRST],
-            (int32_t)m[ATTR_spread - MASK_FIRST], (int32_t)m[ATTR_width - MASK_FIRST],
-            (int32_t)m[ATTR_sig - MASK_FIRST],    (int32_t)m[ATTR_sign - MASK_FIRST],
-            (int32_t)m[ATTR_special - MASK_FIRST]
-        };
-    }
-    return true;
-}
-
-static bool add_recordable(limber_context *ctx, const struct problem *p,
-                           const struct kernel_key *full, struct diag *d)
-{
-    const struct scan_result unscanned = { .slices = p->contract.slices };
-    struct recordable *w = calloc(1, sizeof *w), *same;
-    struct guard ignored;
-
-    if (!w)
-        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a call to record");
-    w->full = *full;
-    if (!limber_kernel_key_make(ctx, &w->plain, p, &unscanned, d) ||
-        !take_guard(ctx, w, &ignored, d)) {
-        free(w);
-        return false;
-    }
-    pthread_mutex_lock(&ctx->lock);
-    for (same = ctx->recordable; same && memcmp(&same->plain, &w->plain, sizeof w->plain);)
-        same = same->next;
-    if (same) { /* the newest scan holds */
-        same->full = w->full;
-        free(w);
-    } else {
-        w->next = ctx->recordable;
-        ctx->recordable = w;
-    }
-    pthread_mutex_unlock(&ctx->lock);
-    return true;
-}
-
-static bool find_recordable(limber_context *ctx, const struct problem *p, struct recordable *w,
-                            struct diag *d)
-{
-    const struct scan_result unscanned = { .slices = p->contract.slices };
-    const struct recordable *same;
-
-    if (!limber_kernel_key_make(ctx, &w->plain, p, &unscanned, d))
-        return false;
-    pthread_mutex_lock(&ctx->lock);
-    for (same = ctx->recordable; same && memcmp(&same->plain, &w->plain, sizeof w->plain);)
-        same = same->next;
-    if (same)
-        w->full = same->full;
-    pthread_mutex_unlock(&ctx->lock);
-    return same || limber_fail(d, LIMBER_STATUS_DEVICE,
-                               "queue.stream is being captured: make this call "
-                               "once before, with LIMBER_CAPTURE_READY");
-}
-
-static bool run_recorded(limber_context *ctx, const struct problem *p, struct report *r,
-                         struct diag *d)
-{
-    const struct scan_result unscanned = { 0 };
-    struct guard guard;
-    struct entry *e;
-    struct recordable w;
-
-    if (!find_recordable(ctx, p, &w, d) || !take_guard(ctx, &w, &guard, d) ||
-        !entry_of(ctx, &w.full, &e, NULL, d))
-        return false;
-    if (r) {
-        r->from = LIMBER_FROM_MEMORY;
-        report_facts(r, ctx, e->backend, p, &e->facts);
-    }
-    return limber_launch_recorded(
-        ctx, &(struct step){ .p = p, .f = &unscanned, .e = e, .report = r }, &guard, d);
-}
-
-static bool waits(const struct problem *p)
-{
-    return p->contract.on_miss == LIMBER_ON_MISS_WAIT ||
-           p->contract.on_miss == LIMBER_ON_MISS_COMPILE;
-}
-
-/* Callers that can compute elsewhere do not want the slow interpreter. */
-static bool may_interpret(limber_context *ctx, const struct problem *p, const struct entry *e,
-                          struct diag *d)
-{
-    bool other = p->contract.on_miss == LIMBER_ON_MISS_REFUSE ||
-                 p->contract.on_miss == LIMBER_ON_MISS_COMPILE;
-    const char *why =
-        other && e->backend == &limber_backend_interp ? limber_fallback_reason(ctx) : "";
-
-    return !*why || limber_fail(d, LIMBER_STATUS_DEVICE, "%s", why);
-}
-
-/* r may be NULL. */
-static bool find_entry(limber_context *ctx, const struct problem *p, const struct kernel_key *key,
-                       struct entry **e, struct report *r, struct diag *d)
-{
-    bool found;
-
-    if (!entry_of(ctx, key, e, &found, d))
-        return false;
-    if (!may_interpret(ctx, p, *e, d)) {
-        limber_kernels_put(ctx->memory, *e);
-        return false;
-    }
-    if (r) {
-        r->from = found ? LIMBER_FROM_MEMORY : (*e)->from;
-        r->seconds_compile = found ? 0 : (*e)->seconds;
-        report_facts(r, ctx, (*e)->backend, p, &(*e)->facts);
-    }
-    return true;
-}
-
-static bool run_kernel(limber_context *ctx, const struct problem *p, const struct scan_result *f,
-                       const struct kernel_key *key, struct report *r, struct diag *d)
-{
-    bool stays = p->queue && p->queue->capture, ok;
-    struct step step = { .p = p, .f = f, .report = r, .finish = p->finish };
-    struct entry *e;
-    double start;
-
-    if (!find_entry(ctx, p, key, &e, r, d))
-        return false;
-    step.e = e;
-    start = r || e->prebuilt ? limber_now() : 0;
-    stays = stays && e->backend->device_ops;
-    ok = (!stays || add_recordable(ctx, p, key, d)) && limber_launch(ctx, &step, 1, p, d);
-    if (r)
-        r->seconds_run = limber_now() - start;
-    if (e->prebuilt && step.way == WAY_packed)
-        limber_specialise_later(ctx, key, e, limber_now() - start);
-    if (!stays)
-        limber_kernels_put(ctx->memory, e);
-    return ok;
-}
-
-/* ---- kernels made in the background ---------------------------------------------------------- */
-
-void limber_engine_make(void *context, const void *what)
-{
-    const struct background_job *job = what;
-    limber_context *ctx = context;
-    struct diag ignored = { 0 }; /* the next call meets the failure, and reports it */
-    struct entry *e;
-
-    if (job->shape.size)
-        limber_shape_make(ctx, &job->shape);
-    else if (job->specialise)
-        limber_specialise(ctx, &job->key);
-    else if (entry_of(ctx, &job->key, &e, NULL, &ignored))
-        limber_kernels_put(ctx->memory, e);
-}
-
-struct code_range limber_engine_compiler(void *context)
-{
-    const struct backend *b = ((limber_context *)context)->machine.backend;
-
-    return b->compiler ? b->compiler() : (struct code_range){ 0, 0 };
-}
-
-/* The kernel is there; or the disk or the library has its code, which is taken at once. */
-static bool is_ready(limber_context *ctx, const struct kernel_key *key)
-{
-    const struct kernel_maker kernel_maker = { limber_make_kernel,
-                                               &(struct compile_job){ .ctx = ctx,
-                                                                      .key = key,
-                                                                      .machine = &ctx->machine,
-                                                                      .code = CODE_READY } };
-    size_t size = limber_kernel_key_size(key);
-
-    return ctx->kernels == LIMBER_KERNELS_SPECIALISED ?
-               limber_kernels_has(ctx->memory, key, size) :
-               limber_kernels_offer(ctx->memory, key, size, kernel_maker);
-}
-
-/* The kernel is there, or there is no thread that could make it. */
-static bool is_there(limber_context *ctx, const struct background_job *job)
-{
-    return is_ready(ctx, &job->key) || !limber_background_ask(ctx->background, job, sizeof *job);
-}
-
-static bool run_while_compiling(limber_context *ctx, const struct problem *p,
-                                const struct scan_result *f, const struct kernel_key *key,
-                                struct report *r, struct diag *d)
-{
-    const struct background_job job = { .key = *key };
-    const struct awaited kernel = { &job, sizeof job };
-    struct diag why = { 0 };
-    struct on_miss w;
-    double start = limber_now();
-    bool ok = true;
-
-    if (limber_on_miss_run(ctx, p, &kernel, &w)) {
-        w.rest.finish = NULL; /* other rows are not finished */
-        ok = run_kernel(ctx, &w.rest, f, key, r, &why);
-    }
-    if (!limber_on_miss_finish(ctx, p, &w, ok))
-        return limber_fail(d, why.status, "%s", why.text);
-    if (r && w.report.rows) {
-        if (!ok || w.rest.m == 0)
-            *r = w.report;
-        r->bound = w.report.bound > r->bound ? w.report.bound : r->bound;
-        r->from = LIMBER_FROM_INTERPRETER;
-        r->seconds_run = limber_now() - start;
-    }
-    return true;
-}
-
-static bool run_found(limber_context *ctx, const struct problem *p, const struct scan_result *f,
-                      const struct kernel_key *key, struct report *r, struct diag *d)
-{
-    const double from_disk = 2e-3; /* seconds in which an entry is read */
-    const struct background_job job = { .key = *key };
-
-    if (waits(p) || is_there(ctx, &job))
-        return run_kernel(ctx, p, f, key, r, d);
-    if (!limber_background_busy(ctx->background, &job, sizeof job, from_disk))
-        return run_kernel(ctx, p, f, key, r, d);
-    if (p->contract.on_miss == LIMBER_ON_MISS_REFUSE)
-        return limber_fail(d, LIMBER_STATUS_NOT_READY, "the kernel is being made");
-    return run_while_compiling(ctx, p, f, key, r, d);
-}
-
-bool limber_engine_step(limber_context *ctx, struct step *s, bool *ready, struct diag *d)
-{
-    const struct problem *p = s->p;
-    struct background_job job = { .specialise = false };
-
-    if (!limber_kernel_key_make(ctx, &job.key, p, s->f, d))
-        return false;
-    *ready = waits(p) || is_there(ctx, &job);
-    return !*ready || find_entry(ctx, p, &job.key, &s->e, s->report, d);
-}
-
-/* several: with other launches, whose memory is taken together. */
-static bool workspace_of(limber_context *ctx, const struct problem *p, const struct kernel_key *key,
-                         bool several, size_t *least, size_t *best, struct diag *d)
-{
-    const struct runner runner = limber_pool_runner(ctx->pool);
-    struct call call = limber_call_plain(ctx, p, &runner);
-    struct keeping of[2];
-    struct maps maps;
-    struct entry *e;
-
-    if (!entry_of(ctx, key, &e, NULL, d))
-        return false;
-    for (int i = 0; i < 2; i++)
-        call.keep[i] =
-            limber_operand_keeper(p->kept[i], &e->facts, i, limber_kept_place(p, 0), &of[i]);
-    if (p->groups > 1 && e->backend->takes_groups) {
-        struct call all = call;
-
-        all.groups = p->groups;
-        all.device = ctx->machine.target.device;
-        all.each_a = limber_groups_a(p);
-        all.each_b = limber_groups_b(p);
-        all.each_c = limber_groups_c(p);
-        if (e->backend->takes_groups(e->kernel, &all))
-            call = all;
-    }
-    limber_maps_bind(&maps, &e->geometry, p);
-    limber_maps_apply(&maps, p, &call);
-    if (several && e->backend->launch_memory) {
-        *least = limber_launch_bytes(e, &call);
-        call.workspace_limit = SIZE_MAX / 4;
-        *best = limber_launch_bytes(e, &call);
-    } else if (e->backend->workspace) {
-        e->backend->workspace(e->kernel, &call, least, best);
-    }
-    limber_kernels_put(ctx->memory, e);
-    return true;
-}
-
-bool limber_engine_workspace_masked(limber_context *ctx, const struct problem *p, struct mask *a,
-                                    struct mask *b, size_t *least, size_t *best, struct diag *d)
-{
-    const struct scan_result f = { .all_a = *a, .all_b = *b, .slices = p->contract.slices };
-    struct kernel_key key;
-
-    return limber_kernel_key_make(ctx, &key, p, &f, d) &&
-           workspace_of(ctx, p, &key, true, least, best, d);
-}
-
-bool limber_engine_workspace(limber_context *ctx, const struct problem *p, bool batch,
-                             size_t *least, size_t *best, struct diag *d)
-{
-    struct attempt x = { .ctx = ctx, .p = p, .d = d };
-
-    *least = *best = 0;
-    return !ctx->machine.backend->workspace || p->m == 0 || p->n == 0 || p->groups == 0 ||
-           limber_ways_workspace(&x, batch, least, best);
-}
 
 struct running {
     limber_context *ctx;
@@ -544,6 +30,86 @@ bool limber_engine_run(limber_context *ctx, const struct problem *p, struct repo
                              &(struct running){ ctx, p, report, NULL, NULL, NULL }, d);
 }
 
+/* ---- workspace and plans --------------------------------------------------------------------- */
+
+bool limber_engine_workspace(limber_context *ctx, const struct problem *p, bool batch,
+                             size_t *least, size_t *best, struct diag *d)
+{
+    struct attempt x = { .ctx = ctx, .p = p, .d = d };
+
+    *least = *best = 0;
+    return !ctx->machine.backend->workspace || p->m == 0 || p->n == 0 || p->groups == 0 ||
+           limber_ways_workspace(&x, batch, least, best);
+}
+
+static bool plan_here(void *arg, struct diag *d)
+{
+    const struct running *x = arg;
+    struct report r = { 0 };
+    struct attempt at = { .ctx = x->ctx, .p = x->p, .r = &r, .d = d };
+    bool ok = limber_check_small(x->ctx, x->p, d) &&
+              (!limber_simulates(&x->p->contract) || limber_simulate_check(x->p, d)) &&
+              limber_ways_plan(&at, x->out, x->cut);
+
+    if (ok && x->out && x->out->failed)
+        ok = limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the plan's text");
+    if (ok && x->report)
+        *x->report = r;
+    return ok;
+}
+
+bool limber_engine_plan(limber_context *ctx, const struct problem *p, struct text *out,
+                        struct cut *cut, struct report *report, struct diag *d)
+{
+    return limber_with_stack(STACK_run, plan_here,
+                             &(struct running){ ctx, p, report, out, cut, NULL }, d);
+}
+
+bool limber_engine_make_stated(limber_context *ctx, const char *plan, struct report *r,
+                               struct diag *d)
+{
+    struct compile_job m = { .ctx = ctx, .machine = &ctx->machine, .stated = plan };
+    struct entry e = { .kernel = NULL };
+
+    if (!limber_make_kernel(&m, &e, d))
+        return false;
+    snprintf(r->scheme, sizeof r->scheme, "%s", e.facts.scheme);
+    snprintf(r->backend, sizeof r->backend, "%s", e.backend->name);
+    limber_key_hex(e.facts.key, (sizeof r->kernel - 1) / 2, r->kernel);
+    r->rows = e.facts.rows;
+    r->pruned = e.facts.pruned;
+    r->bound = e.facts.bound;
+    r->from = e.from;
+    r->order = limber_order(&(limber_contract){ .promise = e.promise });
+    r->seconds_compile = e.seconds;
+    limber_entry_clear(&e);
+    return true;
+}
+
+/* ---- kernels made in the background ---------------------------------------------------------- */
+
+void limber_engine_make(void *context, const void *what)
+{
+    const struct background_job *job = what;
+    limber_context *ctx = context;
+    struct diag ignored = { 0 }; /* the next call meets the failure, and reports it */
+    struct entry *e;
+
+    if (job->shape.size)
+        limber_shape_make(ctx, &job->shape);
+    else if (job->specialise)
+        limber_specialise(ctx, &job->key);
+    else if (limber_entry_of(ctx, &job->key, &e, NULL, &ignored))
+        limber_kernels_put(ctx->memory, e);
+}
+
+struct code_range limber_engine_compiler(void *context)
+{
+    const struct backend *b = ((limber_context *)context)->machine.backend;
+
+    return b->compiler ? b->compiler() : (struct code_range){ 0, 0 };
+}
+
 /* ---- phases ---------------------------------------------------------------------------------- */
 
 /* The kernel of a phase; *ready is false where it is being made. */
@@ -560,15 +126,15 @@ static bool find_phase(limber_context *ctx, struct phase *x, struct step *s, boo
     x->report.seconds_scan = limber_now() - start;
     *s = (struct step){ .p = &x->part, .f = &x->f, .report = &x->report };
     job.key = x->key;
-    *ready = waits(&x->part) || is_there(ctx, &job);
-    return !*ready || find_entry(ctx, &x->part, &x->key, &s->e, &x->report, d);
+    *ready = limber_waits(&x->part) || limber_entry_is_there(ctx, &job);
+    return !*ready || limber_entry_find(ctx, &x->part, &x->key, &s->e, &x->report, d);
 }
 
 /* What a call does with a kernel that it has run. */
 static void end_phase(limber_context *ctx, const struct phase *x, const struct step *s)
 {
     if (ctx->verbose > 0)
-        log_call(ctx, &x->part, &x->report);
+        limber_call_log(ctx, &x->part, &x->report);
     if (s->e->prebuilt && s->way == WAY_packed)
         limber_specialise_later(ctx, &x->key, s->e, x->report.seconds_run);
 }
@@ -602,232 +168,3 @@ bool limber_engine_run_phases(limber_context *ctx, const struct problem *whole, 
     return limber_with_stack(STACK_run, run_phases,
                              &(struct running){ .ctx = ctx, .p = whole, .phases = x }, d);
 }
-
-static bool run_ways(limber_context *ctx, const struct problem *p, struct report *r, struct diag *d)
-{
-    struct attempt x; /* what is not set here, ways set that need it */
-
-    x.ctx = ctx;
-    x.p = p;
-    x.r = r;
-    x.d = d;
-    return limber_ways_run(&x);
-}
-
-/* Not inlined: only calls that want a report spend the time to clear one. */
-static __attribute__((noinline)) bool run_reported(limber_context *ctx, const struct problem *p,
-                                                   struct report *report, struct diag *d)
-{
-    struct report r;
-
-    limber_report_clear(&r);
-    if (p->m > 0 && p->n > 0 && p->groups > 0) {
-        if (!run_ways(ctx, p, &r, d))
-            return false;
-        if (ctx->verbose > 0)
-            log_call(ctx, p, &r);
-    }
-    if (report)
-        memcpy(report, &r, offsetof(struct report, part) + (size_t)r.parts * sizeof *r.part);
-    return true;
-}
-
-bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, struct report *report,
-                             struct diag *d)
-{
-    if (p->contract.scheme && !limber_check_small(ctx, p, d))
-        return false;
-    if (report || ctx->verbose > 0)
-        return run_reported(ctx, p, report, d);
-    return p->m == 0 || p->n == 0 || p->groups == 0 || run_ways(ctx, p, NULL, d);
-}
-
-/* The way of a launch of this plan's kernel, with what the backend says of it. */
-static enum way_id say_way(limber_context *ctx, const struct machine *m, const struct problem *p,
-                           const struct plan *plan, struct text *out)
-{
-    const struct runner runner = limber_pool_runner(ctx->pool);
-    struct text about = { 0 };
-    struct maps maps;
-    struct call call = limber_call_plain(ctx, p, &runner);
-    enum way_id way;
-
-    limber_maps_bind(&maps, &p->conv.geometry, p);
-    limber_maps_apply(&maps, p, &call);
-    way = m->backend->way(plan, &m->target, &call, out ? &about : NULL);
-    if (out)
-        limber_text_add(out, "; way=%s%s\n", limber_way_name(way), about.s ? about.s : "");
-    limber_text_clear(&about);
-    return way;
-}
-
-void limber_way_dump(limber_context *ctx, const struct step *s)
-{
-    const struct entry *e = s->e;
-    const struct machine *m = e->backend == ctx->machine.backend ? &ctx->machine : &ctx->spare;
-    struct trace trace = { .folder = limber_dump_folder(ctx, e->facts.key) };
-    struct diag ignored = { 0 };
-    struct plan plan = { 0 };
-    struct text out = { 0 };
-
-    if (trace.folder && e->stated && limber_plan_parse(&plan, e->stated, &ignored) &&
-        limber_passes_run(&plan, &m->target, NULL, (struct pass_watch){ NULL, NULL }, &ignored)) {
-        say_way(ctx, m, s->p, &plan, &out);
-        if (out.s && !out.failed)
-            limber_trace_file(&trace, "way.txt", out.s, out.n);
-    }
-    limber_text_clear(&out);
-    limber_plan_clear(&plan);
-    limber_trace_clear(&trace);
-}
-
-static bool trace_plan(limber_context *ctx, const struct problem *p, const struct kernel_key *key,
-                       struct text *out, struct report *r, struct diag *d)
-{
-    struct trace trace = { .out = out };
-    struct facts facts = { .rows = 0 };
-    struct plan plan = { 0 };
-    bool ok;
-
-    ok = limber_plan_state(&plan, key, NULL, d) &&
-         limber_plan_key(ctx, &ctx->machine, &plan, NULL, facts.key, NULL, d) &&
-         limber_passes_traced(&plan, &ctx->machine.target, NULL, &trace, d);
-    if (ok) {
-        limber_gather(&facts, &plan, NULL);
-        report_facts(r, ctx, ctx->machine.backend, p, &facts);
-        r->way = say_way(ctx, &ctx->machine, p, &plan, out);
-    }
-    limber_trace_clear(&trace);
-    limber_plan_clear(&plan);
-    return ok;
-}
-
-bool limber_engine_plan_masked(limber_context *ctx, const struct problem *p, const struct mask *a,
-                               const struct mask *b, struct text *out, struct report *report,
-                               struct diag *d)
-{
-    const struct scan_result f = {
-        .all_a = *a, .all_b = *b, .slices = p->contract.slices, .first_pass = p->first_pass
-    };
-    struct kernel_key key;
-
-    return limber_kernel_key_make(ctx, &key, p, &f, d) && trace_plan(ctx, p, &key, out, report, d);
-}
-
-static bool plan_here(void *arg, struct diag *d)
-{
-    const struct running *x = arg;
-    struct report r = { 0 };
-    struct attempt at = { .ctx = x->ctx, .p = x->p, .r = &r, .d = d };
-    bool ok = limber_check_small(x->ctx, x->p, d) &&
-              (!limber_simulates(&x->p->contract) || limber_simulate_check(x->p, d)) &&
-              limber_ways_plan(&at, x->out, x->cut);
-
-    if (ok && x->out && x->out->failed)
-        ok = limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the plan's text");
-    if (ok && x->report)
-        *x->report = r;
-    return ok;
-}
-
-bool limber_engine_plan(limber_context *ctx, const struct problem *p, struct text *out,
-                        struct cut *cut, struct report *report, struct diag *d)
-{
-    return limber_with_stack(STACK_run, plan_here,
-                             &(struct running){ ctx, p, report, out, cut, NULL }, d);
-}
-
-bool limber_engine_function(limber_context *ctx, const limber_contract *contract,
-                            const struct fixed *fixed, limber_format f, void **address,
-                            struct diag *d)
-{
-    struct {
-        struct kernel_key key;
-        struct fixed fixed;
-    } what;
-    const struct kernel_maker kernel_maker = { limber_make_kernel,
-                                               &(struct compile_job){ .ctx = ctx,
-                                                                      .key = &what.key,
-                                                                      .fixed = &what.fixed,
-                                                                      .machine = &ctx->machine } };
-    static const double one = 1;
-    const struct scan_result unscanned = { 0 };
-    const struct problem p = { .contract = *contract,
-                               .k = fixed->k,
-                               .fa = f,
-                               .fb = f,
-                               .fc = f,
-                               .beta = fixed->add ? &one : NULL }; /* a key holds only whether */
-    struct entry *e;
-    bool found;
-
-    if (!ctx->machine.backend->fixed)
-        return limber_fail(d, LIMBER_STATUS_DEVICE, "backend %s makes no functions for one shape",
-                           ctx->machine.backend->name);
-    if (!limber_kernel_key_make(ctx, &what.key, &p, &unscanned, d))
-        return false;
-    what.fixed = *fixed;
-    if (!limber_kernels_get(ctx->functions, &what, sizeof what, kernel_maker, &e, &found, d))
-        return false;
-    *address = e->address; /* kept in use, so that it stays */
-    return true;
-}
-
-bool limber_engine_make_stated(limber_context *ctx, const char *plan, struct report *r,
-                               struct diag *d)
-{
-    struct compile_job m = { .ctx = ctx, .machine = &ctx->machine, .stated = plan };
-    struct entry e = { .kernel = NULL };
-
-    if (!limber_make_kernel(&m, &e, d))
-        return false;
-    snprintf(r->scheme, sizeof r->scheme, "%s", e.facts.scheme);
-    snprintf(r->backend, sizeof r->backend, "%s", e.backend->name);
-    limber_key_hex(e.facts.key, (sizeof r->kernel - 1) / 2, r->kernel);
-    r->rows = e.facts.rows;
-    r->pruned = e.facts.pruned;
-    r->bound = e.facts.bound;
-    r->from = e.from;
-    r->order = limber_order(&(limber_contract){ .promise = e.promise });
-    r->seconds_compile = e.seconds;
-    limber_entry_clear(&e);
-    return true;
-}
-
-/* ---- the way --------------------------------------------------------------------------------- */
-
-static const char *refuses(const limber_context *ctx, const struct problem *p)
-{
-    (void)ctx, (void)p;
-    return NULL;
-}
-
-static enum ran run(struct attempt *x)
-{
-    const bool ok =
-        limber_device_records(x->ctx, x->p->queue) ?
-            run_recorded(x->ctx, x->p, x->r, x->d) :
-            limber_attempt_scan(x) && run_found(x->ctx, x->p, &x->f, &x->key, x->r, x->d);
-
-    return ok ? RAN_done : RAN_failed;
-}
-
-static enum ran workspace(struct attempt *x, bool batch, size_t *least, size_t *best)
-{
-    return limber_attempt_scan(x) && workspace_of(x->ctx, x->p, &x->key, batch || x->p->groups > 1,
-                                                  least, best, x->d) ?
-               RAN_done :
-               RAN_failed;
-}
-
-static enum ran plan(struct attempt *x, struct text *out, struct cut *cut)
-{
-    (void)cut;
-    return limber_attempt_scan(x) && trace_plan(x->ctx, x->p, &x->key, out, x->r, x->d) ?
-               RAN_done :
-               RAN_failed;
-}
-
-const struct way limber_way_kernel = {
-    .plans = true, .refuses = refuses, .run = run, .workspace = workspace, .plan = plan
-};

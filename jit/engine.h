@@ -16,6 +16,24 @@ bool limber_engine_run(limber_context *ctx, const struct problem *p, struct repo
 /* The same without a simulated unit's statistics. */
 bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, struct report *report,
                              struct diag *d);
+/* run.c: a line of what a call did, whose beginning is a command that repeats it. */
+void limber_call_log(const limber_context *ctx, const struct problem *p, const struct report *r);
+
+/* ---- kernel.c -------------------------------------------------------------------------------- */
+
+struct kernel_key;
+struct background_job;
+/* Whether a call waits for its kernel. */
+bool limber_waits(const struct problem *p);
+/* The kernel of a key, made where it is absent, to be put back; found: NULL, or whether it was
+ * there. */
+bool limber_entry_of(limber_context *ctx, const struct kernel_key *key, struct entry **e,
+                     bool *found, struct diag *d);
+/* That for a call, with what a report (or NULL) says of it. */
+bool limber_entry_find(limber_context *ctx, const struct problem *p, const struct kernel_key *key,
+                       struct entry **e, struct report *r, struct diag *d);
+/* The kernel is there, or there is no thread that could make it. */
+bool limber_entry_is_there(limber_context *ctx, const struct background_job *job);
 /* One plan for a product of one group whose masks are known: what it would cost, with product
  * INFINITY where there is none. */
 bool limber_engine_price(limber_context *ctx, const struct problem *p, const struct mask *a,
@@ -38,6 +56,8 @@ struct on_miss {
     struct problem rest; /* rows that are still to be computed */
     char *saved; /* C as it was, of the others */
     struct report report; /* of the others */
+    /* In: how the interpreter's context computes rows. */
+    bool (*run)(limber_context *, const struct problem *, struct report *, struct diag *);
 };
 /* Computes rows until the kernel is there, or none is left: false. */
 bool limber_on_miss_run(limber_context *ctx, const struct problem *p, const struct awaited *kernel,
@@ -47,11 +67,13 @@ bool limber_on_miss_run(limber_context *ctx, const struct problem *p, const stru
 bool limber_on_miss_finish(limber_context *ctx, const struct problem *p, struct on_miss *w,
                            bool done);
 
-/* api/parts_text.c: whole is the price of one plan for all; of *cut also after a failure. */
+/* parts_text.c: whole is the price of one plan for all; of *cut also after a failure. */
 struct partition;
 bool limber_parts_cut(struct cut *cut, const struct partition *parts, bool transposed,
                       const struct report *r, double whole, struct diag *d);
 void limber_parts_text(struct text *out, const struct cut *cut);
+/* A line for each part. */
+void limber_parts_table(struct text *out, const limber_part *part, int parts);
 /* " 62% fp32-f, 38% fp32-b" */
 void limber_parts_shares(struct text *out, const struct report *r);
 
@@ -279,8 +301,10 @@ bool limber_engine_run_phases(limber_context *ctx, const struct problem *whole, 
 bool limber_engine_step(limber_context *ctx, struct step *s, bool *ready, struct diag *d);
 /* What a call of several launches takes for one of them, within call->workspace_limit. */
 size_t limber_launch_bytes(const struct entry *e, const struct call *call);
-/* Writes to its kernel's dump which way a step's launch takes, and why not others. */
-void limber_way_dump(limber_context *ctx, const struct step *s);
+/* The way that a launch of this plan's kernel takes; to `out`, unless it is NULL, what the backend
+ * says of it. */
+enum way_id limber_way_say(limber_context *ctx, const struct machine *m, const struct problem *p,
+                           const struct plan *plan, struct text *out);
 /* Into a stream that records, where failure spoils the record. */
 bool limber_launch_recorded(limber_context *ctx, struct step *s, const struct guard *guard,
                             struct diag *d);

@@ -105,6 +105,49 @@ struct call limber_call_plain(const limber_context *ctx, const struct problem *p
                           .workspace_limit = SIZE_MAX };
 }
 
+/* ---- which way a launch takes ----------------------------------------------------------------- */
+
+/* The way of a launch of this plan's kernel, with what the backend says of it. */
+enum way_id limber_way_say(limber_context *ctx, const struct machine *m, const struct problem *p,
+                           const struct plan *plan, struct text *out)
+{
+    const struct runner runner = limber_pool_runner(ctx->pool);
+    struct text about = { 0 };
+    struct maps maps;
+    struct call call = limber_call_plain(ctx, p, &runner);
+    enum way_id way;
+
+    limber_maps_bind(&maps, &p->conv.geometry, p);
+    limber_maps_apply(&maps, p, &call);
+    way = m->backend->way(plan, &m->target, &call, out ? &about : NULL);
+    if (out)
+        limber_text_add(out, "; way=%s%s\n", limber_way_name(way), about.s ? about.s : "");
+    limber_text_clear(&about);
+    return way;
+}
+
+static void dump_way(limber_context *ctx, const struct step *s)
+{
+    const struct entry *e = s->e;
+    const struct machine *m = e->backend == ctx->machine.backend ? &ctx->machine : &ctx->spare;
+    struct trace trace = { .folder = limber_dump_folder(ctx, e->facts.key) };
+    struct diag ignored = { 0 };
+    struct plan plan = { 0 };
+    struct text out = { 0 };
+
+    if (trace.folder && e->stated && limber_plan_parse(&plan, e->stated, &ignored) &&
+        limber_passes_run(&plan, &m->target, NULL, (struct pass_watch){ NULL, NULL }, &ignored)) {
+        limber_way_say(ctx, m, s->p, &plan, &out);
+        if (out.s && !out.failed)
+            limber_trace_file(&trace, "way.txt", out.s, out.n);
+    }
+    limber_text_clear(&out);
+    limber_plan_clear(&plan);
+    limber_trace_clear(&trace);
+}
+
+/* ---- launches -------------------------------------------------------------------------------- */
+
 struct launching {
     limber_context *ctx;
     const struct problem *p; /* with the result where it is computed */
@@ -273,7 +316,7 @@ static bool run_step(limber_context *ctx, struct step *s, bool dry, const struct
     pthread_mutex_destroy(&l.lock);
     s->way = l.way;
     if (ok && !dry && ctx->dump_dir)
-        limber_way_dump(ctx, s);
+        dump_way(ctx, s);
     if (s->report) {
         s->report->way = l.way;
         s->report->workspace = l.workspace * (size_t)l.at_once;

@@ -42,6 +42,7 @@ struct job {
     atomic_bool other; /* an element is no such byte */
     int size; /* of an element of the result */
     double unit; /* of sums */
+    bool (*again)(struct attempt *); /* computes the product of the bytes */
     const struct finisher *finish; /* of what is widened; or NULL */
     struct output_view c, sums; /* sums of a binary32 result lie where that will be */
     int64_t rows, length; /* of the result, dense ones */
@@ -355,7 +356,7 @@ static bool run_bytes(limber_context *ctx, const struct problem *p, struct job *
     struct diag ignored = { 0 }; /* nothing is stored; another way may do */
     struct attempt x = { .ctx = ctx, .p = &q, .r = r, .d = &ignored };
 
-    return limber_ways_run(&x);
+    return j->again(&x);
 }
 
 /* Sums are widened as soon as they are there where the kernel can; else all of them afterwards. */
@@ -466,6 +467,7 @@ static enum ran run(struct attempt *x)
     struct job j;
     bool ok = begin(x->ctx, x->p, true, &j);
 
+    j.again = x->again;
     j.unit = ldexp(1, j.of[0].exponent + j.of[1].exponent);
     for (int i = 0; ok && i < 2; i++)
         take_kept(x->ctx, &j.of[i]);
@@ -518,8 +520,8 @@ static enum ran plan(struct attempt *x, struct text *out, struct cut *cut)
     q.finish = NULL;
     if (out)
         limber_text_add(out, "; way=bytes: both operands become bytes, whose product is:\n");
-    ok = limber_ways_plan(&(struct attempt){ .ctx = x->ctx, .p = &q, .r = x->r, .d = x->d }, out,
-                          NULL);
+    ok =
+        x->plan_again(&(struct attempt){ .ctx = x->ctx, .p = &q, .r = x->r, .d = x->d }, out, NULL);
     strcpy(x->r->scheme, "ozaki1-i8");
     x->r->bound = 0;
     return ok ? RAN_done : RAN_failed;

@@ -54,7 +54,7 @@ static bool take_rows(limber_context *generic, const struct problem *p, struct o
     double took = limber_now();
 
     limber_output_copy(&saved, &part.c, rows, p->n, p->fc.size);
-    if (!limber_engine_run_plain(generic, &part, &w->report, &ignored))
+    if (!w->run(generic, &part, &w->report, &ignored))
         return false; /* nothing of these is written */
     w->rest.m = first;
     w->rest.kept[0] = NULL; /* its limbs are those of all rows */
@@ -73,10 +73,10 @@ bool limber_on_miss_run(limber_context *ctx, const struct problem *p, const stru
     int64_t count = FIRST / (p->n * p->k + 1) + 1;
     limber_context *generic;
 
-    *w = (struct on_miss){ .rest = *p };
+    *w = (struct on_miss){ .rest = *p, .run = w->run };
     if (!has_rows(ctx, p))
         return true;
-    generic = limber_context_generic(ctx);
+    generic = ctx->generic_of(ctx);
     w->saved = generic ? limber_memory_alloc(&ctx->allocator, bytes) : NULL;
     if (!w->saved)
         return true;
@@ -98,7 +98,7 @@ bool limber_on_miss_finish(limber_context *ctx, const struct problem *p, struct 
     if (!done && w->rest.m < p->m) {
         const struct output_view saved = saved_rows(p, w, w->rest.m);
 
-        done = limber_engine_run_plain(limber_context_generic(ctx), &rows, NULL, &ignored);
+        done = w->run(ctx->generic_of(ctx), &rows, NULL, &ignored);
         if (!done)
             limber_output_copy(&written.c, &saved, written.m, p->n, p->fc.size);
     }

@@ -11,19 +11,6 @@ static const struct way *const ways[] = {
     &limber_way_parts,  &limber_way_kernel,          NULL,
 };
 
-static const struct {
-    const char *name, *about;
-} words[] = { { "", "" },
-#define WORD(name, about) { #name, about },
-              LIMBER_WAY_LIST(WORD)
-#undef WORD
-};
-
-const char *limber_way_name(enum way_id way)
-{
-    return words[way].name;
-}
-
 /* ---- LIMBER_WAYS ----------------------------------------------------------------------------- */
 
 /* Without these nothing would be computed. */
@@ -35,7 +22,7 @@ static bool unknown(const char *name, int length, struct diag *d)
 
     for (int i = 1; i < WAY_count; i++)
         if (!(needed >> i & 1))
-            limber_text_add(&list, "-%s, ", words[i].name);
+            limber_text_add(&list, "-%s, ", limber_way_name((enum way_id)i));
     limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "LIMBER_WAYS: \"%.*s\" is none of %s-planless",
                 length, name, list.s ? list.s : "");
     limber_text_clear(&list);
@@ -46,7 +33,8 @@ static bool unknown(const char *name, int length, struct diag *d)
 static uint32_t ways_of(const char *name, size_t length)
 {
     for (int i = 1; i < WAY_count; i++)
-        if (strlen(words[i].name) == length && memcmp(words[i].name, name, length) == 0)
+        if (strlen(limber_way_name((enum way_id)i)) == length &&
+            memcmp(limber_way_name((enum way_id)i), name, length) == 0)
             return limber_way_bit((enum way_id)i);
     return length == 8 && memcmp(name, "planless", 8) == 0 ? WAYS_planless : 0;
 }
@@ -98,21 +86,6 @@ static const struct problem *transpose(const limber_context *ctx, const struct p
     return turned;
 }
 
-bool limber_attempt_scan(struct attempt *x)
-{
-    const double start = x->r ? limber_now() : 0;
-
-    if (x->scanned)
-        return true;
-    if (!limber_scan_operands(x->ctx, &x->f, x->p, x->d) ||
-        !limber_kernel_key_make(x->ctx, &x->key, x->p, &x->f, x->d))
-        return false;
-    x->scanned = true;
-    if (x->r)
-        x->r->seconds_scan = limber_now() - start;
-    return true;
-}
-
 /* ---- down the list --------------------------------------------------------------------------- */
 
 /* From here on ways plan. */
@@ -128,6 +101,8 @@ static void begin(struct attempt *x)
 {
     x->at = ways;
     x->plans = false;
+    x->again = limber_ways_run;
+    x->plan_again = limber_ways_plan;
 }
 
 static void end(struct attempt *x)
@@ -154,7 +129,7 @@ static const struct way *next(struct attempt *x, bool looks, struct text *out)
         if (!why)
             return w;
         if (out)
-            limber_text_add(out, "; not %s: %s\n", words[w->id].name, why);
+            limber_text_add(out, "; not %s: %s\n", limber_way_name(w->id), why);
     }
     return NULL;
 }
@@ -192,8 +167,8 @@ bool limber_ways_workspace(struct attempt *x, bool batch, size_t *least, size_t 
 /* Of a way without a plan: what follows is the plan that it makes needless. */
 static void say_needless(const struct way *w, struct text *out)
 {
-    limber_text_add(out, "; way=%s: %s.  Without it (LIMBER_WAYS=-%s):\n", words[w->id].name,
-                    words[w->id].about, words[w->id].name);
+    limber_text_add(out, "; way=%s: %s.  Without it (LIMBER_WAYS=-%s):\n", limber_way_name(w->id),
+                    limber_way_about(w->id), limber_way_name(w->id));
 }
 
 bool limber_ways_plan(struct attempt *x, struct text *out, struct cut *cut)

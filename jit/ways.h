@@ -14,6 +14,9 @@ struct attempt {
     struct report *r; /* or NULL */
     struct diag *d;
     const struct way *const *at; /* in the list; NULL: at its begin */
+    /* Go down the list with another call, for ways that make one of this. */
+    bool (*again)(struct attempt *);
+    bool (*plan_again)(struct attempt *, struct text *out, struct cut *cut);
     bool plans; /* the rest is set */
     struct problem turned;
     bool scanned; /* f and key are filled */
@@ -47,7 +50,6 @@ struct way {
 extern const struct way limber_way_direct, limber_way_depthwise, limber_way_pairs, limber_way_bytes,
     limber_way_depthwise_exact, limber_way_depthwise_pairs, limber_way_parts, limber_way_kernel;
 
-const char *limber_way_name(enum way_id way);
 /* Takes ways out: "-direct,-pairs" takes two, "-planless" all that need no plan. */
 bool limber_ways_read(const char *text, uint32_t *ways, struct diag *d);
 

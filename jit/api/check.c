@@ -9,6 +9,7 @@ bool limber_check_format(limber_format f, const char *what, struct diag *d)
 {
     const double zero = 0;
     unsigned char element[16];
+    struct diag ignored = { 0 };
 
     if (limber_format_equal(f, LIMBER_F64) || limber_format_equal(f, LIMBER_F32))
         return true;            /* spares the usual calls a conversion */
@@ -16,8 +17,8 @@ bool limber_check_format(limber_format f, const char *what, struct diag *d)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: format exact is for plans only",
                            what);
     if (f.kind != LIMBER_KIND_NONE && f.size >= 1 && f.size <= sizeof element) {
-        if (limber_convert(element, f, &zero, LIMBER_F64, 1, LIMBER_ROUND_NEAREST) ==
-            LIMBER_STATUS_OK)
+        if (limber_format_check(what, f, &ignored) &&
+            limber_format_convert(element, f, &zero, LIMBER_F64, 1, LIMBER_ROUND_NEAREST, &ignored))
             return true;
     }
     return limber_fail(
@@ -176,6 +177,7 @@ bool limber_check_apart(struct extent c, struct extent x, struct diag *d)
 /* Rounding to odd keeps what is inexact away from 0 and 1. */
 const void *limber_scalar(const void *x, limber_format c, double neutral)
 {
+    struct diag ignored = { 0 };
     double v;
 
     if (!x)
@@ -184,8 +186,8 @@ const void *limber_scalar(const void *x, limber_format c, double neutral)
         memcpy(&v, x, sizeof v);
         return v == neutral ? NULL : x;
     }
-    if (limber_convert(&v, LIMBER_F64, x, limber_scalar_format(c), 1, LIMBER_ROUND_ODD) ==
-            LIMBER_STATUS_OK &&
+    if (limber_format_convert(&v, LIMBER_F64, x, limber_scalar_format(c), 1, LIMBER_ROUND_ODD,
+                              &ignored) &&
         v == neutral)
         return NULL;
     return x;

@@ -14,36 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- memory and threads ---------------------------------------------------------------------- */
-
-void *limber_complex_memory(const limber_context *ctx, int64_t rows, int64_t cols, limber_format f,
-                            const char *what, struct diag *d)
-{
-    size_t bytes;
-    void *p = NULL;
-
-    if (!__builtin_mul_overflow((size_t)rows, (size_t)cols, &bytes) &&
-        !__builtin_mul_overflow(bytes, (size_t)f.size, &bytes))
-        p = limber_memory_alloc(&ctx->allocator, bytes + 1);
-    if (!p)
-        limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for %s", what);
-    return p;
-}
-
-enum { ALONE = 1 << 15 }; /* elements: fewer are no work for several threads */
-
-void limber_complex_share(limber_context *ctx, int64_t tasks, int64_t elements,
-                          void (*fn)(void *arg, int64_t task, int worker), void *arg)
-{
-    struct runner r = limber_pool_runner(ctx->pool);
-
-    if (elements > ALONE)
-        r.run(r.self, tasks, fn, arg);
-    else
-        for (int64_t i = 0; i < tasks; i++)
-            fn(arg, i, 0);
-}
-
 /* ---- B written out --------------------------------------------------------------------------- */
 
 struct expansion {
@@ -55,26 +25,6 @@ struct expansion {
     _Atomic bool least; /* seen: an integer that has no negative */
 };
 
-static void negate_float(char *at, limber_format f)
-{
-    int bit = f.carried || f.kind == LIMBER_KIND_DD ? 8 * f.size - 1 : f.exp_bits + f.frac_bits;
-
-    at[bit / 8] = (char)(at[bit / 8] ^ 1 << bit % 8);
-    if (f.kind == LIMBER_KIND_DD)
-        at[7] = (char)(at[7] ^ 0x80);
-}
-
-/* False when the number has no negative. */
-static bool negate_integer(char *at, int size)
-{
-    int64_t v = 0;
-
-    memcpy(&v, at, (size_t)size);
-    v = (int64_t)((0 - (uint64_t)v) << (64 - 8 * size)) >> (64 - 8 * size);
-    memcpy(at, &v, (size_t)size);
-    return v != INT64_MIN >> (64 - 8 * size);
-}
-
 static inline void put(struct expansion *e, char *to, const char *from, int size, bool minus)
 {
     limber_format f = e->x->b.m.format;
@@ -84,8 +34,8 @@ static inline void put(struct expansion *e, char *to, const char *from, int size
     else
         limber_convert(to, e->f, from, f, 1, LIMBER_ROUND_NEAREST);
     if (minus && !limber_is_integer(f))
-        negate_float(to, f);
-    else if (minus && !negate_integer(to, e->f.size))
+        limber_negate_float(to, f);
+    else if (minus && !limber_negate_integer(to, e->f.size))
         e->least = true;
 }
 
@@ -367,171 +317,6 @@ static bool multiply(const struct complex_product *x, limber_format fc, struct o
 }
 
 /* ---- alpha and beta that are complex --------------------------------------------------------- */
-
-/* Behind them lie the factors. */
-static bool terms_on_device(struct terms *t, const struct complex_product *x, struct diag *d)
-{
-    enum { ALIGN = 256 };
-    size_t bytes;
-    void *p = NULL;
-
-    if (__builtin_mul_overflow((size_t)(x->m * x->n), (size_t)(t->width * t->f.size), &bytes) ||
-        __builtin_mul_overflow(bytes, (size_t)limber_complex_products(x), &bytes) ||
-        bytes > SIZE_MAX / 2)
-        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a b before its sum with c");
-    bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
-    if (!limber_device_alloc(x->ctx, &p, bytes + ALIGN, "a b before its sum with c", x->queue, d))
-        return false;
-    t->data = p;
-    t->factors = t->data + bytes;
-    return true;
-}
-
-bool limber_terms_new(struct terms *t, const struct complex_product *x, struct diag *d)
-{
-    t->f = limber_scalar_format(x->c.format);
-    t->width = x->beta ? 4 : 2;
-    t->factors = NULL;
-    if (is_remote(x, x->c.data))
-        return terms_on_device(t, x, d);
-    t->data =
-        limber_complex_memory(x->ctx, x->m * x->n, t->width, t->f, "a b before its sum with c", d);
-    return t->data;
-}
-
-void limber_terms_drop(struct terms *t, const struct complex_product *x)
-{
-    if (t->factors)
-        limber_device_free(x->ctx, t->data, x->queue);
-    else
-        limber_memory_free(&x->ctx->allocator, t->data);
-    t->data = NULL;
-}
-
-struct filling {
-    const struct complex_product *x;
-    const struct terms *t;
-};
-
-static void fill_row(void *arg, int64_t i, int worker)
-{
-    const struct filling *f = arg;
-    const limber_output *c = &f->x->c;
-    size_t size = f->t->f.size;
-
-    (void)worker;
-    for (int64_t j = 0; j < f->x->n; j++) {
-        const char *from =
-            (const char *)c->data + 2 * (i * c->row_stride + j * c->col_stride) * c->format.size;
-        char *to = f->t->data + (size_t)((i * f->x->n + j) * f->t->width + 2) * size;
-
-        limber_convert(to, f->t->f, from, c->format, 2, LIMBER_ROUND_NEAREST);
-    }
-}
-
-/* Two columns of coefficients, one for the real and one for the imaginary parts. */
-static bool coefficients(const struct terms *t, const struct complex_product *x, char *to,
-                         struct diag *d)
-{
-    const char *given[2] = { x->alpha, x->beta };
-    size_t size = t->f.size;
-    const double one[2] = { 1, 0 };
-    char pair[32];
-
-    for (int i = 0; 2 * i < t->width; i++) {
-        char *re = to + 2 * (size_t)i * size, *im = re + (size_t)t->width * size;
-
-        if (given[i])
-            memcpy(pair, given[i], 2 * size);
-        else
-            limber_convert(pair, t->f, one, LIMBER_F64, 2, LIMBER_ROUND_NEAREST);
-        memcpy(re, pair, size);
-        memcpy(re + size, pair + size, size);
-        memcpy(im, pair + size, size);
-        memcpy(im + size, pair, size);
-        if (!limber_is_integer(t->f))
-            negate_float(re + size, t->f);
-        else if (!negate_integer(re + size, (int)size))
-            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                               "%s: the negative of its imaginary part "
-                               "does not fit i64",
-                               i ? "beta" : "alpha");
-    }
-    return true;
-}
-
-/* C's pairs to their places, and the coefficients to where the product finds them. */
-static bool fill(const struct terms *t, const struct complex_product *x, char **matrix,
-                 struct diag *d)
-{
-    struct terms_job j = {
-        .c = x->c.data,
-        .row = 2 * x->c.row_stride,
-        .col = 2 * x->c.col_stride,
-        .m = x->m,
-        .n = x->n,
-        .width = t->width,
-        .count = limber_complex_products(x),
-        .each = { 2 * x->batch.c * x->c.format.size, (const void *const *)x->batch.address_c },
-        .to = t->data,
-        .factors = t->factors,
-    };
-    struct filling f = { x, t };
-
-    if (!coefficients(t, x, t->factors ? j.value : *matrix, d))
-        return false;
-    if (t->factors) {
-        *matrix = t->factors;
-        return limber_device_terms(x->ctx, &j, x->c.format, x->queue, d);
-    }
-    if (t->width == 4)
-        limber_complex_share(x->ctx, x->m, x->m * x->n, fill_row, &f);
-    return true;
-}
-
-/* The coefficients times the terms: 2 x mn, an inner dimension of 2 or 4.  On a device a scan of
- * the terms would take longer than the sum. */
-static bool add_terms(const struct terms *t, const struct complex_product *x, struct diag *d)
-{
-    char few[8 * 16], *matrix = few;
-    const limber_contract k = limber_contract_of_sum(&x->contract, t->f, t->factors != NULL);
-    const bool filled = fill(t, x, &matrix, d);
-    const struct problem p = {
-        .contract = k,
-        .m = 2,
-        .n = x->m * x->n,
-        .k = t->width,
-        .groups = limber_complex_products(x),
-        .fa = t->f,
-        .fb = t->f,
-        .fc = x->c.format,
-        .a = { matrix, t->width, 1, NULL },
-        .b = { t->data, t->width, 1, NULL },
-        .step_b = x->m * x->n * t->width,
-        .queue = x->queue,
-        .c = { x->c.data, 1, 2 * x->c.col_stride, x->n, 2 * x->c.row_stride },
-        .step_c = 2 * x->batch.c,
-        .each_c = x->batch.address_c,
-    };
-    struct report r;
-
-    if (!filled || !limber_engine_run(x->ctx, &p, x->report ? &r : NULL, d))
-        return false;
-    if (x->report) {
-        x->report->seconds_scan += r.seconds_scan;
-        x->report->seconds_compile += r.seconds_compile;
-        x->report->seconds_run += r.seconds_run;
-    }
-    return true;
-}
-
-bool limber_terms_finish(struct terms *t, const struct complex_product *x, struct diag *d)
-{
-    bool ok = add_terms(t, x, d);
-
-    limber_terms_drop(t, x);
-    return ok;
-}
 
 static bool in_two_steps(const struct complex_product *x, struct diag *d)
 {

@@ -48,6 +48,10 @@ void limber_complex_share(limber_context *ctx, int64_t tasks, int64_t elements,
 void *limber_complex_memory(const limber_context *ctx, int64_t rows, int64_t cols, limber_format f,
                             const char *what, struct diag *d);
 
+/* The number at `at` becomes its negative; of integers false where it has none. */
+void limber_negate_float(char *at, limber_format f);
+bool limber_negate_integer(char *at, int size);
+
 /* complex3.c: with three real products. */
 bool limber_complex_three(const struct complex_product *x, struct diag *d);
 

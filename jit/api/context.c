@@ -230,32 +230,6 @@ static bool next_machine(struct machine *m, int device, const struct backend *co
     return false;
 }
 
-void limber_context_interprets(limber_context *ctx, const char *why)
-{
-    char line[320] = "";
-
-    pthread_mutex_lock(&ctx->lock);
-    if (!*ctx->interpreted) {
-        snprintf(ctx->interpreted, sizeof ctx->interpreted, "%s", why);
-        snprintf(line, sizeof line, "limber: the interpreter computes: %.255s", why);
-    }
-    pthread_mutex_unlock(&ctx->lock);
-    if (*line)
-        warn(ctx, line);
-}
-
-const char *limber_fallback_reason(limber_context *ctx)
-{
-    const char *why = "";
-
-    if (ctx) {
-        pthread_mutex_lock(&ctx->lock);
-        why = ctx->interpreted; /* written once, so it stays valid without the lock */
-        pthread_mutex_unlock(&ctx->lock);
-    }
-    return why;
-}
-
 /* The first backend of the list that runs here.  The next one that does is the spare. */
 static bool any_backend(limber_context *ctx, int device, const struct backend *const *list,
                         struct diag *d)
@@ -433,6 +407,7 @@ bool limber_context_make(limber_context **out, const limber_config *config,
     limber_at_fork(&ctx->at_fork);
     ctx->workspace = config->workspace_bytes;
     ctx->allocator = config->allocator;
+    ctx->generic_of = limber_context_generic;
     limber_key_build(ctx->build);
     if (!choose_kernels(config->kernels, &ctx->kernels, d) || !choose_ways(ctx, config, d) ||
         !check_allocator(&config->allocator, d) || !make_output(ctx, config, d) ||

@@ -2,7 +2,6 @@
  * Public structures that grow: between the size that a program was compiled with and this
  * library's. */
 #include "jit/api/api.h"
-#include "jit/ways.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -87,7 +87,7 @@ static void end_compilers(void)
  * first.  It registers them when it is opened and when it compiles something for the first time:
  * limber_llvm_open() has it do both, and this is registered behind them.  It is registered again
  * after each kernel, should one have needed what the first did not. */
-void limber_background_watch(void)
+static void watch(void)
 {
     atexit(end_compilers);
 }
@@ -156,7 +156,7 @@ static void *loop(void *arg)
 static bool start(struct background *b)
 {
     if (!b->started)
-        limber_background_watch(); /* the end of the process waits for jobs of any kind */
+        watch(); /* the end of the process waits for jobs of any kind */
     b->started = b->started || limber_thread(&b->thread, loop, b);
     return b->started;
 }
@@ -197,6 +197,7 @@ struct background *limber_background_new(void (*make)(void *user, const void *ke
     pthread_mutex_init(&b->lock, NULL);
     pthread_cond_init(&b->changed, NULL);
     b->at_fork = (struct at_fork){ &b->lock, in_child, b };
+    limber_compile_at_end(watch);
     limber_at_fork(&b->at_fork);
     return b;
 }

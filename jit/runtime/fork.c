@@ -4,6 +4,8 @@
  * data half changed.  The end of the process waits, too, and nothing is compiled from then on. */
 #include "jit/runtime/runtime.h"
 
+#include <stdatomic.h>
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,13 +67,28 @@ void limber_compile_watch_thread(void)
     watched = true;
 }
 
+static void (*_Atomic at_end)(void);
+
+void limber_compile_at_end(void (*watch)(void))
+{
+    atomic_store(&at_end, watch);
+}
+
+static void watch_end(void)
+{
+    void (*watch)(void) = atomic_load(&at_end);
+
+    if (watch)
+        watch();
+}
+
 static void open_compiler(const struct backend *b, const struct target *t)
 {
     limber_compile_watch_thread();
     if (opening)
         pthread_mutex_lock(opening);
     b->open(t);
-    limber_background_watch(); /* before the destructors that it has registered */
+    watch_end(); /* before the destructors that it has registered */
     if (opening)
         pthread_mutex_unlock(opening);
 }
@@ -97,7 +114,7 @@ bool limber_compile_enter(const struct backend *b, const struct target *t, struc
 
 void limber_compile_leave(void)
 {
-    limber_background_watch(); /* before the destructors that the compiler has registered */
+    watch_end(); /* before the destructors that the compiler has registered */
     pthread_mutex_lock(&lock);
     compiling--;
     own--;

@@ -91,6 +91,9 @@ void limber_at_fork_no_more(struct at_fork *f);
  * backend's compiler, if it is found.  False: the process ends. */
 bool limber_compile_enter(const struct backend *b, const struct target *t, struct diag *d);
 void limber_compile_leave(void);
+/* Called behind each compilation and opening, so that the end of the process ends compiling before
+ * it runs what was registered before. */
+void limber_compile_at_end(void (*watch)(void));
 /* The end of the process calls these: nothing is compiled from now on; a compiling thread was
  * stopped and no longer counts; does another thread compile? */
 void limber_compile_refuse(void);
@@ -144,7 +147,5 @@ bool limber_background_busy(struct background *b, const void *key, size_t size, 
 bool limber_background_ending(void);
 /* Was one of such threads stopped?  What it was making is never ready. */
 bool limber_background_stopped(void);
-/* The end of the process ends compiling before it runs what was registered before this call. */
-void limber_background_watch(void);
 
 #endif

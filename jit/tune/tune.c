@@ -2,6 +2,8 @@
  * Measures register tiles and cache blocks on this machine.  The record is an entry of the disk
  * cache, written, checked and evicted like a kernel: the target with the best tiles and rates, and
  * a line for everything tried. */
+#include "jit/tune/tune.h"
+
 #include "jit/api/api.h"
 
 #include <math.h>
@@ -19,7 +21,6 @@ static const struct subject {
     { UNIT_f32, "f32", "f32", "native" },
     { UNIT_i8, "i8", "i32", "integer" },
 };
-static const int rows[] = { 12, 8, 14, 6 }, tall[] = { 10, 20, 5 }, wide[] = { 256, 512, 1024 };
 static const double clearly = 1.02;     /* less is the noise of the measurement */
 
 struct search {
@@ -34,43 +35,6 @@ struct search {
 };
 
 /* ---- the record ------------------------------------------------------------------------------ */
-
-/* Of the machine as probed, whatever was measured of it. */
-static bool key_of(const limber_context *ctx, unsigned char key[KEY_BYTES])
-{
-    struct target probed;
-    struct text text = { 0 };
-    struct diag d = { 0 };
-    bool ok = ctx->machine.backend->probe(&probed, &d);
-
-    if (ok) {
-        limber_target_print(&probed, &text);
-        ok = !text.failed;
-        if (ok)
-            limber_key_make(key, ctx->build, "tuning\n", 7, text.s);
-    }
-    limber_text_clear(&text);
-    return ok;
-}
-
-/* The record's text, or NULL. */
-static char *load(const limber_context *ctx)
-{
-    unsigned char key[KEY_BYTES];
-    struct facts facts;
-    struct blob bytes;
-    char *s = NULL;
-
-    if (!key_of(ctx, key) || !limber_disk_load(ctx->disk, key, &facts, &bytes))
-        return NULL;
-    s = malloc(bytes.size + 1);
-    if (s) {
-        memcpy(s, bytes.data, bytes.size);
-        s[bytes.size] = 0;
-    }
-    free(bytes.data);
-    return s;
-}
 
 static bool store(limber_context *ctx, const struct search *s, struct diag *d)
 {
@@ -87,7 +51,7 @@ static bool store(limber_context *ctx, const struct search *s, struct diag *d)
     limber_target_print(&s->best, &text);
     if (s->tried.s)
         limber_text_add(&text, "%s", s->tried.s);
-    ok = key_of(ctx, facts.key) && !text.failed;
+    ok = limber_tuning_key(ctx, facts.key) && !text.failed;
     if (ok) {
         bytes = (struct blob){ (unsigned char *)text.s, text.n };
         limber_disk_store(ctx->disk, &facts, &bytes);
@@ -100,86 +64,6 @@ static bool store(limber_context *ctx, const struct search *s, struct diag *d)
            limber_fail(d, LIMBER_STATUS_IO, "the cache on disk is not written: %s", info.why_not);
 }
 
-static bool among(int x, const int *list, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (list[i] == x)
-            return true;
-    return false;
-}
-
-/* The tile of outer products (SME) is the unit's: nothing is tried. */
-static bool has_registers(const struct target *t, int mr)
-{
-    return !limber_target_is_outer(t) && 2 * mr + 3 <= t->registers;
-}
-
-/* No tile, or one that the search tries. */
-static bool is_candidate(const struct target *t, const int tile[3])
-{
-    if (!tile[0])
-        return true;
-    return among(tile[0], rows, COUNT(rows)) && has_registers(t, tile[0]) &&
-           tile[1] % tile[0] == 0 && among(tile[1] / tile[0], tall, COUNT(tall)) &&
-           among(tile[2], wide, COUNT(wide));
-}
-
-/* The target in the first line. */
-static bool parse(const char *record, struct target *t)
-{
-    char line[2048];
-    struct diag ignored = { 0 };
-    size_t n = strcspn(record, "\n");
-
-    if (n >= sizeof line)
-        return false;
-    memcpy(line, record, n);
-    line[n] = 0;
-    return limber_target_parse(t, line, &ignored);
-}
-
-/* Tiles and rates, and nothing else, from the record into the target; nothing where a value could
- * not have been measured. */
-static bool take(struct target *t, const char *record)
-{
-    struct target r;
-
-    if (!parse(record, &r))
-        return false;
-    for (int u = 0; u < UNIT_count; u++)
-        if (!is_candidate(t, r.tile[u]) || !isfinite(r.rate[u]) ||
-            (r.rate[u] > 0) != (t->rate[u] > 0))
-            return false;
-    memcpy(t->tile, r.tile, sizeof t->tile);
-    memcpy(t->rate, r.rate, sizeof t->rate);
-    return true;
-}
-
-/* The machine's target with its text. */
-static bool describe(struct machine *m, const struct target *t)
-{
-    struct text text = { 0 };
-
-    limber_target_print(t, &text);
-    if (text.failed) {
-        limber_text_clear(&text);
-        return false;
-    }
-    limber_text_clear(&m->text);
-    m->text = text;
-    m->target = *t;
-    return true;
-}
-
-void limber_tuning_read(limber_context *ctx)
-{
-    struct target t = ctx->machine.target;
-    char *record = load(ctx);
-
-    ctx->tuned = record && take(&t, record) && describe(&ctx->machine, &t);
-    free(record);
-}
-
 /* ---- measuring ------------------------------------------------------------------------------- */
 
 /* The kernels in memory were made for the target before. */
@@ -187,7 +71,7 @@ static bool set_target(struct search *s, const struct target *t)
 {
     struct kernel_cache *empty = limber_kernels_new(COUNT(subjects));
 
-    if (!empty || !describe(&s->ctx->machine, t)) {
+    if (!empty || !limber_machine_describe(&s->ctx->machine, t)) {
         limber_kernels_free(empty);
         return false;
     }
@@ -333,12 +217,16 @@ static bool search(struct search *s, struct diag *d)
 {
     bool ok = true;
 
-    for (size_t r = 0; r < COUNT(rows); r++)
-        for (size_t h = 0; h < COUNT(tall); h++)
-            for (size_t w = 0; w < COUNT(wide); w++)
+    for (size_t r = 0; r < COUNT(limber_tile_rows); r++)
+        for (size_t h = 0; h < COUNT(limber_tile_tall); h++)
+            for (size_t w = 0; w < COUNT(limber_tile_wide); w++)
                 for (size_t i = 0; ok && i < COUNT(subjects); i++)
-                    if (has_registers(&s->best, rows[r]))
-                        ok = try_one(s, i, (int[]){ rows[r], rows[r] * tall[h], wide[w] }, d);
+                    if (limber_tile_has_registers(&s->best, limber_tile_rows[r]))
+                        ok = try_one(s, i,
+                                     (int[]){ limber_tile_rows[r],
+                                              limber_tile_rows[r] * limber_tile_tall[h],
+                                              limber_tile_wide[w] },
+                                     d);
     return ok;
 }
 
@@ -371,7 +259,7 @@ static bool start(struct search *s, const limber_context *ctx, struct diag *d)
         .size = sizeof config, .backend = alone[0]->name, .threads = 1, .dump_dir = ""
     };
     const struct disk_options nothing = { .why_not = "measuring", .mode = CACHE_off };
-    char *record = load(ctx), *tried = record ? strstr(record, "tried ") : NULL;
+    char *record = limber_tuning_load(ctx), *tried = record ? strstr(record, "tried ") : NULL;
 
     if (tried)
         limber_text_add(&s->tried, "%s", tried);

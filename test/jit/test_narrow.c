@@ -562,8 +562,8 @@ static bool serves(const struct multiplied *x, limber_promise promise, char *c)
 
     p.contract = (limber_contract)LIMBER_CONTRACT_INIT;
     p.contract.promise = promise;
-    return limber_way_bytes.run(&(struct attempt){ .ctx = one, .p = &p, .d = &ignored }) ==
-           RAN_done;
+    return limber_way_bytes.run(&(struct attempt){
+               .ctx = one, .p = &p, .d = &ignored, .again = limber_ways_run }) == RAN_done;
 }
 
 /* Its first and its last element are no bytes of one unit; a single one is no number. */

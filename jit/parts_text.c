@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What a product was cut into, for people: as text, and as struct cut. */
-#include "jit/api/api.h"
+#include "jit/engine.h"
 
 #include "passes/partition.h"
 
@@ -142,7 +142,7 @@ static void print_side(struct text *out, const limber_part *p, int side)
     limber_text_add(out, "  %-4s", name);
 }
 
-static void print_table(struct text *out, const limber_part *part, int parts)
+void limber_parts_table(struct text *out, const limber_part *part, int parts)
 {
     bool measured = false;
 
@@ -187,7 +187,7 @@ void limber_parts_text(struct text *out, const struct cut *cut)
                         name[i], lines[i], (long long)cut->tile);
         print_kinds(out, cut, i);
     }
-    print_table(out, cut->part, cut->parts);
+    limber_parts_table(out, cut->part, cut->parts);
 }
 
 /* Scheme after scheme, in the order of the parts. */
@@ -208,31 +208,4 @@ void limber_parts_shares(struct text *out, const struct report *r)
             comma = ", ";
         }
     }
-}
-
-limber_status limber_report_parts(const limber_report *report, char **text)
-{
-    struct text out = { 0 };
-    struct diag d = { 0 };
-
-    if (!report || !text)
-        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "%s is NULL", report ? "text" : "report");
-    else if (limber_report_check(report, &d)) {
-        int count = report->parts < report->part_room ? report->parts : report->part_room;
-        limber_part part[LIMBER_PARTS] = { 0 };
-
-        for (int i = 0; i < count && i < LIMBER_PARTS; i++)
-            memcpy(&part[i], (const char *)report->part + (size_t)i * report->part_size,
-                   report->part_size < sizeof *part ? report->part_size : sizeof *part);
-        print_table(&out, part, count);
-    }
-    if (out.failed) {
-        limber_text_clear(&out);
-        limber_fail(&d, LIMBER_STATUS_NO_MEMORY, "no memory for the table");
-    }
-    if (text)
-        *text = out.s;
-    if (d.status)
-        limber_fail_in(&d, "report_parts");
-    return limber_error_set(&d);
 }

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Whether a prepared operand is the one that a call reads. */
+#include "jit/prepared_operand.h"
+
+#include "jit/api/api.h"
+
+#include <string.h>
+
+static const char *reader(limber_operation o)
+{
+    return o == LIMBER_OPERATION_GEMM         ? "products of matrices" :
+           o == LIMBER_OPERATION_CONV_FORWARD ? "forward convolutions" :
+                                                "backward data";
+}
+
+bool limber_prepared_fits(const limber_context *ctx, const limber_prepared *o,
+                          const limber_matrix *x, limber_operation operation, limber_side side,
+                          const char *what, int64_t rows, int64_t cols, struct diag *d)
+{
+    const bool left = side == LIMBER_SIDE_A;
+
+    if (!o)
+        return true;
+    if (o->ctx != ctx)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s was prepared with another context",
+                           what);
+    if (o->operation != operation)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s was prepared for %s, not for %s",
+                           what, reader(o->operation), reader(operation));
+    if (o->left != left)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s was prepared for the other side",
+                           what);
+    if (o->rows != rows || o->cols != cols)
+        return limber_fail(
+            d, LIMBER_STATUS_BAD_ARGUMENT, "%s was prepared as %lld x %lld, not %lld x %lld", what,
+            (long long)o->rows, (long long)o->cols, (long long)rows, (long long)cols);
+    if (o->x.data != x->data || o->x.row_stride != x->row_stride ||
+        o->x.col_stride != x->col_stride || !limber_format_equal(o->x.format, x->format))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s was prepared of another matrix",
+                           what);
+    return !o->checks || limber_prepared_is_same(o, what, d);
+}
+
+/* What decides which elements a phase reads, one side of a window: NULL where it is alike. */
+static const char *differs(const struct conv_geometry *a, const struct conv_geometry *b, int side)
+{
+    static const char *const name[3][3] = {
+        { "stride[0]", "dilate[0]", "pad[0]" },
+        { "stride[1]", "dilate[1]", "pad[2]" },
+        { "depth_stride", "depth_dilate", "depth_pad[0]" },
+    };
+
+    return a->stride[side] != b->stride[side]   ? name[side][0] :
+           a->dilate[side] != b->dilate[side]   ? name[side][1] :
+           a->pad[2 * side] != b->pad[2 * side] ? name[side][2] :
+                                                  NULL;
+}
+
+static bool filters_are_alike(const struct conv *a, const struct conv *b, struct diag *d)
+{
+    const char *other = a->geometry.layout != b->geometry.layout ? "layout" :
+                        a->sizes.r != b->sizes.r                 ? "r" :
+                        a->sizes.s != b->sizes.s                 ? "s" :
+                        a->sizes.t != b->sizes.t                 ? "t" :
+                                                                   NULL;
+
+    for (int i = 0; i < 3 && !other && limber_conv_parts(a) + limber_conv_parts(b) > 2; i++)
+        other = differs(&a->geometry, &b->geometry, i);
+    return !other || limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                                 "prepared_b was prepared with another conv.%s", other);
+}
+
+bool limber_prepared_filters_fit(const limber_context *ctx, const limber_problem *p, struct diag *d)
+{
+    const limber_prepared *o = p->prepared_b;
+    limber_matrix x = { p->b.data, p->b.format, 0, 1 };
+    struct conv c;
+
+    if (!o)
+        return true;
+    if (!limber_conv_filters(p->conv, p->operation, &c, &x.row_stride, d) ||
+        !limber_prepared_fits(ctx, o, &x, p->operation, LIMBER_SIDE_A, "prepared_b", p->conv->o,
+                              x.row_stride, d))
+        return false;
+    if (o->groups != p->conv->groups)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "prepared_b was prepared in %lld groups, not %lld", (long long)o->groups,
+                           (long long)p->conv->groups);
+    return filters_are_alike(&o->conv, &c, d);
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What a prepared operand keeps: masks, limbs by kernel (the least recently used ones are dropped),
+ * and itself as bytes. */
+#include "jit/prepared_operand.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A matrix has one, whichever product of a batch reads it. */
+static int64_t places(const struct limber_prepared *o)
+{
+    return o->parts * o->groups;
+}
+
+/* ---- limbs ----------------------------------------------------------------------------------- */
+
+static void drop(struct limber_prepared *o, struct limbs **at)
+{
+    struct limbs *l = *at;
+
+    *at = l->next;
+    o->bytes -= l->bytes;
+    limber_memory_free(&o->ctx->allocator, l->kept.memory);
+    free(l);
+}
+
+/* Drops what was used longest ago until so many bytes more fit the bound; false: not all of it can
+ * go. */
+static bool make_room(struct limber_prepared *o, size_t bytes)
+{
+    while (bytes <= o->bound && o->bytes > o->bound - bytes) {
+        struct limbs **oldest = NULL;
+
+        for (struct limbs **at = &o->limbs; *at; at = &(*at)->next)
+            if ((*at)->users == 0 && (!oldest || (*at)->tick < (*oldest)->tick))
+                oldest = at;
+        if (!oldest)
+            return false;
+        drop(o, oldest);
+    }
+    return bytes <= o->bound;
+}
+
+static struct limbs *add(struct limber_prepared *o, const struct keeping *of, int variant,
+                         size_t bytes)
+{
+    struct limbs *l = make_room(o, bytes) ? calloc(1, sizeof *l) : NULL;
+
+    if (!l)
+        return NULL;
+    l->kept.memory = limber_memory_alloc(&o->ctx->allocator, bytes);
+    if (!l->kept.memory) {
+        free(l);
+        return NULL;
+    }
+    memcpy(l->key, of->key, sizeof l->key);
+    l->side = of->side;
+    l->place = of->place;
+    l->variant = variant;
+    l->bytes = bytes;
+    l->next = o->limbs;
+    o->limbs = l;
+    o->bytes += bytes;
+    return l;
+}
+
+static struct kept *take(void *self, int variant, size_t bytes)
+{
+    const struct keeping *of = self;
+    struct limber_prepared *o = of->operand;
+    struct limbs *l;
+
+    pthread_mutex_lock(&o->lock);
+    for (l = o->limbs; l && (memcmp(l->key, of->key, sizeof l->key) || l->side != of->side ||
+                             l->place != of->place || l->variant != variant || l->bytes != bytes);)
+        l = l->next;
+    if (!l)
+        l = add(o, of, variant, bytes);
+    else if (!l->kept.packed) /* another thread is at it */
+        l = NULL;
+    if (l) {
+        l->users++;
+        l->tick = ++o->tick;
+    }
+    pthread_mutex_unlock(&o->lock);
+    return l ? &l->kept : NULL;
+}
+
+static void packed(void *self, struct kept *kept)
+{
+    const struct keeping *of = self;
+
+    pthread_mutex_lock(&of->operand->lock);
+    kept->packed = true;
+    pthread_mutex_unlock(&of->operand->lock);
+}
+
+static void give(void *self, struct kept *kept)
+{
+    const struct keeping *of = self;
+
+    pthread_mutex_lock(&of->operand->lock);
+    ((struct limbs *)kept)->users--;
+    pthread_mutex_unlock(&of->operand->lock);
+}
+
+const struct keeper *limber_operand_keeper(limber_prepared *o, const struct facts *f, int side,
+                                           int64_t place, struct keeping *of)
+{
+    if (!o)
+        return NULL;
+    *of = (struct keeping){ .keeper = { take, packed, give, of },
+                            .operand = o,
+                            .key = f->key,
+                            .side = side,
+                            .place = place % places(o) };
+    return &of->keeper;
+}
+
+/* ---- the mask -------------------------------------------------------------------------------- */
+
+/* A glance gives up at a line that is wide. */
+void limber_prepared_mask(const limber_prepared *o, int64_t place, struct mask *m,
+                          enum scan_depth depth)
+{
+    *m = o->mask[place % places(o)];
+    if (depth == SCAN_probe && m->width > SCAN_narrow)
+        m->scanned = false;
+}
+
+void limber_prepared_begin(struct limber_prepared *o)
+{
+    pthread_mutex_init(&o->lock, NULL);
+    o->at_fork = (struct at_fork){ .lock = &o->lock };
+    limber_at_fork(&o->at_fork);
+}
+
+static bool scan_lines(const struct limber_prepared *o, const struct view *v, int64_t lines,
+                       int64_t length, struct mask *m, struct diag *d)
+{
+    struct runner r = limber_pool_runner(o->ctx->pool);
+
+    return limber_device_holds(o->ctx, o->x.data) ?
+               limber_device_scan(o->ctx, m, v, o->x.format, lines, length, NULL, d) :
+               limber_scan(m, v, o->x.format, lines, length, SCAN_full, &r, d);
+}
+
+/* Filters as backward data reads them: lines are channels. */
+static bool scan_part(const struct limber_prepared *o, int64_t part, struct diag *d)
+{
+    struct conv c = o->conv;
+    struct index_map map;
+    struct view v;
+    int64_t m, n, k;
+
+    if (!limber_conv_set_part(&c, part))
+        return true; /* nobody asks for it */
+    limber_conv_map(&map, OP_filters, &c, 0);
+    limber_conv_product(&c, &m, &n, &k);
+    v = limber_map_view(&map, o->x.data);
+    for (int64_t i = 0; i < o->groups; i++) {
+        if (!scan_lines(o, &v, m, k, &o->mask[part * o->groups + i], d))
+            return false;
+        if (v.data) /* else there are no elements */
+            v.data = (const char *)v.data + map.group * (int64_t)o->x.format.size;
+    }
+    return true;
+}
+
+static bool scan_group(const struct limber_prepared *o, int64_t group, struct diag *d)
+{
+    const limber_matrix *x = &o->x;
+    struct view v = { x->data, o->left ? x->row_stride : x->col_stride,
+                      o->left ? x->col_stride : x->row_stride, NULL, NULL };
+    int64_t lines = (o->left ? o->rows : o->cols) / o->groups;
+    int64_t length = o->left ? o->cols : o->rows;
+
+    if (x->data)
+        v.data = (const char *)x->data + group * lines * v.line * (int64_t)x->format.size;
+    return scan_lines(o, &v, lines, length, &o->mask[group], d);
+}
+
+bool limber_prepared_scan(struct limber_prepared *o, struct diag *d)
+{
+    bool back = o->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA;
+
+    o->mask = calloc((size_t)places(o), sizeof *o->mask);
+    if (!o->mask)
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for an operand");
+    for (int64_t i = 0; i < (back ? o->parts : o->groups); i++)
+        if (!(back ? scan_part(o, i, d) : scan_group(o, i, d)))
+            return false;
+    return true;
+}
+
+void limber_prepared_drop(struct limber_prepared *o)
+{
+    if (!o)
+        return;
+    limber_prepared_drop(o->narrow);
+    while (o->limbs)
+        drop(o, &o->limbs);
+    for (int64_t i = 0; o->mask && i < places(o); i++)
+        limber_mask_clear(&o->mask[i]);
+    free(o->mask);
+    limber_at_fork_no_more(&o->at_fork);
+    pthread_mutex_destroy(&o->lock);
+    limber_memory_free(&o->ctx->allocator, o->elements);
+    free(o);
+}
+
+/* ---- as bytes -------------------------------------------------------------------------------- */
+
+/* Integers of 7 bits and a sign that are counted in the lowest bit of any, or in 1. */
+static bool is_narrow(const struct limber_prepared *o, int *exponent)
+{
+    int low = INT32_MAX, high = INT32_MIN;
+
+    if ((double)o->rows * (double)o->cols > (double)o->bound)
+        return false;
+    for (int64_t g = 0; g < o->groups; g++) {
+        const struct mask *m = &o->mask[g];
+
+        if (!m->scanned || m->special)
+            return false;
+        if (m->zero)
+            continue;
+        low = limber_mask_low(m) < low ? limber_mask_low(m) : low;
+        high = m->emax > high ? m->emax : high;
+    }
+    *exponent = low > high || (low >= 0 && high <= 6) ? 0 : low;
+    return low > high || high - *exponent <= 6;
+}
+
+enum narrow_state limber_prepared_narrow(limber_prepared *o, int *exponent, limber_prepared **bytes)
+{
+    enum narrow_state state;
+
+    if (!is_narrow(o, exponent))
+        return NARROW_none;
+    pthread_mutex_lock(&o->lock);
+    state = o->narrow ? NARROW_there : o->makes_narrow ? NARROW_elsewhere : NARROW_to_make;
+    *bytes = o->narrow;
+    o->makes_narrow = true;
+    pthread_mutex_unlock(&o->lock);
+    return state;
+}
+
+const void *limber_prepared_data(const limber_prepared *o)
+{
+    return o->x.data;
+}
+
+/* Nobody changes these elements, so that they need no hash. */
+static struct limber_prepared *of_bytes(const struct limber_prepared *o, void *memory, int64_t line,
+                                        int64_t p)
+{
+    struct limber_prepared *n = calloc(1, sizeof *n);
+    struct diag ignored = { 0 };
+
+    if (!n)
+        return NULL;
+    *n = (struct limber_prepared){ .ctx = o->ctx,
+                                   .x = { memory, LIMBER_I8, o->left ? line : p,
+                                          o->left ? p : line },
+                                   .rows = o->rows,
+                                   .cols = o->cols,
+                                   .left = o->left,
+                                   .operation = o->operation,
+                                   .conv = o->conv,
+                                   .parts = o->parts,
+                                   .groups = o->groups,
+                                   .bound = o->bound - (size_t)(o->rows * o->cols) };
+    limber_prepared_begin(n);
+    if (limber_prepared_scan(n, &ignored)) {
+        n->elements = memory;
+        return n;
+    }
+    limber_prepared_drop(n);
+    return NULL;
+}
+
+limber_prepared *limber_prepared_made_narrow(limber_prepared *o, void *memory, int64_t line,
+                                             int64_t p)
+{
+    struct limber_prepared *n = memory ? of_bytes(o, memory, line, p) : NULL;
+
+    pthread_mutex_lock(&o->lock);
+    o->narrow = n;
+    o->makes_narrow = memory != NULL; /* until the maker gives up */
+    pthread_mutex_unlock(&o->lock);
+    return n;
+}

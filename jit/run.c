@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Runs a call that simulates nothing, or whose unit is known, and logs it. */
+#include "jit/ways.h"
+
+#include <string.h>
+
+/* One line whose beginning is a command that repeats the call. */
+void limber_call_log(const limber_context *ctx, const struct problem *p, const struct report *r)
+{
+    static const char *const from[] = { "compiled", "disk", "hit", "interpreter", "library" };
+    struct text t = { 0 };
+    char a[16], b[16], c[16], promise[16];
+    const limber_conv *s = p->shape;
+
+    if (s)
+        limber_text_add(&t, "limber conv n=%lld c=%lld h=%lld w=%lld o=%lld r=%lld s=%lld",
+                        (long long)s->n, (long long)s->c, (long long)s->h, (long long)s->w,
+                        (long long)s->o, (long long)s->r, (long long)s->s);
+    if (s && s->t)
+        limber_text_add(&t, " d=%lld t=%lld", (long long)s->d, (long long)s->t);
+    if (!s)
+        limber_text_add(&t, "limber gemm m=%lld n=%lld k=%lld", (long long)p->m, (long long)p->n,
+                        (long long)p->k);
+    limber_text_add(&t, " a=%s b=%s c=%s contract=%s", limber_format_name(p->fa, a, sizeof a),
+                    limber_format_name(p->fb, b, sizeof b), limber_format_name(p->fc, c, sizeof c),
+                    limber_promise_name(&p->contract, promise, sizeof promise));
+    if (!s && p->groups != 1)
+        limber_text_add(&t, "  # %lld products:", (long long)p->groups);
+    else
+        limber_text_add(&t, "  #");
+    limber_text_add(&t, " %s", r->scheme);
+    if (r->parts > 1) {
+        limber_text_add(&t, ":");
+        limber_parts_shares(&t, r);
+        limber_text_add(&t, "; %d parts", r->parts);
+    }
+    limber_text_add(&t, " %s:%s %d rows %s %s %.3g ms", r->backend,
+                    strcmp(r->backend, ctx->machine.backend->name) ? ctx->spare.target.isa :
+                                                                     ctx->machine.target.isa,
+                    r->rows, limber_way_name(r->way), from[r->from],
+                    1e3 * (r->seconds_scan + r->seconds_compile + r->seconds_run));
+    if (r->recomputed > 0)
+        limber_text_add(&t, ", %lld elements recomputed in %.3g ms", (long long)r->recomputed,
+                        1e3 * r->recomputed_seconds);
+    if (!t.failed)
+        ctx->log(ctx->log_user, t.s);
+    limber_text_clear(&t);
+}
+
+static bool run_ways(limber_context *ctx, const struct problem *p, struct report *r, struct diag *d)
+{
+    struct attempt x; /* what is not set here, ways set that need it */
+
+    x.ctx = ctx;
+    x.p = p;
+    x.r = r;
+    x.d = d;
+    return limber_ways_run(&x);
+}
+
+/* Not inlined: only calls that want a report spend the time to clear one. */
+static __attribute__((noinline)) bool run_reported(limber_context *ctx, const struct problem *p,
+                                                   struct report *report, struct diag *d)
+{
+    struct report r;
+
+    limber_report_clear(&r);
+    if (p->m > 0 && p->n > 0 && p->groups > 0) {
+        if (!run_ways(ctx, p, &r, d))
+            return false;
+        if (ctx->verbose > 0)
+            limber_call_log(ctx, p, &r);
+    }
+    if (report)
+        memcpy(report, &r, offsetof(struct report, part) + (size_t)r.parts * sizeof *r.part);
+    return true;
+}
+
+bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, struct report *report,
+                             struct diag *d)
+{
+    if (p->contract.scheme && !limber_check_small(ctx, p, d))
+        return false;
+    if (report || ctx->verbose > 0)
+        return run_reported(ctx, p, report, d);
+    return p->m == 0 || p->n == 0 || p->groups == 0 || run_ways(ctx, p, NULL, d);
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What was measured of this machine, read from the disk cache into its target. */
+#include "jit/tune/tune.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool limber_tuning_key(const limber_context *ctx, unsigned char key[KEY_BYTES])
+{
+    struct target probed;
+    struct text text = { 0 };
+    struct diag d = { 0 };
+    bool ok = ctx->machine.backend->probe(&probed, &d);
+
+    if (ok) {
+        limber_target_print(&probed, &text);
+        ok = !text.failed;
+        if (ok)
+            limber_key_make(key, ctx->build, "tuning\n", 7, text.s);
+    }
+    limber_text_clear(&text);
+    return ok;
+}
+
+char *limber_tuning_load(const limber_context *ctx)
+{
+    unsigned char key[KEY_BYTES];
+    struct facts facts;
+    struct blob bytes;
+    char *s = NULL;
+
+    if (!limber_tuning_key(ctx, key) || !limber_disk_load(ctx->disk, key, &facts, &bytes))
+        return NULL;
+    s = malloc(bytes.size + 1);
+    if (s) {
+        memcpy(s, bytes.data, bytes.size);
+        s[bytes.size] = 0;
+    }
+    free(bytes.data);
+    return s;
+}
+
+static bool among(int x, const int *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (list[i] == x)
+            return true;
+    return false;
+}
+
+bool limber_tile_has_registers(const struct target *t, int mr)
+{
+    return !limber_target_is_outer(t) && 2 * mr + 3 <= t->registers;
+}
+
+/* No tile, or one that the search tries. */
+static bool is_candidate(const struct target *t, const int tile[3])
+{
+    if (!tile[0])
+        return true;
+    return among(tile[0], limber_tile_rows, COUNT(limber_tile_rows)) &&
+           limber_tile_has_registers(t, tile[0]) && tile[1] % tile[0] == 0 &&
+           among(tile[1] / tile[0], limber_tile_tall, COUNT(limber_tile_tall)) &&
+           among(tile[2], limber_tile_wide, COUNT(limber_tile_wide));
+}
+
+/* The target in the first line. */
+static bool parse(const char *record, struct target *t)
+{
+    char line[2048];
+    struct diag ignored = { 0 };
+    size_t n = strcspn(record, "\n");
+
+    if (n >= sizeof line)
+        return false;
+    memcpy(line, record, n);
+    line[n] = 0;
+    return limber_target_parse(t, line, &ignored);
+}
+
+/* Tiles and rates, and nothing else, from the record into the target; nothing where a value could
+ * not have been measured. */
+static bool take(struct target *t, const char *record)
+{
+    struct target r;
+
+    if (!parse(record, &r))
+        return false;
+    for (int u = 0; u < UNIT_count; u++)
+        if (!is_candidate(t, r.tile[u]) || !isfinite(r.rate[u]) ||
+            (r.rate[u] > 0) != (t->rate[u] > 0))
+            return false;
+    memcpy(t->tile, r.tile, sizeof t->tile);
+    memcpy(t->rate, r.rate, sizeof t->rate);
+    return true;
+}
+
+bool limber_machine_describe(struct machine *m, const struct target *t)
+{
+    struct text text = { 0 };
+
+    limber_target_print(t, &text);
+    if (text.failed) {
+        limber_text_clear(&text);
+        return false;
+    }
+    limber_text_clear(&m->text);
+    m->text = text;
+    m->target = *t;
+    return true;
+}
+
+void limber_tuning_read(limber_context *ctx)
+{
+    struct target t = ctx->machine.target;
+    char *record = limber_tuning_load(ctx);
+
+    ctx->tuned = record && take(&t, record) && limber_machine_describe(&ctx->machine, &t);
+    free(record);
+}
