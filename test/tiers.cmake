@@ -23,7 +23,16 @@ set(not_sanitized
     "test_cuda_(batch|complex|conv|groups|mixed|remainders|split|steps|tensor|unit|mx)_.*"
     test_cuda_launches_old_driver gpu_estimates format rooms rooms_find hardened figures report
     "example_.*" peers_onednn gpu_bench gpu_steps)
+# Tests that take longest start first, so that no core is idle at the end.
+set(first tools bindings_python "test_cuda(_conv)?_[0-9]*" applications test_apply_all corpus
+    test_run test_simt blas_programs "gpu_smoke_.*" "test_cuda_(complex|mx|groups)_[0-9]*" pages
+    test_unit blas_control test_targets aarch64 wheel gpu_layouts test_cubin)
 foreach(test ${all})
+  foreach(pattern ${first})
+    if(test MATCHES "^${pattern}$")
+      set_tests_properties(${test} PROPERTIES COST 100)
+    endif()
+  endforeach()
   foreach(tier more long)
     foreach(pattern ${${tier}})
       if(test MATCHES "^${pattern}$" AND NOT (LIMBER_SANITIZE AND tier STREQUAL "more"))

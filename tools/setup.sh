@@ -23,7 +23,8 @@ setup() {
 
 BUILD_PACKAGES="gcc libc6-dev cmake ninja-build pkg-config llvm-19-dev llvm-19 clang-19 libffi-dev \
 libxxhash-dev libmpfr-dev libgmp-dev libcjson-dev libpopt-dev zlib1g-dev"
-TEST_PACKAGES="libcmocka-dev abigail-tools g++ libclang-rt-19-dev binutils clang-format-19 doxygen
+TEST_PACKAGES="ccache libcmocka-dev abigail-tools g++ libclang-rt-19-dev binutils clang-format-19
+    doxygen
     python3 python3-numpy python3-pip python3-venv gfortran gnuplot-nox libblas3 libblas-test
     liblapack3 libopenblas0-pthread libblis4-openmp liblapack-test openmpi-bin libopenmpi-dev
     libscalapack-openmpi-dev hpcc strace libsuitesparse-dev libmumps-seq-dev python3-torch lintian

@@ -20,7 +20,7 @@ add_test(NAME applications COMMAND ${CMAKE_COMMAND} -E env LIMBER_LIBRARY=$<TARG
          ${cli} sh ${PROJECT_SOURCE_DIR}/test/applications/applications.sh)
 set_tests_properties(applications PROPERTIES SKIP_RETURN_CODE 77)
 
-# The wheel, built anew: takes minutes, and both of two processors.
+# The wheel, built anew: takes minutes.
 find_package(Python3 COMPONENTS Interpreter QUIET)
 if(NOT Python3_EXECUTABLE)
   set(Python3_EXECUTABLE /usr/bin/python3)
@@ -28,7 +28,7 @@ endif()
 if(NOT LIMBER_SANITIZE)
   add_test(NAME wheel COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/wheel.sh ${PROJECT_SOURCE_DIR}
            ${Python3_EXECUTABLE} $<TARGET_FILE:bindings_layout>)
-  set_tests_properties(wheel PROPERTIES SKIP_RETURN_CODE 77 PROCESSORS 2 TIMEOUT 900)
+  set_tests_properties(wheel PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 900)
 endif()
 
 if(TARGET limber_fortran)

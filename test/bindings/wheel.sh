@@ -37,11 +37,12 @@ lacking=$(diff -rq copy "$unpacked" | grep -v ": PKG-INFO$" || true)
 [ -z "$lacking" ] || { echo "$archive is not the sources: $lacking"; exit 1; }
 rm -r copy
 mv "$unpacked" copy
-if command -v ccache > /dev/null; then      # hits do not depend on the folder's name
-    export CMAKE_C_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR="$work" CCACHE_NOHASHDIR=1
+if command -v ccache > /dev/null; then
+    # hits do not depend on the folder's name; prebuilt kernels are those of a build in SOURCE/*
+    export CMAKE_C_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR="$work/copy" CCACHE_NOHASHDIR=1
 fi
-"$bin/pip" wheel --no-deps -w wheels --config-settings=build-dir="$work/build" ./copy > log 2>&1 ||
-    { cat log; exit 1; }
+"$bin/pip" wheel --no-deps -w wheels --config-settings=build-dir="$work/copy/build" \
+    ./copy > log 2>&1 || { cat log; exit 1; }
 unset CMAKE_C_COMPILER_LAUNCHER
 wheel=$(ls wheels)
 echo "$wheel: $(wc -c < "wheels/$wheel") bytes"

@@ -92,10 +92,10 @@ test_run(test_kept_nvrtc)
 if(NOT LIMBER_SANITIZE)            # of kernels alone, which no sanitizer follows
   add_test(NAME gpu_layouts COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/layouts.sh
            ${PROJECT_SOURCE_DIR}/backends/cuda/kernel)
-  set_tests_properties(gpu_layouts PROPERTIES TIMEOUT 900 SKIP_RETURN_CODE 77 COST 100)
+  set_tests_properties(gpu_layouts PROPERTIES TIMEOUT 900 SKIP_RETURN_CODE 77)
   add_test(NAME test_cubin COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/cubin.sh
            $<TARGET_FILE:test_cubin>)
-  set_tests_properties(test_cubin PROPERTIES TIMEOUT 900 SKIP_RETURN_CODE 77 COST 100)
+  set_tests_properties(test_cubin PROPERTIES TIMEOUT 900 SKIP_RETURN_CODE 77)
 else()
   test_program(cuda/test_simt.c)   # built alone, since the stand-ins are not sanitized
 endif()

@@ -176,7 +176,7 @@ static void formats(void **state)
     (void)state;
     for (int i = 0; i < 5; i++)
         for (int scalars = 0; scalars < SCALARS_count; scalars++)
-            if (is_taken((size_t)(i + scalars + scalars / 2), 2))
+            if (is_taken((size_t)(scalars + 2 * i + i / 2), 4)) /* each of both, and of conj */
                 compare((struct trial){ correct, floats[i], floats[i], floats[i],
                                         i == 3 ? DATA_spread : DATA_unit, (scalars + i) % 4,
                                         scalars, i % LAYOUTS, (i + scalars) % LAYOUTS,

@@ -164,7 +164,7 @@ static void same_bits_everywhere(void **state_)
                 continue;
             assert_true(limber_target_parse(&target, targets[t].text, &d));
             for (size_t b = 0; b < COUNT(backends); b++) {
-                if (!backends[b] || (backends[b] == &limber_backend_llvm && !is_taken(i + t, 2)))
+                if (!backends[b] || (backends[b] == &limber_backend_llvm && !is_taken(i + t, 3)))
                     continue;
                 memset(got, 0xaa, size);
                 limber_cpu_emulated = targets[t].emulated;
@@ -243,8 +243,8 @@ static void units_are_simulated_everywhere(void **state_)
             struct blob blob = { 0 };
             struct plan p;
 
-            /* one of four, of units with either data; with lanes of binary16 every unit */
-            if (!is_taken(i + i / 4 + t, 4) && (BRIEF || targets[t].emulated != CPU_fp16))
+            /* one of six, of units with either data; with lanes of binary16 every unit */
+            if (!is_taken(i + i / 4 + t, 6) && (BRIEF || targets[t].emulated != CPU_fp16))
                 continue;
             assert_true(limber_target_parse(&target, targets[t].text, &d));
             if (strstr(here.features, targets[t].needs) &&

@@ -530,13 +530,14 @@ static double sample(struct contender *c, const struct operand_sets *s, int repe
 /* A small product that comes again and again gets code of its own, which is made meanwhile. */
 static void repeat_small(struct contender *c, const struct operand_sets *s)
 {
+    enum { PRODUCTS = 1000 };
     const struct work *w = c->work;
     double until = now() + 3; /* a machine that other programs use, too, takes its time */
 
     if (c->peer || c->variant != CALL_plain || device_stream() || w->m * w->n * w->k > 1 << 21)
         return;
     while (c->report.from == LIMBER_FROM_LIBRARY && now() < until)
-        if (sample(c, s, 1000) < 0)
+        if (sample(c, s, PRODUCTS < w->batch ? 1 : (int)(PRODUCTS / w->batch)) < 0)
             return;
 }
 
