@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The verbs: they read the caller's problem, refuse what does not go together, and hand it to the
  * operation. */
-#include "jit/api/epilogue.h"
+#include "jit/api/api.h"
+#include "jit/operators/operators.h"
 
 #include <math.h>
 #include <stdlib.h>

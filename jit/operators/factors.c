@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * LU with partial pivoting in binary64, by blocks of columns; what a block does to the rest is one
  * native product. */
-#include "jit/solve/solve.h"
+#include "jit/operators/solve.h"
 
 #include <math.h>
 #include <string.h>
