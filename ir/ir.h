@@ -5,7 +5,6 @@
 
 #include "ir/words.h"
 #include "limber/limber.h"
-#include "limber/research.h"
 
 #include <locale.h>
 #include <stdbool.h>
@@ -93,22 +92,6 @@ struct node;
 bool limber_unit_of_sums(const struct node *products, limber_unit *unit);
 /* Whole numbers up to 2^this are exact in the accumulator; 0: all. */
 int limber_exact_bits(const struct node *products);
-/* limber_unit_lpgemm with its reason. */
-bool limber_unit_lpgemm_read(const char *text, const char *layer, limber_unit *unit, int *listed,
-                             struct diag *d);
-
-/* ---- unit/reveal.c ------------------------------------------------------------------------- */
-
-/* A sum of k products under study, as limber_reveal has it. */
-struct revealed_sum {
-    limber_reveal_fn *call;
-    void *user;
-    int64_t k;
-    limber_format operand, result;
-};
-/* The order as text, and words of a unit that sums so, or nothing. */
-bool limber_reveal_order(const struct revealed_sum *, struct text *tree, struct text *words,
-                         struct diag *);
 
 /* ---- plans --------------------------------------------------------------------------------- */
 

@@ -55,7 +55,7 @@ struct limber_context {
     double brief; /* seconds: products that are predicted to take less are not cut, either */
     int64_t prices; /* found so far */
     struct priced *priced; /* engine.c: plans whose price is known */
-    struct table *tables; /* elementwise.c: of functions of small formats */
+    struct table *tables; /* operators/elementwise.c: of functions of small formats */
 };
 static inline bool limber_has_way(const limber_context *ctx, enum way_id way)
 {

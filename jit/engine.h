@@ -230,23 +230,6 @@ limber_kernel limber_shape_code(limber_context *ctx, const struct product_shape 
 /* Makes it; on a failure it is not there. */
 void limber_shape_make(limber_context *ctx, const struct product_shape *s);
 
-/* ---- elementwise.c --------------------------------------------------------------------------- */
-
-/* A checked call.  ctx may be NULL. */
-void limber_elementwise_run(limber_context *ctx, const limber_elementwise *e);
-struct table;
-void limber_tables_free(struct table *list);
-/* n values as doubles, of doubles (rounded to odd, or once), and the function of each.  By the
- * host's vector code where there is some, which gives the same bits.  ctx may be NULL. */
-void limber_values_widen(const limber_context *ctx, limber_format f, const void *src, double *x,
-                         size_t n);
-void limber_values_narrow(const limber_context *ctx, limber_format f, limber_rounding rounding,
-                          const double *x, void *dst, size_t n);
-void limber_values_function(const limber_context *ctx, limber_function f, const struct fn_args *a,
-                            double *x, size_t n, bool single); /* function_ops.run */
-/* reduce.c: likewise. */
-void limber_reduce_run(limber_context *ctx, const limber_reduce_call *r);
-
 /* ---- launch.c -------------------------------------------------------------------------------- */
 
 /* The index maps of a convolution's operands and result, from what its kernel's plan says of them

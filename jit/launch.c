@@ -105,7 +105,7 @@ struct call limber_call_plain(const limber_context *ctx, const struct problem *p
                           .workspace_limit = SIZE_MAX };
 }
 
-/* ---- which way a launch takes ----------------------------------------------------------------- */
+/* ---- which way a launch takes --------------------------------------------------------------- */
 
 /* The way of a launch of this plan's kernel, with what the backend says of it. */
 enum way_id limber_way_say(limber_context *ctx, const struct machine *m, const struct problem *p,

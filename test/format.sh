@@ -5,7 +5,7 @@
 cd "$1" || exit 2
 LC_ALL=C.UTF-8
 export LC_ALL
-rooms='include ir passes backends jit tools bindings examples test'
+rooms='include ir passes backends research jit tools bindings examples test'
 bad=0
 
 # shellcheck disable=SC2086

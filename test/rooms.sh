@@ -1,5 +1,6 @@
 #!/bin/sh
 # Data flows one way: include -> ir -> passes -> backends -> jit, and no backend knows another.
+# Of research, which sees ir and passes, only jit/api knows.
 # rooms.sh SOURCE [BUILD] prints every #include that runs up or across, and every thing that the
 # library must not do; where a build folder is given, every call, too (calls.py).
 # Exit status: 0 no fault, 1 a fault, 2 usage, 77 calls cannot be checked.
@@ -10,37 +11,41 @@ cd "$1" || exit 2
 bad=0
 
 forbid() {  # room pattern
-    if grep -rnE "#include \"($2)" --include='*.c' --include='*.h' --include='*.F90' "$1"; then
+    if grep -rnHE "#include \"($2)" --include='*.c' --include='*.h' --include='*.F90' "$1"; then
         bad=1
     fi
 }
-forbid include '(ir|passes|backends|jit|tools|test)/'
-forbid ir '(passes|backends|jit|tools|test)/'
-forbid passes '(backends|jit|tools|test)/'
-forbid backends '(passes|jit|tools|test)/'
+forbid include '(ir|passes|backends|research|jit|tools|test)/'
+forbid ir '(passes|backends|research|jit|tools|test)/'
+forbid passes '(backends|research|jit|tools|test)/'
+forbid backends '(passes|research|jit|tools|test)/'
+forbid research '(backends|jit|tools|test)/'
 forbid backends/interp 'backends/(llvm|cuda)/'
 forbid backends/llvm 'backends/(interp|cuda)/'
 forbid backends/cuda 'backends/(interp|llvm)/'
 forbid jit '(tools|test)/'
-forbid tools '(ir|passes|backends|jit|test)/'
-forbid bindings '(ir|passes|backends|jit|tools|test)/'
-forbid examples '(ir|passes|backends|jit|tools|test)/'
+for room in jit/*; do
+    [ "$room" = jit/api ] || forbid "$room" 'research/'
+done
+forbid tools '(ir|passes|backends|research|jit|test)/'
+forbid bindings '(ir|passes|backends|research|jit|tools|test)/'
+forbid examples '(ir|passes|backends|research|jit|tools|test)/'
 
 if grep -rnE '\b(exit|abort|printf|puts)\(' --include='*.c' --exclude=tile_text.c \
-       ir passes backends jit |
+       ir passes backends research jit |
    grep -vE 'f?n?printf\((stderr|[a-z]+,)|snprintf|vsnprintf|dprintf|_exit'; then
     echo "the library must not exit, abort or print"
     bad=1
 fi
 # One file reads the environment, and what others ask it for is in its table.
 if grep -rnE '\b(secure_)?getenv *\(' --include='*.[ch]' \
-       include ir passes backends jit tools examples |
+       include ir passes backends research jit tools examples |
    grep -v '^jit/runtime/environment.c:'; then
     echo "only jit/runtime/environment.c reads the environment"
     bad=1
 fi
 for name in $(grep -rhoE '"LIMBER_[A-Z0-9_]+"' --include='*.[ch]' \
-                  ir passes backends jit tools examples | sort -u); do
+                  ir passes backends research jit tools examples | sort -u); do
     grep -q "^    { $name," jit/runtime/environment.c ||
         { echo "$name is not in jit/runtime/environment.c"; bad=1; }
 done
@@ -54,7 +59,8 @@ if grep -rnE '\b(fopen|freopen)\([^)]*"[wa]|\b(rename|mkstemps?|creat)\(|O_CREAT
 fi
 
 # What comments cite is a heading there.
-grep -rhoE 'docs/[a-z]+\.md, "[^"]+"' --include='*.[ch]' ir include passes backends jit tools |
+grep -rhoE 'docs/[a-z]+\.md, "[^"]+"' --include='*.[ch]' \
+     ir include passes backends research jit tools |
     sort -u | {
     missing=0
     while read -r cited; do

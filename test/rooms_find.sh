@@ -4,8 +4,9 @@
 rooms=$1 cc=${CC:-cc}
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
-mkdir -p "$tree/jit/runtime" "$tree/backends/interp" "$tree/backends/llvm" "$tree/backends/cuda"
-for room in include ir passes tools bindings examples; do
+mkdir -p "$tree/jit/runtime" "$tree/jit/api"
+mkdir -p "$tree/backends/interp" "$tree/backends/llvm" "$tree/backends/cuda"
+for room in include ir passes research tools bindings examples; do
     mkdir "$tree/$room"
 done
 : > "$tree/jit/runtime/environment.c"
@@ -31,6 +32,10 @@ fault backends/llvm/a.h '#include "backends/interp/eval.h"'
 fault backends/llvm/a.h '#include "backends/cuda/cuda.h"'
 fault backends/cuda/a.c '#include "backends/interp/unit.h"'
 fault backends/cuda/a.c '#include "backends/llvm/cpu.h"'
+fault research/a.c '#include "backends/backend.h"'
+fault ir/a.c '#include "research/research.h"'
+fault jit/a.c '#include "research/research.h"'
+fault jit/runtime/a.c '#include "research/research.h"'
 fault jit/a.c '#include "test/support/support.h"'
 fault tools/a.c '#include "ir/ir.h"'
 fault bindings/a.F90 '#include "jit/engine.h"'
@@ -95,8 +100,9 @@ add backends/cuda/a.c ir_a
 add jit/a.c ir_a passes_a backends_a backends_cuda_a
 says 0 'no call runs up or across'
 says 0 '0 files of jit are in cycles'
+add research/a.c ir_a passes_a
 add jit/b.c jit_api_c
-add jit/api/c.c jit_d
+add jit/api/c.c jit_d research_a
 add jit/d.c jit_b jit_a
 says 0 '3 files of jit are in cycles, 3 of them in the largest'
 says 0 '    jit/api/c.c jit/b.c jit/d.c'
@@ -113,6 +119,9 @@ call ir/num/a.c jit/a.c
 call ir/a.c backends/a.c
 call passes/a.c backends/a.c
 call passes/a.c jit/a.c
+call passes/a.c research/a.c
+call research/a.c backends/a.c
+call jit/a.c research/a.c
 call backends/a.c passes/a.c
 call backends/a.c jit/a.c
 call backends/interp/a.c backends/llvm/a.c

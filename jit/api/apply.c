@@ -2,6 +2,7 @@
  * The public calls of elementwise functions and of reductions: their arguments. */
 #include "jit/api/api.h"
 #include "jit/device.h"
+#include "jit/operators/operators.h"
 
 #include <string.h>
 

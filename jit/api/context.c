@@ -4,6 +4,7 @@
 #include "backends/settings.h"
 #include "ir/x86.h"
 #include "jit/api/api.h"
+#include "jit/operators/operators.h"
 #include "jit/ways.h"
 
 #include "limber/environment.h"

@@ -1,129 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Convolutions: check the arguments, state the problem as an implicit GEMM (ir/conv.h). */
-#include "jit/api/api.h"
+#include "jit/api/conv_shape.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static bool least(int64_t v, int64_t bound, const char *what, struct diag *d)
-{
-    return v >= bound ||
-           limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "conv.%s = %lld is less than %lld", what,
-                       (long long)v, (long long)bound);
-}
-
-/* One direction: down, across, into the depth. */
-struct side {
-    const char *image, *window, *pads, *step, *spread; /* names of the fields */
-    int64_t size, width, pad[2], stride, dilate;
-};
-
-static bool is_deep(const limber_conv *s)
-{
-    return s->t != 0;
-}
-
-static int sides_of(const limber_conv *s, struct side side[3])
-{
-    side[0] = (struct side){ "h",  "r",  "pad[0], pad[1]",         "stride[0]",  "dilate[0]",
-                             s->h, s->r, { s->pad[0], s->pad[1] }, s->stride[0], s->dilate[0] };
-    side[1] = (struct side){ "w",  "s",  "pad[2], pad[3]",         "stride[1]",  "dilate[1]",
-                             s->w, s->s, { s->pad[2], s->pad[3] }, s->stride[1], s->dilate[1] };
-    side[2] = (struct side){ "d",
-                             "t",
-                             "depth_pad",
-                             "depth_stride",
-                             "depth_dilate",
-                             s->d,
-                             s->t,
-                             { s->depth_pad[0], s->depth_pad[1] },
-                             s->depth_stride ? s->depth_stride : 1,
-                             s->depth_dilate ? s->depth_dilate : 1 };
-    return is_deep(s) ? 3 : 2;
-}
-
-static bool check_side(const struct side *x, struct diag *d)
-{
-    const int64_t most = (int64_t)1 << 31;
-
-    if (!least(x->size, 0, x->image, d) || !least(x->width, 1, x->window, d) ||
-        !least(x->pad[0], 0, x->pads, d) || !least(x->pad[1], 0, x->pads, d) ||
-        !least(x->stride, 1, x->step, d) || !least(x->dilate, 1, x->spread, d))
-        return false;
-    if (x->size >= most || x->width >= most)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "conv.%s or %s is too large", x->image,
-                           x->window);
-    if (x->pad[0] >= most || x->pad[1] >= most || x->stride >= most || x->dilate >= most)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "conv.%s, %s or %s is too large", x->pads,
-                           x->step, x->spread);
-    return true;
-}
-
-/* No size, pad or step is so large that sums and products of a few of them overflow. */
-static bool check_ranges(const limber_conv *s, struct diag *d)
-{
-    static const char *const name[] = { "n", "c", "o" };
-    const int64_t v[] = { s->n, s->c, s->o };
-    struct side side[3];
-    int sides = sides_of(s, side);
-
-    for (size_t i = 0; i < COUNT(v); i++) {
-        if (!least(v[i], 0, name[i], d))
-            return false;
-        if (v[i] >= (int64_t)1 << 31)
-            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "conv.%s = %lld is too large",
-                               name[i], (long long)v[i]);
-    }
-    for (int i = 0; i < sides; i++)
-        if (!check_side(&side[i], d))
-            return false;
-    if (!is_deep(s) &&
-        (s->d || s->depth_stride || s->depth_dilate || s->depth_pad[0] || s->depth_pad[1]))
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                           "conv.t = 0 says two dimensions, but conv.d or depth_... is set");
-    return true;
-}
-
-static bool check_groups(const limber_conv *s, struct diag *d)
-{
-    return least(s->groups, 1, "groups", d) &&
-           ((s->c % s->groups == 0 && s->o % s->groups == 0) ||
-            limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                        "conv.groups = %lld does not divide c = %lld and o = %lld",
-                        (long long)s->groups, (long long)s->c, (long long)s->o));
-}
-
-/* out: down, across, into the depth. */
-static bool check_shape(const limber_conv *s, int64_t out[3], struct diag *d)
-{
-    struct side side[3];
-    int sides;
-
-    if (!s)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "conv is NULL");
-    if (!check_ranges(s, d))
-        return false;
-    if (!check_groups(s, d))
-        return false;
-    if (s->layout != LIMBER_LAYOUT_NCHW && s->layout != LIMBER_LAYOUT_NHWC)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "conv.layout = %d is unknown",
-                           (int)s->layout);
-    sides = sides_of(s, side);
-    out[2] = 1;
-    for (int i = 0; i < sides; i++) {
-        const struct side *x = &side[i];
-        int64_t last = x->size + x->pad[0] + x->pad[1] - x->dilate * (x->width - 1) - 1;
-
-        if (last < 0)
-            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                               "conv.%s = %lld with its dilation does not fit into %s = %lld with "
-                               "its padding",
-                               x->window, (long long)x->width, x->image, (long long)x->size);
-        out[i] = last / x->stride + 1;
-    }
-    return true;
-}
 
 /* Sizes of the result; zeros on an error. */
 static limber_status output_of(const char *caller, const limber_conv *conv, int64_t out[3],
@@ -137,7 +18,7 @@ static limber_status output_of(const char *caller, const limber_conv *conv, int6
     else if (null)
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "%s: %s is NULL", caller, null);
     else if (!limber_sized_in(&full, sizeof full, conv, LEAST_conv, "conv", &d) ||
-             !check_shape(&full, out, &d))
+             !limber_conv_check_shape(&full, out, &d))
         limber_fail_in(&d, caller);
     if (d.status != LIMBER_STATUS_OK)
         memset(out, 0, 3 * sizeof *out);
@@ -208,17 +89,10 @@ static struct tensors tensors_of(const limber_problem *p)
     return t;
 }
 
-static int64_t direction_of(limber_operation o)
-{
-    return o == LIMBER_OPERATION_CONV_BACKWARD_DATA   ? DIRECTION_data :
-           o == LIMBER_OPERATION_CONV_BACKWARD_FILTER ? DIRECTION_filter :
-                                                        DIRECTION_forward;
-}
-
 static bool check_tensor(limber_matrix *m, const struct tensors *t, int i, const limber_conv *s,
                          const int64_t out[3], struct diag *d)
 {
-    bool deep = is_deep(s);
+    bool deep = limber_conv_is_deep(s);
     const int64_t dim[3][5] = { { s->n, s->c, deep ? s->d : 1, s->h, s->w },
                                 { s->o, s->c / s->groups, deep ? s->t : 1, s->r, s->s },
                                 { s->n, s->o, out[2], out[0], out[1] } };
@@ -238,7 +112,7 @@ static bool check(const limber_context *ctx, const limber_problem *p, const stru
     struct extent at[3];
     limber_matrix m[3];
 
-    if (!check_shape(p->conv, out, d))
+    if (!limber_conv_check_shape(p->conv, out, d))
         return false;
     for (int i = 0; i < 3; i++) {
         if (!check_tensor(&m[i], t, i, p->conv, out, d))
@@ -255,41 +129,6 @@ static bool check(const limber_context *ctx, const limber_problem *p, const stru
            limber_prepared_filters_fit(ctx, p, d);
 }
 
-static struct conv geometry_of(const limber_conv *s, limber_operation operation,
-                               const int64_t out[3], const int64_t phase[3])
-{
-    struct side side[3];
-    int sides = sides_of(s, side);
-    struct conv c = { .geometry = { .stride = { 1, 1, 1 },
-                                    .dilate = { 1, 1, 1 },
-                                    .groups = s->groups,
-                                    .layout =
-                                        s->layout == LIMBER_LAYOUT_NHWC ? LAYOUT_nhwc : LAYOUT_nchw,
-                                    .direction = direction_of(operation),
-                                    .deep = is_deep(s) },
-                      .sizes = { s->n,
-                                 s->c,
-                                 s->h,
-                                 s->w,
-                                 s->o,
-                                 s->r,
-                                 s->s,
-                                 out[0],
-                                 out[1],
-                                 is_deep(s) ? s->d : 1,
-                                 is_deep(s) ? s->t : 1,
-                                 out[2],
-                                 { phase[0], phase[1], phase[2] } } };
-
-    for (int i = 0; i < sides; i++) {
-        c.geometry.stride[i] = side[i].stride;
-        c.geometry.dilate[i] = side[i].dilate;
-        c.geometry.pad[2 * i] = side[i].pad[0];
-        c.geometry.pad[2 * i + 1] = side[i].pad[1];
-    }
-    return c;
-}
-
 /* Fills what is there: the views point into it. */
 static void state(struct problem *to, const limber_problem *p, const struct tensors *t,
                   const int64_t out[3], const int64_t phase[3])
@@ -299,7 +138,7 @@ static void state(struct problem *to, const limber_problem *p, const struct tens
     *to = (struct problem){
         .contract = *p->contract,
         .shape = p->conv,
-        .conv = geometry_of(p->conv, p->operation, out, phase),
+        .conv = limber_conv_geometry(p->conv, p->operation, out, phase),
         .groups = p->conv->groups,
         .fa = t->format[1],
         .fb = t->format[0],
@@ -324,38 +163,6 @@ static void state(struct problem *to, const limber_problem *p, const struct tens
     }
 }
 
-bool limber_conv_filters(const limber_conv *s, limber_operation operation, struct conv *c,
-                         int64_t *length, struct diag *d)
-{
-    struct side side[3];
-    int sides = sides_of(s, side);
-    int64_t window = 1, parts;
-
-    if (!least(s->o, 0, "o", d) || !least(s->c, 0, "c", d) || !check_groups(s, d))
-        return false;
-    for (int i = 0; i < sides; i++) {
-        if (operation == LIMBER_OPERATION_CONV_BACKWARD_DATA && !check_side(&side[i], d))
-            return false;
-        if (!least(side[i].width, 1, side[i].window, d))
-            return false;
-        if (__builtin_mul_overflow(window, side[i].width, &window))
-            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "conv.%s is too large",
-                               side[i].window);
-    }
-    if (__builtin_mul_overflow(s->c / s->groups, window, length) || window == INT64_MAX)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                           "conv.c and the window are too large together");
-    /* masks of all parts of the window, of each group */
-    if (operation == LIMBER_OPERATION_CONV_BACKWARD_DATA &&
-        (__builtin_mul_overflow(s->groups, window + 1, &parts) || parts >= (int64_t)1 << 48))
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                           "conv.groups and the window are too large together");
-    *c = geometry_of(s, operation, (int64_t[]){ 0, 0, 0 }, (int64_t[]){ 0, 0, 0 });
-    return s->layout == LIMBER_LAYOUT_NCHW || s->layout == LIMBER_LAYOUT_NHWC ||
-           limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "conv.layout = %d is unknown",
-                       (int)s->layout);
-}
-
 bool limber_conv_state(limber_context *ctx, const limber_problem *p, bool stores,
                        struct problem *to, struct diag *d)
 {
@@ -376,7 +183,7 @@ bool limber_conv_state(limber_context *ctx, const limber_problem *p, bool stores
 static bool has_phases(const limber_problem *p)
 {
     struct side side[3];
-    int sides = sides_of(p->conv, side);
+    int sides = limber_conv_sides(p->conv, side);
     int64_t most = 1;
 
     for (int i = 0; i < sides; i++)
@@ -394,7 +201,7 @@ static struct rests rests_of(const limber_conv *s)
     struct rests x = { { 1, 1, 1 }, 1 };
     struct side side[3];
 
-    for (int i = 0, sides = sides_of(s, side); i < sides; i++) {
+    for (int i = 0, sides = limber_conv_sides(s, side); i < sides; i++) {
         x.count[i] = side[i].stride < side[i].size ? side[i].stride : side[i].size;
         x.all *= x.count[i];
     }
@@ -440,7 +247,7 @@ static void join_report(struct report *all, const struct report *r, bool main)
 
 static int64_t tensor_elements(const limber_conv *s)
 {
-    return s->n * s->c * (is_deep(s) ? s->d : 1) * s->h * s->w;
+    return s->n * s->c * (limber_conv_is_deep(s) ? s->d : 1) * s->h * s->w;
 }
 
 /* What phases need so that C is untouched where one of them fails: memory for all of them, with
@@ -509,16 +316,19 @@ static bool may_run_together(const limber_context *ctx, const limber_problem *p,
            p->c.format.kind == LIMBER_KIND_FLOAT && p->conv->groups != p->conv->c;
 }
 
+/* False: nothing is done.  Else all is, or *d has the reason why not. */
 static bool run_together(limber_context *ctx, const limber_problem *p, const struct tensors *t,
                          const int64_t out[3], const struct problem *whole, const struct rests *x,
-                         struct report *report, bool *done, struct diag *d)
+                         struct report *report, struct diag *d)
 {
     struct phases *all = calloc(1, sizeof *all);
     int64_t longest = -1;
-    bool ok;
+    bool ok, done;
 
-    if (!all)
-        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the phases of a gradient");
+    if (!all) {
+        limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the phases of a gradient");
+        return true;
+    }
     for (int64_t i = 0; i < x->all; i++) {
         struct problem *part = &all->phase[all->count].part;
 
@@ -530,13 +340,13 @@ static bool run_together(limber_context *ctx, const limber_problem *p, const str
         all->zeroed_bytes = (size_t)tensor_elements(p->conv) * p->c.format.size;
     }
     ok = all->count == 0 || limber_engine_run_phases(ctx, whole, all, d);
-    *done = all->done;
-    for (int i = 0; *done && report && i < all->count; i++) {
+    done = all->done;
+    for (int i = 0; done && report && i < all->count; i++) {
         join_report(report, &all->phase[i].report, all->phase[i].part.k > longest);
         longest = all->phase[i].part.k > longest ? all->phase[i].part.k : longest;
     }
     free(all);
-    return ok;
+    return done || !ok;
 }
 
 static bool run_phases(limber_context *ctx, const limber_problem *p, struct report *report,
@@ -548,7 +358,7 @@ static bool run_phases(limber_context *ctx, const limber_problem *p, struct repo
     struct report r;
     struct rests rests;
     int64_t out[3], longest = -1;
-    bool ok = true, first = true, cleared, skips = false, done = false;
+    bool ok = true, first = true, cleared, skips = false;
 
     if (!check(ctx, p, &t, true, out, d))
         return false;
@@ -562,8 +372,8 @@ static bool run_phases(limber_context *ctx, const limber_problem *p, struct repo
     if (limber_is_depthwise_whole(ctx, &whole) && limber_depthwise_run(ctx, &whole, report))
         return true;
     if (may_run_together(ctx, p, &rests) &&
-        (!run_together(ctx, p, &t, out, &whole, &rests, report, &done, d) || done))
-        return done;
+        run_together(ctx, p, &t, out, &whole, &rests, report, d))
+        return !d->status;
     if (!reserve(ctx, p, &t, out, &rests, cleared, &keep, d))
         return false;
     for (int64_t i = 0; i < rests.all && !skips; i++) {

@@ -13,9 +13,8 @@ static const char *reader(limber_operation o)
                                                 "backward data";
 }
 
-bool limber_prepared_fits(const limber_context *ctx, const limber_prepared *o,
-                          const limber_matrix *x, limber_operation operation, limber_side side,
-                          const char *what, int64_t rows, int64_t cols, struct diag *d)
+bool limber_prepared_fits(const limber_context *ctx, const limber_prepared *o, struct extent x,
+                          limber_operation operation, limber_side side, struct diag *d)
 {
     const bool left = side == LIMBER_SIDE_A;
 
@@ -23,22 +22,22 @@ bool limber_prepared_fits(const limber_context *ctx, const limber_prepared *o,
         return true;
     if (o->ctx != ctx)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s was prepared with another context",
-                           what);
+                           x.what);
     if (o->operation != operation)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s was prepared for %s, not for %s",
-                           what, reader(o->operation), reader(operation));
+                           x.what, reader(o->operation), reader(operation));
     if (o->left != left)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s was prepared for the other side",
-                           what);
-    if (o->rows != rows || o->cols != cols)
+                           x.what);
+    if (o->rows != x.rows || o->cols != x.cols)
         return limber_fail(
-            d, LIMBER_STATUS_BAD_ARGUMENT, "%s was prepared as %lld x %lld, not %lld x %lld", what,
-            (long long)o->rows, (long long)o->cols, (long long)rows, (long long)cols);
-    if (o->x.data != x->data || o->x.row_stride != x->row_stride ||
-        o->x.col_stride != x->col_stride || !limber_format_equal(o->x.format, x->format))
+            d, LIMBER_STATUS_BAD_ARGUMENT, "%s was prepared as %lld x %lld, not %lld x %lld",
+            x.what, (long long)o->rows, (long long)o->cols, (long long)x.rows, (long long)x.cols);
+    if (o->x.data != x.m->data || o->x.row_stride != x.m->row_stride ||
+        o->x.col_stride != x.m->col_stride || !limber_format_equal(o->x.format, x.m->format))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s was prepared of another matrix",
-                           what);
-    return !o->checks || limber_prepared_is_same(o, what, d);
+                           x.what);
+    return !o->checks || limber_prepared_is_same(o, x.what, d);
 }
 
 /* What decides which elements a phase reads, one side of a window: NULL where it is alike. */
@@ -79,8 +78,8 @@ bool limber_prepared_filters_fit(const limber_context *ctx, const limber_problem
     if (!o)
         return true;
     if (!limber_conv_filters(p->conv, p->operation, &c, &x.row_stride, d) ||
-        !limber_prepared_fits(ctx, o, &x, p->operation, LIMBER_SIDE_A, "prepared_b", p->conv->o,
-                              x.row_stride, d))
+        !limber_prepared_fits(ctx, o, (struct extent){ &x, "prepared_b", p->conv->o, x.row_stride },
+                              p->operation, LIMBER_SIDE_A, d))
         return false;
     if (o->groups != p->conv->groups)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,

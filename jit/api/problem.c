@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The verbs: they read the caller's problem, refuse what does not go together, and hand it to the
  * operation. */
-#include "jit/api/epilogue.h"
+#include "jit/api/api.h"
+#include "jit/operators/operators.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -325,7 +326,8 @@ limber_status limber_gemm(limber_context *ctx, const limber_contract *contract, 
 {
     limber_problem p;
 
-    if (limber_gemm_at_once(ctx, contract, m, n, k, alpha, &a, &b, beta, &c, report))
+    if (limber_gemm_at_once(
+            ctx, &(struct gemm_arguments){ contract, m, n, k, &a, &b, &c, alpha, beta }, report))
         return LIMBER_STATUS_OK;
     CALL_SCOPE;
     p = (limber_problem)LIMBER_PROBLEM_INIT;

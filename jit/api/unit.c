@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The public calls on descriptions of units: ir/, and where their texts go. */
+ * The public calls on descriptions of units: ir/, research/, and where their texts go. */
 #include "jit/api/api.h"
 
 #include "ir/unit/num.h"
-#include "limber/research.h"
+#include "research/research.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -31,8 +31,8 @@ for name in libffi libxxhash; do
 done
 
 cd "$source"
-! grep -rnE '#include <(mpfr|gmp|popt|cjson|zlib)' include ir passes backends jit tools/interpose \
-    tools/output.c || exit 1
+! grep -rnE '#include <(mpfr|gmp|popt|cjson|zlib)' include ir passes backends research \
+    jit tools/interpose tools/output.c || exit 1
 for file in "$@"; do
     more=$(readelf -dW "$file" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
            grep -vE '^(lib(c|m|dl|pthread|gcc_s|ffi|limber)|ld-linux.*)\.so\.') || true

@@ -33,8 +33,7 @@ int main(int count, char **word)
 
     if (count < 2)
         return 2;
-    contract.promise =
-        strcmp(word[1], "native") ? LIMBER_CONTRACT_CORRECT : LIMBER_CONTRACT_NATIVE;
+    contract.promise = strcmp(word[1], "native") ? LIMBER_CONTRACT_CORRECT : LIMBER_CONTRACT_NATIVE;
     config.threads = 1;
     config.cache_dir = "";
     config.kernels = LIMBER_KERNELS_PREBUILT;

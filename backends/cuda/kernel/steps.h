@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Steps behind a product, and functions of arrays, on numbers in device memory: jit/epilogue.c and
- * jit/elementwise.c.  FROM, TO, INPUT, INPUTS, NARROW, ONCE, COPY, ROUNDING and LINES, which is the
+ * Steps behind a product, and functions of arrays, on numbers in device memory; the host's are in
+ * jit/operators.  FROM, TO, INPUT, INPUTS, NARROW, ONCE, COPY, ROUNDING and LINES, which is the
  * text of the steps, stand in front of this file. */
 #ifndef LIMBER_CUDA_STEPS_H
 #define LIMBER_CUDA_STEPS_H

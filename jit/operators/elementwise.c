@@ -3,6 +3,7 @@
  * values that are rounded to odd, and these the results.  A function of a format of 8 or 16 bits
  * becomes a table as soon as an array is long enough for it, which gives the same bits. */
 #include "jit/engine.h"
+#include "jit/operators/inside.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,6 +2,7 @@
  * Units from configurations in LPGEMM's keys: "key = value" lines, comments behind #, and what
  * holds for one layer alone under "[layer]".  docs/simulation.md has the keys and the choices. */
 #include "ir/lex.h"
+#include "research/research.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,8 @@
  * alpha A B + beta C + bias + residual is rounded once.  One of them may be what C begins with.
  * Others that are vectors become products themselves: A gets a column and B a row, one of which
  * holds the vector, the other ones. */
-#include "jit/api/epilogue.h"
+#include "jit/api/api.h"
+#include "jit/operators/inside.h"
 
 #include <string.h>
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Epilogues: what a caller asks for becomes a product in the format of the steps, and steps on its
  * result.  The product goes to C where C has that format, else to memory of its own. */
-#include "jit/api/epilogue.h"
+#include "jit/api/api.h"
 #include "jit/device.h"
+#include "jit/operators/inside.h"
 
 #include <stdio.h>
 #include <string.h>

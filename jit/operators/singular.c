@@ -3,7 +3,7 @@
  * integers times powers of two, so they have residues, too.  A remainder other than 0 proves that
  * the determinant is not 0.  Both remainders are 0 if it is 0, and otherwise only by chance: they
  * have 92 bits. */
-#include "jit/solve/solve.h"
+#include "jit/operators/solve.h"
 
 #include <string.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What finds the order of a sum (reveal.c) and what finds the words that say it (reveal_words.c,
- * reveal_rest.c) have in common. */
+ * What the files share that find the order of a sum (reveal.c), a unit with this order
+ * (reveal_tree.c) and the unit's other words (reveal_words.c, reveal_rest.c). */
 #ifndef LIMBER_REVEAL_H
 #define LIMBER_REVEAL_H
 
-#include "ir/ir.h"
+#include "research/research.h"
 
 struct branch {
     int32_t leaf; /* -1: a node */
@@ -47,6 +47,11 @@ uint64_t limber_reveal_hash(const struct tree *t);
 bool limber_reveal_alignment(struct reveal *r, limber_unit *u);
 bool limber_reveal_scale(struct reveal *r, limber_unit *u);
 bool limber_reveal_random(struct reveal *r, bool *random);
+/* Products of a part; there is one part without `split`. */
+int64_t limber_reveal_part(const struct reveal *r, const limber_unit *u);
+/* Finds a unit of this k with the tree that was found, simple ones first; u->block is 0 where there
+ * is none.  False: no memory. */
+bool limber_reveal_unit(struct reveal *r, const limber_step *acc, limber_unit *u);
 /* Nothing where no words say this order. */
 bool limber_reveal_words(struct reveal *r, struct text *words);
 

@@ -2,7 +2,7 @@
  * GMRES in binary128, preconditioned by binary64 factors: E. Carson, N. Higham, A New Analysis of
  * Iterative Refinement and Its Application to Accurate Solution of Ill-Conditioned Sparse Linear
  * Systems, SIAM J. Sci. Comput. 39 (2017). */
-#include "jit/solve/solve.h"
+#include "jit/operators/solve.h"
 
 #include <math.h>
 #include <string.h>

@@ -4,6 +4,7 @@
  * results of every element. */
 #include "ir/num/long_sum.h"
 #include "jit/engine.h"
+#include "jit/operators/inside.h"
 
 #include <math.h>
 #include <stdlib.h>

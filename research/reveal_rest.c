@@ -2,7 +2,7 @@
  * What special numbers tell of a unit beside its order, formats and roundings: how far down and of
  * which terms fused blocks are aligned, scales of blocks of operands, roundings at random. */
 #include "ir/unit/num.h"
-#include "ir/unit/reveal.h"
+#include "research/reveal.h"
 
 #include <math.h>
 

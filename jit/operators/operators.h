@@ -1,11 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A problem with an epilogue: the product that is computed, and the steps behind it. */
-#ifndef LIMBER_JIT_API_EPILOGUE_H
-#define LIMBER_JIT_API_EPILOGUE_H
+ * Functions of arrays, reductions, problems with an epilogue, linear systems: what public calls
+ * need of them. */
+#ifndef LIMBER_JIT_OPERATORS_H
+#define LIMBER_JIT_OPERATORS_H
 
-#include "jit/api/api.h"
-#include "jit/epilogue.h"
+#include "ir/steps.h"
+#include "jit/problem.h"
+#include "jit/report.h"
+#include "limber/solve.h"
 
+/* ---- elementwise.c, reduce.c ----------------------------------------------------------------- */
+
+/* A checked call.  ctx may be NULL. */
+void limber_elementwise_run(limber_context *ctx, const limber_elementwise *e);
+struct table;
+void limber_tables_free(struct table *list);
+/* A checked call.  ctx may be NULL. */
+void limber_reduce_run(limber_context *ctx, const limber_reduce_call *r);
+
+/* ---- epilogue.c ------------------------------------------------------------------------------ */
+
+/* A problem with an epilogue: the product that is computed, and the steps behind it. */
 struct epilogue_call {
     limber_problem product; /* without the epilogue; its C is x, in the format of steps */
     limber_batch batch;
@@ -25,13 +40,6 @@ struct epilogue_call {
 /* Reads and checks it; `stores`: C is written.  Points into *c. */
 bool limber_epilogue_read(limber_context *ctx, struct epilogue_call *c, const limber_problem *p,
                           bool stores, struct diag *d);
-/* addends.c: takes from the steps the inputs that the first of them add, as part of the exact sum:
- * c->addend, unless C begins with something already, and c->join. */
-void limber_epilogue_addends(limber_context *ctx, struct epilogue_call *c, bool begins_free);
-/* The product with c->join among its terms; its operands lie in *memory, the caller's, which is
- * NULL where there are none. */
-bool limber_epilogue_widen(limber_context *ctx, struct epilogue_call *c, char **memory,
-                           struct diag *d);
 /* Computes it by `run`, which computes the product. */
 bool limber_epilogue_run(limber_context *ctx, struct epilogue_call *c, struct report *r,
                          bool (*run)(limber_context *, const limber_problem *, struct report *,
@@ -39,5 +47,11 @@ bool limber_epilogue_run(limber_context *ctx, struct epilogue_call *c, struct re
                          struct diag *d);
 /* The steps behind a plan's text. */
 void limber_epilogue_text(const struct epilogue_call *c, struct text *out);
+
+/* ---- solve.c --------------------------------------------------------------------------------- */
+
+/* A checked call of a system that has elements; fills all of *r but its seconds. */
+bool limber_solve_run(limber_context *ctx, const limber_solve_call *c, limber_solve_report *r,
+                      struct diag *d);
 
 #endif

@@ -9,8 +9,7 @@
  *
  *   source  Xie, Chen, Yan, Lin, FPRev, USENIX ATC 2025: section 4 (the basic tree, and nodes of
  *           more than two terms) */
-#include "ir/ir.h"
-#include "ir/unit/reveal.h"
+#include "research/reveal.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The steps of an epilogue on matrices: pieces of a row go through all steps while they are in the
  * first level of cache. */
-#include "jit/epilogue.h"
 #include "jit/device.h"
 #include "jit/engine.h"
+#include "jit/operators/inside.h"
 
 #include <math.h>
 #include <string.h>
