@@ -19,4 +19,15 @@ struct kernel {
     unsigned cpu; /* features that the code needs */
 };
 
+/* ---- blob.c: backend.compile, prebuilt, load, unload and code_key ---------------------------- */
+
+bool limber_blob_compile(const struct plan *p, const struct target *t, const struct dump *dump,
+                         struct blob *out, struct diag *d);
+bool limber_blob_prebuilt(const struct plan *p, const struct target *t, struct blob *out,
+                          struct diag *d);
+bool limber_blob_load(const unsigned char *data, size_t size, struct kernel **out, struct diag *d);
+void limber_blob_unload(struct kernel *k);
+bool limber_blob_key(const struct plan *p, const struct target *t, struct blob *out,
+                     struct diag *d);
+
 #endif

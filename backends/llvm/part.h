@@ -36,7 +36,7 @@ static inline bool is_scaled(const struct side *s)
 }
 
 /* What is kept of an operand that is prepared (struct keeper): panels, which have more words than
- * one (backend.c), or one of these. */
+ * one (parts.c), or one of these. */
 enum {
     KEPT_strips = -1, /* unpacked.c: of B, */
     KEPT_rows = -2, /* of A, gathered */
@@ -65,9 +65,6 @@ struct part {
     char *scratches;
     const struct finisher *finish; /* NULL, or what is done to each block of C */
 };
-
-/* Bytes of a side's panels. */
-int64_t limber_side_bytes(const struct kernel_config *c, int side, int64_t lines, int64_t k);
 
 /* ---- filters.c ------------------------------------------------------------------------------- */
 
@@ -101,5 +98,55 @@ int64_t limber_planes_room(const struct kernel_config *f, int64_t k);
 char *limber_planes_begin(const struct kernel_config *f, struct part *p, int busy, char *memory);
 /* One of these tasks, where p->copies. */
 void limber_planes_task(const struct part *p, int64_t task);
+
+/* ---- memory.c -------------------------------------------------------------------------------- */
+
+/* Workspace: the call's own, else the allocator's, else the process's. */
+bool limber_workspace_take(const struct call *c, size_t bytes, struct launch_memory *r,
+                           struct diag *d);
+/* What was given to the launch (NULL memory: nothing was), or memory of its own. */
+bool limber_workspace_reach(const struct call *c, const struct launch_memory *given, size_t bytes,
+                            struct launch_memory *r, struct diag *d);
+void limber_workspace_give(const struct call *c, const struct launch_memory *r);
+/* A kernel is loaded, or unloaded: without kernels the process keeps no workspace. */
+void limber_workspace_begin(void);
+void limber_workspace_end(void);
+
+/* ---- parts.c --------------------------------------------------------------------------------- */
+
+/* Sides whose limbs outlive the call, all of their lines and of k. */
+struct whole {
+    const struct call *planes; /* B's limbs are planes, of this call; NULL: panels */
+    bool stages; /* blocks of C are computed in a buffer */
+    struct filters filters;
+    struct kept *kept[2]; /* NULL: limbs are made part by part */
+    struct packed side[2];
+    int64_t p; /* where a part begins along k */
+    bool last; /* it is the last one */
+};
+
+/* How a launch goes through C and k. */
+struct extent {
+    int64_t m, n, k; /* rows and columns of a part of C; elements along k */
+    bool sums; /* for each part of C along k: scratch keeps the sums.  Else C has them, or k is
+                  whole */
+};
+
+/* Bytes of a side's panels. */
+int64_t limber_side_bytes(const struct kernel_config *c, int side, int64_t lines, int64_t k);
+/* The call with its operands' views straightened. */
+struct call limber_straightened(const struct call *c);
+/* Register tiles may be stored to C, or to the buffer of a block: chains end with k. */
+bool limber_stores(const struct kernel_config *f, const struct call *c);
+/* No limbs are kept yet. */
+struct whole limber_whole_of(const struct kernel_config *f, const struct call *c);
+/* The first extent that fits the bound of the workspace, else the smallest. */
+struct extent limber_extent_of(const struct kernel_config *f, const struct call *c,
+                               const struct kernel_call *call, const struct whole *w);
+int64_t limber_extent_bytes(const struct kernel_config *f, const struct call *c,
+                            const struct whole *w, const struct extent *x);
+/* All of C, part by part.  All memory is taken before anything is stored. */
+bool limber_parts_run(struct kernel *k, struct call *c, struct kernel_call call,
+                      const struct launch_memory *given, struct diag *d);
 
 #endif

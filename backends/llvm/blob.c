@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Blobs: a kernel's configuration and its object file.  Loading one does not touch LLVM. */
+#include "backends/llvm/part.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct blob_head {
+    uint32_t config_size, cpu; /* cpu: features that the code needs */
+    uint32_t packed,
+        unused; /* bytes of the packed configuration, behind which the object follows */
+};
+
+/* The object starts at a multiple of 8. */
+static size_t object_at(const struct blob_head *head)
+{
+    return (sizeof *head + (size_t)head->packed + 7) & ~(size_t)7;
+}
+
+/* Of a configuration and, unless the library has it, its object. */
+static bool join_blob(const struct kernel_config *k, unsigned cpu, const struct blob *object,
+                      struct blob *out, struct diag *d)
+{
+    struct blob_head head = { .config_size = sizeof *k, .cpu = cpu };
+
+    out->data = calloc(1, sizeof head + LIMBER_ZEROS_MOST(sizeof *k) + 7 + object->size);
+    if (!out->data)
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
+    head.packed = (uint32_t)limber_zeros_pack(k, sizeof *k, out->data + sizeof head);
+    memcpy(out->data, &head, sizeof head);
+    out->size = object_at(&head) + object->size;
+    if (object->size)
+        memcpy(out->data + object_at(&head), object->data, object->size);
+    return true;
+}
+
+static struct kernel_config *config_of(const struct plan *p, const struct target *t, struct diag *d)
+{
+    struct kernel_config *k = malloc(sizeof *k);
+
+    if (!k)
+        limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
+    else if (!limber_kernel_config(p, t, k, d)) {
+        free(k);
+        k = NULL;
+    }
+    return k;
+}
+
+bool limber_blob_compile(const struct plan *p, const struct target *t, const struct dump *dump,
+                         struct blob *out, struct diag *d)
+{
+    struct kernel_config *k = config_of(p, t, d);
+    struct blob object = { 0 };
+    bool ok;
+
+    ok = k &&
+         (k->unit == UNIT_exact ||
+          (limber_object_may_run(d) && limber_llvm_object(k, t, dump, &object, d))) &&
+         join_blob(k, limber_cpu_of(t), &object, out, d);
+    free(object.data);
+    free(k);
+    return ok;
+}
+
+bool limber_blob_prebuilt(const struct plan *p, const struct target *t, struct blob *out,
+                          struct diag *d)
+{
+    const struct blob nothing = { NULL, 0 };
+    struct kernel_config *k = config_of(p, t, d);
+    kernel_pack *pack;
+    kernel_block *block;
+    bool ok;
+
+    ok =
+        k && (k->unit == UNIT_exact || limber_prebuilt_find(k, limber_cpu_of(t), &pack, &block) ||
+              limber_fail(d, LIMBER_STATUS_NOT_READY, "llvm: no prebuilt kernel serves this plan"));
+    ok = ok && join_blob(k, limber_cpu_of(t), &nothing, out, d);
+    free(k);
+    return ok;
+}
+
+static bool take_config(struct kernel *k, const unsigned char *data, size_t size,
+                        struct blob_head *head, struct diag *d)
+{
+    if (size < sizeof *head)
+        return limber_fail(d, LIMBER_STATUS_IO, "llvm: the kernel is cut short");
+    memcpy(head, data, sizeof *head);
+    if (head->config_size != sizeof k->config)
+        return limber_fail(d, LIMBER_STATUS_IO, "llvm: a kernel of another version");
+    if (head->packed > size - sizeof *head ||
+        !limber_zeros_unpack(data + sizeof *head, head->packed, &k->config, sizeof k->config))
+        return limber_fail(d, LIMBER_STATUS_IO, "llvm: the kernel is cut short");
+    if (k->config.version != KERNEL_VERSION)
+        return limber_fail(d, LIMBER_STATUS_IO, "llvm: a kernel of another version");
+    return !(head->cpu & ~limber_cpu()) || limber_cpu_lacks(head->cpu & ~limber_cpu(), d);
+}
+
+/* The scheme `exact` is the library's own code, for the instruction set that the target names. */
+static void set_exact(struct kernel *k, unsigned cpu)
+{
+    k->pack = limber_exact_pack;
+    k->block = limber_exact_block;
+#if defined(LIMBER_EXACT_X86)
+    if (cpu & CPU_avx512) {
+        k->pack = limber_exact_pack_avx512;
+        k->block = limber_exact_block_avx512;
+    } else if (cpu & CPU_avx2) {
+        k->pack = limber_exact_pack_avx2;
+        k->block = limber_exact_block_avx2;
+    }
+#else
+    (void)cpu;
+#endif
+}
+
+static bool load_object(struct kernel *k, const unsigned char *data, size_t size, struct diag *d)
+{
+    unsigned char *aligned = malloc(size + 1);
+    bool ok = aligned || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
+
+    if (ok) {
+        memcpy(aligned, data, size);
+        ok = limber_object_map(aligned, size, &k->object, d);
+    }
+    if (ok) {
+        *(void **)&k->pack = limber_object_symbol(aligned, size, &k->object, "limber_pack");
+        *(void **)&k->block = limber_object_symbol(aligned, size, &k->object, "limber_block");
+        ok = (k->pack && k->block) ||
+             limber_fail(d, LIMBER_STATUS_IO, "llvm: no entry in the kernel");
+    }
+    free(aligned);
+    return ok;
+}
+
+bool limber_blob_load(const unsigned char *data, size_t size, struct kernel **out, struct diag *d)
+{
+    struct kernel *k = calloc(1, sizeof *k);
+    struct blob_head head;
+    bool ok = k || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
+
+    *out = NULL;
+    ok = ok && take_config(k, data, size, &head, d);
+    if (ok)
+        k->cpu = head.cpu;
+    if (ok && k->config.unit == UNIT_exact) {
+        set_exact(k, head.cpu);
+    } else if (ok) {
+        size_t at = object_at(&head);
+
+        if (size > at)
+            ok = load_object(k, data + at, size - at, d);
+        else
+            ok = (size == at && limber_prebuilt_find(&k->config, head.cpu, &k->pack, &k->block)) ||
+                 limber_fail(d, LIMBER_STATUS_IO, "llvm: the kernel is cut short");
+    }
+    if (ok) {
+        limber_workspace_begin();
+        *out = k;
+    } else if (k) {
+        limber_object_unmap(&k->object);
+        free(k);
+    }
+    return ok;
+}
+
+void limber_blob_unload(struct kernel *k)
+{
+    if (!k)
+        return;
+    limber_object_unmap(&k->object);
+    free(k);
+    limber_workspace_end();
+}
+
+bool limber_blob_key(const struct plan *p, const struct target *t, struct blob *out, struct diag *d)
+{
+    struct kernel_config *k = config_of(p, t, d);
+
+    *out = (struct blob){ (unsigned char *)k, k ? sizeof *k : 0 };
+    return k != NULL;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The memory of launches. */
+#include "backends/llvm/part.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+/* Memory fresh from the system costs a fault a page: the largest workspace that is not in use is
+ * kept for the next call of any kernel, as long as there are kernels. */
+struct spare {
+    size_t size;
+    char memory[];
+};
+enum {
+    SPARE_MOST = 256 << 20,
+    SPARE_EACH = 16 << 20, /* the same of each worker, where these are many */
+    HUGE_PAGE = 2 << 20
+};
+
+static _Atomic(struct spare *) spare_kept;
+static atomic_size_t kernels;
+
+static struct spare *take_kept(size_t size)
+{
+    struct spare *s = atomic_exchange(&spare_kept, NULL);
+    size_t all = (sizeof *s + size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+
+    if (s && s->size >= size)
+        return s;
+    free(s);
+    if (size < HUGE_PAGE) {
+        s = malloc(sizeof *s + size);
+    } else if ((s = aligned_alloc(HUGE_PAGE, all))) {
+        madvise(s, all, MADV_HUGEPAGE);
+        size = all - sizeof *s;
+    }
+    if (s)
+        s->size = size;
+    return s;
+}
+
+static void give_kept(struct spare *s, int workers)
+{
+    struct spare *old = NULL;
+
+    if (s->size <= SPARE_MOST || s->size <= (size_t)workers * SPARE_EACH)
+        old = atomic_exchange(&spare_kept, s);
+    else
+        old = s;
+    free(old);
+}
+
+bool limber_workspace_take(const struct call *c, size_t bytes, struct launch_memory *r,
+                           struct diag *d)
+{
+    struct spare *spare;
+
+    *r = (struct launch_memory){ .bytes = bytes };
+    if (c->queue && c->queue->workspace) {
+        if (bytes > c->queue->bytes)
+            return limber_fail(d, LIMBER_STATUS_NO_MEMORY,
+                               "a workspace of %zu bytes is needed, and "
+                               "queue.workspace has %zu",
+                               bytes, c->queue->bytes);
+        r->memory = c->queue->workspace;
+    } else if (c->allocator) {
+        r->memory = r->own = c->allocator->alloc(c->allocator->user, bytes, 64);
+    } else if ((r->own = spare = take_kept(bytes))) {
+        r->memory = spare->memory;
+    }
+    return r->memory || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "workspace of %zu bytes", bytes);
+}
+
+bool limber_workspace_reach(const struct call *c, const struct launch_memory *given, size_t bytes,
+                            struct launch_memory *r, struct diag *d)
+{
+    if (!given->memory)
+        return limber_workspace_take(c, bytes, r, d);
+    *r = *given;
+    return bytes <= given->bytes ||
+           limber_fail(d, LIMBER_STATUS_NO_MEMORY,
+                       "a launch needs %zu bytes, and %zu were taken for it", bytes, given->bytes);
+}
+
+void limber_workspace_give(const struct call *c, const struct launch_memory *r)
+{
+    if (r->own && c->allocator)
+        c->allocator->free(c->allocator->user, r->own);
+    else if (r->own)
+        give_kept(r->own, c->runner->workers);
+}
+
+void limber_workspace_begin(void)
+{
+    atomic_fetch_add(&kernels, 1);
+}
+
+void limber_workspace_end(void)
+{
+    if (atomic_fetch_sub(&kernels, 1) == 1)
+        free(atomic_exchange(&spare_kept, NULL));
+}
