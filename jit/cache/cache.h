@@ -84,7 +84,7 @@ char *limber_kernels_stated(struct kernel_cache *m, const unsigned char *key, si
 /* Whether a get would find the entry made; the time of its last use is left alone. */
 bool limber_kernels_has(struct kernel_cache *m, const void *key, size_t size);
 
-/* ---- disk.c: kernels on disk ----------------------------------------------------------------- */
+/* ---- disk.c, claim.c: kernels on disk -------------------------------------------------------- */
 
 enum cache_mode { CACHE_off, CACHE_ro, CACHE_rw };
 

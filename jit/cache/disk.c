@@ -11,14 +11,11 @@
  * it is made again. */
 #define _GNU_SOURCE     /* O_DIRECTORY and friends under any standard */
 #define XXH_INLINE_ALL
-#include "jit/cache/cache.h"
-#include "jit/runtime/runtime.h"
-#include "jit/cache/seal.h"
+#include "jit/cache/disk.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +25,7 @@
 #include <xxhash.h>
 
 enum { SHARDS = 256, NAME = KEY_HEX - 2, DAY = 24 * 60 * 60 };
-static const char suffix[] = ".kernel", temporary[] = "tmp.";
+static const char suffix[] = DISK_SUFFIX, temporary[] = "tmp.";
 static const uint64_t most_bytes = (uint64_t)1 << 28; /* of one kernel; larger lengths are damage */
 
 struct header {
@@ -42,28 +39,6 @@ struct header {
 };
 
 static const struct header model = { .magic = "limberK", .version = 2, .order = 0x01020304 };
-
-struct disk {
-    char *dir;
-    size_t limit;
-    enum cache_mode mode;
-    double patience;
-    void (*warn)(void *user, const char *line);
-    void *user;
-    char *key_file; /* NULL: none */
-    struct at_fork at_fork;
-    pthread_mutex_t lock; /* of what follows */
-    bool walked; /* the way to the directory was looked at, up to */
-    dev_t device; /* this one */
-    ino_t inode;
-    bool has_key;
-    struct seal_key key;
-    char why_not[256]; /* the directory is not used at all */
-    char no_write[256]; /* nothing more is written */
-    bool sized;
-    uint64_t size; /* of all entries, as far as this process knows */
-    uint64_t counter; /* of temporary names */
-};
 
 /* ---- the directory --------------------------------------------------------------------------- */
 
@@ -123,7 +98,7 @@ static void give_up(struct disk *disk, char what[256], const char *reason)
     disk->warn(disk->user, line);
 }
 
-static bool given_up(struct disk *disk, const char *what)
+bool limber_disk_given_up(struct disk *disk, const char *what)
 {
     bool yes;
 
@@ -184,15 +159,13 @@ static void keep_status(struct disk *disk, const struct stat *st)
     pthread_mutex_unlock(&disk->lock);
 }
 
-/* The open directory, or -1: absent (no reason is kept) or not to be used.  *roots: it is a site's.
- */
-static int open_root(struct disk *disk, bool create, bool *roots)
+int limber_disk_root(struct disk *disk, bool create, bool *roots)
 {
     char why[240] = "";
     struct stat st;
     int fd;
 
-    if (given_up(disk, disk->why_not))
+    if (limber_disk_given_up(disk, disk->why_not))
         return -1;
     fd = open_again(disk, &st);
     if (fd < 0 && (fd = limber_folder_open(disk->dir, create, why, sizeof why)) >= 0 &&
@@ -209,8 +182,7 @@ static int open_root(struct disk *disk, bool create, bool *roots)
     return -1;
 }
 
-/* The user's key.  Without one nothing can be told from what others made. */
-static bool find_key(struct disk *disk, bool create, struct seal_key *key)
+bool limber_disk_key(struct disk *disk, bool create, struct seal_key *key)
 {
     char why[240] = "";
     bool has;
@@ -267,11 +239,7 @@ static int open_shard(int root, const char *hex, bool create, bool *roots)
     return -1;
 }
 
-struct name {
-    char hex[KEY_HEX + 1], file[NAME + sizeof suffix];
-};
-
-static struct name name_of(const unsigned char *key)
+struct name limber_disk_name(const unsigned char *key)
 {
     struct name n;
 
@@ -402,7 +370,7 @@ static void touch(int fd, const struct stat *st)
 bool limber_disk_load(struct disk *disk, const unsigned char key[KEY_BYTES], struct facts *f,
                       struct blob *bytes)
 {
-    struct name name = name_of(key);
+    struct name name = limber_disk_name(key);
     struct seal_key sealer;
     struct header h;
     struct stat st;
@@ -411,7 +379,7 @@ bool limber_disk_load(struct disk *disk, const unsigned char key[KEY_BYTES], str
     int root = -1, shard = -1, fd = -1;
 
     *bytes = (struct blob){ 0 };
-    root = open_root(disk, false, &roots);
+    root = limber_disk_root(disk, false, &roots);
     if (root >= 0)
         shard = open_shard(root, name.hex, false, &roots);
     if (shard >= 0)
@@ -420,7 +388,7 @@ bool limber_disk_load(struct disk *disk, const unsigned char key[KEY_BYTES], str
         good = read_header(fd, name.hex, &h, &st);
         roots = good && roots && is_roots(&st);
         if (good)
-            q = roots || find_key(disk, false, &sealer) ?
+            q = roots || limber_disk_key(disk, false, &sealer) ?
                     read_bytes(fd, &h, roots ? NULL : &sealer, bytes) :
                     UNKNOWN;
         ok = q == GOOD;
@@ -442,11 +410,11 @@ bool limber_disk_load(struct disk *disk, const unsigned char key[KEY_BYTES], str
 
 void limber_disk_drop(struct disk *disk, const unsigned char key[KEY_BYTES])
 {
-    struct name name = name_of(key);
+    struct name name = limber_disk_name(key);
     bool roots;
     int root, shard;
 
-    if (disk->mode != CACHE_rw || (root = open_root(disk, false, &roots)) < 0)
+    if (disk->mode != CACHE_rw || (root = limber_disk_root(disk, false, &roots)) < 0)
         return;
     shard = open_shard(root, name.hex, false, &roots);
     if (shard >= 0) {
@@ -675,7 +643,7 @@ static bool is_in_the_way(int error)
 
 void limber_disk_store(struct disk *disk, const struct facts *f, const struct blob *bytes)
 {
-    struct name name = name_of(f->key);
+    struct name name = limber_disk_name(f->key);
     struct header h = model;
     struct seal_key key;
     bool roots;
@@ -683,13 +651,13 @@ void limber_disk_store(struct disk *disk, const struct facts *f, const struct bl
 
     h.facts = *f;
     h.bytes = bytes->size;
-    if (disk->mode != CACHE_rw || given_up(disk, disk->no_write) ||
+    if (disk->mode != CACHE_rw || limber_disk_given_up(disk, disk->no_write) ||
         sizeof h + h.bytes > disk->limit || h.bytes > most_bytes)
         return;
-    root = open_root(disk, true, &roots);
+    root = limber_disk_root(disk, true, &roots);
     if (root < 0)
         return;
-    if (!find_key(disk, true, &key)) {
+    if (!limber_disk_key(disk, true, &key)) {
         close(root);
         return;
     }
@@ -705,100 +673,6 @@ void limber_disk_store(struct disk *disk, const struct facts *f, const struct bl
     close(root);
 }
 
-/* ---- one maker ------------------------------------------------------------------------------- */
-
-static struct flock byte_of(const unsigned char *key, short type)
-{
-    struct flock range = { .l_type = type, .l_whence = SEEK_SET, .l_len = 1 };
-
-    for (int i = 0; i < 6; i++)
-        range.l_start = range.l_start << 8 | key[i];
-    return range;
-}
-
-static bool is_there(int root, const unsigned char *key)
-{
-    struct name name = name_of(key);
-    char path[3 + sizeof name.file];
-    struct stat st;
-
-    snprintf(path, sizeof path, "%.2s/%s", name.hex, name.file);
-    return fstatat(root, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
-}
-
-/* errno is EAGAIN where others keep us from it. */
-static bool lock_byte(int fd, const unsigned char *key, short type)
-{
-    struct flock range = byte_of(key, type);
-    int failed;
-
-    while ((failed = fcntl(fd, F_OFD_SETLK, &range)) != 0 && errno == EINTR)
-        ;
-    if (failed && errno == EACCES)
-        errno = EAGAIN;
-    return !failed;
-}
-
-/* Waits until the entry is there, or its maker gone: the system gives back the locks of a process
- * that ends, however it ends.  That is tried by a lock that all who wait can have at once, and more
- * rarely than the entry, which is there before its maker is done.  In steps, since a wait that the
- * file system does cannot be bounded; they grow with the time waited, since a server that many ask
- * often has none for the maker. */
-static bool wait_for(int root, int fd, const unsigned char *key, double patience)
-{
-    const double start = limber_now();
-    bool gone;
-
-    while (!lock_byte(fd, key, F_WRLCK)) {
-        gone = false;
-        for (int i = 1; !gone; i++) {
-            double waited = limber_now() - start, step = fmin(fmax(waited / 4, 0.5e-3), 0.25);
-
-            if (errno != EAGAIN || waited > patience)
-                return false;
-            nanosleep(&(struct timespec){ 0, (long)(1e9 * step) }, NULL);
-            if (is_there(root, key))
-                return true;
-            errno = EAGAIN;
-            gone = i % 4 == 0 && lock_byte(fd, key, F_RDLCK);
-        }
-        lock_byte(fd, key, F_UNLCK);
-    }
-    return true;
-}
-
-int limber_disk_claim(struct disk *disk, const unsigned char key[KEY_BYTES])
-{
-    struct seal_key sealer;
-    bool roots;
-    int root, fd;
-
-    if (disk->mode != CACHE_rw || given_up(disk, disk->no_write) ||
-        (root = open_root(disk, true, &roots)) < 0)
-        return -1;
-    if (!find_key(disk, true, &sealer)) { /* nothing will be there to wait for */
-        close(root);
-        return -1;
-    }
-    fd = openat(root, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
-    if (fd >= 0 && !wait_for(root, fd, key, disk->patience)) {
-        close(fd);
-        fd = -1;
-    }
-    close(root);
-    return fd;
-}
-
-void limber_disk_release(int claim, const unsigned char key[KEY_BYTES])
-{
-    struct flock range = byte_of(key, F_UNLCK);
-
-    if (claim < 0)
-        return;
-    fcntl(claim, F_OFD_SETLK, &range); /* also of a child that was forked meanwhile */
-    close(claim);
-}
-
 /* ---- controls -------------------------------------------------------------------------------- */
 
 void limber_disk_describe(struct disk *disk, limber_cache_info *info)
@@ -806,10 +680,10 @@ void limber_disk_describe(struct disk *disk, limber_cache_info *info)
     struct census c = { 0 };
     struct seal_key key;
     bool roots = false;
-    int root = open_root(disk, false, &roots);
+    int root = limber_disk_root(disk, false, &roots);
 
     if (disk->dir && !roots && disk->mode != CACHE_off)
-        find_key(disk, false, &key); /* or why there is none */
+        limber_disk_key(disk, false, &key); /* or why there is none */
     *info = (limber_cache_info)LIMBER_CACHE_INFO_INIT;
     if (disk->dir)
         snprintf(info->directory, sizeof info->directory, "%s", disk->dir);
@@ -862,7 +736,8 @@ static enum quality look(struct visit *v, const struct shard *shard, const char 
             if (shard->roots && is_roots(&st))
                 q = read_bytes(fd, &h, NULL, &bytes);
             else
-                q = find_key(v->disk, false, &key) ? read_bytes(fd, &h, &key, &bytes) : UNKNOWN;
+                q = limber_disk_key(v->disk, false, &key) ? read_bytes(fd, &h, &key, &bytes) :
+                                                            UNKNOWN;
         }
         close(fd);
     }
@@ -905,7 +780,7 @@ static bool root_for(struct disk *disk, int *root, bool *roots, struct diag *d)
     bool refused;
 
     errno = 0;
-    *root = open_root(disk, false, roots);
+    *root = limber_disk_root(disk, false, roots);
     if (*root < 0 && errno == ENOMEM)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY,
                            "no memory for the name of the cache directory");

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * One process makes a kernel, and others wait for it: each key has a byte of one file, which the
+ * maker locks. */
+#define _GNU_SOURCE     /* locks of open files */
+#include "jit/cache/disk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct flock byte_of(const unsigned char *key, short type)
+{
+    struct flock range = { .l_type = type, .l_whence = SEEK_SET, .l_len = 1 };
+
+    for (int i = 0; i < 6; i++)
+        range.l_start = range.l_start << 8 | key[i];
+    return range;
+}
+
+static bool is_there(int root, const unsigned char *key)
+{
+    struct name name = limber_disk_name(key);
+    char path[3 + sizeof name.file];
+    struct stat st;
+
+    snprintf(path, sizeof path, "%.2s/%s", name.hex, name.file);
+    return fstatat(root, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* errno is EAGAIN where others keep us from it. */
+static bool lock_byte(int fd, const unsigned char *key, short type)
+{
+    struct flock range = byte_of(key, type);
+    int failed;
+
+    while ((failed = fcntl(fd, F_OFD_SETLK, &range)) != 0 && errno == EINTR)
+        ;
+    if (failed && errno == EACCES)
+        errno = EAGAIN;
+    return !failed;
+}
+
+/* Waits until the entry is there, or its maker gone: the system gives back the locks of a process
+ * that ends, however it ends.  That is tried by a lock that all who wait can have at once, and more
+ * rarely than the entry, which is there before its maker is done.  In steps, since a wait that the
+ * file system does cannot be bounded; they grow with the time waited, since a server that many ask
+ * often has none for the maker. */
+static bool wait_for(int root, int fd, const unsigned char *key, double patience)
+{
+    const double start = limber_now();
+    bool gone;
+
+    while (!lock_byte(fd, key, F_WRLCK)) {
+        gone = false;
+        for (int i = 1; !gone; i++) {
+            double waited = limber_now() - start, step = fmin(fmax(waited / 4, 0.5e-3), 0.25);
+
+            if (errno != EAGAIN || waited > patience)
+                return false;
+            nanosleep(&(struct timespec){ 0, (long)(1e9 * step) }, NULL);
+            if (is_there(root, key))
+                return true;
+            errno = EAGAIN;
+            gone = i % 4 == 0 && lock_byte(fd, key, F_RDLCK);
+        }
+        lock_byte(fd, key, F_UNLCK);
+    }
+    return true;
+}
+
+int limber_disk_claim(struct disk *disk, const unsigned char key[KEY_BYTES])
+{
+    struct seal_key sealer;
+    bool roots;
+    int root, fd;
+
+    if (disk->mode != CACHE_rw || limber_disk_given_up(disk, disk->no_write) ||
+        (root = limber_disk_root(disk, true, &roots)) < 0)
+        return -1;
+    if (!limber_disk_key(disk, true, &sealer)) { /* nothing will be there to wait for */
+        close(root);
+        return -1;
+    }
+    fd = openat(root, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    if (fd >= 0 && !wait_for(root, fd, key, disk->patience)) {
+        close(fd);
+        fd = -1;
+    }
+    close(root);
+    return fd;
+}
+
+void limber_disk_release(int claim, const unsigned char key[KEY_BYTES])
+{
+    struct flock range = byte_of(key, F_UNLCK);
+
+    if (claim < 0)
+        return;
+    fcntl(claim, F_OFD_SETLK, &range); /* also of a child that was forked meanwhile */
+    close(claim);
+}
