@@ -3,12 +3,10 @@
  *
  * Eight elements that are neighbours in memory are measured at once, be they of one line or of
  * eight. */
-#include "jit/runtime/runtime.h"
-#include "jit/scan/scan.h"
-
 #include "ir/num/prim.h"
 #include "ir/x86.h"
-#include "jit/scan/measure.h"
+#include "jit/runtime/runtime.h"
+#include "jit/scan/job.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -18,26 +16,7 @@
 /* FEW: elements that are measured before another thread is awake.  STRETCH: elements of a line that
  * are measured before the next line's.  CUT: the least that tasks of the same lines have of each.
  * AHEAD: bytes that are fetched at least so early. */
-enum { RUN = LIMBER_TILE, FEW = 65536, STRETCH = 64 * RUN, CUT = 16 * RUN, AHEAD = 12 << 10 };
-_Static_assert((int)RUN == (int)MEASURE_RUN, "runs are tiles");
-
-/* What a run, a line or a tile holds; low/high sentinels when it has no finite nonzero. */
-struct extremes {
-    int32_t emin, emax, lsb, sig;
-    uint8_t special, negative;
-};
-
-static const struct extremes nothing = { NONE_LOW, NONE_HIGH, NONE_LOW, 0, 0, 0 };
-
-static void join(struct extremes *a, const struct extremes *b)
-{
-    a->emin = b->emin < a->emin ? b->emin : a->emin;
-    a->emax = b->emax > a->emax ? b->emax : a->emax;
-    a->lsb = b->lsb < a->lsb ? b->lsb : a->lsb;
-    a->sig = b->sig > a->sig ? b->sig : a->sig;
-    a->special |= b->special;
-    a->negative |= b->negative;
-}
+enum { FEW = 65536, STRETCH = 64 * RUN, CUT = 16 * RUN, AHEAD = 12 << 10 };
 
 /* ---- eight at once --------------------------------------------------------------------------- */
 
@@ -85,14 +64,6 @@ static int bias_of(enum kind k)
     return k == KIND_f128 ? 16383 : k == KIND_i64 ? 0 : 1023;
 }
 
-struct measures {
-    measure_start *start;
-    measure_end *end;
-    measure_along *along;
-    measure_across *across;
-    measure_widen *widen;
-};
-
 static struct measures measures_here(void)
 {
 #if defined(LIMBER_MEASURE_X86)
@@ -108,22 +79,6 @@ static struct measures measures_here(void)
     return (struct measures){ limber_measure_start, limber_measure_end, limber_measure_along,
                               limber_measure_across, limber_measure_widen };
 }
-
-struct job {
-    const struct view *v;
-    limber_format f;
-    enum kind kind; /* as elements are measured */
-    const struct small_float *small; /* NULL, or what elements are, measured as binary32 */
-    struct measures measure;
-    int64_t lines, length;
-    enum scan_depth depth;
-    struct extremes *line, *tile; /* line: of each cut */
-    struct growing *lanes; /* of a worker: as many as measured_at_once */
-    struct mask *m;
-    int64_t first, rows; /* rows of tiles: where the next run begins, and of a task */
-    int64_t cuts, depth_of_cut; /* tasks that share lines, and elements of each */
-    atomic_bool stop; /* a probe has seen enough */
-};
 
 /* Tiles of a line that are measured before they are noted, so that long lines take no more. */
 static int64_t measured_at_once(const struct job *j)
@@ -240,11 +195,6 @@ static void note(struct job *j, const struct cut *x, int64_t line, int64_t p0,
     join(&j->tile[line / RUN * j->m->tile_cols + p0 / RUN], s);
     join(&x->line[line], s);
     probe(j, &x->line[line]);
-}
-
-static bool stopped(struct job *j)
-{
-    return atomic_load_explicit(&j->stop, memory_order_relaxed);
 }
 
 static const char *address(const struct job *j, int64_t line, int64_t p)
@@ -651,8 +601,7 @@ static bool no_memory(struct mask *m, struct diag *d)
     return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "scan: out of memory");
 }
 
-/* The lines and tiles of j->v, into j->line. */
-static bool scan_job(struct job *j, const struct runner *r)
+bool limber_scan_job(struct job *j, const struct runner *r)
 {
     const struct runner alone = { 1, inline_run, NULL };
     struct extremes *line = j->line;
@@ -682,115 +631,6 @@ static bool scan_job(struct job *j, const struct runner *r)
     j->line = line;
     free(j->tile);
     free(j->lanes);
-    return ok;
-}
-
-/* ---- pixels, each looked at once ------------------------------------------------------------- */
-
-struct joining {
-    const struct patch *w;
-    const struct extremes *pixel;
-    struct extremes *line;
-    int64_t lines;
-    bool filters;
-};
-
-/* Of the pixels of one plane that a line's window sees. */
-static void join_plane(const struct joining *x, int64_t line, int64_t plane)
-{
-    const struct patch *w = x->w;
-    int64_t row = line / w->ow;
-    int64_t y0 = row % w->oh * w->stride[0] - w->pad[0];
-    int64_t x0 = line % w->ow * w->stride[1] - w->pad[1];
-
-    for (int64_t r = 0; r < w->r; r++)
-        for (int64_t s = 0; s < w->s; s++) {
-            int64_t at_y = y0 + r * w->dilate[0], at_x = x0 + s * w->dilate[1];
-
-            if (w->divide[0]) {
-                if (at_y < 0 || at_x < 0 || at_y % w->divide[0] || at_x % w->divide[1])
-                    continue;
-                at_y /= w->divide[0];
-                at_x /= w->divide[1];
-            }
-            if (at_y >= 0 && at_y < w->h && at_x >= 0 && at_x < w->w)
-                join(&x->line[line], &x->pixel[(plane * w->h + at_y) * w->w + at_x]);
-        }
-}
-
-static void join_line(const struct joining *x, int64_t line)
-{
-    const struct patch *w = x->w;
-    int64_t image = line / (w->ow * w->oh);
-
-    x->line[line] = nothing;
-    if (!w->t)
-        join_plane(x, line, image);
-    for (int64_t t = 0; t < w->t; t++) {
-        int64_t plane = limber_patch_depth(w, image, t);
-
-        if (plane >= 0)
-            join_plane(x, line, image / w->od * w->d + plane);
-    }
-}
-
-/* Of the elements of a filter that are of a channel. */
-static void join_channel(const struct joining *x, int64_t line)
-{
-    const struct patch *w = x->w;
-    const struct extremes *first = x->pixel + w->origin + line * w->image;
-
-    x->line[line] = nothing;
-    for (int64_t t = 0; t < (w->t ? w->t : 1); t++)
-        for (int64_t r = 0; r < w->r; r++)
-            for (int64_t s = 0; s < w->s; s++)
-                join(&x->line[line], first + t * w->plane + r * w->row + s * w->col);
-}
-
-static void join_lines(void *arg, int64_t task, int worker)
-{
-    const struct joining *x = arg;
-
-    (void)worker;
-    for (int64_t i = task * RUN; i < (task + 1) * RUN && i < x->lines; i++)
-        if (x->filters)
-            join_channel(x, i);
-        else
-            join_line(x, i);
-}
-
-static bool look_at_pixels(struct job *j, const struct pixels *x, bool filters,
-                           const struct runner *r)
-{
-    struct extremes *pixel = malloc((size_t)(x->images * x->lines) * sizeof *pixel);
-    struct joining joining = { j->v->patch, pixel, j->line, j->lines, filters };
-    bool ok = pixel;
-
-    for (int64_t i = 0; ok && i < x->images; i++) {
-        struct view v = x->view;
-        struct mask m = { 0 };
-        struct job of_image = { .v = &v,
-                                .f = j->f,
-                                .kind = j->kind,
-                                .small = j->small,
-                                .measure = j->measure,
-                                .depth = j->depth,
-                                .lines = x->lines,
-                                .length = x->length,
-                                .m = &m,
-                                .line = pixel + i * x->lines };
-
-        v.data = (const char *)v.data + i * x->image * j->f.size;
-        ok = scan_job(&of_image, r);
-        limber_mask_clear(&m);
-        if (stopped(&of_image)) {
-            atomic_store(&j->stop, true);
-            break;
-        }
-    }
-    if (ok && !stopped(j))
-        r->run(r->self, (j->lines + RUN - 1) / RUN, join_lines, &joining);
-    free(pixel);
     return ok;
 }
 
@@ -826,11 +666,11 @@ static bool scan_on(struct mask *m, const struct view *v, limber_format f, int64
     j.line = malloc((size_t)(lines + 1) * sizeof *j.line);
     ok = j.line && take_lines(m, lines);
     if (ok && limber_view_filters(&x, &straight, lines, length))
-        ok = look_at_pixels(&j, &x, true, r);
+        ok = limber_scan_pixels(&j, &x, true, r);
     else if (ok && limber_view_pixels(&x, &straight, lines, length))
-        ok = look_at_pixels(&j, &x, false, r);
+        ok = limber_scan_pixels(&j, &x, false, r);
     else
-        ok = ok && scan_job(&j, r);
+        ok = ok && limber_scan_job(&j, r);
     if (ok && !atomic_load(&j.stop))
         conclude(&j, r);
     free(j.line);

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A scan at work. */
+#ifndef LIMBER_JIT_SCAN_JOB_H
+#define LIMBER_JIT_SCAN_JOB_H
+
+#include "jit/scan/measure.h"
+#include "jit/scan/scan.h"
+
+#include <stdatomic.h>
+
+enum { RUN = LIMBER_TILE };
+_Static_assert((int)RUN == (int)MEASURE_RUN, "runs are tiles");
+
+/* What a run, a line or a tile holds; low/high sentinels when it has no finite nonzero. */
+struct extremes {
+    int32_t emin, emax, lsb, sig;
+    uint8_t special, negative;
+};
+
+static const struct extremes nothing = { NONE_LOW, NONE_HIGH, NONE_LOW, 0, 0, 0 };
+
+static inline void join(struct extremes *a, const struct extremes *b)
+{
+    a->emin = b->emin < a->emin ? b->emin : a->emin;
+    a->emax = b->emax > a->emax ? b->emax : a->emax;
+    a->lsb = b->lsb < a->lsb ? b->lsb : a->lsb;
+    a->sig = b->sig > a->sig ? b->sig : a->sig;
+    a->special |= b->special;
+    a->negative |= b->negative;
+}
+
+struct measures {
+    measure_start *start;
+    measure_end *end;
+    measure_along *along;
+    measure_across *across;
+    measure_widen *widen;
+};
+
+struct job {
+    const struct view *v;
+    limber_format f;
+    enum kind kind; /* as elements are measured */
+    const struct small_float *small; /* NULL, or what elements are, measured as binary32 */
+    struct measures measure;
+    int64_t lines, length;
+    enum scan_depth depth;
+    struct extremes *line, *tile; /* line: of each cut */
+    struct growing *lanes; /* of a worker: as many as measured_at_once */
+    struct mask *m;
+    int64_t first, rows; /* rows of tiles: where the next run begins, and of a task */
+    int64_t cuts, depth_of_cut; /* tasks that share lines, and elements of each */
+    atomic_bool stop; /* a probe has seen enough */
+};
+
+static inline bool stopped(struct job *j)
+{
+    return atomic_load_explicit(&j->stop, memory_order_relaxed);
+}
+
+/* scan.c: the lines and tiles of j->v, into j->line. */
+bool limber_scan_job(struct job *j, const struct runner *r);
+/* pixels.c: lines that are windows, or channels of filters; each pixel is looked at once. */
+bool limber_scan_pixels(struct job *j, const struct pixels *x, bool filters,
+                        const struct runner *r);
+
+#endif

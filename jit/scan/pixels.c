@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Scans of windows that overlap: each pixel is looked at once, then joined to those of its
+ * windows. */
+#include "jit/scan/job.h"
+
+#include <stdlib.h>
+
+struct joining {
+    const struct patch *w;
+    const struct extremes *pixel;
+    struct extremes *line;
+    int64_t lines;
+    bool filters;
+};
+
+/* Of the pixels of one plane that a line's window sees. */
+static void join_plane(const struct joining *x, int64_t line, int64_t plane)
+{
+    const struct patch *w = x->w;
+    int64_t row = line / w->ow;
+    int64_t y0 = row % w->oh * w->stride[0] - w->pad[0];
+    int64_t x0 = line % w->ow * w->stride[1] - w->pad[1];
+
+    for (int64_t r = 0; r < w->r; r++)
+        for (int64_t s = 0; s < w->s; s++) {
+            int64_t at_y = y0 + r * w->dilate[0], at_x = x0 + s * w->dilate[1];
+
+            if (w->divide[0]) {
+                if (at_y < 0 || at_x < 0 || at_y % w->divide[0] || at_x % w->divide[1])
+                    continue;
+                at_y /= w->divide[0];
+                at_x /= w->divide[1];
+            }
+            if (at_y >= 0 && at_y < w->h && at_x >= 0 && at_x < w->w)
+                join(&x->line[line], &x->pixel[(plane * w->h + at_y) * w->w + at_x]);
+        }
+}
+
+static void join_line(const struct joining *x, int64_t line)
+{
+    const struct patch *w = x->w;
+    int64_t image = line / (w->ow * w->oh);
+
+    x->line[line] = nothing;
+    if (!w->t)
+        join_plane(x, line, image);
+    for (int64_t t = 0; t < w->t; t++) {
+        int64_t plane = limber_patch_depth(w, image, t);
+
+        if (plane >= 0)
+            join_plane(x, line, image / w->od * w->d + plane);
+    }
+}
+
+/* Of the elements of a filter that are of a channel. */
+static void join_channel(const struct joining *x, int64_t line)
+{
+    const struct patch *w = x->w;
+    const struct extremes *first = x->pixel + w->origin + line * w->image;
+
+    x->line[line] = nothing;
+    for (int64_t t = 0; t < (w->t ? w->t : 1); t++)
+        for (int64_t r = 0; r < w->r; r++)
+            for (int64_t s = 0; s < w->s; s++)
+                join(&x->line[line], first + t * w->plane + r * w->row + s * w->col);
+}
+
+static void join_lines(void *arg, int64_t task, int worker)
+{
+    const struct joining *x = arg;
+
+    (void)worker;
+    for (int64_t i = task * RUN; i < (task + 1) * RUN && i < x->lines; i++)
+        if (x->filters)
+            join_channel(x, i);
+        else
+            join_line(x, i);
+}
+
+bool limber_scan_pixels(struct job *j, const struct pixels *x, bool filters, const struct runner *r)
+{
+    struct extremes *pixel = malloc((size_t)(x->images * x->lines) * sizeof *pixel);
+    struct joining joining = { j->v->patch, pixel, j->line, j->lines, filters };
+    bool ok = pixel;
+
+    for (int64_t i = 0; ok && i < x->images; i++) {
+        struct view v = x->view;
+        struct mask m = { 0 };
+        struct job of_image = { .v = &v,
+                                .f = j->f,
+                                .kind = j->kind,
+                                .small = j->small,
+                                .measure = j->measure,
+                                .depth = j->depth,
+                                .lines = x->lines,
+                                .length = x->length,
+                                .m = &m,
+                                .line = pixel + i * x->lines };
+
+        v.data = (const char *)v.data + i * x->image * j->f.size;
+        ok = limber_scan_job(&of_image, r);
+        limber_mask_clear(&m);
+        if (stopped(&of_image)) {
+            atomic_store(&j->stop, true);
+            break;
+        }
+    }
+    if (ok && !stopped(j))
+        r->run(r->self, (j->lines + RUN - 1) / RUN, join_lines, &joining);
+    free(pixel);
+    return ok;
+}
