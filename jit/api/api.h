@@ -65,11 +65,17 @@ void limber_widen_end(limber_context *ctx, void *const memory[2]);
 bool limber_complex_run(limber_context *ctx, const limber_problem *p, struct report *r,
                         struct diag *d);
 
+/* A product where its caller's arguments lie. */
+struct gemm_arguments {
+    const limber_contract *contract;
+    int64_t m, n, k;
+    const limber_matrix *a, *b;
+    const limber_output *c;
+    const void *alpha, *beta;
+};
 /* at_once.c: computes a plain small product; false: nothing is done, it is none.  report: NULL, or
  * filled. */
-bool limber_gemm_at_once(limber_context *ctx, const limber_contract *contract, int64_t m, int64_t n,
-                         int64_t k, const void *alpha, const limber_matrix *a,
-                         const limber_matrix *b, const void *beta, const limber_output *c,
+bool limber_gemm_at_once(limber_context *ctx, const struct gemm_arguments *x,
                          limber_report *report);
 bool limber_run_at_once(limber_context *ctx, const limber_problem *p, limber_report *report);
 
@@ -78,9 +84,8 @@ limber_status limber_run_as(const char *name, limber_context *ctx, const limber_
                             limber_report *report);
 
 /* prepared.c: it was made of this matrix, for this operation and side.  o may be NULL. */
-bool limber_prepared_fits(const limber_context *ctx, const limber_prepared *o,
-                          const limber_matrix *x, limber_operation operation, limber_side side,
-                          const char *what, int64_t rows, int64_t cols, struct diag *d);
+bool limber_prepared_fits(const limber_context *ctx, const limber_prepared *o, struct extent x,
+                          limber_operation operation, limber_side side, struct diag *d);
 /* The same of a convolution's filters. */
 bool limber_prepared_filters_fit(const limber_context *ctx, const limber_problem *p,
                                  struct diag *d);

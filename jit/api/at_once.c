@@ -78,11 +78,13 @@ static bool is_plain_report(const limber_report *r)
                   r->part_room >= 0 && (r->part || !r->part_room));
 }
 
-static bool multiply(limber_context *ctx, const struct product_shape *s, const struct scaling *x,
-                     const struct made *made, const void *a, const void *b, void *c,
-                     limber_report *report, int order)
+static bool multiply(limber_context *ctx, const struct gemm_arguments *x,
+                     const struct product_shape *s, const struct scaling *scaling,
+                     const struct made *made, limber_report *report)
 {
-    const limber_kernel code = made ? made->code : x ? NULL : limber_shape_code(ctx, s, 1);
+    const limber_kernel code = made ? made->code : scaling ? NULL : limber_shape_code(ctx, s, 1);
+    const void *a = x->a->data, *b = x->b->data;
+    void *c = x->c->data;
     struct report r;
     double start;
 
@@ -91,46 +93,44 @@ static bool multiply(limber_context *ctx, const struct product_shape *s, const s
         return true;
     }
     if (!report)
-        return limber_shape_run(ctx, s, x, code, a, b, c);
+        return limber_shape_run(ctx, s, scaling, code, a, b, c);
     start = limber_now();
-    if (!limber_shape_run(ctx, s, x, code, a, b, c))
+    if (!limber_shape_run(ctx, s, scaling, code, a, b, c))
         return false;
     limber_shape_report(ctx, s, code, limber_now() - start, &r);
-    r.order = order;
+    r.order = x->contract ? limber_order(x->contract) : 0;
     limber_report_out(report, &r);
     return true;
 }
 
-bool limber_gemm_at_once(limber_context *ctx, const limber_contract *contract, int64_t m, int64_t n,
-                         int64_t k, const void *alpha, const limber_matrix *a,
-                         const limber_matrix *b, const void *beta, const limber_output *c,
-                         limber_report *report)
+bool limber_gemm_at_once(limber_context *ctx, const struct gemm_arguments *x, limber_report *report)
 {
+    const limber_matrix *a = x->a, *b = x->b;
+    const limber_output *c = x->c;
     const struct made *made;
     struct product_shape s;
     struct scaling scaling;
     bool scaled;
 
     if (!ctx || !limber_has_way(ctx, WAY_direct) || !ctx->machine.backend->direct ||
-        ctx->verbose > 0 || !is_plain_contract(contract) || !is_plain_report(report) ||
+        ctx->verbose > 0 || !is_plain_contract(x->contract) || !is_plain_report(report) ||
         !is_equal(a->format, c->format) || !is_equal(b->format, c->format))
         return false;
     s.size = is_equal(c->format, LIMBER_F64) ? 8 : 4;
     if (s.size == 4 && !is_equal(c->format, LIMBER_F32))
         return false;
     MODE_SCOPE; /* subnormal scalars are not 0 */
-    s.fixed.m = m;
-    s.fixed.n = n;
-    s.fixed.k = k;
+    s.fixed.m = x->m;
+    s.fixed.n = x->n;
+    s.fixed.k = x->k;
     s.fixed.a = (struct strides){ a->row_stride, a->col_stride };
     s.fixed.b = (struct strides){ b->row_stride, b->col_stride };
     s.fixed.c = (struct strides){ c->row_stride, c->col_stride };
-    s.fixed.add = beta && !limber_scalar_is(beta, s.size, 0);
-    scaled = (alpha || beta) && limber_scaling(alpha, beta, s.size, &scaling);
+    s.fixed.add = x->beta && !limber_scalar_is(x->beta, s.size, 0);
+    scaled = (x->alpha || x->beta) && limber_scaling(x->alpha, x->beta, s.size, &scaling);
     made = scaled ? NULL : limber_shape_found(ctx, &s);
     return check_places(&s, made, a->data, b->data, c->data) && limber_has_stack(STACK_small) &&
-           multiply(ctx, &s, scaled ? &scaling : NULL, made, a->data, b->data, c->data, report,
-                    contract ? limber_order(contract) : 0);
+           multiply(ctx, x, &s, scaled ? &scaling : NULL, made, report);
 }
 
 bool limber_run_at_once(limber_context *ctx, const limber_problem *p, limber_report *report)
@@ -139,6 +139,8 @@ bool limber_run_at_once(limber_context *ctx, const limber_problem *p, limber_rep
            p->domain == LIMBER_DOMAIN_REAL && p->conjugate == LIMBER_CONJUGATE_NONE &&
            p->complex_method == LIMBER_COMPLEX_AUTO && !p->conv && !p->epilogue && !p->prepared_a &&
            !p->prepared_b && !p->batch && !p->queue &&
-           limber_gemm_at_once(ctx, p->contract, p->m, p->n, p->k, p->alpha, &p->a, &p->b, p->beta,
-                               &p->c, report);
+           limber_gemm_at_once(ctx,
+                               &(struct gemm_arguments){ p->contract, p->m, p->n, p->k, &p->a,
+                                                         &p->b, &p->c, p->alpha, p->beta },
+                               report);
 }

@@ -509,16 +509,19 @@ static bool may_run_together(const limber_context *ctx, const limber_problem *p,
            p->c.format.kind == LIMBER_KIND_FLOAT && p->conv->groups != p->conv->c;
 }
 
+/* False: nothing is done.  Else all is, or *d has the reason why not. */
 static bool run_together(limber_context *ctx, const limber_problem *p, const struct tensors *t,
                          const int64_t out[3], const struct problem *whole, const struct rests *x,
-                         struct report *report, bool *done, struct diag *d)
+                         struct report *report, struct diag *d)
 {
     struct phases *all = calloc(1, sizeof *all);
     int64_t longest = -1;
-    bool ok;
+    bool ok, done;
 
-    if (!all)
-        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the phases of a gradient");
+    if (!all) {
+        limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the phases of a gradient");
+        return true;
+    }
     for (int64_t i = 0; i < x->all; i++) {
         struct problem *part = &all->phase[all->count].part;
 
@@ -530,13 +533,13 @@ static bool run_together(limber_context *ctx, const limber_problem *p, const str
         all->zeroed_bytes = (size_t)tensor_elements(p->conv) * p->c.format.size;
     }
     ok = all->count == 0 || limber_engine_run_phases(ctx, whole, all, d);
-    *done = all->done;
-    for (int i = 0; *done && report && i < all->count; i++) {
+    done = all->done;
+    for (int i = 0; done && report && i < all->count; i++) {
         join_report(report, &all->phase[i].report, all->phase[i].part.k > longest);
         longest = all->phase[i].part.k > longest ? all->phase[i].part.k : longest;
     }
     free(all);
-    return ok;
+    return done || !ok;
 }
 
 static bool run_phases(limber_context *ctx, const limber_problem *p, struct report *report,
@@ -548,7 +551,7 @@ static bool run_phases(limber_context *ctx, const limber_problem *p, struct repo
     struct report r;
     struct rests rests;
     int64_t out[3], longest = -1;
-    bool ok = true, first = true, cleared, skips = false, done = false;
+    bool ok = true, first = true, cleared, skips = false;
 
     if (!check(ctx, p, &t, true, out, d))
         return false;
@@ -562,8 +565,8 @@ static bool run_phases(limber_context *ctx, const limber_problem *p, struct repo
     if (limber_is_depthwise_whole(ctx, &whole) && limber_depthwise_run(ctx, &whole, report))
         return true;
     if (may_run_together(ctx, p, &rests) &&
-        (!run_together(ctx, p, &t, out, &whole, &rests, report, &done, d) || done))
-        return done;
+        run_together(ctx, p, &t, out, &whole, &rests, report, d))
+        return !d->status;
     if (!reserve(ctx, p, &t, out, &rests, cleared, &keep, d))
         return false;
     for (int64_t i = 0; i < rests.all && !skips; i++) {

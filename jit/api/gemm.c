@@ -99,10 +99,10 @@ bool limber_gemm_state(limber_context *ctx, const limber_problem *p, bool stores
         x.c.data = NULL;
     if (!check_product(p->contract, &x, d) || !check_places(p, &x, stores, d) ||
         !check_shared(p, d) ||
-        !limber_prepared_fits(ctx, p->prepared_a, &x.a, LIMBER_OPERATION_GEMM, LIMBER_SIDE_A,
-                              "prepared_a", x.m, x.k, d) ||
-        !limber_prepared_fits(ctx, p->prepared_b, &x.b, LIMBER_OPERATION_GEMM, LIMBER_SIDE_B,
-                              "prepared_b", x.k, x.n, d))
+        !limber_prepared_fits(ctx, p->prepared_a, (struct extent){ &x.a, "prepared_a", x.m, x.k },
+                              LIMBER_OPERATION_GEMM, LIMBER_SIDE_A, d) ||
+        !limber_prepared_fits(ctx, p->prepared_b, (struct extent){ &x.b, "prepared_b", x.k, x.n },
+                              LIMBER_OPERATION_GEMM, LIMBER_SIDE_B, d))
         return false;
     *to = (struct problem){
         .contract = *p->contract,

@@ -402,20 +402,21 @@ static size_t bound_of(const struct limber_prepared *o, const limber_prepare_con
                                (size_t)(4 * elements) + ((size_t)64 << 20);
 }
 
-static bool check_prepare(const limber_context *ctx, const limber_matrix *x, int64_t rows,
-                          int64_t cols, const limber_prepare_config *c, struct diag *d)
+static bool check_prepare(const limber_context *ctx, struct extent x,
+                          const limber_prepare_config *c, struct diag *d)
 {
     if (!ctx)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "ctx is NULL");
-    if (rows < 0 || cols < 0)
+    if (x.rows < 0 || x.cols < 0)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s = %lld is negative",
-                           rows < 0 ? "rows" : "cols", (long long)(rows < 0 ? rows : cols));
-    if (!limber_check_matrix(x, "x", rows, cols, d) || !limber_check_data(x, "x", rows, cols, d))
+                           x.rows < 0 ? "rows" : "cols", (long long)(x.rows < 0 ? x.rows : x.cols));
+    if (!limber_check_matrix(x.m, x.what, x.rows, x.cols, d) ||
+        !limber_check_data(x.m, x.what, x.rows, x.cols, d))
         return false;
     if (c->changes != LIMBER_CHANGES_TRUSTED && c->changes != LIMBER_CHANGES_CHECKED)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "config.changes = %d is none of its values", (int)c->changes);
-    return c->changes != LIMBER_CHANGES_CHECKED || !limber_device_holds(ctx, x->data) ||
+    return c->changes != LIMBER_CHANGES_CHECKED || !limber_device_holds(ctx, x.m->data) ||
            limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                        "config.changes: LIMBER_CHANGES_CHECKED of x in a device's memory");
 }
@@ -433,23 +434,23 @@ static bool prepare(struct limber_prepared *o, struct diag *d)
 }
 
 /* conv: of filters; else NULL. */
-static limber_status prepare_as(const char *name, limber_context *ctx, limber_matrix x,
-                                int64_t rows, int64_t cols, limber_side side,
-                                const struct conv *conv, const limber_prepare_config *c,
-                                limber_prepared **prepared, struct diag *d)
+static limber_status prepare_as(const char *name, limber_context *ctx, struct extent x,
+                                limber_side side, const struct conv *conv,
+                                const limber_prepare_config *c, limber_prepared **prepared,
+                                struct diag *d)
 {
     struct limber_prepared *o = NULL;
 
-    if (!d->status && check_prepare(ctx, &x, rows, cols, c, d)) {
+    if (!d->status && check_prepare(ctx, x, c, d)) {
         o = calloc(1, sizeof *o);
         if (!o)
             limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for an operand");
     }
     if (o) {
         o->ctx = ctx;
-        o->x = x;
-        o->rows = rows;
-        o->cols = cols;
+        o->x = *x.m;
+        o->rows = x.rows;
+        o->cols = x.cols;
         o->left = side == LIMBER_SIDE_A;
         o->parts = o->groups = 1;
         if (conv) {
@@ -494,7 +495,8 @@ limber_status limber_prepare(limber_context *ctx, limber_matrix x, int64_t rows,
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT,
                     "config.operation = %lld, but a matrix is prepared for products",
                     (long long)c.operation);
-    return prepare_as("prepare", ctx, x, rows, cols, side, NULL, &c, prepared, &d);
+    return prepare_as("prepare", ctx, (struct extent){ &x, "x", rows, cols }, side, NULL, &c,
+                      prepared, &d);
 }
 
 limber_status limber_prepare_filters(limber_context *ctx, const limber_conv *conv, const void *w,
@@ -519,8 +521,8 @@ limber_status limber_prepare_filters(limber_context *ctx, const limber_conv *con
     if (!d.status && limber_sized_in(&full, sizeof full, conv, LEAST_conv, "conv", &d))
         limber_conv_filters(&full, operation_of(&c), &filters, &x.row_stride, &d);
     /* one after another, whatever the layout: a line is a filter */
-    return prepare_as("prepare_filters", ctx, x, full.o, x.row_stride, LIMBER_SIDE_A, &filters, &c,
-                      prepared, &d);
+    return prepare_as("prepare_filters", ctx, (struct extent){ &x, "x", full.o, x.row_stride },
+                      LIMBER_SIDE_A, &filters, &c, prepared, &d);
 }
 
 void limber_prepared_free(limber_prepared *o)
@@ -563,9 +565,8 @@ static const char *reader(limber_operation o)
                                                 "backward data";
 }
 
-bool limber_prepared_fits(const limber_context *ctx, const limber_prepared *o,
-                          const limber_matrix *x, limber_operation operation, limber_side side,
-                          const char *what, int64_t rows, int64_t cols, struct diag *d)
+bool limber_prepared_fits(const limber_context *ctx, const limber_prepared *o, struct extent x,
+                          limber_operation operation, limber_side side, struct diag *d)
 {
     const bool left = side == LIMBER_SIDE_A;
 
@@ -573,22 +574,22 @@ bool limber_prepared_fits(const limber_context *ctx, const limber_prepared *o,
         return true;
     if (o->ctx != ctx)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s was prepared with another context",
-                           what);
+                           x.what);
     if (o->operation != operation)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s was prepared for %s, not for %s",
-                           what, reader(o->operation), reader(operation));
+                           x.what, reader(o->operation), reader(operation));
     if (o->left != left)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s was prepared for the other side",
-                           what);
-    if (o->rows != rows || o->cols != cols)
+                           x.what);
+    if (o->rows != x.rows || o->cols != x.cols)
         return limber_fail(
-            d, LIMBER_STATUS_BAD_ARGUMENT, "%s was prepared as %lld x %lld, not %lld x %lld", what,
-            (long long)o->rows, (long long)o->cols, (long long)rows, (long long)cols);
-    if (o->x.data != x->data || o->x.row_stride != x->row_stride ||
-        o->x.col_stride != x->col_stride || !limber_format_equal(o->x.format, x->format))
+            d, LIMBER_STATUS_BAD_ARGUMENT, "%s was prepared as %lld x %lld, not %lld x %lld",
+            x.what, (long long)o->rows, (long long)o->cols, (long long)x.rows, (long long)x.cols);
+    if (o->x.data != x.m->data || o->x.row_stride != x.m->row_stride ||
+        o->x.col_stride != x.m->col_stride || !limber_format_equal(o->x.format, x.m->format))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s was prepared of another matrix",
-                           what);
-    return !o->checks || is_same(o, what, d);
+                           x.what);
+    return !o->checks || is_same(o, x.what, d);
 }
 
 /* What decides which elements a phase reads, one side of a window: NULL where it is alike. */
@@ -629,8 +630,8 @@ bool limber_prepared_filters_fit(const limber_context *ctx, const limber_problem
     if (!o)
         return true;
     if (!limber_conv_filters(p->conv, p->operation, &c, &x.row_stride, d) ||
-        !limber_prepared_fits(ctx, o, &x, p->operation, LIMBER_SIDE_A, "prepared_b", p->conv->o,
-                              x.row_stride, d))
+        !limber_prepared_fits(ctx, o, (struct extent){ &x, "prepared_b", p->conv->o, x.row_stride },
+                              p->operation, LIMBER_SIDE_A, d))
         return false;
     if (o->groups != p->conv->groups)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,

@@ -326,7 +326,8 @@ limber_status limber_gemm(limber_context *ctx, const limber_contract *contract, 
 {
     limber_problem p;
 
-    if (limber_gemm_at_once(ctx, contract, m, n, k, alpha, &a, &b, beta, &c, report))
+    if (limber_gemm_at_once(
+            ctx, &(struct gemm_arguments){ contract, m, n, k, &a, &b, &c, alpha, beta }, report))
         return LIMBER_STATUS_OK;
     CALL_SCOPE;
     p = (limber_problem)LIMBER_PROBLEM_INIT;

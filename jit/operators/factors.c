@@ -13,9 +13,9 @@ static double *row_of(const struct factors *f, int64_t i)
     return f->lu + i * f->n;
 }
 
-/* c -= a b; rows of a are n apart, those of b and c `step`. */
+/* c -= a b; a begins at this element of the factors. */
 static bool subtract(const struct factors *f, int64_t m, int64_t n, int64_t k, const double *a,
-                     const double *b, double *c, int64_t step, struct diag *d)
+                     limber_matrix b, limber_output c, struct diag *d)
 {
     const double minus = -1, one = 1;
     limber_problem p = LIMBER_PROBLEM_INIT;
@@ -27,8 +27,8 @@ static bool subtract(const struct factors *f, int64_t m, int64_t n, int64_t k, c
     p.m = m, p.n = n, p.k = k;
     p.alpha = &minus, p.beta = &one;
     p.a = (limber_matrix){ a, LIMBER_F64, f->n, 1 };
-    p.b = (limber_matrix){ b, LIMBER_F64, step, 1 };
-    p.c = (limber_output){ c, LIMBER_F64, step, 1 };
+    p.b = b;
+    p.c = c;
     p.contract = &native;
     status = limber_run(f->ctx, &p, NULL);
     return !status || limber_fail(d, status, "%s", limber_error_text());
@@ -82,8 +82,9 @@ bool limber_factor(struct factors *f, int64_t *zero, struct diag *d)
             for (int64_t i = p + 1; i < next; i++)
                 for (int64_t j = next; j < n; j++)
                     row_of(f, i)[j] -= row_of(f, i)[p] * row_of(f, p)[j];
-        if (!subtract(f, n - next, n - next, w, row_of(f, next) + k, row_of(f, k) + next,
-                      row_of(f, next) + next, n, d))
+        if (!subtract(f, n - next, n - next, w, row_of(f, next) + k,
+                      (limber_matrix){ row_of(f, k) + next, LIMBER_F64, n, 1 },
+                      (limber_output){ row_of(f, next) + next, LIMBER_F64, n, 1 }, d))
             return false;
     }
     return true;
@@ -118,8 +119,9 @@ bool limber_factor_solve(const struct factors *f, double *x, int64_t columns, st
         const int64_t w = BLOCK < n - i ? BLOCK : n - i;
         const int64_t from = upper ? i + w : 0, done = upper ? n - from : i;
 
-        if (!subtract(f, w, columns, done, row_of(f, i) + from, x + from * columns, x + i * columns,
-                      columns, d))
+        if (!subtract(f, w, columns, done, row_of(f, i) + from,
+                      (limber_matrix){ x + from * columns, LIMBER_F64, columns, 1 },
+                      (limber_output){ x + i * columns, LIMBER_F64, columns, 1 }, d))
             return false;
         solve_block(f, x, columns, i, w, upper);
     }
