@@ -4,40 +4,14 @@
  *
  *   proof   of the rules of exact chains: docs/accuracy.md, "Slices (Ozaki I) and bytes" and
  *           docs/accuracy.md, "Residues (Ozaki II)" */
-#include "ir/ir.h"
+#include "ir/verify.h"
+
 #include "ir/num/digits.h"
 #include "ir/num/prim_num.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define BIT(a) (UINT64_C(1) << ATTR_##a)
-
-struct check {
-    const struct plan *p;
-    const struct node *n;   /* the value at hand */
-    struct diag *d;
-};
-
-static bool bad(const struct check *c, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-static bool bad(const struct check *c, const char *format, ...)
-{
-    char text[400];
-    va_list list;
-
-    va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
-    va_end(list);
-    return limber_fail(c->d, LIMBER_STATUS_BAD_ARGUMENT, "%%%.48s: %s", c->n->name, text);
-}
-
-static const struct node *in(const struct check *c, int i)
-{
-    return &c->p->node[c->n->in[i]];
-}
 
 static int64_t num(const struct node *n, enum attr a)
 {
@@ -66,101 +40,7 @@ static const char *dim(int64_t v, char text[24])
     return text;
 }
 
-/* ---- what every operation owes --------------------------------------------------------------- */
-
-static bool check_name(const struct check *c)
-{
-    for (const struct node *o = c->p->node; o < c->n; o++)
-        if (!strcmp(o->name, c->n->name))
-            return bad(c, "defined twice");
-    return true;
-}
-
-static bool check_operands(const struct check *c)
-{
-    const struct op_info *op = &limber_ops[c->n->op];
-    int self = (int)(c->n - c->p->node);
-
-    if (c->n->nin < op->least || c->n->nin > op->most)
-        return bad(c, "%s takes %d operand%s, not %d", op->name,
-                   c->n->nin < op->least ? op->least : op->most,
-                   (c->n->nin < op->least ? op->least : op->most) == 1 ? "" : "s", c->n->nin);
-    for (int i = 0; i < c->n->nin; i++)
-        if (c->n->in[i] < 0 || c->n->in[i] >= self)
-            return bad(c, "operand %d is not defined above", i);
-    for (int i = 0; i < c->n->nin; i++)
-        if (c->n->op != OP_products && c->n->op != OP_combine &&
-            limber_ops[in(c, i)->op].flags & OP_MANY)
-            return bad(c, "%%%s is a set, which only products and combine take", in(c, i)->name);
-    return true;
-}
-
-static bool check_type(const struct check *c)
-{
-    const struct type *t = &c->n->type;
-    bool many = limber_ops[c->n->op].flags & OP_MANY;
-
-    if (t->format.kind != LIMBER_KIND_EXACT && !limber_format_check("format", t->format, NULL))
-        return bad(c, "the type's format is no format");
-    if (t->rank != 2 && t->rank != 4 && t->rank != 5)
-        return bad(c, "the type has %d dimensions, not 2, 4 or 5", t->rank);
-    for (int i = 0; i < t->rank; i++)
-        if (t->dim[i] < 0 ? t->dim[i] > -'a' || t->dim[i] < -'z' : (t->dim[i] >> 48) != 0)
-            return bad(c, "dimension %d is neither a size nor a letter", i);
-    if (many ? t->count < 1 || t->count > 4096 : t->count != 1)
-        return bad(c, many ? "a set of %d" : "x%d, but the value is no set", t->count);
-    return true;
-}
-
-/* Attributes that may be absent: a direction that is forward, a mask (whole, or not at all, and
- * its reach), tiles
- * before the tile pass, moduli without crt, uncertain where nothing is cut, sums where they are by
- * fused multiply-adds, the order along k where it is crs, limbs made ahead, integral where results
- * round. */
-static uint64_t optional(const struct node *n)
-{
-    uint64_t mask =
-        BIT(emin) | BIT(emax) | BIT(spread) | BIT(width) | BIT(sig) | BIT(sign) | BIT(special);
-
-    switch (n->op) {
-    case OP_arg: return (n->has & mask ? 0 : mask) | BIT(reach);
-    case OP_products: return BIT(tile) | BIT(sums) | BIT(split);
-    case OP_conv:
-    case OP_image: return BIT(direction);
-    case OP_patches:
-    case OP_filters: return BIT(order) | BIT(direction);
-    case OP_epilogue: return BIT(integral);
-    case OP_combine:
-        return BIT(uncertain) | (limber_node_has(n, ATTR_reconstruct) &&
-                                         limber_num(n, ATTR_reconstruct) == RECONSTRUCT_crt ?
-                                     0 :
-                                     BIT(moduli));
-    default: return 0;
-    }
-}
-
-static bool check_attrs(const struct check *c)
-{
-    const struct node *n = c->n;
-    uint64_t missing = limber_ops[n->op].attrs & ~n->has & ~optional(n);
-    uint64_t extra = n->has & ~limber_ops[n->op].attrs;
-
-    for (int a = 0; a < ATTR_count; a++) {
-        const char *words = limber_attrs[a].words;
-        int64_t most = 0;
-
-        if (missing >> a & 1)
-            return bad(c, "%s is missing", limber_attrs[a].name);
-        if (extra >> a & 1)
-            return bad(c, "%s has no attribute %s", limber_ops[n->op].name, limber_attrs[a].name);
-        for (; *words; words++)
-            most += *words == '|';
-        if (n->has >> a & 1 && limber_attrs[a].kind == ATTR_WORD &&
-            (limber_num(n, (enum attr)a) < 0 || limber_num(n, (enum attr)a) > most))
-            return bad(c, "%s is none of %s", limber_attrs[a].name, limber_attrs[a].words);
-    }
-    return true;
-}
+/* ---- what operations have in common ---------------------------------------------------------- */
 
 static bool range(const struct check *c, enum attr a, int64_t least, int64_t most)
 {
@@ -907,8 +787,7 @@ static bool check_node(const struct check *c)
 {
     if ((unsigned)c->n->op >= OP_count)
         return bad(c, "operation %d is unknown", (int)c->n->op);
-    return check_name(c) && check_operands(c) && check_type(c) && check_attrs(c) &&
-           check[c->n->op](c);
+    return limber_verify_node(c) && check[c->n->op](c);
 }
 
 static bool check_head(const struct plan *p, struct diag *d)
