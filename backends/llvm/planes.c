@@ -134,7 +134,7 @@ bool limber_has_planes(const struct kernel_config *f, const struct call *c)
     const struct patch *w = c->b.patch;
 
     return w && !w->depth && !w->transposed && !w->divide[0] && !w->origin && !c->b.tile_subset &&
-           c->k > 0 && f->unit != UNIT_exact && f->unit != UNIT_model &&
+           c->n > 0 && c->k > 0 && f->unit != UNIT_exact && f->unit != UNIT_model &&
            (!is_scaled(&f->side[1]) || f->side[1].axis == AXIS_all) &&
            (!f->offsets || c->k <= f->chunk) && are_small(f, c);
 }
