@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The last way: one kernel for the product, found in memory or made.  A kernel serves every call of
  * one kernel key: formats, contract, class of k, classes of the masks, geometry of a convolution.
- * Sizes and strides are arguments.  The plan is stated from the key alone, so equal keys cannot mean
- * different plans. */
+ * Sizes and strides are arguments.  The plan is stated from the key alone, so that equal keys mean
+ * equal plans. */
 #include "jit/ways.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ static void limber_report_facts(struct report *r, const limber_context *ctx,
     r->cost = f->cost * work / limber_pool_runner(ctx->pool).workers;
 }
 
-/* ---- what an attempt needs -------------------------------------------------------------------- */
+/* ---- what an attempt needs ------------------------------------------------------------------- */
 
 bool limber_attempt_scan(struct attempt *x)
 {

@@ -345,8 +345,11 @@ static enum way_id way(const struct plan *p, const struct target *t, const struc
     struct layout l = { .way = WAY_none };
     struct diag ignored = { 0 };
     struct whole w;
+    bool served = k && limber_kernel_config(p, t, &k->config, &ignored);
 
-    if (k && limber_kernel_config(p, t, &k->config, &ignored)) {
+    if (served && is_empty(c)) {
+        l.way = WAY_packed; /* as its launch says, which does nothing */
+    } else if (served) {
         k->cpu = limber_cpu_of(t);
         w = limber_whole_of(&k->config, c);
         find_way(k, c, &l);

@@ -58,10 +58,10 @@ static inline bool stopped(struct job *j)
     return atomic_load_explicit(&j->stop, memory_order_relaxed);
 }
 
-/* scan.c: the lines and tiles of j->v, into j->line. */
-bool limber_scan_job(struct job *j, const struct runner *r);
-/* pixels.c: lines that are windows, or channels of filters; each pixel is looked at once. */
-bool limber_scan_pixels(struct job *j, const struct pixels *x, bool filters,
+/* The lines and tiles of j->v, into j->line: scan.c has it. */
+typedef bool scan_job(struct job *j, const struct runner *r);
+/* pixels.c: lines that are windows, or channels of filters; `scan` looks at each pixel once. */
+bool limber_scan_pixels(struct job *j, const struct pixels *x, bool filters, scan_job *scan,
                         const struct runner *r);
 
 #endif

@@ -77,7 +77,8 @@ static void join_lines(void *arg, int64_t task, int worker)
             join_line(x, i);
 }
 
-bool limber_scan_pixels(struct job *j, const struct pixels *x, bool filters, const struct runner *r)
+bool limber_scan_pixels(struct job *j, const struct pixels *x, bool filters, scan_job *scan,
+                        const struct runner *r)
 {
     struct extremes *pixel = malloc((size_t)(x->images * x->lines) * sizeof *pixel);
     struct joining joining = { j->v->patch, pixel, j->line, j->lines, filters };
@@ -98,7 +99,7 @@ bool limber_scan_pixels(struct job *j, const struct pixels *x, bool filters, con
                                 .line = pixel + i * x->lines };
 
         v.data = (const char *)v.data + i * x->image * j->f.size;
-        ok = limber_scan_job(&of_image, r);
+        ok = scan(&of_image, r);
         limber_mask_clear(&m);
         if (stopped(&of_image)) {
             atomic_store(&j->stop, true);

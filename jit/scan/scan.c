@@ -601,7 +601,7 @@ static bool no_memory(struct mask *m, struct diag *d)
     return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "scan: out of memory");
 }
 
-bool limber_scan_job(struct job *j, const struct runner *r)
+static bool scan_job_here(struct job *j, const struct runner *r)
 {
     const struct runner alone = { 1, inline_run, NULL };
     struct extremes *line = j->line;
@@ -666,11 +666,11 @@ static bool scan_on(struct mask *m, const struct view *v, limber_format f, int64
     j.line = malloc((size_t)(lines + 1) * sizeof *j.line);
     ok = j.line && take_lines(m, lines);
     if (ok && limber_view_filters(&x, &straight, lines, length))
-        ok = limber_scan_pixels(&j, &x, true, r);
+        ok = limber_scan_pixels(&j, &x, true, scan_job_here, r);
     else if (ok && limber_view_pixels(&x, &straight, lines, length))
-        ok = limber_scan_pixels(&j, &x, false, r);
+        ok = limber_scan_pixels(&j, &x, false, scan_job_here, r);
     else
-        ok = ok && limber_scan_job(&j, r);
+        ok = ok && scan_job_here(&j, r);
     if (ok && !atomic_load(&j.stop))
         conclude(&j, r);
     free(j.line);
