@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What alpha and beta multiply where they are complex, and memory and threads of complex products. */
+ * What alpha and beta multiply where they are complex; memory and threads of complex products. */
 #include "jit/api/complex.h"
 
 #include <stdlib.h>

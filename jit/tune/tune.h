@@ -5,7 +5,7 @@
 
 #include "jit/context.h"
 
-/* What is tried: rows of a register tile, its multiples that a block has, and columns of a block. */
+/* What is tried: rows of a register tile, multiples of them, and columns of a block. */
 static const int limber_tile_rows[] = { 12, 8, 14, 6 }, limber_tile_tall[] = { 10, 20, 5 },
                  limber_tile_wide[] = { 256, 512, 1024 };
 
