@@ -49,12 +49,12 @@ struct limber_context {
     char interpreted[256]; /* why the interpreter serves; written once */
     struct at_fork at_fork;
     struct binding *bindings;
-    struct recordable *recordable; /* engine.c: calls that may be recorded */
+    struct recordable *recordable; /* kernel.c: calls that may be recorded */
     uint32_t ways; /* those that may serve */
     atomic_uint_fast64_t whole[64]; /* mixed.c: products that are best by one plan, by hash */
     double brief; /* seconds: products that are predicted to take less are not cut, either */
     int64_t prices; /* found so far */
-    struct priced *priced; /* engine.c: plans whose price is known */
+    struct priced *priced; /* kernel.c: plans whose price is known */
     struct table *tables; /* operators/elementwise.c: of functions of small formats */
 };
 static inline bool limber_has_way(const limber_context *ctx, enum way_id way)

@@ -255,6 +255,7 @@ static void report(const struct running *x, const char *scheme, double bound, st
     r->from = LIMBER_FROM_LIBRARY;
     r->bound = bound;
     r->recomputed = x->slow;
+    r->way = WAY_depthwise;
     strcpy(r->scheme, scheme);
     memccpy(r->backend, x->backend->name, '\0', sizeof r->backend - 1);
     r->workspace = x->bytes;

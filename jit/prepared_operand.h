@@ -45,7 +45,7 @@ struct limber_prepared {
 /* Begins what threads share of an operand whose other fields are set; fills its masks. */
 void limber_prepared_begin(struct limber_prepared *o);
 bool limber_prepared_scan(struct limber_prepared *o, struct diag *d);
-/* The hash of its elements; whether it is as it was, where that is checked: else an error that names
+/* The hash of its elements; whether it is as it was, or that is not checked: else an error names
  * `what`. */
 bool limber_prepared_hash(const struct limber_prepared *o, XXH128_hash_t *out, struct diag *d);
 bool limber_prepared_is_same(const struct limber_prepared *o, const char *what, struct diag *d);

@@ -623,7 +623,7 @@ for contract in native bits=40 correct; do
     expect 0 '' cmp plain.mtx after.mtx
 done
 expect 0 '' diff -r -x lock plain seen
-expect 0 '.' ls dumps
+expect 0 '^; way=' sh -c 'cat dumps/*/way.txt'
 
 # No digit of an integer is lost: it is read as it stands, or refused with file, line and value.
 printf '%%%%MatrixMarket matrix array integer general\n1 1\n1\n' > unit.mtx
