@@ -64,7 +64,7 @@ static const char *has_no_ops(const limber_context *ctx, const struct problem *p
 {
     return p->shape && has_direction(p) && serves(ctx, p) ?
                NULL :
-               "it is no convolution on a CPU whose short filters see one channel each";
+               "it serves depthwise convolutions with short windows on CPUs";
 }
 
 static const char *refuses(const limber_context *ctx, const struct problem *p)

@@ -371,7 +371,7 @@ static const char *refuses(const limber_context *ctx, const struct problem *p)
         return "a stream records the call";
     return p->m > 0 && p->n > 0 && limber_may_cut(ctx, p) ?
                NULL :
-               "it is a batch or a convolution, or its contract asks for one plan";
+               "it serves single products, but no small ones, whose scheme is the library's choice";
 }
 
 /* Whether parts are worth a thought: the operands are scanned, line by line. */
