@@ -347,8 +347,8 @@ static enum way_id way(const struct plan *p, const struct target *t, const struc
     struct whole w;
     bool served = k && limber_kernel_config(p, t, &k->config, &ignored);
 
-    if (served && is_empty(c)) {
-        l.way = WAY_packed; /* as its launch says, which does nothing */
+    if (served && c->conv && is_empty(c)) {
+        l.way = WAY_packed; /* as its launch says; ways divide by numbers of pixels */
     } else if (served) {
         k->cpu = limber_cpu_of(t);
         w = limber_whole_of(&k->config, c);
