@@ -413,8 +413,6 @@ static enum ran plan(struct attempt *at, struct text *out, struct cut *cut)
         limber_parts_text(out, cut);
         limber_text_add(out, "%s", trace.s ? trace.s : "");
         out->failed = out->failed || trace.failed;
-    } else if (ok && out) {
-        limber_text_add(out, "; not parts: one plan is as fast\n");
     }
     limber_text_clear(&trace);
     limber_partition_clear(&parts);

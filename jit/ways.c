@@ -174,26 +174,34 @@ static void say_needless(const struct way *w, struct text *out)
 bool limber_ways_plan(struct attempt *x, struct text *out, struct cut *cut)
 {
     const struct way *w, *first = NULL;
+    struct text why = { 0 };
     enum ran ran = RAN_not;
 
     begin(x);
-    while (ran == RAN_not && (w = next(x, !first, first ? NULL : out))) {
+    while (ran == RAN_not && (w = next(x, !first, first ? NULL : &why))) {
         if (first && !w->plan)
             continue;
         if (!w->plan && out)
             say_needless(w, out);
         first = first ? first : w;
         ran = w->plan ? w->plan(x, out, cut) : RAN_not;
-        if (ran == RAN_not && first == w && w->plan)
+        if (ran == RAN_not && first == w && w->plan) {
             first = NULL; /* this one would not run */
-        else if (ran == RAN_done && w->id != WAY_none)
+            limber_text_add(&why, "; not %s: one plan is as fast\n", limber_way_name(w->id));
+        } else if (ran == RAN_done && w->id != WAY_none) {
             x->r->way = w->id;
+        }
     }
     if (ran == RAN_done && first && !first->plan) {
         if (first->report)
             first->report(x);
         x->r->way = first->id;
     }
+    if (ran == RAN_done && out && why.s) {
+        limber_text_add(out, "%s", why.s);
+        out->failed = out->failed || why.failed;
+    }
+    limber_text_clear(&why);
     end(x);
     return ran == RAN_done;
 }
