@@ -357,7 +357,8 @@ FLAT __m128i sixteen_bytes(const uint8_t *row, int64_t first, int64_t w)
     const __m128i outside = _mm_or_si128(_mm_cmpgt_epi8(_mm_set1_epi8((char)from), lane),
                                          _mm_cmpgt_epi8(lane, _mm_set1_epi8((char)(end - 1))));
     const int64_t begin = from > 0 ? 0 : least(first, w < 16 ? 0 : w - 16);
-    const __m128i place = _mm_add_epi8(lane, _mm_set1_epi8((char)(first - begin)));
+    const int64_t half = w >= 8 ? 8 : 4; /* of a short row: two, which overlap */
+    __m128i place = _mm_add_epi8(lane, _mm_set1_epi8((char)(first - begin))), second;
     uint64_t low = 0, high = 0;
 
     if (from >= end)
@@ -365,12 +366,18 @@ FLAT __m128i sixteen_bytes(const uint8_t *row, int64_t first, int64_t w)
     if (w >= 16)
         return _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)(row + begin)),
                                 _mm_or_si128(place, outside));
-    if (w > 8) {
-        memcpy(&low, row, sizeof low);
-        high = some_bytes(row, 8, w);
+    if (w >= 8) {
+        memcpy(&low, row, 8);
+        memcpy(&high, row + w - 8, 8);
+    } else if (w >= 4) {
+        memcpy(&low, row, 4);
+        memcpy(&high, row + w - 4, 4);
+        low |= high << 32;
     } else {
         low = some_bytes(row, 0, w);
     }
+    second = _mm_cmpgt_epi8(place, _mm_set1_epi8((char)(half - 1)));
+    place = _mm_add_epi8(place, _mm_and_si128(second, _mm_set1_epi8((char)(2 * half - w))));
     return _mm_shuffle_epi8(_mm_set_epi64x((int64_t)high, (int64_t)low),
                             _mm_or_si128(place, outside));
 }
