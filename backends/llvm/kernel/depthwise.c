@@ -54,6 +54,7 @@ struct piece {
     int64_t planes; /* of the image that a window sees, those of its inputs too */
     int64_t slots, row; /* packed rows of each plane, and elements of each */
     bool direct; /* the image is read where it lies */
+    bool turned, by_channel; /* lanes are channels; turned: and yet the layout is NCHW */
     bool twins; /* vectors are two rows of the result */
     int64_t shift; /* lanes of the first vector of channels that are not the piece's, so that others
                       are aligned */
@@ -195,20 +196,34 @@ static int64_t parts(int64_t all, int64_t most)
     return (all + most - 1) / most;
 }
 
+/* NCHW whose channels become lanes on the way in and out: unless few would, or a row of the result
+ * sees too much, where a packed row has so many pixels. */
+static bool turns(const struct depthwise *d, int64_t lanes, int64_t length)
+{
+    const double rows = (double)(d->inputs * d->t) * ((double)(d->r - 1) * d->dilate[0] + 1);
+
+    return !d->nhwc && d->pad[1] >= 0 && rows * (double)length * VECTOR <= NEAR &&
+           4 * d->channels * parts(d->ow, lanes) >= 3 * d->ow * parts(d->channels, lanes);
+}
+
 /* Sizes of what a piece keeps, which are those of the largest. */
 static void shape_piece(const struct depthwise *d, int64_t lanes, struct piece *p)
 {
     const int64_t window = (d->s - 1) * d->dilate[1], stride = d->stride[1];
-    const int64_t vectors = parts(p->width, lanes);
+    const int64_t vectors = parts(p->width, lanes), whole = d->pad[1] + d->w;
+    int64_t seen = (p->width - 1) * stride + window + 1;
 
     p->direct = is_direct(d);
     p->twins = p->direct && has_twins(d, lanes);
-    p->phases = d->nhwc ? 1 : least(window + 1, stride);
-    p->length = d->nhwc ? (p->width - 1) * stride + window + 1 :
-                          (vectors + parts(window / stride, lanes)) * lanes;
+    if (!d->nhwc && seen < whole)
+        seen = whole;
+    p->turned = !p->direct && p->width == d->ow && turns(d, lanes, seen);
+    p->by_channel = d->nhwc || p->turned;
+    p->phases = p->by_channel ? 1 : least(window + 1, stride);
+    p->length = p->by_channel ? seen : (vectors + parts(window / stride, lanes)) * lanes;
     p->row = p->direct && d->nhwc ? (BLOCK_ACROSS - 1) * d->channels + lanes :
              p->direct            ? parts(d->w, lanes) * lanes :
-             d->nhwc              ? p->length * p->groups * lanes :
+             p->by_channel        ? p->length * p->groups * lanes :
                                     p->phases * p->length;
     p->planes = d->inputs * d->t;
     p->slots = p->direct ? 1 : (p->height - 1) * d->stride[0] + (d->r - 1) * d->dilate[0] + 1;

@@ -15,6 +15,8 @@ typedef PIXEL NAME(pixels)
     __attribute__((vector_size(LANES * sizeof(PIXEL)), aligned(1), may_alias));
 typedef RESULT NAME(results)
     __attribute__((vector_size(VECTOR), aligned(sizeof(RESULT)), may_alias));
+/* Sums that are kept until they fill whole vectors of neighbouring pixels. */
+enum { NAME(most) = LANES > TILE ? LANES : TILE };
 
 #if GROUP == 1
 /* Bytes become floats, in which sums are exact: there are at most LIMBER_SMALL_K products.  `flip`,
@@ -181,6 +183,44 @@ static void NAME(pack_channels)(const struct NAME(piece) *x, const PIXEL *plane,
         }
 }
 
+/* Rows of some channels of NCHW, whole ones, which become pixels one after the other. */
+static void NAME(pack_turned)(const struct NAME(piece) *x, const PIXEL *plane, int64_t top,
+                              REAL *to)
+{
+    const struct depthwise *d = x->d;
+    const int64_t w = d->w, left = d->pad[1], right = x->p.length - left - w, row = x->p.row;
+    const int64_t from = plane ? least(top < 0 ? -top : 0, x->p.slots) : x->p.slots;
+    const int64_t below = least(d->h - top, x->p.slots), end = below < from ? from : below;
+    const int64_t apart = d->inputs * d->depth * d->h * w, all = (end - from) * w;
+    const int flip = NAME(flip)(d);
+    int64_t column = 0;
+
+    for (int64_t r = 0; r < x->p.slots; r++) {
+        const bool inside = r >= from && r < end;
+
+        memset(to + r * row, 0, (size_t)(inside ? left : x->p.length) * sizeof(VEC));
+        if (inside)
+            memset(to + r * row + (left + w) * LANES, 0, (size_t)right * sizeof(VEC));
+    }
+    to += from * row + left * LANES;
+    for (int64_t e = 0; e < all; e += LANES) {
+        const PIXEL *at = plane + (top + from) * w;
+        VEC v[LANES];
+
+        UNROLL for (int l = 0; l < LANES; l++) {
+            v[l] = NAME(widen)(NAME(some_pixels)(at, e, all), flip) - (REAL)flip;
+            at += l + 1 < x->p.channels ? apart : 0; /* the last one again */
+        }
+        TURN(VEC, v);
+        UNROLL for (int l = 0; l < LANES; l++, to += LANES) {
+            if (e + l < all)
+                STORE(to, v[l]);
+            column = column + 1 < w ? column + 1 : 0;
+            to += column ? 0 : (left + right) * LANES;
+        }
+    }
+}
+
 #if PIXEL_BYTES > 1
 /* Filters of channels [first, lanes), `apart` elements from each other, each of `all` that lie one
  * after the other. */
@@ -202,7 +242,7 @@ FLAT void NAME(turn_filters)(const REAL *from, int64_t apart, int64_t first, int
 
 #endif
 
-/* Filters of output j of each channel, tap by tap.  NCHW: all lanes are the first channel's. */
+/* Filters of output j of each channel, tap by tap.  Lanes that are pixels have one channel's. */
 static void NAME(pack_filters)(const struct NAME(piece) *x, int64_t j)
 {
     const struct depthwise *d = x->d;
@@ -211,13 +251,13 @@ static void NAME(pack_filters)(const struct NAME(piece) *x, int64_t j)
 
     for (int64_t g = 0; g < x->p.groups; g++, start += LANES) {
         const int64_t done = g * LANES - x->p.shift, first = done < 0 ? -done : 0;
-        const int64_t lanes = d->nhwc ? least(LANES, x->p.channels - done) : LANES;
+        const int64_t lanes = x->p.by_channel ? least(LANES, x->p.channels - done) : LANES;
         const FILTER *from = (const FILTER *)d->filters +
                              ((x->p.channel + done) * d->multiplier + j) * d->filter[0];
 
         STORE(start, (VEC){ 0 });
 #if PIXEL_BYTES > 1
-        if (d->nhwc && d->filter[4] == 1 && d->filter[3] == d->s &&
+        if (x->p.by_channel && d->filter[4] == 1 && d->filter[3] == d->s &&
             (x->p.planes == 1 ||
              (d->filter[2] == d->r * d->s && d->filter[1] == d->t * d->filter[2]))) {
             const int64_t all = x->p.planes * d->r * d->s;
@@ -233,8 +273,8 @@ static void NAME(pack_filters)(const struct NAME(piece) *x, int64_t j)
                                 row % d->r * d->filter[3];
 
             for (int64_t s = 0; s < d->s; s++, tap += d->filter[4], to += LANES) {
-                STORE(to, (VEC){ 0 } + (d->nhwc ? 0 : (REAL)*tap));
-                for (int64_t l = first; d->nhwc && l < lanes; l++)
+                STORE(to, (VEC){ 0 } + (x->p.by_channel ? 0 : (REAL)*tap));
+                for (int64_t l = first; x->p.by_channel && l < lanes; l++)
                     to[l] = tap[l * apart];
                 if (PIXEL_BYTES == 1)
                     STORE(start, LOAD(start) - LOAD(to) * (REAL)NAME(flip)(d));
@@ -261,21 +301,50 @@ FLAT void NAME(store)(RESULT *c, NAME(results) sum, int64_t lanes, int64_t lane,
     }
 }
 
-/* Output j of each channel of a group, from packed rows: TILE vectors of the result at once, in
- * whatever rows they are.  at: where each tap lies. */
-static void NAME(sum_group)(const struct NAME(piece) *x, int64_t g, int64_t j, const int64_t *at)
+/* Pixels [first, all) of the result, of which `sum` has some, become rows of channels again. */
+static void NAME(turn_out)(const struct NAME(piece) *x, const NAME(results) sum[NAME(most)],
+                           RESULT *to, int64_t first, int64_t all)
 {
     const struct depthwise *d = x->d;
-    const int64_t taps = x->p.planes * d->r * d->s, pixel = x->p.groups * LANES;
-    const int64_t step = d->nhwc ? d->stride[1] * pixel : LANES, all = x->vectors * x->p.height;
+    const int64_t apart = d->multiplier * d->to[1], step = d->to[4];
+
+    for (int64_t i = 0; i < NAME(most) && first < all; i += LANES, first += LANES) {
+        const int64_t lanes = least(all - first, LANES);
+        RESULT *row = to + first * step;
+        NAME(results) v[LANES];
+
+        UNROLL for (int l = 0; l < LANES; l++)
+            v[l] = sum[i + l];
+        TURN(NAME(results), v);
+        if (step == 1 && !d->add)
+            UNROLL for (int l = 0; l < LANES; l++, row += apart)
+                if (l < x->p.channels)
+                    NAME(store)(row, v[l], lanes, 1, false);
+        for (int64_t l = 0; l < x->p.channels && (step > 1 || d->add); l++, row += apart)
+            NAME(store)(row, v[l], lanes, step, d->add);
+    }
+}
+
+/* Output j of each channel of a group, from packed rows: TILE vectors of some rows of the result at
+ * once, in whatever rows they are.  at: where each tap lies. */
+static void NAME(sum_group)(const struct NAME(piece) *x, int64_t g, int64_t j, const int64_t *at,
+                            int64_t y, int64_t rows)
+{
+    const struct depthwise *d = x->d;
+    const int64_t taps = x->p.planes * d->r * d->s, all = x->vectors * rows;
+    const int64_t step = x->p.by_channel ? d->stride[1] * x->p.groups * LANES : LANES;
     const int64_t right = d->nhwc ? d->to[4] : LANES * d->to[4], down = d->stride[0] * x->p.row;
     const int64_t lane = d->nhwc ? d->multiplier : d->to[4];
     const int64_t usual = d->nhwc ? least(LANES, x->p.channels - g * LANES) : LANES;
     const int64_t last = d->nhwc ? usual : x->last, vectors = x->vectors;
-    const REAL *const weight = x->weight + g * taps * LANES, *row = x->room + g * LANES;
-    RESULT *result = NAME(output)(x, x->p.channel + g * LANES, j, x->p.y);
+    const REAL *const weight = x->weight + g * taps * LANES;
+    const REAL *row = x->room + y * down + g * LANES;
+    RESULT *const start = NAME(output)(x, x->p.channel + g * LANES, j, x->p.y + y);
+    RESULT *result = start;
+    NAME(results) kept[NAME(most)] = { 0 };
 
     for (int64_t done = 0, v = 0; done < all; done += TILE) {
+        const int64_t full = done % NAME(most);
         const REAL *in[TILE];
         RESULT *to[TILE];
         int64_t lanes[TILE];
@@ -299,17 +368,24 @@ static void NAME(sum_group)(const struct NAME(piece) *x, int64_t g, int64_t j, c
                 sum[i] = MULTIPLY_ADD(LOAD(in[i] + at[t]), w, sum[i]);
         }
         UNROLL for (int i = 0; i < TILE; i++)
-            if (done + i < all)
+            if (x->p.turned)
+                kept[full + i] = __builtin_convertvector(sum[i], NAME(results));
+            else if (done + i < all)
                 NAME(store)(to[i], __builtin_convertvector(sum[i], NAME(results)), lanes[i], lane,
                             d->add);
+        if (x->p.turned && (full + TILE == NAME(most) || done + TILE >= all))
+            NAME(turn_out)(x, kept, start, done - full, all);
     }
 }
 
-/* All that a piece sees is packed, channel by channel (NCHW) or at once. */
+/* All that a piece sees is packed, at once where lanes are channels, else channel by channel.
+ * Turned pixels of the result go on in the next row, if that follows. */
 static void NAME(run_packed)(struct NAME(piece) *x)
 {
     const struct depthwise *d = x->d;
     const int64_t top = x->p.y * d->stride[0] - d->pad[0], pixel = x->p.groups * LANES;
+    const bool apart = x->p.turned && (d->to[4] != 1 || d->to[3] != d->ow);
+    const int64_t rows = apart ? 1 : x->p.height;
     int64_t at[LIMBER_SMALL_K];
 
     for (int64_t e = 0; e < x->p.planes * d->r * d->s; e++) {
@@ -318,17 +394,18 @@ static void NAME(run_packed)(struct NAME(piece) *x)
         const int64_t column = (d->backward ? d->s - 1 - s : s) * d->dilate[1];
 
         at[e] = (e / (d->r * d->s) * x->p.slots + row) * x->p.row +
-                (d->nhwc ? column * pixel :
+                (x->p.by_channel ? column * pixel :
                            column % d->stride[1] * x->p.length + column / d->stride[1]);
     }
-    for (int64_t c = 0; c < (d->nhwc ? 1 : x->p.channels); c++, x->p.channel++) {
+    for (int64_t c = 0; c < (x->p.by_channel ? 1 : x->p.channels); c++, x->p.channel++) {
         for (int64_t i = 0; i < x->p.planes; i++)
-            (d->nhwc ? NAME(pack_channels) : NAME(pack_pixels))(
+            (d->nhwc ? NAME(pack_channels) : x->p.turned ? NAME(pack_turned) : NAME(pack_pixels))(
                 x, NAME(plane_seen)(x, i), top, x->room + i * x->p.slots * x->p.row);
         for (int64_t j = 0; j < d->multiplier; j++) {
             NAME(pack_filters)(x, j);
             for (int64_t g = 0; g < x->p.groups; g++)
-                NAME(sum_group)(x, g, j, at);
+                for (int64_t y = 0; y < x->p.height; y += rows)
+                    NAME(sum_group)(x, g, j, at, y, rows);
         }
     }
 }
@@ -350,7 +427,7 @@ static void NAME(run)(const struct depthwise *d, const struct depthwise_plan *pl
 {
     struct NAME(piece) x = { .d = d, .p = find_piece(d, plan, LANES, task), .start = room };
 
-    x.vectors = d->nhwc ? x.p.width : parts(x.p.width, LANES);
+    x.vectors = x.p.by_channel ? x.p.width : parts(x.p.width, LANES);
     x.last = x.p.width - (x.vectors - 1) * LANES;
     x.weight = x.start + x.p.groups * LANES;
     x.room = x.weight + x.p.groups * x.p.planes * d->r * d->s * LANES;
