@@ -173,9 +173,17 @@ static bool has_whole(const struct depthwise *d)
            d->dilate[0] == 1 && d->dilate[1] == 1 && d->inputs == 1 && is_flat(d) && !d->add;
 }
 
+/* Columns from one tap of a row to the next. */
+static int64_t across_of(const struct depthwise *d)
+{
+    return d->s > 1 ? d->dilate[1] : 1;
+}
+
 /* Whether the image is read where it lies. */
 static bool is_direct(const struct depthwise *d)
 {
+    const bool apart = d->nhwc && d->stride[0] == 1 && has_lanes(d) &&
+                       across_of(d) <= MOST_CHANNELS / d->channels;
     bool common = false;
 
 #define WINDOW(height, width, step, back) \
@@ -187,8 +195,8 @@ static bool is_direct(const struct depthwise *d)
 #undef WINDOW
     if (is_whole(d))
         return true;
-    return common && !d->add && (!d->nhwc || has_lanes(d)) && (d->r == 1 || d->dilate[0] == 1) &&
-           (d->s == 1 || d->dilate[1] == 1);
+    return common && !d->add && (!d->nhwc || has_lanes(d)) &&
+           (apart || ((d->r == 1 || d->dilate[0] == 1) && across_of(d) == 1));
 }
 
 static int64_t parts(int64_t all, int64_t most)
@@ -221,7 +229,7 @@ static void shape_piece(const struct depthwise *d, int64_t lanes, struct piece *
     p->by_channel = d->nhwc || p->turned;
     p->phases = p->by_channel ? 1 : least(window + 1, stride);
     p->length = p->by_channel ? seen : (vectors + parts(window / stride, lanes)) * lanes;
-    p->row = p->direct && d->nhwc ? (BLOCK_ACROSS - 1) * d->channels + lanes :
+    p->row = p->direct && d->nhwc ? (BLOCK_ACROSS - 1) * d->channels * across_of(d) + lanes :
              p->direct            ? parts(d->w, lanes) * lanes :
              p->by_channel        ? p->length * p->groups * lanes :
                                     p->phases * p->length;

@@ -175,8 +175,14 @@ static void NAME(pack_channels)(const struct NAME(piece) *x, const PIXEL *plane,
             for (; g < whole; g++, to += LANES)
                 STORE(to, NAME(widen)(*(const NAME(pixels) *)(at + g * LANES), flip) -
                               (REAL)flip);
-            for (; g < groups && inputs == 1; g++, to += LANES)
-                STORE(to, NAME(widen)(NAME(some_pixels)(at, g * LANES, some), flip) - (REAL)flip);
+            for (; g < groups && inputs <= 2; g++, to += LANES) {
+                const int64_t from = g * LANES * inputs, end = some * inputs - (inputs - 1);
+                NAME(pixels) v = NAME(some_pixels)(at, from, end);
+
+                if (inputs == 2)
+                    v = EVEN(v, NAME(some_pixels)(at, from + LANES, end));
+                STORE(to, NAME(widen)(v, flip) - (REAL)flip);
+            }
             for (; g < groups; g++, to += LANES)
                 for (int64_t l = 0; l < LANES; l++) /* of floats: bytes have no such direction */
                     to[l] = g * LANES + l < some ? (REAL)at[(g * LANES + l) * inputs] : 0;

@@ -193,24 +193,23 @@ FLAT void NAME(channels_rows)(const struct NAME(strip) *strip, int rows, int r, 
     }
 }
 
+/* Pixels that a dilated window sees are those of an image of every so many rows and columns. */
 FLAT void NAME(channels_piece)(const struct NAME(piece) *x, int r, int s, int stride, bool back)
 {
     const struct depthwise *d = x->d;
     const PIXEL *row[BLOCK_ROWS * LIMBER_SMALL_K];
-    const int64_t end = x->p.y + x->p.height;
+    const int64_t end = x->p.y + x->p.height, below = r > 1 ? d->dilate[0] : 1;
+    const int64_t beside = across_of(d), phases = least(beside, x->p.width);
     struct NAME(strip) strip = { .row = row,
                                  .zeros = (const PIXEL *)x->room,
                                  .weight = x->weight,
                                  .start = x->start,
                                  .planes = x->p.planes,
-                                 .pixel = d->channels,
-                                 .w = d->w,
+                                 .pixel = beside * d->channels,
                                  .shift = x->p.shift,
-                                 .left = x->p.x * stride - d->pad[1],
-                                 .columns = x->p.width,
                                  .channels = x->p.channels,
-                                 .right = d->to[4],
-                                 .down = d->to[3] };
+                                 .right = beside * d->to[4],
+                                 .down = below * d->to[3] };
 
 #if GROUP > 1
     strip.offset = _mm512_set1_epi8((char)NAME(flip)(d));
@@ -218,25 +217,35 @@ FLAT void NAME(channels_piece)(const struct NAME(piece) *x, int r, int s, int st
     strip.offset = NAME(flip)(d);
 #endif
 
-    for (int64_t y = x->p.y, rows, seen; y < end; y += rows) {
-        const int64_t top = y * stride - d->pad[0];
+    for (int64_t phase = 0; phase < phases * least(below, x->p.height); phase++) {
+        const int64_t v = phase % phases, left = (x->p.x + v) * stride - d->pad[1];
+        const int64_t begin = (left % beside + beside) % beside; /* the first column */
 
-        rows = parts(end - y, parts(end - y, BLOCK_ROWS));
-        seen = (rows - 1) * stride + r;
-        for (int64_t i = 0; i < x->p.planes * seen; i++) {
-            const PIXEL *image = NAME(plane_seen)(x, i / seen);
-            const int64_t at = top + i % seen;
+        strip.left = (left - begin) / beside;
+        strip.w = parts(d->w - least(begin, d->w), beside);
+        strip.columns = parts(x->p.width - v, beside);
+        for (int64_t y = x->p.y + phase / phases, rows, seen; y < end; y += rows * below) {
+            const int64_t top = y * stride - d->pad[0], all = parts(end - y, below);
 
-            row[i] = image && at >= 0 && at < d->h ? image + at * d->w * d->channels : NULL;
-        }
-        strip.to = NAME(output)(x, x->p.channel, 0, y);
-        switch (rows) {
-        case 1: NAME(channels_rows)(&strip, 1, r, s, stride, back); break;
-        case 2: NAME(channels_rows)(&strip, 2, r, s, stride, back); break;
+            rows = parts(all, parts(all, BLOCK_ROWS));
+            seen = (rows - 1) * stride + r;
+            for (int64_t i = 0; i < x->p.planes * seen; i++) {
+                const PIXEL *image = NAME(plane_seen)(x, i / seen);
+                const int64_t at = top + i % seen * below;
+
+                row[i] = image && strip.w > 0 && at >= 0 && at < d->h ?
+                             image + (at * d->w + begin) * d->channels :
+                             NULL;
+            }
+            strip.to = NAME(output)(x, x->p.channel, 0, y) + v * d->to[4];
+            switch (rows) {
+            case 1: NAME(channels_rows)(&strip, 1, r, s, stride, back); break;
+            case 2: NAME(channels_rows)(&strip, 2, r, s, stride, back); break;
 #if BLOCK_ROWS > 2
-        case 3: NAME(channels_rows)(&strip, 3, r, s, stride, back); break;
-        case 4: NAME(channels_rows)(&strip, 4, r, s, stride, back); break;
+            case 3: NAME(channels_rows)(&strip, 3, r, s, stride, back); break;
+            case 4: NAME(channels_rows)(&strip, 4, r, s, stride, back); break;
 #endif
+            }
         }
     }
 }
@@ -292,7 +301,7 @@ static void NAME(run_channels)(const struct NAME(piece) *x)
 #else
     NAME(pack_filters)(x, 0);
 #endif
-    memset(x->room, 0, (size_t)((BLOCK_ACROSS - 1) * d->channels + LANES) * sizeof(PIXEL));
+    memset(x->room, 0, (size_t)x->p.row * sizeof(PIXEL));
 #define WINDOW(height, width, step, back) \
     if (d->r == height && d->s == width && d->stride[0] == step && d->backward == back) \
         NAME(channels_##height##width##step##back)(x);
