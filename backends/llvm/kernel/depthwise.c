@@ -214,6 +214,14 @@ static bool turns(const struct depthwise *d, int64_t lanes, int64_t length)
            4 * d->channels * parts(d->ow, lanes) >= 3 * d->ow * parts(d->channels, lanes);
 }
 
+#if defined(SEES_BYTES)
+/* Bytes of which an instruction multiplies four: packed taps of a row lie at one distance. */
+static bool sees_four(const struct depthwise *d)
+{
+    return is_direct(d) || (d->s > 1 && (d->nhwc || d->stride[1] == 1));
+}
+#endif
+
 /* Sizes of what a piece keeps, which are those of the largest. */
 static void shape_piece(const struct depthwise *d, int64_t lanes, struct piece *p)
 {
@@ -387,7 +395,7 @@ bool limber_depthwise_cut(const struct depthwise *d, int workers, struct depthwi
     const int64_t lanes = VECTOR / size, enough = workers > 1 ? 4 * (int64_t)workers : 1;
     struct piece p = { .groups = 1, .height = d->oh };
     double rows; /* packed ones that stay in a near cache */
-    int64_t tasks, most = GROUPS;
+    int64_t tasks, joined, most = GROUPS; /* joined: elements from one byte to the next */
 
     if (d->gradient)
         return cut_gradient(d, workers, plan);
@@ -417,8 +425,10 @@ bool limber_depthwise_cut(const struct depthwise *d, int workers, struct depthwi
     plan->tasks = tasks * plan->along;
     if (p.slots > MOST_ROOM)
         return false;
+    joined = p.by_channel ? plan->groups * lanes : 1;
     plan->room = (size_t)((plan->groups + p.direct) * (1 + p.planes * d->r * d->s) * lanes +
-                          p.planes * p.slots * p.row) *
+                          p.planes * p.slots * p.row +
+                          (d->size == 1 && !p.direct ? 3 * (across_of(d) * joined + lanes) : 0)) *
                  (size_t)size;
     plan->room = (plan->room + LINE) / LINE * LINE;
     return plan->room <= MOST_ROOM;
@@ -436,7 +446,7 @@ void limber_depthwise_piece(const struct depthwise *d, const struct depthwise_pl
     else if (d->size == 4)
         f32_run(d, plan, task, room);
 #if defined(SEES_BYTES)
-    else if (is_direct(d))
+    else if (sees_four(d))
         i8_run(d, plan, task, room);
 #endif
     else

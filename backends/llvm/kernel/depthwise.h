@@ -5,8 +5,8 @@
  * Lanes are neighbouring pixels of a row (NCHW) or neighbouring channels (NHWC).  Common windows
  * read the image where it lies.  For others all that a piece of the result sees is packed with its
  * padding, so that each tap is a load at an offset of its own, whatever the stride.  An instruction
- * multiplies GROUP taps: one, or four bytes, of common windows only.  Sums of floats are one chain
- * of fused multiply-adds from +0 over the taps, which are the bits of the scheme `native`. */
+ * multiplies GROUP taps of a row: one, or four bytes.  Sums of floats are one chain of fused
+ * multiply-adds from +0 over the taps, which are the bits of the scheme `native`. */
 
 enum { NAME(lanes) = VECTOR / sizeof(REAL) };
 typedef REAL NAME(vec) __attribute__((vector_size(VECTOR)));
@@ -18,9 +18,8 @@ typedef RESULT NAME(results)
 /* Sums that are kept until they fill whole vectors of neighbouring pixels. */
 enum { NAME(most) = LANES > TILE ? LANES : TILE };
 
-#if GROUP == 1
-/* Bytes become floats, in which sums are exact: there are at most LIMBER_SMALL_K products.  `flip`,
- * 128, is added to signed bytes; what a sum begins with undoes that. */
+/* Bytes become integers, or floats, in which sums of LIMBER_SMALL_K products are exact.  `flip` is
+ * 128, which is added to signed bytes; what a sum begins with undoes that. */
 FLAT VEC NAME(widen)(NAME(pixels) v, int flip)
 {
 #if PIXEL_BYTES == 1
@@ -30,7 +29,6 @@ FLAT VEC NAME(widen)(NAME(pixels) v, int flip)
     return (VEC)v;
 #endif
 }
-#endif
 
 FLAT int NAME(flip)(const struct depthwise *d)
 {
@@ -112,7 +110,6 @@ static const PIXEL *NAME(plane_seen)(const struct NAME(piece) *x, int64_t plane)
            row_of(d, x->p.image, x->p.channel * d->inputs + plane / d->t, z, 0);
 }
 
-#if GROUP == 1
 /* ---- packed rows ----------------------------------------------------------------------------- */
 
 /* Rows of one channel.  Columns with one remainder by the stride lie together.  Each column of
@@ -122,7 +119,7 @@ static void NAME(pack_pixels)(const struct NAME(piece) *x, const PIXEL *plane, i
 {
     const struct depthwise *d = x->d;
     const int64_t stride = d->stride[1], w = d->w, h = d->h, rows = x->p.slots, down = x->p.row;
-    const int flip = NAME(flip)(d);
+    const int flip = GROUP > 1 ? 0 : NAME(flip)(d);
 
     for (int64_t i = 0; i < down; i += LANES, to += LANES) {
         const int64_t first = x->p.x * stride - d->pad[1] + i / x->p.length +
@@ -159,7 +156,7 @@ static void NAME(pack_channels)(const struct NAME(piece) *x, const PIXEL *plane,
     const int64_t h = d->h, w = d->w, groups = x->p.groups;
     const int64_t whole = inputs == 1 ? some / LANES : 0;
     const int64_t length = x->p.length, first = x->p.x * d->stride[1] - d->pad[1];
-    const int flip = NAME(flip)(d);
+    const int flip = GROUP > 1 ? 0 : NAME(flip)(d);
 
     for (int64_t y = top; y < top + x->p.slots; y++)
         for (int64_t i = first; i < first + length; i++) {
@@ -198,7 +195,7 @@ static void NAME(pack_turned)(const struct NAME(piece) *x, const PIXEL *plane, i
     const int64_t from = plane ? least(top < 0 ? -top : 0, x->p.slots) : x->p.slots;
     const int64_t below = least(d->h - top, x->p.slots), end = below < from ? from : below;
     const int64_t apart = d->inputs * d->depth * d->h * w, all = (end - from) * w;
-    const int flip = NAME(flip)(d);
+    const int flip = GROUP > 1 ? 0 : NAME(flip)(d);
     int64_t column = 0;
 
     for (int64_t r = 0; r < x->p.slots; r++) {
@@ -284,10 +281,32 @@ static void NAME(pack_filters)(const struct NAME(piece) *x, int64_t j)
                     to[l] = tap[l * apart];
                 if (PIXEL_BYTES == 1)
                     STORE(start, LOAD(start) - LOAD(to) * (REAL)NAME(flip)(d));
+#if GROUP > 1
+                STORE(to, (LOAD(to) & 255) << 8 * (s % GROUP));
+                if (s % GROUP > 0) {
+                    to -= LANES;
+                    STORE(to, LOAD(to) | LOAD(to + LANES));
+                }
+#endif
             }
         }
     }
 }
+
+#if GROUP > 1
+/* The bytes of four neighbouring taps are joined in the element of the first.  Zeros of the filters
+ * meet bytes behind a row. */
+static void NAME(join)(const struct NAME(piece) *x)
+{
+    const int64_t all = x->p.planes * x->p.slots * x->p.row;
+    const int64_t step = x->d->dilate[1] * (x->p.by_channel ? x->p.groups * LANES : 1);
+    const VEC offset = (VEC)SAME(0x01010101 * NAME(flip)(x->d));
+
+    for (REAL *e = x->room; e < x->room + all; e += LANES)
+        STORE(e, (LOAD(e) | LOAD(e + step) << 8 | LOAD(e + 2 * step) << 16 |
+                  LOAD(e + 3 * step) << 24) ^ offset);
+}
+#endif
 
 /* Some lanes, `lane` elements apart; add: to what is there. */
 FLAT void NAME(store)(RESULT *c, NAME(results) sum, int64_t lanes, int64_t lane, bool add)
@@ -337,7 +356,7 @@ static void NAME(sum_group)(const struct NAME(piece) *x, int64_t g, int64_t j, c
                             int64_t y, int64_t rows)
 {
     const struct depthwise *d = x->d;
-    const int64_t taps = x->p.planes * d->r * d->s, all = x->vectors * rows;
+    const int64_t taps = x->p.planes * d->r * parts(d->s, GROUP), all = x->vectors * rows;
     const int64_t step = x->p.by_channel ? d->stride[1] * x->p.groups * LANES : LANES;
     const int64_t right = d->nhwc ? d->to[4] : LANES * d->to[4], down = d->stride[0] * x->p.row;
     const int64_t lane = d->nhwc ? d->multiplier : d->to[4];
@@ -360,7 +379,7 @@ static void NAME(sum_group)(const struct NAME(piece) *x, int64_t g, int64_t j, c
             in[i] = row + v * step;
             to[i] = result + v * right;
             lanes[i] = v == vectors - 1 ? last : usual;
-            sum[i] = (VEC){ 0 };
+            sum[i] = GROUP > 1 ? LOAD(x->start + g * LANES) : (VEC){ 0 };
             if (done + i + 1 < all && ++v == vectors) {
                 v = 0;
                 row += down;
@@ -391,22 +410,25 @@ static void NAME(run_packed)(struct NAME(piece) *x)
     const struct depthwise *d = x->d;
     const int64_t top = x->p.y * d->stride[0] - d->pad[0], pixel = x->p.groups * LANES;
     const bool apart = x->p.turned && (d->to[4] != 1 || d->to[3] != d->ow);
-    const int64_t rows = apart ? 1 : x->p.height;
+    const int64_t rows = apart ? 1 : x->p.height, taps = parts(d->s, GROUP);
     int64_t at[LIMBER_SMALL_K];
 
-    for (int64_t e = 0; e < x->p.planes * d->r * d->s; e++) {
-        const int64_t r = e / d->s % d->r, s = e % d->s;
+    for (int64_t e = 0; e < x->p.planes * d->r * taps; e++) {
+        const int64_t r = e / taps % d->r, s = e % taps * GROUP;
         const int64_t row = (d->backward ? d->r - 1 - r : r) * d->dilate[0];
         const int64_t column = (d->backward ? d->s - 1 - s : s) * d->dilate[1];
 
-        at[e] = (e / (d->r * d->s) * x->p.slots + row) * x->p.row +
+        at[e] = (e / (d->r * taps) * x->p.slots + row) * x->p.row +
                 (x->p.by_channel ? column * pixel :
-                           column % d->stride[1] * x->p.length + column / d->stride[1]);
+                                   column % d->stride[1] * x->p.length + column / d->stride[1]);
     }
     for (int64_t c = 0; c < (x->p.by_channel ? 1 : x->p.channels); c++, x->p.channel++) {
         for (int64_t i = 0; i < x->p.planes; i++)
             (d->nhwc ? NAME(pack_channels) : x->p.turned ? NAME(pack_turned) : NAME(pack_pixels))(
                 x, NAME(plane_seen)(x, i), top, x->room + i * x->p.slots * x->p.row);
+#if GROUP > 1
+        NAME(join)(x);
+#endif
         for (int64_t j = 0; j < d->multiplier; j++) {
             NAME(pack_filters)(x, j);
             for (int64_t g = 0; g < x->p.groups; g++)
@@ -415,7 +437,6 @@ static void NAME(run_packed)(struct NAME(piece) *x)
         }
     }
 }
-#endif
 
 /* ---- images that are read where they lie ----------------------------------------------------- */
 
@@ -449,10 +470,8 @@ static void NAME(run)(const struct depthwise *d, const struct depthwise_plan *pl
 #endif
     if (x.p.direct)
         (d->nhwc ? NAME(run_channels) : NAME(run_direct))(&x);
-#if GROUP == 1
     else
         NAME(run_packed)(&x);
-#endif
 }
 
 #if PIXEL_BYTES > 1
