@@ -194,7 +194,7 @@ struct depthwise {
 };
 /* How it is cut: tasks, each of which needs so many bytes of room, aligned to 64. */
 struct depthwise_plan {
-    int64_t tasks, blocks, across, along, width, height, groups, outputs;
+    int64_t tasks, blocks, across, along, width, height, groups;
     size_t room;
 };
 struct depthwise_ops {

@@ -14,20 +14,13 @@
 
 enum {
     TILE = 8,       /* vectors of a row of the result that are summed at once */
-    OUTPUTS = 4,    /* outputs of a channel whose filters are packed at once */
     ACROSS = 2048,  /* columns of the result that a piece has at most, NCHW */
     ALONG = 128,    /* and where lanes are channels */
-#if defined(__AVX2__) && !defined(__AVX512F__)
-    SHORT = 128,    /* columns of a result whose rows are short */
-#else
-    SHORT = 64,
-#endif
     SHORTEST = 8,   /* rows that a piece has at least where threads share an image */
     GROUPS = 64,    /* vectors of channels that are packed at once */
     NEAR = 256 << 10,   /* bytes of packed rows that stay in a near cache */
     MOST_ROOM = 1 << 22,    /* bytes that a piece may pack */
     CHAIN = 256,    /* products of a sum of the scheme `native` */
-    BYTES_TOGETHER = 4, /* that an instruction multiplies at once, with VNNI */
     TWINS = 4,      /* vectors of two rows of the result that are summed at once */
     LINE = 64
 };
@@ -44,13 +37,11 @@ enum { MASKS_ARE_FREE = false };
 #define BLOCK_ROWS 4
 #define BLOCK_COLUMNS 3
 #endif
-enum { BLOCK_ACROSS = 2 * (BLOCK_COLUMNS - 1) + 3, MOST_CHANNELS = 1 << 14, MOST_TURNED = 1024 };
+enum { BLOCK_ACROSS = 2 * (BLOCK_COLUMNS - 1) + 3, MOST_CHANNELS = 1 << 14 };
 
+/* Whether an instruction multiplies four bytes. */
 #if defined(__AVX512VNNI__)
 #define SEES_BYTES
-enum { SEE_BYTES = true };
-#else
-enum { SEE_BYTES = false };
 #endif
 /* Rows of the result that are summed at once, where they share rows of the image. */
 enum { ROWS = 4 };
@@ -62,12 +53,11 @@ struct piece {
                                elements; NHWC: so many pixels */
     int64_t planes; /* of the image that a window sees, those of its inputs too */
     int64_t slots, row; /* packed rows of each plane, and elements of each */
-    bool direct, narrow; /* the image is read where it lies, or turned as a whole */
-    bool twins; /* vectors are two rows of the result */
+    bool direct; /* the image is read where it lies */
     bool turned, by_channel; /* lanes are channels; turned: and yet the layout is NCHW */
+    bool twins; /* vectors are two rows of the result */
     int64_t shift; /* lanes of the first vector of channels that are not the piece's, so that others
                       are aligned */
-    int64_t together; /* rows of the result that are summed at once */
 };
 
 static int64_t least(int64_t a, int64_t b)
@@ -77,10 +67,56 @@ static int64_t least(int64_t a, int64_t b)
 
 #include "backends/llvm/kernel/depthwise_lanes.h"
 
-static bool shares_rows(const struct depthwise *d)
-{
-    return d->r == 3 && d->s == 3 && d->stride[0] == 1 && d->dilate[0] == 1;
-}
+/* Names of a format, and what depthwise_lanes.h has for elements of so many bytes. */
+#define PASTE_NOW(a, b) a##b
+#define PASTE(a, b) PASTE_NOW(a, b)
+#define NAME(x) PASTE(FORMAT, _##x)
+#define LANES_OF PASTE(LANES_OF_, BYTES)
+#define EVEN PASTE(EVEN_, LANES_OF)
+#define ODD PASTE(ODD_, LANES_OF)
+#define NEXT PASTE(NEXT_, LANES_OF)
+#define ZIP PASTE(ZIP_, LANES_OF)
+#define SAME PASTE(SAME_, LANES_OF)
+#define TURN_HALVES PASTE(TURN_HALVES_, BYTES)
+#define PICKED_LOAD PASTE(PICKED_LOAD_, PIXEL_BYTES)
+#define MASKED_STORE PASTE(MASKED_STORE_, BYTES)
+#define LANES_LOAD PASTE(LANES_LOAD_, BYTES)
+#define LANES_STORE PASTE(LANES_STORE_, BYTES)
+#define EVEN_STORE PASTE(EVEN_STORE_, BYTES)
+#if defined(__AVX512F__)
+#define LOOK_BEYOND PASTE(look_beyond_, BYTES)
+#define NEXT_ONE PASTE(NEXT_ONE_, BYTES)
+#define NEXT_BUT_ONE PASTE(NEXT_BUT_ONE_, BYTES)
+#define PICK_ONE PASTE(PICK_, BYTES)
+#define PICK_TWO PASTE(PICK_OF_TWO_, BYTES)
+#define SIGNS PASTE(SIGNS_, BYTES)
+#endif
+#define PIXELS_LOAD PASTE(LANES_LOAD_, PIXEL_BYTES)
+#define MULTIPLY_ADD NAME(multiply_add)
+#define LANES NAME(lanes)
+#define VEC NAME(vec)
+#define LOAD(p) ((VEC) * (const NAME(unaligned) *)(p))
+#define STORE(p, v) (*(NAME(unaligned) *)(p) = (v))
+#define DIRECT_WINDOWS PASTE(WINDOWS_, PIXEL_BYTES)
+/* LANES rows of so many lanes become columns: each round deals two halves like cards, or, where
+ * few instructions cross a register's halves, lanes go within these before the halves do. */
+#define TURN(type, v) \
+    do { \
+        if (sizeof(type) == HALVED) { \
+            TURN_HALVES(type, v); \
+            break; \
+        } \
+        UNROLL for (int n = 1; n < LANES; n *= 2) { \
+            type dealt[LANES]; \
+\
+            UNROLL for (int i = 0; i < LANES / 2; i++) { \
+                dealt[2 * i] = ZIP(v[i], v[i + LANES / 2], 0); \
+                dealt[2 * i + 1] = ZIP(v[i], v[i + LANES / 2], LANES / 2); \
+            } \
+            UNROLL for (int i = 0; i < LANES; i++) \
+                v[i] = dealt[i]; \
+        } \
+    } while (0)
 
 /* Common windows: height, width, stride, and whether they run backwards.  Those without three taps
  * are of gradients of images under a stride of two. */
@@ -88,6 +124,9 @@ static bool shares_rows(const struct depthwise *d)
 #define ALL_WINDOWS(F) \
     FORWARD_WINDOWS(F) \
     F(3, 3, 1, 1) F(2, 2, 1, 1) F(2, 1, 1, 1) F(1, 2, 1, 1) F(1, 1, 1, 1)
+#define WINDOWS_1 FORWARD_WINDOWS /* of bytes */
+#define WINDOWS_4 ALL_WINDOWS
+#define WINDOWS_8 ALL_WINDOWS
 
 /* Two dimensions: planes beside the only one are never seen. */
 static bool is_flat(const struct depthwise *d)
@@ -98,23 +137,15 @@ static bool is_flat(const struct depthwise *d)
 /* One output of one channel each. */
 static bool has_lanes(const struct depthwise *d)
 {
-    return d->multiplier == 1 && d->inputs == 1 && d->t == 1 &&
-           d->channels <= MOST_CHANNELS;
-}
-
-/* NCHW whose rows fill less than a vector, and images so small that they are turned at once. */
-static bool is_narrow(const struct depthwise *d, int64_t lanes, int group)
-{
-    return !d->nhwc && group == 1 && has_lanes(d) && is_flat(d) && d->to[4] == 1 &&
-           d->to[3] == d->ow && 2 * d->ow <= lanes && d->h <= MOST_TURNED &&
-           d->w <= MOST_TURNED && d->h * d->w <= MOST_TURNED;
+    return d->multiplier == 1 && d->inputs == 1 && d->channels <= MOST_CHANNELS;
 }
 
 /* NCHW whose rows of the result are halves of a vector, and which sees so few columns that a vector
  * has the rows that it needs. */
-static bool has_twins(const struct depthwise *d, int64_t lanes, int group)
+static bool has_twins(const struct depthwise *d, int64_t lanes)
 {
-    return MASKS_ARE_FREE && is_narrow(d, lanes, group) && d->r == 3 && d->s == 3 &&
+    return MASKS_ARE_FREE && !d->nhwc && d->size > 1 && has_lanes(d) && is_flat(d) && d->r == 3 &&
+           d->s == 3 && d->to[4] == 1 && d->to[3] == d->ow && 2 * d->ow <= lanes &&
            d->w * (d->stride[0] == 1 ? 2 : 1) <= lanes;
 }
 
@@ -130,14 +161,6 @@ static int64_t shift_of(const struct depthwise *d, int64_t lanes, int64_t channe
                0;
 }
 
-/* A gradient of filters of two dimensions, of whole vectors of channels where those lie beside each
- * other and masks are not free. */
-static bool has_nine_sums(const struct depthwise *d)
-{
-    return d->r == 3 && d->s == 3 && d->multiplier == 1 && is_flat(d) &&
-           (!d->nhwc || MASKS_ARE_FREE || d->channels * d->size >= VECTOR);
-}
-
 /* A gradient of images under strides of two, all phases at once. */
 static bool is_whole(const struct depthwise *d)
 {
@@ -150,31 +173,30 @@ static bool has_whole(const struct depthwise *d)
            d->dilate[0] == 1 && d->dilate[1] == 1 && d->inputs == 1 && is_flat(d) && !d->add;
 }
 
-/* Whether the image is read where it lies. */
-static bool is_direct(const struct depthwise *d, int group)
+/* Columns from one tap of a row to the next. */
+static int64_t across_of(const struct depthwise *d)
 {
+    return d->s > 1 ? d->dilate[1] : 1;
+}
+
+/* Whether the image is read where it lies. */
+static bool is_direct(const struct depthwise *d)
+{
+    const bool apart = d->nhwc && d->stride[0] == 1 && has_lanes(d) &&
+                       across_of(d) <= MOST_CHANNELS / d->channels;
     bool common = false;
 
 #define WINDOW(height, width, step, back) \
     common |= d->r == (height) && d->s == (width) && d->stride[0] == (step) && \
               d->stride[1] == (step) && d->backward == (back) && \
-              (d->nhwc || d->gradient || \
+              (d->nhwc || \
                d->to[4] == ((back) && ((height) < 3 || (width) < 3) ? 2 : 1));
     ALL_WINDOWS(WINDOW)
 #undef WINDOW
     if (is_whole(d))
         return true;
-    return common && !d->add && (!d->gradient || has_nine_sums(d)) &&
-           (!d->nhwc || has_lanes(d)) && (d->r == 1 || d->dilate[0] == 1) &&
-           (d->s == 1 || d->dilate[1] == 1) && (group == 1 || SEE_BYTES);
-}
-
-/* NCHW whose channels become lanes on the way in and out: rows are so short, or so much of them is
- * skipped, that vectors of pixels would be mostly overhead. */
-static bool turns(const struct depthwise *d, int64_t lanes)
-{
-    return !d->nhwc && !d->add && d->stride[1] <= 2 && 2 * d->channels >= lanes &&
-           (d->ow <= SHORT || d->stride[1] == 2);
+    return common && !d->add && (!d->nhwc || has_lanes(d)) &&
+           (apart || ((d->r == 1 || d->dilate[0] == 1) && across_of(d) == 1));
 }
 
 static int64_t parts(int64_t all, int64_t most)
@@ -182,40 +204,49 @@ static int64_t parts(int64_t all, int64_t most)
     return (all + most - 1) / most;
 }
 
-/* What is kept of a narrow image: zeros, the image and the result, in whole vectors. */
-static int64_t narrow_pixels(const struct depthwise *d, int64_t lanes)
+/* NCHW whose channels become lanes on the way in and out: unless few would, or a row of the result
+ * sees too much, where a packed row has so many pixels. */
+static bool turns(const struct depthwise *d, int64_t lanes, int64_t length)
 {
-    return BLOCK_ACROSS + (parts(d->h * d->w, lanes) + parts(d->oh * d->ow, lanes) + 1) * lanes;
+    const double rows = (double)(d->inputs * d->t) * ((double)(d->r - 1) * d->dilate[0] + 1);
+
+    return !d->nhwc && d->pad[1] >= 0 && rows * (double)length * VECTOR <= NEAR &&
+           4 * d->channels * parts(d->ow, lanes) >= 3 * d->ow * parts(d->channels, lanes);
 }
 
-/* Sizes of what a piece packs, which are those of the largest. */
-static void shape_piece(const struct depthwise *d, int64_t lanes, int group, struct piece *p)
+#if defined(SEES_BYTES)
+/* Bytes of which an instruction multiplies four: packed taps of a row lie at one distance. */
+static bool sees_four(const struct depthwise *d)
+{
+    return is_direct(d) || (d->s > 1 && (d->nhwc || d->stride[1] == 1));
+}
+#endif
+
+/* Sizes of what a piece keeps, which are those of the largest. */
+static void shape_piece(const struct depthwise *d, int64_t lanes, struct piece *p)
 {
     const int64_t window = (d->s - 1) * d->dilate[1], stride = d->stride[1];
-    const int64_t vectors = parts(p->width, lanes);
+    const int64_t vectors = parts(p->width, lanes), whole = d->pad[1] + d->w;
+    int64_t seen = (p->width - 1) * stride + window + 1;
 
-    p->direct = is_direct(d, group);
-    p->twins = p->direct && !d->gradient && has_twins(d, lanes, group);
-    p->narrow = p->direct && !d->gradient && !p->twins && is_narrow(d, lanes, group);
-    p->turned = d->gradient ? !d->nhwc : !p->direct && turns(d, lanes);
+    p->direct = is_direct(d);
+    p->twins = p->direct && has_twins(d, lanes);
+    if (!d->nhwc && seen < whole)
+        seen = whole;
+    p->turned = !p->direct && p->width == d->ow && turns(d, lanes, seen);
     p->by_channel = d->nhwc || p->turned;
     p->phases = p->by_channel ? 1 : least(window + 1, stride);
-    p->length = p->by_channel ? (p->width - 1) * stride + window + 1 :
-                                (vectors + parts(window / stride, lanes)) * lanes;
-    p->row = p->narrow            ? narrow_pixels(d, lanes) * lanes :
-             p->direct && d->nhwc ? (BLOCK_ACROSS - 1) * d->channels + lanes :
+    p->length = p->by_channel ? seen : (vectors + parts(window / stride, lanes)) * lanes;
+    p->row = p->direct && d->nhwc ? (BLOCK_ACROSS - 1) * d->channels * across_of(d) + lanes :
              p->direct            ? parts(d->w, lanes) * lanes :
-             group > 1 ?
-                 parts(d->s, group) * (p->by_channel ? p->width : vectors) * p->groups * lanes :
-             p->by_channel ? p->length * p->groups * lanes :
-                             p->phases * p->length;
-    p->together = p->direct || (shares_rows(d) && !d->gradient) ? ROWS : 1;
+             p->by_channel        ? p->length * p->groups * lanes :
+                                    p->phases * p->length;
     p->planes = d->inputs * d->t;
-    p->slots = p->direct ? 1 : (p->together - 1) * d->stride[0] + (d->r - 1) * d->dilate[0] + 1;
+    p->slots = p->direct ? 1 : (p->height - 1) * d->stride[0] + (d->r - 1) * d->dilate[0] + 1;
 }
 
 static struct piece find_piece(const struct depthwise *d, const struct depthwise_plan *plan,
-                               int64_t lanes, int group, int64_t task)
+                               int64_t lanes, int64_t task)
 {
     const int64_t x = task % plan->across * plan->width, rows = task / plan->across;
     const int64_t y = rows % plan->along * plan->height, block = rows / plan->along;
@@ -230,11 +261,20 @@ static struct piece find_piece(const struct depthwise *d, const struct depthwise
                        .y = y,
                        .height = least(plan->height, d->oh - y) };
 
-    if (is_direct(d, group))
+    if (is_direct(d))
         p.shift = shift_of(d, lanes, p.channels);
     p.groups = d->nhwc ? parts(p.shift + p.channels, lanes) : 1;
-    shape_piece(d, lanes, group, &p);
+    shape_piece(d, lanes, &p);
     return p;
+}
+
+/* Where the image's plane is that a window's plane, of one of its inputs, meets in plane z of the
+ * result. */
+static int64_t plane_of(const struct depthwise *d, int64_t z, int64_t plane)
+{
+    const int64_t t = plane % d->t;
+
+    return z * d->stride[2] - d->pad[2] + (d->backward ? d->t - 1 - t : t) * d->dilate[2];
 }
 
 /* Where row y lies in plane z of a channel. */
@@ -247,208 +287,151 @@ static int64_t row_of(const struct depthwise *d, int64_t image, int64_t channel,
                      (((image * all + channel) * d->depth + z) * d->h + y) * d->w;
 }
 
-/* Some channels: of the gradient, for which each piece sees all pixels. */
+/* Neighbouring pixels of the result share what they see. */
+static bool is_common(const struct depthwise *d)
+{
+    return d->stride[0] == d->stride[1] && d->stride[1] <= 2 && d->dilate[0] == 1 &&
+           d->dilate[1] == 1;
+}
+
+/* The gradient of filters from tensors as they lie: whole vectors of channels beside each other. */
+static bool is_beside(const struct depthwise *d)
+{
+    return d->nhwc && d->multiplier == 1 &&
+           (MASKS_ARE_FREE || d->channels * d->size >= VECTOR);
+}
+
+/* Channels of the gradient, for which each piece sees all pixels. */
 static struct piece find_gradient(const struct depthwise *d, const struct depthwise_plan *plan,
-                                  bool direct, int64_t lanes, int64_t block)
+                                  int64_t lanes, int64_t block)
 {
     const int64_t each = plan->groups * lanes, channel = block * each;
-    struct piece p = { .channel = channel,
-                       .channels = least(each, d->channels - channel),
-                       .width = d->ow,
-                       .height = d->oh };
+    struct piece p = { .channel = channel, .channels = least(each, d->channels - channel) };
 
-    if (direct)
+    if (is_beside(d))
         p.shift = shift_of(d, lanes, p.channels);
     p.groups = parts(p.shift + p.channels, lanes);
-    if (!direct)
-        shape_piece(d, lanes, 1, &p);
     return p;
 }
 
-/* Rows of dy that are turned at once with those of the image that they meet. */
-static int64_t turned_rows(const struct depthwise *d)
-{
-    const int64_t row = (d->ow + d->stride[0] * d->w) * VECTOR, rows = NEAR / row;
-
-    return least(rows < 1 ? 1 : rows, d->oh);
-}
-
-#define NAME(x) f64_##x
+#define FORMAT f64
 #define REAL double
 #define PIXEL double
 #define FILTER double
-#define PICKED_LOAD PICKED_LOAD_8
-#define EVEN EVEN_8BYTES
-#define SAME SAME_8BYTES
-#define ODD ODD_8BYTES
-#define NEXT NEXT_8BYTES
-#define DIRECT_WINDOWS ALL_WINDOWS
-#if defined(LOOK_BEYOND_8)
-#define LOOK_BEYOND LOOK_BEYOND_8
-#define NEXT_BUT_ONE NEXT_BUT_ONE_8BYTES
-#define PICK_ONE PICK_8
-#define PICK_TWO PICK_OF_TWO_8
-#define REAL_LANE int64_t
-#define SIGNS(v) _mm512_movepi64_mask((__m512i)(v))
-#endif
-#define ZIP ZIP_8BYTES
-#define TURN_HALVES TURN_HALVES_8
+#define RESULT double
+#define BYTES 8
+#define PIXEL_BYTES 8
 #define GROUP 1
-#define MULTIPLY_ADD(x, w, sum) __builtin_elementwise_fma(x, w, sum)
-#define MASKED_STORE MASKED_STORE_8
-#define LANES_LOAD LANES_LOAD_8
-#define LANES_STORE LANES_STORE_8
-#define EVEN_STORE EVEN_STORE_8
 #include "backends/llvm/kernel/depthwise.h"
 
-#define NAME(x) f32_##x
+#define FORMAT f32
 #define REAL float
 #define PIXEL float
 #define FILTER float
-#define PICKED_LOAD PICKED_LOAD_4
-#define EVEN EVEN_4BYTES
-#define SAME SAME_4BYTES
-#define ODD ODD_4BYTES
-#define NEXT NEXT_4BYTES
-#define DIRECT_WINDOWS ALL_WINDOWS
-#if defined(LOOK_BEYOND_4)
-#define LOOK_BEYOND LOOK_BEYOND_4
-#define NEXT_BUT_ONE NEXT_BUT_ONE_4BYTES
-#define PICK_ONE PICK_4
-#define PICK_TWO PICK_OF_TWO_4
-#define REAL_LANE int32_t
-#define SIGNS(v) _mm512_movepi32_mask((__m512i)(v))
-#endif
-#define ZIP ZIP_4BYTES
-#define TURN_HALVES TURN_HALVES_4
+#define RESULT float
+#define BYTES 4
+#define PIXEL_BYTES 4
 #define GROUP 1
-#define MULTIPLY_ADD(x, w, sum) __builtin_elementwise_fma(x, w, sum)
-#define MASKED_STORE MASKED_STORE_4
-#define LANES_LOAD LANES_LOAD_4
-#define LANES_STORE LANES_STORE_4
-#define EVEN_STORE EVEN_STORE_4
+#include "backends/llvm/kernel/depthwise.h"
+
+/* Of bytes that are widened. */
+#define FORMAT bytes
+#define REAL float
+#define PIXEL uint8_t
+#define FILTER int8_t
+#define RESULT int32_t
+#define BYTES 4
+#define PIXEL_BYTES 1
+#define GROUP 1
 #include "backends/llvm/kernel/depthwise.h"
 
 #if defined(SEES_BYTES)
-#define NAME(x) i8_##x
+#define FORMAT i8
 #define REAL int32_t
 #define PIXEL uint8_t
 #define FILTER int8_t
-#if defined(PICKED_LOAD_1)
-#define PICKED_LOAD PICKED_LOAD_1
-#endif
-#define EVEN EVEN_4BYTES
-#define SAME SAME_4BYTES
-#define DIRECT_WINDOWS FORWARD_WINDOWS
-#define ZIP ZIP_4BYTES
-#define TURN_HALVES TURN_HALVES_4
-#define MASKED_STORE MASKED_STORE_4
-#define LANES_LOAD LANES_LOAD_4
-#define LANES_STORE LANES_STORE_4
-#define EVEN_STORE EVEN_STORE_4
+#define RESULT int32_t
+#define BYTES 4
+#define PIXEL_BYTES 1
 #define GROUP 4
-#define MULTIPLY_ADD(x, w, sum) \
-    ((VEC)_mm512_dpbusd_epi32((__m512i)(sum), (__m512i)(x), (__m512i)(w)))
 #include "backends/llvm/kernel/depthwise.h"
 #endif
 
-/* As many neighbouring channels as stay in the nearest cache, if they lie beside each other. */
-static void choose_groups(const struct depthwise *d, struct depthwise_plan *plan, int64_t lanes,
-                          int64_t elements, int size)
-{
-    const int64_t most = NEAR / (elements * size);
-
-    plan->groups =
-        d->nhwc ? least(parts(d->channels, lanes), most < 1 ? 1 : least(most, GROUPS)) : 1;
-    plan->blocks = parts(d->channels, plan->groups * lanes);
-}
-
-/* Chains run through all pixels, so only channels and elements of the window are shared out. */
+/* Chains run through all pixels, so only channels and elements of the window are shared out.  Rows
+ * of dy that are met at once stay in a near cache with those of the image. */
 static bool cut_gradient(const struct depthwise *d, int workers, struct depthwise_plan *plan)
 {
-    const int64_t lanes = VECTOR / d->size, window = d->t * d->r * d->s;
-    struct piece p = { .groups = 1, .width = d->ow };
-    int64_t elements;
+    const int64_t lanes = VECTOR / d->size, nines = parts(d->r, 3) * parts(d->s, 3);
+    const int64_t window = (d->r - 1) * d->dilate[0] + 1, all = parts(d->channels, lanes);
+    int64_t elements, rows, row;
 
-    *plan = (struct depthwise_plan){ .along = 1 };
-    shape_piece(d, lanes, 1, &p);
-    if (p.slots > MOST_ROOM || p.row > MOST_ROOM || d->ow > MOST_ROOM)
+    *plan = (struct depthwise_plan){ .groups = 1, .along = 1 };
+    if (is_beside(d))
+        plan->groups = least(GROUPS / least(nines, GROUPS), parts(all, workers));
+    plan->blocks = parts(d->channels, plan->groups * lanes);
+    plan->tasks = plan->blocks * d->multiplier * d->t;
+    if (workers > 1)
+        plan->along = least(parts(workers, plan->tasks), nines);
+    plan->tasks *= plan->along;
+    if (d->ow > MOST_ROOM || d->w > MOST_ROOM || window > MOST_ROOM)
         return false;
-    if (p.direct) {
-        plan->groups = d->nhwc ? least(GROUPS, parts(parts(d->channels, lanes), workers)) : 1;
-        plan->tasks = plan->blocks = parts(d->channels, plan->groups * lanes);
-        elements = 18 * (plan->groups + 1); /* one more where vectors are aligned */
-        if (!d->nhwc) {
-            const int64_t rows = turned_rows(d);
-
-            elements = (parts(rows * d->ow, lanes) +
-                        parts(((rows - 1) * d->stride[0] + 3) * d->w, lanes)) * lanes;
-        }
-        plan->room = (size_t)((1 + elements) * VECTOR);
-        return plan->room <= MOST_ROOM;
-    }
-    elements = p.planes * p.slots * p.row + (d->ow + 2 * window) * lanes;
-    choose_groups(d, plan, lanes, elements, d->size);
-    if (plan->blocks < workers && workers > 1) {
-        plan->groups = 1;
-        plan->blocks = parts(d->channels, lanes);
-        plan->along = least(parts(workers, plan->blocks * d->multiplier), d->t * d->r);
-    }
-    plan->tasks = plan->blocks * d->multiplier * plan->along;
-    plan->room = (size_t)(plan->groups * elements * d->size);
-    plan->room = (plan->room + LINE) / LINE * LINE;
+    row = (d->ow + d->stride[0] * d->w) *
+          (is_beside(d) ? least(plan->groups * lanes, d->channels) * d->size : VECTOR);
+    rows = least(NEAR / row, d->oh);
+    plan->height = rows < 1 ? 1 : rows;
+    elements = 1 + 18 * nines * (plan->groups + 1); /* one more where vectors are aligned */
+    if (!is_beside(d))
+        elements += (parts(plan->height * d->ow, lanes) +
+                     parts(least(d->h, (plan->height - 1) * d->stride[0] + window) * d->w, lanes)) *
+                    lanes;
+    plan->room = (size_t)(elements * VECTOR);
     return plan->room <= MOST_ROOM;
 }
 
-/* Of floats, and of bytes where an instruction sums them. */
-static bool cut(const struct depthwise *d, int workers, struct depthwise_plan *plan)
+/* How a convolution is cut into pieces; false: it needs too much room. */
+bool limber_depthwise_cut(const struct depthwise *d, int workers, struct depthwise_plan *plan)
 {
-    const int size = d->size == 1 ? 4 : d->size, group = d->size == 1 ? BYTES_TOGETHER : 1;
+    const int size = d->size == 1 ? 4 : d->size; /* of an element that is summed */
     const int64_t lanes = VECTOR / size, enough = workers > 1 ? 4 * (int64_t)workers : 1;
-    struct piece p = { .groups = 1 };
-    int64_t tasks;
+    struct piece p = { .groups = 1, .height = d->oh };
+    double rows; /* packed ones that stay in a near cache */
+    int64_t tasks, joined, most = GROUPS; /* joined: elements from one byte to the next */
 
     if (d->gradient)
         return cut_gradient(d, workers, plan);
     if (is_whole(d) && !has_whole(d))
         return false;
-    *plan = (struct depthwise_plan){ .groups = 1, .outputs = least(d->multiplier, OUTPUTS) };
-    plan->across = parts(d->ow, d->nhwc || (turns(d, lanes) && !is_direct(d, group)) ? ALONG :
-                                                                                       ACROSS);
-    plan->width = parts(d->ow, plan->across);
+    *plan = (struct depthwise_plan){ .groups = 1, .height = d->oh };
+    plan->across = parts(d->ow, d->nhwc ? ALONG : ACROSS);
+    p.width = plan->width = parts(d->ow, plan->across);
     plan->across = parts(d->ow, plan->width);
-    p.width = plan->width;
-    shape_piece(d, lanes, group, &p);
-    if (p.slots > MOST_ROOM || p.row > MOST_ROOM || p.phases * p.length > MOST_ROOM)
+    shape_piece(d, lanes, &p);
+    if (p.row > MOST_ROOM || p.phases * p.length > MOST_ROOM)
         return false;
-    choose_groups(d, plan, lanes, p.direct ? 1 : p.planes * p.slots * p.row, size);
-    p.groups = plan->groups;
-    shape_piece(d, lanes, group, &p);
+    rows = (double)NEAR / (double)(p.planes * p.row * size);
+    if (!p.direct && rows < GROUPS * (double)p.slots)
+        most = rows < (double)p.slots ? 1 : (int64_t)(rows / (double)p.slots);
+    plan->groups = d->nhwc ? least(parts(d->channels, lanes), most) : 1;
+    plan->blocks = parts(d->channels, plan->groups * lanes);
     tasks = d->images * d->od * plan->blocks * plan->across;
     plan->height = parts(d->oh, least(parts(enough, tasks), parts(d->oh, SHORTEST)));
+    do {
+        p.groups = plan->groups;
+        p.height = plan->height;
+        shape_piece(d, lanes, &p);
+    } while (!p.direct && (double)p.slots * plan->groups > rows && plan->height > 1 &&
+             (plan->height = parts(plan->height, 2)));
     plan->along = parts(d->oh, plan->height);
     plan->tasks = tasks * plan->along;
-    plan->room = (size_t)((plan->groups + p.direct) * plan->outputs *
-                              (1 + p.planes * d->r * parts(d->s, group)) * lanes +
-                          p.planes * p.slots * p.row + p.phases * p.length * plan->groups * lanes +
-                          (p.turned ? p.together * p.width * lanes : 0)) *
+    if (p.slots > MOST_ROOM)
+        return false;
+    joined = p.by_channel ? plan->groups * lanes : 1;
+    plan->room = (size_t)((plan->groups + p.direct) * (1 + p.planes * d->r * d->s) * lanes +
+                          p.planes * p.slots * p.row +
+                          (d->size == 1 && !p.direct ? 3 * (across_of(d) * joined + lanes) : 0)) *
                  (size_t)size;
     plan->room = (plan->room + LINE) / LINE * LINE;
     return plan->room <= MOST_ROOM;
-}
-
-#if !defined(SEES_BYTES)
-#include "backends/llvm/kernel/depthwise_floats.h"
-#endif
-
-/* How a convolution is cut into pieces; false: it needs too much room. */
-bool limber_depthwise_cut(const struct depthwise *d, int workers, struct depthwise_plan *plan)
-{
-#if !defined(SEES_BYTES)
-    if (d->size == 1)
-        return cut_bytes(d, workers, plan);
-#endif
-    return cut(d, workers, plan);
 }
 
 void limber_depthwise_piece(const struct depthwise *d, const struct depthwise_plan *plan,
@@ -462,8 +445,12 @@ void limber_depthwise_piece(const struct depthwise *d, const struct depthwise_pl
         f64_run(d, plan, task, room);
     else if (d->size == 4)
         f32_run(d, plan, task, room);
-    else
+#if defined(SEES_BYTES)
+    else if (sees_four(d))
         i8_run(d, plan, task, room);
+#endif
+    else
+        bytes_run(d, plan, task, room);
 }
 
 #include "backends/llvm/kernel/depthwise_wide.h"

@@ -1,27 +1,112 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The same of NHWC, as depthwise.h includes it for floats: lanes are channels.  A block of rows and
- * columns of the result shares the pixels that it sees, each of which is loaded once. */
+ * Depthwise convolutions of NHWC images that are read where they lie, as depthwise.h includes it
+ * once for each format: common windows.
+ *
+ * Lanes are channels.  A block of rows and columns of the result shares the pixels that it sees,
+ * each of which is loaded once.  Of bytes, four pixels of sixteen channels are loaded side by side,
+ * and a shuffle makes an element of the three taps of a row. */
+
+enum { NAME(columns) = GROUP > 1 ? 2 : BLOCK_COLUMNS };
 
 /* What some rows of the result see. */
 struct NAME(strip) {
-    const REAL *row[3 + 2 * (BLOCK_ROWS - 1)]; /* as they follow each other; NULL: padding */
-    const REAL *zeros, *weight;
+    const PIXEL *const *row; /* of each plane, as they follow each other; NULL: padding */
+    const PIXEL *zeros;
+    const REAL *weight, *start; /* start: of sums of bytes */
+    int64_t planes;
     int64_t pixel, w; /* elements of a pixel of the image; pixels of a row */
     int64_t shift; /* lanes of the first vector that are no channels */
     int64_t left, columns, channels; /* where the window of the first column begins */
     int64_t right, down; /* elements of the result from column to column and from row to row */
-    REAL *to;
+#if GROUP > 1
+    __m512i offset; /* of bytes */
+#else
+    int offset;
+#endif
+    RESULT *to;
 };
 
+#if GROUP > 1
+/* Four pixels, and what puts their bytes together: kept from the compiler, which would take
+ * shuffles apart. */
+struct NAME(joins) {
+    __m512i turn, first, second, offset, four;
+};
+
+FLAT struct NAME(joins) NAME(joins)(const struct NAME(strip) *x)
+{
+    struct NAME(joins) j = {
+        .turn = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15),
+        .first = _mm512_set4_epi32(0x800b0703, 0x800a0602, 0x80090501, 0x80080400),
+        .second = _mm512_set4_epi32(0x800f0b07, 0x800e0a06, 0x800d0905, 0x800c0804),
+        .offset = x->offset,
+    };
+
+    __asm__("" : "+v"(j.turn), "+v"(j.first), "+v"(j.second));
+    return j;
+}
+
+/* Loads `count` of four pixels: four channels of each in turn. */
+FLAT void NAME(load_pixels)(struct NAME(joins) *j, const uint8_t *at, const int64_t *place,
+                            const some_lanes *each, int count, bool all)
+{
+    __m512i pixels = _mm512_setzero_si512();
+
+    UNROLL for (int c = 0; c < count; c++) {
+        const __m128i bytes =
+            all ? _mm_loadu_si128((const __m128i *)(const void *)(at + place[c])) :
+                  _mm_maskz_loadu_epi8((__mmask16)each[c], at + place[c]);
+
+        pixels = c == 0 ? _mm512_zextsi128_si512(bytes) :
+                          _mm512_mask_broadcast_i32x4(pixels, (__mmask16)(0xf << 4 * c), bytes);
+    }
+    j->four = _mm512_xor_si512(_mm512_permutexvar_epi32(j->turn, pixels), j->offset);
+}
+
+/* The taps that column k of n sees. */
+FLAT VEC NAME(see_pixel)(struct NAME(joins) *j, const uint8_t *at, const int64_t *place,
+                         const some_lanes *each, int k, int n, int stride, bool all)
+{
+    const bool loads = k == 0 || stride > 1;
+
+    if (loads)
+        NAME(load_pixels)(j, at, place + k * stride, each + k * stride, stride > 1 ? 3 : n + 2,
+                          all);
+    return (VEC)_mm512_shuffle_epi8(j->four, loads ? j->first : j->second);
+}
+#else
+struct NAME(joins) {
+    int offset;
+};
+
+FLAT struct NAME(joins) NAME(joins)(const struct NAME(strip) *x)
+{
+    return (struct NAME(joins)){ x->offset };
+}
+
+FLAT VEC NAME(see_pixel)(struct NAME(joins) *j, const PIXEL *at, const int64_t *place,
+                         const some_lanes *each, int c, int n, int stride, bool all)
+{
+    (void)n, (void)stride;
+    return NAME(widen)(all ? *(const NAME(pixels) *)(at + place[c]) :
+                             (NAME(pixels))PIXELS_LOAD(at + place[c], each[c]),
+                       j->offset);
+}
+#endif
+
 /* Rows and n columns of a vector of channels, whose window begins in column `left`. */
-FLAT void NAME(channels_block)(const struct NAME(strip) *x, int64_t group, int64_t left, REAL *to,
-                               int rows, int n, int r, int s, int stride, bool back, bool all)
+FLAT void NAME(channels_block)(const struct NAME(strip) *x, int64_t group, int64_t left,
+                               RESULT *to, int rows, int n, int r, int s, int stride, bool back,
+                               bool all)
 {
     const int seen = (rows - 1) * stride + r, across = (n - 1) * stride + s;
+    const int taps = parts(s, GROUP), elements = GROUP > 1 ? n : across;
     const int64_t channel = group * LANES - x->shift, lanes = least(LANES, x->channels - channel);
     const some_lanes some = lanes_between(channel < 0 ? -channel : 0, lanes);
     const int64_t last = x->w - 1, begin = all ? left : left < 0 ? 0 : least(left, last);
-    const REAL *weight = x->weight + group * r * s * LANES;
+    const REAL *weight = x->weight + group * x->planes * r * taps * LANES;
+    const PIXEL *const *rows_of = x->row;
+    struct NAME(joins) joins = NAME(joins)(x);
     some_lanes each[BLOCK_ACROSS]; /* of columns */
     int64_t place[BLOCK_ACROSS];
     VEC w[3][3], sum[BLOCK_ROWS][BLOCK_COLUMNS];
@@ -33,41 +118,45 @@ FLAT void NAME(channels_block)(const struct NAME(strip) *x, int64_t group, int64
         place[c] = (all ? c : near - begin) * x->pixel;
         each[c] = column == near ? some : 0;
     }
-    UNROLL for (int i = 0; i < r * s; i++)
-        w[i / s][i % s] = LOAD(weight + i * LANES);
     UNROLL for (int i = 0; i < rows * n; i++)
-        sum[i / n][i % n] = (VEC){ 0 };
-    UNROLL for (int i = 0; i < seen; i++) {
-        const REAL *row = x->row[back ? seen - 1 - i : i];
-        const REAL *at = __builtin_unpredictable(row != NULL) ?
-                             row + begin * x->pixel + channel :
-                             x->zeros;
+        sum[i / n][i % n] = PIXEL_BYTES == 1 ? LOAD(x->start + channel) : (VEC){ 0 };
+    for (int64_t p = 0; p < x->planes; p++, weight += r * taps * LANES, rows_of += seen) {
+        UNROLL for (int i = 0; i < r * taps; i++)
+            w[i / taps][i % taps] = LOAD(weight + i * LANES);
+        UNROLL for (int i = 0; i < seen; i++) {
+            const PIXEL *row = rows_of[back ? seen - 1 - i : i];
+            const PIXEL *at = __builtin_unpredictable(row != NULL) ?
+                                  row + begin * x->pixel + channel :
+                                  x->zeros;
 
-        UNROLL for (int c = 0; c < across; c++) {
-            const int column = back ? across - 1 - c : c;
-            const REAL *pixel = at + place[column];
-            const VEC e = all ? LOAD(pixel) : (VEC)LANES_LOAD(pixel, each[column]);
+            UNROLL for (int c = 0; c < elements; c++) {
+                const VEC e = NAME(see_pixel)(&joins, at, place, each,
+                                              back ? across - 1 - c : c, n, stride, all);
 
-            UNROLL for (int q = 0; q < rows; q++)
-                UNROLL for (int k = 0; k < n; k++) {
-                    const int down = i - q * stride, t = c - k * stride;
+                UNROLL for (int q = 0; q < rows; q++)
+                    UNROLL for (int k = 0; k < n; k++) {
+                        const int down = i - q * stride;
+                        const int t = GROUP > 1 ? 3 * (c - k) : c - k * stride;
 
-                    if (down >= 0 && down < r && t >= 0 && t < s)
-                        sum[q][k] = MULTIPLY_ADD(e, w[down][t], sum[q][k]);
-                }
+                        if (down >= 0 && down < r && t >= 0 && t < taps)
+                            sum[q][k] = MULTIPLY_ADD(e, w[down][t], sum[q][k]);
+                    }
+            }
+            /* Else all loads come first, and are spilled. */
+            UNROLL for (int q = 0; q < rows * n; q++)
+                __asm__("" : REGISTER(sum[q / n][q % n]));
         }
-        UNROLL for (int q = 0; q < rows * n; q++) /* else all loads come first, and are spilled */
-            __asm__("" : REGISTER(sum[q / n][q % n]));
     }
     UNROLL for (int q = 0; q < rows; q++)
         UNROLL for (int k = 0; k < n; k++) {
-            REAL *c = to + (back ? rows - 1 - q : q) * x->down +
+            const NAME(results) result = __builtin_convertvector(sum[q][k], NAME(results));
+            RESULT *c = to + (back ? rows - 1 - q : q) * x->down +
                       (back ? n - 1 - k : k) * x->right + channel;
 
             if (all)
-                STORE(c, sum[q][k]);
+                *(NAME(results) *)c = result;
             else
-                LANES_STORE(c, sum[q][k], some);
+                LANES_STORE(c, result, some);
         }
 }
 
@@ -77,13 +166,14 @@ FLAT void NAME(channels_columns)(const struct NAME(strip) *x, int64_t v, int row
 {
     const int64_t left = x->left + v * stride, groups = parts(x->shift + x->channels, LANES);
     const bool inside = left >= 0 && left + (n - 1) * stride + s <= x->w;
-    REAL *to = x->to + v * x->right;
+    const int64_t whole =
+        inside && (!MASKS_ARE_FREE || PIXEL_BYTES == 1) ? (x->shift + x->channels) / LANES : 0;
+    RESULT *to = x->to + v * x->right;
 
-    _Pragma("clang loop unroll(disable)") for (int64_t g = 0; g < groups; g++)
-        if (!MASKS_ARE_FREE && inside && (g + 1) * LANES - x->shift <= x->channels)
-            NAME(channels_block)(x, g, left, to, rows, n, r, s, stride, back, true);
-        else
-            NAME(channels_block)(x, g, left, to, rows, n, r, s, stride, back, false);
+    _Pragma("clang loop unroll(disable)") for (int64_t g = 0; g < whole; g++)
+        NAME(channels_block)(x, g, left, to, rows, n, r, s, stride, back, true);
+    _Pragma("clang loop unroll(disable)") for (int64_t g = whole; g < groups; g++)
+        NAME(channels_block)(x, g, left, to, rows, n, r, s, stride, back, false);
 }
 
 /* Blocks of a row are alike, up to one column. */
@@ -93,8 +183,8 @@ FLAT void NAME(channels_rows)(const struct NAME(strip) *strip, int rows, int r, 
     const struct NAME(strip) x = *strip;
 
     for (int64_t v = 0, n; v < x.columns; v += n) {
-        n = parts(x.columns - v, parts(x.columns - v, BLOCK_COLUMNS));
-        if (n == 3)
+        n = parts(x.columns - v, parts(x.columns - v, NAME(columns)));
+        if (n == 3 && GROUP == 1)
             NAME(channels_columns)(&x, v, rows, 3, r, s, stride, back);
         else if (n == 2)
             NAME(channels_columns)(&x, v, rows, 2, r, s, stride, back);
@@ -103,38 +193,59 @@ FLAT void NAME(channels_rows)(const struct NAME(strip) *strip, int rows, int r, 
     }
 }
 
+/* Pixels that a dilated window sees are those of an image of every so many rows and columns. */
 FLAT void NAME(channels_piece)(const struct NAME(piece) *x, int r, int s, int stride, bool back)
 {
     const struct depthwise *d = x->d;
-    const REAL *image = NAME(plane_seen)(x, 0);
-    const int64_t end = x->p.y + x->p.height;
-    struct NAME(strip) strip = { .zeros = x->ring,
+    const PIXEL *row[BLOCK_ROWS * LIMBER_SMALL_K];
+    const int64_t end = x->p.y + x->p.height, below = r > 1 ? d->dilate[0] : 1;
+    const int64_t beside = across_of(d), phases = least(beside, x->p.width);
+    struct NAME(strip) strip = { .row = row,
+                                 .zeros = (const PIXEL *)x->room,
                                  .weight = x->weight,
-                                 .pixel = d->channels,
-                                 .w = d->w,
+                                 .start = x->start,
+                                 .planes = x->p.planes,
+                                 .pixel = beside * d->channels,
                                  .shift = x->p.shift,
-                                 .left = x->p.x * stride - d->pad[1],
-                                 .columns = x->p.width,
                                  .channels = x->p.channels,
-                                 .right = d->to[4],
-                                 .down = d->to[3] };
+                                 .right = beside * d->to[4],
+                                 .down = below * d->to[3] };
 
-    for (int64_t y = x->p.y, rows; y < end; y += rows) {
-        const int64_t top = y * stride - d->pad[0];
-
-        rows = parts(end - y, parts(end - y, BLOCK_ROWS));
-        for (int64_t i = 0; i < (rows - 1) * stride + r; i++)
-            strip.row[i] = image && top + i >= 0 && top + i < d->h ?
-                               image + (top + i) * d->w * d->channels :
-                               NULL;
-        strip.to = NAME(output)(x, x->p.channel, 0, y);
-        switch (rows) {
-        case 1: NAME(channels_rows)(&strip, 1, r, s, stride, back); break;
-        case 2: NAME(channels_rows)(&strip, 2, r, s, stride, back); break;
-#if BLOCK_ROWS > 2
-        case 3: NAME(channels_rows)(&strip, 3, r, s, stride, back); break;
-        case 4: NAME(channels_rows)(&strip, 4, r, s, stride, back); break;
+#if GROUP > 1
+    strip.offset = _mm512_set1_epi8((char)NAME(flip)(d));
+#else
+    strip.offset = NAME(flip)(d);
 #endif
+
+    for (int64_t phase = 0; phase < phases * least(below, x->p.height); phase++) {
+        const int64_t v = phase % phases, left = (x->p.x + v) * stride - d->pad[1];
+        const int64_t begin = (left % beside + beside) % beside; /* the first column */
+
+        strip.left = (left - begin) / beside;
+        strip.w = parts(d->w - least(begin, d->w), beside);
+        strip.columns = parts(x->p.width - v, beside);
+        for (int64_t y = x->p.y + phase / phases, rows, seen; y < end; y += rows * below) {
+            const int64_t top = y * stride - d->pad[0], all = parts(end - y, below);
+
+            rows = parts(all, parts(all, BLOCK_ROWS));
+            seen = (rows - 1) * stride + r;
+            for (int64_t i = 0; i < x->p.planes * seen; i++) {
+                const PIXEL *image = NAME(plane_seen)(x, i / seen);
+                const int64_t at = top + i % seen * below;
+
+                row[i] = image && strip.w > 0 && at >= 0 && at < d->h ?
+                             image + (at * d->w + begin) * d->channels :
+                             NULL;
+            }
+            strip.to = NAME(output)(x, x->p.channel, 0, y) + v * d->to[4];
+            switch (rows) {
+            case 1: NAME(channels_rows)(&strip, 1, r, s, stride, back); break;
+            case 2: NAME(channels_rows)(&strip, 2, r, s, stride, back); break;
+#if BLOCK_ROWS > 2
+            case 3: NAME(channels_rows)(&strip, 3, r, s, stride, back); break;
+            case 4: NAME(channels_rows)(&strip, 4, r, s, stride, back); break;
+#endif
+            }
         }
     }
 }
@@ -148,64 +259,52 @@ FLAT void NAME(channels_piece)(const struct NAME(piece) *x, int r, int s, int st
 DIRECT_WINDOWS(WINDOW)
 #undef WINDOW
 
-/* `x->ring` has room for zeros. */
+#if GROUP > 1
+/* Three bytes of each row of windows, whose planes of nine are neighbours, and what undoes the
+ * offset of the image's. */
+static void NAME(pack_nines)(const struct NAME(piece) *x)
+{
+    const int size = (int)x->p.planes * 9;
+    const __m512i steps = _mm512_mullo_epi32(
+        _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+        _mm512_set1_epi32(size));
+    const int8_t *from = (const int8_t *)x->d->filters + x->p.channel * size;
+    const __m512i offset = _mm512_set1_epi8((char)NAME(flip)(x->d));
+    REAL *to = x->weight;
+
+    for (int64_t g = 0; g < x->p.groups; g++, from += LANES * size) {
+        const __mmask16 some =
+            (__mmask16)lanes_between(0, least(LANES, x->p.channels - g * LANES));
+        __m512i start = _mm512_setzero_si512();
+
+        for (int64_t i = 0; i < 3 * x->p.planes; i++, to += LANES) {
+            const bool last = i % 3 == 2; /* nothing behind the ninth is read */
+            __m512i w = _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), some, steps,
+                                                    from + 3 * i - last, 1);
+
+            w = last ? _mm512_srli_epi32(w, 8) :
+                       _mm512_and_si512(w, _mm512_set1_epi32(0xffffff));
+            start = _mm512_dpbusd_epi32(start, offset, w);
+            STORE(to, (VEC)w);
+        }
+        STORE(x->start + g * LANES, -(VEC)start);
+    }
+}
+#endif
+
 static void NAME(run_channels)(const struct NAME(piece) *x)
 {
     const struct depthwise *d = x->d;
 
-    NAME(pack_filters)(x, 0, 1);
-    for (int64_t c = 0; c < BLOCK_ACROSS; c++)
-        STORE(x->ring + c * d->channels, (VEC){ 0 });
+#if GROUP > 1
+    NAME(pack_nines)(x);
+#else
+    NAME(pack_filters)(x, 0);
+#endif
+    memset(x->room, 0, (size_t)x->p.row * sizeof(PIXEL));
 #define WINDOW(height, width, step, back) \
     if (d->r == height && d->s == width && d->stride[0] == step && d->backward == back) \
         NAME(channels_##height##width##step##back)(x);
     DIRECT_WINDOWS(WINDOW)
 #undef WINDOW
-}
-
-/* Pixels of some channels go where these are `plane` elements apart. */
-static __attribute__((noinline)) void NAME(turn_back)(const REAL *from, int64_t count,
-                                                      int64_t channels, int64_t plane, REAL *to)
-{
-    for (int64_t i = 0; i < count; i += LANES, to += LANES) {
-        const int64_t some = least(LANES, count - i);
-        REAL *at = to;
-        VEC v[LANES];
-
-        UNROLL for (int l = 0; l < LANES; l++)
-            v[l] = LOAD(from + (i + l) * LANES); /* there is room for all */
-        TURN(VEC, v);
-        UNROLL for (int l = 0; l < LANES; l++, at += plane) {
-            if (l < channels)
-                MASKED_STORE(at, v[l], some);
-            __asm__("" : "+r"(at)); /* as in turn */
-        }
-    }
-}
-
-/* NCHW of narrow images: as NHWC, where half of a row's vector would be beside it. */
-static void NAME(run_narrow)(const struct NAME(piece) *x)
-{
-    const struct depthwise *d = x->d;
-    const int64_t plane = d->h * d->w, area = d->oh * d->ow;
-    REAL *image = x->ring + BLOCK_ACROSS * LANES;
-    REAL *result = image + parts(plane, LANES) * LANES * LANES;
-    struct depthwise turned = *d;
-    struct NAME(piece) of = *x;
-
-    NAME(turn)((const REAL *)d->image + (x->p.image * d->channels + x->p.channel) * plane, plane,
-               plane, x->p.channels, image);
-    turned.nhwc = true;
-    turned.channels = LANES;
-    turned.image = image;
-    turned.filters = (const REAL *)d->filters + x->p.channel * d->filter[0];
-    turned.result = result;
-    turned.to[3] = d->ow * LANES;
-    turned.to[4] = LANES;
-    of.d = &turned;
-    of.p.image = of.p.channel = 0;
-    of.p.by_channel = true;
-    NAME(run_channels)(&of);
-    NAME(turn_back)(result + x->p.y * d->ow * LANES, x->p.height * d->ow, x->p.channels, area,
-                    NAME(output)(x, x->p.channel, 0, x->p.y));
 }

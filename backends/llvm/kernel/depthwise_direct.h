@@ -11,7 +11,7 @@ FLAT NAME(pixels) NAME(look)(const PIXEL *row, int64_t first, int64_t w, bool in
 {
     if (inside)
         return *(const NAME(pixels) *)(row + first);
-#if defined(PICKED_LOAD)
+#if PIXEL_BYTES > 1 || defined(PICKED_LOAD_1)
     {
         const int64_t from = least(first < 0 ? -first : 0, LANES);
         const int64_t end = least(first < w ? w - first : 0, LANES);
@@ -24,13 +24,13 @@ FLAT NAME(pixels) NAME(look)(const PIXEL *row, int64_t first, int64_t w, bool in
 }
 
 #if GROUP == 1
-#if !defined(LOOK_BEYOND)
+#if PIXEL_BYTES == 1 || !defined(__AVX512F__)
 /* The element at `at`, in the first lane. */
-FLAT VEC NAME(look_at_one)(const PIXEL *row, int64_t at, int64_t w, bool inside)
+FLAT NAME(pixels) NAME(look_at_one)(const PIXEL *row, int64_t at, int64_t w, bool inside)
 {
-    static const REAL zero;
+    static const PIXEL zero;
 
-    return (VEC){ *(inside || (at >= 0 && at < w) ? row + at : &zero) };
+    return (NAME(pixels)){ *(inside || (at >= 0 && at < w) ? row + at : &zero) };
 }
 #endif
 
@@ -39,30 +39,41 @@ FLAT VEC NAME(look_at_one)(const PIXEL *row, int64_t at, int64_t w, bool inside)
 FLAT void NAME(see)(const PIXEL *row, int64_t first, int64_t w, int s, int stride, bool back,
                     bool inside, int offset, VEC *e)
 {
-    (void)offset;
-    if (stride == 2) {
-        const VEC low = NAME(look)(row, first, w, inside);
-        const VEC high = NAME(look)(row, first + LANES, w, inside);
+    NAME(pixels) low, high;
 
-        e[0] = EVEN(low, high);
-        e[1] = ODD(low, high);
-        #if defined(LOOK_BEYOND)
-        e[2] = NEXT(e[0], (VEC)LOOK_BEYOND(row, first + 2 * LANES, w));
+    if (stride == 2) {
+        low = NAME(look)(row, first, w, inside);
+        high = NAME(look)(row, first + LANES, w, inside);
+        e[0] = NAME(widen)(EVEN(low, high), offset);
+        e[1] = NAME(widen)(ODD(low, high), offset);
+#if PIXEL_BYTES > 1 && defined(__AVX512F__)
+        e[2] = NEXT_ONE(e[0], (VEC)LOOK_BEYOND(row, first + 2 * LANES, w));
 #else
-        e[2] = NEXT(e[0], NAME(look_at_one)(row, first + 2 * LANES, w, inside));
+        high = NAME(look_at_one)(row, first + 2 * LANES, w, inside);
+        e[2] = NEXT(e[0], NAME(widen)(high, offset));
 #endif
-#if defined(LOOK_BEYOND)
+#if PIXEL_BYTES > 1 && defined(__AVX512F__)
     } else if (s > 1) {
-        const VEC low = NAME(look)(row, first, w, inside);
-        const VEC high = (VEC)LOOK_BEYOND(row, first + LANES, w);
-        const VEC all[] = { low, NEXT(low, high), NEXT_BUT_ONE(low, high) };
+        const VEC one = (VEC)NAME(look)(row, first, w, inside);
+        const VEC two = (VEC)LOOK_BEYOND(row, first + LANES, w);
+        const VEC all[] = { one, NEXT_ONE(one, two), NEXT_BUT_ONE(one, two) };
 
         UNROLL for (int t = 0; t < s; t++)
             e[t] = all[back ? s - 1 - t : t];
 #endif
+#if PIXEL_BYTES == 1 && defined(__AVX2__) && !defined(__AVX512F__)
+    } else if (!inside) {
+        const __m128i all = sixteen_bytes(row, first, w);
+        const long long taps[] = { _mm_cvtsi128_si64(all),
+                                   _mm_cvtsi128_si64(_mm_srli_si128(all, 1)),
+                                   _mm_cvtsi128_si64(_mm_srli_si128(all, 2)) };
+
+        UNROLL for (int t = 0; t < s; t++)
+            e[t] = NAME(widen)((NAME(pixels))taps[back ? s - 1 - t : t], offset);
+#endif
     } else {
         UNROLL for (int t = 0; t < s; t++)
-            e[t] = NAME(look)(row, first + (back ? s - 1 - t : t), w, inside);
+            e[t] = NAME(widen)(NAME(look)(row, first + (back ? s - 1 - t : t), w, inside), offset);
     }
 }
 #else
@@ -83,7 +94,7 @@ struct NAME(column) {
     int64_t down[2], right; /* from row to row, of filters and results; from tap to tap */
     int64_t first, w, h, top; /* where the first tap of the first lane and row is */
     int64_t channels, rows, lanes;
-    REAL *to;
+    RESULT *to;
     int offset; /* of bytes */
 };
 
@@ -98,10 +109,15 @@ FLAT void NAME(weigh)(const struct NAME(column) *x, int64_t c, int64_t plane, in
             w[i][t] = (VEC)SAME(from[i * x->down[0] + t * x->right]);
 }
 
-FLAT VEC NAME(start)(const struct NAME(column) *x, int r, VEC w[3][3])
+/* What undoes the offset of the image's bytes, in one plane. */
+FLAT VEC NAME(start)(const struct NAME(column) *x, int r, int s, VEC w[3][3])
 {
-    (void)x, (void)r, (void)w;
-    return (VEC){ 0 };
+    VEC sum = { 0 };
+
+    UNROLL for (int i = 0; i < r; i++)
+        UNROLL for (int t = 0; t < s; t++)
+            sum = PIXEL_BYTES == 1 ? sum - w[i][t] * (REAL)x->offset : sum;
+    return sum;
 }
 #else
 FLAT void NAME(weigh)(const struct NAME(column) *x, int64_t c, int64_t plane, int r, int s,
@@ -119,11 +135,12 @@ FLAT void NAME(weigh)(const struct NAME(column) *x, int64_t c, int64_t plane, in
 }
 
 /* What undoes the offset of the image's bytes, in one plane. */
-FLAT VEC NAME(start)(const struct NAME(column) *x, int r, VEC w[3][3])
+FLAT VEC NAME(start)(const struct NAME(column) *x, int r, int s, VEC w[3][3])
 {
     const VEC offset = (VEC)SAME(0x01010101 * x->offset);
     VEC sum = { 0 };
 
+    (void)s;
     UNROLL for (int i = 0; i < r; i++)
         sum = MULTIPLY_ADD(offset, w[i][0], sum);
     return -sum;
@@ -136,7 +153,7 @@ FLAT void NAME(see_block)(const struct NAME(column) *x, int64_t planes, int64_t 
                           VEC start)
 {
     const int taps = (s + GROUP - 1) / GROUP, seen = (rows - 1) * stride + r;
-    REAL *to = x->to + c * x->across + y * x->down[1];
+    RESULT *to = x->to + c * x->across + y * x->down[1];
     VEC sum[ROWS];
 
     UNROLL for (int q = 0; q < rows; q++)
@@ -147,9 +164,9 @@ FLAT void NAME(see_block)(const struct NAME(column) *x, int64_t planes, int64_t 
 
         if (planes > 1) {
             NAME(weigh)(x, c, p, r, s, w);
-            start = NAME(start)(x, r, w);
+            start = NAME(start)(x, r, s, w);
             UNROLL for (int q = 0; q < rows; q++)
-                sum[q] = GROUP > 1 ? sum[q] + start : sum[q];
+                sum[q] = PIXEL_BYTES == 1 ? sum[q] + start : sum[q];
         }
         UNROLL for (int i = 0; i < seen; i++) {
             const int64_t at = x->top + y * stride + (back ? seen - 1 - i : i);
@@ -167,12 +184,13 @@ FLAT void NAME(see_block)(const struct NAME(column) *x, int64_t planes, int64_t 
         }
     }
     UNROLL for (int q = 0; q < rows; q++) {
-        REAL *at = to + (back ? rows - 1 - q : q) * x->down[1];
+        const NAME(results) all = __builtin_convertvector(sum[q], NAME(results));
+        RESULT *at = to + (back ? rows - 1 - q : q) * x->down[1];
 
         if (back && (r < 3 || s < 3)) /* a phase under a stride of two */
-            NAME(spread)(at, 2, sum[q], x->lanes);
+            NAME(spread)(at, 2, all, x->lanes);
         else
-            MASKED_STORE(at, sum[q], x->lanes);
+            MASKED_STORE(at, all, x->lanes);
     }
 }
 
@@ -185,7 +203,7 @@ FLAT void NAME(see_column)(struct NAME(column) x, int64_t planes, int r, int s, 
 
         if (planes == 1) {
             NAME(weigh)(&x, c, 0, r, s, w);
-            start = NAME(start)(&x, r, w);
+            start = NAME(start)(&x, r, s, w);
         }
         _Pragma("clang loop unroll(disable)") for (; y + ROWS <= x.rows; y += ROWS)
             NAME(see_block)(&x, planes, c, y, ROWS, r, s, stride, back, inside, w, start);
@@ -196,20 +214,6 @@ FLAT void NAME(see_column)(struct NAME(column) x, int64_t planes, int r, int s, 
         }
 #undef CASE
     }
-}
-
-/* Where a plane lies that the window sees. */
-static const PIXEL *NAME(plane_seen)(const struct NAME(piece) *x, int64_t plane)
-{
-    const struct depthwise *d = x->d;
-    const int64_t t = plane % d->t;
-    const int64_t z = x->p.z * d->stride[2] - d->pad[2] +
-                      (d->backward ? d->t - 1 - t : t) * d->dilate[2];
-
-    if (z < 0 || z >= d->depth)
-        return NULL;
-    return (const PIXEL *)d->image +
-           row_of(d, x->p.image, x->p.channel * d->inputs + plane / d->t, z, 0);
 }
 
 FLAT void NAME(see_columns)(struct NAME(column) x, int64_t columns, int64_t last, int64_t planes,
@@ -233,7 +237,7 @@ FLAT void NAME(see_channels)(const struct NAME(piece) *x, int64_t j, int64_t pla
     const PIXEL *plane[LIMBER_SMALL_K];
     const FILTER *filter[LIMBER_SMALL_K];
     struct NAME(column) of = { .plane = plane,
-                               .zeros = (const PIXEL *)x->ring,
+                               .zeros = (const PIXEL *)x->room,
                                .filter = filter,
                                .apart = d->inputs * d->depth * d->h * d->w,
                                .beyond = d->multiplier * d->filter[0],
@@ -247,7 +251,7 @@ FLAT void NAME(see_channels)(const struct NAME(piece) *x, int64_t j, int64_t pla
                                .channels = x->vectors > 1 ? 1 : x->p.channels,
                                .rows = x->p.height,
                                .to = NAME(output)(x, x->p.channel, j, x->p.y),
-                               .offset = GROUP > 1 && !d->is_unsigned ? 128 : 0 };
+                               .offset = NAME(flip)(d) };
 
     for (int64_t p = 0; p < planes; p++) {
         plane[p] = NAME(plane_seen)(x, p);
@@ -282,7 +286,7 @@ static void NAME(run_direct)(const struct NAME(piece) *x)
 {
     const struct depthwise *d = x->d;
 
-    memset(x->ring, 0, (size_t)d->w * sizeof(PIXEL));
+    memset(x->room, 0, (size_t)d->w * sizeof(PIXEL));
     for (int64_t j = 0; j < d->multiplier; j++) {
 #define WINDOW(height, width, step, back) \
     if (d->r == height && d->s == width && d->stride[0] == step && d->backward == back) \

@@ -2,199 +2,433 @@
  * The gradient of a depthwise convolution's filters, as depthwise.h includes it once for each
  * format.
  *
- * Lanes are channels.  A row of dy and the rows of the image that it meets are packed pixel after
- * pixel; each element of the window has a sum of its own in a register, and all of them meet one
- * pixel of dy after another.  So a sum runs over the pixels in the order of the scheme `native`: in
- * chains of CHAIN, which are added in order. */
+ * Lanes are channels.  The nine sums of a vector of channels, of three rows and columns of a
+ * window's plane, stay in registers while they meet all pixels, two at a time, which share the
+ * columns that both see.  A sum runs over the pixels in the order of the scheme `native`: in chains
+ * of CHAIN, which are added in order.  Larger windows have several nines, smaller ones leave some
+ * sums out.  NHWC is read where it lies; of NCHW, and of several filters a channel, rows are packed
+ * on the way. */
 
-/* Elements of the window whose sums lie in registers together. */
-enum { NAME(most) = 9 };
-
-struct NAME(gradient) {
-    struct NAME(piece) x, dy; /* how rows of both are packed */
-    int64_t first, taps; /* the elements of the window that are summed */
-    int64_t plane, end; /* the planes of the window that these are in */
-    int64_t output; /* of each channel */
-    int64_t at[LIMBER_SMALL_K], down[LIMBER_SMALL_K]; /* of an element: from its plane's slot to
-                                                         what dy's first pixel meets; slots */
-    REAL *sum, *total; /* [group][element][lane]: of the chain at hand, and of those before it */
-    REAL *row; /* of dy */
+/* What nine sums of a vector of channels meet; distances are of bytes. */
+struct NAME(met) {
+    const struct depthwise *d;
+    const char *image, *dy, *zeros; /* image: its first row; dy: the row at hand */
+    int64_t pixel;                  /* from column to column */
+    int64_t h;                      /* of the image's plane; 0: that is padding */
+    some_lanes some;                /* that there are */
+    bool common;                    /* neighbouring pixels of dy share what they meet */
+    int64_t nine;                   /* number of the nine, for which all that follows is */
+    int64_t up, left;               /* where it begins above and beside pixel 0 of dy, */
+    int64_t begin, end;             /* and pixels of dy's row that see no padding beside it */
+    bool first, last; /* the first or the last column that a row meets is padding, */
+    bool wide;        /* and more than these is not */
 };
 
-/* Adds the products of `count` pixels. */
-FLAT void NAME(meet_some)(const REAL *const *in, int64_t step, const REAL *dy, int64_t pixel,
-                     int64_t count, int n, REAL *to)
+/* The sums of the chain at hand, and of those before it. */
+struct NAME(nine) {
+    VEC sum[9], total[9];
+};
+
+FLAT VEC NAME(met_lanes)(const struct NAME(met) *m, const char *at)
 {
-    VEC sum[NAME(most)];
-
-    UNROLL for (int t = 0; t < n; t++)
-        sum[t] = LOAD(to + t * LANES);
-    for (int64_t i = 0; i < count; i++) {
-        const VEC g = LOAD(dy + i * pixel);
-
-        UNROLL for (int t = 0; t < n; t++)
-            sum[t] = MULTIPLY_ADD(LOAD(in[t] + i * step), g, sum[t]);
-    }
-    UNROLL for (int t = 0; t < n; t++)
-        STORE(to + t * LANES, sum[t]);
+    return MASKS_ARE_FREE ? (VEC)LANES_LOAD(at, m->some) : LOAD(at);
 }
 
-static void NAME(find_taps)(struct NAME(gradient) *z)
+/* Any pixel x.  row: three rows of the image, whose columns are `step` apart. */
+FLAT void NAME(meet_any)(const struct NAME(met) *m, const char *const row[3],
+                         const int64_t step[3], int64_t x, VEC sum[9])
 {
-    const struct depthwise *d = z->x.d;
-    const struct piece *p = &z->x.p;
+    const VEC g = NAME(met_lanes)(m, m->dy + x * m->pixel);
 
-    for (int64_t t = 0; t < d->t; t++)
-        for (int64_t r = 0; r < d->r; r++)
-            for (int64_t s = 0; s < d->s; s++) {
-                const int64_t tap = (t * d->r + r) * d->s + s;
+    UNROLL for (int t = 0; t < 3; t++) {
+        const int64_t column = x * m->d->stride[1] + m->left + t * m->d->dilate[1];
 
-                z->at[tap] = t * p->slots * p->row + s * d->dilate[1] * p->groups * LANES;
-                z->down[tap] = r * d->dilate[0];
-            }
-}
-
-/* Where the pixels lie that the first pixel of dy's row meets. */
-static const REAL *NAME(pixel_of)(const struct NAME(gradient) *z, int64_t tap, int64_t slot)
-{
-    const struct piece *p = &z->x.p;
-
-    slot += z->down[tap];
-    slot -= slot < p->slots ? 0 : p->slots;
-    return z->x.ring + slot * p->row + z->at[tap];
-}
-
-/* Pixels [from, from + count) of the row, of one group. */
-static void NAME(meet_all)(const struct NAME(gradient) *z, int64_t group, int64_t slot,
-                           int64_t from, int64_t count)
-{
-    const int64_t step = z->x.step, pixel = z->x.p.groups * LANES;
-    const REAL *dy = z->row + from * pixel + group * LANES;
-
-    for (int64_t t = 0, n; t < z->taps; t += n) {
-        const REAL *in[NAME(most)];
-        REAL *to = z->sum + (group * z->taps + t) * LANES;
-
-        n = least(z->taps - t, NAME(most));
-        for (int64_t i = 0; i < n; i++)
-            in[i] = NAME(pixel_of)(z, z->first + t + i, slot) + from * step + group * LANES;
-#define CASE(n) \
-    case n: NAME(meet_some)(in, step, dy, pixel, count, n, to); break;
-        switch (n) {
-            CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8) CASE(9)
-        }
-#undef CASE
+        if ((uint64_t)column < (uint64_t)m->d->w)
+            UNROLL for (int i = 0; i < 3; i++)
+                sum[3 * i + t] = MULTIPLY_ADD(NAME(met_lanes)(m, row[i] + column * step[i]), g,
+                                              sum[3 * i + t]);
+        else
+            UNROLL for (int i = 0; i < 3; i++)
+                sum[3 * i + t] = MULTIPLY_ADD((VEC){ 0 }, g, sum[3 * i + t]);
     }
 }
 
-static void NAME(end_chain)(const struct NAME(gradient) *z, int64_t group, bool first)
+/* Two columns on.  Compilers would give each column an address of its own. */
+FLAT const char *NAME(skip_two)(const char *at, int64_t step)
 {
-    REAL *sum = z->sum + group * z->taps * LANES, *total = z->total + group * z->taps * LANES;
+    at += 2 * step;
+    __asm__("" : "+r"(at));
+    return at;
+}
 
-    for (int64_t t = 0; t < z->taps; t++, sum += LANES, total += LANES) {
-        STORE(total, first ? LOAD(sum) : LOAD(total) + LOAD(sum));
-        STORE(sum, (VEC){ 0 });
+/* Two pixels, which share what they load.  first, last: that column is padding. */
+FLAT void NAME(meet_two)(const struct NAME(met) *m, const char *at[3], const int64_t step[3],
+                         const char **dy, int stride, bool first, bool last, VEC sum[9])
+{
+    const VEC g[2] = { NAME(met_lanes)(m, *dy), NAME(met_lanes)(m, *dy + m->pixel) };
+
+    UNROLL for (int i = 0; i < 3; i++) {
+        UNROLL for (int c = 0; c < stride + 3; c++) {
+            VEC e = { 0 };
+
+            if (c == 3)
+                at[i] = NAME(skip_two)(at[i], step[i]);
+            if (!(first && c == 0) && !(last && c == stride + 2))
+                e = NAME(met_lanes)(m, at[i] + (c < 3 ? c : c - 2) * step[i]);
+            if (c < 3)
+                sum[3 * i + c] = MULTIPLY_ADD(e, g[0], sum[3 * i + c]);
+            if (c >= stride)
+                sum[3 * i + c - stride] = MULTIPLY_ADD(e, g[1], sum[3 * i + c - stride]);
+        }
+        if (stride == 2)
+            at[i] = NAME(skip_two)(at[i], step[i]);
+    }
+    *dy += 2 * m->pixel;
+}
+
+/* The last pixel of some. */
+FLAT void NAME(meet_one)(const struct NAME(met) *m, const char *const at[3],
+                         const int64_t step[3], const char *dy, bool last, VEC sum[9])
+{
+    const VEC g = NAME(met_lanes)(m, dy);
+
+    UNROLL for (int i = 0; i < 3; i++)
+        UNROLL for (int t = 0; t < 3; t++) {
+            const char *from = t == 2 && last ? m->zeros : at[i] + t * step[i];
+
+            sum[3 * i + t] = MULTIPLY_ADD(NAME(met_lanes)(m, from), g, sum[3 * i + t]);
+        }
+}
+
+/* How pixels of a row are met: the first two, `twos` times two, two or one that end the row. */
+struct NAME(shape) {
+    int64_t twos; /* negative: not so, but one by one where columns are padding */
+    bool first, last, odd;
+};
+
+static struct NAME(shape) NAME(find_shape)(const struct NAME(met) *m, int64_t x, int64_t end)
+{
+    struct NAME(shape) to = { .first = m->first && x == 0,
+                              .last = m->last && end == m->d->ow,
+                              .odd = (end - x) % 2 };
+
+    to.twos = m->wide ? (end - x) / 2 - to.first - (to.last && !to.odd) : -1;
+    return to;
+}
+
+/* Pixels [x, end) of dy's row. */
+FLAT void NAME(meet_pixels)(const struct NAME(met) *m, const char *const row[3],
+                            const int64_t step[3], int64_t x, int64_t end,
+                            struct NAME(shape) shape, int stride, VEC sum[9])
+{
+    const char *dy = m->dy + x * m->pixel, *at[3];
+
+    if (shape.twos < 0)
+        for (; x < least(end, m->begin); x++, dy += m->pixel)
+            NAME(meet_any)(m, row, step, x, sum);
+    UNROLL for (int i = 0; i < 3; i++)
+        at[i] = row[i] + (x * stride + m->left) * step[i];
+    if (shape.twos < 0) {
+        for (; x + 2 <= least(end, m->end); x += 2)
+            NAME(meet_two)(m, at, step, &dy, stride, false, false, sum);
+        for (; x < end; x++)
+            NAME(meet_any)(m, row, step, x, sum);
+        return;
+    }
+    if (shape.first)
+        NAME(meet_two)(m, at, step, &dy, stride, true, false, sum);
+    for (int64_t twos = shape.twos; twos > 0; twos--)
+        NAME(meet_two)(m, at, step, &dy, stride, false, false, sum);
+    if (shape.odd)
+        NAME(meet_one)(m, at, step, dy, shape.last, sum);
+    else if (shape.last)
+        NAME(meet_two)(m, at, step, &dy, stride, false, true, sum);
+}
+
+/* Ends a chain; `first`: there was none before it. */
+FLAT void NAME(end_sums)(VEC total[9], VEC sum[9], bool first)
+{
+    UNROLL for (int t = 0; t < 9; t++) {
+        total[t] = first ? sum[t] : total[t] + sum[t];
+        sum[t] = (VEC){ 0 };
     }
 }
 
-/* A row of dy whose first pixel is number `done` along the chains. */
-static void NAME(meet_row)(const struct NAME(gradient) *z, int64_t done, int64_t slot)
+/* Rows [y, end) of dy, whose first pixel is number `done` along the chains. */
+FLAT void NAME(meet_rows)(struct NAME(met) *m, int64_t y, int64_t end, uint64_t done, int stride,
+                          bool common, struct NAME(nine) *sums)
 {
-    const int64_t width = z->dy.p.length;
+    const struct depthwise *d = m->d;
+    const int64_t pixel = m->pixel, width = d->ow, line = d->w * pixel, h = m->h;
+    const int64_t down = common ? stride : d->stride[0], below = common ? 1 : d->dilate[0];
+    const struct NAME(shape) whole = NAME(find_shape)(m, 0, width);
+    int64_t top = y * down + m->up;
+    const char *at = m->image + top * line;
+    VEC sum[9];
 
-    for (int64_t group = 0; group < z->x.p.groups; group++)
-        for (int64_t from = 0, count; from < width; from += count) {
-            count = least(width - from, CHAIN - (done + from) % CHAIN);
-            NAME(meet_all)(z, group, slot, from, count);
-            if ((done + from + count) % CHAIN == 0)
-                NAME(end_chain)(z, group, done + from + count == CHAIN);
+    UNROLL for (int t = 0; t < 9; t++)
+        sum[t] = sums->sum[t];
+    for (; y < end; y++, top += down, at += down * line, m->dy += width * pixel) {
+        const char *row[3];
+        int64_t step[3];
+
+        UNROLL for (int i = 0; i < 3; i++) {
+            const bool inside = (uint64_t)(top + i * below) < (uint64_t)h;
+
+            row[i] = __builtin_unpredictable(inside) ? at + i * below * line : m->zeros;
+            step[i] = __builtin_unpredictable(inside) ? pixel : 0;
         }
+        for (int64_t from = 0, to; from < width; from = to) {
+            struct NAME(shape) shape = whole;
+
+            to = from + (int64_t)(CHAIN - done % CHAIN);
+            to = to < width ? to : width;
+            if (to - from < width)
+                shape = NAME(find_shape)(m, from, to);
+            NAME(meet_pixels)(m, row, step, from, to, shape, stride, sum);
+            done += (uint64_t)(to - from);
+            if (done % CHAIN == 0)
+                NAME(end_sums)(sums->total, sum, done == CHAIN);
+        }
+    }
+    UNROLL for (int t = 0; t < 9; t++)
+        sums->sum[t] = sum[t];
 }
 
-/* Plane after plane of all images; `next` and `into` as in the forward direction. */
-static void NAME(meet_plane)(struct NAME(gradient) *z, int64_t plane)
-{
-    const struct depthwise *d = z->x.d;
-    const int64_t seen = (d->r - 1) * d->dilate[0];
-    int64_t next = 0, into = 0, first = 0;
+/* Functions of their own: each has the registers of its loops.  Two pixels share what they see if
+ * the stride is one or two, without dilation. */
+#define MEET(of, stride, common) \
+    static __attribute__((noinline)) void NAME(meet_##of)( \
+        struct NAME(met) *m, int64_t y, int64_t end, int64_t done, struct NAME(nine) *sums) \
+    { \
+        NAME(meet_rows)(m, y, end, (uint64_t)done, stride, common, sums); \
+    }
+MEET(near, 1, true) MEET(apart, 2, true) MEET(other, 1, false)
+#undef MEET
 
-    z->x.p.image = z->dy.p.image = plane / d->od;
-    z->x.p.z = z->dy.p.z = plane % d->od;
-    for (int64_t y = 0; y < d->oh; y++) {
-        if (next < y * d->stride[0])
-            next = y * d->stride[0], into = first;
-        for (; next <= y * d->stride[0] + seen; next++) {
-            for (int64_t t = z->plane; t < z->end; t++)
-                NAME(pack_row)(&z->x, t, next - d->pad[0],
-                               z->x.ring + (t * z->x.p.slots + into) * z->x.p.row);
-            into = into + 1 < z->x.p.slots ? into + 1 : 0;
+FLAT void NAME(meet)(struct NAME(met) *m, int64_t y, int64_t end, int64_t done,
+                     struct NAME(nine) *sums)
+{
+    (!m->common           ? NAME(meet_other) :
+     m->d->stride[1] == 1 ? NAME(meet_near) :
+                            NAME(meet_apart))(m, y, end, done, sums);
+}
+
+/* Nine number `of` of a window's plane. */
+static void NAME(find_nine)(struct NAME(met) *m, int64_t of)
+{
+    const struct depthwise *d = m->d;
+    const int64_t across = parts(d->s, 3), stride = d->stride[1];
+    int64_t beyond, inside;
+
+    m->nine = of;
+    m->up = of / across * 3 * d->dilate[0] - d->pad[0];
+    m->left = of % across * 3 * d->dilate[1] - d->pad[1];
+    beyond = (d->ow - 1) * stride + m->left + 3 - d->w;
+    inside = d->w - 2 - m->left;
+    m->first = m->left == -1;
+    m->last = beyond == 1;
+    m->wide = m->common && m->left >= -1 && beyond <= 1;
+    m->begin = m->left < 0 ? parts(-m->left, stride) : 0;
+    m->end = m->common && inside > 0 ? parts(inside, stride) : 0;
+}
+
+/* Vector g of a piece's channels: its first channel, and its lanes [first, lanes) that are the
+ * piece's and no other vector's.  Where masks are not free, all lanes are channels. */
+struct NAME(group) {
+    int64_t channel, first, lanes;
+};
+
+static struct NAME(group) NAME(find_group)(const struct piece *p, int64_t g)
+{
+    const int64_t channel = g * LANES - p->shift, beyond = channel + LANES - p->channels;
+
+    if (MASKS_ARE_FREE)
+        return (struct NAME(group)){ p->channel + channel, channel < 0 ? -channel : 0,
+                                     beyond < 0 ? LANES : LANES - beyond };
+    return beyond > 0 ? (struct NAME(group)){ p->channel + channel - beyond, beyond, LANES } :
+                        (struct NAME(group)){ p->channel + channel, 0, LANES };
+}
+
+/* Some pixels of at most LANES channels, `plane` elements apart, become pixels of channels. */
+static __attribute__((noinline)) void NAME(turn)(const REAL *from, int64_t plane, int64_t count,
+                                                 int64_t channels, REAL *to)
+{
+    for (int64_t i = 0; i < count; i += LANES, to += LANES * LANES) {
+        const int64_t some = count - i;
+        const REAL *at = from + i;
+        VEC v[LANES];
+
+        UNROLL for (int l = 0; l < LANES; l++) {
+            v[l] = some >= LANES ? LOAD(at) : (VEC)PICKED_LOAD(at, 0, some);
+            at += l + 1 < channels ? plane : 0; /* the last one again */
+            __asm__("" : "+r"(at)); /* else sixteen addresses are kept in memory */
         }
-        NAME(pack_row)(&z->dy, z->output, y, z->row);
-        NAME(meet_row)(z, (plane * d->oh + y) * d->ow, first);
-        first = (first + d->stride[0]) % z->x.p.slots;
+        TURN(VEC, v);
+        UNROLL for (int l = 0; l < LANES; l++)
+            STORE(to + l * LANES, v[l]);
     }
 }
 
-static void NAME(store_gradient)(const struct NAME(gradient) *z)
+/* The same of any channels and pixels: so many elements from one to the next. */
+static void NAME(gather)(const REAL *from, int64_t apart, int64_t pixel, int64_t count,
+                         int64_t channels, REAL *to)
 {
-    const struct depthwise *d = z->x.d;
-    const struct piece *p = &z->x.p;
-    REAL *to = (REAL *)d->result + (p->channel * d->multiplier + z->output) * d->filter[0];
-
-    for (int64_t c = 0; c < p->channels; c++, to += d->multiplier * d->filter[0])
-        for (int64_t t = 0; t < z->taps; t++) {
-            const REAL sum = z->total[(c / LANES * z->taps + t) * LANES + c % LANES];
-            const int64_t row = (z->first + t) / d->s;
-            REAL *at = to + row / d->r * d->filter[2] + row % d->r * d->filter[3] +
-                       (z->first + t) % d->s * d->filter[4];
-
-            *at = d->add ? sum + *at : sum;
-        }
+    if (pixel == 1) {
+        NAME(turn)(from, apart, count, channels, to);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++, from += pixel, to += LANES)
+        for (int64_t l = 0; l < LANES; l++)
+            to[l] = from[least(l, channels - 1) * apart];
 }
 
-static void NAME(sum_gradient)(const struct depthwise *d, const struct depthwise_plan *plan,
-                               int64_t task, void *room)
-{
-    const struct depthwise result = { .channels = d->channels,
-                                      .inputs = d->multiplier,
-                                      .depth = d->od,
-                                      .h = d->oh,
-                                      .w = d->ow,
-                                      .t = 1,
-                                      .stride = { 1, 1, 1 },
-                                      .nhwc = d->nhwc,
-                                      .image = d->filters };
-    const int64_t block = task / plan->along, part = task % plan->along;
-    const struct piece p = find_gradient(d, plan, false, LANES, block / d->multiplier);
-    const int64_t pixel = p.groups * LANES, all = d->t * d->r * d->s;
-    struct NAME(gradient) z = { .x = { .d = d, .p = p, .step = d->stride[1] * pixel },
-                                .dy = { .d = &result, .p = p },
-                                .output = block % d->multiplier };
+/* The gradient of output j of some channels, of plane t of their windows: nines [first, end). */
+struct NAME(gradient) {
+    struct piece p;
+    int64_t j, t, first, end;
+    struct NAME(nine) *nines; /* [vector of channels][nine] */
+    REAL *room; /* for what is packed */
+};
 
-    NAME(find_taps)(&z);
-    z.first = part * all / plan->along;
-    z.taps = (part + 1) * all / plan->along - z.first;
-    z.plane = z.first / (d->r * d->s);
-    z.end = parts(z.first + z.taps, d->r * d->s);
-    z.sum = room;
-    z.total = z.sum + z.taps * pixel;
-    z.x.ring = z.total + z.taps * pixel;
-    z.row = z.x.ring + p.planes * p.slots * p.row;
-    z.dy.p.length = d->ow;
-    memset(z.sum, 0, (size_t)(z.taps * pixel) * sizeof *z.sum);
-    for (int64_t plane = 0; plane < d->images * d->od; plane++)
-        NAME(meet_plane)(&z, plane);
-    if (d->images * d->od * d->oh * d->ow % CHAIN)
-        for (int64_t group = 0; group < p.groups; group++)
-            NAME(end_chain)(&z, group, d->images * d->od * d->oh * d->ow < CHAIN);
-    NAME(store_gradient)(&z);
+/* Rows [y, end) of a plane of dy's. */
+FLAT void NAME(meet_nines)(const struct NAME(gradient) *x, struct NAME(met) *m, int64_t g,
+                           int64_t y, int64_t end, int64_t done)
+{
+    const char *const dy = m->dy;
+
+    for (int64_t of = x->first; of < x->end; of++, m->dy = dy) {
+        if (m->nine != of)
+            NAME(find_nine)(m, of);
+        NAME(meet)(m, y, end, done, &x->nines[g * (x->end - x->first) + of - x->first]);
+    }
+}
+
+/* NHWC, where it lies.  Each vector of channels reads all lines of some rows, but not all of a
+ * line's neighbours. */
+static void NAME(meet_beside)(const struct NAME(gradient) *x, struct NAME(met) *m,
+                              const REAL *image, const REAL *dy, int64_t y, int64_t end,
+                              int64_t done)
+{
+    for (int64_t g = 0; g < x->p.groups; g++) {
+        const struct NAME(group) group = NAME(find_group)(&x->p, g);
+
+        m->image = (const char *)(image + group.channel);
+        m->dy = (const char *)(dy + done * m->d->channels + group.channel);
+        m->some = lanes_between(group.first, group.lanes);
+        NAME(meet_nines)(x, m, g, y, end, done);
+    }
+}
+
+/* Both are packed first.  image: where the channels' plane begins. */
+static void NAME(meet_packed)(const struct NAME(gradient) *x, struct NAME(met) *m,
+                              const REAL *image, const REAL *dy, int64_t y, int64_t end,
+                              int64_t done)
+{
+    const struct depthwise *d = m->d;
+    const int64_t area = d->oh * d->ow, plane = done / area;
+    const int64_t outputs = d->channels * d->multiplier;
+    const int64_t output = x->p.channel * d->multiplier + x->j;
+    const int64_t pixel = d->nhwc ? d->channels : 1, top = y * d->stride[0] - d->pad[0];
+    const int64_t last = (end - 1) * d->stride[0] - d->pad[0] + (d->r - 1) * d->dilate[0] + 1;
+    const int64_t begin = least(top < 0 ? 0 : top, m->h), rows = least(last, m->h) - begin;
+    REAL *const to = x->room + parts((end - y) * d->ow, LANES) * LANES * LANES;
+
+    if (rows > 0)
+        NAME(gather)(image + x->p.channel * (d->nhwc ? 1 : d->depth * d->h * d->w) +
+                         begin * d->w * pixel,
+                     d->nhwc ? 1 : d->depth * d->h * d->w, pixel, rows * d->w, x->p.channels, to);
+    if (d->nhwc)
+        dy += done * outputs + output;
+    else
+        dy += ((plane / d->od * outputs + output) * d->od + plane % d->od) * area + y * d->ow;
+    NAME(gather)(dy, d->multiplier * (d->nhwc ? 1 : d->od * area), d->nhwc ? outputs : 1,
+                 (end - y) * d->ow, x->p.channels, x->room);
+    m->dy = (const char *)x->room;
+    m->image = (const char *)(to - begin * d->w * LANES);
+    NAME(meet_nines)(x, m, 0, y, end, done);
+}
+
+static void NAME(store_nine)(const struct NAME(gradient) *x, const struct depthwise *d,
+                             struct NAME(group) group, int64_t of, const VEC total[9])
+{
+    const int64_t apart = d->multiplier * d->filter[0];
+    REAL *to = (REAL *)d->result + (group.channel * d->multiplier + x->j) * d->filter[0] +
+               x->t * d->filter[2];
+    int64_t r, s;
+
+    if (d->r == 3 && d->s == 3 && !d->add) {
+        for (int e = 0; e < 9; e += LANES) {
+            VEC v[LANES];
+
+            UNROLL for (int l = 0; l < LANES; l++)
+                v[l] = e + l < 9 ? total[e + l] : (VEC){ 0 };
+            TURN(VEC, v);
+            UNROLL for (int l = 0; l < LANES; l++)
+                if (l >= group.first && l < group.lanes)
+                    MASKED_STORE(to + l * apart + e, v[l], least(9 - e, LANES));
+        }
+        return;
+    }
+    r = of / parts(d->s, 3) * 3;
+    s = of % parts(d->s, 3) * 3;
+    to += r * d->filter[3] + s * d->filter[4];
+    for (int64_t e = 0; e < 9; e++)
+        for (int64_t l = group.first;
+             r + e / 3 < d->r && s + e % 3 < d->s && l < group.lanes; l++) {
+            REAL *at = to + l * apart + e / 3 * d->filter[3] + e % 3 * d->filter[4];
+
+            *at = d->add ? total[e][l] + *at : total[e][l];
+        }
 }
 
 static void NAME(run_gradient)(const struct depthwise *d, const struct depthwise_plan *plan,
                                int64_t task, void *room)
 {
-    if (is_direct(d, GROUP))
-        NAME(sum_common)(d, plan, task, room);
-    else
-        NAME(sum_gradient)(d, plan, task, room);
+    const int64_t nines = parts(d->r, 3) * parts(d->s, 3), part = task % plan->along;
+    const int64_t window = task / plan->along, block = window / d->t / d->multiplier;
+    const int64_t area = d->oh * d->ow, all = d->images * d->od * area;
+    const bool packed = !is_beside(d);
+    struct NAME(gradient) x = { .p = find_gradient(d, plan, LANES, block),
+                                .j = window / d->t % d->multiplier,
+                                .t = window % d->t,
+                                .first = part * nines / plan->along,
+                                .end = (part + 1) * nines / plan->along,
+                                .nines = (void *)((REAL *)room + LANES) };
+    const int64_t each = x.end - x.first, count = x.p.groups * each;
+    struct NAME(met) m = { .d = d,
+                           .nine = -1,
+                           .common = is_common(d),
+                           .zeros = room,
+                           .pixel = (packed ? LANES : d->channels) * (int64_t)sizeof(REAL),
+                           .some = lanes_between(0, LANES) };
+
+    STORE((REAL *)room, (VEC){ 0 });
+    memset(x.nines, 0, (size_t)count * sizeof *x.nines);
+    x.room = (REAL *)(x.nines + count);
+    for (int64_t plane = 0; plane < d->images * d->od; plane++) {
+        const int64_t z = plane_of(d, plane % d->od, x.t);
+        const bool inside = z >= 0 && z < d->depth;
+        const REAL *image = (const REAL *)d->image +
+                            row_of(d, plane / d->od, 0, inside ? z : 0, 0);
+
+        m.h = inside ? d->h : 0;
+        for (int64_t y = 0; y < d->oh; y += plan->height)
+            (packed ? NAME(meet_packed) : NAME(meet_beside))(
+                &x, &m, image, d->filters, y, least(d->oh, y + plan->height),
+                plane * area + y * d->ow);
+    }
+    for (int64_t g = 0; g < x.p.groups; g++) {
+        const struct NAME(group) group =
+            packed ? (struct NAME(group)){ x.p.channel, 0, x.p.channels } :
+                     NAME(find_group)(&x.p, g);
+
+        for (int64_t of = x.first; of < x.end; of++) {
+            struct NAME(nine) *nine = &x.nines[g * each + of - x.first];
+
+            if (all % CHAIN)
+                NAME(end_sums)(nine->total, nine->sum, all < CHAIN);
+            NAME(store_nine)(&x, d, group, of, nine->total);
+        }
+    }
 }

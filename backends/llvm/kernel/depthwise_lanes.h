@@ -43,6 +43,12 @@
 
 #if defined(__AVX512F__)
 enum { VECTOR = 64, HALVED = 64 };
+#define LANES_OF_4 16
+#define LANES_OF_8 8
+typedef int32_t lane_4;
+typedef int64_t lane_8;
+#define SIGNS_4(v) _mm512_movepi32_mask((__m512i)(v))
+#define SIGNS_8(v) _mm512_movepi64_mask((__m512i)(v))
 /* Quarters of four registers: the first of each to `to`, and so on. */
 #define TURN_QUARTERS(lanes, type, f, to, apart) \
     do { \
@@ -118,22 +124,16 @@ enum { VECTOR = 64, HALVED = 64 };
 #define PICKED_LOAD_1(p, from, end) _mm_maskz_loadu_epi8((__mmask16)BETWEEN(from, end), p)
 #define PICKED_LOAD_4(p, from, end) _mm512_maskz_loadu_epi32((__mmask16)BETWEEN(from, end), p)
 #define PICKED_LOAD_8(p, from, end) _mm512_maskz_loadu_epi64((__mmask8)BETWEEN(from, end), p)
-#define EVEN_4BYTES EVEN_16
-#define EVEN_8BYTES EVEN_8
-#define ODD_4BYTES ODD_16
-#define ODD_8BYTES ODD_8
-#define SAME_4BYTES SAME_16
-#define SAME_8BYTES SAME_8
 /* Compilers take permutations of two registers, which overwrite one of them. */
 #define ALIGN(size, n, a, b) ({ \
     VEC aligned; \
     __asm__("valign" size " $" #n ", %1, %2, %0" : "=v"(aligned) : "v"(a), "v"(b)); \
     aligned; \
 })
-#define NEXT_4BYTES(a, b) ALIGN("d", 1, a, b)
-#define NEXT_8BYTES(a, b) ALIGN("q", 1, a, b)
-#define NEXT_BUT_ONE_4BYTES(a, b) ALIGN("d", 2, a, b)
-#define NEXT_BUT_ONE_8BYTES(a, b) ALIGN("q", 2, a, b)
+#define NEXT_ONE_4(a, b) ALIGN("d", 1, a, b)
+#define NEXT_ONE_8(a, b) ALIGN("q", 1, a, b)
+#define NEXT_BUT_ONE_4(a, b) ALIGN("d", 2, a, b)
+#define NEXT_BUT_ONE_8(a, b) ALIGN("q", 2, a, b)
 /* Two elements of a row of w, from `first` on, in the first lanes. */
 FLAT __m512 look_beyond_4(const float *row, int64_t first, int64_t w)
 {
@@ -171,10 +171,6 @@ FLAT __m512d look_beyond_8(const double *row, int64_t first, int64_t w)
 })
 #define PICK_OF_TWO_4(some, lane, a, b) PICK_OF_TWO("d", some, lane, a, b)
 #define PICK_OF_TWO_8(some, lane, a, b) PICK_OF_TWO("q", some, lane, a, b)
-#define LOOK_BEYOND_4 look_beyond_4
-#define LOOK_BEYOND_8 look_beyond_8
-#define ZIP_4BYTES ZIP_16
-#define ZIP_8BYTES ZIP_8
 #define MASKED_STORE_4(c, v, lanes) \
     _mm512_mask_storeu_epi32(c, (__mmask16)((1u << (lanes)) - 1), (__m512i)(v))
 #define MASKED_STORE_8(c, v, lanes) \
@@ -185,6 +181,7 @@ FLAT some_lanes lanes_between(int64_t from, int64_t end)
 {
     return BETWEEN(from, end);
 }
+#define LANES_LOAD_1(p, some) _mm_maskz_loadu_epi8((__mmask16)(some), p)
 #define LANES_LOAD_4(p, some) _mm512_maskz_loadu_epi32((__mmask16)(some), p)
 #define LANES_LOAD_8(p, some) _mm512_maskz_loadu_epi64((__mmask8)(some), p)
 #define LANES_STORE_4(p, v, some) _mm512_mask_storeu_epi32(p, (__mmask16)(some), (__m512i)(v))
@@ -196,6 +193,8 @@ FLAT some_lanes lanes_between(int64_t from, int64_t end)
     _mm512_mask_storeu_epi64(c, (__mmask8)(0x55 & ((1u << 2 * (lanes)) - 1)), (__m512i)(v))
 #elif defined(__aarch64__)
 enum { VECTOR = 16, HALVED = 0 };
+#define LANES_OF_4 4
+#define LANES_OF_8 2
 #define TURN_HALVES_4(type, v)
 #define TURN_HALVES_8(type, v)
 #define REGISTER "+w"
@@ -210,22 +209,14 @@ typedef double lanes2 __attribute__((vector_size(16)));
 })
 #define PICKED_LOAD_4(p, from, end) PICK_LANES(lanes4, p, from, end, 4)
 #define PICKED_LOAD_8(p, from, end) PICK_LANES(lanes2, p, from, end, 2)
-#define EVEN_4BYTES EVEN_4
-#define EVEN_8BYTES EVEN_2
-#define ODD_4BYTES ODD_4
-#define ODD_8BYTES ODD_2
-#define SAME_4BYTES SAME_4
-#define SAME_8BYTES SAME_2
-#define NEXT_4BYTES NEXT_4
-#define NEXT_8BYTES NEXT_2
-#define ZIP_4BYTES ZIP_4
-#define ZIP_8BYTES ZIP_2
 #define MASKED_STORE_4(c, v, lanes) STORE_LANES(c, v, lanes, 4, 1)
 #define MASKED_STORE_8(c, v, lanes) STORE_LANES(c, v, lanes, 2, 1)
 #define EVEN_STORE_4(c, v, lanes) STORE_LANES(c, v, lanes, 2, 2)
 #define EVEN_STORE_8(c, v, lanes) STORE_LANES(c, v, lanes, 1, 2)
 #else
 enum { VECTOR = 32, HALVED = 32 };
+#define LANES_OF_4 8
+#define LANES_OF_8 4
 /* Eight rows of eight lanes: pairs of rows, fours, then halves. */
 #define TURN_HALVES_4(type, v) \
     do { \
@@ -274,16 +265,6 @@ enum { VECTOR = 32, HALVED = 32 };
 #define PICKED_LOAD_8(p, from, end) \
     _mm256_maskload_epi64((const long long *)(p), \
                           BETWEEN(64, _mm256_setr_epi64x(0, 1, 2, 3), from, end))
-#define EVEN_4BYTES EVEN_8
-#define EVEN_8BYTES EVEN_4
-#define ODD_4BYTES ODD_8
-#define ODD_8BYTES ODD_4
-#define SAME_4BYTES SAME_8
-#define SAME_8BYTES SAME_4
-#define NEXT_4BYTES NEXT_8
-#define NEXT_8BYTES NEXT_4
-#define ZIP_4BYTES ZIP_8
-#define ZIP_8BYTES ZIP_4
 /* The first lanes of four bytes, by halves: stores under masks take as long as a dozen others on
  * AMD's CPUs. */
 FLAT void store_some(void *c, __m256i v, int64_t lanes)
@@ -323,6 +304,7 @@ FLAT some_lanes lanes_between(int64_t from, int64_t end)
     (void)from;
     return end;
 }
+#define LANES_LOAD_1(p, some) some_bytes(p, 0, some)
 #define LANES_LOAD_4(p, some) PICKED_LOAD_4(p, 0, some)
 #define LANES_LOAD_8(p, some) PICKED_LOAD_8(p, 0, some)
 #define LANES_STORE_4(p, v, some) MASKED_STORE_4(p, v, some)
@@ -332,16 +314,20 @@ FLAT some_lanes lanes_between(int64_t from, int64_t end)
 #if !defined(__AVX512F__)
 #if defined(__aarch64__)
 typedef uint32_t word_of_bytes;
+typedef uint16_t half_of_bytes;
 #else
 typedef uint64_t word_of_bytes;
+typedef uint32_t half_of_bytes;
 #endif
 /* Bytes from `first` on of a row of w, as many as an integer holds, and zeros for those that the
- * row does not have.  No load leaves the row. */
+ * row does not have.  Either one side of them is beyond the row, or it ends with them.  No load
+ * leaves it. */
 FLAT word_of_bytes some_bytes(const uint8_t *row, int64_t first, int64_t w)
 {
     enum { LENGTH = sizeof(word_of_bytes) };
     const int64_t beyond = first + LENGTH - w;
     word_of_bytes word = 0;
+    half_of_bytes end;
 
     if (first >= w || first <= -LENGTH)
         return 0;
@@ -349,9 +335,51 @@ FLAT word_of_bytes some_bytes(const uint8_t *row, int64_t first, int64_t w)
         memcpy(&word, first < 0 ? row : row + w - LENGTH, LENGTH);
         return first < 0 ? word << 8 * -first : word >> 8 * beyond;
     }
-    for (int64_t i = first < 0 ? -first : 0; i < LENGTH && first + i < w; i++)
-        word |= (word_of_bytes)row[first + i] << 8 * i;
-    return word;
+    if (2 * w >= LENGTH) { /* two halves, which overlap */
+        memcpy(&word, row, LENGTH / 2);
+        memcpy(&end, row + w - LENGTH / 2, LENGTH / 2);
+        word |= (word_of_bytes)end << 8 * (w - LENGTH / 2);
+    } else {
+        for (int64_t i = 0; i < w; i++)
+            word |= (word_of_bytes)row[i] << 8 * i;
+    }
+    return first < 0 ? word << 8 * -first : word >> 8 * first;
+}
+#endif
+
+#if defined(__AVX2__) && !defined(__AVX512F__)
+/* Bytes [first, first + 16) of a row of w, and zeros beside it.  No load leaves the row. */
+FLAT __m128i sixteen_bytes(const uint8_t *row, int64_t first, int64_t w)
+{
+    const __m128i lane = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const int64_t from = first < 0 ? least(-first, 16) : 0; /* lanes that are inside */
+    const int64_t end = first < w ? least(w - first, 16) : 0;
+    const __m128i outside = _mm_or_si128(_mm_cmpgt_epi8(_mm_set1_epi8((char)from), lane),
+                                         _mm_cmpgt_epi8(lane, _mm_set1_epi8((char)(end - 1))));
+    const int64_t begin = from > 0 ? 0 : least(first, w < 16 ? 0 : w - 16);
+    const int64_t half = w >= 8 ? 8 : 4; /* of a short row: two, which overlap */
+    __m128i place = _mm_add_epi8(lane, _mm_set1_epi8((char)(first - begin))), second;
+    uint64_t low = 0, high = 0;
+
+    if (from >= end)
+        return _mm_setzero_si128();
+    if (w >= 16)
+        return _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)(row + begin)),
+                                _mm_or_si128(place, outside));
+    if (w >= 8) {
+        memcpy(&low, row, 8);
+        memcpy(&high, row + w - 8, 8);
+    } else if (w >= 4) {
+        memcpy(&low, row, 4);
+        memcpy(&high, row + w - 4, 4);
+        low |= high << 32;
+    } else {
+        low = some_bytes(row, 0, w);
+    }
+    second = _mm_cmpgt_epi8(place, _mm_set1_epi8((char)(half - 1)));
+    place = _mm_add_epi8(place, _mm_and_si128(second, _mm_set1_epi8((char)(2 * half - w))));
+    return _mm_shuffle_epi8(_mm_set_epi64x((int64_t)high, (int64_t)low),
+                            _mm_or_si128(place, outside));
 }
 #endif
 

@@ -4,7 +4,8 @@
  * of the rows that both see, which one permutation picks; those beside the image are zero. */
 
 enum { NAME(half) = LANES / 2 };
-typedef REAL_LANE NAME(lane) __attribute__((vector_size(VECTOR)));
+typedef PASTE(lane_, BYTES) NAME(index);
+typedef NAME(index) NAME(lane) __attribute__((vector_size(VECTOR)));
 
 /* What some rows of each channel's result see. */
 struct NAME(twins) {
@@ -25,12 +26,12 @@ static void NAME(find_lanes)(const struct NAME(piece) *x, int stride, struct NAM
     UNROLL for (int l = 0; l < LANES; l++)
         column[l] = l % NAME(half);
     for (int t = 0; t < 3; t++) {
-        NAME(lane) at = column * stride + (REAL_LANE)(t - d->pad[1]);
+        NAME(lane) at = column * stride + (NAME(index))(t - d->pad[1]);
 
-        inside = (at >= 0) & (at < (REAL_LANE)d->w) & (column < (REAL_LANE)d->ow);
+        inside = (at >= 0) & (at < (NAME(index))d->w) & (column < (NAME(index))d->ow);
         of->picked[t] = (some_lanes)SIGNS(inside);
         UNROLL for (int l = NAME(half); l < LANES; l++)
-            at[l] += stride == 1 ? (REAL_LANE)d->w : LANES;
+            at[l] += stride == 1 ? (NAME(index))d->w : LANES;
         of->lane[t] = (__m512i)at;
     }
     of->stored[0] = lanes_between(0, d->ow);

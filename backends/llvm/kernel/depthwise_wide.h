@@ -37,7 +37,7 @@ FLAT f64_vec wide_tap(const float *row, int64_t first, int64_t w, int stride)
     wide_floats v = wide_row(row, first, w);
 
     if (stride == 2)
-        v = EVEN_8BYTES(v, wide_row(row, first + WIDE, w));
+        v = PASTE(EVEN_, LANES_OF_8)(v, wide_row(row, first + WIDE, w));
     return __builtin_convertvector(v, f64_vec);
 }
 
@@ -126,7 +126,7 @@ FLAT void wide_plane(const struct wide *plane, int64_t rows, int stride, bool ba
     int64_t y = 0;
 
     UNROLL for (int i = 0; i < 9; i++)
-        w[i / 3][i % 3] = (f64_vec)SAME_8BYTES(x.filter[i]);
+        w[i / 3][i % 3] = (f64_vec)PASTE(SAME_, LANES_OF_8)(x.filter[i]);
     for (; y + ROWS <= rows; y += ROWS)
         wide_block(&x, y, ROWS, stride, back, w, unsure);
     for (; y < rows; y++)
@@ -135,7 +135,7 @@ FLAT void wide_plane(const struct wide *plane, int64_t rows, int stride, bool ba
 
 static bool serves_wide(const struct depthwise *d)
 {
-    return d->size == 4 && !d->nhwc && !d->gradient && is_direct(d, 1) && d->r == 3 && d->s == 3 &&
+    return d->size == 4 && !d->nhwc && !d->gradient && is_direct(d) && d->r == 3 && d->s == 3 &&
            d->multiplier == 1 && d->inputs == 1 && is_flat(d) &&
            d->filter[3] == 3 && d->filter[4] == 1;
 }
