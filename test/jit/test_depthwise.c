@@ -130,8 +130,8 @@ static void choose_geometry(struct rng *r, limber_conv *s)
         choose_depth(r, s);
 }
 
-/* Windows of 3 x 3, whose gradient has code of its own: rows of all lengths, even and odd, within
- * which chains of 256 end, with and without padding at either end. */
+/* Windows of three or seven columns, whose gradients have code of their own: rows of all lengths,
+ * even and odd, within which chains of 256 end, with and without padding at either end. */
 static void make_common(struct rng *r, limber_conv *s)
 {
     *s = (limber_conv){ .size = sizeof *s,
@@ -146,8 +146,12 @@ static void make_common(struct rng *r, limber_conv *s)
                         .dilate = { 1, 1 },
                         .groups = s->c,
                         .layout = s->layout };
-    if (rng_below(r, 2))
+    if (rng_below(r, 4) == 0) {
+        s->s = 7;
+        s->w += 4;
+    } else if (rng_below(r, 2)) {
         s->stride[0] = s->stride[1] = 2;
+    }
     for (int i = 0; i < 4; i++)
         s->pad[i] = rng_below(r, 4) ? rng_below(r, 2) : rng_below(r, 4);
 }

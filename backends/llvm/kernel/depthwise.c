@@ -294,6 +294,18 @@ static bool is_common(const struct depthwise *d)
            d->dilate[1] == 1;
 }
 
+/* Rows of seven taps of the gradient of filters are met whole. */
+static bool has_sevens(const struct depthwise *d)
+{
+    return is_common(d) && d->stride[1] == 1 && d->s == 7;
+}
+
+/* Such rows, or blocks of three rows and columns, in a plane of a window. */
+static int64_t nines_of(const struct depthwise *d)
+{
+    return has_sevens(d) ? d->r : parts(d->r, 3) * parts(d->s, 3);
+}
+
 /* The gradient of filters from tensors as they lie: whole vectors of channels beside each other. */
 static bool is_beside(const struct depthwise *d)
 {
@@ -361,7 +373,7 @@ static struct piece find_gradient(const struct depthwise *d, const struct depthw
  * of dy that are met at once stay in a near cache with those of the image. */
 static bool cut_gradient(const struct depthwise *d, int workers, struct depthwise_plan *plan)
 {
-    const int64_t lanes = VECTOR / d->size, nines = parts(d->r, 3) * parts(d->s, 3);
+    const int64_t lanes = VECTOR / d->size, nines = nines_of(d);
     const int64_t window = (d->r - 1) * d->dilate[0] + 1, all = parts(d->channels, lanes);
     int64_t elements, rows, row;
 

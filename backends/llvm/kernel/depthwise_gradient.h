@@ -6,8 +6,8 @@
  * window's plane, stay in registers while they meet all pixels, two at a time, which share the
  * columns that both see.  A sum runs over the pixels in the order of the scheme `native`: in chains
  * of CHAIN, which are added in order.  Larger windows have several nines, smaller ones leave some
- * sums out.  NHWC is read where it lies; of NCHW, and of several filters a channel, rows are packed
- * on the way. */
+ * sums out; rows of seven taps are met whole, one at a time, by the same code.  NHWC is read where
+ * it lies; of NCHW, and of several filters a channel, rows are packed on the way. */
 
 /* What nine sums of a vector of channels meet; distances are of bytes. */
 struct NAME(met) {
@@ -34,21 +34,28 @@ FLAT VEC NAME(met_lanes)(const struct NAME(met) *m, const char *at)
     return MASKS_ARE_FREE ? (VEC)LANES_LOAD(at, m->some) : LOAD(at);
 }
 
-/* Any pixel x.  row: three rows of the image, whose columns are `step` apart. */
+/* Rows and columns of the window whose sums are met at once, and how: by strides, and whether
+ * neighbouring pixels share what they meet.  All are constant where they are used. */
+struct NAME(tile) {
+    int rows, columns, stride;
+    bool common;
+};
+
+/* Any pixel x.  row: rows of the image, whose columns are `step` apart. */
 FLAT void NAME(meet_any)(const struct NAME(met) *m, const char *const row[3],
-                         const int64_t step[3], int64_t x, VEC sum[9])
+                         const int64_t step[3], int64_t x, struct NAME(tile) of, VEC sum[9])
 {
     const VEC g = NAME(met_lanes)(m, m->dy + x * m->pixel);
 
-    UNROLL for (int t = 0; t < 3; t++) {
+    UNROLL for (int t = 0; t < of.columns; t++) {
         const int64_t column = x * m->d->stride[1] + m->left + t * m->d->dilate[1];
 
         if ((uint64_t)column < (uint64_t)m->d->w)
-            UNROLL for (int i = 0; i < 3; i++)
+            UNROLL for (int i = 0; i < of.rows; i++)
                 sum[3 * i + t] = MULTIPLY_ADD(NAME(met_lanes)(m, row[i] + column * step[i]), g,
                                               sum[3 * i + t]);
         else
-            UNROLL for (int i = 0; i < 3; i++)
+            UNROLL for (int i = 0; i < of.rows; i++)
                 sum[3 * i + t] = MULTIPLY_ADD((VEC){ 0 }, g, sum[3 * i + t]);
     }
 }
@@ -63,38 +70,44 @@ FLAT const char *NAME(skip_two)(const char *at, int64_t step)
 
 /* Two pixels, which share what they load.  first, last: that column is padding. */
 FLAT void NAME(meet_two)(const struct NAME(met) *m, const char *at[3], const int64_t step[3],
-                         const char **dy, int stride, bool first, bool last, VEC sum[9])
+                         const char **dy, struct NAME(tile) of, bool first, bool last,
+                         VEC sum[9])
 {
+    const int stride = of.stride, columns = of.columns;
     const VEC g[2] = { NAME(met_lanes)(m, *dy), NAME(met_lanes)(m, *dy + m->pixel) };
 
-    UNROLL for (int i = 0; i < 3; i++) {
-        UNROLL for (int c = 0; c < stride + 3; c++) {
+    UNROLL for (int i = 0; i < of.rows; i++) {
+        const char *from = at[i];
+
+        UNROLL for (int c = 0; c < stride + columns; c++) {
             VEC e = { 0 };
 
-            if (c == 3)
-                at[i] = NAME(skip_two)(at[i], step[i]);
-            if (!(first && c == 0) && !(last && c == stride + 2))
-                e = NAME(met_lanes)(m, at[i] + (c < 3 ? c : c - 2) * step[i]);
-            if (c < 3)
+            if (c > 2 && c % 2)
+                from = NAME(skip_two)(from, step[i]);
+            if (!(first && c == 0) && !(last && c == stride + columns - 1))
+                e = NAME(met_lanes)(m, from + (c < 3 ? c : 2 - c % 2) * step[i]);
+            if (c < columns)
                 sum[3 * i + c] = MULTIPLY_ADD(e, g[0], sum[3 * i + c]);
             if (c >= stride)
                 sum[3 * i + c - stride] = MULTIPLY_ADD(e, g[1], sum[3 * i + c - stride]);
         }
-        if (stride == 2)
-            at[i] = NAME(skip_two)(at[i], step[i]);
+        at[i] = columns > 3 ? NAME(skip_two)(at[i], step[i]) :
+                stride == 2 ? NAME(skip_two)(from, step[i]) :
+                              from;
     }
     *dy += 2 * m->pixel;
 }
 
 /* The last pixel of some. */
 FLAT void NAME(meet_one)(const struct NAME(met) *m, const char *const at[3],
-                         const int64_t step[3], const char *dy, bool last, VEC sum[9])
+                         const int64_t step[3], const char *dy, struct NAME(tile) of, bool last,
+                         VEC sum[9])
 {
     const VEC g = NAME(met_lanes)(m, dy);
 
-    UNROLL for (int i = 0; i < 3; i++)
-        UNROLL for (int t = 0; t < 3; t++) {
-            const char *from = t == 2 && last ? m->zeros : at[i] + t * step[i];
+    UNROLL for (int i = 0; i < of.rows; i++)
+        UNROLL for (int t = 0; t < of.columns; t++) {
+            const char *from = t == of.columns - 1 && last ? m->zeros : at[i] + t * step[i];
 
             sum[3 * i + t] = MULTIPLY_ADD(NAME(met_lanes)(m, from), g, sum[3 * i + t]);
         }
@@ -119,30 +132,30 @@ static struct NAME(shape) NAME(find_shape)(const struct NAME(met) *m, int64_t x,
 /* Pixels [x, end) of dy's row. */
 FLAT void NAME(meet_pixels)(const struct NAME(met) *m, const char *const row[3],
                             const int64_t step[3], int64_t x, int64_t end,
-                            struct NAME(shape) shape, int stride, VEC sum[9])
+                            struct NAME(shape) shape, struct NAME(tile) of, VEC sum[9])
 {
     const char *dy = m->dy + x * m->pixel, *at[3];
 
     if (shape.twos < 0)
         for (; x < least(end, m->begin); x++, dy += m->pixel)
-            NAME(meet_any)(m, row, step, x, sum);
-    UNROLL for (int i = 0; i < 3; i++)
-        at[i] = row[i] + (x * stride + m->left) * step[i];
+            NAME(meet_any)(m, row, step, x, of, sum);
+    UNROLL for (int i = 0; i < of.rows; i++)
+        at[i] = row[i] + (x * of.stride + m->left) * step[i];
     if (shape.twos < 0) {
         for (; x + 2 <= least(end, m->end); x += 2)
-            NAME(meet_two)(m, at, step, &dy, stride, false, false, sum);
+            NAME(meet_two)(m, at, step, &dy, of, false, false, sum);
         for (; x < end; x++)
-            NAME(meet_any)(m, row, step, x, sum);
+            NAME(meet_any)(m, row, step, x, of, sum);
         return;
     }
     if (shape.first)
-        NAME(meet_two)(m, at, step, &dy, stride, true, false, sum);
+        NAME(meet_two)(m, at, step, &dy, of, true, false, sum);
     for (int64_t twos = shape.twos; twos > 0; twos--)
-        NAME(meet_two)(m, at, step, &dy, stride, false, false, sum);
+        NAME(meet_two)(m, at, step, &dy, of, false, false, sum);
     if (shape.odd)
-        NAME(meet_one)(m, at, step, dy, shape.last, sum);
+        NAME(meet_one)(m, at, step, dy, of, shape.last, sum);
     else if (shape.last)
-        NAME(meet_two)(m, at, step, &dy, stride, false, true, sum);
+        NAME(meet_two)(m, at, step, &dy, of, false, true, sum);
 }
 
 /* Ends a chain; `first`: there was none before it. */
@@ -155,12 +168,13 @@ FLAT void NAME(end_sums)(VEC total[9], VEC sum[9], bool first)
 }
 
 /* Rows [y, end) of dy, whose first pixel is number `done` along the chains. */
-FLAT void NAME(meet_rows)(struct NAME(met) *m, int64_t y, int64_t end, uint64_t done, int stride,
-                          bool common, struct NAME(nine) *sums)
+FLAT void NAME(meet_rows)(struct NAME(met) *m, int64_t y, int64_t end, uint64_t done,
+                          struct NAME(tile) of, struct NAME(nine) *sums)
 {
     const struct depthwise *d = m->d;
     const int64_t pixel = m->pixel, width = d->ow, line = d->w * pixel, h = m->h;
-    const int64_t down = common ? stride : d->stride[0], below = common ? 1 : d->dilate[0];
+    const int64_t down = of.common ? of.stride : d->stride[0];
+    const int64_t below = of.common ? 1 : d->dilate[0];
     const struct NAME(shape) whole = NAME(find_shape)(m, 0, width);
     int64_t top = y * down + m->up;
     const char *at = m->image + top * line;
@@ -172,7 +186,7 @@ FLAT void NAME(meet_rows)(struct NAME(met) *m, int64_t y, int64_t end, uint64_t 
         const char *row[3];
         int64_t step[3];
 
-        UNROLL for (int i = 0; i < 3; i++) {
+        UNROLL for (int i = 0; i < of.rows; i++) {
             const bool inside = (uint64_t)(top + i * below) < (uint64_t)h;
 
             row[i] = __builtin_unpredictable(inside) ? at + i * below * line : m->zeros;
@@ -185,7 +199,7 @@ FLAT void NAME(meet_rows)(struct NAME(met) *m, int64_t y, int64_t end, uint64_t 
             to = to < width ? to : width;
             if (to - from < width)
                 shape = NAME(find_shape)(m, from, to);
-            NAME(meet_pixels)(m, row, step, from, to, shape, stride, sum);
+            NAME(meet_pixels)(m, row, step, from, to, shape, of, sum);
             done += (uint64_t)(to - from);
             if (done % CHAIN == 0)
                 NAME(end_sums)(sums->total, sum, done == CHAIN);
@@ -197,19 +211,22 @@ FLAT void NAME(meet_rows)(struct NAME(met) *m, int64_t y, int64_t end, uint64_t 
 
 /* Functions of their own: each has the registers of its loops.  Two pixels share what they see if
  * the stride is one or two, without dilation. */
-#define MEET(of, stride, common) \
+#define MEET(of, rows, columns, stride, common) \
     static __attribute__((noinline)) void NAME(meet_##of)( \
         struct NAME(met) *m, int64_t y, int64_t end, int64_t done, struct NAME(nine) *sums) \
     { \
-        NAME(meet_rows)(m, y, end, (uint64_t)done, stride, common, sums); \
+        NAME(meet_rows)(m, y, end, (uint64_t)done, \
+                        (struct NAME(tile)){ rows, columns, stride, common }, sums); \
     }
-MEET(near, 1, true) MEET(apart, 2, true) MEET(other, 1, false)
+MEET(near, 3, 3, 1, true) MEET(apart, 3, 3, 2, true) MEET(other, 3, 3, 1, false)
+MEET(seven, 1, 7, 1, true)
 #undef MEET
 
 FLAT void NAME(meet)(struct NAME(met) *m, int64_t y, int64_t end, int64_t done,
                      struct NAME(nine) *sums)
 {
-    (!m->common           ? NAME(meet_other) :
+    (has_sevens(m->d)     ? NAME(meet_seven) :
+     !m->common           ? NAME(meet_other) :
      m->d->stride[1] == 1 ? NAME(meet_near) :
                             NAME(meet_apart))(m, y, end, done, sums);
 }
@@ -218,14 +235,15 @@ FLAT void NAME(meet)(struct NAME(met) *m, int64_t y, int64_t end, int64_t done,
 static void NAME(find_nine)(struct NAME(met) *m, int64_t of)
 {
     const struct depthwise *d = m->d;
-    const int64_t across = parts(d->s, 3), stride = d->stride[1];
+    const int64_t rows = has_sevens(d) ? 1 : 3, columns = has_sevens(d) ? 7 : 3;
+    const int64_t across = parts(d->s, columns), stride = d->stride[1];
     int64_t beyond, inside;
 
     m->nine = of;
-    m->up = of / across * 3 * d->dilate[0] - d->pad[0];
-    m->left = of % across * 3 * d->dilate[1] - d->pad[1];
-    beyond = (d->ow - 1) * stride + m->left + 3 - d->w;
-    inside = d->w - 2 - m->left;
+    m->up = of / across * rows * d->dilate[0] - d->pad[0];
+    m->left = of % across * columns * d->dilate[1] - d->pad[1];
+    beyond = (d->ow - 1) * stride + m->left + columns - d->w;
+    inside = d->w + 1 - columns - m->left;
     m->first = m->left == -1;
     m->last = beyond == 1;
     m->wide = m->common && m->left >= -1 && beyond <= 1;
@@ -355,6 +373,7 @@ static void NAME(store_nine)(const struct NAME(gradient) *x, const struct depthw
     const int64_t apart = d->multiplier * d->filter[0];
     REAL *to = (REAL *)d->result + (group.channel * d->multiplier + x->j) * d->filter[0] +
                x->t * d->filter[2];
+    const int64_t columns = has_sevens(d) ? 7 : 3;
     int64_t r, s;
 
     if (d->r == 3 && d->s == 3 && !d->add) {
@@ -370,13 +389,13 @@ static void NAME(store_nine)(const struct NAME(gradient) *x, const struct depthw
         }
         return;
     }
-    r = of / parts(d->s, 3) * 3;
-    s = of % parts(d->s, 3) * 3;
+    r = of / parts(d->s, columns) * (has_sevens(d) ? 1 : 3);
+    s = of % parts(d->s, columns) * columns;
     to += r * d->filter[3] + s * d->filter[4];
-    for (int64_t e = 0; e < 9; e++)
+    for (int64_t e = 0; e < (has_sevens(d) ? 7 : 9); e++)
         for (int64_t l = group.first;
-             r + e / 3 < d->r && s + e % 3 < d->s && l < group.lanes; l++) {
-            REAL *at = to + l * apart + e / 3 * d->filter[3] + e % 3 * d->filter[4];
+             r + e / columns < d->r && s + e % columns < d->s && l < group.lanes; l++) {
+            REAL *at = to + l * apart + e / columns * d->filter[3] + e % columns * d->filter[4];
 
             *at = d->add ? total[e][l] + *at : total[e][l];
         }
@@ -385,7 +404,7 @@ static void NAME(store_nine)(const struct NAME(gradient) *x, const struct depthw
 static void NAME(run_gradient)(const struct depthwise *d, const struct depthwise_plan *plan,
                                int64_t task, void *room)
 {
-    const int64_t nines = parts(d->r, 3) * parts(d->s, 3), part = task % plan->along;
+    const int64_t nines = nines_of(d), part = task % plan->along;
     const int64_t window = task / plan->along, block = window / d->t / d->multiplier;
     const int64_t area = d->oh * d->ow, all = d->images * d->od * area;
     const bool packed = !is_beside(d);
