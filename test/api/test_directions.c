@@ -575,7 +575,7 @@ static void refused(const limber_problem *p, const char *text)
  * of the window that each phase reads. */
 static void prepared_filters_serve_what_they_are_for(void **state)
 {
-    float dy[2 * 5 * 5] = { 0 }, w[2 * 3 * 3 * 3] = { 0 }, dx[3 * 9 * 9];
+    float dy[2 * 16 * 16] = { 0 }, w[2 * 3 * 3 * 3] = { 0 }, dx[3 * 16 * 16];
     limber_prepare_config config = LIMBER_PREPARE_CONFIG_INIT;
     limber_conv s = LIMBER_CONV_INIT, t;
     limber_problem p = LIMBER_PROBLEM_INIT;
