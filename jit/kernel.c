@@ -10,9 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void limber_report_facts(struct report *r, const limber_context *ctx,
-                                const struct backend *b, const struct problem *p,
-                                const struct facts *f)
+static void report_facts(struct report *r, const limber_context *ctx, const struct backend *b,
+                         const struct problem *p, const struct facts *f)
 {
     double work = (double)p->m * (double)p->n * (double)p->k * (double)p->groups / 0x1p30;
 
@@ -268,7 +267,7 @@ static bool run_recorded(limber_context *ctx, const struct problem *p, struct re
         return false;
     if (r) {
         r->from = LIMBER_FROM_MEMORY;
-        limber_report_facts(r, ctx, e->backend, p, &e->facts);
+        report_facts(r, ctx, e->backend, p, &e->facts);
     }
     return limber_launch_recorded(
         ctx, &(struct step){ .p = p, .f = &unscanned, .e = e, .report = r }, &guard, d);
@@ -307,7 +306,7 @@ bool limber_entry_find(limber_context *ctx, const struct problem *p, const struc
     if (r) {
         r->from = found ? LIMBER_FROM_MEMORY : (*e)->from;
         r->seconds_compile = found ? 0 : (*e)->seconds;
-        limber_report_facts(r, ctx, (*e)->backend, p, &(*e)->facts);
+        report_facts(r, ctx, (*e)->backend, p, &(*e)->facts);
     }
     return true;
 }
@@ -488,7 +487,7 @@ static bool trace_plan(limber_context *ctx, const struct problem *p, const struc
          limber_passes_traced(&plan, &ctx->machine.target, NULL, &trace, d);
     if (ok) {
         limber_gather(&facts, &plan, NULL);
-        limber_report_facts(r, ctx, ctx->machine.backend, p, &facts);
+        report_facts(r, ctx, ctx->machine.backend, p, &facts);
         r->way = limber_way_say(ctx, &ctx->machine, p, &plan, out);
     }
     limber_trace_clear(&trace);
