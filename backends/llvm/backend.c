@@ -231,6 +231,11 @@ static bool run_library(const struct kernel *k, struct call *c, struct layout *l
     return true;
 }
 
+static char *aligned(char *memory)
+{
+    return (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
+}
+
 static bool launch(struct kernel *k, struct call *c, struct diag *d)
 {
     const struct kernel_config *f = &k->config;
@@ -256,7 +261,11 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
     c->way = l.way;
     if (l.way != WAY_packed)
         return run_library(k, c, &l, d);
-    beside = c->launch_memory ? c->launch_memory->memory : bytes ? malloc((size_t)bytes) : NULL;
+    /* A caller's memory may begin anywhere.  What follows has room to begin at a line of cache, and
+     * does so here. */
+    beside = c->launch_memory ? aligned(c->launch_memory->memory) :
+             bytes            ? malloc((size_t)bytes) :
+                                NULL;
     if (bytes && !beside)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
     if (c->launch_memory) { /* sides that are kept leave the more of it to the others */
