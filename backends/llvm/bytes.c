@@ -277,8 +277,10 @@ const char *limber_windows_refuses(const struct kernel *k, const struct call *c,
         return why;
     bytes = image_bytes(x) + (double)filters_bytes(x) + 16.0 * (double)x->words +
             (double)c->runner->workers * (double)worker_bytes(x) + 1024;
+    if (bytes > (double)c->workspace_limit || bytes >= 0x1p62)
+        return "the workspace is too small";
     x->bytes = (int64_t)bytes;
-    return bytes <= (double)c->workspace_limit ? NULL : "the workspace is too small";
+    return NULL;
 }
 
 struct job {

@@ -189,8 +189,10 @@ static const char *find_in(const struct kernel *k, const struct call *c, double 
     if (why)
         return why;
     bytes = own + bytes_of(&u->product);
+    if (bytes > (double)c->workspace_limit || bytes >= 0x1p62)
+        return "the workspace is too small";
     u->bytes = (int64_t)bytes;
-    return bytes <= (double)c->workspace_limit ? NULL : "the workspace is too small";
+    return NULL;
 }
 
 /* A planar image takes memory of its own. */
