@@ -356,25 +356,23 @@ static enum ran run(struct attempt *at)
     return limber_ran(limber_depthwise_run(at->ctx, at->p, at->r));
 }
 
-/* Not, too, where the library has no code for this one. */
-static enum ran workspace(struct attempt *at, bool batch, size_t *least, size_t *best)
-{
-    const struct runner all = limber_pool_runner(at->ctx->pool);
-    struct running x;
-
-    (void)batch;
-    if (!make_plan(at->ctx, at->p, &all, &x))
-        return RAN_not;
-    *least = *best = x.bytes + SLACK;
-    return RAN_done;
-}
-
 bool limber_depthwise_workspace(limber_context *ctx, const struct problem *p, size_t *bytes)
 {
-    struct attempt at = { .ctx = ctx, .p = p };
-    size_t best;
+    const struct runner all = limber_pool_runner(ctx->pool);
+    struct running x;
+    bool ok = make_plan(ctx, p, &all, &x);
 
-    return workspace(&at, false, bytes, &best) == RAN_done;
+    *bytes = ok ? x.bytes + SLACK : 0;
+    return ok;
+}
+
+static enum ran workspace(struct attempt *at, bool batch, size_t *least, size_t *best)
+{
+    (void)batch;
+    if (!limber_depthwise_workspace(at->ctx, at->p, least))
+        return RAN_not; /* the library has no code for this convolution */
+    *best = *least;
+    return RAN_done;
 }
 
 const struct way limber_way_depthwise = {
@@ -582,14 +580,9 @@ static enum ran pairs_workspace(struct attempt *at, bool batch, size_t *least, s
     return RAN_done;
 }
 
-static void report_pairs(struct attempt *at)
-{
-    limber_small_report(at->ctx, at->r);
-}
-
 const struct way limber_way_depthwise_pairs = { .id = WAY_depthwise_pairs,
                                                 .plans = true,
                                                 .refuses = pairs_refuse,
                                                 .run = run_pairs,
                                                 .workspace = pairs_workspace,
-                                                .report = report_pairs };
+                                                .report = limber_pairs_report };

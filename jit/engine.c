@@ -116,18 +116,13 @@ struct code_range limber_engine_compiler(void *context)
 static bool find_phase(limber_context *ctx, struct phase *x, struct step *s, bool *ready,
                        struct diag *d)
 {
-    struct background_job job = { .specialise = false };
-
     const double start = limber_now();
 
-    if (!limber_scan_operands(ctx, &x->f, &x->part, d) ||
-        !limber_kernel_key_make(ctx, &x->key, &x->part, &x->f, d))
+    if (!limber_scan_operands(ctx, &x->f, &x->part, d))
         return false;
     x->report.seconds_scan = limber_now() - start;
     *s = (struct step){ .p = &x->part, .f = &x->f, .report = &x->report };
-    job.key = x->key;
-    *ready = limber_waits(&x->part) || limber_entry_is_there(ctx, &job);
-    return !*ready || limber_entry_find(ctx, &x->part, &x->key, &s->e, &x->report, d);
+    return limber_engine_step(ctx, s, &x->key, ready, d);
 }
 
 /* What a call does with a kernel that it has run. */

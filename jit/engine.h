@@ -22,18 +22,10 @@ void limber_call_log(const limber_context *ctx, const struct problem *p, const s
 /* ---- kernel.c -------------------------------------------------------------------------------- */
 
 struct kernel_key;
-struct background_job;
-/* Whether a call waits for its kernel. */
-bool limber_waits(const struct problem *p);
 /* The kernel of a key, made where it is absent, to be put back; found: NULL, or whether it was
  * there. */
 bool limber_entry_of(limber_context *ctx, const struct kernel_key *key, struct entry **e,
                      bool *found, struct diag *d);
-/* That for a call, with what a report (or NULL) says of it. */
-bool limber_entry_find(limber_context *ctx, const struct problem *p, const struct kernel_key *key,
-                       struct entry **e, struct report *r, struct diag *d);
-/* The kernel is there, or there is no thread that could make it. */
-bool limber_entry_is_there(limber_context *ctx, const struct background_job *job);
 /* One plan for a product of one group whose masks are known: what it would cost, with product
  * INFINITY where there is none. */
 bool limber_engine_price(limber_context *ctx, const struct problem *p, const struct mask *a,
@@ -56,7 +48,7 @@ struct on_miss {
     struct problem rest; /* rows that are still to be computed */
     char *saved; /* C as it was, of the others */
     struct report report; /* of the others */
-    /* In: how the interpreter's context computes rows. */
+    /* in: computes rows on the interpreter's context */
     bool (*run)(limber_context *, const struct problem *, struct report *, struct diag *);
 };
 /* Computes rows until the kernel is there, or none is left: false. */
@@ -188,7 +180,6 @@ void limber_specialise(limber_context *ctx, const struct kernel_key *key);
 /* False where the scheme is asked for and cannot serve.  The interpreter computes its results
  * anyway. */
 bool limber_check_small(const limber_context *ctx, const struct problem *p, struct diag *d);
-void limber_small_report(const limber_context *ctx, struct report *r); /* but for times */
 
 /* Calls fn, which cannot fail, for every group of small products: on all threads where they have
  * more than four times so many multiply-adds together. */
@@ -279,9 +270,10 @@ struct phases {
  * a kernel is being made in the background; then the call answers true and nothing is done. */
 bool limber_engine_run_phases(limber_context *ctx, const struct problem *whole, struct phases *x,
                               struct diag *d);
-/* Takes the kernel of a step whose problem and masks are stated, made in the background unless
- * the contract says to wait; *ready is false where it is not there yet. */
-bool limber_engine_step(limber_context *ctx, struct step *s, bool *ready, struct diag *d);
+/* Makes the key of a step whose problem and masks are stated, and takes its kernel.  The kernel is
+ * made in the background unless the contract says to wait; *ready is false until it is there. */
+bool limber_engine_step(limber_context *ctx, struct step *s, struct kernel_key *key, bool *ready,
+                        struct diag *d);
 /* What a call of several launches takes for one of them, within call->workspace_limit. */
 size_t limber_launch_bytes(const struct entry *e, const struct call *call);
 /* The way that a launch of this plan's kernel takes; to `out`, unless it is NULL, what the backend

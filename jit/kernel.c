@@ -273,7 +273,7 @@ static bool run_recorded(limber_context *ctx, const struct problem *p, struct re
         ctx, &(struct step){ .p = p, .f = &unscanned, .e = e, .report = r }, &guard, d);
 }
 
-bool limber_waits(const struct problem *p)
+static bool waits(const struct problem *p)
 {
     return p->contract.on_miss == LIMBER_ON_MISS_WAIT ||
            p->contract.on_miss == LIMBER_ON_MISS_COMPILE;
@@ -292,7 +292,7 @@ static bool may_interpret(limber_context *ctx, const struct problem *p, const st
 }
 
 /* r may be NULL. */
-bool limber_entry_find(limber_context *ctx, const struct problem *p, const struct kernel_key *key,
+static bool find_entry(limber_context *ctx, const struct problem *p, const struct kernel_key *key,
                        struct entry **e, struct report *r, struct diag *d)
 {
     bool found;
@@ -319,7 +319,7 @@ static bool run_kernel(limber_context *ctx, const struct problem *p, const struc
     struct entry *e;
     double start;
 
-    if (!limber_entry_find(ctx, p, key, &e, r, d))
+    if (!find_entry(ctx, p, key, &e, r, d))
         return false;
     step.e = e;
     start = r || e->prebuilt ? limber_now() : 0;
@@ -350,12 +350,12 @@ static bool is_ready(limber_context *ctx, const struct kernel_key *key)
 }
 
 /* The kernel is there, or there is no thread that could make it. */
-bool limber_entry_is_there(limber_context *ctx, const struct background_job *job)
+static bool is_there(limber_context *ctx, const struct background_job *job)
 {
     return is_ready(ctx, &job->key) || !limber_background_ask(ctx->background, job, sizeof *job);
 }
 
-/* By one kernel, on a context that has no other way. */
+/* Runs a call by one kernel, on a context that has no other way. */
 static bool run_alone(limber_context *ctx, const struct problem *p, struct report *report,
                       struct diag *d)
 {
@@ -367,7 +367,7 @@ static bool run_alone(limber_context *ctx, const struct problem *p, struct repor
     ok = limber_way_kernel.run(&x) == RAN_done;
     limber_scan_result_clear(&x.f, p->groups);
     if (ok && report)
-        memcpy(report, &r, offsetof(struct report, part));
+        limber_report_copy(report, &r);
     return ok;
 }
 
@@ -405,7 +405,7 @@ static bool run_found(limber_context *ctx, const struct problem *p, const struct
     const double from_disk = 2e-3; /* seconds in which an entry is read */
     const struct background_job job = { .key = *key };
 
-    if (limber_waits(p) || limber_entry_is_there(ctx, &job))
+    if (waits(p) || is_there(ctx, &job))
         return run_kernel(ctx, p, f, key, r, d);
     if (!limber_background_busy(ctx->background, &job, sizeof job, from_disk))
         return run_kernel(ctx, p, f, key, r, d);
@@ -414,15 +414,16 @@ static bool run_found(limber_context *ctx, const struct problem *p, const struct
     return run_while_compiling(ctx, p, f, key, r, d);
 }
 
-bool limber_engine_step(limber_context *ctx, struct step *s, bool *ready, struct diag *d)
+bool limber_engine_step(limber_context *ctx, struct step *s, struct kernel_key *key, bool *ready,
+                        struct diag *d)
 {
-    const struct problem *p = s->p;
     struct background_job job = { .specialise = false };
 
-    if (!limber_kernel_key_make(ctx, &job.key, p, s->f, d))
+    if (!limber_kernel_key_make(ctx, key, s->p, s->f, d))
         return false;
-    *ready = limber_waits(p) || limber_entry_is_there(ctx, &job);
-    return !*ready || limber_entry_find(ctx, p, &job.key, &s->e, s->report, d);
+    job.key = *key;
+    *ready = waits(s->p) || is_there(ctx, &job);
+    return !*ready || find_entry(ctx, s->p, key, &s->e, s->report, d);
 }
 
 /* several: with other launches, whose memory is taken together. */

@@ -315,7 +315,7 @@ static bool run_step(limber_context *ctx, struct step *s, bool dry, const struct
     limber_pool_leave(ctx->pool);
     pthread_mutex_destroy(&l.lock);
     s->way = l.way;
-    if (ok && !dry && ctx->dump_dir)
+    if (ok && !dry && ctx->dump_dir && atomic_exchange(&s->e->dumped, (int)l.way) != (int)l.way)
         dump_way(ctx, s);
     if (s->report) {
         s->report->way = l.way;

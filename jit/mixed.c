@@ -20,6 +20,7 @@ enum { TILE_SHIFT = 8 };    /* of tiles along k: what kernels leave out at once 
 struct mixing {
     limber_context *ctx;
     const struct problem *p;
+    const struct kernel_key *key; /* of one plan for the whole product */
     struct first_pass first_pass;
     char scheme[2][SCHEME_NAME]; /* of narrow and wide tiles; or the caller's wish, "" */
     bool plans;             /* nothing is run; */
@@ -58,40 +59,19 @@ static bool price(void *user, const struct mask *a, const struct mask *b, const 
 
 /* ---- products that are known to be best whole ------------------------------------------------ */
 
-/* Deciding takes longer than all else that a call does before it packs, and calls often come again
- * with operands of which all is as before that decides: size, contract, and masks of all tiles.  A
- * hash of that is kept.  Were two alike by chance, a product would be computed by one plan, which
- * serves it. */
+/* Deciding takes longer than all else that a call does before it packs.  What decides is the kernel
+ * key, the size and the masks of all tiles, and often these are those of a call before.  So a hash
+ * of them is kept.  If two hashes were equal by chance, a product would be computed by one plan,
+ * which serves it. */
 static uint64_t hash_of(const struct mixing *x, const struct mask *a, const struct mask *b)
 {
-    const struct problem *p = x->p;
+    const int64_t more[] = { x->p->m, x->p->n, x->p->k, x->first_pass.bits, x->first_pass.decided };
     const struct mask *m[2] = { a, b };
     XXH3_state_t state;
-    struct {
-        int64_t m, n, k;
-        limber_format a, b, c;
-        int32_t promise, bits, slices, split, first_pass, decided, scaled, fine;
-        char scheme[2][SCHEME_NAME];
-    } head;
 
-    memset(&head, 0, sizeof head);
-    head.m = p->m;
-    head.n = p->n;
-    head.k = p->k;
-    head.a = p->fa;
-    head.b = p->fb;
-    head.c = p->fc;
-    head.promise = (int32_t)p->contract.promise;
-    head.bits = p->contract.bits;
-    head.slices = p->contract.slices;
-    head.split = (int32_t)p->contract.split;
-    head.first_pass = x->first_pass.bits;
-    head.decided = x->first_pass.decided;
-    head.scaled = (p->alpha != NULL) << 1 | (p->beta != NULL);
-    head.fine = p->fine;
-    memcpy(head.scheme, x->scheme, sizeof head.scheme);
     XXH3_64bits_reset(&state);
-    XXH3_64bits_update(&state, &head, sizeof head);
+    XXH3_64bits_update(&state, x->key, limber_kernel_key_size(x->key));
+    XXH3_64bits_update(&state, more, sizeof more);
     for (int i = 0; i < 2; i++) {
         const size_t blocks = (size_t)m[i]->tile_rows, tiles = blocks * (size_t)m[i]->tile_cols;
 
@@ -277,12 +257,13 @@ static bool run_parts(struct mixing *x, const struct partition *parts, struct re
 
     *all = true;
     for (; ok && made < parts->parts; made++) {
+        struct kernel_key key;
         bool one = false;
 
         if (!(ok = make_ready(x, parts, &parts->part[made], &r[made], d)))
             break;
         step[made] = (struct step){ &r[made].p, &r[made].f, NULL, &r[made].report };
-        ok = limber_engine_step(x->ctx, &step[made], &one, d);
+        ok = limber_engine_step(x->ctx, &step[made], &key, &one, d);
         *all = *all && one;
     }
     ok = ok && (!*all || limber_launch(x->ctx, step, made, x->p, d));
@@ -337,24 +318,23 @@ static bool mix(struct mixing *x, const struct mask *a, const struct mask *b,
 }
 
 /* Raises least and best to what the parts of a product need, if it has parts. */
-static bool parts_workspace(limber_context *ctx, const struct problem *p, const struct mask *a,
-                            const struct mask *b, size_t *least, size_t *best, struct diag *d)
+static bool parts_workspace(struct attempt *at, size_t *least, size_t *best)
 {
-    struct mixing x = { .ctx = ctx, .p = p };
+    struct mixing x = { .ctx = at->ctx, .p = at->p, .key = &at->key };
     struct partition parts = { .parts = 0 };
     bool ok, worth;
 
-    limber_scheme_names(&p->contract, x.scheme);
-    ok = decide(&x, a, b, &parts, &worth, d);
+    limber_scheme_names(&at->p->contract, x.scheme);
+    ok = decide(&x, at->f.a, at->f.b, &parts, &worth, at->d);
     for (int i = 0; i < parts.parts && ok && worth; i++) {
         struct ready ready;
         size_t few, many;
 
-        ok = make_ready(&x, &parts, &parts.part[i], &ready, d);
+        ok = make_ready(&x, &parts, &parts.part[i], &ready, at->d);
         if (!ok)
             break;
-        ok =
-            limber_engine_workspace_masked(ctx, &ready.p, &ready.m[0], &ready.m[1], &few, &many, d);
+        ok = limber_engine_workspace_masked(at->ctx, &ready.p, &ready.m[0], &ready.m[1], &few,
+                                            &many, at->d);
         *least = ok && few > *least ? few : *least;
         *best = ok && many > *best ? many : *best;
         clear(&ready);
@@ -374,21 +354,22 @@ static const char *refuses(const limber_context *ctx, const struct problem *p)
                "it serves single products, but no small ones, whose scheme is the library's choice";
 }
 
-/* Whether parts are worth a thought: the operands are scanned, line by line. */
-static bool is_scanned(struct attempt *x, bool *failed)
+/* Whether the masks of lines and tiles are known, without which nothing is cut. */
+static bool has_masks(const struct attempt *x)
 {
-    *failed = !limber_attempt_scan(x);
-    return !*failed && x->f.all_a.scanned && x->f.all_b.scanned;
+    return x->f.all_a.scanned && x->f.all_b.scanned;
 }
 
 static enum ran run(struct attempt *at)
 {
-    struct mixing x = { .ctx = at->ctx, .p = at->p };
+    struct mixing x = { .ctx = at->ctx, .p = at->p, .key = &at->key };
     struct partition parts = { .parts = 0 };
-    bool done = false, failed, ok;
+    bool done = false, ok;
 
-    if (!is_scanned(at, &failed))
-        return failed ? RAN_failed : RAN_not;
+    if (!limber_attempt_scan(at))
+        return RAN_failed;
+    if (!has_masks(at))
+        return RAN_not;
     x.first_pass = at->f.first_pass;
     ok = mix(&x, at->f.a, at->f.b, &parts, &done, at->r, at->d);
     limber_partition_clear(&parts);
@@ -398,12 +379,16 @@ static enum ran run(struct attempt *at)
 static enum ran plan(struct attempt *at, struct text *out, struct cut *cut)
 {
     struct text trace = { 0 };
-    struct mixing x = { .ctx = at->ctx, .p = at->p, .plans = true, .trace = out ? &trace : NULL };
+    struct mixing x = {
+        .ctx = at->ctx, .p = at->p, .key = &at->key, .plans = true, .trace = out ? &trace : NULL
+    };
     struct partition parts = { .parts = 0 };
-    bool done = false, failed, ok;
+    bool done = false, ok;
 
-    if (!is_scanned(at, &failed))
-        return failed ? RAN_failed : RAN_not;
+    if (!limber_attempt_scan(at))
+        return RAN_failed;
+    if (!has_masks(at))
+        return RAN_not;
     x.first_pass = at->f.first_pass;
     ok = mix(&x, at->f.a, at->f.b, &parts, &done, at->r, at->d);
     if (done)
@@ -419,15 +404,15 @@ static enum ran plan(struct attempt *at, struct text *out, struct cut *cut)
     return ok ? limber_ran(done) : RAN_failed;
 }
 
-/* The parts', and that of one plan for all. */
+/* States what serves both one plan for all and the parts. */
 static enum ran workspace(struct attempt *at, bool batch, size_t *least, size_t *best)
 {
-    bool failed;
-
-    if (!is_scanned(at, &failed))
-        return failed ? RAN_failed : RAN_not;
+    if (!limber_attempt_scan(at))
+        return RAN_failed;
+    if (!has_masks(at))
+        return RAN_not;
     return limber_way_kernel.workspace(at, batch, least, best) == RAN_done &&
-                   parts_workspace(at->ctx, at->p, at->f.a, at->f.b, least, best, at->d) ?
+                   parts_workspace(at, least, best) ?
                RAN_done :
                RAN_failed;
 }

@@ -198,21 +198,28 @@ static struct piece piece_of(int64_t lines, int64_t length, int64_t task)
     return p;
 }
 
+/* Elements at, at + 1 and on of a line become bytes; false where one of them is no such byte. */
+static bool narrow(const struct job *j, const struct narrowed *x, int64_t line, int64_t at,
+                   int64_t count, uint8_t *to)
+{
+    const int low = x->is_unsigned ? 0 : -128, high = x->is_unsigned ? 255 : 127;
+
+    return j->ops->narrow(j->target, x->from.size, x->data + (line * x->step + at) * x->from.size,
+                          ldexp(1, x->exponent), low, high, to, count);
+}
+
 static void run_narrow(void *arg, int64_t task, int worker)
 {
     struct job *j = arg;
     const struct narrowed *x = &j->of[task >= j->of[0].tasks];
     const struct piece p =
         piece_of(x->lines, x->length, task >= j->of[0].tasks ? task - j->of[0].tasks : task);
-    const int low = x->is_unsigned ? 0 : -128, high = x->is_unsigned ? 255 : 127;
 
     (void)worker;
     for (int64_t i = p.first; i < p.end; i++) {
         if (atomic_load_explicit(&j->other, memory_order_relaxed))
             return;
-        if (!j->ops->narrow(j->target, x->from.size, x->data + (i * x->step + p.at) * x->from.size,
-                            ldexp(1, x->exponent), low, high, x->to + i * x->length + p.at,
-                            p.count))
+        if (!narrow(j, x, i, p.at, p.count, x->to + i * x->length + p.at))
             atomic_store(&j->other, true);
     }
 }
@@ -434,8 +441,8 @@ static bool run_in_memory(limber_context *ctx, const struct problem *p, struct j
     return ok;
 }
 
-/* False where the operands lie otherwise, or a few elements say that bytes do not hold them.
- * kept: what prepared operands keep is asked, and is theirs to make. */
+/* False where the operands lie otherwise, or a few elements say that bytes do not hold them.  With
+ * `kept`, prepared operands give the bytes that they keep, or have this call make them. */
 static bool begin(const limber_context *ctx, const struct problem *p, bool kept, struct job *j)
 {
     const bool conv = p->shape != NULL;
@@ -484,18 +491,15 @@ static enum ran run(struct attempt *x)
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
-/* Whether all elements are such bytes. */
+/* Whether bytes hold all elements of an operand. */
 static bool are_bytes(const struct job *j, const struct narrowed *x)
 {
-    const int low = x->is_unsigned ? 0 : -128, high = x->is_unsigned ? 255 : 127;
     uint8_t to[PIECE];
     bool all = true;
 
     for (int64_t i = 0; i < x->lines; i++)
         for (int64_t at = 0; all && at < x->length; at += PIECE)
-            all = j->ops->narrow(j->target, x->from.size,
-                                 x->data + (i * x->step + at) * x->from.size, ldexp(1, x->exponent),
-                                 low, high, to, x->length - at < PIECE ? x->length - at : PIECE);
+            all = narrow(j, x, i, at, x->length - at < PIECE ? x->length - at : PIECE, to);
     return all;
 }
 
@@ -516,8 +520,6 @@ static enum ran plan(struct attempt *x, struct text *out, struct cut *cut)
     if (!begin(x->ctx, x->p, false, &j))
         return RAN_not;
     q = problem_of(x->p, &j, NULL);
-    q.kept[0] = q.kept[1] = NULL;
-    q.finish = NULL;
     if (out)
         limber_text_add(out, "; way=bytes: both operands become bytes, whose product is:\n");
     ok =

@@ -83,5 +83,3 @@ bool limber_prepared_is_same(const struct limber_prepared *o, const char *what, 
             limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s has changed since it was prepared",
                         what));
 }
-
-/* ---- the calls ------------------------------------------------------------------------------- */

@@ -29,6 +29,12 @@ static inline void limber_report_clear(struct report *r)
     memset(r, 0, offsetof(struct report, part));
 }
 
+/* Copies as much of the parts as is set. */
+static inline void limber_report_copy(struct report *to, const struct report *from)
+{
+    memcpy(to, from, offsetof(struct report, part) + (size_t)from->parts * sizeof *from->part);
+}
+
 /* The arrays are to be released with limber_cut_clear. */
 struct cut {
     int parts;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Runs a call that simulates nothing, or whose unit is known, and logs it. */
+ * Runs a call without statistics, by the list of ways, and logs it. */
 #include "jit/ways.h"
 
 #include <string.h>
@@ -72,7 +72,7 @@ static __attribute__((noinline)) bool run_reported(limber_context *ctx, const st
             limber_call_log(ctx, p, &r);
     }
     if (report)
-        memcpy(report, &r, offsetof(struct report, part) + (size_t)r.parts * sizeof *r.part);
+        limber_report_copy(report, &r);
     return true;
 }
 

@@ -25,11 +25,11 @@ void limber_shapes_free(struct shapes *all)
     if (!all)
         return;
     for (int i = 0; i < SETS * PLACES; i++)
-        free(all->way[i / PLACES][i % PLACES].made);
+        free(all->place[i / PLACES][i % PLACES].made);
     free(all);
 }
 
-/* Where the shape is counted: its own way, or that which has counted least.  NULL: all have
+/* Where the shape is counted: its own place, or the one that has counted least.  NULL: all have
  * functions. */
 static struct place *counter_of(struct place *set, uint64_t hash)
 {
@@ -65,14 +65,14 @@ static __attribute__((noinline)) void count(limber_context *ctx, const struct pr
     const struct fixed *f = &s->fixed;
     const double work = (double)f->m * (double)f->n * (double)f->k;
     const uint64_t hash = limber_shape_hash(s);
-    struct place *way = counter_of(ctx->shapes->way[hash >> (64 - SET_BITS)], hash);
+    struct place *place = counter_of(ctx->shapes->place[hash >> (64 - SET_BITS)], hash);
     int64_t more = (int64_t)((double)times * (saved + work * saved_each)), before;
 
-    if (!way || atomic_load_explicit(&way->saved, memory_order_relaxed) >= cost)
+    if (!place || atomic_load_explicit(&place->saved, memory_order_relaxed) >= cost)
         return; /* it is being made, or cannot be */
-    before = atomic_fetch_add_explicit(&way->saved, more, memory_order_relaxed);
+    before = atomic_fetch_add_explicit(&place->saved, more, memory_order_relaxed);
     if (before < cost && before + more >= cost && !ask(ctx, s))
-        atomic_store_explicit(&way->saved, 0, memory_order_relaxed);
+        atomic_store_explicit(&place->saved, 0, memory_order_relaxed);
 }
 
 limber_kernel limber_shape_code(limber_context *ctx, const struct product_shape *s, int64_t times)
@@ -88,7 +88,7 @@ limber_kernel limber_shape_code(limber_context *ctx, const struct product_shape 
 
 /* ---- in the background ----------------------------------------------------------------------- */
 
-static struct place *free_way(struct place *set, const struct product_shape *s)
+static struct place *free_place(struct place *set, const struct product_shape *s)
 {
     struct place *found = NULL;
 
@@ -111,8 +111,9 @@ void limber_shape_make(limber_context *ctx, const struct product_shape *s)
 {
     const limber_contract native = LIMBER_CONTRACT_INIT;
     const struct fixed *f = &s->fixed;
-    struct place *way = free_way(ctx->shapes->way[limber_shape_hash(s) >> (64 - SET_BITS)], s);
-    struct made *made = way ? malloc(sizeof *made) : NULL;
+    struct place *place =
+        free_place(ctx->shapes->place[limber_shape_hash(s) >> (64 - SET_BITS)], s);
+    struct made *made = place ? malloc(sizeof *made) : NULL;
     struct diag ignored = { 0 }; /* the library's code goes on serving */
     void *address;
 
@@ -128,5 +129,5 @@ void limber_shape_make(limber_context *ctx, const struct product_shape *s)
         return;
     }
     memcpy(&made->code, &address, sizeof address);
-    atomic_store_explicit(&way->made, made, memory_order_release);
+    atomic_store_explicit(&place->made, made, memory_order_release);
 }

@@ -21,7 +21,7 @@ struct shapes {
         _Atomic(struct made *) made;
         atomic_uint_fast64_t hash; /* of the shape that is counted */
         atomic_llong saved; /* nanoseconds that its function would have saved */
-    } way[SETS][PLACES];
+    } place[SETS][PLACES];
 };
 
 static inline uint64_t limber_shape_pack(int64_t x, int64_t y, int64_t z)
@@ -65,7 +65,7 @@ static inline const struct made *limber_shape_found(const limber_context *ctx,
 
     if (!ctx->shapes)
         return NULL;
-    set = ctx->shapes->way[limber_shape_hash(s) >> (64 - SET_BITS)];
+    set = ctx->shapes->place[limber_shape_hash(s) >> (64 - SET_BITS)];
     for (const struct place *w = set; w < set + PLACES; w++) {
         const struct made *made = atomic_load_explicit(&w->made, memory_order_acquire);
 

@@ -107,8 +107,9 @@ void limber_groups_run_small(limber_context *ctx, const struct problem *p, int64
     }
 }
 
-void limber_small_report(const limber_context *ctx, struct report *r)
+void limber_pairs_report(struct attempt *x)
 {
+    struct report *r = x->r;
     const double scan = r->seconds_scan;
 
     limber_report_clear(r);
@@ -116,12 +117,7 @@ void limber_small_report(const limber_context *ctx, struct report *r)
     r->from = LIMBER_FROM_LIBRARY;
     r->seconds_scan = scan;
     snprintf(r->scheme, sizeof r->scheme, "pairs");
-    snprintf(r->backend, sizeof r->backend, "%s", ctx->machine.backend->name);
-}
-
-static void report(struct attempt *x)
-{
-    limber_small_report(x->ctx, x->r);
+    snprintf(r->backend, sizeof r->backend, "%s", x->ctx->machine.backend->name);
 }
 
 static enum ran run(struct attempt *x)
@@ -132,7 +128,7 @@ static enum ran run(struct attempt *x)
     (void)serves(x->p, &s.allowed);
     limber_groups_run_small(x->ctx, x->p, WORK, run_group, &s);
     if (x->r) {
-        report(x);
+        limber_pairs_report(x);
         x->r->recomputed = s.slow;
         x->r->seconds_run = limber_now() - start;
     }
@@ -140,5 +136,5 @@ static enum ran run(struct attempt *x)
 }
 
 const struct way limber_way_pairs = {
-    .id = WAY_pairs, .refuses = refuses, .run = run, .report = report
+    .id = WAY_pairs, .refuses = refuses, .run = run, .report = limber_pairs_report
 };

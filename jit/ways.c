@@ -29,14 +29,18 @@ static bool unknown(const char *name, int length, struct diag *d)
     return false;
 }
 
-/* The ways of a name; planless: all that need no plan. */
+static bool is_word(const char *text, size_t length, const char *word)
+{
+    return strlen(word) == length && memcmp(text, word, length) == 0;
+}
+
+/* The set of ways that a name means; "planless" means all that need no plan. */
 static uint32_t ways_of(const char *name, size_t length)
 {
     for (int i = 1; i < WAY_count; i++)
-        if (strlen(limber_way_name((enum way_id)i)) == length &&
-            memcmp(limber_way_name((enum way_id)i), name, length) == 0)
+        if (is_word(name, length, limber_way_name((enum way_id)i)))
             return limber_way_bit((enum way_id)i);
-    return length == 8 && memcmp(name, "planless", 8) == 0 ? WAYS_planless : 0;
+    return is_word(name, length, "planless") ? WAYS_planless : 0;
 }
 
 bool limber_ways_read(const char *text, uint32_t *out, struct diag *d)
@@ -88,7 +92,7 @@ static const struct problem *transpose(const limber_context *ctx, const struct p
 
 /* ---- down the list --------------------------------------------------------------------------- */
 
-/* From here on ways plan. */
+/* Makes ready what ways that plan read of an attempt. */
 static void begin_plans(struct attempt *x)
 {
     x->p = transpose(x->ctx, x->p, &x->turned);
@@ -164,38 +168,38 @@ bool limber_ways_workspace(struct attempt *x, bool batch, size_t *least, size_t 
     return ran == RAN_done;
 }
 
-/* Of a way without a plan: what follows is the plan that it makes needless. */
+/* Introduces the plan of the call as it would be computed without this way. */
 static void say_needless(const struct way *w, struct text *out)
 {
-    limber_text_add(out, "; way=%s: %s.  Without it (LIMBER_WAYS=-%s):\n", limber_way_name(w->id),
-                    limber_way_about(w->id), limber_way_name(w->id));
+    if (out)
+        limber_text_add(out, "; way=%s: %s.  Without it (LIMBER_WAYS=-%s):\n",
+                        limber_way_name(w->id), limber_way_about(w->id), limber_way_name(w->id));
 }
 
 bool limber_ways_plan(struct attempt *x, struct text *out, struct cut *cut)
 {
-    const struct way *w, *first = NULL;
+    const struct way *w, *planless = NULL; /* planless: the way that makes a plan needless */
     struct text why = { 0 };
     enum ran ran = RAN_not;
 
     begin(x);
-    while (ran == RAN_not && (w = next(x, !first, first ? NULL : &why))) {
-        if (first && !w->plan)
-            continue;
-        if (!w->plan && out)
+    while (ran == RAN_not && (w = next(x, !planless, planless ? NULL : &why))) {
+        if (!w->plan && !planless) {
+            planless = w;
             say_needless(w, out);
-        first = first ? first : w;
-        ran = w->plan ? w->plan(x, out, cut) : RAN_not;
-        if (ran == RAN_not && first == w && w->plan) {
-            first = NULL; /* this one would not run */
-            limber_text_add(&why, "; not %s: one plan is as fast\n", limber_way_name(w->id));
-        } else if (ran == RAN_done && w->id != WAY_none) {
-            x->r->way = w->id;
         }
+        if (!w->plan)
+            continue;
+        ran = w->plan(x, out, cut);
+        if (ran == RAN_not && !planless)
+            limber_text_add(&why, "; not %s: one plan is as fast\n", limber_way_name(w->id));
+        if (ran == RAN_done && w->id != WAY_none)
+            x->r->way = w->id;
     }
-    if (ran == RAN_done && first && !first->plan) {
-        if (first->report)
-            first->report(x);
-        x->r->way = first->id;
+    if (ran == RAN_done && planless) {
+        if (planless->report)
+            planless->report(x);
+        x->r->way = planless->id;
     }
     if (ran == RAN_done && out && why.s) {
         limber_text_add(out, "%s", why.s);

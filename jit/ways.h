@@ -13,7 +13,7 @@ struct attempt {
     const struct problem *p; /* the call; for ways that plan, so that C's rows are dense */
     struct report *r; /* or NULL */
     struct diag *d;
-    const struct way *const *at; /* in the list; NULL: at its begin */
+    const struct way *const *at; /* the place in the list of the way that is asked next */
     /* Go down the list with another call, for ways that make one of this. */
     bool (*again)(struct attempt *);
     bool (*plan_again)(struct attempt *, struct text *out, struct cut *cut);
@@ -23,6 +23,8 @@ struct attempt {
     struct scan_result f;
     struct kernel_key key;
 };
+/* Fills the report of a product that pairs compute, but for its times. */
+void limber_pairs_report(struct attempt *x);
 /* Scans the operands and makes the key, unless that is done. */
 bool limber_attempt_scan(struct attempt *x);
 

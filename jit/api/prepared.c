@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- the calls ------------------------------------------------------------------------------- */
+
 static size_t bound_of(const struct limber_prepared *o, const limber_prepare_config *c)
 {
     double elements = (double)o->rows * (double)o->cols * o->x.format.size;

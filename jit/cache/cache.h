@@ -40,6 +40,7 @@ struct entry {
     void *address; /* of the function's code */
     limber_origin from;
     bool prebuilt; /* its code is part of the library */
+    atomic_int dumped; /* the way of launches (enum way_id) that its dump names last */
     atomic_llong spent; /* nanoseconds of calls that a prebuilt kernel served */
     atomic_bool replaced; /* a specialised one has been asked for */
     double seconds; /* that making it took */
