@@ -50,7 +50,7 @@ static void hash_some(void *arg, int64_t task, int worker)
     h->hash[task] = XXH3_128bits_digest(&state);
 }
 
-/* Of all elements, by the context's threads. */
+/* Hashes all elements, by the context's threads. */
 bool limber_prepared_hash(const struct limber_prepared *o, XXH128_hash_t *out, struct diag *d)
 {
     bool by_rows = o->x.col_stride <= o->x.row_stride;

@@ -210,7 +210,7 @@ static size_t memory_bytes(const struct kernel *k, const struct call *of)
     return (size_t)(beside + limber_extent_bytes(f, c, &w, &x));
 }
 
-/* By code of the library. */
+/* Computes the launch by code of the library. */
 static bool run_library(const struct kernel *k, struct call *c, struct layout *l, struct diag *d)
 {
     const struct launch_memory none = { NULL };
@@ -229,11 +229,6 @@ static bool run_library(const struct kernel *k, struct call *c, struct layout *l
     if (!c->launch_memory)
         limber_workspace_give(c, &memory);
     return true;
-}
-
-static char *aligned(char *memory)
-{
-    return (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
 }
 
 static bool launch(struct kernel *k, struct call *c, struct diag *d)
@@ -263,7 +258,7 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
         return run_library(k, c, &l, d);
     /* A caller's memory may begin anywhere.  What follows has room to begin at a line of cache, and
      * does so here. */
-    beside = c->launch_memory ? aligned(c->launch_memory->memory) :
+    beside = c->launch_memory ? limber_aligned(c->launch_memory->memory) :
              bytes            ? malloc((size_t)bytes) :
                                 NULL;
     if (bytes && !beside)
@@ -325,9 +320,11 @@ static const char *rows_name(const struct product *p)
                                      "rows";
 }
 
-static void describe(const struct layout *l, const struct whole *w, struct text *out)
+static void describe(const struct layout *l, const struct kernel_config *f, const struct call *c,
+                     struct text *out)
 {
     const struct product *p = &l->unpacked.product;
+    const struct whole w = limber_whole_of(f, c);
 
     if (l->way == WAY_windows)
         limber_text_add(out, " load_a=filters load_b=%s",
@@ -338,12 +335,11 @@ static void describe(const struct layout *l, const struct whole *w, struct text 
         limber_text_add(out, " load_a=%s load_b=%s%s", rows_name(p), source_name(p->source),
                         p->turned ? " turned" : "");
     else
-        limber_text_add(out, " load_a=%s load_b=%s", w->filters.turned ? "filters" : "panels",
-                        w->planes ? "planes" : "panels");
+        limber_text_add(out, " load_a=%s load_b=%s", w.filters.turned ? "filters" : "panels",
+                        w.planes ? "planes" : "panels");
     for (int i = 0; i < WAY_packed; i++)
         if (l->why[i])
-            limber_text_add(out, "\n; not %s: %s", i == WAY_windows ? "windows" : "unpacked",
-                            l->why[i]);
+            limber_text_add(out, "\n; not %s: %s", limber_way_name((enum way_id)i), l->why[i]);
 }
 
 static enum way_id way(const struct plan *p, const struct target *t, const struct call *of,
@@ -353,17 +349,15 @@ static enum way_id way(const struct plan *p, const struct target *t, const struc
     struct kernel *k = calloc(1, sizeof *k);
     struct layout l = { .way = WAY_none };
     struct diag ignored = { 0 };
-    struct whole w;
     bool served = k && limber_kernel_config(p, t, &k->config, &ignored);
 
     if (served && c->conv && is_empty(c)) {
         l.way = WAY_packed; /* as its launch says; ways divide by numbers of pixels */
     } else if (served) {
         k->cpu = limber_cpu_of(t);
-        w = limber_whole_of(&k->config, c);
         find_way(k, c, &l);
         if (out)
-            describe(&l, &w, out);
+            describe(&l, &k->config, c, out);
     }
     free(k);
     return l.way;

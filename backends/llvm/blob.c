@@ -17,7 +17,7 @@ static size_t object_at(const struct blob_head *head)
     return (sizeof *head + (size_t)head->packed + 7) & ~(size_t)7;
 }
 
-/* Of a configuration and, unless the library has it, its object. */
+/* Joins a configuration and its object, which is empty where the library has the code. */
 static bool join_blob(const struct kernel_config *k, unsigned cpu, const struct blob *object,
                       struct blob *out, struct diag *d)
 {

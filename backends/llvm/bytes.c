@@ -207,7 +207,7 @@ static void set_sizes(struct windows *x, const struct kernel_config *f)
     set_window(x);
 }
 
-/* All but memory. */
+/* Asks all but how much memory the launch takes. */
 static const char *refuses(const struct kernel *k, const struct call *call, struct windows *x)
 {
     const struct kernel_config *f = &k->config;
@@ -277,10 +277,7 @@ const char *limber_windows_refuses(const struct kernel *k, const struct call *c,
         return why;
     bytes = image_bytes(x) + (double)filters_bytes(x) + 16.0 * (double)x->words +
             (double)c->runner->workers * (double)worker_bytes(x) + 1024;
-    if (bytes > (double)c->workspace_limit || bytes >= 0x1p62)
-        return "the workspace is too small";
-    x->bytes = (int64_t)bytes;
-    return NULL;
+    return limber_workspace_holds(c, bytes, &x->bytes) ? NULL : "the workspace is too small";
 }
 
 struct job {
@@ -873,7 +870,7 @@ void limber_windows_run(const struct windows *x, char *memory)
     struct job j = { .x = x };
     struct kept *kept;
 
-    memory = (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
+    memory = limber_aligned(memory);
     j.at = (int64_t *)(void *)limber_take(&memory, 16 * x->words);
     j.nowhere = j.at + x->words;
     memset(j.nowhere, 0, (size_t)x->words * sizeof *j.nowhere);

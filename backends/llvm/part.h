@@ -21,6 +21,22 @@ static inline int64_t round_up(int64_t x, int64_t step)
     return ceil_div(x, step) * step;
 }
 
+/* The first line of cache that begins at `memory` or behind it. */
+static inline char *limber_aligned(char *memory)
+{
+    return (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
+}
+
+/* Whether the call's workspace holds so many bytes, which padding and dilation may make more than
+ * any memory has; then *to is their number. */
+static inline bool limber_workspace_holds(const struct call *c, double bytes, int64_t *to)
+{
+    bool holds = bytes <= (double)c->workspace_limit && bytes < 0x1p62;
+
+    *to = holds ? (int64_t)bytes : 0;
+    return holds;
+}
+
 /* The next bytes of a launch's memory, in whole lines of cache. */
 static inline char *limber_take(char **memory, int64_t bytes)
 {
@@ -104,7 +120,7 @@ void limber_planes_task(const struct part *p, int64_t task);
 /* Workspace: the call's own, else the allocator's, else the process's. */
 bool limber_workspace_take(const struct call *c, size_t bytes, struct launch_memory *r,
                            struct diag *d);
-/* What was given to the launch (NULL memory: nothing was), or memory of its own. */
+/* Uses the memory that was given to the launch or, where given->memory is NULL, takes its own. */
 bool limber_workspace_reach(const struct call *c, const struct launch_memory *given, size_t bytes,
                             struct launch_memory *r, struct diag *d);
 void limber_workspace_give(const struct call *c, const struct launch_memory *r);

@@ -70,7 +70,7 @@ int64_t limber_side_bytes(const struct kernel_config *c, int side, int64_t lines
            range_bytes(c, side, panels) + norm_bytes(c, side, panels);
 }
 
-/* Of a block of so many rows. */
+/* The bytes of scratch that a worker needs for a block of so many rows. */
 static int64_t scratch_bytes(const struct kernel_config *c, int64_t rows)
 {
     int64_t block = rows * c->nb, wide = c->unit == UNIT_f64 ? 8 : 4;
@@ -114,7 +114,7 @@ static char *set_side(const struct kernel_config *c, struct packed *o, int side,
         o->sums = (int32_t *)(void *)memory;
         memory += limbs * o->chunks * o->sum_lines * 4;
     }
-    return (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
+    return limber_aligned(memory);
 }
 
 /* ---- what packing adds to -------------------------------------------------------------------- */
@@ -300,8 +300,8 @@ struct call limber_straightened(const struct call *c)
     return s;
 }
 
-/* What the longest of the workers does of an m x n part, in blocks of so many rows and columns: a
- * block costs some panels more than its size, for what it fetches of both sides. */
+/* The work of the busiest worker on an m x n part, in blocks of so many rows and columns.  A block
+ * costs some panels more than its size, for the panels of both sides that it fetches. */
 static int64_t longest(const struct kernel_config *f, int64_t m, int64_t n, int64_t rows,
                        int64_t columns, int busy)
 {
@@ -520,7 +520,7 @@ static void run_columns(struct part *p, struct call *c, const struct whole *w, i
     call->overflow = 0;
 }
 
-/* Of rows [i, i + height), at most `width` columns at a time. */
+/* The part of C of rows [i, i + height), for at most `width` columns at a time. */
 static struct part begin_rows(struct kernel *k, const struct call *c,
                               const struct kernel_call *call, const struct whole *w, int64_t i,
                               int64_t height, int64_t width)
@@ -576,7 +576,7 @@ static int64_t part_of_k(const struct kernel_config *f, const struct kernel_call
     return part;
 }
 
-/* Of k, as packed. */
+/* The most elements along k, counted as they are packed, that a part takes. */
 static int64_t longest_part(const struct kernel_config *f, const struct call *c,
                             const struct kernel_call *call, const struct whole *w)
 {
@@ -749,7 +749,7 @@ bool limber_parts_run(struct kernel *k, struct call *c, struct kernel_call call,
     }
     c->workspace = (size_t)limber_extent_bytes(f, c, &w, &x);
     ok = limber_workspace_reach(c, given, c->workspace, &taken, d);
-    memory = (char *)(((uintptr_t)taken.memory + 63) & ~(uintptr_t)63);
+    memory = limber_aligned(taken.memory);
     for (int64_t i = 0; ok && x.sums && i < c->m; i += x.m)
         for (int64_t j = 0; j < c->n; j += x.n)
             run_sums(k, c, &call, &w, &x, i, j, memory);

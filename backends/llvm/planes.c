@@ -214,7 +214,7 @@ char *limber_planes_begin(const struct kernel_config *f, struct part *p, int bus
     int64_t *tap = (int64_t *)(void *)(memory + phase_bytes(w));
 
     memory = (char *)(tap + w->r * w->s);
-    memory = (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
+    memory = limber_aligned(memory);
     reach = direction_of(w, 0).reach;
     *x = (struct planes){ .channels = channels_of(w, call->view_k),
                           .group = p->filters.group,
@@ -245,7 +245,7 @@ char *limber_planes_begin(const struct kernel_config *f, struct part *p, int bus
     }
     p->copies = copies_planes(f, w, x->group);
     share_planes(f, p, busy);
-    return (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
+    return limber_aligned(memory);
 }
 
 void limber_planes_task(const struct part *p, int64_t task)

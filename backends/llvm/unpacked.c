@@ -189,10 +189,7 @@ static const char *find_in(const struct kernel *k, const struct call *c, double 
     if (why)
         return why;
     bytes = own + bytes_of(&u->product);
-    if (bytes > (double)c->workspace_limit || bytes >= 0x1p62)
-        return "the workspace is too small";
-    u->bytes = (int64_t)bytes;
-    return NULL;
+    return limber_workspace_holds(c, bytes, &u->bytes) ? NULL : "the workspace is too small";
 }
 
 /* A planar image takes memory of its own. */
@@ -785,7 +782,7 @@ static bool run_product(const struct kernel *k, const struct product *p, char *m
     struct job j = { .p = *p, .strip = limber_strip_code(k->cpu) };
     int64_t planes = 0, begin;
 
-    memory = (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
+    memory = limber_aligned(memory);
     j.at = (int64_t *)(void *)limber_take(&memory, j.p.k * 8);
     j.b_at = (int64_t *)(void *)limber_take(&memory, j.p.k * 8);
     j.frame = limber_take(&memory, (int64_t)frame_bytes(&j.p));

@@ -119,120 +119,47 @@ struct example {
     const char *format, *to;
     enum contents data;
     int64_t m, n, k; /* of a product, else 0 */
-    limber_conv conv;
+    int64_t groups; /* of a convolution, else 0 */
     int codes; /* that run, a bit for each */
 };
 
-#define DEPTHWISE_CONV \
-    { .size = sizeof(limber_conv), \
-      .n = 1, \
-      .c = 16, \
-      .h = 12, \
-      .w = 12, \
-      .o = 16, \
-      .r = 3, \
-      .s = 3, \
-      .stride = { 1, 1 }, \
-      .pad = { 1, 1, 1, 1 }, \
-      .dilate = { 1, 1 }, \
-      .groups = 16 }
-
+/* clang-format off */
 static const struct example examples[] = {
-    { WAY_direct,
-      false,
-      LIMBER_CONTRACT_NATIVE,
-      "f64",
-      "f64",
-      REAL,
-      16,
-      16,
-      16,
-      { 0 },
+    { WAY_direct, false, LIMBER_CONTRACT_NATIVE, "f64", "f64", REAL, 16, 16, 16, 0,
       1 << DIRECT },
-    { WAY_depthwise, false, LIMBER_CONTRACT_NATIVE, "f32", "f32", REAL, 0, 0, 0, DEPTHWISE_CONV,
+    { WAY_depthwise, false, LIMBER_CONTRACT_NATIVE, "f32", "f32", REAL, 0, 0, 0, 16,
       1 << DEPTHWISE },
-    { WAY_pairs,
-      false,
-      LIMBER_CONTRACT_CORRECT,
-      "f64",
-      "f64",
-      REAL,
-      16,
-      16,
-      16,
-      { 0 },
+    { WAY_pairs, false, LIMBER_CONTRACT_CORRECT, "f64", "f64", REAL, 16, 16, 16, 0,
       1 << SMALL },
-    { WAY_bytes,
-      true,
-      LIMBER_CONTRACT_CORRECT,
-      "f64",
-      "f64",
-      BYTES,
-      200,
-      200,
-      200,
-      { 0 },
+    { WAY_bytes, true, LIMBER_CONTRACT_CORRECT, "f64", "f64", BYTES, 200, 200, 200, 0,
       1 << NARROW | 1 << WINDOWS | 1 << LAUNCH },
-    { WAY_depthwise_exact, false, LIMBER_CONTRACT_CORRECT, "f32", "f32", INTEGERS, 0, 0, 0,
-      DEPTHWISE_CONV, 1 << DEPTHWISE },
-    { WAY_depthwise_pairs, false, LIMBER_CONTRACT_CORRECT, "f32", "f32", REAL, 0, 0, 0,
-      DEPTHWISE_CONV, 1 << SMALL },
-    { WAY_parts,
-      true,
-      LIMBER_CONTRACT_CORRECT,
-      "f64",
-      "f64",
-      UNLIKE,
-      512,
-      512,
-      512,
-      { 0 },
+    { WAY_depthwise_exact, false, LIMBER_CONTRACT_CORRECT, "f32", "f32", INTEGERS, 0, 0, 0, 16,
+      1 << DEPTHWISE },
+    { WAY_depthwise_pairs, false, LIMBER_CONTRACT_CORRECT, "f32", "f32", REAL, 0, 0, 0, 16,
+      1 << SMALL },
+    { WAY_parts, true, LIMBER_CONTRACT_CORRECT, "f64", "f64", UNLIKE, 512, 512, 512, 0,
       1 << LAUNCH },
-    { WAY_windows,
-      true,
-      LIMBER_CONTRACT_NATIVE,
-      "i8",
-      "i32",
-      BYTES,
-      0,
-      0,
-      0,
-      { .size = sizeof(limber_conv),
-        .n = 1,
-        .c = 16,
-        .h = 12,
-        .w = 12,
-        .o = 16,
-        .r = 3,
-        .s = 3,
-        .stride = { 1, 1 },
-        .pad = { 1, 1, 1, 1 },
-        .dilate = { 1, 1 },
-        .groups = 1 },
+    { WAY_windows, true, LIMBER_CONTRACT_NATIVE, "i8", "i32", BYTES, 0, 0, 0, 1,
       1 << WINDOWS | 1 << LAUNCH },
-    { WAY_unpacked,
-      false,
-      LIMBER_CONTRACT_NATIVE,
-      "f64",
-      "f64",
-      REAL,
-      20,
-      400,
-      400,
-      { 0 },
+    { WAY_unpacked, false, LIMBER_CONTRACT_NATIVE, "f64", "f64", REAL, 20, 400, 400, 0,
       1 << UNPACKED | 1 << LAUNCH },
-    { WAY_packed,
-      false,
-      LIMBER_CONTRACT_CORRECT,
-      "f64",
-      "f64",
-      REAL,
-      160,
-      160,
-      160,
-      { 0 },
+    { WAY_packed, false, LIMBER_CONTRACT_CORRECT, "f64", "f64", REAL, 160, 160, 160, 0,
       1 << LAUNCH },
 };
+/* clang-format on */
+
+/* Each convolution is this one, in as many groups as its example says. */
+static const limber_conv shape = { .size = sizeof shape,
+                                   .n = 1,
+                                   .c = 16,
+                                   .h = 12,
+                                   .w = 12,
+                                   .o = 16,
+                                   .r = 3,
+                                   .s = 3,
+                                   .stride = { 1, 1 },
+                                   .pad = { 1, 1, 1, 1 },
+                                   .dilate = { 1, 1 } };
 
 static double value_of(enum contents data, uint64_t *seed, int64_t i, int64_t all)
 {
@@ -253,6 +180,7 @@ struct operands {
     size_t bytes;
     limber_problem p;
     limber_contract contract;
+    limber_conv conv;
 };
 
 static char *filled(const char *format, enum contents data, int64_t count, uint64_t seed)
@@ -272,24 +200,27 @@ static char *filled(const char *format, enum contents data, int64_t count, uint6
 
 static void begin(const struct example *e, struct operands *o)
 {
-    const limber_conv *s = &e->conv;
+    const limber_conv *s = &shape;
     const limber_format f = named(e->format), to = named(e->to);
-    const int64_t a = s->size ? s->n * s->c * s->h * s->w : e->m * e->k;
-    const int64_t b = s->size ? s->o * (s->c / s->groups) * s->r * s->s : e->k * e->n;
-    const int64_t c = s->size ? s->n * s->o * s->h * s->w : e->m * e->n;
+    const bool conv = e->groups > 0;
+    const int64_t a = conv ? s->n * s->c * s->h * s->w : e->m * e->k;
+    const int64_t b = conv ? s->o * (s->c / e->groups) * s->r * s->s : e->k * e->n;
+    const int64_t c = conv ? s->n * s->o * s->h * s->w : e->m * e->n;
 
+    o->conv = shape;
+    o->conv.groups = e->groups;
     o->contract = (limber_contract)LIMBER_CONTRACT_INIT;
     o->contract.promise = e->promise;
     o->memory[0] = filled(e->format, e->data, a, 1);
     o->memory[1] = filled(e->format, e->data == UNLIKE ? BYTES : e->data, b, 2);
     o->memory[2] = malloc(o->bytes = (size_t)c * (size_t)to.size);
     assert_non_null(o->memory[2]);
-    o->p = s->size ? conv_problem(&o->contract, s, NULL, o->memory[0], f, o->memory[1], f, NULL,
-                                  o->memory[2], to) :
-                     gemm_problem(&o->contract, e->m, e->n, e->k, NULL,
-                                  (limber_matrix){ o->memory[0], f, e->k, 1 },
-                                  (limber_matrix){ o->memory[1], f, e->n, 1 }, NULL,
-                                  (limber_output){ o->memory[2], to, e->n, 1 });
+    o->p = conv ? conv_problem(&o->contract, &o->conv, NULL, o->memory[0], f, o->memory[1], f, NULL,
+                               o->memory[2], to) :
+                  gemm_problem(&o->contract, e->m, e->n, e->k, NULL,
+                               (limber_matrix){ o->memory[0], f, e->k, 1 },
+                               (limber_matrix){ o->memory[1], f, e->n, 1 }, NULL,
+                               (limber_output){ o->memory[2], to, e->n, 1 });
 }
 
 /* ---- tests ----------------------------------------------------------------------------------- */

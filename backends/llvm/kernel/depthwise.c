@@ -300,7 +300,7 @@ static bool has_sevens(const struct depthwise *d)
     return is_common(d) && d->stride[1] == 1 && d->s == 7;
 }
 
-/* Such rows, or blocks of three rows and columns, in a plane of a window. */
+/* A plane of a window is cut into so many sums: rows of seven taps, or blocks of 3 x 3. */
 static int64_t nines_of(const struct depthwise *d)
 {
     return has_sevens(d) ? d->r : parts(d->r, 3) * parts(d->s, 3);
@@ -346,7 +346,7 @@ static struct piece find_gradient(const struct depthwise *d, const struct depthw
 #define GROUP 1
 #include "backends/llvm/kernel/depthwise.h"
 
-/* Of bytes that are widened. */
+/* The packed way of bytes, which become floats before they are multiplied. */
 #define FORMAT bytes
 #define REAL float
 #define PIXEL uint8_t

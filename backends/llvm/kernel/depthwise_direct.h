@@ -109,7 +109,7 @@ FLAT void NAME(weigh)(const struct NAME(column) *x, int64_t c, int64_t plane, in
             w[i][t] = (VEC)SAME(from[i * x->down[0] + t * x->right]);
 }
 
-/* What undoes the offset of the image's bytes, in one plane. */
+/* The sum to add for one plane of a window, since its bytes are read with an offset. */
 FLAT VEC NAME(start)(const struct NAME(column) *x, int r, int s, VEC w[3][3])
 {
     VEC sum = { 0 };

@@ -9,7 +9,8 @@
  * sums out; rows of seven taps are met whole, one at a time, by the same code.  NHWC is read where
  * it lies; of NCHW, and of several filters a channel, rows are packed on the way. */
 
-/* What nine sums of a vector of channels meet; distances are of bytes. */
+/* The pixels of the image and of dy that nine sums of a vector of channels read; distances are in
+ * bytes. */
 struct NAME(met) {
     const struct depthwise *d;
     const char *image, *dy, *zeros; /* image: its first row; dy: the row at hand */
@@ -288,7 +289,7 @@ static __attribute__((noinline)) void NAME(turn)(const REAL *from, int64_t plane
     }
 }
 
-/* The same of any channels and pixels: so many elements from one to the next. */
+/* Turns channels to lanes: `count` pixels of LANES channels, whose elements lie so far apart. */
 static void NAME(gather)(const REAL *from, int64_t apart, int64_t pixel, int64_t count,
                          int64_t channels, REAL *to)
 {
