@@ -136,6 +136,17 @@ struct call {
     enum way_id way; /* out: the one that did */
 };
 
+/* Sums of m rows of a matrix times a vector of k elements, as order 1 has them (limber.h), all of
+ * binary64 (size 8) or binary32 (4).  row, col and step: elements from one row, one column and one
+ * element of the vector to the next.  The m sums are dense. */
+struct vector_sums {
+    int size;
+    int64_t m, k, row, col, step;
+    const void *a, *x;
+    void *sum;
+    bool more; /* sums go on: the first product begins a chain that is not a sum's first */
+};
+
 /* A product whose shape is known when it is compiled: A is m x k, B is k x n, all at least 1.
  * Compared and hashed as bytes: no holes. */
 struct strides {
@@ -398,6 +409,8 @@ struct backend {
      * elements were summed again, exactly.  NULL: there is none. */
     int64_t (*small)(const struct call *, const struct target *, limber_format a, limber_format b,
                      limber_format c, double allowed);
+    /* Sums of order 1, by code that needs no plan and no memory.  NULL: there is none. */
+    void (*vectors)(const struct vector_sums *, const struct target *);
     /* What of a plan decides about compile()'s bytes, the target aside.  NULL: all of it. */
     bool (*code_key)(const struct plan *, const struct target *, struct blob *, struct diag *);
     /* For calls that are several launches, all memory first.  NULL: who needs all of them or none

@@ -9,6 +9,7 @@
 
 #define LIMBER_WAY_LIST(WAY) \
     /* without a plan */ \
+    WAY(vectors, "a matrix times a vector, or two vectors, native or reproducible") \
     WAY(direct, "small native products of one float format, operands as they lie") \
     WAY(depthwise, "convolutions whose filters see one channel each, native or of bytes") \
     WAY(pairs, "small products to a contract, summed as pairs of doubles") \
@@ -44,7 +45,7 @@ static inline uint32_t limber_way_bit(enum way_id way)
 
 enum {
     WAYS_all = (1 << WAY_count) - 1,
-    WAYS_planless = 1 << WAY_direct | 1 << WAY_depthwise | 1 << WAY_pairs |
+    WAYS_planless = 1 << WAY_vectors | 1 << WAY_direct | 1 << WAY_depthwise | 1 << WAY_pairs |
                     1 << WAY_depthwise_exact | 1 << WAY_depthwise_pairs
 };
 

@@ -376,6 +376,21 @@ static int64_t small(const struct call *c, const struct target *t, limber_format
     return run(c, a, b, to, allowed);
 }
 
+static void vectors(const struct vector_sums *s, const struct target *t)
+{
+    unsigned cpu = limber_cpu_of(t);
+    kernel_sums *run = s->size == 8 ? limber_vectors_sums64 : limber_vectors_sums32;
+
+#if defined(LIMBER_EXACT_X86)
+    if (cpu & CPU_avx512)
+        run = s->size == 8 ? limber_vectors_sums64_avx512 : limber_vectors_sums32_avx512;
+    else if (cpu & CPU_avx2)
+        run = s->size == 8 ? limber_vectors_sums64_avx2 : limber_vectors_sums32_avx2;
+#endif
+    (void)cpu;
+    run(s);
+}
+
 static const struct launch_memory_ops launch_memory_ops = { memory_bytes, limber_workspace_take,
                                                             limber_workspace_give };
 
@@ -391,6 +406,7 @@ const struct backend limber_backend_llvm = {
     .workspace = workspace,
     .fixed = &limber_llvm_functions,
     .small = small,
+    .vectors = vectors,
     .code_key = limber_blob_key,
     .launch_memory = &launch_memory_ops,
     .prebuilt = limber_blob_prebuilt,

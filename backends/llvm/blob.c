@@ -96,7 +96,7 @@ static bool take_config(struct kernel *k, const unsigned char *data, size_t size
     return !(head->cpu & ~limber_cpu()) || limber_cpu_lacks(head->cpu & ~limber_cpu(), d);
 }
 
-/* The scheme `exact` is the library's own code, for the instruction set that the target names. */
+/* Kernels of the scheme `accumulator` are part of the library, one for each instruction set. */
 static void set_exact(struct kernel *k, unsigned cpu)
 {
     k->pack = limber_exact_pack;

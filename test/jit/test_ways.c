@@ -15,8 +15,14 @@ extern const struct backend limber_backend_llvm;
 
 /* ---- counters -------------------------------------------------------------------------------- */
 
-enum code { DIRECT, DEPTHWISE, SMALL, NARROW, WINDOWS, UNPACKED, LAUNCH, CODES };
+enum code { VECTORS, DIRECT, DEPTHWISE, SMALL, NARROW, WINDOWS, UNPACKED, LAUNCH, CODES };
 static atomic_int counts[CODES];
+
+static void count_vectors(const struct vector_sums *s, const struct target *t)
+{
+    counts[VECTORS]++;
+    limber_backend_llvm.vectors(s, t);
+}
 
 static bool count_direct(const struct fixed *f, const struct scaling *x, const struct target *t,
                          int size, const void *a, const void *b, void *c)
@@ -94,6 +100,7 @@ static limber_context *make(const char *ways)
     narrow = *limber_backend_llvm.narrow;
     narrow.narrow = count_narrow;
     counting = limber_backend_llvm;
+    counting.vectors = count_vectors;
     counting.direct = count_direct;
     counting.small = count_small;
     counting.depthwise = &depthwise;
@@ -125,6 +132,10 @@ struct example {
 
 /* clang-format off */
 static const struct example examples[] = {
+    { WAY_vectors, false, LIMBER_CONTRACT_NATIVE, "f64", "f64", REAL, 300, 1, 600, 0,
+      1 << VECTORS },
+    { WAY_vectors, false, LIMBER_CONTRACT_REPRODUCIBLE, "f32", "f32", REAL, 1, 70, 1000, 0,
+      1 << VECTORS },
     { WAY_direct, false, LIMBER_CONTRACT_NATIVE, "f64", "f64", REAL, 16, 16, 16, 0,
       1 << DIRECT },
     { WAY_depthwise, false, LIMBER_CONTRACT_NATIVE, "f32", "f32", REAL, 0, 0, 0, 16,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The scheme `exact`: sums of exact products, vectorised over columns of C.  It is part of the
- * library and needs no compiler at run time.  Compiled once for each instruction set.
+ * The scheme `accumulator`: sums of exact products, vectorised over columns of C.  The code is
+ * part of the library, compiled once for each instruction set, and needs no compiler at run time.
  *
  * Binary64 and binary32 are first summed as pairs of doubles, of elements scaled by the largest of
  * their line; the bound of their error tells which elements are certain.

@@ -19,7 +19,7 @@ enum {
     KERNEL_WIDE_COLUMN = 36,    /* and of one of residues in words, */
     KERNEL_WIDE_LEAST = 2048,   /* whose moduli are so large that quotients fit binary32 */
     KERNEL_COLUMNS = 10,
-    KERNEL_EXACT = 12,      /* bytes of an element of `exact`: a double and its exponent, or */
+    KERNEL_EXACT = 12,      /* bytes of an element of `accumulator`: a double and its exponent, or */
     KERNEL_PAIRS = 8,       /* where pairs are summed a double scaled by its line's largest; */
     KERNEL_EXACT_BLOCK = 64, /* rows and columns of a block, */
     KERNEL_EXACT_PAIR = 48,  /* bytes of the pair of an element and its size, and of earlier ones */
@@ -35,7 +35,7 @@ struct side {
     int32_t axis;
     int32_t top;            /* lines are scaled below 2^top; bits of scaled integers */
     int32_t shift, step, is_signed;
-    int32_t pieces;         /* doubles that hold an element: 1 to 3; the limbs of `exact` */
+    int32_t pieces;         /* doubles that hold an element: 1 to 3; the limbs of `accumulator` */
     int32_t narrow;         /* scaled integers fit 31 bits, and an element one double */
     int32_t base, digits;   /* digits of scaled integers: bits, how many */
     int32_t copied;         /* elements are packed as they are */
@@ -238,7 +238,7 @@ struct kernel_cold {
 };
 extern const struct kernel_cold limber_kernel_cold;
 
-/* config.c: `exact` first sums pairs of doubles, which decide most binary64 and binary32. */
+/* config.c: `accumulator` first sums pairs of doubles, which decide most binary64 and binary32. */
 bool limber_sums_pairs(const struct kernel_config *c);
 
 /* transpose.c: `count` elements of 16 lines, of 4 or 8 bytes, transposed 16 by 16: row p, `stride`
@@ -270,6 +270,11 @@ double limber_classes_sum(const struct classes *a, int64_t i, const struct class
 typedef int64_t kernel_pairs(const struct call *c, limber_format a, limber_format b,
                              limber_format to, double allowed);
 kernel_pairs limber_pairs_run, limber_pairs_run_avx2, limber_pairs_run_avx512;
+
+/* vectors.c: products of rows and a vector in order 1, of f64 and of f32. */
+typedef void kernel_sums(const struct vector_sums *s);
+kernel_sums limber_vectors_sums64, limber_vectors_sums64_avx2, limber_vectors_sums64_avx512;
+kernel_sums limber_vectors_sums32, limber_vectors_sums32_avx2, limber_vectors_sums32_avx512;
 
 /* direct.c: what backend.direct asks for. */
 typedef void kernel_direct(const struct fixed *f, const struct scaling *x, int size, const void *a,
@@ -348,7 +353,7 @@ kernel_depthwise_piece limber_depthwise_piece, limber_depthwise_piece_avx2,
 typedef void kernel_pack(struct kernel_call *c, int64_t task);
 typedef void kernel_block(struct kernel_call *c, int64_t task, char *scratch);
 
-/* exact.c: those of the scheme `exact`, which are part of the library. */
+/* exact.c: those of the scheme `accumulator`, which are part of the library. */
 kernel_pack limber_exact_pack, limber_exact_pack_avx2, limber_exact_pack_avx512;
 kernel_block limber_exact_block, limber_exact_block_avx2, limber_exact_block_avx512;
 

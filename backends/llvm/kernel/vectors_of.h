@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Sums of order 1 (limber.h, LIMBER_CONTRACT_REPRODUCIBLE) of rows of a matrix times a vector, in
+ * the type T.  vectors.c includes this file once for each type.
+ *
+ * A chain is CHAIN fused multiply-adds, each of which waits for the one before.  So the lanes of a
+ * vector hold chains of different rows or, of a single row, different chains of that row.  Where
+ * elements along k lie together, squares of elements are transposed in registers. */
+
+enum {
+    NAME(LANES) = VECTOR_BYTES / sizeof(T),
+    NAME(PIECE) = 16 / sizeof(T), /* elements of 128 bits */
+    NAME(STRIPS) = 128 / VECTOR_BYTES, /* vectors of rows at once */
+    NAME(ROWS) = NAME(LANES) * NAME(STRIPS),
+    NAME(LINE) = 64 / sizeof(T), /* elements of a cache line */
+    NAME(BLOCK) = 4096 / sizeof(T) /* rows whose sums stay in L1 */
+};
+typedef T NAME(v) __attribute__((vector_size(VECTOR_BYTES)));
+typedef INTEGER NAME(mask) __attribute__((vector_size(VECTOR_BYTES)));
+typedef T NAME(loose) __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(T)), may_alias));
+
+FLAT NAME(v) NAME(load)(const T *p)
+{
+    return (NAME(v))*(const NAME(loose) *)p;
+}
+
+FLAT void NAME(store)(T *p, NAME(v) x)
+{
+    *(NAME(loose) *)p = (NAME(loose))x;
+}
+
+FLAT NAME(v) NAME(fma)(NAME(v) a, NAME(v) b, NAME(v) c)
+{
+#if VECTOR_BYTES == 64
+    return (NAME(v))SUFFIX(_mm512_fmadd_)((WIDE)a, (WIDE)b, (WIDE)c);
+#elif VECTOR_BYTES == 32
+    return (NAME(v))SUFFIX(_mm256_fmadd_)((WIDE)a, (WIDE)b, (WIDE)c);
+#else
+    for (int i = 0; i < NAME(LANES); i++)
+        c[i] = FMA(a[i], b[i], c[i]);
+    return c;
+#endif
+}
+
+FLAT NAME(v) NAME(all)(T x)
+{
+    NAME(v) y;
+
+    for (int i = 0; i < NAME(LANES); i++)
+        y[i] = x;
+    return y;
+}
+
+/* 128 bits of the rows first, first + PIECE and so on, from column p on. */
+FLAT NAME(v) NAME(pieces)(const T *const *row, int first, int64_t p)
+{
+#define AT(i) ((const double *)(row[first + (i) * NAME(PIECE)] + p))
+#if VECTOR_BYTES == 64
+    __m512d x = _mm512_castpd128_pd512(_mm_loadu_pd(AT(0)));
+
+    x = _mm512_mask_broadcast_f64x2(x, 0x0c, _mm_loadu_pd(AT(1)));
+    x = _mm512_mask_broadcast_f64x2(x, 0x30, _mm_loadu_pd(AT(2)));
+    return (NAME(v))_mm512_mask_broadcast_f64x2(x, 0xc0, _mm_loadu_pd(AT(3)));
+#elif VECTOR_BYTES == 32
+    return (NAME(v))_mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(AT(0))),
+                                         _mm_loadu_pd(AT(1)), 1);
+#else
+    return NAME(load)((const T *)AT(0));
+#endif
+#undef AT
+}
+
+/* PIECE columns, from p on, of LANES rows, which are the lanes. */
+FLAT void NAME(columns)(const T *const *row, int64_t p, NAME(v) column[NAME(PIECE)])
+{
+    NAME(v) x[NAME(PIECE)];
+
+    for (int i = 0; i < NAME(PIECE); i++)
+        x[i] = NAME(pieces)(row, i, p);
+    TRANSPOSE(x, column);
+}
+
+/* One chain, of n <= CHAIN products. */
+static T NAME(chain)(int64_t n, const T *a, int64_t col, const T *x)
+{
+    T s = 0;
+
+    for (int64_t p = 0; p < n; p++)
+        s = FMA(a[p * col], x[p], s);
+    return s;
+}
+
+FLAT T NAME(add)(bool first, T sum, T chain)
+{
+    return first ? chain : sum + chain;
+}
+
+/* Chains of `strips` times LANES rows, which meet the same n elements of x. */
+FLAT void NAME(rows)(const T *const *row, int strips, int64_t n, const T *x, NAME(v) *s)
+{
+    int64_t p = 0;
+
+    for (int u = 0; u < strips; u++)
+        s[u] = (NAME(v)){ 0 };
+    for (; p + NAME(PIECE) <= n; p += NAME(PIECE))
+        for (int u = 0; u < strips; u++) {
+            NAME(v) c[NAME(PIECE)];
+
+            if (p % NAME(LINE) == 0)
+                for (int i = 0; i < NAME(LANES); i++)
+                    __builtin_prefetch(row[u * NAME(LANES) + i] + p + AHEAD * NAME(LINE));
+
+            NAME(columns)(row + u * NAME(LANES), p, c);
+            for (int i = 0; i < NAME(PIECE); i++)
+                s[u] = NAME(fma)(c[i], NAME(all)(x[p + i]), s[u]);
+        }
+    for (; p < n; p++)
+        for (int u = 0; u < strips; u++) {
+            NAME(v) c;
+
+            for (int i = 0; i < NAME(LANES); i++)
+                c[i] = row[u * NAME(LANES) + i][p];
+            s[u] = NAME(fma)(c, NAME(all)(x[p]), s[u]);
+        }
+}
+
+/* Rows whose elements along k lie together, in sums of their own: all of k, a block of rows at a
+ * time. */
+static void NAME(by_rows)(const struct vector_sums *v, const T *x, int64_t n, const T *a, bool first,
+                          T *sum)
+{
+    const T *row[NAME(ROWS)];
+    NAME(v) s[NAME(STRIPS)];
+
+    for (int64_t i = 0; i < v->m; i += NAME(ROWS)) {
+        const int live = v->m - i < NAME(ROWS) ? (int)(v->m - i) : NAME(ROWS);
+
+        for (int64_t p = 0; p < n; p += CHAIN) {
+            const int64_t end = n - p < CHAIN ? n - p : CHAIN;
+
+            for (int r = 0; r < NAME(ROWS); r++) /* the last one again where there are too few */
+                row[r] = a + (i + (r < live ? r : live - 1)) * v->row + p;
+            if (live > NAME(LANES))
+                NAME(rows)(row, NAME(STRIPS), end, x + p, s);
+            else
+                NAME(rows)(row, 1, end, x + p, s);
+            for (int r = 0; r < live; r++)
+                sum[i + r] = NAME(add)(first && p == 0, sum[i + r],
+                                       s[r / NAME(LANES)][r % NAME(LANES)]);
+        }
+    }
+}
+
+/* Columns that lie together: the chains of a block of rows stay in memory. */
+static void NAME(by_columns)(const struct vector_sums *v, const T *x, int64_t n, const T *a,
+                             bool first, T *sum)
+{
+    enum { AT_ONCE = 8 };
+    T s[NAME(BLOCK)];
+
+    for (int64_t i0 = 0; i0 < v->m; i0 += NAME(BLOCK)) {
+        const int64_t m = v->m - i0 < NAME(BLOCK) ? v->m - i0 : NAME(BLOCK);
+        int64_t p = 0;
+
+        memset(s, 0, (size_t)m * sizeof *s);
+        for (; p + AT_ONCE <= n; p += AT_ONCE) {
+            const T *column = a + i0 + p * v->col;
+            int64_t i = 0;
+
+            for (; i + 2 * NAME(LANES) <= m; i += 2 * NAME(LANES)) {
+                NAME(v) low = NAME(load)(s + i), high = NAME(load)(s + i + NAME(LANES));
+
+                for (int c = 0; c < AT_ONCE; c++) {
+                    const T *at = column + c * v->col + i;
+
+                    low = NAME(fma)(NAME(load)(at), NAME(all)(x[p + c]), low);
+                    high = NAME(fma)(NAME(load)(at + NAME(LANES)), NAME(all)(x[p + c]), high);
+                }
+                NAME(store)(s + i, low);
+                NAME(store)(s + i + NAME(LANES), high);
+            }
+            for (; i < m; i++)
+                for (int c = 0; c < AT_ONCE; c++)
+                    s[i] = FMA(column[c * v->col + i], x[p + c], s[i]);
+        }
+        for (; p < n; p++)
+            for (int64_t i = 0; i < m; i++)
+                s[i] = FMA(a[i0 + i + p * v->col], x[p], s[i]);
+        for (int64_t i = 0; i < m; i++)
+            sum[i0 + i] = NAME(add)(first, sum[i0 + i], s[i]);
+    }
+}
+
+/* Rows with gaps between elements: blocks are copied. */
+static void NAME(by_copies)(const struct vector_sums *v, const T *x, int64_t n, const T *a,
+                            bool first, T *sum)
+{
+    T copy[NAME(ROWS) * CHAIN];
+    struct vector_sums block = *v;
+
+    block.row = CHAIN;
+    block.col = 1;
+    for (int64_t i = 0; i < v->m; i += NAME(ROWS)) {
+        block.m = v->m - i < NAME(ROWS) ? v->m - i : NAME(ROWS);
+        for (int64_t r = 0; r < block.m; r++)
+            for (int64_t p = 0; p < n; p++)
+                copy[r * CHAIN + p] = a[(i + r) * v->row + p * v->col];
+        NAME(by_rows)(&block, x, n, copy, first, sum + i);
+    }
+}
+
+/* ---- one row --------------------------------------------------------------------------------- */
+
+/* LANES chains of one row.  All are whole but the last of `lanes`, which has n products. */
+FLAT void NAME(chains)(const T *a, const T *x, int lanes, int64_t n, T *to)
+{
+    static const T zeros[CHAIN];
+    T last[2][CHAIN];
+    const T *of_a[NAME(LANES)], *of_x[NAME(LANES)];
+    NAME(v) s = { 0 };
+    NAME(mask) ended = { 0 }; /* the last chain's lane */
+
+    for (int i = 0; i < NAME(LANES); i++) {
+        of_a[i] = i < lanes ? a + i * CHAIN : zeros;
+        of_x[i] = i < lanes ? x + i * CHAIN : zeros;
+        ended[i] = i == lanes - 1 ? -1 : 0;
+    }
+    if (n < CHAIN) { /* what lies behind is not read */
+        memset(last, 0, sizeof last);
+        memcpy(last[0], of_a[lanes - 1], (size_t)n * sizeof(T));
+        memcpy(last[1], of_x[lanes - 1], (size_t)n * sizeof(T));
+        of_a[lanes - 1] = last[0];
+        of_x[lanes - 1] = last[1];
+    }
+    for (int64_t p = 0; p < CHAIN; p += NAME(PIECE)) {
+        NAME(v) u[NAME(PIECE)], w[NAME(PIECE)];
+
+        NAME(columns)(of_a, p, u);
+        NAME(columns)(of_x, p, w);
+        for (int i = 0; i < NAME(PIECE); i++) {
+            const NAME(v) next = NAME(fma)(u[i], w[i], s);
+
+            if (p + i < n)
+                s = next;
+            else /* a product of zeros would change a -0 */
+                s = (NAME(v))(((NAME(mask))s & ended) | ((NAME(mask))next & ~ended));
+        }
+    }
+    NAME(store)(to, s);
+}
+
+/* LANES whole chains. */
+FLAT void NAME(whole_chains)(const T *a, const T *x, T *to)
+{
+    const T *of_a[NAME(LANES)], *of_x[NAME(LANES)];
+    NAME(v) s = { 0 };
+
+    for (int i = 0; i < NAME(LANES); i++) {
+        of_a[i] = a + i * CHAIN;
+        of_x[i] = x + i * CHAIN;
+    }
+    for (int64_t p = 0; p < CHAIN; p += NAME(LINE)) {
+        for (int i = 0; i < NAME(LANES); i++) {
+            __builtin_prefetch(of_a[i] + p + AHEAD * NAME(LINE));
+            __builtin_prefetch(of_x[i] + p + AHEAD * NAME(LINE));
+        }
+        for (int q = 0; q < NAME(LINE); q += NAME(PIECE)) {
+            NAME(v) u[NAME(PIECE)], w[NAME(PIECE)];
+
+            NAME(columns)(of_a, p + q, u);
+            NAME(columns)(of_x, p + q, w);
+            for (int i = 0; i < NAME(PIECE); i++)
+                s = NAME(fma)(u[i], w[i], s);
+        }
+    }
+    NAME(store)(to, s);
+}
+
+/* A row and a vector that are both dense. */
+static T NAME(dot)(int64_t n, const T *a, const T *x, bool first, T sum)
+{
+    T chain[NAME(LANES)];
+
+    for (; n > 0; n -= NAME(LANES) * CHAIN, a += NAME(LANES) * CHAIN, x += NAME(LANES) * CHAIN) {
+        int lanes = NAME(LANES);
+
+        if (n >= NAME(LANES) * CHAIN)
+            NAME(whole_chains)(a, x, chain);
+        else if (n <= CHAIN) {
+            lanes = 1;
+            chain[0] = NAME(chain)(n, a, 1, x);
+        } else {
+            lanes = (int)((n + CHAIN - 1) / CHAIN);
+            NAME(chains)(a, x, lanes, n - (lanes - 1) * CHAIN, chain);
+        }
+        for (int i = 0; i < lanes; i++, first = false)
+            sum = NAME(add)(first, sum, chain[i]);
+    }
+    return sum;
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+static const T *NAME(dense)(const T *x, int64_t step, int64_t n, T copy[CHAIN])
+{
+    if (step == 1)
+        return x;
+    for (int64_t p = 0; p < n; p++)
+        copy[p] = x[p * step];
+    return copy;
+}
+
+void SUMS(const struct vector_sums *v)
+{
+    const T *a = v->a, *x = v->x;
+    T *sum = v->sum, copy[CHAIN];
+
+    if (v->m == 1 && v->col == 1 && v->step == 1 && v->k > 0) {
+        *sum = NAME(dot)(v->k, a, x, !v->more, *sum);
+        return;
+    }
+    if (v->k == 0 && !v->more)
+        memset(sum, 0, (size_t)v->m * sizeof *sum);
+    if (v->m > 1 && v->row != 1 && v->col == 1 && v->step == 1) {
+        NAME(by_rows)(v, x, v->k, a, !v->more, sum);
+        return;
+    }
+    for (int64_t p = 0; p < v->k; p += CHAIN) {
+        const int64_t n = v->k - p < CHAIN ? v->k - p : CHAIN;
+        const T *part = NAME(dense)(x + p * v->step, v->step, n, copy);
+        const T *at = a + p * v->col;
+        const bool first = !v->more && p == 0;
+
+        if (v->m == 1)
+            *sum = NAME(add)(first, *sum, NAME(chain)(n, at, v->col, part));
+        else if (v->row == 1)
+            NAME(by_columns)(v, part, n, at, first, sum);
+        else if (v->col == 1)
+            NAME(by_rows)(v, part, n, at, first, sum);
+        else
+            NAME(by_copies)(v, part, n, at, first, sum);
+    }
+}
