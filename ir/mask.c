@@ -151,7 +151,7 @@ static int64_t width_class(int64_t x, bool coarse, bool all)
     /* two of 164 bits and 2^12 products are what all moduli hold */
     static const int few[] = { 0, 8, 24, 53, 80, 112, 128, 164, 165 };
 
-    /* else `exact` is hardly slower with one double an element, and needs no kernel */
+    /* else `accumulator` is hardly slower with one double an element, and needs no kernel */
     return coarse ? one_of(few, COUNT(few) - (all ? 0 : 3), x) : up_to(steps, COUNT(steps), x, 4);
 }
 

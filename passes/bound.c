@@ -242,7 +242,7 @@ bool limber_pass_bound(struct plan *p, const struct target *t, struct diag *d)
     if (p->promise == LIMBER_CONTRACT_FAST || slack >= 0)
         return true;
     return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
-                       "its bound %.9g |A||B| exceeds the contract's %.9g "
-                       "at k = %.0f",
-                       limber_spent(p, k), limber_budget(p, k), k);
+                       "its bound %.9g |A||B| exceeds the contract's %.9g at k = %.0f; a plan "
+                       "serves every k up to %.0f",
+                       limber_spent(p, k), limber_budget(p, k), k, ldexp(1, p->kbits));
 }

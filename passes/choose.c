@@ -16,7 +16,7 @@
  * 3). */
 static const double fmas_of_pair = 3;
 
-/* Doubles that hold an element; `exact` multiplies each of one operand by each of the other. */
+/* Doubles that hold an element; `accumulator` multiplies each of one operand by each of the other. */
 static int pieces(limber_format f)
 {
     return f.kind == LIMBER_KIND_FLOAT && f.size == 16 && !f.carried              ? 3 :
@@ -29,7 +29,7 @@ static bool is_exact(const struct node *products)
     return limber_num(products, ATTR_unit) == UNIT_exact;
 }
 
-/* CPUs sum `exact` as pairs of doubles first where doubles hold the operands, and the result is
+/* CPUs sum `accumulator` as pairs of doubles first where doubles hold the operands and the result is
  * binary64 or binary32. */
 static bool sums_pairs(const struct plan *p, const struct node *products, const struct target *t)
 {

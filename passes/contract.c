@@ -256,7 +256,7 @@ static const char *unscanned_scheme(limber_promise promise, limber_format f)
 {
     if (f.kind != LIMBER_KIND_FLOAT || f.size > 8)
         return NULL;
-    return promise == LIMBER_CONTRACT_CORRECT || promise == LIMBER_CONTRACT_BITS ? "exact" :
+    return promise == LIMBER_CONTRACT_CORRECT || promise == LIMBER_CONTRACT_BITS ? "accumulator" :
            promise == LIMBER_CONTRACT_NATIVE && limber_format_is_binary(f)       ? "native" :
                                                                                    NULL;
 }

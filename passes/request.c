@@ -308,8 +308,9 @@ static void join_widths(struct node *a, struct node *b, bool first_pass, bool co
     }
 }
 
-/* Of two schemes that are named, the second suits all data.  `exact` alone meets sums that are no
- * integers, and native alone sums in a stated order. */
+/* Writes the scheme that must be used, "" where any may be.  Where the contract names two schemes,
+ * the second suits all data.  `accumulator` alone sums a fractional C0, and `native` alone sums in
+ * a stated order. */
 static void set_wanted(struct request_class *out, const struct product_request *r, bool fractional)
 {
     char name[2][SCHEME_NAME];
@@ -318,7 +319,7 @@ static void set_wanted(struct request_class *out, const struct product_request *
     strcpy(out->wanted, *name[1]                  ? name[1] :
                         *name[0]                  ? name[0] :
                         limber_order(r->contract) ? "native" :
-                        fractional                ? "exact" :
+                        fractional                ? "accumulator" :
                                                     "");
 }
 

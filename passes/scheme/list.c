@@ -70,7 +70,7 @@ const struct scheme limber_schemes[] = {
     { .name = "integer",
       .about = "bytes of integers on INT8 units",
       .split = limber_split_integer, .unit = UNIT_i8 },
-    { .name = "exact",
+    { .name = "accumulator",
       .about = "exact products in a long accumulator, for any data (Kulisch)",
       .split = limber_split_exact, .unit = UNIT_exact, .limbs = 1, .data = SCHEME_by_special },
     { .name = "pairs",

@@ -217,8 +217,8 @@ static void contracts(void **state)
     BAD(t.contract.scheme = "nonsense", "contract.scheme = \"nonsense\"");
     BAD(t.contract.slices = -1, "contract.slices = -1");
     BAD(t.contract.slices = 7, "contract.slices = 7, but contract.scheme = NULL");
-    BAD((t.contract.slices = 7, t.contract.scheme = "exact"),
-        "contract.slices = 7, but contract.scheme = exact");
+    BAD((t.contract.slices = 7, t.contract.scheme = "accumulator"),
+        "contract.slices = 7, but contract.scheme = accumulator");
     BAD(t.contract.split = 3, "contract.split = 3");
 }
 

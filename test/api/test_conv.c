@@ -171,7 +171,7 @@ static void every_scheme_convolves(void **state)
         { "ozaki2", "f128", LIMBER_CONTRACT_CORRECT },
         { "ozaki2", "dd", LIMBER_CONTRACT_CORRECT },
         { "integer", "i32", LIMBER_CONTRACT_EXACT },
-        { "exact", "f64", LIMBER_CONTRACT_CORRECT },
+        { "accumulator", "f64", LIMBER_CONTRACT_CORRECT },
         { "wider", "f32", LIMBER_CONTRACT_CORRECT },
     };
 

@@ -181,7 +181,7 @@ static const struct kind {
     { LIMBER_CONTRACT_CORRECT, "wider", "f32", "f32", NULL },
     { LIMBER_CONTRACT_CORRECT, "ozaki2", "f64", "f64", NULL },
     { LIMBER_CONTRACT_CORRECT, "ozaki1-i8", "f64", "f64", NULL },
-    { LIMBER_CONTRACT_CORRECT, "exact", "f64", "f64", NULL },
+    { LIMBER_CONTRACT_CORRECT, "accumulator", "f64", "f64", NULL },
     { LIMBER_CONTRACT_CORRECT, "ozaki2", "f128", "f128", NULL },
     { LIMBER_CONTRACT_FAST, "fp32-b", "f32", "f32", NULL },
     { LIMBER_CONTRACT_EXACT, "integer", "i8", "i32", NULL },

@@ -17,7 +17,7 @@ static const struct tried_promise {
     const char *scheme;
 } tried[] = {
     { LIMBER_CONTRACT_NATIVE },       { LIMBER_CONTRACT_BITS },
-    { LIMBER_CONTRACT_CORRECT },      { LIMBER_CONTRACT_FAST, "exact" },
+    { LIMBER_CONTRACT_CORRECT },      { LIMBER_CONTRACT_FAST, "accumulator" },
     { LIMBER_CONTRACT_REPRODUCIBLE }, { LIMBER_CONTRACT_SIMULATE },
 };
 enum { PROMISE_COUNT = sizeof tried / sizeof *tried };

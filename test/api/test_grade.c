@@ -292,7 +292,7 @@ static void permuted_and_scaled(void **state)
  */
 static void the_same_bits(void **state)
 {
-    static const char *const schemes[] = { NULL, "ozaki2", "exact" };
+    static const char *const schemes[] = { NULL, "ozaki2", "accumulator" };
     char folder[] = "/tmp/limber-grade-XXXXXX", command[64];
     limber_config c = { .size = sizeof(limber_config),
                         .backend = "auto",

@@ -19,9 +19,12 @@ static const struct request {
     limber_promise promise;
     const char *scheme;
 } requests[] = {
-    { LIMBER_CONTRACT_NATIVE, NULL },      { LIMBER_CONTRACT_CORRECT, NULL },
-    { LIMBER_CONTRACT_CORRECT, "ozaki2" }, { LIMBER_CONTRACT_CORRECT, "ozaki1-i8" },
-    { LIMBER_CONTRACT_CORRECT, "exact" },  { LIMBER_CONTRACT_BITS, NULL },
+    { LIMBER_CONTRACT_NATIVE, NULL },
+    { LIMBER_CONTRACT_CORRECT, NULL },
+    { LIMBER_CONTRACT_CORRECT, "ozaki2" },
+    { LIMBER_CONTRACT_CORRECT, "ozaki1-i8" },
+    { LIMBER_CONTRACT_CORRECT, "accumulator" },
+    { LIMBER_CONTRACT_BITS, NULL },
     { LIMBER_CONTRACT_EXACT, NULL },
 };
 

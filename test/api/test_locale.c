@@ -59,7 +59,7 @@ static void write_texts(struct text *out)
         char *plan = NULL;
         limber_part part[] = {
             { "native", .cost = 0.25, .bound = 1e-16, .seconds = 1.5, .share = 0.5 },
-            { "exact", .cost = 0.125, .share = 0.5 },
+            { "accumulator", .cost = 0.125, .share = 0.5 },
         };
         limber_report r = LIMBER_REPORT_INIT;
 

@@ -173,7 +173,7 @@ static void threads_have_modes_of_their_own(void **state)
     enum { LARGE = 300 };
     const limber_contract correct = { .size = sizeof(limber_contract),
                                       .promise = LIMBER_CONTRACT_CORRECT,
-                                      .scheme = "exact" };
+                                      .scheme = "accumulator" };
     double *x = calloc(LARGE * LARGE, sizeof *x), *y[2];
     struct rng r = { 2 };
 

@@ -99,7 +99,7 @@ static const struct work {
     { NULL, LIMBER_CONTRACT_CORRECT, 0, "dd", "dd", DATA_unit, NULL },
     { NULL, LIMBER_CONTRACT_CORRECT, 0, "tf32", "bf16", DATA_unit, NULL },
     { NULL, LIMBER_CONTRACT_EXACT, 0, "i32", "i64", DATA_ints, NULL },
-    { "exact", LIMBER_CONTRACT_CORRECT, 0, "f64", "f64", DATA_range, NULL },
+    { "accumulator", LIMBER_CONTRACT_CORRECT, 0, "f64", "f64", DATA_range, NULL },
     { "fp32-f", LIMBER_CONTRACT_FAST, 0, "f32", "f32", DATA_bytes, NULL },
     { "fp32-m", LIMBER_CONTRACT_FAST, 0, "f32", "f32", DATA_bytes, NULL },
     { "fp32-b", LIMBER_CONTRACT_FAST, 0, "f32", "f32", DATA_bytes, NULL },

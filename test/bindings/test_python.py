@@ -1980,7 +1980,7 @@ class Arrays(unittest.TestCase):
             calls = [{}, {"pad": 1}, {"pad": (1, 0)}, {"pad": (1, 0, 1, 0)}, {"stride": 2},
                      {"stride": (1, 2)}, {"dilation": (2, 1)}, {"contract": "native"},
                      {"contract": "simulate=h100-bf16"}, {"alpha": 2}, {"alpha": -1},
-                     {"alpha": 0.5, "beta": 0}, {"scheme": "exact"}, {"dtype": "f4"},
+                     {"alpha": 0.5, "beta": 0}, {"scheme": "accumulator"}, {"dtype": "f4"},
                      {"epilogue": "%1 = relu %x"}, {"pad": [1, 1]}, {"stride": True}]
             wants = []
             for options in calls:

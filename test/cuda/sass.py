@@ -230,7 +230,7 @@ def main():
         divides = divisions(name, code, labels)
         if divides:
             found.append("divides in the loop that fetches")
-        if divides is None and kernel == "limber_multiply" and "exact" not in name:
+        if divides is None and kernel == "limber_multiply" and "accumulator" not in name:
             found.append("has no loop that fetches")
         if loops_over_threads(code):
             found.append("loops over threads to issue products")

@@ -92,7 +92,7 @@ static const struct work {
     { "ozaki2-e4m3", "f128", "f128", DATA_unit, LIMBER_CONTRACT_CORRECT, false, 0, ANY },
     { "integer", "i8", "i32", DATA_bytes, LIMBER_CONTRACT_EXACT, false, 0, ANY },
     { "integer", "i32", "i64", DATA_ints, LIMBER_CONTRACT_EXACT, false, 0, ANY },
-    { "exact", "f64", "f64", DATA_range, LIMBER_CONTRACT_CORRECT, false, 8192, ANY },
+    { "accumulator", "f64", "f64", DATA_range, LIMBER_CONTRACT_CORRECT, false, 8192, ANY },
     { "tensor-mx", "f32", "f32", DATA_unit, SIMULATE, true, 0, ANY, 0, "b200-mxe4m3" },
     { "tensor-mx", "f32", "f32", DATA_unit, SIMULATE, false, 0, ANY, 0, "b200-mxe5m2 b=e2m1" },
     { "tensor-mx", "bf16", "bf16", DATA_unit, SIMULATE, false, 0, ANY, 0, "b200-mxfp4" },

@@ -469,11 +469,11 @@ static void integers_are_exact(void **state)
 static void long_accumulators_serve_any_data(void **state)
 {
     (void)state;
-    compare(&(struct product){ "exact", correct, "f64", "f64", "f64", DATA_range, 11, 13, 20,
+    compare(&(struct product){ "accumulator", correct, "f64", "f64", "f64", DATA_range, 11, 13, 20,
                                .alpha = 1 },
             50);
-    compare(&(struct product){ "exact", correct, "f32", "f32", "f64", DATA_special, 11, 13, 20,
-                               .alpha = -1, .beta = 2, .transpose_c = true },
+    compare(&(struct product){ "accumulator", correct, "f32", "f32", "f64", DATA_special, 11, 13,
+                               20, .alpha = -1, .beta = 2, .transpose_c = true },
             51);
 }
 

@@ -42,7 +42,7 @@ static const struct scheme {
     { LIMBER_CONTRACT_FAST, "fp32-f", "f32", "f32", DATA_tiny, ON_80 | ON_90, LIMBER_SPLIT_INSIDE,
       true },
     { LIMBER_CONTRACT_EXACT, NULL, "i8", "i32", DATA_ints, ON_90, 0, false },
-    { LIMBER_CONTRACT_CORRECT, "exact", "f64", "f64", DATA_range, ON_80, 0, false },
+    { LIMBER_CONTRACT_CORRECT, "accumulator", "f64", "f64", DATA_range, ON_80, 0, false },
     /* narrow lanes, wide ones, scales of blocks, random numbers */
     { LIMBER_CONTRACT_SIMULATE, NULL, "f32", "f32", DATA_unit, ON_80, 0, false, "h100-fp16" },
     { LIMBER_CONTRACT_SIMULATE, NULL, "f32", "f32", DATA_range, ON_80, 0, false, "a100-bf16" },

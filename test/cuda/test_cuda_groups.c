@@ -38,7 +38,7 @@ static const struct scheme {
 } schemes[] = {
     { LIMBER_CONTRACT_CORRECT, "ozaki2", "f64", "f64", DATA_unit, true },
     { LIMBER_CONTRACT_CORRECT, "ozaki1-i8", "f32", "f32", DATA_special, true },
-    { LIMBER_CONTRACT_CORRECT, "exact", "f32", "f32", DATA_range, true },
+    { LIMBER_CONTRACT_CORRECT, "accumulator", "f32", "f32", DATA_range, true },
     { LIMBER_CONTRACT_REPRODUCIBLE, NULL, "f32", "f32", DATA_unit, true },
     { LIMBER_CONTRACT_EXACT, NULL, "i8", "i32", DATA_ints, true },
     { LIMBER_CONTRACT_FAST, "fp32-f", "f32", "f32", DATA_unit, false },

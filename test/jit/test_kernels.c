@@ -244,7 +244,7 @@ static int count_shared(void *user, const limber_cache_entry *e)
 /* Eight numbers of bits, two schemes. */
 static void plans_of_one_code_share_it(void **state)
 {
-    static const char *const scheme[] = { "native", "exact" };
+    static const char *const scheme[] = { "native", "accumulator" };
     struct backend sharing = counted;
     const struct backend *const list[] = { &sharing, NULL };
     struct shared_entries entries;

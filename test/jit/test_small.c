@@ -150,7 +150,7 @@ static void one(struct rng *r, const char *const *formats, int count, const char
     limber_matrix mc = { want, fc, across & 4 ? 1 : n, across & 4 ? m : 1 };
     limber_contract contract = { .size = sizeof(limber_contract),
                                  .promise = LIMBER_CONTRACT_CORRECT,
-                                 .scheme = "exact" };
+                                 .scheme = "accumulator" };
 
     fill_kind(r, &ka, fa, a, m * k, true);
     fill_kind(r, &kb, fb, b, k * n, false);
@@ -195,14 +195,15 @@ static void windows_round_correctly(void **state)
 
     (void)state;
     for (int trial = 0; trial < 500; trial++)
-        one(&r, formats, COUNT(formats), "exact", trial);
+        one(&r, formats, COUNT(formats), "accumulator", trial);
 }
 
 /* Lines of every step between elements and from line to line, in memory that ends behind the
  * last one: a step of eight bytes is also that of every second binary32. */
 static void lines_lie_anywhere(void **state)
 {
-    static const char *const formats[] = { "f64", "f32" }, *const schemes[] = { NULL, "exact" };
+    static const char *const formats[] = { "f64", "f32" }, *const schemes[] = { NULL,
+                                                                                "accumulator" };
     enum { LINES = 12, LONG = 40 };
     struct rng r = { 75 };
 
@@ -265,7 +266,7 @@ static void long_sums_round_correctly(void **state)
         const double scalars[2] = { 1.5, -0.75 };
         limber_contract contract = { .size = sizeof(limber_contract),
                                      .promise = LIMBER_CONTRACT_CORRECT,
-                                     .scheme = "exact" };
+                                     .scheme = "accumulator" };
 
         for (int64_t i = 0; i < M * k; i++)
             a[i] = trial == 0 ? 2 - 0x1p-52 : (2 * rng_unit(&r) - 1) * (trial == 1 ? 0x1p-700 : 1);
@@ -300,7 +301,7 @@ static void long_sums_round_correctly(void **state)
 static void classes_of_results(void **state)
 {
     static const double value[] = { 0, -0.0, 1, -1, INFINITY, -INFINITY, NAN };
-    static const char *const schemes[] = { NULL, "exact", "ozaki2", "ozaki1-i8", "wider" };
+    static const char *const schemes[] = { NULL, "accumulator", "ozaki2", "ozaki1-i8", "wider" };
     enum { ALL = COUNT(value) * COUNT(value) };
     static double a[ALL * 70], b[70 * ALL], c[ALL * ALL];
     static float narrow_a[ALL * 70], narrow_b[70 * ALL];
@@ -397,7 +398,7 @@ static void batches_are_served_too(void **state)
  * distance from the largest product; or what the low bits of products leave that others cancel. */
 static void tails_decide(void **state)
 {
-    static const char *const schemes[] = { NULL, "exact" };
+    static const char *const schemes[] = { NULL, "accumulator" };
     enum { TERMS = 8, LAST = 700 };
     limber_format f64 = named("f64");
     double x = 1 + 0x1p-52;
@@ -448,7 +449,7 @@ static void sums_beside_midpoints(void **state)
         int k = trial % 300 == 299 ? MOST_TERMS : 3 + rng_below(&r, 250);
         limber_contract contract = { .size = sizeof(limber_contract),
                                      .promise = LIMBER_CONTRACT_CORRECT,
-                                     .scheme = "exact" };
+                                     .scheme = "accumulator" };
         __float128 sum = 0, middle;
         double want, c;
 
@@ -469,7 +470,7 @@ static void sums_beside_midpoints(void **state)
                          LIMBER_STATUS_OK);
         for (int way = 0; way < 2; way++)
             for (size_t i = 0; i < COUNT(sets) && compiled[i]; i++) {
-                contract.scheme = way && k <= 256 ? "pairs" : "exact";
+                contract.scheme = way && k <= 256 ? "pairs" : "accumulator";
                 assert_int_equal(limber_gemm(compiled[i], &contract, 1, 1, k, NULL,
                                              (limber_matrix){ a, f64, k, 1 },
                                              (limber_matrix){ b, f64, 1, 1 }, NULL,
@@ -520,7 +521,7 @@ static void very_long_sums(void **state)
     enum { K = 9000000 };
     const limber_contract exact = { .size = sizeof(limber_contract),
                                     .promise = LIMBER_CONTRACT_CORRECT,
-                                    .scheme = "exact" };
+                                    .scheme = "accumulator" };
     limber_format f64 = named("f64");
     double *x, c = 0;
 

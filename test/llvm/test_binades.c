@@ -126,10 +126,10 @@ static const struct request {
     const char *scheme;
     limber_promise promise;
 } requests[] = {
-    { "ozaki2", LIMBER_CONTRACT_CORRECT },     { "ozaki1-i8", LIMBER_CONTRACT_CORRECT },
-    { "ozaki1-f64", LIMBER_CONTRACT_CORRECT }, { "ozaki1-f16", LIMBER_CONTRACT_CORRECT },
-    { "exact", LIMBER_CONTRACT_CORRECT },      { "native", LIMBER_CONTRACT_NATIVE },
-    { "integer", LIMBER_CONTRACT_NATIVE },     { "fp32-f", LIMBER_CONTRACT_FAST },
+    { "ozaki2", LIMBER_CONTRACT_CORRECT },      { "ozaki1-i8", LIMBER_CONTRACT_CORRECT },
+    { "ozaki1-f64", LIMBER_CONTRACT_CORRECT },  { "ozaki1-f16", LIMBER_CONTRACT_CORRECT },
+    { "accumulator", LIMBER_CONTRACT_CORRECT }, { "native", LIMBER_CONTRACT_NATIVE },
+    { "integer", LIMBER_CONTRACT_NATIVE },      { "fp32-f", LIMBER_CONTRACT_FAST },
     { "wider", LIMBER_CONTRACT_CORRECT },
 };
 
@@ -220,7 +220,8 @@ static void make(struct sweep *s, struct rng *r)
 
         for (int p = 0; p < (j % 3 == 2 ? 1 : s->k); p++)
             put(r, s->fb, s->column[j], look, b + (size_t)p * sb);
-        if (j == COLUMNS - 2 && strcmp(s->request.scheme, "exact") == 0) /* as wide as it gets */
+        if (j == COLUMNS - 2 &&
+            strcmp(s->request.scheme, "accumulator") == 0) /* as wide as it gets */
             put(r, s->fb, lowest(s->fb), look, b + sb);
         if (j % 3 == 1) {
             memset(b, 0, (size_t)s->k * sb);
@@ -504,7 +505,7 @@ static void uncertain_elements_are_recomputed_in_every_binade(void **state)
         limber_format fc = named(results[at % 2]);
         const limber_contract summed = { .size = sizeof(limber_contract),
                                          .promise = LIMBER_CONTRACT_CORRECT,
-                                         .scheme = "exact" },
+                                         .scheme = "accumulator" },
                               first = { .size = sizeof(limber_contract),
                                         .promise = LIMBER_CONTRACT_CORRECT,
                                         .scheme = "ozaki2" };
@@ -560,9 +561,9 @@ static void a_gpu_has_the_interpreter_s_bits(void **state)
     } few[] = {
         { { "f64", "f64", "dd" }, { "ozaki2", LIMBER_CONTRACT_CORRECT }, PLAIN },
         { { "f128", "f128", "f128" }, { "ozaki2", LIMBER_CONTRACT_CORRECT }, BOTH },
-        { { "f128", "f128", "f64" }, { "exact", LIMBER_CONTRACT_CORRECT }, PLAIN },
-        { { "tf32", "tf32", "f32" }, { "exact", LIMBER_CONTRACT_CORRECT }, PLAIN },
-        { { "(1,8,5)", "(1,8,5)", "(1,8,5)" }, { "exact", LIMBER_CONTRACT_CORRECT }, ALPHA },
+        { { "f128", "f128", "f64" }, { "accumulator", LIMBER_CONTRACT_CORRECT }, PLAIN },
+        { { "tf32", "tf32", "f32" }, { "accumulator", LIMBER_CONTRACT_CORRECT }, PLAIN },
+        { { "(1,8,5)", "(1,8,5)", "(1,8,5)" }, { "accumulator", LIMBER_CONTRACT_CORRECT }, ALPHA },
     };
     const limber_config device = { .size = sizeof(limber_config),
                                    .backend = "cuda",

@@ -42,7 +42,7 @@ cat > run.json << 'END'
 {"limber": "0.2.0", "program": "/bin/p", "library": "liblimber_blas", "interpreted": "no file",
  "wall_seconds": 2, "complete": true, "loaded": ["libblas"], "calls": [
  {"routine": "dgemm_", "m": 8, "n": 8, "k": 8, "calls": 1, "seconds": 1, "served": true,
-  "scheme": "exact", "caller": "p, main", "unit": {"products": 9}},
+  "scheme": "accumulator", "caller": "p, main", "unit": {"products": 9}},
  {"routine": "dgemm_", "m": 9, "n": 8, "k": 8, "calls": 1, "seconds": 1, "served": false,
   "why_not": "odd"}]}
 END
