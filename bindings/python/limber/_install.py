@@ -78,6 +78,19 @@ def _options():
     return options
 
 
+def _lapack(contract):
+    """The libraries that take a LAPACK's place under contracts that hold for it, too."""
+    if contract not in ("reproducible", "correct"):
+        return []
+    files = [os.path.join(_libdir(), "limber", f"liblimber_lapack{width}.so")
+             for width in (32, 64)]
+    found = [file for file in files if os.path.exists(file)]
+    if not found:
+        print("limber: built without a LAPACK; factorisations and eigenvalues stay with the "
+              "program's own, and their bits may differ on another CPU", file=sys.stderr)
+    return found
+
+
 def run(contract, arguments):
     """Starts `python` with these arguments in the place of this process, with the library before a
     BLAS preloaded; returns the status to exit with where it would not serve."""
@@ -85,8 +98,9 @@ def run(contract, arguments):
         os.environ["LIMBER_CONTRACT"] = contract
     preload = os.path.join(_libdir(), "liblimber_blas.so")
     settings = _settings(preload)
-    if settings == 1 and set(preload) & set(": "):
-        print(f"{preload}: LD_PRELOAD takes no name with a space or a colon", file=sys.stderr)
+    preload = ":".join([preload, *_lapack(os.environ.get("LIMBER_CONTRACT"))])
+    if settings == 1 and set(_libdir()) & set(": "):
+        print(f"{_libdir()}: LD_PRELOAD takes no name with a space or a colon", file=sys.stderr)
         settings = -1
     if settings == 0:
         print("no contract: say --contract CONTRACT, or set LIMBER_CONTRACT or LIMBER_CONFIG",

@@ -14,7 +14,7 @@ for contract in native bits=40; do
 done
 expect 0 '^0 failures' $before LIMBER_CONTRACT=fast LIMBER_SCHEME=ozaki2 "$program" served
 expect 0 '^0 failures' $before LIMBER_CONTRACT=bits=10 "$program" left
-expect 0 'dgemm_batch_ 131 x 140 x 150 by (ozaki2|exact)' $before LIMBER_VERBOSE=1 LIMBER_CONTRACT=correct "$program" served batches
+expect 0 'dgemm_batch_ 131 x 140 x 150 correct, by (ozaki2|accumulator)' $before LIMBER_VERBOSE=1 LIMBER_CONTRACT=correct "$program" served batches
 expect 0 'LIMBER_CONTRACT = "exactly" is none' $before LIMBER_CONTRACT=exactly "$program" left
 expect 0 'LIMBER_SCHEME = "ozaki3" is no scheme' $before LIMBER_CONTRACT=native LIMBER_SCHEME=ozaki3 "$program" left
 expect 0 'LIMBER_ILP64 = "2" is neither' $before LIMBER_ILP64=2 LIMBER_CONTRACT=correct "$program" served

@@ -47,9 +47,9 @@ expect 0 'LIMBER_THREADS = "0"' $before LIMBER_THREADS=0 LIMBER_CONTRACT=correct
 
 # ---- rules ----
 config '# all of it\n\ncontract correct # as LIMBER_CONTRACT\nverbose 1\n'
-expect 0 'gemm_? 131 x 140 x 150 by' $before LIMBER_CONFIG="$rules" "$program" served
+expect 0 'gemm_? 131 x 140 x 150 .*, by' $before LIMBER_CONFIG="$rules" "$program" served
 config 'rule * -> correct\nverbose 1\n'
-expect 0 'gemm_? 131 x 140 x 150 by' $before LIMBER_CONFIG="$rules" "$program" served
+expect 0 'gemm_? 131 x 140 x 150 .*, by' $before LIMBER_CONFIG="$rules" "$program" served
 config 'contract correct\nrule [dz]gemm* -> off\nverbose 1\n'
 expect 1 'sgemm_? .* by ' $before LIMBER_CONFIG="$rules" "$program" any
 lines 0 'dgemm_? .* by '
@@ -70,11 +70,11 @@ expect 0 '^0 failures' env -u LIMBER_BACKEND LD_PRELOAD="$library" LIMBER_CONTRA
 
 # ---- without libLLVM: who computes is told once, and what native may be given back is ----
 bare="env -u LIMBER_BACKEND LD_PRELOAD=$library LIMBER_CACHE=off LIMBER_LLVM=$work/none"
-expect 0 'gemm_? 131 x 140 x 150 by' $bare LIMBER_CONTRACT=correct LIMBER_VERBOSE=1 "$program" served  # prebuilt kernels
+expect 0 'gemm_? 131 x 140 x 150 .*, by' $bare LIMBER_CONTRACT=correct LIMBER_VERBOSE=1 "$program" served  # prebuilt kernels
 lines 0 'the interpreter computes'
 bare="$bare LIMBER_KERNELS=specialised"
 expect 0 '^0 failures' $bare LIMBER_CONTRACT=native "$program" left
-expect 0 "is left to the program.s BLAS, and others may be .*LIMBER_LLVM: $work/none" $bare LIMBER_CONTRACT=native "$program" left
+expect 0 "not native: the program.s BLAS computed .*LIMBER_LLVM: $work/none.*LIMBER_VERBOSE=1 names" $bare LIMBER_CONTRACT=native "$program" left
 lines 1 'liblimber_blas:'
 expect 0 '"why_not": "[^"]*LIMBER_LLVM' sh -c '"$@" > /dev/null 2>&1; cat "$0"' "$work/bare" $bare LIMBER_CONTRACT=native \
     LIMBER_REPORT="$work/bare" "$program" left
@@ -94,7 +94,7 @@ mkdir "$work/locales"
 if localedef -i de_DE -f UTF-8 "$work/locales/comma.UTF-8" > /dev/null 2>&1 &&
    [ "$(env $comma /usr/bin/printf %.1f 0,5 2> /dev/null)" = 0,5 ]; then
     config 'contract native\nrule dgemm work<1.5e6 -> off\nrule * work>=0.5 -> correct\nverbose 1\n'
-    expect 0 'gemm_? 131 x 140 x 150 by .* [0-9.e+-]+ ms' env $comma LD_PRELOAD="$library" LIMBER_CONFIG="$rules" "$program" served
+    expect 0 'gemm_? 131 x 140 x 150 .*, by .* [0-9.e+-]+ ms' env $comma LD_PRELOAD="$library" LIMBER_CONFIG="$rules" "$program" served
     lines 20 ' by [a-z0-9-]+, '
     env $comma LD_PRELOAD="$library" LIMBER_CONFIG="$rules" LIMBER_REPORT="$work/comma" "$program" any > "$work/out" 2>&1
     expect 1 '^$' grep -E '[0-9],[0-9]+ ms' "$work/out"
@@ -190,7 +190,7 @@ if $python -c 'import numpy' 2> /dev/null; then
         done
     done
     export LIMBER_BACKEND=interp
-    expect 0 'is left to the program.s BLAS, and others may be.*LIMBER_NO_COMPILE' $before LIMBER_CONTRACT=correct \
+    expect 0 'not correct: the program.s BLAS computed .*LIMBER_NO_COMPILE.*LIMBER_VERBOSE=1 names' $before LIMBER_CONTRACT=correct \
         LIMBER_CACHE_DIR="$work/cold" LIMBER_NO_COMPILE=1 $python "$here/control.py" calls
     lines 1 'liblimber_blas'
     expect 0 '^right$' $before LIMBER_CONTRACT=correct LIMBER_BACKGROUND=1 $python "$here/control.py" served

@@ -17,11 +17,11 @@ for i in range(2):
 print('returned')"
 }
 if command -v python3 > /dev/null; then
-    expect 0 'has no ddot_; LIMBER_BLAS names another' call "$whole/libblas.so.3" ddot_ LIMBER_BLAS="$mock32"
-    lines 1 'has no ddot_'
+    expect 0 'has no dswap_; LIMBER_BLAS names another' call "$whole/libblas.so.3" dswap_ LIMBER_BLAS="$mock32"
+    lines 1 'has no dswap_'
     expect 0 'LIMBER_BLAS = .* is not used: its integers have 64 bits' call "$whole/libblas.so.3" "" \
         LIMBER_BLAS="$mock64"
-    expect 0 'has no ddot_' call "$whole64/libblas64.so.3" ddot_ LIMBER_BLAS="$mock64"
+    expect 0 'has no dswap_' call "$whole64/libblas64.so.3" dswap_ LIMBER_BLAS="$mock64"
     expect 0 'is not used: its integers have 32 bits' call "$whole64/libblas64.so.3" "" \
         LIMBER_BLAS="$mock32"
 else

@@ -115,6 +115,34 @@ static int wrong_lapack(const struct request *r)
     return wrong;
 }
 
+/* The routine behind finds which; 1 says that one is. */
+static int wrong_vector(const struct request *r)
+{
+    const bool by_rows = r->order == BLAS_ROWS;
+    const int64_t rows = by_rows ? r->n : r->m;
+    const bool full = r->routine == BLAS_GEMV || r->routine == BLAS_SYMV ||
+                      r->routine == BLAS_TRMV || r->routine == BLAS_TRSV,
+               band = r->routine == BLAS_SBMV || r->routine == BLAS_TBMV || r->routine == BLAS_TBSV,
+               updates =
+                   r->routine == BLAS_GER || r->routine == BLAS_SYR || r->routine == BLAS_SYR2,
+               triangle = r->routine >= BLAS_TRMV && r->routine <= BLAS_TPSV,
+               transposes = r->routine == BLAS_GEMV || r->routine == BLAS_GBMV || triangle;
+    bool wrong = r->m < 0 || r->n < 0 || r->k < 0 || r->below < 0 || r->above < 0;
+
+    wrong |= full && r->a.lead < (rows > 1 ? rows : 1);
+    wrong |= updates && r->c.lead < (rows > 1 ? rows : 1);
+    wrong |= band && r->a.lead < r->k + 1;
+    wrong |= r->routine == BLAS_GBMV && r->a.lead < r->below + r->above + 1;
+    wrong |= transposes && !is_one_of(r->a.op, "NTC");
+    wrong |= triangle && !is_one_of(r->diag, "NU");
+    wrong |= (triangle || r->uplo) && !is_one_of(r->uplo, "UL");
+    if (r->routine >= BLAS_GEMV) /* steps of 0 are wrong; level 1 has its own meaning of them */
+        wrong |= (r->b.data && r->routine < BLAS_TRMV && !r->b.lead) ||
+                 (!updates && r->routine < BLAS_GER && !r->c.lead) ||
+                 (r->routine >= BLAS_GER && (!r->a.lead || (r->b.data && !r->b.lead)));
+    return wrong;
+}
+
 int limber_blas_wrong(const struct request *r)
 {
     if (r->order != BLAS_ROWS && r->order != BLAS_COLUMNS)
@@ -127,7 +155,10 @@ int limber_blas_wrong(const struct request *r)
     case BLAS_HEMM: return wrong_symm(r);
     case BLAS_TRMM:
     case BLAS_TRSM: return wrong_triangular(r);
-    default: return limber_blas_is_lapack(r) ? wrong_lapack(r) : wrong_rank(r);
+    default:
+        return limber_blas_is_lapack(r) ? wrong_lapack(r) :
+               limber_blas_is_vector(r) ? wrong_vector(r) :
+                                          wrong_rank(r);
     }
 }
 

@@ -21,6 +21,29 @@ enum routine {
     BLAS_HER2K,
     BLAS_TRMM,
     BLAS_TRSM,
+    /* vectors: levels 1 and 2 */
+    BLAS_DOT,
+    BLAS_NRM2,
+    BLAS_ASUM,
+    BLAS_AXPY,
+    BLAS_SCAL,
+    BLAS_ROT,
+    BLAS_GEMV,
+    BLAS_GBMV,
+    BLAS_SYMV,
+    BLAS_SBMV,
+    BLAS_SPMV,
+    BLAS_TRMV,
+    BLAS_TBMV,
+    BLAS_TPMV,
+    BLAS_TRSV,
+    BLAS_TBSV,
+    BLAS_TPSV,
+    BLAS_GER,
+    BLAS_SYR,
+    BLAS_SPR,
+    BLAS_SYR2,
+    BLAS_SPR2,
     LAPACK_GETRF,
     LAPACK_GETRS,
     LAPACK_GESV,
@@ -61,7 +84,10 @@ struct request {
     struct spelling spelling;
     const void *caller;     /* an address in the code that called */
     char side, uplo, diag;  /* L or R, U or L, N or U */
-    int64_t m, n, k;        /* k: the length of the sums */
+    int64_t m, n, k;        /* k: the length of the sums; of a symmetric or triangular band its
+                               diagonals beside the main one */
+    int64_t below, above;   /* of a band: diagonals below and above the main one */
+    bool hermitian;         /* levels 1 and 2: conjugates, as in dotc, gerc, hemv and her */
     const void *alpha, *beta;
     struct argument a, b, c;
     /* products of a batch, `count` of one shape: their addresses, or else steps from one to the
@@ -76,6 +102,7 @@ struct request {
     bool handed_on;
     unsigned decided; /* calls of this thread before */
     double began;
+    const char *contract; /* in words; "": none is stated */
     char why[160]; /* it was handed on */
 };
 
@@ -124,8 +151,15 @@ void *limber_blas_sibling(const struct request *r, const char *routine);
 /* Whether names without a suffix take 64-bit integers: by LIMBER_ILP64, else by asking the isamax
  * of that name behind. */
 bool limber_blas_is_wide(const char *isamax, const void *caller);
+/* Whether the function belongs to liblimber_lapack32.so or liblimber_lapack64.so. */
+bool limber_blas_is_fixed(const void *function);
 /* Whether another copy of this library comes first; this one then only hands calls on. */
 bool limber_blas_is_second(void);
+
+static inline bool limber_blas_is_vector(const struct request *r)
+{
+    return r->routine >= BLAS_DOT && r->routine <= BLAS_SPR2;
+}
 
 static inline bool limber_blas_is_lapack(const struct request *r)
 {

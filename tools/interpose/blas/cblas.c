@@ -1,35 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The names of CBLAS.  Integers are taken and passed on as 64 bits.  A register or a stack slot
  * holds either width; of a 32-bit integer the upper half is not read. */
-#include "entries.h"
+#include "cblas_entries.h"
 
-static char letter_of_op(int op)
-{
-    return op == 111 ? 'N' : op == 112 ? 'T' : op == 113 ? 'C' : 0;
-}
-
-static char letter_of_uplo(int uplo)
-{
-    return uplo == 121 ? 'U' : uplo == 122 ? 'L' : 0;
-}
-
-static char letter_of_diag(int diag)
-{
-    return diag == 131 ? 'N' : diag == 132 ? 'U' : 0;
-}
-
-static char letter_of_side(int side)
-{
-    return side == 141 ? 'L' : side == 142 ? 'R' : 0;
-}
-
-#define INTEGER(x) (wide ? (x) : (int32_t)(x))
 #define A(letter) { a, letter, INTEGER(lda) }
 #define B(letter) { b, letter, INTEGER(ldb) }
 #define RESULT { c, 'N', INTEGER(ldc) }
 
-/* A scalar of a real type is passed as a value, one of a complex type by its address.  `at` is &
- * where it is a value. */
 #define GEMM(name, prefix, suffix, letter_of_type, which, scalar, at, ...) \
     ENTRY(name, prefix, suffix, \
           (int order, int ta, int tb, int64_t m, int64_t n, int64_t k, scalar alpha, \
@@ -87,8 +64,6 @@ static char letter_of_side(int side)
           .uplo = letter_of_uplo(uplo), .diag = letter_of_diag(diag), .m = INTEGER(m), \
           .n = INTEGER(n), .alpha = at alpha, .a = A(letter_of_op(trans)), .b = B('N'))
 
-#define VALUE &
-#define ADDRESS
 #define COMPLEX_TYPES(X, family, which) \
     CBLAS_SPELLINGS(X, c##family, 'c', which, const void *, ADDRESS) \
     CBLAS_SPELLINGS(X, z##family, 'z', which, const void *, ADDRESS)

@@ -97,7 +97,7 @@ static void make_judge(void)
 
 static const limber_contract exact = { .size = sizeof(limber_contract),
                                        .promise = LIMBER_CONTRACT_CORRECT,
-                                       .scheme = "exact" };
+                                       .scheme = "accumulator" };
 static const limber_contract in_order = { .size = sizeof(limber_contract),
                                           .promise = LIMBER_CONTRACT_REPRODUCIBLE };
 

@@ -9,7 +9,8 @@
 #define PUBLIC __attribute__((visibility("default")))
 
 /* The spellings that libraries are built with: X(name, prefix, suffix of Fortran's names).  Names
- * whose suffix is a mere underscore have integers as wide as those of the BLAS behind.  FlexiBLAS
+ * whose suffix is a mere underscore have integers as wide as those of the BLAS behind.  limber32_
+ * and limber64_ are those that Limber's LAPACK calls (../lapack).  FlexiBLAS
  * looks for hook_NAME in a hook, and doors/flexiblas.c knows what "real_" means. */
 #ifdef LIMBER_BLAS_HOOK
 #define FORTRAN_SPELLINGS(X, base, ...) X(hook_##base, "real_", "_", __VA_ARGS__)
@@ -21,7 +22,9 @@
     X(base##_64_, "", "_64_", __VA_ARGS__) \
     X(base##64_, "", "64_", __VA_ARGS__) \
     X(scipy_##base##_, "scipy_", "_", __VA_ARGS__) \
-    X(scipy_##base##_64_, "scipy_", "_64_", __VA_ARGS__)
+    X(scipy_##base##_64_, "scipy_", "_64_", __VA_ARGS__) \
+    X(limber32_##base##_, "limber32_", "_", __VA_ARGS__) \
+    X(limber64_##base##_, "limber64_", "_", __VA_ARGS__)
 #define CBLAS_SPELLINGS(X, base, ...) \
     X(cblas_##base, "", "_", __VA_ARGS__) \
     X(cblas_##base##_64, "", "_64_", __VA_ARGS__) \
@@ -54,6 +57,32 @@
         else \
             limber_blas_lacking(&r); \
         limber_blas_end(&r); \
+    }
+
+/* A function with a value, which the request's result points to. */
+#define VALUE_ENTRY(type_of_value, function, spelling_prefix, spelling_suffix, list, pass, ...) \
+    PUBLIC type_of_value function list; \
+    PUBLIC type_of_value function list \
+    { \
+        const bool wide = IS_WIDE(spelling_prefix, spelling_suffix); \
+        type_of_value value = 0; \
+        struct request r = { .name = ROUTINE_NAME(function), \
+                             .wide = wide, \
+                             .spelling = { spelling_prefix, spelling_suffix }, \
+                             .caller = __builtin_return_address(0), \
+                             .c = { &value, 'N', 1 }, \
+                             __VA_ARGS__ }; \
+        type_of_value(*real) list; \
+\
+        if (limber_blas_serve(&r)) \
+            return value; \
+        *(void **)&real = limber_blas_real(r.name, r.caller, true); \
+        if (real) \
+            value = real pass; \
+        else \
+            limber_blas_lacking(&r); \
+        limber_blas_end(&r); \
+        return value; \
     }
 
 /* `...` are the members of struct groups. */

@@ -6,21 +6,33 @@
 #include <string.h>
 
 static limber_context *context;
+static _Thread_local double opening; /* seconds of the call that opened the library */
 static pthread_once_t made = PTHREAD_ONCE_INIT;
 
 static void make_context(void)
 {
     const limber_config config = interpose_config();
+    const double began = limber_blas_now();
 
     if (limber_create(&context, &config) != LIMBER_STATUS_OK)
         interpose_message("%s; every product is left to %s", limber_error_text(),
                           interpose_original);
+    opening = limber_blas_now() - began;
+    interpose_opened(opening);
 }
 
 limber_context *limber_blas_context(void)
 {
     pthread_once(&made, make_context);
     return context;
+}
+
+double limber_blas_opening(void)
+{
+    const double seconds = opening;
+
+    opening = 0;
+    return seconds;
 }
 
 bool limber_blas_fail(struct job *j, const char *why)
@@ -83,7 +95,9 @@ void limber_blas_start(struct job *j, const struct request *r, const limber_cont
         limber_convert(j->beta.f, LIMBER_F32, &j->narrow[1], LIMBER_BF16, 1, LIMBER_ROUND_NEAREST);
         return;
     }
-    j->alpha = scalar_at(j, r->alpha, is_complex && r->routine != BLAS_HERK);
+    j->alpha = scalar_at(j, r->alpha,
+                         is_complex && r->routine != BLAS_HERK &&
+                             !(r->hermitian && (r->routine == BLAS_SYR || r->routine == BLAS_SPR)));
     j->beta =
         scalar_at(j, r->beta, is_complex && r->routine != BLAS_HERK && r->routine != BLAS_HER2K);
 }

@@ -42,6 +42,7 @@ bool limber_blas_symm(struct job *j);       /* and hemm */
 bool limber_blas_triangle(struct job *j);   /* gemmt, syrk, herk, syr2k, her2k */
 bool limber_blas_trmm(struct job *j);
 bool limber_blas_trsm(struct job *j);
+bool limber_blas_vectors(struct job *j);    /* levels 1 and 2 */
 bool limber_lapack(struct job *j); /* lapack/ */
 
 /* ---- product.c ------------------------------------------------------------------------------- */
@@ -54,6 +55,8 @@ bool limber_blas_multiply(struct job *j, int64_t m, int64_t n, int64_t k, const 
 bool limber_blas_fail(struct job *j, const char *why); /* false */
 /* Limber's context.  NULL: there is none; a message is printed once. */
 limber_context *limber_blas_context(void);
+/* Seconds in which this thread opened the library since it last asked. */
+double limber_blas_opening(void);
 limber_matrix limber_blas_matrix(const struct job *j, struct view v);
 
 /* ---- payload.c ------------------------------------------------------------------------------- */

@@ -56,6 +56,7 @@ static void count(const struct request *r, const limber_report *report, const ch
                                         .n = r->n,
                                         .k = r->k,
                                         .why_not = why_not,
+                                        .contract = r->contract,
                                         .ops = { r->a.op, r->b.op },
                                         .site = r->caller,
                                         .count = 1,
@@ -82,13 +83,14 @@ static bool serve(struct request *r, bool alone)
     report.part = parts;
     report.part_room = LIMBER_PARTS;
     r->began = limber_blas_now();
+    r->contract = s->on ? s->words : "correct";
     status = limber_blas_context() ? multiply(r, s->on ? &s->contract : &correct, &report) :
                                      LIMBER_STATUS_NO_MEMORY;
     if (status != LIMBER_STATUS_OK && alone)
         interpose_message("%s is not computed: %s", r->name, limber_error_text());
     else if (status == LIMBER_STATUS_OK && interpose_options()->verbose)
-        interpose_message("%s %d x %d x %d by %s, %d rows", r->name, (int)r->m, (int)r->n,
-                          (int)r->k, report.scheme, report.rows);
+        interpose_message("%s %d x %d x %d %s, by %s", r->name, (int)r->m, (int)r->n, (int)r->k,
+                          r->contract, report.scheme);
     if (status == LIMBER_STATUS_OK)
         count(r, &report, NULL);
     return status == LIMBER_STATUS_OK || alone;

@@ -24,17 +24,28 @@ static bool second;
 PUBLIC extern const char limber_blas_is_here[];
 const char limber_blas_is_here[] = "";
 
-/* Whether the address is in a copy of this library. */
-static bool is_copy(const void *function)
+/* Whether the address is in an object that defines `name`. */
+static bool is_marked(const void *function, const char *name)
 {
     Dl_info at;
     void *object = dladdr(function, &at) ? dlopen(at.dli_fname, RTLD_NOLOAD | RTLD_LAZY) : NULL;
-    const void *mark = object ? dlsym(object, "limber_blas_is_here") : NULL;
-    bool copy = mark && interpose_object_of(mark) == at.dli_fbase;
+    const void *mark = object ? dlsym(object, name) : NULL;
+    bool is_so = mark && interpose_object_of(mark) == at.dli_fbase;
 
     if (object)
         dlclose(object);
-    return copy;
+    return is_so;
+}
+
+/* Whether the address is in a copy of this library. */
+static bool is_copy(const void *function)
+{
+    return is_marked(function, "limber_blas_is_here");
+}
+
+bool limber_blas_is_fixed(const void *function)
+{
+    return is_marked(function, "limber_lapack_is_here");
 }
 
 static void find_first_copy(void)

@@ -60,6 +60,14 @@ static double lapack_work_of(const struct request *r)
     }
 }
 
+/* Level 1 has k products, or m; level 2 has m n. */
+static double vector_work_of(const struct request *r)
+{
+    const bool is_dot = r->routine <= BLAS_ASUM;
+
+    return is_dot ? (double)r->k : (double)r->m * (double)r->n;
+}
+
 /* Multiply-adds; symmetric results and triangles need half of m n k. */
 static double work_of(const struct request *r)
 {
@@ -72,7 +80,10 @@ static double work_of(const struct request *r)
     case BLAS_HERK:
     case BLAS_TRMM:
     case BLAS_TRSM: return all / 2;
-    default: return limber_blas_is_lapack(r) ? lapack_work_of(r) : all;
+    default:
+        return limber_blas_is_lapack(r) ? lapack_work_of(r) :
+               limber_blas_is_vector(r) ? vector_work_of(r) :
+                                          all;
     }
 }
 
@@ -84,6 +95,7 @@ static void count(const struct request *r, const struct job *j)
                                   .n = r->n,
                                   .k = r->k,
                                   .why_not = r->why,
+                                  .contract = r->contract ? r->contract : "",
                                   .ops = { r->a.op, r->b.op },
                                   .site = r->caller,
                                   .count = r->routine == BLAS_GEMM_BATCH ? (double)r->count : 1 };
@@ -96,7 +108,7 @@ static void count(const struct request *r, const struct job *j)
         t.report = &j->report;
         t.check = j->check;
         t.counts = j->counts;
-        t.seconds -= j->checking;
+        t.seconds -= j->checking + (reported ? limber_blas_opening() : 0);
         t.ctx = limber_blas_context();
         t.original = reported ? limber_blas_original(r, work_of(r)) : 0;
     }
@@ -112,7 +124,7 @@ static void print_outcome(const struct request *r, const struct job *j, enum out
     char text[240];
 
     if (outcome == SERVED)
-        snprintf(text, sizeof text, "by %s, %d rows, %.3g ms", j->report.scheme, j->report.rows,
+        snprintf(text, sizeof text, "%.100s, by %s, %.3g ms", r->contract, j->report.scheme,
                  1e3 *
                      (j->report.seconds_scan + j->report.seconds_compile + j->report.seconds_run));
     else
@@ -212,7 +224,10 @@ static bool compute_routine(struct job *j)
     case BLAS_HEMM: return limber_blas_symm(j);
     case BLAS_TRMM: return limber_blas_trmm(j);
     case BLAS_TRSM: return limber_blas_trsm(j);
-    default: return limber_blas_is_lapack(j->r) ? limber_lapack(j) : limber_blas_triangle(j);
+    default:
+        return limber_blas_is_lapack(j->r) ? limber_lapack(j) :
+               limber_blas_is_vector(j->r) ? limber_blas_vectors(j) :
+                                             limber_blas_triangle(j);
     }
 }
 
@@ -229,7 +244,7 @@ static bool compute(struct job *j)
 /* Any BLAS rounds beta C once, unless beta is complex. */
 static bool only_scales(const struct request *r, const struct job *j)
 {
-    bool products = r->k > 0 && !limber_blas_is(j, &j->alpha, 0);
+    bool products = limber_blas_is_vector(r) || (r->k > 0 && !limber_blas_is(j, &j->alpha, 0));
 
     return !products && (r->routine > BLAS_GEMM_BATCH || limber_blas_is_real(j, &j->beta));
 }
@@ -245,13 +260,19 @@ static void print_failure(const struct request *r, const struct job *j)
 
     if (lost && j->status != LIMBER_STATUS_NOT_READY && !interpose_options()->verbose &&
         !atomic_flag_test_and_set(&printed))
-        interpose_message("%s is left to %s, and others may be (LIMBER_VERBOSE=1 tells): %s",
-                          r->name, interpose_original, j->why);
+        interpose_message("not %s: %s computed %s%s: %s.  LIMBER_VERBOSE=1 names every such call",
+                          r->contract, interpose_original, r->name,
+                          j->contract->promise == LIMBER_CONTRACT_REPRODUCIBLE ?
+                              ", whose bits may differ on another CPU" :
+                              "",
+                          j->why);
 }
 
 static bool is_empty(const struct request *r)
 {
-    return r->m == 0 || r->n == 0 || (r->routine == BLAS_GEMM_BATCH && r->count == 0);
+    return r->m == 0 || r->n == 0 ||
+           (r->routine <= BLAS_ASUM && r->routine >= BLAS_DOT && r->k <= 0) ||
+           (r->routine == BLAS_GEMM_BATCH && r->count == 0);
 }
 
 /* A function that no BLAS behind has, most often gemmt, gemm3m, sbgemm or a batch: Limber computes
@@ -271,15 +292,26 @@ static bool serve_alone(struct request *r, const struct interpose_setting *s)
     }
     if (is_empty(r))
         return true;
+    r->contract = s->on ? s->words : "native";
     limber_blas_start(&j, r, s->on ? &s->contract : &native);
     done = compute(&j);
     if (!done && s->on) {
         snprintf(text, sizeof text, "is native, as no BLAS has it: %.160s", j.why);
         print_call(r, text);
+        r->contract = "native";
         limber_blas_start(&j, r, &native);
         done = compute(&j);
     }
     return end_call(r, &j, done ? SERVED : LOST, j.why);
+}
+
+/* Whether the LAPACK behind is Limber's own, which has one order for all machines: its routines are
+ * not decided about, but what they call is. */
+static bool is_fixed_lapack(const struct request *r)
+{
+    void *function = limber_blas_is_lapack(r) ? limber_blas_real(r->name, r->caller, true) : NULL;
+
+    return function && limber_blas_is_fixed(function);
 }
 
 bool limber_blas_serve(struct request *r)
@@ -295,13 +327,18 @@ bool limber_blas_serve(struct request *r)
         return false;
     INTERPOSE_UNCANCELLED;
     s = interpose_choose(&(struct interpose_call){ r->name, r->m, r->n, r->k, r->caller });
-    if (o->capture && !limber_blas_wrong(r) && !is_empty(r) && r->alpha)
+    r->contract = s->on ? s->words : "";
+    if (o->capture && !limber_blas_is_vector(r) && !limber_blas_wrong(r) && !is_empty(r) &&
+        r->alpha)
         limber_blas_capture(r, s);
     if (o->report)
         r->began = limber_blas_now();
     if (!limber_blas_real(r->name, r->caller, true))
         return false; /* limber_blas_lacking computes it */
-    if (limber_blas_wrong(r) || is_empty(r) || (!r->alpha && !limber_blas_is_lapack(r)))
+    if (limber_blas_wrong(r) || is_empty(r) ||
+        (!r->alpha && !limber_blas_is_lapack(r) && !limber_blas_is_vector(r)))
+        return false;
+    if (s->on && s->contract.promise == LIMBER_CONTRACT_REPRODUCIBLE && is_fixed_lapack(r))
         return false;
     why = reason(r, s);
     if (!why) {

@@ -22,4 +22,10 @@ static inline struct triangular limber_blas_triangular(const struct request *r)
                                 left ? r->n : r->m };
 }
 
+/* substitute.c: solves rows [i, i + p), p at most LIMBER_BLAS_SUBSTITUTE, of the triangle in an order
+ * that is stated: the right side is multiplied by alpha before. */
+enum { LIMBER_BLAS_SUBSTITUTE = 32 };
+void limber_blas_substitute(const struct job *j, const struct triangular *t, int64_t i, int64_t p,
+                            const union scalar *alpha);
+
 #endif

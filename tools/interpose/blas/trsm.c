@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * trsm.  One product subtracts all that is already solved from a large block of the right side, and
- * again from each small block in it.  Then the BLAS behind solves the block's small triangle. */
+ * again from each small block in it.  Then the BLAS behind solves the block's small triangle; under
+ * `reproducible` substitute.c does. */
 #include "product.h"
 #include "triangular.h"
 
 #include <stdlib.h>
 
-enum { BLOCK = 32, LARGE = 256 }; /* rows */
+enum { BLOCK = LIMBER_BLAS_SUBSTITUTE, LARGE = 256 }; /* rows */
 
 typedef void trsm(const char *, const char *, const char *, const char *, const void *,
                   const void *, const void *, const void *, const void *, void *, const void *,
                   size_t, size_t, size_t, size_t);
 
-/* Rows [i, i + p) as Fortran's columns; a 32-bit integer is the first half of a
+/* Rows [i, i + p), which the BLAS sees as Fortran's columns.  A 32-bit integer is the first half of a
  * 64-bit one (little-endian). */
 static void solve_block(const struct job *j, const struct triangular *t, trsm *solve, int64_t i,
                         int64_t p, const union scalar *alpha)
@@ -22,6 +23,10 @@ static void solve_block(const struct job *j, const struct triangular *t, trsm *s
     char side = left ? 'L' : 'R', uplo = (r->uplo == 'U') != by_rows ? 'U' : 'L';
     int64_t m = left ? p : t->wide, n = left ? t->wide : p;
 
+    if (!solve) {
+        limber_blas_substitute(j, t, i, p, alpha);
+        return;
+    }
     solve(&side, &uplo, &r->a.op, &r->diag, &m, &n, alpha, limber_blas_at(j, t->a, i, i).data,
           &r->a.lead, limber_blas_at(j, t->b, i, 0).data, &r->b.lead, 1, 1, 1, 1);
 }
@@ -56,20 +61,20 @@ bool limber_blas_trsm(struct job *j)
 {
     const struct triangular t = limber_blas_triangular(j->r);
     const char routine[] = { j->r->type, 't', 'r', 's', 'm', 0 };
+    const bool own = j->contract->promise == LIMBER_CONTRACT_REPRODUCIBLE;
     struct view before;
-    trsm *solve;
+    trsm *solve = NULL;
     bool done;
 
-    if (j->contract->promise == LIMBER_CONTRACT_REPRODUCIBLE)
-        return limber_blas_fail(j, "its blocks are solved by the BLAS, in an order of its own");
-    if (t.n <= BLOCK)
+    if (!own && t.n <= BLOCK)
         return limber_blas_fail(j, "the triangle is one small block");
-    *(void **)&solve = limber_blas_sibling(j->r, routine);
-    if (!solve)
+    if (!own)
+        *(void **)&solve = limber_blas_sibling(j->r, routine);
+    if (!own && !solve)
         return limber_blas_fail(j, "no BLAS solves its blocks");
     /* a BLAS may skip what a zero of the solution meets; it divides by the diagonal itself */
-    if (!limber_blas_is_finite(j, t.upper ? UPPER : LOWER, t.n - 1, t.n - 1,
-                               limber_blas_at(j, t.a, !t.upper, t.upper)))
+    if (!own && !limber_blas_is_finite(j, t.upper ? UPPER : LOWER, t.n - 1, t.n - 1,
+                                       limber_blas_at(j, t.a, !t.upper, t.upper)))
         return limber_blas_fail(j, "a is not finite");
     before = limber_blas_fresh(j, t.n, t.wide);
     if (!before.data)

@@ -430,6 +430,7 @@ static void count(const struct work *w, bool served)
         .k = r->k,
         .report = served ? &w->report : NULL,
         .why_not = w->why,
+        .contract = w->setting->on ? w->setting->words : "",
         .ctx = w->ctx,
         .count = (double)r->count,
         .seconds = w->report.seconds_scan + w->report.seconds_compile + w->report.seconds_run,

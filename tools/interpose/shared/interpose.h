@@ -154,6 +154,7 @@ struct interpose_result {
     int64_t m, n, k;
     const limber_report *report; /* NULL: it was not served */
     const char *why_not; /* the reason then */
+    const char *contract; /* in words; "": none is stated */
     char ops[4]; /* "NT" */
     const void *site; /* an address in the caller, or NULL */
     limber_context *ctx; /* has the kernels, where the call was served */
@@ -170,6 +171,8 @@ void interpose_name_caller(const void *site, char *to, size_t size);
 void interpose_put_text(FILE *f, const char *s);
 /* Counts the kernels of a product that is only a part of a call. */
 void interpose_kernels(limber_context *ctx, const limber_report *report);
+/* Counts seconds that opened the Limber library: they are no call's. */
+void interpose_opened(double seconds);
 /* Keeps the call as this thread's last and, where a report is asked for, counts it. */
 void interpose_count(const struct interpose_result *t);
 

@@ -76,7 +76,7 @@ static const double soonest = 1;
 struct row {
     struct row *next; /* in its bucket */
     struct row *later;
-    char routine[40], ops[4], why_not[160], scheme[32], backend[16], caller[96];
+    char routine[40], ops[4], why_not[160], scheme[32], backend[16], caller[96], contract[64];
     int64_t m, n, k;
     int served;
     double shapes; /* more than 1 in a row of the rest: m, n, k are the largest */
@@ -103,6 +103,7 @@ static struct {
     double unlisted; /* calls that found no row, as there are too many */
     struct kernel *kernels;
     double began, due; /* due: when it is written next */
+    double opening; /* seconds that opened the Limber library */
     bool writing, unwritten; /* rows that no file has */
     pid_t pid;
     char interpreted[256]; /* why no code was compiled; set once the message is printed */
@@ -129,6 +130,7 @@ static void begin(void)
     all.rows = 0;
     all.unlisted = 0;
     all.kernels = NULL;
+    all.opening = 0;
     all.began = seconds_now();
     all.due = all.began + soonest / 10;
     all.writing = false;
@@ -157,7 +159,8 @@ static bool is_like(const struct row *a, const struct row *b)
     return a->m == b->m && a->n == b->n && a->k == b->k && a->served == b->served &&
            !strcmp(a->routine, b->routine) && !strcmp(a->ops, b->ops) &&
            !strcmp(a->why_not, b->why_not) && !strcmp(a->scheme, b->scheme) &&
-           !strcmp(a->backend, b->backend) && !strcmp(a->caller, b->caller);
+           !strcmp(a->backend, b->backend) && !strcmp(a->caller, b->caller) &&
+           !strcmp(a->contract, b->contract);
 }
 
 static struct row *row_of(const struct row *like)
@@ -289,6 +292,16 @@ void interpose_kernels(limber_context *ctx, const limber_report *report)
     pthread_mutex_unlock(&lock);
 }
 
+void interpose_opened(double seconds)
+{
+    if (!interpose_options()->report)
+        return;
+    pthread_mutex_lock(&lock);
+    begin();
+    all.opening += seconds;
+    pthread_mutex_unlock(&lock);
+}
+
 static bool count_call(const struct interpose_result *t)
 {
     const limber_report *report = t->report;
@@ -299,6 +312,7 @@ static bool count_call(const struct interpose_result *t)
     memcpy(like.routine, last.routine, sizeof like.routine);
     memcpy(like.why_not, last.why_not, sizeof like.why_not);
     memcpy(like.ops, t->ops, sizeof like.ops);
+    interpose_copy(like.contract, sizeof like.contract, t->contract);
     if (report) {
         memcpy(like.scheme, report->scheme, sizeof like.scheme);
         memcpy(like.backend, report->backend, sizeof like.backend);
@@ -444,6 +458,8 @@ static void put_row(FILE *f, const struct row *r)
     } else {
         member(f, "why_not", r->why_not);
     }
+    if (*r->contract)
+        member(f, "contract", r->contract);
     if (*r->caller)
         member(f, "caller", r->caller);
     if (r->shapes > 1)
@@ -489,7 +505,7 @@ static void join(struct row **rest, const struct row *r)
 
     while (to && (strcmp(to->routine, r->routine) != 0 || to->served != r->served ||
                   strcmp(to->why_not, r->why_not) != 0 || strcmp(to->scheme, r->scheme) != 0 ||
-                  strcmp(to->backend, r->backend) != 0))
+                  strcmp(to->backend, r->backend) != 0 || strcmp(to->contract, r->contract) != 0))
         to = to->later;
     if (!to) {
         to = malloc(sizeof *to);
@@ -566,6 +582,7 @@ static void put_process(FILE *f, bool complete)
         member(f, "compiler", interpose_lacks_llvm());
     fprintf(f, ", \"began\": %.3f", all.began);
     member_number(f, "wall_seconds", seconds_now() - all.began);
+    member_number(f, "opening_seconds", all.opening);
     fprintf(f, ", \"complete\": %s", complete ? "true" : "false");
 }
 

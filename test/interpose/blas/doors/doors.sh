@@ -17,7 +17,7 @@ for library in "$flexiblas" $LIMBER_TEST_FLEXIBLAS; do
     lines 0 ' by '
     expect 0 '^dgemm_ is right' env FLEXIBLAS_HOOK="$hook" LIMBER_CONTRACT=correct \
         LIMBER_REPORT="$work/hook" "$program" flexiblas "$library"
-    lines 2 'hook_limber: dgemm 120 x 120 x 120 by'
+    lines 2 'hook_limber: dgemm 120 x 120 x 120 correct, by'
     expect 0 '"library": "libflexiblas_hook_limber"' cat "$work/hook"
     expect 0 '"routine": "dgemm"' cat "$work/hook"
     # a rule by routine, and a product that is handed on although a contract is stated

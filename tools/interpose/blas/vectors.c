@@ -1,0 +1,673 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Levels 1 and 2.  Each routine is one or more products of level 3 that have a vector in the place
+ * of a matrix, so that an element has the bits that a product of matrices gives it.  Matrices that
+ * are stored in part, in bands or packed are written out, a block of rows at a time. */
+#include "product.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK = 128, CHAIN = 256, MOST_SOLVED = 4096 };
+
+/* Products of a chain, which complex numbers take two of (limber.h, order 1). */
+static int64_t chain_of(const struct job *j)
+{
+    return j->is_complex ? CHAIN / 2 : CHAIN;
+}
+
+static bool is_reproducible(const struct job *j)
+{
+    return j->contract->promise == LIMBER_CONTRACT_REPRODUCIBLE;
+}
+
+/* ---- vectors --------------------------------------------------------------------------------- */
+
+/* Element 0 of a vector; a negative step counts from the other end. */
+static char *first_of(const struct job *j, const struct argument *x, int64_t n)
+{
+    return (char *)(uintptr_t)x->data - (x->lead < 0 ? (n - 1) * x->lead : 0) * (int64_t)j->size;
+}
+
+static struct view column_of(const struct job *j, const struct argument *x, int64_t n)
+{
+    return (struct view){ first_of(j, x, n), x->lead, 1, false };
+}
+
+/* A dense copy as a column, for free().  NULL data: no memory. */
+static struct view copy_of(struct job *j, const struct argument *x, int64_t n)
+{
+    struct view to = limber_blas_fresh(j, n, 1);
+
+    if (to.data)
+        limber_blas_copy(j, WHOLE, n, 1, to, column_of(j, x, n));
+    return to;
+}
+
+/* A vector as it lies or, where its step is not positive, a dense copy.  *copy is for free().  NULL
+ * data: no memory. */
+static struct view lying(struct job *j, const struct argument *x, int64_t n, void **copy)
+{
+    struct view v;
+
+    *copy = NULL;
+    if (x->lead > 0)
+        return column_of(j, x, n);
+    v = copy_of(j, x, n);
+    *copy = v.data;
+    return v;
+}
+
+static void put_back(const struct job *j, const struct argument *x, int64_t n, struct view from)
+{
+    limber_blas_copy(j, WHOLE, n, 1, column_of(j, x, n), from);
+}
+
+/* ---- level 1 --------------------------------------------------------------------------------- */
+
+static bool dot(struct job *j)
+{
+    const struct request *r = j->r;
+    const union scalar one = limber_blas_scalar(j, 1, 0), zero = limber_blas_scalar(j, 0, 0);
+    void *copy[2];
+    struct view x = lying(j, &r->a, r->k, &copy[0]), y = lying(j, &r->b, r->k, &copy[1]);
+    bool done;
+
+    x.conj = r->hermitian;
+    done = x.data && y.data &&
+           limber_blas_multiply(j, 1, 1, r->k, &one, limber_blas_transposed(x), y, &zero,
+                                limber_blas_view(r, &r->c));
+    free(copy[0]);
+    free(copy[1]);
+    return done;
+}
+
+static double real_at(const struct job *j, const void *x, int64_t i)
+{
+    return j->is_single ? (double)((const float *)x)[i] : ((const double *)x)[i];
+}
+
+static void set_real(const struct job *j, void *x, int64_t i, double value)
+{
+    if (j->is_single)
+        ((float *)x)[i] = (float)value;
+    else
+        ((double *)x)[i] = value;
+}
+
+/* The sum of products of n real numbers.  A complex vector is one of twice as many. */
+static bool real_product(struct job *j, int64_t n, void *a, void *b, double *sum)
+{
+    const bool is_complex = j->is_complex;
+    const size_t size = j->size;
+    union scalar one, zero, value;
+    const struct view row = { a, n, 1, false }, column = { b, 1, n, false },
+                      to = { &value, 1, 1, false };
+    bool done;
+
+    j->is_complex = false;
+    j->size = size >> is_complex;
+    one = limber_blas_scalar(j, 1, 0);
+    zero = limber_blas_scalar(j, 0, 0);
+    done = limber_blas_multiply(j, 1, 1, n, &one, row, column, &zero, to);
+    j->is_complex = is_complex;
+    j->size = size;
+    if (done)
+        *sum = j->is_single ? (double)value.f[0] : value.d[0];
+    return done;
+}
+
+static bool sum_sizes(struct job *j)
+{
+    const struct request *r = j->r;
+    const int64_t n = r->k << j->is_complex;
+    struct view x = copy_of(j, &r->a, r->k), ones = { NULL };
+    double sum;
+    bool done;
+
+    if (x.data)
+        ones = limber_blas_fresh(j, r->k, 1);
+    for (int64_t i = 0; i < n && ones.data; i++) {
+        set_real(j, x.data, i, fabs(real_at(j, x.data, i)));
+        set_real(j, ones.data, i, 1);
+    }
+    done = ones.data && real_product(j, n, x.data, ones.data, &sum);
+    if (done)
+        set_real(j, (void *)(uintptr_t)r->c.data, 0, sum);
+    free(x.data);
+    free(ones.data);
+    return done;
+}
+
+/* The square root of the sum of squares.  Where that would be inexact for its range, all elements
+ * are multiplied by a power of two, so that the largest is in [1, 2). */
+static bool norm(struct job *j)
+{
+    const struct request *r = j->r;
+    const int64_t n = r->k << j->is_complex;
+    const double low = j->is_single ? 0x1p-50 : 0x1p-400, high = j->is_single ? 0x1p50 : 0x1p400;
+    void *copy = NULL;
+    struct view x;
+    double most = 0, sum;
+    int scale = 0;
+    bool done;
+
+    if (!is_reproducible(j))
+        return limber_blas_fail(j, "the square root of a sum would be rounded twice");
+    x = column_of(j, &r->a, r->k);
+    if (r->a.lead != 1) {
+        x = copy_of(j, &r->a, r->k);
+        copy = x.data;
+    }
+    for (int64_t i = 0; i < n && x.data; i++)
+        most = fmax(most, fabs(real_at(j, x.data, i)));
+    if (most > 0 && isfinite(most) && !(most > low && most < high))
+        scale = -ilogb(most);
+    if (scale && !copy) {
+        x = copy_of(j, &r->a, r->k);
+        copy = x.data;
+    }
+    for (int64_t i = 0; i < n && scale && x.data; i++)
+        set_real(j, x.data, i, ldexp(real_at(j, x.data, i), scale));
+    done = x.data && real_product(j, n, x.data, x.data, &sum);
+    if (done)
+        set_real(j, (void *)(uintptr_t)r->c.data, 0,
+                 ldexp(j->is_single ? (double)sqrtf((float)sum) : sqrt(sum), -scale));
+    free(copy);
+    return done;
+}
+
+/* y = alpha x + y, and x = alpha x. */
+static bool add_scaled(struct job *j)
+{
+    const struct request *r = j->r;
+    const bool scales = r->routine == BLAS_SCAL;
+    const union scalar one = limber_blas_scalar(j, 1, 0), zero = limber_blas_scalar(j, 0, 0);
+    struct view to = copy_of(j, &r->c, r->m), x = { NULL };
+    bool done;
+
+    if (to.data)
+        x = copy_of(j, scales ? &r->c : &r->a, r->m);
+    done = x.data && limber_blas_multiply(j, r->m, 1, 1, &j->alpha, x,
+                                          (struct view){ (void *)(uintptr_t)&one, 1, 1, false },
+                                          scales ? &zero : &one, to);
+    if (done)
+        put_back(j, &r->c, r->m, to);
+    free(x.data);
+    free(to.data);
+    return done;
+}
+
+/* x = c x + s y and y = c y - s x, each product rounded.  -ffp-contract=off keeps it so. */
+static bool rotate(struct job *j)
+{
+    const struct request *r = j->r;
+    const int64_t parts = j->is_complex ? 2 : 1;
+    char *x = first_of(j, &r->b, r->m), *y = first_of(j, &r->c, r->m);
+
+    if (!is_reproducible(j))
+        return limber_blas_fail(j, "two products and their sum would be rounded three times");
+    for (int64_t i = 0; i < r->m; i++)
+        for (int64_t q = 0; q < parts; q++) {
+            void *at_x = x + i * r->b.lead * (int64_t)j->size,
+                 *at_y = y + i * r->c.lead * (int64_t)j->size;
+
+            if (j->is_single) {
+                float *u = (float *)at_x + q, *v = (float *)at_y + q;
+                const float c = *(const float *)r->alpha, s = *(const float *)r->beta, old = *u;
+
+                *u = c * old + s * *v;
+                *v = c * *v - s * old;
+            } else {
+                double *u = (double *)at_x + q, *v = (double *)at_y + q;
+                const double c = *(const double *)r->alpha, s = *(const double *)r->beta, old = *u;
+
+                *u = c * old + s * *v;
+                *v = c * *v - s * old;
+            }
+        }
+    return true;
+}
+
+/* ---- matrices that are stored in part -------------------------------------------------------- */
+
+/* A matrix by columns, of each of which a run of rows is stored.  The matrix that a routine means is
+ * this one, its transpose or its conjugate. */
+struct stored {
+    const char *data;
+    int64_t rows, cols, below, above, lead; /* below, above: diagonals that are stored */
+    bool packed, band, upper; /* upper: of a packed triangle */
+    bool transposed, mirrored, hermitian, conj, unit;
+};
+
+static struct stored stored_of(const struct request *r)
+{
+    const bool by_rows = r->order == BLAS_ROWS, general = r->routine == BLAS_GBMV;
+    const bool upper = (r->uplo == 'U') != by_rows;
+    struct stored s = { .data = r->a.data,
+                        .rows = by_rows && general ? r->n : r->m,
+                        .cols = by_rows && general ? r->m : r->n,
+                        .lead = r->a.lead,
+                        .upper = upper,
+                        .transposed = by_rows != (r->a.op != 'N'),
+                        .conj = r->a.op == 'C' };
+
+    switch (r->routine) {
+    case BLAS_GBMV:
+        s.band = true;
+        s.below = by_rows ? r->above : r->below;
+        s.above = by_rows ? r->below : r->above;
+        return s;
+    case BLAS_SBMV:
+    case BLAS_TBMV:
+    case BLAS_TBSV: s.band = true; break;
+    case BLAS_SPMV:
+    case BLAS_TPMV:
+    case BLAS_TPSV: s.packed = true; break;
+    default: break;
+    }
+    s.below = upper ? 0 : s.band ? r->k : r->n - 1;
+    s.above = !upper ? 0 : s.band ? r->k : r->n - 1;
+    s.mirrored = r->routine == BLAS_SYMV || r->routine == BLAS_SBMV || r->routine == BLAS_SPMV;
+    s.hermitian = r->hermitian;
+    s.unit = r->diag == 'U';
+    if (s.mirrored) { /* a Hermitian matrix by rows is the conjugate of one by columns */
+        s.transposed = false;
+        s.conj = s.hermitian && by_rows;
+    }
+    return s;
+}
+
+/* Rows [*first, *last) of a column, and where the first lies. */
+static const char *run_of(const struct job *j, const struct stored *s, int64_t col, int64_t *first,
+                          int64_t *last)
+{
+    int64_t at;
+
+    *first = col > s->above ? col - s->above : 0;
+    *last = s->rows - col > s->below + 1 ? col + s->below + 1 : s->rows;
+    if (*last < *first)
+        *last = *first;
+    if (s->packed)
+        at = s->upper ? col * (col + 1) / 2 : col * s->rows - col * (col - 1) / 2;
+    else if (s->band)
+        at = s->above + *first - col + col * s->lead;
+    else
+        at = *first + col * s->lead;
+    return s->data + at * (int64_t)j->size;
+}
+
+/* Columns that rows [i, i + p) of the matrix reach. */
+static void reach(const struct job *j, const struct stored *s, int64_t i, int64_t p, int64_t *from,
+                  int64_t *to)
+{
+    const int64_t chain = chain_of(j), cols = s->transposed ? s->rows : s->cols;
+    const int64_t below = s->mirrored   ? s->below + s->above :
+                          s->transposed ? s->above :
+                                          s->below,
+                  above = s->mirrored   ? s->below + s->above :
+                          s->transposed ? s->below :
+                                          s->above;
+
+    *from = i > below ? (s->band ? (i - below) / chain * chain : i - below) : 0;
+    *to = cols - (i + p) > above ? i + p + above : cols;
+    if (!s->band && above == 0)
+        *to = i + p;
+    if (!s->band && below == 0)
+        *from = i;
+    if (*from > *to)
+        *from = *to;
+}
+
+static void copy_run(const struct job *j, struct view to, int64_t n, const char *from, bool across)
+{
+    const struct view run = { (void *)(uintptr_t)from, 1, n > 1 ? n : 1, false };
+
+    if (across)
+        to = limber_blas_transposed(to);
+    limber_blas_copy(j, WHOLE, n, 1, to, run);
+}
+
+/* Rows [i, i + p), columns [from, to), with zeros where nothing is stored; panel is by columns. */
+static void write_out(const struct job *j, const struct stored *s, int64_t i, int64_t p,
+                      int64_t from, int64_t to, struct view panel)
+{
+    const union scalar one = limber_blas_scalar(j, 1, 0);
+    int64_t first, last;
+
+    memset(panel.data, 0, (size_t)(p * (to - from)) * j->size);
+    for (int64_t col = from; col < to && !s->transposed; col++) {
+        const char *run = run_of(j, s, col, &first, &last);
+        const int64_t begin = first > i ? first : i, end = last < i + p ? last : i + p;
+
+        if (begin < end)
+            copy_run(j, limber_blas_at(j, panel, begin - i, col - from), end - begin,
+                     run + (begin - first) * (int64_t)j->size, false);
+    }
+    for (int64_t row = i; row < i + p && (s->transposed || s->mirrored); row++) {
+        const char *run = run_of(j, s, row, &first, &last);
+        const int64_t begin = first > from ? first : from, end = last < to ? last : to;
+        const struct view at = limber_blas_at(j, panel, row - i, begin - from);
+
+        if (begin >= end)
+            continue;
+        copy_run(j, at, end - begin, run + (begin - first) * (int64_t)j->size, true);
+        if (s->mirrored && s->hermitian)
+            limber_blas_conjugate(j, 1, end - begin, at);
+    }
+    for (int64_t row = i; row < i + p && (s->unit || s->hermitian); row++)
+        if (row >= from && row < to) {
+            struct view at = limber_blas_at(j, panel, row - i, row - from);
+
+            if (s->unit)
+                memcpy(at.data, &one, j->size);
+            else
+                limber_blas_make_real(j, 1, at);
+        }
+}
+
+/* ---- matrix times vector --------------------------------------------------------------------- */
+
+/* y = alpha A x + beta y. */
+static bool general(struct job *j)
+{
+    const struct request *r = j->r;
+    const bool across = r->a.op != 'N';
+    const int64_t m = across ? r->n : r->m, k = across ? r->m : r->n;
+    struct view y = copy_of(j, &r->c, m), x = { NULL };
+    bool done;
+
+    if (y.data)
+        x = copy_of(j, &r->b, k);
+    done = x.data &&
+           limber_blas_multiply(j, m, 1, k, &j->alpha, limber_blas_view(r, &r->a), x, &j->beta, y);
+    if (done)
+        put_back(j, &r->c, m, y);
+    free(x.data);
+    free(y.data);
+    return done;
+}
+
+/* Blocks of rows that are written out, times x; b is a column of the result. */
+static bool by_blocks(struct job *j, const struct stored *s, int64_t m, const union scalar *alpha,
+                      struct view x, const union scalar *beta, struct view to)
+{
+    struct view panel = { NULL };
+    int64_t from, end, most = 0;
+    bool done = true;
+
+    for (int64_t i = 0; i < m; i += BLOCK) {
+        reach(j, s, i, BLOCK < m - i ? BLOCK : m - i, &from, &end);
+        most = end - from > most ? end - from : most;
+    }
+    panel = limber_blas_fresh(j, BLOCK < m ? BLOCK : m, most);
+    if (!panel.data)
+        return false;
+    panel.conj = s->conj;
+    for (int64_t i = 0; i < m && done; i += BLOCK) {
+        const int64_t p = BLOCK < m - i ? BLOCK : m - i;
+
+        reach(j, s, i, p, &from, &end);
+        panel.col = p;
+        write_out(j, s, i, p, from, end, panel);
+        done =
+            limber_blas_multiply(j, p, 1, end - from, alpha, panel, limber_blas_at(j, x, from, 0),
+                                 beta, limber_blas_at(j, to, i, 0));
+    }
+    free(panel.data);
+    return done;
+}
+
+static bool by_rows(struct job *j, struct view x, struct view y)
+{
+    const struct request *r = j->r;
+    const struct stored s = stored_of(r);
+
+    return by_blocks(j, &s, s.transposed ? s.cols : s.rows, &j->alpha, x, &j->beta, y);
+}
+
+static struct view mirror(const struct job *j, struct view v)
+{
+    v = limber_blas_transposed(v);
+    v.conj ^= j->r->hermitian;
+    return v;
+}
+
+/* A tile on the diagonal, in full. */
+static void fill_diagonal(const struct job *j, struct view a, bool upper, int64_t n,
+                          struct view tile)
+{
+    limber_blas_copy(j, upper ? LOWER : UPPER, n, n, tile, limber_blas_transposed(a));
+    if (j->r->hermitian)
+        limber_blas_conjugate(j, n, n, tile);
+    limber_blas_copy(j, upper ? UPPER : LOWER, n, n, tile, a);
+    if (j->r->hermitian)
+        limber_blas_make_real(j, n, tile);
+}
+
+/* Reads each stored element once.  A tile as wide as a chain is a chain of the rows that it lies
+ * in and one of the columns, which are rows of the other triangle. */
+static bool by_tiles(struct job *j, struct view x, struct view y)
+{
+    const struct request *r = j->r;
+    const int64_t n = r->n, chain = chain_of(j);
+    const union scalar one = limber_blas_scalar(j, 1, 0), zero = limber_blas_scalar(j, 0, 0);
+    const bool upper = r->uplo == 'U';
+    const struct view a = limber_blas_view(r, &r->a);
+    struct view tile = limber_blas_fresh(j, chain, chain), sum = { NULL };
+    bool done;
+
+    if (tile.data)
+        sum = limber_blas_fresh(j, n, 1);
+    done = sum.data;
+    for (int64_t p = 0; p < n && done; p += chain) {
+        const int64_t w = chain < n - p ? chain : n - p;
+        const union scalar *more = p ? &one : &zero;
+        const struct view of_p = limber_blas_at(j, sum, p, 0), at_p = limber_blas_at(j, x, p, 0);
+
+        tile.col = w;
+        fill_diagonal(j, limber_blas_at(j, a, p, p), upper, w, tile);
+        done = limber_blas_multiply(j, w, 1, w, &one, tile, at_p, more, of_p);
+        for (int64_t i = p + chain; i < n && done; i += chain) {
+            const int64_t h = chain < n - i ? chain : n - i;
+            const struct view block =
+                upper ? mirror(j, limber_blas_at(j, a, p, i)) : limber_blas_at(j, a, i, p);
+
+            done = limber_blas_multiply(j, h, 1, w, &one, block, at_p, more,
+                                        limber_blas_at(j, sum, i, 0)) &&
+                   limber_blas_multiply(j, w, 1, h, &one, mirror(j, block),
+                                        limber_blas_at(j, x, i, 0), &one, of_p);
+        }
+    }
+    done = done &&
+           limber_blas_multiply(j, n, 1, 1, &j->alpha, sum,
+                                (struct view){ (void *)(uintptr_t)&one, 1, 1, false }, &j->beta, y);
+    free(sum.data);
+    free(tile.data);
+    return done;
+}
+
+static bool partly_stored(struct job *j)
+{
+    const struct request *r = j->r;
+    const bool across = r->a.op != 'N';
+    const int64_t m = across ? r->n : r->m, k = across ? r->m : r->n;
+    struct view y = copy_of(j, &r->c, m), x = { NULL };
+    bool done;
+
+    if (y.data)
+        x = copy_of(j, &r->b, k);
+    done = x.data && (r->routine == BLAS_SYMV && is_reproducible(j) ? by_tiles : by_rows)(j, x, y);
+    if (done)
+        put_back(j, &r->c, m, y);
+    free(x.data);
+    free(y.data);
+    return done;
+}
+
+/* ---- triangles ------------------------------------------------------------------------------- */
+
+static bool times_triangle(struct job *j)
+{
+    const struct request *r = j->r;
+    const union scalar one = limber_blas_scalar(j, 1, 0), zero = limber_blas_scalar(j, 0, 0);
+    const struct stored s = stored_of(r);
+    struct view x = copy_of(j, &r->c, r->n), to = { NULL };
+    bool done = x.data;
+
+    if (done && !limber_blas_is_finite(j, WHOLE, r->n, 1, x))
+        done = limber_blas_fail(j, "x is not finite");
+    if (done)
+        to = limber_blas_fresh(j, r->n, 1);
+    done = to.data && by_blocks(j, &s, r->n, &one, x, &zero, to);
+    if (done)
+        put_back(j, &r->c, r->n, to);
+    free(to.data);
+    free(x.data);
+    return done;
+}
+
+/* A request for trsm of one column: the triangle in full, and the copy of x. */
+static bool solve(struct job *j)
+{
+    const struct request *r = j->r;
+    const struct stored s = stored_of(r);
+    struct request column = *r;
+    struct view x, full = { NULL };
+    bool done;
+
+    if (r->routine != BLAS_TRSV && r->n > MOST_SOLVED)
+        return limber_blas_fail(j, "the band or packed triangle is large");
+    x = copy_of(j, &r->c, r->n);
+    if (!x.data)
+        return false;
+    column.routine = BLAS_TRSM;
+    column.side = 'L';
+    column.m = column.k = r->n;
+    column.n = 1;
+    column.b = (struct argument){ x.data, 'N', r->order == BLAS_ROWS ? 1 : r->n };
+    if (r->routine != BLAS_TRSV) { /* written out as op(A) by columns */
+        full = limber_blas_fresh(j, r->n, r->n);
+        if (full.data)
+            write_out(j, &s, 0, r->n, 0, r->n, full);
+        column.order = BLAS_COLUMNS;
+        column.a = (struct argument){ full.data, 'N', r->n };
+        column.b.lead = r->n;
+        column.uplo = s.upper != s.transposed ? 'U' : 'L';
+        if (full.data && s.conj)
+            limber_blas_conjugate(j, r->n, r->n, full);
+    }
+    j->alpha = limber_blas_scalar(j, 1, 0);
+    j->r = &column;
+    done = (r->routine == BLAS_TRSV || full.data) && limber_blas_trsm(j);
+    j->r = r;
+    if (done)
+        put_back(j, &r->c, r->n, x);
+    free(full.data);
+    free(x.data);
+    return done;
+}
+
+/* ---- updates --------------------------------------------------------------------------------- */
+
+static bool rank_one(struct job *j)
+{
+    const struct request *r = j->r;
+    const union scalar one = limber_blas_scalar(j, 1, 0);
+    void *copies[2];
+    struct view x = lying(j, &r->a, r->m, &copies[0]), y = lying(j, &r->b, r->n, &copies[1]);
+    bool done;
+
+    y.conj = r->hermitian;
+    done = x.data && y.data &&
+           limber_blas_multiply(j, r->m, r->n, 1, &j->alpha, x, limber_blas_transposed(y), &one,
+                                limber_blas_view(r, &r->c));
+    free(copies[0]);
+    free(copies[1]);
+    return done;
+}
+
+/* Copies a packed triangle to a full matrix by columns, or back. */
+static void pack(const struct job *j, struct view full, bool back)
+{
+    const struct request *r = j->r;
+    struct stored s = { .data = r->c.data,
+                        .rows = r->n,
+                        .cols = r->n,
+                        .packed = true,
+                        .upper = (r->uplo == 'U') != (r->order == BLAS_ROWS) };
+    int64_t first, last;
+
+    s.above = s.upper ? r->n - 1 : 0;
+    s.below = s.upper ? 0 : r->n - 1;
+    for (int64_t col = 0; col < r->n; col++) {
+        char *run = (char *)(uintptr_t)run_of(j, &s, col, &first, &last),
+             *at = limber_blas_at(j, full, first, col).data;
+
+        memcpy(back ? run : at, back ? at : run, (size_t)(last - first) * j->size);
+    }
+}
+
+/* syr, her, syr2 and her2, and those of packed matrices: syrk and the like of one column. */
+static bool symmetric_update(struct job *j)
+{
+    const struct request *r = j->r;
+    const bool packed = r->routine == BLAS_SPR || r->routine == BLAS_SPR2,
+               two = r->routine == BLAS_SYR2 || r->routine == BLAS_SPR2;
+    struct request q = *r;
+    struct view x = copy_of(j, &r->a, r->n), y = { NULL }, full = { NULL };
+    bool done = x.data;
+
+    if (done && two)
+        done = (y = copy_of(j, &r->b, r->n)).data;
+    if (done && packed)
+        done = (full = limber_blas_fresh(j, r->n, r->n)).data;
+    if (done) {
+        const int64_t lead = r->order == BLAS_ROWS ? 1 : r->n;
+
+        q.routine = two          ? r->hermitian ? BLAS_HER2K : BLAS_SYR2K :
+                    r->hermitian ? BLAS_HERK :
+                                   BLAS_SYRK;
+        q.a = (struct argument){ x.data, 'N', lead };
+        q.b = (struct argument){ y.data, 'N', lead };
+        if (packed) {
+            pack(j, full, false);
+            q.c = (struct argument){ full.data, 'N', r->n };
+        }
+        j->beta = limber_blas_scalar(j, 1, 0);
+        j->r = &q;
+        done = limber_blas_triangle(j);
+        j->r = r;
+        if (done && packed)
+            pack(j, full, true);
+    }
+    free(full.data);
+    free(y.data);
+    free(x.data);
+    return done;
+}
+
+bool limber_blas_vectors(struct job *j)
+{
+    switch (j->r->routine) {
+    case BLAS_DOT: return dot(j);
+    case BLAS_NRM2: return norm(j);
+    case BLAS_ASUM: return sum_sizes(j);
+    case BLAS_AXPY:
+    case BLAS_SCAL: return add_scaled(j);
+    case BLAS_ROT: return rotate(j);
+    case BLAS_GEMV: return general(j);
+    case BLAS_GBMV:
+    case BLAS_SYMV:
+    case BLAS_SBMV:
+    case BLAS_SPMV: return partly_stored(j);
+    case BLAS_TRMV:
+    case BLAS_TBMV:
+    case BLAS_TPMV: return times_triangle(j);
+    case BLAS_TRSV:
+    case BLAS_TBSV:
+    case BLAS_TPSV: return solve(j);
+    case BLAS_GER: return rank_one(j);
+    default: return symmetric_update(j);
+    }
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The functions of libm that LAPACK calls.  The C library has variants of most of them for different
+ * CPUs, whose last bits differ.  These compute by additions, multiplications, divisions and square
+ * roots in pairs of doubles, about 100 bits, and round at the end, so their bits are the same
+ * everywhere.  All are reentrant. */
+#include "double_double.h"
+
+#include <complex.h>
+#include <stdint.h>
+
+#define HIDDEN __attribute__((visibility("hidden")))
+
+static const struct pair ln2 = { 0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56 };
+static const struct pair ln10 = { 0x1.26bb1bbb55516p+1, -0x1.f48ad494ea3e9p-53 };
+static const struct pair pi = { 0x1.921fb54442d18p+1, 0x1.1a62633145c07p-53 };
+/* pi / 2 in three parts; the first has 33 bits. */
+static const double half_pi[] = { 0x1.921fb544p+0, 0x1.0b4611a626331p-34, 0x1.1701b839a2520p-88 };
+
+static struct pair pair_of(double x)
+{
+    return (struct pair){ x, 0 };
+}
+
+static double value_of(struct pair x)
+{
+    return x.high + x.low;
+}
+
+/* ---- logarithm and exponential --------------------------------------------------------------- */
+
+/* x is positive and finite.  log m = 2 (s + s^3/3 + s^5/5 + ...) for s = (m - 1)/(m + 1). */
+static struct pair logarithm(double x)
+{
+    int e;
+    double m = frexp(x, &e);
+    struct pair s, square, sum = { 0, 0 };
+
+    if (m < 0x1.6a09e667f3bcdp-1) {
+        m *= 2;
+        e--;
+    }
+    s = divide(pair_of(m - 1), sum_of(m, 1));
+    square = multiply(s, s);
+    for (int n = 45; n >= 1; n -= 2)
+        sum = add(multiply(sum, square), divide(pair_of(1), pair_of(n)));
+    sum = multiply(sum, s);
+    return add(multiply(pair_of(e), ln2), (struct pair){ 2 * sum.high, 2 * sum.low });
+}
+
+/* e^x by Taylor's series around a multiple of ln 2. */
+static double exponential(struct pair x)
+{
+    const double n = rint(x.high / ln2.high);
+    struct pair rest, sum = { 1, 0 };
+
+    if (isnan(x.high) || x.high > 710 || x.high < -746)
+        return isnan(x.high) ? x.high : x.high > 0 ? INFINITY : 0;
+    rest = add(x, multiply(pair_of(-n), ln2));
+    for (int i = 26; i >= 1; i--)
+        sum = add(pair_of(1), divide(multiply(sum, rest), pair_of(i)));
+    return ldexp(value_of(sum), (int)n);
+}
+
+HIDDEN double limber_lapack_log(double x)
+{
+    if (isnan(x) || x < 0)
+        return NAN;
+    return x == 0 ? -INFINITY : isinf(x) ? x : value_of(logarithm(x));
+}
+
+HIDDEN double limber_lapack_log10(double x)
+{
+    if (!(x > 0) || isinf(x))
+        return limber_lapack_log(x);
+    return value_of(divide(logarithm(x), ln10));
+}
+
+HIDDEN double limber_lapack_pow(double x, double y)
+{
+    const int whole = y == rint(y), odd = whole && fmod(y, 2) != 0;
+    double size;
+
+    if (y == 0 || x == 1)
+        return 1;
+    if (isnan(x) || isnan(y) || (x < 0 && !whole))
+        return NAN;
+    if (x == 0 || isinf(x) || isinf(y)) {
+        const int grows = isinf(y) ? (fabs(x) > 1) == (y > 0) : (x == 0) == (y < 0);
+
+        size = isinf(y) && fabs(x) == 1 ? 1 : grows ? INFINITY : 0;
+    } else {
+        size = exponential(multiply(pair_of(y), logarithm(fabs(x))));
+    }
+    return odd && signbit(x) ? -size : size;
+}
+
+/* ---- sine and cosine ------------------------------------------------------------------------- */
+
+/* x less n times pi / 2, |x| below 2^20; larger numbers lose digits. */
+static struct pair reduce(double x, int64_t *n)
+{
+    const double quarters = rint(x / half_pi[0]);
+    struct pair rest = sum_of(x, -quarters * half_pi[0]);
+
+    rest = add(rest, product_of(-quarters, half_pi[1]));
+    rest = add(rest, product_of(-quarters, half_pi[2]));
+    *n = (int64_t)fmod(quarters, 4);
+    return rest;
+}
+
+/* Taylor's series, from x^first / first! on, over x^first. */
+static struct pair series(struct pair x, int first)
+{
+    const struct pair square = multiply(x, x), minus = { -square.high, -square.low };
+    struct pair sum = { 1, 0 };
+
+    for (int i = first + 28; i > first; i -= 2)
+        sum = add(pair_of(1), divide(multiply(sum, minus), pair_of((double)i * (i - 1))));
+    return sum;
+}
+
+HIDDEN void limber_lapack_sincos(double x, double *sine, double *cosine)
+{
+    int64_t n;
+    struct pair rest;
+    double s, c;
+
+    if (!isfinite(x)) {
+        *sine = *cosine = NAN;
+        return;
+    }
+    rest = reduce(fabs(x) < 0x1p20 ? x : fmod(x, 2 * pi.high), &n);
+    s = value_of(multiply(series(rest, 1), rest));
+    c = value_of(series(rest, 0));
+    n = n & 3;
+    *sine = n == 0 ? s : n == 1 ? c : n == 2 ? -s : -c;
+    *cosine = n == 0 ? c : n == 1 ? -s : n == 2 ? -c : s;
+}
+
+HIDDEN double limber_lapack_sin(double x)
+{
+    double s, c;
+
+    limber_lapack_sincos(x, &s, &c);
+    return s;
+}
+
+HIDDEN double limber_lapack_cos(double x)
+{
+    double s, c;
+
+    limber_lapack_sincos(x, &s, &c);
+    return c;
+}
+
+/* ---- arc tangent ----------------------------------------------------------------------------- */
+
+/* 0 <= t <= 1.  Each step halves the angle: tan(a/2) = t / (1 + sqrt(1 + t^2)). */
+static struct pair arc_tangent(struct pair t)
+{
+    enum { HALVINGS = 3 };
+    struct pair square, sum = { 0, 0 };
+
+    for (int i = 0; i < HALVINGS; i++)
+        t = divide(t, add(pair_of(1), root_of(add(pair_of(1), multiply(t, t)))));
+    square = multiply(t, t);
+    for (int n = 35; n >= 1; n -= 2) {
+        const struct pair term = divide(pair_of(n % 4 == 1 ? 1 : -1), pair_of(n));
+
+        sum = add(multiply(sum, square), term);
+    }
+    sum = multiply(sum, t);
+    return (struct pair){ ldexp(sum.high, HALVINGS), ldexp(sum.low, HALVINGS) };
+}
+
+HIDDEN double limber_lapack_atan2(double y, double x)
+{
+    const double a = fabs(y), b = fabs(x);
+    struct pair angle = { 0, 0 };
+
+    if (isnan(x) || isnan(y))
+        return NAN;
+    if (isinf(a) || isinf(b))
+        angle = (struct pair){ isinf(a) ? isinf(b) ? pi.high / 4 : pi.high / 2 : 0,
+                               isinf(a) ? isinf(b) ? pi.low / 4 : pi.low / 2 : 0 };
+    else if (a > b)
+        angle = add((struct pair){ pi.high / 2, pi.low / 2 },
+                    multiply(pair_of(-1), arc_tangent(divide(pair_of(b), pair_of(a)))));
+    else if (a > 0)
+        angle = arc_tangent(divide(pair_of(a), pair_of(b)));
+    if (signbit(x))
+        angle = add(pi, (struct pair){ -angle.high, -angle.low });
+    return copysign(value_of(angle), y);
+}
+
+/* ---- complex numbers ------------------------------------------------------------------------- */
+
+HIDDEN double limber_lapack_cabs(double complex z)
+{
+    const double a = fabs(creal(z)), b = fabs(cimag(z)), most = a > b ? a : b,
+                 least = a > b ? b : a;
+    double ratio;
+
+    if (isinf(a) || isinf(b))
+        return INFINITY;
+    if (isnan(a) || isnan(b))
+        return NAN;
+    if (most == 0 || least == 0)
+        return most;
+    ratio = least / most;
+    return most * sqrt(1 + ratio * ratio);
+}
+
+/* The root with a real part that is not negative.  Scaled, so that nothing overflows. */
+HIDDEN double complex limber_lapack_csqrt(double complex z)
+{
+    const double size = limber_lapack_cabs(z), a = creal(z), b = cimag(z);
+    double big;
+
+    if (size == 0 || !isfinite(size))
+        return isfinite(size) ? CMPLX(0, b) : CMPLX(isnan(size) ? NAN : INFINITY, b);
+    big = sqrt((fabs(a) / 4 + size / 4) * 2);
+    return a >= 0 ? CMPLX(big, b / (2 * big)) : CMPLX(fabs(b) / (2 * big), copysign(big, b));
+}
+
+HIDDEN double complex limber_lapack_cexp(double complex z)
+{
+    const double size = exponential(pair_of(creal(z)));
+    double s, c;
+
+    limber_lapack_sincos(cimag(z), &s, &c);
+    return CMPLX(size * c, size * s);
+}
+
+/* ---- binary32 -------------------------------------------------------------------------------- */
+
+#define OF_ONE(name) \
+    HIDDEN float limber_lapack_##name##f(float x) \
+    { \
+        return (float)limber_lapack_##name(x); \
+    }
+#define OF_TWO(name) \
+    HIDDEN float limber_lapack_##name##f(float x, float y) \
+    { \
+        return (float)limber_lapack_##name(x, y); \
+    }
+#define OF_COMPLEX(name) \
+    HIDDEN float complex limber_lapack_##name##f(float complex z) \
+    { \
+        return (float complex)limber_lapack_##name(z); \
+    }
+OF_ONE(log)
+OF_ONE(log10)
+OF_ONE(sin)
+OF_ONE(cos)
+OF_TWO(pow)
+OF_TWO(atan2)
+OF_COMPLEX(csqrt)
+OF_COMPLEX(cexp)
+
+HIDDEN float limber_lapack_cabsf(float complex z)
+{
+    return (float)limber_lapack_cabs(z);
+}
+
+HIDDEN void limber_lapack_sincosf(float x, float *sine, float *cosine)
+{
+    double s, c;
+
+    limber_lapack_sincos(x, &s, &c);
+    *sine = (float)s;
+    *cosine = (float)c;
+}
