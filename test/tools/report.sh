@@ -138,11 +138,11 @@ cat > run.json << 'END'
  {"routine": "sgemm_", "m": 4, "n": 4, "k": 4, "calls": 1, "served": false,
   "why_not": "no contract is stated", "seconds": 0.5}]}
 END
-expect 0 '^served +6 calls' "$limber" report run.json steps.json run.json --html page.html
-expect 0 '^<h1>p&amp;q</h1>$' cat page.html
-expect 0 '^<p>lib&lt;x&gt;, 2 reports, 1.0 s' cat page.html
+expect 0 '^Limber +6 calls' "$limber" report run.json steps.json run.json --html page.html
+expect 0 '^<h1>p&amp;q, .*1.0 s, 2 reports, no contract, by lib&lt;x&gt;</h1>$' cat page.html
+expect 0 '^<p class="good">No contract was stated' cat page.html
 expect 0 '^<h1>steps.json</h1>$' cat page.html
-looks page.html '2 charts, 3 tables.*id="verdict">good<'
+looks page.html '2 charts, 4 tables.*id="verdict">good<'
 # What a simulated unit did, added up by routine and caller.
 unit() {    # routine, n, caller, products, swamped
     printf '{"routine": "%s", "m": 4, "n": %s, "k": 4, "calls": 1, "served": true, ' "$1" "$2"
@@ -172,11 +172,11 @@ expect 0 '"unit_by_caller":.."products":4000,"swamped":400,[^}]*"caller":"a<b>:f
     cat unit.line
 expect 0 '"served":.[^}]*"unit":."products":4600,[^}]*"overflow":8' cat unit.line
 expect 0 '"longest":.*"unit":."products":3000,.*"unit_by_caller"' cat unit.line
-looks page.html '0 charts, 3 tables.*id="verdict">good<'
+looks page.html '0 charts, 4 tables.*id="verdict">good<'
 expect 1 '' sh -c '"$1" report run.json | grep "^unit"' run "$limber"
 echo '{"limber": "0", "program": "none", "calls": []}' > none.json
-expect 0 '^served +0 calls' "$limber" report none.json --html page.html
-looks page.html '0 charts, 0 tables.*id="verdict">good<'
+expect 0 '^Limber +0 calls' "$limber" report none.json --html page.html
+looks page.html '0 charts, 1 tables.*id="verdict">good<'
 rm none.json
 echo before > kept.html
 for bad in '{"limber": "0"}' '{"rows": []}' '[]' '[1]' '[{"a": "b"}]' '{"a": 1} [2]' '{' '' \

@@ -217,6 +217,11 @@ struct measured {
 bool product_measure(struct product *p, limber_context *ctx, struct measured *o);
 struct cJSON;
 /* Adds the result of --check, or nulls. */
+/* Lines about a product: how many limb products, the bound (label: what stands before it), and how
+ * far elements are from exact values. */
+void products_print(const limber_report *r);
+void bound_print(const char *label, double bound);
+void verdict_print(const struct verdict *v);
 void verdict_json(struct cJSON *j, const struct product *p, const struct verdict *v);
 
 /* ---- what data is like, and what becomes of it ----------------------------------------------- */

@@ -14,6 +14,28 @@ static const limber_report *last(const struct measured *o)
     return o->timed ? &o->warm : &o->cold;
 }
 
+void products_print(const limber_report *r)
+{
+    printf("products  %d limb product%s", r->rows, r->rows == 1 ? "" : "s");
+    if (r->pruned)
+        printf(", %d left out: neither the contract nor the data needs them", r->pruned);
+    printf("\n");
+}
+
+void bound_print(const char *label, double bound)
+{
+    if (bound == 0)
+        printf("%sexact before the one rounding\n", label);
+    else
+        printf("%s%.3g |A||B|\n", label, bound);
+}
+
+void verdict_print(const struct verdict *v)
+{
+    printf("error     %.4g ulp (rounding alone: up to 0.5), %.3g |A||B| (%lld of %lld elements)\n",
+           v->ulp, v->relative, (long long)v->checked, (long long)v->elements);
+}
+
 void verdict_json(cJSON *j, const struct product *p, const struct verdict *v)
 {
     if (p->check) {
@@ -103,16 +125,17 @@ static void print_text(const struct product *p, const struct measured *o)
         printf("; nothing is multiplied\n");
         return;
     }
-    printf(", by %s on %s\nway       %s\n", o->cold.scheme, o->cold.backend, o->cold.way);
+    printf(", by %s%s%s\nway       %s\n", o->cold.scheme,
+           strcmp(o->cold.backend, "llvm") ? " on " : "",
+           strcmp(o->cold.backend, "llvm") ? o->cold.backend : "", o->cold.way);
     epilogue_print(p);
-    printf("products  %d kept, %d pruned\n", o->cold.rows, o->cold.pruned);
+    products_print(&o->cold);
     if (o->cold.order)
         printf("order     %d\n", o->cold.order);
     if (!p->promise.unit)
-        printf("bound     %.3g |A||B|%s\n", o->cold.bound, o->cold.bound == 0 ? " (exact)" : "");
+        bound_print("bound     ", o->cold.bound);
     if (p->check)
-        printf("error     %.4g ulp, %.3g |A||B| (%lld of %lld elements)\n", o->v.ulp, o->v.relative,
-               (long long)o->v.checked, (long long)o->v.elements);
+        verdict_print(&o->v);
     if (o->modelled)
         printf("model     %lld of %lld elements differ from what the unit describes\n",
                (long long)o->differ, (long long)o->v.elements);

@@ -72,8 +72,7 @@ static void print_run(const struct product *p, const struct explanation *t)
         printf(", predicted %.3g", t->plan.cost);
     printf("\n");
     if (p->check)
-        printf("error     %.4g ulp, %.3g |A||B| (%lld of %lld elements)\n", t->run.v.ulp,
-               t->run.v.relative, (long long)t->run.v.checked, (long long)t->run.v.elements);
+        verdict_print(&t->run.v);
     if (t->run.warm.parts)
         parts_print(&t->run.warm);
 }

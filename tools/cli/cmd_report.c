@@ -189,6 +189,8 @@ static bool show(const struct files *f, const char *html, bool json, int top)
         return false;
     if (!json)
         print_all(f, top);
+    if (html && strcmp(html, "-") != 0)
+        fprintf(json ? stderr : stdout, "wrote %s\n", html);
     return true;
 }
 

@@ -10,8 +10,8 @@
 enum { WIDTH = 820, HEIGHT = 380, LEFT = 70, TOP = 40, RIGHT = 220, BOTTOM = 50 };
 enum { MOST_TICKS = 14, LABEL = 40, LEGEND = 30, COLOURS = 8, BAR = 160 };
 
-static const char *const colours[COLOURS] = { "#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                              "#e69f00", "#56b4e9", "#000000", "#888888" };
+static const char *const colours[COLOURS] = { "#0072b2", "#d55e00", "#009e73",      "#cc79a7",
+                                              "#e69f00", "#56b4e9", "currentColor", "#888888" };
 
 void page_text(FILE *f, const char *s)
 {
@@ -34,11 +34,16 @@ void page_begin(FILE *f, const char *title)
           "<meta name=viewport content=\"width=device-width\"><title>Limber: ",
           f);
     page_text(f, title);
-    fputs("</title>\n<style>body{font:15px/1.5 sans-serif;margin:2em auto;max-width:80em;"
-          "padding:0 1em}div{overflow-x:auto}table{border-collapse:collapse}"
-          "td,th{padding:.2em .6em;text-align:left;border-bottom:1px solid #e2e8f0;font-size:14px}"
-          "td.n{text-align:right;font-variant-numeric:tabular-nums}td.n,td.w{white-space:nowrap}"
-          "svg.chart{display:block;max-width:100%;height:auto;margin:1em 0}</style>\n",
+    fputs("</title>\n<style>:root{color-scheme:light dark}body{font:15px/1.5 sans-serif;margin:2em "
+          "auto;max-width:80em;padding:0 1em;color:#1a202c;background:#fff}h1{font-size:1.4em}"
+          "div{overflow-x:auto}table{border-collapse:collapse}td,th{padding:.2em .6em;"
+          "text-align:left;border-bottom:1px solid #8886;font-size:14px}td.n{text-align:right;"
+          "font-variant-numeric:tabular-nums}td.n,td.w{white-space:nowrap}"
+          "p.good,p.bad{padding:.5em .8em;border-left:5px solid #009e73;font-weight:bold}"
+          "p.bad{border-color:#d55e00}svg text{fill:currentColor}"
+          "svg.chart{display:block;max-width:100%;min-width:520px;height:auto;margin:1em 0}"
+          "@media(max-width:30em){body{margin:1em auto}td,th{padding:.2em .3em;font-size:13px}}"
+          "@media(prefers-color-scheme:dark){body{color:#e2e8f0;background:#14181f}}</style>\n",
           f);
 }
 
@@ -68,7 +73,7 @@ void page_bar(FILE *f, double x, double most, double beside, bool grey)
     fprintf(f,
             "<td><svg width=\"%d\" height=\"16\" role=\"img\"><rect width=\"%.1f\" height=\"16\" "
             "fill=\"%s\"/>",
-            BAR + 4, width < 1 ? 1 : width, grey ? "#a0aec0" : "#2b6cb0");
+            BAR + 4, width < 1 ? 1 : width, grey ? "#8a97ab" : "#3b82c4");
     if (beside > 0 && beside < most)
         fprintf(f, "<rect x=\"%.1f\" width=\"3\" height=\"16\" fill=\"#c05621\"/>",
                 BAR * beside / most);
@@ -85,7 +90,7 @@ void page_ratio(FILE *f, double ratio)
     }
     fprintf(f,
             "<td><svg width=\"160\" height=\"16\" role=\"img\"><title>%.3g</title>"
-            "<path d=\"M8 8H152\" stroke=\"#cbd5e0\"/><path d=\"M80 1V15\" stroke=\"#718096\"/>"
+            "<path d=\"M8 8H152\" stroke=\"#8888\"/><path d=\"M80 1V15\" stroke=\"currentColor\"/>"
             "<circle cx=\"%.1f\" cy=\"8\" r=\"5\" fill=\"%s\"/></svg></td>",
             ratio, x, ratio < 1 ? "#d55e00" : "#0072b2");
 }
@@ -150,13 +155,21 @@ static void round_ticks(struct axis *a)
         tick_at(a, t * step + 0.0); /* no -0 */
 }
 
+/* Powers of the base; where fewer than three lie in the range, also 2 and 5 times powers of 10. */
 static void power_ticks(struct axis *a)
 {
-    double step = fmax(1, ceil((a->high - a->low) / 8));
+    static const double between[] = { 1, 2, 5 };
+    double range = a->high - a->low, step = fmax(1, ceil(range / 8));
+    int parts = a->base == 10 && range < 3 ? 3 : 1;
 
     a->ticks = 0;
-    for (double t = ceil(a->low - 1e-9); t <= a->high + 1e-9; t += step)
-        tick_at(a, pow(a->base, t));
+    for (double t = floor(a->low); t <= a->high + 1e-9; t += step)
+        for (int i = 0; i < parts; i++) {
+            double x = pow(a->base, t) * between[i];
+
+            if (scaled(a, x) >= a->low - 1e-9 && scaled(a, x) <= a->high + 1e-9)
+                tick_at(a, x);
+        }
 }
 
 static bool has_points(const struct chart *c)
@@ -200,9 +213,10 @@ static void set_y(const struct chart *c, struct axis *a)
     if (!(a->low <= a->high))
         a->low = a->high = 0;
     if (a->base) {
-        a->low = floor(a->low);
-        a->high = ceil(a->high);
-        a->high += a->high == a->low;
+        double more = fmax(0.05 * (a->high - a->low), 0.15);
+
+        a->low -= more;
+        a->high += more;
         power_ticks(a);
     } else {
         double more = a->high > a->low ? 0.05 * (a->high - a->low) : fmax(fabs(a->high) / 10, 0.5);
@@ -220,10 +234,11 @@ static void draw_axes(FILE *f, const struct axis *x, const struct axis *y)
     for (int i = 0; i < y->ticks; i++) {
         double at = place(y, y->tick[i]);
 
-        fprintf(f,
-                "<path d=\"M%d %.1fH%d\" stroke=\"#ddd\"/><text class=\"tick\" x=\"%d\" y=\"%.1f\" "
-                "text-anchor=\"end\">%.6g</text>\n",
-                LEFT, at, WIDTH - RIGHT, LEFT - 6, at + 4, y->tick[i]);
+        fprintf(
+            f,
+            "<path d=\"M%d %.1fH%d\" stroke=\"#8885\"/><text class=\"tick\" x=\"%d\" y=\"%.1f\" "
+            "text-anchor=\"end\">%.6g</text>\n",
+            LEFT, at, WIDTH - RIGHT, LEFT - 6, at + 4, y->tick[i]);
     }
     for (double next = 0; next < INFINITY;) { /* from left to right, where there is room */
         double value = 0;
@@ -337,7 +352,7 @@ void page_chart(FILE *f, const struct chart *c)
     set_x(c, &x);
     set_y(c, &y);
     fprintf(f,
-            "<svg class=chart role=\"img\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
+            "<div><svg class=chart role=\"img\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
             "font-size=\"12\"><title>",
             WIDTH, height, WIDTH, height);
     page_text(f, c->title);
@@ -355,5 +370,5 @@ void page_chart(FILE *f, const struct chart *c)
         qsort(c->curve[i].point, (size_t)c->curve[i].n, sizeof *c->curve[i].point, by_x);
         draw_curve(f, c, i, &x, &y);
     }
-    fputs("</svg>\n", f);
+    fputs("</svg></div>\n", f);
 }

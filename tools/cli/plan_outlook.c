@@ -132,11 +132,12 @@ void outlook_print(const struct product *p, const struct outlook *o, const limbe
 
     product_shape_text(p, !p->is_conv, shape, sizeof shape);
     printf("result    %s of %s\n", shape, limber_format_name(p->c.format, format, sizeof format));
-    printf("scheme    %s on %s%s%s\n", r->scheme, r->backend, s ? ": " : "", s ? s->about : "");
+    printf("scheme    %s%s%s%s%s\n", r->scheme, strcmp(r->backend, "llvm") ? " on " : "",
+           strcmp(r->backend, "llvm") ? r->backend : "", s ? ": " : "", s ? s->about : "");
     printf("way       %s\n", r->way);
     print_why(p, o, r);
     epilogue_print(p);
-    printf("products  %d kept, %d pruned\n", r->rows, r->pruned);
+    products_print(r);
     printf("accuracy  %s: %s\n",
            p->promise.unit ? "simulate" :
            p->contract     ? p->contract :
@@ -144,7 +145,7 @@ void outlook_print(const struct product *p, const struct outlook *o, const limbe
                              "native",
            contract_about(&p->promise));
     if (!p->promise.unit)
-        printf("          bound %.3g |A||B|%s\n", r->bound, r->bound == 0 ? " (exact)" : "");
+        bound_print("          bound ", r->bound);
     print_seconds(o, r);
     if (!o->best || !(r->cost > 0))
         printf("memory    none beside the operands\n");

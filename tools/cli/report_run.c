@@ -9,12 +9,13 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { MOST_GROUPS = 400, MOST_ADVICE = 10, WORDS = 400 };
 
 /* Calls of one routine and one outcome, or of one shape. */
 struct group {
-    char routine[64], outcome[200], caller[100];
+    char routine[64], outcome[400], caller[100], contract[64];
     int64_t m, n, k;
     bool served;
     double rest; /* shapes that are not listed, in one group */
@@ -30,9 +31,12 @@ struct run {
     struct group *site; /* of a simulated unit: sums of the entries of one routine and caller */
     int shapes, sites, files, incomplete;
     char program[200], library[40], interpreted[300], compiler[300], loaded[200];
-    double wall, unlisted;
-    char advice[MOST_ADVICE][WORDS];
+    char contracts[200]; /* that were stated, in words */
+    double wall, unlisted, began, opening;
+    char verdict[WORDS], advice[MOST_ADVICE][WORDS];
     int advices;
+    struct group routine[MOST_GROUPS]; /* groups of one routine in one row; outcomes in words */
+    int routines;
 };
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -106,6 +110,7 @@ static struct group read_call(const cJSON *o)
     text(o, "routine", name, sizeof name);
     plain_name(name, g.routine, sizeof g.routine);
     text(o, "caller", g.caller, sizeof g.caller);
+    text(o, "contract", g.contract, sizeof g.contract);
     g.served = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "served"));
     text(o, g.served ? "scheme" : "why_not", g.outcome, sizeof g.outcome);
     return g;
@@ -129,6 +134,19 @@ static struct group *group_of(struct run *r, const struct group *g)
         r->groups++;
     }
     return at;
+}
+
+/* Adds a contract to the list of those that were stated: "correct and bits=40". */
+static void add_contract(struct run *r, const char *words)
+{
+    const size_t n = strlen(words), have = strlen(r->contracts);
+
+    for (const char *at = r->contracts; n && (at = strstr(at, words)); at += n)
+        if ((at == r->contracts || at[-1] == ' ') && (at[n] == ' ' || !at[n]))
+            return;
+    if (n && have + n + 6 < sizeof r->contracts)
+        snprintf(r->contracts + have, sizeof r->contracts - have, "%s%s", have ? " and " : "",
+                 words);
 }
 
 static void add_site(struct run *r, const struct group *g)
@@ -166,6 +184,7 @@ static bool add_calls(struct run *r, const cJSON *calls)
     {
         struct group g = read_call(o);
 
+        add_contract(r, g.contract);
         if (g.rest <= 1)
             r->shape[r->shapes++] = g;
         if (g.products > 0)
@@ -195,7 +214,9 @@ bool run_add(struct run *r, const cJSON *o)
             strcat(r->loaded, one->valuestring);
         }
     }
+    r->began = r->began > 0 ? fmin(r->began, number(o, "began")) : number(o, "began");
     r->wall = fmax(r->wall, number(o, "wall_seconds"));
+    r->opening += number(o, "opening_seconds");
     r->unlisted += number(o, "unlisted_calls");
     r->incomplete += !cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "complete"));
     return add_calls(r, cJSON_GetObjectItemCaseSensitive(o, "calls"));
@@ -213,6 +234,140 @@ static int by_products(const void *a, const void *b)
     const struct group *x = a, *y = b;
 
     return x->products < y->products ? 1 : x->products > y->products ? -1 : 0;
+}
+
+/* ---- verdict --------------------------------------------------------------------------------- */
+
+enum { SHORTEST_RATED = 10 }; /* milliseconds: shorter times say nothing of speed */
+
+/* Calls that the BLAS computed though a contract was stated, and that it may not keep. */
+static double not_kept(const struct run *r, const struct group **most)
+{
+    static const char *const keeps[] = { "standard bound",        "native is what",
+                                         "as fast on products",   "nothing is multiplied",
+                                         "no contract is stated", "a rule leaves" };
+    double calls = 0;
+
+    *most = NULL;
+    for (int i = 0; i < r->groups; i++) {
+        const struct group *g = &r->group[i];
+        size_t j = 0;
+
+        while (j < sizeof keeps / sizeof *keeps && !strstr(g->outcome, keeps[j]))
+            j++;
+        if (g->served || j < sizeof keeps / sizeof *keeps)
+            continue;
+        calls += g->calls;
+        if (!*most || g->calls > (*most)->calls)
+            *most = g;
+    }
+    return calls;
+}
+
+/* One sentence: whether the calls that came by kept what was stated. */
+static void find_verdict(struct run *r)
+{
+    const struct group *s = &r->served, *most;
+    double left = not_kept(r, &most), calls = s->calls + r->left.calls;
+    char *to = r->verdict;
+
+    if (calls == 0)
+        snprintf(to, sizeof r->verdict, "Nothing to judge: no call reached Limber.");
+    else if (s->broken > 0)
+        snprintf(to, sizeof r->verdict,
+                 "NOT KEPT: %.0f of %.0f elements checked break the contract.", s->broken,
+                 s->elements);
+    else if (!*r->contracts)
+        snprintf(to, sizeof r->verdict, "No contract was stated: the BLAS computed all %.0f calls.",
+                 calls);
+    else if (left > 0)
+        snprintf(to, sizeof r->verdict,
+                 "NOT KEPT by all: the BLAS computed %.0f of %.0f calls, most of them %s: %.150s.",
+                 left, calls, most->routine, most->outcome);
+    else
+        snprintf(to, sizeof r->verdict, "Kept: all %.0f calls that reached Limber kept %s.", calls,
+                 r->contracts);
+}
+
+static const char scope[] =
+    "Not seen: what a BLAS's own LAPACK computes inside itself, and a program's own loops.";
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+static const char *base(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+/* "PROGRAM, 2026-11-28 14:03, 12.3 s, contract correct". */
+static void head(const struct run *r, char *to, size_t size)
+{
+    char when[40] = "", files[40] = "";
+    time_t began = (time_t)r->began;
+    struct tm local;
+
+    if (r->began > 0 && localtime_r(&began, &local))
+        strftime(when, sizeof when, ", %Y-%m-%d %H:%M", &local);
+    if (r->files > 1)
+        snprintf(files, sizeof files, ", %d reports", r->files);
+    snprintf(to, size, "%.100s%s, %.1f s%s, %s%.100s, by %.30s", base(r->program), when, r->wall,
+             files, *r->contracts ? "contract " : "no contract", r->contracts, r->library);
+}
+
+/* Seconds without compiling kernels, which a later run finds in the cache. */
+static double warm(const struct group *g)
+{
+    return fmax(g->seconds - g->compiling, 0);
+}
+
+static double ratio_of(const struct group *g)
+{
+    return g->served && g->original > 0 ? warm(g) / g->original : NAN;
+}
+
+/* A cell: Limber's time divided by the BLAS's. */
+static void ratio(const struct group *g, char *to, size_t size)
+{
+    if (isnan(ratio_of(g)))
+        snprintf(to, size, "%s", "");
+    else
+        snprintf(to, size, "%.3g", ratio_of(g));
+}
+
+/* Limber's time beside the BLAS's in words, where both are long enough to say something. */
+static void speed(const struct group *g, char *to, size_t size)
+{
+    double x = ratio_of(g);
+
+    *to = '\0';
+    if (isnan(x) || 1e3 * fmax(warm(g), g->original) < SHORTEST_RATED)
+        return;
+    if (x > 1.05)
+        snprintf(to, size, ", %.3g times as long as the BLAS (about %.3g s)", x, g->original);
+    else if (x < 0.95)
+        snprintf(to, size, ", %.3g times as fast as the BLAS (about %.3g s)", 1 / x, g->original);
+    else
+        snprintf(to, size, ", as long as the BLAS (about %.3g s)", g->original);
+}
+
+static void start_up(const struct run *r, char *to, size_t size)
+{
+    snprintf(to, size, "%.3g s to open Limber and %.3g s to compile kernels", r->opening,
+             r->served.compiling);
+}
+
+static void checked(const struct group *g, char *to, size_t size)
+{
+    char what[80];
+
+    if (g->broken > 0)
+        snprintf(what, sizeof what, "%.0f break the contract", g->broken);
+    else
+        snprintf(what, sizeof what, "all keep the contract");
+    snprintf(to, size, "%.0f elements against exact values: %s, largest error %.3g ulp",
+             g->elements, what, g->ulps);
 }
 
 /* ---- advice ---------------------------------------------------------------------------------- */
@@ -252,10 +407,29 @@ static double lost_below(const struct run *r, double work)
     return lost;
 }
 
+/* The shape that loses most time beside the BLAS; NULL: none loses what is worth a word. */
+static const struct group *slowest_of(const struct run *r)
+{
+    const struct group *found = NULL;
+    double most = fmax(0.01 * r->wall, 1e-3 * SHORTEST_RATED);
+
+    for (int i = 0; i < r->shapes; i++) {
+        const struct group *g = &r->shape[i];
+        double lost = g->served && g->original > 0 ? warm(g) - g->original : 0;
+
+        if (lost > most) {
+            most = lost;
+            found = g;
+        }
+    }
+    return found;
+}
+
 static void find_advice(struct run *r)
 {
     const struct group *s = &r->served;
-    double small = lost_below(r, 1e6), running = s->seconds - s->compiling;
+    const struct group *slowest = slowest_of(r);
+    double small = lost_below(r, 1e6), running = warm(s);
 
     if (left_because(r, "no contract is stated") > 0)
         advise(r,
@@ -284,6 +458,14 @@ static void find_advice(struct run *r)
                "would: `rule * work<1e6 -> off` in LIMBER_CONFIG leaves them to it, if they need "
                "no contract.",
                small);
+    else if (s->products == 0 && slowest)
+        advise(r,
+               "Most of the time beyond the BLAS's, %.2g s, is in %s of %" PRId64 " x %" PRId64
+               " x %" PRId64 "%s%s: `rule %s -> CONTRACT` in LIMBER_CONFIG states a cheaper "
+               "contract for it, or `off`.",
+               warm(slowest) - slowest->original, slowest->routine, slowest->m, slowest->n,
+               slowest->k, *slowest->caller ? ", called by " : "", slowest->caller,
+               slowest->routine);
     if (left_because(r, "LIMBER_NO_COMPILE") > 0)
         advise(r, "Calls were left because LIMBER_NO_COMPILE is set and no cache holds their "
                   "kernels: `limber prebuild FILE` makes those of a run without it.");
@@ -304,23 +486,8 @@ static void find_advice(struct run *r)
                "does not call by name (docs/blas.md, not reached), or its children did: "
                "their reports are called FILE.PID. Loaded are %s.",
                *r->loaded ? r->loaded : "no libraries with a BLAS's name");
-}
-
-/* ---- text ------------------------------------------------------------------------------------ */
-
-static const char *base(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
-
-static void ratio(const struct group *g, char *to, size_t size)
-{
-    if (g->served && g->original > 0)
-        snprintf(to, size, "%.3g x", g->seconds / g->original);
-    else
-        snprintf(to, size, "%s", "");
+    if (!r->advices)
+        advise(r, "Nothing to advise.");
 }
 
 static void print_unit(const struct group *g)
@@ -366,38 +533,38 @@ static const char *outcome_of(const struct group *g)
 void run_print(const struct run *r, int top)
 {
     const struct group *s = &r->served;
-    char times[32];
+    char line[WORDS];
 
-    printf("%s, %s, %d report%s, %.1f s\n\n", base(r->program), r->library, r->files,
-           r->files > 1 ? "s" : "", r->wall);
-    ratio(s, times, sizeof times);
-    printf("served          %.0f calls in %.4g s, %.2g s of it compiling; the BLAS would take some "
-           "%.3g s%s%s\n",
-           s->calls, s->seconds, s->compiling, s->original, *times ? ": " : "", times);
-    printf("left to it      %.0f calls in %.4g s\n", r->left.calls, r->left.seconds);
+    head(r, line, sizeof line);
+    printf("%s\n%s\n%s\n\n", line, r->verdict, scope);
+    speed(s, line, sizeof line);
+    printf("Limber          %.0f calls in %.3g s%s\n", s->calls, warm(s), line);
+    start_up(r, line, sizeof line);
+    printf("start-up        %s\n", line);
+    printf("the BLAS        %.0f calls in %.3g s\n", r->left.calls, r->left.seconds);
+    checked(s, line, sizeof line);
     if (s->elements > 0)
-        printf("compared        %.0f elements: worst %.3g ulp, %.0f do not keep the contract\n",
-               s->elements, s->ulps, s->broken);
+        printf("checked         %s\n", line);
     print_unit(s);
-    if (r->groups)
-        printf("\n%-16s %10s %10s %10s %9s  %s\n", "routine", "calls", "seconds", "BLAS", "", "by");
-    for (int i = 0; i < r->groups; i++) {
-        const struct group *g = &r->group[i];
+    if (r->routines)
+        printf("\n%-16s %10s %10s %10s %12s  %s\n", "routine", "calls", "seconds", "BLAS's",
+               "time / BLAS's", "computed by");
+    for (int i = 0; i < r->routines; i++) {
+        const struct group *g = &r->routine[i];
 
-        ratio(g, times, sizeof times);
-        printf("%-16s %10.0f %10.4g %10.4g %9s  %s%s\n", g->routine, g->calls, g->seconds,
-               g->served ? g->original : g->seconds, times,
-               g->served ? "" : "the BLAS: ", outcome_of(g));
+        ratio(g, line, sizeof line);
+        printf("%-16s %10.0f %10.3g %10.3g %13s  %s\n", g->routine, g->calls, warm(g), g->original,
+               line, g->outcome);
     }
     if (r->shapes)
-        printf("\n%-16s %7s %7s %7s %9s %10s %9s  %s\n", "longest", "m", "n", "k", "calls",
-               "seconds", "x BLAS", "caller");
+        printf("\n%-16s %7s %7s %7s %9s %10s %13s  %s\n", "longest", "m", "n", "k", "calls",
+               "seconds", "time / BLAS's", "called by");
     for (int i = 0; i < r->shapes && i < top; i++) {
         const struct group *g = &r->shape[i];
 
-        ratio(g, times, sizeof times);
-        printf("%-16s %7" PRId64 " %7" PRId64 " %7" PRId64 " %9.0f %10.4g %9s  %s\n", g->routine,
-               g->m, g->n, g->k, g->calls, g->seconds, g->served ? times : "left", g->caller);
+        ratio(g, line, sizeof line);
+        printf("%-16s %7" PRId64 " %7" PRId64 " %7" PRId64 " %9.0f %10.3g %13s  %s\n", g->routine,
+               g->m, g->n, g->k, g->calls, warm(g), g->served ? line : "the BLAS", g->caller);
     }
     print_sites(r);
     for (int i = 0; i < r->advices; i++)
@@ -417,11 +584,11 @@ static void html_row(FILE *f, const struct group *g, bool shape, double most)
     if (shape)
         fprintf(f, "<td class=n>%" PRId64 " &times; %" PRId64 " &times; %" PRId64 "</td>", g->m,
                 g->n, g->k);
-    fprintf(f, "<td class=n>%.0f</td><td class=n>%.4g</td><td class=n>%s</td>", g->calls,
-            g->seconds, times);
-    page_bar(f, g->seconds, most, g->served ? g->original : 0, !g->served);
+    fprintf(f, "<td class=n>%.0f</td><td class=n>%.3g</td><td class=n>%s</td>", g->calls, warm(g),
+            times);
+    page_bar(f, warm(g), most, g->served ? g->original : 0, !g->served);
     fputs("<td>", f);
-    page_text(f, g->served ? "" : "the BLAS: ");
+    page_text(f, shape && !g->served ? "the BLAS: " : "");
     page_text(f, outcome_of(g));
     if (shape && *g->caller) {
         fputs(", called by ", f);
@@ -437,10 +604,10 @@ static void html_table(FILE *f, const char *title, const struct group *g, int co
     if (!count)
         return;
     for (int i = 0; i < count; i++)
-        most = fmax(most, fmax(g[i].seconds, g[i].served ? g[i].original : 0));
+        most = fmax(most, fmax(warm(&g[i]), g[i].served ? g[i].original : 0));
     fprintf(f,
             "<h2>%s</h2>\n<div><table><tr><th>routine</th>%s<th>calls</th><th>seconds</th>"
-            "<th>&times; BLAS</th><th></th><th>by</th></tr>\n",
+            "<th>time / BLAS's</th><th></th><th>computed by</th></tr>\n",
             title, shape ? "<th>m &times; n &times; k</th>" : "");
     for (int i = 0; i < count; i++)
         html_row(f, &g[i], shape, most);
@@ -473,36 +640,53 @@ static void html_sites(FILE *f, const struct run *r)
     fputs("</table></div>\n", f);
 }
 
+static void html_fact(FILE *f, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void html_fact(FILE *f, const char *name, const char *format, ...)
+{
+    char line[WORDS];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    fprintf(f, "<tr><th>%s</th><td>", name);
+    page_text(f, line);
+    fputs("</td></tr>\n", f);
+}
+
 void run_html(const struct run *r, FILE *f, int top)
 {
     const struct group *s = &r->served;
+    char line[WORDS];
 
     fputs("<h1>", f);
-    page_text(f, base(r->program));
-    fputs("</h1>\n<p>", f);
-    page_text(f, r->library);
-    fprintf(f,
-            ", %d report%s, %.1f s. Limber served %.0f calls in %.4g s, %.2g s of it compiling; "
-            "the BLAS would take some %.3g s for them. %.0f calls in %.4g s were left to the BLAS.",
-            r->files, r->files > 1 ? "s" : "", r->wall, s->calls, s->seconds, s->compiling,
-            s->original, r->left.calls, r->left.seconds);
+    head(r, line, sizeof line);
+    page_text(f, line);
+    fprintf(f, "</h1>\n<p class=\"%s\">", strncmp(r->verdict, "NOT", 3) ? "good" : "bad");
+    page_text(f, r->verdict);
+    fputs("</p>\n<p>", f);
+    page_text(f, scope);
+    fputs("</p>\n<div><table>\n", f);
+    speed(s, line, sizeof line);
+    html_fact(f, "Limber", "%.0f calls in %.3g s%s", s->calls, warm(s), line);
+    start_up(r, line, sizeof line);
+    html_fact(f, "Start-up", "%s", line);
+    html_fact(f, "The BLAS", "%.0f calls in %.3g s", r->left.calls, r->left.seconds);
+    checked(s, line, sizeof line);
     if (s->elements > 0)
-        fprintf(f,
-                " Of %.0f elements compared the worst is off by %.3g ulp, and %.0f do not keep "
-                "the contract.",
-                s->elements, s->ulps, s->broken);
-    fputs("</p>\n<p>Blue: served by Limber; grey: left to the BLAS; the orange line: what the BLAS "
-          "would take.</p>\n",
-          f);
-    if (r->advices)
-        fputs("<h2>Advice</h2>\n<ul>\n", f);
+        html_fact(f, "Checked", "%s", line);
+    fputs("</table></div>\n<h2>Advice</h2>\n<ul>\n", f);
     for (int i = 0; i < r->advices; i++) {
         fputs("<li>", f);
         page_text(f, r->advice[i]);
         fputs("</li>\n", f);
     }
-    fputs(r->advices ? "</ul>\n" : "", f);
-    html_table(f, "Routines", r->group, r->groups, false);
+    fputs(
+        "</ul>\n<p>Bars: Limber's seconds are blue and the BLAS's grey; an orange line is the time "
+        "that the BLAS would take.</p>\n",
+        f);
+    html_table(f, "Routines", r->routine, r->routines, false);
     html_table(f, "Longest calls", r->shape, r->shapes < top ? r->shapes : top, true);
     html_sites(f, r);
 }
@@ -553,6 +737,9 @@ bool run_json(const struct run *r, int top)
     char *s;
 
     cJSON_AddStringToObject(o, "program", r->program);
+    cJSON_AddStringToObject(o, "contracts", r->contracts);
+    cJSON_AddStringToObject(o, "verdict", r->verdict);
+    cJSON_AddNumberToObject(o, "opening_seconds", r->opening);
     cJSON_AddNumberToObject(o, "reports", r->files);
     cJSON_AddItemToObject(o, "served", json_of(&r->served, false));
     cJSON_AddItemToObject(o, "left", json_of(&r->left, false));
@@ -601,14 +788,56 @@ void run_free(struct run *r)
     free(r);
 }
 
+/* Appends how calls of a routine were computed: "pairs 300, ozaki2 20, the BLAS 5 (why)". */
+static void add_outcome(struct group *to, const struct group *g)
+{
+    size_t have = strlen(to->outcome);
+
+    snprintf(to->outcome + have, sizeof to->outcome - have, "%s%s", have ? ", " : "",
+             g->served ? outcome_of(g) : "the BLAS");
+    have = strlen(to->outcome);
+    if (g->calls != to->calls)
+        snprintf(to->outcome + have, sizeof to->outcome - have, " %.0f", g->calls);
+    have = strlen(to->outcome);
+    if (!g->served)
+        snprintf(to->outcome + have, sizeof to->outcome - have, " (%s)", g->outcome);
+}
+
+/* Joins groups, which are sorted by time, to a row a routine. */
+static void join_routines(struct run *r)
+{
+    for (int i = 0; i < r->groups; i++) {
+        const struct group *g = &r->group[i];
+        struct group *to = r->routine;
+
+        while (to < r->routine + r->routines && strcmp(to->routine, g->routine) != 0)
+            to++;
+        if (to == r->routine + r->routines) {
+            memset(to, 0, sizeof *to);
+            memcpy(to->routine, g->routine, sizeof to->routine);
+            r->routines++;
+        }
+        add(to, g);
+        to->served |= g->served;
+        to->original += g->served ? 0 : g->seconds - g->original;
+    }
+    for (int i = 0; i < r->groups; i++)
+        for (int j = 0; j < r->routines; j++)
+            if (!strcmp(r->routine[j].routine, r->group[i].routine))
+                add_outcome(&r->routine[j], &r->group[i]);
+    qsort(r->routine, (size_t)r->routines, sizeof *r->routine, by_seconds);
+}
+
 void run_finish(struct run *r)
 {
     qsort(r->group, (size_t)r->groups, sizeof *r->group, by_seconds);
+    join_routines(r);
     if (r->sites)
         qsort(r->site, (size_t)r->sites, sizeof *r->site, by_products);
     if (r->shapes)
         qsort(r->shape, (size_t)r->shapes, sizeof *r->shape, by_seconds);
     r->served.served = true;
+    find_verdict(r);
     find_advice(r);
 }
 
