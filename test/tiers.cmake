@@ -3,10 +3,15 @@
 # docs/testing.md says what each tier is for.
 get_property(all DIRECTORY PROPERTY TESTS)
 
-# GPUs' stand-ins on another architecture than 9.0 or, of block-scaled products, 12.0; other
-# processors and compilers; tests that build the project again; tests of rooms once more without a
-# compiler.
+# GPUs' stand-ins but for one program and one kernel of each kind; other processors and compilers;
+# tests that build the project again; tests of rooms once more without a compiler; whole programs,
+# LAPACK's and the BLAS's own testers; what tries all numbers of a format, or all kinds of machines.
 set(more
+    "test_cuda_(batch|calls|complex|conv|groups|mixed)_.*"
+    "test_cuda_(steps|unit|launches|remainders|split|tensor)_.*"
+    test_cuda_mx_120 test_gpu_smoke_90 test_simt gpu_bench cublas_gpu corpus_poorest applications
+    blas_exact blas_programs blas_testers blas_lapack test_apply_all test_targets test_unit
+    test_schedule test_binades test_resnet figures
     "test_cuda.*_(75|80|89|100|103|old_driver)" "test_cuda(_batch|_calls|_launches)?_120"
     "(test_)?gpu_smoke_(75|80|100|120)"
     gpu_layouts test_cubin gpu_rehearsal aarch64 musl compilers without_llvm
