@@ -45,7 +45,7 @@ static bool are_digits(const struct limbs *x)
     return x->limb.kind == LIMBER_KIND_FLOAT && x->limb.size == 1;
 }
 
-/* A's residues hold the inverse of the product of the other moduli, too (kernel/pack.h). */
+/* A's residues hold the inverse of the product of the other moduli, too (docs/gpu.md). */
 static void set_moduli(struct limbs *x)
 {
     const struct dims_list *all = limber_list(x->node, ATTR_moduli);
