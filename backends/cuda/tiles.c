@@ -132,7 +132,7 @@ static double result_bytes(const struct plan *p, const struct node *products,
 }
 
 enum { LAUNCHES_NS = 15000, LAUNCH_NS = 5000 }; /* of three or four kernels, of one */
-enum { CUT_STEPS = 10 }; /* instructions that fetch and cut an element (docs/gpu.md) */
+enum { CUT_STEPS = 10 }; /* instructions that fetch and cut an element, counted */
 
 /* Bytes of shared memory a multiply-add: limbs are read for every row by groups of 64 lines,
  * elements written and read, limbs written. */
@@ -163,7 +163,7 @@ static double with_cutting(const struct plan *p, const struct target *t, double 
 }
 
 /* Of a unit's peak our kernels are expected to keep 0.75, half where products go to tensor memory
- * (L2 ends there, docs/gpu.md), NVIDIA's 0.9. */
+ * (L2 limits them: docs/measured/gpu-estimates.md), NVIDIA's 0.9. */
 static struct price price(const struct plan *p, const struct target *t, bool inside)
 {
     const struct node *products = limber_plan_find(p, OP_products);

@@ -39,7 +39,7 @@ add_test(NAME test_cuda_launches_old_driver COMMAND ${CMAKE_COMMAND} -E env SIMT
 find_package(Python3 COMPONENTS Interpreter QUIET)
 if(Python3_EXECUTABLE)
   add_test(NAME gpu_estimates COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/estimate.py
-           ${PROJECT_SOURCE_DIR}/docs/gpu.md)
+           ${PROJECT_SOURCE_DIR}/docs/measured/gpu-estimates.md)
 endif()
 
 add_library(kept_nvrtc SHARED cuda/kept_nvrtc.c)

@@ -2,8 +2,8 @@
 """Estimates of whole products on an H200 and on a B200: estimate.py [PAGE] prints rows of Markdown
 tables, or fails where the page does not have them.
 
-On the B200 the products' rates are what L2 leaves of the peaks (docs/gpu.md): 24 to 32 bytes a
-clock, of 64 that the tiles of INT8 and of FP32-F ask for.
+On the B200 the products' rates are what L2 leaves of the peaks (docs/measured/gpu-estimates.md): 24
+to 32 bytes a clock, of 64 that the tiles of INT8 and of FP32-F ask for.
 
 Counts are of machine code for sm_90a (sass.py): what stands once, and loops by their turns.  Dense
 operands come 16 bytes at once: 86 instructions for eight elements of binary32, 103 of binary64.

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tables of docs/gpu.md that come from compiled kernels: tables.py NVDISASM FIGURES CUBINS PAGE
+"""Renews the tables of docs/measured/gpu-estimates.md that come from compiled kernels:
+tables.py NVDISASM FIGURES CUBINS PAGE
 
 FIGURES is the file that `LIMBER_CUBIN_TABLE=FIGURES LIMBER_CUBIN_DIR=CUBINS test_cubin` writes,
 CUBINS its folder.  Rows of the page keep their order and their names; numbers are replaced, and
@@ -56,14 +57,13 @@ def register_rows(machines, rows, figures):
 
 
 def instruction_row(row, nvdisasm, cubins):
-    label, machine, _, before = [x.strip() for x in row.strip("|").split("|")][:4]
+    label, machine = [x.strip() for x in row.strip("|").split("|")][:2]
     name = f"{KERNELS[label]}-{machine}"
     text = sass.disassemble(nvdisasm, sass.digest(nvdisasm), f"{cubins}/{name}.cubin")
     code, _ = sass.functions(text)["limber_multiply"]
     _, each, element = sass.look(name, code)
-    shown = ["" if x is None else f"{x:.1f}" for x in (each, element)]
-    return f"| {label} | {machine} | {len(code):,} | {before} | {shown[0]} | {shown[1]} |".replace(
-        "|  |", "|  |")
+    shown = [" " if x is None else f" {x:.1f} " for x in (each, element)]
+    return f"| {label} | {machine} | {len(code):,} |{shown[0]}|{shown[1]}|"
 
 
 def main():
