@@ -17,13 +17,13 @@ def a(i, k):
         return random.gauss(0, 1) * 2.0 ** random.randrange(-60, 60)
     if 512 <= i < 896 and 256 <= k < 768:       # a block of zeros
         return 0.0
-    if 64 <= i < 192 and k >= 1024:             # small integers
-        return float(random.randrange(-99, 100))
-    return random.gauss(0, 1)
+    if 64 <= i < 192 and k >= 1024:             # full significands
+        return random.gauss(0, 1)
+    return float(random.randrange(-99, 100))
 
 def b(k, j):
-    x = random.gauss(0, 1) * 2.0 ** (-20 * k // K)      # fading downwards
-    return x * 2.0 ** random.randrange(-40, 40) if 704 <= j < 768 else x
+    x = float(random.randrange(-99, 100))
+    return x * 2.0 ** random.randrange(-40, 40) * random.gauss(0, 1) if 704 <= j < 768 else x
 
 save('A.npy', [[a(i, k) for k in range(K)] for i in range(M)])
 save('B.npy', [[b(k, j) for j in range(N)] for k in range(K)])
