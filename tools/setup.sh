@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Installs the Debian packages that a build needs.  demo.sh and test.sh source it for `setup`,
-# which installs those of its arguments that are missing.
+# Installs the Debian packages that a build needs; `setup.sh tests`: those of the tests, too.
+# demo.sh and test.sh source it for `setup`, which installs those of its arguments that are missing.
 setup() {
     missing=
     for package in "$@"; do
@@ -33,7 +33,12 @@ MORE_PACKAGES="gcc-aarch64-linux-gnu qemu-user musl-tools gcc-11 clang-14"
 
 case $0 in
 *setup.sh)
+    case ${1:-} in
+    '') TEST_PACKAGES= ;;
+    tests) ;;
+    *) echo "usage: sh tools/setup.sh [tests]" >&2; exit 2 ;;
+    esac
     # shellcheck disable=SC2086
-    setup $BUILD_PACKAGES
+    setup $BUILD_PACKAGES $TEST_PACKAGES
     ;;
 esac
