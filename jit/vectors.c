@@ -4,6 +4,7 @@
 #include "ir/num/prim.h"
 #include "jit/ways.h"
 
+#include <math.h>
 #include <string.h>
 
 /* A task has at least so many multiply-adds; sums of a task lie on the stack, ROWS at a time. */
@@ -41,21 +42,34 @@ static const char *refuses(const limber_context *ctx, const struct problem *p)
                "the operands lie otherwise";
 }
 
+/* Where all four numbers are finite, but what they make is not, the long form is exact. */
+static double join(const struct scaling *f, double sum, double c)
+{
+    const double y = f->beta == 1 ? f->alpha * sum + c : NAN;
+
+    return y - y == 0 ? y : limber_blend(f->alpha, sum, f->beta, c);
+}
+
+/* C may lie at any address. */
 static void store(const struct vectors *x, const void *sum, int64_t rows, char *c)
 {
-    const int size = x->p->fc.size;
     const struct scaling *f = &x->scaling;
 
-    for (int64_t i = 0; i < rows; i++, c += x->to * size) {
-        double y = limber_scalar_value((const char *)sum + i * size, size);
-        float narrow;
+    for (int64_t i = 0; i < rows && x->p->fc.size == 8; i++, c += x->to * 8) {
+        const double s = ((const double *)sum)[i];
+        double y;
 
-        if (f->beta != 0)
-            y = limber_blend(f->alpha, y, f->beta, limber_scalar_value(c, size));
-        else
-            y *= f->alpha;
-        narrow = (float)y;
-        memcpy(c, size == 8 ? (void *)&y : (void *)&narrow, (size_t)size);
+        memcpy(&y, c, 8);
+        y = f->beta == 0 ? f->alpha * s : join(f, s, y);
+        memcpy(c, &y, 8);
+    }
+    for (int64_t i = 0; i < rows && x->p->fc.size == 4; i++, c += x->to * 4) {
+        const double s = (double)((const float *)sum)[i];
+        float y;
+
+        memcpy(&y, c, 4);
+        y = (float)(f->beta == 0 ? f->alpha * s : join(f, s, (double)y));
+        memcpy(c, &y, 4);
     }
 }
 

@@ -58,9 +58,13 @@ static void text(const cJSON *o, const char *name, char *to, size_t size)
 /* A routine's name as the BLAS has it: without what wheels and widths of integers add. */
 static void plain_name(const char *from, char *to, size_t size)
 {
+    static const char *const prefixes[] = { "scipy_", "limber32_", "limber64_" };
     size_t n;
 
-    snprintf(to, size, "%s", strncmp(from, "scipy_", 6) ? from : from + 6);
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+        if (!strncmp(from, prefixes[i], strlen(prefixes[i])))
+            from += strlen(prefixes[i]);
+    snprintf(to, size, "%s", from);
     n = strlen(to);
     if (n > 4 && !strcmp(to + n - 4, "_64_"))
         to[n - 4] = '\0';

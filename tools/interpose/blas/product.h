@@ -59,6 +59,16 @@ limber_context *limber_blas_context(void);
 double limber_blas_opening(void);
 limber_matrix limber_blas_matrix(const struct job *j, struct view v);
 
+/* ---- order.c: real vectors, under reproducible ------------------------------------------------ */
+
+enum { LIMBER_BLAS_SHORT = 2048 };
+/* The sum of at most LIMBER_BLAS_SHORT products. */
+double limber_blas_short_dot(bool is_single, int64_t n, const void *x, int64_t step_x,
+                             const void *y, int64_t step_y);
+/* Column i of C, which is dense, gets alpha y_i times x, which is dense, too. */
+void limber_blas_rank_one(const struct job *j, int64_t m, int64_t n, const void *x, const void *y,
+                          int64_t step_y, void *c, int64_t lead);
+
 /* ---- payload.c ------------------------------------------------------------------------------- */
 
 struct product;

@@ -31,7 +31,7 @@ static char *first_of(const struct job *j, const struct argument *x, int64_t n)
 
 static struct view column_of(const struct job *j, const struct argument *x, int64_t n)
 {
-    return (struct view){ first_of(j, x, n), x->lead, 1, false };
+    return (struct view){ first_of(j, x, n), x->lead, x->lead == 1 && n > 1 ? n : 1, false };
 }
 
 /* A dense copy as a column, for free().  NULL data: no memory. */
@@ -63,24 +63,17 @@ static void put_back(const struct job *j, const struct argument *x, int64_t n, s
     limber_blas_copy(j, WHOLE, n, 1, column_of(j, x, n), from);
 }
 
-/* ---- level 1 --------------------------------------------------------------------------------- */
-
-static bool dot(struct job *j)
+/* Whether a real vector may be computed here: its elements are not compared with exact ones. */
+static bool is_short(struct job *j)
 {
-    const struct request *r = j->r;
-    const union scalar one = limber_blas_scalar(j, 1, 0), zero = limber_blas_scalar(j, 0, 0);
-    void *copy[2];
-    struct view x = lying(j, &r->a, r->k, &copy[0]), y = lying(j, &r->b, r->k, &copy[1]);
-    bool done;
-
-    x.conj = r->hermitian;
-    done = x.data && y.data &&
-           limber_blas_multiply(j, 1, 1, r->k, &one, limber_blas_transposed(x), y, &zero,
-                                limber_blas_view(r, &r->c));
-    free(copy[0]);
-    free(copy[1]);
-    return done;
+    if (!is_reproducible(j) || j->is_complex || interpose_options()->check)
+        return false;
+    strcpy(j->report.scheme, "native");
+    strcpy(j->report.backend, "llvm");
+    return true;
 }
+
+/* ---- level 1 --------------------------------------------------------------------------------- */
 
 static double real_at(const struct job *j, const void *x, int64_t i)
 {
@@ -93,6 +86,31 @@ static void set_real(const struct job *j, void *x, int64_t i, double value)
         ((float *)x)[i] = (float)value;
     else
         ((double *)x)[i] = value;
+}
+
+static bool dot(struct job *j)
+{
+    const struct request *r = j->r;
+    const union scalar one = limber_blas_scalar(j, 1, 0), zero = limber_blas_scalar(j, 0, 0);
+    void *copy[2];
+    struct view x, y;
+    bool done;
+
+    if (r->k <= LIMBER_BLAS_SHORT && is_short(j)) {
+        set_real(j, (void *)(uintptr_t)r->c.data, 0,
+                 limber_blas_short_dot(j->is_single, r->k, first_of(j, &r->a, r->k), r->a.lead,
+                                       first_of(j, &r->b, r->k), r->b.lead));
+        return true;
+    }
+    x = lying(j, &r->a, r->k, &copy[0]);
+    y = lying(j, &r->b, r->k, &copy[1]);
+    x.conj = r->hermitian;
+    done = x.data && y.data &&
+           limber_blas_multiply(j, 1, 1, r->k, &one, limber_blas_transposed(x), y, &zero,
+                                limber_blas_view(r, &r->c));
+    free(copy[0]);
+    free(copy[1]);
+    return done;
 }
 
 /* The sum of products of n real numbers.  A complex vector is one of twice as many. */
@@ -139,37 +157,47 @@ static bool sum_sizes(struct job *j)
     return done;
 }
 
-/* The square root of the sum of squares.  Where that would be inexact for its range, all elements
- * are multiplied by a power of two, so that the largest is in [1, 2). */
+/* The square root of the sum of squares.  Where that sum is so small or so large that squares may
+ * have left the format's range, all elements are first multiplied by the power of two that brings
+ * the largest into [1, 2). */
 static bool norm(struct job *j)
 {
     const struct request *r = j->r;
     const int64_t n = r->k << j->is_complex;
-    const double low = j->is_single ? 0x1p-50 : 0x1p-400, high = j->is_single ? 0x1p50 : 0x1p400;
+    const double low = j->is_single ? 0x1p-100 : 0x1p-800, high = j->is_single ? 0x1p100 : 0x1p800;
+    struct view x = column_of(j, &r->a, r->k);
     void *copy = NULL;
-    struct view x;
-    double most = 0, sum;
+    double sum = 0, most = 0;
     int scale = 0;
-    bool done;
+    bool done = true;
 
     if (!is_reproducible(j))
         return limber_blas_fail(j, "the square root of a sum would be rounded twice");
-    x = column_of(j, &r->a, r->k);
-    if (r->a.lead != 1) {
-        x = copy_of(j, &r->a, r->k);
-        copy = x.data;
-    }
-    for (int64_t i = 0; i < n && x.data; i++)
-        most = fmax(most, fabs(real_at(j, x.data, i)));
-    if (most > 0 && isfinite(most) && !(most > low && most < high))
+    for (int pass = 0; done && pass < 2; pass++) {
+        if (r->k <= LIMBER_BLAS_SHORT && is_short(j)) {
+            sum = limber_blas_short_dot(j->is_single, n, x.data, x.row, x.data, x.row);
+        } else {
+            if (x.row != 1) {
+                x = copy_of(j, &r->a, r->k);
+                copy = x.data;
+            }
+            done = x.data && real_product(j, n, x.data, x.data, &sum);
+        }
+        if (!done || pass || (sum >= low && sum <= high))
+            break;
+        if (!copy) {
+            x = copy_of(j, &r->a, r->k);
+            copy = x.data;
+        }
+        for (int64_t i = 0; i < n && copy; i++)
+            most = fmax(most, fabs(real_at(j, copy, i)));
+        if (!copy || !(most > 0) || !isfinite(most))
+            break;
         scale = -ilogb(most);
-    if (scale && !copy) {
-        x = copy_of(j, &r->a, r->k);
-        copy = x.data;
+        for (int64_t i = 0; i < n; i++)
+            set_real(j, copy, i, ldexp(real_at(j, copy, i), scale));
     }
-    for (int64_t i = 0; i < n && scale && x.data; i++)
-        set_real(j, x.data, i, ldexp(real_at(j, x.data, i), scale));
-    done = x.data && real_product(j, n, x.data, x.data, &sum);
+    done = done && x.data;
     if (done)
         set_real(j, (void *)(uintptr_t)r->c.data, 0,
                  ldexp(j->is_single ? (double)sqrtf((float)sum) : sqrt(sum), -scale));
@@ -182,19 +210,30 @@ static bool add_scaled(struct job *j)
 {
     const struct request *r = j->r;
     const bool scales = r->routine == BLAS_SCAL;
+    const struct argument *from = scales ? &r->c : &r->a;
     const union scalar one = limber_blas_scalar(j, 1, 0), zero = limber_blas_scalar(j, 0, 0);
-    struct view to = copy_of(j, &r->c, r->m), x = { NULL };
+    const struct view alone = { (void *)(uintptr_t)&one, 1, 1, false };
+    void *copies[2];
+    struct view to, x;
     bool done;
 
-    if (to.data)
-        x = copy_of(j, scales ? &r->c : &r->a, r->m);
-    done = x.data && limber_blas_multiply(j, r->m, 1, 1, &j->alpha, x,
-                                          (struct view){ (void *)(uintptr_t)&one, 1, 1, false },
-                                          scales ? &zero : &one, to);
-    if (done)
+    if (r->a.lead == 1 && r->c.lead == 1 && r->a.data != r->c.data && !scales && is_short(j)) {
+        limber_blas_rank_one(j, r->m, 1, r->a.data, &one, 1, (void *)(uintptr_t)r->c.data, 0);
+        return true;
+    }
+    to = lying(j, &r->c, r->m, &copies[0]);
+    if (from->data == r->c.data) { /* operands and results do not share memory */
+        x = copy_of(j, from, r->m);
+        copies[1] = x.data;
+    } else {
+        x = lying(j, from, r->m, &copies[1]);
+    }
+    done = to.data && x.data &&
+           limber_blas_multiply(j, r->m, 1, 1, &j->alpha, x, alone, scales ? &zero : &one, to);
+    if (done && copies[0])
         put_back(j, &r->c, r->m, to);
-    free(x.data);
-    free(to.data);
+    free(copies[0]);
+    free(copies[1]);
     return done;
 }
 
@@ -374,17 +413,16 @@ static bool general(struct job *j)
     const struct request *r = j->r;
     const bool across = r->a.op != 'N';
     const int64_t m = across ? r->n : r->m, k = across ? r->m : r->n;
-    struct view y = copy_of(j, &r->c, m), x = { NULL };
-    bool done;
+    void *copies[2];
+    struct view y = lying(j, &r->c, m, &copies[0]), x = lying(j, &r->b, k, &copies[1]);
+    bool done =
+        x.data && y.data &&
+        limber_blas_multiply(j, m, 1, k, &j->alpha, limber_blas_view(r, &r->a), x, &j->beta, y);
 
-    if (y.data)
-        x = copy_of(j, &r->b, k);
-    done = x.data &&
-           limber_blas_multiply(j, m, 1, k, &j->alpha, limber_blas_view(r, &r->a), x, &j->beta, y);
-    if (done)
+    if (done && copies[0])
         put_back(j, &r->c, m, y);
-    free(x.data);
-    free(y.data);
+    free(copies[0]);
+    free(copies[1]);
     return done;
 }
 
@@ -433,10 +471,39 @@ static struct view mirror(const struct job *j, struct view v)
     return v;
 }
 
+/* Copies the stored half of a real tile, which is dense down or across, to both halves. */
+#define FILL(name, T) \
+    static void name(const T *a, int64_t lead, bool stored_below, int64_t n, T *tile) \
+    { \
+        enum { SIDE = 16 }; \
+\
+        for (int64_t j0 = 0; j0 < n; j0 += SIDE) \
+            for (int64_t i0 = j0; i0 < n; i0 += SIDE) \
+                for (int64_t j = j0; j < n && j < j0 + SIDE; j++) \
+                    for (int64_t i = i0 < j ? j : i0; i < n && i < i0 + SIDE; i++) { \
+                        const T x = stored_below ? a[i + j * lead] : a[j + i * lead]; \
+\
+                        tile[i + j * n] = x; \
+                        tile[j + i * n] = x; \
+                    } \
+    }
+FILL(fill_d, double)
+FILL(fill_s, float)
+
 /* A tile on the diagonal, in full. */
 static void fill_diagonal(const struct job *j, struct view a, bool upper, int64_t n,
                           struct view tile)
 {
+    if (!j->is_complex && (a.row == 1 || a.col == 1)) {
+        const bool below = upper == (a.row != 1); /* of the matrix by columns */
+        const int64_t lead = a.row == 1 ? a.col : a.row;
+
+        if (j->is_single)
+            fill_s(a.data, lead, below, n, tile.data);
+        else
+            fill_d(a.data, lead, below, n, tile.data);
+        return;
+    }
     limber_blas_copy(j, upper ? LOWER : UPPER, n, n, tile, limber_blas_transposed(a));
     if (j->r->hermitian)
         limber_blas_conjugate(j, n, n, tile);
@@ -574,10 +641,20 @@ static bool rank_one(struct job *j)
 {
     const struct request *r = j->r;
     const union scalar one = limber_blas_scalar(j, 1, 0);
+    const bool by_rows = r->order == BLAS_ROWS;
     void *copies[2];
-    struct view x = lying(j, &r->a, r->m, &copies[0]), y = lying(j, &r->b, r->n, &copies[1]);
+    struct view x, y;
     bool done;
 
+    if ((by_rows ? r->b.lead : r->a.lead) == 1 && is_short(j)) {
+        limber_blas_rank_one(
+            j, by_rows ? r->n : r->m, by_rows ? r->m : r->n, by_rows ? r->b.data : r->a.data,
+            by_rows ? first_of(j, &r->a, r->m) : first_of(j, &r->b, r->n),
+            by_rows ? r->a.lead : r->b.lead, (void *)(uintptr_t)r->c.data, r->c.lead);
+        return true;
+    }
+    x = lying(j, &r->a, r->m, &copies[0]);
+    y = lying(j, &r->b, r->n, &copies[1]);
     y.conj = r->hermitian;
     done = x.data && y.data &&
            limber_blas_multiply(j, r->m, r->n, 1, &j->alpha, x, limber_blas_transposed(y), &one,

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Short vectors under `reproducible`: the bits that Limber's products have, without a call of the
+ * library, which takes as long as a thousand multiply-adds. */
+#include "product.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+enum { CHAIN = 256, CHAINS = LIMBER_BLAS_SHORT / CHAIN };
+
+/* Loops that the compiler makes vectors of, for several instruction sets; -ffp-contract=off keeps
+ * their roundings. */
+#if defined __x86_64__ && defined __GNUC__ && !defined __clang__ && defined __gnu_linux__
+#define CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#define WITH_FMA __attribute__((target_clones("fma", "default")))
+#else
+#define CLONES
+#define WITH_FMA
+#endif
+
+#define T double
+#define WIDE double
+#define BITS uint64_t
+#define ABS __builtin_fabs
+#define MOST DBL_MAX
+#define NAME(x) x##_d
+#define FMA __builtin_fma
+#include "order.h"
+#undef T
+#undef WIDE
+#undef BITS
+#undef ABS
+#undef MOST
+#undef NAME
+#undef FMA
+
+#define T float
+#define WIDE double
+#define BITS uint32_t
+#define ABS __builtin_fabsf
+#define MOST FLT_MAX
+#define NAME(x) x##_s
+#define FMA __builtin_fmaf
+#include "order.h"
+
+double limber_blas_short_dot(bool is_single, int64_t n, const void *x, int64_t step_x,
+                             const void *y, int64_t step_y)
+{
+    return is_single ? (double)dot_s(n, x, step_x, y, step_y) : dot_d(n, x, step_x, y, step_y);
+}
+
+void limber_blas_rank_one(const struct job *j, int64_t m, int64_t n, const void *x, const void *y,
+                          int64_t step_y, void *c, int64_t lead)
+{
+    if (j->is_single)
+        rank_one_s(m, n, j->alpha.f[0], x, y, step_y, c, lead);
+    else
+        rank_one_d(m, n, j->alpha.d[0], x, y, step_y, c, lead);
+}
