@@ -7,4 +7,10 @@ if(TARGET limber_blas)
     include(${CMAKE_CURRENT_LIST_DIR}/secure/secure.cmake)
   endif()
   include(${CMAKE_CURRENT_LIST_DIR}/cluster/cluster.cmake)
+  if(TARGET limber_lapack32 AND TARGET limber_lapack64)
+    add_test(NAME fixed_lapack COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/lapack/fixed.sh
+             $<TARGET_FILE:limber_blas> $<TARGET_FILE:limber_lapack32>
+             $<TARGET_FILE:limber_lapack64>)
+    set_tests_properties(fixed_lapack PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 900)
+  endif()
 endif()

@@ -276,7 +276,7 @@ struct stored {
     const char *data;
     int64_t rows, cols, below, above, lead; /* below, above: diagonals that are stored */
     bool packed, band, upper; /* upper: of a packed triangle */
-    bool transposed, mirrored, hermitian, conj, unit;
+    bool triangle, transposed, mirrored, hermitian, conj, unit;
 };
 
 static struct stored stored_of(const struct request *r)
@@ -308,6 +308,7 @@ static struct stored stored_of(const struct request *r)
     s.below = upper ? 0 : s.band ? r->k : r->n - 1;
     s.above = !upper ? 0 : s.band ? r->k : r->n - 1;
     s.mirrored = r->routine == BLAS_SYMV || r->routine == BLAS_SBMV || r->routine == BLAS_SPMV;
+    s.triangle = !s.mirrored;
     s.hermitian = r->hermitian;
     s.unit = r->diag == 'U';
     if (s.mirrored) { /* a Hermitian matrix by rows is the conjugate of one by columns */
@@ -336,7 +337,8 @@ static const char *run_of(const struct job *j, const struct stored *s, int64_t c
     return s->data + at * (int64_t)j->size;
 }
 
-/* Columns that rows [i, i + p) of the matrix reach. */
+/* Columns that rows [i, i + p) of the matrix reach.  Of bands they begin with a chain of the full
+ * matrix, or of trmm's block of an upper triangle. */
 static void reach(const struct job *j, const struct stored *s, int64_t i, int64_t p, int64_t *from,
                   int64_t *to)
 {
@@ -348,12 +350,10 @@ static void reach(const struct job *j, const struct stored *s, int64_t i, int64_
                           s->transposed ? s->below :
                                           s->above;
 
-    *from = i > below ? (s->band ? (i - below) / chain * chain : i - below) : 0;
+    *from = i <= below                          ? 0 :
+            s->band && !(s->triangle && !below) ? (i - below) / chain * chain :
+                                                  i - below;
     *to = cols - (i + p) > above ? i + p + above : cols;
-    if (!s->band && above == 0)
-        *to = i + p;
-    if (!s->band && below == 0)
-        *from = i;
     if (*from > *to)
         *from = *to;
 }

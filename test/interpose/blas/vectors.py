@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every routine of levels 1 and 2 beside the product of level 3 that it stands for: the same bits,
+whatever the steps, the triangle, the transposition and the order of storage.  liblimber_blas is
+preloaded.  `correct` as the argument: only routines whose elements are one product."""
+import ctypes
+import itertools
+import random
+import sys
+
+here = ctypes.CDLL(None)
+rng = random.Random(11)
+correct = sys.argv[1:] == ["correct"]
+checks = failures = 0
+SIZES = (1, 5, 40, 300)
+
+
+class Type:
+    def __init__(self, letter):
+        self.letter, self.complex = letter, letter in "cz"
+        self.real = ctypes.c_float if letter in "sc" else ctypes.c_double
+        self.parts = 2 if self.complex else 1
+
+    def array(self, values):
+        """An array of numbers, each given as a tuple of its parts."""
+        flat = [x for value in values for x in value]
+        return (self.real * max(1, len(flat)))(*flat)
+
+    def random(self, count):
+        return [tuple(rng.uniform(-1, 1) * 2.0 ** rng.randint(-6, 6) for _ in range(self.parts))
+                for _ in range(count)]
+
+    def scalar(self, *parts):
+        return self.array([(parts + (0.0,))[:self.parts]])
+
+
+def numbers(t, data, count):
+    return [tuple(data[i * t.parts:(i + 1) * t.parts]) for i in range(count)]
+
+
+def call(name, *arguments, letters=0, result=None):
+    f = getattr(here, name + "_")
+    f.restype = result
+    made = [ctypes.c_char_p(a.encode()) if isinstance(a, str) else
+            ctypes.byref(ctypes.c_int(a)) if isinstance(a, int) else a for a in arguments]
+    return f(*made, *[ctypes.c_size_t(1)] * letters)
+
+
+def steps(t, values, step):
+    """The values in memory with a step, between other numbers."""
+    size = 1 + (len(values) - 1) * abs(step) if values else 1
+    data = t.random(size)
+    for i, value in enumerate(values):
+        data[i * step if step > 0 else (len(values) - 1 - i) * -step] = value
+    return t.array(data)
+
+
+def stepped(t, data, count, step):
+    size = 1 + (count - 1) * abs(step)
+    all_ = numbers(t, data, size)
+    return [all_[i * step if step > 0 else (count - 1 - i) * -step] for i in range(count)]
+
+
+def same(what, got, want):
+    global checks, failures
+    checks += 1
+    # the sign of a zero may differ where products of zeros are left out
+    if [tuple(x + 0.0 for x in v) for v in got] != [tuple(x + 0.0 for x in v) for v in want]:
+        failures += 1
+        if failures < 20:
+            print("FAILED:", what, got[:2], want[:2])
+
+
+def conj(t, value):
+    return (value[0], -value[1]) if t.complex else value
+
+
+def product(t, m, n, k, alpha, a, b, beta, c):
+    """alpha a b + beta c by gemm; matrices are lists by columns."""
+    out = t.array(c)
+    call(t.letter + "gemm", "N", "N", m, n, k, t.scalar(*alpha), t.array(a), max(1, m), t.array(b),
+         max(1, k), t.scalar(*beta), out, max(1, m), letters=2)
+    return numbers(t, out, m * n)
+
+
+def operand(t, a, rows, cols, op):
+    """op(A) by columns, and its rows and columns."""
+    if op == "N":
+        return a, rows, cols
+    turn = (lambda v: conj(t, v)) if op == "C" else (lambda v: v)
+    return [turn(a[i + j * rows]) for i in range(rows) for j in range(cols)], cols, rows
+
+
+def level_1(t, n, step_x, step_y):
+    x, y = t.random(n), t.random(n)
+    at_x, at_y = steps(t, x, step_x), steps(t, y, step_y)
+    zero, one = (0.0,) * t.parts, (1.0,) + (0.0,) * (t.parts - 1)
+    alpha = t.random(1)[0]
+    what = f"{t.letter} {n} {step_x} {step_y}"
+    for name in ("dotu", "dotc") if t.complex else ("dot",):
+        if t.complex:
+            out = t.scalar(0.0)
+            f = getattr(here, f"cblas_{t.letter}{name}_sub")
+            f.restype = None
+            f(n, at_x, step_x, at_y, step_y, out)
+            got = numbers(t, out, 1)
+        else:
+            got = [(call(t.letter + name, n, at_x, step_x, at_y, step_y, result=t.real),)]
+        left = [conj(t, v) for v in x] if name == "dotc" else x
+        same(f"{name} {what}", got, product(t, 1, 1, n, one, left, y, zero, [zero]))
+    out = steps(t, y, step_y)
+    call(t.letter + "axpy", n, t.scalar(*alpha), at_x, step_x, out, step_y)
+    same("axpy " + what, stepped(t, out, n, step_y), product(t, n, 1, 1, alpha, x, [one], one, y))
+    flat = Type("s" if t.letter in "sc" else "d")
+    name = {"s": "sasum", "d": "dasum", "c": "scasum", "z": "dzasum"}[t.letter]
+    sizes = [(abs(p),) for v in x for p in v]
+    same("asum " + what, [(call(name, n, at_x, abs(step_x), result=t.real),)],
+         product(flat, 1, 1, len(sizes), (1.0,), sizes, [(1.0,)] * len(sizes), (0.0,), [(0.0,)])
+         if step_x != -1 or n == 1 else [(call(name, n, at_x, 1, result=t.real),)])
+
+
+def general(t, m, n, op, step_x, step_y):
+    a, alpha, beta = t.random(m * n), t.random(1)[0], t.random(1)[0]
+    full, rows, cols = operand(t, a, m, n, op)
+    x, y = t.random(cols), t.random(rows)
+    want = product(t, rows, 1, cols, alpha, full, x, beta, y)
+    out = steps(t, y, step_y)
+    call(t.letter + "gemv", op, m, n, t.scalar(*alpha), t.array(a), m, steps(t, x, step_x), step_x,
+         t.scalar(*beta), out, step_y, letters=1)
+    same(f"{t.letter}gemv {op} {m} {n} {step_x} {step_y}", stepped(t, out, rows, step_y), want)
+    below, above = min(2, m - 1), min(3, n - 1)
+    band = [v if -above <= i - j <= below else (0.0,) * t.parts
+            for j in range(n) for i, v in enumerate(a[j * m:(j + 1) * m])]
+    lead = below + above + 2
+    stored = t.random(lead * n)
+    for j, i in itertools.product(range(n), range(m)):
+        if -above <= i - j <= below:
+            stored[above + i - j + j * lead] = band[i + j * m]
+    full, rows, cols = operand(t, band, m, n, op)
+    out = steps(t, y, step_y)
+    call(t.letter + "gbmv", op, m, n, below, above, t.scalar(*alpha), t.array(stored), lead,
+         steps(t, x, step_x), step_x, t.scalar(*beta), out, step_y, letters=1)
+    same(f"{t.letter}gbmv {op} {m} {n}", stepped(t, out, rows, step_y),
+         product(t, rows, 1, cols, alpha, full, x, beta, y))
+
+
+def stored(t, a, n, uplo, width=None):
+    """The triangle of a full matrix packed, or as a band of so many diagonals beside the main."""
+    inside = (lambda i, j: i <= j) if uplo == "U" else (lambda i, j: i >= j)
+    if width is None:
+        return [a[i + j * n] for j in range(n) for i in range(n) if inside(i, j)]
+    band = t.random((width + 1) * n)
+    for j, i in itertools.product(range(n), range(n)):
+        if inside(i, j) and abs(i - j) <= width:
+            band[(width + i - j if uplo == "U" else i - j) + j * (width + 1)] = a[i + j * n]
+    return band
+
+
+def triangle(t, a, n, uplo, diag, width=None):
+    """In full, with zeros and ones written out."""
+    zero, one = (0.0,) * t.parts, (1.0,) + (0.0,) * (t.parts - 1)
+    out = []
+    for j, i in itertools.product(range(n), range(n)):
+        inside = (i <= j if uplo == "U" else i >= j) and (width is None or abs(i - j) <= width)
+        out.append(one if i == j and diag == "U" else a[i + j * n] if inside else zero)
+    return out
+
+
+def symmetric(t, n, uplo, step):
+    hermitian = t.complex
+    a = t.random(n * n)
+    for i in range(n):
+        a[i + i * n] = (a[i + i * n][0], 0.0)[:t.parts]
+        for j in range(i):      # both halves agree
+            a[i + j * n] = conj(t, a[j + i * n]) if hermitian else a[j + i * n]
+    alpha, beta, x, y = t.random(1)[0], t.random(1)[0], t.random(n), t.random(n)
+    at_x = steps(t, x, step)
+    width = min(3, n - 1)
+    band = [v if abs(i - j) <= width else (0.0,) * t.parts
+            for j in range(n) for i, v in enumerate(a[j * n:(j + 1) * n])]
+    names = ("hemv", "hpmv", "hbmv") if hermitian else ("symv", "spmv", "sbmv")
+    scalars = t.scalar(*alpha), t.scalar(*beta)
+    for name, full, matrix in zip(names, (a, a, band), (a, stored(t, a, n, uplo),
+                                                        stored(t, a, n, uplo, width))):
+        out = steps(t, y, step)
+        sizes = {"m": (n,), "p": (n,), "b": (n, width)}[name[1] if name[1] in "pb" else "m"]
+        lead = {"p": (), "b": (width + 1,)}.get(name[1], (n,))
+        call(t.letter + name, uplo, *sizes, scalars[0], t.array(matrix), *lead, at_x, step,
+             scalars[1], out, step, letters=1)
+        same(f"{t.letter}{name} {uplo} {n} {step}", stepped(t, out, n, step),
+             product(t, n, 1, n, alpha, full, x, beta, y))
+    # rank-one and rank-two updates: syrk and syr2k of one column
+    real = alpha[:1] if hermitian else alpha
+    factor = Type("s" if t.letter in "sc" else "d").scalar(*real)
+    for names, two in ((("her", "hpr", "herk") if hermitian else ("syr", "spr", "syrk"), False),
+                       (("her2", "hpr2", "her2k") if hermitian else ("syr2", "spr2", "syr2k"),
+                        True)):
+        want = t.array(a)
+        one = t.scalar(1.0) if two and not hermitian else factor.__class__(1.0)
+        by = scalars[0] if two else factor
+        if two:
+            call(t.letter + names[2], uplo, "N", n, 1, by, t.array(x), n, t.array(y), n, one, want,
+                 n, letters=2)
+        else:
+            call(t.letter + names[2], uplo, "N", n, 1, by, t.array(x), n, one, want, n, letters=2)
+        want = numbers(t, want, n * n)
+        out, at_y = t.array(a), steps(t, y, step)
+        vectors = (at_x, step, at_y, step) if two else (at_x, step)
+        call(t.letter + names[0], uplo, n, by, *vectors, out, n, letters=1)
+        same(f"{t.letter}{names[0]} {uplo} {n}", numbers(t, out, n * n), want)
+        packed = t.array(stored(t, a, n, uplo))
+        call(t.letter + names[1], uplo, n, by, *vectors, packed, letters=1)
+        same(f"{t.letter}{names[1]} {uplo} {n}", numbers(t, packed, n * (n + 1) // 2),
+             stored(t, want, n, uplo))
+
+
+def triangular(t, n, uplo, op, diag, step):
+    a = t.random(n * n)
+    for i in range(n):
+        a[i + i * n] = tuple(p + 5000 for p in a[i + i * n])
+    x, one = t.random(n), (1.0,) + (0.0,) * (t.parts - 1)
+    width = min(3, n - 1)
+    for names, level_3 in ((("trmv", "tpmv", "tbmv"), "trmm"), (("trsv", "tpsv", "tbsv"), "trsm")):
+        for name in names:
+            w = width if name[1] == "b" else None
+            full = triangle(t, a, n, uplo, diag, w)
+            if diag == "U":     # the diagonal is not read
+                for i in range(n):
+                    full[i + i * n] = t.random(1)[0]
+            want = t.array(x)
+            call(t.letter + level_3, "L", uplo, op, diag, n, 1, t.scalar(*one), t.array(full), n,
+                 want, n, letters=4)
+            want = numbers(t, want, n)
+            matrix = full if name[1] == "r" else stored(t, full, n, uplo, w)
+            sizes = (n, width) if w is not None else (n,)
+            lead = {"p": (), "b": (width + 1,)}.get(name[1], (n,))
+            out = steps(t, x, step)
+            call(t.letter + name, uplo, op, diag, *sizes, t.array(matrix), *lead, out, step,
+                 letters=3)
+            same(f"{t.letter}{name} {uplo}{op}{diag} {n} {step}", stepped(t, out, n, step), want)
+
+
+def update(t, m, n, step_x, step_y):
+    alpha, x, y, a = t.random(1)[0], t.random(m), t.random(n), t.random(m * n)
+    one = (1.0,) + (0.0,) * (t.parts - 1)
+    for name in ("geru", "gerc") if t.complex else ("ger",):
+        right = [conj(t, v) for v in y] if name == "gerc" else y
+        out = t.array(a)
+        call(t.letter + name, m, n, t.scalar(*alpha), steps(t, x, step_x), step_x,
+             steps(t, y, step_y), step_y, out, m)
+        same(f"{t.letter}{name} {m} {n}", numbers(t, out, m * n),
+             product(t, m, n, 1, alpha, x, right, one, a))
+
+
+for letter in "sdcz":
+    t = Type(letter)
+    for n in SIZES + ((3000,) if letter in "sd" else (700,)):
+        for step_x, step_y in ((1, 1), (2, -1), (-1, 3)):
+            level_1(t, n, step_x, step_y)
+    for (m, n), op in itertools.product(((1, 1), (7, 40), (300, 3), (5, 600)), "NTC"):
+        step_x, step_y = rng.choice((1, 2, -1)), rng.choice((1, 3, -2))
+        general(t, m, n, op, step_x, step_y)
+        if op == "N":
+            update(t, m, n, step_x, step_y)
+    for n, uplo in itertools.product(SIZES, "UL"):
+        step = rng.choice((1, 2, -1))
+        symmetric(t, n, uplo, step)
+        if not correct:     # band and packed triangles are solved in full
+            for op, diag in itertools.product("NTC", "NU"):
+                if n < 300 or (op, diag) == ("N", "N"):
+                    triangular(t, n, uplo, op, diag, step)
+print(f"{checks} checks, {failures} failed")

@@ -1,0 +1,41 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Levels 1 and 2: the bits of level 3, whatever the backend, checks or threads, and the testers of
+# the reference BLAS.
+library=$1 here=$(dirname "$0")
+. "$here/expect.sh"
+needs_python
+reference=$(reference_library)
+[ -n "$reference" ] || { echo "libblas3 and libblas-test are absent: skipped"; exit 77; }
+before="env LD_PRELOAD=$library:$reference"
+
+expect 0 '^[0-9]{4} checks, 0 failed' $before LIMBER_CONTRACT=reproducible python3 "$here/vectors.py"
+expect 0 '^[0-9]{3} checks, 0 failed' $before LIMBER_CONTRACT=correct python3 "$here/vectors.py" correct
+# the reference by itself has other bits
+expect 0 ' checks, [1-9][0-9]* failed' env LD_PRELOAD="$reference" python3 "$here/vectors.py"
+# what short vectors are computed by in place of a product, and that product
+expect 0 '^[0-9]{4} checks, 0 failed' $before LIMBER_CONTRACT=reproducible LIMBER_CHECK=1 \
+    python3 "$here/vectors.py"
+
+tester() {  # library or "", contract, program, input
+    input=/dev/null
+    [ -z "$4" ] || input=$folder/$4
+    mkdir "$work/run"
+    (cd "$work/run" && LIMBER_CONTRACT=$2 LD_LIBRARY_PATH=$folder LD_PRELOAD=$1 "$folder/$3" \
+        < "$input" > out 2>&1; cat out ./*.out > all 2> /dev/null
+     grep -E 'FAIL|SUSPECT|\*\*\*' all && echo BAD
+     echo "$(grep -c PASS all) passed")
+    rm -r "$work/run"
+}
+folder=$(dirname "$reference")
+for type in s d c z; do
+    for one in "xblat1$type" "xblat2$type ${type}blat2.in" "x${type}cblat1" \
+        "x${type}cblat2 ${type}in2"; do
+        expect 0 '^[1-9][0-9]* passed' tester "" "" $one
+        passed=$out
+        for contract in reproducible correct; do
+            expect 0 "^$passed$" tester "$library" $contract $one
+        done
+    done
+done
+finish

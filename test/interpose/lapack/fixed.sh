@@ -1,0 +1,51 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# fixed.sh LIBRARY LAPACK32 LAPACK64: NumPy's linear algebra under `reproducible` has the same bits
+# over kernels of OpenBLAS, numbers of threads and variants of the C library's functions.
+library=$1 fixed="$2:$3" here=$(dirname "$0")/../blas
+. "$here/expect.sh"
+here=$(dirname "$0")
+[ -e "$2" ] || { echo "liblapack-dev and liblapack64-dev were absent when this was built: skipped"; exit 77; }
+unset LD_LIBRARY_PATH
+if ! $python -c 'import numpy' 2> /dev/null; then
+    echo "numpy is absent: skipped"
+    exit 77
+fi
+before="env LD_PRELOAD=$library:$fixed LIMBER_CONTRACT=reproducible"
+
+digests() {  # file, kernel, threads, command
+    file=$1
+    shift
+    OPENBLAS_CORETYPE=$1 OPENBLAS_NUM_THREADS=$2 LIMBER_THREADS=$2 expect 0 ': [0-9a-f]{64}$' \
+        "$3" $4 $5 $6 $7 $python "$here/fixed.py" 5 70 110
+    printf '%s\n' "$out" | grep ': [0-9a-f]*$' > "$work/$file"
+}
+digests first Haswell 1 $before
+for how in "Haswell 2" "Prescott 1"; do
+    digests next $how $before
+    expect 0 '^$' diff "$work/first" "$work/next"
+done
+# the C library's functions without FMA and AVX2
+digests next Haswell 1 $before GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2_Usable,-FMA_Usable,-AVX2,-FMA
+expect 0 '^$' diff "$work/first" "$work/next"
+expect 0 '^360$' sh -c 'wc -l < "$1"' sh "$work/first"
+# OpenBLAS by itself has other bits on another kernel
+digests next Haswell 1 env
+digests other Prescott 1 env
+expect 1 . diff "$work/next" "$work/other"
+# nothing was left to another library
+expect 0 '^checked$' $before LIMBER_VERBOSE=1 LIMBER_REPORT="$work/report" $python "$here/fixed.py" check 60
+lines 0 'FAILED|not reproducible'
+expect 0 '^checked$' $before LIMBER_CONTRACT=correct $python "$here/fixed.py" check 200
+lines 0 FAILED
+# wrong arguments end no program
+cat > "$work/wrong.py" << 'END'
+import ctypes
+here = ctypes.CDLL(None)
+n, bad, info = ctypes.byref(ctypes.c_int(2)), ctypes.byref(ctypes.c_int(-1)), ctypes.c_int(0)
+a = (ctypes.c_double * 4)(1, 0, 0, 1)
+here.dgetri_(bad, a, n, (ctypes.c_int * 2)(), a, n, ctypes.byref(info))
+print("goes on", info.value)
+END
+expect 0 '^goes on -1$' $before $python "$work/wrong.py"
+finish
