@@ -34,6 +34,10 @@ static const limber_variable table[] = {
       "elements of a product that are compared with exact values, 0 to 1000 (default: 2 with a "
       "report, else 0)",
       "" },
+    { "LIMBER_QUIET", BEFORE,
+      "`1`: no line on stderr at the first call of a routine that does not keep the contract "
+      "(default: `0`)",
+      "" },
     { "LIMBER_TRUST_BLAS", "BLAS",
       "`0`: `bits=N` is not left to a BLAS that keeps it by the standard bound (default: `1`)",
       "" },

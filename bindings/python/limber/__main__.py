@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""python -m limber: where Limber is installed, and scripts whose BLAS is Limber."""
+"""python -m limber: where Limber is installed, scripts whose BLAS is Limber, and whether a script
+prints the same on other CPUs."""
 import argparse
 import sys
 
-from . import _install
+from . import _install, _same
 
 
 def _words(words):
@@ -25,23 +26,39 @@ def main():
     run = commands.add_parser("run", help="run a script; its products are Limber's",
                               usage="python -m limber run [--contract CONTRACT] "
                               "(SCRIPT | -m MODULE | -c CODE) [ARGUMENT...]",
-                              description="Run a script in a new process whose BLAS calls of "
-                              "level 3 are computed by Limber to a contract.")
+                              description="Run a script in a new process whose BLAS calls are "
+                              "computed by Limber to a contract.  Under reproducible and correct "
+                              "its LAPACK is one that has the same bits on every CPU.")
     run.add_argument("--contract", help="native, reproducible, bits=N, correct, fast, "
                      "simulate=UNIT; otherwise that of LIMBER_CONTRACT or LIMBER_CONFIG")
-    rest = argparse.REMAINDER
-    run.add_argument("-m", dest="module", nargs=rest, metavar="MODULE", help="run a module")
-    run.add_argument("-c", dest="code", nargs=rest, metavar="CODE", help="run this code")
-    run.add_argument("script", nargs=rest, help="the script, and its arguments")
+    check = commands.add_parser("same", help="run a script as on other CPUs; say what differs",
+                                usage="python -m limber same [--contract CONTRACT] "
+                                "(SCRIPT | -m MODULE | -c CODE) [ARGUMENT...]",
+                                description="Run a script under several kernels of OpenBLAS, "
+                                "NumPy, the C library and Limber, with one and two threads, and "
+                                "compare what it prints.  Status 1: something differs.",
+                                epilog="example: python -m limber same --contract reproducible "
+                                "fit.py")
+    check.add_argument("--contract", help="as of `run` (default: the script runs without Limber)")
+    for command in (run, check):
+        command.add_argument("-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE",
+                             help="run a module")
+        command.add_argument("-c", dest="code", nargs=argparse.REMAINDER, metavar="CODE",
+                             help="run this code")
+        command.add_argument("script", nargs=argparse.REMAINDER,
+                             help="the script, and its arguments")
     chosen = parser.parse_args(_words(sys.argv[1:]))
-    if chosen.command == "run":
+    if chosen.command in ("run", "same"):
         started = (["-m", *chosen.module, *chosen.script] if chosen.module else
                    ["-c", *chosen.code, *chosen.script] if chosen.code else chosen.script)
         if not started:
-            run.error("say a script, -m MODULE or -c CODE")
+            (run if chosen.command == "run" else check).error(
+                "say a script, -m MODULE or -c CODE")
+        if chosen.command == "same":
+            return _same.same(chosen.contract, started)
         return _install.run(chosen.contract, started)
     if not chosen.prefix:
-        parser.error("say --prefix or run")
+        parser.error("say --prefix, run or same")
     try:
         print(_install.prefix())
     except FileNotFoundError as error:

@@ -74,7 +74,7 @@ expect 0 'gemm_? 131 x 140 x 150 .*, by' $bare LIMBER_CONTRACT=correct LIMBER_VE
 lines 0 'the interpreter computes'
 bare="$bare LIMBER_KERNELS=specialised"
 expect 0 '^0 failures' $bare LIMBER_CONTRACT=native "$program" left
-expect 0 "not native: the program.s BLAS computed .*LIMBER_LLVM: $work/none.*LIMBER_VERBOSE=1 names" $bare LIMBER_CONTRACT=native "$program" left
+expect 0 "not native: the program.s BLAS computed .*LIMBER_LLVM: $work/none.*LIMBER_QUIET=1" $bare LIMBER_CONTRACT=native "$program" left
 lines 1 'liblimber_blas:'
 expect 0 '"why_not": "[^"]*LIMBER_LLVM' sh -c '"$@" > /dev/null 2>&1; cat "$0"' "$work/bare" $bare LIMBER_CONTRACT=native \
     LIMBER_REPORT="$work/bare" "$program" left
@@ -190,7 +190,7 @@ if $python -c 'import numpy' 2> /dev/null; then
         done
     done
     export LIMBER_BACKEND=interp
-    expect 0 'not correct: the program.s BLAS computed .*LIMBER_NO_COMPILE.*LIMBER_VERBOSE=1 names' $before LIMBER_CONTRACT=correct \
+    expect 0 'not correct: the program.s BLAS computed .*LIMBER_NO_COMPILE.*LIMBER_QUIET=1' $before LIMBER_CONTRACT=correct \
         LIMBER_CACHE_DIR="$work/cold" LIMBER_NO_COMPILE=1 $python "$here/control.py" calls
     lines 1 'liblimber_blas'
     expect 0 '^right$' $before LIMBER_CONTRACT=correct LIMBER_BACKGROUND=1 $python "$here/control.py" served

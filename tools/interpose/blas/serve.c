@@ -249,23 +249,27 @@ static bool only_scales(const struct request *r, const struct job *j)
     return !products && (r->routine > BLAS_GEMM_BATCH || limber_blas_is_real(j, &j->beta));
 }
 
-/* Where Limber fails, the contract is not kept.  Even without LIMBER_VERBOSE a message says so
- * once.  Bits are another BLAS's also where it computes as accurately. */
+/* Whether this is the first call of its routine that is asked about. */
+static bool is_first(const struct request *r)
+{
+    static atomic_uint seen[64]; /* a bit for each type */
+    const unsigned bit = r->type == 's' ? 1 : r->type == 'd' ? 2 : r->type == 'c' ? 4 : 8;
+
+    return !(atomic_fetch_or(&seen[r->routine % 64], bit) & bit);
+}
+
+/* Says once a routine that the contract is not kept.  Another BLAS may compute as accurately, but
+ * not the same bits. */
 static void print_failure(const struct request *r, const struct job *j)
 {
-    static atomic_flag printed = ATOMIC_FLAG_INIT;
-
-    bool lost =
-        j->status != LIMBER_STATUS_OK || j->contract->promise == LIMBER_CONTRACT_REPRODUCIBLE;
+    const bool reproducible = j->contract->promise == LIMBER_CONTRACT_REPRODUCIBLE,
+               lost = j->status != LIMBER_STATUS_OK || reproducible || limber_blas_is_vector(r);
 
     if (lost && j->status != LIMBER_STATUS_NOT_READY && !interpose_options()->verbose &&
-        !atomic_flag_test_and_set(&printed))
-        interpose_message("not %s: %s computed %s%s: %s.  LIMBER_VERBOSE=1 names every such call",
+        !interpose_options()->quiet && is_first(r))
+        interpose_message("not %s: %s computed %s%s: %s (LIMBER_QUIET=1 leaves this out)",
                           r->contract, interpose_original, r->name,
-                          j->contract->promise == LIMBER_CONTRACT_REPRODUCIBLE ?
-                              ", whose bits may differ on another CPU" :
-                              "",
-                          j->why);
+                          reproducible ? ", whose bits may differ on another CPU" : "", j->why);
 }
 
 static bool is_empty(const struct request *r)

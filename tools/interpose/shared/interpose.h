@@ -71,7 +71,7 @@ struct interpose_options {
     bool on; /* Some setting is on.  After a value that is not understood everything is zero, a
                 message is printed once, and every call goes to the other library. */
     struct interpose_setting setting; /* of calls that no rule matches */
-    int verbose;
+    int verbose, quiet;
     const char *report; /* the file's name, or NULL */
     const char *capture; /* the folder for operands, or NULL; and the most bytes of a process */
     int64_t capture_bytes;

@@ -67,6 +67,11 @@ static bool set_check(const char *s)
     return interpose_read_number(s, 0, 1000, &options.check);
 }
 
+static bool set_quiet(const char *s)
+{
+    return interpose_read_number(s, 0, 1, &options.quiet);
+}
+
 static bool set_trust(const char *s)
 {
     return interpose_read_number(s, 0, 1, &options.trust);
@@ -152,6 +157,7 @@ static const struct key {
     { "report_rows", "LIMBER_REPORT_ROWS", set_rows, false, "no number from 0 to 8192" },
     { "capture", "LIMBER_CAPTURE", set_capture, false,
       "no folder and number of bytes, such as operands,512M" },
+    { "quiet", "LIMBER_QUIET", set_quiet, false, "neither 0 nor 1" },
     { "trust_blas", "LIMBER_TRUST_BLAS", set_trust, false, "neither 0 nor 1" },
     { "check", "LIMBER_CHECK", set_check, false, "no number from 0 to 1000" },
     { "background", "LIMBER_BACKGROUND", set_background, false, "neither 0 nor 1" },
