@@ -389,7 +389,7 @@ const struct way limber_way_depthwise_exact = { .id = WAY_depthwise_exact,
 /* ---- pairs ----------------------------------------------------------------------------------- */
 
 /* A row of the result is a product of the channel's filters and of the pixels that its windows
- * cover. The code for small products sums it: in pairs of doubles, and exactly where these are
+ * cover.  The code for small products sums it: in pairs of doubles, and exactly where these are
  * uncertain. */
 static const char *pairs_refuse(const limber_context *ctx, const struct problem *p)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The last way: one kernel for the product, from memory or newly made.  A kernel serves every call
  * of one kernel key: formats, contract, class of k, classes of the masks, geometry of a
- * convolution. Sizes and strides are arguments.  The plan is stated from the key alone, so that
+ * convolution.  Sizes and strides are arguments.  The plan is stated from the key alone, so that
  * equal keys mean equal plans. */
 #include "jit/ways.h"
 

@@ -50,7 +50,7 @@ struct job {
 /* ---- which calls are served ------------------------------------------------------------------ */
 
 /* True if sums in binary64 are exact, native or of bytes, and bytes pay since elements are read
- * often. Sums in binary32 may be rounded. */
+ * often.  Sums in binary32 may be rounded. */
 static bool is_exact_anyway(const struct problem *p)
 {
     return (p->contract.promise == LIMBER_CONTRACT_NATIVE ||

@@ -91,8 +91,8 @@ void limber_at_fork_no_more(struct at_fork *f);
  * backend's compiler, if it is found.  False: the process is ending. */
 bool limber_compile_enter(const struct backend *b, const struct target *t, struct diag *d);
 void limber_compile_leave(void);
-/* Called after each compilation and opening.  Registers `watch` with atexit again, so that the end
- * of the process stops compiling before earlier handlers run. */
+/* Sets `watch`, which is called after each compilation and opening of a compiler.  It registers an
+ * exit handler, so that this one runs before the destructors that the compiler has registered. */
 void limber_compile_at_end(void (*watch)(void));
 /* For the end of the process: nothing is compiled from now on; a compiling thread was stopped and
  * no longer counts; true if another thread is compiling. */

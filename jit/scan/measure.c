@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The lowest set bit of a double is what it loses when that bit is cleared: its exponent is the
- * bit's place. */
+ * The lowest set bit of a double is the difference when that bit is cleared: the exponent of this
+ * difference is the bit's place. */
 #include "jit/scan/measure.h"
 
 #include <stdbool.h>
@@ -74,7 +74,7 @@ FLAT void merge(struct lanes *s, const struct lanes *o)
     s->odd |= o->odd;
 }
 
-/* Takes elements with exponents e and lowest bits at l. */
+/* Joins elements with exponents e and lowest bits at l. */
 FLAT void take(struct lanes *s, v8l used, v8l e, v8l l, v8l negative)
 {
     v8l sig = (e - l + 1) & used;

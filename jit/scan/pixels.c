@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Scans of windows that overlap: each pixel is looked at once, then joined to those of its
+ * Scans of overlapping windows: each pixel is measured once, then joined into the lines of its
  * windows. */
 #include "jit/scan/job.h"
 
@@ -13,7 +13,7 @@ struct joining {
     bool filters;
 };
 
-/* Of the pixels of one plane that a line's window sees. */
+/* Joins the pixels of one plane that a line's window covers. */
 static void join_plane(const struct joining *x, int64_t line, int64_t plane)
 {
     const struct patch *w = x->w;
@@ -52,7 +52,7 @@ static void join_line(const struct joining *x, int64_t line)
     }
 }
 
-/* Of the elements of a filter that are of a channel. */
+/* Joins the elements of a filter that belong to a channel. */
 static void join_channel(const struct joining *x, int64_t line)
 {
     const struct patch *w = x->w;
