@@ -2,7 +2,7 @@
  * Mixed products: parts of one product, each by the plan that its data allows; run, or planned.
  *
  * A part reads its groups of blocks of lines through a tile subset, and writes the same blocks of
- * C. Parts that sum further tiles onto the same elements run one after another: the first with the
+ * C.  Parts that sum further tiles onto the same elements run one after another: the first with the
  * caller's beta, the others with 1. */
 #define XXH_INLINE_ALL
 #include "jit/ways.h"

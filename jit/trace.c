@@ -81,7 +81,7 @@ int limber_dump_folder(const limber_context *ctx, const unsigned char key[KEY_BY
     return high > 0 ? high : 0;
 }
 
-/* Writes a new file; an existing file of this name is removed, as it may be a link or a hard
+/* Writes a new file.  One with this name is removed first, since it may be a symbolic or hard
  * link. */
 static void write_file(int folder, const char *name, const char *data, size_t size)
 {

@@ -281,7 +281,8 @@ static bool read_key(int fd, struct seal_key *key, char *why, size_t size)
 /* Flag of renameat2 (RENAME_NOREPLACE); musl has neither. */
 enum { NO_REPLACE = 1 };
 
-/* Writes the key to an unnamed file and then links it: the first process to do so makes the key. */
+/* Writes a key to a temporary file and then links it as `name`: the first process to do so makes
+ * the key. */
 static bool make_key(int folder, const char *name)
 {
     struct {

@@ -2,8 +2,7 @@
  * Tests whether a matrix is singular by its determinant modulo two Mersenne primes.  Elements are
  * integers times powers of two, which have residues, too.  A nonzero remainder proves that the
  * determinant is not 0.  If it is not 0, both remainders, of 92 bits together, are 0 only by
- * chance.
- */
+ * chance. */
 #include "jit/operators/solve.h"
 
 #include <string.h>

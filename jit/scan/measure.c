@@ -95,9 +95,9 @@ FLAT v8l lowest_of(v8l size)
     return PICK(whole, size, rest) >> 52;
 }
 
-/* What eight columns of doubles show: the largest magnitude with and without what is special, the
- * least but one, the least lowest bit but one (zeros wrap to the largest), the longest significand,
- * the signs. */
+/* Extremes of eight columns of doubles.  all, most: largest magnitude with and without NaN and
+ * infinities.  least, low: smallest magnitude and smallest lowest bit, minus 1, so that zeros wrap
+ * to the maximum.  sig: longest significand.  sign: or of the signs. */
 struct raw {
     v8u all, most, least, low;
     v8l sig, sign;
@@ -112,14 +112,14 @@ FLAT void take_doubles(struct raw *r, v8d x)
     less = size - 1;
     r->most = MOST(r->most, size);
     r->least = LEAST(r->least, less);
-    low = (v8u)((v8d)size - (v8d)(size & less));        /* what clearing that bit takes away */
+    low = (v8u)((v8d)size - (v8d)(size & less));        /* the value of the lowest set bit */
     low = PICK((v8u)((size & 0xfffffffffffff) == 0), size, low);    /* a power of two: itself */
     r->low = LEAST(r->low, low - 1);
     r->sig = (v8l)MOST((v8u)r->sig, (size >> 52) - (low >> 52));
     r->sign |= (v8l)x & (v8l)(size != 0);
 }
 
-/* Adds it to what is known. */
+/* Joins the extremes into the lanes. */
 FLAT void tell(struct lanes *s, const struct raw *r)
 {
     struct lanes o;
@@ -131,7 +131,7 @@ FLAT void tell(struct lanes *s, const struct raw *r)
     o.sig = (r->sig + 1) & some;
     o.special = r->all >= 0x7ff0000000000000;
     o.negative = r->sign < 0;
-    o.odd = ((o.emin == 0) | (o.lsb == 0)) & some;  /* the lowest bit alone may be subnormal */
+    o.odd = ((o.emin == 0) | (o.lsb == 0)) & some;  /* a normal's lowest bit may be subnormal */
     merge(s, &o);
 }
 
@@ -192,7 +192,7 @@ FLAT v8d doubles_at(enum kind k, const char *at)
     }
 }
 
-/* Eight elements that no double holds. */
+/* Takes eight elements of a format whose values exceed a double's. */
 FLAT void take_long(struct lanes *s, enum kind k, const char *at)
 {
     v8l a = LOAD(v8l, at), b, even, odd;
@@ -227,7 +227,7 @@ FLAT void take_column(struct lanes *s, enum kind k, const char *at, int64_t n, i
         tell(s, &r);
 }
 
-/* Every lane becomes what all are together. */
+/* Joins all lanes, and stores the result in every lane. */
 FLAT void fold(struct eight *s)
 {
     struct lanes all, o;
@@ -267,7 +267,7 @@ static bool any_odd(const struct lanes *s)
     return any != 0;
 }
 
-/* At most MEASURE_RUN neighbours; of odd ones only that they are there. */
+/* Measures at most MEASURE_RUN contiguous elements; if some are odd, only records that. */
 FLAT void along_run(struct eight *line, struct eight *tile, enum kind k, const char *at, int64_t n)
 {
     char last[8 * 16] = { 0 };
@@ -289,7 +289,7 @@ FLAT void along_run(struct eight *line, struct eight *tile, enum kind k, const c
     add(tile, &run);
 }
 
-/* Adds a group to what is known. */
+/* Adds a group's measures, unless an element is odd. */
 FLAT void add_group(struct growing *s, struct eight *tile, uint8_t *odd, const struct lanes *o)
 {
     *odd = any_odd(o);
@@ -317,7 +317,7 @@ FLAT void along(struct growing *line, struct growing *tile, enum kind k, const c
         along_run(&line->known, &tile->known, k, at, len < MEASURE_RUN ? len : MEASURE_RUN);
 }
 
-/* A few rows of all groups, then the next: memory is read in long stretches. */
+/* Takes a few rows of all groups at a time, so that memory is read in long contiguous pieces. */
 FLAT void across(struct growing *s, struct eight *tile, uint8_t *odd, enum kind k, const char *at,
                  int groups, int64_t n, int64_t step)
 {
@@ -411,7 +411,7 @@ void MEASURE(across)(struct growing *s, struct eight *tile, uint8_t *odd, enum k
         fold(&tile[g * 8 / MEASURE_RUN]);
 }
 
-/* Subnormal numbers become normal ones, or those of binary32. */
+/* Converts eight floats; subnormals become normal in binary32, or subnormal there, too. */
 FLAT v8f widen_eight(const struct small_float *f, v8w code)
 {
     v8w m = code & f->magnitude, nan = (v8w)(m >= f->special) & 0x7f800000;
