@@ -77,7 +77,7 @@ struct guard {
 /* Limbs of a prepared operand, which outlive a call. */
 struct kept {
     char *memory; /* aligned to 64 bytes */
-    bool packed; /* true: they are there; false: this call makes them, then calls `packed` */
+    bool packed; /* false: this call must pack them, and then call `packed` */
 };
 struct keeper {
     /* Memory for all limbs of the operand in one of the kernel's packing variants; NULL: this call

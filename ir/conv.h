@@ -41,7 +41,7 @@ void limber_conv_read(const struct node *n, struct conv_geometry *g);
 /* Sets the attributes that the node's operation carries; false: no memory. */
 bool limber_conv_write(struct plan *p, struct node *n, const struct conv_geometry *g);
 
-/* Where one group's matrix lies in its tensor, the address aside. */
+/* The places of one group's matrix elements in its tensor, without the tensor's address. */
 struct index_map {
     bool patched; /* true: elements are found by patch; false: by the strides line and p */
     struct patch patch;
@@ -53,8 +53,8 @@ struct index_map {
 /* One dimension of a phase of backward data.  The pixels begin, begin + stride, ... of dx are sums
  * over the elements first, first + step, ... of the window. */
 struct lattice {
-    int64_t begin, stride, pixels; /* of dx */
-    int64_t first, step, taps; /* of the window */
+    int64_t begin, stride, pixels; /* dx: first pixel, distance, number of pixels */
+    int64_t first, step, taps; /* window: first element, distance, number of elements */
     int64_t at, dilate; /* dy: index that meets begin and first; step back per element */
 };
 /* The lattice of a phase, or of a convolution without strides.  of: 0 down, 1 across, 2 depth. */

@@ -204,7 +204,7 @@ struct first_pass {
     int decided; /* chains in binary64 decide all but a share of 2^-decided; 0: not known */
 };
 
-enum { SMALL_SIZE = 7 }; /* of plan.size: C has at most 256 rows and columns */
+enum { SMALL_SIZE = 7 }; /* value of plan.size for a C of at most 256 rows and columns */
 
 struct plan {
     const char *name; /* "gemm", "conv" or what the text says */
@@ -214,12 +214,12 @@ struct plan {
     int counts; /* enum counts: what a kernel counts inside the model */
     const char *wanted; /* scheme named by the caller, or NULL */
     int slices; /* named by the caller or estimated; 0: schemes choose */
-    limber_split split; /* where the caller wants limbs made */
+    limber_split split; /* where limbs must be made */
     int kbits; /* k <= 2^kbits */
     int size; /* schemes are compared at m = n = 2^size, or 1024 if 0; k is 2^kbits on devices,
                  else n */
-    double budget; /* what the promise allows: coefficient of |A||B|; INFINITY: any */
-    double spent; /* what the plan may cost; NAN until known */
+    double budget; /* error that the promise allows: coefficient of |A||B|; INFINITY: any */
+    double spent; /* error bound of the plan: coefficient of |A||B|; NAN until known */
     double cost; /* predicted seconds for 2^30 multiply-adds, NAN until known */
     struct price { /* predicted seconds of one core or device; zeros until known */
         double product, a, b, result, call; /* per multiply-add of the contract's product, element
@@ -347,7 +347,7 @@ struct target {
     char backend[16]; /* "interp", "llvm", "cuda" */
     char isa[16]; /* "any", "avx512", "sm_90a", ... */
     char features[1024]; /* backend's own words, sorted, comma-separated: part of the key */
-    int vector_bits; /* of the widest vector; 0 for interp */
+    int vector_bits; /* bits of the widest vector; 0 for interp */
     int registers; /* vector registers */
     int64_t l1, l2; /* bytes of data cache */
     double rate[UNIT_count]; /* multiply-adds per second of one core; 0: unit absent */

@@ -15,7 +15,7 @@ struct word {
 /* The next word of *at, up to a space or the end of the line, which is not crossed. */
 struct word limber_lex_word(const char **at);
 bool limber_lex_is(struct word w, const char *text);
-/* Cuts w at the first c: the part before it is returned, w keeps what is behind.  Without c all
+/* Cuts w at the first c: returns the part before it; w keeps the part after it.  Without c all
  * of w is returned and w is empty. */
 struct word limber_lex_cut(struct word *w, char c);
 /* Reads an integer that is the whole word; false: no number, or one that does not fit. */

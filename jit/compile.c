@@ -105,8 +105,8 @@ static bool is_damaged(const struct diag *d)
     return d->status != LIMBER_STATUS_NO_MEMORY && d->status != LIMBER_STATUS_DEVICE;
 }
 
-static bool generate(const struct compile_job *m, const struct plan *p, const struct dump *dump,
-                     struct blob *bytes, struct diag *d)
+static bool generate_bytes(const struct compile_job *m, const struct plan *p,
+                           const struct dump *dump, struct blob *bytes, struct diag *d)
 {
     const struct backend *b = m->machine->backend;
     bool ok;
@@ -153,7 +153,7 @@ static bool generate_code(const struct coding *c, struct entry *e, struct diag *
 
     if (!c->p)
         return limber_fail(d, LIMBER_STATUS_DEVICE, "the code is not there");
-    ok = generate(c->m, c->p, NULL, &bytes, d) && load_kernel(c->m, &bytes, e, d);
+    ok = generate_bytes(c->m, c->p, NULL, &bytes, d) && load_kernel(c->m, &bytes, e, d);
     if (ok)
         limber_disk_store(c->m->ctx->disk, &e->facts, &bytes);
     free(bytes.data);
@@ -241,7 +241,7 @@ static bool compile_and_dump(const struct coding *c, const struct dump *dump, st
     struct facts code = { .plan = "code of several kernels", .scheme = "none" }, found;
     struct disk *disk = c->m->ctx->disk;
     struct blob made = { 0 }, old = { 0 };
-    bool ok = generate(c->m, c->p, dump, &made, d) && load_kernel(c->m, &made, e, d);
+    bool ok = generate_bytes(c->m, c->p, dump, &made, d) && load_kernel(c->m, &made, e, d);
 
     if (ok) {
         e->from = LIMBER_FROM_COMPILER;

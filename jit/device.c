@@ -122,7 +122,7 @@ bool limber_device_scanner(limber_context *ctx, limber_format f, struct entry **
     return get_kernel(&m, e, d);
 }
 
-/* Where a scan of these leaves what it finds: to be freed. */
+/* Sets up a scan and allocates memory for its results; the caller frees j->found. */
 static bool make_job(const struct device_scan *s, struct scan_job *j, struct diag *d)
 {
     int64_t all = s->matrices * s->lines;

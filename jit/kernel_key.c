@@ -88,7 +88,7 @@ static struct type fixed_type(struct type t, int64_t rows, int64_t cols)
     return t;
 }
 
-/* "nchw" gives a type whose dimensions are these letters. */
+/* The type with these letters as dimensions, such as "nchw". */
 static struct type type_of(limber_format f, const char *letters)
 {
     struct type t = { .format = f, .count = 1, .rank = (int)strlen(letters) };

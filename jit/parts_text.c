@@ -102,8 +102,8 @@ static void print_groups(struct text *out, const unsigned char *group, int64_t n
 }
 
 /* The widest kind among the tiles that one character stands for. */
-static int widest(const struct cut *cut, int side, int64_t block, int64_t blocks, int64_t tile,
-                  int64_t tiles)
+static int widest_kind(const struct cut *cut, int side, int64_t block, int64_t blocks, int64_t tile,
+                       int64_t tiles)
 {
     int kind = LIMBER_TILE_ZERO;
 
@@ -124,9 +124,9 @@ static void print_kinds(struct text *out, const struct cut *cut, int side)
     for (int64_t y = 0; y < down; y += dy) {
         limber_text_add(out, "  ");
         for (int64_t x = 0; x < across; x += dx)
-            limber_text_add(
-                out, "%c",
-                ".nW"[side ? widest(cut, 1, x, dx, y, dy) : widest(cut, 0, y, dy, x, dx)]);
+            limber_text_add(out, "%c",
+                            ".nW"[side ? widest_kind(cut, 1, x, dx, y, dy) :
+                                         widest_kind(cut, 0, y, dy, x, dx)]);
         limber_text_add(out, "\n");
     }
 }

@@ -10,7 +10,7 @@
 /* A call for which the list of ways is tried. */
 struct attempt {
     limber_context *ctx;
-    const struct problem *p; /* the call; for planning ways, transposed so that C's rows are contiguous */
+    const struct problem *p; /* the call; ways with a plan get it with C's rows contiguous */
     struct report *r; /* or NULL */
     struct diag *d;
     const struct way *const *at; /* the way that is tried next */

@@ -162,7 +162,7 @@ double limber_spent(const struct plan *p, double k)
     return sum;
 }
 
-static double roundoff(const struct plan *p)
+static double result_roundoff(const struct plan *p)
 {
     const struct node *out = limber_plan_find(p, OP_epilogue);
 
@@ -171,7 +171,7 @@ static double roundoff(const struct plan *p)
 
 double limber_budget(const struct plan *p, double k)
 {
-    double u = roundoff(p);
+    double u = result_roundoff(p);
 
     if (limber_errs_natively(p->promise) && u > 0)
         return (k + 2 - p->roundings) * u;
@@ -206,7 +206,8 @@ static void critical_ks(const struct plan *p, double least, double most, double 
 /* The smallest budget - spent over all k of the plan's class; *k is where. */
 static double smallest_slack(const struct plan *p, double *k)
 {
-    double u = roundoff(p), most = ldexp(1, p->kbits), least = most, at[POINTS], slack = INFINITY;
+    double u = result_roundoff(p), most = ldexp(1, p->kbits), least = most, at[POINTS],
+           slack = INFINITY;
 
     *k = most;
     if (limber_errs_natively(p->promise) && u > 0)

@@ -456,7 +456,7 @@ static bool is_special(const struct partition_side *s, int g)
     return mask_of_group(s, g).special;
 }
 
-static bool pays(const struct work *w, int parts, double seconds, double whole)
+static bool is_worthwhile(const struct work *w, int parts, double seconds, double whole)
 {
     if (parts > 1 && !w->in->sums)
         return false;
@@ -480,7 +480,7 @@ static double cut_tiles(struct work *w, bool apply)
             bool finite = !is_special(&p->side[0], g) && !is_special(&p->side[1], h);
             int n = w->tiles && finite ? cut_rectangle(w, (int[]){ g, h }, part, &seconds) : 0;
 
-            if (n == 0 || !pays(w, n, seconds, w->seconds[g][h])) {
+            if (n == 0 || !is_worthwhile(w, n, seconds, w->seconds[g][h])) {
                 n = 1;
                 seconds = w->seconds[g][h];
                 part[0] = (struct partition_part){ .group = { g, h },

@@ -46,7 +46,7 @@ static double deletion_cost(const struct plan *p, const struct node *table, cons
 }
 
 /* Removes accumulators without a row; the others keep their order. */
-static void renumber(struct node *table)
+static void renumber_accumulators(struct node *table)
 {
     int next = 0;
 
@@ -95,6 +95,6 @@ bool limber_pass_prune(struct plan *p, const struct target *t, struct diag *d)
             table->row[kept++] = table->row[i];
     table->rows = kept;
     if (limber_num(combine, ATTR_reconstruct) != RECONSTRUCT_crt)
-        renumber(table);
+        renumber_accumulators(table);
     return true;
 }

@@ -301,8 +301,10 @@ typedef struct limber_output {
 typedef enum limber_operation {
     LIMBER_OPERATION_GEMM, /* C = alpha op(A) op(B) + beta C */
     LIMBER_OPERATION_CONV_FORWARD, /* C = alpha conv(A, B) + beta C: image A, filters B */
-    LIMBER_OPERATION_CONV_BACKWARD_DATA, /* of its result A and filters B: C is of the image */
-    LIMBER_OPERATION_CONV_BACKWARD_FILTER /* of image A and its result B: C is of the filters */
+    LIMBER_OPERATION_CONV_BACKWARD_DATA, /* C is the gradient of the image, from that of the result
+                                            (A) and the filters (B) */
+    LIMBER_OPERATION_CONV_BACKWARD_FILTER /* C is the gradient of the filters, from the image (A)
+                                             and the gradient of the result (B) */
 } limber_operation;
 
 typedef enum limber_layout { LIMBER_LAYOUT_NCHW, LIMBER_LAYOUT_NHWC } limber_layout;

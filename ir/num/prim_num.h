@@ -16,7 +16,7 @@
 
 enum limber_num_kind { NUM_zero, NUM_finite, NUM_inf, NUM_nan };
 
-/* What an encoding lost.  NUM_overflow: a float's magnitude or an integer's value did not fit.
+/* Losses of an encoding.  NUM_overflow: a float's magnitude or an integer's value did not fit.
  * NUM_underflow: inexact, and smaller than the smallest normal before rounding. */
 enum limber_num_loss { NUM_inexact = 1, NUM_overflow = 2, NUM_underflow = 4 };
 

@@ -228,7 +228,7 @@ PRIM int limber_unit_exponent(limber_format f, double x)
 
 /* ---- loading ------------------------------------------------------------------------------- */
 
-/* Of the largest number of a step's format: its exponent, and itself. */
+/* The exponent of a format's largest number; below, that number itself. */
 PRIM int limber_unit_top(limber_format f)
 {
     return (1 << f.exp_bits) - 1 - f.bias -

@@ -28,7 +28,7 @@ bool limber_check_format(limber_format f, const char *what, struct diag *d)
 }
 
 /* Bytes from the first element to the end of the last; false on overflow. */
-static bool span(const limber_matrix *m, int64_t rows, int64_t cols, int64_t *bytes)
+static bool byte_span(const limber_matrix *m, int64_t rows, int64_t cols, int64_t *bytes)
 {
     int64_t down, along, last;
 
@@ -56,7 +56,7 @@ bool limber_check_matrix(const limber_matrix *m, const char *what, int64_t rows,
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s.col_stride = %lld is negative", what,
                            (long long)m->col_stride);
     if (__builtin_mul_overflow(rows, cols, &elements) ||
-        __builtin_mul_overflow(elements, (int64_t)32, &bytes) || !span(m, rows, cols, &bytes))
+        __builtin_mul_overflow(elements, (int64_t)32, &bytes) || !byte_span(m, rows, cols, &bytes))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "%s: %lld x %lld elements with strides %lld and %lld exceed the "
                            "address space",
@@ -165,8 +165,8 @@ bool limber_check_apart(struct extent c, struct extent x, struct diag *d)
     int64_t nc, nx;
     struct block cb, xb;
 
-    if (!span(c.m, c.rows, c.cols, &nc) || !span(x.m, x.rows, x.cols, &nx) || nc == 0 || nx == 0 ||
-        pc + (uintptr_t)nc <= px || px + (uintptr_t)nx <= pc)
+    if (!byte_span(c.m, c.rows, c.cols, &nc) || !byte_span(x.m, x.rows, x.cols, &nx) || nc == 0 ||
+        nx == 0 || pc + (uintptr_t)nc <= px || px + (uintptr_t)nx <= pc)
         return true;
     if (as_block(c.m, c.rows, c.cols, &cb) && as_block(x.m, x.rows, x.cols, &xb) &&
         apart_in_one_array(c.m, cb, x.m, xb))

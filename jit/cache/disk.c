@@ -548,7 +548,7 @@ static int compare_age(const void *a, const void *b)
     return strcmp(x->hex, y->hex);
 }
 
-static void evict(int root, struct census *c, uint64_t target, const char *keep)
+static void evict_oldest(int root, struct census *c, uint64_t target, const char *keep)
 {
     qsort(c->entry, c->n, sizeof *c->entry, compare_age);
     for (size_t i = 0; i < c->n && c->bytes > target; i++) {
@@ -581,7 +581,7 @@ static void make_room(struct disk *disk, int root, uint64_t added, const char *k
         return;
     for_each_file(root, false, count_file, &c);
     if (c.bytes > disk->limit)
-        evict(root, &c, disk->limit / 5 * 4, keep);
+        evict_oldest(root, &c, disk->limit / 5 * 4, keep);
     pthread_mutex_lock(&disk->lock);
     disk->sized = true;
     disk->size = c.bytes;

@@ -19,7 +19,7 @@ struct extremes {
 
 static const struct extremes nothing = { NONE_LOW, NONE_HIGH, NONE_LOW, 0, 0, 0 };
 
-static inline void join(struct extremes *a, const struct extremes *b)
+static inline void join_extremes(struct extremes *a, const struct extremes *b)
 {
     a->emin = b->emin < a->emin ? b->emin : a->emin;
     a->emax = b->emax > a->emax ? b->emax : a->emax;
@@ -53,7 +53,7 @@ struct job {
     atomic_bool stop; /* a probe has seen enough: full-width data */
 };
 
-static inline bool stopped(struct job *j)
+static inline bool is_stopped(struct job *j)
 {
     return atomic_load_explicit(&j->stop, memory_order_relaxed);
 }

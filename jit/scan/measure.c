@@ -56,14 +56,14 @@ enum { ROWS = 16 };
 #define LANES(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #endif
 
-FLAT void start(struct lanes *s)
+FLAT void clear_lanes(struct lanes *s)
 {
     s->emin = s->lsb = ALL(NONE_LOW);
     s->emax = ALL(NONE_HIGH);
     s->sig = s->special = s->negative = s->odd = ALL(0);
 }
 
-FLAT void merge(struct lanes *s, const struct lanes *o)
+FLAT void merge_lanes(struct lanes *s, const struct lanes *o)
 {
     s->emin = LESS(s->emin, o->emin);
     s->emax = MORE(s->emax, o->emax);
@@ -75,7 +75,7 @@ FLAT void merge(struct lanes *s, const struct lanes *o)
 }
 
 /* Joins elements with exponents e and lowest bits at l. */
-FLAT void take(struct lanes *s, v8l used, v8l e, v8l l, v8l negative)
+FLAT void take_elements(struct lanes *s, v8l used, v8l e, v8l l, v8l negative)
 {
     v8l sig = (e - l + 1) & used;
 
@@ -120,7 +120,7 @@ FLAT void take_doubles(struct raw *r, v8d x)
 }
 
 /* Joins the extremes into the lanes. */
-FLAT void tell(struct lanes *s, const struct raw *r)
+FLAT void resolve_raw(struct lanes *s, const struct raw *r)
 {
     struct lanes o;
     v8l some = r->most != 0;
@@ -132,7 +132,7 @@ FLAT void tell(struct lanes *s, const struct raw *r)
     o.special = r->all >= 0x7ff0000000000000;
     o.negative = r->sign < 0;
     o.odd = ((o.emin == 0) | (o.lsb == 0)) & some;  /* a normal's lowest bit may be subnormal */
-    merge(s, &o);
+    merge_lanes(s, &o);
 }
 
 FLAT void take_dd(struct lanes *s, v8l high, v8l low)
@@ -144,7 +144,7 @@ FLAT void take_dd(struct lanes *s, v8l high, v8l low)
     s->odd |= (((e == 0) | (l == 0)) & (size != 0)) | (((f == 0) | (below == 0)) & (rest != 0)) |
               (f == 0x7ff);
     below = PICK(rest != 0, below, ALL(NONE_LOW));
-    take(s, ~special & (e != 0), e, LESS(l, below), high < 0);
+    take_elements(s, ~special & (e != 0), e, LESS(l, below), high < 0);
 }
 
 /* Place of the lowest set bit of integers that are not 0. */
@@ -166,7 +166,7 @@ FLAT void take_longs(struct lanes *s, v8l x)
 
     e = PICK(high != 0, place_of_top(high) + 32, place_of_top(low));
     l = PICK(low != 0, place_of(low), place_of(high) + 32);
-    take(s, size != 0, e, l, sign);
+    take_elements(s, size != 0, e, l, sign);
 }
 
 FLAT void take_quads(struct lanes *s, v8l low, v8l high)
@@ -177,7 +177,7 @@ FLAT void take_quads(struct lanes *s, v8l low, v8l high)
     s->special |= special;
     s->odd |= (e == 0) & some;
     place = PICK(low != 0, place_of(low), PICK(top != 0, 64 + place_of(top), ALL(112)));
-    take(s, ~special & (e != 0), e, e - 112 + place, high < 0);
+    take_elements(s, ~special & (e != 0), e, e - 112 + place, high < 0);
 }
 
 FLAT v8d doubles_at(enum kind k, const char *at)
@@ -224,11 +224,11 @@ FLAT void take_column(struct lanes *s, enum kind k, const char *at, int64_t n, i
             take_long(s, k, at + i * step);
     }
     if (narrow)
-        tell(s, &r);
+        resolve_raw(s, &r);
 }
 
 /* Joins all lanes, and stores the result in every lane. */
-FLAT void fold(struct eight *s)
+FLAT void join_all_lanes(struct eight *s)
 {
     struct lanes all, o;
 
@@ -241,7 +241,7 @@ FLAT void fold(struct eight *s)
                         LANES(all.special, all.special, __VA_ARGS__), \
                         LANES(all.negative, all.negative, __VA_ARGS__), \
                         LANES(all.odd, all.odd, __VA_ARGS__) }; \
-    merge(&all, &o);
+    merge_lanes(&all, &o);
     TURN(4, 5, 6, 7, 0, 1, 2, 3)
     TURN(2, 3, 0, 1, 6, 7, 4, 5)
     TURN(1, 0, 3, 2, 5, 4, 7, 6)
@@ -249,12 +249,12 @@ FLAT void fold(struct eight *s)
     memcpy(s, &all, sizeof all);
 }
 
-FLAT void add(struct eight *s, const struct lanes *o)
+FLAT void add_lanes(struct eight *s, const struct lanes *o)
 {
     struct lanes all;
 
     memcpy(&all, s, sizeof all);
-    merge(&all, o);
+    merge_lanes(&all, o);
     memcpy(s, &all, sizeof all);
 }
 
@@ -273,20 +273,20 @@ FLAT void along_run(struct eight *line, struct eight *tile, enum kind k, const c
     char last[8 * 16] = { 0 };
     struct lanes run, odd;
 
-    start(&run);
+    clear_lanes(&run);
     take_column(&run, k, at, n / 8, 8 * size_of(k));
     if (n % 8) {
         memcpy(last, at + n / 8 * 8 * size_of(k), (size_t)(n % 8 * size_of(k)));
         take_column(&run, k, last, 1, 0);
     }
     if (any_odd(&run)) {
-        start(&odd);
+        clear_lanes(&odd);
         odd.odd = run.odd;
-        add(line, &odd);
+        add_lanes(line, &odd);
         return;
     }
-    add(line, &run);
-    add(tile, &run);
+    add_lanes(line, &run);
+    add_lanes(tile, &run);
 }
 
 /* Adds a group's measures, unless an element is odd. */
@@ -295,16 +295,16 @@ FLAT void add_group(struct growing *s, struct eight *tile, uint8_t *odd, const s
     *odd = any_odd(o);
     if (*odd)
         return;
-    add(&s->known, o);
-    add(tile, o);
+    add_lanes(&s->known, o);
+    add_lanes(tile, o);
 }
 
 #if defined(__AVX2__)
 #include "jit/scan/measure_wide.h"
 #endif
 
-FLAT void along(struct growing *line, struct growing *tile, enum kind k, const char *at,
-                int64_t len, int64_t ahead)
+FLAT void measure_line(struct growing *line, struct growing *tile, enum kind k, const char *at,
+                       int64_t len, int64_t ahead)
 {
 #if defined(__AVX2__)
     if (is_wide(k)) {
@@ -318,8 +318,8 @@ FLAT void along(struct growing *line, struct growing *tile, enum kind k, const c
 }
 
 /* Takes a few rows of all groups at a time, so that memory is read in long contiguous pieces. */
-FLAT void across(struct growing *s, struct eight *tile, uint8_t *odd, enum kind k, const char *at,
-                 int groups, int64_t n, int64_t step)
+FLAT void measure_groups(struct growing *s, struct eight *tile, uint8_t *odd, enum kind k,
+                         const char *at, int groups, int64_t n, int64_t step)
 {
     struct lanes one[MEASURE_GROUPS];
     int done = 0;
@@ -329,7 +329,7 @@ FLAT void across(struct growing *s, struct eight *tile, uint8_t *odd, enum kind 
         done = across_wide(s, tile, odd, k, at, groups, n, step);
 #endif
     for (int g = done; g < groups; g++)
-        start(&one[g]);
+        clear_lanes(&one[g]);
     for (int64_t i = 0; i < n; i += ROWS)
         for (int g = done; g < groups; g++) {
             struct lanes some = one[g];
@@ -361,7 +361,7 @@ void MEASURE(start)(struct growing *s, enum kind k, int64_t n)
 {
     struct lanes one;
 
-    start(&one);
+    clear_lanes(&one);
     for (int64_t i = 0; i < n; i++) {
         memcpy(&s[i].known, &one, sizeof one);
 #if defined(__AVX2__)
@@ -383,14 +383,14 @@ void MEASURE(end)(struct growing *s, enum kind k, int64_t n, int groups)
         end_wide(&s[i], !groups ? &s[i] : i + 1 < n ? &s[i + 1] : NULL, k);
 #endif
     for (int64_t i = 0; i < n && !groups; i++)
-        fold(&s[i].known);
+        join_all_lanes(&s[i].known);
     (void)k;
 }
 
 void MEASURE(along)(struct growing *line, struct growing *tile, enum kind k, const char *at,
                     int64_t len, int64_t ahead)
 {
-#define F(kind) along(line, tile, kind, at, len, ahead)
+#define F(kind) measure_line(line, tile, kind, at, len, ahead)
     EACH(F)
 #undef F
 }
@@ -401,14 +401,14 @@ void MEASURE(across)(struct growing *s, struct eight *tile, uint8_t *odd, enum k
     struct lanes nothing;
 
     memset(odd, 0, (size_t)groups);
-    start(&nothing);
+    clear_lanes(&nothing);
     for (int g = 0; g < groups; g += MEASURE_RUN / 8)
         memcpy(&tile[g * 8 / MEASURE_RUN], &nothing, sizeof nothing);
-#define F(kind) across(s, tile, odd, kind, at, groups, n, step)
+#define F(kind) measure_groups(s, tile, odd, kind, at, groups, n, step)
     EACH(F)
 #undef F
     for (int g = 0; g < groups; g += MEASURE_RUN / 8)
-        fold(&tile[g * 8 / MEASURE_RUN]);
+        join_all_lanes(&tile[g * 8 / MEASURE_RUN]);
 }
 
 /* Converts eight floats; subnormals become normal in binary32, or subnormal there, too. */

@@ -75,7 +75,7 @@ FLAT void across_group(struct growing *s, struct eight *tile, uint8_t *odd, enum
 {
     struct lanes one;
 
-    start(&one);
+    clear_lanes(&one);
     take_column(&one, k, at, n, step);
     add_group(s, tile, odd, &one);
 }

@@ -142,7 +142,7 @@ static void measure_element(limber_format f, const char *at, struct extremes *ou
         }
     s.sig = s.emax - s.lsb + 1;
     s.negative = x[0].sign;
-    join(out, &s);
+    join_extremes(out, &s);
 }
 
 static void run_any(const struct job *j, int64_t line, int64_t p0, int64_t len,
@@ -193,8 +193,8 @@ static void stop_if_wide(struct job *j, const struct extremes *s)
 static void join_tile(struct job *j, const struct cut *x, int64_t line, int64_t p0,
                       const struct extremes *s)
 {
-    join(&j->tile[line / RUN * j->m->tile_cols + p0 / RUN], s);
-    join(&x->line[line], s);
+    join_extremes(&j->tile[line / RUN * j->m->tile_cols + p0 / RUN], s);
+    join_extremes(&x->line[line], s);
     stop_if_wide(j, &x->line[line]);
 }
 
@@ -215,7 +215,7 @@ static const char *widen_elements(const struct job *j, const char *at, int64_t n
 /* Scans a line element by element, run by run; the exact path. */
 static void scan_any(struct job *j, const struct cut *x, int64_t line)
 {
-    for (int64_t p0 = x->p0; p0 < x->end && !stopped(j); p0 += RUN) {
+    for (int64_t p0 = x->p0; p0 < x->end && !is_stopped(j); p0 += RUN) {
         struct extremes s;
 
         run_any(j, line, p0, x->end - p0 < RUN ? x->end - p0 : RUN, &s);
@@ -230,7 +230,7 @@ static void resolve_line(struct job *j, const struct cut *x, struct growing *s, 
 
     j->measure.end(s, j->kind, 1, false);
     one = lane_extremes(&s->known, 0, bias_of(j->kind));
-    join(&x->line[line], &one);
+    join_extremes(&x->line[line], &one);
     stop_if_wide(j, &x->line[line]);
 }
 
@@ -246,8 +246,8 @@ static void scan_along(struct job *j, const struct cut *x, int64_t from, int64_t
 
     j->measure.start(line, j->kind, lines);
     j->measure.start(tile, j->kind, tiles);
-    for (int64_t p0 = x->p0; p0 < x->end && !stopped(j); p0 += STRETCH)
-        for (int64_t i = 0; i < lines && !stopped(j); i++) {
+    for (int64_t p0 = x->p0; p0 < x->end && !is_stopped(j); p0 += STRETCH)
+        for (int64_t i = 0; i < lines && !is_stopped(j); i++) {
             int64_t n = x->end - p0 < STRETCH ? x->end - p0 : STRETCH;
 
             j->measure.along(&line[i], &tile[(p0 - x->p0) / RUN], j->kind,
@@ -256,7 +256,7 @@ static void scan_along(struct job *j, const struct cut *x, int64_t from, int64_t
             if (j->depth == SCAN_probe)
                 resolve_line(j, x, &line[i], from + i);
         }
-    for (int64_t i = 0; i < lines && !stopped(j); i++) {
+    for (int64_t i = 0; i < lines && !is_stopped(j); i++) {
         resolve_line(j, x, &line[i], from + i);
         if (is_odd(&line[i].known))
             scan_any(j, x, from + i);
@@ -265,7 +265,7 @@ static void scan_along(struct job *j, const struct cut *x, int64_t from, int64_t
     for (int64_t c = 0; c < tiles; c++) {
         struct extremes s = lane_extremes(&tile[c].known, 0, bias_of(j->kind));
 
-        join(&j->tile[from / RUN * j->m->tile_cols + x->p0 / RUN + c], &s);
+        join_extremes(&j->tile[from / RUN * j->m->tile_cols + x->p0 / RUN + c], &s);
     }
 }
 
@@ -305,7 +305,7 @@ static void scan_rows(struct job *j, const struct cut *x, int64_t i, struct grow
 
     j->measure.start(&line, j->kind, 1);
     j->measure.start(tile, j->kind, tiles < j->m->tile_cols ? tiles : j->m->tile_cols);
-    for (int64_t p = x->p0; p < x->end && !stopped(j);) {
+    for (int64_t p = x->p0; p < x->end && !is_stopped(j);) {
         int64_t x0 = p % w->ow, count = w->ow - x0 < x->end - p ? w->ow - x0 : x->end - p;
         const char *from;
         struct seen s;
@@ -329,7 +329,7 @@ static void scan_rows(struct job *j, const struct cut *x, int64_t i, struct grow
     if (is_odd(&line.known))
         scan_any(j, x, i);
     for (int64_t c = x->p0 / RUN; c * RUN < x->end; c++) /* all tiles get the line's extremes */
-        join(&j->tile[i / RUN * j->m->tile_cols + c], &x->line[i]);
+        join_extremes(&j->tile[i / RUN * j->m->tile_cols + c], &x->line[i]);
 }
 
 /* Resolves the accumulators of neighbouring lines, and joins them into the lines. */
@@ -340,7 +340,7 @@ static void resolve_lines(struct job *j, const struct cut *x, struct growing *s,
     for (int64_t i = 0; i < count; i++) {
         struct extremes one = lane_extremes(&s[i / 8].known, (int)(i % 8), bias_of(j->kind));
 
-        join(&x->line[line + i], &one);
+        join_extremes(&x->line[line + i], &one);
         stop_if_wide(j, &x->line[line + i]);
     }
 }
@@ -390,7 +390,7 @@ static void run_across(struct job *j, const struct cut *x, struct growing *s, in
 
         if (8 * i % RUN == 0) {
             one = lane_extremes(&tile[8 * i / RUN], 0, bias_of(j->kind));
-            join(to, &one);
+            join_extremes(to, &one);
         }
         for (int l = 0; l < 8 && l < count && odd[i]; l++) {
             run_any(j, line + 8 * i + l, p0, len, &one);
@@ -405,7 +405,7 @@ static void scan_across(struct job *j, const struct cut *x, int64_t from, int64_
     struct growing s[MEASURE_GROUPS];
 
     j->measure.start(s, j->kind, (int)((to - from + 7) / 8));
-    for (int64_t p0 = x->p0; p0 < x->end && !stopped(j); p0 += RUN) {
+    for (int64_t p0 = x->p0; p0 < x->end && !is_stopped(j); p0 += RUN) {
         run_across(j, x, s, from, to - from, p0);
         if (j->depth == SCAN_probe)
             resolve_lines(j, x, s, from, to - from);
@@ -451,7 +451,7 @@ static void scan_lines(void *arg, int64_t task, int worker)
     if (middle > from)
         scan_across(j, &x, from, middle);
     if (direct && j->v->p == 1 && middle < to)
-        for (struct cut part = x; part.p0 < x.end && !stopped(j);
+        for (struct cut part = x; part.p0 < x.end && !is_stopped(j);
              part.p0 += measured_at_once(j) * RUN) {
             part.end = part.p0 + measured_at_once(j) * RUN;
             part.end = part.end < x.end ? part.end : x.end;
@@ -565,7 +565,7 @@ static void scan_all(struct job *j, const struct runner *r)
         j->rows = rows;
         j->first = 1;
     }
-    if (!stopped(j))
+    if (!is_stopped(j))
         r->run(r->self, (j->m->tile_rows - j->first + rows - 1) / rows * j->cuts, scan_lines, j);
 }
 
@@ -584,7 +584,7 @@ static void join_cuts(void *arg, int64_t task, int worker)
     for (int64_t i = task * RUN; i < (task + 1) * RUN && i < j->lines; i++) {
         x->line[i] = nothing;
         for (int64_t cut = 0; cut < j->cuts; cut++)
-            join(&x->line[i], &j->line[cut * j->lines + i]);
+            join_extremes(&x->line[i], &j->line[cut * j->lines + i]);
     }
 }
 
@@ -720,7 +720,7 @@ struct sample limber_scan_sample(const struct view *v, limber_format f, int64_t 
                 struct extremes s;
 
                 run_any(&j, i, p + q, 1, &s);
-                join(&tile, &s);
+                join_extremes(&tile, &s);
             }
         found.zero += tile.emax == NONE_HIGH && !tile.special;
         found.narrow += !is_wide(&tile);

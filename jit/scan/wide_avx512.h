@@ -105,7 +105,7 @@ FLAT void resolve_wide(struct eight *s, enum kind k, const struct wide *w, int h
     o.sig = ((v8l)_mm512_lzcnt_epi64((__m512i)(any & -any)) - (63 - bits) + 1) & some;
     o.special = o.odd = ALL(0);
     o.negative = sign;
-    add(s, &o);
+    add_lanes(s, &o);
 }
 
 #endif
