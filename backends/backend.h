@@ -64,7 +64,7 @@ struct unit_counts {
 /* The bounds of an operand's data that a plan's kernels are made for. */
 struct bounds {
     int32_t emin, emax, spread, width, sig;
-    int32_t is_unsigned, special; /* 1: nothing is negative; 1: NaN and infinities may occur */
+    int32_t is_unsigned, special; /* flags: no element is negative; NaN or infinities may occur */
 };
 
 /* The guard of a call captured into a graph.  Operands are scanned when the graph is played.  If

@@ -290,7 +290,7 @@ struct mask {
     int emin, emax; /* of finite nonzeros; exponent of 2^e <= |x| < 2^(e+1) */
     int spread, width, sig; /* as the attributes of the same name */
     bool has_low;
-    int low; /* where has_low: the exponent of the lowest bit; anything where all are zero */
+    int low; /* if has_low: exponent of the lowest set bit; undefined if all are zero */
     int64_t lines, length; /* rows of A or columns of B; k */
     int32_t *line_emax; /* per line; INT32_MIN for a zero line; NULL when not asked for */
     uint8_t *line_special; /* per line */
@@ -324,7 +324,7 @@ bool limber_mask_subset(struct mask *out, const struct mask *m, const struct til
  */
 enum class_use {
     CLASS_coarse = 1, /* far fewer classes */
-    CLASS_widths = 2, /* every bit is kept: only how many there are matters, not where */
+    CLASS_widths = 2, /* schemes keep every bit: only widths matter, not the exponents */
     CLASS_named = 8, /* a scheme is asked for, and has to serve all data that it can */
     CLASS_ranges = 4, /* emin and emax matter by themselves, not only whether formats hold them */
     CLASS_reach = 16 /* all lines may have one scale */

@@ -315,7 +315,7 @@ static bool may_be_prebuilt(const struct compile_job *m)
 }
 
 /* Prebuilt kernels are not stored on disk: making one takes less time than reading an entry. */
-static bool take_prebuilt(const struct compile_job *m, struct entry *e, struct diag *d)
+static bool load_prebuilt(const struct compile_job *m, struct entry *e, struct diag *d)
 {
     struct trace trace = { .folder = limber_dump_folder(m->ctx, e->facts.key) };
     const struct target *target = &m->machine->target;
@@ -370,7 +370,7 @@ static bool make_on_machine(const struct compile_job *m, struct entry *e, struct
     e->promise = plan.promise;
     if (ok && (conv = limber_plan_find(&plan, OP_conv)))
         limber_conv_read(conv, &e->geometry);
-    if (ok && !load_from_disk(m, e) && !(may_be_prebuilt(m) && take_prebuilt(m, e, &why)))
+    if (ok && !load_from_disk(m, e) && !(may_be_prebuilt(m) && load_prebuilt(m, e, &why)))
         ok = why.status && why.status != LIMBER_STATUS_NOT_READY ?
                  limber_fail(d, why.status, "%s", why.text) :
                  compile_where_allowed(m, &plan, e, d);

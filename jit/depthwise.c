@@ -34,7 +34,7 @@ static bool are_bytes(const struct problem *p)
 }
 
 /* True unless it is the gradient of an image under strides, which is served phase by phase. */
-static bool has_direction(const struct problem *p)
+static bool is_served_direction(const struct problem *p)
 {
     const struct conv_geometry *g = &p->conv.geometry;
 
@@ -60,16 +60,16 @@ static bool is_served(const limber_context *ctx, const struct problem *p)
            !limber_simulates(&p->contract);
 }
 
-static const char *has_no_ops(const limber_context *ctx, const struct problem *p)
+static const char *common_refusal(const limber_context *ctx, const struct problem *p)
 {
-    return p->shape && has_direction(p) && is_served(ctx, p) ?
+    return p->shape && is_served_direction(p) && is_served(ctx, p) ?
                NULL :
                "it serves depthwise convolutions with short windows on CPUs";
 }
 
 static const char *refuses(const limber_context *ctx, const struct problem *p)
 {
-    const char *why = has_no_ops(ctx, p);
+    const char *why = common_refusal(ctx, p);
     const bool forward = p->shape && p->conv.geometry.direction == DIRECTION_forward;
 
     if (why)
@@ -167,7 +167,7 @@ static void describe_conv(const struct problem *p, struct depthwise *d)
     d->multiplier = 1;
     d->filter[0] *= d->inputs;
     describe_result(d, s->c, planes.image, s->h, s->w);
-    if (!has_direction(p)) { /* all phases in one call */
+    if (!is_served_direction(p)) { /* all phases in one call */
         d->h = s->oh;
         d->w = s->ow;
         d->oh = s->h;
@@ -212,7 +212,7 @@ static bool make_plan(const limber_context *ctx, const struct problem *p, const 
 /* The caller's workspace may have any alignment. */
 enum { ALIGNED = 64, SLACK = ALIGNED - 1 };
 
-static bool take_rooms(limber_context *ctx, const struct problem *p, struct running *x)
+static bool alloc_rooms(limber_context *ctx, const struct problem *p, struct running *x)
 {
     if (!p->queue || !p->queue->workspace)
         x->rooms = x->own = limber_memory_alloc(&ctx->allocator, x->bytes);
@@ -226,7 +226,7 @@ static bool run_tasks(limber_context *ctx, struct running *x,
 {
     struct runner all = limber_pool_runner(ctx->pool);
 
-    if (!take_rooms(ctx, x->p, x))
+    if (!alloc_rooms(ctx, x->p, x))
         return false;
     if (all.workers > 1 && x->plan.tasks > 1) {
         limber_pool_enter(ctx->pool);
@@ -304,7 +304,7 @@ static bool is_exact(const struct problem *p, const struct mask *a, const struct
 
 static const char *exact_refuses(const limber_context *ctx, const struct problem *p)
 {
-    const char *why = has_no_ops(ctx, p);
+    const char *why = common_refusal(ctx, p);
 
     if (why)
         return why;
@@ -393,7 +393,7 @@ const struct way limber_way_depthwise_exact = { .id = WAY_depthwise_exact,
  * uncertain. */
 static const char *pairs_refuse(const limber_context *ctx, const struct problem *p)
 {
-    const char *why = has_no_ops(ctx, p);
+    const char *why = common_refusal(ctx, p);
     double allowed;
 
     if (why)
@@ -408,7 +408,7 @@ static const char *pairs_refuse(const limber_context *ctx, const struct problem 
 enum { COLUMNS = 64 }; /* columns of a result that make one product */
 
 /* True if chains in binary64 round most results, so that pairs are needed for the others alone. */
-static bool has_wide(const struct running *x)
+static bool can_use_wide_chains(const struct running *x)
 {
     return is_one(x->p->alpha, x->p->fc) && !x->p->beta && x->allowed == 0 &&
            x->backend->depthwise->wide(&x->d, x->target, 0, NULL, NULL);
@@ -423,7 +423,7 @@ static void plan_pairs(const limber_context *ctx, const struct problem *p, struc
     (void)limber_pairs_serve(&p->contract, &x->allowed);
     x->plan.room = (size_t)((COLUMNS + x->d.multiplier) * p->k) * p->fc.size;
     x->plan.tasks = x->d.images * x->d.channels;
-    if (has_wide(x))
+    if (can_use_wide_chains(x))
         x->plan.room += (size_t)(x->d.w + x->d.oh) * sizeof(float);
     else
         x->plan.tasks *= x->d.od * x->d.oh;
@@ -564,7 +564,7 @@ static enum ran run_pairs(struct attempt *at)
     struct running x;
 
     plan_pairs(at->ctx, at->p, &x);
-    if (!run_tasks(at->ctx, &x, has_wide(&x) ? run_channel : run_row))
+    if (!run_tasks(at->ctx, &x, can_use_wide_chains(&x) ? run_channel : run_row))
         return RAN_not;
     if (at->r) {
         fill_report(&x, "pairs", 0, at->r);

@@ -47,7 +47,7 @@ struct awaited {
 struct on_miss {
     struct problem rest; /* rows that are still to be computed */
     char *saved; /* copy of C's rows before they were computed; owned */
-    struct report report; /* of the computed rows */
+    struct report report; /* of the rows that the interpreter computed */
     /* in: computes rows on the interpreter's context */
     bool (*run)(limber_context *, const struct problem *, struct report *, struct diag *);
 };

@@ -176,7 +176,7 @@ static struct kernel_key key_for_any_data(const struct kernel_key *plain)
 
 /* Loads the guard's kernels.  They stay in use for the context's life, since a graph may need them
  * as long. */
-static bool take_guard(limber_context *ctx, const struct recordable *w, struct guard *g,
+static bool load_guard(limber_context *ctx, const struct recordable *w, struct guard *g,
                        struct diag *d)
 {
     const struct device_ops *device_ops = ctx->machine.backend->device_ops;
@@ -218,7 +218,7 @@ static bool add_recordable(limber_context *ctx, const struct problem *p,
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a call to record");
     w->full = *full;
     if (!limber_kernel_key_make(ctx, &w->plain, p, &unscanned, d) ||
-        !take_guard(ctx, w, &ignored, d)) {
+        !load_guard(ctx, w, &ignored, d)) {
         free(w);
         return false;
     }
@@ -263,7 +263,7 @@ static bool run_recorded(limber_context *ctx, const struct problem *p, struct re
     struct entry *e;
     struct recordable w;
 
-    if (!find_recordable(ctx, p, &w, d) || !take_guard(ctx, &w, &guard, d) ||
+    if (!find_recordable(ctx, p, &w, d) || !load_guard(ctx, &w, &guard, d) ||
         !limber_entry_of(ctx, &w.full, &e, NULL, d))
         return false;
     if (r) {

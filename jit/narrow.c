@@ -168,19 +168,19 @@ static bool is_narrow(struct narrowed *x, bool may_be_unsigned)
 /* ---- conversions ----------------------------------------------------------------------------- */
 
 /* A task is a part of a long line, or several short lines. */
-static int64_t parts_of(int64_t length)
+static int64_t parts_per_line(int64_t length)
 {
     return (length + TASK - 1) / TASK;
 }
 
-static int64_t lines_of(int64_t length)
+static int64_t lines_per_task(int64_t length)
 {
     return length < TASK ? TASK / (length + 1) + 1 : 1;
 }
 
-static int64_t tasks_of(int64_t lines, int64_t length)
+static int64_t task_count(int64_t lines, int64_t length)
 {
-    return (lines + lines_of(length) - 1) / lines_of(length) * parts_of(length);
+    return (lines + lines_per_task(length) - 1) / lines_per_task(length) * parts_per_line(length);
 }
 
 struct piece {
@@ -189,7 +189,7 @@ struct piece {
 
 static struct piece piece_of(int64_t lines, int64_t length, int64_t task)
 {
-    const int64_t parts = parts_of(length), each = lines_of(length);
+    const int64_t parts = parts_per_line(length), each = lines_per_task(length);
     struct piece p = { task / parts * each, (task / parts + 1) * each, task % parts * TASK, TASK };
 
     p.end = p.end < lines ? p.end : lines;
@@ -304,7 +304,7 @@ static bool convert_operands(limber_context *ctx, struct job *j)
             x->length *= x->lines;
             x->lines = 1;
         }
-        x->tasks = x->to ? tasks_of(x->lines, x->length) : 0;
+        x->tasks = x->to ? task_count(x->lines, x->length) : 0;
     }
     run_all(ctx, j->of[0].tasks + j->of[1].tasks, run_narrow, j);
     return !j->other;
@@ -379,7 +379,7 @@ static bool multiply(limber_context *ctx, const struct problem *p, struct job *j
     if (ok && finished && p->finish)
         *p->finished = true;
     if (ok && !finished)
-        run_all(ctx, tasks_of(j->rows, j->length), run_widen, j);
+        run_all(ctx, task_count(j->rows, j->length), run_widen, j);
     limber_pool_leave(ctx->pool);
     return ok;
 }

@@ -72,7 +72,7 @@ void limber_cut_clear(struct cut *cut)
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-static int64_t run_from(const unsigned char *group, int64_t i, int64_t n)
+static int64_t run_length(const unsigned char *group, int64_t i, int64_t n)
 {
     int64_t end = i;
 
@@ -87,7 +87,7 @@ static void print_groups(struct text *out, const unsigned char *group, int64_t n
     int runs = 0;
 
     for (int64_t i = 0; i < n;) {
-        int64_t run = n <= WIDE ? 1 : run_from(group, i, n);
+        int64_t run = n <= WIDE ? 1 : run_length(group, i, n);
 
         if (runs++ == RUNS && n > WIDE) {
             limber_text_add(out, " ...");

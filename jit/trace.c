@@ -41,7 +41,7 @@ static int open_folder(int at, const char *name, bool own, const char **why)
 }
 
 /* Opens DIR without trailing slashes, which would follow a link in spite of O_NOFOLLOW. */
-static int open_top(const char *dir, const char **why)
+static int open_dump_dir(const char *dir, const char **why)
 {
     char *name = strdup(dir);
     size_t n = name ? strlen(name) : 0;
@@ -64,7 +64,7 @@ int limber_dump_folder(const limber_context *ctx, const unsigned char key[KEY_BY
     if (!ctx->dump_dir)
         return 0;
     limber_key_hex(key, FOLDER_BYTES, hex);
-    top = open_top(ctx->dump_dir, &why);
+    top = open_dump_dir(ctx->dump_dir, &why);
     if (top >= 0)
         fd = open_folder(top, hex, true, &why);
     if (fd >= 0)

@@ -342,7 +342,7 @@ static int best_top(const struct tile *t, int64_t n, int binades)
 }
 
 /* Classifies all tiles of a side; false: out of memory. */
-static bool classify(struct partition_side *s, struct narrow limits)
+static bool classify_tiles(struct partition_side *s, struct narrow limits)
 {
     struct tile *t = malloc((size_t)(s->tiles + 1) * sizeof *t);
 
@@ -498,7 +498,7 @@ static double cut_tiles(struct work *w, bool apply)
 
 static bool classify_both(struct work *w, struct narrow limits)
 {
-    return (classify(&w->p->side[0], limits) && classify(&w->p->side[1], limits)) ||
+    return (classify_tiles(&w->p->side[0], limits) && classify_tiles(&w->p->side[1], limits)) ||
            no_memory(w->d);
 }
 

@@ -166,7 +166,7 @@ static void count_sum(const struct machine *m, double before, double x, double a
         c->partly_swamped += loss & NUM_inexact ? 1 : 0;
 }
 
-static double one_by_one(const struct machine *m, double acc, int64_t p)
+static double add_one_product(const struct machine *m, double acc, int64_t p)
 {
     uint32_t h = limber_unit_number(m->element, 0, (uint32_t)p);
     struct limber_num x = rounded_product(m, p, h);
@@ -268,7 +268,7 @@ static struct late_sum aligned_sum(const struct machine *m, const struct term *t
     return s;
 }
 
-static double late_finite(const struct machine *m, const struct term *t, int n, uint32_t r)
+static double sum_late(const struct machine *m, const struct term *t, int n, uint32_t r)
 {
     const limber_unit *u = m->d->u;
     struct late_sum s = aligned_sum(m, t, n, 1, u->halves ? 2 : 1), other;
@@ -302,7 +302,7 @@ static double late_finite(const struct machine *m, const struct term *t, int n, 
     return v;
 }
 
-static double fused_finite(const struct machine *m, const struct term *t, int n, uint32_t r)
+static double sum_fused(const struct machine *m, const struct term *t, int n, uint32_t r)
 {
     const limber_unit *u = m->d->u;
     struct limber_num x = { .kind = NUM_zero };
@@ -360,8 +360,8 @@ static double add_fused(const struct machine *m, double acc, int64_t p, int64_t 
 
         return round_to_step(m, &u->acc, &x, 0, 0, &loss);
     }
-    return (u->late ? late_finite : fused_finite)(m, t, terms,
-                                                  limber_unit_number(m->element, 0, (uint32_t)p));
+    return (u->late ? sum_late : sum_fused)(m, t, terms,
+                                            limber_unit_number(m->element, 0, (uint32_t)p));
 }
 
 /* ---- groups and parts ------------------------------------------------------------------------ */
@@ -375,7 +375,7 @@ static double sum_chain(const struct machine *m, double acc, int64_t from, int64
 
         acc = u->tree      ? add_tree(m, acc, p, n) :
               u->block > 1 ? add_fused(m, acc, p, n) :
-                             one_by_one(m, acc, p);
+                             add_one_product(m, acc, p);
     }
     return acc;
 }
@@ -413,7 +413,7 @@ static double sum_lanes(const struct machine *m, int64_t from, int64_t to)
 
         if (p == whole && u->rest_after)
             break;
-        *lane = one_by_one(m, *lane, p);
+        *lane = add_one_product(m, *lane, p);
     }
     for (int width = u->lanes; width > 1; width /= 2)
         for (int i = 0; i < width / 2; i++)
@@ -422,7 +422,7 @@ static double sum_lanes(const struct machine *m, int64_t from, int64_t to)
                           acc[limber_unit_lane(u, width, i, 1)], 4,
                           limber_unit_group_index(u, from) * LIMBER_UNIT_LANES + width / 2 + i);
     for (; p < to; p++)
-        acc[0] = one_by_one(m, acc[0], p);
+        acc[0] = add_one_product(m, acc[0], p);
     return acc[0];
 }
 

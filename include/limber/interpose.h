@@ -15,7 +15,7 @@ typedef struct limber_blas_call {
     size_t size;            /* from LIMBER_BLAS_CALL_INIT */
     char routine[40];       /* the function's name */
     int64_t m, n, k; /* of the product, or of the largest of those that the call was made of */
-    int served; /* flag: by Limber, as `report` says; 0: by the BLAS behind */
+    int served; /* flag: 1: computed by Limber, as `report` says; 0: by the underlying BLAS */
     char why_not[160]; /* why it was handed on; "" when it was served */
     limber_report *report; /* in: NULL, or the caller's; filled where the call was served */
 } limber_blas_call;

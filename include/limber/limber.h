@@ -185,8 +185,9 @@ typedef enum limber_on_miss {
                                bits and correct; other calls wait */
     LIMBER_ON_MISS_REFUSE, /* a thread of the context's makes it, and the call answers NOT_READY:
                                for callers that have another way.  Complex products wait */
-    LIMBER_ON_MISS_COMPILE /* as WAIT, for such callers: without a compiler the call answers DEVICE,
-                               where WAIT would use the interpreter.  REFUSE does the same */
+    LIMBER_ON_MISS_COMPILE /* WAIT for callers that have another way: without a compiler the call
+                               answers DEVICE, where WAIT would use the interpreter.  So does
+                               REFUSE */
 } limber_on_miss;
 
 typedef struct limber_contract {

@@ -233,7 +233,7 @@ static struct word next_word(const char **at)
     return w;
 }
 
-static const struct key *key_named(struct word w)
+static const struct key *find_key(struct word w)
 {
     for (size_t i = 0; i < COUNT(keys); i++)
         if (limber_lex_is(w, keys[i].name))
@@ -247,7 +247,7 @@ static bool read_words(const char *at, limber_unit *u, bool preset, struct diag 
 
     for (struct word w = next_word(&at); w.n; w = next_word(&at)) {
         struct word v = w, name = limber_lex_cut(&v, '=');
-        const struct key *k = key_named(name);
+        const struct key *k = find_key(name);
         uint32_t bit;
 
         if (name.n == w.n && preset && !seen) {
@@ -446,7 +446,7 @@ struct named_step {
     bool must;
 };
 
-static void steps_of(const limber_unit *u, struct named_step all[STEPS])
+static void collect_steps(const limber_unit *u, struct named_step all[STEPS])
 {
     const struct named_step list[STEPS] = {
         { "a", &u->a, true },
@@ -467,7 +467,7 @@ static bool check_words(const limber_unit *u, struct diag *d)
     static const limber_step none = { { 0 }, 0, 0 };
     struct named_step all[STEPS];
 
-    steps_of(u, all);
+    collect_steps(u, all);
     for (size_t i = 0; i < STEPS; i++) {
         const limber_step *s = all[i].s;
 
@@ -492,7 +492,7 @@ static bool check_steps(const limber_unit *u, struct diag *d)
     struct named_step all[STEPS];
     bool random = false;
 
-    steps_of(u, all);
+    collect_steps(u, all);
 
     for (size_t i = 0; i < STEPS; i++) {
         if (!all[i].must && !all[i].s->format.kind)

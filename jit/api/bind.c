@@ -491,7 +491,7 @@ static bool make_closure(struct binding *b, struct diag *d)
                                       "allow it to this process"));
 }
 
-static void free_one(struct binding *b)
+static void free_binding(struct binding *b)
 {
     if (b && b->page)
         munmap(b->page, page_bytes());
@@ -503,7 +503,7 @@ void limber_bindings_free(struct binding *list)
     while (list) {
         struct binding *next = list->next;
 
-        free_one(list);
+        free_binding(list);
         list = next;
     }
 }
@@ -543,7 +543,7 @@ static struct binding *new_binding(limber_context *ctx, const limber_contract *c
     if (parse_signature(&new->sig, signature, d) && check_bound(&new->sig, c, d) &&
         make_closure(new, d))
         return new;
-    free_one(new);
+    free_binding(new);
     return NULL;
 }
 

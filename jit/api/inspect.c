@@ -26,7 +26,7 @@ static bool copy_tiles(limber_inspection *out, const struct mask *m, struct diag
     return out->tile || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the tiles of x");
 }
 
-static bool describe(limber_inspection *out, const struct mask *m, struct diag *d)
+static bool fill_inspection(limber_inspection *out, const struct mask *m, struct diag *d)
 {
     *out = (limber_inspection){ .lines = m->lines,
                                 .length = m->length,
@@ -55,7 +55,7 @@ static bool inspect(limber_context *ctx, const limber_matrix *x, int64_t lines, 
              limber_device_scan(ctx, &m, &v, x->format, lines, length, NULL, d) :
              limber_scan(&m, &v, x->format, lines, length, SCAN_full, &r, d);
     limber_pool_leave(ctx->pool);
-    ok = ok && describe(out, &m, d);
+    ok = ok && fill_inspection(out, &m, d);
     limber_mask_clear(&m);
     return ok;
 }

@@ -33,7 +33,7 @@ static bool read_contract(struct arguments *c, struct diag *d)
     return true;
 }
 
-static bool read_rest(struct arguments *c, struct diag *d)
+static bool read_structures(struct arguments *c, struct diag *d)
 {
     limber_problem *p = &c->problem;
 
@@ -60,7 +60,7 @@ static bool read_problem(struct arguments *c, const limber_problem *problem, str
     if (!problem)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "problem is NULL");
     return limber_sized_in(&c->problem, sizeof c->problem, problem, LEAST_problem, "problem", d) &&
-           read_contract(c, d) && read_rest(c, d);
+           read_contract(c, d) && read_structures(c, d);
 }
 
 /* ---- allowed combinations -------------------------------------------------------------------- */

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static struct flock byte_of(const unsigned char *key, short type)
+static struct flock lock_range(const unsigned char *key, short type)
 {
     struct flock range = { .l_type = type, .l_whence = SEEK_SET, .l_len = 1 };
 
@@ -33,7 +33,7 @@ static bool has_entry(int root, const unsigned char *key)
 /* errno is EAGAIN if another process holds a conflicting lock. */
 static bool lock_byte(int fd, const unsigned char *key, short type)
 {
-    struct flock range = byte_of(key, type);
+    struct flock range = lock_range(key, type);
     int failed;
 
     while ((failed = fcntl(fd, F_OFD_SETLK, &range)) != 0 && errno == EINTR)
@@ -95,7 +95,7 @@ int limber_disk_claim(struct disk *disk, const unsigned char key[KEY_BYTES])
 
 void limber_disk_release(int claim, const unsigned char key[KEY_BYTES])
 {
-    struct flock range = byte_of(key, F_UNLCK);
+    struct flock range = lock_range(key, F_UNLCK);
 
     if (claim < 0)
         return;

@@ -109,7 +109,7 @@ bool limber_disk_given_up(struct disk *disk, const char *what)
 }
 
 /* True if root owns it and this user is another: a site's cache. */
-static bool is_roots(const struct stat *st)
+static bool is_site_owned(const struct stat *st)
 {
     return st->st_uid == 0 && geteuid() != 0;
 }
@@ -129,7 +129,7 @@ static bool is_private(const struct stat *st, char *why, size_t size)
 
 /* Opens the directory if its path was checked before: only this user and root can have changed the
  * path since. */
-static int open_again(struct disk *disk, struct stat *st)
+static int reopen_root(struct disk *disk, struct stat *st)
 {
     bool same;
     int fd = -1;
@@ -167,12 +167,12 @@ int limber_disk_root(struct disk *disk, bool create, bool *roots)
 
     if (limber_disk_given_up(disk, disk->why_not))
         return -1;
-    fd = open_again(disk, &st);
+    fd = reopen_root(disk, &st);
     if (fd < 0 && (fd = limber_folder_open(disk->dir, create, why, sizeof why)) >= 0 &&
         fstat(fd, &st) == 0)
         remember_status(disk, &st);
     if (fd >= 0 && is_private(&st, why, sizeof why)) {
-        *roots = is_roots(&st);
+        *roots = is_site_owned(&st);
         return fd;
     }
     if (*why)
@@ -231,7 +231,7 @@ static int open_shard(int root, const char *hex, bool create, bool *roots)
     if (fd < 0)
         return -1;
     if (fstat(fd, &st) == 0 && is_private(&st, why, sizeof why)) {
-        *roots = *roots && is_roots(&st);
+        *roots = *roots && is_site_owned(&st);
         return fd;
     }
     close(fd);
@@ -268,7 +268,7 @@ static bool read_all(int fd, void *data, size_t size)
     return true;
 }
 
-static uint64_t sum_of(const struct header *h, const void *bytes)
+static uint64_t checksum_of(const struct header *h, const void *bytes)
 {
     XXH3_state_t state;
     struct header b = *h;
@@ -303,7 +303,7 @@ static bool is_sealed(const struct header *h, const void *bytes, const struct se
 }
 
 /* True for printable text: entries' texts are shown on terminals, which obey control characters. */
-static bool is_line(const char *s, size_t size)
+static bool is_printable(const char *s, size_t size)
 {
     const char *end = memchr(s, 0, size);
 
@@ -325,8 +325,8 @@ static bool read_header(int fd, const char *hex, struct header *h, struct stat *
     return memcmp(h->magic, model.magic, sizeof h->magic) == 0 && h->version == model.version &&
            h->order == model.order && h->bytes <= most_bytes &&
            (uint64_t)st->st_size == sizeof *h + h->bytes && memcmp(own, hex, KEY_HEX) == 0 &&
-           is_line(h->facts.scheme, sizeof h->facts.scheme) &&
-           is_line(h->facts.plan, sizeof h->facts.plan);
+           is_printable(h->facts.scheme, sizeof h->facts.scheme) &&
+           is_printable(h->facts.plan, sizeof h->facts.plan);
 }
 
 enum quality { DAMAGED, FOREIGN, UNKNOWN, GOOD }; /* unknown: no memory, or no key to check with */
@@ -344,7 +344,7 @@ static enum quality read_bytes(int fd, const struct header *h, const struct seal
     else if (read_all(fd, out->data, out->size)) {
         if (key && is_sealed(h, out->data, key))
             q = GOOD;
-        else if (sum_of(h, out->data) == h->sum)
+        else if (checksum_of(h, out->data) == h->sum)
             q = key ? FOREIGN : GOOD;
     }
     if (q != GOOD) {
@@ -386,7 +386,7 @@ bool limber_disk_load(struct disk *disk, const unsigned char key[KEY_BYTES], str
         fd = open_entry(shard, name.file);
     if (fd >= 0) {
         good = read_header(fd, name.hex, &h, &st);
-        roots = good && roots && is_roots(&st);
+        roots = good && roots && is_site_owned(&st);
         if (good)
             q = roots || limber_disk_key(disk, false, &sealer) ?
                     read_bytes(fd, &h, roots ? NULL : &sealer, bytes) :
@@ -662,7 +662,7 @@ void limber_disk_store(struct disk *disk, const struct facts *f, const struct bl
         close(root);
         return;
     }
-    h.sum = sum_of(&h, bytes->data);
+    h.sum = checksum_of(&h, bytes->data);
     seal_entry(&h, bytes->data, &key);
     shard = open_shard(root, name.hex, true, &roots);
     if (shard >= 0 && write_entry(disk, shard, &name, &h, bytes->data))
@@ -734,7 +734,7 @@ static enum quality inspect_file(struct visit *v, const struct shard *shard, con
             snprintf(e->plan, sizeof e->plan, "%s", h.facts.plan);
         }
         if (q == GOOD && verify) {
-            if (shard->roots && is_roots(&st))
+            if (shard->roots && is_site_owned(&st))
                 q = read_bytes(fd, &h, NULL, &bytes);
             else
                 q = limber_disk_key(v->disk, false, &key) ? read_bytes(fd, &h, &key, &bytes) :

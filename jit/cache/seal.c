@@ -28,7 +28,7 @@ struct words {
     uint64_t a, b, c, d;
 };
 
-static inline struct words round_of(struct words v)
+static inline struct words sip_round(struct words v)
 {
     v.a += v.b;
     v.c += v.d;
@@ -42,10 +42,10 @@ static inline struct words round_of(struct words v)
     return v;
 }
 
-static inline struct words take_word(struct words v, uint64_t word)
+static inline struct words absorb_word(struct words v, uint64_t word)
 {
     v.d ^= word;
-    v = round_of(round_of(v));
+    v = sip_round(sip_round(v));
     v.a ^= word;
     return v;
 }
@@ -71,12 +71,12 @@ static void add_bytes(struct sip *s, const unsigned char *p, size_t n)
     for (; n > 0 && (s->length % 8 != 0 || n < 8); n--) {
         s->tail |= (uint64_t)*p++ << 8 * (s->length++ % 8);
         if (s->length % 8 == 0) {
-            v = take_word(v, s->tail);
+            v = absorb_word(v, s->tail);
             s->tail = 0;
         }
     }
     for (; n >= 8; n -= 8, p += 8, s->length += 8)
-        v = take_word(v, load_little_endian(p));
+        v = absorb_word(v, load_little_endian(p));
     s->v = v;
     if (n > 0)
         add_bytes(s, p, n);
@@ -92,12 +92,12 @@ void limber_seal(const struct seal_key *key, const void *data, size_t n, const v
 
     add_bytes(&s, data, n);
     add_bytes(&s, more, m);
-    v = take_word(s.v, s.tail | (uint64_t)s.length << 56);
+    v = absorb_word(s.v, s.tail | (uint64_t)s.length << 56);
     v.c ^= 0xee;
     for (int half = 0; half < 2; half++) {
         uint64_t word;
 
-        v = round_of(round_of(round_of(round_of(v))));
+        v = sip_round(sip_round(sip_round(sip_round(v))));
         word = htole64(v.a ^ v.b ^ v.c ^ v.d);
         memcpy(out + 8 * half, &word, sizeof word);
         v.b ^= 0xdd;
@@ -126,7 +126,7 @@ static bool refuse(struct walk *w, const char *name, const char *reason)
     return false;
 }
 
-static bool is_ours(uid_t user)
+static bool is_trusted_owner(uid_t user)
 {
     return user == 0 || user == geteuid();
 }
@@ -137,7 +137,7 @@ static bool is_safe(struct walk *w, const char *name, const struct stat *st)
 {
     char reason[80];
 
-    if (!is_ours(st->st_uid)) {
+    if (!is_trusted_owner(st->st_uid)) {
         snprintf(reason, sizeof reason, "it belongs to user %ld, not to user %ld", (long)st->st_uid,
                  (long)geteuid());
         return refuse(w, name, reason);

@@ -13,7 +13,7 @@ static bool is_one(const void *alpha, limber_format c)
     return !limber_scalar(alpha, c, 1);
 }
 
-static bool holds_one(limber_format f)
+static bool can_hold_one(limber_format f)
 {
     const double one = 1;
     struct diag ignored = { 0 };
@@ -32,8 +32,9 @@ static bool may_widen(const limber_context *ctx, const struct epilogue_call *c)
     return p->contract->promise == LIMBER_CONTRACT_CORRECT &&
            p->operation == LIMBER_OPERATION_GEMM && !p->batch && !p->queue && !c->on_device &&
            !p->prepared_a && !p->prepared_b && is_one(p->alpha, c->c.format) &&
-           holds_one(p->a.format) && holds_one(p->b.format) && p->k < INT64_MAX - MOST_INPUTS &&
-           !limber_device_holds(ctx, p->a.data) && !limber_device_holds(ctx, p->b.data);
+           can_hold_one(p->a.format) && can_hold_one(p->b.format) &&
+           p->k < INT64_MAX - MOST_INPUTS && !limber_device_holds(ctx, p->a.data) &&
+           !limber_device_holds(ctx, p->b.data);
 }
 
 static bool is_vector(const struct epilogue_call *c, int i)

@@ -245,8 +245,8 @@ static struct numbers input_of(const struct epilogue_call *c, int i, const struc
 }
 
 /* True if an input is C itself, element for element. */
-static bool is_c(const struct epilogue_call *c, const struct numbers *x, const struct shape *s,
-                 const char *matrix)
+static bool is_result(const struct epilogue_call *c, const struct numbers *x, const struct shape *s,
+                      const char *matrix)
 {
     return x->data == matrix && limber_format_equal(x->format, c->c.format) && x->row == s->row &&
            x->col == s->col;
@@ -265,7 +265,7 @@ static bool check_inputs(struct epilogue_call *c, struct diag *d)
             limber_matrix from = { x.data, x.format, x.row, x.col };
 
             snprintf(what, sizeof what, "inputs[%d]", i);
-            if (is_c(c, &x, &s, data)) {
+            if (is_result(c, &x, &s, data)) {
                 c->apart = true;
                 continue;
             }
@@ -339,7 +339,7 @@ struct walk {
 };
 
 /* Matrix g of x, dense, in the order (by rows or columns) of C. */
-static struct numbers x_of(const struct walk *w, int64_t g)
+static struct numbers numbers_of_x(const struct walk *w, int64_t g)
 {
     const struct shape *s = &w->s;
     bool turned = s->row == 1 && s->col != 1;
@@ -363,8 +363,8 @@ static void epilogue_of(void *arg, int64_t g, struct epilogue *e)
     *e = (struct epilogue){
         .steps = w->steps, .compute = w->c->compute, .planes = 1, .rows = s->rows, .cols = s->cols
     };
-    e->to = w->what == WALK_steps ? c : x_of(w, g);
-    e->from = w->what == WALK_steps  ? x_of(w, g) :
+    e->to = w->what == WALK_steps ? c : numbers_of_x(w, g);
+    e->from = w->what == WALK_steps  ? numbers_of_x(w, g) :
               w->what == WALK_addend ? input_of(w->c, w->c->addend, s, g) :
                                        c;
     for (int i = 0; i < w->steps->inputs; i++)

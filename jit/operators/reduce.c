@@ -109,8 +109,8 @@ static void read_piece(struct task *t, size_t i, size_t n)
 }
 
 /* Adds at most LANES values. */
-static inline void add_some(float *sum, float *lost, uint64_t *swallowed, const double *v, size_t n,
-                            bool compensated, bool counts)
+static inline void add_values(float *sum, float *lost, uint64_t *swallowed, const double *v,
+                              size_t n, bool compensated, bool counts)
 {
     for (size_t i = 0; i < n; i++) {
         float x = (float)v[i], s = sum[i], next = s + x;
@@ -133,8 +133,8 @@ static inline void add_lanes(struct line *l, const double *v, size_t n, bool com
     memcpy(sum, l->sum, sizeof sum);
     memcpy(lost, l->lost, sizeof lost);
     for (; i + LANES <= n; i += LANES)
-        add_some(sum, lost, &l->swallowed, v + i, LANES, compensated, counts);
-    add_some(sum, lost, &l->swallowed, v + i, n - i, compensated, counts);
+        add_values(sum, lost, &l->swallowed, v + i, LANES, compensated, counts);
+    add_values(sum, lost, &l->swallowed, v + i, n - i, compensated, counts);
     memcpy(l->sum, sum, sizeof sum);
     memcpy(l->lost, lost, sizeof lost);
 }

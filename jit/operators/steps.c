@@ -334,8 +334,8 @@ bool limber_epilogue_stepper(limber_context *ctx,
     return limber_device_stepper(ctx, &e, entry, d);
 }
 
-static bool same_step(struct numbers *first, const struct numbers *second, const struct numbers *n,
-                      int64_t g)
+static bool have_same_step(struct numbers *first, const struct numbers *second,
+                           const struct numbers *n, int64_t g)
 {
     int64_t size = first->format.size, step = second->data - first->data;
 
@@ -354,11 +354,11 @@ static bool join_planes(void (*of)(void *arg, int64_t g, struct epilogue *e), vo
     of(arg, count > 1, &second);
     for (int64_t g = 1; g < count; g++) {
         of(arg, g, &e);
-        if (!same_step(&all->from, &second.from, &e.from, g) ||
-            !same_step(&all->to, &second.to, &e.to, g))
+        if (!have_same_step(&all->from, &second.from, &e.from, g) ||
+            !have_same_step(&all->to, &second.to, &e.to, g))
             return false;
         for (int i = 0; i < all->steps->inputs; i++)
-            if (!same_step(&all->input[i], &second.input[i], &e.input[i], g))
+            if (!have_same_step(&all->input[i], &second.input[i], &e.input[i], g))
                 return false;
     }
     all->planes = count;

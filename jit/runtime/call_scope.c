@@ -18,7 +18,7 @@ struct float_mode limber_mode_enter(void)
     struct float_mode before;
 
 #if defined(__aarch64__)
-    /* fesetenv leaves newer fields: alternative half precision, default NaN, BF16 products */
+    /* fesetenv keeps newer fields: alternative half precision, default NaN, BF16 products */
     __asm__ volatile("mrs %0, fpcr\n\tmrs %1, fpsr" : "=r"(before.fpcr), "=r"(before.fpsr));
     if (before.fpcr)
         __asm__ volatile("msr fpcr, xzr" : : : "memory");

@@ -419,13 +419,13 @@ static void clear_tile(struct job *j, int64_t tile)
     j->tile[tile] = nothing;
 }
 
-static void keep_tile(struct job *j, int64_t tile)
+static void store_tile(struct job *j, int64_t tile)
 {
     set_tile(&j->m->tile[tile], &j->tile[tile]);
 }
 
-static void for_tiles(struct job *j, const struct cut *x, int64_t from, int64_t to,
-                      void (*fn)(struct job *j, int64_t tile))
+static void for_each_tile(struct job *j, const struct cut *x, int64_t from, int64_t to,
+                          void (*fn)(struct job *j, int64_t tile))
 {
     for (int64_t row = from / RUN; row * RUN < to; row++)
         for (int64_t p0 = x->p0; p0 < x->end; p0 += RUN)
@@ -444,7 +444,7 @@ static void scan_lines(void *arg, int64_t task, int worker)
 
     for (int64_t i = from; i < to; i++)
         x.line[i] = nothing;
-    for_tiles(j, &x, from, to, clear_tile);
+    for_each_tile(j, &x, from, to, clear_tile);
 
     if (direct && j->v->line == 1)
         middle = to - (to - from) % 8;
@@ -465,7 +465,7 @@ static void scan_lines(void *arg, int64_t task, int worker)
     else
         for (int64_t i = middle; i < to; i++)
             scan_any(j, &x, i);
-    for_tiles(j, &x, from, to, keep_tile);
+    for_each_tile(j, &x, from, to, store_tile);
 }
 
 /* ---- results --------------------------------------------------------------------------------- */

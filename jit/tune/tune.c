@@ -190,7 +190,7 @@ static bool measure_tile(struct search *s, const struct subject *what, const int
 }
 
 /* Measures one tile, unless its rate is known, its unit is not wanted, or time is up. */
-static bool try_one(struct search *s, size_t i, const int tile[3], struct diag *d)
+static bool try_tile(struct search *s, size_t i, const int tile[3], struct diag *d)
 {
     const struct subject *what = &subjects[i];
     char words[64];
@@ -213,7 +213,7 @@ static bool try_one(struct search *s, size_t i, const int tile[3], struct diag *
 }
 
 /* Tries candidates in turn for all units, so that a short search sees some of each. */
-static bool search(struct search *s, struct diag *d)
+static bool search_tiles(struct search *s, struct diag *d)
 {
     bool ok = true;
 
@@ -222,11 +222,11 @@ static bool search(struct search *s, struct diag *d)
             for (size_t w = 0; w < COUNT(limber_tile_wide); w++)
                 for (size_t i = 0; ok && i < COUNT(subjects); i++)
                     if (limber_tile_has_registers(&s->best, limber_tile_rows[r]))
-                        ok = try_one(s, i,
-                                     (int[]){ limber_tile_rows[r],
-                                              limber_tile_rows[r] * limber_tile_tall[h],
-                                              limber_tile_wide[w] },
-                                     d);
+                        ok = try_tile(s, i,
+                                      (int[]){ limber_tile_rows[r],
+                                               limber_tile_rows[r] * limber_tile_tall[h],
+                                               limber_tile_wide[w] },
+                                      d);
     return ok;
 }
 
@@ -297,7 +297,7 @@ static bool run_tuning(limber_context *ctx, const limber_tuning *options, struct
         return limber_fail(d, LIMBER_STATUS_DEVICE, "backend %s has nothing to tune",
                            ctx->machine.backend->name);
     s.end = limber_now() + (options->seconds > 0 ? options->seconds : 10);
-    ok = start_search(&s, ctx, d) && search(&s, d);
+    ok = start_search(&s, ctx, d) && search_tiles(&s, d);
     if (ok && s.unserved.status && !s.tried.s)
         ok = limber_fail(d, s.unserved.status, "%s", s.unserved.text);
     if (ok) {
