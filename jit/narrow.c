@@ -154,7 +154,8 @@ static bool looks_narrow(struct narrowed *x, bool may_be_unsigned)
     return x->exponent >= -FAR && x->exponent <= FAR;
 }
 
-/* A prepared operand knows it from its scan, and keeps signed bytes; others are sampled. */
+/* True if bytes seem to hold an operand.  A prepared one knows it from its scan, and keeps signed
+ * bytes; others are sampled. */
 static bool is_narrow(struct narrowed *x, bool may_be_unsigned)
 {
     if (!x->source)

@@ -46,7 +46,7 @@ struct limber_prepared {
 void limber_prepared_begin(struct limber_prepared *o);
 bool limber_prepared_scan(struct limber_prepared *o, struct diag *d);
 /* limber_prepared_hash: the hash of its elements.  limber_prepared_is_same: false, with an error
- * that names `what`, if changes are checked and the elements have changed. */
+ * that names `what`, if the elements have changed. */
 bool limber_prepared_hash(const struct limber_prepared *o, XXH128_hash_t *out, struct diag *d);
 bool limber_prepared_is_same(const struct limber_prepared *o, const char *what, struct diag *d);
 void limber_prepared_drop(struct limber_prepared *o); /* or NULL */

@@ -120,8 +120,8 @@ static bool read_scalar(const char *what, const void **at, char room[16], limber
     return true;
 }
 
-/* The inner dimension, number of products per element; 0 for operations that are not served. */
-static int64_t inner_dimension(const limber_problem *p)
+/* An upper bound of the number of products per element; 0 for operations that are not served. */
+static int64_t products_per_element(const limber_problem *p)
 {
     const limber_conv *v = p->conv;
     int64_t k;
@@ -141,7 +141,7 @@ static bool can_sum_integers(const struct epilogue_call *c)
     const limber_problem *p = &c->product;
     const limber_promise promise = p->contract->promise;
     const limber_format f = limber_scalar_format(c->c.format);
-    const int64_t k = inner_dimension(p);
+    const int64_t k = products_per_element(p);
 
     return (promise == LIMBER_CONTRACT_NATIVE || promise == LIMBER_CONTRACT_CORRECT ||
             promise == LIMBER_CONTRACT_BITS) &&

@@ -10,8 +10,8 @@ struct entry;
 
 /* ---- elementwise.c --------------------------------------------------------------------------- */
 
-/* limber_values_widen: n values as doubles.  limber_values_narrow: doubles (rounded to odd, or not
- * rounded before) to f.  limber_values_function: the function of each.  They use the host's vector
+/* limber_values_widen: n values as doubles.  limber_values_narrow: doubles, which may have been
+ * rounded to odd, to f.  limber_values_function: the function of each.  They use the host's vector
  * code if there is some, which gives the same bits.  ctx may be NULL. */
 void limber_values_widen(const limber_context *ctx, limber_format f, const void *src, double *x,
                          size_t n);

@@ -116,7 +116,7 @@ struct pool;
  * to a CPU.  NULL: no memory. */
 struct pool *limber_pool_new(int threads, bool pinned);
 void limber_pool_free(struct pool *p);
-/* Bracket several runs: workers spin for a moment between them before they sleep. */
+/* Bracket several runs: between them workers yield for a moment before they sleep. */
 void limber_pool_enter(struct pool *p);
 void limber_pool_leave(struct pool *p);
 struct runner limber_pool_runner(struct pool *p);
