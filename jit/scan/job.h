@@ -46,7 +46,7 @@ struct job {
     int64_t lines, length;
     enum scan_depth depth;
     struct extremes *line, *tile; /* line: [cut][line] */
-    struct growing *lanes; /* [worker][measured_at_once] */
+    struct accumulator *lanes; /* [worker][measured_at_once] */
     struct mask *m;
     int64_t first, rows; /* in rows of tiles: begin of the next run, and size of a task */
     int64_t cuts, depth_of_cut; /* number of tasks that share lines, and elements of each */

@@ -290,7 +290,7 @@ FLAT void along_run(struct eight *line, struct eight *tile, enum kind k, const c
 }
 
 /* Adds a group's measures, unless an element is odd. */
-FLAT void add_group(struct growing *s, struct eight *tile, uint8_t *odd, const struct lanes *o)
+FLAT void add_group(struct accumulator *s, struct eight *tile, uint8_t *odd, const struct lanes *o)
 {
     *odd = any_odd(o);
     if (*odd)
@@ -303,8 +303,8 @@ FLAT void add_group(struct growing *s, struct eight *tile, uint8_t *odd, const s
 #include "jit/scan/measure_wide.h"
 #endif
 
-FLAT void measure_line(struct growing *line, struct growing *tile, enum kind k, const char *at,
-                       int64_t len, int64_t ahead)
+FLAT void measure_line(struct accumulator *line, struct accumulator *tile, enum kind k,
+                       const char *at, int64_t len, int64_t ahead)
 {
 #if defined(__AVX2__)
     if (is_wide(k)) {
@@ -318,7 +318,7 @@ FLAT void measure_line(struct growing *line, struct growing *tile, enum kind k, 
 }
 
 /* Takes a few rows of all groups at a time, so that memory is read in long contiguous pieces. */
-FLAT void measure_groups(struct growing *s, struct eight *tile, uint8_t *odd, enum kind k,
+FLAT void measure_groups(struct accumulator *s, struct eight *tile, uint8_t *odd, enum kind k,
                          const char *at, int groups, int64_t n, int64_t step)
 {
     struct lanes one[MEASURE_GROUPS];
@@ -357,7 +357,7 @@ FLAT void measure_groups(struct growing *s, struct eight *tile, uint8_t *odd, en
     }
 /* clang-format on */
 
-void MEASURE(start)(struct growing *s, enum kind k, int64_t n)
+void MEASURE(start)(struct accumulator *s, enum kind k, int64_t n)
 {
     struct lanes one;
 
@@ -376,7 +376,7 @@ void MEASURE(start)(struct growing *s, enum kind k, int64_t n)
     (void)k;
 }
 
-void MEASURE(end)(struct growing *s, enum kind k, int64_t n, int groups)
+void MEASURE(end)(struct accumulator *s, enum kind k, int64_t n, int groups)
 {
 #if defined(__AVX2__)
     for (int64_t i = 0; i < n && is_wide(k); i++)
@@ -387,7 +387,7 @@ void MEASURE(end)(struct growing *s, enum kind k, int64_t n, int groups)
     (void)k;
 }
 
-void MEASURE(along)(struct growing *line, struct growing *tile, enum kind k, const char *at,
+void MEASURE(along)(struct accumulator *line, struct accumulator *tile, enum kind k, const char *at,
                     int64_t len, int64_t ahead)
 {
 #define F(kind) measure_line(line, tile, kind, at, len, ahead)
@@ -395,7 +395,7 @@ void MEASURE(along)(struct growing *line, struct growing *tile, enum kind k, con
 #undef F
 }
 
-void MEASURE(across)(struct growing *s, struct eight *tile, uint8_t *odd, enum kind k,
+void MEASURE(across)(struct accumulator *s, struct eight *tile, uint8_t *odd, enum kind k,
                      const char *at, int groups, int64_t n, int64_t step)
 {
     struct lanes nothing;

@@ -39,25 +39,25 @@ static inline int size_of(enum kind k)
 
 /* Measures that are being accumulated: `known` is final, `raw` has wide accumulators (AVX2,
  * AVX-512) that measure_end resolves into `known`. */
-struct growing {
+struct accumulator {
     struct eight known;
     uint64_t raw[4][8];
 };
 
 /* Initialises n accumulators. */
-typedef void measure_start(struct growing *s, enum kind k, int64_t n);
+typedef void measure_start(struct accumulator *s, enum kind k, int64_t n);
 /* Resolves n accumulators.  groups 0: lines or tiles, whose eight lanes are then joined; else
  * groups of eight neighbours, whose lanes stay apart. */
-typedef void measure_end(struct growing *s, enum kind k, int64_t n, int groups);
+typedef void measure_end(struct accumulator *s, enum kind k, int64_t n, int groups);
 /* Measures len contiguous elements: all of them into `line`, every MEASURE_RUN of them into one of
  * `tile`.  Prefetches `ahead` bytes further on. */
 enum { MEASURE_RUN = 64, MEASURE_TILES = 8, MEASURE_GROUPS = MEASURE_TILES * MEASURE_RUN / 8 };
-typedef void measure_along(struct growing *line, struct growing *tile, enum kind k, const char *at,
-                           int64_t len, int64_t ahead);
+typedef void measure_along(struct accumulator *line, struct accumulator *tile, enum kind k,
+                           const char *at, int64_t len, int64_t ahead);
 /* Measures n rows, `step` bytes apart, of eight times `groups` contiguous elements: each column
  * into its group's lanes, and every MEASURE_RUN columns, with lanes joined, into `tile`.  Groups
  * with odd[] set are in neither. */
-typedef void measure_across(struct growing *s, struct eight *tile, uint8_t *odd, enum kind k,
+typedef void measure_across(struct accumulator *s, struct eight *tile, uint8_t *odd, enum kind k,
                             const char *at, int groups, int64_t n, int64_t step);
 
 /* A float of 8 or 16 bits: masks of its code, and the conversion to binary32.  Codes from `special`

@@ -17,9 +17,9 @@ FLAT bool is_wide(enum kind k)
 #else
 #include "jit/scan/wide_avx2.h"
 #endif
-_Static_assert(sizeof(struct wide) == sizeof(((struct growing *)0)->raw), "the same raw");
+_Static_assert(sizeof(struct wide) == sizeof(((struct accumulator *)0)->raw), "the same raw");
 
-FLAT void merge_raw(struct growing *s, enum kind k, const struct wide *o)
+FLAT void merge_raw(struct accumulator *s, enum kind k, const struct wide *o)
 {
     struct wide w;
 
@@ -41,8 +41,8 @@ FLAT void take_some(struct wide *w, enum kind k, const char *at, int64_t bytes)
     }
 }
 
-FLAT void along_wide(struct growing *line, struct growing *tile, enum kind k, const char *at,
-                     int64_t len, int64_t ahead)
+FLAT void along_wide(struct accumulator *line, struct accumulator *tile, enum kind k,
+                     const char *at, int64_t len, int64_t ahead)
 {
     enum { RUN = MEASURE_RUN };
     struct wide all;
@@ -70,7 +70,7 @@ FLAT void along_wide(struct growing *line, struct growing *tile, enum kind k, co
     memcpy(line->raw, &all, sizeof all);
 }
 
-FLAT void across_group(struct growing *s, struct eight *tile, uint8_t *odd, enum kind k,
+FLAT void across_group(struct accumulator *s, struct eight *tile, uint8_t *odd, enum kind k,
                        const char *at, int64_t n, int64_t step)
 {
     struct lanes one;
@@ -82,7 +82,7 @@ FLAT void across_group(struct growing *s, struct eight *tile, uint8_t *odd, enum
 
 /* Takes a few rows of all groups at a time, since rows a power of two apart conflict in caches.
  * Returns the number of groups done, an even one for binary32. */
-FLAT int across_wide(struct growing *s, struct eight *tile, uint8_t *odd, enum kind k,
+FLAT int across_wide(struct accumulator *s, struct eight *tile, uint8_t *odd, enum kind k,
                      const char *at, int groups, int64_t n, int64_t step)
 {
     enum { FEW = 4, AHEAD = 16, TILE = MEASURE_RUN / 8 };
@@ -127,7 +127,7 @@ FLAT int across_wide(struct growing *s, struct eight *tile, uint8_t *odd, enum k
 }
 
 /* Resolves the raw accumulators; for binary32 their second half belongs to `other`. */
-FLAT void end_wide(struct growing *s, struct growing *other, enum kind k)
+FLAT void end_wide(struct accumulator *s, struct accumulator *other, enum kind k)
 {
     struct wide w;
 

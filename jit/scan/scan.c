@@ -224,7 +224,7 @@ static void scan_any(struct job *j, const struct cut *x, int64_t line)
 }
 
 /* Resolves the accumulator of a line, and joins it into the line. */
-static void resolve_line(struct job *j, const struct cut *x, struct growing *s, int64_t line)
+static void resolve_line(struct job *j, const struct cut *x, struct accumulator *s, int64_t line)
 {
     struct extremes one;
 
@@ -236,9 +236,9 @@ static void resolve_line(struct job *j, const struct cut *x, struct growing *s, 
 
 /* Scans a range of tiles; within a tile each line is contiguous. */
 static void scan_along(struct job *j, const struct cut *x, int64_t from, int64_t to,
-                       struct growing *tile)
+                       struct accumulator *tile)
 {
-    struct growing line[RUN];
+    struct accumulator line[RUN];
     float room[STRETCH];
     int64_t length = x->end - x->p0, tiles = (length + RUN - 1) / RUN;
     int64_t lines = to - from, bytes = (length < STRETCH ? length : STRETCH) * j->f.size;
@@ -271,21 +271,21 @@ static void scan_along(struct job *j, const struct cut *x, int64_t from, int64_t
 
 /* The part of a row of an image that one element of the window covers for `count` pixels of the
  * result from x0 on: elements first + i step for i in [from, end). */
-struct seen {
+struct covered {
     int64_t first, step, from, end;
 };
 
-static struct seen covered_part(const struct patch *w, int64_t line, int64_t row, int64_t x0,
-                                int64_t count)
+static struct covered covered_part(const struct patch *w, int64_t line, int64_t row, int64_t x0,
+                                   int64_t count)
 {
     int64_t s = line % w->s, r = line / w->s % w->r, channel = line / (w->s * w->r);
     int64_t image = row / w->oh, step = w->stride[1];
     int64_t high = row % w->oh * w->stride[0] + r * w->dilate[0] - w->pad[0];
     int64_t wide = x0 * step + s * w->dilate[1] - w->pad[1];
-    struct seen x = { w->origin + image * w->image + channel * w->channel + high * w->row +
-                          wide * w->col,
-                      step * w->col, wide < 0 ? (step - 1 - wide) / step : 0,
-                      wide < w->w ? (w->w - wide + step - 1) / step : 0 };
+    struct covered x = { w->origin + image * w->image + channel * w->channel + high * w->row +
+                             wide * w->col,
+                         step * w->col, wide < 0 ? (step - 1 - wide) / step : 0,
+                         wide < w->w ? (w->w - wide + step - 1) / step : 0 };
 
     x.end = x.end < count ? x.end : count;
     if (high < 0 || high >= w->h)
@@ -294,21 +294,21 @@ static struct seen covered_part(const struct patch *w, int64_t line, int64_t row
 }
 
 /* Scans a line that runs over the pixels of a convolution's result, row by row. */
-static void scan_rows(struct job *j, const struct cut *x, int64_t i, struct growing *tile)
+static void scan_rows(struct job *j, const struct cut *x, int64_t i, struct accumulator *tile)
 {
     const struct patch *w = j->v->patch;
     enum { MOST = 4 * RUN };
     const int64_t tiles = MOST / RUN;
     char copies[MOST * 16];
     float room[MOST];
-    struct growing line;
+    struct accumulator line;
 
     j->measure.start(&line, j->kind, 1);
     j->measure.start(tile, j->kind, tiles < j->m->tile_cols ? tiles : j->m->tile_cols);
     for (int64_t p = x->p0; p < x->end && !is_stopped(j);) {
         int64_t x0 = p % w->ow, count = w->ow - x0 < x->end - p ? w->ow - x0 : x->end - p;
         const char *from;
-        struct seen s;
+        struct covered s;
 
         count = count < MOST ? count : MOST;
         s = covered_part(w, i, p / w->ow, x0, count);
@@ -333,7 +333,7 @@ static void scan_rows(struct job *j, const struct cut *x, int64_t i, struct grow
 }
 
 /* Resolves the accumulators of neighbouring lines, and joins them into the lines. */
-static void resolve_lines(struct job *j, const struct cut *x, struct growing *s, int64_t line,
+static void resolve_lines(struct job *j, const struct cut *x, struct accumulator *s, int64_t line,
                           int64_t count)
 {
     j->measure.end(s, j->kind, (int)((count + 7) / 8), true);
@@ -346,8 +346,8 @@ static void resolve_lines(struct job *j, const struct cut *x, struct growing *s,
 }
 
 /* measure.across after a conversion to binary32, a tile's columns at a time. */
-static void widen_across(const struct job *j, struct growing *s, struct eight *tile, uint8_t *odd,
-                         const char *from, int groups, int64_t len, int64_t step)
+static void widen_across(const struct job *j, struct accumulator *s, struct eight *tile,
+                         uint8_t *odd, const char *from, int groups, int64_t len, int64_t step)
 {
     float room[RUN * MEASURE_RUN];
 
@@ -363,7 +363,7 @@ static void widen_across(const struct job *j, struct growing *s, struct eight *t
 
 /* Measures a run of neighbouring lines into the accumulators s and the tiles.  Fewer than eight
  * lines are padded with zeros, which change nothing. */
-static void run_across(struct job *j, const struct cut *x, struct growing *s, int64_t line,
+static void run_across(struct job *j, const struct cut *x, struct accumulator *s, int64_t line,
                        int64_t count, int64_t p0)
 {
     int64_t len = x->end - p0 < RUN ? x->end - p0 : RUN, step = j->v->p * j->f.size;
@@ -402,7 +402,7 @@ static void run_across(struct job *j, const struct cut *x, struct growing *s, in
 /* Scans neighbouring lines together, run by run: a multiple of eight lines, or fewer. */
 static void scan_across(struct job *j, const struct cut *x, int64_t from, int64_t to)
 {
-    struct growing s[MEASURE_GROUPS];
+    struct accumulator s[MEASURE_GROUPS];
 
     j->measure.start(s, j->kind, (int)((to - from + 7) / 8));
     for (int64_t p0 = x->p0; p0 < x->end && !is_stopped(j); p0 += RUN) {
