@@ -14,7 +14,7 @@ const struct backend *const limber_backends[] = {
     &limber_backend_llvm,
 #endif
     &limber_backend_interp,
-    &limber_backend_cuda,       /* only by name: calls from host memory would pay for copies */
+    &limber_backend_cuda,       /* only by name: copies of host operands would cost more */
     NULL
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What every backend serves, and whether a plan keeps to it. */
+ * The table of what every backend serves, and the check of a plan against it. */
 #include "backends/served.h"
 
 #define R LIMBER_READS
@@ -38,7 +38,7 @@ static const struct served common = {
 #undef R
 #undef W
 
-static bool serves(const struct served *more, const struct node *n, struct diag *d)
+static bool check_node(const struct served *more, const struct node *n, struct diag *d)
 {
     if (!common.op[n->op].served && !more->op[n->op].served)
         return limber_fail(d, LIMBER_STATUS_INTERNAL, "%s: %%%s: operation %s is not served",
@@ -76,7 +76,7 @@ bool limber_plan_served(const struct plan *p, const struct served *more, struct 
         return limber_fail(d, LIMBER_STATUS_DEVICE,
                            "%s: of units in f64 only chains of FMAs are served", more->backend);
     for (size_t i = 0; i < p->nodes; i++)
-        if (!serves(more, &p->node[i], d))
+        if (!check_node(more, &p->node[i], d))
             return false;
     return true;
 }

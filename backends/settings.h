@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The user's wishes for backends, such as the file of a compiler, by their names in
- * docs/environment.md.  Backends read no environment: jit/ tells them where wishes are found. */
+ * Settings of backends, such as the file of a compiler, by their names in docs/environment.md.
+ * Backends read no environment: jit/ names the function that looks settings up. */
 #ifndef LIMBER_SETTINGS_H
 #define LIMBER_SETTINGS_H
 
-/* Names the function that limber_setting asks; any thread calls it at any time.  Before the first
- * call of this one, nothing is wished. */
+/* Names the function that limber_setting calls; it must be thread-safe.  Before this call no
+ * setting has a value. */
 void limber_settings_from(const char *(*value)(const char *name));
-/* The value of a setting; NULL: nothing is wished. */
+/* The value of a setting; NULL if it is not set. */
 const char *limber_setting(const char *name);
 
 #endif

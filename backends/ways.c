@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The ways' names, and a line about each. */
+ * The ways' names and descriptions. */
 #include "backends/ways.h"
 
 static const struct {

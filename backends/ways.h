@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The ways in which products and convolutions are computed, best first.  Plans, dumps, reports, the
- * log and LIMBER_WAYS name them so.  jit/ways.c has the list that is asked for each call; which of
- * the last ones a kernel's launch takes is decided by its backend (struct backend, `way`). */
+ * The ways in which products and convolutions are computed, best first, as plans, dumps, reports,
+ * the log and LIMBER_WAYS name them.  Each call tries the list of jit/ways.c; a backend decides
+ * which of the last ones a kernel's launch takes (struct backend, `way`). */
 #ifndef LIMBER_WAYS_H
 #define LIMBER_WAYS_H
 
 #include <stdint.h>
 
 #define LIMBER_WAY_LIST(WAY) \
-    /* without a plan */ \
+    /* need no plan */ \
     WAY(vectors, "a matrix times a vector, or two vectors, native or reproducible") \
     WAY(direct, "small native products of one float format, operands as they lie") \
     WAY(depthwise, "convolutions whose filters see one channel each, native or of bytes") \
@@ -16,9 +16,9 @@
     WAY(bytes, "floats that hold bytes, which are multiplied as integers") \
     WAY(depthwise_exact, "depthwise convolutions whose sums are exact for this data") \
     WAY(depthwise_pairs, "depthwise convolutions to a contract, summed as pairs of doubles") \
-    /* by several plans */ \
+    /* uses several plans */ \
     WAY(parts, "several plans, each for the part of the data that suits it") \
-    /* by one plan: first by code of the library in the place of the plan's kernel */ \
+    /* use one plan; the first two run library code instead of the plan's kernel */ \
     WAY(windows, "bytes as integers: windows are read where an image lies") \
     WAY(unpacked, "native products of floats: A is read as it lies, B in strips") \
     WAY(cublas, "cuBLAS") \
@@ -37,7 +37,7 @@ enum way_id {
 const char *limber_way_name(enum way_id way);
 const char *limber_way_about(enum way_id way);
 
-/* A set of ways has a bit for each. */
+/* The bit of a way in a set of ways. */
 static inline uint32_t limber_way_bit(enum way_id way)
 {
     return (uint32_t)1 << way;

@@ -4,9 +4,9 @@
  *
  *   ATTR(name, kind, words)
  *     kind   INT a number, LIST numbers with commas, WORD one word of a list (words.h)  */
-ATTR(stride, LIST, "")             /* conv: down, right; or into the depth, down, right */
-ATTR(pad, LIST, "")             /* conv: top, bottom, left, right; or front, back, and these */
-ATTR(dilate, LIST, "")             /* conv: as stride */
+ATTR(stride, LIST, "")             /* conv: down, right; in three dimensions depth, down, right */
+ATTR(pad, LIST, "")             /* conv: top, bottom, left, right; before them front, back */
+ATTR(dilate, LIST, "")             /* conv: in the order of stride */
 ATTR(groups, INT, "")             /* conv */
 ATTR(layout, WORD, LIMBER_WORDS(LIMBER_LAYOUTS))    /* conv and its maps */
 ATTR(direction, WORD, LIMBER_WORDS(LIMBER_DIRECTIONS))    /* conv and its maps */
@@ -20,16 +20,16 @@ ATTR(step, INT, "")             /* slices: bits of one slice */
 ATTR(reconstruct, WORD,
      LIMBER_WORDS(LIMBER_RECONSTRUCTIONS)) /* combine: how accumulators become one value */
 ATTR(moduli, LIST, "")             /* residues, crt: pairwise coprime, <= 4096 */
-ATTR(uncertain, INT, "")             /* combine: off by less than 2^uncertain; see docs/ir.md */
+ATTR(uncertain, INT, "")             /* combine: |error| < 2^uncertain; see docs/ir.md */
 ATTR(index, INT, "")             /* arg: which operand of the call */
 ATTR(emin, INT, "")             /* mask: |x| >= 2^emin for every nonzero x */
 ATTR(emax, INT, "")             /* mask: |x| < 2^(emax+1) */
 ATTR(spread, INT, "") /* mask: largest emax-emin of one line (row of A, column of B) */
-ATTR(width, INT, "") /* mask: largest emax-lsb+1 of one line: bits of its integers */
-ATTR(sig, INT, "") /* mask: most significant bits of one element */
+ATTR(width, INT, "") /* mask: largest emax-lsb+1 of one line: bits of its scaled integers */
+ATTR(sig, INT, "") /* mask: largest number of significant bits of one element */
 ATTR(sign, WORD, LIMBER_WORDS(LIMBER_SIGNS)) /* mask, limbs: negative values occur or not */
 ATTR(special, INT, "") /* mask: 1 when NaN or Inf occur */
-ATTR(reach, INT, "") /* mask: bits of the integers of all lines together, where they are few */
+ATTR(reach, INT, "") /* mask: bits of scaled integers if all lines share one scale; absent: many */
 ATTR(unit, WORD, LIMBER_WORDS(LIMBER_UNITS)) /* products */
 ATTR(chunk, INT, "") /* products: longest chain in one accumulator of the unit */
 ATTR(sums, WORD, LIMBER_WORDS(LIMBER_SUMS)) /* products: how floats are summed */
@@ -38,5 +38,5 @@ ATTR(split, WORD, LIMBER_WORDS(LIMBER_SPLITS)) /* products: where hilo limbs are
 ATTR(alpha, WORD, LIMBER_WORDS(LIMBER_ALPHAS)) /* epilogue */
 ATTR(beta, WORD, LIMBER_WORDS(LIMBER_BETAS)) /* epilogue */
 ATTR(wrap, INT, "") /* epilogue, integers: 1 wraps, 0 reports what does not fit */
-ATTR(integral, INT, "") /* epilogue, integers: 1: what is no integer does not fit; else rounds */
+ATTR(integral, INT, "") /* epilogue, integers: 1 reports fractions as not fitting; else rounds */
 #undef ATTR

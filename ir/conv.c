@@ -6,11 +6,11 @@
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-/* How each attribute is kept: 0 is a number, else a list of so many of each dimension. */
+/* How an attribute is kept: each = 0 is a number, else a list of `each` numbers per dimension. */
 static const struct field {
     enum attr attr;
     size_t offset, each;
-    int64_t neutral; /* where a node does not carry it */
+    int64_t neutral; /* value if a node does not carry the attribute */
 } fields[] = {
     { ATTR_stride, offsetof(struct conv_geometry, stride), 1, 1 },
     { ATTR_pad, offsetof(struct conv_geometry, pad), 2, 0 },
@@ -21,8 +21,8 @@ static const struct field {
     { ATTR_order, offsetof(struct conv_geometry, order), 0, ORDER_crs },
 };
 
-/* Lists of three dimensions begin with the depth, which is kept last. */
-static size_t place_in(size_t j, size_t each, size_t count)
+/* Index in the struct of entry j of a list, which begins with the depth in three dimensions. */
+static size_t index_in_geometry(size_t j, size_t each, size_t count)
 {
     return count > 2 * each ? (j + 2 * each) % count : j;
 }
@@ -40,7 +40,7 @@ void limber_conv_read(const struct node *n, struct conv_geometry *g)
         if (!f->each && limber_node_has(n, f->attr))
             *to = limber_num(n, f->attr);
         for (size_t j = 0; list && j < list->n; j++)
-            to[place_in(j, f->each, list->n)] = list->v[j];
+            to[index_in_geometry(j, f->each, list->n)] = list->v[j];
         if (f->attr == ATTR_stride)
             g->deep = list && list->n == 3;
     }
@@ -58,10 +58,10 @@ bool limber_conv_write(struct plan *p, struct node *n, const struct conv_geometr
         if (!(limber_ops[n->op].attrs >> f->attr & 1))
             continue;
         for (size_t j = 0; j < count; j++)
-            list[j] = from[place_in(j, f->each, count)];
+            list[j] = from[index_in_geometry(j, f->each, count)];
         if (count && !limber_node_list(p, n, f->attr, list, count))
             return false;
-        /* words of which one is usual */
+        /* order and direction are left out where they are the default */
         if (!count && ((f->attr != ATTR_order && f->attr != ATTR_direction) || *from != 0))
             limber_node_set(n, f->attr, *from);
     }
@@ -72,9 +72,9 @@ bool limber_conv_write(struct plan *p, struct node *n, const struct conv_geometr
 
 enum { PIECE = 16 }; /* bytes that GPUs fetch at once */
 
-/* Channels of a group with their padding: whole pieces, so that every pixel begins with one.  But
- * padding at most doubles the products. */
-static int64_t padded(int64_t channels, int bytes)
+/* Channels of a group, padded so that every pixel begins at a multiple of 16 bytes.  Without
+ * padding where it would more than double them. */
+static int64_t padded_channels(int64_t channels, int bytes)
 {
     int64_t each = bytes < PIECE ? PIECE / bytes : 1;
     int64_t depth = (channels + each - 1) / each * each;
@@ -82,12 +82,12 @@ static int64_t padded(int64_t channels, int bytes)
     return depth <= 2 * channels ? depth : channels;
 }
 
-static int64_t channels(const struct conv *c)
+static int64_t group_channels(const struct conv *c)
 {
     return c->sizes.c / c->geometry.groups;
 }
 
-static int64_t filters_of(const struct conv *c)
+static int64_t group_filters(const struct conv *c)
 {
     return c->sizes.o / c->geometry.groups;
 }
@@ -98,7 +98,7 @@ struct depths limber_conv_depths(const struct conv *c)
                               (struct depths){ 1, 1, 1 };
 }
 
-static int64_t window_of(const struct conv *c)
+static int64_t window_elements(const struct conv *c)
 {
     return limber_conv_depths(c).window * c->sizes.r * c->sizes.s;
 }
@@ -116,7 +116,7 @@ static int64_t result_pixels(const struct conv *c)
 struct conv_elements limber_conv_elements(const struct conv *c)
 {
     const int64_t x = c->sizes.n * c->sizes.c * image_pixels(c);
-    const int64_t w = c->sizes.o * channels(c) * window_of(c);
+    const int64_t w = c->sizes.o * group_channels(c) * window_elements(c);
     const int64_t y = c->sizes.n * c->sizes.o * result_pixels(c);
 
     switch (c->geometry.direction) {
@@ -131,8 +131,8 @@ static bool is_phase(const struct conv *c)
     return c->geometry.direction == DIRECTION_data && c->sizes.phase[0] > 0;
 }
 
-/* Of filters, whose planes a window sees whole: they are further rows, unless k takes the planes
- * as channels or a phase leaves some out. */
+/* Adds the planes of three-dimensional filters.  A window covers all of them, so they are further
+ * rows, unless k takes the planes as channels or a phase leaves some out. */
 static void deepen_filters(struct patch *w, const struct conv *c)
 {
     if (!c->geometry.deep)
@@ -146,15 +146,15 @@ static void deepen_filters(struct patch *w, const struct conv *c)
     w->plane = c->sizes.r * w->row;
 }
 
-/* Of sizes by which something is divided. */
-static int64_t least_one(int64_t size)
+/* Makes an empty size 1, since views divide by it. */
+static int64_t at_least_one(int64_t size)
 {
     return size > 0 ? size : 1;
 }
 
-static int64_t divisor(int64_t a, int64_t b)
+static int64_t greatest_common_divisor(int64_t a, int64_t b)
 {
-    return b ? divisor(b, a % b) : a;
+    return b ? greatest_common_divisor(b, a % b) : a;
 }
 
 struct lattice limber_conv_lattice(const struct conv *c, int of)
@@ -166,7 +166,7 @@ struct lattice limber_conv_lattice(const struct conv *c, int of)
     int64_t begin = c->sizes.phase[of] ? c->sizes.phase[of] - 1 : 0;
     struct lattice x = { .begin = begin, .stride = stride, .dilate = dilate };
 
-    x.step = stride / divisor(dilate, stride);
+    x.step = stride / greatest_common_divisor(dilate, stride);
     x.pixels = size > begin ? (size - begin + stride - 1) / stride : 0;
     while (x.first < x.step && x.first < window && (begin + pad - x.first * dilate) % stride != 0)
         x.first++;
@@ -181,7 +181,7 @@ int64_t limber_conv_parts(const struct conv *c)
     const struct conv_geometry *g = &c->geometry;
     bool apart = g->stride[0] > 1 || g->stride[1] > 1 || g->stride[2] > 1;
 
-    return g->direction == DIRECTION_data && apart ? 1 + window_of(c) : 1;
+    return g->direction == DIRECTION_data && apart ? 1 + window_elements(c) : 1;
 }
 
 int64_t limber_conv_part(const struct conv *c)
@@ -216,31 +216,31 @@ bool limber_conv_set_part(struct conv *c, int64_t part)
 void limber_conv_product(const struct conv *c, int64_t *m, int64_t *n, int64_t *k)
 {
     const struct conv_sizes *s = &c->sizes;
-    int64_t window = window_of(c);
+    int64_t window = window_elements(c);
 
     switch (c->geometry.direction) {
     case DIRECTION_data:
-        *m = channels(c);
+        *m = group_channels(c);
         *n = s->n * image_pixels(c);
-        *k = filters_of(c) * window;
+        *k = group_filters(c) * window;
         if (!is_phase(c))
             break;
         *n = s->n;
-        *k = filters_of(c);
+        *k = group_filters(c);
         for (int i = 0; i < (c->geometry.deep ? 3 : 2); i++) {
             *n *= limber_conv_lattice(c, i).pixels;
             *k *= limber_conv_lattice(c, i).taps;
         }
         break;
     case DIRECTION_filter:
-        *m = filters_of(c);
-        *n = channels(c) * window;
+        *m = group_filters(c);
+        *n = group_channels(c) * window;
         *k = s->n * result_pixels(c);
         break;
     default:
-        *m = filters_of(c);
+        *m = group_filters(c);
         *n = s->n * result_pixels(c);
-        *k = channels(c) * window;
+        *k = group_channels(c) * window;
         break;
     }
 }
@@ -252,26 +252,27 @@ int64_t limber_conv_length(const struct conv *c, int bytes)
     limber_conv_product(c, &m, &n, &k);
     if (c->geometry.direction != DIRECTION_forward || c->geometry.order != ORDER_rsc)
         return k;
-    return padded(channels(c) * limber_conv_depths(c).window, bytes) * c->sizes.r * c->sizes.s;
+    return padded_channels(group_channels(c) * limber_conv_depths(c).window, bytes) * c->sizes.r *
+           c->sizes.s;
 }
 
 static void set_order(struct patch *w, const struct conv *c, int bytes)
 {
     if (c->geometry.order != ORDER_rsc)
         return;
-    w->channels = channels(c) * limber_conv_depths(c).window;
-    w->depth = padded(w->channels, bytes);
+    w->channels = group_channels(c) * limber_conv_depths(c).window;
+    w->depth = padded_channels(w->channels, bytes);
 }
 
-/* Filters are images of their window's size that give one pixel each.  In NCHW and in the order of
- * memory they are rows of a matrix. */
+/* Filters are images of the window's size that give one pixel each.  In NCHW and in the order of
+ * memory (crs) they are rows of a matrix. */
 static void map_filters(struct index_map *m, const struct conv *c, int bytes)
 {
     const struct conv_sizes *s = &c->sizes;
     bool nchw = c->geometry.layout == LAYOUT_nchw;
-    int64_t depth = channels(c), window = window_of(c), size = depth * window;
+    int64_t depth = group_channels(c), window = window_elements(c), size = depth * window;
 
-    m->group = filters_of(c) * size;
+    m->group = group_filters(c) * size;
     m->patched = !nchw || c->geometry.order == ORDER_rsc;
     if (!m->patched) {
         m->line = size;
@@ -302,7 +303,7 @@ static void map_patches(struct index_map *m, const struct conv *c, int bytes)
     const struct conv_sizes *s = &c->sizes;
     bool nchw = g->layout == LAYOUT_nchw;
 
-    m->group = nchw ? channels(c) * image_pixels(c) : channels(c);
+    m->group = nchw ? group_channels(c) * image_pixels(c) : group_channels(c);
     m->patched = true;
     m->patch = (struct patch){
         .h = s->h,
@@ -328,7 +329,7 @@ static void map_patches(struct index_map *m, const struct conv *c, int bytes)
     set_order(&m->patch, c, bytes);
 }
 
-/* The result is an image: a group's rows are its planes. */
+/* Maps a result that is an image: the rows of a group are its channels. */
 static void set_planes(struct index_map *m, const struct conv *c, int64_t rows, int64_t planes,
                        int64_t pixels)
 {
@@ -338,26 +339,26 @@ static void set_planes(struct index_map *m, const struct conv *c, int64_t rows, 
     m->output = (struct output_view){
         .row = nchw ? pixels : 1,
         .col = nchw ? 1 : planes,
-        .inner = least_one(pixels),
+        .inner = at_least_one(pixels),
         .outer = planes * pixels,
     };
 }
 
 static void map_image(struct index_map *m, const struct conv *c)
 {
-    set_planes(m, c, filters_of(c), c->sizes.o, result_pixels(c));
+    set_planes(m, c, group_filters(c), c->sizes.o, result_pixels(c));
 }
 
 /* ---- backward: data -------------------------------------------------------------------------- */
 
-/* Lines are channels, and k runs through the filters that see them. */
+/* Lines are channels; k runs over the filters that read them. */
 static void map_filters_back(struct index_map *m, const struct conv *c)
 {
     const struct conv_sizes *s = &c->sizes;
     bool nchw = c->geometry.layout == LAYOUT_nchw;
-    int64_t depth = channels(c), window = window_of(c), size = depth * window;
+    int64_t depth = group_channels(c), window = window_elements(c), size = depth * window;
 
-    m->group = filters_of(c) * size;
+    m->group = group_filters(c) * size;
     m->patched = true;
     m->patch = (struct patch){
         .h = s->r,
@@ -380,19 +381,19 @@ static void map_filters_back(struct index_map *m, const struct conv *c)
         m->patch.origin = down.first * m->patch.row + across.first * m->patch.col;
         m->patch.row *= down.step;
         m->patch.col *= across.step;
-        m->patch.h = m->patch.r = least_one(down.taps);
-        m->patch.w = m->patch.s = least_one(across.taps);
+        m->patch.h = m->patch.r = at_least_one(down.taps);
+        m->patch.w = m->patch.s = at_least_one(across.taps);
     }
     if (is_phase(c) && c->geometry.deep) {
         const struct lattice into = limber_conv_lattice(c, 2);
 
         m->patch.origin += into.first * m->patch.plane;
         m->patch.plane *= into.step;
-        m->patch.d = m->patch.t = least_one(into.taps);
+        m->patch.d = m->patch.t = at_least_one(into.taps);
     }
 }
 
-/* dy at (y + pad - r dilate) / stride, where that is a whole number. */
+/* Reads dy at (y + pad - r dilate) / stride where that is an integer, else zero. */
 static void map_patches_back(struct index_map *m, const struct conv *c)
 {
     const struct conv_geometry *g = &c->geometry;
@@ -402,7 +403,7 @@ static void map_patches_back(struct index_map *m, const struct conv *c)
     int64_t pixels = result_pixels(c);
     struct patch *w = &m->patch;
 
-    m->group = nchw ? filters_of(c) * pixels : filters_of(c);
+    m->group = nchw ? group_filters(c) * pixels : group_filters(c);
     m->patched = true;
     m->patch = (struct patch){
         .h = s->oh,
@@ -430,8 +431,8 @@ static void map_patches_back(struct index_map *m, const struct conv *c)
     for (int i = 0; i < (g->deep ? 3 : 2) && is_phase(c); i++) {
         const struct lattice x = limber_conv_lattice(c, i);
 
-        *(int64_t *[]){ &w->oh, &w->ow, &w->od }[i] = least_one(x.pixels);
-        *(int64_t *[]){ &w->r, &w->s, &w->t }[i] = least_one(x.taps);
+        *(int64_t *[]){ &w->oh, &w->ow, &w->od }[i] = at_least_one(x.pixels);
+        *(int64_t *[]){ &w->r, &w->s, &w->t }[i] = at_least_one(x.taps);
         w->pad[i] = -x.at;
         w->dilate[i] = -x.dilate;
     }
@@ -441,21 +442,21 @@ static void map_image_back(struct index_map *m, const struct conv *c)
 {
     const struct conv_sizes *s = &c->sizes;
 
-    set_planes(m, c, channels(c), s->c, image_pixels(c));
+    set_planes(m, c, group_channels(c), s->c, image_pixels(c));
     if (is_phase(c)) {
         const struct lattice down = limber_conv_lattice(c, 0), across = limber_conv_lattice(c, 1);
         struct output_view *v = &m->output;
 
         v->origin = (down.begin * s->w + across.begin) * v->col;
-        v->inner = least_one(down.pixels * across.pixels);
-        v->wide = least_one(across.pixels);
+        v->inner = at_least_one(down.pixels * across.pixels);
+        v->wide = at_least_one(across.pixels);
         v->jump = down.stride * s->w * v->col;
         if (c->geometry.deep) {
             const struct lattice into = limber_conv_lattice(c, 2);
 
             v->origin += into.begin * s->h * s->w * v->col;
-            v->inner = least_one(into.pixels * down.pixels * across.pixels);
-            v->high = least_one(down.pixels);
+            v->inner = at_least_one(into.pixels * down.pixels * across.pixels);
+            v->high = at_least_one(down.pixels);
             v->leap = into.stride * s->h * s->w * v->col;
         }
         v->col *= across.stride;
@@ -464,14 +465,14 @@ static void map_image_back(struct index_map *m, const struct conv *c)
 
 /* ---- backward: filters ----------------------------------------------------------------------- */
 
-/* Lines are filters, and k runs through the pixels of their result. */
-static void map_result(struct index_map *m, const struct conv *c)
+/* Lines are filters; k runs over the pixels of their result. */
+static void map_gradient_of_result(struct index_map *m, const struct conv *c)
 {
     const struct conv_sizes *s = &c->sizes;
     bool nchw = c->geometry.layout == LAYOUT_nchw;
     int64_t pixels = result_pixels(c), rows = limber_conv_depths(c).result * s->oh;
 
-    m->group = nchw ? filters_of(c) * pixels : filters_of(c);
+    m->group = nchw ? group_filters(c) * pixels : group_filters(c);
     m->patched = nchw && s->n > 1;
     m->line = nchw ? pixels : 1;
     m->p = nchw ? 1 : s->o;
@@ -494,21 +495,21 @@ static void map_result(struct index_map *m, const struct conv *c)
     };
 }
 
-static void map_gradient(struct index_map *m, const struct conv *c)
+static void map_gradient_of_filters(struct index_map *m, const struct conv *c)
 {
-    int64_t depth = channels(c), window = window_of(c), size = depth * window;
+    int64_t depth = group_channels(c), window = window_elements(c), size = depth * window;
     bool dense = c->geometry.layout == LAYOUT_nchw || window == 1;
 
-    m->group = filters_of(c) * size;
+    m->group = group_filters(c) * size;
     m->output = (struct output_view){
         .row = size,
         .col = dense ? 1 : depth,
-        .inner = dense ? least_one(size) : window,
+        .inner = dense ? at_least_one(size) : window,
         .outer = dense ? 0 : 1,
     };
 }
 
-/* ---- each map of each direction -------------------------------------------------------------- */
+/* ---- maps by operation and direction --------------------------------------------------------- */
 
 void limber_conv_map(struct index_map *m, enum op op, const struct conv *c, int bytes)
 {
@@ -521,7 +522,7 @@ void limber_conv_map(struct index_map *m, enum op op, const struct conv *c, int 
         if (data)
             map_filters_back(m, c);
         else if (filter)
-            map_result(m, c);
+            map_gradient_of_result(m, c);
         else
             map_filters(m, c, bytes);
         break;
@@ -536,7 +537,7 @@ void limber_conv_map(struct index_map *m, enum op op, const struct conv *c, int 
         if (data)
             map_image_back(m, c);
         else if (filter)
-            map_gradient(m, c);
+            map_gradient_of_filters(m, c);
         else
             map_image(m, c);
         break;

@@ -13,22 +13,22 @@
 #include "ir/ir.h"
 #include "ir/view.h"
 
-/* Attributes of the same names; stride, pad and dilate: down, across and into the depth, whose
- * are last.  Compared as bytes: no holes. */
+/* The attributes of the same names.  stride, pad and dilate: down, across, then depth.  Compared
+ * by memcmp, so it has no padding. */
 struct conv_geometry {
     int64_t stride[3], pad[6], dilate[3], groups, layout, direction, order;
-    int64_t deep; /* of three dimensions; else what is of the depth is 1, its pads 0 */
+    int64_t deep; /* 1: three dimensions; 0: two, the depth's entries are 1, its pads 0 */
 };
 
-/* Of the tensors n c h w, o c/groups r s and n o oh ow, in every direction; deep: n c d h w,
- * o c/groups t r s and n o od oh ow. */
+/* Sizes of the tensors in every direction: image n c h w, filters o c/groups r s, result n o oh ow.
+ * deep: image n c d h w, filters o c/groups t r s, result n o od oh ow. */
 struct conv_sizes {
     int64_t n, c, h, w, o, r, s, oh, ow;
     int64_t d, t, od;
     int64_t
-        phase[3]; /* backward data: 0, or one more than what pixels of dx leave as rest modulo the
-                         stride: only these are computed, of the elements of the window that reach
-                         them */
+        phase[3]; /* backward data: 0: no phases.  Else 1 + the remainder modulo the stride that the
+                     computed pixels of dx share; only the elements of the window that reach them
+                     are read */
 };
 
 struct conv {
@@ -36,46 +36,46 @@ struct conv {
     struct conv_sizes sizes;
 };
 
-/* A node's attributes; what it does not carry has no effect: steps of 1, no padding, one group. */
+/* Reads a node's attributes; those that it lacks are neutral: steps of 1, no padding, one group. */
 void limber_conv_read(const struct node *n, struct conv_geometry *g);
-/* Sets those that the node's operation carries; false: no memory. */
+/* Sets the attributes that the node's operation carries; false: no memory. */
 bool limber_conv_write(struct plan *p, struct node *n, const struct conv_geometry *g);
 
-/* Where one group's matrix lies in its tensor, the address aside. */
+/* The places of one group's matrix elements in its tensor, without the tensor's address. */
 struct index_map {
-    bool patched; /* by patch, else by strides of lines and along k */
+    bool patched; /* true: elements are found by patch; false: by the strides line and p */
     struct patch patch;
     int64_t line, p;
-    struct output_view output; /* of a result, whose matrix is not read */
+    struct output_view output; /* the result; its matrix is only written */
     int64_t group; /* elements from one group to the next */
 };
 
-/* One direction of backward data: of which elements of the window, first, first + step, ..., the
- * pixels begin, begin + stride, ... of dx are sums, and where in dy the first of both meet. */
+/* One dimension of a phase of backward data.  The pixels begin, begin + stride, ... of dx are sums
+ * over the elements first, first + step, ... of the window. */
 struct lattice {
-    int64_t begin, stride, pixels; /* of dx */
-    int64_t first, step, taps; /* of the window */
-    int64_t at, dilate; /* in dy: of the first; from one element to the next, back */
+    int64_t begin, stride, pixels; /* dx: first pixel, distance, number of pixels */
+    int64_t first, step, taps; /* window: first element, distance, number of elements */
+    int64_t at, dilate; /* dy: index that meets begin and first; step back per element */
 };
-/* Of a phase, or of a convolution without strides.  of: 0 down, 1 across, 2 into the depth. */
+/* The lattice of a phase, or of a convolution without strides.  of: 0 down, 1 across, 2 depth. */
 struct lattice limber_conv_lattice(const struct conv *c, int of);
 
-/* Planes of the image, of the window and of the result: 1 of two dimensions. */
+/* Planes (depth) of the image, of the window and of the result; 1 in two dimensions. */
 struct depths {
     int64_t image, window, result;
 };
 struct depths limber_conv_depths(const struct conv *c);
 
-/* Elements of the left and the right operand and of the result, of all groups. */
+/* Numbers of elements of the left operand, the right operand and the result, over all groups. */
 struct conv_elements {
     int64_t left, right, result;
 };
 struct conv_elements limber_conv_elements(const struct conv *c);
 
-/* Of a group: m x k by k x n. */
+/* Sizes of one group's product: m x k by k x n. */
 void limber_conv_product(const struct conv *c, int64_t *m, int64_t *n, int64_t *k);
-/* The map of operation op: filters, patches or image.  bytes: of a limb's element, which order=rsc
- * pads for. */
+/* The map of operation op: filters, patches or image.  bytes: size of a limb's element, which sets
+ * the padding of order=rsc. */
 void limber_conv_map(struct index_map *m, enum op op, const struct conv *c, int bytes);
 /* Filters of backward data are read whole (part 0) or phase by phase.  A phase reads the window
  * from one element on, in steps: part 1 + the place of that element. */
@@ -83,10 +83,10 @@ int64_t limber_conv_parts(const struct conv *c);
 int64_t limber_conv_part(const struct conv *c);
 /* Sets the phase that reads this part; false: none does. */
 bool limber_conv_set_part(struct conv *c, int64_t part);
-/* Elements along k, with that padding. */
+/* Elements along k, with the padding of order=rsc. */
 int64_t limber_conv_length(const struct conv *c, int bytes);
 
-/* The operand at `data`; the view points into the map. */
+/* The operand at `data`, seen through map m, which must outlive the view. */
 static inline struct view limber_map_view(const struct index_map *m, const void *data)
 {
     return (struct view){ data, m->line, m->p, m->patched ? &m->patch : NULL, NULL, NULL };

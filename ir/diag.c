@@ -34,19 +34,19 @@ const char *limber_status_meaning(limber_status s)
 static locale_t plain;
 static pthread_once_t plain_made = PTHREAD_ONCE_INIT;
 
-static void make_plain(void)
+static void make_plain_locale(void)
 {
     plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 }
 
 locale_t limber_plain_numbers(void)
 {
-    pthread_once(&plain_made, make_plain);
+    pthread_once(&plain_made, make_plain_locale);
     return uselocale(plain);
 }
 
-/* As vsnprintf, in any locale. */
-static int print(char *to, size_t size, const char *format, va_list list)
+/* vsnprintf with a decimal point in any locale. */
+static int print_plain(char *to, size_t size, const char *format, va_list list)
 {
     locale_t before = limber_plain_numbers();
     int n = vsnprintf(to, size, format, list);
@@ -63,7 +63,7 @@ bool limber_fail(struct diag *d, limber_status s, const char *format, ...)
         return false;
     d->status = s;
     va_start(list, format);
-    if (print(d->text, sizeof d->text, format, list) < 0)
+    if (print_plain(d->text, sizeof d->text, format, list) < 0)
         d->text[0] = 0;
     va_end(list);
     return false;
@@ -84,7 +84,7 @@ void limber_fail_in(struct diag *d, const char *where)
     d->text[n + 2 + kept] = 0;
 }
 
-static bool reserve(struct text *t, size_t more)
+static bool reserve_bytes(struct text *t, size_t more)
 {
     size_t capacity = t->capacity ? t->capacity : 256;
     char *s;
@@ -111,14 +111,14 @@ void limber_text_add(struct text *t, const char *format, ...)
     if (t->failed)
         return;
     va_start(list, format);
-    n = print(NULL, 0, format, list);
+    n = print_plain(NULL, 0, format, list);
     va_end(list);
-    if (n < 0 || !reserve(t, (size_t)n)) {
+    if (n < 0 || !reserve_bytes(t, (size_t)n)) {
         t->failed = true;
         return;
     }
     va_start(list, format);
-    print(t->s + t->n, t->capacity - t->n, format, list);
+    print_plain(t->s + t->n, t->capacity - t->n, format, list);
     va_end(list);
     t->n += (size_t)n;
 }

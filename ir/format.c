@@ -17,13 +17,13 @@ static const struct named {
     LIMBER_FORMATS(NAMED){ "exact", { .kind = LIMBER_KIND_EXACT } }, /* inside plans only */
 };
 
-/* Rows of it. */
+/* Indices of the rows of `named`. */
 enum {
 #define PLACE(NAME, ...) AT_##NAME,
     LIMBER_FORMATS(PLACE)
 };
 
-/* Read, never printed. */
+/* Further names, which are read but never printed. */
 static const struct {
     const char *name;
     int at;
@@ -32,7 +32,7 @@ static const struct {
     LIMBER_FORMAT_NAMES(OTHER)
 };
 
-static const limber_format *find(const char *name)
+static const limber_format *find_format(const char *name)
 {
     for (size_t i = 0; i < COUNT(named); i++)
         if (!strcmp(name, named[i].name))
@@ -43,8 +43,9 @@ static const limber_format *find(const char *name)
     return NULL;
 }
 
-/* Reads numbers with commas between them up to the closing parenthesis; 0 when they are not. */
-static int numbers(const char *s, int *v, int most)
+/* Reads at most `most` numbers, separated by commas, up to the closing parenthesis; returns their
+ * count, 0 for anything else. */
+static int read_numbers(const char *s, int *v, int most)
 {
     int n = 0, minus, digits;
 
@@ -68,7 +69,7 @@ static int numbers(const char *s, int *v, int most)
     }
 }
 
-static limber_format ieee(int e, int m)
+static limber_format ieee_float(int e, int m)
 {
     return (limber_format){ .kind = LIMBER_KIND_FLOAT,
                             .exp_bits = (uint8_t)e,
@@ -78,10 +79,11 @@ static limber_format ieee(int e, int m)
                             .carried = 1 };
 }
 
-/* "(1,e,m)" in the smallest carrier, or all that a float is: "(1,e,m,bias,flags,size,carried)". */
-static bool free_form(const char *s, limber_format *out)
+/* Reads "(1,e,m)", which gets the smallest carrier, or all fields of a float:
+ * "(1,e,m,bias,flags,size,carried)". */
+static bool read_free_form(const char *s, limber_format *out)
 {
-    int v[7], n = *s == '(' ? numbers(s + 1, v, 7) : 0;
+    int v[7], n = *s == '(' ? read_numbers(s + 1, v, 7) : 0;
     limber_format f;
 
     if ((n != 3 && n != 7) || v[0] != 1)
@@ -89,7 +91,7 @@ static bool free_form(const char *s, limber_format *out)
     if (n == 3) {
         if (v[1] < 2 || v[1] > 11 || v[2] < 1 || v[2] > 52)
             return false;
-        *out = ieee(v[1], v[2]);
+        *out = ieee_float(v[1], v[2]);
         return true;
     }
     f = (limber_format){ .kind = LIMBER_KIND_FLOAT,
@@ -115,12 +117,12 @@ limber_status limber_format_named(const char *name, limber_format *out)
     memset(out, 0, sizeof *out);
     if (!name)
         return LIMBER_STATUS_BAD_ARGUMENT;
-    found = find(name);
+    found = find_format(name);
     if (found) {
         *out = *found;
         return LIMBER_STATUS_OK;
     }
-    return free_form(name, out) ? LIMBER_STATUS_OK : LIMBER_STATUS_BAD_ARGUMENT;
+    return read_free_form(name, out) ? LIMBER_STATUS_OK : LIMBER_STATUS_BAD_ARGUMENT;
 }
 
 const char *limber_format_name(limber_format f, char *text, size_t size)
@@ -133,7 +135,7 @@ const char *limber_format_name(limber_format f, char *text, size_t size)
             return text;
         }
     if (f.kind == LIMBER_KIND_FLOAT && f.exp_bits >= 2 && f.exp_bits <= 11 && f.frac_bits >= 1 &&
-        f.frac_bits <= 52 && limber_format_equal(f, ieee(f.exp_bits, f.frac_bits)))
+        f.frac_bits <= 52 && limber_format_equal(f, ieee_float(f.exp_bits, f.frac_bits)))
         snprintf(text, size, "(1,%d,%d)", f.exp_bits, f.frac_bits);
     else if (f.kind == LIMBER_KIND_FLOAT)
         snprintf(text, size, "(1,%d,%d,%d,%d,%d,%d)", f.exp_bits, f.frac_bits, f.bias, f.flags,
@@ -186,7 +188,7 @@ int limber_format_sig(limber_format f)
 double limber_format_roundoff(limber_format f)
 {
     if (f.kind == LIMBER_KIND_DD)
-        return 0x1p-106;        /* half a unit of the low part, which is at most 2^-53 of x */
+        return 0x1p-106;        /* half an ulp of the low part, which is at most 2^-53 of x */
     return limber_is_real(f) ? ldexp(1, -limber_format_sig(f)) : 0;
 }
 
@@ -230,23 +232,23 @@ int limber_format_emax(limber_format f)
     }
 }
 
-/* Not finite codes of the last binade. */
-static int lost_codes(limber_format f)
+/* Codes of the top binade that are not finite: NaN, in a format without infinities. */
+static int nonfinite_codes(limber_format f)
 {
     return f.flags & LIMBER_FORMAT_NO_INF && !(f.flags & LIMBER_FORMAT_NO_MINUS_ZERO);
 }
 
 double limber_format_largest(limber_format f)
 {
-    int ulps = 1 + lost_codes(f);
+    int ulps = 1 + nonfinite_codes(f);
 
     if (f.kind == LIMBER_KIND_POSIT || f.kind == LIMBER_KIND_POWER)
         return ldexp(1, limber_format_emax(f));
     return ldexp(2 - ulps * ldexp(1, -f.frac_bits), limber_format_emax(f));
 }
 
-/* Numbers only: does large hold every finite value of the float or integer small? */
-static bool holds(limber_format small, limber_format large)
+/* True if `large` has every finite value of the float or integer `small`. */
+static bool holds_finite_values(limber_format small, limber_format large)
 {
     if (limber_format_sig(small) > limber_format_sig(large) ||
         limber_format_emax(small) > limber_format_emax(large))
@@ -261,7 +263,7 @@ bool limber_format_embeds(limber_format small, limber_format large)
     if (large.kind == LIMBER_KIND_EXACT || limber_format_equal(small, large))
         return small.kind != LIMBER_KIND_NONE;
     if (large.kind == LIMBER_KIND_DD)
-        return is_int(small) || (limber_is_real(small) && holds(small, LIMBER_F64));
+        return is_int(small) || (limber_is_real(small) && holds_finite_values(small, LIMBER_F64));
     if (is_int(small) && is_int(large))
         return limber_format_sig(small) <= limber_format_sig(large) &&
                (large.kind != LIMBER_KIND_UINT || small.kind == LIMBER_KIND_UINT);
@@ -270,15 +272,15 @@ bool limber_format_embeds(limber_format small, limber_format large)
          !(small.flags & LIMBER_FORMAT_NO_MINUS_ZERO)))
         return false;
     if (is_int(small))
-        return holds(small, large);
-    return limber_is_real(small) && holds(small, large) &&
+        return holds_finite_values(small, large);
+    return limber_is_real(small) && holds_finite_values(small, large) &&
            (small.flags & LIMBER_FORMAT_FINITE ||
             (!(large.flags & LIMBER_FORMAT_FINITE) &&
              (small.flags & LIMBER_FORMAT_NO_INF || small.kind != LIMBER_KIND_FLOAT ||
               !(large.flags & LIMBER_FORMAT_NO_INF))));
 }
 
-static bool bad_size(limber_format f)
+static bool is_bad_size(limber_format f)
 {
     return f.size != 1 && f.size != 2 && f.size != 4 && f.size != 8 &&
            (f.size != 16 || f.kind != LIMBER_KIND_FLOAT);
@@ -324,7 +326,7 @@ static bool check_float(const char *what, limber_format f, struct diag *d)
     return true;
 }
 
-/* Posits, short integers and powers of two: as their rows have them. */
+/* Posits, short integers and powers of two must equal a row of LIMBER_FORMATS. */
 static bool check_row(const char *what, limber_format f, struct diag *d)
 {
     for (size_t i = 0; i < COUNT(named); i++)
@@ -353,13 +355,13 @@ bool limber_format_check(const char *what, limber_format f, struct diag *d)
                            f.carried);
     if (f.kind == LIMBER_KIND_DD   ? f.size != 16 :
         f.kind == LIMBER_KIND_UINT ? f.size != 1 :
-                                     bad_size(f))
+                                     is_bad_size(f))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: size = %d is not allowed", what,
                            f.size);
     return f.kind != LIMBER_KIND_FLOAT || check_float(what, f, d);
 }
 
-static int load(struct limber_num *x, limber_format f, const void *p)
+static int load_number(struct limber_num *x, limber_format f, const void *p)
 {
     if (f.kind == LIMBER_KIND_DD)
         return limber_num_decode_dd(x, p);
@@ -367,8 +369,8 @@ static int load(struct limber_num *x, limber_format f, const void *p)
     return 0;
 }
 
-static void store(void *p, limber_format f, const struct limber_num *x, int sticky,
-                  limber_rounding mode)
+static void store_number(void *p, limber_format f, const struct limber_num *x, int sticky,
+                         limber_rounding mode)
 {
     if (f.kind == LIMBER_KIND_DD)
         limber_num_encode_dd(p, x, sticky, mode);
@@ -390,8 +392,8 @@ bool limber_format_convert(void *dst, limber_format to, const void *src, limber_
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "mode = %d: posits are rounded to nearest only", (int)mode);
     for (size_t i = 0; i < count; i++) {
-        sticky = load(&x, from, (const char *)src + i * from.size);
-        store((char *)dst + i * to.size, to, &x, sticky, mode);
+        sticky = load_number(&x, from, (const char *)src + i * from.size);
+        store_number((char *)dst + i * to.size, to, &x, sticky, mode);
     }
     return true;
 }

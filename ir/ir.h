@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The plan: what the rooms hand to each other.  docs/ir.md is its text form, op by op. */
+ * The plan, which the library's folders hand to each other.  docs/ir.md is its text form. */
 #ifndef LIMBER_IR_H
 #define LIMBER_IR_H
 
@@ -15,8 +15,8 @@
 
 /* ---- diag.c: the first error with its path ---------------------------------------------- */
 
-/* From here on, in this thread, numbers have a point whatever the program's locale is; to be ended
- * by uselocale of what it answers.  What is printed below needs none. */
+/* Sets the thread's locale to one with a decimal point.  The caller restores the returned locale
+ * with uselocale.  The printing functions below do not need it. */
 locale_t limber_plain_numbers(void);
 
 struct diag {
@@ -47,37 +47,36 @@ static inline bool limber_is_integer(limber_format f)
 {
     return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT;
 }
-/* Floats, and what else holds numbers that most floats can hold, and a NaN. */
+/* Floats, posits and powers of two: formats of reals with a NaN. */
 static inline bool limber_is_real(limber_format f)
 {
     return f.kind == LIMBER_KIND_FLOAT || f.kind == LIMBER_KIND_POSIT ||
            f.kind == LIMBER_KIND_POWER;
 }
-limber_format limber_scalar_format(limber_format c); /* of alpha and beta of a result in c */
+limber_format limber_scalar_format(limber_format c); /* format of alpha and beta for C in c */
 bool limber_format_is_binary(limber_format f); /* binary64 or binary32, as they are stored */
 int limber_format_emin(limber_format f); /* exponent of the smallest nonzero magnitude */
-int limber_format_quantum(limber_format f); /* of the lowest bit that any number has */
-double limber_format_largest(limber_format f); /* of a float of at most binary64 */
+int limber_format_quantum(limber_format f); /* exponent of the lowest bit of any number */
+double limber_format_largest(limber_format f); /* floats of at most binary64 */
 int limber_format_emax(limber_format f); /* exponent of the largest finite magnitude */
 bool limber_format_embeds(limber_format small, limber_format large); /* every value is exact */
 /* Is f a format of elements in memory?  If not, the text names the field of `what`. */
 bool limber_format_check(const char *what, limber_format f, struct diag *d);
-/* limber_convert with its reason. */
+/* limber_convert that reports its error in d. */
 bool limber_format_convert(void *dst, limber_format to, const void *src, limber_format from,
                            size_t count, limber_rounding mode, struct diag *d);
-/* The element at p as the nearest double, and x rounded to f and back. */
+/* The element at p as the nearest double, and x rounded to f, as a double. */
 double limber_format_value(limber_format f, const void *p);
 double limber_format_round(limber_format f, double x);
 
 /* ---- unit.c: simulated units -------------------------------------------------------------- */
 
-/* limber_unit_parse, limber_unit_check and limber_unit_text with their reasons. */
+/* limber_unit_parse, limber_unit_check and limber_unit_text that report errors in d. */
 bool limber_unit_read(const char *text, limber_unit *unit, struct diag *d);
 bool limber_unit_verify(const limber_unit *unit, struct diag *d);
-/* Chains of FMAs in binary64, one or one a group, which the machine's own units compute. */
+/* True if the unit is one chain, or one per group, of FMAs in binary64, which CPUs compute. */
 bool limber_unit_is_chain(const limber_unit *unit);
-/* NVIDIA's instructions for blocks with scales of which this unit is the model, however it rounds
- * operands. */
+/* NVIDIA's block-scaled MMA instructions that this unit models, however it rounds operands. */
 enum block_scaled {
     BLOCK_SCALED_none,
     BLOCK_SCALED_mxf8f6f4,
@@ -86,11 +85,11 @@ enum block_scaled {
 };
 enum block_scaled limber_unit_block_scaled(const limber_unit *unit);
 void limber_unit_print(const limber_unit *unit, struct text *out);
-/* The tensor core that sums as the products say (sums=, unit=); false: by fused multiply-adds, or
- * there is none.  One instruction takes 32 bytes along k. */
+/* Finds the tensor core that sums as the products say (sums=, unit=); false: sums are by fused
+ * multiply-adds, or no such core exists.  One instruction takes 32 bytes along k. */
 struct node;
 bool limber_unit_of_sums(const struct node *products, limber_unit *unit);
-/* Whole numbers up to 2^this are exact in the accumulator; 0: all. */
+/* Integers up to 2^result are exact in the products' accumulator; 0: all. */
 int limber_exact_bits(const struct node *products);
 
 /* ---- plans --------------------------------------------------------------------------------- */
@@ -142,11 +141,11 @@ enum { PROMISES = LIMBER_CONTRACT_REPRODUCIBLE + 1 };
 extern const char *const limber_promises[PROMISES]; /* by limber_promise */
 /* Products in one chain of native sums: part of the order that `reproducible` states. */
 enum { NATIVE_CHAIN = 256 };
-/* The kind of limbs that an operation asks for; LIMB_KIND_count: it makes none. */
+/* The kind of limbs that an operation makes; LIMB_KIND_count: it makes none. */
 enum limb_kind limber_limb_kind(enum op op);
 
-/* Words with bars between them, "a|b|c": the one of this number, NULL where there is none; the
- * number of the one that is n bytes at s, -1 where there is none. */
+/* Words with bars between them, "a|b|c".  limber_word_at: word i and its length, NULL past the end.
+ * limber_word_find: the index of the word of n bytes at s, -1 if absent. */
 const char *limber_word_at(const char *words, int64_t i, int *n);
 int limber_word_find(const char *words, const char *s, size_t n);
 
@@ -199,47 +198,48 @@ struct node { /* one operation and its one value */
     } attr[NODE_ATTRS]; /* those that the operation may carry, in their order */
 };
 
-/* What a sample of the result says of a first pass that leaves few elements undecided. */
+/* What a sample of the result predicts of a first pass that leaves few elements uncertain. */
 struct first_pass {
-    int bits; /* of scaled integers, which seem to decide all but a few; 0: all bits */
-    int decided; /* chains in binary64 seem to decide all but 2^-decided; 0: not known */
+    int bits; /* width of scaled integers that decides all but a few elements; 0: all bits */
+    int decided; /* chains in binary64 decide all but a share of 2^-decided; 0: not known */
 };
 
-enum { SMALL_SIZE = 7 }; /* of plan.size: C has at most 256 rows and columns */
+enum { SMALL_SIZE = 7 }; /* value of plan.size for a C of at most 256 rows and columns */
 
 struct plan {
     const char *name; /* "gemm", "conv" or what the text says */
     limber_promise promise;
     int bits; /* promise bits */
-    const limber_unit *model; /* promise simulate: in the arena, its seed 0; else NULL */
+    const limber_unit *model; /* simulate: the unit, in the arena, with seed 0; else NULL */
     int counts; /* enum counts: what a kernel counts inside the model */
-    const char *wanted; /* scheme asked for by the caller, or NULL */
-    int slices; /* asked for by the caller or estimated; 0: no wish */
-    limber_split split; /* where the caller wants limbs made */
+    const char *wanted; /* scheme named by the caller, or NULL */
+    int slices; /* named by the caller or estimated; 0: schemes choose */
+    limber_split split; /* where limbs must be made */
     int kbits; /* k <= 2^kbits */
-    int size; /* schemes are compared at m = n = 2^size, on devices with k = 2^kbits, else with
-                 k = n; 0: at 1024 */
-    double budget; /* what the promise allows: coefficient of |A||B|; INFINITY: any */
-    double spent; /* what the plan may cost; NAN until known */
+    int size; /* schemes are compared at m = n = 2^size, or 1024 if 0; k is 2^kbits on devices,
+                 else n */
+    double budget; /* error that the promise allows: coefficient of |A||B|; INFINITY: any */
+    double spent; /* error bound of the plan: coefficient of |A||B|; NAN until known */
     double cost; /* predicted seconds for 2^30 multiply-adds, NAN until known */
     struct price { /* predicted seconds of one core or device; zeros until known */
-        double product, a, b, result, call; /* a multiply-add of the contract's, an element of A,
-                                               of B, of C, a launch */
-        bool skips; /* products of tiles that are not shown take no time */
+        double product, a, b, result, call; /* per multiply-add of the contract's product, element
+                                               of A, of B, of C, and launch */
+        bool skips; /* tiles that are not shown take no time */
     } price;
     struct first_pass first_pass;
-    int roundings; /* how often other parts of a product round what this plan rounds once */
+    int roundings; /* times that a mixed product's parts round an element; one plan rounds once */
     const char *scheme; /* chosen; NULL before choose */
     int pruned; /* rows deleted so far */
-    double dropped; /* their shares, summed */
-    struct text refused; /* one line a scheme: why not, or what it would cost */
+    double dropped; /* sum of the deleted rows' shares */
+    struct text refused; /* a line per scheme: why it was refused, or its cost */
     struct node *node;
     size_t nodes, capacity;
     int ret; /* index of the returned value, -1 */
     void *arena;
 };
 
-/* plan.c.  A plan owns an arena; whatever hangs on it dies with it.  All take zeroed plans. */
+/* plan.c.  A plan owns an arena, which all its lists and strings live in.  Functions that fill a
+ * plan expect it zeroed. */
 void limber_plan_init(struct plan *p);
 void limber_plan_clear(struct plan *p);
 void *limber_plan_alloc(struct plan *p, size_t bytes); /* zeroed; NULL: out of memory */
@@ -252,25 +252,25 @@ static inline bool limber_node_has(const struct node *n, enum attr a)
 {
     return n->has >> a & 1;
 }
-/* An attribute's number or list; 0 or an empty one where it is not set. */
+/* An attribute's number or list; 0 or an empty list if it is not set. */
 int64_t limber_num(const struct node *n, enum attr a);
 const struct dims_list *limber_list(const struct node *n, enum attr a);
-/* The index map of a convolution that v is, or is limbs of; NULL: none. */
+/* The index map of a convolution that value v is, or is limbs of; NULL: none. */
 const struct node *limber_plan_map(const struct plan *p, int v);
-/* The order along k of a convolution's views, of which v is one, or limbs of one; crs of others. */
+/* The order along k of value v if it is a convolution's view or limbs of one; else crs. */
 int limber_plan_order(const struct plan *p, int v);
-/* The operand that a value is made of. */
+/* The `arg` node that a value is computed from. */
 const struct node *limber_source(const struct plan *p, int value);
-/* Seconds of a product of m x n x k, of whose work this share is done. */
+/* Predicted seconds of an m x n x k product of which `share` (0 to 1) of the work is done. */
 double limber_price(const struct price *p, double m, double n, double k, double share);
-/* Rows of the accumulator that has most. */
+/* The largest number of rows that one accumulator sums. */
 int limber_most_rows(const struct node *products);
 /* First node with this operation, or NULL. */
 struct node *limber_plan_find(const struct plan *p, enum op op);
 /* A deep copy in an arena of its own; false: out of memory. */
 bool limber_plan_copy(struct plan *to, const struct plan *from);
-/* Drops values that the returned one does not need and puts the others, in the order at hand where
- * that is possible, behind their operands; renumbers. */
+/* Drops values that the returned one does not need.  Puts the others behind their operands, in
+ * their present order where possible, and renumbers them. */
 bool limber_plan_sweep(struct plan *p);
 
 /* parse.c, print.c: print(parse(text)) is text, byte for byte, for canonical text.  The plan's
@@ -290,7 +290,7 @@ struct mask {
     int emin, emax; /* of finite nonzeros; exponent of 2^e <= |x| < 2^(e+1) */
     int spread, width, sig; /* as the attributes of the same name */
     bool has_low;
-    int low; /* where has_low: the exponent of the lowest bit; anything where all are zero */
+    int low; /* if has_low: exponent of the lowest set bit; undefined if all are zero */
     int64_t lines, length; /* rows of A or columns of B; k */
     int32_t *line_emax; /* per line; INT32_MIN for a zero line; NULL when not asked for */
     uint8_t *line_special; /* per line */
@@ -312,18 +312,19 @@ enum tile_flags { TILE_zero = 1, TILE_special = 2, TILE_negative = 4 };
 void limber_mask_clear(struct mask *m);
 /* The exponent of the lowest bit; INT_MIN: not known, INT_MAX: all are zero. */
 int limber_mask_low(const struct mask *m);
-/* The mask of a tile subset: `count` of m's blocks, without tiles.  Where it leaves out
- * tiles, all lines of a block have its largest exponent. */
+/* Makes the mask of a tile subset: `count` of m's blocks, without tiles.  If the subset leaves out
+ * tiles, all lines of a block get the block's largest exponent. */
 struct tile_subset;
 void limber_mask_join(struct mask *out, const struct mask *m, const struct tile_subset *x,
                       int64_t count);
-/* The same with what launches need of the lines; false: no memory. */
+/* limber_mask_join that also fills the arrays per line, which launches need; false: no memory. */
 bool limber_mask_subset(struct mask *out, const struct mask *m, const struct tile_subset *x,
                         int64_t count);
-/* Writes the mask's class (rounded outwards so that like data share kernels) into an arg node. */
+/* Writes the mask's class (rounded outwards so that similar data share kernels) into an arg node.
+ */
 enum class_use {
     CLASS_coarse = 1, /* far fewer classes */
-    CLASS_widths = 2, /* every bit is kept: only how many there are matters, not where */
+    CLASS_widths = 2, /* schemes keep every bit: only widths matter, not the exponents */
     CLASS_named = 8, /* a scheme is asked for, and has to serve all data that it can */
     CLASS_ranges = 4, /* emin and emax matter by themselves, not only whether formats hold them */
     CLASS_reach = 16 /* all lines may have one scale */
@@ -332,7 +333,7 @@ void limber_mask_class(const struct mask *m, limber_format f, unsigned use, stru
 
 /* ---- target.c: a machine, described to the passes -------------------------------------------- */
 
-/* How a device is used whose threads share memory in blocks.  Its backend knows; passes ask. */
+/* Passes' questions about a device whose threads share memory in blocks; its backend answers. */
 struct target;
 struct block_rules {
     /* Sets the attributes tile and split of the products. */
@@ -346,36 +347,36 @@ struct target {
     char backend[16]; /* "interp", "llvm", "cuda" */
     char isa[16]; /* "any", "avx512", "sm_90a", ... */
     char features[1024]; /* backend's own words, sorted, comma-separated: part of the key */
-    int vector_bits; /* of the widest vector; 0 for interp */
+    int vector_bits; /* bits of the widest vector; 0 for interp */
     int registers; /* vector registers */
     int64_t l1, l2; /* bytes of data cache */
     double rate[UNIT_count]; /* multiply-adds per second of one core; 0: unit absent */
-    int group; /* i8: products summed at once into one i32 lane (8: NEON's products of matrices, 4:
+    int group; /* i8: products summed at once into one i32 lane (8: I8MM of NEON, 4:
                   VNNI, 2: madd of words, which is unit i16, too) */
-    int tile[UNIT_count][3]; /* mr, mb, nb by measurement; zeros: by rule */
+    int tile[UNIT_count][3]; /* measured mr, mb, nb; zeros: passes/tile.c computes them */
     int matrix; /* i8: rows and columns of a tile of the matrix unit; 0: there is none */
-    double bandwidth; /* bytes per second of its memory; 0: nobody asks */
-    int device; /* which of the backend's devices; not part of the text */
-    char sums[8]; /* whose tensor cores: a word of products' sums; "": none */
+    double bandwidth; /* bytes per second of its memory; 0: unknown */
+    int device; /* index of the backend's device; not part of the text */
+    char sums[8]; /* the vendor's tensor cores: a word of products' sums; "": none */
     int64_t shared; /* bytes of memory that a block of threads shares; 0: no such blocks */
     const struct block_rules *blocks; /* where shared is not 0; not part of the text */
-    unsigned cpu; /* the features as bits; 0: still to be read; not part of the text */
-    bool no_compiler; /* none may be used; not part of the text */
+    unsigned cpu; /* the features as bits; 0: not read yet; not part of the text */
+    bool no_compiler; /* true: no compiler may be used; not part of the text */
 };
-/* The unit whose rate and tile are also those of this one: an instruction that sums two products of
- * words (group = 2) is what multiplies bytes, too. */
+/* The unit whose rate and tile hold for this one: where group = 2, an instruction that sums two
+ * products of 16-bit words multiplies bytes, too. */
 static inline enum unit limber_rated_unit(int64_t unit)
 {
     return unit == UNIT_i16 ? UNIT_i8 : (enum unit)unit;
 }
-/* A device, whose memory and threads are its own. */
+/* True for a device with memory and threads of its own. */
 static inline bool limber_is_device(const struct target *t)
 {
     return t->shared > 0;
 }
-/* Is the word one of the features? */
+/* Is the word one of the target's features? */
 bool limber_target_has(const struct target *t, const char *feature);
-/* Whether sums are outer products (SME), whose register tile is the unit's own. */
+/* True if sums are outer products (SME), whose register tile the unit fixes. */
 bool limber_target_is_outer(const struct target *t);
 bool limber_target_parse(struct target *t, const char *text, struct diag *d);
 void limber_target_print(const struct target *t, struct text *out);

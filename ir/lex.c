@@ -72,8 +72,8 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* 1.8p+3, after 0x; at most 16 digits. */
-static bool hex_float(struct word w, double *v)
+/* Reads what follows 0x in 0x1.8p+3; at most 16 digits. */
+static bool read_hex_float(struct word w, double *v)
 {
     struct word mantissa = limber_lex_cut(&w, 'p'), whole = limber_lex_cut(&mantissa, '.');
     uint64_t m = 0;
@@ -96,8 +96,8 @@ static bool hex_float(struct word w, double *v)
     return isfinite(*v);
 }
 
-/* 4.6e10; near enough, these are measured rates. */
-static bool decimal(struct word w, double *v)
+/* Reads a decimal such as 4.6e10.  It may be some ulps off: decimals are measured rates. */
+static bool read_decimal(struct word w, double *v)
 {
     struct word mantissa = limber_lex_cut(&w, 'e'), whole = limber_lex_cut(&mantissa, '.');
     int64_t e = 0;
@@ -136,9 +136,9 @@ bool limber_lex_number(struct word w, double *v)
     if (w.n > 2 && w.s[0] == '0' && w.s[1] == 'x') {
         w.s += 2;
         w.n -= 2;
-        return hex_float(w, v);
+        return read_hex_float(w, v);
     }
-    return decimal(w, v);
+    return read_decimal(w, v);
 }
 
 void limber_print_number(struct text *out, double v)

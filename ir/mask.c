@@ -35,7 +35,7 @@ int limber_mask_low(const struct mask *m)
 
 _Static_assert((int)LIMBER_TILE == (int)LIMBER_BLOCK, "blocks are rows of tiles");
 
-/* Takes in a block. */
+/* Joins a block into the mask. */
 static void take(struct mask *m, const struct block_mask *b)
 {
     m->special = m->special || b->flags & TILE_special;
@@ -57,7 +57,7 @@ static int64_t lines_of(const struct mask *m, int32_t block)
     return left < LIMBER_BLOCK ? left : LIMBER_BLOCK;
 }
 
-/* A block's tiles that are shown, together. */
+/* The joined mask of a block's tiles that are shown. */
 static struct block_mask shown(const struct mask *m, const struct tile_subset *x, int32_t block)
 {
     struct block_mask b = { .flags = TILE_zero };
@@ -136,8 +136,8 @@ static int64_t up_to(const int *steps, size_t n, int64_t x, int64_t multiple)
     return (x + multiple - 1) / multiple * multiple;
 }
 
-/* Few classes, where a kernel of their own would cost more than it spares.  What is wider than
- * scaled integers can be is of one class. */
+/* Coarse classes, for data whose own kernel would cost more than it saves.  All widths beyond those
+ * of scaled integers are the class ANY. */
 enum { ANY = 1 << 16 };
 
 static int64_t one_of(const int *steps, size_t n, int64_t x)
@@ -148,10 +148,10 @@ static int64_t one_of(const int *steps, size_t n, int64_t x)
 static int64_t width_class(int64_t x, bool coarse, bool all)
 {
     static const int steps[] = { 0, 1, 7, 8, 11, 15, 16, 22, 24, 31, 32, 40, 48, 53 };
-    /* two of 164 bits and 2^12 products are what all moduli hold */
+    /* 164: all moduli hold 2^12 products of two such operands */
     static const int few[] = { 0, 8, 24, 53, 80, 112, 128, 164, 165 };
 
-    /* else `accumulator` is hardly slower with one double an element, and needs no kernel */
+    /* !all: `accumulator` is hardly slower for operands in single doubles, and needs no kernel */
     return coarse ? one_of(few, COUNT(few) - (all ? 0 : 3), x) : up_to(steps, COUNT(steps), x, 4);
 }
 
@@ -176,9 +176,9 @@ static int64_t down_to(int64_t x, int64_t multiple)
     return (x >= 0 ? x : x - multiple + 1) / multiple * multiple;
 }
 
-/* Where the exponents lie is the kernel's argument.  A class says only which units hold the
- * elements and their products: binary16 (from 2^-2 on its lo limb needs no scale), binary32 with
- * and without room, binary64 with room for products, anything. */
+/* Exponents are arguments of a kernel.  The class of ranges only says which units hold the elements
+ * and their products: binary16 (from 2^-2 on its lo limb needs no scale), binary32 with and without
+ * room for products, binary64 with room for products, anything. */
 static void range_class(const struct mask *m, limber_format f, unsigned use, struct node *arg)
 {
     static const int range[][2] = {
@@ -200,7 +200,7 @@ static void range_class(const struct mask *m, limber_format f, unsigned use, str
     limber_node_set(arg, ATTR_emax, high);
 }
 
-/* What one scale for all lines costs, where that is few limbs. */
+/* Bits of scaled integers if all lines share one scale; set only if they are few. */
 static void reach_class(const struct mask *m, struct node *arg)
 {
     static const int steps[] = { 7, 8, 15, 16, 23, 24 };
@@ -220,7 +220,7 @@ void limber_mask_class(const struct mask *m, limber_format f, unsigned use, stru
 
     if (!m->scanned)
         return;
-    if (integer || m->zero) { /* bits of the integers themselves */
+    if (integer || m->zero) { /* integers are not scaled */
         limber_node_set(arg, ATTR_emin, 0);
         limber_node_set(arg, ATTR_emax, m->zero ? 0 : width_class(m->emax + 1, false, false) - 1);
     } else {

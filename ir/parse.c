@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Text to plan.  Reads any text, hostile ones too: sizes are limited, errors name the line and
- * the word.  What the words mean together is verify's matter. */
+ * the word.  verify.c checks what the words mean together. */
 #include "ir/lex.h"
 
 #include <math.h>
@@ -36,8 +36,8 @@ static bool no_memory(struct parser *s)
     return limber_fail(s->d, LIMBER_STATUS_NO_MEMORY, "out of memory for the plan");
 }
 
-/* The next word of this line; a comment is as good as the line's end, which is an empty word. */
-static struct word next(struct parser *s)
+/* The next word of this line; a comment ends the line, and the line's end is an empty word. */
+static struct word next_word(struct parser *s)
 {
     struct word w = limber_lex_word(&s->at);
     const char *comment = w.n ? memchr(w.s, ';', w.n) : NULL;
@@ -58,22 +58,22 @@ static bool next_line(struct parser *s, struct word *w)
             return false;
         s->at++;
         s->line++;
-        *w = next(s);
+        *w = next_word(s);
         if (w->n)
             return true;
     }
 }
 
-static bool line_ends(struct parser *s)
+static bool expect_line_end(struct parser *s)
 {
-    struct word w = next(s);
+    struct word w = next_word(s);
 
     return !w.n || bad(s, w, "more than this line holds");
 }
 
-static bool expect(struct parser *s, const char *text)
+static bool expect_word(struct parser *s, const char *text)
 {
-    struct word w = next(s);
+    struct word w = next_word(s);
 
     if (limber_lex_is(w, text))
         return true;
@@ -95,7 +95,7 @@ static bool is_name(struct word w)
     return true;
 }
 
-/* Scheme names have dashes, too. */
+/* Names of schemes may have dashes. */
 static bool is_label(struct word w)
 {
     for (size_t i = 0; i < w.n; i++)
@@ -104,7 +104,7 @@ static bool is_label(struct word w)
     return w.n && w.n <= MAX_NAME;
 }
 
-static const char *keep(struct parser *s, struct word w)
+static const char *keep_string(struct parser *s, struct word w)
 {
     char *copy = limber_plan_alloc(s->p, w.n + 1);
 
@@ -128,7 +128,7 @@ static bool read_int(struct parser *s, struct word all, struct word w, int64_t l
     return true;
 }
 
-/* `all` is the word for infinity. */
+/* Reads a number; the word `all` means infinity. */
 static bool read_number(struct parser *s, struct word whole, struct word w, const char *all,
                         double *v)
 {
@@ -167,7 +167,7 @@ enum head {
     H_counts
 };
 
-/* The words of a unit with bars between them. */
+/* Reads the words of a simulated unit, with bars between them. */
 static bool read_model(struct parser *s, struct word all, struct word v)
 {
     limber_unit *u = limber_plan_alloc(s->p, sizeof *u);
@@ -200,7 +200,8 @@ static bool head_value(struct parser *s, int64_t key, struct word all, struct wo
     case H_model: return read_model(s, all, v);
     case H_counts: return read_int(s, all, v, COUNT_swamped, COUNT_all, &p->counts);
     case H_bits: return read_int(s, all, v, 1, 1000, &p->bits);
-    case H_wanted: return is_label(v) ? (p->wanted = keep(s, v)) != NULL : bad(s, all, "no name");
+    case H_wanted:
+        return is_label(v) ? (p->wanted = keep_string(s, v)) != NULL : bad(s, all, "no name");
     case H_slices: return read_int(s, all, v, 1, MAX_COUNT, &p->slices);
     case H_split:
         if (!read_word(v, "ahead|inside", &split))
@@ -214,7 +215,8 @@ static bool head_value(struct parser *s, int64_t key, struct word all, struct wo
     case H_roundings: return read_int(s, all, v, 1, 64, &p->roundings);
     case H_budget: return read_number(s, all, v, "any", &p->budget);
     case H_spent: return read_number(s, all, v, "any", &p->spent);
-    case H_scheme: return is_label(v) ? (p->scheme = keep(s, v)) != NULL : bad(s, all, "no name");
+    case H_scheme:
+        return is_label(v) ? (p->scheme = keep_string(s, v)) != NULL : bad(s, all, "no name");
     case H_pruned: return read_int(s, all, v, 0, 1 << 24, &p->pruned);
     default: return read_number(s, all, v, "any", &p->dropped);
     }
@@ -222,7 +224,7 @@ static bool head_value(struct parser *s, int64_t key, struct word all, struct wo
 
 static bool parse_head(struct parser *s)
 {
-    struct word w = next(s), key;
+    struct word w = next_word(s), key;
     unsigned seen = 0;
     int64_t which;
 
@@ -231,13 +233,13 @@ static bool parse_head(struct parser *s)
                            s->line);
     if (!limber_lex_is(w, "plan"))
         return bad(s, w, "a plan begins with 'plan NAME'");
-    w = next(s);
+    w = next_word(s);
     if (!is_name(w))
         return bad(s, w, "no name for a plan");
-    s->p->name = keep(s, w);
+    s->p->name = keep_string(s, w);
     if (!s->p->name)
         return false;
-    for (w = next(s); w.n && !limber_lex_is(w, "{"); w = next(s)) {
+    for (w = next_word(s); w.n && !limber_lex_is(w, "{"); w = next_word(s)) {
         struct word v = w;
 
         key = limber_lex_cut(&v, '=');
@@ -252,12 +254,12 @@ static bool parse_head(struct parser *s)
         if (!head_value(s, which, w, v))
             return false;
     }
-    return w.n ? line_ends(s) : bad(s, w, "the head of a plan ends with '{'");
+    return w.n ? expect_line_end(s) : bad(s, w, "the head of a plan ends with '{'");
 }
 
 /* ---- one operation --------------------------------------------------------------------------- */
 
-static int find(const struct plan *p, struct word w)
+static int find_value(const struct plan *p, struct word w)
 {
     for (size_t i = p->nodes; i-- > 0;)
         if (limber_lex_is(w, p->node[i].name))
@@ -265,14 +267,14 @@ static int find(const struct plan *p, struct word w)
     return -1;
 }
 
-/* "%name" of a value that is defined above. */
+/* Reads "%name", a value that is defined above. */
 static bool read_value(struct parser *s, struct word w, int *index)
 {
     struct word name = { w.s + 1, w.n - 1 };
 
     if (w.n < 2 || *w.s != '%')
         return bad(s, w, "no value; values begin with %");
-    *index = find(s->p, name);
+    *index = find_value(s->p, name);
     return *index >= 0 || bad(s, w, "not defined above");
 }
 
@@ -285,7 +287,7 @@ static bool read_dim(struct word w, int64_t *v)
     return limber_lex_int(w, v) && *v >= 0 && *v <= MAX_DIM;
 }
 
-/* "f64[m,k]" or "u8[128,k]x16". */
+/* Reads "f64[m,k]" or "u8[128,k]x16". */
 static bool read_type(struct parser *s, struct word w, struct type *t)
 {
     struct word rest = w, f = limber_lex_cut(&rest, '['), dims = limber_lex_cut(&rest, ']');
@@ -362,10 +364,10 @@ static bool read_attr(struct parser *s, struct word w, struct node *n)
     }
 }
 
-/* "%al.3": limb 3 of the operand. */
+/* Reads "%al.3": limb 3 of the operand. */
 static bool read_limb(struct parser *s, int operand, int *limb)
 {
-    struct word w = next(s), v = w, name = limber_lex_cut(&v, '.');
+    struct word w = next_word(s), v = w, name = limber_lex_cut(&v, '.');
     int index;
 
     if (!w.n)
@@ -383,20 +385,20 @@ static bool read_row(struct parser *s, const struct node *n, struct row *r)
 
     if (!read_limb(s, n->in[0], &r->a) || !read_limb(s, n->in[1], &r->b))
         return false;
-    v = acc = next(s);
+    v = acc = next_word(s);
     if (!limber_lex_is(limber_lex_cut(&v, '='), "acc"))
         return bad(s, acc, "acc=NUMBER is due");
     if (!read_int(s, acc, v, 0, MAX_COUNT, &r->acc))
         return false;
-    w = next(s);
+    w = next_word(s);
     if (w.n < 4 || memcmp(w.s, "w=2^", 4))
         return bad(s, w, "w=2^NUMBER is due");
     if (!read_int(s, w, (struct word){ w.s + 4, w.n - 4 }, -40000, 40000, &r->weight))
         return false;
-    v = share = next(s);
+    v = share = next_word(s);
     if (!limber_lex_is(limber_lex_cut(&v, '='), "share"))
         return bad(s, share, "share=NUMBER or share=all is due");
-    return read_number(s, share, v, "all", &r->share) && line_ends(s);
+    return read_number(s, share, v, "all", &r->share) && expect_line_end(s);
 }
 
 static bool add_row(struct parser *s, struct node *n, size_t *capacity, const struct row *r)
@@ -422,14 +424,14 @@ static bool read_rows(struct parser *s, struct node *n)
     struct word w;
     struct row r;
 
-    if (!expect(s, "{") || !line_ends(s))
+    if (!expect_word(s, "{") || !expect_line_end(s))
         return false;
     for (;;) {
         if (!next_line(s, &w))
             return limber_fail(s->d, LIMBER_STATUS_BAD_ARGUMENT, "line %d: the table has no '}'",
                                s->line);
         if (limber_lex_is(w, "}"))
-            return line_ends(s);
+            return expect_line_end(s);
         if (!limber_lex_is(w, "row"))
             return bad(s, w, "'row' or '}' is due");
         if (n->rows == MAX_ROWS)
@@ -442,7 +444,7 @@ static bool read_rows(struct parser *s, struct node *n)
 
 static bool read_op(struct parser *s, enum op *op)
 {
-    struct word w = next(s);
+    struct word w = next_word(s);
 
     for (int i = 0; i < OP_count; i++)
         if (limber_lex_is(w, limber_ops[i].name)) {
@@ -452,12 +454,12 @@ static bool read_op(struct parser *s, enum op *op)
     return bad(s, w, "unknown operation");
 }
 
-/* Everything between the operation and the type. */
+/* Reads operands and attributes, everything between the operation and the type. */
 static bool read_arguments(struct parser *s, struct node *n)
 {
     struct word w;
 
-    for (w = next(s); w.n && !limber_lex_is(w, ":"); w = next(s)) {
+    for (w = next_word(s); w.n && !limber_lex_is(w, ":"); w = next_word(s)) {
         if (*w.s != '%') {
             if (!read_attr(s, w, n))
                 return false;
@@ -479,22 +481,22 @@ static bool parse_node(struct parser *s, struct word w)
 
     if (!is_name(name))
         return bad(s, w, "no name for a value");
-    if (find(s->p, name) >= 0)
+    if (find_value(s->p, name) >= 0)
         return bad(s, w, "defined twice");
     if (s->p->nodes == MAX_NODES)
         return bad(s, w, "the plan is too long");
-    if (!expect(s, "=") || !read_op(s, &op))
+    if (!expect_word(s, "=") || !read_op(s, &op))
         return false;
     index = limber_plan_add(s->p, op, "", -1, -1, (struct type){ 0 });
     if (index < 0)
         return no_memory(s);
     n = &s->p->node[index];
     n->line = s->line;
-    if (!read_arguments(s, n) || !read_type(s, next(s), &n->type))
+    if (!read_arguments(s, n) || !read_type(s, next_word(s), &n->type))
         return false;
-    if (limber_ops[op].flags & OP_ROWS ? !read_rows(s, n) : !line_ends(s))
+    if (limber_ops[op].flags & OP_ROWS ? !read_rows(s, n) : !expect_line_end(s))
         return false;
-    n->name = keep(s, name); /* only now: a value is not its own operand */
+    n->name = keep_string(s, name); /* only after the arguments: a value is not its own operand */
     return n->name != NULL;
 }
 
@@ -511,7 +513,7 @@ static bool parse_body(struct parser *s)
         if (limber_lex_is(w, "ret")) {
             if (s->p->ret >= 0)
                 return bad(s, w, "said twice");
-            if (!read_value(s, next(s), &s->p->ret) || !line_ends(s))
+            if (!read_value(s, next_word(s), &s->p->ret) || !expect_line_end(s))
                 return false;
         } else if (*w.s != '%') {
             return bad(s, w, "a line begins with %NAME, ret or }");
@@ -519,7 +521,7 @@ static bool parse_body(struct parser *s)
             return false;
         }
     }
-    if (!line_ends(s))
+    if (!expect_line_end(s))
         return false;
     return !next_line(s, &w) || bad(s, w, "behind the end of the plan");
 }

@@ -33,7 +33,7 @@ const char *const limber_limb_kinds[LIMB_KIND_count] = { LIMBER_LIMB_KINDS(LIMBE
 const char *const limber_reconstructions[] = { LIMBER_RECONSTRUCTIONS(LIMBER_WORD_NAME) };
 #define PROMISE_ROW(prefix, word, number) [number] = #word,
 const char *const limber_promises[PROMISES] = { LIMBER_PROMISES(PROMISE_ROW) };
-/* The text form counts the words, the interface numbers them. */
+/* The text form counts promises by word, the interface by number: both must agree. */
 enum { LIMBER_PROMISES(LIMBER_WORD_CONSTANT) PROMISE_count };
 #define PROMISE_AGREES(prefix, word, number) \
     _Static_assert(prefix##_##word == (int)(number), "in the interface's order");
@@ -122,7 +122,7 @@ const char *limber_plan_string(struct plan *p, const char *s)
     return copy ? memcpy(copy, s, n) : NULL;
 }
 
-static bool taken(const struct plan *p, const char *name)
+static bool is_name_taken(const struct plan *p, const char *name)
 {
     for (size_t i = 0; i < p->nodes; i++)
         if (!strcmp(p->node[i].name, name))
@@ -130,21 +130,21 @@ static bool taken(const struct plan *p, const char *name)
     return false;
 }
 
-/* The name itself, or with the first number behind it that makes it new. */
-static const char *fresh(struct plan *p, const char *name)
+/* Returns the name, with the first number behind it that makes it unique if it is taken. */
+static const char *unique_name(struct plan *p, const char *name)
 {
     char text[80];
 
-    if (name && !taken(p, name))
+    if (name && !is_name_taken(p, name))
         return limber_plan_string(p, name);
     for (size_t i = name ? 2 : p->nodes;; i++) {
         snprintf(text, sizeof text, "%.50s%zu", name ? name : "v", i);
-        if (!taken(p, text))
+        if (!is_name_taken(p, text))
             return limber_plan_string(p, text);
     }
 }
 
-static bool grow(struct plan *p)
+static bool grow_nodes(struct plan *p)
 {
     size_t capacity = p->capacity ? 2 * p->capacity : 16;
     struct node *node = limber_plan_alloc(p, capacity * sizeof *node);
@@ -162,8 +162,8 @@ int limber_plan_add(struct plan *p, enum op op, const char *name, int a, int b, 
 {
     struct node *n;
 
-    name = fresh(p, name);
-    if (!name || (p->nodes == p->capacity && !grow(p)))
+    name = unique_name(p, name);
+    if (!name || (p->nodes == p->capacity && !grow_nodes(p)))
         return -1;
     n = &p->node[p->nodes];
     memset(n, 0, sizeof *n);
@@ -182,18 +182,18 @@ int limber_plan_add(struct plan *p, enum op op, const char *name, int a, int b, 
 #include "ir/ops.h"
 #undef A
 
-/* The place of an attribute among those that the operation may carry; NODE_ATTRS: it may not. */
-static int place_of(const struct node *n, enum attr a)
+/* The index of an attribute among those that the operation may carry; NODE_ATTRS: it may not. */
+static int attr_index(const struct node *n, enum attr a)
 {
     uint64_t attrs = limber_ops[n->op].attrs, bit = UINT64_C(1) << a;
 
     return attrs & bit ? __builtin_popcountll(attrs & (bit - 1)) : NODE_ATTRS;
 }
 
-/* What the operation may not carry is only noted, for verify to refuse. */
-static void set(struct node *n, enum attr a, union attr_value v)
+/* An attribute that the operation may not carry only sets its bit, which verify refuses. */
+static void set_attr(struct node *n, enum attr a, union attr_value v)
 {
-    int at = place_of(n, a);
+    int at = attr_index(n, a);
 
     n->has |= UINT64_C(1) << a;
     if (at < NODE_ATTRS)
@@ -202,7 +202,7 @@ static void set(struct node *n, enum attr a, union attr_value v)
 
 void limber_node_set(struct node *n, enum attr a, int64_t value)
 {
-    set(n, a, (union attr_value){ .num = value });
+    set_attr(n, a, (union attr_value){ .num = value });
 }
 
 bool limber_node_list(struct plan *p, struct node *n, enum attr a, const int64_t *v, size_t count)
@@ -215,13 +215,13 @@ bool limber_node_list(struct plan *p, struct node *n, enum attr a, const int64_t
     if (count)
         memcpy(copy, v, count * sizeof *copy);
     *list = (struct dims_list){ copy, count };
-    set(n, a, (union attr_value){ .list = list });
+    set_attr(n, a, (union attr_value){ .list = list });
     return true;
 }
 
 int64_t limber_num(const struct node *n, enum attr a)
 {
-    int at = limber_node_has(n, a) ? place_of(n, a) : NODE_ATTRS;
+    int at = limber_node_has(n, a) ? attr_index(n, a) : NODE_ATTRS;
 
     return at < NODE_ATTRS ? n->attr[at].num : 0;
 }
@@ -229,7 +229,7 @@ int64_t limber_num(const struct node *n, enum attr a)
 const struct dims_list *limber_list(const struct node *n, enum attr a)
 {
     static const struct dims_list none = { NULL, 0 };
-    int at = limber_node_has(n, a) ? place_of(n, a) : NODE_ATTRS;
+    int at = limber_node_has(n, a) ? attr_index(n, a) : NODE_ATTRS;
 
     return at < NODE_ATTRS && n->attr[at].list ? n->attr[at].list : &none;
 }
@@ -343,8 +343,8 @@ bool limber_plan_copy(struct plan *to, const struct plan *from)
 
 enum { UNUSED, NEEDED, PLACED };
 
-/* Marks what the returned value needs; every round reaches operands one step further. */
-static void mark(const struct plan *p, unsigned char *state)
+/* Marks what the returned value needs; every round marks the operands of what is marked. */
+static void mark_needed(const struct plan *p, unsigned char *state)
 {
     bool more = true;
 
@@ -360,7 +360,7 @@ static void mark(const struct plan *p, unsigned char *state)
     }
 }
 
-static bool ready(const struct node *n, const unsigned char *state)
+static bool is_ready(const struct node *n, const unsigned char *state)
 {
     for (int j = 0; j < n->nin; j++)
         if (state[n->in[j]] != PLACED)
@@ -382,10 +382,10 @@ bool limber_plan_sweep(struct plan *p)
     node = limber_plan_alloc(p, p->nodes * sizeof *node);
     if (!state || !to || !node)
         return false;
-    mark(p, state);
-    /* A round without progress is a cycle, which verify reports. */
+    mark_needed(p, state);
+    /* A round without progress means a cycle, which verify reports. */
     for (size_t i = 0, before = 0; i < p->nodes;) {
-        if (state[i] == NEEDED && ready(&p->node[i], state)) {
+        if (state[i] == NEEDED && is_ready(&p->node[i], state)) {
             node[kept] = p->node[i];
             for (int j = 0; j < node[kept].nin; j++)
                 node[kept].in[j] = to[node[kept].in[j]];

@@ -6,7 +6,7 @@
 
 bool limber_poisons;
 
-/* A NaN that signals, read as binary64 or as binary32; as bytes and integers nothing usual. */
+/* A signalling NaN as binary64 and as binary32; unusual values as bytes and integers. */
 static const uint64_t pattern = UINT64_C(0x7ff4a5a57fa5b6c7);
 
 void limber_poison_fill(void *memory, size_t bytes)

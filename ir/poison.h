@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Tests have all memory filled before it is used, so that whoever reads what nobody has written
- * gives a wrong result, and not by chance the last call's.  Off, this costs one look. */
+ * Fills new memory with a pattern in tests, so that reading what nobody has written gives a wrong
+ * result, not by chance the last call's.  Off, this costs one test of a flag. */
 #ifndef LIMBER_POISON_H
 #define LIMBER_POISON_H
 

@@ -13,7 +13,7 @@ static void print_bound(struct text *out, double v)
         limber_print_number(out, v);
 }
 
-/* A unit's words with bars between them. */
+/* Prints the words of a simulated unit with bars between them. */
 static void print_model(const limber_unit *u, struct text *out)
 {
     struct text t = { 0 };

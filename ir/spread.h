@@ -5,13 +5,13 @@
 
 #include "ir/view.h"
 
-/* `step` bytes after each other, or at addresses of their own. */
+/* The matrices of a batch are `step` bytes apart, or at addresses of their own. */
 struct spread {
     int64_t step;
     const void *const *address; /* NULL: by step */
 };
 
-/* Matrix g, where the first lies at `data`, if not at an address of its own. */
+/* The address of matrix g; `data` is that of the first one, used if x has no addresses. */
 PRIM const void *limber_spread_at(const void *data, const struct spread *x, int64_t g)
 {
     const void *p = x->address ? LIMBER_READ(const void *, x->address + g) :

@@ -16,15 +16,15 @@ static const char *const words[] = { [STEP_add] = "add", [STEP_sub] = "sub", [ST
 /* ---- reading --------------------------------------------------------------------------------- */
 
 struct reader {
-    const char *start, *word, *at; /* of a line; what a message is about; what is read next */
-    const char *operation; /* of the line that is read */
+    const char *start, *word, *at; /* the line, the word that a message names, the next byte */
+    const char *operation; /* name of the line's operation */
     int line;
     limber_format compute;
     const char *const *names;
     struct steps *s;
     char step_name[MOST_STEPS][NAME];
     int step_line[MOST_STEPS], step_column[MOST_STEPS];
-    unsigned used; /* steps whose results are read */
+    unsigned used; /* bit i: the result of step i is read */
     struct diag *d;
 };
 
@@ -48,13 +48,13 @@ static bool is_word(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-static void skip(struct reader *r)
+static void skip_blanks(struct reader *r)
 {
     r->at += strspn(r->at, " \t\r");
     r->word = r->at;
 }
 
-static bool at_end(const struct reader *r)
+static bool is_at_end(const struct reader *r)
 {
     return !*r->at || *r->at == '\n' || *r->at == ';';
 }
@@ -87,7 +87,7 @@ static bool read_name(struct reader *r, char name[NAME])
     return true;
 }
 
-static int value_named(const struct reader *r, const char *name)
+static int find_value(const struct reader *r, const char *name)
 {
     for (int i = 0; i < r->s->count; i++)
         if (!strcmp(name, r->step_name[i]))
@@ -98,7 +98,7 @@ static int value_named(const struct reader *r, const char *name)
     return strcmp(name, "x") ? VALUE_number : VALUE_product;
 }
 
-static double rounded(bool narrow, double x)
+static double round_to_compute(bool narrow, double x)
 {
     return narrow ? (double)(float)x : x;
 }
@@ -109,14 +109,14 @@ static bool is_infinity(const char *at)
     return *at == 'i' || *at == 'I';
 }
 
-/* All digits before an exponent are 0. */
+/* True if all digits before an exponent are 0. */
 static bool is_zero(const char *at)
 {
     return strcspn(at, "123456789abcdfABCDF") >= strcspn(at, "eEpP \t\r\n;");
 }
 
-/* A number of the format in which steps compute.  An infinity is written as such: a number that
- * only becomes one is a mistake. */
+/* Reads a number, rounded to the format in which steps compute.  A finite number that overflows to
+ * infinity is refused: infinities are written `inf`. */
 static bool read_number(struct reader *r, double *to)
 {
     char word[NAME], *end;
@@ -127,7 +127,7 @@ static bool read_number(struct reader *r, double *to)
     uselocale(before);
     if (end == r->at || is_word(*end) || *to != *to)
         return refuse(r, "'%s' is no number", word_at(r, word));
-    *to = rounded(narrow, *to);
+    *to = round_to_compute(narrow, *to);
     if (*to == 0 && !is_zero(r->at))
         return refuse(r,
                       narrow ? "'%s' is 0 in f32, in which these steps compute" :
@@ -146,15 +146,15 @@ static bool read_operand(struct reader *r, struct epilogue_step *s, int i)
 {
     char name[NAME];
 
-    skip(r);
-    if (at_end(r))
+    skip_blanks(r);
+    if (is_at_end(r))
         return refuse(r, "%s needs another operand", words[s->op]);
     s->operand[i] = VALUE_number;
     if (*r->at != '%')
         return read_number(r, &s->number[i]);
     if (!read_name(r, name))
         return false;
-    s->operand[i] = value_named(r, name);
+    s->operand[i] = find_value(r, name);
     if (s->operand[i] == VALUE_number)
         return refuse(r, "%%%s is neither x, nor an input, nor an earlier line", name);
     if (s->operand[i] >= VALUE_steps)
@@ -179,7 +179,7 @@ static bool find_operation(struct reader *r, struct epilogue_step *s)
            refuse(r, "'%s' is neither a function nor add, sub, mul, div, max or min", word);
 }
 
-/* p=NUMBER q=NUMBER */
+/* Reads p=NUMBER q=NUMBER. */
 static bool read_parameters(struct reader *r, struct epilogue_step *s)
 {
     char word[NAME];
@@ -188,7 +188,7 @@ static bool read_parameters(struct reader *r, struct epilogue_step *s)
     int most;
 
     name = limber_function_at((int)s->function, NULL, &most);
-    for (skip(r); !at_end(r); skip(r)) {
+    for (skip_blanks(r); !is_at_end(r); skip_blanks(r)) {
         int i = *r->at == 'q';
 
         if ((*r->at != 'p' && !i) || r->at[1] != '=' || has & 1u << i || i >= most)
@@ -199,7 +199,7 @@ static bool read_parameters(struct reader *r, struct epilogue_step *s)
         has |= 1u << i;
     }
     if (s->function == LIMBER_FUNCTION_LEAKY_RELU && !has)
-        s->number[0] = rounded(limber_format_equal(r->compute, LIMBER_F32), 0.01);
+        s->number[0] = round_to_compute(limber_format_equal(r->compute, LIMBER_F32), 0.01);
     if (s->function == LIMBER_FUNCTION_CLAMP && (has != 3 || !(s->number[0] <= s->number[1]))) {
         r->word = r->operation;
         return refuse(r, "%s needs p=NUMBER q=NUMBER with p <= q", name);
@@ -211,12 +211,12 @@ static bool read_function(struct reader *r, struct epilogue_step *s)
 {
     char name[NAME];
 
-    skip(r);
-    if (at_end(r))
+    skip_blanks(r);
+    if (is_at_end(r))
         return refuse(r, "%s needs an operand", limber_function_at((int)s->function, NULL, NULL));
     if (!read_name(r, name))
         return false;
-    s->operand[0] = value_named(r, name);
+    s->operand[0] = find_value(r, name);
     if (s->operand[0] == VALUE_number)
         return refuse(r, "%%%s is neither x, nor an input, nor an earlier line", name);
     if (s->operand[0] >= VALUE_steps)
@@ -233,22 +233,22 @@ static bool read_line(struct reader *r)
 
     if (!read_name(r, name))
         return false;
-    if (value_named(r, name) != VALUE_number)
+    if (find_value(r, name) != VALUE_number)
         return refuse(r, "%%%s is there already", name);
     if (r->s->count == MOST_STEPS)
         return refuse(r, "there are more than %s steps", "16");
-    skip(r);
+    skip_blanks(r);
     if (*r->at != '=')
         return refuse(r, "'%s' stands where = should", word_at(r, word));
     r->at++;
-    skip(r);
+    skip_blanks(r);
     if (!find_operation(r, &s))
         return false;
     if (s.op == STEP_function ? !read_function(r, &s) :
                                 !read_operand(r, &s, 0) || !read_operand(r, &s, 1))
         return false;
-    skip(r);
-    if (!at_end(r))
+    skip_blanks(r);
+    if (!is_at_end(r))
         return refuse(r, "'%s' is more than the operation takes", word_at(r, word));
     memcpy(r->step_name[r->s->count], name, sizeof name);
     r->step_line[r->s->count] = r->line;
@@ -291,8 +291,8 @@ bool limber_steps_parse(struct steps *s, const char *text, const char *const nam
         return false;
     for (r.line = 1; *r.at; r.line++) {
         r.start = r.at;
-        skip(&r);
-        if (!at_end(&r) && !read_line(&r))
+        skip_blanks(&r);
+        if (!is_at_end(&r) && !read_line(&r))
             return false;
         r.at += strcspn(r.at, "\n");
         r.at += *r.at == '\n';
@@ -306,7 +306,7 @@ bool limber_steps_parse(struct steps *s, const char *text, const char *const nam
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Step 1 is called _1, or __1 and so on where that could be an input's name. */
+/* Steps are named _1, _2, ..., with more underscores if an input could have such a name. */
 static const char *prefix_apart(const struct steps *s, const char *const names[])
 {
     static const char underscores[MOST_INPUTS + 2] = "_________";
@@ -361,9 +361,9 @@ void limber_steps_print(struct text *out, const struct steps *s, const char *con
     }
 }
 
-/* ---- what is known of steps ------------------------------------------------------------------ */
+/* ---- properties of steps --------------------------------------------------------------------- */
 
-static bool has(limber_format f, double x)
+static bool has_number(limber_format f, double x)
 {
     return limber_format_equal(f, LIMBER_F64) || limber_format_round(f, x) == x;
 }
@@ -382,7 +382,7 @@ bool limber_steps_select(const struct steps *s, limber_format f)
                      at->function != LIMBER_FUNCTION_NEG && at->function != LIMBER_FUNCTION_CAST)
                 return false;
             for (int j = 0; j < numbers; j++)
-                if (!has(f, at->number[j]))
+                if (!has_number(f, at->number[j]))
                     return false;
             break;
         case STEP_max:
@@ -390,7 +390,7 @@ bool limber_steps_select(const struct steps *s, limber_format f)
             for (int j = 0; j < 2; j++) {
                 bool number = at->operand[j] == VALUE_number;
 
-                if ((number && !has(f, at->number[j])) ||
+                if ((number && !has_number(f, at->number[j])) ||
                     (at->operand[j] > VALUE_product && at->operand[j] < VALUE_steps))
                     return false;
             }
@@ -429,7 +429,7 @@ void limber_steps_drop_addend(struct steps *s)
     }
 }
 
-/* ---- what they mean -------------------------------------------------------------------------- */
+/* ---- evaluation ------------------------------------------------------------------------------ */
 
 /* A sum, product or quotient of two numbers of 24 bits is rounded once although it is computed in
  * binary64: 53 >= 2 x 24 + 2 (Figueroa, 1995). */
@@ -438,14 +438,14 @@ double limber_epilogue_value(const struct epilogue_step *s, bool narrow, double 
     struct fn_args a;
 
     switch (s->op) {
-    case STEP_add: return rounded(narrow, x + y);
-    case STEP_sub: return rounded(narrow, x - y);
-    case STEP_mul: return rounded(narrow, x * y);
-    case STEP_div: return rounded(narrow, x / y);
+    case STEP_add: return round_to_compute(narrow, x + y);
+    case STEP_sub: return round_to_compute(narrow, x - y);
+    case STEP_mul: return round_to_compute(narrow, x * y);
+    case STEP_div: return round_to_compute(narrow, x / y);
     case STEP_max: return x > y || x != x ? x : y;
     case STEP_min: return x < y || x != x ? x : y;
     default: break;
     }
     a = limber_function_args(narrow ? LIMBER_F32 : LIMBER_F64, s->number[0], s->number[1]);
-    return rounded(narrow, limber_function_value(s->function, &a, x));
+    return round_to_compute(narrow, limber_function_value(s->function, &a, x));
 }

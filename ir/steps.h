@@ -18,8 +18,8 @@ enum step_op { STEP_function, STEP_add, STEP_sub, STEP_mul, STEP_div, STEP_max, 
 struct epilogue_step {
     enum step_op op;
     limber_function function;
-    int operand[2]; /* of a function the first alone; VALUE_number: number[i] */
-    double number[2]; /* of a function p and q */
+    int operand[2]; /* a function has only the first; VALUE_number: number[i] */
+    double number[2]; /* constant operands; for a function its parameters p and q */
 };
 
 struct steps {
@@ -27,23 +27,23 @@ struct steps {
     struct epilogue_step step[MOST_STEPS];
 };
 
-/* Numbers are rounded to the format in which steps compute.  Messages begin with the line. */
+/* Parses steps.  Numbers are rounded to the format `compute`; messages begin with the line. */
 bool limber_steps_parse(struct steps *s, const char *text, const char *const names[], int inputs,
                         limber_format compute, struct diag *d);
-/* As text that is read again. */
+/* Prints steps as text that limber_steps_parse reads. */
 void limber_steps_print(struct text *out, const struct steps *s, const char *const names[]);
-/* All operations give one of their operands, or its negative, if all numbers are of format f. */
+/* True if every operation returns an operand or its negative, given that all numbers are of f. */
 bool limber_steps_select(const struct steps *s, limber_format f);
 /* The input that the first step adds to the product where nothing else reads that, or -1. */
 int limber_steps_addend(const struct steps *s);
-/* Leaves that step out. */
+/* Removes the step that limber_steps_addend found. */
 void limber_steps_drop_addend(struct steps *s);
-/* The last result. */
+/* The number of the last step's value. */
 static inline int limber_steps_result(const struct steps *s)
 {
     return s->count ? VALUE_steps + s->count - 1 : VALUE_product;
 }
-/* What a step makes of these operands, in binary64 or (narrow) binary32. */
+/* The result of a step on operands x and y, in binary64 or (narrow) binary32. */
 double limber_epilogue_value(const struct epilogue_step *s, bool narrow, double x, double y);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Three digits, as much as a measurement says: "4.6e10". */
+/* Prints a rate to three digits, the precision of a measurement: "4.6e10". */
 static void print_rate(struct text *out, const char *word, const char *unit, double rate)
 {
     char digits[32];
@@ -50,7 +50,7 @@ void limber_target_print(const struct target *t, struct text *out)
     limber_text_add(out, "\n");
 }
 
-static bool copy(char *to, size_t size, const char *s, size_t n)
+static bool copy_word(char *to, size_t size, const char *s, size_t n)
 {
     if (n >= size)
         return false;
@@ -59,12 +59,12 @@ static bool copy(char *to, size_t size, const char *s, size_t n)
     return true;
 }
 
-static bool whole(const char *s, size_t n, int64_t *v)
+static bool read_count(const char *s, size_t n, int64_t *v)
 {
     return limber_lex_int((struct word){ s, n }, v) && *v >= 0 && *v < INT32_MAX;
 }
 
-static bool rate(struct target *t, const char *key, size_t k, const char *s, size_t n)
+static bool read_rate(struct target *t, const char *key, size_t k, const char *s, size_t n)
 {
     for (int u = 0; u < UNIT_count; u++)
         if (strlen(limber_units[u].name) == k - 5 &&
@@ -73,8 +73,8 @@ static bool rate(struct target *t, const char *key, size_t k, const char *s, siz
     return false;
 }
 
-/* Three positive numbers with commas. */
-static bool tile(struct target *t, const char *key, size_t k, const char *s, size_t n)
+/* Reads three positive numbers with commas. */
+static bool read_tile(struct target *t, const char *key, size_t k, const char *s, size_t n)
 {
     int64_t v[3];
     size_t at = 0;
@@ -82,7 +82,7 @@ static bool tile(struct target *t, const char *key, size_t k, const char *s, siz
     for (int i = 0; i < 3; i++) {
         size_t digits = strspn(s + at, "0123456789");
 
-        if (at + digits > n || !whole(s + at, digits, &v[i]) || v[i] == 0 || v[i] > 65536 ||
+        if (at + digits > n || !read_count(s + at, digits, &v[i]) || v[i] == 0 || v[i] > 65536 ||
             (i < 2 ? s[at + digits] != ',' : at + digits != n))
             return false;
         at += digits + 1;
@@ -97,7 +97,7 @@ static bool tile(struct target *t, const char *key, size_t k, const char *s, siz
     return false;
 }
 
-static bool set(struct target *t, const char *key, size_t k, const char *s, size_t n)
+static bool read_field(struct target *t, const char *key, size_t k, const char *s, size_t n)
 {
     static const struct {
         const char *name;
@@ -115,21 +115,21 @@ static bool set(struct target *t, const char *key, size_t k, const char *s, size
     int64_t v;
 
     if (k == 3 && strncmp(key, "isa", k) == 0)
-        return copy(t->isa, sizeof t->isa, s, n);
+        return copy_word(t->isa, sizeof t->isa, s, n);
     if (k == 4 && strncmp(key, "sums", k) == 0)
-        return copy(t->sums, sizeof t->sums, s, n);
+        return copy_word(t->sums, sizeof t->sums, s, n);
     if (k == 8 && strncmp(key, "features", k) == 0)
-        return copy(t->features, sizeof t->features, s, n);
+        return copy_word(t->features, sizeof t->features, s, n);
     if (k > 5 && strncmp(key, "rate.", 5) == 0)
-        return rate(t, key, k, s, n);
+        return read_rate(t, key, k, s, n);
     if (k == 9 && strncmp(key, "bandwidth", k) == 0)
         return limber_lex_number((struct word){ s, n }, &t->bandwidth) && t->bandwidth >= 0;
     if (k > 5 && strncmp(key, "tile.", 5) == 0)
-        return tile(t, key, k, s, n);
+        return read_tile(t, key, k, s, n);
     for (size_t i = 0; i < COUNT(fields); i++) {
         if (strlen(fields[i].name) != k || strncmp(key, fields[i].name, k))
             continue;
-        if (!whole(s, n, &v))
+        if (!read_count(s, n, &v))
             return false;
         if (fields[i].wide)
             memcpy((char *)t + fields[i].at, &v, sizeof v);
@@ -151,14 +151,14 @@ bool limber_target_parse(struct target *t, const char *text, struct diag *d)
                            "target: expected \"target NAME word=value ...\"");
     s += 7;
     n = strcspn(s, " \n");
-    if (n == 0 || !copy(t->backend, sizeof t->backend, s, n))
+    if (n == 0 || !copy_word(t->backend, sizeof t->backend, s, n))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "target: no backend's name");
     for (s += n, s += strspn(s, " \t\n"); *s; s += n, s += strspn(s, " \t\n")) {
         size_t key;
 
         n = strcspn(s, " \t\n");
         key = strcspn(s, "=");
-        if (key >= n || !set(t, s, key, s + key + 1, n - key - 1))
+        if (key >= n || !read_field(t, s, key, s + key + 1, n - key - 1))
             return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "target: \"%.*s\" is not understood",
                                (int)(n < 60 ? n : 60), s);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Is a plan well-formed?  Operand counts and types, shapes, attributes and their ranges, rows.
+ * Checks that a plan is well-formed: operands, types, shapes, attributes and their ranges, rows.
  * Every message begins with the name of the value that breaks a rule.
  *
  *   proof   of the rules of exact chains: docs/accuracy.md, "Slices (Ozaki I) and bytes" and
@@ -31,7 +31,7 @@ static bool is_format(limber_format f, const char *name)
 }
 
 /* A dimension as text. */
-static const char *dim(int64_t v, char text[24])
+static const char *dim_text(int64_t v, char text[24])
 {
     if (v < 0)
         snprintf(text, 24, "%c", (int)-v);
@@ -40,9 +40,9 @@ static const char *dim(int64_t v, char text[24])
     return text;
 }
 
-/* ---- what operations have in common ---------------------------------------------------------- */
+/* ---- checks that operations share ------------------------------------------------------------ */
 
-static bool range(const struct check *c, enum attr a, int64_t least, int64_t most)
+static bool check_range(const struct check *c, enum attr a, int64_t least, int64_t most)
 {
     if (num(c->n, a) >= least && num(c->n, a) <= most)
         return true;
@@ -50,7 +50,8 @@ static bool range(const struct check *c, enum attr a, int64_t least, int64_t mos
                (long long)least, (long long)most);
 }
 
-static bool list(const struct check *c, enum attr a, size_t count, int64_t least, int64_t most)
+static bool check_list(const struct check *c, enum attr a, size_t count, int64_t least,
+                       int64_t most)
 {
     const struct dims_list *l = limber_list(c->n, a);
 
@@ -63,40 +64,40 @@ static bool list(const struct check *c, enum attr a, size_t count, int64_t least
     return true;
 }
 
-static bool rank(const struct check *c, const struct node *n, int rank)
+static bool check_rank(const struct check *c, const struct node *n, int rank)
 {
     return n->type.rank == rank ||
            bad(c, "%%%s has %d dimensions, not %d", n->name, n->type.rank, rank);
 }
 
-static bool stored(const struct check *c, const struct node *n)
+static bool check_stored(const struct check *c, const struct node *n)
 {
     return n->type.format.kind != LIMBER_KIND_EXACT ||
            bad(c, "%%%s is exact, which is no format of operands", n->name);
 }
 
-/* The value's dimension i is the operand's dimension j. */
-static bool same_dim(const struct check *c, int i, const struct node *o, int j)
+/* Checks that the value's dimension i equals the operand's dimension j. */
+static bool check_same_dim(const struct check *c, int i, const struct node *o, int j)
 {
     char mine[24], theirs[24];
 
     if (c->n->type.dim[i] == o->type.dim[j])
         return true;
-    return bad(c, "dimension %d is %s, but %%%s has %s", i, dim(c->n->type.dim[i], mine), o->name,
-               dim(o->type.dim[j], theirs));
+    return bad(c, "dimension %d is %s, but %%%s has %s", i, dim_text(c->n->type.dim[i], mine),
+               o->name, dim_text(o->type.dim[j], theirs));
 }
 
-static bool same_shape(const struct check *c, const struct node *o)
+static bool check_same_shape(const struct check *c, const struct node *o)
 {
-    if (!rank(c, o, c->n->type.rank))
+    if (!check_rank(c, o, c->n->type.rank))
         return false;
     for (int i = 0; i < c->n->type.rank; i++)
-        if (!same_dim(c, i, o, i))
+        if (!check_same_dim(c, i, o, i))
             return false;
     return true;
 }
 
-static bool same_format(const struct check *c, const struct node *o)
+static bool check_same_format(const struct check *c, const struct node *o)
 {
     char mine[48], theirs[48];
 
@@ -105,30 +106,31 @@ static bool same_format(const struct check *c, const struct node *o)
                format_name(o->type.format, theirs));
 }
 
-/* [m,k] by [k,n] to [m,n]. */
-static int64_t groups(const struct check *c, int i)
+/* The groups of the convolution that operand i belongs to; 1 for a gemm. */
+static int64_t group_count(const struct check *c, int i)
 {
     const struct node *map = limber_plan_map(c->p, c->n->in[i]);
 
     return map && limber_node_has(map, ATTR_groups) ? num(map, ATTR_groups) : 1;
 }
 
-static bool product_shape(const struct check *c)
+/* Checks that the value is [m,n], from operands [m,k] and [k,n]. */
+static bool check_product_shape(const struct check *c)
 {
     const struct node *a = in(c, 0), *b = in(c, 1);
     char ka[24], kb[24];
 
-    if (!rank(c, c->n, 2) || !rank(c, a, 2) || !rank(c, b, 2))
+    if (!check_rank(c, c->n, 2) || !check_rank(c, a, 2) || !check_rank(c, b, 2))
         return false;
     if (a->type.dim[1] != b->type.dim[0])
         return bad(c, "inner dimensions differ: %%%s has %s, %%%s has %s", a->name,
-                   dim(a->type.dim[1], ka), b->name, dim(b->type.dim[0], kb));
+                   dim_text(a->type.dim[1], ka), b->name, dim_text(b->type.dim[0], kb));
     if (limber_plan_order(c->p, c->n->in[0]) != limber_plan_order(c->p, c->n->in[1]))
         return bad(c, "%%%s and %%%s run along k in different orders", a->name, b->name);
-    if (groups(c, 0) != groups(c, 1))
-        return bad(c, "%%%s is of %lld groups, %%%s of %lld", a->name, (long long)groups(c, 0),
-                   b->name, (long long)groups(c, 1));
-    return same_dim(c, 0, a, 0) && same_dim(c, 1, b, 1);
+    if (group_count(c, 0) != group_count(c, 1))
+        return bad(c, "%%%s is of %lld groups, %%%s of %lld", a->name, (long long)group_count(c, 0),
+                   b->name, (long long)group_count(c, 1));
+    return check_same_dim(c, 0, a, 0) && check_same_dim(c, 1, b, 1);
 }
 
 /* ---- problems -------------------------------------------------------------------------------- */
@@ -140,14 +142,14 @@ static bool check_arg(const struct check *c)
     for (const struct node *o = c->p->node; o < n; o++)
         if (o->op == OP_arg && limber_num(o, ATTR_index) == limber_num(n, ATTR_index))
             return bad(c, "index=%lld is %%%s's already", (long long)num(n, ATTR_index), o->name);
-    if (!stored(c, n) || !range(c, ATTR_index, 0, 15))
+    if (!check_stored(c, n) || !check_range(c, ATTR_index, 0, 15))
         return false;
     if (!limber_node_has(n, ATTR_emin))
         return true;
-    if (!range(c, ATTR_emin, -40000, 40000) || !range(c, ATTR_emax, -40000, 40000) ||
-        !range(c, ATTR_spread, 0, 80000) || !range(c, ATTR_width, 0, 80000) ||
-        !range(c, ATTR_sig, 0, 80000) || !range(c, ATTR_special, 0, 1) ||
-        (limber_node_has(n, ATTR_reach) && !range(c, ATTR_reach, 1, 80000)))
+    if (!check_range(c, ATTR_emin, -40000, 40000) || !check_range(c, ATTR_emax, -40000, 40000) ||
+        !check_range(c, ATTR_spread, 0, 80000) || !check_range(c, ATTR_width, 0, 80000) ||
+        !check_range(c, ATTR_sig, 0, 80000) || !check_range(c, ATTR_special, 0, 1) ||
+        (limber_node_has(n, ATTR_reach) && !check_range(c, ATTR_reach, 1, 80000)))
         return false;
     if (num(n, ATTR_emin) > num(n, ATTR_emax))
         return bad(c, "emin=%lld is above emax=%lld", (long long)num(n, ATTR_emin),
@@ -159,27 +161,28 @@ static bool check_arg(const struct check *c)
 
 static bool check_gemm(const struct check *c)
 {
-    return stored(c, in(c, 0)) && stored(c, in(c, 1)) && product_shape(c);
+    return check_stored(c, in(c, 0)) && check_stored(c, in(c, 1)) && check_product_shape(c);
 }
 
 /* Dimensions are in the order n c h w (o c h w), or n c d h w, whatever the layout in memory. */
 enum { CHANNELS = 1, SIDES = 2 };
 
-static bool image_rank(const struct check *c, const struct node *n)
+static bool check_image_rank(const struct check *c, const struct node *n)
 {
-    return n->type.rank == SIDES + 3 || rank(c, n, SIDES + 2);
+    return n->type.rank == SIDES + 3 || check_rank(c, n, SIDES + 2);
 }
 
-static bool window(const struct check *c)
+static bool check_window(const struct check *c)
 {
     size_t sides = (size_t)(in(c, 0)->type.rank - SIDES);
 
-    return list(c, ATTR_stride, sides, 1, INT32_MAX) &&
-           list(c, ATTR_pad, 2 * sides, 0, INT32_MAX) && list(c, ATTR_dilate, sides, 1, INT32_MAX);
+    return check_list(c, ATTR_stride, sides, 1, INT32_MAX) &&
+           check_list(c, ATTR_pad, 2 * sides, 0, INT32_MAX) &&
+           check_list(c, ATTR_dilate, sides, 1, INT32_MAX);
 }
 
-/* One side of the result: (x + pads - dilate (w - 1) - 1) / stride + 1. */
-static bool side(const struct check *c, int i)
+/* Checks one side of the result: (x + pads - dilate (w - 1) - 1) / stride + 1. */
+static bool check_side(const struct check *c, int i)
 {
     const struct node *n = c->n;
     int at = SIDES + i;
@@ -201,7 +204,7 @@ static bool side(const struct check *c, int i)
                                          (long long)y, (long long)(last / stride + 1));
 }
 
-static bool conv_channels(const struct check *c)
+static bool check_conv_channels(const struct check *c)
 {
     const struct node *n = c->n, *x = in(c, 0), *w = in(c, 1);
     int64_t groups = num(n, ATTR_groups);
@@ -225,27 +228,30 @@ static bool check_conv(const struct check *c)
 {
     const struct node *n = c->n, *x = in(c, 0), *w = in(c, 1);
 
-    if (!stored(c, x) || !stored(c, w) || !image_rank(c, x) || !rank(c, n, x->type.rank) ||
-        !rank(c, w, x->type.rank) || !window(c) || !range(c, ATTR_groups, 1, INT32_MAX))
+    if (!check_stored(c, x) || !check_stored(c, w) || !check_image_rank(c, x) ||
+        !check_rank(c, n, x->type.rank) || !check_rank(c, w, x->type.rank) || !check_window(c) ||
+        !check_range(c, ATTR_groups, 1, INT32_MAX))
         return false;
     if (!is_forward(n))
         return true;
     for (int i = 0; i < x->type.rank - SIDES; i++)
-        if (!side(c, i))
+        if (!check_side(c, i))
             return false;
-    return conv_channels(c) && same_dim(c, 0, x, 0) && same_dim(c, CHANNELS, w, 0);
+    return check_conv_channels(c) && check_same_dim(c, 0, x, 0) &&
+           check_same_dim(c, CHANNELS, w, 0);
 }
 
 /* ---- maps of convolution --------------------------------------------------------------------- */
 
 static bool check_patches(const struct check *c)
 {
-    return stored(c, in(c, 0)) && image_rank(c, in(c, 0)) && rank(c, c->n, 2) && window(c) &&
-           range(c, ATTR_groups, 1, INT32_MAX) && same_format(c, in(c, 0));
+    return check_stored(c, in(c, 0)) && check_image_rank(c, in(c, 0)) && check_rank(c, c->n, 2) &&
+           check_window(c) && check_range(c, ATTR_groups, 1, INT32_MAX) &&
+           check_same_format(c, in(c, 0));
 }
 
-/* The product of dimensions, or -1 when one of them is a letter or there are too many elements. */
-static int64_t elements(const struct node *n, int from, int to, int skip)
+/* The product of dimensions, or -1 if one of them is a letter or there are too many elements. */
+static int64_t count_elements(const struct node *n, int from, int to, int skip)
 {
     int64_t all = 1;
 
@@ -259,7 +265,7 @@ static int64_t elements(const struct node *n, int from, int to, int skip)
     return all;
 }
 
-static bool folded(const struct check *c, const struct node *matrix, int i, int64_t want)
+static bool check_folded(const struct check *c, const struct node *matrix, int i, int64_t want)
 {
     int64_t have = matrix->type.dim[i];
 
@@ -268,8 +274,8 @@ static bool folded(const struct check *c, const struct node *matrix, int i, int6
                (long long)have, (long long)want);
 }
 
-/* What a group has of dimension i; -1 for a letter. */
-static int64_t of_group(const struct check *c, const struct node *tensor, int i)
+/* One group's part of dimension i; -1 for a letter. */
+static int64_t group_dim(const struct check *c, const struct node *tensor, int i)
 {
     return tensor->type.dim[i] < 0 ? -1 : tensor->type.dim[i] / num(c->n, ATTR_groups);
 }
@@ -278,39 +284,42 @@ static bool check_filters(const struct check *c)
 {
     const struct node *w = in(c, 0);
 
-    return stored(c, w) && image_rank(c, w) && rank(c, c->n, 2) && same_format(c, w) &&
-           range(c, ATTR_groups, 1, INT32_MAX) &&
-           (!is_forward(c->n) || (folded(c, c->n, 0, of_group(c, w, 0)) &&
-                                  folded(c, c->n, 1, elements(w, 1, w->type.rank, -1))));
+    return check_stored(c, w) && check_image_rank(c, w) && check_rank(c, c->n, 2) &&
+           check_same_format(c, w) && check_range(c, ATTR_groups, 1, INT32_MAX) &&
+           (!is_forward(c->n) ||
+            (check_folded(c, c->n, 0, group_dim(c, w, 0)) &&
+             check_folded(c, c->n, 1, count_elements(w, 1, w->type.rank, -1))));
 }
 
 static bool check_image(const struct check *c)
 {
     const struct node *n = c->n, *flat = in(c, 0);
 
-    return rank(c, flat, 2) && image_rank(c, n) && same_format(c, flat) &&
-           range(c, ATTR_groups, 1, INT32_MAX) &&
-           (!is_forward(n) || (folded(c, flat, 0, of_group(c, n, CHANNELS)) &&
-                               folded(c, flat, 1, elements(n, 0, n->type.rank, CHANNELS))));
+    return check_rank(c, flat, 2) && check_image_rank(c, n) && check_same_format(c, flat) &&
+           check_range(c, ATTR_groups, 1, INT32_MAX) &&
+           (!is_forward(n) ||
+            (check_folded(c, flat, 0, group_dim(c, n, CHANNELS)) &&
+             check_folded(c, flat, 1, count_elements(n, 0, n->type.rank, CHANNELS))));
 }
 
 /* ---- limbs ----------------------------------------------------------------------------------- */
 
-static bool limbs(const struct check *c)
+static bool check_limbs(const struct check *c)
 {
-    return rank(c, c->n, 2) && same_shape(c, in(c, 0)) && stored(c, in(c, 0)) && stored(c, c->n);
+    return check_rank(c, c->n, 2) && check_same_shape(c, in(c, 0)) && check_stored(c, in(c, 0)) &&
+           check_stored(c, c->n);
 }
 
 static bool check_whole(const struct check *c)
 {
-    if (!limbs(c))
+    if (!check_limbs(c))
         return false;
     return c->n->type.count == 1 || bad(c, "whole gives one limb, not %d", c->n->type.count);
 }
 
 static bool check_quantize(const struct check *c)
 {
-    if (!limbs(c))
+    if (!check_limbs(c))
         return false;
     if (c->n->type.count != 1)
         return bad(c, "quantize gives one limb, not %d", c->n->type.count);
@@ -319,7 +328,8 @@ static bool check_quantize(const struct check *c)
 
 static bool check_hilo(const struct check *c)
 {
-    if (!limbs(c) || !range(c, ATTR_top, -20000, 20000) || !range(c, ATTR_shift, 0, 64))
+    if (!check_limbs(c) || !check_range(c, ATTR_top, -20000, 20000) ||
+        !check_range(c, ATTR_shift, 0, 64))
         return false;
     if (c->n->type.count < 2)
         return bad(c, "hilo gives two limbs or more");
@@ -331,15 +341,15 @@ static bool is_byte(limber_format f)
     return is_format(f, "i8") || is_format(f, "u8");
 }
 
-/* Are slices signed digits, of which the largest is 2^(step-1)? */
+/* True if slices are signed digits, the largest of which is 2^(step-1). */
 static bool has_signed_digits(const struct node *n)
 {
     return n->op == OP_slices && is_format(n->type.format, "e4m3");
 }
 
-/* Slices are digits of the two's complement integer, so a sign takes one bit, and slices of bytes
- * hold eight bits whatever the top one's sign.  Signed digits of a float reach the power of two
- * behind its significant bits. */
+/* Slices are digits of the two's complement integer, so a sign takes one bit.  Slices of bytes hold
+ * eight bits whether the top one is signed or not.  Signed digits in a float reach the next power
+ * of two above its significant bits. */
 static bool check_slices(const struct check *c)
 {
     const struct node *n = c->n;
@@ -348,7 +358,8 @@ static bool check_slices(const struct check *c)
         is_byte(n->type.format) ? 8 : limber_format_sig(n->type.format) + has_signed_digits(n);
     char name[48];
 
-    if (!limbs(c) || !range(c, ATTR_bits, 1, 255 * 64) || !range(c, ATTR_step, 1, 31))
+    if (!check_limbs(c) || !check_range(c, ATTR_bits, 1, 255 * 64) ||
+        !check_range(c, ATTR_step, 1, 31))
         return false;
     bits = num(n, ATTR_bits) + (num(n, ATTR_sign) == SIGN_signed);
     step = num(n, ATTR_step);
@@ -376,7 +387,7 @@ static int64_t gcd(int64_t a, int64_t b)
     return a;
 }
 
-/* digits: limbs that follow each other may be digits of one residue. */
+/* digits: neighbouring limbs may be digits of one residue, so a modulus may repeat. */
 static bool check_moduli(const struct check *c, int64_t most, bool digits)
 {
     const struct dims_list *l = limber_list(c->n, ATTR_moduli);
@@ -384,7 +395,7 @@ static bool check_moduli(const struct check *c, int64_t most, bool digits)
 
     if (l->n > limit)
         return bad(c, "moduli: %zu, at most %zu", l->n, limit);
-    if (!list(c, ATTR_moduli, l->n, 2, most))
+    if (!check_list(c, ATTR_moduli, l->n, 2, most))
         return false;
     for (size_t i = 0; i < l->n; i++)
         for (size_t j = 0; j < i; j++)
@@ -395,7 +406,7 @@ static bool check_moduli(const struct check *c, int64_t most, bool digits)
     return true;
 }
 
-/* Limbs from i on that are digits of one residue. */
+/* The number of limbs from i on that are digits of one residue. */
 static int digits_at(const struct dims_list *moduli, size_t i)
 {
     int count = 1;
@@ -423,7 +434,7 @@ static bool check_residues(const struct check *c)
     bool words = is_signed && is_format(n->type.format, "i16");
     bool digits = is_signed && is_format(n->type.format, "e4m3");
 
-    if (!limbs(c) || !range(c, ATTR_bits, 1, 255 * 64) ||
+    if (!check_limbs(c) || !check_range(c, ATTR_bits, 1, 255 * 64) ||
         !check_moduli(c, words ? 4096 : 256, digits) || (digits && !check_digits(c)))
         return false;
     if ((size_t)n->type.count != limber_list(n, ATTR_moduli)->n)
@@ -437,8 +448,8 @@ static bool check_residues(const struct check *c)
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* The largest magnitude of a limb of integers.  Backends may have residues in words that are off
- * the symmetric ones by a modulus: one more than half of it. */
+/* The largest magnitude of an integer limb.  Residues in 16-bit words may be off the symmetric
+ * range by a modulus in backends: they reach half the modulus plus one. */
 static int64_t largest_limb(const struct node *n)
 {
     int64_t most = 0;
@@ -450,15 +461,15 @@ static int64_t largest_limb(const struct node *n)
             most =
                 limber_list(n, ATTR_moduli)->v[i] > most ? limber_list(n, ATTR_moduli)->v[i] : most;
         return n->type.format.kind == LIMBER_KIND_UINT ?
-                   most - (most % 2 == 1 || most == 256) : /* of even ones GPUs have p, too */
+                   most - (most % 2 == 1 || most == 256) : /* even p: GPUs also store p itself */
                    most / 2 + is_format(n->type.format, "i16");
     default: return n->type.format.kind == LIMBER_KIND_INT ? 128 : 255;
     }
 }
 
-/* Chains of bytes or words in an i32; where no limb is negative it counts to 2^32, and what earlier
- * chains left of words may be added before the sum is reduced. */
-static bool integer_chain(const struct check *c)
+/* Checks that a chain of bytes or words fits an i32, or a u32 where no limb is negative.  Words
+ * leave room for the remainders of earlier chains, which are added before the sum is reduced. */
+static bool check_integer_chain(const struct check *c)
 {
     const struct node *a = in(c, 0), *b = in(c, 1);
     bool positive =
@@ -472,7 +483,7 @@ static bool integer_chain(const struct check *c)
                (long long)largest_limb(b));
 }
 
-/* The largest product of digits, which both operands have of the same residues, and the factors. */
+/* The largest product of two digits of a residue, and in reach the largest digit of A and of B. */
 static int64_t largest_product(const struct node *n, int64_t reach[2])
 {
     const struct dims_list *moduli = limber_list(n, ATTR_moduli);
@@ -489,8 +500,8 @@ static int64_t largest_product(const struct node *n, int64_t reach[2])
     return reach[0] * reach[1];
 }
 
-/* Chains of residues in a float. */
-static bool residue_chain(const struct check *c, const struct unit_info *unit)
+/* Checks that chains of residues are exact in the unit's float accumulator. */
+static bool check_residue_chain(const struct check *c, const struct unit_info *unit)
 {
     int64_t reach[2] = { largest_limb(in(c, 0)), largest_limb(in(c, 1)) };
     int64_t most =
@@ -505,8 +516,9 @@ static bool residue_chain(const struct check *c, const struct unit_info *unit)
                format_name(c->n->type.format, (char[48]){ 0 }));
 }
 
-/* Chains of slices in a float: stepA + stepB + log2(chunk) bits, of signed digits two less. */
-static bool slice_chain(const struct check *c, const struct unit_info *unit)
+/* Checks that chains of slices are exact in the float accumulator, which needs stepA + stepB +
+ * log2(chunk) bits, two less for signed digits. */
+static bool check_slice_chain(const struct check *c, const struct unit_info *unit)
 {
     const struct node *a = in(c, 0), *b = in(c, 1);
     int64_t bits = num(a, ATTR_step) + num(b, ATTR_step), chunk = num(c->n, ATTR_chunk);
@@ -514,7 +526,7 @@ static bool slice_chain(const struct check *c, const struct unit_info *unit)
     char name[48];
 
     if (a->op == OP_residues && b->op == OP_residues)
-        return residue_chain(c, unit);
+        return check_residue_chain(c, unit);
     if (a->op != OP_slices || b->op != OP_slices)
         return !is_format(c->n->type.format, "i64") ||
                bad(c, "only slices and residues have exact totals on unit %s", unit->name);
@@ -531,7 +543,8 @@ static bool slice_chain(const struct check *c, const struct unit_info *unit)
            bad(c, "totals of slices are i64, not %s", format_name(c->n->type.format, name));
 }
 
-static bool unit_takes(const struct check *c, const struct node *limb, const struct unit_info *unit)
+static bool check_unit_takes(const struct check *c, const struct node *limb,
+                             const struct unit_info *unit)
 {
     char name[48];
 
@@ -560,8 +573,8 @@ static bool check_unit(const struct check *c)
     const char *acc = integer ? "i64" : unit->acc;
     char name[48];
 
-    if (!unit_takes(c, in(c, 0), unit) || !unit_takes(c, in(c, 1), unit) ||
-        !range(c, ATTR_chunk, 1, (int64_t)1 << 62))
+    if (!check_unit_takes(c, in(c, 0), unit) || !check_unit_takes(c, in(c, 1), unit) ||
+        !check_range(c, ATTR_chunk, 1, (int64_t)1 << 62))
         return false;
     if (!is_format(c->n->type.format, acc) &&
         (u == UNIT_exact || !is_format(c->n->type.format, "i64")))
@@ -569,7 +582,7 @@ static bool check_unit(const struct check *c)
                    format_name(c->n->type.format, name));
     if (u == UNIT_exact)
         return true;
-    return integer ? integer_chain(c) : slice_chain(c, unit);
+    return integer ? check_integer_chain(c) : check_slice_chain(c, unit);
 }
 
 static bool check_row(const struct check *c, size_t i, unsigned char *seen)
@@ -594,7 +607,7 @@ static bool check_row(const struct check *c, size_t i, unsigned char *seen)
     return true;
 }
 
-/* An accumulator counts one power of two. */
+/* Checks that all rows of an accumulator have one weight. */
 static bool check_weights(const struct check *c)
 {
     int first[4096];
@@ -625,7 +638,7 @@ static bool check_rows(const struct check *c)
     return ok && check_weights(c);
 }
 
-/* Hi/Lo limbs are made of elements as they lie. */
+/* split=inside makes Hi/Lo limbs while multiplying, from elements of a plain matrix. */
 static bool check_inside(const struct check *c)
 {
     for (int i = 0; i < 2 && num(c->n, ATTR_split) == SPLIT_inside; i++) {
@@ -637,7 +650,7 @@ static bool check_inside(const struct check *c)
     return true;
 }
 
-/* What `reproducible` states: docs/accuracy.md, "The stated order". */
+/* Checks the order of sums that `reproducible` promises: docs/accuracy.md, "The stated order". */
 static bool check_stated_order(const struct check *c)
 {
     int64_t unit = limber_num(c->n, ATTR_unit);
@@ -660,7 +673,7 @@ static bool check_products(const struct check *c)
     int64_t sums = limber_num(c->n, ATTR_sums), unit = limber_num(c->n, ATTR_unit);
     limber_unit core;
 
-    if (!product_shape(c) || !check_unit(c) || !check_rows(c))
+    if (!check_product_shape(c) || !check_unit(c) || !check_rows(c))
         return false;
     if (sums == SUMS_any && unit != UNIT_f64 && unit != UNIT_f32)
         return bad(c, "sums=any, but products are of %s", limber_units[unit].name);
@@ -670,13 +683,13 @@ static bool check_products(const struct check *c)
     if (unit != UNIT_model && sums != SUMS_fma && sums != SUMS_any &&
         !limber_unit_of_sums(c->n, &core))
         return bad(c, "no tensor core of this kind multiplies %s", limber_units[unit].name);
-    return (!limber_node_has(c->n, ATTR_tile) || list(c, ATTR_tile, 6, 1, INT64_MAX)) &&
+    return (!limber_node_has(c->n, ATTR_tile) || check_list(c, ATTR_tile, 6, 1, INT64_MAX)) &&
            check_inside(c) && check_stated_order(c);
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-/* The moduli of residues in their order, each as often as residues modulo it have digits. */
+/* True if `limbs` repeats each of the distinct moduli once per digit of its residues. */
 static bool are_moduli_of(const struct dims_list *moduli, const struct dims_list *limbs)
 {
     size_t l = 0;
@@ -687,8 +700,8 @@ static bool are_moduli_of(const struct dims_list *moduli, const struct dims_list
     return l == moduli->n;
 }
 
-/* The table of residues is a diagonal: row l is limb l of both, whose modulus is the accumulator's.
- */
+/* The table of residues is a diagonal: row l multiplies limb l of both operands, whose modulus is
+ * that of the accumulator. */
 static bool check_crt(const struct check *c, const struct node *table)
 {
     const struct dims_list *moduli = limber_list(c->n, ATTR_moduli), *limbs[2];
@@ -712,12 +725,12 @@ static bool check_crt(const struct check *c, const struct node *table)
     return true;
 }
 
-/* Integers are off by less than a power of two, chains of whole elements by a share of the lines'
- * norms, whose squares binary64 holds. */
+/* The error of integers is below a power of two, that of chains of whole elements below a share of
+ * the lines' norms, whose squares binary64 holds. */
 static bool check_uncertain(const struct check *c, const struct node *table, int64_t reconstruct)
 {
     if (reconstruct == RECONSTRUCT_crt)
-        return range(c, ATTR_uncertain, 0, 400);
+        return check_range(c, ATTR_uncertain, 0, 400);
     if (reconstruct != RECONSTRUCT_sum || num(table, ATTR_unit) != UNIT_f64 || table->rows != 1)
         return bad(c, "only crt and one product on f64 are uncertain");
     for (int i = 0; i < 2; i++) {
@@ -727,7 +740,7 @@ static bool check_uncertain(const struct check *c, const struct node *table, int
             !limber_format_embeds(c->p->node[limbs->in[0]].type.format, LIMBER_F32))
             return bad(c, "%%%s is no operand that embeds in f32", limbs->name);
     }
-    return range(c, ATTR_uncertain, -60, -1);
+    return check_range(c, ATTR_uncertain, -60, -1);
 }
 
 static bool check_combine(const struct check *c)
@@ -738,7 +751,7 @@ static bool check_combine(const struct check *c)
 
     if (table->op != OP_products)
         return bad(c, "%%%s is no table of products", table->name);
-    if (!same_shape(c, table))
+    if (!check_same_shape(c, table))
         return false;
     if (reconstruct != RECONSTRUCT_crt && limber_node_has(c->n, ATTR_moduli))
         return bad(c, "only crt has moduli");
@@ -760,20 +773,21 @@ static bool check_epilogue(const struct check *c)
     bool reports = limber_num_is_int(c->n->type.format) && !num(c->n, ATTR_wrap);
     char name[48];
 
-    if (!stored(c, c->n) || !range(c, ATTR_wrap, 0, 1) || !same_shape(c, in(c, 0)))
+    if (!check_stored(c, c->n) || !check_range(c, ATTR_wrap, 0, 1) ||
+        !check_same_shape(c, in(c, 0)))
         return false;
     if (c->n->nin != 1 + two)
         return bad(c, two ? "beta=arg needs the value that beta scales" :
                             "beta=zero takes no second operand");
     if (num(c->n, ATTR_wrap) && !limber_num_is_int(c->n->type.format))
         return bad(c, "wrap=1, but %s does not wrap", format_name(c->n->type.format, name));
-    if (limber_node_has(c->n, ATTR_integral) && !range(c, ATTR_integral, 1, 1))
+    if (limber_node_has(c->n, ATTR_integral) && !check_range(c, ATTR_integral, 1, 1))
         return false;
     if (limber_node_has(c->n, ATTR_integral) && !reports)
         return bad(c, "integral=1 is of integers that do not wrap");
     if (c->p->promise == LIMBER_CONTRACT_EXACT && reports && !limber_node_has(c->n, ATTR_integral))
         return bad(c, "the promise exact needs integral=1");
-    return !two || (same_shape(c, in(c, 1)) && same_format(c, in(c, 1)));
+    return !two || (check_same_shape(c, in(c, 1)) && check_same_format(c, in(c, 1)));
 }
 
 /* ---- the plan -------------------------------------------------------------------------------- */

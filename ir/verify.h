@@ -10,7 +10,7 @@
 
 struct check {
     const struct plan *p;
-    const struct node *n;   /* the value at hand */
+    const struct node *n;   /* the value that is checked */
     struct diag *d;
 };
 
@@ -32,7 +32,7 @@ static inline const struct node *in(const struct check *c, int i)
     return &c->p->node[c->n->in[i]];
 }
 
-/* verify_node.c: what every operation owes; its own check comes after that. */
+/* verify_node.c: the checks that all operations share; they run before an operation's own. */
 bool limber_verify_node(const struct check *c);
 
 #endif

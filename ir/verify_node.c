@@ -50,11 +50,11 @@ static bool check_type(const struct check *c)
     return true;
 }
 
-/* Attributes that may be absent: a direction that is forward, a mask (whole, or not at all, and
- * its reach), tiles before the tile pass, moduli without crt, uncertain where nothing is cut, sums
- * where they are by fused multiply-adds, the order along k where it is crs, limbs made ahead,
- * integral where results round. */
-static uint64_t optional(const struct node *n)
+/* Attributes that may be absent: direction (forward), the mask (all of it, or not at all; its reach
+ * alone), tile before the tile pass, moduli without crt, uncertain where nothing is cut, sums where
+ * they are fused multiply-adds, order where it is crs, split where limbs are made ahead, integral
+ * where results are rounded. */
+static uint64_t optional_attrs(const struct node *n)
 {
     uint64_t mask =
         BIT(emin) | BIT(emax) | BIT(spread) | BIT(width) | BIT(sig) | BIT(sign) | BIT(special);
@@ -79,7 +79,7 @@ static uint64_t optional(const struct node *n)
 static bool check_attrs(const struct check *c)
 {
     const struct node *n = c->n;
-    uint64_t missing = limber_ops[n->op].attrs & ~n->has & ~optional(n);
+    uint64_t missing = limber_ops[n->op].attrs & ~n->has & ~optional_attrs(n);
     uint64_t extra = n->has & ~limber_ops[n->op].attrs;
 
     for (int a = 0; a < ATTR_count; a++) {

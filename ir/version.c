@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The version, for those who load the library without its header. */
+ * The version as a function, for programs that load the library without its header. */
 #include "ir/ir.h"
 
 const char *limber_version(void)

@@ -2,7 +2,7 @@
  * The pixels of a convolution's image. */
 #include "ir/view.h"
 
-enum { MANY = 8 };      /* pixels side by side cost as much as one element of a window */
+enum { MANY = 8 };      /* scanning this many neighbouring pixels costs one strided element */
 
 int limber_view_pixels(struct pixels *x, const struct view *v, int64_t lines, int64_t length)
 {
@@ -20,7 +20,7 @@ int limber_view_pixels(struct pixels *x, const struct view *v, int64_t lines, in
         .images = lines / (od * w->oh * w->ow),
         .image = w->image,
     };
-    if (x->image == x->lines * w->col) {        /* pixels of all images are as far apart */
+    if (x->image == x->lines * w->col) {        /* images follow each other without a gap */
         x->lines *= x->images;
         x->images = 1;
     }

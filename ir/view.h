@@ -18,18 +18,18 @@
 
 enum { LIMBER_BLOCK = 64 };     /* lines of a block */
 
-/* What a view shows of a matrix, where that is not all: some blocks of its lines, in a new order,
- * and of these blocks' tiles, each of 2^shift elements along k, those whose class is kept.  The
- * other tiles are zero. */
+/* The visible part of a matrix: some blocks of its lines, in a new order.  Of these blocks' tiles,
+ * each of 2^shift elements along k, those whose class is in `keep` are visible; the others read as
+ * zero. */
 struct tile_subset {
     const int32_t *block;   /* line i is line i % LIMBER_BLOCK of block[i / LIMBER_BLOCK] */
-    const uint8_t *tile; /* [block of the matrix][tile]: its class, below 32; NULL: all are shown */
-    int64_t tiles; /* of a block */
-    uint32_t keep; /* bit c: class c is shown */
+    const uint8_t *tile; /* [block of the matrix][tile]: its class, 0 to 31; NULL: all are shown */
+    int64_t tiles; /* per block */
+    uint32_t keep; /* bit c: tiles of class c are shown */
     int32_t shift;
 };
 
-/* Line i of what is in the order of block. */
+/* The matrix' line that is line i in the order of `block`; block NULL: i. */
 PRIM int64_t limber_block_line(const int32_t *block, int64_t i)
 {
     return (int64_t)LIMBER_READ(int32_t, block + i / LIMBER_BLOCK) * LIMBER_BLOCK +
@@ -49,38 +49,38 @@ PRIM int limber_tile_subset_shows(const struct tile_subset *x, int64_t line, int
 struct view {
     const void *data;
     int64_t line, p; /* strides in elements */
-    const struct patch *patch; /* NULL, or of an image seen through a convolution's window */
-    const struct tile_subset *tile_subset; /* NULL: all of it is shown */
-    const struct pair_map *pairs; /* NULL, or of a complex matrix seen as a real one */
+    const struct patch *patch; /* NULL, or the map of an image seen through a window */
+    const struct tile_subset *tile_subset; /* NULL: all elements are shown */
+    const struct pair_map *pairs; /* NULL, or the map of a complex matrix seen as a real one */
 };
 
-/* The index map of a convolution; ir/conv.h makes it.  Three dimensions are seen as two: a channel
- * for each plane of the window that a channel has, and an image for each plane of the result. */
+/* The index map of a convolution; ir/conv.h makes it.  A convolution of three dimensions is mapped
+ * to two: c counts pairs (channel, plane of the window), image pairs (image, plane of result). */
 struct patch {
-    int64_t h, w; /* of the image */
-    int64_t r, s; /* of the window; p = (c*r + y)*s + x, or, */
-    int64_t depth; /* where this is not 0, p = (y*s + x)*depth + c; elements */
+    int64_t h, w; /* size of the image */
+    int64_t r, s; /* size of the window; if depth is 0, p = (c*r + y)*s + x */
+    int64_t depth; /* else p = (y*s + x)*depth + c: channels with padding, in elements */
     int64_t channels; /* from c = channels on are zero */
-    int64_t oh, ow; /* of the result; line = (image*oh + y)*ow + x */
+    int64_t oh, ow; /* size of the result; line = (image*oh + y)*ow + x */
     int64_t t; /* 0: two dimensions; else c = channel*t + plane of the window */
-    int64_t d, od; /* planes of the image, and of the result: image = i*od + plane */
+    int64_t d, od; /* planes of the image and of the result: image = i*od + plane */
     int64_t stride[3], pad[3], dilate[3]; /* down, across, into the depth; pad: top, left, front */
     int64_t image, channel, row, col, plane; /* strides in elements */
-    int64_t divide[3]; /* [0] is 0, or the image has zeros between its pixels: it is seen as so many
-                          times as high, wide and deep */
+    int64_t divide[3]; /* [0] is 0, or the image is read as if it had zeros between its pixels,
+                          which makes it this many times as high, wide and deep */
     int64_t origin; /* elements from the data to where the first image's first row begins */
     int64_t transposed; /* lines run through the window, and k through the result */
 };
 
-/* The index map of a complex matrix: pairs (re, im) as real elements.  view.line and view.p are
- * strides of pairs, counted in numbers.  Along k they lie as they are; as squares each is
- * [[re, im], [im, re]], signs apart. */
+/* The index map of a complex matrix seen as a real one: pairs (re, im) are real elements.  Strides
+ * view.line and view.p go from pair to pair, in numbers.  PAIRS_along: the pairs lie along k.
+ * PAIRS_square: a pair becomes [[re, im], [im, re]], with signs as `minus` says. */
 enum pair_kind { PAIRS_along, PAIRS_square };
 struct pair_map {
     int32_t kind; /* enum pair_kind */
-    int32_t minus; /* bit 2 (line % 2) + p % 2: these change their signs */
-    int32_t stored, is_unsigned; /* bytes of integers in memory that are read as wider ones;
-                                    0: as they are */
+    int32_t minus; /* bit 2 (line % 2) + p % 2: elements at these places are negated */
+    int32_t stored, is_unsigned; /* bytes of integers in memory that are widened when read; 0: they
+                                    are not */
 };
 
 PRIM const char *limber_pair_at(const struct view *v, int64_t line, int64_t p, int size)
@@ -93,20 +93,20 @@ PRIM const char *limber_pair_at(const struct view *v, int64_t line, int64_t p, i
            (pair * v->line + p / 2 * v->p + number) * (m->stored ? m->stored : size);
 }
 
-/* Whether the number at (line, p) is the negative of what lies there. */
+/* True if the element at (line, p) is the negative of the number in memory. */
 PRIM int limber_pair_minus(const struct pair_map *m, int64_t line, int64_t p)
 {
     return m->minus >> (2 * (line & 1) + (p & 1)) & 1;
 }
 
-/* a / b, neither negative; most are short, whose division is several times faster. */
+/* a / b for a, b >= 0.  Most fit 32 bits, whose division is several times faster. */
 PRIM int64_t limber_quotient(int64_t a, int64_t b)
 {
     return (a | b) >> 31 ? a / b : (int64_t)((uint32_t)a / (uint32_t)b);
 }
 
-/* Of three dimensions: the plane that an image of the view and a plane of the window see; -1 where
- * there is none. */
+/* Three dimensions: the image's plane that this image of the view reads at this plane of the
+ * window; -1 for padding. */
 PRIM int64_t limber_patch_depth(const struct patch *w, int64_t image, int64_t plane)
 {
     int64_t z = image % w->od * w->stride[2] + plane * w->dilate[2] - w->pad[2];
@@ -121,7 +121,7 @@ PRIM int64_t limber_patch_depth(const struct patch *w, int64_t image, int64_t pl
     return z < w->d ? z : -1;
 }
 
-/* Elements from the data to where an image and a channel of the view begin; -1: nowhere. */
+/* Elements from the data to the first element of this image and channel; -1: padding. */
 PRIM int64_t limber_patch_begin(const struct patch *w, int64_t image, int64_t channel)
 {
     int64_t c, z;
@@ -133,7 +133,7 @@ PRIM int64_t limber_patch_begin(const struct patch *w, int64_t image, int64_t ch
     return z < 0 ? -1 : image / w->od * w->image + c * w->channel + z * w->plane;
 }
 
-/* Are elements strides apart? */
+/* True if elements are found by strides alone. */
 PRIM int limber_view_strided(const struct view *v)
 {
     return !v->patch && !v->pairs;
@@ -191,31 +191,30 @@ PRIM const char *limber_view_at(const struct view *v, int64_t line, int64_t p, i
 }
 
 #ifndef LIMBER_DEVICE_H
-/* view.c: what the lines of a convolution's image are made of: pixels, which are lines of channels.
- * A line's elements are those of the pixels that its window sees. */
+/* view.c: the pixels of a convolution's image, as lines of channels, for scans.  A line of the view
+ * consists of the pixels that its window covers. */
 struct pixels {
-    struct view view; /* of the first image */
-    int64_t lines, length; /* of one image */
-    int64_t images, image; /* image: elements from one to the next */
+    struct view view; /* the pixels of the first image */
+    int64_t lines, length; /* pixels of an image, channels */
+    int64_t images, image; /* number of images; elements from one to the next */
 };
-/* A window of one element that skips none sees a matrix: then the view of these lines is made
- * one. */
+/* A 1x1 window without stride or padding sees a matrix: then *v becomes a view by strides alone. */
 void limber_view_straighten(struct view *v, int64_t lines);
-/* The same of filters whose lines are channels, as backward data reads them: elements of a filter,
- * of which a line has those of its channel. */
+/* Describes filters as backward data reads them (lines are channels): the elements of each filter
+ * are taken as pixels.  False: the view has no such form. */
 int limber_view_filters(struct pixels *x, const struct view *v, int64_t lines, int64_t length);
-/* False where the windows see few of them, or the view is no image. */
+/* False if the windows cover few of the image's pixels, or the view is no image. */
 int limber_view_pixels(struct pixels *x, const struct view *v, int64_t lines, int64_t length);
 #endif
 
 /* Element (i,j) of the result is at origin + i*row + (j / inner)*outer + (j % inner)*col; inner >=
- * 1.  Where wide is not 0, rest = j % inner lies at (rest / wide)*jump + (rest % wide)*col: pixels
- * of a lattice; and where high is not 0 either, lattices of so many rows lie `leap` apart. */
+ * 1.  If wide is not 0, rest = j % inner lies at (rest / wide)*jump + (rest % wide)*col: pixels of
+ * a lattice.  If high is not 0 either, lattices of `high` rows lie `leap` elements apart. */
 struct output_view {
     void *data;
     int64_t row, col, inner, outer;
-    const int32_t *rows, *cols; /* blocks, as of a tile subset: i and j count in their order; or
-                                   NULL */
+    const int32_t *rows, *cols; /* NULL, or the order of blocks of i and of j, as in a tile
+                                   subset */
     int64_t origin, wide, jump, high, leap;
 };
 

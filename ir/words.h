@@ -48,14 +48,14 @@
     F(UNIT, model, "f32", "f32", 24, false)  /* plan.model says what it computes */ \
     F(UNIT, i16, "i16", "i32", 31, false)
 
-/* How backends cut operands into limbs, and the operation that asks for it (OP_count: none). */
+/* Kinds of limbs that backends make, each with the operation that asks for it (OP_count: none). */
 #define LIMBER_LIMB_KINDS(F) \
     F(LIMB_KIND, whole, OP_whole) \
     F(LIMB_KIND, hilo, OP_hilo) \
     F(LIMB_KIND, slices, OP_slices) \
     F(LIMB_KIND, residues, OP_residues) \
     F(LIMB_KIND, unit, OP_quantize) \
-    F(LIMB_KIND, half, OP_count)  /* a unit in lanes of binary16 */
+    F(LIMB_KIND, half, OP_count)  /* for a unit that computes in binary16 lanes */
 /* clang-format on */
 
 #define LIMBER_WORD_CONSTANT(prefix, word, ...) prefix##_##word,

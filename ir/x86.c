@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A compiler that is told a level uses all of it, also what no source names: code that was compiled
- * for level 3 meets an unknown instruction on a CPU with AVX2 and without BMI2, and another result
- * on one without LZCNT, which computes BSR.
+ * A compiler for an ABI level may use all its instructions, also those that no source names.  Code
+ * for level 3 faults on a CPU with AVX2 but without BMI2.  Without LZCNT it gives wrong results,
+ * since the CPU executes BSR.
  *
  *   source  System V ABI, AMD64 supplement, table 3.1 */
 #include "ir/x86.h"
@@ -50,7 +50,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int level;
 static char lacks[sizeof third / sizeof *third * 12];
 
-static int has(const struct feature *f)
+static int has_feature(const struct feature *f)
 {
     unsigned v[4] = { 0 };
 
@@ -58,13 +58,13 @@ static int has(const struct feature *f)
     return v[f->which] >> f->bit & 1;
 }
 
-static void lack(const char *name)
+static void add_lacking(const char *name)
 {
     strcat(lacks, lacks[0] ? ", " : "");
     strcat(lacks, name);
 }
 
-/* What the system saves and restores of a thread. */
+/* XCR0: the register state that the operating system saves and restores. */
 static uint64_t saved_state(void)
 {
     uint32_t low, high;
@@ -73,37 +73,37 @@ static uint64_t saved_state(void)
     return (uint64_t)high << 32 | low;
 }
 
-/* CPUID leaves a virtual machine: asked once. */
-static void look(void)
+/* Cached: CPUID traps in a virtual machine. */
+static void read_cpuid(void)
 {
     const uint64_t ymm = 6, zmm = 0xe6;
     uint64_t saved;
 
     for (unsigned i = 0; i < sizeof third / sizeof *third; i++)
-        if (!has(&third[i]))
-            lack(third[i].name);
+        if (!has_feature(&third[i]))
+            add_lacking(third[i].name);
     if (lacks[0])
         return;
     saved = saved_state();
     if ((saved & ymm) != ymm) {
-        lack("a system that saves AVX");
+        add_lacking("a system that saves AVX");
         return;
     }
     level = (saved & zmm) == zmm ? 4 : 3;
     for (unsigned i = 0; i < sizeof fourth / sizeof *fourth; i++)
-        if (!has(&fourth[i]))
+        if (!has_feature(&fourth[i]))
             level = 3;
 }
 
 int limber_x86_found(void)
 {
-    pthread_once(&once, look);
+    pthread_once(&once, read_cpuid);
     return level;
 }
 
 const char *limber_x86_lacks(void)
 {
-    pthread_once(&once, look);
+    pthread_once(&once, read_cpuid);
     return lacks;
 }
 #else

@@ -3,8 +3,8 @@
 #ifndef LIMBER_IR_X86_H
 #define LIMBER_IR_X86_H
 
-/* The level of the ABI, of which 3 has AVX2 and FMA, and 4 AVX-512; less than 3, and on another
- * architecture: 0. */
+/* The x86-64 ABI level of this CPU: 3 has AVX2 and FMA, 4 AVX-512.  0 below 3 and on another
+ * architecture. */
 int limber_x86_level(void);
 /* From now on the process has at most this level.  5, the default, is no limit; 4 lacks AVX-512
  * VNNI and all that is newer.  Thread-safe. */

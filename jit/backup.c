@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A copy of C for calls that may fail after something is stored. */
+ * A copy of C for calls that may fail after something was stored. */
 #include "jit/engine.h"
 
-static struct output_view kept_group(const struct backup *k, int64_t g)
+static struct output_view backup_view(const struct backup *k, int64_t g)
 {
     const struct problem *p = k->p;
 
@@ -17,14 +17,14 @@ bool limber_backup(limber_context *ctx, const struct problem *p, struct backup *
 
     *k = (struct backup){ .ctx = ctx, .p = p };
     if (limber_device_holds(ctx, limber_group_c(p, 0).data))
-        return true;            /* errors of a device are told later than its calls return */
+        return true;            /* device errors surface after the call has returned */
     if (!__builtin_mul_overflow((size_t)p->m * (size_t)p->n, (size_t)p->groups, &bytes) &&
         !__builtin_mul_overflow(bytes, (size_t)p->fc.size, &bytes))
         k->memory = limber_memory_alloc(&ctx->allocator, bytes);
     if (!k->memory)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a second copy of c");
     for (int64_t g = 0; g < p->groups; g++) {
-        const struct output_view to = kept_group(k, g), from = limber_group_c(p, g);
+        const struct output_view to = backup_view(k, g), from = limber_group_c(p, g);
 
         limber_output_copy(&to, &from, p->m, p->n, p->fc.size);
     }
@@ -36,7 +36,7 @@ void limber_backup_end(struct backup *k, bool ok)
     const struct problem *p = k->p;
 
     for (int64_t g = 0; g < p->groups && !ok && k->memory; g++) {
-        const struct output_view to = limber_group_c(p, g), from = kept_group(k, g);
+        const struct output_view to = limber_group_c(p, g), from = backup_view(k, g);
 
         limber_output_copy(&to, &from, p->m, p->n, p->fc.size);
     }

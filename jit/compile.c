@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Makes the kernel of a key: from disk, from the library, else by passes and compiler. */
+ * Makes the kernel of a key: from disk, from the library's code, or by passes and compiler. */
 #include "jit/engine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The strides of a fixed shape are no part of its plan. */
+/* The key has a fixed shape's strides, which are not part of its plan. */
 bool limber_plan_key(const limber_context *ctx, const struct machine *machine, const struct plan *p,
                      const struct fixed *f, unsigned char key[KEY_BYTES], char **stated,
                      struct diag *d)
@@ -15,7 +15,7 @@ bool limber_plan_key(const limber_context *ctx, const struct machine *machine, c
     bool ok;
 
     limber_plan_print(p, &t);
-    if (stated && t.s) /* stays NULL without memory */
+    if (stated && t.s) /* NULL if out of memory */
         *stated = strdup(t.s);
     if (f)
         limber_text_add(&t, "; fixed a=%lld,%lld b=%lld,%lld c=%lld,%lld\n", (long long)f->a.row,
@@ -66,7 +66,7 @@ void limber_gather(struct facts *f, const struct plan *p, const struct fixed *fi
                     limber_format_name(format_of_arg(p, 1), b, sizeof b),
                     limber_format_name(p->node[p->ret].type.format, c, sizeof c),
                     limber_promise_name(&k, promise, sizeof promise));
-    if (p->model) {             /* the unit says more than the number of rows */
+    if (p->model) {             /* a simulated unit: its text instead of the number of rows */
         limber_text_add(&line, "=");
         limber_unit_print(p->model, &line);
     } else
@@ -88,8 +88,8 @@ bool limber_passes_traced(struct plan *p, const struct target *t, const char *na
     return ok;
 }
 
-static bool load(const struct compile_job *m, const struct blob *bytes, struct entry *e,
-                 struct diag *d)
+static bool load_kernel(const struct compile_job *m, const struct blob *bytes, struct entry *e,
+                        struct diag *d)
 {
     const struct backend *b = m->machine->backend;
 
@@ -98,14 +98,15 @@ static bool load(const struct compile_job *m, const struct blob *bytes, struct e
     return b->load(bytes->data, bytes->size, &e->kernel, d);
 }
 
-/* Are bytes from disk no kernel?  Else it may be loaded another time, or by another process. */
+/* True if bytes from disk are no kernel; after other failures they may be loadable later, or by
+ * another process. */
 static bool is_damaged(const struct diag *d)
 {
     return d->status != LIMBER_STATUS_NO_MEMORY && d->status != LIMBER_STATUS_DEVICE;
 }
 
-static bool generate(const struct compile_job *m, const struct plan *p, const struct dump *dump,
-                     struct blob *bytes, struct diag *d)
+static bool generate_bytes(const struct compile_job *m, const struct plan *p,
+                           const struct dump *dump, struct blob *bytes, struct diag *d)
 {
     const struct backend *b = m->machine->backend;
     bool ok;
@@ -120,12 +121,12 @@ static bool generate(const struct compile_job *m, const struct plan *p, const st
 
 /* ---- code ------------------------------------------------------------------------------------ */
 
-/* Unlike plans often come to the same code.  It is kept once under a key of its own, in memory and
- * on disk.  On disk a plan's entry is that key. */
+/* Different plans often give the same code.  It is kept once, under a key of its own, in memory and
+ * on disk.  On disk the entry of a plan is a reference: that key. */
 struct coding {
     const struct compile_job *m;
-    const struct plan *p; /* NULL: only found */
-    const unsigned char *key; /* NULL: code of one plan alone */
+    const struct plan *p; /* NULL: code is only looked up, not made */
+    const unsigned char *key; /* NULL: the code serves this plan alone */
 };
 
 static bool code_from_disk(const struct coding *c, struct entry *e)
@@ -138,7 +139,7 @@ static bool code_from_disk(const struct coding *c, struct entry *e)
 
     if (!limber_disk_load(disk, c->key, &facts, &bytes))
         return false;
-    ok = load(c->m, &bytes, e, &ignored);
+    ok = load_kernel(c->m, &bytes, e, &ignored);
     if (!ok && is_damaged(&ignored))
         limber_disk_drop(disk, c->key);
     free(bytes.data);
@@ -152,7 +153,7 @@ static bool generate_code(const struct coding *c, struct entry *e, struct diag *
 
     if (!c->p)
         return limber_fail(d, LIMBER_STATUS_DEVICE, "the code is not there");
-    ok = generate(c->m, c->p, NULL, &bytes, d) && load(c->m, &bytes, e, d);
+    ok = generate_bytes(c->m, c->p, NULL, &bytes, d) && load_kernel(c->m, &bytes, e, d);
     if (ok)
         limber_disk_store(c->m->ctx->disk, &e->facts, &bytes);
     free(bytes.data);
@@ -183,7 +184,7 @@ static bool make_code(void *user, struct entry *e, struct diag *d)
     return ok;
 }
 
-static bool take_code(struct coding *c, struct entry *e, struct diag *d)
+static bool get_code(struct coding *c, struct entry *e, struct diag *d)
 {
     struct kernel_cache *codes = c->m->ctx->codes;
     struct entry *code;
@@ -199,8 +200,8 @@ static bool take_code(struct coding *c, struct entry *e, struct diag *d)
     return true;
 }
 
-static bool key_of_code(const struct compile_job *m, const struct plan *p,
-                        unsigned char key[KEY_BYTES], struct diag *d)
+static bool make_code_key(const struct compile_job *m, const struct plan *p,
+                          unsigned char key[KEY_BYTES], struct diag *d)
 {
     struct blob what = { 0 };
 
@@ -211,8 +212,8 @@ static bool key_of_code(const struct compile_job *m, const struct plan *p,
     return true;
 }
 
-/* A dump shows the whole way, so it does not begin with an entry from disk. */
-static bool from_disk(const struct compile_job *m, struct entry *e)
+/* Loads the plan's entry from disk, except for a dump, which shows all stages of making it. */
+static bool load_from_disk(const struct compile_job *m, struct entry *e)
 {
     struct disk *disk = m->ctx->disk;
     struct diag ignored = { 0 };
@@ -223,9 +224,9 @@ static bool from_disk(const struct compile_job *m, struct entry *e)
     if (m->ctx->dump_dir || !limber_disk_load(disk, e->facts.key, &facts, &bytes))
         return false;
     e->from = LIMBER_FROM_DISK;
-    if (bytes.size == KEY_BYTES) /* a reference to code; if that is gone, it is made again */
-        ok = take_code(&(struct coding){ m, NULL, bytes.data }, e, &ignored);
-    else if (!(ok = load(m, &bytes, e, &ignored)) && is_damaged(&ignored))
+    if (bytes.size == KEY_BYTES) /* a reference; if its code is gone, the kernel is made again */
+        ok = get_code(&(struct coding){ m, NULL, bytes.data }, e, &ignored);
+    else if (!(ok = load_kernel(m, &bytes, e, &ignored)) && is_damaged(&ignored))
         limber_disk_drop(disk, e->facts.key);
     if (ok)
         e->facts = facts;
@@ -233,14 +234,14 @@ static bool from_disk(const struct compile_job *m, struct entry *e)
     return ok;
 }
 
-/* Compiles code for this plan, and dumps it.  The disk ends as without a dump. */
-static bool show_code(const struct coding *c, const struct dump *dump, struct entry *e,
-                      struct diag *d)
+/* Compiles code for this plan and dumps it.  Leaves the disk as it would be without a dump. */
+static bool compile_and_dump(const struct coding *c, const struct dump *dump, struct entry *e,
+                             struct diag *d)
 {
     struct facts code = { .plan = "code of several kernels", .scheme = "none" }, found;
     struct disk *disk = c->m->ctx->disk;
     struct blob made = { 0 }, old = { 0 };
-    bool ok = generate(c->m, c->p, dump, &made, d) && load(c->m, &made, e, d);
+    bool ok = generate_bytes(c->m, c->p, dump, &made, d) && load_kernel(c->m, &made, e, d);
 
     if (ok) {
         e->from = LIMBER_FROM_COMPILER;
@@ -256,7 +257,8 @@ static bool show_code(const struct coding *c, const struct dump *dump, struct en
     return ok;
 }
 
-static bool compile(const struct compile_job *m, struct plan *p, struct entry *e, struct diag *d)
+static bool compile_plan(const struct compile_job *m, struct plan *p, struct entry *e,
+                         struct diag *d)
 {
     struct trace trace = { .folder = limber_dump_folder(m->ctx, e->facts.key) };
     const struct dump dump = { limber_trace_file, &trace };
@@ -267,11 +269,11 @@ static bool compile(const struct compile_job *m, struct plan *p, struct entry *e
     bool ok;
 
     ok = limber_passes_traced(p, &m->machine->target, NULL, &trace, d) &&
-         (!shares || key_of_code(m, p, key, d));
+         (!shares || make_code_key(m, p, key, d));
     if (ok) {
         limber_gather(&e->facts, p, m->fixed);
-        ok = shares && !trace.folder ? take_code(&c, e, d) :
-                                       show_code(&c, trace.folder ? &dump : NULL, e, d);
+        ok = shares && !trace.folder ? get_code(&c, e, d) :
+                                       compile_and_dump(&c, trace.folder ? &dump : NULL, e, d);
     }
     if (ok && shares)
         limber_disk_store(m->ctx->disk, &e->facts, &name);
@@ -279,7 +281,7 @@ static bool compile(const struct compile_job *m, struct plan *p, struct entry *e
     return ok;
 }
 
-/* One process makes what several look for. */
+/* Compiles under a claim, so that of several processes only one makes the kernel. */
 static bool compile_once(const struct compile_job *m, struct plan *p, struct entry *e,
                          struct diag *d)
 {
@@ -290,7 +292,7 @@ static bool compile_once(const struct compile_job *m, struct plan *p, struct ent
 
     memcpy(key, e->facts.key, sizeof key);
     claim = m->ctx->dump_dir ? -1 : limber_disk_claim(disk, key);
-    ok = (claim >= 0 && from_disk(m, e)) || compile(m, p, e, d);
+    ok = (claim >= 0 && load_from_disk(m, e)) || compile_plan(m, p, e, d);
     limber_disk_release(claim, key);
     return ok;
 }
@@ -305,15 +307,15 @@ static bool read_stated(struct plan *p, const char *text, struct diag *d)
 
 /* ---- prebuilt code --------------------------------------------------------------------------- */
 
-/* Functions for one shape have no prebuilt code. */
+/* Functions of one shape have no prebuilt code. */
 static bool may_be_prebuilt(const struct compile_job *m)
 {
     return m->machine->backend->prebuilt && m->code != CODE_SPECIALISED && !m->fixed &&
            !m->stated && m->ctx->kernels != LIMBER_KERNELS_SPECIALISED;
 }
 
-/* Neither stored nor sealed: making it again takes less time than reading an entry. */
-static bool take_prebuilt(const struct compile_job *m, struct entry *e, struct diag *d)
+/* Prebuilt kernels are not stored on disk: making one takes less time than reading an entry. */
+static bool load_prebuilt(const struct compile_job *m, struct entry *e, struct diag *d)
 {
     struct trace trace = { .folder = limber_dump_folder(m->ctx, e->facts.key) };
     const struct target *target = &m->machine->target;
@@ -323,7 +325,7 @@ static bool take_prebuilt(const struct compile_job *m, struct entry *e, struct d
 
     ok = limber_plan_state(&plan, m->key, NULL, d) &&
          limber_passes_traced(&plan, target, NULL, &trace, d) &&
-         m->machine->backend->prebuilt(&plan, target, &bytes, d) && load(m, &bytes, e, d);
+         m->machine->backend->prebuilt(&plan, target, &bytes, d) && load_kernel(m, &bytes, e, d);
     if (ok) {
         limber_gather(&e->facts, &plan, NULL);
         e->from = LIMBER_FROM_LIBRARY;
@@ -335,7 +337,7 @@ static bool take_prebuilt(const struct compile_job *m, struct entry *e, struct d
     return ok;
 }
 
-/* ---- any code -------------------------------------------------------------------------------- */
+/* ---- choice of the code ---------------------------------------------------------------------- */
 
 static bool compile_where_allowed(const struct compile_job *m, struct plan *p, struct entry *e,
                                   struct diag *d)
@@ -353,7 +355,7 @@ static bool compile_where_allowed(const struct compile_job *m, struct plan *p, s
     return compile_once(m, p, e, d);
 }
 
-static bool make_on(const struct compile_job *m, struct entry *e, struct diag *d)
+static bool make_on_machine(const struct compile_job *m, struct entry *e, struct diag *d)
 {
     struct plan plan = { 0 };
     struct diag why = { 0 };
@@ -368,7 +370,7 @@ static bool make_on(const struct compile_job *m, struct entry *e, struct diag *d
     e->promise = plan.promise;
     if (ok && (conv = limber_plan_find(&plan, OP_conv)))
         limber_conv_read(conv, &e->geometry);
-    if (ok && !from_disk(m, e) && !(may_be_prebuilt(m) && take_prebuilt(m, e, &why)))
+    if (ok && !load_from_disk(m, e) && !(may_be_prebuilt(m) && load_prebuilt(m, e, &why)))
         ok = why.status && why.status != LIMBER_STATUS_NOT_READY ?
                  limber_fail(d, why.status, "%s", why.text) :
                  compile_where_allowed(m, &plan, e, d);
@@ -381,7 +383,7 @@ struct made {
     struct entry *e;
 };
 
-/* Where the compiler is missing, the other backend serves. */
+/* If the compiler is missing, the spare backend serves. */
 static bool make_here(void *arg, struct diag *d)
 {
     const struct made *x = arg;
@@ -389,13 +391,13 @@ static bool make_here(void *arg, struct diag *d)
     struct compile_job m = *x->m;
     double start = limber_now();
     struct diag why = { 0 };
-    bool ok = make_on(&m, e, &why);
+    bool ok = make_on_machine(&m, e, &why);
 
     if (!ok && why.status == LIMBER_STATUS_DEVICE && m.ctx->spare.backend && !m.fixed &&
         !m.ctx->no_compile && m.code == CODE_ANY) {
         m.machine = &m.ctx->spare;
         limber_context_interprets(m.ctx, why.text);
-        ok = make_on(&m, e, d);
+        ok = make_on_machine(&m, e, d);
     } else if (!ok) {
         limber_fail(d, why.status, "%s", why.text);
     }

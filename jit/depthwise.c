@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Depthwise convolutions: as products of matrices each group would be one row by a window, packed
- * for a single use.  Code of the library sums them as they lie.  Bits are those of the scheme
+ * Depthwise convolutions.  As matrix products each group would be one row times a window, packed
+ * for a single use; library code sums them without packing.  The bits are those of the scheme
  * `native`, or of exact integers. */
 #include "jit/scan/scan.h"
 #include "jit/ways.h"
@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* The scalar is absent, or 1; integers have none. */
+/* True if the scalar is absent or 1; integers have none. */
 static bool is_one(const void *scalar, limber_format f)
 {
     return !scalar || limber_scalar_is(scalar, f.size, 1);
@@ -25,7 +25,7 @@ static bool are_floats(const struct problem *p)
     return are_alike(p) && is_one(p->alpha, p->fc) && is_one(p->beta, p->fc);
 }
 
-/* Filters are signed: no sum of so few products leaves i32. */
+/* Filters are signed bytes, so that sums of so few products fit i32. */
 static bool are_bytes(const struct problem *p)
 {
     return limber_is_integer(p->fa) && p->fa.size == 1 && p->fa.kind == LIMBER_KIND_INT &&
@@ -33,8 +33,8 @@ static bool are_bytes(const struct problem *p)
            !p->alpha && !p->beta;
 }
 
-/* Gradients of images under strides are served phase by phase. */
-static bool has_direction(const struct problem *p)
+/* True unless it is the gradient of an image under strides, which is served phase by phase. */
+static bool is_served_direction(const struct problem *p)
 {
     const struct conv_geometry *g = &p->conv.geometry;
 
@@ -42,7 +42,7 @@ static bool has_direction(const struct problem *p)
            (g->stride[0] == 1 && g->stride[1] == 1 && g->stride[2] == 1);
 }
 
-/* No sum but a gradient of filters has more products than a chain, and no window more elements. */
+/* True if no sum, except in a gradient of filters, exceeds one chain, and no window its limit. */
 static bool is_short(const struct problem *p)
 {
     const struct conv_sizes *s = &p->conv.sizes;
@@ -53,23 +53,23 @@ static bool is_short(const struct problem *p)
     return t <= LIMBER_SMALL_K && t * s->r <= LIMBER_SMALL_K && t * s->r * s->s <= LIMBER_SMALL_K;
 }
 
-static bool serves(const limber_context *ctx, const struct problem *p)
+static bool is_served(const limber_context *ctx, const struct problem *p)
 {
     return p->groups == p->conv.sizes.c && ctx->machine.backend->depthwise && p->m > 0 &&
            p->n > 0 && p->k > 0 && is_short(p) && !p->contract.scheme &&
            !limber_simulates(&p->contract);
 }
 
-static const char *has_no_ops(const limber_context *ctx, const struct problem *p)
+static const char *common_refusal(const limber_context *ctx, const struct problem *p)
 {
-    return p->shape && has_direction(p) && serves(ctx, p) ?
+    return p->shape && is_served_direction(p) && is_served(ctx, p) ?
                NULL :
                "it serves depthwise convolutions with short windows on CPUs";
 }
 
 static const char *refuses(const limber_context *ctx, const struct problem *p)
 {
-    const char *why = has_no_ops(ctx, p);
+    const char *why = common_refusal(ctx, p);
     const bool forward = p->shape && p->conv.geometry.direction == DIRECTION_forward;
 
     if (why)
@@ -89,16 +89,16 @@ bool limber_is_depthwise_whole(const limber_context *ctx, const struct problem *
     const struct conv_geometry *g = &p->conv.geometry;
 
     return p->shape && limber_has_way(ctx, WAY_depthwise) && g->direction == DIRECTION_data &&
-           !g->deep && g->stride[0] == 2 && g->stride[1] == 2 && !p->beta && serves(ctx, p) &&
+           !g->deep && g->stride[0] == 2 && g->stride[1] == 2 && !p->beta && is_served(ctx, p) &&
            are_floats(p) && limber_is_plain(&p->contract);
 }
 
-/* One direction of dx: dy is its image, met backwards. */
-static void describe_back(const struct problem *p, struct depthwise *d, int of)
+/* Describes one dimension of dx, whose image is dy, read back to front. */
+static void describe_back_dimension(const struct problem *p, struct depthwise *d, int of)
 {
     const struct lattice x = limber_conv_lattice(&p->conv, of);
 
-    const int place[] = { 3, 4, 2 }; /* of the step in this direction */
+    const int place[] = { 3, 4, 2 }; /* index of the stride of this dimension */
 
     *(int64_t *[]){ &d->h, &d->w, &d->depth }[of] =
         (int64_t[]){ p->conv.sizes.oh, p->conv.sizes.ow, limber_conv_depths(&p->conv).result }[of];
@@ -113,7 +113,7 @@ static void describe_back(const struct problem *p, struct depthwise *d, int of)
     d->to[place[of]] *= x.stride;
 }
 
-/* The result has deep x high x wide pixels of each image and channel. */
+/* Sets strides of a result of deep x high x wide pixels per image and channel. */
 static void describe_result(struct depthwise *d, int64_t channels, int64_t deep, int64_t high,
                             int64_t wide)
 {
@@ -126,7 +126,7 @@ static void describe_result(struct depthwise *d, int64_t channels, int64_t deep,
     d->to[4] = pixel;
 }
 
-static void describe(const struct problem *p, struct depthwise *d)
+static void describe_conv(const struct problem *p, struct depthwise *d)
 {
     const struct conv_geometry *g = &p->conv.geometry;
     const struct conv_sizes *s = &p->conv.sizes;
@@ -167,7 +167,7 @@ static void describe(const struct problem *p, struct depthwise *d)
     d->multiplier = 1;
     d->filter[0] *= d->inputs;
     describe_result(d, s->c, planes.image, s->h, s->w);
-    if (!has_direction(p)) { /* all phases at once */
+    if (!is_served_direction(p)) { /* all phases in one call */
         d->h = s->oh;
         d->w = s->ow;
         d->oh = s->h;
@@ -175,7 +175,7 @@ static void describe(const struct problem *p, struct depthwise *d)
         return;
     }
     for (int of = 0; of < (g->deep ? 3 : 2); of++)
-        describe_back(p, d, of);
+        describe_back_dimension(p, d, of);
 }
 
 struct running {
@@ -184,35 +184,35 @@ struct running {
     const struct target *target;
     struct depthwise d;
     struct depthwise_plan plan;
-    double allowed; /* of pairs */
-    atomic_llong slow; /* elements that pairs did not tell */
-    char *rooms, *own; /* one for each worker; own: to be freed */
-    size_t bytes; /* together */
+    double allowed; /* pairs: error before rounding, as a coefficient of |A||B|; 0: none */
+    atomic_llong slow; /* elements that pairs left uncertain */
+    char *rooms, *own; /* plan.room bytes per worker; own: memory to be freed, or NULL */
+    size_t bytes; /* of all rooms */
 };
 
-static void start(struct running *x, const limber_context *ctx, const struct problem *p)
+static void start_running(struct running *x, const limber_context *ctx, const struct problem *p)
 {
     memset(x, 0, sizeof *x);
     x->p = p;
     x->backend = ctx->machine.backend;
     x->target = &ctx->machine.target;
-    describe(p, &x->d);
+    describe_conv(p, &x->d);
 }
 
 static bool make_plan(const limber_context *ctx, const struct problem *p, const struct runner *all,
                       struct running *x)
 {
-    start(x, ctx, p);
+    start_running(x, ctx, p);
     if (!x->backend->depthwise->plan(&x->d, x->target, limber_runner_busy(all), &x->plan))
         return false;
     x->bytes = x->plan.room * (size_t)all->workers;
     return true;
 }
 
-/* The caller's workspace may begin anywhere. */
+/* The caller's workspace may have any alignment. */
 enum { ALIGNED = 64, SLACK = ALIGNED - 1 };
 
-static bool take_rooms(limber_context *ctx, const struct problem *p, struct running *x)
+static bool alloc_rooms(limber_context *ctx, const struct problem *p, struct running *x)
 {
     if (!p->queue || !p->queue->workspace)
         x->rooms = x->own = limber_memory_alloc(&ctx->allocator, x->bytes);
@@ -226,7 +226,7 @@ static bool run_tasks(limber_context *ctx, struct running *x,
 {
     struct runner all = limber_pool_runner(ctx->pool);
 
-    if (!take_rooms(ctx, x->p, x))
+    if (!alloc_rooms(ctx, x->p, x))
         return false;
     if (all.workers > 1 && x->plan.tasks > 1) {
         limber_pool_enter(ctx->pool);
@@ -248,7 +248,7 @@ static void run_task(void *arg, int64_t task, int worker)
                                x->rooms + (size_t)worker * x->plan.room);
 }
 
-static void report(const struct running *x, const char *scheme, double bound, struct report *r)
+static void fill_report(const struct running *x, const char *scheme, double bound, struct report *r)
 {
     limber_report_clear(r);
     r->rows = 1;
@@ -264,7 +264,7 @@ static void report(const struct running *x, const char *scheme, double bound, st
 bool limber_depthwise_run(limber_context *ctx, const struct problem *p, struct report *r)
 {
     const struct runner all = limber_pool_runner(ctx->pool);
-    const double n = (double)p->k * (p->fc.size == 8 ? 0x1p-53 : 0x1p-24); /* of direct products */
+    const double n = (double)p->k * (p->fc.size == 8 ? 0x1p-53 : 0x1p-24); /* k u, as for direct */
     const bool rounds = limber_is_plain(&p->contract) && !are_bytes(p);
     const double begin = r ? limber_now() : 0;
     struct running x;
@@ -273,14 +273,14 @@ bool limber_depthwise_run(limber_context *ctx, const struct problem *p, struct r
         return false;
     if (!r)
         return true;
-    report(&x, are_bytes(p) ? "integer" : "native", rounds ? n / (1 - n) : 0, r);
+    fill_report(&x, are_bytes(p) ? "integer" : "native", rounds ? n / (1 - n) : 0, r);
     r->seconds_run = limber_now() - begin;
     return true;
 }
 
-/* What a look at dense elements says; false: they are not known to be narrow. */
-static bool look_at(const void *data, limber_format f, int64_t lines, int64_t length,
-                    const struct runner *all, struct mask *m)
+/* Probes dense elements; false: they are not known to be narrow. */
+static bool probe_data(const void *data, limber_format f, int64_t lines, int64_t length,
+                       const struct runner *all, struct mask *m)
 {
     const struct view v = { .data = data, .line = length, .p = 1 };
     struct diag ignored = { 0 };
@@ -289,7 +289,7 @@ static bool look_at(const void *data, limber_format f, int64_t lines, int64_t le
            !m->special && !m->zero;
 }
 
-/* Every partial sum is a multiple of one power of two, and has so few bits that none is rounded. */
+/* True if partial sums are multiples of one power of two with so few bits that none is rounded. */
 static bool is_exact(const struct problem *p, const struct mask *a, const struct mask *b)
 {
     const int low[] = { limber_mask_low(a), limber_mask_low(b) };
@@ -304,7 +304,7 @@ static bool is_exact(const struct problem *p, const struct mask *a, const struct
 
 static const char *exact_refuses(const limber_context *ctx, const struct problem *p)
 {
-    const char *why = has_no_ops(ctx, p);
+    const char *why = common_refusal(ctx, p);
 
     if (why)
         return why;
@@ -313,7 +313,7 @@ static const char *exact_refuses(const limber_context *ctx, const struct problem
                "it serves correct results of one float format";
 }
 
-/* A look at the data of a correct result. */
+/* Probes the data to see whether the chains of a correct result are exact. */
 static bool sums_are_exact(struct attempt *at)
 {
     limber_context *ctx = at->ctx;
@@ -327,11 +327,12 @@ static bool sums_are_exact(struct attempt *at)
     struct mask a = { 0 }, b = { 0 };
     bool exact;
 
-    exact = (direction == DIRECTION_filter ? look_at(p->a.data, p->fa, s->n * s->o, y, &all, &a) :
-                                             look_at(p->a.data, p->fa, 1, s->o * w, NULL, &a)) &&
-            look_at(p->b.data, p->fb, s->n * (direction == DIRECTION_data ? s->o : s->c),
-                    direction == DIRECTION_data ? y : x, &all, &b) &&
-            is_exact(p, &a, &b);
+    exact =
+        (direction == DIRECTION_filter ? probe_data(p->a.data, p->fa, s->n * s->o, y, &all, &a) :
+                                         probe_data(p->a.data, p->fa, 1, s->o * w, NULL, &a)) &&
+        probe_data(p->b.data, p->fb, s->n * (direction == DIRECTION_data ? s->o : s->c),
+                   direction == DIRECTION_data ? y : x, &all, &b) &&
+        is_exact(p, &a, &b);
     limber_mask_clear(&a);
     limber_mask_clear(&b);
     return exact;
@@ -387,11 +388,12 @@ const struct way limber_way_depthwise_exact = { .id = WAY_depthwise_exact,
 
 /* ---- pairs ----------------------------------------------------------------------------------- */
 
-/* Rows of a result are products of a channel's filters and of what their windows see, which the
- * code for small products sums: pairs of doubles, and exactly where these do not tell. */
+/* A row of the result is a product of the channel's filters and of the pixels that its windows
+ * cover.  The code for small products sums it: in pairs of doubles, and exactly where these are
+ * uncertain. */
 static const char *pairs_refuse(const limber_context *ctx, const struct problem *p)
 {
-    const char *why = has_no_ops(ctx, p);
+    const char *why = common_refusal(ctx, p);
     double allowed;
 
     if (why)
@@ -403,25 +405,25 @@ static const char *pairs_refuse(const limber_context *ctx, const struct problem 
                "of filters";
 }
 
-enum { COLUMNS = 64 }; /* of a result that are a product */
+enum { COLUMNS = 64 }; /* columns of a result that make one product */
 
-/* Whether chains in binary64 tell most results, and pairs only those that they do not. */
-static bool has_wide(const struct running *x)
+/* True if chains in binary64 round most results, so that pairs are needed for the others alone. */
+static bool can_use_wide_chains(const struct running *x)
 {
     return is_one(x->p->alpha, x->p->fc) && !x->p->beta && x->allowed == 0 &&
            x->backend->depthwise->wide(&x->d, x->target, 0, NULL, NULL);
 }
 
-/* Tasks are rows of an image's channel; wide: its channels. */
+/* Tasks are rows of a channel of an image, or, with `wide`, whole channels. */
 static void plan_pairs(const limber_context *ctx, const struct problem *p, struct running *x)
 {
     const struct runner all = limber_pool_runner(ctx->pool);
 
-    start(x, ctx, p);
+    start_running(x, ctx, p);
     (void)limber_pairs_serve(&p->contract, &x->allowed);
     x->plan.room = (size_t)((COLUMNS + x->d.multiplier) * p->k) * p->fc.size;
     x->plan.tasks = x->d.images * x->d.channels;
-    if (has_wide(x))
+    if (can_use_wide_chains(x))
         x->plan.room += (size_t)(x->d.w + x->d.oh) * sizeof(float);
     else
         x->plan.tasks *= x->d.od * x->d.oh;
@@ -429,7 +431,7 @@ static void plan_pairs(const limber_context *ctx, const struct problem *p, struc
     x->bytes = x->plan.room * (size_t)all.workers;
 }
 
-/* Filters of a channel: lines of k elements. */
+/* Copies the filters of a channel: lines of k elements. */
 static void copy_filters(const struct depthwise *d, int64_t channel, char *to)
 {
     const size_t size = (size_t)d->size;
@@ -447,7 +449,7 @@ static void copy_filters(const struct depthwise *d, int64_t channel, char *to)
         }
 }
 
-/* Columns [first, first + count) of a row of the image, a stride apart; zeros outside of it. */
+/* Copies count columns of a row of the image from `first` on, a stride apart; zeros outside it. */
 static void copy_columns(const struct depthwise *d, const char *row, int64_t first, int64_t count,
                          char *to)
 {
@@ -467,24 +469,25 @@ static void copy_columns(const struct depthwise *d, const char *row, int64_t fir
     }
 }
 
-/* A row of the result. */
+/* Indices of a row of the result. */
 struct result_row {
     int64_t image, channel, z, y;
 };
 
-/* Where element `tap` of its window lies in a direction, at `at` of the result. */
-static int64_t seen(const struct depthwise *d, int of, int64_t at, int64_t tap)
+/* The index in the image, along one dimension, of the window's element `tap` at result index
+ * `at`. */
+static int64_t image_index(const struct depthwise *d, int of, int64_t at, int64_t tap)
 {
     const int64_t taps = (const int64_t[]){ d->r, d->s, d->t }[of];
 
     return at * d->stride[of] + (d->backward ? taps - 1 - tap : tap) * d->dilate[of] - d->pad[of];
 }
 
-/* The image's row that row r of the window's planes sees; NULL: padding. */
+/* The image's row under row r of the window's plane; NULL: padding. */
 static const char *image_row(const struct depthwise *d, const struct result_row *to, int64_t plane,
                              int64_t r)
 {
-    const int64_t z = seen(d, 2, to->z, plane % d->t), y = seen(d, 0, to->y, r);
+    const int64_t z = image_index(d, 2, to->z, plane % d->t), y = image_index(d, 0, to->y, r);
     const int64_t all = d->channels * d->inputs, channel = to->channel * d->inputs + plane / d->t;
 
     if (z < 0 || z >= d->depth || y < 0 || y >= d->h)
@@ -495,7 +498,7 @@ static const char *image_row(const struct depthwise *d, const struct result_row 
                d->size;
 }
 
-/* What the windows of columns x and on of a row see: k lines of COLUMNS elements. */
+/* Copies the pixels under the windows of columns x and on: k lines of COLUMNS elements. */
 static void copy_windows(const struct depthwise *d, const struct result_row *of, int64_t x,
                          int64_t count, char *to)
 {
@@ -503,7 +506,7 @@ static void copy_windows(const struct depthwise *d, const struct result_row *of,
         const char *row = image_row(d, of, i / d->r, i % d->r);
 
         for (int64_t s = 0; s < d->s; s++, to += COLUMNS * d->size)
-            copy_columns(d, row, seen(d, 1, x, s), count, to);
+            copy_columns(d, row, image_index(d, 1, x, s), count, to);
     }
 }
 
@@ -540,7 +543,7 @@ static void run_row(void *arg, int64_t task, int worker)
     }
 }
 
-/* A channel of an image: rows that chains do not tell are summed as pairs. */
+/* Computes a channel of an image; rows that chains leave uncertain are summed as pairs. */
 static void run_channel(void *arg, int64_t task, int worker)
 {
     struct running *x = arg;
@@ -561,10 +564,10 @@ static enum ran run_pairs(struct attempt *at)
     struct running x;
 
     plan_pairs(at->ctx, at->p, &x);
-    if (!run_tasks(at->ctx, &x, has_wide(&x) ? run_channel : run_row))
+    if (!run_tasks(at->ctx, &x, can_use_wide_chains(&x) ? run_channel : run_row))
         return RAN_not;
     if (at->r) {
-        report(&x, "pairs", 0, at->r);
+        fill_report(&x, "pairs", 0, at->r);
         at->r->seconds_run = limber_now() - begin;
     }
     return RAN_done;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Operands in a device's memory are scanned there, and made terms of a sum, by kernels for each
- * format, kept like others. */
+ * Operands in device memory: kernels per format scan them there and prepare terms of sums; they are
+ * cached like other kernels. */
 #include "jit/device.h"
 #include "jit/trace.h"
 #include "jit/scan/scan.h"
@@ -18,16 +18,16 @@ bool limber_device_holds(const limber_context *ctx, const void *p)
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-/* What a kernel that belongs to no plan is made for. */
+/* The source of a kernel that belongs to no plan. */
 struct source {
     limber_context *ctx;
-    limber_format f; /* of a scan */
+    limber_format f; /* a scan: the operands' format */
     const struct epilogue *steps; /* NULL: a scan */
     const void *key;
     size_t size;
 };
 
-static bool from_disk(limber_context *ctx, struct entry *e)
+static bool load_from_disk(limber_context *ctx, struct entry *e)
 {
     struct diag ignored = { 0 };
     struct facts facts;
@@ -43,7 +43,7 @@ static bool from_disk(limber_context *ctx, struct entry *e)
     return ok;
 }
 
-static bool compile(struct entry *e, const struct source *m, struct diag *d)
+static bool compile_source(struct entry *e, const struct source *m, struct diag *d)
 {
     const struct device_ops *ops = e->backend->device_ops;
     const struct target *t = &m->ctx->machine.target;
@@ -82,16 +82,16 @@ static bool make(void *user, struct entry *e, struct diag *d)
     snprintf(e->facts.scheme, sizeof e->facts.scheme, m->steps ? "steps" : "scan");
     limber_key_make(e->facts.key, m->ctx->build, m->key, m->size,
                     limber_code_target(&m->ctx->machine));
-    if (from_disk(m->ctx, e))
+    if (load_from_disk(m->ctx, e))
         return true;
     if (m->ctx->no_compile && !e->backend->carries)
         return limber_fail(d, LIMBER_STATUS_DEVICE,
                            "LIMBER_NO_COMPILE is set and no cache holds the kernel \"%s\"",
                            e->facts.plan);
-    return compile(e, m, d);
+    return compile_source(e, m, d);
 }
 
-static bool get(struct source *m, struct entry **e, struct diag *d)
+static bool get_kernel(struct source *m, struct entry **e, struct diag *d)
 {
     const struct kernel_maker kernel_maker = { make, m };
     bool cached;
@@ -119,10 +119,10 @@ bool limber_device_scanner(limber_context *ctx, limber_format f, struct entry **
     memset(&key, 0, sizeof key);
     memcpy(key.what, "scan", 4);
     key.f = f;
-    return get(&m, e, d);
+    return get_kernel(&m, e, d);
 }
 
-/* Where a scan of these leaves what it finds: to be freed. */
+/* Sets up a scan and allocates memory for its results; the caller frees j->found. */
 static bool make_job(const struct device_scan *s, struct scan_job *j, struct diag *d)
 {
     int64_t all = s->matrices * s->lines;
@@ -259,7 +259,7 @@ bool limber_device_stepper(limber_context *ctx, const struct epilogue *steps, st
     key.steps.count = steps->steps->count;
     memcpy(key.steps.step, steps->steps->step,
            (size_t)key.steps.count * sizeof *steps->steps->step);
-    if (!get(&m, e, d))
+    if (!get_kernel(&m, e, d))
         return false;
     if (b->device_ops->ready((*e)->kernel, ctx->machine.target.device, d))
         return true;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Small native products of one float format on operands as they lie: no scan, no key, no plan, no
- * packing.  An element is one chain of k fused multiply-adds, which is what every kernel of the
+ * Small native products of one float format, computed without scan, key, plan or packing.  An
+ * element is one chain of k fused multiply-adds, which is what every kernel of the
  * scheme `native` computes for a k of at most one chunk. */
 #include "jit/ways.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
-/* Multiply-adds of a product, 128 cubed: from there on packed panels are as fast. */
+/* Multiply-adds of a product, 128 cubed: larger ones are as fast with packed panels. */
 enum { DIRECT_WORK = 128 * 128 * 128 };
 
 bool limber_is_direct_size(int64_t m, int64_t n, int64_t k)
@@ -51,10 +51,10 @@ struct direct {
     limber_context *ctx;
     const struct problem *p;
     struct product_shape shape;
-    struct spread a, b, c; /* where groups are */
+    struct spread a, b, c; /* addresses of the groups' matrices */
     const struct scaling *scaling; /* or NULL */
-    limber_kernel code; /* of this shape, or NULL */
-    atomic_bool refused; /* there is no code for this machine */
+    limber_kernel code; /* the function of this shape, or NULL */
+    atomic_bool refused; /* out: there is no code for this machine */
 };
 
 static bool run_group(void *arg, int64_t g, int worker, struct diag *d)
@@ -72,8 +72,8 @@ static bool run_group(void *arg, int64_t g, int worker, struct diag *d)
     return ok;
 }
 
-/* Of a chain of k from +0: docs/accuracy.md, "Native chains". */
-static double bound(const struct product_shape *s)
+/* The error bound of a chain of k from +0: docs/accuracy.md, "Native chains". */
+static double chain_bound(const struct product_shape *s)
 {
     double n = (double)s->fixed.k * (s->size == 8 ? 0x1p-53 : 0x1p-24);
 
@@ -86,7 +86,7 @@ void limber_shape_report(const limber_context *ctx, const struct product_shape *
     limber_report_clear(r);
     r->rows = 1;
     r->from = code ? LIMBER_FROM_MEMORY : LIMBER_FROM_LIBRARY;
-    r->bound = bound(s);
+    r->bound = chain_bound(s);
     r->seconds_run = seconds;
     r->way = WAY_direct;
     strcpy(r->scheme, "native");

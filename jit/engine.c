@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The engine as the public calls see it: runs, plans, workspaces, phases, and what the background
- * thread is asked for. */
+ * The engine's entry points: runs, plans, workspaces, phases, and the jobs of the background
+ * thread. */
 #include "jit/ways.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@ struct running {
     limber_context *ctx;
     const struct problem *p;
     struct report *report;
-    struct text *out; /* of a plan */
+    struct text *out; /* NULL, or where the plan is written */
     struct cut *cut;
     struct phases *phases;
 };
@@ -92,7 +92,7 @@ void limber_engine_make(void *context, const void *what)
 {
     const struct background_job *job = what;
     limber_context *ctx = context;
-    struct diag ignored = { 0 }; /* the next call meets the failure, and reports it */
+    struct diag ignored = { 0 }; /* the next call meets the same failure and reports it */
     struct entry *e;
 
     if (job->shape.size)
@@ -112,7 +112,7 @@ struct code_range limber_engine_compiler(void *context)
 
 /* ---- phases ---------------------------------------------------------------------------------- */
 
-/* The kernel of a phase; *ready is false where it is being made. */
+/* Gets the kernel of a phase; *ready is false while it is being made. */
 static bool find_phase(limber_context *ctx, struct phase *x, struct step *s, bool *ready,
                        struct diag *d)
 {
@@ -125,7 +125,7 @@ static bool find_phase(limber_context *ctx, struct phase *x, struct step *s, boo
     return limber_engine_step(ctx, s, &x->key, ready, d);
 }
 
-/* What a call does with a kernel that it has run. */
+/* Logs and releases the kernel of a phase that has run. */
 static void end_phase(limber_context *ctx, const struct phase *x, const struct step *s)
 {
     if (ctx->verbose > 0)

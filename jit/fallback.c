@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Why the interpreter computes in the place of a context's backend. */
+ * The reason why the interpreter computes instead of a context's backend. */
 #include "jit/context.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ const char *limber_fallback_reason(limber_context *ctx)
 
     if (ctx) {
         pthread_mutex_lock(&ctx->lock);
-        why = ctx->interpreted; /* written once, so it stays valid without the lock */
+        why = ctx->interpreted; /* written only once, so it stays valid without the lock */
         pthread_mutex_unlock(&ctx->lock);
     }
     return why;

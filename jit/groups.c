@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Problems of several groups: where each one's matrices lie, and one task a group. */
+ * Problems of several groups: addresses of each group's matrices, and one task per group. */
 #include "jit/problem.h"
 
 #include <stdatomic.h>
@@ -10,7 +10,7 @@ struct spread limber_groups_a(const struct problem *p)
     return (struct spread){ p->each_a ? 0 : p->step_a * p->fa.size, p->each_a };
 }
 
-/* Integers of pairs may be stored shorter than they are read. */
+/* The integers of pairs may be stored narrower than they are read. */
 struct spread limber_groups_b(const struct problem *p)
 {
     int64_t size = p->b.pairs && p->b.pairs->stored ? p->b.pairs->stored : p->fb.size;
@@ -66,17 +66,17 @@ void limber_output_copy(const struct output_view *to, const struct output_view *
                    (size_t)size);
 }
 
-/* ---- one task a group ------------------------------------------------------------------------ */
+/* ---- one task per group ---------------------------------------------------------------------- */
 
 struct sharing {
     bool (*fn)(void *arg, int64_t g, int worker, struct diag *d);
     void *arg;
-    struct diag *d; /* of the first that fails */
+    struct diag *d; /* gets the error of the first group that fails */
     atomic_flag reported;
     atomic_bool failed;
 };
 
-static void one(void *arg, int64_t g, int worker)
+static void run_group(void *arg, int64_t g, int worker)
 {
     struct sharing *s = arg;
     struct diag d = { 0 };
@@ -96,6 +96,6 @@ bool limber_groups_run(const struct runner *r, int64_t groups,
 
     if (groups == 1)
         return fn(arg, 0, 0, d);
-    r->run(r->self, groups, one, &s);
+    r->run(r->self, groups, run_group, &s);
     return !s.failed;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The last way: one kernel for the product, found in memory or made.  A kernel serves every call of
- * one kernel key: formats, contract, class of k, classes of the masks, geometry of a convolution.
- * Sizes and strides are arguments.  The plan is stated from the key alone, so that equal keys mean
- * equal plans. */
+ * The last way: one kernel for the product, from memory or newly made.  A kernel serves every call
+ * of one kernel key: formats, contract, class of k, classes of the masks, geometry of a
+ * convolution.  Sizes and strides are arguments.  The plan is stated from the key alone, so that
+ * equal keys mean equal plans. */
 #include "jit/ways.h"
 
 #include <math.h>
@@ -24,7 +24,7 @@ static void report_facts(struct report *r, const limber_context *ctx, const stru
     r->cost = f->cost * work / limber_pool_runner(ctx->pool).workers;
 }
 
-/* ---- what an attempt needs ------------------------------------------------------------------- */
+/* ---- scan and key of an attempt -------------------------------------------------------------- */
 
 bool limber_attempt_scan(struct attempt *x)
 {
@@ -41,7 +41,7 @@ bool limber_attempt_scan(struct attempt *x)
     return true;
 }
 
-/* ---- parts of a product ---------------------------------------------------------------------- */
+/* ---- prices for partitions ------------------------------------------------------------------- */
 
 struct priced {
     struct priced *next;
@@ -61,7 +61,7 @@ void limber_priced_free(struct priced *list)
     }
 }
 
-static bool known_price(limber_context *ctx, const struct kernel_key *key, struct price *price)
+static bool find_known_price(limber_context *ctx, const struct kernel_key *key, struct price *price)
 {
     size_t size = limber_kernel_key_size(key);
     const struct priced *at;
@@ -79,7 +79,7 @@ static void keep_price(limber_context *ctx, const struct kernel_key *key, const 
 {
     struct priced *new = malloc(sizeof *new);
 
-    if (!new) /* it is found again when it is asked for again */
+    if (!new) /* not cached: the price is computed again when it is needed */
         return;
     *new = (struct priced){ .price = *price, .key = *key };
     pthread_mutex_lock(&ctx->lock);
@@ -92,8 +92,8 @@ static void keep_price(limber_context *ctx, const struct kernel_key *key, const 
     pthread_mutex_unlock(&ctx->lock);
 }
 
-static bool find_price(limber_context *ctx, const struct kernel_key *key, struct price *price,
-                       struct diag *d)
+static bool compute_price(limber_context *ctx, const struct kernel_key *key, struct price *price,
+                          struct diag *d)
 {
     struct pass_watch nobody = { NULL, NULL };
     struct plan plan = { 0 };
@@ -120,17 +120,17 @@ bool limber_engine_price(limber_context *ctx, const struct problem *p, const str
 
     if (!limber_kernel_key_make(ctx, &key, p, &f, d))
         return false;
-    if (known_price(ctx, &key, price))
+    if (find_known_price(ctx, &key, price))
         return true;
-    if (!find_price(ctx, &key, price, d))
+    if (!compute_price(ctx, &key, price, d))
         return false;
     keep_price(ctx, &key, price);
     return true;
 }
 
-/* ---- calls that are recorded ----------------------------------------------------------------- */
+/* ---- calls captured into graphs -------------------------------------------------------------- */
 
-/* The keys of a call: without a scan of its operands, and with one. */
+/* The keys of a call that was made ready for capture: without and with a scan of its operands. */
 struct recordable {
     struct recordable *next;
     struct kernel_key plain, full;
@@ -146,7 +146,7 @@ void limber_recordable_free(struct recordable *list)
     }
 }
 
-/* found: NULL, or whether it was there. */
+/* found: NULL, or out: whether the entry existed. */
 bool limber_entry_of(limber_context *ctx, const struct kernel_key *key, struct entry **e,
                      bool *found, struct diag *d)
 {
@@ -164,8 +164,8 @@ static bool is_scanned(const struct kernel_key *key)
     return key->has[0] || key->has[1];
 }
 
-/* The same contract with any scheme that asks nothing of the data. */
-static struct kernel_key any_data(const struct kernel_key *plain)
+/* The key with the same contract and a scheme that suits any data. */
+static struct kernel_key key_for_any_data(const struct kernel_key *plain)
 {
     struct kernel_key key = *plain;
 
@@ -174,12 +174,13 @@ static struct kernel_key any_data(const struct kernel_key *plain)
     return key;
 }
 
-/* Kernels and the module of a guard.  They stay in use for the context's life, as graphs may. */
-static bool take_guard(limber_context *ctx, const struct recordable *w, struct guard *g,
+/* Loads the guard's kernels.  They stay in use for the context's life, since a graph may need them
+ * as long. */
+static bool load_guard(limber_context *ctx, const struct recordable *w, struct guard *g,
                        struct diag *d)
 {
     const struct device_ops *device_ops = ctx->machine.backend->device_ops;
-    struct kernel_key other = any_data(&w->plain);
+    struct kernel_key other = key_for_any_data(&w->plain);
     const limber_format f[2] = { w->full.fa, w->full.fb };
     int device = ctx->machine.target.device;
     struct entry *e;
@@ -217,14 +218,14 @@ static bool add_recordable(limber_context *ctx, const struct problem *p,
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a call to record");
     w->full = *full;
     if (!limber_kernel_key_make(ctx, &w->plain, p, &unscanned, d) ||
-        !take_guard(ctx, w, &ignored, d)) {
+        !load_guard(ctx, w, &ignored, d)) {
         free(w);
         return false;
     }
     pthread_mutex_lock(&ctx->lock);
     for (same = ctx->recordable; same && memcmp(&same->plain, &w->plain, sizeof w->plain);)
         same = same->next;
-    if (same) { /* the newest scan holds */
+    if (same) { /* the newest scan replaces the old one */
         same->full = w->full;
         free(w);
     } else {
@@ -262,7 +263,7 @@ static bool run_recorded(limber_context *ctx, const struct problem *p, struct re
     struct entry *e;
     struct recordable w;
 
-    if (!find_recordable(ctx, p, &w, d) || !take_guard(ctx, &w, &guard, d) ||
+    if (!find_recordable(ctx, p, &w, d) || !load_guard(ctx, &w, &guard, d) ||
         !limber_entry_of(ctx, &w.full, &e, NULL, d))
         return false;
     if (r) {
@@ -273,13 +274,13 @@ static bool run_recorded(limber_context *ctx, const struct problem *p, struct re
         ctx, &(struct step){ .p = p, .f = &unscanned, .e = e, .report = r }, &guard, d);
 }
 
-static bool waits(const struct problem *p)
+static bool waits_for_kernel(const struct problem *p)
 {
     return p->contract.on_miss == LIMBER_ON_MISS_WAIT ||
            p->contract.on_miss == LIMBER_ON_MISS_COMPILE;
 }
 
-/* Callers that can compute elsewhere do not want the slow interpreter. */
+/* Callers with another way to compute do not want the slow interpreter. */
 static bool may_interpret(limber_context *ctx, const struct problem *p, const struct entry *e,
                           struct diag *d)
 {
@@ -334,7 +335,7 @@ static bool run_kernel(limber_context *ctx, const struct problem *p, const struc
     return ok;
 }
 
-/* The kernel is there; or the disk or the library has its code, which is taken at once. */
+/* True if the kernel exists, or can be loaded at once from the disk or the library. */
 static bool is_ready(limber_context *ctx, const struct kernel_key *key)
 {
     const struct kernel_maker kernel_maker = { limber_make_kernel,
@@ -349,15 +350,15 @@ static bool is_ready(limber_context *ctx, const struct kernel_key *key)
                limber_kernels_offer(ctx->memory, key, size, kernel_maker);
 }
 
-/* The kernel is there, or there is no thread that could make it. */
-static bool is_there(limber_context *ctx, const struct background_job *job)
+/* True if the kernel exists, or no background thread can make it. */
+static bool is_ready_or_unmakeable(limber_context *ctx, const struct background_job *job)
 {
     return is_ready(ctx, &job->key) || !limber_background_ask(ctx->background, job, sizeof *job);
 }
 
-/* Runs a call by one kernel, on a context that has no other way. */
-static bool run_alone(limber_context *ctx, const struct problem *p, struct report *report,
-                      struct diag *d)
+/* Runs a call by one kernel, without the list of ways: for the interpreter's context. */
+static bool run_one_kernel(limber_context *ctx, const struct problem *p, struct report *report,
+                           struct diag *d)
 {
     struct report r;
     struct attempt x = { .ctx = ctx, .p = p, .r = &r, .d = d, .plans = true };
@@ -382,9 +383,9 @@ static bool run_while_compiling(limber_context *ctx, const struct problem *p,
     double start = limber_now();
     bool ok = true;
 
-    w.run = run_alone;
+    w.run = run_one_kernel;
     if (limber_on_miss_run(ctx, p, &kernel, &w)) {
-        w.rest.finish = NULL; /* other rows are not finished */
+        w.rest.finish = NULL; /* the interpreter's rows have not been finished */
         ok = run_kernel(ctx, &w.rest, f, key, r, &why);
     }
     if (!limber_on_miss_finish(ctx, p, &w, ok))
@@ -399,13 +400,13 @@ static bool run_while_compiling(limber_context *ctx, const struct problem *p,
     return true;
 }
 
-static bool run_found(limber_context *ctx, const struct problem *p, const struct scan_result *f,
-                      const struct kernel_key *key, struct report *r, struct diag *d)
+static bool run_or_await(limber_context *ctx, const struct problem *p, const struct scan_result *f,
+                         const struct kernel_key *key, struct report *r, struct diag *d)
 {
-    const double from_disk = 2e-3; /* seconds in which an entry is read */
+    const double from_disk = 2e-3; /* seconds that reading an entry may take */
     const struct background_job job = { .key = *key };
 
-    if (waits(p) || is_there(ctx, &job))
+    if (waits_for_kernel(p) || is_ready_or_unmakeable(ctx, &job))
         return run_kernel(ctx, p, f, key, r, d);
     if (!limber_background_busy(ctx->background, &job, sizeof job, from_disk))
         return run_kernel(ctx, p, f, key, r, d);
@@ -422,11 +423,11 @@ bool limber_engine_step(limber_context *ctx, struct step *s, struct kernel_key *
     if (!limber_kernel_key_make(ctx, key, s->p, s->f, d))
         return false;
     job.key = *key;
-    *ready = waits(s->p) || is_there(ctx, &job);
+    *ready = waits_for_kernel(s->p) || is_ready_or_unmakeable(ctx, &job);
     return !*ready || find_entry(ctx, s->p, key, &s->e, s->report, d);
 }
 
-/* several: with other launches, whose memory is taken together. */
+/* several: one of several launches, which share memory. */
 static bool workspace_of(limber_context *ctx, const struct problem *p, const struct kernel_key *key,
                          bool several, size_t *least, size_t *best, struct diag *d)
 {
@@ -528,7 +529,7 @@ bool limber_engine_function(limber_context *ctx, const limber_contract *contract
                                .fa = f,
                                .fb = f,
                                .fc = f,
-                               .beta = fixed->add ? &one : NULL }; /* a key holds only whether */
+                               .beta = fixed->add ? &one : NULL }; /* keys record only presence */
     struct entry *e;
     bool found;
 
@@ -540,7 +541,7 @@ bool limber_engine_function(limber_context *ctx, const limber_contract *contract
     what.fixed = *fixed;
     if (!limber_kernels_get(ctx->functions, &what, sizeof what, kernel_maker, &e, &found, d))
         return false;
-    *address = e->address; /* kept in use, so that it stays */
+    *address = e->address; /* the entry is never put, so the code stays loaded */
     return true;
 }
 
@@ -557,7 +558,7 @@ static enum ran run(struct attempt *x)
     const bool ok =
         limber_device_records(x->ctx, x->p->queue) ?
             run_recorded(x->ctx, x->p, x->r, x->d) :
-            limber_attempt_scan(x) && run_found(x->ctx, x->p, &x->f, &x->key, x->r, x->d);
+            limber_attempt_scan(x) && run_or_await(x->ctx, x->p, &x->f, &x->key, x->r, x->d);
 
     return ok ? RAN_done : RAN_failed;
 }

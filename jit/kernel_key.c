@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The kernel key of a call, and the plan that it states.  Equal keys state equal plans. */
+ * The kernel key of a call, and the stated plan that it determines.  Equal keys state equal
+ * plans. */
 #include "jit/engine.h"
 
 #include <string.h>
@@ -14,7 +15,7 @@ static void key_mask(struct kernel_key *key, int side, const struct node *class)
     }
 }
 
-/* Bytes that say it all. */
+/* The size of a key without its empty tail. */
 size_t limber_kernel_key_size(const struct kernel_key *key)
 {
     return key->simulates             ? sizeof *key :
@@ -23,7 +24,7 @@ size_t limber_kernel_key_size(const struct kernel_key *key)
                                         offsetof(struct kernel_key, mask);
 }
 
-/* Seeds are arguments of a kernel. */
+/* Writes the unit's text without the seed, which is an argument of the kernel. */
 static bool key_model(struct kernel_key *key, const struct problem *p, struct diag *d)
 {
     limber_unit u = *p->contract.unit;
@@ -38,7 +39,7 @@ static bool key_model(struct kernel_key *key, const struct problem *p, struct di
     limber_text_clear(&t);
     key->simulates = 1;
     key->counts = (int32_t)p->count;
-    if (u.start_c)              /* C is where the sum starts, not what is added to it */
+    if (u.start_c)              /* the sum starts from C; beta does not add it */
         key->beta = 0;
     return ok || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the unit's text");
 }
@@ -79,15 +80,15 @@ bool limber_kernel_key_make(limber_context *ctx, struct kernel_key *key, const s
     return true;
 }
 
-/* A product of fixed shape has numbers where others have letters. */
-static struct type sized(struct type t, int64_t rows, int64_t cols)
+/* A product of fixed shape has numbers as dimensions, where others have letters. */
+static struct type fixed_type(struct type t, int64_t rows, int64_t cols)
 {
     t.dim[0] = rows;
     t.dim[1] = cols;
     return t;
 }
 
-/* "nchw" gives a type with these letters for dimensions. */
+/* The type with these letters as dimensions, such as "nchw". */
 static struct type type_of(limber_format f, const char *letters)
 {
     struct type t = { .format = f, .count = 1, .rank = (int)strlen(letters) };
@@ -118,8 +119,8 @@ static int add_gemm(struct plan *p, const struct kernel_key *key, const struct f
     int a, b;
 
     if (fixed) {
-        ta = sized(ta, fixed->m, fixed->k);
-        tb = sized(tb, fixed->k, fixed->n);
+        ta = fixed_type(ta, fixed->m, fixed->k);
+        tb = fixed_type(tb, fixed->k, fixed->n);
     }
     a = add_arg(p, key, "a", 0, 0, ta);
     b = a < 0 ? -1 : add_arg(p, key, "b", 1, 1, tb);
@@ -127,7 +128,7 @@ static int add_gemm(struct plan *p, const struct kernel_key *key, const struct f
     return b < 0 ? -1 : limber_plan_add(p, OP_gemm, "c", a, b, exact);
 }
 
-/* Dimensions of a convolution's image x, filters w and result y. */
+/* The letters of the dimensions of a convolution's image x, filters w or result y. */
 static const char *letters_of(const struct kernel_key *key, char tensor)
 {
     bool deep = key->geometry.deep;
@@ -147,7 +148,7 @@ static const char *result_letters(const struct kernel_key *key)
                        "mn";
 }
 
-/* Operand 0 is what windows see, which is the right one of the products. */
+/* Operand 0 of the node is the image under the windows, the products' right operand. */
 static int add_conv(struct plan *p, const struct kernel_key *key, struct type exact)
 {
     static const struct direction {
@@ -165,7 +166,7 @@ static int add_conv(struct plan *p, const struct kernel_key *key, struct type ex
     return y >= 0 && limber_conv_write(p, &p->node[y], &key->geometry) ? y : -1;
 }
 
-/* fixed may be NULL. */
+/* fixed: NULL, or the shape. */
 bool limber_plan_state(struct plan *p, const struct kernel_key *key, const struct fixed *fixed,
                        struct diag *d)
 {
@@ -202,8 +203,8 @@ bool limber_plan_state(struct plan *p, const struct kernel_key *key, const struc
         p->counts = key->counts;
     }
     if (fixed) {
-        result = sized(result, fixed->m, fixed->n);
-        product = sized(product, fixed->m, fixed->n);
+        result = fixed_type(result, fixed->m, fixed->n);
+        product = fixed_type(product, fixed->m, fixed->n);
     }
     c = key->conv ? add_conv(p, key, product) : add_gemm(p, key, fixed, product);
     if (c >= 0 && key->beta)

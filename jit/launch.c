@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Runs a kernel over the groups of a call. */
+ * Launches kernels over the groups of a call. */
 #include "jit/engine.h"
 
 enum { LINE = 64 };
 static const double ENOUGH = 0x1p30;
 
-/* No sum of products can leave the result's format: |a b| < 2^(emax_a + emax_b + 2). */
-static bool fits(const struct problem *p, const struct scan_result *f)
+/* True if no sum of products overflows the result's format: |a b| < 2^(emax_a + emax_b + 2). */
+static bool cannot_overflow(const struct problem *p, const struct scan_result *f)
 {
     const struct mask *a = &f->all_a, *b = &f->all_b;
     bool wide = p->fc.kind == LIMBER_KIND_UINT;
@@ -22,14 +22,15 @@ static bool fits(const struct problem *p, const struct scan_result *f)
     return !(wide && (a->negative || b->negative)) && a->emax + b->emax + 2 + k <= bits;
 }
 
-/* The caller's own, of a call in host memory. */
+/* True if the caller gives a workspace in host memory. */
 static bool has_workspace(const limber_context *ctx, const struct problem *p)
 {
     return !ctx->machine.backend->device_ops && p->queue && p->queue->workspace;
 }
 
-/* More for more threads: parts of C are to have a block for each, and each has scratch. */
-static size_t workspace(const limber_context *ctx, const struct problem *p, bool together)
+/* The limit of the workspace in bytes.  It grows with the threads: each has scratch, and should
+ * have a block of C. */
+static size_t workspace_limit(const limber_context *ctx, const struct problem *p, bool together)
 {
     const struct runner all = limber_pool_runner(ctx->pool);
     double bytes;
@@ -40,31 +41,31 @@ static size_t workspace(const limber_context *ctx, const struct problem *p, bool
         return ctx->workspace;
     bytes = (double)p->m * (double)p->k * p->fa.size + (double)p->k * (double)p->n * p->fb.size +
             (double)p->m * (double)p->n * p->fc.size;
-    if (together) /* enough of them to fill the device */
+    if (together) /* enough groups to fill the device */
         bytes *=
             (double)p->groups < ENOUGH / (bytes + 1) ? (double)p->groups : 1 + ENOUGH / (bytes + 1);
-    if (ctx->machine.backend->device_ops) /* all limbs of most products; the largest go in parts */
+    if (ctx->machine.backend->device_ops) /* fits all limbs of most products */
         return (size_t)(bytes * 1.25) + ((size_t)256 << 20);
     return (size_t)(bytes / 4 + 16 * (double)p->k) + ((size_t)56 << 20) +
            ((size_t)(limber_runner_busy(&all) + all.workers) << 23);
 }
 
-static void run_alone(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
+static void run_serially(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
 {
     (void)self;
     for (int64_t i = 0; i < tasks; i++)
         fn(arg, i, 0);
 }
 
-/* Another thread costs some ten microseconds: predicted to take less than this on one core, a
- * product is done by its caller. */
+/* Products predicted to take less than this on one core run in the caller's thread, since another
+ * thread costs some ten microseconds. */
 static const double brief = 60e-6;
 
-/* All threads together lose up to a quarter at the ends of the few runs of a product that takes
- * them less than this, as counted for 64 threads. */
+/* Seconds.  Below this, measured on 64 threads, all threads working on one product lose up to a
+ * quarter of the time waiting at its ends. */
 static const double uneven = 250e-6;
 
-static double seconds(const struct problem *p, const struct facts *f)
+static double predicted_seconds(const struct problem *p, const struct facts *f)
 {
     return f->cost * ((double)p->m * (double)p->n * (double)p->k / 0x1p30);
 }
@@ -107,7 +108,7 @@ struct call limber_call_plain(const limber_context *ctx, const struct problem *p
 
 /* ---- which way a launch takes --------------------------------------------------------------- */
 
-/* The way of a launch of this plan's kernel, with what the backend says of it. */
+/* The way of a launch of this plan's kernel, with the backend's explanation. */
 enum way_id limber_way_say(limber_context *ctx, const struct machine *m, const struct problem *p,
                            const struct plan *plan, struct text *out)
 {
@@ -150,22 +151,22 @@ static void dump_way(limber_context *ctx, const struct step *s)
 
 struct launching {
     limber_context *ctx;
-    const struct problem *p; /* with the result where it is computed */
+    const struct problem *p; /* as it is launched */
     const struct scan_result *f;
     struct entry *e;
     struct maps maps;
-    struct runner runner; /* of one group */
-    int64_t at_once; /* groups that run side by side, and share the bound of packed limbs */
-    bool together; /* all groups are one launch */
-    bool several; /* of launches that share memory, in whole lines */
-    pthread_mutex_t lock; /* of what follows */
+    struct runner runner; /* for one group */
+    int64_t at_once; /* groups that run concurrently and share the workspace limit */
+    bool together; /* one launch computes all groups */
+    bool several; /* launches share memory, in whole cache lines */
+    pthread_mutex_t lock; /* guards the fields below */
     bool dry;
     const struct guard *guard;
     const struct finisher *finish;
     int64_t overflow, recomputed, recomputed_ns;
     enum way_id way;
-    size_t workspace; /* of one group */
-    /* NULL: launches take their own; else a share of it for each worker. */
+    size_t workspace; /* bytes of one group */
+    /* NULL: launches allocate their own; else each worker has `share` bytes of it. */
     const struct launch_memory *memory;
     size_t share;
 };
@@ -217,7 +218,7 @@ static struct call call_of(const struct launching *l, int64_t g, struct keeping 
         .allocator = l->ctx->allocator.alloc ? &l->ctx->allocator : NULL,
         .queue = p->queue,
         .device = l->ctx->machine.target.device,
-        .workspace_limit = workspace(l->ctx, p, l->together) / (size_t)l->at_once,
+        .workspace_limit = workspace_limit(l->ctx, p, l->together) / (size_t)l->at_once,
         .dry = l->dry,
         .ways = l->ctx->ways,
         .guard = l->guard,
@@ -257,7 +258,7 @@ static bool launch_group(void *arg, int64_t g, int worker, struct diag *d)
     return true;
 }
 
-/* Whether the backend makes all groups in one launch. */
+/* True if the backend computes all groups in one launch. */
 static bool are_together(struct launching *l)
 {
     struct keeping of[2];
@@ -268,15 +269,15 @@ static bool are_together(struct launching *l)
     return l->e->backend->takes_groups(l->e->kernel, &call);
 }
 
-/* Products that are brief, or would cut unevenly, are tasks, side by side; others are done in turn,
- * each by all threads, or by a device, on which they follow each other. */
+/* Groups that are brief, or that threads would share unevenly, run concurrently, one thread each.
+ * Others run one after another, each on all threads, or on a device in the stream's order. */
 static struct launching plan_launches(limber_context *ctx, const struct step *s,
                                       const struct guard *guard)
 {
     const struct product_request r = limber_request(s->p);
-    const struct runner alone = { 1, run_alone, NULL }, all = limber_pool_runner(ctx->pool);
+    const struct runner alone = { 1, run_serially, NULL }, all = limber_pool_runner(ctx->pool);
     const struct problem *p = s->p;
-    double one = seconds(p, &s->e->facts);
+    double one = predicted_seconds(p, &s->e->facts);
     int busy = limber_runner_busy(&all);
     bool small = limber_is_tiny(&r) || one < brief;
     bool even = p->groups % busy == 0 || p->groups >= 4 * busy;
@@ -297,7 +298,7 @@ static struct launching plan_launches(limber_context *ctx, const struct step *s,
 static bool run_step(limber_context *ctx, struct step *s, bool dry, const struct guard *guard,
                      const struct launch_memory *memory, struct diag *d)
 {
-    const struct runner alone = { 1, run_alone, NULL }, all = limber_pool_runner(ctx->pool);
+    const struct runner alone = { 1, run_serially, NULL }, all = limber_pool_runner(ctx->pool);
     const struct problem *p = s->p;
     struct launching l = plan_launches(ctx, s, guard);
     char name[32];
@@ -335,7 +336,7 @@ bool limber_launch_recorded(limber_context *ctx, struct step *s, const struct gu
     return run_step(ctx, s, false, guard, NULL, d);
 }
 
-/* ---- all of a call's launches, or none ------------------------------------------------------- */
+/* ---- all launches of a call, or none --------------------------------------------------------- */
 
 static bool run_steps(limber_context *ctx, struct step *s, int count,
                       const struct launch_memory *memory, struct diag *d)
@@ -362,17 +363,17 @@ static bool all_take_memory(const struct step *s, int count)
     return true;
 }
 
-/* What one of several launches takes before the first. */
+/* Bytes that one of several launches needs, allocated before the first. */
 size_t limber_launch_bytes(const struct entry *e, const struct call *c)
 {
     return (e->backend->launch_memory->bytes(e->kernel, c) + LINE - 1) / LINE * LINE;
 }
 
-/* With memory for the one that needs most. */
+/* Runs the steps with memory for the one that needs most. */
 static bool run_with_memory(limber_context *ctx, struct step *s, int count, struct diag *d)
 {
     const struct launch_memory_ops *ops = s->e->backend->launch_memory;
-    struct launching l; /* the call points to it */
+    struct launching l; /* must outlive `call`, which points to it */
     struct keeping of[2];
     struct call call;
     struct launch_memory taken;
@@ -395,19 +396,19 @@ static bool run_with_memory(limber_context *ctx, struct step *s, int count, stru
     return ok;
 }
 
-/* The only place that decides how C stays what it was where a call fails.  One launch of a backend
- * changes C or fails.  Of several, a later one could fail for want of memory, so that of all of
- * them is taken first; where a backend cannot do that, or a result might not fit its format, a copy
- * of C is kept. */
+/* The only place that keeps C unchanged when a call fails.  A single launch of a backend changes C
+ * or fails.  Of several launches a later one might run out of memory, so memory for all is
+ * allocated first.  If a backend cannot do that, or a result may not fit its format, a copy of C is
+ * kept. */
 bool limber_launch(limber_context *ctx, struct step *s, int count, const struct problem *whole,
                    struct diag *d)
 {
     bool sure = !limber_refuses_overflow(&s->p->contract, s->p->fa, s->p->fb, s->p->fc) ||
-                fits(s->p, s->f),
+                cannot_overflow(s->p, s->f),
          ok;
     struct backup keep;
 
-    if (!sure && s->e->backend->device_ops) { /* nothing is stored before all is known to fit */
+    if (!sure && s->e->backend->device_ops) { /* a dry run first counts what does not fit */
         if (!run_step(ctx, s, true, NULL, NULL, d))
             return false;
         sure = true;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Mixed products: parts of one product, each by the plan that its data allows; run, or planned.
  *
- * A part sees its groups of blocks of lines through a tile subset, and stores to C by the same
- * blocks.  Parts that are sums over other tiles of the same elements follow each other, the first
- * with the caller's beta, the others with 1. */
+ * A part reads its groups of blocks of lines through a tile subset, and writes the same blocks of
+ * C.  Parts that sum further tiles onto the same elements run one after another: the first with the
+ * caller's beta, the others with 1. */
 #define XXH_INLINE_ALL
 #include "jit/ways.h"
 
@@ -15,23 +15,23 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { TILE_SHIFT = 8 };    /* of tiles along k: what kernels leave out at once */
+enum { TILE_SHIFT = 8 };    /* tiles along k of 256 elements, the kernels' granularity */
 
 struct mixing {
     limber_context *ctx;
     const struct problem *p;
     const struct kernel_key *key; /* of one plan for the whole product */
     struct first_pass first_pass;
-    char scheme[2][SCHEME_NAME]; /* of narrow and wide tiles; or the caller's wish, "" */
-    bool plans;             /* nothing is run; */
-    struct text *trace;     /* plans of the parts, or NULL */
+    char scheme[2][SCHEME_NAME]; /* for narrow and wide tiles; or the caller's scheme, "" */
+    bool plans;             /* true: parts are planned, not run */
+    struct text *trace;     /* NULL, or where the parts' plans are written */
     double workers;
 };
 
 /* ---- deciding -------------------------------------------------------------------------------- */
 
-static struct problem sized(const struct mixing *x, int64_t m, int64_t n, const char *scheme,
-                            int roundings)
+static struct problem sized_problem(const struct mixing *x, int64_t m, int64_t n,
+                                    const char *scheme, int roundings)
 {
     const struct product_request whole = limber_request(x->p);
     struct problem part = *x->p;
@@ -42,28 +42,28 @@ static struct problem sized(const struct mixing *x, int64_t m, int64_t n, const 
     part.roundings = roundings;
     part.first_pass = x->first_pass;
     part.fine = !limber_is_coarse(&whole, &x->ctx->machine.target);
-    if (x->ctx->machine.backend->device_ops) /* limbs are made inside of whole matrices only */
+    if (x->ctx->machine.backend->device_ops) /* split=inside reads whole matrices only */
         part.contract.split = LIMBER_SPLIT_AHEAD;
-    part.kept[0] = part.kept[1] = NULL; /* parts show tile subsets */
+    part.kept[0] = part.kept[1] = NULL; /* kept limbs are those of whole operands */
     return part;
 }
 
-static bool price(void *user, const struct mask *a, const struct mask *b, const char *scheme,
-                  int roundings, struct price *out, struct diag *d)
+static bool part_price(void *user, const struct mask *a, const struct mask *b, const char *scheme,
+                       int roundings, struct price *out, struct diag *d)
 {
     const struct mixing *x = user;
-    struct problem part = sized(x, a->lines, b->lines, scheme, roundings);
+    struct problem part = sized_problem(x, a->lines, b->lines, scheme, roundings);
 
     return limber_engine_price(x->ctx, &part, a, b, out, d);
 }
 
-/* ---- products that are known to be best whole ------------------------------------------------ */
+/* ---- products for which one plan is best ----------------------------------------------------- */
 
-/* Deciding takes longer than all else that a call does before it packs.  What decides is the kernel
- * key, the size and the masks of all tiles, and often these are those of a call before.  So a hash
- * of them is kept.  If two hashes were equal by chance, a product would be computed by one plan,
- * which serves it. */
-static uint64_t hash_of(const struct mixing *x, const struct mask *a, const struct mask *b)
+/* The decision takes longer than all else that a call does before packing.  It depends on the
+ * kernel key, the size and the masks of all tiles, which are often those of an earlier call.  So a
+ * hash of them is cached.  After a collision of hashes one plan computes the product, which is
+ * correct. */
+static uint64_t decision_hash(const struct mixing *x, const struct mask *a, const struct mask *b)
 {
     const int64_t more[] = { x->p->m, x->p->n, x->p->k, x->first_pass.bits, x->first_pass.decided };
     const struct mask *m[2] = { a, b };
@@ -75,32 +75,32 @@ static uint64_t hash_of(const struct mixing *x, const struct mask *a, const stru
     for (int i = 0; i < 2; i++) {
         const size_t blocks = (size_t)m[i]->tile_rows, tiles = blocks * (size_t)m[i]->tile_cols;
 
-        for (size_t j = 0; j < blocks; j++) /* field by field: blocks have holes */
+        for (size_t j = 0; j < blocks; j++) /* field by field: blocks have padding */
             XXH3_64bits_update(&state, &m[i]->block[j],
                                offsetof(struct block_mask, flags) + sizeof m[i]->block[j].flags);
         if (m[i]->tile)
             XXH3_64bits_update(&state, m[i]->tile, tiles * sizeof *m[i]->tile);
     }
-    return XXH3_64bits_digest(&state) | 1; /* 0: there is none */
+    return XXH3_64bits_digest(&state) | 1; /* never 0, which marks an empty entry */
 }
 
-static atomic_uint_fast64_t *place_of(const struct mixing *x, uint64_t hash)
+static atomic_uint_fast64_t *hash_slot(const struct mixing *x, uint64_t hash)
 {
     return &x->ctx->whole[hash >> 32 & (COUNT(x->ctx->whole) - 1)];
 }
 
 static bool is_known_whole(const struct mixing *x, uint64_t hash)
 {
-    return atomic_load_explicit(place_of(x, hash), memory_order_relaxed) == hash;
+    return atomic_load_explicit(hash_slot(x, hash), memory_order_relaxed) == hash;
 }
 
 static void keep_whole(const struct mixing *x, uint64_t hash)
 {
-    atomic_store_explicit(place_of(x, hash), hash, memory_order_relaxed);
+    atomic_store_explicit(hash_slot(x, hash), hash, memory_order_relaxed);
 }
 
-static bool decide(struct mixing *x, const struct mask *a, const struct mask *b,
-                   struct partition *parts, bool *worth, struct diag *d)
+static bool decide_partition(struct mixing *x, const struct mask *a, const struct mask *b,
+                             struct partition *parts, bool *worth, struct diag *d)
 {
     const struct product_request r = limber_request(x->p);
     const struct partition_input in = {
@@ -111,17 +111,17 @@ static bool decide(struct mixing *x, const struct mask *a, const struct mask *b,
                    x->ctx->machine.backend->device_ops ? 2 : 1 },
         .sums = limber_may_sum_parts(&r, a, b, x->p->alpha || x->p->beta),
         .scheme = { *x->scheme[0] ? x->scheme[0] : NULL, *x->scheme[1] ? x->scheme[1] : NULL },
-        .price = price,
+        .price = part_price,
         .user = x,
     };
-    const uint64_t hash = in.scheme[1] ? 0 : hash_of(x, a, b);
+    const uint64_t hash = in.scheme[1] ? 0 : decision_hash(x, a, b);
     struct price whole;
 
     *worth = false;
     if (hash && is_known_whole(x, hash))
         return true;
     if (!in.scheme[1]) {
-        if (!price(x, a, b, in.scheme[0], 0, &whole, d))
+        if (!part_price(x, a, b, in.scheme[0], 0, &whole, d))
             return false;
         if (limber_price(&whole, (double)a->lines, (double)b->lines, (double)in.k, 1) <
             x->ctx->brief) {
@@ -144,7 +144,7 @@ static void add_report(const struct mixing *x, struct report *all, const struct 
                        const struct mask *b)
 {
     limber_part *to = &all->part[all->parts++];
-    int left = x->p->transposed; /* the side that is the caller's A */
+    int left = x->p->transposed; /* index of the side that is the caller's A */
 
     memcpy(to->scheme, r->scheme, sizeof to->scheme);
     memcpy(to->kernel, r->kernel, sizeof to->kernel);
@@ -173,7 +173,7 @@ static void add_report(const struct mixing *x, struct report *all, const struct 
     all->workspace = r->workspace > all->workspace ? r->workspace : all->workspace;
 }
 
-static void one_of(limber_format f, char *out)
+static void store_one(limber_format f, char *out)
 {
     const double one = 1;
     struct diag ignored = { 0 };
@@ -181,7 +181,7 @@ static void one_of(limber_format f, char *out)
     limber_format_convert(out, f, &one, LIMBER_F64, 1, LIMBER_ROUND_NEAREST, &ignored);
 }
 
-/* A part, ready to be asked for or run; it stays where it is until it is cleared. */
+/* A part that is ready to be planned or run.  It points into itself, so it must not move. */
 struct ready {
     struct tile_subset show[2];
     struct mask m[2];
@@ -191,7 +191,7 @@ struct ready {
     char one[16];
 };
 
-static void clear(struct ready *r)
+static void clear_ready(struct ready *r)
 {
     limber_mask_clear(&r->m[0]);
     limber_mask_clear(&r->m[1]);
@@ -205,12 +205,12 @@ static bool make_ready(const struct mixing *x, const struct partition *parts,
         r->show[side] = limber_partition_subset(parts, part, side);
         if (!limber_mask_subset(&r->m[side], parts->side[side].mask, &r->show[side],
                                 limber_partition_blocks(parts, part, side))) {
-            clear(r);
+            clear_ready(r);
             return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the masks of a part");
         }
     }
-    r->p = sized(x, r->m[0].lines, r->m[1].lines, part->scheme, part->roundings);
-    one_of(r->p.fc, r->one);
+    r->p = sized_problem(x, r->m[0].lines, r->m[1].lines, part->scheme, part->roundings);
+    store_one(r->p.fc, r->one);
     r->p.a.tile_subset = &r->show[0];
     r->p.b.tile_subset = &r->show[1];
     r->p.c.rows = r->show[0].block;
@@ -240,13 +240,13 @@ static bool plan_parts(struct mixing *x, const struct partition *parts, struct r
         ok = limber_engine_plan_masked(x->ctx, &r.p, &r.m[0], &r.m[1], x->trace, &r.report, d);
         if (ok && report)
             add_report(x, report, &r.report, &parts->part[i], &r.m[0], &r.m[1]);
-        clear(&r);
+        clear_ready(&r);
     }
     return ok;
 }
 
-/* All kernels first, so that no part is refused after others are stored; *all is false, and nothing
- * is run, where one is not there yet. */
+/* Gets all kernels first, so that no part fails after others have stored.  *all is false, and
+ * nothing is run, if a kernel is not there yet. */
 static bool run_parts(struct mixing *x, const struct partition *parts, struct report *report,
                       bool *all, struct diag *d)
 {
@@ -272,7 +272,7 @@ static bool run_parts(struct mixing *x, const struct partition *parts, struct re
             add_report(x, report, &r[i].report, &parts->part[i], &r[i].m[0], &r[i].m[1]);
         if (step[i].e)
             limber_kernels_put(x->ctx->memory, step[i].e);
-        clear(&r[i]);
+        clear_ready(&r[i]);
     }
     free(r);
     return ok;
@@ -285,16 +285,17 @@ static void finish_report(struct report *r, const struct problem *p, double scan
 
     for (int i = 0; i < r->parts; i++)
         r->part[i].share /= all;
-    for (int i = 0; i < r->parts; i++) /* parts of the same elements */
+    for (int i = 0; i < r->parts; i++) /* counts parts that add to the same elements */
         sums += r->part[i].m == r->part[0].m && r->part[i].n == r->part[0].n;
     r->bound += r->bound > 0 || sums > 1 ? (sums - 1) * u : 0;
     r->seconds_scan = scan;
     snprintf(r->scheme, sizeof r->scheme, r->parts > 1 ? "mixed" : "%s", r->part[0].scheme);
 }
 
-/* Parts where they pay. */
-static bool mix(struct mixing *x, const struct mask *a, const struct mask *b,
-                struct partition *parts, bool *done, struct report *report, struct diag *d)
+/* Partitions the product, and runs or plans its parts, where that pays. */
+static bool run_or_plan_parts(struct mixing *x, const struct mask *a, const struct mask *b,
+                              struct partition *parts, bool *done, struct report *report,
+                              struct diag *d)
 {
     double start = report ? limber_now() : 0, scan = report ? report->seconds_scan : 0;
     struct report sum = { .from = 0 };
@@ -303,7 +304,7 @@ static bool mix(struct mixing *x, const struct mask *a, const struct mask *b,
     *done = false;
     limber_scheme_names(&x->p->contract, x->scheme);
     x->workers = limber_pool_runner(x->ctx->pool).workers;
-    ok = decide(x, a, b, parts, &worth, d);
+    ok = decide_partition(x, a, b, parts, &worth, d);
     if (!ok || !worth)
         return ok;
     scan += report ? limber_now() - start : 0;
@@ -317,7 +318,7 @@ static bool mix(struct mixing *x, const struct mask *a, const struct mask *b,
     return ok;
 }
 
-/* Raises least and best to what the parts of a product need, if it has parts. */
+/* Raises least and best to what the parts of a product need; a product with one plan has none. */
 static bool parts_workspace(struct attempt *at, size_t *least, size_t *best)
 {
     struct mixing x = { .ctx = at->ctx, .p = at->p, .key = &at->key };
@@ -325,7 +326,7 @@ static bool parts_workspace(struct attempt *at, size_t *least, size_t *best)
     bool ok, worth;
 
     limber_scheme_names(&at->p->contract, x.scheme);
-    ok = decide(&x, at->f.a, at->f.b, &parts, &worth, at->d);
+    ok = decide_partition(&x, at->f.a, at->f.b, &parts, &worth, at->d);
     for (int i = 0; i < parts.parts && ok && worth; i++) {
         struct ready ready;
         size_t few, many;
@@ -337,7 +338,7 @@ static bool parts_workspace(struct attempt *at, size_t *least, size_t *best)
                                             &many, at->d);
         *least = ok && few > *least ? few : *least;
         *best = ok && many > *best ? many : *best;
-        clear(&ready);
+        clear_ready(&ready);
     }
     limber_partition_clear(&parts);
     return ok;
@@ -354,7 +355,7 @@ static const char *refuses(const limber_context *ctx, const struct problem *p)
                "it serves single products, but no small ones, whose scheme is the library's choice";
 }
 
-/* Whether the masks of lines and tiles are known, without which nothing is cut. */
+/* True if the masks of lines and tiles are known, which a partition needs. */
 static bool has_masks(const struct attempt *x)
 {
     return x->f.all_a.scanned && x->f.all_b.scanned;
@@ -371,7 +372,7 @@ static enum ran run(struct attempt *at)
     if (!has_masks(at))
         return RAN_not;
     x.first_pass = at->f.first_pass;
-    ok = mix(&x, at->f.a, at->f.b, &parts, &done, at->r, at->d);
+    ok = run_or_plan_parts(&x, at->f.a, at->f.b, &parts, &done, at->r, at->d);
     limber_partition_clear(&parts);
     return ok ? limber_ran(done) : RAN_failed;
 }
@@ -390,7 +391,7 @@ static enum ran plan(struct attempt *at, struct text *out, struct cut *cut)
     if (!has_masks(at))
         return RAN_not;
     x.first_pass = at->f.first_pass;
-    ok = mix(&x, at->f.a, at->f.b, &parts, &done, at->r, at->d);
+    ok = run_or_plan_parts(&x, at->f.a, at->f.b, &parts, &done, at->r, at->d);
     if (done)
         ok =
             limber_parts_cut(cut, &parts, at->p->transposed, at->r, parts.whole / x.workers, at->d);
@@ -404,7 +405,7 @@ static enum ran plan(struct attempt *at, struct text *out, struct cut *cut)
     return ok ? limber_ran(done) : RAN_failed;
 }
 
-/* States what serves both one plan for all and the parts. */
+/* Gives a workspace that suffices for one plan and for the parts. */
 static enum ran workspace(struct attempt *at, bool batch, size_t *least, size_t *best)
 {
     if (!limber_attempt_scan(at))

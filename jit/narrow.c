@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Correct products of floats that hold bytes, as those of quantised data: both operands become
- * bytes once, each under one power of two, which are multiplied as integers.  A scan before would
- * read the operands once more; here a few elements say whether it is worth trying, and whoever
- * converts an element sees whether a byte holds it.  The bits are those of exact sums, rounded
- * once. */
+ * Correct products of floats that hold bytes, such as quantised data: both operands are converted
+ * to bytes, each in units of one power of two, and multiplied as integers.  A scan would read the
+ * operands once more.  Instead a few elements tell whether it is worth trying, and the conversion
+ * detects elements that are no bytes.  The bits are those of exact sums, rounded once. */
 #include "jit/ways.h"
 
 #include <math.h>
@@ -11,47 +10,47 @@
 #include <stdlib.h>
 
 enum {
-    SAMPLE = 64, /* elements of an operand that are looked at first */
-    MOST_K = 65536, /* products of a byte and a signed byte whose sum cannot leave 32 bits */
-    FAR = 100, /* powers of two beyond which results need care */
-    OFTEN = 64, /* rows, columns and elements along k from which native products gain */
+    SAMPLE = 64, /* elements of an operand that are sampled first */
+    MOST_K = 65536, /* products of a byte and a signed byte whose sum fits 32 bits */
+    FAR = 100, /* largest |exponent| of a unit: results stay far from overflow and underflow */
+    OFTEN = 64, /* m, n and k from which native products gain */
     TASK = 1 << 15, /* elements of a task */
-    PIECE = 1024, /* elements that a plan looks at */
+    PIECE = 1024, /* elements that a plan converts at once */
     ALIGNED = 64
 };
 
-/* An operand: dense lines, `step` elements apart. */
+/* An operand: lines of contiguous elements, `step` elements from line to line. */
 struct narrowed {
     const char *data;
     limber_format from;
     int64_t lines, length, step;
     bool is_unsigned; /* bytes are 0 to 255, else -128 to 127 */
-    int exponent; /* bytes count units of 2^exponent */
-    const uint8_t *bytes; /* lines side by side */
-    uint8_t *to; /* where this call makes them; NULL: they are there already */
+    int exponent; /* a byte b stands for b 2^exponent */
+    const uint8_t *bytes; /* dense lines */
+    uint8_t *to; /* where this call converts to; NULL: bytes exist already */
     int64_t tasks;
-    limber_prepared *source, *kept; /* NULL, or the caller's, and its bytes */
-    enum narrow_state state; /* of that */
+    limber_prepared *source, *kept; /* NULL, or the caller's prepared operand, and its bytes */
+    enum narrow_state state; /* of `source` */
 };
 
 struct job {
-    struct finisher straight, turned; /* first: handed out, and cast back */
+    struct finisher straight, turned; /* must be first: pointers to them are cast back to the job */
     const struct target *target;
     const struct narrow_ops *ops;
     struct narrowed of[2];
-    atomic_bool other; /* an element is no such byte */
-    int size; /* of an element of the result */
+    atomic_bool other; /* an element is not representable as such a byte */
+    int size; /* bytes of an element of the result */
     double unit; /* of sums */
     bool (*again)(struct attempt *); /* computes the product of the bytes */
-    const struct finisher *finish; /* of what is widened; or NULL */
-    struct output_view c, sums; /* sums of a binary32 result lie where that will be */
-    int64_t rows, length; /* of the result, dense ones */
+    const struct finisher *finish; /* the caller's, applied to the floats; or NULL */
+    struct output_view c, sums; /* i32 sums of a binary32 result are stored in place of it */
+    int64_t rows, length; /* of the result: dense rows */
 };
 
-/* ---- which calls ----------------------------------------------------------------------------- */
+/* ---- which calls are served ------------------------------------------------------------------ */
 
-/* Sums in binary64 are exact, be they native ones or of bytes, which pay where elements are read
- * often; those in binary32 may have to be rounded. */
+/* True if sums in binary64 are exact, native or of bytes, and bytes pay since elements are read
+ * often.  Sums in binary32 may be rounded. */
 static bool is_exact_anyway(const struct problem *p)
 {
     return (p->contract.promise == LIMBER_CONTRACT_NATIVE ||
@@ -82,7 +81,7 @@ static const char *refuses(const limber_context *ctx, const struct problem *p)
                "it serves one product of all of its operands";
 }
 
-/* Tensors are dense. */
+/* Describes a convolution's tensors, which are dense. */
 static void set_tensors(const struct problem *p, struct job *j)
 {
     const struct conv_elements count = limber_conv_elements(&p->conv);
@@ -110,15 +109,15 @@ static bool set_matrices(const struct problem *p, struct job *j)
            set_matrix(&j->of[1], &p->b, p->n, p->k);
 }
 
-/* ---- a look at the data ---------------------------------------------------------------------- */
+/* ---- a sample of the data -------------------------------------------------------------------- */
 
-static double element(const struct narrowed *x, int64_t i)
+static double element_value(const struct narrowed *x, int64_t i)
 {
     return limber_scalar_value(x->data + (i / x->length * x->step + i % x->length) * x->from.size,
                                x->from.size);
 }
 
-/* Its lowest bit is 2^answer. */
+/* The exponent of the lowest set bit. */
 static int low_bit(double value)
 {
     int exponent;
@@ -127,8 +126,8 @@ static int low_bit(double value)
     return exponent - 53 + __builtin_ctzll((unsigned long long)digits);
 }
 
-/* Whether a few elements are such bytes; then the unit is 1 if they are integers, else their lowest
- * bit.  Bytes may be unsigned: so they are where none of these is negative. */
+/* True if a few elements are bytes in units of a power of two: 1 if they are integers, else their
+ * lowest bit.  The bytes are unsigned if that is allowed and none of these is negative. */
 static bool looks_narrow(struct narrowed *x, bool may_be_unsigned)
 {
     const int64_t all = x->lines * x->length, step = all / SAMPLE + 1;
@@ -136,7 +135,7 @@ static bool looks_narrow(struct narrowed *x, bool may_be_unsigned)
     bool negative = false;
 
     for (int64_t i = 0, at = 0; at < all; i++, at = i * step + i % step) {
-        const double value = element(x, at);
+        const double value = element_value(x, at);
 
         if (!(fabs(value) < HUGE_VAL))
             return false;
@@ -149,13 +148,14 @@ static bool looks_narrow(struct narrowed *x, bool may_be_unsigned)
             return false;
     }
     x->is_unsigned = may_be_unsigned && !negative;
-    if (low > high) /* zeros */
+    if (low > high) /* only zeros */
         low = high = 0;
     x->exponent = low >= 0 && high <= (x->is_unsigned ? 7 : 6) ? 0 : low;
     return x->exponent >= -FAR && x->exponent <= FAR;
 }
 
-/* An operand that is scanned is known; what is kept of it are signed bytes. */
+/* True if bytes seem to hold an operand.  A prepared one knows it from its scan, and keeps signed
+ * bytes; others are sampled. */
 static bool is_narrow(struct narrowed *x, bool may_be_unsigned)
 {
     if (!x->source)
@@ -168,20 +168,20 @@ static bool is_narrow(struct narrowed *x, bool may_be_unsigned)
 
 /* ---- conversions ----------------------------------------------------------------------------- */
 
-/* A task is a part of a long line, or some short lines. */
-static int64_t parts_of(int64_t length)
+/* A task is a part of a long line, or several short lines. */
+static int64_t parts_per_line(int64_t length)
 {
     return (length + TASK - 1) / TASK;
 }
 
-static int64_t lines_of(int64_t length)
+static int64_t lines_per_task(int64_t length)
 {
     return length < TASK ? TASK / (length + 1) + 1 : 1;
 }
 
-static int64_t tasks_of(int64_t lines, int64_t length)
+static int64_t task_count(int64_t lines, int64_t length)
 {
-    return (lines + lines_of(length) - 1) / lines_of(length) * parts_of(length);
+    return (lines + lines_per_task(length) - 1) / lines_per_task(length) * parts_per_line(length);
 }
 
 struct piece {
@@ -190,7 +190,7 @@ struct piece {
 
 static struct piece piece_of(int64_t lines, int64_t length, int64_t task)
 {
-    const int64_t parts = parts_of(length), each = lines_of(length);
+    const int64_t parts = parts_per_line(length), each = lines_per_task(length);
     struct piece p = { task / parts * each, (task / parts + 1) * each, task % parts * TASK, TASK };
 
     p.end = p.end < lines ? p.end : lines;
@@ -198,9 +198,9 @@ static struct piece piece_of(int64_t lines, int64_t length, int64_t task)
     return p;
 }
 
-/* Elements at, at + 1 and on of a line become bytes; false where one of them is no such byte. */
-static bool narrow(const struct job *j, const struct narrowed *x, int64_t line, int64_t at,
-                   int64_t count, uint8_t *to)
+/* Converts count elements of a line from `at` on; false if one is not representable. */
+static bool narrow_elements(const struct job *j, const struct narrowed *x, int64_t line, int64_t at,
+                            int64_t count, uint8_t *to)
 {
     const int low = x->is_unsigned ? 0 : -128, high = x->is_unsigned ? 255 : 127;
 
@@ -219,14 +219,15 @@ static void run_narrow(void *arg, int64_t task, int worker)
     for (int64_t i = p.first; i < p.end; i++) {
         if (atomic_load_explicit(&j->other, memory_order_relaxed))
             return;
-        if (!narrow(j, x, i, p.at, p.count, x->to + i * x->length + p.at))
+        if (!narrow_elements(j, x, i, p.at, p.count, x->to + i * x->length + p.at))
             atomic_store(&j->other, true);
     }
 }
 
-/* `lines` of `length` dense elements from (row, col) on, rows or columns. */
-static void widen(const struct job *j, int64_t row, int64_t col, int64_t lines, int64_t length,
-                  bool columns)
+/* Converts the sums of `lines` rows or columns, each of `length` contiguous elements, from (row,
+ * col) on. */
+static void widen_block(const struct job *j, int64_t row, int64_t col, int64_t lines,
+                        int64_t length, bool columns)
 {
     struct widened w = { .from = limber_output_at(&j->sums, row, col, sizeof(int32_t)),
                          .to = limber_output_at(&j->c, row, col, j->size),
@@ -240,7 +241,8 @@ static void widen(const struct job *j, int64_t row, int64_t col, int64_t lines, 
     j->ops->widen(j->target, &w);
 }
 
-/* In stretches of columns that lie regularly; rows or columns are dense. */
+/* Converts a block in stretches of columns with a constant stride; rows or columns are
+ * contiguous. */
 static void finish_straight(const struct finisher *self, int64_t row, int64_t rows, int64_t col,
                             int64_t cols)
 {
@@ -250,9 +252,9 @@ static void finish_straight(const struct finisher *self, int64_t row, int64_t ro
     for (int64_t at = col, n; at < col + cols; at += n) {
         n = inner - at % inner < col + cols - at ? inner - at % inner : col + cols - at;
         if (j->c.col == 1)
-            widen(j, row, at, rows, n, false);
+            widen_block(j, row, at, rows, n, false);
         else
-            widen(j, row, at, n, rows, true);
+            widen_block(j, row, at, n, rows, true);
     }
     if (j->finish)
         j->finish->block(j->finish, row, rows, col, cols);
@@ -294,16 +296,16 @@ static void run_all(limber_context *ctx, int64_t tasks, void (*task)(void *, int
             task(j, i, 0);
 }
 
-static bool become_bytes(limber_context *ctx, struct job *j)
+static bool convert_operands(limber_context *ctx, struct job *j)
 {
     for (int i = 0; i < 2; i++) {
         struct narrowed *x = &j->of[i];
 
-        if (x->step == x->length) { /* one line */
+        if (x->step == x->length) { /* no gaps: it is one long line */
             x->length *= x->lines;
             x->lines = 1;
         }
-        x->tasks = x->to ? tasks_of(x->lines, x->length) : 0;
+        x->tasks = x->to ? task_count(x->lines, x->length) : 0;
     }
     run_all(ctx, j->of[0].tasks + j->of[1].tasks, run_narrow, j);
     return !j->other;
@@ -311,7 +313,7 @@ static bool become_bytes(limber_context *ctx, struct job *j)
 
 /* ---- the product ----------------------------------------------------------------------------- */
 
-/* Dense, as tensors are. */
+/* The view of the dense bytes. */
 static struct view view_of(const struct problem *p, const struct view *v, const struct narrowed *x,
                            int64_t lines)
 {
@@ -327,8 +329,8 @@ static struct view view_of(const struct problem *p, const struct view *v, const 
     return to;
 }
 
-/* Gives bytes that are to be kept to the prepared operand. */
-static void keep(const struct problem *p, struct narrowed *x, const struct view *v)
+/* Hands the bytes over to the prepared operand that keeps them. */
+static void hand_over_bytes(const struct problem *p, struct narrowed *x, const struct view *v)
 {
     if (x->state == NARROW_to_make && x->to)
         x->kept = limber_prepared_made_narrow(x->source, x->to, p->shape ? p->k : v->line,
@@ -347,8 +349,8 @@ static struct problem problem_of(const struct problem *p, struct job *j, bool *f
     q.a = view_of(p, &p->a, &j->of[0], p->m);
     q.b = view_of(p, &p->b, &j->of[1], p->n);
     q.c = j->sums;
-    keep(p, &j->of[0], &q.a);
-    keep(p, &j->of[1], &q.b);
+    hand_over_bytes(p, &j->of[0], &q.a);
+    hand_over_bytes(p, &j->of[1], &q.b);
     q.kept[0] = j->of[0].kept;
     q.kept[1] = j->of[1].kept;
     q.finish = j->c.col == 1 || j->c.row == 1 ? &j->straight : NULL;
@@ -360,35 +362,37 @@ static bool run_bytes(limber_context *ctx, const struct problem *p, struct job *
                       struct report *r)
 {
     const struct problem q = problem_of(p, j, finished);
-    struct diag ignored = { 0 }; /* nothing is stored; another way may do */
+    struct diag ignored = { 0 }; /* nothing was stored, so another way may serve */
     struct attempt x = { .ctx = ctx, .p = &q, .r = r, .d = &ignored };
 
     return j->again(&x);
 }
 
-/* Sums are widened as soon as they are there where the kernel can; else all of them afterwards. */
+/* Multiplies.  Sums are converted block by block where the kernel calls a finisher, else at the
+ * end.
+ */
 static bool multiply(limber_context *ctx, const struct problem *p, struct job *j, struct report *r)
 {
     bool finished = false, ok;
 
     limber_pool_enter(ctx->pool);
-    ok = become_bytes(ctx, j) && run_bytes(ctx, p, j, &finished, r);
+    ok = convert_operands(ctx, j) && run_bytes(ctx, p, j, &finished, r);
     if (ok && finished && p->finish)
         *p->finished = true;
     if (ok && !finished)
-        run_all(ctx, tasks_of(j->rows, j->length), run_widen, j);
+        run_all(ctx, task_count(j->rows, j->length), run_widen, j);
     limber_pool_leave(ctx->pool);
     return ok;
 }
 
-static size_t aligned(double bytes)
+static size_t align_bytes(double bytes)
 {
     return ((size_t)bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
 }
 
-/* Bytes that stay with a prepared operand have memory of their own; without it they are this
- * call's alone. */
-static void take_kept(limber_context *ctx, struct narrowed *x)
+/* Allocates memory for bytes that the prepared operand will own; without memory the bytes are only
+ * this call's. */
+static void alloc_kept(limber_context *ctx, struct narrowed *x)
 {
     if (x->state != NARROW_to_make)
         return;
@@ -400,7 +404,7 @@ static void take_kept(limber_context *ctx, struct narrowed *x)
     x->state = NARROW_elsewhere;
 }
 
-static void end_kept(limber_context *ctx, struct narrowed *x)
+static void free_kept(limber_context *ctx, struct narrowed *x)
 {
     if (x->state != NARROW_to_make || x->kept)
         return;
@@ -408,7 +412,7 @@ static void end_kept(limber_context *ctx, struct narrowed *x)
     limber_memory_free(&ctx->allocator, x->to);
 }
 
-/* Takes memory for both, and for sums that do not fit where the result is. */
+/* Allocates memory for the bytes of both operands, and for sums that do not fit into the result. */
 static bool run_in_memory(limber_context *ctx, const struct problem *p, struct job *j,
                           struct report *r)
 {
@@ -419,7 +423,7 @@ static bool run_in_memory(limber_context *ctx, const struct problem *p, struct j
 
     for (int i = 0; i < 2; i++) {
         if (!j->of[i].bytes)
-            size[i] = aligned((double)j->of[i].lines * (double)j->of[i].length);
+            size[i] = align_bytes((double)j->of[i].lines * (double)j->of[i].length);
         all += size[i];
     }
     if (ctx->workspace && all > ctx->workspace)
@@ -441,9 +445,9 @@ static bool run_in_memory(limber_context *ctx, const struct problem *p, struct j
     return ok;
 }
 
-/* False where the operands lie otherwise, or a few elements say that bytes do not hold them.  With
- * `kept`, prepared operands give the bytes that they keep, or have this call make them. */
-static bool begin(const limber_context *ctx, const struct problem *p, bool kept, struct job *j)
+/* False if the layout does not fit, or a few elements are not representable.  kept: uses the bytes
+ * that prepared operands keep, or has this call make them. */
+static bool start_job(const limber_context *ctx, const struct problem *p, bool kept, struct job *j)
 {
     const bool conv = p->shape != NULL;
 
@@ -463,7 +467,7 @@ static bool begin(const limber_context *ctx, const struct problem *p, bool kept,
         set_tensors(p, j);
     else if (!set_matrices(p, j))
         return false;
-    /* the code for bytes takes unsigned ones of images, and of A */
+    /* the byte code takes unsigned bytes on one side: images, and A */
     return is_narrow(&j->of[0], !conv) && is_narrow(&j->of[1], conv) &&
            abs(j->of[0].exponent + j->of[1].exponent) <= FAR;
 }
@@ -472,15 +476,15 @@ static enum ran run(struct attempt *x)
 {
     const double start = x->r ? limber_now() : 0;
     struct job j;
-    bool ok = begin(x->ctx, x->p, true, &j);
+    bool ok = start_job(x->ctx, x->p, true, &j);
 
     j.again = x->again;
     j.unit = ldexp(1, j.of[0].exponent + j.of[1].exponent);
     for (int i = 0; ok && i < 2; i++)
-        take_kept(x->ctx, &j.of[i]);
+        alloc_kept(x->ctx, &j.of[i]);
     ok = ok && run_in_memory(x->ctx, x->p, &j, x->r);
     for (int i = 0; i < 2; i++)
-        end_kept(x->ctx, &j.of[i]);
+        free_kept(x->ctx, &j.of[i]);
     if (ok && x->r) {
         strcpy(x->r->scheme, "ozaki1-i8");
         x->r->bound = 0;
@@ -491,7 +495,7 @@ static enum ran run(struct attempt *x)
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
-/* Whether bytes hold all elements of an operand. */
+/* True if all elements of an operand are representable as bytes. */
 static bool are_bytes(const struct job *j, const struct narrowed *x)
 {
     uint8_t to[PIECE];
@@ -499,7 +503,7 @@ static bool are_bytes(const struct job *j, const struct narrowed *x)
 
     for (int64_t i = 0; i < x->lines; i++)
         for (int64_t at = 0; all && at < x->length; at += PIECE)
-            all = narrow(j, x, i, at, x->length - at < PIECE ? x->length - at : PIECE, to);
+            all = narrow_elements(j, x, i, at, x->length - at < PIECE ? x->length - at : PIECE, to);
     return all;
 }
 
@@ -507,7 +511,7 @@ static bool suits(struct attempt *x)
 {
     struct job j;
 
-    return begin(x->ctx, x->p, false, &j) && are_bytes(&j, &j.of[0]) && are_bytes(&j, &j.of[1]);
+    return start_job(x->ctx, x->p, false, &j) && are_bytes(&j, &j.of[0]) && are_bytes(&j, &j.of[1]);
 }
 
 static enum ran plan(struct attempt *x, struct text *out, struct cut *cut)
@@ -517,7 +521,7 @@ static enum ran plan(struct attempt *x, struct text *out, struct cut *cut)
     bool ok;
 
     (void)cut;
-    if (!begin(x->ctx, x->p, false, &j))
+    if (!start_job(x->ctx, x->p, false, &j))
         return RAN_not;
     q = problem_of(x->p, &j, NULL);
     if (out)

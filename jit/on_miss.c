@@ -3,15 +3,15 @@
  * last one up, until the kernel is there for the rest. */
 #include "jit/engine.h"
 
-static const double slice = 2e-3;       /* seconds of the interpreter between two looks */
-/* Seconds.  The interpreter stops where the whole product would take it longer: it would only slow
- * the compiler down. */
+static const double slice = 2e-3;       /* seconds of interpreting between two polls */
+/* Seconds.  The interpreter stops if the whole product would take it longer, since it would only
+ * slow the compiler down. */
 static const double worth = 60e-3;
-enum { FIRST = 1 << 17 };               /* multiply-adds before the first look */
-enum { ROW = 1 << 21 }; /* a row of more takes longer than a look at the clock is worth */
+enum { FIRST = 1 << 17 };               /* multiply-adds before the first poll */
+enum { ROW = 1 << 21 }; /* multiply-adds of a row, at most: longer rows would poll too rarely */
 
-/* Products whose rows can be done apart: of a float result, since an exact one is refused as a
- * whole. */
+/* True if rows can be computed apart.  The result must be a float, since an exact one is refused as
+ * a whole. */
 static bool has_rows(const limber_context *ctx, const struct problem *p)
 {
     return p->groups == 1 && !p->shape && limber_view_strided(&p->a) &&
@@ -32,7 +32,7 @@ static struct problem rows_of(const struct problem *p, int64_t first, int64_t co
     return part;
 }
 
-/* Where C from row `first` on is kept. */
+/* The copy of C's rows from `first` on. */
 static struct output_view saved_rows(const struct problem *p, const struct on_miss *w,
                                      int64_t first)
 {
@@ -42,10 +42,10 @@ static struct output_view saved_rows(const struct problem *p, const struct on_mi
                                  .inner = p->n };
 }
 
-/* The next rows up; their number follows the time that the last ones took.  False: it is not worth
- * to go on. */
-static bool take_rows(limber_context *generic, const struct problem *p, struct on_miss *w,
-                      int64_t *count)
+/* Interprets the next rows upwards; their number adapts to the time that the last ones took.
+ * False: it does not pay to go on. */
+static bool interpret_rows(limber_context *generic, const struct problem *p, struct on_miss *w,
+                           int64_t *count)
 {
     int64_t rows = *count < w->rest.m ? *count : w->rest.m, first = w->rest.m - rows;
     struct problem part = rows_of(p, first, rows);
@@ -55,9 +55,9 @@ static bool take_rows(limber_context *generic, const struct problem *p, struct o
 
     limber_output_copy(&saved, &part.c, rows, p->n, p->fc.size);
     if (!w->run(generic, &part, &w->report, &ignored))
-        return false; /* nothing of these is written */
+        return false; /* none of these rows was written */
     w->rest.m = first;
-    w->rest.kept[0] = NULL; /* its limbs are those of all rows */
+    w->rest.kept[0] = NULL; /* kept limbs are those of all rows */
     took = limber_now() - took;
     if (took < slice / 2)
         *count *= 2;
@@ -81,13 +81,12 @@ bool limber_on_miss_run(limber_context *ctx, const struct problem *p, const stru
     if (!w->saved)
         return true;
     while (w->rest.m > 0 && limber_background_busy(ctx->background, kernel->key, kernel->size, 0))
-        if (!take_rows(generic, p, w, &count))
+        if (!interpret_rows(generic, p, w, &count))
             break;
     return w->rest.m > 0;
 }
 
-/* Where the kernel did not come, or could not run: the rest by the interpreter, or all as it was.
- */
+/* If the kernel failed or never came, interprets the rest, or else restores C. */
 bool limber_on_miss_finish(limber_context *ctx, const struct problem *p, struct on_miss *w,
                            bool done)
 {

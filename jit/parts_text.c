@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a product was cut into, for people: as text, and as struct cut. */
+ * Shows how a product is partitioned: as text, and as struct cut. */
 #include "jit/engine.h"
 
 #include "passes/partition.h"
@@ -72,7 +72,7 @@ void limber_cut_clear(struct cut *cut)
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-static int64_t run_from(const unsigned char *group, int64_t i, int64_t n)
+static int64_t run_length(const unsigned char *group, int64_t i, int64_t n)
 {
     int64_t end = i;
 
@@ -81,13 +81,13 @@ static int64_t run_from(const unsigned char *group, int64_t i, int64_t n)
     return end - i;
 }
 
-/* A letter a block, or runs of them. */
+/* Prints a letter per block, or runs of them. */
 static void print_groups(struct text *out, const unsigned char *group, int64_t n)
 {
     int runs = 0;
 
     for (int64_t i = 0; i < n;) {
-        int64_t run = n <= WIDE ? 1 : run_from(group, i, n);
+        int64_t run = n <= WIDE ? 1 : run_length(group, i, n);
 
         if (runs++ == RUNS && n > WIDE) {
             limber_text_add(out, " ...");
@@ -101,9 +101,9 @@ static void print_groups(struct text *out, const unsigned char *group, int64_t n
     limber_text_add(out, "\n");
 }
 
-/* The widest kind of the tiles that a character stands for. */
-static int widest(const struct cut *cut, int side, int64_t block, int64_t blocks, int64_t tile,
-                  int64_t tiles)
+/* The widest kind among the tiles that one character stands for. */
+static int widest_kind(const struct cut *cut, int side, int64_t block, int64_t blocks, int64_t tile,
+                       int64_t tiles)
 {
     int kind = LIMBER_TILE_ZERO;
 
@@ -115,7 +115,7 @@ static int widest(const struct cut *cut, int side, int64_t block, int64_t blocks
     return kind;
 }
 
-/* As the matrix lies: A's blocks go down, B's across. */
+/* Prints tiles as the matrix lies: A's blocks downwards, B's across. */
 static void print_kinds(struct text *out, const struct cut *cut, int side)
 {
     int64_t down = side ? cut->tiles : cut->blocks[0], across = side ? cut->blocks[1] : cut->tiles;
@@ -124,14 +124,14 @@ static void print_kinds(struct text *out, const struct cut *cut, int side)
     for (int64_t y = 0; y < down; y += dy) {
         limber_text_add(out, "  ");
         for (int64_t x = 0; x < across; x += dx)
-            limber_text_add(
-                out, "%c",
-                ".nW"[side ? widest(cut, 1, x, dx, y, dy) : widest(cut, 0, y, dy, x, dx)]);
+            limber_text_add(out, "%c",
+                            ".nW"[side ? widest_kind(cut, 1, x, dx, y, dy) :
+                                         widest_kind(cut, 0, y, dy, x, dx)]);
         limber_text_add(out, "\n");
     }
 }
 
-/* "a" for a group, "a:nW" for the narrow and wide tiles of it. */
+/* Prints "a" for a group, "a:nW" for its narrow and wide tiles. */
 static void print_side(struct text *out, const limber_part *p, int side)
 {
     char name[8];
@@ -190,7 +190,7 @@ void limber_parts_text(struct text *out, const struct cut *cut)
     limber_parts_table(out, cut->part, cut->parts);
 }
 
-/* Scheme after scheme, in the order of the parts. */
+/* Prints schemes with their shares, in the order of the parts. */
 void limber_parts_shares(struct text *out, const struct report *r)
 {
     const char *comma = " ";

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a prepared operand keeps: masks, limbs by kernel (the least recently used ones are dropped),
- * and itself as bytes. */
+ * What a prepared operand keeps: masks, limbs per kernel (the least recently used ones are
+ * evicted), and a copy as bytes. */
 #include "jit/prepared_operand.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A matrix has one, whichever product of a batch reads it. */
-static int64_t places(const struct limber_prepared *o)
+/* The number of masks.  A matrix has one, which all products of a batch share. */
+static int64_t mask_count(const struct limber_prepared *o)
 {
     return o->parts * o->groups;
 }
 
 /* ---- limbs ----------------------------------------------------------------------------------- */
 
-static void drop(struct limber_prepared *o, struct limbs **at)
+static void drop_limbs(struct limber_prepared *o, struct limbs **at)
 {
     struct limbs *l = *at;
 
@@ -24,8 +24,8 @@ static void drop(struct limber_prepared *o, struct limbs **at)
     free(l);
 }
 
-/* Drops what was used longest ago until so many bytes more fit the bound; false: not all of it can
- * go. */
+/* Evicts the least recently used limbs until `bytes` more fit the limit; false: limbs in use
+ * prevent it. */
 static bool make_room(struct limber_prepared *o, size_t bytes)
 {
     while (bytes <= o->bound && o->bytes > o->bound - bytes) {
@@ -36,13 +36,13 @@ static bool make_room(struct limber_prepared *o, size_t bytes)
                 oldest = at;
         if (!oldest)
             return false;
-        drop(o, oldest);
+        drop_limbs(o, oldest);
     }
     return bytes <= o->bound;
 }
 
-static struct limbs *add(struct limber_prepared *o, const struct keeping *of, int variant,
-                         size_t bytes)
+static struct limbs *add_limbs(struct limber_prepared *o, const struct keeping *of, int variant,
+                               size_t bytes)
 {
     struct limbs *l = make_room(o, bytes) ? calloc(1, sizeof *l) : NULL;
 
@@ -64,7 +64,7 @@ static struct limbs *add(struct limber_prepared *o, const struct keeping *of, in
     return l;
 }
 
-static struct kept *take(void *self, int variant, size_t bytes)
+static struct kept *take_limbs(void *self, int variant, size_t bytes)
 {
     const struct keeping *of = self;
     struct limber_prepared *o = of->operand;
@@ -75,8 +75,8 @@ static struct kept *take(void *self, int variant, size_t bytes)
                              l->place != of->place || l->variant != variant || l->bytes != bytes);)
         l = l->next;
     if (!l)
-        l = add(o, of, variant, bytes);
-    else if (!l->kept.packed) /* another thread is at it */
+        l = add_limbs(o, of, variant, bytes);
+    else if (!l->kept.packed) /* another thread is packing them */
         l = NULL;
     if (l) {
         l->users++;
@@ -86,7 +86,7 @@ static struct kept *take(void *self, int variant, size_t bytes)
     return l ? &l->kept : NULL;
 }
 
-static void packed(void *self, struct kept *kept)
+static void mark_packed(void *self, struct kept *kept)
 {
     const struct keeping *of = self;
 
@@ -95,7 +95,7 @@ static void packed(void *self, struct kept *kept)
     pthread_mutex_unlock(&of->operand->lock);
 }
 
-static void give(void *self, struct kept *kept)
+static void release_limbs(void *self, struct kept *kept)
 {
     const struct keeping *of = self;
 
@@ -109,21 +109,21 @@ const struct keeper *limber_operand_keeper(limber_prepared *o, const struct fact
 {
     if (!o)
         return NULL;
-    *of = (struct keeping){ .keeper = { take, packed, give, of },
+    *of = (struct keeping){ .keeper = { take_limbs, mark_packed, release_limbs, of },
                             .operand = o,
                             .key = f->key,
                             .side = side,
-                            .place = place % places(o) };
+                            .place = place % mask_count(o) };
     return &of->keeper;
 }
 
 /* ---- the mask -------------------------------------------------------------------------------- */
 
-/* A glance gives up at a line that is wide. */
+/* A probe would stop at a line that is wide. */
 void limber_prepared_mask(const limber_prepared *o, int64_t place, struct mask *m,
                           enum scan_depth depth)
 {
-    *m = o->mask[place % places(o)];
+    *m = o->mask[place % mask_count(o)];
     if (depth == SCAN_probe && m->width > SCAN_narrow)
         m->scanned = false;
 }
@@ -145,7 +145,7 @@ static bool scan_lines(const struct limber_prepared *o, const struct view *v, in
                limber_scan(m, v, o->x.format, lines, length, SCAN_full, &r, d);
 }
 
-/* Filters as backward data reads them: lines are channels. */
+/* Scans a part of filters as backward data reads them: lines are channels. */
 static bool scan_part(const struct limber_prepared *o, int64_t part, struct diag *d)
 {
     struct conv c = o->conv;
@@ -154,14 +154,14 @@ static bool scan_part(const struct limber_prepared *o, int64_t part, struct diag
     int64_t m, n, k;
 
     if (!limber_conv_set_part(&c, part))
-        return true; /* nobody asks for it */
+        return true; /* no phase reads this part */
     limber_conv_map(&map, OP_filters, &c, 0);
     limber_conv_product(&c, &m, &n, &k);
     v = limber_map_view(&map, o->x.data);
     for (int64_t i = 0; i < o->groups; i++) {
         if (!scan_lines(o, &v, m, k, &o->mask[part * o->groups + i], d))
             return false;
-        if (v.data) /* else there are no elements */
+        if (v.data) /* NULL: there are no elements */
             v.data = (const char *)v.data + map.group * (int64_t)o->x.format.size;
     }
     return true;
@@ -184,7 +184,7 @@ bool limber_prepared_scan(struct limber_prepared *o, struct diag *d)
 {
     bool back = o->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA;
 
-    o->mask = calloc((size_t)places(o), sizeof *o->mask);
+    o->mask = calloc((size_t)mask_count(o), sizeof *o->mask);
     if (!o->mask)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for an operand");
     for (int64_t i = 0; i < (back ? o->parts : o->groups); i++)
@@ -199,8 +199,8 @@ void limber_prepared_drop(struct limber_prepared *o)
         return;
     limber_prepared_drop(o->narrow);
     while (o->limbs)
-        drop(o, &o->limbs);
-    for (int64_t i = 0; o->mask && i < places(o); i++)
+        drop_limbs(o, &o->limbs);
+    for (int64_t i = 0; o->mask && i < mask_count(o); i++)
         limber_mask_clear(&o->mask[i]);
     free(o->mask);
     limber_at_fork_no_more(&o->at_fork);
@@ -209,9 +209,9 @@ void limber_prepared_drop(struct limber_prepared *o)
     free(o);
 }
 
-/* ---- as bytes -------------------------------------------------------------------------------- */
+/* ---- the operand as bytes -------------------------------------------------------------------- */
 
-/* Integers of 7 bits and a sign that are counted in the lowest bit of any, or in 1. */
+/* True if the values are signed 8-bit integers in units of their lowest bit, or of 1. */
 static bool is_narrow(const struct limber_prepared *o, int *exponent)
 {
     int low = INT32_MAX, high = INT32_MIN;
@@ -251,9 +251,9 @@ const void *limber_prepared_data(const limber_prepared *o)
     return o->x.data;
 }
 
-/* Nobody changes these elements, so that they need no hash. */
-static struct limber_prepared *of_bytes(const struct limber_prepared *o, void *memory, int64_t line,
-                                        int64_t p)
+/* Makes the prepared operand of the bytes, which nobody else can change, so they need no hash. */
+static struct limber_prepared *make_byte_operand(const struct limber_prepared *o, void *memory,
+                                                 int64_t line, int64_t p)
 {
     struct limber_prepared *n = calloc(1, sizeof *n);
     struct diag ignored = { 0 };
@@ -283,11 +283,11 @@ static struct limber_prepared *of_bytes(const struct limber_prepared *o, void *m
 limber_prepared *limber_prepared_made_narrow(limber_prepared *o, void *memory, int64_t line,
                                              int64_t p)
 {
-    struct limber_prepared *n = memory ? of_bytes(o, memory, line, p) : NULL;
+    struct limber_prepared *n = memory ? make_byte_operand(o, memory, line, p) : NULL;
 
     pthread_mutex_lock(&o->lock);
     o->narrow = n;
-    o->makes_narrow = memory != NULL; /* until the maker gives up */
+    o->makes_narrow = memory != NULL; /* NULL: the maker gave up */
     pthread_mutex_unlock(&o->lock);
     return n;
 }

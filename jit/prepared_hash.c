@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Whether the elements of a prepared operand are what they were. */
+ * Checks by a hash whether the elements of a prepared operand have changed. */
 #include "jit/prepared_operand.h"
 
 #include <stdlib.h>
@@ -9,9 +9,9 @@ enum { HASHED = 1 << 16 };     /* elements of a task */
 
 struct hashing {
     const limber_matrix *x;
-    int64_t outer, inner; /* the inner ones are nearer to each other in memory */
+    int64_t outer, inner; /* numbers of elements; the inner stride is the smaller one */
     int64_t outer_step, inner_step;
-    int64_t each; /* outer ones of a task */
+    int64_t each; /* outer indices per task */
     XXH128_hash_t *hash;
 };
 
@@ -50,7 +50,7 @@ static void hash_some(void *arg, int64_t task, int worker)
     h->hash[task] = XXH3_128bits_digest(&state);
 }
 
-/* Hashes all elements, by the context's threads. */
+/* Hashes all elements with the context's threads. */
 bool limber_prepared_hash(const struct limber_prepared *o, XXH128_hash_t *out, struct diag *d)
 {
     bool by_rows = o->x.col_stride <= o->x.row_stride;
@@ -73,7 +73,7 @@ bool limber_prepared_hash(const struct limber_prepared *o, XXH128_hash_t *out, s
     return true;
 }
 
-/* what: "operand a". */
+/* what: the operand's name in the error text, such as "operand a". */
 bool limber_prepared_is_same(const struct limber_prepared *o, const char *what, struct diag *d)
 {
     XXH128_hash_t now;

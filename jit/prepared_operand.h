@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A prepared operand, as the engine (prepared.c) and the public calls (api/prepared.c) see it. */
+ * A prepared operand, for the engine (prepared.c) and the public calls (api/prepared.c). */
 #ifndef LIMBER_JIT_PREPARED_OPERAND_H
 #define LIMBER_JIT_PREPARED_OPERAND_H
 
@@ -9,16 +9,16 @@
 
 #include <xxhash.h>
 
-/* Limbs of one kernel. */
+/* Limbs of the operand for one kernel. */
 struct limbs {
-    struct kept kept;           /* first: handed out, and cast back */
+    struct kept kept;           /* must be first: a struct kept * is cast back to struct limbs */
     struct limbs *next;
     unsigned char key[KEY_BYTES];
     int side, variant;
     int64_t place; /* limber_kept_place */
     size_t bytes;
     int users;
-    uint64_t tick;              /* of the last use */
+    uint64_t tick;              /* time of the last use, in uses of the operand */
 };
 
 struct limber_prepared {
@@ -26,27 +26,27 @@ struct limber_prepared {
     limber_matrix x;
     int64_t rows, cols;
     bool left, checks;
-    limber_operation operation; /* that reads filters; GEMM: a matrix */
+    limber_operation operation; /* the one that reads these filters; GEMM: it is a matrix */
     struct conv conv; /* of filters */
     int64_t parts, groups; /* of filters; else 1 */
     struct mask *mask; /* [part][group] */
-    XXH128_hash_t hash;         /* 0 for elements in a device's memory */
+    XXH128_hash_t hash;         /* 0 for elements in device memory */
     size_t bound;
     struct at_fork at_fork;
-    pthread_mutex_t lock;       /* of what follows */
+    pthread_mutex_t lock;       /* guards the fields below */
     struct limbs *limbs;
     size_t bytes;
     uint64_t tick;
-    struct limber_prepared *narrow; /* NULL, or the same elements as bytes */
+    struct limber_prepared *narrow; /* NULL, or the same values as bytes; owned */
     bool makes_narrow;
-    void *elements; /* NULL, or what x is, to be freed with it */
+    void *elements; /* NULL, or the memory of x; owned */
 };
 
-/* Begins what threads share of an operand whose other fields are set; fills its masks. */
+/* Initialises the lock of an operand whose other fields are set. */
 void limber_prepared_begin(struct limber_prepared *o);
 bool limber_prepared_scan(struct limber_prepared *o, struct diag *d);
-/* The hash of its elements; whether it is as it was, or that is not checked: else an error names
- * `what`. */
+/* limber_prepared_hash: the hash of its elements.  limber_prepared_is_same: false, with an error
+ * that names `what`, if the elements have changed. */
 bool limber_prepared_hash(const struct limber_prepared *o, XXH128_hash_t *out, struct diag *d);
 bool limber_prepared_is_same(const struct limber_prepared *o, const char *what, struct diag *d);
 void limber_prepared_drop(struct limber_prepared *o); /* or NULL */

@@ -11,7 +11,8 @@
 #include <string.h>
 
 /* A call whose arguments are checked.  a and b are the left and right operands of the products;
- * for convolutions what ir/conv.h calls filters and patches.  One group is m x k by k x n. */
+ * for convolutions what ir/conv.h calls filters and patches.  A group's product is m x k by k x
+ * n. */
 struct problem {
     limber_contract contract;
     const limber_conv *shape;       /* NULL: gemm */
@@ -19,49 +20,50 @@ struct problem {
     int64_t m, n, k, groups;
     limber_format fa, fb, fc;
     struct view a, b;
-    struct index_map map_a, map_b;  /* what a and b point to: of a convolution */
-    struct pair_map pairs_a, pairs_b; /* of complex matrices */
+    struct index_map map_a, map_b;  /* of a convolution; a and b point to them */
+    struct pair_map pairs_a, pairs_b; /* of complex matrices; a and b point to them */
     struct output_view c;
     int64_t step_a, step_b, step_c; /* elements from one group to the next */
-    const void *const *each_a, *const *each_b; /* NULL, or the groups' addresses in the place of */
-    void *const *each_c; /* data and steps */
+    /* NULL, or addresses of the groups' matrices, which replace data and steps */
+    const void *const *each_a, *const *each_b;
+    void *const *each_c;
     const limber_queue *queue; /* NULL: the backend's own */
     const void *alpha, *beta; /* NULL: exactly 1, exactly 0 */
-    struct unit_counts *counts; /* NULL, or where the counts of a simulated unit are added */
-    enum counts count; /* what is counted */
+    struct unit_counts *counts; /* NULL, or where a simulated unit adds its counts */
+    enum counts count; /* which events are counted */
     bool transposed; /* a and b are the caller's b and a, transposed, and so is c */
     bool fine; /* a part of a product large enough for a kernel of narrow classes */
-    int roundings; /* of a part: as in struct plan; */
-    struct first_pass first_pass; /* the same, chosen for the whole product */
-    limber_prepared *kept[2]; /* a, b where they are prepared; else NULL */
-    int64_t kept_part; /* of filters: which part of the window, ir/conv.h; else 0 */
+    int roundings; /* of a part of a mixed product: as in struct plan */
+    struct first_pass first_pass; /* of a part: chosen for the whole product */
+    limber_prepared *kept[2]; /* a, b if they are prepared; else NULL */
+    int64_t kept_part; /* prepared filters: index of the window's part (ir/conv.h); else 0 */
     const struct finisher *finish; /* of a product of one group; NULL: none */
-    bool *finished; /* out: it was called for all elements; else the caller does that */
+    bool *finished; /* out: finish was called for all elements; if not, the caller does it */
 };
 
-/* Of a prepared operand: its groups, part after part. */
+/* The place of a group's mask in a prepared operand: all groups of a part, then the next part. */
 static inline int64_t limber_kept_place(const struct problem *p, int64_t group)
 {
     return p->kept_part * p->groups + group;
 }
 
-/* groups.c: where the groups' operands and results lie; and of one group. */
+/* groups.c: the places of all groups' operands and results; below, of group g. */
 struct spread limber_groups_a(const struct problem *p);
 struct spread limber_groups_b(const struct problem *p);
 struct spread limber_groups_c(const struct problem *p);
 struct view limber_group_a(const struct problem *p, int64_t g);
 struct view limber_group_b(const struct problem *p, int64_t g);
 struct output_view limber_group_c(const struct problem *p, int64_t g);
-/* m x n elements from one place to another. */
+/* Copies m x n elements from one place to another. */
 void limber_output_copy(const struct output_view *to, const struct output_view *from, int64_t m,
                         int64_t n, int size);
-/* Calls fn for every group, each a task of the runner; false with the text of the first that fails,
- * and then not all have been called. */
+/* Calls fn for every group, each a task of the runner.  After a failure it returns false with the
+ * text of the first one, and may have skipped groups. */
 bool limber_groups_run(const struct runner *r, int64_t groups,
                        bool (*fn)(void *arg, int64_t g, int worker, struct diag *d), void *arg,
                        struct diag *d);
 
-/* The scalar at x, which holds a binary64 of 8 bytes or a binary32 of 4, at any address. */
+/* The scalar at x, a binary64 (size 8) or a binary32 (size 4), at any alignment. */
 static inline double limber_scalar_value(const void *x, int64_t size)
 {
     double wide;
@@ -89,7 +91,7 @@ static inline bool limber_scaling(const void *alpha, const void *beta, int64_t s
     return limber_scales(f);
 }
 
-/* The scalar or NULL when it is exactly `neutral` (1 or 0). */
+/* x, or NULL if the scalar equals `neutral` (1 or 0). */
 const void *limber_scalar(const void *x, limber_format c, double neutral);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a call did, and how a product is cut, as the engine fills them in: the public structures
+ * The report of a call and the cut of a product, as the engine fills them in: the public structures
  * with room for all parts.  jit/api/sized.c copies them to the caller's. */
 #ifndef LIMBER_JIT_REPORT_H
 #define LIMBER_JIT_REPORT_H
@@ -17,25 +17,25 @@ struct report {
     limber_origin from;
     size_t workspace;
     int64_t recomputed;
-    double recomputed_seconds, recomputed_share; /* of all threads together */
+    double recomputed_seconds, recomputed_share; /* summed over threads; share of their time */
     int parts;
     int order;
     enum way_id way;
     limber_part part[LIMBER_PARTS]; /* the first `parts` are set */
 };
-/* Of one plan: without touching kilobytes. */
+/* Clears a report except for the kilobytes of its parts. */
 static inline void limber_report_clear(struct report *r)
 {
     memset(r, 0, offsetof(struct report, part));
 }
 
-/* Copies as much of the parts as is set. */
+/* Copies a report with the parts that are set. */
 static inline void limber_report_copy(struct report *to, const struct report *from)
 {
     memcpy(to, from, offsetof(struct report, part) + (size_t)from->parts * sizeof *from->part);
 }
 
-/* The arrays are to be released with limber_cut_clear. */
+/* limber_cut with room for all parts; its arrays are owned, freed by limber_cut_clear. */
 struct cut {
     int parts;
     limber_part part[LIMBER_PARTS];

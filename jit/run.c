@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* One line whose beginning is a command that repeats the call. */
+/* Logs one line, which begins with a command that repeats the call. */
 void limber_call_log(const limber_context *ctx, const struct problem *p, const struct report *r)
 {
     static const char *const from[] = { "compiled", "disk", "hit", "interpreter", "library" };
@@ -49,7 +49,7 @@ void limber_call_log(const limber_context *ctx, const struct problem *p, const s
 
 static bool run_ways(limber_context *ctx, const struct problem *p, struct report *r, struct diag *d)
 {
-    struct attempt x; /* what is not set here, ways set that need it */
+    struct attempt x; /* fields that are not set here are set by the ways that use them */
 
     x.ctx = ctx;
     x.p = p;
@@ -58,7 +58,7 @@ static bool run_ways(limber_context *ctx, const struct problem *p, struct report
     return limber_ways_run(&x);
 }
 
-/* Not inlined: only calls that want a report spend the time to clear one. */
+/* Not inlined, so that only calls with a report pay for clearing one. */
 static __attribute__((noinline)) bool run_reported(limber_context *ctx, const struct problem *p,
                                                    struct report *report, struct diag *d)
 {

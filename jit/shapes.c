@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Functions for the shapes of small native products that come often.  Products are counted by shape
+ * Functions for frequent shapes of small native products.  Products are counted by shape
  * in a table that many threads read and write without a lock.  Once a function would have saved as
  * much time as it costs, the background thread makes it; the bits are those of jit/direct.c.
  *
- * The table is a cache of a few places for each hash.  A shape that is counted makes room for
- * others; one that has a function keeps its place for the context's life.  So at most SETS * PLACES
- * functions are made, and shapes beyond them stay with the library's code. */
+ * The table is a set-associative cache.  A shape that is only counted may be evicted; one that has
+ * a function keeps its place for the context's life.  So at most SETS * PLACES functions are made,
+ * and all other shapes use the library's code. */
 #include "jit/shapes.h"
 
 #include <stdlib.h>
 
-/* Nanoseconds that a function takes to be made, and that it saves: of each product, and of each
- * multiply-add (docs/performance.md, "Small products"). */
+/* Nanoseconds: the cost of making a function, and what it saves per product and per multiply-add
+ * (docs/performance.md, "Small products"). */
 static const int64_t cost = 12000000;
 static const double saved = 30, saved_each = 1.0 / 1600;
 
@@ -29,8 +29,8 @@ void limber_shapes_free(struct shapes *all)
     free(all);
 }
 
-/* Where the shape is counted: its own place, or the one that has counted least.  NULL: all have
- * functions. */
+/* The place that counts the shape: its own, or the one with the lowest count, which it takes over.
+ * NULL: all places have functions. */
 static struct place *counter_of(struct place *set, uint64_t hash)
 {
     struct place *least = NULL;
@@ -43,14 +43,15 @@ static struct place *counter_of(struct place *set, uint64_t hash)
         if (!least || w->saved < least->saved)
             least = w;
     }
-    if (least) { /* threads that meet here lose some of their counts */
+    if (least) { /* races between threads only lose counts */
         atomic_store_explicit(&least->saved, 0, memory_order_relaxed);
         atomic_store_explicit(&least->hash, hash, memory_order_relaxed);
     }
     return least;
 }
 
-static __attribute__((noinline)) bool ask(limber_context *ctx, const struct product_shape *s)
+static __attribute__((noinline)) bool ask_for_function(limber_context *ctx,
+                                                       const struct product_shape *s)
 {
     const struct background_job job = { .shape = *s };
 
@@ -58,9 +59,9 @@ static __attribute__((noinline)) bool ask(limber_context *ctx, const struct prod
     return limber_background_ask(ctx->background, &job, sizeof job);
 }
 
-/* Not inlined: products that have a function do not come here. */
-static __attribute__((noinline)) void count(limber_context *ctx, const struct product_shape *s,
-                                            int64_t times)
+/* Not inlined: products that have a function never come here. */
+static __attribute__((noinline)) void count_product(limber_context *ctx,
+                                                    const struct product_shape *s, int64_t times)
 {
     const struct fixed *f = &s->fixed;
     const double work = (double)f->m * (double)f->n * (double)f->k;
@@ -69,9 +70,9 @@ static __attribute__((noinline)) void count(limber_context *ctx, const struct pr
     int64_t more = (int64_t)((double)times * (saved + work * saved_each)), before;
 
     if (!place || atomic_load_explicit(&place->saved, memory_order_relaxed) >= cost)
-        return; /* it is being made, or cannot be */
+        return; /* its function is being made, or cannot be */
     before = atomic_fetch_add_explicit(&place->saved, more, memory_order_relaxed);
-    if (before < cost && before + more >= cost && !ask(ctx, s))
+    if (before < cost && before + more >= cost && !ask_for_function(ctx, s))
         atomic_store_explicit(&place->saved, 0, memory_order_relaxed);
 }
 
@@ -82,11 +83,11 @@ limber_kernel limber_shape_code(limber_context *ctx, const struct product_shape 
     if (made)
         return made->code;
     if (ctx->shapes)
-        count(ctx, s, times);
+        count_product(ctx, s, times);
     return NULL;
 }
 
-/* ---- in the background ----------------------------------------------------------------------- */
+/* ---- the background thread ------------------------------------------------------------------- */
 
 static struct place *free_place(struct place *set, const struct product_shape *s)
 {
@@ -114,7 +115,7 @@ void limber_shape_make(limber_context *ctx, const struct product_shape *s)
     struct place *place =
         free_place(ctx->shapes->place[limber_shape_hash(s) >> (64 - SET_BITS)], s);
     struct made *made = place ? malloc(sizeof *made) : NULL;
-    struct diag ignored = { 0 }; /* the library's code goes on serving */
+    struct diag ignored = { 0 }; /* on a failure the library's code goes on serving */
     void *address;
 
     if (!made)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The table of functions for shapes (shapes.c), as calls look it up. */
+ * The table of functions by shape (shapes.c), with the inline lookup of small products. */
 #ifndef LIMBER_JIT_SHAPES_H
 #define LIMBER_JIT_SHAPES_H
 
@@ -9,18 +9,18 @@
 
 enum { SET_BITS = 6, SETS = 1 << SET_BITS, PLACES = 4 };
 
-/* A function; never changed, and freed with the table. */
+/* A function for one shape; immutable, and freed with the table. */
 struct made {
     struct product_shape shape;
-    int64_t bytes_a, bytes_b, bytes_c; /* from the first element to behind the last */
+    int64_t bytes_a, bytes_b, bytes_c; /* from the first element to the end of the last */
     limber_kernel code;
 };
 
 struct shapes {
     struct place {
         _Atomic(struct made *) made;
-        atomic_uint_fast64_t hash; /* of the shape that is counted */
-        atomic_llong saved; /* nanoseconds that its function would have saved */
+        atomic_uint_fast64_t hash; /* of the shape that is being counted */
+        atomic_llong saved; /* nanoseconds that a function would have saved so far */
     } place[SETS][PLACES];
 };
 
@@ -29,7 +29,7 @@ static inline uint64_t limber_shape_pack(int64_t x, int64_t y, int64_t z)
     return (uint64_t)x + ((uint64_t)y << 21) + ((uint64_t)z << 42);
 }
 
-/* The high bits are mixed best. */
+/* Multiplicative hash, of which the high bits are mixed best. */
 static inline uint64_t limber_shape_hash(const struct product_shape *s)
 {
     const struct fixed *f = &s->fixed;
@@ -47,7 +47,7 @@ static inline bool limber_strides_equal(struct strides x, struct strides y)
     return x.row == y.row && x.col == y.col;
 }
 
-/* Field by field: wide loads would wait for the stores that have just made *s. */
+/* Compares field by field: wide loads would stall on the narrow stores that have just filled *s. */
 static inline bool limber_shape_is(const struct made *made, const struct product_shape *s)
 {
     const struct fixed *x = &made->shape.fixed, *y = &s->fixed;
@@ -57,7 +57,7 @@ static inline bool limber_shape_is(const struct made *made, const struct product
            x->add == y->add && made->shape.size == s->size;
 }
 
-/* The function for this shape, or NULL.  Nothing is counted. */
+/* The function for this shape, or NULL.  Does not count the product. */
 static inline const struct made *limber_shape_found(const limber_context *ctx,
                                                     const struct product_shape *s)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Calls that simulate a unit: what they ask of a problem, and their statistics. */
+ * Calls that simulate a unit: their checks and their statistics. */
 #include "jit/engine.h"
 
 #include "ir/unit/num.h"
@@ -13,7 +13,7 @@ static bool is_integer(const limber_unit *u)
     return u->acc.format.kind == LIMBER_KIND_INT;
 }
 
-/* Whether beta is 1 as start=c wants it. */
+/* True if beta is 1 and alpha absent, as start=c requires. */
 static bool starts_from_c(const struct problem *p)
 {
     return p->beta && !limber_scalar(p->beta, p->fc, 1) && !p->alpha;
@@ -49,7 +49,7 @@ bool limber_simulate_check(const struct problem *p, struct diag *d)
                        "f32 holds");
 }
 
-/* Bytes on the machine's own units: what they compute is exact. */
+/* Multiplies bytes on the CPU's own units, whose results are exact, too. */
 static bool run_integer(limber_context *ctx, const struct problem *p, struct report *report,
                         struct diag *d)
 {
@@ -59,7 +59,7 @@ static bool run_integer(limber_context *ctx, const struct problem *p, struct rep
     return limber_engine_run_plain(ctx, &q, report, d);
 }
 
-/* Integer units lose nothing: there is nothing to count. */
+/* Integer units lose nothing, so nothing is counted. */
 static bool run_plain(limber_context *ctx, const struct problem *p, struct report *report,
                       struct unit_counts *counts, struct diag *d)
 {
@@ -74,7 +74,7 @@ static bool run_plain(limber_context *ctx, const struct problem *p, struct repor
     return limber_engine_run_plain(ctx, &q, report, d);
 }
 
-/* The host computes them. */
+/* Statistics are computed by the host. */
 static bool check_statistics(const limber_context *ctx, const struct problem *p, struct diag *d)
 {
     for (int64_t g = 0; g < p->groups; g++)
@@ -87,7 +87,7 @@ static bool check_statistics(const limber_context *ctx, const struct problem *p,
     return true;
 }
 
-/* C is there before the statistics are. */
+/* C is complete before the statistics are computed. */
 static bool run_counted(limber_context *ctx, const struct problem *p, struct report *report,
                         struct diag *d)
 {

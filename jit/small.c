@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Small products to a contract, by code that is there already: no scan, no key, nothing compiled.
- * Correctly rounded results keep contracts in bits, too. */
+ * Small products to a contract by library code: no scan, no key, nothing is compiled.  Correctly
+ * rounded results also keep contracts in bits. */
 #include "jit/ways.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
 
-/* Multiply-adds of a product, 64 cubed: more are faster by kernels, or nearly so.  Native products
- * of binary64 are faster from 16 cubed on, and keep contracts of at most so many bits for every k
- * of their class. */
+/* Multiply-adds of a product, 64 cubed: kernels compute larger ones faster, or nearly so.  Native
+ * products of binary64 are faster from 16 cubed on; for every k of their class they keep contracts
+ * of at most NATIVE_BITS bits. */
 enum { WORK = 1 << 18, NATIVE_WORK = 1 << 12, NATIVE_BITS = 44 };
 
 static bool is_native_faster(const struct problem *p)
@@ -17,9 +17,9 @@ static bool is_native_faster(const struct problem *p)
            p->fc.size == 8;
 }
 
-/* What serves p; *allowed: the error before the rounding.  Of binary32 the rounding alone is
- * faster. */
-static bool serves(const struct problem *p, double *allowed)
+/* True if the library code serves p.  *allowed: the error before rounding.  It is 0 for binary32,
+ * which is faster if it is only rounded correctly. */
+static bool is_served(const struct problem *p, double *allowed)
 {
     bool ok = limber_pairs_serve(&p->contract, allowed);
 
@@ -33,7 +33,7 @@ static const char *refuses(const limber_context *ctx, const struct problem *p)
     double allowed;
     int64_t work = is_native_faster(p) ? NATIVE_WORK : WORK;
 
-    if (!serves(p, &allowed))
+    if (!is_served(p, &allowed))
         return "it serves correct results and those in bits";
     if (!ctx->machine.backend->small || p->shape || p->roundings ||
         !limber_format_is_binary(p->fa) || !limber_format_is_binary(p->fb) ||
@@ -42,7 +42,7 @@ static const char *refuses(const limber_context *ctx, const struct problem *p)
     if (p->k > LIMBER_SMALL_K || p->m > work || p->n > work || p->m * p->n > work ||
         p->m * p->n * p->k > work)
         return "the product is large";
-    return p->c.inner >= p->n && !p->c.rows && !p->c.cols && /* rows and columns, not pairs */
+    return p->c.inner >= p->n && !p->c.rows && !p->c.cols && /* strided, not a lattice or blocks */
                    limber_view_strided(&p->a) && limber_view_strided(&p->b) && !p->a.tile_subset &&
                    !p->b.tile_subset ?
                NULL :
@@ -125,7 +125,7 @@ static enum ran run(struct attempt *x)
     struct small s = { .ctx = x->ctx, .p = x->p };
     const double start = x->r ? limber_now() : 0;
 
-    (void)serves(x->p, &s.allowed);
+    (void)is_served(x->p, &s.allowed);
     limber_groups_run_small(x->ctx, x->p, WORK, run_group, &s);
     if (x->r) {
         limber_pairs_report(x);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * When a specialised kernel takes the place of a prebuilt one: once it would have saved as much
- * time as it costs to compile.  Both compute the same bits. */
+ * Replaces a prebuilt kernel by a specialised one as soon as that would have saved as much time as
+ * it costs to compile.  Both compute the same bits. */
 #include "jit/engine.h"
 
-/* Seconds that a kernel takes to compile, and the share of a prebuilt kernel's time that it saves:
+/* Seconds that compiling takes, and the share of a prebuilt kernel's time that it saves:
  * docs/performance.md, "Prebuilt and specialised kernels". */
 static const double cost = 0.1, saved = 0.05;
 
@@ -28,7 +28,7 @@ void limber_specialise(limber_context *ctx, const struct kernel_key *key)
                                                                       .key = key,
                                                                       .machine = &ctx->machine,
                                                                       .code = CODE_SPECIALISED } };
-    struct diag ignored = { 0 }; /* the prebuilt kernel goes on serving */
+    struct diag ignored = { 0 }; /* on a failure the prebuilt kernel goes on serving */
 
     limber_kernels_replace(ctx->memory, key, limber_kernel_key_size(key), kernel_maker, &ignored);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Statistics of a simulated product: what the kernel counted, how operands and result are
- * distributed, and how far the result is from the exact one. */
+ * Statistics of a simulated product: the kernel's counts, the distributions of operands and result,
+ * and the distance of the result from the exact one. */
 #include "jit/engine.h"
 
 #include "limber/research.h"
@@ -13,7 +13,7 @@
 
 /* ---- distributions ------------------------------------------------------------------------- */
 
-/* Adds x; mean and variance are running ones (Welford), the variance still a sum of squares. */
+/* Adds x.  Mean and variance are running (Welford); until the end, variance is a sum of squares. */
 static void add_value(limber_distribution *d, double x)
 {
     double delta;
@@ -42,7 +42,7 @@ static void add_value(limber_distribution *d, double x)
     d->exponents[e < 0 ? 0 : e >= LIMBER_EXPONENTS ? LIMBER_EXPONENTS - 1 : e]++;
 }
 
-static void finish(limber_distribution *d)
+static void finish_distribution(limber_distribution *d)
 {
     int64_t n = d->count - d->special;
 
@@ -51,15 +51,14 @@ static void finish(limber_distribution *d)
 
 /* ---- operands as matrices -------------------------------------------------------------------- */
 
-/* One group of a problem, copied: lines of k doubles, as given and as loaded; C beside two
- * products of its size. */
+/* Copies of one group: lines of k doubles, as given and as loaded, and two products of C's size. */
 struct copies {
     double *a, *b, *la, *lb;
     double *exact, *wide;
-    int64_t *nonzero[2]; /* for every index along k: lines that are not zero there */
+    int64_t *nonzero[2]; /* [k]: number of lines whose element there is not zero */
 };
 
-static double *doubles(int64_t rows, int64_t cols)
+static double *alloc_doubles(int64_t rows, int64_t cols)
 {
     size_t n;
 
@@ -72,15 +71,15 @@ static double *doubles(int64_t rows, int64_t cols)
 static bool copies_new(struct copies *c, const struct problem *p, bool compare, struct diag *d)
 {
     memset(c, 0, sizeof *c);
-    c->a = doubles(p->m, p->k);
-    c->b = doubles(p->n, p->k);
-    c->la = doubles(p->m, p->k);
-    c->lb = doubles(p->n, p->k);
+    c->a = alloc_doubles(p->m, p->k);
+    c->b = alloc_doubles(p->n, p->k);
+    c->la = alloc_doubles(p->m, p->k);
+    c->lb = alloc_doubles(p->n, p->k);
     for (int i = 0; i < 2; i++)
         c->nonzero[i] = calloc((size_t)p->k + 1, sizeof *c->nonzero[i]);
     if (compare) {
-        c->exact = doubles(p->m, p->n);
-        c->wide = doubles(p->m, p->n);
+        c->exact = alloc_doubles(p->m, p->n);
+        c->wide = alloc_doubles(p->m, p->n);
     }
     return (c->a && c->b && c->la && c->lb && c->nonzero[0] && c->nonzero[1] &&
             (!compare || (c->exact && c->wide))) ||
@@ -99,23 +98,23 @@ static void copies_free(struct copies *c)
     free(c->nonzero[1]);
 }
 
-/* Lines are loaded in parallel, and looked at in order: sums do not depend on who loaded what. */
+/* Lines are loaded in parallel but added in order, so that sums do not depend on threads. */
 struct loading {
     const struct problem *p;
     struct view v;
     limber_format f;
     int side;
     double *given, *loaded;
-    struct loaded *line; /* of each worker */
+    struct loaded *line; /* [worker] */
     bool rounds;
 };
 
-static double value(limber_format f, const char *at)
+static double element_value(limber_format f, const char *at)
 {
     double x;
     float y;
 
-    if (limber_format_equal(f, LIMBER_F64)) { /* spares most elements a conversion */
+    if (limber_format_equal(f, LIMBER_F64)) { /* the usual format needs no conversion */
         memcpy(&x, at, sizeof x);
         return x;
     }
@@ -136,7 +135,7 @@ static void load_line(void *arg, int64_t i, int worker)
     for (int64_t q = 0; q < k; q++) {
         const char *at = limber_view_at(&l->v, i, q, l->f.size);
 
-        given[q] = at ? value(l->f, at) : 0;
+        given[q] = at ? element_value(l->f, at) : 0;
     }
     if (l->rounds)
         limber_unit_load(l->p->contract.unit, l->side, given, k, line);
@@ -144,7 +143,7 @@ static void load_line(void *arg, int64_t i, int worker)
         loaded[q] = l->rounds ? (double)line[q].value : given[q];
 }
 
-/* nonzero[q] counts the lines whose element q is finite and not zero. */
+/* nonzero[q] counts the lines whose element q is finite and nonzero. */
 static void add_lines(limber_distribution *d, int64_t *nonzero, const double *x, int64_t lines,
                       int64_t k)
 {
@@ -208,14 +207,15 @@ struct distance {
     int64_t count;
 };
 
-static void compare(const struct problem *p, int64_t group, const struct copies *c,
-                    limber_distribution *result, limber_distribution *wide, struct distance *far)
+static void compare_results(const struct problem *p, int64_t group, const struct copies *c,
+                            limber_distribution *result, limber_distribution *wide,
+                            struct distance *far)
 {
     struct output_view at = limber_group_c(p, group);
 
     for (int64_t i = 0; i < p->m; i++)
         for (int64_t j = 0; j < p->n; j++) {
-            double x = value(p->fc, limber_output_at(&at, i, j, p->fc.size));
+            double x = element_value(p->fc, limber_output_at(&at, i, j, p->fc.size));
 
             add_value(result, x);
             if (!c->exact)
@@ -229,15 +229,15 @@ static void compare(const struct problem *p, int64_t group, const struct copies 
         }
 }
 
-static void conclude(const struct problem *p, limber_statistics *s, limber_distribution *wide,
-                     const struct distance *far)
+static void finish_comparison(const struct problem *p, limber_statistics *s,
+                              limber_distribution *wide, const struct distance *far)
 {
     bool plain = !p->alpha && !p->beta && s->compare;
 
-    finish(&s->a);
-    finish(&s->b);
-    finish(&s->result);
-    finish(wide);
+    finish_distribution(&s->a);
+    finish_distribution(&s->b);
+    finish_distribution(&s->result);
+    finish_distribution(wide);
     s->predicted = limber_unit_retention(p->contract.unit, p->k);
     s->variance_wide = s->compare ? wide->variance : NAN;
     s->retention = plain && wide->variance > 0 ? s->result.variance / wide->variance : NAN;
@@ -251,7 +251,7 @@ static void take_counts(limber_statistics *s, const struct problem *p, const str
     s->swamped = c->swamped;
     s->outer_sums = c->outer_sums;
     s->outer_swamped = c->outer_swamped;
-    if (s->swamped_only) /* a backend may count more than it is asked to */
+    if (s->swamped_only) /* backends may count more than was asked for */
         return;
     s->mul_inexact = c->mul_inexact;
     s->mul_underflow = c->mul_underflow;
@@ -281,14 +281,14 @@ bool limber_statistics_fill(limber_context *ctx, const struct problem *p,
         for (int64_t q = 0; ok && q < p->k; q++)
             all.nonzero += c.nonzero[0][q] * c.nonzero[1][q];
         if (ok)
-            compare(p, g, &c, &all.result, &wide, &far);
+            compare_results(p, g, &c, &all.result, &wide, &far);
     }
     limber_pool_leave(ctx->pool);
     copies_free(&c);
     if (!ok)
         return false;
     take_counts(&all, p, counts);
-    conclude(p, &all, &wide, &far);
+    finish_comparison(p, &all, &wide, &far);
     *s = all;
     return true;
 }

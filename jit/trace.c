@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The plan after each pass, as files or as one text.  A dump that cannot
- * be written is no reason to fail a call. */
+ * Writes the plan after each pass, to files or as one text.  A dump that cannot be written does not
+ * fail the call. */
 #define _GNU_SOURCE     /* O_CLOEXEC under any standard */
 #include "jit/trace.h"
 
@@ -15,9 +15,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FOLDER_BYTES = 6 };      /* of the key: twelve digits */
+enum { FOLDER_BYTES = 6 };      /* bytes of the key in a folder's name: twelve digits */
 
-/* Of this user's, or root's; with O_NOFOLLOW, since a link may have been put there by anybody. */
+/* Opens a folder that this user or root owns.  O_NOFOLLOW: anybody may have planted a link. */
 static int open_folder(int at, const char *name, bool own, const char **why)
 {
     struct stat st;
@@ -40,8 +40,8 @@ static int open_folder(int at, const char *name, bool own, const char **why)
     return -1;
 }
 
-/* A name that ends in a slash would be followed. */
-static int open_top(const char *dir, const char **why)
+/* Opens DIR without trailing slashes, which would follow a link in spite of O_NOFOLLOW. */
+static int open_dump_dir(const char *dir, const char **why)
 {
     char *name = strdup(dir);
     size_t n = name ? strlen(name) : 0;
@@ -64,11 +64,11 @@ int limber_dump_folder(const limber_context *ctx, const unsigned char key[KEY_BY
     if (!ctx->dump_dir)
         return 0;
     limber_key_hex(key, FOLDER_BYTES, hex);
-    top = open_top(ctx->dump_dir, &why);
+    top = open_dump_dir(ctx->dump_dir, &why);
     if (top >= 0)
         fd = open_folder(top, hex, true, &why);
     if (fd >= 0)
-        high = fcntl(fd, F_DUPFD_CLOEXEC, 3);       /* never 0, which is none */
+        high = fcntl(fd, F_DUPFD_CLOEXEC, 3);       /* never 0, which means none */
     if (high <= 0 && ctx->verbose > 0) {
         snprintf(line, sizeof line, "limber: no dump in %.250s: %s", ctx->dump_dir,
                  why ? why : strerror(errno));
@@ -81,7 +81,8 @@ int limber_dump_folder(const limber_context *ctx, const unsigned char key[KEY_BY
     return high > 0 ? high : 0;
 }
 
-/* A new file: what has the name already may be a link, or another file's second name. */
+/* Writes a new file.  One with this name is removed first, since it may be a symbolic or hard
+ * link. */
 static void write_file(int folder, const char *name, const char *data, size_t size)
 {
     int fd;

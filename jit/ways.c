@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Best first.  Each serves what those before it refuse. */
+/* All ways, best first. */
 static const struct way *const ways[] = {
     &limber_way_vectors,         &limber_way_direct,
     &limber_way_depthwise,       &limber_way_pairs,
@@ -15,7 +15,7 @@ static const struct way *const ways[] = {
 
 /* ---- LIMBER_WAYS ----------------------------------------------------------------------------- */
 
-/* Without these nothing would be computed. */
+/* Ways that LIMBER_WAYS cannot take out: without them some calls could not be computed. */
 static const uint32_t needed = 1 << WAY_packed | 1 << WAY_inside | 1 << WAY_interpreter;
 
 static bool unknown(const char *name, int length, struct diag *d)
@@ -36,7 +36,7 @@ static bool is_word(const char *text, size_t length, const char *word)
     return strlen(word) == length && memcmp(text, word, length) == 0;
 }
 
-/* The set of ways that a name means; "planless" means all that need no plan. */
+/* The set of ways with this name; "planless" names all that need no plan. */
 static uint32_t ways_of(const char *name, size_t length)
 {
     for (int i = 1; i < WAY_count; i++)
@@ -65,8 +65,8 @@ bool limber_ways_read(const char *text, uint32_t *out, struct diag *d)
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* Kernels store along rows: where C's columns lie together, C^T = B^T A^T.  The products of native
- * are the same either way, so are the sums. */
+/* Kernels store along rows, so if C's columns are contiguous, C^T = B^T A^T is computed.  Native
+ * sums have the same bits either way. */
 static const struct problem *transpose(const limber_context *ctx, const struct problem *p,
                                        struct problem *turned)
 {
@@ -94,7 +94,7 @@ static const struct problem *transpose(const limber_context *ctx, const struct p
 
 /* ---- down the list --------------------------------------------------------------------------- */
 
-/* Makes ready what ways that plan read of an attempt. */
+/* Sets the fields of an attempt that ways with a plan read. */
 static void begin_plans(struct attempt *x)
 {
     x->p = transpose(x->ctx, x->p, &x->turned);
@@ -117,8 +117,8 @@ static void end(struct attempt *x)
         limber_scan_result_clear(&x->f, x->p->groups);
 }
 
-/* The next way that serves the call as far as its arguments and, where `looks` is set, its data
- * say; NULL: none is left.  Texts of why others do not go to `out`, unless that is NULL. */
+/* The next way that accepts the call's arguments and, if `looks` is set, its data; NULL: none is
+ * left.  Writes to `out`, unless it is NULL, why others refuse. */
 static const struct way *next(struct attempt *x, bool looks, struct text *out)
 {
     const struct way *w;
@@ -170,7 +170,7 @@ bool limber_ways_workspace(struct attempt *x, bool batch, size_t *least, size_t 
     return ran == RAN_done;
 }
 
-/* Introduces the plan of the call as it would be computed without this way. */
+/* Announces the plan that would serve the call without this way, which needs none. */
 static void say_needless(const struct way *w, struct text *out)
 {
     if (out)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The a-priori error bound of what is left; a plan that misses its contract is refused.
+ * The a-priori error bound of the rows that are left; a plan that misses its contract is refused.
  *
  *   needs   limbs, a product table and a combine, operands with masks where limbs are inexact
  *   leaves  plan.spent at the largest k, compared with the budget for every k of the class
@@ -10,8 +10,8 @@
 
 #include <math.h>
 
-/* Relative error of one element's limbs, against the element; infinity where it is not known. */
-static double representation(const struct plan *p, int limbs)
+/* Error of one element's limbs relative to the element; infinity if it is not known. */
+static double representation_error(const struct plan *p, int limbs)
 {
     const struct node *n = &p->node[limbs], *mask = limber_source(p, limbs);
     bool dd = mask->type.format.kind == LIMBER_KIND_DD;
@@ -37,27 +37,28 @@ static double representation(const struct plan *p, int limbs)
     }
 }
 
-/* Binades by which the exponent of an encoding may exceed its number's: of subnormals among limbs
+/* Binades by which an element's stored exponent may exceed that of its value: subnormals, in limbs
  * that are the operand's own elements. */
-static int below_normal(const struct plan *p, int limbs)
+static int subnormal_binades(const struct plan *p, int limbs)
 {
     const struct node *n = &p->node[limbs], *mask = limber_source(p, limbs);
     int normal = 1 - n->type.format.bias;
     int64_t least = limber_format_emin(mask->type.format);
 
     if (limber_node_has(mask, ATTR_emin) && limber_num(mask, ATTR_emin) > least)
-        least = limber_num(mask, ATTR_emin);   /* a class, so it may lie below the format */
+        least = limber_num(mask, ATTR_emin);   /* rounded to a class: may be below the format */
     return n->op == OP_whole && least < normal ? (int)(normal - least) : 0;
 }
 
-/* Tensor cores: every instruction aligns its products and the sum so far to the largest exponent,
- * cuts them to frac bits behind it, and cuts the sum to its format.  The first accumulator is
- * promoted after every chunk; what the others sum is smaller by the bits of a limb.  length: k with
- * its padding. */
-static double tensor_accumulation(const struct plan *p, const struct node *products,
-                                  const limber_unit *u, double k, double length)
+/* Error of sums on tensor cores.  Every instruction aligns its products and the sum so far to the
+ * largest exponent, cuts them to frac bits below it, and cuts the sum to its format.  The first
+ * accumulator is promoted after every chunk.  The others' sums are smaller by a limb's bits.
+ * length: k with its padding. */
+static double tensor_sum_error(const struct plan *p, const struct node *products,
+                               const limber_unit *u, double k, double length)
 {
-    int below_a = below_normal(p, products->in[0]), below_b = below_normal(p, products->in[1]);
+    int below_a = subnormal_binades(p, products->in[0]),
+        below_b = subnormal_binades(p, products->in[1]);
     enum unit unit = (enum unit)limber_num(products, ATTR_unit);
     double chunk = fmin(length, (double)limber_num(products, ATTR_chunk)), others = 0, cut, n;
     double smaller = unit == UNIT_bf16 ? 0x1p-6 : 0x1p-9;
@@ -73,14 +74,14 @@ static double tensor_accumulation(const struct plan *p, const struct node *produ
     return n / (1 - n) * (1 + 0x1p-6) + products->type.count * 0x1p-52;
 }
 
-/* What leaves the accumulator's range, where operands are not scaled: nothing may overflow on the
- * way, and each addition to a sum below the normal numbers errs by half of the least one, beside
- * products that are at least as large as those of the smallest elements. */
-static double out_of_range(const struct plan *p, const struct node *products, double k)
+/* Error of unscaled operands out of the accumulator's range, relative to the smallest products.
+ * Infinity if a sum may overflow.  Each addition to a subnormal sum errs by half of the smallest
+ * subnormal. */
+static double range_error(const struct plan *p, const struct node *products, double k)
 {
     const struct unit_info *unit = &limber_units[limber_num(products, ATTR_unit)];
     int64_t low = 0, high = 0;
-    bool integers = true; /* whose sums are no small numbers */
+    bool integers = true; /* integers have no subnormal sums */
     limber_format acc;
 
     limber_format_named(unit->acc, &acc);
@@ -102,9 +103,9 @@ static double out_of_range(const struct plan *p, const struct node *products, do
     return integers ? 0 : ldexp(k, (int)(limber_format_emin(acc) - 1 - low));
 }
 
-/* A chain of n products, and the chains like it that are added to it.  Where u times the number of
- * all is too large for the usual bound, the one without a denominator: docs/accuracy.md, "Native
- * chains". */
+/* Error of a chain of n products, to which `others` further sums are added.  If u times the number
+ * of additions is too large for the bound all / (1 - all), the chain alone has a denominator:
+ * docs/accuracy.md, "Native chains". */
 static double chain_error(double n, double others, double u)
 {
     double all = (n + others) * u, chain = n * u / (1 - n * u);
@@ -114,10 +115,10 @@ static double chain_error(double n, double others, double u)
     return n * u < 0.5 ? chain + others * u * (1 + chain) : INFINITY;
 }
 
-/* Rounding of the chains and totals in float accumulators, and of adding them up.  Padding of a
- * convolution's channels rounds nothing, but may double the number of chains. */
-static double accumulation(const struct plan *p, const struct node *products,
-                           const struct node *combine, double k)
+/* Error of rounding chains and totals in float accumulators, and of adding them up.  Padded
+ * channels of a convolution add exact zeros, but may double the number of chains. */
+static double sum_error(const struct plan *p, const struct node *products,
+                        const struct node *combine, double k)
 {
     const struct unit_info *unit = &limber_units[limber_num(products, ATTR_unit)];
     double chunk = (double)limber_num(products, ATTR_chunk), n, u, length;
@@ -129,12 +130,12 @@ static double accumulation(const struct plan *p, const struct node *products,
         return 0;
     length = limber_plan_order(p, products->in[1]) == ORDER_rsc ? 2 * k : k;
     if (limber_unit_of_sums(products, &model))
-        return tensor_accumulation(p, products, &model, k, length);
+        return tensor_sum_error(p, products, &model, k, length);
     limber_format_named(unit->acc, &acc);
     u = limber_format_roundoff(acc);
     n = chain_error(fmin(k, chunk), ceil(length / chunk) * limber_most_rows(products) - 1, u);
-    if (p->promise == LIMBER_CONTRACT_BITS) /* native's promise is that of binary64 or binary32 */
-        n += out_of_range(p, products, k);
+    if (p->promise == LIMBER_CONTRACT_BITS) /* native grants the errors of its format's range */
+        n += range_error(p, products, k);
     return products->rows > 1 ? n * (1 + 0x1p-6) + products->type.count * 0x1p-52 : n;
 }
 
@@ -147,21 +148,21 @@ double limber_spent(const struct plan *p, double k)
 
     if (!products || !combine || !out)
         return INFINITY;
-    a = representation(p, products->in[0]);
-    b = representation(p, products->in[1]);
-    if (limber_node_has(combine, ATTR_uncertain)) /* what that could change is summed exactly */
+    a = representation_error(p, products->in[0]);
+    b = representation_error(p, products->in[1]);
+    if (limber_node_has(combine, ATTR_uncertain)) /* uncertain elements are summed again, exactly */
         a = b = 0;
-    /* infinity times an exact operand's 0 is 0 */
-    sum = a + b + (a > 0 && b > 0 ? a * b : 0) + p->dropped + accumulation(p, products, combine, k);
-    /* native counts the final rounding, but of posits, whose precision is not one number; the other
-     * promises grant it */
+    /* an exact operand's error of 0 times infinity counts as 0 */
+    sum = a + b + (a > 0 && b > 0 ? a * b : 0) + p->dropped + sum_error(p, products, combine, k);
+    /* Native's bound includes the final rounding, except that of posits, whose precision varies.
+     * The other promises grant it in addition. */
     if (limber_errs_natively(p->promise) && out->type.format.kind != LIMBER_KIND_POSIT &&
         !limber_format_equal(combine->type.format, out->type.format))
         sum += limber_format_roundoff(out->type.format) * (1 + 0x1p-6);
     return sum;
 }
 
-static double roundoff(const struct plan *p)
+static double result_roundoff(const struct plan *p)
 {
     const struct node *out = limber_plan_find(p, OP_epilogue);
 
@@ -170,7 +171,7 @@ static double roundoff(const struct plan *p)
 
 double limber_budget(const struct plan *p, double k)
 {
-    double u = roundoff(p);
+    double u = result_roundoff(p);
 
     if (limber_errs_natively(p->promise) && u > 0)
         return (k + 2 - p->roundings) * u;
@@ -179,9 +180,10 @@ double limber_budget(const struct plan *p, double k)
 
 enum { POINTS = 6 };
 
-/* Between these k, from least to most, budget and spent are linear, or one goes by equal steps,
- * blocks in a chunk, of which the first and the last are here.  Padding may double k. */
-static void points(const struct plan *p, double least, double most, double at[POINTS])
+/* Values of k from least to most between which budget - spent has no minimum: both are linear
+ * there, or grow by equal steps (blocks in a chunk) of which the first and the last are listed.
+ * Padding may double k. */
+static void critical_ks(const struct plan *p, double least, double most, double at[POINTS])
 {
     const struct node *products = limber_plan_find(p, OP_products);
     double chunk = products ? (double)limber_num(products, ATTR_chunk) : 1, block = 1, each = 1;
@@ -201,15 +203,16 @@ static void points(const struct plan *p, double least, double most, double at[PO
         at[i] = fmin(fmax(at[i], least), most);
 }
 
-/* The smallest of budget - spent over all k of the plan's class, and where. */
-static double tightest(const struct plan *p, double *k)
+/* The smallest budget - spent over all k of the plan's class; *k is where. */
+static double smallest_slack(const struct plan *p, double *k)
 {
-    double u = roundoff(p), most = ldexp(1, p->kbits), least = most, at[POINTS], slack = INFINITY;
+    double u = result_roundoff(p), most = ldexp(1, p->kbits), least = most, at[POINTS],
+           slack = INFINITY;
 
     *k = most;
     if (limber_errs_natively(p->promise) && u > 0)
         least = fmax(p->budget / u - 2 + p->roundings, 1);
-    points(p, least, most, at);
+    critical_ks(p, least, most, at);
     for (int i = 0; i < POINTS; i++) {
         double s = limber_budget(p, at[i]) - limber_spent(p, at[i]);
 
@@ -225,7 +228,7 @@ double limber_slack(const struct plan *p)
 {
     double k;
 
-    return tightest(p, &k);
+    return smallest_slack(p, &k);
 }
 
 bool limber_pass_bound(struct plan *p, const struct target *t, struct diag *d)
@@ -233,11 +236,11 @@ bool limber_pass_bound(struct plan *p, const struct target *t, struct diag *d)
     double k = 1, slack;
 
     (void)t;
-    if (p->model) { /* it is what it is */
+    if (p->model) { /* a simulated unit defines the result, whatever its error */
         p->spent = INFINITY;
         return true;
     }
-    slack = tightest(p, &k);
+    slack = smallest_slack(p, &k);
     p->spent = limber_spent(p, ldexp(1, p->kbits));
     if (p->promise == LIMBER_CONTRACT_FAST || slack >= 0)
         return true;

@@ -11,12 +11,11 @@
 #include <math.h>
 #include <string.h>
 
-/* FMAs of doubles in whose time a product is added to a pair: four operations, of which two are
- * sums and run beside the others where the CPU has adders of their own (AMD's; measured 2.9 on Zen
- * 3). */
+/* Cost of adding a product to a pair of doubles, in FMAs.  Of its four operations two are sums,
+ * which run in parallel on CPUs with separate adders (AMD's; measured 2.9 on Zen 3). */
 static const double fmas_of_pair = 3;
 
-/* Doubles that hold an element; `accumulator` multiplies each of one operand by each of the other. */
+/* Number of doubles that hold an element; `accumulator` multiplies each of A's by each of B's. */
 static int pieces(limber_format f)
 {
     return f.kind == LIMBER_KIND_FLOAT && f.size == 16 && !f.carried              ? 3 :
@@ -29,8 +28,8 @@ static bool is_exact(const struct node *products)
     return limber_num(products, ATTR_unit) == UNIT_exact;
 }
 
-/* CPUs sum `accumulator` as pairs of doubles first where doubles hold the operands and the result is
- * binary64 or binary32. */
+/* True if CPUs compute `accumulator` first as pairs of doubles: the operands embed in binary64, and
+ * the result is binary64 or binary32. */
 static bool sums_pairs(const struct plan *p, const struct node *products, const struct target *t)
 {
     const struct node *out = limber_plan_find(p, OP_epilogue);
@@ -41,8 +40,8 @@ static bool sums_pairs(const struct plan *p, const struct node *products, const 
            limber_format_embeds(limber_source(p, products->in[1])->type.format, LIMBER_F64);
 }
 
-/* Nanoseconds of one core with vectors of 512 bits per element: measured with `limber bench`, see
- * docs/performance.md. */
+/* Nanoseconds per element for making its limbs, on one core with 512-bit vectors: measured with
+ * `limber bench`, see docs/performance.md. */
 static double prepare_ns(const struct plan *p, const struct node *products, const struct target *t,
                          int side)
 {
@@ -63,23 +62,23 @@ static double prepare_ns(const struct plan *p, const struct node *products, cons
     }
 }
 
-/* Elements that are expected to be summed again, exactly: one in a thousand of scaled integers, of
- * chains as many as a sample left open. */
+/* Nanoseconds per result for summing uncertain elements again, exactly.  One in a thousand scaled
+ * integers is expected to be uncertain, and of chains the share that a sample found. */
 static double again_ns(const struct plan *p, const struct node *combine)
 {
     enum { UNKNOWN = 8 };
     int decided = limber_num(combine, ATTR_reconstruct) == RECONSTRUCT_crt ? 10 :
                   p->first_pass.decided                                    ? p->first_pass.decided :
                                                                              UNKNOWN;
-    int k = p->size ? p->size : p->kbits; /* a class of k may be far longer than small products */
+    int k = p->size ? p->size : p->kbits; /* small products use less than their class of k */
 
-    /* nanoseconds a term: measured */
+    /* measured nanoseconds per term */
     double each = limber_num(combine, ATTR_reconstruct) == RECONSTRUCT_crt ? 5 : 1;
 
     return limber_node_has(combine, ATTR_uncertain) ? ldexp(each, k - decided) : 0;
 }
 
-/* Results that are no binary64 or binary32 are looked at one by one. */
+/* again_ns plus the cost of testing results one by one, if they are no floats of up to 8 bytes. */
 static double uncertain_ns(const struct plan *p, const struct node *combine, limber_format f)
 {
     bool one_by_one = f.kind != LIMBER_KIND_FLOAT || f.size > 8;
@@ -88,7 +87,7 @@ static double uncertain_ns(const struct plan *p, const struct node *combine, lim
            (limber_node_has(combine, ATTR_uncertain) && one_by_one ? 300 : 0);
 }
 
-/* Results that are rounded many at once: binary64 and binary32, and floats of 8 and 16 bits without
+/* True if results are rounded in vectors: binary64, binary32, and floats of 8 and 16 bits without
  * beta. */
 static bool rounds_many(limber_format f, const struct node *out)
 {
@@ -106,7 +105,7 @@ static double combine_ns(const struct plan *p, const struct node *products,
     limber_format f = out->type.format;
     bool plain = !limber_num(out, ATTR_alpha) && !limber_num(out, ATTR_beta);
     bool many = rounds_many(f, out);
-    bool quick = plain || (many && f.size > 2); /* scalars too are taken many at once */
+    bool quick = plain || (many && f.size > 2); /* vector code also applies scalars */
     bool integer = limber_num_is_int(f);
     int64_t bits = limber_num(a, ATTR_bits) + limber_num(b, ATTR_bits) + p->kbits;
     bool narrow = bits <= 61;
@@ -149,7 +148,8 @@ static struct price price_of(const struct plan *p, const struct target *t)
     };
 }
 
-/* Seconds for 2^30 multiply-adds of the plan's size: on a core of m = n = k. */
+/* Predicted seconds for 2^30 multiply-adds at the plan's size; on CPUs for one core and m = n =
+ * k. */
 static double seconds(const struct plan *p, const struct price *price, bool device)
 {
     double n = p->size ? ldexp(1, p->size) : 1024;
@@ -216,7 +216,7 @@ bool limber_pass_choose(struct plan *p, const struct target *t, struct diag *d)
         if (s->asked && !p->wanted)
             continue;
         if (p->model ? s->unit != UNIT_model : s->unit == UNIT_model && !p->wanted)
-            continue; /* units are simulated, and nothing else is */
+            continue; /* plans with a model, and only they, use unit model */
         if (try_one(p, s, t, &price, &cost, &why)) {
             limber_text_add(&p->refused, "%s: keeps the contract, %.3g s\n", s->name, cost);
             if (!best || cost < least) {

@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- what is valid --------------------------------------------------------------------------- */
+/* ---- validation ------------------------------------------------------------------------------ */
 
-/* A scheme, or two with a plus between them. */
-static bool known_schemes(const limber_contract *k)
+/* Are k->scheme, or both names of "NARROW+WIDE", schemes? */
+static bool has_known_schemes(const limber_contract *k)
 {
     char name[2][SCHEME_NAME];
 
@@ -77,7 +77,7 @@ static bool check_summed(limber_format f, const char *what, struct diag *d)
                           "only floats that f64 holds have";
     char name[32];
 
-    return limber_format_is_binary(f) || /* spares the usual calls a comparison of ranges */
+    return limber_format_is_binary(f) || /* fast test for the usual formats */
            (limber_is_real(f) && limber_format_embeds(f, LIMBER_F64)) ||
            limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: %s has no reproducible sums: %s", what,
                        limber_format_name(f, name, sizeof name), why);
@@ -108,7 +108,7 @@ bool limber_contract_check(const limber_contract *k, limber_format a, limber_for
     if (k->promise == LIMBER_CONTRACT_FAST && !k->scheme)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "contract.scheme is NULL, but fast needs one");
-    if (k->scheme && !known_schemes(k))
+    if (k->scheme && !has_known_schemes(k))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "contract.scheme = \"%.40s\" is unknown",
                            k->scheme);
     if (k->slices > 0 && !has_count(k))
@@ -116,11 +116,11 @@ bool limber_contract_check(const limber_contract *k, limber_format a, limber_for
                            "contract.slices = %d, but contract.scheme = %.40s has neither slices "
                            "(ozaki1-*) nor moduli (ozaki2*)",
                            k->slices, k->scheme ? k->scheme : "NULL");
-    if (c.kind == LIMBER_KIND_UINT) /* kernels store and check signed integers only */
+    if (c.kind == LIMBER_KIND_UINT) /* kernels store signed integers only */
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "c: %s is for operands; results are signed integers or floats",
                            limber_format_name(c, name, sizeof name));
-    if (a.kind == LIMBER_KIND_POWER || b.kind == LIMBER_KIND_POWER) /* nothing to pad with */
+    if (a.kind == LIMBER_KIND_POWER || b.kind == LIMBER_KIND_POWER) /* no zero for the padding */
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "%s: %s has no zero; bf16 and f32 hold its numbers",
                            a.kind == LIMBER_KIND_POWER ? "a" : "b",
@@ -136,7 +136,7 @@ bool limber_contract_check(const limber_contract *k, limber_format a, limber_for
     return check_order(k, a, b, c, d);
 }
 
-/* ---- what promises mean ---------------------------------------------------------------------- */
+/* ---- properties of promises ------------------------------------------------------------------ */
 
 static bool holds_integers(limber_format f)
 {
@@ -175,7 +175,7 @@ bool limber_errs_natively(limber_promise promise)
     return promise == LIMBER_CONTRACT_NATIVE || promise == LIMBER_CONTRACT_REPRODUCIBLE;
 }
 
-/* Another order needs another number here, and new bits in test/jit/test_order.c. */
+/* A change of the order needs a new number here, and new bits in test/jit/test_order.c. */
 int limber_order(const limber_contract *k)
 {
     return k->promise == LIMBER_CONTRACT_REPRODUCIBLE ? 1 : 0;
@@ -250,8 +250,8 @@ limber_contract limber_three_products_part(const limber_contract *k)
     return part;
 }
 
-/* Without a scan: the machine's own numbers, or accumulators that serve any data, which are too
- * long for formats of more than eight bytes. */
+/* A scheme that needs no scan: `native`, or `accumulator` where results must be correct or in bits.  NULL
+ * for other promises, and for formats of more than eight bytes, whose accumulator is too long. */
 static const char *unscanned_scheme(limber_promise promise, limber_format f)
 {
     if (f.kind != LIMBER_KIND_FLOAT || f.size > 8)

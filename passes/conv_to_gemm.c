@@ -6,13 +6,13 @@
  *           m x n result is written through the map `image`.  Nothing is copied.
  *           m = output channels of a group, k = (c/groups) (t) r s, n = images (od) oh ow.
  *           (Backward: ir/conv.h.)
- *           Where threads share memory in blocks k runs window by window (order=rsc): a pixel's
- *           channels lie together, and tiles are fetched from the image's own limbs.
+ *           On a GPU, k runs window by window (order=rsc): a pixel's channels lie together, and
+ *           tiles are fetched from the limbs of the image itself.
  *   source  implicit GEMM: Chetlur et al., cuDNN, arXiv 1410.0759, section 3 */
 #include "ir/conv.h"
 #include "passes/passes.h"
 
-static struct type matrix(limber_format f, char rows, char cols)
+static struct type matrix_type(limber_format f, char rows, char cols)
 {
     return (struct type){ .format = f, .rank = 2, .dim = { -rows, -cols }, .count = 1 };
 }
@@ -22,9 +22,9 @@ static bool no_memory(struct diag *d)
     return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "conv_to_gemm: out of memory");
 }
 
-/* The epilogue computes on m x n and its value becomes an image. */
-static bool finish(struct plan *p, int conv, int gemm, const struct conv_geometry *g,
-                   struct diag *d)
+/* Makes the epilogue's value m x n and maps it to an image. */
+static bool map_result_to_image(struct plan *p, int conv, int gemm, const struct conv_geometry *g,
+                                struct diag *d)
 {
     struct node *out = limber_plan_find(p, OP_epilogue);
     int image;
@@ -37,7 +37,7 @@ static bool finish(struct plan *p, int conv, int gemm, const struct conv_geometr
             if (p->node[i].in[j] == conv)
                 p->node[i].in[j] = gemm;
     t = out->type;
-    flat = matrix(t.format, 'm', 'n');
+    flat = matrix_type(t.format, 'm', 'n');
     out->type = flat;
     if (out->nin == 2)
         p->node[out->in[1]].type = flat;
@@ -60,18 +60,20 @@ bool limber_pass_conv_to_gemm(struct plan *p, const struct target *t, struct dia
     x = conv->in[0];
     w = conv->in[1];
     limber_conv_read(conv, &geometry);
-    /* simulated units take products in the order of the definition, reproducible sums in crs */
+    /* Simulated units keep the definition's order of products; reproducible sums keep crs. */
     if (t->blocks && !p->model && geometry.direction == DIRECTION_forward &&
         p->promise != LIMBER_CONTRACT_REPRODUCIBLE)
         geometry.order = ORDER_rsc;
-    filters = limber_plan_add(p, OP_filters, NULL, w, -1, matrix(p->node[w].type.format, 'm', 'k'));
-    patches = limber_plan_add(p, OP_patches, NULL, x, -1, matrix(p->node[x].type.format, 'k', 'n'));
+    filters =
+        limber_plan_add(p, OP_filters, NULL, w, -1, matrix_type(p->node[w].type.format, 'm', 'k'));
+    patches =
+        limber_plan_add(p, OP_patches, NULL, x, -1, matrix_type(p->node[x].type.format, 'k', 'n'));
     if (filters < 0 || patches < 0 || !limber_conv_write(p, &p->node[filters], &geometry) ||
         !limber_conv_write(p, &p->node[patches], &geometry))
         return no_memory(d);
     gemm = limber_plan_add(p, OP_gemm, NULL, filters, patches,
-                           matrix(p->node[c].type.format, 'm', 'n'));
+                           matrix_type(p->node[c].type.format, 'm', 'n'));
     if (gemm < 0)
         return no_memory(d);
-    return finish(p, c, gemm, &geometry, d) && (limber_plan_sweep(p) || no_memory(d));
+    return map_result_to_image(p, c, gemm, &geometry, d) && (limber_plan_sweep(p) || no_memory(d));
 }

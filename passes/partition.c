@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Where one plan for a whole product would have to suit its widest rows and tiles, several may be
- * faster, each for data of its kind.
+ * Partitions a product.  One plan would have to suit its widest rows and tiles; several plans, each
+ * for data of its kind, may be faster.
  *
  *   needs   the masks of both operands, and the price of a plan for any mask
- *   leaves  groups of blocks of lines: every element of C belongs to one group of A and one of B;
- *           within such a rectangle, where the contract allows C to be summed in parts, classes of
- *           tiles: narrow ones by narrow ones, wide ones by all, narrow ones by wide ones
+ *   leaves  groups of blocks of lines: every element of C belongs to one group of A and one of B.
+ *           Within such a rectangle, if the contract allows C to be summed in parts, up to three
+ *           parts by classes of tiles: narrow x narrow, wide x all, narrow x wide
  *   proof   docs/accuracy.md, "Mixed products"
  *   source  Ma et al., ICS 2022, sections 5.2 and 5.3: classes of tiles, and the count of their
  * pairs by a product of the masks */
@@ -19,16 +19,17 @@
 #include <string.h>
 
 enum { THRESHOLDS = 8, ANCHORS = 8 };
-/* What parts may be predicted to take of the time before, so that they gain for all that is not
- * predicted: results that pass through scratch, panels that straddle blocks, shorter chains. */
+/* Parts must be predicted to take less than this share of the time before.  The margin covers costs
+ * that are not predicted: results that pass through scratch, panels that straddle blocks, shorter
+ * chains. */
 static const double worth = 0.9, worth_tiles = 0.75;
 
 struct work {
     const struct partition_input *in;
     struct partition *p;
     struct diag *d;
-    double seconds[PARTITION_GROUPS][PARTITION_GROUPS];     /* of group by group, uncut */
-    bool tiles;             /* are known */
+    double seconds[PARTITION_GROUPS][PARTITION_GROUPS]; /* predicted, [group of A][of B] */
+    bool tiles; /* both masks have tiles */
     bool failed;
 };
 
@@ -39,8 +40,8 @@ static bool no_memory(struct diag *d)
 
 /* ---- prices ---------------------------------------------------------------------------------- */
 
-static double ask(struct work *w, const struct mask *a, const struct mask *b, const char *scheme,
-                  int roundings, double share)
+static double predict_seconds(struct work *w, const struct mask *a, const struct mask *b,
+                              const char *scheme, int roundings, double share)
 {
     struct price price;
 
@@ -56,7 +57,8 @@ static double ask(struct work *w, const struct mask *a, const struct mask *b, co
                         price.skips ? share : 1);
 }
 
-static struct mask about(const struct partition_side *s, const int32_t *block, int64_t count)
+static struct mask mask_of_blocks(const struct partition_side *s, const int32_t *block,
+                                  int64_t count)
 {
     struct mask m;
 
@@ -64,35 +66,35 @@ static struct mask about(const struct partition_side *s, const int32_t *block, i
     return m;
 }
 
-static struct mask about_group(const struct partition_side *s, int g)
+static struct mask mask_of_group(const struct partition_side *s, int g)
 {
-    return about(s, s->block + s->first[g], s->first[g + 1] - s->first[g]);
+    return mask_of_blocks(s, s->block + s->first[g], s->first[g + 1] - s->first[g]);
 }
 
-static double rectangle(struct work *w, const struct mask *a, const struct mask *b)
+static double rectangle_seconds(struct work *w, const struct mask *a, const struct mask *b)
 {
-    return ask(w, a, b, w->in->scheme[1] ? w->in->scheme[1] : w->in->scheme[0], 0, 1);
+    return predict_seconds(w, a, b, w->in->scheme[1] ? w->in->scheme[1] : w->in->scheme[0], 0, 1);
 }
 
 /* ---- groups of lines ------------------------------------------------------------------------- */
 
-/* What a block asks of the others in its group: bits of its integers. */
-static int key(const struct mask *m, int32_t block)
+/* The width of a block's integers in bits, which the others in its group must take, too. */
+static int width_key(const struct mask *m, int32_t block)
 {
     const struct block_mask *b = &m->block[block];
 
     return b->flags & TILE_zero ? 0 : (b->width + 3) / 4 * 4;
 }
 
-/* Some of the keys of a group that are below its largest, rising. */
-static int thresholds(const struct partition_side *s, int g, int out[THRESHOLDS])
+/* Some of the keys of a group that are below its largest, ascending; returns their number. */
+static int collect_thresholds(const struct partition_side *s, int g, int out[THRESHOLDS])
 {
     enum { KEYS = 1100 };
     bool seen[KEYS] = { 0 };
     int all[KEYS], n = 0, kept = 0;
 
     for (int64_t i = s->first[g]; i < s->first[g + 1]; i++) {
-        int k = key(s->mask, s->block[i]) / 4;
+        int k = width_key(s->mask, s->block[i]) / 4;
 
         seen[k < KEYS ? k : KEYS - 1] = true;
     }
@@ -106,32 +108,35 @@ static int thresholds(const struct partition_side *s, int g, int out[THRESHOLDS]
     return kept;
 }
 
-/* Blocks of the group up to the threshold, then the others, to `to`; how many come first. */
-static int64_t sort(const struct partition_side *s, int g, int threshold, int32_t *to)
+/* Writes the group's blocks with keys up to the threshold, then the others; returns how many come
+ * first. */
+static int64_t split_blocks(const struct partition_side *s, int g, int threshold, int32_t *to)
 {
     int64_t n = 0, low = 0;
 
     for (int above = 0; above < 2; above++) {
         for (int64_t i = s->first[g]; i < s->first[g + 1]; i++)
-            if ((key(s->mask, s->block[i]) > threshold) == above)
+            if ((width_key(s->mask, s->block[i]) > threshold) == above)
                 to[n++] = s->block[i];
         low = above ? low : n;
     }
     return low;
 }
 
-/* Seconds of a group's two halves with all groups of the other side, to low and high. */
-static double halves(struct work *w, int side, const struct mask half[2],
-                     double out[2][PARTITION_GROUPS])
+/* Predicts out[h][g], seconds of half h of a group with group g of the other side; returns the
+ * sum. */
+static double halves_seconds(struct work *w, int side, const struct mask half[2],
+                             double out[2][PARTITION_GROUPS])
 {
     const struct partition_side *other = &w->p->side[!side];
     double sum = 0;
 
     for (int h = 0; h < 2; h++)
         for (int g = 0; g < other->groups; g++) {
-            struct mask m = about_group(other, g);
+            struct mask m = mask_of_group(other, g);
 
-            out[h][g] = side ? rectangle(w, &m, &half[h]) : rectangle(w, &half[h], &m);
+            out[h][g] =
+                side ? rectangle_seconds(w, &m, &half[h]) : rectangle_seconds(w, &half[h], &m);
             sum += out[h][g];
         }
     return sum;
@@ -143,15 +148,15 @@ struct split {
     double seconds[2][PARTITION_GROUPS];
 };
 
-/* Both sides at once, before either is cut: wide lines of each may hide what a cut of one would
- * gain. */
+/* A cut of both sides at once, since wide lines on one side may hide the gain of cutting the other.
+ */
 struct double_split {
     int threshold[2];
     double gain;
     double seconds[2][2];
 };
 
-static double *cell(struct work *w, int side, int g, int other)
+static double *seconds_at(struct work *w, int side, int g, int other)
 {
     return side ? &w->seconds[other][g] : &w->seconds[g][other];
 }
@@ -159,31 +164,32 @@ static double *cell(struct work *w, int side, int g, int other)
 static void try_group(struct work *w, int side, int g, int32_t *scratch, struct split *best)
 {
     const struct partition_side *s = &w->p->side[side];
-    int at[THRESHOLDS], n = thresholds(s, g, at);
+    int at[THRESHOLDS], n = collect_thresholds(s, g, at);
     double before = 0;
 
     for (int o = 0; o < w->p->side[!side].groups; o++)
-        before += *cell(w, side, g, o);
+        before += *seconds_at(w, side, g, o);
     for (int i = 0; i < n; i++) {
-        int64_t low = sort(s, g, at[i], scratch);
-        struct mask half[2] = { about(s, scratch, low),
-                                about(s, scratch + low, s->first[g + 1] - s->first[g] - low) };
+        int64_t low = split_blocks(s, g, at[i], scratch);
+        struct mask half[2] = { mask_of_blocks(s, scratch, low),
+                                mask_of_blocks(s, scratch + low,
+                                               s->first[g + 1] - s->first[g] - low) };
         struct split t = { .side = side, .group = g, .threshold = at[i] };
 
-        t.gain = before - halves(w, side, half, t.seconds);
-        if (isnan(t.gain)) /* neither way has a plan */
+        t.gain = before - halves_seconds(w, side, half, t.seconds);
+        if (isnan(t.gain)) /* INFINITY - INFINITY: no plan with or without the cut */
             t.gain = 0;
         if (t.gain > best->gain)
             *best = t;
     }
 }
 
-/* The group's upper half becomes the last group. */
-static void cut(struct work *w, const struct split *t, int32_t *scratch)
+/* Cuts a group in two; the half above the threshold becomes the last group. */
+static void cut_group(struct work *w, const struct split *t, int32_t *scratch)
 {
     struct partition_side *s = &w->p->side[t->side];
     int64_t from = s->first[t->group], to = s->first[t->group + 1];
-    int64_t low = sort(s, t->group, t->threshold, scratch), high = to - from - low;
+    int64_t low = split_blocks(s, t->group, t->threshold, scratch), high = to - from - low;
     int64_t end = s->first[s->groups];
 
     memmove(s->block + to - high, s->block + to, (size_t)(end - to) * sizeof *s->block);
@@ -194,8 +200,8 @@ static void cut(struct work *w, const struct split *t, int32_t *scratch)
     s->groups++;
     s->first[s->groups] = end;
     for (int o = 0; o < w->p->side[!t->side].groups; o++) {
-        *cell(w, t->side, t->group, o) = t->seconds[0][o];
-        *cell(w, t->side, s->groups - 1, o) = t->seconds[1][o];
+        *seconds_at(w, t->side, t->group, o) = t->seconds[0][o];
+        *seconds_at(w, t->side, s->groups - 1, o) = t->seconds[1][o];
     }
 }
 
@@ -205,20 +211,20 @@ static void try_both(struct work *w, int32_t *scratch[2], struct double_split *b
     int at[2][THRESHOLDS], n[2];
 
     for (int side = 0; side < 2; side++)
-        n[side] = thresholds(&s[side], 0, at[side]);
+        n[side] = collect_thresholds(&s[side], 0, at[side]);
     for (int i = 0; i < n[0]; i++)
         for (int j = 0; j < n[1]; j++) {
             struct double_split t = { .threshold = { at[0][i], at[1][j] } };
-            int64_t a = sort(&s[0], 0, at[0][i], scratch[0]),
-                    b = sort(&s[1], 0, at[1][j], scratch[1]);
-            struct mask ma[2] = { about(&s[0], scratch[0], a),
-                                  about(&s[0], scratch[0] + a, s[0].first[1] - a) };
-            struct mask mb[2] = { about(&s[1], scratch[1], b),
-                                  about(&s[1], scratch[1] + b, s[1].first[1] - b) };
+            int64_t a = split_blocks(&s[0], 0, at[0][i], scratch[0]),
+                    b = split_blocks(&s[1], 0, at[1][j], scratch[1]);
+            struct mask ma[2] = { mask_of_blocks(&s[0], scratch[0], a),
+                                  mask_of_blocks(&s[0], scratch[0] + a, s[0].first[1] - a) };
+            struct mask mb[2] = { mask_of_blocks(&s[1], scratch[1], b),
+                                  mask_of_blocks(&s[1], scratch[1] + b, s[1].first[1] - b) };
             double sum = 0;
 
             for (int q = 0; q < 4; q++)
-                sum += t.seconds[q / 2][q % 2] = rectangle(w, &ma[q / 2], &mb[q % 2]);
+                sum += t.seconds[q / 2][q % 2] = rectangle_seconds(w, &ma[q / 2], &mb[q % 2]);
             t.gain = w->seconds[0][0] - sum;
             if (t.gain > best->gain)
                 *best = t;
@@ -228,12 +234,12 @@ static void try_both(struct work *w, int32_t *scratch[2], struct double_split *b
 static void cut_both(struct work *w, const struct double_split *t, int32_t *scratch)
 {
     for (int side = 0; side < 2; side++)
-        cut(w, &(struct split){ .side = side, .threshold = t->threshold[side] }, scratch);
+        cut_group(w, &(struct split){ .side = side, .threshold = t->threshold[side] }, scratch);
     for (int q = 0; q < 4; q++)
         w->seconds[q / 2][q % 2] = t->seconds[q / 2][q % 2];
 }
 
-static double sum(const struct work *w)
+static double total_seconds(const struct work *w)
 {
     double all = 0;
 
@@ -243,7 +249,7 @@ static double sum(const struct work *w)
     return all;
 }
 
-/* Cuts one group after another, always where that gains most. */
+/* Cuts groups one by one, each time where it gains most. */
 static bool cut_lines(struct work *w)
 {
     int64_t a = w->in->mask[0]->tile_rows, b = w->in->mask[1]->tile_rows;
@@ -256,7 +262,7 @@ static bool cut_lines(struct work *w)
     while (!w->failed) {
         struct double_split two = { .gain = 0 };
         struct split one = { .gain = 0 };
-        double least = (1 - worth) * sum(w);
+        double least = (1 - worth) * total_seconds(w);
 
         for (int side = 0; side < 2; side++)
             for (int g = 0; g < w->p->side[side].groups; g++)
@@ -267,7 +273,7 @@ static bool cut_lines(struct work *w)
         if (two.gain > least)
             cut_both(w, &two, memory);
         else if (one.gain > least)
-            cut(w, &one, memory);
+            cut_group(w, &one, memory);
         else
             break;
     }
@@ -277,8 +283,8 @@ static bool cut_lines(struct work *w)
 
 /* ---- classes of tiles ------------------------------------------------------------------------ */
 
-/* Tiles are narrow when they fit below one power of two a block: with all exponents, or with all
- * bits, within so many binades. */
+/* Tiles of a block are narrow if their exponents, or (bits) all their set bits, lie within
+ * `binades` below one power of two. */
 struct narrow {
     bool bits;
     int binades;
@@ -309,13 +315,13 @@ static struct tile tile_at(const struct partition_side *s, int32_t block, int64_
     return t;
 }
 
-static bool fits(const struct tile *t, int top, int binades)
+static bool is_narrow(const struct tile *t, int top, int binades)
 {
     return t->high <= top && t->low > top - binades;
 }
 
-/* The exponent below which most of the block's tiles fit. */
-static int anchor(const struct tile *t, int64_t n, int binades)
+/* The top exponent with which most of the block's tiles are narrow. */
+static int best_top(const struct tile *t, int64_t n, int binades)
 {
     int best = 0;
     int64_t most = -1, step = (n + ANCHORS - 1) / ANCHORS;
@@ -326,7 +332,7 @@ static int anchor(const struct tile *t, int64_t n, int binades)
         while (from < n && t[from].zero)
             from++;
         for (int64_t j = 0; from < n && j < n; j++)
-            count += !t[j].zero && fits(&t[j], t[from].high, binades);
+            count += !t[j].zero && is_narrow(&t[j], t[from].high, binades);
         if (from < n && count > most) {
             most = count;
             best = t[from].high;
@@ -335,8 +341,8 @@ static int anchor(const struct tile *t, int64_t n, int binades)
     return best;
 }
 
-/* false: there is no memory. */
-static bool classify(struct partition_side *s, struct narrow limits)
+/* Classifies all tiles of a side; false: out of memory. */
+static bool classify_tiles(struct partition_side *s, struct narrow limits)
 {
     struct tile *t = malloc((size_t)(s->tiles + 1) * sizeof *t);
 
@@ -345,11 +351,12 @@ static bool classify(struct partition_side *s, struct narrow limits)
 
         for (int64_t c = 0; c < s->tiles; c++)
             t[c] = tile_at(s, (int32_t)b, c, limits.bits);
-        top = anchor(t, s->tiles, limits.binades);
+        top = best_top(t, s->tiles, limits.binades);
         for (int64_t c = 0; c < s->tiles; c++)
-            s->tile[b * s->tiles + c] = (uint8_t)(t[c].zero                        ? CLASS_zero :
-                                                  fits(&t[c], top, limits.binades) ? CLASS_narrow :
-                                                                                     CLASS_wide);
+            s->tile[b * s->tiles + c] =
+                (uint8_t)(t[c].zero                             ? CLASS_zero :
+                          is_narrow(&t[c], top, limits.binades) ? CLASS_narrow :
+                                                                  CLASS_wide);
     }
     free(t);
     return t != NULL;
@@ -360,9 +367,10 @@ static int64_t min64(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Neighbouring blocks' tiles are left out together, or not at all: how many are multiplied. */
-static int64_t shown(const struct partition_side *s, uint32_t keep, const int32_t *block, int64_t c,
-                     int64_t count)
+/* Blocks of a grain whose tiles in column c are multiplied: all of them, or none if none is
+ * kept. */
+static int64_t count_shown(const struct partition_side *s, uint32_t keep, const int32_t *block,
+                           int64_t c, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
         if (keep >> s->tile[block[i] * s->tiles + c] & 1)
@@ -370,9 +378,9 @@ static int64_t shown(const struct partition_side *s, uint32_t keep, const int32_
     return 0;
 }
 
-/* Share of the rectangle's pairs of tiles, of one column of A's and one row of B's, that a part
- * multiplies: column by column the product of two counts. */
-static double share(const struct work *w, const struct partition_part *part)
+/* The share of the rectangle's pairs of tiles that a part multiplies: for each column of tiles the
+ * product of the two sides' counts. */
+static double pair_share(const struct work *w, const struct partition_part *part)
 {
     int64_t blocks[2], pairs = 0, tiles = w->p->side[0].tiles;
 
@@ -386,15 +394,15 @@ static double share(const struct work *w, const struct partition_part *part)
             const int32_t *block = s->block + s->first[part->group[side]];
 
             for (int64_t i = 0; i < blocks[side]; i += w->in->grain[side])
-                count[side] += shown(s, part->keep[side], block + i, c,
-                                     min64(w->in->grain[side], blocks[side] - i));
+                count[side] += count_shown(s, part->keep[side], block + i, c,
+                                           min64(w->in->grain[side], blocks[side] - i));
         }
         pairs += count[0] * count[1];
     }
     return tiles ? (double)pairs / ((double)blocks[0] * (double)blocks[1] * (double)tiles) : 0;
 }
 
-static struct mask about_tiles(const struct work *w, const struct partition_part *part, int side)
+static struct mask mask_of_part(const struct work *w, const struct partition_part *part, int side)
 {
     struct tile_subset x = limber_partition_subset(w->p, part, side);
     struct mask m;
@@ -405,14 +413,16 @@ static struct mask about_tiles(const struct work *w, const struct partition_part
 
 static double part_seconds(struct work *w, struct partition_part *part)
 {
-    struct mask a = about_tiles(w, part, 0), b = about_tiles(w, part, 1);
+    struct mask a = mask_of_part(w, part, 0), b = mask_of_part(w, part, 1);
 
-    part->share = share(w, part);
-    return part->share > 0 ? ask(w, &a, &b, part->scheme, part->roundings, part->share) : 0;
+    part->share = pair_share(w, part);
+    return part->share > 0 ?
+               predict_seconds(w, &a, &b, part->scheme, part->roundings, part->share) :
+               0;
 }
 
-/* The parts of one rectangle of which there are any products; at least one, since C is to be
- * written. */
+/* Cuts one rectangle by classes of tiles; returns the number of parts that have products, 0 to
+ * 3. */
 static int cut_rectangle(struct work *w, const int group[2], struct partition_part out[3],
                          double *seconds)
 {
@@ -429,7 +439,7 @@ static int cut_rectangle(struct work *w, const int group[2], struct partition_pa
                                     .scheme = w->in->scheme[1] ? w->in->scheme[i > 0] :
                                                                  w->in->scheme[0] };
 
-        t.share = share(w, &t);
+        t.share = pair_share(w, &t);
         if (t.share > 0)
             out[n++] = t;
     }
@@ -443,10 +453,10 @@ static int cut_rectangle(struct work *w, const int group[2], struct partition_pa
 
 static bool is_special(const struct partition_side *s, int g)
 {
-    return about_group(s, g).special;
+    return mask_of_group(s, g).special;
 }
 
-static bool pays(const struct work *w, int parts, double seconds, double whole)
+static bool is_worthwhile(const struct work *w, int parts, double seconds, double whole)
 {
     if (parts > 1 && !w->in->sums)
         return false;
@@ -454,7 +464,8 @@ static bool pays(const struct work *w, int parts, double seconds, double whole)
                               seconds < (parts > 1 ? worth_tiles : worth) * whole;
 }
 
-/* Rectangles that gain by a cut along k, or that are to be cut, are; what all take then. */
+/* Cuts rectangles along k where that gains or the caller wants it; returns all predicted
+ * seconds. */
 static double cut_tiles(struct work *w, bool apply)
 {
     struct partition *p = w->p;
@@ -469,7 +480,7 @@ static double cut_tiles(struct work *w, bool apply)
             bool finite = !is_special(&p->side[0], g) && !is_special(&p->side[1], h);
             int n = w->tiles && finite ? cut_rectangle(w, (int[]){ g, h }, part, &seconds) : 0;
 
-            if (n == 0 || !pays(w, n, seconds, w->seconds[g][h])) {
+            if (n == 0 || !is_worthwhile(w, n, seconds, w->seconds[g][h])) {
                 n = 1;
                 seconds = w->seconds[g][h];
                 part[0] = (struct partition_part){ .group = { g, h },
@@ -487,18 +498,19 @@ static double cut_tiles(struct work *w, bool apply)
 
 static bool classify_both(struct work *w, struct narrow limits)
 {
-    return (classify(&w->p->side[0], limits) && classify(&w->p->side[1], limits)) ||
+    return (classify_tiles(&w->p->side[0], limits) && classify_tiles(&w->p->side[1], limits)) ||
            no_memory(w->d);
 }
 
-/* All that is not zero; the range of binary16 limbs with a scale; integers of one byte and two. */
+/* Candidates: all that is not zero; the range of scaled binary16 limbs; integers of 8 and 16
+ * bits. */
 enum { ALL, RANGED, BYTES };
 static const struct narrow narrows[] = {
     { false, 1 << 20 }, { false, 28 }, { true, 8 }, { true, 16 }
 };
 
-/* What is narrow to a scheme that is named: limbs of floats have a range, integers have bits. */
-static size_t narrow_for(const char *scheme)
+/* The candidate that fits a named scheme: float limbs are limited in range, integers in bits. */
+static size_t candidate_for(const char *scheme)
 {
     const struct scheme *s = limber_scheme_find(scheme);
 
@@ -511,7 +523,7 @@ static bool cut_along_k(struct work *w)
     double least = INFINITY;
 
     if (w->in->scheme[1])
-        best = narrow_for(w->in->scheme[0]);
+        best = candidate_for(w->in->scheme[0]);
     for (size_t i = 0; i < COUNT(narrows) && !w->in->scheme[1]; i++) {
         double seconds;
 
@@ -529,9 +541,9 @@ static bool cut_along_k(struct work *w)
     return !w->failed;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- entry points ---------------------------------------------------------------------------- */
 
-static bool start(struct work *w, int side)
+static bool start_side(struct work *w, int side)
 {
     struct partition_side *s = &w->p->side[side];
 
@@ -549,12 +561,12 @@ static bool start(struct work *w, int side)
     return true;
 }
 
-/* Whether a scheme of limited range takes the whole, with a scale for each line, which says more of
- * lines of unlike sizes than tiles do: then it is the one part. */
-static bool suits_all(struct work *w, const struct mask *a, const struct mask *b)
+/* True if the narrow scheme, of limited range, can take the whole product: its scale per line may
+ * suit lines of different sizes better than tiles do.  Then it is the only part. */
+static bool is_narrow_throughout(struct work *w, const struct mask *a, const struct mask *b)
 {
-    bool ranged = narrow_for(w->in->scheme[0]) == RANGED;
-    double seconds = ranged ? ask(w, a, b, w->in->scheme[0], 0, 1) : INFINITY;
+    bool ranged = candidate_for(w->in->scheme[0]) == RANGED;
+    double seconds = ranged ? predict_seconds(w, a, b, w->in->scheme[0], 0, 1) : INFINITY;
 
     if (!isfinite(seconds))
         return false;
@@ -571,12 +583,12 @@ bool limber_partition_make(const struct partition_input *in, struct partition *p
     struct mask a, b;
 
     memset(p, 0, sizeof *p);
-    if (!start(&w, 0) || !start(&w, 1))
+    if (!start_side(&w, 0) || !start_side(&w, 1))
         return false;
-    a = about_group(&p->side[0], 0);
-    b = about_group(&p->side[1], 0);
-    p->whole = w.seconds[0][0] = rectangle(&w, &a, &b);
-    if (in->scheme[1] && suits_all(&w, &a, &b))
+    a = mask_of_group(&p->side[0], 0);
+    b = mask_of_group(&p->side[1], 0);
+    p->whole = w.seconds[0][0] = rectangle_seconds(&w, &a, &b);
+    if (in->scheme[1] && is_narrow_throughout(&w, &a, &b))
         return !w.failed;
     if (w.failed || (!in->scheme[1] && !cut_lines(&w)))
         return false;

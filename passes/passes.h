@@ -40,10 +40,10 @@ bool limber_passes_run(struct plan *p, const struct target *t, const char *names
 /* What the contract allows for inner dimension k, as a coefficient of |A||B|. */
 double limber_budget(const struct plan *p, double k);
 
-/* What a finished plan moves between the second level of cache and all that is beyond it, at
- * m = n = k = size on one core; zeros where no CPU's cache blocks are set.  In tile.c. */
+/* Bytes that a finished plan moves between L2 and all memory beyond it, at m = n = k = size on one
+ * core; zeros if the plan has no cache blocks of a CPU.  In tile.c. */
 struct traffic {
-    double bytes; /* for each multiply-add of the contract's product */
+    double bytes; /* per multiply-add of the contract's product */
     double rate; /* bytes per second, at the target's rate of limb products */
 };
 struct traffic limber_traffic(const struct plan *p, const struct target *t, double size);

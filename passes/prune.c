@@ -11,8 +11,8 @@
 
 #include <math.h>
 
-/* A limb that the mask knows to be zero. */
-static bool zero(const struct plan *p, int limbs, int limb)
+/* True if the mask says that the limb is zero. */
+static bool is_zero_limb(const struct plan *p, int limbs, int limb)
 {
     const struct node *n = &p->node[limbs], *mask = limber_source(p, limbs);
     int64_t each;
@@ -27,7 +27,7 @@ static bool zero(const struct plan *p, int limbs, int limb)
     return limber_num(mask, ATTR_sig) <= each * limb;
 }
 
-/* Integer results that wrap do not see what lies above them. */
+/* True if a row lies above all bits of an integer result that wraps. */
 static bool wraps_away(const struct plan *p, const struct row *r)
 {
     const struct node *out = limber_plan_find(p, OP_epilogue);
@@ -37,15 +37,16 @@ static bool wraps_away(const struct plan *p, const struct row *r)
            limber_num(out, ATTR_alpha) == 0 && r->weight > limber_format_sig(out->type.format);
 }
 
-static double cost(const struct plan *p, const struct node *table, const struct row *r)
+static double deletion_cost(const struct plan *p, const struct node *table, const struct row *r)
 {
-    if (zero(p, table->in[0], r->a) || zero(p, table->in[1], r->b) || wraps_away(p, r))
+    if (is_zero_limb(p, table->in[0], r->a) || is_zero_limb(p, table->in[1], r->b) ||
+        wraps_away(p, r))
         return 0;
     return r->share;
 }
 
-/* Accumulators without a row go; the others keep their order. */
-static void renumber(struct node *table)
+/* Removes accumulators without a row; the others keep their order. */
+static void renumber_accumulators(struct node *table)
 {
     int next = 0;
 
@@ -76,12 +77,12 @@ bool limber_pass_prune(struct plan *p, const struct target *t, struct diag *d)
     kept = table->rows;
     for (size_t i = table->rows; i-- > 0 && kept > 1;) {    /* smallest share first */
         struct row *r = &table->row[i];
-        double c = cost(p, table, r);
+        double c = deletion_cost(p, table, r);
 
-        if (c > 0 && !(c <= slack))     /* also when slack is NaN: then nothing goes */
+        if (c > 0 && !(c <= slack))     /* a NaN slack keeps every row, too */
             continue;
         if (c > 0) {
-            slack = nextafter(slack - c, 0);        /* never overspend by rounding */
+            slack = nextafter(slack - c, 0);        /* rounded against the deletion */
             p->dropped = nextafter(p->dropped + c, INFINITY);
         }
         r->acc = -1;
@@ -94,6 +95,6 @@ bool limber_pass_prune(struct plan *p, const struct target *t, struct diag *d)
             table->row[kept++] = table->row[i];
     table->rows = kept;
     if (limber_num(combine, ATTR_reconstruct) != RECONSTRUCT_crt)
-        renumber(table);
+        renumber_accumulators(table);
     return true;
 }

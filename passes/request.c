@@ -13,13 +13,13 @@
 
 bool limber_is_tiny(const struct product_request *r)
 {
-    enum { TINY = 512 }; /* no size beyond it, and no more than its square of multiply-adds */
+    enum { TINY = 512 }; /* largest m, n, k; at most TINY^2 multiply-adds */
 
     return r->m <= TINY && r->n <= TINY && r->k <= TINY && (r->groups == 1 || !r->conv) &&
            r->m * r->n * r->k <= TINY * TINY;
 }
 
-/* A kernel made for narrower classes would take longer to compile than it spares. */
+/* True if a kernel for narrower classes would take longer to compile than it saves. */
 bool limber_is_coarse(const struct product_request *r, const struct target *t)
 {
     enum { WORK = 1 << 26 }; /* multiply-adds of all groups */
@@ -41,7 +41,7 @@ static int k_class(int64_t k)
     return k_classes[i];
 }
 
-/* What is promised for the smallest k of a class holds for all.  k = 0 has no error. */
+/* The smallest k of a class, whose error bound holds for the whole class; k = 0 has no error. */
 static double least_k(int kbits)
 {
     double least = 1;
@@ -53,8 +53,8 @@ static double least_k(int kbits)
 
 /* ---- what must be known of the data ---------------------------------------------------------- */
 
-/* The machine's own unit serves.  Other schemes win only when the data is narrow; on devices, whose
- * small units are faster by more than that, they are always candidates. */
+/* True if the machine's own unit serves, so that other schemes win for narrow data only.  On
+ * devices their units are so much faster that they are always candidates. */
 static bool is_native(const struct product_request *r, const struct target *t)
 {
     return limber_is_plain(r->contract) &&
@@ -63,7 +63,7 @@ static bool is_native(const struct product_request *r, const struct target *t)
            limber_format_embeds(r->b, LIMBER_F64) && limber_format_embeds(r->c, LIMBER_F64);
 }
 
-/* Bytes fill their one limb whatever they are: a scan could not make a plan cheaper. */
+/* Bytes need one limb whatever their values, so a scan could not make a plan cheaper. */
 static bool are_bytes(const struct product_request *r)
 {
     return limber_is_integer(r->a) && limber_is_integer(r->b) && r->a.size == 1 && r->b.size == 1;
@@ -104,8 +104,8 @@ bool limber_may_part(const struct product_request *r)
             (limber_frees_scheme(r->contract) && !(s && s->data == SCHEME_by_formats)));
 }
 
-/* Under a contract in bits no sum so far may leave C's format, nor be so small that its rounding is
- * no longer relative; beta c is not known. */
+/* Under a contract in bits a partial sum must neither overflow C's format nor be subnormal in it.
+ * The range of beta c is unknown. */
 bool limber_may_sum_parts(const struct product_request *r, const struct mask *a,
                           const struct mask *b, bool scaled)
 {
@@ -160,7 +160,7 @@ int limber_slices_needed(const struct product_request *r, const struct mask *a,
 
 /* ---- the first pass of a correct result ------------------------------------------------------ */
 
-enum { GAIN = 16 }; /* bits of both operands that it has to spare: two moduli */
+enum { GAIN = 16 }; /* least number of bits, of both operands, that it must save: two moduli */
 
 /* Bits of scaled integers without a first pass: all, or as many as a contract in bits asks for. */
 static int full_bits(const struct product_request *r, const struct mask *m)
@@ -170,7 +170,7 @@ static int full_bits(const struct product_request *r, const struct mask *m)
     return r->contract->promise == LIMBER_CONTRACT_BITS && need < m->width ? need : m->width;
 }
 
-/* What is correct keeps a contract in bits, too. */
+/* Also serves contracts in bits, which correct results keep. */
 bool limber_wants_first_pass(const struct product_request *r, const struct target *t,
                              const struct mask *a, const struct mask *b, int decided)
 {
@@ -184,11 +184,11 @@ bool limber_wants_first_pass(const struct product_request *r, const struct targe
            full_bits(r, a) + full_bits(r, b) >= 2 * limber_format_sig(r->c) + GAIN;
 }
 
-/* 0: no class has as many.  A scheme that the caller names gets all there are: without them it
- * might have to refuse. */
+/* Rounds bits up to a class; 0: they exceed all classes.  wide: with the widest class, also for a
+ * scheme that the caller names, which might otherwise be refused. */
 static int first_pass_class(int bits, bool coarse, bool wide)
 {
-    enum { STEP = 4, MOST = 164 }; /* two of them and 2^12 products are what all moduli hold */
+    enum { STEP = 4, MOST = 164 }; /* the largest for which all moduli hold 2^12 products */
     static const int few[] = { 80, 112, MOST };
 
     if (!coarse)
@@ -199,13 +199,13 @@ static int first_pass_class(int bits, bool coarse, bool wide)
     return 0;
 }
 
-/* X = x 2^(bits - 1 - E) is cut by less than 1, pairs by 2: the integer sum is off by less than
- * 2^(kbits + bits + 3), and its rounding is certain unless it lies that near to a midpoint of
- * numbers which are 2^(1 - sig) of it apart. */
+/* X = x 2^(bits - 1 - E) is cut by less than 1, pairs of doubles by 2, so the integer sum has an
+ * error below 2^(kbits + bits + 3).  Its rounding is certain unless it lies that close to a
+ * midpoint of two neighbours, which are 2^(1 - sig) of it apart. */
 int limber_first_pass_bits(const struct product_request *r, const struct target *t,
                            const struct mask *a, const struct mask *b, double least)
 {
-    enum { MARGIN = 8 /* bits: fewer than one element in 2^8 are left */, MOST = 165 };
+    enum { MARGIN = 8 /* bits: fewer than one element in 2^8 stays uncertain */, MOST = 165 };
     int sig = limber_format_sig(r->c), spared = 0, bits;
 
     if (!isfinite(least))
@@ -243,8 +243,8 @@ int limber_decided(double open)
 
 /* ---- classes --------------------------------------------------------------------------------- */
 
-/* What decides between schemes beside k: how often an operand is used again.  On CPUs by two
- * sizes.  The smallest class of devices is of small C, the next of those with a short side. */
+/* The size of C's sides, which says how often operands are reused, affects the choice of a scheme.
+ * CPUs have two classes.  A device's smallest class is for small C, the next for short sides. */
 enum { COARSE_SIZE = 8 };
 
 static int size_class(const struct product_request *r)
@@ -260,7 +260,7 @@ static int size_class(const struct product_request *r)
     return classes[i];
 }
 
-/* More bits than were asked for keep the contract, too. */
+/* Rounds up: more bits than the contract asks for keep it, too. */
 static int bits_class(int bits)
 {
     static const int steps[] = { 8, 11, 16, 20, 24, 32, 40, 48, 53, 64, 80, 96, 113, 128, 160 };
@@ -271,13 +271,14 @@ static int bits_class(int bits)
     return bits;
 }
 
-/* Every k up to 2^this; classes where what is promised does not depend on k. */
+/* Fewer classes of k, for promises that do not depend on k. */
 static int coarse_k_class(int kbits)
 {
     return kbits <= 12 ? 12 : kbits <= 16 ? 16 : kbits <= 24 ? 24 : kbits;
 }
 
-/* Devices check a recorded call's data against bounds that know of no reach. */
+/* Which properties a mask's class keeps.  Devices compare a captured call's data with bounds, which
+ * have no `reach`. */
 static unsigned use_of_classes(const struct product_request *r, const struct target *t, bool coarse)
 {
     bool correct = r->contract->promise == LIMBER_CONTRACT_CORRECT;
@@ -287,7 +288,7 @@ static unsigned use_of_classes(const struct product_request *r, const struct tar
            (r->conv ? CLASS_ranges | (limber_is_device(t) ? 0 : CLASS_reach) : 0);
 }
 
-/* Operands of like widths get one width, so that few pairs of classes occur. */
+/* Gives operands of similar widths one width, so that few pairs of classes occur. */
 static void join_widths(struct node *a, struct node *b, bool first_pass, bool correct)
 {
     enum { BYTE = 8, SHORT = 24 };
@@ -308,9 +309,8 @@ static void join_widths(struct node *a, struct node *b, bool first_pass, bool co
     }
 }
 
-/* Writes the scheme that must be used, "" where any may be.  Where the contract names two schemes,
- * the second suits all data.  `accumulator` alone sums a fractional C0, and `native` alone sums in
- * a stated order. */
+/* Sets the scheme of one plan for all data: the second of two named ones, the named one, `native`
+ * for a stated order, or `accumulator`, which alone can tell that a sum is no integer. */
 static void set_wanted(struct request_class *out, const struct product_request *r, bool fractional)
 {
     char name[2][SCHEME_NAME];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The list of passes and the one loop that runs, watches and verifies them. */
+ * The list of passes and the loop that runs them, reports each to the watcher and verifies. */
 #include "passes/passes.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ const struct pass_info limber_passes[] = {
 };
 const size_t limber_pass_count = COUNT(limber_passes);
 
-static bool listed(const char *names, const char *name)
+static bool is_listed(const char *names, const char *name)
 {
     size_t n = strlen(name);
 
@@ -21,7 +21,7 @@ static bool listed(const char *names, const char *name)
     return false;
 }
 
-static bool known(const char *names, struct diag *d)
+static bool check_names(const char *names, struct diag *d)
 {
     for (const char *s = names; s; s = strchr(s, ','), s = s ? s + 1 : NULL) {
         size_t n = strcspn(s, ","), i;
@@ -39,7 +39,7 @@ static bool known(const char *names, struct diag *d)
 bool limber_passes_run(struct plan *p, const struct target *t, const char *names,
                        struct pass_watch w, struct diag *d)
 {
-    if (names && !known(names, d))
+    if (names && !check_names(names, d))
         return false;
     if (t->shared && !t->blocks)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
@@ -49,7 +49,7 @@ bool limber_passes_run(struct plan *p, const struct target *t, const char *names
         const struct pass_info *pass = &limber_passes[i];
         struct diag broken = { 0 };
 
-        if (names && !listed(names, pass->name))
+        if (names && !is_listed(names, pass->name))
             continue;
         if (!pass->run(p, t, d))
             return false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Operands become limbs and a product table, by the scheme that choose named.
+ * Replaces operands by limbs and a product table, as the scheme says that `choose` named.
  *
  *   needs   a stated gemm and plan.scheme
  *   leaves  no gemm: limb sets, products, combine */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What every operation means.  Slow and obvious: whole matrices, one element at a time, in the
+ * The meaning of every operation.  Slow and obvious: whole matrices, one element at a time, in the
  * order that docs/ir.md states. */
 #include "backends/interp/eval.h"
 #include "backends/interp/unit.h"
@@ -22,7 +22,7 @@ static bool eval_arg(struct eval *e, const struct node *n, struct val *v)
     return true;
 }
 
-/* Where the tensor's elements lie, as attributes and sizes say.  set_maps made the map. */
+/* The view of a convolution's tensor; set_maps made its index map. */
 static bool eval_map(struct eval *e, int side, struct val *v)
 {
     v->view = &e->view[side];
@@ -61,7 +61,7 @@ static bool eval_conv(struct eval *e, const struct node *n, struct val *v)
 
 /* ---- limbs ----------------------------------------------------------------------------------- */
 
-static limber_format format(const char *name)
+static limber_format format_named(const char *name)
 {
     limber_format f;
 
@@ -69,8 +69,8 @@ static limber_format format(const char *name)
     return f;
 }
 
-/* A finite element as a double; zero for padding and for what is not finite. */
-static double element(const struct view *v, limber_format f, int64_t line, int64_t p)
+/* An element as a double; zero for padding. */
+static double element_value(const struct view *v, limber_format f, int64_t line, int64_t p)
 {
     const char *at = limber_view_at(v, line, p, f.size);
 
@@ -98,8 +98,8 @@ static int line_emax(const struct view *v, limber_format f, int64_t line, int64_
     return most;
 }
 
-/* The same of what the whole block shows, where tiles are left out: a line's own part of a tile is
- * not what scans know. */
+/* Largest exponent of all visible tiles of the block, used where tiles are left out: scans know
+ * tiles of a block, not each line's part of a tile. */
 static int block_emax(const struct view *v, limber_format f, int64_t line, int64_t lines, int64_t k)
 {
     int64_t from = line / LIMBER_BLOCK * LIMBER_BLOCK, to = from + LIMBER_BLOCK;
@@ -113,7 +113,8 @@ static int block_emax(const struct view *v, limber_format f, int64_t line, int64
     return most;
 }
 
-/* Scales that bring the largest element of every line, or of all, below 2^top; 0 for axis=none. */
+/* Sets scales that bring the largest element of every line (axis=all: of all lines) below 2^top; 0
+ * for axis=none. */
 static bool scale_lines(struct eval *e, const struct node *n, struct val *v, limber_format f,
                         int top)
 {
@@ -121,7 +122,7 @@ static bool scale_lines(struct eval *e, const struct node *n, struct val *v, lim
     bool tiles = v->view->tile_subset && v->view->tile_subset->tile;
     int all = INT32_MIN, most = INT32_MIN;
 
-    v->scale = many(e, v->lines, 1, 1, sizeof *v->scale);
+    v->scale = alloc_array(e, v->lines, 1, 1, sizeof *v->scale);
     if (!v->scale || axis == AXIS_none)
         return v->scale != NULL;
     for (int64_t i = 0; i < v->lines; i++) {
@@ -137,14 +138,15 @@ static bool scale_lines(struct eval *e, const struct node *n, struct val *v, lim
     return true;
 }
 
-static bool limbs(struct eval *e, const struct node *n, struct val *v, limber_format *f, int top)
+static bool start_limbs(struct eval *e, const struct node *n, struct val *v, limber_format *f,
+                        int top)
 {
     const struct val *in = &e->val[n->in[0]];
 
     *f = e->p->node[n->in[0]].type.format;
     v->view = in->view;
     v->lines = in->lines;
-    v->limb = many(e, n->type.count, v->lines, e->k, sizeof *v->limb);
+    v->limb = alloc_array(e, n->type.count, v->lines, e->k, sizeof *v->limb);
     return v->limb && scale_lines(e, n, v, *f, top);
 }
 
@@ -152,14 +154,14 @@ static bool eval_whole(struct eval *e, const struct node *n, struct val *v)
 {
     limber_format f;
 
-    if (!limbs(e, n, v, &f, 0))
+    if (!start_limbs(e, n, v, &f, 0))
         return false;
-    /* the exact unit reads the operand itself */
-    if (limber_format_equal(f, n->type.format) && !limber_format_embeds(f, format("f64")))
+    /* a format wider than binary64: only the exact unit takes it, and reads the operand itself */
+    if (limber_format_equal(f, n->type.format) && !limber_format_embeds(f, format_named("f64")))
         return true;
     for (int64_t i = 0; i < v->lines; i++)
         for (int64_t p = 0; p < e->k; p++)
-            *limb_at(e, v, 0, i, p) = element(v->view, f, i, p);
+            *limb_at(e, v, 0, i, p) = element_value(v->view, f, i, p);
     return true;
 }
 
@@ -167,11 +169,11 @@ static bool eval_hilo(struct eval *e, const struct node *n, struct val *v)
 {
     limber_format f;
 
-    if (!limbs(e, n, v, &f, (int)limber_num(n, ATTR_top)))
+    if (!start_limbs(e, n, v, &f, (int)limber_num(n, ATTR_top)))
         return false;
     for (int64_t i = 0; i < v->lines; i++)
         for (int64_t p = 0; p < e->k; p++) {
-            double rest = element(v->view, f, i, p);
+            double rest = element_value(v->view, f, i, p);
 
             rest = isfinite(rest) ? ldexp(rest, v->scale[i]) : 0;
             for (int l = 0; l < n->type.count; l++) {
@@ -184,8 +186,8 @@ static bool eval_hilo(struct eval *e, const struct node *n, struct val *v)
     return true;
 }
 
-static void fix(const struct eval *e, const struct val *v, limber_format f, int64_t line, int64_t p,
-                int shift, uint64_t w[LIMBER_WIDE])
+static void scaled_integer(const struct eval *e, const struct val *v, limber_format f, int64_t line,
+                           int64_t p, int shift, uint64_t w[LIMBER_WIDE])
 {
     const char *at = limber_view_at(v->view, line, p, f.size);
 
@@ -197,17 +199,17 @@ static void fix(const struct eval *e, const struct val *v, limber_format f, int6
 
 static bool eval_slices(struct eval *e, const struct node *n, struct val *v)
 {
-    bool digits = limber_format_equal(n->type.format, format("e4m3"));
+    bool digits = limber_format_equal(n->type.format, format_named("e4m3"));
     int step = (int)limber_num(n, ATTR_step);
     limber_format f;
 
-    if (!limbs(e, n, v, &f, (int)limber_num(n, ATTR_bits)))
+    if (!start_limbs(e, n, v, &f, (int)limber_num(n, ATTR_bits)))
         return false;
     for (int64_t i = 0; i < v->lines; i++)
         for (int64_t p = 0; p < e->k; p++) {
             uint64_t w[LIMBER_WIDE];
 
-            fix(e, v, f, i, p, v->scale[i], w);
+            scaled_integer(e, v, f, i, p, v->scale[i], w);
             for (int l = 0; l < n->type.count; l++)
                 *limb_at(e, v, l, i, p) = digits ?
                                               limber_signed_slice(w, l, n->type.count, step) :
@@ -217,8 +219,8 @@ static bool eval_slices(struct eval *e, const struct node *n, struct val *v)
     return true;
 }
 
-/* w mod m in [0, m), w in two's complement. */
-static int residue(const uint64_t w[LIMBER_WIDE], int m)
+/* w mod m in [0, m); w is in two's complement. */
+static int residue_modulo(const uint64_t w[LIMBER_WIDE], int m)
 {
     int64_t r = (int64_t)w[LIMBER_WIDE - 1] % m;
 
@@ -228,7 +230,7 @@ static int residue(const uint64_t w[LIMBER_WIDE], int m)
     return (int)(r < 0 ? r + m : r);
 }
 
-/* Residues as digits, a limb for each. */
+/* Makes residues as digits, one limb per digit. */
 static bool eval_digits(struct eval *e, const struct node *n, struct val *v, limber_format f)
 {
     const struct dims_list *moduli = limber_list(n, ATTR_moduli);
@@ -246,8 +248,8 @@ static bool eval_digits(struct eval *e, const struct node *n, struct val *v, lim
                 uint64_t w[LIMBER_WIDE];
                 int r;
 
-                fix(e, v, f, i, p, v->scale[i], w);
-                r = residue(w, m);
+                scaled_integer(e, v, f, i, p, v->scale[i], w);
+                r = residue_modulo(w, m);
                 for (int x = 0; x < count; x++)
                     *limb_at(e, v, l + x, i, p) = digit[r][x];
             }
@@ -259,17 +261,17 @@ static bool eval_residues(struct eval *e, const struct node *n, struct val *v)
 {
     limber_format f;
 
-    if (!limbs(e, n, v, &f, (int)limber_num(n, ATTR_bits)))
+    if (!start_limbs(e, n, v, &f, (int)limber_num(n, ATTR_bits)))
         return false;
-    if (limber_format_equal(n->type.format, format("e4m3")))
+    if (limber_format_equal(n->type.format, format_named("e4m3")))
         return eval_digits(e, n, v, f);
     for (int64_t i = 0; i < v->lines; i++)
         for (int64_t p = 0; p < e->k; p++) {
             uint64_t w[LIMBER_WIDE];
 
-            fix(e, v, f, i, p, v->scale[i], w);
+            scaled_integer(e, v, f, i, p, v->scale[i], w);
             for (int l = 0; l < n->type.count; l++) {
-                int m = (int)limber_list(n, ATTR_moduli)->v[l], r = residue(w, m);
+                int m = (int)limber_list(n, ATTR_moduli)->v[l], r = residue_modulo(w, m);
 
                 *limb_at(e, v, l, i, p) = limber_num(n, ATTR_sign) == SIGN_unsigned ?
                                               r :
@@ -282,15 +284,15 @@ static bool eval_residues(struct eval *e, const struct node *n, struct val *v)
 static bool eval_quantize(struct eval *e, const struct node *n, struct val *v)
 {
     limber_format f = e->p->node[n->in[0]].type.format;
-    double *line = many(e, e->k, 1, 1, sizeof *line);
+    double *line = alloc_array(e, e->k, 1, 1, sizeof *line);
 
     v->view = e->val[n->in[0]].view;
     v->lines = e->val[n->in[0]].lines;
-    v->loaded = many(e, v->lines, e->k, 1, sizeof *v->loaded);
-    v->scale = many(e, v->lines, 1, 1, sizeof *v->scale);
+    v->loaded = alloc_array(e, v->lines, e->k, 1, sizeof *v->loaded);
+    v->scale = alloc_array(e, v->lines, 1, 1, sizeof *v->scale);
     for (int64_t i = 0; line && v->loaded && v->scale && i < v->lines; i++) {
         for (int64_t p = 0; p < e->k; p++)
-            line[p] = element(v->view, f, i, p);
+            line[p] = element_value(v->view, f, i, p);
         limber_unit_load(e->p->model, limber_num(n, ATTR_axis) == AXIS_col, line, e->k,
                          v->loaded + i * e->k);
     }
@@ -370,7 +372,7 @@ static bool eval_combine(struct eval *e, const struct node *n, struct val *v)
     if (limber_num(products, ATTR_unit) == UNIT_exact) {
         v->words = s->words;
         v->base = s->base;
-        v->word = many(e, m, cols, v->words, sizeof *v->word);
+        v->word = alloc_array(e, m, cols, v->words, sizeof *v->word);
         if (v->word)
             memcpy(v->word, s->word, (size_t)(m * cols * v->words) * sizeof *v->word);
         return v->word != NULL;
@@ -380,9 +382,9 @@ static bool eval_combine(struct eval *e, const struct node *n, struct val *v)
         return limber_fail(e->d, LIMBER_STATUS_INTERNAL, "%%%s: bad moduli", n->name);
     v->words = reconstruct == RECONSTRUCT_crt ? (crt.digits + 1) / 2 : 32;
     if (reconstruct == RECONSTRUCT_sum)
-        v->total = many(e, m, cols, 1, sizeof *v->total);
+        v->total = alloc_array(e, m, cols, 1, sizeof *v->total);
     else
-        v->word = many(e, m, cols, v->words, sizeof *v->word);
+        v->word = alloc_array(e, m, cols, v->words, sizeof *v->word);
     if (!v->total && !v->word)
         return false;
     for (int64_t i = 0; i < m; i++)
@@ -398,9 +400,9 @@ static bool eval_combine(struct eval *e, const struct node *n, struct val *v)
 
 /* ---- epilogue -------------------------------------------------------------------------------- */
 
-/* The sum of products as NaN and infinities make it; finite parts do not matter. */
-static double special(const struct eval *e, limber_format fa, limber_format fb, int64_t i,
-                      int64_t j)
+/* The sum of products as NaN and infinities determine it; finite values do not matter. */
+static double special_sum(const struct eval *e, limber_format fa, limber_format fb, int64_t i,
+                          int64_t j)
 {
     double x = 0;
 
@@ -426,22 +428,22 @@ static bool is_special(const struct call *c, int64_t i, int64_t j)
            (c->mask_b && c->mask_b->line_special && c->mask_b->line_special[j]);
 }
 
-/* How elements become results. */
+/* Formats and scalars for storing elements. */
 struct results {
     limber_format a, b, f;
     struct limber_scalars sc;
     double alpha, beta;
     bool is_uncertain;
     int uncertain;
-    double *norm[2]; /* of chains that are uncertain: Euclidean, of each line */
+    double *norm[2]; /* uncertain chains: Euclidean norms of the lines of A and of B; owned */
 };
 
-/* The rounded result, from the operands. */
+/* Stores the correctly rounded result, summed exactly from the operands; false: out of memory. */
 static bool store_exact(struct eval *e, const struct results *r, int64_t i, int64_t j)
 {
     struct limber_big sum = { NULL, limber_dot_words(r->a, r->b, 62), limber_dot_base(r->a, r->b) };
 
-    sum.w = many(e, sum.n, 1, 1, sizeof *sum.w);
+    sum.w = alloc_array(e, sum.n, 1, 1, sizeof *sum.w);
     if (!sum.w)
         return false;
     limber_dot(&sum, &e->operand[0], r->a, i, &e->operand[1], r->b, j, e->c->k);
@@ -452,7 +454,7 @@ static bool store_exact(struct eval *e, const struct results *r, int64_t i, int6
     return true;
 }
 
-/* The rounded result where nothing within 2^uncertain of the integer rounds otherwise, else that
+/* Stores the rounded result if all values within 2^uncertain of the integer round alike, else that
  * of the exact sum. */
 static bool store_uncertain(struct eval *e, const struct val *x, const struct results *r, int64_t i,
                             int64_t j)
@@ -463,7 +465,7 @@ static bool store_uncertain(struct eval *e, const struct val *x, const struct re
            store_exact(e, r, i, j);
 }
 
-/* The same of a sum in binary64, off by less than 2^uncertain of the product of both norms. */
+/* store_uncertain for a sum in binary64, whose error is below 2^uncertain times both norms. */
 static bool store_near(struct eval *e, const struct val *x, const struct results *r, int64_t i,
                        int64_t j)
 {
@@ -476,14 +478,14 @@ static bool store_near(struct eval *e, const struct val *x, const struct results
            store_exact(e, r, i, j);
 }
 
-/* NULL: no memory. */
-static double *norms(struct eval *e, int side, limber_format f, int64_t lines)
+/* The Euclidean norms of lines; NULL: out of memory. */
+static double *line_norms(struct eval *e, int side, limber_format f, int64_t lines)
 {
-    double *norm = many(e, lines, 1, 1, sizeof *norm);
+    double *norm = alloc_array(e, lines, 1, 1, sizeof *norm);
 
     for (int64_t i = 0; norm && i < lines; i++) {
         for (int64_t p = 0; p < e->c->k; p++) {
-            double x = element(&e->operand[side], f, i, p);
+            double x = element_value(&e->operand[side], f, i, p);
 
             norm[i] += x * x;
         }
@@ -500,7 +502,7 @@ static bool set_results(struct eval *e, const struct node *n, bool chains, struc
 
     r->f = fs;
     if (limber_num_is_int(fs))
-        fs = format("i64");
+        fs = format_named("i64");
     r->a = e->p->node[e->p->node[products->in[0]].in[0]].type.format;
     r->b = e->p->node[e->p->node[products->in[1]].in[0]].type.format;
     r->sc = (struct limber_scalars){ limber_num(n, ATTR_alpha) ? e->c->alpha : NULL,
@@ -511,19 +513,19 @@ static bool set_results(struct eval *e, const struct node *n, bool chains, struc
     r->uncertain = (int)limber_num(combine, ATTR_uncertain);
     if (!r->is_uncertain || !chains)
         return true;
-    r->norm[0] = norms(e, 0, r->a, e->c->m);
-    r->norm[1] = norms(e, 1, r->b, e->c->n);
+    r->norm[0] = line_norms(e, 0, r->a, e->c->m);
+    r->norm[1] = line_norms(e, 1, r->b, e->c->n);
     return r->norm[0] && r->norm[1];
 }
 
 static int store_special(const struct eval *e, const struct results *r, int64_t i, int64_t j,
                          void *dst)
 {
-    return limber_store_class(dst, r->f, special(e, r->a, r->b, i, j), &r->sc);
+    return limber_store_class(dst, r->f, special_sum(e, r->a, r->b, i, j), &r->sc);
 }
 
-static bool store(struct eval *e, const struct node *n, const struct val *x,
-                  const struct results *r, int64_t i, int64_t j)
+static bool store_element(struct eval *e, const struct node *n, const struct val *x,
+                          const struct results *r, int64_t i, int64_t j)
 {
     char *dst = limber_output_at(&e->out, i, j, r->f.size);
     int64_t at = i * e->c->n + j;
@@ -557,7 +559,7 @@ static bool eval_epilogue(struct eval *e, const struct node *n, struct val *v)
     e->c->recomputed = 0;
     for (int64_t i = 0; i < e->c->m; i++)
         for (int64_t j = 0; ok && j < e->c->n; j++)
-            ok = store(e, n, x, &r, i, j);
+            ok = store_element(e, n, x, &r, i, j);
     free(r.norm[0]);
     free(r.norm[1]);
     return ok;
@@ -567,7 +569,7 @@ static bool eval_epilogue(struct eval *e, const struct node *n, struct val *v)
 
 #define R LIMBER_READS
 #define W LIMBER_WORD
-/* Beside what all backends serve.  No value depends on tile and split. */
+/* What the interpreter serves beside the common table.  No value depends on tile and split. */
 static const struct served served = {
     .backend = "interp",
     .all_doubles = true,
@@ -595,7 +597,7 @@ static bool (*const eval[OP_count])(struct eval *, const struct node *, struct v
 #include "ir/ops.h"
 };
 
-/* The patches know the whole geometry, of which all three maps of backward data are made. */
+/* The patches node has the whole geometry, from which all three maps of backward data are made. */
 static const struct node *geometry_node(const struct eval *e, const struct node *n)
 {
     const struct node *patches = limber_plan_find(e->p, OP_patches);
@@ -603,7 +605,8 @@ static const struct node *geometry_node(const struct eval *e, const struct node 
     return patches ? patches : n;
 }
 
-/* A node's map, of the call's sizes, in the order that memory has (crs) and in the node's. */
+/* Makes a node's map with the call's sizes: in the order of memory (crs) and in the node's
+ * order. */
 static void set_operand(struct eval *e, int side, const struct node *n, const void *data, int bytes)
 {
     struct conv conv = { .sizes = e->c->conv->sizes };
@@ -627,7 +630,7 @@ static void set_result(struct eval *e, const struct node *n)
     e->out = limber_map_output(&map, e->c->c.data);
 }
 
-/* Operands and result lie as the call says, or, of a convolution, as the plan's index maps say. */
+/* Finds operands and result: where the call says, or for a convolution by the plan's index maps. */
 static bool set_maps(struct eval *e)
 {
     const struct node *filters = limber_plan_find(e->p, OP_filters);

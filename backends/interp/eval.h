@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The meaning of a plan: one evaluator an operation, element by element. */
+ * The meaning of a plan: one evaluator per operation, element by element. */
 #ifndef LIMBER_EVAL_H
 #define LIMBER_EVAL_H
 
@@ -11,13 +11,13 @@
 struct val {
     const struct view *view;    /* operands */
     int64_t lines;
-    double *limb;               /* limb sets: [limb][line][p], every limb value is a double */
+    double *limb;               /* limb sets: [limb][line][p]; every limb value is a double */
     struct loaded *loaded;      /* quantized operands: [line][p] */
-    int *scale;                 /* limb sets: per line, limbs are of x 2^scale */
+    int *scale;                 /* limb sets: [line]; limbs are of x 2^scale */
     int64_t *sum;               /* exact totals: [accumulator][i][j] */
     double *total;              /* float totals: [accumulator][i][j] */
     uint64_t *word;             /* exact values: [i][j][words], two's complement */
-    int words, base;            /* value 2^(base - scale of the line - scale of the column) */
+    int words, base;            /* bit 0 counts 2^(base - scales of the line and the column) */
     const int *scale_a, *scale_b;
 };
 
@@ -27,14 +27,14 @@ struct eval {
     struct val *val;
     struct diag *d;
     struct view operand[2];        /* A and B */
-    struct index_map map[2];    /* of a convolution, whose maps they are */
-    struct view view[2];        /* the same in the plan's order along k */
-    struct index_map ordered[2];
-    int64_t k;                  /* with what that order pads */
+    struct index_map map[2];    /* of a convolution: the maps of operand[] */
+    struct view view[2];        /* A and B in the plan's order along k */
+    struct index_map ordered[2]; /* of a convolution: the maps of view[] */
+    int64_t k;                  /* elements along k, with the padding of that order */
     struct output_view out;     /* C */
 };
 
-static inline void *many(struct eval *e, int64_t a, int64_t b, int64_t c, size_t size)
+static inline void *alloc_array(struct eval *e, int64_t a, int64_t b, int64_t c, size_t size)
 {
     __int128 n = (__int128)(a ? a : 1) * (b ? b : 1) * (c ? c : 1) * (__int128)size;
     void *p = n < (__int128)PTRDIFF_MAX ? calloc((size_t)n, 1) : NULL;

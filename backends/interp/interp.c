@@ -20,8 +20,8 @@ static bool probe(struct target *t, struct diag *d)
     t->l1 = 32768;
     t->l2 = 1 << 20;
     t->group = 1;
-    /* every unit is evaluated, none is faster than another; the order of magnitude is enough
-     * to prefer few products */
+    /* All units have one rate, since every operation is evaluated alike; so plans with few products
+     * are preferred. */
     for (int u = 0; u < UNIT_count; u++)
         t->rate[u] = 1e8;
     t->rate[UNIT_exact] = 1e6;

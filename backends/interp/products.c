@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What `products` means: exact, by chains of fused multiply-adds, as tensor cores sum, and as a
- * simulated unit does. */
+ * The operation `products`: exact sums, chains of fused multiply-adds, sums of tensor cores, and
+ * simulated units. */
 #include "backends/interp/eval.h"
 #include "backends/interp/unit.h"
 
@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Exact products of any two formats in one long accumulator. */
+/* Sums exact products of any two formats in a long accumulator. */
 static bool products_exact(struct eval *e, const struct node *n, struct val *v)
 {
     limber_format fa = e->p->node[n->in[0]].type.format, fb = e->p->node[n->in[1]].type.format;
@@ -17,7 +17,7 @@ static bool products_exact(struct eval *e, const struct node *n, struct val *v)
 
     v->base = limber_dot_base(fa, fb);
     v->words = limber_dot_words(fa, fb, 62);
-    v->word = many(e, e->c->m, e->c->n, v->words, sizeof *v->word);
+    v->word = alloc_array(e, e->c->m, e->c->n, v->words, sizeof *v->word);
     if (!v->word)
         return false;
     for (int64_t i = 0; i < e->c->m; i++)
@@ -29,8 +29,8 @@ static bool products_exact(struct eval *e, const struct node *n, struct val *v)
     return true;
 }
 
-/* One chain in a float accumulator: acc = round(acc + a b). */
-static double chain(const double *a, const double *b, int64_t k, bool narrow)
+/* A chain of FMAs in a float accumulator. */
+static double fma_chain(const double *a, const double *b, int64_t k, bool narrow)
 {
     double acc = 0;
 
@@ -39,13 +39,13 @@ static double chain(const double *a, const double *b, int64_t k, bool narrow)
     return acc;
 }
 
-/* The first chain is the total so far, -0 too. */
+/* Adds a chain to its total.  The first chain is stored as it is, so that -0 survives. */
 static void add_chain(double *total, double x, bool first, bool narrow)
 {
     *total = first ? x : narrow ? (double)((float)*total + (float)x) : *total + x;
 }
 
-/* No row before r has its accumulator. */
+/* True if no row before r has the same accumulator. */
 static bool is_first(const struct node *products, size_t r)
 {
     for (size_t i = 0; i < r; i++)
@@ -59,7 +59,7 @@ static int64_t exact_chain(const double *a, const double *b, int64_t k)
     int64_t acc = 0;
 
     for (int64_t p = 0; p < k; p++)
-        acc += (int64_t)(a[p] * b[p]); /* digits may be moved, A's down and B's up */
+        acc += (int64_t)(a[p] * b[p]); /* digits may be scaled, A's down and B's up */
     return acc;
 }
 
@@ -70,7 +70,7 @@ static bool products_model(struct eval *e, const struct node *n, struct val *v)
     limber_format f = limber_plan_find(e->p, OP_epilogue)->type.format;
     int64_t cols = e->c->n, k = e->k;
 
-    v->total = many(e, e->c->m, cols, 1, sizeof *v->total);
+    v->total = alloc_array(e, e->c->m, cols, 1, sizeof *v->total);
     if (!v->total)
         return false;
     for (int64_t i = 0; i < e->c->m; i++)
@@ -88,11 +88,11 @@ static bool products_model(struct eval *e, const struct node *n, struct val *v)
 
 /* ---- sums of tensor cores -------------------------------------------------------------------- */
 
-/* Limbs as the unit holds them: [limb][line][p]. */
+/* Limbs in the unit's format: [limb][line][p]; owned by the caller. */
 static struct loaded *load_limbs(struct eval *e, const struct val *v, int limbs, limber_format f)
 {
     int64_t count = limbs * v->lines * e->k;
-    struct loaded *out = many(e, count, 1, 1, sizeof *out);
+    struct loaded *out = alloc_array(e, count, 1, 1, sizeof *out);
 
     for (int64_t i = 0; out && i < count; i++)
         out[i] = (struct loaded){ v->limb[i], limber_unit_exponent(f, v->limb[i]) };
@@ -103,10 +103,11 @@ struct tensor {
     const struct node *n;
     const limber_unit *u;
     const struct loaded *a, *b;
-    int64_t lines_a, lines_b, k, step; /* step: of one instruction */
+    int64_t lines_a, lines_b, k, step; /* step: elements along k of one instruction */
 };
 
-/* Products p .. p + len of one accumulator, rows in turn every step, onto d. */
+/* Adds products p .. p + len of one accumulator to d.  Its rows take turns every `step`
+ * elements. */
 static double tensor_chain(const struct tensor *t, int acc, int64_t i, int64_t j, int64_t p,
                            int64_t len, double d)
 {
@@ -130,7 +131,7 @@ static double tensor_chain(const struct tensor *t, int acc, int64_t i, int64_t j
     return d;
 }
 
-/* The first accumulator is added to its total after every chunk, the others run through. */
+/* The first accumulator is promoted to its total after every chunk; the others sum all of k. */
 static bool products_tensor(struct eval *e, const struct node *n, const limber_unit *u,
                             struct val *v)
 {
@@ -141,7 +142,7 @@ static bool products_tensor(struct eval *e, const struct node *n, const limber_u
                         a->lines, b->lines, e->k, 32 / e->p->node[n->in[0]].type.format.size };
     int64_t m = e->c->m, cols = e->c->n, k = e->k, chunk = limber_num(n, ATTR_chunk);
 
-    v->total = many(e, n->type.count, m, cols, sizeof *v->total);
+    v->total = alloc_array(e, n->type.count, m, cols, sizeof *v->total);
     for (int acc = 0; la && lb && v->total && acc < n->type.count; acc++)
         for (int64_t i = 0; i < m; i++)
             for (int64_t j = 0; j < cols; j++) {
@@ -177,9 +178,9 @@ bool limber_interp_products(struct eval *e, const struct node *n, struct val *v)
     if (!exact && limber_unit_of_sums(n, &model))
         return products_tensor(e, n, &model, v);
     if (exact)
-        v->sum = many(e, n->type.count, m, cols, sizeof *v->sum);
+        v->sum = alloc_array(e, n->type.count, m, cols, sizeof *v->sum);
     else
-        v->total = many(e, n->type.count, m, cols, sizeof *v->total);
+        v->total = alloc_array(e, n->type.count, m, cols, sizeof *v->total);
     if (!v->sum && !v->total)
         return false;
     for (size_t r = 0; r < n->rows; r++)
@@ -195,7 +196,7 @@ bool limber_interp_products(struct eval *e, const struct node *n, struct val *v)
                     if (exact)
                         v->sum[at] += exact_chain(pa + p, pb + p, len);
                     else
-                        add_chain(&v->total[at], chain(pa + p, pb + p, len, narrow),
+                        add_chain(&v->total[at], fma_chain(pa + p, pb + p, len, narrow),
                                   p == 0 && is_first(n, r), narrow);
                 }
             }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The meaning of simulated units: exact numbers, rounded where the description says so. */
+ * The meaning of simulated units: exact values, rounded where the description says so. */
 #include "backends/interp/unit.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { MOST = 128 };            /* products of a block */
+enum { MOST = 128 };            /* largest number of products in a block */
 
 struct machine {
     const struct model_dot *d;
-    uint32_t element;           /* random numbers of this element of C */
+    uint32_t element;           /* hash that this element's random numbers are derived from */
 };
 
 /* ---- exact sums ---------------------------------------------------------------------------- */
@@ -69,8 +69,9 @@ static int add_finite(struct limber_num *out, struct limber_num x, struct limber
     return sticky;
 }
 
-/* The same for all numbers. */
-static int add(struct limber_num *out, const struct limber_num *x, const struct limber_num *y)
+/* add_finite that also handles NaN and infinities. */
+static int add_numbers(struct limber_num *out, const struct limber_num *x,
+                       const struct limber_num *y)
 {
     if (x->kind < NUM_inf && y->kind < NUM_inf)
         return add_finite(out, *x, *y);
@@ -83,7 +84,7 @@ static int add(struct limber_num *out, const struct limber_num *x, const struct 
     return 0;
 }
 
-static struct limber_num number(double v)
+static struct limber_num number_of(double v)
 {
     struct limber_num x;
 
@@ -92,24 +93,24 @@ static struct limber_num number(double v)
 }
 
 /* The exact product of two loaded values. */
-static struct limber_num product(const struct machine *m, int64_t p)
+static struct limber_num exact_product(const struct machine *m, int64_t p)
 {
     const struct model_dot *d = m->d;
     int64_t at = limber_unit_at(d->u, d->k, p);
-    struct limber_num x = number(d->a[at].value), y = number(d->b[at].value);
+    struct limber_num x = number_of(d->a[at].value), y = number_of(d->b[at].value);
     limber_u128 sig;
 
     if (x.kind != NUM_finite || y.kind != NUM_finite)
-        return number(d->a[at].value * d->b[at].value);
+        return number_of(d->a[at].value * d->b[at].value);
     sig = limber_num_sig(&x) * limber_num_sig(&y);
     return (struct limber_num){ (uint64_t)(sig >> 64), (uint64_t)sig, x.exp + y.exp,
                                 x.sign != y.sign, NUM_finite };
 }
 
-/* ---- one by one ------------------------------------------------------------------------------ */
+/* ---- single products ------------------------------------------------------------------------- */
 
-static double step(const struct machine *m, const limber_step *s, const struct limber_num *x,
-                   int sticky, uint32_t r, int *loss)
+static double round_to_step(const struct machine *m, const limber_step *s,
+                            const struct limber_num *x, int sticky, uint32_t r, int *loss)
 {
     struct limber_num out;
 
@@ -122,10 +123,10 @@ static double step(const struct machine *m, const limber_step *s, const struct l
 static double accumulate(const struct machine *m, const limber_step *s, double sum,
                          const struct limber_num *x, uint32_t r, int *loss)
 {
-    struct limber_num a = number(sum), out;
-    int sticky = add(&out, &a, x);
+    struct limber_num a = number_of(sum), out;
+    int sticky = add_numbers(&out, &a, x);
 
-    return step(m, s, &out, sticky, r, loss);
+    return round_to_step(m, s, &out, sticky, r, loss);
 }
 
 static bool is_swamped(double before, double after, bool inexact)
@@ -136,19 +137,19 @@ static bool is_swamped(double before, double after, bool inexact)
 static struct limber_num rounded_product(const struct machine *m, int64_t p, uint32_t r)
 {
     struct unit_counts *c = m->d->counts;
-    struct limber_num x = product(m, p);
+    struct limber_num x = exact_product(m, p);
     double v;
     int loss;
 
     if (!m->d->u->mul.format.kind)
         return x;
-    v = step(m, &m->d->u->mul, &x, 0, r << 16, &loss);
+    v = round_to_step(m, &m->d->u->mul, &x, 0, r << 16, &loss);
     if (x.kind == NUM_finite) {
         c->mul_inexact += loss & NUM_inexact ? 1 : 0;
         c->mul_underflow += v == 0;
         c->mul_overflow += loss & NUM_overflow ? 1 : 0;
     }
-    return number(v);
+    return number_of(v);
 }
 
 static void count_sum(const struct machine *m, double before, double x, double after, int loss)
@@ -165,7 +166,7 @@ static void count_sum(const struct machine *m, double before, double x, double a
         c->partly_swamped += loss & NUM_inexact ? 1 : 0;
 }
 
-static double one_by_one(const struct machine *m, double acc, int64_t p)
+static double add_one_product(const struct machine *m, double acc, int64_t p)
 {
     uint32_t h = limber_unit_number(m->element, 0, (uint32_t)p);
     struct limber_num x = rounded_product(m, p, h);
@@ -178,7 +179,7 @@ static double one_by_one(const struct machine *m, double acc, int64_t p)
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-static double tree(const struct machine *m, double acc, int64_t p, int64_t n)
+static double add_tree(const struct machine *m, double acc, int64_t p, int64_t n)
 {
     const limber_unit *u = m->d->u;
     double v[MOST] = { 0 }, after;
@@ -191,12 +192,12 @@ static double tree(const struct machine *m, double acc, int64_t p, int64_t n)
     }
     for (int width = u->block; width > 1; width /= 2)
         for (int q = 0; q < width / 2; q++) {
-            x = number(v[2 * q + 1]);
+            x = number_of(v[2 * q + 1]);
             after = accumulate(m, &u->acc, v[2 * q], &x, 0, &loss);
             count_sum(m, v[2 * q], v[2 * q + 1], after, loss);
             v[q] = after;
         }
-    x = number(v[0]);
+    x = number_of(v[0]);
     after = accumulate(m, &u->acc, acc, &x, 0, &loss);
     count_sum(m, acc, v[0], after, loss);
     return after;
@@ -205,13 +206,13 @@ static double tree(const struct machine *m, double acc, int64_t p, int64_t n)
 /* A term of a fused block. */
 struct term {
     double value; /* exact */
-    int exponent; /* of its encoding, not normalised */
+    int exponent; /* sum of the factors' exponents; not normalised */
 };
 
-/* Integer of the term in units of 2^unit, cut toward zero. */
-static __int128 aligned(double value, int unit)
+/* The term as an integer in units of 2^unit, cut toward zero. */
+static __int128 aligned_integer(double value, int unit)
 {
-    struct limber_num x = number(value);
+    struct limber_num x = number_of(value);
     limber_u128 v = limber_num_sig(&x);
     int64_t shift = (int64_t)x.exp - unit;
 
@@ -221,11 +222,11 @@ static __int128 aligned(double value, int unit)
     return x.sign ? -(__int128)v : (__int128)v;
 }
 
-/* Terms that lost bits, or all of them. */
+/* Counts terms that lost some bits, or all of them. */
 static void count_terms(const struct machine *m, const struct term *t, int n, int unit)
 {
     for (int q = 1; q < n; q++) {
-        double kept = ldexp((double)aligned(t[q].value, unit), unit);
+        double kept = ldexp((double)aligned_integer(t[q].value, unit), unit);
 
         if (t[q].value != 0 && kept == 0)
             m->d->counts->swamped++;
@@ -237,7 +238,7 @@ static void count_terms(const struct machine *m, const struct term *t, int n, in
 /* ---- blocks to which acc is added late ------------------------------------------------------ */
 
 /* v units of 2^unit in units of 2^to, rounded down. */
-static __int128 downward(__int128 v, int64_t unit, int64_t to)
+static __int128 shift_down(__int128 v, int64_t unit, int64_t to)
 {
     if (unit >= to)
         return v * ((__int128)1 << (int)(unit - to)); /* v may be negative */
@@ -247,10 +248,10 @@ static __int128 downward(__int128 v, int64_t unit, int64_t to)
 /* A sum of terms in units of 2^(exponent - frac). */
 struct late_sum {
     __int128 sum;
-    int exponent; /* INT32_MIN: of nothing */
+    int exponent; /* INT32_MIN: no terms */
 };
 
-/* Every step-th product from the first on, aligned to the largest of them. */
+/* The sum of every step-th product from `first` on, aligned to the largest of them. */
 static struct late_sum aligned_sum(const struct machine *m, const struct term *t, int n, int first,
                                    int step)
 {
@@ -261,13 +262,13 @@ static struct late_sum aligned_sum(const struct machine *m, const struct term *t
         if ((t[q].value != 0 || u->zeros) && t[q].exponent > s.exponent)
             s.exponent = t[q].exponent;
     for (int q = first; q < n && s.exponent != INT32_MIN; q += step)
-        s.sum += aligned(t[q].value, s.exponent - u->frac);
+        s.sum += aligned_integer(t[q].value, s.exponent - u->frac);
     for (int q = first; q < n && s.exponent != INT32_MIN; q += step)
         count_terms(m, &t[q - 1], 2, s.exponent - u->frac);
     return s;
 }
 
-static double late_finite(const struct machine *m, const struct term *t, int n, uint32_t r)
+static double sum_late(const struct machine *m, const struct term *t, int n, uint32_t r)
 {
     const limber_unit *u = m->d->u;
     struct late_sum s = aligned_sum(m, t, n, 1, u->halves ? 2 : 1), other;
@@ -278,16 +279,16 @@ static double late_finite(const struct machine *m, const struct term *t, int n, 
     if (u->halves) {
         other = aligned_sum(m, t, n, 2, 2);
         most = s.exponent > other.exponent ? s.exponent : other.exponent;
-        s.sum = downward(s.sum, s.exponent, most) + downward(other.sum, other.exponent, most);
+        s.sum = shift_down(s.sum, s.exponent, most) + shift_down(other.sum, other.exponent, most);
         s.exponent = most;
     }
     most = s.exponent > t[0].exponent ? s.exponent : t[0].exponent;
-    s.sum = downward(s.sum, (int64_t)s.exponent - u->frac, (int64_t)most - u->late);
+    s.sum = shift_down(s.sum, (int64_t)s.exponent - u->frac, (int64_t)most - u->late);
     if (!u->reach || t[0].exponent >= most - u->reach) {
-        struct limber_num c = number(t[0].value);
+        struct limber_num c = number_of(t[0].value);
         __int128 whole = c.kind == NUM_finite ? (__int128)limber_num_sig(&c) : 0;
 
-        whole = downward(c.sign ? -whole : whole, c.exp, (int64_t)most - u->frac);
+        whole = shift_down(c.sign ? -whole : whole, c.exp, (int64_t)most - u->frac);
         s.sum += whole * ((__int128)1 << (u->late - u->frac));
     }
     if (s.sum != 0) {
@@ -296,12 +297,12 @@ static double late_finite(const struct machine *m, const struct term *t, int n, 
         x = (struct limber_num){ (uint64_t)(size >> 64), (uint64_t)size, most - u->late, s.sum < 0,
                                  NUM_finite };
     }
-    v = step(m, &u->acc, &x, 0, r, &loss);
+    v = round_to_step(m, &u->acc, &x, 0, r, &loss);
     m->d->counts->sum_overflow += loss & NUM_overflow ? 1 : 0;
     return v;
 }
 
-static double fused_finite(const struct machine *m, const struct term *t, int n, uint32_t r)
+static double sum_fused(const struct machine *m, const struct term *t, int n, uint32_t r)
 {
     const limber_unit *u = m->d->u;
     struct limber_num x = { .kind = NUM_zero };
@@ -316,7 +317,7 @@ static double fused_finite(const struct machine *m, const struct term *t, int n,
         return 0;
     most = most < u->floor ? u->floor : most;
     for (int q = 0; q < n; q++)
-        sum += aligned(t[q].value, most - u->frac);
+        sum += aligned_integer(t[q].value, most - u->frac);
     count_terms(m, t, n, most - u->frac);
     if (sum != 0) {
         limber_u128 size = sum < 0 ? (limber_u128)-sum : (limber_u128)sum;
@@ -324,18 +325,18 @@ static double fused_finite(const struct machine *m, const struct term *t, int n,
         x = (struct limber_num){ (uint64_t)(size >> 64), (uint64_t)size, most - u->frac, sum < 0,
                                  NUM_finite };
     }
-    v = step(m, &u->acc, &x, 0, r, &loss);
+    v = round_to_step(m, &u->acc, &x, 0, r, &loss);
     m->d->counts->sum_overflow += loss & NUM_overflow ? 1 : 0;
     return v;
 }
 
-static double fused(const struct machine *m, double acc, int64_t p, int64_t n)
+static double add_fused(const struct machine *m, double acc, int64_t p, int64_t n)
 {
     const struct model_dot *d = m->d;
     const limber_unit *u = d->u;
     struct term t[MOST + 1];
     int terms = 1;
-    double rest = 0; /* NaN or infinity where there is one */
+    double rest = 0; /* becomes NaN or infinite with any such term */
 
     t[0] = (struct term){ acc, limber_unit_exponent(LIMBER_F32, acc) };
     rest += isfinite(acc) ? 0 : acc;
@@ -354,37 +355,37 @@ static double fused(const struct machine *m, double acc, int64_t p, int64_t n)
         terms++;
     }
     if (!isfinite(rest)) {
-        struct limber_num x = number(rest);
+        struct limber_num x = number_of(rest);
         int loss;
 
-        return step(m, &u->acc, &x, 0, 0, &loss);
+        return round_to_step(m, &u->acc, &x, 0, 0, &loss);
     }
-    return (u->late ? late_finite : fused_finite)(m, t, terms,
-                                                  limber_unit_number(m->element, 0, (uint32_t)p));
+    return (u->late ? sum_late : sum_fused)(m, t, terms,
+                                            limber_unit_number(m->element, 0, (uint32_t)p));
 }
 
 /* ---- groups and parts ------------------------------------------------------------------------ */
 
-static double chain(const struct machine *m, double acc, int64_t from, int64_t to)
+static double sum_chain(const struct machine *m, double acc, int64_t from, int64_t to)
 {
     const limber_unit *u = m->d->u;
 
     for (int64_t p = from; p < to; p += u->block) {
         int64_t n = to - p < u->block ? to - p : u->block;
 
-        acc = u->tree      ? tree(m, acc, p, n) :
-              u->block > 1 ? fused(m, acc, p, n) :
-                             one_by_one(m, acc, p);
+        acc = u->tree      ? add_tree(m, acc, p, n) :
+              u->block > 1 ? add_fused(m, acc, p, n) :
+                             add_one_product(m, acc, p);
     }
     return acc;
 }
 
-/* An outer sum. */
-static double outer(const struct machine *m, const limber_step *s, double sum, double part,
-                    uint32_t stream, int64_t index)
+/* Adds a partial sum to an outer sum, rounded by s. */
+static double add_outer(const struct machine *m, const limber_step *s, double sum, double part,
+                        uint32_t stream, int64_t index)
 {
     struct unit_counts *c = m->d->counts;
-    struct limber_num x = number(part);
+    struct limber_num x = number_of(part);
     int loss;
     double after =
         accumulate(m, s, sum, &x, limber_unit_number(m->element, stream, (uint32_t)index), &loss);
@@ -399,8 +400,8 @@ static double outer(const struct machine *m, const limber_step *s, double sum, d
     return after;
 }
 
-/* Products of a group in accumulators of their own, added in a tree. */
-static double in_lanes(const struct machine *m, int64_t from, int64_t to)
+/* Sums the products of a group in several accumulators, which are then added in a tree. */
+static double sum_lanes(const struct machine *m, int64_t from, int64_t to)
 {
     const limber_unit *u = m->d->u;
     const int64_t whole = limber_unit_steps_end(u, from, to);
@@ -412,28 +413,30 @@ static double in_lanes(const struct machine *m, int64_t from, int64_t to)
 
         if (p == whole && u->rest_after)
             break;
-        *lane = one_by_one(m, *lane, p);
+        *lane = add_one_product(m, *lane, p);
     }
     for (int width = u->lanes; width > 1; width /= 2)
         for (int i = 0; i < width / 2; i++)
-            acc[i] = outer(m, &u->acc, acc[limber_unit_lane(u, width, i, 0)],
-                           acc[limber_unit_lane(u, width, i, 1)], 4,
-                           limber_unit_group_index(u, from) * LIMBER_UNIT_LANES + width / 2 + i);
+            acc[i] =
+                add_outer(m, &u->acc, acc[limber_unit_lane(u, width, i, 0)],
+                          acc[limber_unit_lane(u, width, i, 1)], 4,
+                          limber_unit_group_index(u, from) * LIMBER_UNIT_LANES + width / 2 + i);
     for (; p < to; p++)
-        acc[0] = one_by_one(m, acc[0], p);
+        acc[0] = add_one_product(m, acc[0], p);
     return acc[0];
 }
 
-static double part(const struct machine *m, double start, int64_t from, int64_t to)
+static double sum_part(const struct machine *m, double start, int64_t from, int64_t to)
 {
     const limber_unit *u = m->d->u;
 
     if (!u->group)
-        return chain(m, start, from, to);
+        return sum_chain(m, start, from, to);
     for (int64_t p = from, end; p < to; p = end) {
         end = limber_unit_group_end(u, p, to);
-        start = outer(m, &u->outer, start, u->lanes ? in_lanes(m, p, end) : chain(m, 0, p, end), 1,
-                      limber_unit_group_index(u, p));
+        start = add_outer(m, &u->outer, start,
+                          u->lanes ? sum_lanes(m, p, end) : sum_chain(m, 0, p, end), 1,
+                          limber_unit_group_index(u, p));
     }
     return start;
 }
@@ -447,15 +450,16 @@ double limber_interp_dot(const struct model_dot *d)
     int loss;
 
     if (u->split == 1)
-        sum = part(&m, sum, 0, d->k);
+        sum = sum_part(&m, sum, 0, d->k);
     else
         for (int64_t p = 0; p < d->k; p += length)
-            sum = outer(&m, &u->total, sum, part(&m, 0, p, d->k - p < length ? d->k : p + length),
-                        2, p / length);
+            sum =
+                add_outer(&m, &u->total, sum,
+                          sum_part(&m, 0, p, d->k - p < length ? d->k : p + length), 2, p / length);
     if (u->out.format.kind) {
-        struct limber_num x = number(sum);
+        struct limber_num x = number_of(sum);
 
-        sum = step(&m, &u->out, &x, 0, limber_unit_number(m.element, 3, 0), &loss);
+        sum = round_to_step(&m, &u->out, &x, 0, limber_unit_number(m.element, 3, 0), &loss);
     }
     return sum;
 }

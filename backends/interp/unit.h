@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a simulated unit computes: docs/simulation.md, one number at a time. */
+ * The interpreter of simulated units (docs/simulation.md), one number at a time. */
 #ifndef LIMBER_INTERP_UNIT_H
 #define LIMBER_INTERP_UNIT_H
 
@@ -11,7 +11,7 @@ struct model_dot {
     const limber_unit *u;
     const struct loaded *a, *b;
     int64_t k;
-    double start;               /* of the outermost sum */
+    double start;               /* value that the outermost sum starts from */
     uint64_t seed;
     int64_t i, j;
     struct unit_counts *counts;

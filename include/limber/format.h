@@ -151,16 +151,16 @@ typedef struct limber_format_facts {
                         integers: 0 */
     double largest, normal, smallest; /* positive numbers: the largest, the smallest of p bits, the
                                          smallest */
-    double overflow; /* the largest and half its unit; posits: the largest.  Numbers beyond it, and
-                        of formats with infinities it itself, round to infinity, NaN or
+    double overflow; /* the largest and half its unit; posits: the largest.  Numbers beyond it (in
+                        formats with infinities, it itself, too) round to infinity, NaN or
                         (saturating, posits) the largest */
     double underflow; /* numbers up to here round to 0: half the smallest; posits, e8m0: 0 */
     double decimal_digits; /* log10 2^p */
-    int digits_kept; /* decimal digits that a number and back leaves as they were */
-    int digits_needed; /* decimal digits that tell all numbers apart */
+    int digits_kept; /* decimal digits that survive conversion to the format and back */
+    int digits_needed; /* decimal digits that distinguish all numbers */
     int has_infinity, has_nan, has_negative_zero;
-    double finite_values; /* how many there are, +0 and -0 as one; dd: 0 */
-    double exact_integers; /* all integers up to here are numbers */
+    double finite_values; /* number of finite values, +0 and -0 as one; dd: 0 */
+    double exact_integers; /* every integer from 0 to this one is a number of the format */
     double lowest; /* the least number: -largest; of signed integers one less; of unsigned ones 0 */
 } limber_format_facts;
 #define LIMBER_FORMAT_FACTS_INIT LIMBER_SIZED(limber_format_facts)

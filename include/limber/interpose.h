@@ -15,12 +15,12 @@ typedef struct limber_blas_call {
     size_t size;            /* from LIMBER_BLAS_CALL_INIT */
     char routine[40];       /* the function's name */
     int64_t m, n, k; /* of the product, or of the largest of those that the call was made of */
-    int served; /* flag: by Limber, as `report` says; 0: by the BLAS behind */
+    int served; /* flag: 1: computed by Limber, as `report` says; 0: by the underlying BLAS */
     char why_not[160]; /* why it was handed on; "" when it was served */
     limber_report *report; /* in: NULL, or the caller's; filled where the call was served */
 } limber_blas_call;
 
-/* The last level-3 call of this thread that came by.  Answers 0, and *call is all zero, where there
+/* The last level-3 call that this thread made.  Answers 0, and *call is all zero, where there
  * was none.  Thread-safe. */
 LIMBER_API int limber_blas_last_call(limber_blas_call *call);
 
@@ -34,7 +34,7 @@ LIMBER_API limber_status limber_blas_write_report(const char *path);
  * or at the first level-3 call.  Thread-safe. */
 LIMBER_API int limber_blas_settings(void);
 
-/* The same for who starts a program: also tries what the variables say, the library's own
+/* limber_blas_settings for a launcher: also tries what the variables say, the library's own
  * (LIMBER_CACHE, LIMBER_THREADS and so on) too, and answers -1 where one is wrong or names what
  * cannot be had: a folder that cannot be written (LIMBER_REPORT, LIMBER_CAPTURE,
  * LIMBER_DUMP, LIMBER_CACHE_DIR), a library that cannot be loaded (LIMBER_LLVM, LIMBER_BLAS), a

@@ -88,12 +88,12 @@ typedef struct limber_config {
     size_t cache_bytes; /* bound of the disk cache; 0: LIMBER_CACHE_MAXSIZE, else 256 MiB */
     const char *dump_dir; /* NULL: LIMBER_DUMP; "" dumps nothing */
     int verbose; /* lines to `log`; 0: LIMBER_VERBOSE */
-    size_t workspace_bytes; /* bound of what a launch packs and sums in, of all threads.  C, and k
-                               of matrices, go in parts that fit.  Where not even the smallest
-                               fits (limber_workspace: least), that is taken.  0: a quarter of the
-                               operands plus 56 MiB, 16 MiB a thread and 16 bytes an element of k.
-                               What a scan finds is beside it: half a byte an element of an
-                               operand, and as much where NaN or infinities are */
+    size_t workspace_bytes; /* limit of a launch's packed limbs and accumulators, of all threads.
+                               C, and k of matrices, are cut into parts that fit.  If not even the
+                               smallest part fits (limber_workspace: least), its size is used.
+                               0: a quarter of the operands plus 56 MiB, 16 MiB per thread and 16
+                               bytes per element of k.  Results of scans are not counted: half a
+                               byte per element of an operand, twice that with NaN or infinities */
     void (*log)(void *user, const char *line); /* NULL: stderr, only when verbose */
     void *log_user;
     int device; /* backend "cuda": index of a GPU in the driver's list */
@@ -124,8 +124,8 @@ LIMBER_API void limber_destroy(limber_context *ctx);
 
 /* u is the unit round-off of the result's format, |A||B| the product of absolute values. */
 typedef enum limber_promise {
-    /* |error| <= (k+2) u |A||B|, and a posit's rounding.  Sums of integers wrap; in an integer
-     * result those of floats are as under correct */
+    /* |error| <= (k+2) u |A||B|, and a posit's rounding.  Sums of integers wrap.  Sums of floats
+     * in an integer result are as under LIMBER_CONTRACT_CORRECT */
     LIMBER_CONTRACT_NATIVE,
     LIMBER_CONTRACT_BITS, /* |error| <= 2^-bits |A||B|, plus one final rounding; no
                                    intermediate overflow or underflow spoils a result that the
@@ -158,7 +158,7 @@ typedef enum limber_promise {
  *             those elements that the pixel of dx and a pixel of dy can share.
  * Complex     each part is such a product with 2k for k: terms 2p and 2p+1 of the real part are
  *             Re a Re b and -Im a Im b, of the imaginary part Re a Im b and Im a Re b (conjugates
- *             change signs).  With complex alpha or beta: the same of t = A B in C's format; then
+ *             change signs).  With complex alpha or beta, t = A B is made so in C's format; then
  *             chains of [Re alpha, -Im alpha, Re beta, -Im beta] and [Im alpha, Re alpha, Im beta,
  *             Re beta] times [Re t, Im t, Re c, Im c], without beta of the first two.
  * NaN         all NaN are alike: sign and payload are not promised.
@@ -185,8 +185,9 @@ typedef enum limber_on_miss {
                                bits and correct; other calls wait */
     LIMBER_ON_MISS_REFUSE, /* a thread of the context's makes it, and the call answers NOT_READY:
                                for callers that have another way.  Complex products wait */
-    LIMBER_ON_MISS_COMPILE /* as WAIT, for such callers: without a compiler the call answers DEVICE,
-                               where WAIT would use the interpreter.  REFUSE does the same */
+    LIMBER_ON_MISS_COMPILE /* WAIT for callers that have another way: without a compiler the call
+                               answers DEVICE, where WAIT would use the interpreter.  So does
+                               REFUSE */
 } limber_on_miss;
 
 typedef struct limber_contract {
@@ -198,12 +199,12 @@ typedef struct limber_contract {
                            multiplies tiles of A and B that both suit it, the second the others.
                            The second serves all where a product is not cut into tiles */
     int slices; /* of ozaki1-*: slices of each operand; of ozaki2*: moduli; 1 to 64, 0: the library
-                   counts.  LIMBER_CONTRACT_FAST takes as many bits of the operands as so many
-                   hold, and report.bound says what that loses; with 0 ozaki1-* estimates a count,
-                   and errors are two to six decimal orders above native's, more where exponents
-                   lie apart: docs/accuracy.md.  Other contracts refuse a count that they cannot be
-                   kept with, and take more moduli, but no more slices, than they need.  Other
-                   schemes refuse a count */
+                   counts.  LIMBER_CONTRACT_FAST keeps the operands' bits that this many hold,
+                   and report.bound covers the loss.  With 0, ozaki1-* estimates a count, and
+                   errors are two to six decimal orders above native's, more where exponents lie
+                   apart: docs/accuracy.md.  Other contracts refuse a count that is too small, and
+                   take more moduli, but no more slices, than they need.  Other schemes refuse a
+                   count */
     limber_split split;
     const limber_unit *unit; /* LIMBER_CONTRACT_SIMULATE: the unit; read during the call */
     limber_statistics *statistics; /* LIMBER_CONTRACT_SIMULATE: NULL, or filled on success.  The
@@ -267,9 +268,9 @@ typedef struct limber_report {
     size_t part_size; /* in: sizeof(limber_part), from the initialiser */
     limber_part *part; /* in: NULL, or an array of the caller's for the first parts */
     int order; /* LIMBER_CONTRACT_REPRODUCIBLE: the version of the order of sums; else 0 */
-    double recomputed_share; /* of the threads' time in seconds_run that these elements took, at
-                                most 1; 0 where there are none, and of products so small that they
-                                have no plan, and on devices, where it is not measured */
+    double recomputed_share; /* share of the threads' time in seconds_run that `recomputed` took,
+                                0 to 1; 0 also for products so small that they have no plan, and
+                                on devices, where it is not measured */
     char way[24]; /* what computed it: a word that LIMBER_WAYS takes, or "packed", "inside" or
                      "interpreter" (docs/design.md, "Ways") */
 } limber_report;
@@ -301,8 +302,10 @@ typedef struct limber_output {
 typedef enum limber_operation {
     LIMBER_OPERATION_GEMM, /* C = alpha op(A) op(B) + beta C */
     LIMBER_OPERATION_CONV_FORWARD, /* C = alpha conv(A, B) + beta C: image A, filters B */
-    LIMBER_OPERATION_CONV_BACKWARD_DATA, /* of its result A and filters B: C is of the image */
-    LIMBER_OPERATION_CONV_BACKWARD_FILTER /* of image A and its result B: C is of the filters */
+    LIMBER_OPERATION_CONV_BACKWARD_DATA, /* C is the gradient of the image, from that of the result
+                                            (A) and the filters (B) */
+    LIMBER_OPERATION_CONV_BACKWARD_FILTER /* C is the gradient of the filters, from the image (A)
+                                             and the gradient of the result (B) */
 } limber_operation;
 
 typedef enum limber_layout { LIMBER_LAYOUT_NCHW, LIMBER_LAYOUT_NHWC } limber_layout;
@@ -336,7 +339,7 @@ typedef struct limber_conv {
 
 /* The height and width of the result.  BAD_ARGUMENT for an impossible geometry. */
 LIMBER_API limber_status limber_conv_output(const limber_conv *conv, int64_t *oh, int64_t *ow);
-/* Its depth; 1 of two dimensions. */
+/* The depth of the result; 1 for two dimensions. */
 LIMBER_API limber_status limber_conv_output_depth(const limber_conv *conv, int64_t *od);
 
 /* What the elements of the matrices are. */
@@ -358,7 +361,7 @@ typedef enum limber_complex_method {
     LIMBER_COMPLEX_AUTO, /* the library's choice: four */
     LIMBER_COMPLEX_THREE_PRODUCTS, /* fewer multiplications.  Integers, native or exact: the same
                                        results, and NO_SCHEME where |A||B| might exceed 63 bits.
-                                       f32 or f64 all three, under `fast` with a scheme: each part's
+                                       A, B, C all f32 or all f64, `fast` with a scheme: each part's
                                        error is at most report.bound (|Re A| + |Im A|) (|Re B| +
                                        |Im B|), so a part much smaller than the other may lose all
                                        its digits (docs/accuracy.md, "Complex matrices") */
@@ -371,8 +374,9 @@ typedef struct limber_batch {
     size_t size;
     int64_t count; /* >= 0 */
     int64_t a, b, c; /* >= 0; c > 0 unless count < 2 */
-    const void *const *address_a; /* NULL, or `count` addresses in host memory, which replace */
-    const void *const *address_b; /* the data and the step */
+    /* NULL, or arrays of `count` addresses in host memory, which replace data and step */
+    const void *const *address_a;
+    const void *const *address_b;
     void *const *address_c;
 } limber_batch;
 
@@ -576,11 +580,11 @@ typedef enum limber_change_check {
 
 typedef struct limber_prepare_config {
     size_t size;
-    size_t bytes; /* bound of the limbs kept; 0: the context's workspace_bytes, where that
-                               is 0 four times the elements plus 64 MiB */
+    size_t bytes; /* limit of the limbs kept; 0: the context's workspace_bytes, or, if that
+                               is 0, four times the elements' bytes plus 64 MiB */
     limber_change_check changes;
     int64_t operation; /* limber_operation, of limber_prepare_filters: 0 or CONV_FORWARD, or
-                               CONV_BACKWARD_DATA.  Else 0.  (Not of four bytes: these would lie
+                               CONV_BACKWARD_DATA.  Else 0.  (Eight bytes: a field of four would lie
                                where older programs have padding.) */
 } limber_prepare_config;
 
@@ -602,11 +606,12 @@ LIMBER_API limber_status limber_prepare(limber_context *ctx, limber_matrix x, in
                                         const limber_prepare_config *config,
                                         limber_prepared **prepared);
 
-/* The same of a convolution's filters, w, dense in conv's layout: problem.prepared_b of a forward
+/* Prepares a convolution's filters w, dense in conv's layout, as problem.prepared_b of a forward
  * convolution, or, where config->operation says so, of backward data (transposed convolution).
  * conv says o, c, r, s (t), groups and layout, and for backward data strides, dilations and the
- * pads before an image: pixels that leave unlike rests modulo the strides read unlike parts of the
- * window, each of which is scanned and kept.  Sizes of images may be others, or 0. */
+ * pads before an image: pixels with different remainders modulo the strides read different parts
+ * of the window, each of which is scanned and kept.  Calls may have other sizes of images; here
+ * they may be 0. */
 LIMBER_API limber_status limber_prepare_filters(limber_context *ctx, const limber_conv *conv,
                                                 const void *w, limber_format wf,
                                                 const limber_prepare_config *config,
@@ -731,7 +736,7 @@ LIMBER_API limber_status limber_bind_shape(limber_context *ctx, const limber_con
 typedef struct limber_tuning {
     size_t size;
     double seconds; /* at most, about; 0: 10 */
-    const char *units; /* of "f64,f32,i8" those to measure; NULL: all */
+    const char *units; /* the units to measure, from "f64,f32,i8"; NULL: all */
     void (*line)(void *user, const char *line); /* one line a measurement; NULL: quiet */
     void *user;
 } limber_tuning;
@@ -755,8 +760,8 @@ typedef struct limber_cache_entry {
     char plan[128]; /* one line: problem and scheme */
     size_t bytes;
     int64_t used; /* seconds since the epoch */
-    int good; /* flag; 0: damaged or foreign, will be recompiled; listed: of its head */
-    int foreign; /* flag; verified: not damaged, but sealed by another key than this user's */
+    int good; /* flag; 0: damaged or foreign, will be recompiled.  A list checks only the head */
+    int foreign; /* flag: intact, but sealed by another key than this user's; only verified */
 } limber_cache_entry;
 
 typedef struct limber_cache_info {

@@ -10,7 +10,7 @@
  * Results in formats of 8 and 16 bits are correctly rounded in every direction: the exact value of
  * the function, rounded once.  Tests hold every operand of 8 and 16 bits to that; of wider operands
  * a value nearer to a middle of the format than 2^-50 of itself may go to the other side (about one
- * in 2^38).  The like holds for (1,e,m) with at most 16 fraction bits.  Results in binary32
+ * in 2^38).  Formats (1,e,m) with at most 16 fraction bits: the same.  Results in binary32
  * and tf32 are off by less than 0.501 ulp, in binary64 by the bounds of docs/operators.md.  All
  * CPUs, threads and lengths give the same bits. */
 #ifndef LIMBER_OPS_H
@@ -104,7 +104,7 @@ typedef struct limber_elementwise {
     const void *src;
     void *dst; /* may be src where both formats have elements of one size; else apart */
     size_t count; /* elements of both, side by side */
-    const limber_queue *queue; /* of arrays on a device: where the call is put; NULL: it waits */
+    const limber_queue *queue; /* for arrays on a device: the stream to use; NULL: the call waits */
 } limber_elementwise;
 #define LIMBER_ELEMENTWISE_INIT LIMBER_SIZED(limber_elementwise)
 
@@ -120,11 +120,11 @@ LIMBER_API limber_status limber_apply(limber_context *ctx, const limber_elementw
 
 /* ---- reductions ------------------------------------------------------------------------------ */
 
-/* The first four give one number for many, the others as many as there were. */
+/* The first four reduce `count` numbers to one; the others give `count` numbers. */
 typedef enum limber_reduction {
     LIMBER_REDUCTION_SUM,
     LIMBER_REDUCTION_MEAN, /* sum / count */
-    LIMBER_REDUCTION_MAX, /* NaN if there is one; -infinity of none */
+    LIMBER_REDUCTION_MAX, /* NaN if an element is NaN; -infinity if count is 0 */
     LIMBER_REDUCTION_VARIANCE, /* sum of (x - mean)^2 / (count - correction) */
     LIMBER_REDUCTION_SOFTMAX, /* e^(x - max) / sum of these */
     LIMBER_REDUCTION_LAYER_NORM, /* (x - mean) / sqrt(variance + epsilon) scale + shift */
@@ -138,8 +138,8 @@ typedef enum limber_carry {
                            the exact value, rounded once */
     LIMBER_CARRY_F32, /* every step in binary32.  Sixteen sums, of the elements i, i + 16, ..., are
                          added: 8 to 8, then 4 to 4, 2 to 2 and 1 to 1 */
-    LIMBER_CARRY_COMPENSATED, /* the same, with what each addition lost beside each sum (Neumaier);
-                                 what is left of a step is rounded to binary32 */
+    LIMBER_CARRY_COMPENSATED, /* sixteen sums in binary32, each with a compensation term
+                                 (Neumaier); other steps are rounded to binary32 */
     LIMBER_CARRY_STORAGE /* every step is rounded to `from`, one element after the other, as a unit
                             does that has nothing wider */
 } limber_carry;
@@ -158,9 +158,9 @@ typedef struct limber_reduce_call {
     const void *src;
     void *dst; /* apart from src */
     const void *scale, *shift; /* count elements in `from` each; NULL: 1, 0 */
-    uint64_t *swallowed; /* out, of sums and means in F32 and STORAGE: additions of what is not
-                            zero that changed nothing; NULL: not counted */
-    const void *const *arrays; /* in the place of src: `count` arrays of `inner` elements each, with
+    uint64_t *swallowed; /* out, for sums and means in F32 and STORAGE: nonzero elements whose
+                            addition left the sum unchanged; NULL: not counted */
+    const void *const *arrays; /* replace src: `count` arrays of `inner` elements each, with
                                   outer = 1; so the sum is add_n.  dst may be one of them where
                                   results are one for many, of from's size.  NULL: src */
     int nan_to_zero; /* 1: `to`, and `from` where steps are rounded to it, may be a format without
@@ -178,13 +178,13 @@ LIMBER_API limber_status limber_reduce(limber_context *ctx, const limber_reduce_
 
 /* ---- epilogues ------------------------------------------------------------------------------- */
 
-/* What an input of an epilogue has one number of. */
+/* How the numbers of an epilogue's input belong to the elements of C. */
 typedef enum limber_input_shape {
-    LIMBER_INPUT_SCALAR, /* of all elements */
-    LIMBER_INPUT_ROW, /* of each row of C; of a convolution's result of each channel, of a gradient
-                         of filters of each filter */
-    LIMBER_INPUT_COLUMN, /* of each column of C; not of convolutions */
-    LIMBER_INPUT_MATRIX /* of each element, as C */
+    LIMBER_INPUT_SCALAR, /* one number for all elements */
+    LIMBER_INPUT_ROW, /* one for each row of C: each channel of a convolution's result, each filter
+                         of a gradient of filters */
+    LIMBER_INPUT_COLUMN, /* one for each column of C; not of convolutions */
+    LIMBER_INPUT_MATRIX /* one for each element of C */
 } limber_input_shape;
 
 /* Numbers that steps read.  Start from LIMBER_EPILOGUE_INPUT_INIT. */
@@ -199,7 +199,7 @@ typedef struct limber_epilogue_input {
     int64_t row_stride, col_stride; /* of MATRIX, as in limber_matrix.  Convolutions: dense in C's
                                        layout, and these stay 0 */
     int64_t
-        step; /* of a batch: numbers from one product's to the next one's; 0: all read the same */
+        step; /* in a batch: numbers from one product's input to the next's; 0: all read the same */
 } limber_epilogue_input;
 #define LIMBER_EPILOGUE_INPUT_INIT LIMBER_SIZED(limber_epilogue_input)
 

@@ -18,8 +18,8 @@ extern "C" {
 LIMBER_API limber_status limber_unit_lpgemm(const char *text, const char *layer, limber_unit *unit,
                                             int *listed);
 
-/* Elements loaded from one random number each: the number for output (i,j), stream and index, the
- * same for any tiling, thread count and backend. */
+/* The random number of 32 bits that rounds at output (i,j), stream and index: the same for any
+ * tiling, thread count and backend. */
 LIMBER_API uint32_t limber_unit_random(uint64_t seed, int64_t i, int64_t j, uint32_t stream,
                                        uint32_t index);
 
@@ -30,11 +30,11 @@ typedef enum limber_chunking {
     LIMBER_CHUNKING_BY_LENGTH,
     LIMBER_CHUNKING_BY_NUMBER /* log2 of groups instead of length, as another implementation does */
 } limber_chunking;
-/* The same in `groups` chunks of `length`:
+/* Variance retention rate of a sum in `groups` chunks of `length`:
  * VRR(a, p, length) VRR(a, min(a, p + log2 length), groups); NAN for an unknown chunking. */
 LIMBER_API double limber_retention_chunked(int acc_bits, int product_bits, int64_t length,
                                            int64_t groups, limber_chunking chunking);
-/* Of a unit at inner dimension k: its acc, its products, its groups. */
+/* Variance retention rate of a unit at inner dimension k: of its acc, products and groups. */
 LIMBER_API double limber_unit_retention(const limber_unit *unit, int64_t k);
 
 /* A sum under study: stores the sum of a[p] b[p], p < k, as an implementation computes it.  Returns

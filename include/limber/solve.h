@@ -25,14 +25,15 @@ typedef struct limber_solve_call {
 } limber_solve_call;
 #define LIMBER_SOLVE_INIT LIMBER_SIZED(limber_solve_call)
 
-/* What it took.  Start from LIMBER_SOLVE_REPORT_INIT. */
+/* How a system was solved.  Start from LIMBER_SOLVE_REPORT_INIT. */
 typedef struct limber_solve_report {
     size_t size; /* sizeof(limber_solve_report) */
     limber_solve_method method;
     int steps;
     double change; /* the last correction, relative to the largest element of its column */
-    double residual; /* the largest |b - A x| of a column before it, relative to the largest |b| */
-    double condition; /* |A| |A^-1| in the 1-norm, estimated: seldom far too small */
+    double residual; /* the largest |b - A x| of a column before the last correction, relative to
+                        the column's largest |b| */
+    double condition; /* estimate of |A| |A^-1| in the 1-norm; seldom far too small */
     double seconds;
 } limber_solve_report;
 #define LIMBER_SOLVE_REPORT_INIT LIMBER_SIZED(limber_solve_report)

@@ -101,14 +101,16 @@ typedef struct limber_unit {
     uint64_t seeded; /* 1: a seed was given */
     int32_t late; /* block > 1: acc is added to the sum of the products, which keeps this many
                      fraction bits beside it; 0: acc is a term like the others */
-    int32_t reach; /* with late: acc is dropped more than this many binades below; 0: never */
+    int32_t reach; /* with late: acc is dropped if its exponent is more than this much below the
+                      largest; 0: never */
     int32_t
         halves; /* 1, with late: products at even and at odd places of a block are summed apart */
     int32_t lanes; /* products of a group go to this many accumulators in turn; 0: one */
     int32_t halve; /* the last two groups, if not full, are halves of what is left, of which the
                       first is a multiple of this; 0: only the last group is shorter */
-    int32_t unroll; /* lanes: of whole steps of so many products; 0: of all products */
-    int32_t rest_after; /* 1: the others are added to the sum of the lanes; 0: to the first lane */
+    int32_t unroll; /* lanes take turns in whole steps of this many products; 0: of all products */
+    int32_t rest_after; /* products after the last whole step: 1: added to the sum of the lanes;
+                           0: to the first lane */
     int32_t join_halves; /* 1: lane i is added to lane i + lanes/2, and so on; 0: neighbours are */
 } limber_unit;
 
@@ -134,15 +136,14 @@ enum { LIMBER_EXPONENTS = 320 }; /* bin e + 160 counts 2^e <= |x| < 2^(e+1); end
 
 /* Never changes. */
 typedef struct limber_distribution {
-    int64_t count, zeros, special; /* special: NaN and infinities, in none of what follows */
+    int64_t count, zeros, special; /* special: NaN and infinities, which the rest leaves out */
     double mean, variance, least, largest;
     int64_t exponents[LIMBER_EXPONENTS];
 } limber_distribution;
 
-/* All counts are of additions and multiplications of the products themselves (m n k of them), but
- * for the outer ones.  A sum is swamped fully when a nonzero product leaves acc as it was, partly
- * when bits of the product are lost; in a fused block, when its term is cut to zero or loses bits.
- */
+/* Counts are of additions and multiplications of the products themselves (m n k of them), except
+ * outer_*.  A sum is swamped fully when a nonzero product leaves acc unchanged, partly when bits
+ * of the product are lost; in a fused block, when its term is cut to zero or loses bits. */
 typedef struct limber_statistics {
     size_t size; /* from LIMBER_STATISTICS_INIT */
     /* in */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static void times(uint32_t *x, uint32_t f)
+static void multiply_by(uint32_t *x, uint32_t f)
 {
     uint64_t carry = 0;
 
@@ -14,7 +14,7 @@ static void times(uint32_t *x, uint32_t f)
     }
 }
 
-static uint32_t modulo(const uint32_t *x, uint32_t p)
+static uint32_t remainder_modulo(const uint32_t *x, uint32_t p)
 {
     uint64_t r = 0;
 
@@ -24,7 +24,7 @@ static uint32_t modulo(const uint32_t *x, uint32_t p)
 }
 
 /* x^-1 mod p by search, p <= 4096; 0: there is none. */
-static uint32_t invert(uint32_t x, uint32_t p)
+static uint32_t inverse_modulo(uint32_t x, uint32_t p)
 {
     for (uint32_t y = 1; y < p; y++)
         if (x * y % p == 1)
@@ -43,7 +43,7 @@ bool limber_crt_init(struct limber_crt *c, const int64_t *moduli, size_t count)
         if (moduli[l] < 2 || moduli[l] > 4096)
             return false;
         c->modulus[l] = (int32_t)moduli[l];
-        times(c->product, (uint32_t)moduli[l]);
+        multiply_by(c->product, (uint32_t)moduli[l]);
     }
     for (size_t l = 0; l < count; l++) {
         uint32_t p = (uint32_t)moduli[l];
@@ -51,8 +51,8 @@ bool limber_crt_init(struct limber_crt *c, const int64_t *moduli, size_t count)
         c->cofactor[l][0] = 1;
         for (size_t i = 0; i < count; i++)
             if (i != l)
-                times(c->cofactor[l], (uint32_t)moduli[i]);
-        c->inverse[l] = invert(modulo(c->cofactor[l], p), p);
+                multiply_by(c->cofactor[l], (uint32_t)moduli[i]);
+        c->inverse[l] = inverse_modulo(remainder_modulo(c->cofactor[l], p), p);
         if (c->inverse[l] == 0)
             return false;
     }

@@ -12,7 +12,7 @@
 enum { LIMBER_MODULI = 49, LIMBER_CRT_DIGITS = 12 };
 
 struct limber_crt {
-    int count, digits;                          /* moduli; 32-bit digits of P, one to spare */
+    int count, digits;                          /* moduli; 32-bit digits of P, and one spare */
     int32_t modulus[LIMBER_MODULI];
     uint32_t inverse[LIMBER_MODULI];            /* of P/p_l modulo p_l */
     uint32_t product[LIMBER_CRT_DIGITS];        /* P */
@@ -22,7 +22,7 @@ struct limber_crt {
 /* false: more than LIMBER_MODULI, or not pairwise coprime in 2..4096. */
 bool limber_crt_init(struct limber_crt *c, const int64_t *moduli, size_t count);
 
-/* Bits at .. at + count - 1 of a number in LIMBER_CRT_DIGITS digits; more than 53 are rounded. */
+/* Bits at .. at + count - 1 of a number in LIMBER_CRT_DIGITS digits, rounded to 53 bits if more. */
 double limber_crt_bits(const uint32_t *digit, int at, int count);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* reach: test_digits finds it.  by: of all, one with the least product of both reaches. */
+/* test_digits recomputes both columns.  `by` is one with the least product of the two reaches. */
 /* clang-format off */
 const struct limber_digits limber_digits[] = {
     { 61, 1, 0, { 160, 160 } }, { 53, 1, 0, { 72, 72 } }, { 49, 1, 0, { 32, 32 } },
@@ -38,7 +38,7 @@ const struct limber_digits *limber_digits_of(int64_t p, int count)
     return NULL;
 }
 
-/* Whole numbers of four significant bits. */
+/* True if v >= 0 has at most four significant bits. */
 static int is_held(int v)
 {
     while (v > 15 && v % 2 == 0)
@@ -46,8 +46,9 @@ static int is_held(int v)
     return v <= 15;
 }
 
-/* Of each class modulo p the number of least magnitude that e4m3 holds, moved or not. */
-static void least(int p, int number[LIMBER_RESIDUES])
+/* number[r]: the number of least magnitude, congruent to r modulo p, that e4m3 holds, scaled or
+ * not. */
+static void find_least_numbers(int p, int number[LIMBER_RESIDUES])
 {
     enum { LARGEST = 1920 };
 
@@ -62,9 +63,9 @@ static void least(int p, int number[LIMBER_RESIDUES])
         }
 }
 
-/* The classes of a residue's digits, one choice of at most p. */
-static void classes(const struct limber_digits *d, int side, int r, int choice,
-                    int class[LIMBER_DIGITS])
+/* The residue classes of r's digits, for one of at most p choices. */
+static void digit_classes(const struct limber_digits *d, int side, int r, int choice,
+                          int class[LIMBER_DIGITS])
 {
     int p = d->p, h = (r + (p - choice) * d->by) % p; /* r = h + by choice */
 
@@ -88,14 +89,14 @@ void limber_digits_fill(const struct limber_digits *d, int side,
     double move = d->count != 2 ? 1 : side ? 8 : 0.125;
 
     memset(digit, 0, LIMBER_RESIDUES * sizeof *digit);
-    least(d->p, number);
+    find_least_numbers(d->p, number);
     for (int r = 0; r < d->p; r++) {
         int best = INT_MAX;
 
         for (int choice = 0; choice < d->p; choice++) {
             int class[LIMBER_DIGITS], largest = 0;
 
-            classes(d, side, r, choice, class);
+            digit_classes(d, side, r, choice, class);
             for (int i = 0; i < d->count; i++)
                 if (abs(number[class[i]]) > largest)
                     largest = abs(number[class[i]]);

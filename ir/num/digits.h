@@ -3,11 +3,11 @@
  *   x y = sum over i < count of a_i(x) b_i(y)
  *
  *   count   a               b
- *   1       x               y              any whole number of the class that e4m3 holds
+ *   1       x               y              x, y: numbers that e4m3 holds, congruent modulo p
  *   2       x, by x         h, l           y = h + by l
  *   3       x-z, by x+z, z  h, l, h-l      y = h + by l, any z
  *
- * Of all choices of h, l and z these are the ones whose largest digit is least.  Source:
+ * h, l and z are chosen so that the largest digit is least.  Source:
  * docs/accuracy.md, "Residues (Ozaki II)". */
 #ifndef LIMBER_DIGITS_H
 #define LIMBER_DIGITS_H
@@ -18,17 +18,17 @@ enum { LIMBER_RESIDUES = 256, LIMBER_DIGITS = 3 };
 
 struct limber_digits {
     uint8_t p, count, by;
-    int16_t reach[2];   /* the largest magnitude of A's digits, of B's, before they are moved */
+    int16_t reach[2];   /* the largest magnitude of A's and of B's digits, before their scaling */
 };
 
-/* The moduli, pairwise coprime, those first that cost the fewest products a bit. */
+/* Pairwise coprime moduli, sorted by products per bit, fewest first. */
 extern const struct limber_digits limber_digits[];
 extern const int limber_digits_count;
 
 /* NULL: residues modulo p have no `count` digits here. */
 const struct limber_digits *limber_digits_of(int64_t p, int count);
-/* Digits of residues r < p of A (side 0) or B.  Those of two are moved by 2^3, A's down and B's up:
- * e4m3 ends at 448. */
+/* Fills the digits of all residues r < p of A (side 0) or B.  Pairs of digits are scaled by 2^3:
+ * A's down and B's up, since e4m3 ends at 448. */
 void limber_digits_fill(const struct limber_digits *d, int side,
                         double digit[LIMBER_RESIDUES][LIMBER_DIGITS]);
 

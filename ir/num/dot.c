@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The long accumulator: columns of 32 bits in 64, so that carries wait for the end.
+ * The long accumulator: digits of 32 bits in columns of 64, so that carries are propagated late.
  *
  *   source  Kulisch, Computer Arithmetic and Validity, 2013, chapter 8; Neal, Fast exact summation
  *           using small and large superaccumulators, arXiv 1505.05571 (columns) */
@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Of what lies in memory: elements are decoded as the carrier's, whose bits go further down. */
+/* Elements are decoded in their carrier's format, whose lowest bit is further down. */
 int limber_dot_base(limber_format a, limber_format b)
 {
     return limber_format_quantum(limber_num_carrier(a)) +
@@ -24,7 +24,7 @@ int limber_dot_words(limber_format a, limber_format b, int kbits)
 
 /* ---- binary32 and binary64 ------------------------------------------------------------------- */
 
-/* m 2^(exp + emin of its format) is the magnitude; 0 for what is not finite. */
+/* A decoded element of magnitude m 2^(exp + emin of its format); m = 0 for NaN and infinities. */
 struct binary {
     uint64_t m;
     int exp, sign;
@@ -66,7 +66,7 @@ PRIM void add_product(int64_t *column, struct binary x, struct binary y)
 
 enum { COLUMNS = 150, CARRY = 1 << 30 }; /* 2^30 additions of 32 bits fit a column */
 
-static void settle(struct limber_big *sum, int64_t *column)
+static void propagate_carries(struct limber_big *sum, int64_t *column)
 {
     uint64_t w[COLUMNS / 2];
     uint64_t carry = 0;
@@ -81,7 +81,7 @@ static void settle(struct limber_big *sum, int64_t *column)
     memset(column, 0, COLUMNS * sizeof *column);
 }
 
-/* Elements that are `step` bytes apart. */
+/* Elements `step` bytes apart. */
 struct run {
     const char *at;
     int64_t step;
@@ -97,7 +97,7 @@ PRIM void add_run(int64_t *column, struct run a, int size_a, struct run b, int s
 static void add_runs(int64_t *column, struct run a, int size_a, struct run b, int size_b,
                      int64_t count)
 {
-    if (size_a == 8 && size_b == 8) /* constants, for the sake of the loop */
+    if (size_a == 8 && size_b == 8) /* constants let the compiler specialise the loop */
         add_run(column, a, 8, b, 8, count);
     else if (size_a == 4 && size_b == 4)
         add_run(column, a, 4, b, 4, count);
@@ -107,8 +107,8 @@ static void add_runs(int64_t *column, struct run a, int size_a, struct run b, in
 
 /* ---- any format ------------------------------------------------------------------------------ */
 
-static void add_any(struct limber_big *sum, const char *a, limber_format fa, const char *b,
-                    limber_format fb)
+static void add_decoded(struct limber_big *sum, const char *a, limber_format fa, const char *b,
+                        limber_format fb)
 {
     struct limber_num x[2], y[2];
 
@@ -118,7 +118,7 @@ static void add_any(struct limber_big *sum, const char *a, limber_format fa, con
                 limber_big_add_product(sum, &x[s], &y[t]);
 }
 
-/* Elements of a line lie in steps, and none is left out. */
+/* True if the elements of a line have a constant stride, and all are shown. */
 static bool is_plain(const struct view *v)
 {
     return limber_view_strided(v) && !(v->tile_subset && v->tile_subset->tile);
@@ -138,11 +138,11 @@ static void dot_binary(struct limber_big *sum, const struct view *a, int size_a,
             add_runs(column, x, size_a, y, size_b, count);
         unsettled += count;
         if (unsettled >= CARRY) {
-            settle(sum, column);
+            propagate_carries(sum, column);
             unsettled = 0;
         }
     }
-    settle(sum, column);
+    propagate_carries(sum, column);
 }
 
 void limber_dot(struct limber_big *sum, const struct view *a, limber_format fa, int64_t i,
@@ -157,14 +157,14 @@ void limber_dot(struct limber_big *sum, const struct view *a, limber_format fa, 
         const char *pa = limber_view_at(a, i, p, fa.size), *pb = limber_view_at(b, j, p, fb.size);
 
         if (pa && pb)
-            add_any(sum, pa, fa, pb, fb);
+            add_decoded(sum, pa, fa, pb, fb);
     }
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-/* The n words, and one more, plus or minus 2^uncertain. */
-static void move(uint64_t *to, const uint64_t *w, int n, int uncertain, bool down)
+/* to = the integer of n words at w plus or minus 2^uncertain, in n + 1 words. */
+static void add_error(uint64_t *to, const uint64_t *w, int n, int uncertain, bool down)
 {
     struct limber_big sum = { to, n + 1, 0 };
     const uint64_t one = 1;
@@ -174,7 +174,8 @@ static void move(uint64_t *to, const uint64_t *w, int n, int uncertain, bool dow
     limber_big_add(&sum, down, &one, 1, uncertain);
 }
 
-/* What is too large has one code, whatever its sign: both ends may be so on either side of 0. */
+/* True for the NaN of an overflow, which has no sign: the two ends may overflow on either side of
+ * 0. */
 static bool has_no_sign(limber_format f, const void *code)
 {
     return f.flags & LIMBER_FORMAT_NO_MINUS_ZERO && isnan(limber_format_value(f, code));
@@ -188,9 +189,9 @@ bool limber_store_certain(void *dst, limber_format f, const uint64_t *w, int n, 
 
     memcpy(low, dst, f.size); /* beta c is part of it */
     memcpy(high, dst, f.size);
-    move(scratch, w, n, uncertain, true);
+    add_error(scratch, w, n, uncertain, true);
     limber_store_exact(low, f, scratch, n + 1, exp, sc);
-    move(scratch, w, n, uncertain, false);
+    add_error(scratch, w, n, uncertain, false);
     limber_store_exact(high, f, scratch, n + 1, exp, sc);
     if (memcmp(low, high, f.size) || has_no_sign(f, low))
         return false;
@@ -207,8 +208,8 @@ static double two_sum(double a, double b, double *e)
     return s;
 }
 
-/* alpha s + beta c; what is rounded adds to off. */
-static struct near_sum scaled(struct near_sum s, double alpha, double beta, double c)
+/* alpha s + beta c; its rounding errors are added to off. */
+static struct near_sum apply_scalars(struct near_sum s, double alpha, double beta, double c)
 {
     double x = alpha * s.high, y = beta * c, e;
 
@@ -221,9 +222,9 @@ static struct near_sum scaled(struct near_sum s, double alpha, double beta, doub
     return s;
 }
 
-/* Between two doubles all numbers round to f alike, and as the odd one of both does: f has at least
- * two bits less. */
-static double to_odd(double r, double rest)
+/* Rounds r + rest to odd.  A format with at least two bits less rounds that odd double as it rounds
+ * every number between the two neighbouring doubles. */
+static double round_to_odd(double r, double rest)
 {
     int64_t bits;
 
@@ -241,13 +242,14 @@ bool limber_store_near(void *dst, limber_format f, struct near_sum s, const doub
         return true;
     }
     if (scalars)
-        s = scaled(s, scalars[0], scalars[1], scalars[1] != 0 ? limber_format_value(f, dst) : 0);
+        s = apply_scalars(s, scalars[0], scalars[1],
+                          scalars[1] != 0 ? limber_format_value(f, dst) : 0);
     r = two_sum(s.high, s.low, &rest);
     off = s.off * (1 + 0x1p-50) + 0x1p-1060;
     if (!isfinite(r) || !isfinite(off))
         return false;
     if (fabs(rest) > off && off < fabs(r) * 0x1p-54) {
-        limber_store_float(dst, f, to_odd(r, rest), 0, 1, 0, 0);
+        limber_store_float(dst, f, round_to_odd(r, rest), 0, 1, 0, 0);
         return true;
     }
     limber_store_float(lower, f, nextafter(r + (rest - off), -INFINITY), 0, 1, 0, 0);

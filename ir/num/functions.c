@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Elementary functions one element at a time: what every backend's bits are. */
+ * Elementary functions of one element, which define the bits of every backend. */
 #include "ir/num/functions.h"
 #include "ir/ir.h"
 
@@ -50,8 +50,9 @@ static bool is_test(limber_function f)
     return f == LIMBER_FUNCTION_ISNAN || f == LIMBER_FUNCTION_ISINF;
 }
 
-/* Two bits beyond the result's let a value that was rounded to odd be rounded again. */
-static bool fits(limber_format f, int more)
+/* True if a double has `more` bits beyond those of f.  With two, a value rounded to odd can be
+ * rounded again. */
+static bool has_spare_bits(limber_format f, int more)
 {
     return limber_format_equal(f, LIMBER_F64) ||
            (limber_is_real(f) && f.frac_bits + more <= 52 && limber_format_quantum(f) >= -1074 &&
@@ -64,8 +65,8 @@ static bool has_nan(limber_format f)
            !(f.flags & LIMBER_FORMAT_FINITE);
 }
 
-static bool undefined(const limber_elementwise *e, const char *what, limber_format f,
-                      struct diag *d)
+static bool refuse_format(const limber_elementwise *e, const char *what, limber_format f,
+                          struct diag *d)
 {
     char text[64];
 
@@ -82,10 +83,10 @@ static bool check_formats(const limber_elementwise *e, struct diag *d)
     if (e->to.kind == LIMBER_KIND_POSIT && e->rounding != LIMBER_ROUND_NEAREST)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "rounding = %d: posits are rounded to nearest only", (int)e->rounding);
-    if (e->function != LIMBER_FUNCTION_CAST && !fits(e->from, 0))
-        return undefined(e, "from", e->from, d);
-    if (e->function != LIMBER_FUNCTION_CAST && !is_test(e->function) && !fits(e->to, 2))
-        return undefined(e, "to", e->to, d);
+    if (e->function != LIMBER_FUNCTION_CAST && !has_spare_bits(e->from, 0))
+        return refuse_format(e, "from", e->from, d);
+    if (e->function != LIMBER_FUNCTION_CAST && !is_test(e->function) && !has_spare_bits(e->to, 2))
+        return refuse_format(e, "to", e->to, d);
     if (e->function == LIMBER_FUNCTION_ISINF && e->to.kind == LIMBER_KIND_UINT)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "to: %s has no -1, which isinf gives for minus infinity",

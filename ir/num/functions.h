@@ -18,7 +18,7 @@
 #include "ir/num/function_tables.h"
 #include "ir/num/prim_num.h"
 
-/* All functions but those of angles, which look at the size of x first, and those that tell NaN. */
+/* All functions but the trigonometric ones, which first test the size of x, and isnan, isinf. */
 #define FN_PLAIN(F) \
     F(CAST, cast) \
     F(ASIN, asin) \
@@ -122,7 +122,7 @@ PRIM struct fn_pair fn_select(int first, struct fn_pair a, struct fn_pair b)
     return fn_pair(first ? a.hi : b.hi, first ? a.lo : b.lo);
 }
 
-/* The pair with the sign of x */
+/* The pair with the sign of x. */
 PRIM struct fn_pair fn_signed(struct fn_pair p, double x)
 {
     uint64_t sign = fn_bits(x) & 1ull << 63;
@@ -130,7 +130,7 @@ PRIM struct fn_pair fn_signed(struct fn_pair p, double x)
     return fn_pair(fn_double(fn_bits(p.hi) ^ sign), fn_double(fn_bits(p.lo) ^ sign));
 }
 
-/* The values at the infinities, where code has cut x. */
+/* Replaces the values at the infinities, since x was clamped: low at -inf, high at +inf. */
 PRIM struct fn_pair fn_limits(struct fn_pair p, double x, double low, double high)
 {
     int ends = FN_ABS(x) == FN_INF;
@@ -138,8 +138,8 @@ PRIM struct fn_pair fn_limits(struct fn_pair p, double x, double low, double hig
     return fn_pair(ends ? x < 0 ? low : high : p.hi, ends ? 0 : p.lo);
 }
 
-/* The value of a function that is neither zero nor infinite but at zero and the infinities.  Where
- * binary64 has no such number: the nearest one that it has, which is odd. */
+/* The value of a function that is zero or infinite only at zero and the infinities.  Elsewhere a
+ * value out of binary64's range becomes the nearest number in range, which is odd. */
 PRIM struct fn_pair fn_open(struct fn_pair p, double x, const struct fn_args *a)
 {
     int zero = p.hi == 0 && p.lo == 0, outside = a->odd && (zero || FN_ABS(p.hi) == FN_INF);
@@ -149,13 +149,13 @@ PRIM struct fn_pair fn_open(struct fn_pair p, double x, const struct fn_args *a)
     return fn_pair(outside ? last : p.hi, outside ? 0 : p.lo);
 }
 
-/* Added to a square, it keeps a small term from becoming zero where x is not zero. */
+/* Added to a term that may underflow, it keeps the term nonzero where x is not zero. */
 PRIM double fn_trace(double x)
 {
     return x != 0 ? 0x1p-1000 : 0;
 }
 
-PRIM double fn_cut(double x, double low, double high) /* NaN passes */
+PRIM double fn_cut(double x, double low, double high) /* clamps x; NaN passes */
 {
     double y = x < low ? low : x;
 
@@ -174,13 +174,13 @@ PRIM double fn_finish(struct fn_pair p, int odd)
     return p.hi == 0 && lo == 0 ? p.hi : s; /* keeps the sign of a zero */
 }
 
-/* Machines differ in the NaN that they make of an undefined operation: one stands for all. */
+/* The canonical NaN for every NaN, since machines differ in the NaN of an invalid operation. */
 PRIM double fn_one_nan(double x)
 {
     return x != x ? FN_NAN : x;
 }
 
-/* What a function stores: NaN stays NaN. */
+/* The value that a function stores; NaN gives the canonical NaN. */
 PRIM double fn_value(struct fn_pair p, double x, int odd)
 {
     double y = fn_finish(p, odd);
@@ -188,14 +188,14 @@ PRIM double fn_value(struct fn_pair p, double x, int odd)
     return x != x ? FN_NAN : fn_one_nan(y);
 }
 
-/* ---- powers of e ----------------------------------------------------------------------------- */
+/* ---- exponentials ---------------------------------------------------------------------------- */
 
 /* e^x = (m + l) s t with powers of two s and t; r and k of x = k log 2 + r */
 struct fn_power {
     double m, l, s, t, k, r, p;
 };
 
-#define FN_WIDE 760 /* the bound of results in binary64: e^-760 is zero there */
+#define FN_WIDE 760 /* bound of results in binary64: e^-760 is zero there */
 
 PRIM struct fn_power fn_power(double x, double bound)
 {
@@ -329,7 +329,7 @@ PRIM struct fn_pair fn_log_sum(double k, double f, double c)
     return fn_fast_sum(a.hi, a.lo + (k * FN_LN2_1 + (fn_log_rest(f) + c)));
 }
 
-/* The logarithms' domain: -inf at zero, NaN below. */
+/* The value of a logarithm outside its domain: -inf at zero, NaN below. */
 PRIM struct fn_pair fn_domain(struct fn_pair y, double x)
 {
     double hi = x < 0 ? FN_NAN : x == 0 ? -FN_INF : y.hi;
@@ -472,7 +472,7 @@ PRIM struct fn_angle fn_near(double x)
     return y;
 }
 
-/* 64 bits of 2 / pi from bit `from` behind the point on; zeros before it */
+/* 64 bits of 2 / pi, beginning `from` bits behind the point; zeros before it. */
 PRIM uint64_t fn_two_over_pi(int from)
 {
     static const uint64_t words[] = { 0, FN_TWO_OVER_PI_WORDS };
@@ -481,7 +481,7 @@ PRIM uint64_t fn_two_over_pi(int from)
     return shift ? words[i] << shift | words[i + 1] >> (64 - shift) : words[i];
 }
 
-/* As fn_near, for any |x| >= 2^20 (Payne and Hanek): the significand times those 192 bits of
+/* fn_near for any |x| >= 2^20 (Payne and Hanek): multiplies the significand by those 192 bits of
  * 2 / pi that are worth less than 4. */
 PRIM struct fn_angle fn_far(double x)
 {
@@ -630,8 +630,8 @@ PRIM struct fn_pair fn_acos(double x, const struct fn_args *a)
 
 /* ---- powers and roots ------------------------------------------------------------------------ */
 
-/* Where one operation of binary64 rounds the value as a result in binary64 is rounded, hi is that
- * result, and nothing is added to it: lo would be off where it is subnormal. */
+/* If one binary64 operation gives the correctly rounded result in binary64, hi is that result and
+ * lo stays 0: lo would be wrong where it is subnormal. */
 
 PRIM struct fn_pair fn_sqrt(double x, const struct fn_args *a)
 {
@@ -662,7 +662,7 @@ PRIM struct fn_pair fn_square(double x, const struct fn_args *a)
     return fn_open(fn_pair(y, a->odd ? FN_FMA(x, x, -y) : 0), x, a);
 }
 
-/* ---- what passes, and what is cut ------------------------------------------------------------ */
+/* ---- copies and clamps ----------------------------------------------------------------------- */
 
 #define FN_EXACT(name, value) \
     PRIM struct fn_pair fn_##name(double x, const struct fn_args *a) \
@@ -729,7 +729,7 @@ PRIM struct fn_pair fn_silu(double x, const struct fn_args *a)
     return fn_open(fn_limits(fn_gate(x, x, 0, a), x, -0.0, FN_INF), x, a);
 }
 
-/* The form with a tangent: x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)) */
+/* GELU with a hyperbolic tangent: x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)). */
 PRIM struct fn_pair fn_gelu_tanh(double x, const struct fn_args *a)
 {
     double u = fn_cut(x, -0x1p300, 0x1p300), z = u * u, w = FN_GELU_CUBE_0 * z, v;
@@ -742,7 +742,7 @@ PRIM struct fn_pair fn_gelu_tanh(double x, const struct fn_args *a)
     return fn_open(fn_limits(h, x, -0.0, FN_INF), x, a);
 }
 
-/* x times the normal distribution: x (1 - Q(x)), where Q is its tail */
+/* x times the normal distribution function: x (1 - Q(x)), where Q is the upper tail. */
 PRIM struct fn_pair fn_gelu(double x, const struct fn_args *a)
 {
     double v = fn_cut(FN_ABS(x), 0, 64), z = v * v, p, t = (v - 4) / (v + 4), q; /* e^-2048 is 0 */

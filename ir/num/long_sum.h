@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Exact sums of doubles: digits of 32 bits in 64, so that carries wait for 2^30 additions.
+ * Exact sums of doubles: 32-bit digits in 64-bit words, so that carries can wait 2^30 additions.
  *
  * Source: the small superaccumulator of Neal, arXiv 1505.05571. */
 #ifndef LIMBER_LONG_SUM_H
@@ -16,7 +16,7 @@ struct long_sum {
     double special; /* the sum of infinities and NaN; 0: none */
 };
 
-/* Digits below the top one become 0 .. 2^32 - 1. */
+/* Propagates carries: digits below the top one become 0 .. 2^32 - 1. */
 static inline void limber_long_carry(struct long_sum *s)
 {
     int64_t carry = 0;
@@ -75,7 +75,7 @@ static inline void limber_long_store(struct long_sum *s, uint64_t by, limber_for
     for (i = 0; x.sign && i < LONG_DIGITS; i++)
         s->digit[i] = -s->digit[i];
     limber_long_carry(s);
-    /* Digits of the quotient from the top; four after the first that is not zero. */
+    /* Digits of the quotient from the top: four, from the first nonzero one on. */
     for (i = LONG_DIGITS - 1; i >= 0 && filled < 4; i--) {
         rest = rest << 32 | (uint32_t)s->digit[i];
         if (i == LONG_DIGITS - 1)
@@ -87,7 +87,7 @@ static inline void limber_long_store(struct long_sum *s, uint64_t by, limber_for
     for (int j = i; j >= 0; j--)
         sticky |= s->digit[j] != 0;
     sticky |= rest != 0;
-    /* what is left of a short quotient may still have digits behind the point */
+    /* The remainder of a short quotient gives digits behind the point. */
     for (; filled < 4 && rest; filled += filled || value, i--) {
         rest <<= 32;
         value = value << 32 | rest / by;

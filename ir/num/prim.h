@@ -14,13 +14,13 @@
 #define PRIM_BODY static __attribute__((unused))
 #endif
 
-#ifndef LIMBER_BIG_WORDS        /* kernels have less room, and fewer formats at a time */
+#ifndef LIMBER_BIG_WORDS        /* kernels define less: they have less memory and fewer formats */
 #define LIMBER_BIG_WORDS 1640
 #endif
 
 enum { LIMBER_WIDE = 3, LIMBER_BIG = LIMBER_BIG_WORDS };
 
-/* LIMBER_F64, which code of devices cannot read. */
+/* LIMBER_F64 as a function, since device code cannot read the constant. */
 PRIM limber_format limber_binary64(void)
 {
     limber_format f = { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 };
@@ -30,7 +30,7 @@ PRIM limber_format limber_binary64(void)
 
 /* ---- scaled integers ------------------------------------------------------------------------- */
 
-/* trunc(x 2^shift) as a wide; |x| 2^shift < 2^191.  Not finite counts as zero. */
+/* trunc(x 2^shift) as a wide; |x| 2^shift < 2^191.  NaN and infinities count as zero. */
 PRIM void limber_fix_num(uint64_t w[LIMBER_WIDE], const struct limber_num *x, int shift)
 {
     int s = x->exp + shift;
@@ -68,7 +68,7 @@ PRIM void limber_fix_num(uint64_t w[LIMBER_WIDE], const struct limber_num *x, in
     w[2] = m[2];
 }
 
-/* The same for the element at p; the two doubles of a dd are cut apart. */
+/* limber_fix_num of the element at p; the two doubles of a dd are truncated apart. */
 PRIM void limber_fix(uint64_t w[LIMBER_WIDE], limber_format f, const void *p, int shift)
 {
     struct limber_num x;
@@ -94,7 +94,7 @@ PRIM void limber_fix(uint64_t w[LIMBER_WIDE], limber_format f, const void *p, in
     limber_fix_num(w, &x, shift);
 }
 
-/* trunc(x 2^shift) below 2^63 in magnitude.  Not finite counts as zero. */
+/* trunc(x 2^shift), below 2^63 in magnitude.  NaN and infinities count as zero. */
 PRIM int64_t limber_fix64_num(const struct limber_num *x, int shift)
 {
     int s = x->exp + shift;
@@ -111,7 +111,7 @@ PRIM int64_t limber_fix64_num(const struct limber_num *x, int shift)
     return x->sign ? -(int64_t)m : (int64_t)m;
 }
 
-/* Bits [from, from + count) of a wide, count <= 32, the sign repeated above. */
+/* Bits [from, from + count) of a wide, count <= 32, sign-extended above its top. */
 PRIM uint32_t limber_wide_bits(const uint64_t w[LIMBER_WIDE], int from, int count)
 {
     uint64_t sign = (uint64_t)((int64_t)w[LIMBER_WIDE - 1] >> 63);
@@ -122,7 +122,7 @@ PRIM uint32_t limber_wide_bits(const uint64_t w[LIMBER_WIDE], int from, int coun
     return (uint32_t)(v & (((uint64_t)1 << count) - 1));
 }
 
-/* Slice `slice` of `slices` (0 is the top one, signed if the operand is) of `step` bits. */
+/* Slice `slice` of `slices`, each of `step` bits; 0 is the top one, signed if the operand is. */
 PRIM int32_t limber_slice(const uint64_t w[LIMBER_WIDE], int slice, int slices, int step,
                           int is_signed)
 {
@@ -133,8 +133,8 @@ PRIM int32_t limber_slice(const uint64_t w[LIMBER_WIDE], int slice, int slices, 
     return v;
 }
 
-/* The same as a digit in [-2^(step-1), 2^(step-1)], all signed: a digit whose first bit is set
- * counts 2^step less, and the one above it 1 more.  The integer and its sign fit the slices.
+/* A slice as a signed digit in [-2^(step-1), 2^(step-1)]: a digit whose first bit is set is reduced
+ * by 2^step, and the one above it increased by 1.  The integer and its sign must fit the slices.
  * Source: Booth, Q. J. Mech. Appl. Math. 4 (1951), with step bits at once. */
 PRIM int32_t limber_signed_slice(const uint64_t w[LIMBER_WIDE], int slice, int slices, int step)
 {
@@ -147,8 +147,8 @@ PRIM int32_t limber_signed_slice(const uint64_t w[LIMBER_WIDE], int slice, int s
 /* ---- residues -------------------------------------------------------------------------------- */
 
 /* The residue of t in [-half, p - half) for t + half < 2^24 and 2 <= p <= 256.  inverse = 2^32/p is
- * rounded up: too large by less than 1, so the product by less than 2^24, which is at most the
- * 2^32/p from the largest fraction of a quotient to the next whole number. */
+ * rounded up, so it is too large by less than 1 and the product by less than 2^24.  A quotient's
+ * largest fraction is 1/p below the next integer, 2^32/p in the product, which is at least 2^24. */
 PRIM int32_t limber_mod24(uint32_t t, uint32_t half, uint32_t p, uint32_t inverse)
 {
     uint32_t q = (uint32_t)((uint64_t)(t + half) * inverse >> 32);
@@ -167,15 +167,15 @@ PRIM uint32_t limber_mod32(int32_t t, uint32_t p, int32_t quotient)
     return down < r ? down : r;
 }
 
-/* What limber_divide_by takes for d > 0; 0 else, where nobody divides by d. */
+/* The `inverse` argument of limber_divide_by for d > 0; 0 for d = 0, by which nobody divides. */
 PRIM uint32_t limber_inverse(int32_t d)
 {
     return d > 0 ? 0xffffffffu / (uint32_t)d : 0;
 }
 
 /* n / d for n >= 0 and d > 0.  The inverse is too small by less than 1, so the product by less than
- * n / 2^32, and the quotient by at most 1, which the remainder shows.  GPUs take some twenty
- * instructions for a division by what is not known. */
+ * n / 2^32, and the quotient by at most 1, which the remainder shows.  A GPU needs some twenty
+ * instructions to divide by a variable. */
 PRIM int32_t limber_divide_by(int32_t n, int32_t d, uint32_t inverse)
 {
     int32_t q = (int32_t)((uint64_t)(uint32_t)n * inverse >> 32);
@@ -202,7 +202,7 @@ PRIM void limber_columns_add(int64_t *column, int64_t stride, int64_t t, int wei
     }
 }
 
-/* Columns -> 64-bit words in two's complement; words must hold the value. */
+/* Converts columns to 64-bit words in two's complement, which must be wide enough. */
 PRIM void limber_columns_words(const int64_t *column, int64_t stride, int columns, uint64_t *w,
                                int words)
 {
@@ -235,7 +235,7 @@ PRIM_BODY void limber_big_zero(struct limber_big *b)
         b->w[i] = 0;
 }
 
-/* Adds (-1)^sign m 2^exp, m of n words; exp >= base, and the room is the caller's duty. */
+/* Adds (-1)^sign m 2^exp, m of n words.  The caller ensures exp >= base and room for the sum. */
 PRIM_BODY void limber_big_add(struct limber_big *b, int sign, const uint64_t *m, int n, int exp)
 {
     int at = (exp - b->base) >> 6, r = (exp - b->base) & 63, i;
@@ -262,8 +262,8 @@ PRIM_BODY void limber_big_add(struct limber_big *b, int sign, const uint64_t *m,
     }
 }
 
-/* Magnitude's top 128 bits, exponent and sign; *sticky tells of bits below them.  The words are
- * made the magnitude. */
+/* The top 128 bits of the magnitude, its exponent and the sign; *sticky is 1 if lower bits are set.
+ * The words become the magnitude. */
 PRIM_BODY void limber_big_num(struct limber_big *b, struct limber_num *x, int *sticky)
 {
     uint64_t carry = 1, next = 0, rest = 0;
@@ -276,7 +276,7 @@ PRIM_BODY void limber_big_num(struct limber_big *b, struct limber_num *x, int *s
     }
     x->hi = x->lo = 0;
     x->exp = 0;
-    for (int i = b->n - 1; i >= 0; i--) { /* two words, from the first that is not zero */
+    for (int i = b->n - 1; i >= 0; i--) { /* finds the first two words from the first nonzero one */
         uint64_t w = b->w[i];
 
         if (x->hi == 0) {
@@ -293,7 +293,7 @@ PRIM_BODY void limber_big_num(struct limber_big *b, struct limber_num *x, int *s
     x->kind = x->hi | x->lo ? NUM_finite : NUM_zero;
     *sticky = (next | rest) != 0;
     z = *sticky ? __builtin_clzll(x->hi) : 0;
-    if (z) { /* let no leading zero eat a rounding bit */
+    if (z) { /* normalises, so that leading zeros cost no rounding bit */
         x->hi = x->hi << z | x->lo >> (64 - z);
         x->lo = x->lo << z | next >> (64 - z);
         x->exp -= z;
@@ -351,7 +351,7 @@ PRIM_BODY void limber_big_add_product(struct limber_big *b, const struct limber_
 
 /* ---- epilogue -------------------------------------------------------------------------------- */
 
-/* The one or two numbers of an element. */
+/* Decodes an element into one number, or a dd into its two; returns their count. */
 PRIM int limber_parts(struct limber_num part[2], limber_format f, const void *p)
 {
     if (f.kind == LIMBER_KIND_DD) {
@@ -370,8 +370,8 @@ PRIM int limber_num_store(void *p, limber_format f, const struct limber_num *x, 
     return limber_num_encode(p, f, x, sticky, LIMBER_ROUND_NEAREST);
 }
 
-/* Rounds a big once to f (dd: high, then what it leaves, each once) and stores it; its words are
- * destroyed.  Answers the flags of limber_num_encode. */
+/* Rounds a big once to f and stores it.  A dd stores high, then the rounded remainder.  The big's
+ * words are destroyed.  Returns the flags of limber_num_encode. */
 PRIM_BODY int limber_big_store(void *p, limber_format f, struct limber_big *b)
 {
     struct limber_num x, high, low = { 0 };
@@ -400,7 +400,7 @@ PRIM_BODY int limber_big_store(void *p, limber_format f, struct limber_big *b)
     return flags;
 }
 
-/* A stand-in with the same sign, zero, infinity or NaN. */
+/* A double that stands for x's class: 0, 1 (finite), infinity or NaN, with x's sign. */
 PRIM double limber_num_class(const struct limber_num *x)
 {
     double v = x->kind == NUM_zero   ? 0 :
@@ -419,7 +419,7 @@ PRIM void limber_num_of_class(struct limber_num *x, double v)
     x->kind = v != v ? NUM_nan : v - v != 0 ? NUM_inf : NUM_zero;
 }
 
-/* alpha and beta as the epilogue sees them; null: 1 and 0.  f is theirs. */
+/* alpha and beta of the epilogue, in format f; NULL: 1 and 0. */
 struct limber_scalars {
     const void *alpha, *beta;
     limber_format f;
@@ -434,7 +434,7 @@ PRIM int limber_max_int(int a, int b)
     return a > b ? a : b;
 }
 
-/* dst = alpha x + beta dst with x not finite, or made so by alpha, beta or dst. */
+/* dst = alpha x + beta dst where x, alpha, beta or dst makes the result infinite or NaN. */
 PRIM_BODY int limber_store_class(void *dst, limber_format f, double x,
                                  const struct limber_scalars *s)
 {
@@ -501,7 +501,7 @@ PRIM_BODY int limber_store_exact(void *dst, limber_format f, uint64_t *s, int n,
                 low = limber_min_int(low, b[i].exp + c[j].exp);
                 high = limber_max_int(high, b[i].exp + c[j].exp + 64 * 4);
             }
-    if (low == INT32_MAX) { /* all terms are zeros; their signs decide */
+    if (low == INT32_MAX) { /* all terms are zeros, whose signs decide */
         limber_num_of_class(&x, special);
         return limber_num_store(dst, f, &x, 0);
     }
@@ -526,7 +526,7 @@ PRIM_BODY int limber_store_exact(void *dst, limber_format f, uint64_t *s, int n,
     return limber_big_store(dst, f, &sum);
 }
 
-/* An integer as it lies in memory, sign-extended. */
+/* An integer in memory, sign-extended to 64 bits. */
 PRIM int64_t limber_load_int(limber_format f, const void *p)
 {
     uint64_t v = 0;
@@ -539,7 +539,7 @@ PRIM int64_t limber_load_int(limber_format f, const void *p)
                (int64_t)(v << (64 - 8 * f.size)) >> (64 - 8 * f.size);
 }
 
-/* The 64 bits of n words times 2^exp that count from 1 on. */
+/* The integer part of n words times 2^exp, modulo 2^64. */
 PRIM uint64_t limber_big_units(const uint64_t *w, int n, int exp)
 {
     uint64_t sign = (uint64_t)((int64_t)w[n - 1] >> 63), low, high;
@@ -572,8 +572,8 @@ PRIM int limber_store_wrapped(void *dst, limber_format f, uint64_t s,
     return 0;
 }
 
-/* alpha x + beta c.  Where a term alone leaves binary64, but the sum may not, terms are halved 1024
- * times; no other term is so small then that it would lose what counts. */
+/* alpha x + beta c.  If a term overflows binary64 but the sum may not, the sum is computed scaled
+ * by 2^-1024; the other term is never so small then that it would lose bits that matter. */
 PRIM double limber_blend(double alpha, double x, double beta, double c)
 {
     double r = __builtin_fma(beta, c, alpha * x), half = 0x1p-512;
@@ -584,7 +584,7 @@ PRIM double limber_blend(double alpha, double x, double beta, double c)
     return r * 0x1p512 * 0x1p512;
 }
 
-/* dst = alpha x + beta dst in binary64, rounded to f; x was summed in floats. */
+/* dst = alpha x + beta dst in binary64, rounded to f; x is a sum in floats. */
 PRIM int limber_store_float(void *dst, limber_format f, double x, int has_alpha, double alpha,
                             int has_beta, double beta)
 {

@@ -16,7 +16,7 @@
 
 enum limber_num_kind { NUM_zero, NUM_finite, NUM_inf, NUM_nan };
 
-/* What an encoding lost.  NUM_overflow: a float's magnitude or an integer's value did not fit.
+/* Losses of an encoding.  NUM_overflow: a float's magnitude or an integer's value did not fit.
  * NUM_underflow: inexact, and smaller than the smallest normal before rounding. */
 enum limber_num_loss { NUM_inexact = 1, NUM_overflow = 2, NUM_underflow = 4 };
 
@@ -72,7 +72,7 @@ PRIM void limber_num_put(void *p, int size, uint64_t v)
     }
 }
 
-/* Sixteen bytes lie in memory as one integer would. */
+/* Sixteen bytes in memory as one integer in native byte order. */
 PRIM limber_u128 limber_num_get16(const void *p)
 {
     limber_u128 v;
@@ -86,14 +86,14 @@ PRIM void limber_num_put16(void *p, limber_u128 v)
     __builtin_memcpy(p, &v, 16);
 }
 
-/* Signed integers, as results may be. */
+/* True for the signed integers that results may be. */
 PRIM int limber_num_is_int(limber_format f)
 {
     return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_SHORT;
 }
 
-/* Elements that lie in memory as binary64, binary32, bfloat16 or binary128, in every field; the
- * number of fraction bits alone does not say it. */
+/* True for formats that equal binary64, binary32, bfloat16 or binary128 in every field; the number
+ * of fraction bits alone does not tell. */
 PRIM int limber_num_is_f64(limber_format f)
 {
     return f.kind == LIMBER_KIND_FLOAT && f.size == 8 && f.exp_bits == 11 && f.frac_bits == 52 &&
@@ -142,7 +142,7 @@ PRIM void limber_num_unpack(struct limber_num *x, int e, int m, int bias, int fl
     x->lo = (uint64_t)frac;
 }
 
-/* The float (1,e,m) that holds the elements of f in memory: f itself or its carrier. */
+/* The float that the elements of f are stored as: f itself or its carrier. */
 PRIM limber_format limber_num_carrier(limber_format f)
 {
     if (f.kind == LIMBER_KIND_FLOAT && f.carried) {
@@ -157,9 +157,9 @@ PRIM limber_format limber_num_carrier(limber_format f)
 
 /* ---- formats that are no floats -------------------------------------------------------------- */
 
-/* The number that a posit's code stands for: behind the sign a run of equal bits and one that ends
- * it, exp_bits of the exponent, and the fraction.  Its unit is not below the smallest posit, on
- * which those rely who add products in a fixed point. */
+/* Decodes a posit: behind the sign a run of equal bits and the bit that ends it, exp_bits bits of
+ * the exponent, and the fraction.  Its unit is not below the smallest posit, which fixed-point sums
+ * of products rely on. */
 PRIM void limber_num_unpack_posit(struct limber_num *x, limber_format f, uint64_t code)
 {
     int bits = 8 * f.size, run, k, fraction;
@@ -185,13 +185,13 @@ PRIM void limber_num_unpack_posit(struct limber_num *x, limber_format f, uint64_
     x->kind = NUM_finite;
 }
 
-/* A short integer's value. */
+/* The value of a short integer's code. */
 PRIM int64_t limber_num_short(limber_format f, uint64_t code)
 {
     return (int64_t)(code << (63 - f.frac_bits)) >> (63 - f.frac_bits);
 }
 
-/* The element at p, in any format but dd and exact. */
+/* Decodes the element at p, of any format but dd and exact. */
 PRIM void limber_num_decode(struct limber_num *x, limber_format f, const void *p)
 {
     limber_format c = limber_num_carrier(f);
@@ -270,14 +270,14 @@ PRIM limber_u128 limber_num_shift(limber_u128 v, int64_t shift, int sticky, int 
     return kept + (unsigned)up;
 }
 
-/* Does an overflow go beyond the largest finite magnitude? */
+/* True if an overflow rounds to infinity, not to the largest finite magnitude. */
 PRIM int limber_num_beyond(int sign, limber_rounding mode)
 {
     return mode == LIMBER_ROUND_NEAREST || mode == LIMBER_ROUND_AWAY ||
            (mode == LIMBER_ROUND_UP && !sign) || (mode == LIMBER_ROUND_DOWN && sign);
 }
 
-/* The code of x rounded to a float; the sign is part of it.
+/* The code of x rounded to a float, including the sign.
  * NO_SUBNORMAL: what rounds below the smallest normal becomes zero, in every mode. */
 PRIM int limber_num_pack(limber_u128 *code, int e, int m, int bias, int flags,
                          const struct limber_num *x, int sticky, limber_rounding mode)
@@ -335,8 +335,8 @@ PRIM int limber_num_pack(limber_u128 *code, int e, int m, int bias, int flags,
     return loss;
 }
 
-/* The code of x rounded to a posit: the infinite string of bits rounded to nearest, ties to even,
- * but neither to 0 nor beyond the largest. */
+/* The code of x rounded to a posit: its infinite bit string rounded to nearest, ties to even, but
+ * never to 0 and never beyond the largest. */
 PRIM int limber_num_pack_posit(uint64_t *code, limber_format f, const struct limber_num *x,
                                int sticky)
 {
@@ -386,7 +386,7 @@ PRIM int limber_num_pack_power(uint64_t *code, limber_format f, const struct lim
     if (x->kind != NUM_finite || !v || x->sign)
         return NUM_inexact | NUM_overflow;
     lead = (int64_t)x->exp + limber_sig_bits(v) - 1;
-    /* The only bit is odd, so that ties go up. */
+    /* The significand is one bit, which is odd, so ties go up. */
     if (limber_num_shift(v, limber_sig_bits(v) - 1, sticky, 0, mode, &inexact) > 1)
         lead++;
     if (lead < -f.bias) {
@@ -466,8 +466,8 @@ PRIM int limber_num_encode(void *p, limber_format f, const struct limber_num *x,
     return loss;
 }
 
-/* x + sticky minus what its code as a double stands for; the sign may turn.  Returns the
- * remainder's sticky bit. */
+/* The remainder of x + sticky minus the double with this code; its sign may differ from x's.
+ * Returns the remainder's sticky bit. */
 PRIM int limber_num_rest(struct limber_num *rest, const struct limber_num *x, int sticky,
                          limber_u128 code)
 {
@@ -525,8 +525,8 @@ PRIM int limber_num_encode_dd(void *p, const struct limber_num *x, int sticky, l
     return loss;
 }
 
-/* x plus (result ? a positive amount less than one unit of lo : 0) is the sum of the two doubles
- * at p, whatever they are. */
+/* x plus (result ? a positive amount less than one unit of lo : 0) is the sum of the two doubles at
+ * p, which need not be normalised. */
 PRIM int limber_num_decode_dd(struct limber_num *x, const void *p)
 {
     struct limber_num a, b, t;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Floats of 8 and 16 bits to doubles and back, rounded to nearest even, by arithmetic that vector
- * code and devices do at the same time for many. */
+ * Floats of 8 and 16 bits to doubles and back, rounded to nearest even, by branch-free arithmetic
+ * that vectorises. */
 #ifndef LIMBER_NUM_SMALL_H
 #define LIMBER_NUM_SMALL_H
 
 #include "ir/num/functions.h"
 
-/* A float of 8 or 16 bits as a double sees it. */
+/* The constants that convert a float format of 8 or 16 bits to and from double. */
 struct small {
     uint64_t sign, magnitude, top, nan, largest; /* codes */
-    uint64_t past, infinity;            /* what overflow becomes, and what infinities do */
-    int shift;                          /* of its fraction to a double's */
+    uint64_t past, infinity;            /* codes of an overflow, and of an infinity */
+    int shift;                          /* fraction bits of a double minus those of the format */
     double quantum;                     /* the smallest positive number */
 };
 

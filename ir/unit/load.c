@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Operands as a simulated unit sees them: rounded on load, blocks of them scaled. */
+ * Loads operands of a simulated unit: rounds elements, scales blocks. */
 #include "ir/unit/num.h"
 
 #include <math.h>
 #include <stdbool.h>
 
-/* The scale of a block; 1 where nothing in it is finite and not zero. */
+/* The scale of a block; 1 if it has no finite nonzero element. */
 static double scale_of(const limber_unit *u, const limber_step *s, const double *x, int64_t n)
 {
     double most = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Simulated units, one number at a time: rounding, loading, order, random numbers.  Written once
- * for the interpreter, for kernels and what they leave to the library, and for statistics; hence C
- * that is C++ as well, without libc. */
+ * for the interpreter, for kernels and their helpers in the library, and for statistics; hence C
+ * without libc that is also C++. */
 #ifndef LIMBER_UNIT_NUM_H
 #define LIMBER_UNIT_NUM_H
 
@@ -10,7 +10,7 @@
 
 /* ---- order --------------------------------------------------------------------------------- */
 
-/* The index along k of position p. */
+/* The index along k of the product at position p in the unit's order. */
 PRIM int64_t limber_unit_at(const limber_unit *u, int64_t k, int64_t p)
 {
     int64_t from, len, q, first;
@@ -33,12 +33,12 @@ PRIM int64_t limber_unit_at(const limber_unit *u, int64_t k, int64_t p)
     }
 }
 
-enum { LIMBER_UNIT_LANES = 16 };    /* at most */
+enum { LIMBER_UNIT_LANES = 16 };    /* largest number of lanes */
 
-/* Products from here on count as infinite where acc is added late. */
+/* Products of at least this magnitude count as infinite where acc is added late. */
 #define LIMBER_UNIT_TOO_LARGE 0x1p128
 
-/* Positions of one part of k. */
+/* The number of positions in one part of k. */
 PRIM int64_t limber_unit_part(const limber_unit *u, int64_t k)
 {
     int64_t step = u->group ? u->group : u->block, part = (k + u->split - 1) / u->split;
@@ -47,7 +47,7 @@ PRIM int64_t limber_unit_part(const limber_unit *u, int64_t k)
     return part > 0 ? part : 1;
 }
 
-/* C as the outermost sum starts from it: where that sum flushes subnormals, it flushes this one. */
+/* C as the start of the outermost sum, flushed to zero if that sum flushes subnormals. */
 PRIM double limber_unit_start(const limber_unit *u, double c)
 {
     limber_format f = u->split > 1 ? u->total.format : u->group ? u->outer.format : u->acc.format;
@@ -60,7 +60,7 @@ PRIM double limber_unit_start(const limber_unit *u, double c)
     return c;
 }
 
-/* Where a group ends that begins at `from`, in a part of k up to `to`. */
+/* The end of the group that begins at `from`, in a part of k that ends at `to`. */
 PRIM int64_t limber_unit_group_end(const limber_unit *u, int64_t from, int64_t to)
 {
     const int64_t left = to - from;
@@ -74,25 +74,26 @@ PRIM int64_t limber_unit_group_end(const limber_unit *u, int64_t from, int64_t t
     return from + (half < u->group ? half : u->group);
 }
 
-/* Where whole steps of lanes end, in a group. */
+/* The end of the whole steps of lanes in the positions [from, to) of a group. */
 PRIM int64_t limber_unit_steps_end(const limber_unit *u, int64_t from, int64_t to)
 {
     return u->unroll ? from + (to - from) / u->unroll * u->unroll : to;
 }
 
-/* What is added to accumulator i of `width` that become half as many; the sum is accumulator i. */
+/* Pairwise sum of `width` accumulators: the two that are added into accumulator i (second: 0 or 1).
+ */
 PRIM int limber_unit_lane(const limber_unit *u, int width, int i, int second)
 {
     return u->join_halves ? i + second * (width / 2) : 2 * i + second;
 }
 
-/* The number of a group that begins at p: one before it may be shorter than `group`. */
+/* The index of the group that begins at p; a group before it may be shorter than `group`. */
 PRIM int64_t limber_unit_group_index(const limber_unit *u, int64_t p)
 {
     return (p + u->group - 1) / u->group;
 }
 
-/* Sums of lanes and of groups in `length` positions that begin with a group. */
+/* The number of sums of lanes and of groups in `length` positions that begin with a group. */
 PRIM int64_t limber_unit_groups(const limber_unit *u, int64_t length)
 {
     return u->group ? (length + u->group - 1) / u->group * (u->lanes ? u->lanes : 1) : 0;
@@ -100,14 +101,14 @@ PRIM int64_t limber_unit_groups(const limber_unit *u, int64_t length)
 
 /* ---- random numbers ------------------------------------------------------------------------ */
 
-/* Mixes x in place: a variable of 32 bits without a sign, or a vector of them. */
+/* Mixes x in place: an unsigned 32-bit variable, or a vector of them. */
 #define LIMBER_MIX(x) \
     ((x) ^= (x) >> 16, (x) *= 0x7feb352du, (x) ^= (x) >> 15, (x) *= 0x846ca68bu, (x) ^= (x) >> 16)
 #define LIMBER_ELEMENT_STEP 0xc2b2ae35u
 #define LIMBER_STREAM_STEP 0x27d4eb2fu
 #define LIMBER_INDEX_STEP 0x9e3779b1u
 
-/* What all numbers of row i, and then of element (i,j), have in common. */
+/* The hash state that all random numbers of row i share; then that of element (i,j). */
 PRIM uint32_t limber_unit_row(uint64_t seed, int64_t i)
 {
     uint32_t high = (uint32_t)(seed >> 32) + 0x9e3779b9u, x;
@@ -191,7 +192,7 @@ PRIM void limber_step_round(struct limber_num *out, const limber_step *s,
         out->sign = 0;
 }
 
-/* The double that a number of at most 53 bits is. */
+/* The double equal to a number of at most 53 bits. */
 PRIM double limber_num_value(const struct limber_num *x)
 {
     limber_u128 code;
@@ -214,7 +215,7 @@ PRIM double limber_step_value(const limber_step *s, double x, uint32_t r, int bi
     return limber_num_value(&out);
 }
 
-/* The exponent that an encoding in f has: a subnormal that of the smallest normal number. */
+/* The exponent of x in f; subnormals have that of the smallest normal number. */
 PRIM int limber_unit_exponent(limber_format f, double x)
 {
     int least = 1 - f.bias, e;
@@ -227,7 +228,7 @@ PRIM int limber_unit_exponent(limber_format f, double x)
 
 /* ---- loading ------------------------------------------------------------------------------- */
 
-/* Of the largest number of a step's format: its exponent, and itself. */
+/* The exponent of a format's largest number; below, that number itself. */
 PRIM int limber_unit_top(limber_format f)
 {
     return (1 << f.exp_bits) - 1 - f.bias -
@@ -245,7 +246,7 @@ PRIM double limber_unit_largest(limber_format f)
     return v;
 }
 
-/* x / y to odd, exact for powers of two: the one rounding that counts is the next. */
+/* x / y rounded to odd, exact for powers of two, so that the next rounding is the only one. */
 PRIM double limber_odd_quotient(double x, double y)
 {
     double q = x / y, rest = q - q == 0 ? __builtin_fma(-q, y, x) : 0;
@@ -261,8 +262,8 @@ PRIM double limber_odd_quotient(double x, double y)
     return q;
 }
 
-/* The scale of a block of operands rounded by s whose largest magnitude is `most`, finite and not
- * zero.  What is subnormal here is far below the least scale. */
+/* The scale of a block of operands, rounded by s, whose largest magnitude is `most`, finite and not
+ * zero.  Subnormal doubles are far below the least scale. */
 PRIM double limber_unit_scale(const limber_unit *u, const limber_step *s, double most)
 {
     const limber_step ue4m3 = { { LIMBER_KIND_FLOAT, 4, 3,
@@ -297,11 +298,11 @@ struct loaded {
     int32_t exponent; /* for the alignment of fused blocks */
 };
 
-/* alone: the exponent is the scale's, of a whole term. */
+/* Loads one element.  alone: its exponent is the scale's, since it is aligned as a whole term. */
 PRIM void limber_unit_load_one(const limber_step *s, double x, double scale, int alone,
                                struct loaded *out)
 {
-    int scaled = scale > 0, loss; /* a scale that is zero leaves zeros, and what is not finite */
+    int scaled = scale > 0, loss; /* a scale of zero leaves zeros, NaN and infinities */
     double one = scaled ? scale : 1, v = x * 0;
     uint64_t bits;
 

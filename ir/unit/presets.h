@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Units of real machines, once.  Define UNIT(name, words, source), include.  docs/simulation.md
+ * Presets: units of real machines.  Define UNIT(name, words, source), include.  docs/simulation.md
  * says what is known of each and what is not. */
 UNIT("v100-fp16", "in=f16 " ACC32 " block=4 frac=23", DATA)
 UNIT("v100-fp16-acc16", "in=f16 acc=f16 block=4 frac=23 floor=-19", DATA)

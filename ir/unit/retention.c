@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * How much of a sum's variance an accumulator of few bits keeps: the model.
+ * A model of how much of a sum's variance an accumulator of few bits keeps.
  *
  * Terms of variance 1 with p fraction bits go one by one into an accumulator with a of them.  A
  * sum of i terms is about sqrt(i) large; from 2^a on a term is lost whole, from 2^(a-p+j) on its
@@ -18,19 +18,19 @@
 enum { MOST_BITS = 30, MOST_TERMS = 1 << 24 };
 
 /* 2Q(2^e / sqrt n) */
-static double tails(int e, double n)
+static double two_tails(int e, double n)
 {
     return erfc(ldexp(M_SQRT1_2, e) / sqrt(n));
 }
 
 /* The sums over q_i: they vanish in binary64 while 2^a is beyond 38 sqrt(i). */
-static void whole(int a, double alpha, int64_t n, double *weighted, double *sum)
+static void sum_full_swamping(int a, double alpha, int64_t n, double *weighted, double *sum)
 {
     int64_t first = (int64_t)fmax(2, fmax(floor(alpha) + 1, floor(ldexp(1, 2 * a) / 1600)));
-    double before = first < n ? tails(a, (double)(first - 1)) : 0;
+    double before = first < n ? two_tails(a, (double)(first - 1)) : 0;
 
     for (int64_t i = first; i < n; i++) {
-        double here = tails(a, (double)i), q = here * (1 - before);
+        double here = two_tails(a, (double)i), q = here * (1 - before);
 
         *weighted += ((double)i - alpha) * q;
         *sum += q;
@@ -50,12 +50,13 @@ double limber_retention(int a, int p, int64_t n)
         alpha += ldexp(x * (x - 1) * (2 * x - 1) / 3, a - 3 * p);   /* alpha_j */
         if (j > p || (double)n <= alpha)
             continue;
-        q = ldexp(tails(a - p + j - 1, (double)n) * (1 - tails(a - p + j, (double)n)), a - p + j);
+        q = ldexp(two_tails(a - p + j - 1, (double)n) * (1 - two_tails(a - p + j, (double)n)),
+                  a - p + j);
         weighted += ((double)n - alpha) * q;
         sum += q;
     }
-    whole(a, alpha, n, &weighted, &sum);
-    last = 1 - tails(a - p + 1, (double)n);
+    sum_full_swamping(a, alpha, n, &weighted, &sum);
+    last = 1 - two_tails(a - p + 1, (double)n);
     weighted += (double)n * last;
     sum += last;
     return sum > 0 ? weighted / (sum * (double)n) : 0;
@@ -76,7 +77,7 @@ double limber_retention_chunked(int a, int p, int64_t length, int64_t groups,
 
 /* ---- of a unit ----------------------------------------------------------------------------- */
 
-static int least(int a, int b)
+static int min_int(int a, int b)
 {
     return a < b ? a : b;
 }
@@ -90,12 +91,12 @@ static int log2_of(int64_t n)
     return e;
 }
 
-/* `n` terms of *bits fraction bits go into s; *bits becomes what their sum may have. */
-static double level(const limber_step *s, int *bits, int64_t n)
+/* Retention of n terms of *bits fraction bits, added by step s; *bits becomes that of their sum. */
+static double step_retention(const limber_step *s, int *bits, int64_t n)
 {
-    int a = s->format.frac_bits, p = least(*bits, a);
+    int a = s->format.frac_bits, p = min_int(*bits, a);
 
-    *bits = least(a, p + log2_of(n));
+    *bits = min_int(a, p + log2_of(n));
     return n > 1 ? limber_retention(a, p, n) : 1;
 }
 
@@ -122,13 +123,13 @@ double limber_unit_retention(const limber_unit *u, int64_t k)
     part = (k + u->split - 1) / u->split;
     group = u->group && u->group < part ? u->group : part;
     if (u->lanes)
-        r = level(&u->acc, &bits, (group + u->lanes - 1) / u->lanes) *
-            level(&u->acc, &bits, least(u->lanes, (int)group));
+        r = step_retention(&u->acc, &bits, (group + u->lanes - 1) / u->lanes) *
+            step_retention(&u->acc, &bits, min_int(u->lanes, (int)group));
     else
-        r = level(&u->acc, &bits, group);
+        r = step_retention(&u->acc, &bits, group);
     if (u->group)
-        r *= level(&u->outer, &bits, (part + group - 1) / group);
+        r *= step_retention(&u->outer, &bits, (part + group - 1) / group);
     if (u->split > 1)
-        r *= level(&u->total, &bits, u->split);
+        r *= step_retention(&u->total, &bits, u->split);
     return r;
 }

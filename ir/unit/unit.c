@@ -16,7 +16,7 @@ enum {
     MAX_REACH = 400
 };
 
-/* Every key, with what it sets: a step, or a number (with its words, if it has any). */
+/* Every key and the field that it sets: a step, or a number (with its words, if it has any). */
 enum kind { STEP, INPUT, MULTIPLY, SCALE, NUMBER, SEED };
 static const struct key {
     const char *name;
@@ -221,8 +221,8 @@ static bool read_value(const struct key *k, struct word w, limber_unit *u, struc
     }
 }
 
-/* The next word of a description; bars are as good as spaces. */
-static struct word next(const char **at)
+/* The next word of a description; words are separated by spaces or bars. */
+static struct word next_word(const char **at)
 {
     struct word w;
 
@@ -233,7 +233,7 @@ static struct word next(const char **at)
     return w;
 }
 
-static const struct key *key_named(struct word w)
+static const struct key *find_key(struct word w)
 {
     for (size_t i = 0; i < COUNT(keys); i++)
         if (limber_lex_is(w, keys[i].name))
@@ -245,9 +245,9 @@ static bool read_words(const char *at, limber_unit *u, bool preset, struct diag 
 {
     uint32_t seen = 0;
 
-    for (struct word w = next(&at); w.n; w = next(&at)) {
+    for (struct word w = next_word(&at); w.n; w = next_word(&at)) {
         struct word v = w, name = limber_lex_cut(&v, '=');
-        const struct key *k = key_named(name);
+        const struct key *k = find_key(name);
         uint32_t bit;
 
         if (name.n == w.n && preset && !seen) {
@@ -364,7 +364,7 @@ void limber_unit_print(const limber_unit *u, struct text *out)
     limber_text_clear(&t);
 }
 
-/* ---- what must hold -------------------------------------------------------------------------- */
+/* ---- consistency ----------------------------------------------------------------------------- */
 
 static bool is_f64(const limber_step *s)
 {
@@ -402,7 +402,7 @@ static bool check_step(const char *key, const limber_step *s, bool loads, struct
     return true;
 }
 
-/* Steps of f64 are what the machine's own instructions round. */
+/* Checks steps in f64, which are computed by the CPU's own rounding. */
 static bool check_f64(const limber_unit *u, struct diag *d)
 {
     const limber_step *all[] = { &u->a, &u->b, &u->mul, &u->acc, &u->outer, &u->total, &u->out };
@@ -446,7 +446,7 @@ struct named_step {
     bool must;
 };
 
-static void steps_of(const limber_unit *u, struct named_step all[STEPS])
+static void collect_steps(const limber_unit *u, struct named_step all[STEPS])
 {
     const struct named_step list[STEPS] = {
         { "a", &u->a, true },
@@ -461,13 +461,13 @@ static void steps_of(const limber_unit *u, struct named_step all[STEPS])
     memcpy(all, list, sizeof list);
 }
 
-/* Formats that there are, and words that have names, whatever the unit. */
+/* Checks that formats exist and enumerations are in range, whatever the unit. */
 static bool check_words(const limber_unit *u, struct diag *d)
 {
     static const limber_step none = { { 0 }, 0, 0 };
     struct named_step all[STEPS];
 
-    steps_of(u, all);
+    collect_steps(u, all);
     for (size_t i = 0; i < STEPS; i++) {
         const limber_step *s = all[i].s;
 
@@ -492,7 +492,7 @@ static bool check_steps(const limber_unit *u, struct diag *d)
     struct named_step all[STEPS];
     bool random = false;
 
-    steps_of(u, all);
+    collect_steps(u, all);
 
     for (size_t i = 0; i < STEPS; i++) {
         if (!all[i].must && !all[i].s->format.kind)
@@ -685,8 +685,8 @@ const limber_unit_preset *limber_unit_preset_at(int i)
     return i >= 0 && (size_t)i < COUNT(presets) ? &presets[i] : NULL;
 }
 
-/* Rounding, saturation and flushing happen on load. */
-static bool holds(enum block_scaled kind, limber_format f)
+/* True if the instruction takes format f.  Operands are rounded, saturated and flushed on load. */
+static bool takes_format(enum block_scaled kind, limber_format f)
 {
     const limber_format known[] = { LIMBER_E2M1, LIMBER_E2M3, LIMBER_E3M2, LIMBER_E4M3,
                                     LIMBER_E5M2 };
@@ -715,8 +715,8 @@ enum block_scaled limber_unit_block_scaled(const limber_unit *unit)
         struct diag ignored = { 0 };
         limber_unit u = *unit, model;
 
-        if (!holds((enum block_scaled)kind, u.a.format) ||
-            !holds((enum block_scaled)kind, u.b.format) ||
+        if (!takes_format((enum block_scaled)kind, u.a.format) ||
+            !takes_format((enum block_scaled)kind, u.b.format) ||
             !limber_unit_read(models[kind], &model, &ignored))
             continue;
         u.a = model.a;
@@ -751,8 +751,8 @@ bool limber_unit_of_sums(const struct node *products, limber_unit *unit)
         return false;
     word = limber_word_at(limber_attrs[ATTR_sums].words, limber_num(products, ATTR_sums), &n);
     snprintf(name, sizeof name, "%.*s-%s", n, word ? word : "", input);
-    /* what sums in groups is no one instruction whose sum so far is another's addend; exact sums do
-     * not ask in what order they are formed */
+    /* A unit with groups is no single instruction that takes the sum so far as addend.  Exact sums
+     * have the same value in any order. */
     return limber_unit_read(name, unit, &ignored) &&
            (!unit->group || products->type.format.kind == LIMBER_KIND_INT);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the public calls share: errors, checks of arguments, and how a problem is made. */
+ * What the public calls share: errors, argument checks, and the making of a problem. */
 #ifndef LIMBER_JIT_API_H
 #define LIMBER_JIT_API_H
 
@@ -9,21 +9,21 @@
 /* error.c: makes d's text the thread's error text; returns d's status. */
 limber_status limber_error_set(const struct diag *d);
 
-/* check.c: what gemm and conv ask of their arguments.  `what` names the argument. */
+/* check.c: argument checks of gemm and conv.  `what` names the argument. */
 bool limber_check_format(limber_format f, const char *what, struct diag *d);
-/* rows x cols elements in this matrix: format, strides, index arithmetic. */
+/* Checks a matrix of rows x cols elements: format, strides, index arithmetic. */
 bool limber_check_matrix(const limber_matrix *m, const char *what, int64_t rows, int64_t cols,
                          struct diag *d);
 bool limber_check_data(const limber_matrix *m, const char *what, int64_t rows, int64_t cols,
                        struct diag *d);
-/* Elements of both formats side by side, which share memory only where they are of one size and
- * begin in one place. */
+/* Checks two arrays of elements.  They may share memory only if their elements have one size and
+ * they begin at the same address. */
 bool limber_check_arrays(const void *dst, limber_format to, const void *src, limber_format from,
                          size_t count, struct diag *d);
-/* No two of the matrix' elements share memory. */
+/* Checks that no two of the matrix' elements share memory. */
 bool limber_check_distinct(const limber_matrix *m, const char *what, int64_t rows, int64_t cols,
                            struct diag *d);
-/* The two matrices share no memory. */
+/* limber_check_apart checks that two matrices share no memory. */
 struct extent {
     const limber_matrix *m;
     const char *what;
@@ -31,41 +31,41 @@ struct extent {
 };
 bool limber_check_apart(struct extent c, struct extent x, struct diag *d);
 
-/* gemm.c: a product as the checks see it. */
+/* gemm.c: a product as argument checks see it. */
 struct product {
     int64_t m, n, k;
     limber_matrix a, b, c;
 };
 limber_matrix limber_as_matrix(limber_output c);
 bool limber_check_sizes(int64_t m, int64_t n, int64_t k, struct diag *d);
-/* Where the matrices of one product lie. */
+/* Checks the addresses of one product's matrices. */
 bool limber_check_addresses(const struct product *x, struct diag *d);
-/* batch.c: where those of many lie, and that no two results meet. */
+/* batch.c: checks the addresses of a batch's matrices, and that no two results overlap. */
 bool limber_check_batch(const limber_batch *t, const struct product *x, struct diag *d);
 
-/* The caller's problem becomes the engine's; `stores`: C is written.  The problem's structures have
- * this version's size and outlive *to. */
+/* Makes the engine's problem of the caller's; `stores`: C will be written.  The problem's
+ * structures have this version's size and outlive *to. */
 bool limber_gemm_state(limber_context *ctx, const limber_problem *p, bool stores,
                        struct problem *to, struct diag *d);
 bool limber_conv_run(limber_context *ctx, const limber_problem *p, struct report *report,
                      struct diag *d);
-/* Phases of backward data run one after another in the same memory. */
+/* Workspace of a convolution; phases of backward data run one after another in the same memory. */
 bool limber_conv_workspace(limber_context *ctx, const limber_problem *p, size_t *least,
                            size_t *best, struct diag *d);
 bool limber_conv_state(limber_context *ctx, const limber_problem *p, bool stores,
                        struct problem *to, struct diag *d);
-/* What a plan shows: of phases the one with the longest sums. */
+/* limber_conv_state of what a plan shows: of several phases the one with the longest sums. */
 bool limber_conv_state_main(limber_context *ctx, const limber_problem *p, struct problem *to,
                             struct diag *d);
-/* widen.c: e8m0 operands of p become bf16 matrices in memory that limber_widen_end frees, after a
- * failure, too. */
+/* widen.c: converts e8m0 operands of p to bf16 matrices, in memory that limber_widen_end frees,
+ * also after a failure. */
 bool limber_widen(limber_context *ctx, limber_problem *p, void *memory[2], struct diag *d);
 void limber_widen_end(limber_context *ctx, void *const memory[2]);
-/* complex.c: computes it.  r may be NULL. */
+/* complex.c: computes a complex product.  r may be NULL. */
 bool limber_complex_run(limber_context *ctx, const limber_problem *p, struct report *r,
                         struct diag *d);
 
-/* A product where its caller's arguments lie. */
+/* The arguments of limber_gemm, at their addresses. */
 struct gemm_arguments {
     const limber_contract *contract;
     int64_t m, n, k;
@@ -73,47 +73,47 @@ struct gemm_arguments {
     const limber_output *c;
     const void *alpha, *beta;
 };
-/* at_once.c: computes a plain small product; false: nothing is done, it is none.  report: NULL, or
- * filled. */
+/* at_once.c: computes a plain small product at once.  False: it is no such product, and nothing is
+ * done.  report: NULL, or filled. */
 bool limber_gemm_at_once(limber_context *ctx, const struct gemm_arguments *x,
                          limber_report *report);
 bool limber_run_at_once(limber_context *ctx, const limber_problem *p, limber_report *report);
 
-/* problem.c: limber_run, whose errors begin with `name`. */
+/* problem.c: limber_run with error texts that begin with `name`. */
 limber_status limber_run_as(const char *name, limber_context *ctx, const limber_problem *problem,
                             limber_report *report);
 
-/* prepared.c: it was made of this matrix, for this operation and side.  o may be NULL. */
+/* prepared.c: checks that o, if not NULL, was made of this matrix, for this operation and side. */
 bool limber_prepared_fits(const limber_context *ctx, const limber_prepared *o, struct extent x,
                           limber_operation operation, limber_side side, struct diag *d);
-/* The same of a convolution's filters. */
+/* Checks that prepared filters fit the convolution. */
 bool limber_prepared_filters_fit(const limber_context *ctx, const limber_problem *p,
                                  struct diag *d);
-/* conv.c: geometry and elements of a filter, where all of them may be prepared for the operation;
- * sizes of images are 0. */
+/* conv.c: geometry and length of a filter for an operation whose filters may be prepared; sizes of
+ * images are 0. */
 bool limber_conv_filters(const limber_conv *s, limber_operation operation, struct conv *c,
                          int64_t *length, struct diag *d);
 
 /* ---- sized.c: structures that grow ----------------------------------------------------------- */
 
-/* Copies a caller's structure to one of this version's, `full` bytes; `least` is its size in
+/* Copies a caller's structure to one of this version's, of `full` bytes; `least` is its size in
  * version 0.2. */
 bool limber_sized_in(void *to, size_t full, const void *from, size_t least, const char *what,
                      struct diag *d);
 bool limber_sized_check(const void *to, size_t least, const char *what, struct diag *d);
-/* The same of a contract and its unit; NULL is native. */
+/* limber_sized_in of a contract and its unit; NULL is the native contract. */
 bool limber_contract_in(limber_contract *to, limber_unit *unit, const limber_contract *from,
                         struct diag *d);
-/* And back, all but the size. */
+/* Copies the library's structure to the caller's, except the field `size`. */
 void limber_sized_out(void *to, const void *from, size_t full);
-/* NULL is fine. */
+/* Checks the size fields of a report or a cut; NULL is fine. */
 bool limber_report_check(const limber_report *r, struct diag *d);
 void limber_report_out(limber_report *to, const struct report *from);
 bool limber_cut_check(const limber_cut *cut, struct diag *d);
-/* Takes the arrays of from over. */
+/* Copies a cut to the caller's; takes over the arrays of `from`. */
 bool limber_cut_out(limber_cut *to, struct cut *from, struct diag *d);
 
-/* What a public call reads of its arguments. */
+/* Copies of the structures that a public call reads. */
 struct arguments {
     limber_problem problem;
     limber_contract contract;
@@ -125,7 +125,7 @@ struct arguments {
     limber_statistics *statistics_to;
 };
 
-/* Sizes in version 0.2, in bytes. */
+/* Sizes of structures in version 0.2, in bytes. */
 enum {
     LEAST_part = 136,
     LEAST_report = 200,

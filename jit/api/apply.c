@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The public calls of elementwise functions and of reductions: their arguments. */
+ * The public calls of elementwise functions and reductions: their argument checks. */
 #include "jit/api/api.h"
 #include "jit/device.h"
 #include "jit/operators/operators.h"
 
 #include <string.h>
 
-/* Where both lie. */
+/* Checks that both arrays lie in host memory or both on the device. */
 static bool check_memory(limber_context *ctx, const limber_elementwise *e, bool *on_device,
                          struct diag *d)
 {
@@ -117,7 +117,7 @@ static bool check_float(const char *what, limber_format f, struct diag *d)
                             limber_format_name(f, text, sizeof text)));
 }
 
-/* Results may be NaN, and so may steps that are rounded to the array's format. */
+/* Results, and steps that are rounded to the array's format, may be NaN, which it must have. */
 static bool check_nan(const limber_reduce_call *r, struct diag *d)
 {
     bool from = r->carry == LIMBER_CARRY_STORAGE && r->from.flags & LIMBER_FORMAT_FINITE;
@@ -131,7 +131,7 @@ static bool check_nan(const limber_reduce_call *r, struct diag *d)
                        from ? "its steps" : "results");
 }
 
-static bool apart(const void *a, size_t n, const void *b, size_t m)
+static bool is_apart(const void *a, size_t n, const void *b, size_t m)
 {
     return !n || !m || (const char *)a + n <= (const char *)b ||
            (const char *)b + m <= (const char *)a;
@@ -154,7 +154,7 @@ static bool check_places(const limber_reduce_call *r, struct diag *d)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "arrays: %s",
                            r->src ? "src is given, too" : "outer is not 1");
     for (size_t i = 0; r->arrays && r->inner && i < r->count; i++)
-        if (!r->arrays[i] || (!apart(r->dst, kept * r->to.size, r->arrays[i], array) &&
+        if (!r->arrays[i] || (!is_apart(r->dst, kept * r->to.size, r->arrays[i], array) &&
                               (r->arrays[i] != r->dst || all || r->to.size != r->from.size)))
             return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "arrays[%zu] %s", i,
                                r->arrays[i] ? "and dst overlap" : "is NULL");
@@ -164,10 +164,10 @@ static bool check_places(const limber_reduce_call *r, struct diag *d)
     if (!norm && (r->scale || r->shift))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s is for norms",
                            r->scale ? "scale" : "shift");
-    if (r->src && !apart(r->dst, kept * r->to.size, r->src, elements * r->from.size))
+    if (r->src && !is_apart(r->dst, kept * r->to.size, r->src, elements * r->from.size))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "dst and src overlap");
-    if ((r->scale && !apart(r->dst, kept * r->to.size, r->scale, line)) ||
-        (r->shift && !apart(r->dst, kept * r->to.size, r->shift, line)))
+    if ((r->scale && !is_apart(r->dst, kept * r->to.size, r->scale, line)) ||
+        (r->shift && !is_apart(r->dst, kept * r->to.size, r->shift, line)))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "dst overlaps scale or shift");
     return true;
 }

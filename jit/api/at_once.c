@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Plain small products: native, of doubles or of floats, in dense rows or columns, with nothing
- * optional.  Each test is one of the long way's (problem.c, gemm.c, jit/direct.c) in a cheap form.
- * What fails one takes the long way, which serves it or says what is wrong.  Nothing here takes a
- * lock or waits, so threads need no protection from being cancelled. */
+ * Plain small products: native, of doubles or of floats, in dense rows or columns, with no options.
+ * Each test is a cheap form of one on the general path (problem.c, gemm.c, jit/direct.c).  A
+ * product that fails a test takes that path, which serves or refuses it.  Nothing here takes a lock
+ * or waits, so threads need no protection from cancellation. */
 #include "jit/api/api.h"
 #include "jit/shapes.h"
 
@@ -22,12 +22,12 @@ static bool is_plain_contract(const limber_contract *k)
             (unsigned)k->on_miss <= LIMBER_ON_MISS_COMPILE);
 }
 
-/* Where a matrix lies. */
+/* The addresses of a matrix: [from, to). */
 struct range {
     uintptr_t from, to;
 };
 
-/* False where it may be neither dense rows nor dense columns, or lie beyond the address space. */
+/* False if the matrix may be neither dense rows nor dense columns, or exceed the address space. */
 static inline bool find_range(const void *data, struct strides s, int64_t rows, int64_t cols,
                               int64_t size, struct range *r)
 {
@@ -47,7 +47,7 @@ static bool is_apart(struct range x, struct range y)
     return x.to <= y.from || y.to <= x.from;
 }
 
-/* Of a shape that has a function a product was checked before; addresses are this one's. */
+/* The shape was validated when its function was made; only the address is new. */
 static inline bool find_known_range(const void *data, int64_t bytes, struct range *r)
 {
     r->from = (uintptr_t)data;
@@ -55,7 +55,7 @@ static inline bool find_known_range(const void *data, int64_t bytes, struct rang
     return data && r->from < r->to;
 }
 
-/* False where the long way has to look. */
+/* False if the general path must check. */
 static inline bool check_places(const struct product_shape *s, const struct made *made,
                                 const void *a, const void *b, const void *c)
 {
@@ -124,7 +124,7 @@ bool limber_gemm_at_once(limber_context *ctx, const struct gemm_arguments *x, li
     s.size = is_equal(c->format, LIMBER_F64) ? 8 : 4;
     if (s.size == 4 && !is_equal(c->format, LIMBER_F32))
         return false;
-    MODE_SCOPE; /* subnormal scalars are not 0 */
+    MODE_SCOPE; /* denormals-are-zero would make subnormal scalars 0 */
     s.fixed.m = x->m;
     s.fixed.n = x->n;
     s.fixed.k = x->k;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Many products of one shape: where their matrices lie, and that no two results meet. */
+ * Batches: checks that matrices lie in memory and that no two results overlap. */
 #include "jit/api/api.h"
 
 #include <stdio.h>
@@ -10,10 +10,10 @@ struct many {
     const char *what;
     limber_matrix m;
     int64_t rows, cols, count, step;
-    const void *const *each;    /* NULL: by step */
+    const void *const *each;    /* addresses; NULL: by step */
 };
 
-static limber_matrix one_of(const struct many *x, int64_t g)
+static limber_matrix matrix_of(const struct many *x, int64_t g)
 {
     limber_matrix m = x->m;
 
@@ -29,15 +29,15 @@ static bool is_empty(const struct many *x)
     return x->rows == 0 || x->cols == 0 || x->count == 0;
 }
 
-/* From the first element to the last one, in elements; known not to overflow. */
-static int64_t reach(const struct many *x)
+/* The distance from the first element to the last, in elements; known not to overflow. */
+static int64_t extent_of(const struct many *x)
 {
     return (x->rows - 1) * x->m.row_stride + (x->cols - 1) * x->m.col_stride;
 }
 
 static uintptr_t bytes_of(const struct many *x)
 {
-    return (uintptr_t)(reach(x) + 1) * x->m.format.size;
+    return (uintptr_t)(extent_of(x) + 1) * x->m.format.size;
 }
 
 /* ---- one operand ----------------------------------------------------------------------------- */
@@ -45,7 +45,7 @@ static uintptr_t bytes_of(const struct many *x)
 static bool check_addresses(const struct many *x, struct diag *d)
 {
     for (int64_t g = 0; g < x->count; g++) {
-        const limber_matrix m = one_of(x, g);
+        const limber_matrix m = matrix_of(x, g);
 
         if (!m.data)
             return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "batch.address_%s[%lld] is NULL",
@@ -65,7 +65,7 @@ static bool check_step(const struct many *x, struct diag *d)
     if (!limber_check_data(&x->m, x->what, x->rows, x->cols, d))
         return false;
     if (!__builtin_mul_overflow(x->count - 1, x->step, &last) &&
-        !__builtin_add_overflow(last, reach(x) + 1, &last) &&
+        !__builtin_add_overflow(last, extent_of(x) + 1, &last) &&
         !__builtin_mul_overflow(last, (int64_t)x->m.format.size, &bytes) && bytes <= PTRDIFF_MAX &&
         (uintptr_t)x->m.data <= UINTPTR_MAX - (uintptr_t)bytes)
         return true;
@@ -82,15 +82,15 @@ static bool check_many(const struct many *x, struct diag *d)
     return is_empty(x) || (x->each ? check_addresses(x, d) : check_step(x, d));
 }
 
-/* ---- results among themselves ---------------------------------------------------------------- */
+/* ---- results against results ----------------------------------------------------------------- */
 
-static int64_t least(int64_t a, int64_t b)
+static int64_t min_int64(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
 
-/* Whether x row + y col = t for some |x| < rows, |y| < cols. */
-static bool meets(const struct many *c, int64_t t)
+/* True if x row + y col = t for some |x| < rows, |y| < cols. */
+static bool is_difference(const struct many *c, int64_t t)
 {
     bool tall = c->rows > c->cols;
     int64_t few = tall ? c->cols : c->rows, many = tall ? c->rows : c->cols;
@@ -101,26 +101,26 @@ static bool meets(const struct many *c, int64_t t)
         int64_t rest = t - x * by_few;
 
         if (rest == 0 || (by_many > 0 && many > 1 && rest % by_many == 0 &&
-                          least(rest, -rest) / by_many > -many))
+                          min_int64(rest, -rest) / by_many > -many))
             return true;
     }
     return false;
 }
 
-/* Matrices a step apart share an element exactly when some multiple of the step is the distance
- * between two elements of one. */
-static bool steps_apart(const struct many *c, struct diag *d)
+/* Matrices a step apart share an element exactly if a multiple of the step is the distance of two
+ * elements of one matrix. */
+static bool check_steps(const struct many *c, struct diag *d)
 {
     int64_t most;
 
-    if (c->count < 2 || c->step > reach(c))
+    if (c->count < 2 || c->step > extent_of(c))
         return true;
     if (c->step == 0)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "batch.c = 0 with %lld products",
                            (long long)c->count);
-    most = least(c->count - 1, reach(c) / c->step);
+    most = min_int64(c->count - 1, extent_of(c) / c->step);
     for (int64_t g = 1; g <= most; g++)
-        if (meets(c, g * c->step))
+        if (is_difference(c, g * c->step))
             return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                                "batch.c = %lld makes matrices of c overlap: products 0 and %lld",
                                (long long)c->step, (long long)g);
@@ -139,7 +139,7 @@ static int by_address(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static struct address *sorted(const struct many *x, struct diag *d)
+static struct address *sort_addresses(const struct many *x, struct diag *d)
 {
     struct address *a = calloc((size_t)x->count, sizeof *a);
     bool ascending = true;
@@ -150,7 +150,7 @@ static struct address *sorted(const struct many *x, struct diag *d)
         return NULL;
     }
     for (int64_t g = 0; g < x->count; g++) {
-        a[g] = (struct address){ (uintptr_t)one_of(x, g).data, g };
+        a[g] = (struct address){ (uintptr_t)matrix_of(x, g).data, g };
         ascending = ascending && (g == 0 || a[g - 1].at <= a[g].at);
     }
     if (!ascending)
@@ -158,10 +158,10 @@ static struct address *sorted(const struct many *x, struct diag *d)
     return a;
 }
 
-static bool pair_apart(const struct many *c, int64_t g, const struct many *x, int64_t h,
+static bool check_pair(const struct many *c, int64_t g, const struct many *x, int64_t h,
                        struct diag *d)
 {
-    const limber_matrix mc = one_of(c, g), mx = one_of(x, h);
+    const limber_matrix mc = matrix_of(c, g), mx = matrix_of(x, h);
     char first[40], second[40];
 
     snprintf(first, sizeof first, "%s of product %lld", c->what, (long long)g);
@@ -170,28 +170,28 @@ static bool pair_apart(const struct many *c, int64_t g, const struct many *x, in
                               (struct extent){ &mx, second, x->rows, x->cols }, d);
 }
 
-/* Of matrices in the order of their addresses, those that a later one can meet lie before its
- * end. */
-static bool places_apart(const struct many *c, const struct address *a, struct diag *d)
+/* Among matrices sorted by address, a matrix can only overlap earlier ones that end behind its
+ * begin. */
+static bool check_addresses_apart(const struct many *c, const struct address *a, struct diag *d)
 {
     for (int64_t i = 1; i < c->count; i++)
         for (int64_t j = i - 1; j >= 0 && a[i].at - a[j].at < bytes_of(c); j--)
-            if (!pair_apart(c, a[j].g, c, a[i].g, d))
+            if (!check_pair(c, a[j].g, c, a[i].g, d))
                 return false;
     return true;
 }
 
-/* ---- results and operands -------------------------------------------------------------------- */
+/* ---- results against operands ---------------------------------------------------------------- */
 
-/* Whether all of x lie before or behind all of c: the usual case, and quickly seen. */
-static bool ranges_apart(const struct many *c, const struct many *x)
+/* True if all of x lie before or behind all of c: the usual case, and a fast test. */
+static bool are_ranges_apart(const struct many *c, const struct many *x)
 {
     uintptr_t first[2] = { UINTPTR_MAX, UINTPTR_MAX }, end[2] = { 0, 0 };
     const struct many *const side[2] = { c, x };
 
     for (int s = 0; s < 2; s++)
         for (int64_t g = 0; g < side[s]->count; g++) {
-            uintptr_t at = (uintptr_t)one_of(side[s], g).data;
+            uintptr_t at = (uintptr_t)matrix_of(side[s], g).data;
 
             first[s] = at < first[s] ? at : first[s];
             end[s] = at + bytes_of(side[s]) > end[s] ? at + bytes_of(side[s]) : end[s];
@@ -199,7 +199,7 @@ static bool ranges_apart(const struct many *c, const struct many *x)
     return end[0] <= first[1] || end[1] <= first[0];
 }
 
-/* The first of the sorted addresses whose matrix of c ends behind `at`. */
+/* The first of the sorted addresses whose matrix of c ends behind the address `at`. */
 static int64_t first_behind(const struct many *c, const struct address *a, uintptr_t at)
 {
     int64_t low = 0, high = c->count;
@@ -215,16 +215,16 @@ static int64_t first_behind(const struct many *c, const struct address *a, uintp
     return low;
 }
 
-static bool operand_apart(const struct many *c, const struct address *a, const struct many *x,
+static bool check_operand(const struct many *c, const struct address *a, const struct many *x,
                           struct diag *d)
 {
     int64_t distinct = !x->each && x->step == 0 ? 1 : x->count;
 
     for (int64_t h = 0; h < distinct; h++) {
-        uintptr_t at = (uintptr_t)one_of(x, h).data;
+        uintptr_t at = (uintptr_t)matrix_of(x, h).data;
 
         for (int64_t i = first_behind(c, a, at); i < c->count && a[i].at < at + bytes_of(x); i++)
-            if (!pair_apart(c, a[i].g, x, h, d))
+            if (!check_pair(c, a[i].g, x, h, d))
                 return false;
     }
     return true;
@@ -233,21 +233,22 @@ static bool operand_apart(const struct many *c, const struct address *a, const s
 static bool check_apart(const struct many *c, const struct many *a, const struct many *b,
                         struct diag *d)
 {
-    bool far_a = is_empty(a) || ranges_apart(c, a), far_b = is_empty(b) || ranges_apart(c, b), ok;
+    bool far_a = is_empty(a) || are_ranges_apart(c, a),
+         far_b = is_empty(b) || are_ranges_apart(c, b), ok;
     struct address *at;
 
-    if (!c->each && !steps_apart(c, d))
+    if (!c->each && !check_steps(c, d))
         return false;
     if (!c->each && far_a && far_b)
         return true;
-    at = sorted(c, d);
-    ok = at && (!c->each || places_apart(c, at, d)) && (far_a || operand_apart(c, at, a, d)) &&
-         (far_b || operand_apart(c, at, b, d));
+    at = sort_addresses(c, d);
+    ok = at && (!c->each || check_addresses_apart(c, at, d)) &&
+         (far_a || check_operand(c, at, a, d)) && (far_b || check_operand(c, at, b, d));
     free(at);
     return ok;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- entry point ----------------------------------------------------------------------------- */
 
 bool limber_check_batch(const limber_batch *t, const struct product *x, struct diag *d)
 {

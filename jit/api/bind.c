@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Functions whose signature is only known at run time: limber_bind makes one out of a contract.
- * A signature is parsed into words, a word into what the argument is for
- * and how it arrives. */
+ * Functions whose signature is only known at run time: limber_bind makes one from a contract.  A
+ * signature is parsed into words; a word tells the role of an argument and how it is passed. */
 #include "jit/api/api.h"
 
 #include <ffi.h>
@@ -12,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What an argument is for. */
+/* The role of an argument. */
 enum role {
     ROLE_m,
     ROLE_n,
@@ -55,7 +54,7 @@ static const struct {
     [ROLE_order] = { "order", USE_order, false },
 };
 
-/* How an argument arrives. */
+/* The type in which an argument is passed. */
 enum type_word {
     TYPE_i32,
     TYPE_i64,
@@ -78,24 +77,24 @@ static const struct {
     [TYPE_f64] = { "f64", &ffi_type_double, USE_scalar },
     [TYPE_char] = { "char", &ffi_type_schar, USE_trans },
     [TYPE_ptr] = { "ptr", &ffi_type_pointer, USE_data },
-    [TYPE_reference] = { "*", &ffi_type_pointer, 0 },  /* what it points to has its own word */
+    [TYPE_reference] = { "*", &ffi_type_pointer, 0 },  /* the pointed-to type has its own word */
 };
 
 enum { MOST_ARGUMENTS = 64, MOST_WORD = 31 };
 
 struct word {
     enum role role;
-    enum type_word type;        /* of the value, also when it comes by reference */
+    enum type_word type;        /* of the value, also if it is passed by reference */
     bool reference;
     limber_format format;       /* of a scalar */
 };
 
 struct signature {
-    bool answers;               /* int(...) */
+    bool answers;               /* int(...): returns a status */
     size_t n;
     struct word word[MOST_ARGUMENTS];
     ffi_type *ffi[MOST_ARGUMENTS];
-    int at[ROLE_count];         /* index of the argument with this role, -1: none */
+    int at[ROLE_count];         /* index of the argument with this role; -1: none */
 };
 
 struct binding {
@@ -107,7 +106,7 @@ struct binding {
     limber_format a, b, c;
     struct signature sig;
     ffi_cif cif;
-    void *page; /* executable, with libffi's closure at CLOSURE_AT; NULL: none yet */
+    void *page; /* executable memory with libffi's closure at CLOSURE_AT; NULL: none yet */
 };
 
 /* ---- signatures ------------------------------------------------------------------------------ */
@@ -130,7 +129,7 @@ static bool bad_word(struct diag *d, const char *word, const char *why)
     return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "signature: \"%s\": %s", word, why);
 }
 
-static bool role_named(const char *name, size_t n, enum role *role)
+static bool find_role(const char *name, size_t n, enum role *role)
 {
     for (int i = 0; i < ROLE_count; i++) {
         if (strlen(roles[i].name) == n && memcmp(roles[i].name, name, n) == 0) {
@@ -142,7 +141,7 @@ static bool role_named(const char *name, size_t n, enum role *role)
     return n == 1 && *name == '_';
 }
 
-static bool type_named(const char *name, enum type_word *type)
+static bool find_type(const char *name, enum type_word *type)
 {
     for (int i = 0; i < TYPE_reference; i++) {
         if (strcmp(types[i].name, name) == 0) {
@@ -153,7 +152,7 @@ static bool type_named(const char *name, enum type_word *type)
     return false;
 }
 
-/* A scalar by reference may be of any format; by value it is what a register holds. */
+/* A scalar by reference may have any format; by value it must fit a register. */
 static bool scalar_type(const char *type, struct word *w)
 {
     char name[48];
@@ -161,7 +160,7 @@ static bool scalar_type(const char *type, struct word *w)
     if (limber_format_named(type, &w->format) != LIMBER_STATUS_OK)
         return false;
     limber_format_name(w->format, name, sizeof name);
-    return w->reference || (type_named(name, &w->type) && types[w->type].use & USE_scalar);
+    return w->reference || (find_type(name, &w->type) && types[w->type].use & USE_scalar);
 }
 
 static bool parse_type(const char *text, const char *type, struct word *w, struct diag *d)
@@ -172,7 +171,7 @@ static bool parse_type(const char *text, const char *type, struct word *w, struc
     type += w->reference;
     if (use == USE_scalar)
         return scalar_type(type, w) || bad_word(d, text, "no scalar comes like this");
-    if (!type_named(type, &w->type) || !(types[w->type].use & use))
+    if (!find_type(type, &w->type) || !(types[w->type].use & use))
         return bad_word(d, text, "no argument of this name has this type");
     if (w->reference && (use == USE_data || use == USE_order))
         return bad_word(d, text, "this argument does not come by reference");
@@ -188,7 +187,7 @@ static bool parse_word(struct signature *s, const char *text, struct diag *d)
         return bad_word(d, text, "too many arguments");
     if (!colon)
         return bad_word(d, text, "it is not of the form name:type");
-    if (!role_named(text, (size_t)(colon - text), &w->role))
+    if (!find_role(text, (size_t)(colon - text), &w->role))
         return bad_word(d, text, "the name is unknown");
     if (!parse_type(text, colon + 1, w, d))
         return false;
@@ -219,7 +218,7 @@ static bool parse_words(struct signature *s, const char *from, const char *end, 
     return true;
 }
 
-static bool parse(struct signature *s, const char *text, struct diag *d)
+static bool parse_signature(struct signature *s, const char *text, struct diag *d)
 {
     static const char answer[] = "int(";
     const char *end;
@@ -243,7 +242,7 @@ static bool parse(struct signature *s, const char *text, struct diag *d)
     return parse_words(s, text, end, d);
 }
 
-static bool prepare(const struct signature *s, ffi_cif *cif, struct diag *d)
+static bool prepare_cif(const struct signature *s, ffi_cif *cif, struct diag *d)
 {
     if (ffi_prep_cif(cif, FFI_DEFAULT_ABI, (unsigned)s->n,
                      s->answers ? &ffi_type_sint : &ffi_type_void,
@@ -256,11 +255,11 @@ static bool prepare(const struct signature *s, ffi_cif *cif, struct diag *d)
 
 struct bound_call {
     const struct signature *sig;
-    void **at; /* as libffi hands them: pointers to the values */
+    void **at; /* from libffi: pointers to the arguments */
 };
 
-/* Where the value of a role is, through its reference if it has one; NULL: none given. */
-static const void *value(const struct bound_call *a, enum role role, struct diag *d)
+/* The address of a role's value, through its reference if it has one; NULL: not given. */
+static const void *value_of_role(const struct bound_call *a, enum role role, struct diag *d)
 {
     int i = a->sig->at[role];
     const void *p;
@@ -276,9 +275,10 @@ static const void *value(const struct bound_call *a, enum role role, struct diag
     return p;
 }
 
-static int64_t integer(const struct bound_call *a, enum role role, int64_t missing, struct diag *d)
+static int64_t integer_of_role(const struct bound_call *a, enum role role, int64_t missing,
+                               struct diag *d)
 {
-    const void *p = value(a, role, d);
+    const void *p = value_of_role(a, role, d);
     int32_t narrow;
     int64_t wide;
 
@@ -292,7 +292,7 @@ static int64_t integer(const struct bound_call *a, enum role role, int64_t missi
     return narrow;
 }
 
-static void *data(const struct bound_call *a, enum role role)
+static void *pointer_of_role(const struct bound_call *a, enum role role)
 {
     void *p;
 
@@ -300,9 +300,9 @@ static void *data(const struct bound_call *a, enum role role)
     return p;
 }
 
-static bool transposed(const struct bound_call *a, enum role role, struct diag *d)
+static bool is_transposed(const struct bound_call *a, enum role role, struct diag *d)
 {
-    const void *p = value(a, role, d);
+    const void *p = value_of_role(a, role, d);
     int32_t code;
 
     if (!p)
@@ -335,10 +335,10 @@ static bool transposed(const struct bound_call *a, enum role role, struct diag *
                         roles[role].name, (int)code);
 }
 
-/* Column-major, unless an order says otherwise. */
-static bool row_major(const struct bound_call *a, struct diag *d)
+/* Column-major unless the argument `order` says otherwise. */
+static bool is_row_major(const struct bound_call *a, struct diag *d)
 {
-    int64_t order = integer(a, ROLE_order, 102, d);
+    int64_t order = integer_of_role(a, ROLE_order, 102, d);
 
     if (order != 101 && order != 102)
         limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "order = %lld is neither 101 nor 102",
@@ -346,31 +346,33 @@ static bool row_major(const struct bound_call *a, struct diag *d)
     return order == 101;
 }
 
-/* rows x cols after transposition; ld counts from one stored line to the next. */
-static limber_matrix operand(const struct bound_call *a, enum role role, enum role ld,
-                             limber_format f, int64_t rows, int64_t cols, bool rows_stored,
-                             struct diag *d)
+/* A matrix of rows x cols after transposition; ld is the distance of stored lines. */
+static limber_matrix operand_matrix(const struct bound_call *a, enum role role, enum role ld,
+                                    limber_format f, int64_t rows, int64_t cols, bool rows_stored,
+                                    struct diag *d)
 {
     int64_t line = rows_stored ? cols : rows, least = line > 1 ? line : 1;
-    int64_t lead = integer(a, ld, least, d);
+    int64_t lead = integer_of_role(a, ld, least, d);
 
     if (lead < least)
         limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s = %lld is less than %lld", roles[ld].name,
                     (long long)lead, (long long)least);
-    return (limber_matrix){ data(a, role), f, rows_stored ? lead : 1, rows_stored ? 1 : lead };
+    return (limber_matrix){ pointer_of_role(a, role), f, rows_stored ? lead : 1,
+                            rows_stored ? 1 : lead };
 }
 
-static limber_status called(const struct binding *b, const struct bound_call *args)
+static limber_status call_bound(const struct binding *b, const struct bound_call *args)
 {
     struct diag d = { 0 };
-    bool rows = row_major(args, &d), ta = transposed(args, ROLE_transa, &d),
-         tb = transposed(args, ROLE_transb, &d);
-    int64_t m = integer(args, ROLE_m, 0, &d), n = integer(args, ROLE_n, 0, &d),
-            k = integer(args, ROLE_k, 0, &d);
-    limber_matrix ma = operand(args, ROLE_a, ROLE_lda, b->a, m, k, rows != ta, &d);
-    limber_matrix mb = operand(args, ROLE_b, ROLE_ldb, b->b, k, n, rows != tb, &d);
-    limber_matrix mc = operand(args, ROLE_c, ROLE_ldc, b->c, m, n, rows, &d);
-    const void *alpha = value(args, ROLE_alpha, &d), *beta = value(args, ROLE_beta, &d);
+    bool rows = is_row_major(args, &d), ta = is_transposed(args, ROLE_transa, &d),
+         tb = is_transposed(args, ROLE_transb, &d);
+    int64_t m = integer_of_role(args, ROLE_m, 0, &d), n = integer_of_role(args, ROLE_n, 0, &d),
+            k = integer_of_role(args, ROLE_k, 0, &d);
+    limber_matrix ma = operand_matrix(args, ROLE_a, ROLE_lda, b->a, m, k, rows != ta, &d);
+    limber_matrix mb = operand_matrix(args, ROLE_b, ROLE_ldb, b->b, k, n, rows != tb, &d);
+    limber_matrix mc = operand_matrix(args, ROLE_c, ROLE_ldc, b->c, m, n, rows, &d);
+    const void *alpha = value_of_role(args, ROLE_alpha, &d),
+               *beta = value_of_role(args, ROLE_beta, &d);
 
     if (d.status) {
         limber_fail_in(&d, "bound function");
@@ -382,11 +384,11 @@ static limber_status called(const struct binding *b, const struct bound_call *ar
         NULL);
 }
 
-static void enter(ffi_cif *cif, void *ret, void **at, void *user)
+static void closure_entry(ffi_cif *cif, void *ret, void **at, void *user)
 {
     const struct binding *b = user;
     const struct bound_call args = { &b->sig, at };
-    limber_status s = called(b, &args);
+    limber_status s = call_bound(b, &args);
 
     (void)cif;
     if (b->sig.answers)
@@ -395,7 +397,7 @@ static void enter(ffi_cif *cif, void *ret, void **at, void *user)
 
 /* ---- binding --------------------------------------------------------------------------------- */
 
-/* A product function needs sizes and matrices, and scalars in C's format (integers: i64). */
+/* A product function needs sizes, matrices, and scalars in C's format (integers: i64). */
 static bool check_bound(const struct signature *s, limber_format c, struct diag *d)
 {
     limber_format want = limber_scalar_format(c);
@@ -419,27 +421,27 @@ static size_t page_bytes(void)
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Bytes of a page before the closure.  Callers that check the types of functions (Clang's
- * -fsanitize=function) read what lies before one. */
+/* Bytes of a page before the closure.  Callers that check function types (Clang's
+ * -fsanitize=function) read the bytes before a function. */
 enum { CLOSURE_AT = 64 };
 
-static void *closure_of(void *page)
+static void *closure_in_page(void *page)
 {
     return (char *)page + CLOSURE_AT;
 }
 
-/* page: where it is written; executed: where it will be executed. */
+/* page: the address for writing; executed: the address for execution. */
 static bool write_closure(struct binding *b, void *page, void *executed, struct diag *d)
 {
-    char *code = closure_of(executed);
+    char *code = closure_in_page(executed);
 
-    if (ffi_prep_closure_loc(closure_of(page), &b->cif, enter, b, code) != FFI_OK)
+    if (ffi_prep_closure_loc(closure_in_page(page), &b->cif, closure_entry, b, code) != FFI_OK)
         return limber_fail(d, LIMBER_STATUS_INTERNAL, "libffi refuses the closure");
     __builtin___clear_cache(code, code + sizeof(ffi_closure));
     return true;
 }
 
-/* A page that is written first and executed then. */
+/* Makes a page writable first and executable afterwards. */
 static void *closure_in_turn(struct binding *b, struct diag *d)
 {
     void *page =
@@ -453,8 +455,8 @@ static void *closure_in_turn(struct binding *b, struct diag *d)
     return NULL;
 }
 
-/* A page that is written in one place and executed in another, for systems that let nothing be
- * executed that was once written. */
+/* Maps a page twice, writable and executable, for systems that never make written memory
+ * executable. */
 static void *closure_in_two_places(struct binding *b, struct diag *d)
 {
     int file = (int)syscall(SYS_memfd_create, "limber", 1u /* MFD_CLOEXEC */);
@@ -475,10 +477,10 @@ static void *closure_in_two_places(struct binding *b, struct diag *d)
     return ok ? code : NULL;
 }
 
-/* libffi's own closures begin, where they can, with memory that is written and executed. */
+/* libffi's own closures would first try memory that is writable and executable at once. */
 static bool make_closure(struct binding *b, struct diag *d)
 {
-    if (!prepare(&b->sig, &b->cif, d))
+    if (!prepare_cif(&b->sig, &b->cif, d))
         return false;
     b->page = closure_in_turn(b, d);
     if (!b->page && !d->status)
@@ -489,7 +491,7 @@ static bool make_closure(struct binding *b, struct diag *d)
                                       "allow it to this process"));
 }
 
-static void free_one(struct binding *b)
+static void free_binding(struct binding *b)
 {
     if (b && b->page)
         munmap(b->page, page_bytes());
@@ -501,13 +503,14 @@ void limber_bindings_free(struct binding *list)
     while (list) {
         struct binding *next = list->next;
 
-        free_one(list);
+        free_binding(list);
         list = next;
     }
 }
 
-static struct binding *bind(limber_context *ctx, const limber_contract *contract, limber_format a,
-                            limber_format b, limber_format c, const char *signature, struct diag *d)
+static struct binding *new_binding(limber_context *ctx, const limber_contract *contract,
+                                   limber_format a, limber_format b, limber_format c,
+                                   const char *signature, struct diag *d)
 {
     struct binding *new;
 
@@ -536,10 +539,11 @@ static struct binding *bind(limber_context *ctx, const limber_contract *contract
         new->unit = *contract->unit;
         new->contract.unit = &new->unit;
     }
-    new->contract.statistics = NULL; /* calls come from any thread */
-    if (parse(&new->sig, signature, d) && check_bound(&new->sig, c, d) && make_closure(new, d))
+    new->contract.statistics = NULL; /* calls from several threads would share them */
+    if (parse_signature(&new->sig, signature, d) && check_bound(&new->sig, c, d) &&
+        make_closure(new, d))
         return new;
-    free_one(new);
+    free_binding(new);
     return NULL;
 }
 
@@ -558,10 +562,11 @@ limber_status limber_bind(limber_context *ctx, const limber_contract *contract, 
         return limber_error_set(&d);
     }
     *function = NULL;
-    new =
-        limber_contract_in(&k, &unit, contract, &d) ? bind(ctx, &k, a, b, c, signature, &d) : NULL;
+    new = limber_contract_in(&k, &unit, contract, &d) ?
+              new_binding(ctx, &k, a, b, c, signature, &d) :
+              NULL;
     if (new) {
-        const void *closure = closure_of(new->page);
+        const void *closure = closure_in_page(new->page);
 
         memcpy(function, &closure, sizeof *function);
         pthread_mutex_lock(&ctx->lock);

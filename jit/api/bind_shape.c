@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Functions for one shape: check what is asked, make the code, hand out its address. */
+ * Functions for one shape: checks the request, makes the code, returns its address. */
 #include "jit/api/api.h"
 
 #include <string.h>
 
-enum { MOST_SIZE = 256 };   /* of m, n, k: beyond it, packing pays */
+enum { MOST_SIZE = 256 };   /* largest m, n, k: beyond it packing pays */
 
 static bool check_size(int64_t v, const char *what, struct diag *d)
 {
@@ -17,7 +17,7 @@ static bool check_size(int64_t v, const char *what, struct diag *d)
                                          what, (long long)v, MOST_SIZE);
 }
 
-/* All in f64 or all in f32. */
+/* All formats must be f64, or all f32. */
 static bool check_format(limber_format f, limber_format c, const char *what, struct diag *d)
 {
     char name[32];
@@ -40,9 +40,9 @@ static bool check_strides(const limber_matrix *c, int64_t m, int64_t n, struct d
                        (long long)c->row_stride, (long long)c->col_stride);
 }
 
-static bool check(const limber_context *ctx, const limber_contract *contract, const struct fixed *f,
-                  limber_matrix a, limber_matrix b, limber_matrix c, limber_accumulate add,
-                  struct diag *d)
+static bool check_request(const limber_context *ctx, const limber_contract *contract,
+                          const struct fixed *f, limber_matrix a, limber_matrix b, limber_matrix c,
+                          limber_accumulate add, struct diag *d)
 {
     if (!ctx)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "ctx is NULL");
@@ -61,7 +61,7 @@ static bool check(const limber_context *ctx, const limber_contract *contract, co
            check_strides(&c, f->m, f->n, d);
 }
 
-/* A stride along a single element moves nothing: equal functions shall meet. */
+/* Strides along a single element are set to 0, so that equivalent requests share a function. */
 static struct strides strides_of(const limber_matrix *x, int64_t rows, int64_t cols)
 {
     return (struct strides){ rows > 1 ? x->row_stride : 0, cols > 1 ? x->col_stride : 0 };
@@ -83,7 +83,7 @@ limber_status limber_bind_shape(limber_context *ctx, const limber_contract *cont
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "function is NULL");
     } else if ((!contract || limber_sized_in(&native, sizeof native, contract, LEAST_contract,
                                              "contract", &d)) &&
-               check(ctx, &native, &f, a, b, c, accumulate, &d)) {
+               check_request(ctx, &native, &f, a, b, c, accumulate, &d)) {
         f.a = strides_of(&a, m, k);
         f.b = strides_of(&b, k, n);
         f.c = strides_of(&c, m, n);

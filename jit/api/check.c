@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the public calls ask of their arguments.  Every text names the argument. */
+ * Argument checks of the public calls.  Every text names the argument. */
 #include "jit/api/api.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@ bool limber_check_format(limber_format f, const char *what, struct diag *d)
     struct diag ignored = { 0 };
 
     if (limber_format_equal(f, LIMBER_F64) || limber_format_equal(f, LIMBER_F32))
-        return true;            /* spares the usual calls a conversion */
+        return true;            /* fast test for the usual formats */
     if (f.kind == LIMBER_KIND_EXACT)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: format exact is for plans only",
                            what);
@@ -27,8 +27,8 @@ bool limber_check_format(limber_format f, const char *what, struct diag *d)
         f.exp_bits, f.frac_bits, f.bias, f.size);
 }
 
-/* Bytes from the first to behind the last element; false on overflow. */
-static bool span(const limber_matrix *m, int64_t rows, int64_t cols, int64_t *bytes)
+/* Bytes from the first element to the end of the last; false on overflow. */
+static bool byte_span(const limber_matrix *m, int64_t rows, int64_t cols, int64_t *bytes)
 {
     int64_t down, along, last;
 
@@ -56,7 +56,7 @@ bool limber_check_matrix(const limber_matrix *m, const char *what, int64_t rows,
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s.col_stride = %lld is negative", what,
                            (long long)m->col_stride);
     if (__builtin_mul_overflow(rows, cols, &elements) ||
-        __builtin_mul_overflow(elements, (int64_t)32, &bytes) || !span(m, rows, cols, &bytes))
+        __builtin_mul_overflow(elements, (int64_t)32, &bytes) || !byte_span(m, rows, cols, &bytes))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "%s: %lld x %lld elements with strides %lld and %lld exceed the "
                            "address space",
@@ -98,7 +98,7 @@ static int64_t gcd(int64_t a, int64_t b)
     return a;
 }
 
-/* Elements (i,j) and (i+di, j-dj) coincide exactly when di row = dj col; the smallest such step is
+/* Elements (i,j) and (i+di, j-dj) coincide exactly if di row = dj col; the smallest such step is
  * (col, row) / gcd. */
 bool limber_check_distinct(const limber_matrix *m, const char *what, int64_t rows, int64_t cols,
                            struct diag *d)
@@ -106,7 +106,7 @@ bool limber_check_distinct(const limber_matrix *m, const char *what, int64_t row
     int64_t g;
     bool clash;
 
-    /* spares the usual calls two divisions */
+    /* fast test for the usual layouts, without two divisions */
     if (rows == 0 || cols == 0 || (m->col_stride == 1 && m->row_stride >= cols) ||
         (m->row_stride == 1 && m->col_stride >= rows))
         return true;
@@ -125,7 +125,7 @@ bool limber_check_distinct(const limber_matrix *m, const char *what, int64_t row
         what, (long long)m->row_stride, (long long)m->col_stride, (long long)rows, (long long)cols);
 }
 
-/* A matrix as a block of columns of a column-major array, whichever way it is walked. */
+/* A matrix as a block of a column-major array (of its transpose if it is row-major). */
 struct block {
     int64_t lead, high, wide;
 };
@@ -141,8 +141,8 @@ static bool as_block(const limber_matrix *m, int64_t rows, int64_t cols, struct 
     return b->high <= b->lead;
 }
 
-/* Blocks of one array, as factorisations use them: their byte ranges meet though they share
- * nothing. */
+/* True for disjoint blocks of one array, as factorisations use them: their address ranges overlap
+ * though they share no element. */
 static bool apart_in_one_array(const limber_matrix *c, struct block cb, const limber_matrix *x,
                                struct block xb)
 {
@@ -154,7 +154,7 @@ static bool apart_in_one_array(const limber_matrix *c, struct block cb, const li
     off = bytes / c->format.size;
     along = off / cb.lead - (off % cb.lead < 0);
     down = off - along * cb.lead;
-    if (down + xb.high > cb.lead)       /* x wraps around into the next column: be careful */
+    if (down + xb.high > cb.lead)       /* x wraps into the next column: treated as overlapping */
         return false;
     return down >= cb.high || along >= cb.wide || along + xb.wide <= 0;
 }
@@ -165,8 +165,8 @@ bool limber_check_apart(struct extent c, struct extent x, struct diag *d)
     int64_t nc, nx;
     struct block cb, xb;
 
-    if (!span(c.m, c.rows, c.cols, &nc) || !span(x.m, x.rows, x.cols, &nx) || nc == 0 || nx == 0 ||
-        pc + (uintptr_t)nc <= px || px + (uintptr_t)nx <= pc)
+    if (!byte_span(c.m, c.rows, c.cols, &nc) || !byte_span(x.m, x.rows, x.cols, &nx) || nc == 0 ||
+        nx == 0 || pc + (uintptr_t)nc <= px || px + (uintptr_t)nx <= pc)
         return true;
     if (as_block(c.m, c.rows, c.cols, &cb) && as_block(x.m, x.rows, x.cols, &xb) &&
         apart_in_one_array(c.m, cb, x.m, xb))
@@ -174,7 +174,7 @@ bool limber_check_apart(struct extent c, struct extent x, struct diag *d)
     return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s overlaps %s in memory", c.what, x.what);
 }
 
-/* Rounding to odd keeps what is inexact away from 0 and 1. */
+/* The value is rounded to odd, so that inexact values never become 0 or 1. */
 const void *limber_scalar(const void *x, limber_format c, double neutral)
 {
     struct diag ignored = { 0 };

@@ -4,32 +4,32 @@
  *     [Re C, Im C] = [Re A, Im A] [ Re B  Im B]
  *                                 [-Im B  Re B]
  *
- * with the columns of both sides, and the rows of the right factor, in pairs.  A and C are real
- * matrices as they lie; B is written out.  Where the columns of C lie together, the transposed
- * product is computed.  Conjugates are signs in what is written.  In a device's memory nothing is
- * written out: kernels see A and B so (ir/view.h). */
+ * with the columns of both sides, and the rows of the right factor, in pairs.  A and C are used as
+ * real matrices without a copy; B is expanded in memory.  If the columns of C are contiguous, the
+ * transposed product is computed.  Conjugates become signs of the expanded B.  In device memory
+ * nothing is expanded: kernels read A and B through index maps (ir/view.h). */
 #include "jit/api/complex.h"
 
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- B written out --------------------------------------------------------------------------- */
+/* ---- the expanded B -------------------------------------------------------------------------- */
 
 struct expansion {
     const struct complex_product *x;
-    limber_format f; /* of what is written: B's, or a wider integer */
+    limber_format f; /* of the expanded elements: B's format, or a wider integer */
     char *data;
     int64_t line, p; /* strides in elements */
     bool by_lines;
-    _Atomic bool least; /* seen: an integer that has no negative */
+    _Atomic bool least; /* out: B has an integer whose negative does not fit its format */
 };
 
-static inline void put(struct expansion *e, char *to, const char *from, int size, bool minus)
+static inline void put_number(struct expansion *e, char *to, const char *from, int size, bool minus)
 {
     limber_format f = e->x->b.m.format;
 
-    if (f.size == e->f.size) /* as it is */
+    if (f.size == e->f.size) /* same format */
         memcpy(to, from, (size_t)size);
     else
         limber_convert(to, e->f, from, f, 1, LIMBER_ROUND_NEAREST);
@@ -39,8 +39,8 @@ static inline void put(struct expansion *e, char *to, const char *from, int size
         e->least = true;
 }
 
-/* Element (p, j) as its four numbers. */
-static inline void four(struct expansion *e, int64_t p, int64_t j, int size)
+/* Writes element (p, j) as its four numbers. */
+static inline void expand_element(struct expansion *e, int64_t p, int64_t j, int size)
 {
     const struct pairs *b = &e->x->b;
     const char *re =
@@ -50,20 +50,20 @@ static inline void four(struct expansion *e, int64_t p, int64_t j, int size)
     char *to = e->data + (2 * j * e->line + 2 * p * e->p) * wide;
     bool minus_a = e->x->a.conj, minus_b = b->conj;
 
-    put(e, to, re, size, false);
-    put(e, to + e->p * wide, im, size, minus_a == minus_b);
-    put(e, to + e->line * wide, im, size, minus_b);
-    put(e, to + (e->line + e->p) * wide, re, size, minus_a);
+    put_number(e, to, re, size, false);
+    put_number(e, to + e->p * wide, im, size, minus_a == minus_b);
+    put_number(e, to + e->line * wide, im, size, minus_b);
+    put_number(e, to + (e->line + e->p) * wide, re, size, minus_a);
 }
 
-static inline void expand(struct expansion *e, int64_t task, int size)
+static inline void expand_line(struct expansion *e, int64_t task, int size)
 {
     if (e->by_lines)
         for (int64_t p = 0; p < e->x->k; p++)
-            four(e, p, task, size);
+            expand_element(e, p, task, size);
     else
         for (int64_t j = 0; j < e->x->n; j++)
-            four(e, task, j, size);
+            expand_element(e, task, j, size);
 }
 
 static void expand_task(void *arg, int64_t task, int worker)
@@ -72,22 +72,22 @@ static void expand_task(void *arg, int64_t task, int worker)
     int size = e->x->b.m.format.size;
 
     (void)worker;
-    if (size == 8) /* constants make copies of them single moves */
-        expand(e, task, 8);
+    if (size == 8) /* constant sizes let the compiler copy by single moves */
+        expand_line(e, task, 8);
     else if (size == 4)
-        expand(e, task, 4);
+        expand_line(e, task, 4);
     else
-        expand(e, task, size);
+        expand_line(e, task, size);
 }
 
-static bool wider(limber_format f, limber_format *out)
+static bool get_wider(limber_format f, limber_format *out)
 {
     static const char *const name[] = { [1] = "i16", [2] = "i32", [4] = "i64" };
 
     return f.size < 8 && limber_format_named(name[f.size], out) == LIMBER_STATUS_OK;
 }
 
-static bool expand_as(struct expansion *e, struct diag *d)
+static bool expand_to_format(struct expansion *e, struct diag *d)
 {
     const struct complex_product *x = e->x;
 
@@ -102,37 +102,38 @@ static bool expand_as(struct expansion *e, struct diag *d)
     return true;
 }
 
-/* The least integer of a format has a negative in the next wider one; modulo 2^64 it is its own. */
+/* Expands B.  The negative of a format's least integer needs the next wider format; modulo 2^64 the
+ * least i64 is its own negative. */
 static bool expand_b(struct expansion *e, struct diag *d)
 {
     bool wraps = limber_wraps(&e->x->contract, e->x->a.m.format, e->x->b.m.format);
 
     e->f = e->x->b.m.format;
     if (e->f.kind == LIMBER_KIND_UINT)
-        wider(e->f, &e->f);
-    if (!expand_as(e, d))
+        get_wider(e->f, &e->f);
+    if (!expand_to_format(e, d))
         return false;
     if (!e->least || (wraps && e->f.size == 8))
         return true;
     limber_memory_free(&e->x->ctx->allocator, e->data);
     e->data = NULL;
-    if (!wider(e->f, &e->f))
+    if (!get_wider(e->f, &e->f))
         return limber_fail(d, LIMBER_STATUS_RANGE,
                            "an operand holds -2^63, whose negative does not fit "
                            "i64");
-    return expand_as(e, d);
+    return expand_to_format(e, d);
 }
 
-/* ---- pairs in a device's memory -------------------------------------------------------------- */
+/* ---- pairs in device memory ------------------------------------------------------------------ */
 
 static bool is_remote(const struct complex_product *x, const void *p)
 {
     return limber_device_holds(x->ctx, p);
 }
 
-/* Whether B, or one of a batch, holds the least integer of its format, which has no negative
- * there. */
-static bool holds_least(const struct complex_product *x, bool *least, struct diag *d)
+/* *least: B, or one matrix of a batch, holds the least integer of its format, whose negative does
+ * not fit. */
+static bool find_least_integer(const struct complex_product *x, bool *least, struct diag *d)
 {
     const struct pair_map along = { .kind = PAIRS_along };
     const struct view v = { x->b.m.data, 2 * x->b.m.col_stride, 2 * x->b.m.row_stride,
@@ -155,7 +156,7 @@ static bool holds_least(const struct complex_product *x, bool *least, struct dia
     return ok;
 }
 
-/* Of integers of 64 bits the least has a negative only modulo 2^64. */
+/* Refuses the least i64 unless results wrap: its negative exists only modulo 2^64. */
 static bool check_least(const struct complex_product *x, struct diag *d)
 {
     limber_format f = x->b.m.format;
@@ -163,36 +164,37 @@ static bool check_least(const struct complex_product *x, struct diag *d)
 
     if (f.kind != LIMBER_KIND_INT || f.size < 8 || limber_wraps(&x->contract, x->a.m.format, f))
         return true;
-    return holds_least(x, &least, d) &&
+    return find_least_integer(x, &least, d) &&
            (!least || limber_fail(d, LIMBER_STATUS_RANGE,
                                   "an operand holds -2^63, whose negative does "
                                   "not fit i64"));
 }
 
-/* Shorter integers are widened, so that every one has a negative; to simulated units, which take
- * their own formats alone, only where one has none. */
-static bool widens(const struct complex_product *x, bool *wide, struct diag *d)
+/* *wide: integers of fewer than 64 bits are read as wider ones, so that every negative fits.  For
+ * simulated units, which take their own formats alone, only if a negative does not. */
+static bool needs_wider(const struct complex_product *x, bool *wide, struct diag *d)
 {
     limber_format f = x->b.m.format;
 
     *wide = limber_is_integer(f) && f.size < 8;
-    return !limber_simulates(&x->contract) || f.kind != LIMBER_KIND_INT || holds_least(x, wide, d);
+    return !limber_simulates(&x->contract) || f.kind != LIMBER_KIND_INT ||
+           find_least_integer(x, wide, d);
 }
 
-/* B as kernels read it. */
-static bool see_b(const struct complex_product *x, struct problem *p, struct diag *d)
+/* The view of B through which kernels read it. */
+static bool view_remote_b(const struct complex_product *x, struct problem *p, struct diag *d)
 {
     limber_format f = x->b.m.format;
     bool minus_a = x->a.conj, minus_b = x->b.conj, wide;
 
-    if (!widens(x, &wide, d))
+    if (!needs_wider(x, &wide, d))
         return false;
     p->fb = f;
     p->pairs_b = (struct pair_map){
         .kind = PAIRS_square,
         .minus = (minus_a == minus_b) << 1 | minus_b << 2 | minus_a << 3,
     };
-    if (wide && wider(f, &p->fb)) {
+    if (wide && get_wider(f, &p->fb)) {
         p->pairs_b.stored = f.size;
         p->pairs_b.is_unsigned = f.kind == LIMBER_KIND_UINT;
     }
@@ -201,14 +203,14 @@ static bool see_b(const struct complex_product *x, struct problem *p, struct dia
     return check_least(x, d);
 }
 
-static void see_a(const struct complex_product *x, struct problem *p)
+static void view_remote_a(const struct complex_product *x, struct problem *p)
 {
     p->pairs_a = (struct pair_map){ .kind = PAIRS_along };
     p->a = (struct view){ x->a.m.data, 2 * x->a.m.row_stride, 2 * x->a.m.col_stride,
                           .pairs = &p->pairs_a };
 }
 
-/* ---- A as it lies, or copied ----------------------------------------------------------------- */
+/* ---- A in place, or copied ------------------------------------------------------------------- */
 
 struct gather {
     const struct complex_product *x;
@@ -228,7 +230,7 @@ static void gather_row(void *arg, int64_t i, int worker)
                pair);
 }
 
-/* *copy is to be freed. */
+/* The caller frees *copy. */
 static bool view_a(const struct complex_product *x, struct problem *to, char **copy, struct diag *d)
 {
     struct gather g = { .x = x };
@@ -238,7 +240,7 @@ static bool view_a(const struct complex_product *x, struct problem *to, char **c
     if (x->a.m.col_stride == 1 || x->k <= 1)
         return true;
     if (is_remote(x, x->a.m.data)) {
-        see_a(x, to);
+        view_remote_a(x, to);
         return true;
     }
     g.data = *copy = limber_complex_memory(x->ctx, x->m, 2 * x->k, x->a.m.format, "a copy of a", d);
@@ -249,7 +251,7 @@ static bool view_a(const struct complex_product *x, struct problem *to, char **c
     return true;
 }
 
-/* *written is to be freed. */
+/* The caller frees *written. */
 static bool view_b(const struct complex_product *x, struct problem *to, char **written,
                    struct diag *d)
 {
@@ -257,7 +259,7 @@ static bool view_b(const struct complex_product *x, struct problem *to, char **w
 
     *written = NULL;
     if (is_remote(x, x->b.m.data))
-        return see_b(x, to, d);
+        return view_remote_b(x, to, d);
     if (!expand_b(&e, d)) {
         limber_memory_free(&x->ctx->allocator, e.data);
         return false;
@@ -270,7 +272,7 @@ static bool view_b(const struct complex_product *x, struct problem *to, char **w
 
 /* ---- four products --------------------------------------------------------------------------- */
 
-/* C, or elsewhere, as real numbers: pairs lie together. */
+/* C, or other memory, as a real matrix; the numbers of a pair are contiguous. */
 static struct output_view real_place(void *data, int64_t row, int64_t col, int64_t n)
 {
     struct output_view c = { data, 2 * row, 1, 2, 2 * col };
@@ -316,11 +318,11 @@ static bool multiply(const struct complex_product *x, limber_format fc, struct o
     return ok;
 }
 
-/* ---- alpha and beta that are complex --------------------------------------------------------- */
+/* ---- complex alpha and beta ------------------------------------------------------------------ */
 
-static bool in_two_steps(const struct complex_product *x, struct diag *d)
+static bool run_with_complex_scalars(const struct complex_product *x, struct diag *d)
 {
-    struct complex_product first = *x; /* its results are the terms */
+    struct complex_product first = *x; /* A B, whose results are the terms */
     struct terms t;
     struct output_view c;
 
@@ -346,23 +348,23 @@ static bool is_real(const char *pair, limber_format c)
     return !pair || !limber_scalar(pair + limber_scalar_format(c).size, c, 0);
 }
 
-static bool with_four(const struct complex_product *x, struct diag *d)
+static bool run_four_products(const struct complex_product *x, struct diag *d)
 {
     limber_format f = x->c.format;
 
     if (!is_real(x->alpha, f) || !is_real(x->beta, f))
-        return in_two_steps(x, d);
+        return run_with_complex_scalars(x, d);
     return multiply(x, f, real_place(x->c.data, x->c.row_stride, x->c.col_stride, x->n),
                     limber_scalar(x->alpha, f, 1), limber_scalar(x->beta, f, 0), d);
 }
 
-/* limber_scalar for pairs. */
-static const void *pair(const void *p, limber_format c, double neutral)
+/* limber_scalar for pairs: p, or NULL if it equals (neutral, 0). */
+static const void *pair_or_null(const void *p, limber_format c, double neutral)
 {
     return p && is_real(p, c) && !limber_scalar(p, c, neutral) ? NULL : p;
 }
 
-/* The real matrix of 2 rows x 2 cols elements that the pairs need at most. */
+/* Checks the pairs as a real matrix of 2 rows x 2 cols elements, the largest that they become. */
 static bool check_pairs(const limber_matrix *m, const char *what, int64_t rows, int64_t cols,
                         struct diag *d)
 {
@@ -390,8 +392,8 @@ static bool check_pairs(const limber_matrix *m, const char *what, int64_t rows, 
     return limber_check_matrix(&real, what, rows, cols, d);
 }
 
-/* Pairs as elements of twice the size. */
-static limber_matrix doubled(limber_matrix m)
+/* The matrix with pairs as elements of twice the size. */
+static limber_matrix pairs_as_elements(limber_matrix m)
 {
     m.format.size = (uint8_t)(2 * m.format.size);
     return m;
@@ -407,16 +409,20 @@ static bool check_arguments(const struct complex_product *x, const limber_contra
            limber_contract_check(contract, x->a.m.format, x->b.m.format, x->c.format, d);
 }
 
-static bool check(const struct complex_product *x, const limber_contract *contract, struct diag *d)
+static bool check_call(const struct complex_product *x, const limber_contract *contract,
+                       struct diag *d)
 {
-    const struct product wide = {
-        x->m, x->n, x->k, doubled(x->a.m), doubled(x->b.m), doubled(limber_as_matrix(x->c))
-    };
+    const struct product wide = { x->m,
+                                  x->n,
+                                  x->k,
+                                  pairs_as_elements(x->a.m),
+                                  pairs_as_elements(x->b.m),
+                                  pairs_as_elements(limber_as_matrix(x->c)) };
 
     return check_arguments(x, contract, d) && limber_check_addresses(&wide, d);
 }
 
-static limber_matrix transposed(limber_matrix m)
+static limber_matrix transpose_matrix(limber_matrix m)
 {
     int64_t row = m.row_stride;
 
@@ -425,8 +431,8 @@ static limber_matrix transposed(limber_matrix m)
     return m;
 }
 
-/* Where the columns of C lie together, C^T = B^T A^T.  That exchanges the terms of imaginary parts,
- * whose order may be stated. */
+/* If the columns of C are contiguous, computes C^T = B^T A^T.  That exchanges the terms of
+ * imaginary parts, whose order may be promised. */
 static void transpose(struct complex_product *x)
 {
     const limber_batch t = x->batch;
@@ -435,8 +441,8 @@ static void transpose(struct complex_product *x)
 
     if (x->c.col_stride == 1 || x->c.row_stride != 1 || limber_order(&x->contract))
         return;
-    x->a = (struct pairs){ transposed(x->b.m), x->b.conj };
-    x->b = (struct pairs){ transposed(a.m), a.conj };
+    x->a = (struct pairs){ transpose_matrix(x->b.m), x->b.conj };
+    x->b = (struct pairs){ transpose_matrix(a.m), a.conj };
     x->c = (limber_output){ x->c.data, x->c.format, x->c.col_stride, x->c.row_stride };
     x->m = x->n;
     x->n = m;
@@ -446,22 +452,23 @@ static void transpose(struct complex_product *x)
     x->batch.address_b = t.address_a;
 }
 
-static bool run(struct complex_product *x, const limber_contract *contract,
-                limber_complex_method method, struct diag *d)
+static bool run_product(struct complex_product *x, const limber_contract *contract,
+                        limber_complex_method method, struct diag *d)
 {
-    if (!check(x, contract, d))
+    if (!check_call(x, contract, d))
         return false;
     x->contract = *contract;
-    if (contract->on_miss == LIMBER_ON_MISS_REFUSE) /* half of the call may be done */
+    if (contract->on_miss == LIMBER_ON_MISS_REFUSE) /* a refusal could come half way through */
         x->contract.on_miss = LIMBER_ON_MISS_COMPILE;
-    x->alpha = pair(x->alpha, x->c.format, 1);
-    x->beta = pair(x->beta, x->c.format, 0);
+    x->alpha = pair_or_null(x->alpha, x->c.format, 1);
+    x->beta = pair_or_null(x->beta, x->c.format, 0);
     transpose(x);
     if (x->report)
         memset(x->report, 0, sizeof *x->report);
     if (x->m == 0 || x->n == 0)
         return true;
-    return method == LIMBER_COMPLEX_THREE_PRODUCTS ? limber_complex_three(x, d) : with_four(x, d);
+    return method == LIMBER_COMPLEX_THREE_PRODUCTS ? limber_complex_three(x, d) :
+                                                     run_four_products(x, d);
 }
 
 /* ---- batches --------------------------------------------------------------------------------- */
@@ -500,7 +507,7 @@ static struct complex_product product_of(limber_context *ctx, const limber_probl
     return x;
 }
 
-/* Matrices of C as the real ones that they are made of, to be put back after a failure. */
+/* The matrices of C as real ones, for a backup that is restored after a failure. */
 static struct problem all_of_c(const limber_problem *p)
 {
     return (struct problem){
@@ -514,7 +521,7 @@ static struct problem all_of_c(const limber_problem *p)
     };
 }
 
-/* Matrices of a batch that lie in the device's memory. */
+/* The number of matrices of a batch that lie in device memory. */
 static int64_t remote_matrices(limber_context *ctx, const limber_problem *p)
 {
     int64_t found = 0;
@@ -527,7 +534,7 @@ static int64_t remote_matrices(limber_context *ctx, const limber_problem *p)
     return found;
 }
 
-/* There, the real products of all are one. */
+/* In device memory the real products of all matrices are one batch, so all must lie there. */
 static bool check_remote(const limber_problem *p, int64_t found, struct diag *d)
 {
     return found == 3 * p->batch->count ||
@@ -539,8 +546,12 @@ static bool check_remote(const limber_problem *p, int64_t found, struct diag *d)
 static bool check_batch(limber_context *ctx, const limber_problem *p, struct diag *d)
 {
     struct complex_product first = product_of(ctx, p, 0, NULL);
-    struct product all = { p->m,          p->n,          p->k,
-                           doubled(p->a), doubled(p->b), doubled(limber_as_matrix(p->c)) };
+    struct product all = { p->m,
+                           p->n,
+                           p->k,
+                           pairs_as_elements(p->a),
+                           pairs_as_elements(p->b),
+                           pairs_as_elements(limber_as_matrix(p->c)) };
 
     if (p->contract && p->contract->statistics)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
@@ -587,14 +598,14 @@ static bool run_batch(limber_context *ctx, const limber_problem *p, struct repor
     if (remote) {
         all = product_of(ctx, p, 0, r);
         all.batch = *p->batch;
-        return check_remote(p, remote, d) && run(&all, p->contract, p->complex_method, d);
+        return check_remote(p, remote, d) && run_product(&all, p->contract, p->complex_method, d);
     }
     if (!limber_backup(ctx, &c, &backup, d))
         return false;
     for (int64_t g = 0; ok && g < p->batch->count; g++) {
         struct complex_product x = product_of(ctx, p, g, r ? &one : NULL);
 
-        ok = run(&x, p->contract, p->complex_method, d);
+        ok = run_product(&x, p->contract, p->complex_method, d);
         if (ok && r)
             add_times(r, &one);
     }
@@ -610,5 +621,5 @@ bool limber_complex_run(limber_context *ctx, const limber_problem *p, struct rep
     if (p->batch)
         return run_batch(ctx, p, r, d);
     x = product_of(ctx, p, 0, r);
-    return run(&x, p->contract, p->complex_method, d);
+    return run_product(&x, p->contract, p->complex_method, d);
 }

@@ -6,8 +6,8 @@
  *     Re = P1 - s t P2,                   Im = P3 - P1 - s t P2
  *
  * Integers: sums are formed in the next wider format and the P modulo 2^64, so both parts are right
- * modulo 2^64, and right where they are known to be smaller.  Floats: docs/accuracy.md.  What lies
- * in a device's memory is read there as it lies; sums and products are formed beside it. */
+ * modulo 2^64, and exact if they are known to fit.  Floats: docs/accuracy.md.  Operands in device
+ * memory are read in place; sums and products are allocated there. */
 #include "jit/api/complex.h"
 
 #include <math.h>
@@ -18,17 +18,17 @@ static const limber_format i64 = { LIMBER_KIND_INT, 0, 0, 0, 0, 8, 0 };
 
 enum { RE, IM, SUM, PLANES };
 
-/* One operand as three real ones, rows or columns for lines: its parts and their sum; of a batch,
- * those of its first product, and where the others' lie. */
+/* One operand as three real ones, its parts and their sum; lines are rows or columns.  In a batch
+ * `part` has the first product's, step or each those of the others. */
 struct planes {
     struct view part[PLANES];
     limber_format f, sum_f;
     int64_t step[PLANES];
     const void *const *each[PLANES];
-    const void **imaginary;     /* the addresses of imaginary parts */
-    char *host[PLANES];         /* in host memory, dense */
-    void *on_device;               /* or, of the sums, in the device's */
-    double most;                /* integers: no part is larger in magnitude */
+    const void **imaginary;     /* NULL, or addresses of the imaginary parts; owned */
+    char *host[PLANES];         /* NULL, or dense copies in host memory; owned */
+    void *on_device;               /* NULL, or the sums in device memory; owned */
+    double most;                /* integers: largest magnitude of a part */
 };
 
 static limber_format sum_format(limber_format f)
@@ -40,7 +40,7 @@ static limber_format sum_format(limber_format f)
     return f;
 }
 
-static int64_t integer(const char *at, limber_format f)
+static int64_t load_integer(const char *at, limber_format f)
 {
     uint64_t v = 0;
     int unused = 64 - 8 * f.size;
@@ -49,11 +49,11 @@ static int64_t integer(const char *at, limber_format f)
     return f.kind == LIMBER_KIND_UINT ? (int64_t)v : (int64_t)(v << unused) >> unused;
 }
 
-/* Parts of 32 bits and fewer have sums in 64; of longer ones the sums are modulo 2^64. */
+/* Parts of up to 32 bits have exact sums in 64; sums of 64-bit parts wrap. */
 static void add_integers(struct planes *p, int64_t at, bool minus)
 {
-    int64_t re = integer(p->host[RE] + at * p->f.size, p->f);
-    int64_t im = integer(p->host[IM] + at * p->f.size, p->f);
+    int64_t re = load_integer(p->host[RE] + at * p->f.size, p->f);
+    int64_t im = load_integer(p->host[IM] + at * p->f.size, p->f);
     uint64_t sum = minus ? (uint64_t)re - (uint64_t)im : (uint64_t)re + (uint64_t)im;
 
     memcpy(p->host[SUM] + at * p->sum_f.size, &sum, p->sum_f.size);
@@ -78,7 +78,7 @@ static void add_floats(struct planes *p, int64_t at, bool minus)
     }
 }
 
-static void split(struct planes *p, const struct pairs *x, int64_t rows, int64_t cols)
+static void split_pairs(struct planes *p, const struct pairs *x, int64_t rows, int64_t cols)
 {
     size_t size = p->f.size;
 
@@ -97,7 +97,7 @@ static void split(struct planes *p, const struct pairs *x, int64_t rows, int64_t
         }
 }
 
-/* Rows of the left operand are lines, columns of the right one. */
+/* Lines are the rows of the left operand and the columns of the right one. */
 static struct view plane_view(const void *data, int64_t row, int64_t col, bool left)
 {
     return left ? (struct view){ data, row, col, NULL } : (struct view){ data, col, row, NULL };
@@ -116,11 +116,11 @@ static bool copy_planes(const limber_context *ctx, struct planes *p, const struc
             return false;
         p->part[i] = plane_view(p->host[i], cols, 1, left);
     }
-    split(p, x, rows, cols);
+    split_pairs(p, x, rows, cols);
     return true;
 }
 
-/* The matrices of an operand of several products; returns how many there are. */
+/* Sets where a batch's matrices lie; *matrices is their number, 1 if all products share one. */
 static bool spread_planes(const struct complex_product *x, struct planes *p, bool left,
                           int64_t elements, int64_t *matrices, struct diag *d)
 {
@@ -145,9 +145,11 @@ static bool spread_planes(const struct complex_product *x, struct planes *p, boo
     return true;
 }
 
-/* The sums lie along whichever dimension the pairs do. */
-static bool see_planes(const struct complex_product *x, struct planes *p, const struct pairs *of,
-                       int64_t rows, int64_t cols, bool left, struct diag *d)
+/* Views of an operand in device memory.  The sums are contiguous along the dimension that pairs
+ * are. */
+static bool view_remote_planes(const struct complex_product *x, struct planes *p,
+                               const struct pairs *of, int64_t rows, int64_t cols, bool left,
+                               struct diag *d)
 {
     limber_matrix m = of->m;
     bool by_rows = m.col_stride <= m.row_stride;
@@ -189,7 +191,7 @@ static bool planes_new(const struct complex_product *x, struct planes *p, const 
     p->f = of->m.format;
     p->sum_f = sum_format(p->f);
     return limber_device_holds(x->ctx, of->m.data) ?
-               see_planes(x, p, of, rows, cols, left, d) :
+               view_remote_planes(x, p, of, rows, cols, left, d) :
                copy_planes(x->ctx, p, of, rows, cols, left, d);
 }
 
@@ -202,9 +204,9 @@ static void planes_free(const struct complex_product *x, struct planes *p)
     free(p->imaginary);
 }
 
-/* ---- what three products can serve ----------------------------------------------------------- */
+/* ---- what is served -------------------------------------------------------------------------- */
 
-static bool serves(const struct complex_product *x, struct diag *d)
+static bool is_served(const struct complex_product *x, struct diag *d)
 {
     if (limber_device_records(x->ctx, x->queue))
         return limber_fail(
@@ -214,7 +216,7 @@ static bool serves(const struct complex_product *x, struct diag *d)
     return limber_three_products_check(&x->contract, x->a.m.format, x->b.m.format, x->c.format, d);
 }
 
-/* Both parts are below 2 k |a| |b|.  The doubles are at most 2^-50 off. */
+/* True if both parts, which are below 2 k |a| |b|, fit.  The doubles err by at most 2^-50. */
 static bool is_small(const struct complex_product *x, const struct planes *a,
                      const struct planes *b, struct diag *d)
 {
@@ -247,7 +249,8 @@ static void add_reports(struct report *sum, const struct report *r, bool first)
     *sum = s;
 }
 
-/* The products, dense: in host memory or, as C, in the device's, of a batch one after the other. */
+/* The three products, dense: in host memory, or where C is, in device memory, a batch's in a
+ * row. */
 struct products {
     limber_format f;
     char *data[3];
@@ -292,7 +295,7 @@ static bool multiply(const struct complex_product *x, const struct planes *a,
                      struct diag *d)
 {
     const struct problem p = {
-        .contract = limber_three_products_part(&x->contract), /* is_small makes them exact */
+        .contract = limber_three_products_part(&x->contract), /* exact, because is_small */
         .m = x->m,
         .n = x->n,
         .k = x->k,
@@ -343,8 +346,8 @@ static void combine_floats(const float p[3], bool plus, float out[2])
     out[1] = p[2] - p[0] - second;
 }
 
-static void combine_here(const struct complex_product *x, const struct terms *t,
-                         const struct products *p)
+static void combine_on_host(const struct complex_product *x, const struct terms *t,
+                            const struct products *p)
 {
     bool plus = x->a.conj != x->b.conj;
     size_t size = t->f.size;
@@ -385,7 +388,7 @@ static bool combine(const struct complex_product *x, const struct terms *t,
 
     if (p->on_device)
         return limber_device_pairs(x->ctx, &j, p->f, x->queue, d);
-    combine_here(x, t, p);
+    combine_on_host(x, t, p);
     return true;
 }
 
@@ -396,8 +399,8 @@ static bool multiply_all(const struct complex_product *x, const struct planes *a
            multiply(x, a, b, IM, p, false, d);
 }
 
-static bool run(const struct complex_product *x, struct planes *a, struct planes *b,
-                struct products *p, struct terms *t, struct diag *d)
+static bool run_planes(const struct complex_product *x, struct planes *a, struct planes *b,
+                       struct products *p, struct terms *t, struct diag *d)
 {
     if (!planes_new(x, a, &x->a, x->m, x->k, true, d) ||
         !planes_new(x, b, &x->b, x->k, x->n, false, d) || !is_small(x, a, b, d) ||
@@ -415,7 +418,7 @@ bool limber_complex_three(const struct complex_product *x, struct diag *d)
     struct products p = { .on_device = NULL };
     struct terms t = { .width = 0 };
     double u = limber_is_integer(x->c.format) ? 0 : ldexp(1, -x->c.format.frac_bits - 1);
-    bool ok = serves(x, d) && run(x, &a, &b, &p, &t, d);
+    bool ok = is_served(x, d) && run_planes(x, &a, &b, &p, &t, d);
 
     planes_free(x, &a);
     planes_free(x, &b);

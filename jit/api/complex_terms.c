@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What alpha and beta multiply where they are complex; memory and threads of complex products. */
+ * Products with complex alpha and beta, and the memory and threads of complex products. */
 #include "jit/api/complex.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ void *limber_complex_memory(const limber_context *ctx, int64_t rows, int64_t col
     return p;
 }
 
-enum { ALONE = 1 << 15 }; /* elements: fewer are no work for several threads */
+enum { ALONE = 1 << 15 }; /* elements: fewer do not pay for several threads */
 
 void limber_complex_share(limber_context *ctx, int64_t tasks, int64_t elements,
                           void (*fn)(void *arg, int64_t task, int worker), void *arg)
@@ -56,9 +56,9 @@ bool limber_negate_integer(char *at, int size)
     return v != INT64_MIN >> (64 - 8 * size);
 }
 
-/* ---- alpha and beta that are complex --------------------------------------------------------- */
+/* ---- complex alpha and beta ------------------------------------------------------------------ */
 
-/* Behind them lie the factors. */
+/* Allocates the terms, followed by the factors, in device memory. */
 static bool terms_on_device(struct terms *t, const struct complex_product *x, struct diag *d)
 {
     enum { ALIGN = 256 };
@@ -119,9 +119,9 @@ static void fill_row(void *arg, int64_t i, int worker)
     }
 }
 
-/* Two columns of coefficients, one for the real and one for the imaginary parts. */
-static bool coefficients(const struct terms *t, const struct complex_product *x, char *to,
-                         struct diag *d)
+/* Writes two columns of coefficients, for the real and for the imaginary parts. */
+static bool write_coefficients(const struct terms *t, const struct complex_product *x, char *to,
+                               struct diag *d)
 {
     const char *given[2] = { x->alpha, x->beta };
     size_t size = t->f.size;
@@ -150,9 +150,9 @@ static bool coefficients(const struct terms *t, const struct complex_product *x,
     return true;
 }
 
-/* C's pairs to their places, and the coefficients to where the product finds them. */
-static bool fill(const struct terms *t, const struct complex_product *x, char **matrix,
-                 struct diag *d)
+/* Copies C's pairs to their places among the terms, and sets *matrix to the coefficients. */
+static bool fill_terms(const struct terms *t, const struct complex_product *x, char **matrix,
+                       struct diag *d)
 {
     struct terms_job j = {
         .c = x->c.data,
@@ -168,7 +168,7 @@ static bool fill(const struct terms *t, const struct complex_product *x, char **
     };
     struct filling f = { x, t };
 
-    if (!coefficients(t, x, t->factors ? j.value : *matrix, d))
+    if (!write_coefficients(t, x, t->factors ? j.value : *matrix, d))
         return false;
     if (t->factors) {
         *matrix = t->factors;
@@ -179,13 +179,13 @@ static bool fill(const struct terms *t, const struct complex_product *x, char **
     return true;
 }
 
-/* The coefficients times the terms: 2 x mn, an inner dimension of 2 or 4.  On a device a scan of
- * the terms would take longer than the sum. */
+/* Multiplies the coefficients by the terms: 2 x mn, with an inner dimension of 2 or 4.  On a device
+ * the terms are not scanned, which would take longer than the product. */
 static bool add_terms(const struct terms *t, const struct complex_product *x, struct diag *d)
 {
     char few[8 * 16], *matrix = few;
     const limber_contract k = limber_contract_of_sum(&x->contract, t->f, t->factors != NULL);
-    const bool filled = fill(t, x, &matrix, d);
+    const bool filled = fill_terms(t, x, &matrix, d);
     const struct problem p = {
         .contract = k,
         .m = 2,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Contexts: options from the caller and from the environment. */
+ * Contexts: options of the caller and of the environment. */
 #define _GNU_SOURCE     /* sched_getaffinity */
 #include "backends/settings.h"
 #include "ir/x86.h"
@@ -16,13 +16,13 @@
 #include <string.h>
 
 enum { MOST_THREADS = 1024, MOST_KERNELS = 1024 };
-static const double patience = 20; /* seconds: a maker that takes longer hangs, or was stopped */
+static const double patience = 20; /* seconds; a maker that takes longer hangs or was stopped */
 
 /* ---- the environment ------------------------------------------------------------------------- */
 
-/* A whole number in [least, most] before `end` or the text's end. */
-static bool number(const char *name, const char *s, char end, long least, long most, int *out,
-                   struct diag *d)
+/* Reads an integer in [least, most], which ends at `end` or at the text's end. */
+static bool read_number(const char *name, const char *s, char end, long least, long most, int *out,
+                        struct diag *d)
 {
     char *rest;
     long v;
@@ -40,10 +40,10 @@ static bool env_number(const char *name, long least, long most, int *out, struct
 {
     const char *s = limber_variable_value(name);
 
-    return !s || number(name, s, '\0', least, most, out, d);
+    return !s || read_number(name, s, '\0', least, most, out, d);
 }
 
-/* Bytes, with K, M or G for powers of 1024. */
+/* Reads a number of bytes, with K, M or G for powers of 1024. */
 static bool env_size(const char *name, size_t *out, struct diag *d)
 {
     static const char units[] = "KMG";
@@ -67,8 +67,8 @@ static bool env_size(const char *name, size_t *out, struct diag *d)
     return true;
 }
 
-/* The index of a variable's value among `count` words, some of which may be NULL.  If the variable
- * is not set, *index stays as it is. */
+/* Sets *index to the place of a variable's value among `count` words, some of which may be NULL.
+ * Leaves it alone if the variable is not set. */
 static bool env_word(const char *name, const char *const *word, size_t count, const char *all,
                      int *index, struct diag *d)
 {
@@ -110,7 +110,7 @@ static bool choose_kernels(limber_kernels wish, limber_kernels *out, struct diag
     return true;
 }
 
-static int cores(void)
+static int core_count(void)
 {
     cpu_set_t set;
 
@@ -124,15 +124,15 @@ static bool env_threads(int *threads, struct diag *d)
     const char *s = limber_variable_value("LIMBER_THREADS");
 
     if (s)
-        return number("LIMBER_THREADS", s, '\0', 1, MOST_THREADS, threads, d);
+        return read_number("LIMBER_THREADS", s, '\0', 1, MOST_THREADS, threads, d);
     s = limber_variable_value("OMP_NUM_THREADS");
-    if (s) /* OpenMP lists one number per nesting level */
-        return number("OMP_NUM_THREADS", s, ',', 1, MOST_THREADS, threads, d);
-    *threads = cores() < MOST_THREADS ? cores() : MOST_THREADS;
+    if (s) /* a list of numbers, one per nesting level */
+        return read_number("OMP_NUM_THREADS", s, ',', 1, MOST_THREADS, threads, d);
+    *threads = core_count() < MOST_THREADS ? core_count() : MOST_THREADS;
     return true;
 }
 
-static char *copy(const char *s)
+static char *copy_string(const char *s)
 {
     size_t n = strlen(s) + 1;
     char *out = malloc(n);
@@ -140,7 +140,7 @@ static char *copy(const char *s)
     return out ? memcpy(out, s, n) : NULL;
 }
 
-static char *join(const char *dir, const char *rest)
+static char *join_path(const char *dir, const char *rest)
 {
     struct text t = { 0 };
 
@@ -150,8 +150,8 @@ static char *join(const char *dir, const char *rest)
     return t.s;
 }
 
-/* The cache directory, or NULL with a reason; never a directory that others can foretell and
- * write to. */
+/* The cache directory, or NULL with a reason; never a directory with a predictable name that others
+ * can write to. */
 static bool cache_dir(const char *wish, char **dir, const char **why, struct diag *d)
 {
     const char *s;
@@ -162,12 +162,12 @@ static bool cache_dir(const char *wish, char **dir, const char **why, struct dia
         return true;
     }
     if (wish || (wish = limber_variable_value("LIMBER_CACHE_DIR")))
-        *dir = copy(wish);
+        *dir = copy_string(wish);
     else if ((s = limber_variable_value("XDG_CACHE_HOME")) &&
-             *s == '/') /* relative ones are to be ignored */
-        *dir = join(s, "limber");
+             *s == '/') /* the XDG specification ignores relative paths */
+        *dir = join_path(s, "limber");
     else if ((s = limber_variable_value("HOME")) && *s == '/')
-        *dir = join(s, ".cache/limber");
+        *dir = join_path(s, ".cache/limber");
     else {
         *why = "none of LIMBER_CACHE_DIR, XDG_CACHE_HOME and HOME names a directory";
         return true;
@@ -176,26 +176,26 @@ static bool cache_dir(const char *wish, char **dir, const char **why, struct dia
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the name of the cache directory");
 }
 
-/* The file of the key that seals entries; NULL without failing: none is named.  Apart from the
- * cache, so that whoever copies or packs that does not take the key along; a state folder, since
- * configurations are shared and published. */
+/* The file of the key that seals entries; NULL without failing: none is named.  It lies apart from
+ * the cache, so that copying or packing the cache does not take the key along, and in a state
+ * folder, since configuration folders are shared and published. */
 static bool key_file(char **file, struct diag *d)
 {
     const char *s;
 
     if ((s = limber_variable_value("LIMBER_CACHE_KEY")))
-        *file = copy(s);
+        *file = copy_string(s);
     else if ((s = limber_variable_value("XDG_STATE_HOME")) && *s == '/')
-        *file = join(s, "limber/cache.key");
+        *file = join_path(s, "limber/cache.key");
     else if ((s = limber_variable_value("HOME")) && *s == '/')
-        *file = join(s, ".local/state/limber/cache.key");
+        *file = join_path(s, ".local/state/limber/cache.key");
     else
         return true;
     return *file ||
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the name of the cache's key");
 }
 
-/* ---- parts ----------------------------------------------------------------------------------- */
+/* ---- members of a context -------------------------------------------------------------------- */
 
 static void to_stderr(void *user, const char *line)
 {
@@ -211,8 +211,8 @@ static void warn(void *user, const char *line)
         ctx->log(ctx->log_user, line);
 }
 
-/* Takes the first backend of *list that runs here and moves *list behind it.  False when none
- * is left.  *why: why the last one passed over does not run. */
+/* Takes the first backend of *list that runs here and advances *list past it.  False if none is
+ * left.  *why: why the last one that was skipped does not run. */
 static bool next_machine(struct machine *m, int device, const struct backend *const **list,
                          struct diag *why)
 {
@@ -231,9 +231,9 @@ static bool next_machine(struct machine *m, int device, const struct backend *co
     return false;
 }
 
-/* The first backend of the list that runs here.  The next one that does is the spare. */
-static bool any_backend(limber_context *ctx, int device, const struct backend *const *list,
-                        struct diag *d)
+/* Takes the first backend of the list that runs here; the next one that does is the spare. */
+static bool use_first_backend(limber_context *ctx, int device, const struct backend *const *list,
+                              struct diag *d)
 {
     const struct backend *const best = *list;
     struct diag why = { 0 };
@@ -248,8 +248,8 @@ static bool any_backend(limber_context *ctx, int device, const struct backend *c
     return true;
 }
 
-static bool this_backend(limber_context *ctx, const limber_config *c, const char *wish,
-                         const struct backend *const *list, struct diag *d)
+static bool use_named_backend(limber_context *ctx, const limber_config *c, const char *wish,
+                              const struct backend *const *list, struct diag *d)
 {
     struct diag why = { 0 };
 
@@ -264,7 +264,7 @@ static bool this_backend(limber_context *ctx, const limber_config *c, const char
                        c->backend ? "backend" : "LIMBER_BACKEND", wish);
 }
 
-/* For the whole process, since code of the library is chosen for it. */
+/* Limits instructions of the whole process, since library code is chosen once per process. */
 static bool limit_instructions(struct diag *d)
 {
     static const char *const word[] = { "avx2", "avx512", "all" };
@@ -285,7 +285,8 @@ static bool make_backend(limber_context *ctx, const limber_config *c,
 
     if (!limit_instructions(d))
         return false;
-    if (any ? !any_backend(ctx, c->device, list, d) : !this_backend(ctx, c, wish, list, d))
+    if (any ? !use_first_backend(ctx, c->device, list, d) :
+              !use_named_backend(ctx, c, wish, list, d))
         return false;
     while (ctx->machine.backend->device_ops && next_machine(&ctx->host, 0, &list, &why) &&
            ctx->host.backend->device_ops)
@@ -305,7 +306,7 @@ static bool make_output(limber_context *ctx, const limber_config *c, struct diag
         return false;
     if (c->verbose)
         ctx->verbose = c->verbose;
-    if (dump && *dump && !(ctx->dump_dir = copy(dump)))
+    if (dump && *dump && !(ctx->dump_dir = copy_string(dump)))
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY,
                            "no memory for the name of the dump directory");
     return true;
@@ -330,7 +331,7 @@ static bool make_caches(limber_context *ctx, const limber_config *c, struct diag
     if (c->cache_bytes)
         o.limit = c->cache_bytes;
     ctx->no_compile = off;
-    if (off) { /* a dump shows how kernels are made, and none is made */
+    if (off) { /* nothing is compiled, so there is nothing to dump */
         free(ctx->dump_dir);
         ctx->dump_dir = NULL;
     }
@@ -377,7 +378,7 @@ static bool choose_ways(limber_context *ctx, const limber_config *c, struct diag
     ctx->ways = WAYS_all;
     if (c->partition == LIMBER_PARTITION_OFF)
         ctx->ways &= ~limber_way_bit(WAY_parts);
-    if (ctx->kernels == LIMBER_KERNELS_SPECIALISED) /* not by code of the library in their place */
+    if (ctx->kernels == LIMBER_KERNELS_SPECIALISED) /* without ways that use library code instead */
         ctx->ways &= ~(limber_way_bit(WAY_bytes) | limber_way_bit(WAY_windows) |
                        limber_way_bit(WAY_unpacked));
     return !wish || limber_ways_read(wish, &ctx->ways, d);
@@ -422,7 +423,7 @@ bool limber_context_make(limber_context **out, const limber_config *config,
         limber_destroy(ctx);
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a context");
     }
-    /* Deciding whether to cut a product takes a tenth of this time. */
+    /* Deciding whether to partition a product takes a tenth of this time. */
     ctx->brief = ctx->machine.backend->device_ops ? 5e-3 : 300e-6;
     limber_tuning_read(ctx);
     *out = ctx;
@@ -467,7 +468,7 @@ limber_context *limber_context_generic(limber_context *ctx)
     if (!generic)
         ctx->generic = new;
     pthread_mutex_unlock(&ctx->lock);
-    if (generic) /* another thread was quicker */
+    if (generic) /* another thread has made one meanwhile */
         limber_destroy(new);
     return generic ? generic : new;
 }
@@ -489,13 +490,13 @@ void limber_destroy(limber_context *ctx)
     CALL_SCOPE;
     if (!ctx)
         return;
-    limber_background_free(ctx->background); /* first: its thread uses all the rest */
+    limber_background_free(ctx->background); /* first, since its thread uses the rest */
     limber_destroy(ctx->generic);
     limber_at_fork_no_more(&ctx->at_fork);
     limber_bindings_free(ctx->bindings);
     limber_priced_free(ctx->priced);
     limber_recordable_free(ctx->recordable);
-    limber_kernels_free(ctx->memory); /* kernels first: they may hold threads' work space */
+    limber_kernels_free(ctx->memory); /* first: kernels may own threads' workspaces */
     limber_kernels_free(ctx->codes); /* after the entries that used their kernels */
     limber_kernels_free(ctx->functions);
     limber_shapes_free(ctx->shapes);

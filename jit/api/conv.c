@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Convolutions: check the arguments, state the problem as an implicit GEMM (ir/conv.h). */
+ * Convolutions: checks the arguments and states the problem as an implicit GEMM (ir/conv.h). */
 #include "jit/api/conv_shape.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Sizes of the result; zeros on an error. */
-static limber_status output_of(const char *caller, const limber_conv *conv, int64_t out[3],
-                               const char *null)
+/* Computes the sizes of the result; zeros after an error. */
+static limber_status compute_sizes(const char *caller, const limber_conv *conv, int64_t out[3],
+                                   const char *null)
 {
     struct diag d = { 0 };
     limber_conv full;
@@ -28,7 +28,7 @@ static limber_status output_of(const char *caller, const limber_conv *conv, int6
 limber_status limber_conv_output(const limber_conv *conv, int64_t *oh, int64_t *ow)
 {
     int64_t out[3] = { 0 };
-    limber_status s = output_of("conv_output", conv, out, !oh ? "oh" : !ow ? "ow" : NULL);
+    limber_status s = compute_sizes("conv_output", conv, out, !oh ? "oh" : !ow ? "ow" : NULL);
 
     if (oh)
         *oh = out[0];
@@ -40,16 +40,16 @@ limber_status limber_conv_output(const limber_conv *conv, int64_t *oh, int64_t *
 limber_status limber_conv_output_depth(const limber_conv *conv, int64_t *od)
 {
     int64_t out[3] = { 0 };
-    limber_status s = output_of("conv_output_depth", conv, out, od ? NULL : "od");
+    limber_status s = compute_sizes("conv_output_depth", conv, out, od ? NULL : "od");
 
     if (od)
         *od = out[2];
     return s;
 }
 
-/* A dense tensor as one row.  Sizes of zero do not hide that the others are too large together. */
-static bool tensor(limber_matrix *m, const char *what, const void *data, limber_format f,
-                   const int64_t dim[5], struct diag *d)
+/* Checks a dense tensor as one row.  A size of zero must not hide an overflow of the others. */
+static bool check_dense_tensor(limber_matrix *m, const char *what, const void *data,
+                               limber_format f, const int64_t dim[5], struct diag *d)
 {
     int64_t elements = 1;
     bool empty = false;
@@ -69,8 +69,8 @@ static bool tensor(limber_matrix *m, const char *what, const void *data, limber_
     return limber_check_matrix(m, what, 1, elements, d);
 }
 
-/* The three tensors of a direction, as the caller gives them: two are read, the right and the left
- * operand of the products, and one is written. */
+/* The three tensors of a direction as the caller gives them: the products' right operand, left
+ * operand, and the result. */
 struct tensors {
     const char *name[3];
     const void *data[3];
@@ -98,16 +98,16 @@ static bool check_tensor(limber_matrix *m, const struct tensors *t, int i, const
                                 { s->n, s->o, out[2], out[0], out[1] } };
     int of = t->name[i][0] == 'd' ? t->name[i][1] : t->name[i][0];
 
-    return tensor(m, t->name[i], t->data[i], t->format[i],
-                  dim[of == 'x' ? 0 :
-                      of == 'w' ? 1 :
-                                  2],
-                  d);
+    return check_dense_tensor(m, t->name[i], t->data[i], t->format[i],
+                              dim[of == 'x' ? 0 :
+                                  of == 'w' ? 1 :
+                                              2],
+                              d);
 }
 
-/* A plan (result not wanted) has no result to check. */
-static bool check(const limber_context *ctx, const limber_problem *p, const struct tensors *t,
-                  bool stores, int64_t out[3], struct diag *d)
+/* stores: false for plans, which do not check the result's address. */
+static bool check_arguments(const limber_context *ctx, const limber_problem *p,
+                            const struct tensors *t, bool stores, int64_t out[3], struct diag *d)
 {
     struct extent at[3];
     limber_matrix m[3];
@@ -129,9 +129,9 @@ static bool check(const limber_context *ctx, const limber_problem *p, const stru
            limber_prepared_filters_fit(ctx, p, d);
 }
 
-/* Fills what is there: the views point into it. */
-static void state(struct problem *to, const limber_problem *p, const struct tensors *t,
-                  const int64_t out[3], const int64_t phase[3])
+/* Fills *to in place, since its views point into it. */
+static void state_conv(struct problem *to, const limber_problem *p, const struct tensors *t,
+                       const int64_t out[3], const int64_t phase[3])
 {
     struct index_map result;
 
@@ -157,7 +157,7 @@ static void state(struct problem *to, const limber_problem *p, const struct tens
     to->step_b = to->map_b.group;
     to->step_c = result.group;
     to->queue = p->queue;
-    if (to->k > 0) { /* else nothing is read */
+    if (to->k > 0) { /* with k = 0 nothing is read */
         to->kept[0] = p->prepared_b;
         to->kept_part = limber_conv_part(&to->conv);
     }
@@ -169,16 +169,16 @@ bool limber_conv_state(limber_context *ctx, const limber_problem *p, bool stores
     const struct tensors t = tensors_of(p);
     int64_t out[3];
 
-    if (!check(ctx, p, &t, stores, out, d))
+    if (!check_arguments(ctx, p, &t, stores, out, d))
         return false;
-    state(to, p, &t, out, (int64_t[]){ 0, 0, 0 });
+    state_conv(to, p, &t, out, (int64_t[]){ 0, 0, 0 });
     return true;
 }
 
-/* ---- backward data of strides ---------------------------------------------------------------- */
+/* ---- backward data with strides -------------------------------------------------------------- */
 
-/* Pixels of dx that leave the same rest modulo the stride are sums over the same elements of the
- * window: a convolution of their own, without zeros.  Simulated units compute all of them at once,
+/* Pixels of dx with one remainder modulo the stride are sums over the same elements of the window:
+ * a convolution of their own (a phase), without zeros.  Simulated units compute all pixels at once,
  * with zeros. */
 static bool has_phases(const limber_problem *p)
 {
@@ -193,10 +193,10 @@ static bool has_phases(const limber_problem *p)
 }
 
 struct rests {
-    int64_t count[3], all; /* down, across, into the depth; of all together */
+    int64_t count[3], all; /* number of phases down, across, in depth; their product */
 };
 
-static struct rests rests_of(const limber_conv *s)
+static struct rests count_phases(const limber_conv *s)
 {
     struct rests x = { { 1, 1, 1 }, 1 };
     struct side side[3];
@@ -213,13 +213,13 @@ static void state_phase(struct problem *to, const limber_problem *p, const struc
 {
     const int64_t rest = i / x->count[0];
 
-    state(to, p, t, out,
-          (int64_t[]){ i % x->count[0] + 1, rest % x->count[1] + 1, rest / x->count[1] + 1 });
+    state_conv(to, p, t, out,
+               (int64_t[]){ i % x->count[0] + 1, rest % x->count[1] + 1, rest / x->count[1] + 1 });
 }
 
-/* Whether pixels that no window sees are cleared.  They are empty sums: bytes of zero, if alpha
- * times +0 is +0 and nothing is added.  Otherwise a product with k = 0 stores them. */
-static bool clears(const limber_context *ctx, const struct problem *whole)
+/* True if pixels that no window reaches are cleared by memset.  They are empty sums, which are zero
+ * bytes if alpha times +0 is +0 and nothing is added; else a product with k = 0 stores them. */
+static bool clears_unreached(const limber_context *ctx, const struct problem *whole)
 {
     const double alpha = whole->alpha && !limber_is_integer(whole->fc) ?
                              limber_format_value(whole->fc, whole->alpha) :
@@ -228,7 +228,7 @@ static bool clears(const limber_context *ctx, const struct problem *whole)
     return !whole->beta && !ctx->machine.backend->device_ops && isfinite(alpha) && !signbit(alpha);
 }
 
-/* The sums of all phases, beside what is said of one; `main`: of this one. */
+/* Adds a phase's report to that of all; `main`: this phase's plan is the one that is reported. */
 static void join_report(struct report *all, const struct report *r, bool main)
 {
     struct report x = main ? *r : *all;
@@ -250,16 +250,16 @@ static int64_t tensor_elements(const limber_conv *s)
     return s->n * s->c * (limber_conv_is_deep(s) ? s->d : 1) * s->h * s->w;
 }
 
-/* What phases need so that C is untouched where one of them fails: memory for all of them, with
- * which those that run at once cannot fail; or C as it is. */
+/* Keeps C unchanged if a phase fails: enough memory for all phases, if each then cannot fail; else
+ * a copy of C. */
 struct reserve {
-    bool sure;
-    limber_queue queue; /* sure: of the phases */
-    char *memory;
-    size_t bytes; /* of C as it is */
+    bool sure; /* no phase can fail */
+    limber_queue queue; /* if sure: with memory for each phase */
+    char *memory; /* owned: memory of phases, or the copy of C */
+    size_t bytes; /* of C */
 };
 
-/* The most memory of any phase; false: one of them does not run at once. */
+/* The largest memory of a phase; false: a phase needs a plan, and may fail. */
 static bool phases_at_once(limber_context *ctx, const limber_problem *p, const struct tensors *t,
                            const int64_t out[3], const struct rests *x, bool cleared, size_t *most)
 {
@@ -278,16 +278,16 @@ static bool phases_at_once(limber_context *ctx, const limber_problem *p, const s
     return *most > 0;
 }
 
-static bool reserve(limber_context *ctx, const limber_problem *p, const struct tensors *t,
-                    const int64_t out[3], const struct rests *x, bool cleared, struct reserve *r,
-                    struct diag *d)
+static bool reserve_memory(limber_context *ctx, const limber_problem *p, const struct tensors *t,
+                           const int64_t out[3], const struct rests *x, bool cleared,
+                           struct reserve *r, struct diag *d)
 {
     size_t most;
 
     *r = (struct reserve){ .queue = { .size = sizeof r->queue },
                            .bytes = (size_t)tensor_elements(p->conv) * p->c.format.size };
     if (limber_device_holds(ctx, p->c.data))
-        return true; /* errors of a device are told later than its calls return */
+        return true; /* device errors surface after the call has returned */
     if (phases_at_once(ctx, p, t, out, x, cleared, &most)) {
         if (p->queue)
             r->queue = *p->queue;
@@ -306,8 +306,8 @@ static bool reserve(limber_context *ctx, const limber_problem *p, const struct t
     return true;
 }
 
-/* Phases that are planned need no copy of C: all of their kernels and memory are there before the
- * first of them stores. */
+/* True if all kernels and memory of planned phases can be acquired before the first phase stores,
+ * so that no copy of C is needed. */
 static bool may_run_together(const limber_context *ctx, const limber_problem *p,
                              const struct rests *x)
 {
@@ -316,7 +316,7 @@ static bool may_run_together(const limber_context *ctx, const limber_problem *p,
            p->c.format.kind == LIMBER_KIND_FLOAT && p->conv->groups != p->conv->c;
 }
 
-/* False: nothing is done.  Else all is, or *d has the reason why not. */
+/* False: nothing was done.  True: all phases ran, or *d has the error. */
 static bool run_together(limber_context *ctx, const limber_problem *p, const struct tensors *t,
                          const int64_t out[3], const struct problem *whole, const struct rests *x,
                          struct report *report, struct diag *d)
@@ -333,7 +333,7 @@ static bool run_together(limber_context *ctx, const limber_problem *p, const str
         struct problem *part = &all->phase[all->count].part;
 
         state_phase(part, p, t, out, x, i);
-        all->count += part->k > 0 || !clears(ctx, whole);
+        all->count += part->k > 0 || !clears_unreached(ctx, whole);
     }
     if (all->count < x->all) {
         all->zeroed = p->c.data;
@@ -360,11 +360,11 @@ static bool run_phases(limber_context *ctx, const limber_problem *p, struct repo
     int64_t out[3], longest = -1;
     bool ok = true, first = true, cleared, skips = false;
 
-    if (!check(ctx, p, &t, true, out, d))
+    if (!check_arguments(ctx, p, &t, true, out, d))
         return false;
-    rests = rests_of(p->conv);
-    state(&whole, p, &t, out, (int64_t[]){ 0, 0, 0 });
-    cleared = clears(ctx, &whole);
+    rests = count_phases(p->conv);
+    state_conv(&whole, p, &t, out, (int64_t[]){ 0, 0, 0 });
+    cleared = clears_unreached(ctx, &whole);
     if (report)
         *report = (struct report){ 0 };
     if (tensor_elements(p->conv) == 0)
@@ -374,7 +374,7 @@ static bool run_phases(limber_context *ctx, const limber_problem *p, struct repo
     if (may_run_together(ctx, p, &rests) &&
         run_together(ctx, p, &t, out, &whole, &rests, report, d))
         return !d->status;
-    if (!reserve(ctx, p, &t, out, &rests, cleared, &keep, d))
+    if (!reserve_memory(ctx, p, &t, out, &rests, cleared, &keep, d))
         return false;
     for (int64_t i = 0; i < rests.all && !skips; i++) {
         state_phase(&part, p, &t, out, &rests, i);
@@ -409,10 +409,10 @@ bool limber_conv_state_main(limber_context *ctx, const limber_problem *p, struct
 
     if (!p->conv || !has_phases(p))
         return limber_conv_state(ctx, p, false, to, d);
-    if (!check(ctx, p, &t, false, out, d))
+    if (!check_arguments(ctx, p, &t, false, out, d))
         return false;
-    rests = rests_of(p->conv);
-    if (rests.all == 0) /* no pixel, and no phase */
+    rests = count_phases(p->conv);
+    if (rests.all == 0) /* no pixels, so no phases */
         return limber_conv_state(ctx, p, false, to, d);
     for (int64_t i = 0; i < rests.all; i++) {
         state_phase(to, p, &t, out, &rests, i);
@@ -437,13 +437,13 @@ bool limber_conv_workspace(limber_context *ctx, const limber_problem *p, size_t 
     if (!p->conv || !has_phases(p))
         return limber_conv_state(ctx, p, false, &x, d) &&
                limber_engine_workspace(ctx, &x, false, least, best, d);
-    if (!check(ctx, p, &t, false, out, d))
+    if (!check_arguments(ctx, p, &t, false, out, d))
         return false;
-    rests = rests_of(p->conv);
+    rests = count_phases(p->conv);
     *least = *best = 0;
     for (int64_t i = 0; i < rests.all; i++) {
         state_phase(&x, p, &t, out, &rests, i);
-        if (clears(ctx, &x) && x.k == 0 && (*best > 0 || i < rests.all - 1))
+        if (clears_unreached(ctx, &x) && x.k == 0 && (*best > 0 || i < rests.all - 1))
             continue;
         if (!limber_engine_workspace(ctx, &x, true, &some, &more, d))
             return false;

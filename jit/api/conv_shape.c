@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static bool least(int64_t v, int64_t bound, const char *what, struct diag *d)
+static bool check_least(int64_t v, int64_t bound, const char *what, struct diag *d)
 {
     return v >= bound ||
            limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "conv.%s = %lld is less than %lld", what,
@@ -34,9 +34,9 @@ static bool check_side(const struct side *x, struct diag *d)
 {
     const int64_t most = (int64_t)1 << 31;
 
-    if (!least(x->size, 0, x->image, d) || !least(x->width, 1, x->window, d) ||
-        !least(x->pad[0], 0, x->pads, d) || !least(x->pad[1], 0, x->pads, d) ||
-        !least(x->stride, 1, x->step, d) || !least(x->dilate, 1, x->spread, d))
+    if (!check_least(x->size, 0, x->image, d) || !check_least(x->width, 1, x->window, d) ||
+        !check_least(x->pad[0], 0, x->pads, d) || !check_least(x->pad[1], 0, x->pads, d) ||
+        !check_least(x->stride, 1, x->step, d) || !check_least(x->dilate, 1, x->spread, d))
         return false;
     if (x->size >= most || x->width >= most)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "conv.%s or %s is too large", x->image,
@@ -47,7 +47,7 @@ static bool check_side(const struct side *x, struct diag *d)
     return true;
 }
 
-/* No size, pad or step is so large that sums and products of a few of them overflow. */
+/* Checks that no size, pad or stride is so large that products of a few of them overflow. */
 static bool check_ranges(const limber_conv *s, struct diag *d)
 {
     static const char *const name[] = { "n", "c", "o" };
@@ -56,7 +56,7 @@ static bool check_ranges(const limber_conv *s, struct diag *d)
     int sides = limber_conv_sides(s, side);
 
     for (size_t i = 0; i < COUNT(v); i++) {
-        if (!least(v[i], 0, name[i], d))
+        if (!check_least(v[i], 0, name[i], d))
             return false;
         if (v[i] >= (int64_t)1 << 31)
             return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "conv.%s = %lld is too large",
@@ -74,7 +74,7 @@ static bool check_ranges(const limber_conv *s, struct diag *d)
 
 static bool check_groups(const limber_conv *s, struct diag *d)
 {
-    return least(s->groups, 1, "groups", d) &&
+    return check_least(s->groups, 1, "groups", d) &&
            ((s->c % s->groups == 0 && s->o % s->groups == 0) ||
             limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                         "conv.groups = %lld does not divide c = %lld and o = %lld",
@@ -160,12 +160,12 @@ bool limber_conv_filters(const limber_conv *s, limber_operation operation, struc
     int sides = limber_conv_sides(s, side);
     int64_t window = 1, parts;
 
-    if (!least(s->o, 0, "o", d) || !least(s->c, 0, "c", d) || !check_groups(s, d))
+    if (!check_least(s->o, 0, "o", d) || !check_least(s->c, 0, "c", d) || !check_groups(s, d))
         return false;
     for (int i = 0; i < sides; i++) {
         if (operation == LIMBER_OPERATION_CONV_BACKWARD_DATA && !check_side(&side[i], d))
             return false;
-        if (!least(side[i].width, 1, side[i].window, d))
+        if (!check_least(side[i].width, 1, side[i].window, d))
             return false;
         if (__builtin_mul_overflow(window, side[i].width, &window))
             return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "conv.%s is too large",
@@ -174,7 +174,7 @@ bool limber_conv_filters(const limber_conv *s, limber_operation operation, struc
     if (__builtin_mul_overflow(s->c / s->groups, window, length) || window == INT64_MAX)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "conv.c and the window are too large together");
-    /* masks of all parts of the window, of each group */
+    /* one mask per group and part of the window */
     if (operation == LIMBER_OPERATION_CONV_BACKWARD_DATA &&
         (__builtin_mul_overflow(s->groups, window + 1, &parts) || parts >= (int64_t)1 << 48))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The public conversion of arrays: ir/format.c, and where its text goes. */
+ * The public conversion of arrays; ir/format.c converts. */
 #include "jit/api/api.h"
 
 limber_status limber_convert(void *dst, limber_format to, const void *src, limber_format from,

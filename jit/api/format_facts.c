@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What formats can hold. */
+ * Properties of formats. */
 #include "jit/api/api.h"
 
 #include <math.h>
@@ -21,12 +21,12 @@ static void describe_float(limber_format f, limber_format_facts *to)
     to->overflow = to->largest + ldexp(1, to->largest_exponent - p);
     to->underflow = ldexp(1, to->smallest_exponent - 1);
     to->exact_integers = fmin(ldexp(1, p), floor(to->largest));
-    if (to->smallest_exponent > 0) /* not even 1 is there */
+    if (to->smallest_exponent > 0) /* even 1 is no number of the format */
         to->exact_integers = 0;
-    /* binades of normal numbers, and one of the others */
+    /* all binades of normal numbers, and below the subnormals */
     to->finite_values = 2 * ldexp(to->largest_exponent - to->normal_exponent + 1, f.frac_bits) + 1;
     if (f.flags & LIMBER_FORMAT_NO_INF && f.frac_bits && to->has_negative_zero)
-        to->finite_values -= 2; /* all ones is NaN */
+        to->finite_values -= 2; /* the code of all ones is NaN */
     if (!(f.flags & LIMBER_FORMAT_NO_SUBNORMAL))
         to->finite_values += 2 * (ldexp(1, f.frac_bits) - 1);
 }
@@ -44,7 +44,7 @@ static void describe_integer(limber_format f, limber_format_facts *to)
     to->finite_values = f.kind == LIMBER_KIND_SHORT ? ldexp(2, bits) : ldexp(1, 8 * f.size);
 }
 
-/* From 2^e on a posit has a bit of fraction less for each step of the regime. */
+/* A posit loses a bit of fraction every 2^exp_bits binades above 1. */
 static void describe_posit(limber_format f, limber_format_facts *to)
 {
     int step = 1 << f.exp_bits, e = 0;

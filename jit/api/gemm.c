@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * GEMMs: check the arguments, state the problem. */
+ * GEMMs: checks the arguments and states the problem. */
 #include "jit/api/api.h"
 
 static bool check_size(int64_t v, const char *what, struct diag *d)
@@ -18,7 +18,7 @@ limber_matrix limber_as_matrix(limber_output c)
     return (limber_matrix){ c.data, c.format, c.row_stride, c.col_stride };
 }
 
-/* All but where the matrices lie. */
+/* Checks everything but the addresses. */
 static bool check_product(const limber_contract *contract, const struct product *x, struct diag *d)
 {
     return limber_check_sizes(x->m, x->n, x->k, d) &&
@@ -28,7 +28,7 @@ static bool check_product(const limber_contract *contract, const struct product 
            limber_contract_check(contract, x->a.format, x->b.format, x->c.format, d);
 }
 
-/* Of plans too, whose C is not touched. */
+/* Checks the operands' addresses; for plans, which do not touch C. */
 static bool check_operands(const struct product *x, struct diag *d)
 {
     return limber_check_data(&x->a, "a", x->m, x->k, d) &&
@@ -45,7 +45,7 @@ bool limber_check_addresses(const struct product *x, struct diag *d)
            limber_check_apart(c, b, d);
 }
 
-/* A prepared operand of a batch is the one matrix that all products read. */
+/* A prepared operand of a batch must be one matrix that all products read. */
 static bool check_shared(const limber_problem *p, struct diag *d)
 {
     const limber_batch *t = p->batch;
@@ -78,7 +78,7 @@ static void state_batch(const limber_batch *batch, struct problem *to)
     to->each_c = batch->address_c;
     if (batch->count != 1)
         return;
-    /* One product is no batch: what looks at a single product alone asks no addresses. */
+    /* A batch of one product sets data, too, since code for single products reads no addresses. */
     to->a.data = to->each_a ? *to->each_a : to->a.data;
     to->b.data = to->each_b ? *to->each_b : to->b.data;
     to->c.data = to->each_c ? *to->each_c : to->c.data;
@@ -91,7 +91,7 @@ bool limber_gemm_state(limber_context *ctx, const limber_problem *p, bool stores
 {
     struct product x = { p->m, p->n, p->k, p->a, p->b, limber_as_matrix(p->c) };
 
-    if (p->batch && p->batch->address_a) /* addresses replace data, whatever it holds */
+    if (p->batch && p->batch->address_a) /* addresses replace data, which may be invalid */
         x.a.data = NULL;
     if (p->batch && p->batch->address_b)
         x.b.data = NULL;

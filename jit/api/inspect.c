@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What one scan finds of an operand, for the caller. */
+ * limber_inspect: the result of one scan. */
 #include "jit/api/api.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@ _Static_assert((int)LIMBER_TILE_FLAG_ZERO == (int)TILE_zero &&
                    (int)LIMBER_TILE_FLAG_NEGATIVE == (int)TILE_negative,
                "flags are the scan's");
 
-static bool tell_tiles(limber_inspection *out, const struct mask *m, struct diag *d)
+static bool copy_tiles(limber_inspection *out, const struct mask *m, struct diag *d)
 {
     int64_t tiles = m->tile_rows * m->tile_cols;
 
@@ -26,7 +26,7 @@ static bool tell_tiles(limber_inspection *out, const struct mask *m, struct diag
     return out->tile || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the tiles of x");
 }
 
-static bool describe(limber_inspection *out, const struct mask *m, struct diag *d)
+static bool fill_inspection(limber_inspection *out, const struct mask *m, struct diag *d)
 {
     *out = (limber_inspection){ .lines = m->lines,
                                 .length = m->length,
@@ -38,7 +38,7 @@ static bool describe(limber_inspection *out, const struct mask *m, struct diag *
                                 .spread = m->spread,
                                 .width = m->width,
                                 .bits = m->sig };
-    return !m->tile || tell_tiles(out, m, d);
+    return !m->tile || copy_tiles(out, m, d);
 }
 
 static bool inspect(limber_context *ctx, const limber_matrix *x, int64_t lines, int64_t length,
@@ -55,7 +55,7 @@ static bool inspect(limber_context *ctx, const limber_matrix *x, int64_t lines, 
              limber_device_scan(ctx, &m, &v, x->format, lines, length, NULL, d) :
              limber_scan(&m, &v, x->format, lines, length, SCAN_full, &r, d);
     limber_pool_leave(ctx->pool);
-    ok = ok && describe(out, &m, d);
+    ok = ok && fill_inspection(out, &m, d);
     limber_mask_clear(&m);
     return ok;
 }

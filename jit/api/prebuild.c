@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Kernels made ahead: what one process has used, another has made. */
+ * Kernels made ahead of their use: the kernels of one process, made for another. */
 #include "jit/api/api.h"
 
 #include <string.h>
 
-/* 32 hexadecimal digits, as reports have them. */
+/* Reads 32 hexadecimal digits, as reports have them. */
 static bool read_key(const char *hex, unsigned char key[KEY_BYTES / 2])
 {
     static const char digits[] = "0123456789abcdef";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Operands that are multiplied many times: the mask of one scan, and limbs by kernel, the least
- * recently used ones dropped. */
+ * Prepared operands: the mask of one scan, and limbs per kernel, of which the least recently used
+ * are evicted. */
 #include "jit/prepared_operand.h"
 
 #include "jit/api/api.h"
@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the calls ------------------------------------------------------------------------------- */
+/* ---- public calls ---------------------------------------------------------------------------- */
 
-static size_t bound_of(const struct limber_prepared *o, const limber_prepare_config *c)
+static size_t limbs_limit(const struct limber_prepared *o, const limber_prepare_config *c)
 {
     double elements = (double)o->rows * (double)o->cols * o->x.format.size;
 
@@ -38,20 +38,20 @@ static bool check_prepare(const limber_context *ctx, struct extent x,
                        "config.changes: LIMBER_CHANGES_CHECKED of x in a device's memory");
 }
 
-/* Of filters. */
+/* The operation that reads prepared filters. */
 static limber_operation operation_of(const limber_prepare_config *c)
 {
     return c->operation ? (limber_operation)c->operation : LIMBER_OPERATION_CONV_FORWARD;
 }
 
-static bool prepare(struct limber_prepared *o, struct diag *d)
+static bool hash_and_scan(struct limber_prepared *o, struct diag *d)
 {
     limber_prepared_begin(o);
     return limber_prepared_scan(o, d) &&
            (limber_device_holds(o->ctx, o->x.data) || limber_prepared_hash(o, &o->hash, d));
 }
 
-/* conv: of filters; else NULL. */
+/* conv: the convolution of filters; NULL for a matrix. */
 static limber_status prepare_as(const char *name, limber_context *ctx, struct extent x,
                                 limber_side side, const struct conv *conv,
                                 const limber_prepare_config *c, limber_prepared **prepared,
@@ -78,8 +78,8 @@ static limber_status prepare_as(const char *name, limber_context *ctx, struct ex
             o->groups = conv->geometry.groups;
         }
         o->checks = c->changes == LIMBER_CHANGES_CHECKED;
-        o->bound = bound_of(o, c);
-        if (prepare(o, d))
+        o->bound = limbs_limit(o, c);
+        if (hash_and_scan(o, d))
             *prepared = o;
         else
             limber_prepared_free(o);
@@ -89,7 +89,7 @@ static limber_status prepare_as(const char *name, limber_context *ctx, struct ex
     return limber_error_set(d);
 }
 
-/* What both have: *prepared is NULL until there is one. */
+/* Begins both public calls: *prepared stays NULL until it is made. */
 static bool begin_call(limber_prepared **prepared, const limber_prepare_config *config,
                        limber_prepare_config *c, struct diag *d)
 {
@@ -138,7 +138,7 @@ limber_status limber_prepare_filters(limber_context *ctx, const limber_conv *con
                     (long long)c.operation);
     if (!d.status && limber_sized_in(&full, sizeof full, conv, LEAST_conv, "conv", &d))
         limber_conv_filters(&full, operation_of(&c), &filters, &x.row_stride, &d);
-    /* one after another, whatever the layout: a line is a filter */
+    /* filters follow each other in either layout, so a line is a filter */
     return prepare_as("prepare_filters", ctx, (struct extent){ &x, "x", full.o, x.row_stride },
                       LIMBER_SIDE_A, &filters, &c, prepared, &d);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Whether a prepared operand is the one that a call reads. */
+ * Checks that a prepared operand is the one that a call reads. */
 #include "jit/prepared_operand.h"
 
 #include "jit/api/api.h"
 
 #include <string.h>
 
-static const char *reader(limber_operation o)
+static const char *operation_name(limber_operation o)
 {
     return o == LIMBER_OPERATION_GEMM         ? "products of matrices" :
            o == LIMBER_OPERATION_CONV_FORWARD ? "forward convolutions" :
@@ -25,7 +25,7 @@ bool limber_prepared_fits(const limber_context *ctx, const limber_prepared *o, s
                            x.what);
     if (o->operation != operation)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s was prepared for %s, not for %s",
-                           x.what, reader(o->operation), reader(operation));
+                           x.what, operation_name(o->operation), operation_name(operation));
     if (o->left != left)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s was prepared for the other side",
                            x.what);
@@ -40,8 +40,10 @@ bool limber_prepared_fits(const limber_context *ctx, const limber_prepared *o, s
     return !o->checks || limber_prepared_is_same(o, x.what, d);
 }
 
-/* What decides which elements a phase reads, one side of a window: NULL where it is alike. */
-static const char *differs(const struct conv_geometry *a, const struct conv_geometry *b, int side)
+/* The first property of one side of a window that changes which elements a phase reads; NULL: both
+ * are alike. */
+static const char *find_difference(const struct conv_geometry *a, const struct conv_geometry *b,
+                                   int side)
 {
     static const char *const name[3][3] = {
         { "stride[0]", "dilate[0]", "pad[0]" },
@@ -64,7 +66,7 @@ static bool filters_are_alike(const struct conv *a, const struct conv *b, struct
                                                                    NULL;
 
     for (int i = 0; i < 3 && !other && limber_conv_parts(a) + limber_conv_parts(b) > 2; i++)
-        other = differs(&a->geometry, &b->geometry, i);
+        other = find_difference(&a->geometry, &b->geometry, i);
     return !other || limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                                  "prepared_b was prepared with another conv.%s", other);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The verbs: they read the caller's problem, refuse what does not go together, and hand it to the
- * operation. */
+ * The public calls on a problem: they read the caller's structures, refuse what does not combine,
+ * and call the operation. */
 #include "jit/api/api.h"
 #include "jit/operators/operators.h"
 
@@ -33,7 +33,7 @@ static bool read_contract(struct arguments *c, struct diag *d)
     return true;
 }
 
-static bool read_rest(struct arguments *c, struct diag *d)
+static bool read_structures(struct arguments *c, struct diag *d)
 {
     limber_problem *p = &c->problem;
 
@@ -60,10 +60,10 @@ static bool read_problem(struct arguments *c, const limber_problem *problem, str
     if (!problem)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "problem is NULL");
     return limber_sized_in(&c->problem, sizeof c->problem, problem, LEAST_problem, "problem", d) &&
-           read_contract(c, d) && read_rest(c, d);
+           read_contract(c, d) && read_structures(c, d);
 }
 
-/* ---- what goes together ---------------------------------------------------------------------- */
+/* ---- allowed combinations -------------------------------------------------------------------- */
 
 static bool check_gemm(const limber_problem *p, struct diag *d)
 {
@@ -118,7 +118,7 @@ static bool check_problem(const limber_context *ctx, const limber_problem *p, st
     return p->operation == LIMBER_OPERATION_GEMM ? check_gemm(p, d) : check_conv(p, d);
 }
 
-/* Of plans, workspaces and cuts. */
+/* Plans, workspaces and cuts exist for real problems only. */
 static bool check_real(const limber_problem *p, const char *verb, struct diag *d)
 {
     return p->domain == LIMBER_DOMAIN_REAL ||
@@ -160,7 +160,8 @@ static bool run_product(limber_context *ctx, const limber_problem *p, struct rep
     return limber_gemm_state(ctx, p, true, &x, d) && limber_engine_run(ctx, &x, r, d);
 }
 
-static bool run(limber_context *ctx, const limber_problem *p, struct report *r, struct diag *d)
+static bool run_problem(limber_context *ctx, const limber_problem *p, struct report *r,
+                        struct diag *d)
 {
     struct epilogue_call e;
 
@@ -170,15 +171,17 @@ static bool run(limber_context *ctx, const limber_problem *p, struct report *r, 
            limber_epilogue_run(ctx, &e, r, run_product, d);
 }
 
-static bool state(limber_context *ctx, const limber_problem *p, struct problem *x, struct diag *d)
+static bool state_problem(limber_context *ctx, const limber_problem *p, struct problem *x,
+                          struct diag *d)
 {
     return p->operation == LIMBER_OPERATION_GEMM ? limber_gemm_state(ctx, p, false, x, d) :
                                                    limber_conv_state_main(ctx, p, x, d);
 }
 
-/* p becomes the product before its epilogue, which is read to *e: of verbs that compute nothing. */
-static bool product_of(limber_context *ctx, limber_problem *p, struct epilogue_call *e,
-                       struct diag *d)
+/* Replaces p by the product before its epilogue, which is read into *e; for calls that compute
+ * nothing. */
+static bool strip_epilogue(limber_context *ctx, limber_problem *p, struct epilogue_call *e,
+                           struct diag *d)
 {
     e->c.format.size = 0;
     if (!p->epilogue)
@@ -199,7 +202,7 @@ limber_status limber_run_as(const char *name, limber_context *ctx, const limber_
 
     if (limber_report_check(report, &d) && read_problem(&c, problem, &d) &&
         check_problem(ctx, &c.problem, &d) && limber_widen(ctx, &c.problem, widened, &d) &&
-        run(ctx, &c.problem, report ? &r : NULL, &d)) {
+        run_problem(ctx, &c.problem, report ? &r : NULL, &d)) {
         report_out(ctx, report, &r, &c.problem);
         if (c.statistics_to)
             limber_sized_out(c.statistics_to, &c.statistics, sizeof c.statistics);
@@ -236,8 +239,8 @@ limber_status limber_plan(limber_context *ctx, const limber_problem *problem, ch
     else if (limber_report_check(report, &d) && read_problem(&c, problem, &d) &&
              check_problem(ctx, &c.problem, &d) && check_real(&c.problem, "limber_plan", &d) &&
              check_single(&c.problem, "limber_plan", &d) &&
-             limber_widen(ctx, &c.problem, widened, &d) && product_of(ctx, &c.problem, &e, &d) &&
-             state(ctx, &c.problem, &x, &d)) {
+             limber_widen(ctx, &c.problem, widened, &d) &&
+             strip_epilogue(ctx, &c.problem, &e, &d) && state_problem(ctx, &c.problem, &x, &d)) {
         if (!limber_engine_plan(ctx, &x, &out, x.shape ? NULL : &cut, report ? &r : NULL, &d))
             limber_text_clear(&out);
         else
@@ -273,10 +276,10 @@ limber_status limber_explain(limber_context *ctx, const limber_problem *problem,
     if (!d.status && limber_report_check(report, &d) && read_problem(&c, problem, &d) &&
         check_problem(ctx, &c.problem, &d) && check_real(&c.problem, "limber_explain", &d) &&
         check_single(&c.problem, "limber_explain", &d) &&
-        limber_widen(ctx, &c.problem, widened, &d) && product_of(ctx, &c.problem, &e, &d)) {
+        limber_widen(ctx, &c.problem, widened, &d) && strip_epilogue(ctx, &c.problem, &e, &d)) {
         if (c.problem.operation != LIMBER_OPERATION_GEMM)
             refuse("operation", "limber_explain serves GEMMs", &d);
-        else if (state(ctx, &c.problem, &x, &d) &&
+        else if (state_problem(ctx, &c.problem, &x, &d) &&
                  limber_engine_plan(ctx, &x, NULL, &found, report ? &r : NULL, &d) &&
                  limber_cut_out(cut, &found, &d))
             report_out(ctx, report, &r, &c.problem);
@@ -302,7 +305,8 @@ limber_status limber_workspace(limber_context *ctx, const limber_problem *proble
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "%s is NULL", least ? "best" : "least");
     else if (read_problem(&c, problem, &d) && check_problem(ctx, &c.problem, &d) &&
              check_real(&c.problem, "limber_workspace", &d) &&
-             limber_widen(ctx, &c.problem, widened, &d) && product_of(ctx, &c.problem, &e, &d)) {
+             limber_widen(ctx, &c.problem, widened, &d) &&
+             strip_epilogue(ctx, &c.problem, &e, &d)) {
         bool batch = c.problem.batch && c.problem.batch->count > 1;
 
         if (!ctx->machine.backend->takes_groups)
@@ -318,7 +322,7 @@ limber_status limber_workspace(limber_context *ctx, const limber_problem *proble
     return limber_error_set(&d);
 }
 
-/* ---- the usual cases ------------------------------------------------------------------------- */
+/* ---- shortcuts ------------------------------------------------------------------------------- */
 
 limber_status limber_gemm(limber_context *ctx, const limber_contract *contract, int64_t m,
                           int64_t n, int64_t k, const void *alpha, limber_matrix a, limber_matrix b,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Public structures that grow: between the size that a program was compiled with and this
+ * Public structures that grow: copies between the size that a program was compiled with and this
  * library's. */
 #include "jit/api/api.h"
 
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sizes of version 0.2, which every program has at least. */
+/* Sizes in version 0.2: every program's structures have at least these. */
 _Static_assert(sizeof(limber_part) >= LEAST_part && sizeof(limber_report) >= LEAST_report &&
                    sizeof(limber_contract) >= LEAST_contract &&
                    sizeof(limber_problem) >= LEAST_problem && sizeof(limber_conv) >= LEAST_conv &&
@@ -22,7 +22,7 @@ _Static_assert(sizeof(limber_part) >= LEAST_part && sizeof(limber_report) >= LEA
 
 enum { MOST = 1 << 16 };
 
-static bool not_started(const char *what, size_t size, struct diag *d)
+static bool refuse_size(const char *what, size_t size, struct diag *d)
 {
     return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                        "%s.size = %zu: start the structure from its LIMBER_..._INIT", what, size);
@@ -34,8 +34,8 @@ bool limber_sized_in(void *to, size_t full, const void *from, size_t least, cons
     size_t size;
 
     memcpy(&size, from, sizeof size);
-    if (size < least || size > MOST)    /* what was never set, most likely */
-        return not_started(what, size, d);
+    if (size < least || size > MOST)    /* most likely uninitialised */
+        return refuse_size(what, size, d);
     memcpy(to, from, size < full ? size : full);
     if (size < full)
         memset((char *)to + size, 0, full - size);
@@ -68,7 +68,7 @@ bool limber_sized_check(const void *to, size_t least, const char *what, struct d
     size_t size;
 
     memcpy(&size, to, sizeof size);
-    return size >= least || not_started(what, size, d);
+    return size >= least || refuse_size(what, size, d);
 }
 
 void limber_sized_out(void *to, const void *from, size_t full)
@@ -169,7 +169,8 @@ bool limber_cut_out(limber_cut *to, struct cut *from, struct diag *d)
     return true;
 }
 
-/* The arrays of version 0.2; who appends one frees it where the structure has it. */
+/* Frees the arrays of version 0.2.  An array that is appended must be freed only if the caller's
+ * structure has it. */
 void limber_cut_free(limber_cut *cut)
 {
     limber_cut none = { 0 };

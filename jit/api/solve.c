@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The public call of linear systems: its arguments. */
+ * The public call of linear systems: its argument checks. */
 #include "jit/api/api.h"
 #include "jit/device.h"
 #include "jit/operators/operators.h"
@@ -27,7 +27,7 @@ static bool check_formats(const limber_solve_call *s, struct diag *d)
     return true;
 }
 
-static bool check(limber_context *ctx, const limber_solve_call *s, struct diag *d)
+static bool check_call(limber_context *ctx, const limber_solve_call *s, struct diag *d)
 {
     const limber_matrix x = { s->x.data, s->x.format, s->x.row_stride, s->x.col_stride };
     int64_t elements;
@@ -73,7 +73,7 @@ limber_status limber_solve(limber_context *ctx, const limber_solve_call *call,
     else if (limber_sized_in(&c, sizeof c, call, LEAST_solve_call, "call", &d) &&
              (!report ||
               limber_sized_in(&given, sizeof given, report, LEAST_solve_report, "report", &d)) &&
-             check(ctx, &c, &d) && c.n && c.columns && limber_solve_run(ctx, &c, &r, &d) &&
+             check_call(ctx, &c, &d) && c.n && c.columns && limber_solve_run(ctx, &c, &r, &d) &&
              report) {
         r.seconds = limber_now() - began;
         limber_sized_out(report, &r, sizeof r);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The public calls on descriptions of units: ir/, research/, and where their texts go. */
+ * The public calls on descriptions of units; ir/ and research/ do the work. */
 #include "jit/api/api.h"
 
 #include "ir/unit/num.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Words behind the end of a program's structure may not get lost. */
+/* Copies a unit to the caller's, perhaps older structure; fails if that would lose a word. */
 static bool unit_out(limber_unit *unit, limber_unit *full, bool read, struct diag *d)
 {
     static const limber_unit none;
@@ -89,8 +89,8 @@ uint32_t limber_unit_random(uint64_t seed, int64_t i, int64_t j, uint32_t stream
     return limber_unit_number(limber_unit_element(limber_unit_row(seed, i), j), stream, index);
 }
 
-static bool reveal(const struct revealed_sum *s, struct text *tree, struct text *words,
-                   struct diag *d)
+static bool run_reveal(const struct revealed_sum *s, struct text *tree, struct text *words,
+                       struct diag *d)
 {
     if (!s->call)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "sum is NULL");
@@ -124,10 +124,10 @@ limber_status limber_reveal(limber_reveal_fn *sum, void *user, int64_t k, limber
         return limber_error_set(&d);
     }
     *tree = NULL;
-    if (reveal(&s, &order, &words, &d)) {
+    if (run_reveal(&s, &order, &words, &d)) {
         *tree = order.s;
         order.s = NULL;
-        /* not all that can be said has a unit */
+        /* some orders that can be described have no unit */
         if (unit && words.s && limber_unit_read(words.s, &full, &refused)) {
             *unit = words.s;
             words.s = NULL;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Operands of powers of 2 (e8m0).  They have no zero to pad with, as kernels do with all operands,
- * so they become matrices of bf16, which holds each of their numbers, for the length of a call. */
+ * Operands of powers of two (e8m0).  They have no zero, with which kernels pad operands, so for the
+ * length of a call they become matrices of bf16, which holds each of their numbers. */
 #include "ir/num/prim_num.h"
 #include "jit/api/api.h"
 #include "jit/device.h"
 
 #include <stdlib.h>
 
-/* Codes are fields of exponents of bf16; 0 is 2^-127, which is subnormal there, and 255 is NaN. */
+/* A code is the exponent field of bf16, but 0 is 2^-127, subnormal there, and 255 is NaN. */
 static uint16_t bf16_of(uint8_t code)
 {
     return code == 0 ? 0x0040 : code == 255 ? 0x7fc0 : (uint16_t)(code << 7);
@@ -30,8 +30,9 @@ static bool check_use(const limber_context *ctx, const limber_problem *p, const 
                        "%s: e8m0 is not for %s; bf16 and f32 hold its numbers", what, where);
 }
 
-static bool widen(limber_context *ctx, const limber_problem *p, limber_matrix *x, const char *what,
-                  int64_t rows, int64_t cols, void **memory, struct diag *d)
+static bool widen_operand(limber_context *ctx, const limber_problem *p, limber_matrix *x,
+                          const char *what, int64_t rows, int64_t cols, void **memory,
+                          struct diag *d)
 {
     const uint8_t *from = x->data;
     uint16_t *to;
@@ -73,8 +74,8 @@ bool limber_widen(limber_context *ctx, limber_problem *p, void *memory[2], struc
                 (from[i].m->data && !limber_check_apart(to, from[i], d)))
                 return false;
     }
-    return (!a || widen(ctx, p, &p->a, "a", p->m, p->k, &memory[0], d)) &&
-           (!b || widen(ctx, p, &p->b, "b", p->k, p->n, &memory[1], d));
+    return (!a || widen_operand(ctx, p, &p->a, "a", p->m, p->k, &memory[0], d)) &&
+           (!b || widen_operand(ctx, p, &p->b, "b", p->k, p->n, &memory[1], d));
 }
 
 void limber_widen_end(limber_context *ctx, void *const memory[2])

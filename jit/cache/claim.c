@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * One process makes a kernel, and others wait for it: each key has a byte of one file, which the
- * maker locks. */
+ * Claims: one process makes a kernel, and others wait for it.  Each key has a byte of one file,
+ * which the maker locks. */
 #define _GNU_SOURCE     /* locks of open files */
 #include "jit/cache/disk.h"
 
@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static struct flock byte_of(const unsigned char *key, short type)
+static struct flock lock_range(const unsigned char *key, short type)
 {
     struct flock range = { .l_type = type, .l_whence = SEEK_SET, .l_len = 1 };
 
@@ -20,7 +20,7 @@ static struct flock byte_of(const unsigned char *key, short type)
     return range;
 }
 
-static bool is_there(int root, const unsigned char *key)
+static bool has_entry(int root, const unsigned char *key)
 {
     struct name name = limber_disk_name(key);
     char path[3 + sizeof name.file];
@@ -30,10 +30,10 @@ static bool is_there(int root, const unsigned char *key)
     return fstatat(root, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* errno is EAGAIN where others keep us from it. */
+/* errno is EAGAIN if another process holds a conflicting lock. */
 static bool lock_byte(int fd, const unsigned char *key, short type)
 {
-    struct flock range = byte_of(key, type);
+    struct flock range = lock_range(key, type);
     int failed;
 
     while ((failed = fcntl(fd, F_OFD_SETLK, &range)) != 0 && errno == EINTR)
@@ -43,12 +43,12 @@ static bool lock_byte(int fd, const unsigned char *key, short type)
     return !failed;
 }
 
-/* Waits until the entry is there, or its maker gone: the system gives back the locks of a process
- * that ends, however it ends.  That is tried by a lock that all who wait can have at once, and more
- * rarely than the entry, which is there before its maker is done.  In steps, since a wait that the
- * file system does cannot be bounded; they grow with the time waited, since a server that many ask
- * often has none for the maker. */
-static bool wait_for(int root, int fd, const unsigned char *key, double patience)
+/* Waits until the entry exists or its maker is gone; the system releases the locks of a process
+ * however it ends.  A shared lock, which all waiters can have at once, tests the latter.  The entry
+ * is tested more often, since it appears before its maker is done.  Polls, because a blocking lock
+ * has no timeout; intervals grow with the time waited, so that many waiters do not slow down the
+ * maker's file server. */
+static bool wait_for_maker(int root, int fd, const unsigned char *key, double patience)
 {
     const double start = limber_now();
     bool gone;
@@ -61,7 +61,7 @@ static bool wait_for(int root, int fd, const unsigned char *key, double patience
             if (errno != EAGAIN || waited > patience)
                 return false;
             nanosleep(&(struct timespec){ 0, (long)(1e9 * step) }, NULL);
-            if (is_there(root, key))
+            if (has_entry(root, key))
                 return true;
             errno = EAGAIN;
             gone = i % 4 == 0 && lock_byte(fd, key, F_RDLCK);
@@ -80,12 +80,12 @@ int limber_disk_claim(struct disk *disk, const unsigned char key[KEY_BYTES])
     if (disk->mode != CACHE_rw || limber_disk_given_up(disk, disk->no_write) ||
         (root = limber_disk_root(disk, true, &roots)) < 0)
         return -1;
-    if (!limber_disk_key(disk, true, &sealer)) { /* nothing will be there to wait for */
+    if (!limber_disk_key(disk, true, &sealer)) { /* without a key nobody stores an entry */
         close(root);
         return -1;
     }
     fd = openat(root, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
-    if (fd >= 0 && !wait_for(root, fd, key, disk->patience)) {
+    if (fd >= 0 && !wait_for_maker(root, fd, key, disk->patience)) {
         close(fd);
         fd = -1;
     }
@@ -95,10 +95,10 @@ int limber_disk_claim(struct disk *disk, const unsigned char key[KEY_BYTES])
 
 void limber_disk_release(int claim, const unsigned char key[KEY_BYTES])
 {
-    struct flock range = byte_of(key, F_UNLCK);
+    struct flock range = lock_range(key, F_UNLCK);
 
     if (claim < 0)
         return;
-    fcntl(claim, F_OFD_SETLK, &range); /* also of a child that was forked meanwhile */
+    fcntl(claim, F_OFD_SETLK, &range); /* also if a forked child still has the file open */
     close(claim);
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Kernels on disk: DIR/<2 hex>/<62 hex>.kernel, one file an entry, written under another name and
+ * Kernels on disk: DIR/<2 hex>/<62 hex>.kernel, one file per entry, written under another name and
  * renamed, so that a reader sees all of it or nothing.
  *
- * What runs from here runs as the user.  Hence nothing is read from or written to a directory that
- * is another user's, other than root's, that others may write to, or the way to which others may
- * change; and all is reached from the open directory, so that no path can be exchanged between the
- * look and the use.  Who owns a file does not tell who wrote it: archives and copies are their
- * unpacker's.  So entries are sealed with a key of the user's, which lies elsewhere; entries of
- * root's in folders of root's, a site's cache, are as good for others.  Whatever is wrong with one,
- * it is made again. */
+ * Code from here runs with the user's rights.  So nothing is read from or written to a directory
+ * that belongs to another user than root, that others may write to, or whose path others may
+ * change.  All files are opened relative to the open directory, so that no path can be exchanged
+ * between check and use.  The owner of a file need not be its author, since archives and copies
+ * belong to who unpacks them.  So entries are sealed with a key of the user's, which lies
+ * elsewhere.  Entries of root in folders of root, a site's cache, are accepted, too.  An entry that
+ * is faulty in any way is made again. */
 #define _GNU_SOURCE     /* O_DIRECTORY and friends under any standard */
 #define XXH_INLINE_ALL
 #include "jit/cache/disk.h"
@@ -26,16 +26,16 @@
 
 enum { SHARDS = 256, NAME = KEY_HEX - 2, DAY = 24 * 60 * 60 };
 static const char suffix[] = DISK_SUFFIX, temporary[] = "tmp.";
-static const uint64_t most_bytes = (uint64_t)1 << 28; /* of one kernel; larger lengths are damage */
+static const uint64_t most_bytes = (uint64_t)1 << 28; /* of a kernel; larger sizes mean damage */
 
 struct header {
     char magic[8];
     uint32_t version;
-    uint32_t order; /* of bytes: differs on a machine that reads it otherwise */
+    uint32_t order; /* detects a machine with another byte order */
     struct facts facts;
     uint64_t bytes;
-    uint64_t sum; /* of the header with zeros for what follows, then of the bytes */
-    unsigned char seal[SEAL_BYTES]; /* of all of it, with zeros for the seal */
+    uint64_t sum; /* checksum of the header, with sum and seal zero, and of the bytes */
+    unsigned char seal[SEAL_BYTES]; /* of header, with seal zero, and bytes */
 };
 
 static const struct header model = { .magic = "limberK", .version = 2, .order = 0x01020304 };
@@ -80,7 +80,7 @@ void limber_disk_free(struct disk *disk)
     free(disk);
 }
 
-/* Keeps the first reason in `what` (why_not or no_write) and tells it once. */
+/* Records the first reason in `what` (why_not or no_write) and warns once. */
 static void give_up(struct disk *disk, char what[256], const char *reason)
 {
     char line[640];
@@ -108,14 +108,14 @@ bool limber_disk_given_up(struct disk *disk, const char *what)
     return yes;
 }
 
-/* Of a site's cache, for users other than root. */
-static bool is_roots(const struct stat *st)
+/* True if root owns it and this user is another: a site's cache. */
+static bool is_site_owned(const struct stat *st)
 {
     return st->st_uid == 0 && geteuid() != 0;
 }
 
-/* Ours alone to write, or root's, who can do anything to us anyway: a cache for a whole site. */
-static bool private(const struct stat *st, char *why, size_t size)
+/* True if only this user or root owns and can write it. */
+static bool is_private(const struct stat *st, char *why, size_t size)
 {
     if (st->st_uid != geteuid() && st->st_uid != 0)
         snprintf(why, size, "it belongs to user %ld, not to user %ld", (long)st->st_uid,
@@ -127,9 +127,9 @@ static bool private(const struct stat *st, char *why, size_t size)
     return false;
 }
 
-/* The directory, where the way to it was looked at before: those who could have changed it since
- * can only be this user and root. */
-static int open_again(struct disk *disk, struct stat *st)
+/* Opens the directory if its path was checked before: only this user and root can have changed the
+ * path since. */
+static int reopen_root(struct disk *disk, struct stat *st)
 {
     bool same;
     int fd = -1;
@@ -150,7 +150,7 @@ static int open_again(struct disk *disk, struct stat *st)
     return -1;
 }
 
-static void keep_status(struct disk *disk, const struct stat *st)
+static void remember_status(struct disk *disk, const struct stat *st)
 {
     pthread_mutex_lock(&disk->lock);
     disk->walked = true;
@@ -167,12 +167,12 @@ int limber_disk_root(struct disk *disk, bool create, bool *roots)
 
     if (limber_disk_given_up(disk, disk->why_not))
         return -1;
-    fd = open_again(disk, &st);
+    fd = reopen_root(disk, &st);
     if (fd < 0 && (fd = limber_folder_open(disk->dir, create, why, sizeof why)) >= 0 &&
         fstat(fd, &st) == 0)
-        keep_status(disk, &st);
-    if (fd >= 0 && private(&st, why, sizeof why)) {
-        *roots = is_roots(&st);
+        remember_status(disk, &st);
+    if (fd >= 0 && is_private(&st, why, sizeof why)) {
+        *roots = is_site_owned(&st);
         return fd;
     }
     if (*why)
@@ -215,9 +215,9 @@ bool limber_disk_key(struct disk *disk, bool create, struct seal_key *key)
     return true;
 }
 
-/* One of the 256 folders, named by two hexadecimal digits.  It lies in a directory that only we
- * can write to, but it may have been brought there with wide permissions.  *roots: stays so or not.
- */
+/* Opens one of the 256 folders, named by two hexadecimal digits.  Its parent is private, but the
+ * folder itself may have been copied there with wide permissions.  *roots: cleared if root does not
+ * own it. */
 static int open_shard(int root, const char *hex, bool create, bool *roots)
 {
     const char name[3] = { hex[0], hex[1], '\0' };
@@ -230,8 +230,8 @@ static int open_shard(int root, const char *hex, bool create, bool *roots)
         fd = openat(root, name, flags);
     if (fd < 0)
         return -1;
-    if (fstat(fd, &st) == 0 && private(&st, why, sizeof why)) {
-        *roots = *roots && is_roots(&st);
+    if (fstat(fd, &st) == 0 && is_private(&st, why, sizeof why)) {
+        *roots = *roots && is_site_owned(&st);
         return fd;
     }
     close(fd);
@@ -268,7 +268,7 @@ static bool read_all(int fd, void *data, size_t size)
     return true;
 }
 
-static uint64_t sum_of(const struct header *h, const void *bytes)
+static uint64_t checksum_of(const struct header *h, const void *bytes)
 {
     XXH3_state_t state;
     struct header b = *h;
@@ -282,7 +282,7 @@ static uint64_t sum_of(const struct header *h, const void *bytes)
     return XXH3_64bits_digest(&state);
 }
 
-static void seal(struct header *h, const void *bytes, const struct seal_key *key)
+static void seal_entry(struct header *h, const void *bytes, const struct seal_key *key)
 {
     struct header b = *h;
 
@@ -290,20 +290,20 @@ static void seal(struct header *h, const void *bytes, const struct seal_key *key
     limber_seal(key, &b, sizeof b, bytes, (size_t)h->bytes, h->seal);
 }
 
-/* In a time that does not tell where they differ. */
+/* Compares in constant time, so that an attacker cannot learn the seal byte by byte. */
 static bool is_sealed(const struct header *h, const void *bytes, const struct seal_key *key)
 {
     struct header right = *h;
     unsigned differ = 0;
 
-    seal(&right, bytes, key);
+    seal_entry(&right, bytes, key);
     for (int i = 0; i < SEAL_BYTES; i++)
         differ |= h->seal[i] ^ right.seal[i];
     return differ == 0;
 }
 
-/* Texts of entries are shown to people, whose terminals obey control characters. */
-static bool is_line(const char *s, size_t size)
+/* True for printable text: entries' texts are shown on terminals, which obey control characters. */
+static bool is_printable(const char *s, size_t size)
 {
     const char *end = memchr(s, 0, size);
 
@@ -313,38 +313,38 @@ static bool is_line(const char *s, size_t size)
     return end;
 }
 
-/* The header of an open entry, when file and header agree. */
+/* Reads the header of an open entry; false if it does not match the file. */
 static bool read_header(int fd, const char *hex, struct header *h, struct stat *st)
 {
     char why[200], own[KEY_HEX + 1];
 
-    if (fstat(fd, st) != 0 || !S_ISREG(st->st_mode) || !private(st, why, sizeof why) ||
+    if (fstat(fd, st) != 0 || !S_ISREG(st->st_mode) || !is_private(st, why, sizeof why) ||
         !read_all(fd, h, sizeof *h))
         return false;
     limber_key_hex(h->facts.key, KEY_BYTES, own);
     return memcmp(h->magic, model.magic, sizeof h->magic) == 0 && h->version == model.version &&
            h->order == model.order && h->bytes <= most_bytes &&
            (uint64_t)st->st_size == sizeof *h + h->bytes && memcmp(own, hex, KEY_HEX) == 0 &&
-           is_line(h->facts.scheme, sizeof h->facts.scheme) &&
-           is_line(h->facts.plan, sizeof h->facts.plan);
+           is_printable(h->facts.scheme, sizeof h->facts.scheme) &&
+           is_printable(h->facts.plan, sizeof h->facts.plan);
 }
 
-enum quality { DAMAGED, FOREIGN, UNKNOWN, GOOD }; /* unknown: no memory, or no key to tell by */
+enum quality { DAMAGED, FOREIGN, UNKNOWN, GOOD }; /* unknown: no memory, or no key to check with */
 
-/* key NULL: ownership has told whose it is. */
+/* key NULL: the seal is not checked, since root owns the entry. */
 static enum quality read_bytes(int fd, const struct header *h, const struct seal_key *key,
                                struct blob *out)
 {
     enum quality q = DAMAGED;
 
     out->size = (size_t)h->bytes;
-    out->data = malloc(out->size + 1); /* never of nothing */
+    out->data = malloc(out->size + 1); /* malloc(0) might return NULL */
     if (!out->data)
         q = UNKNOWN;
     else if (read_all(fd, out->data, out->size)) {
         if (key && is_sealed(h, out->data, key))
             q = GOOD;
-        else if (sum_of(h, out->data) == h->sum)
+        else if (checksum_of(h, out->data) == h->sum)
             q = key ? FOREIGN : GOOD;
     }
     if (q != GOOD) {
@@ -354,14 +354,14 @@ static enum quality read_bytes(int fd, const struct header *h, const struct seal
     return q;
 }
 
-/* O_NONBLOCK: a pipe that somebody put there must not hold us up. */
+/* O_NONBLOCK: opening a FIFO would block. */
 static int open_entry(int shard, const char *file)
 {
     return openat(shard, file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 }
 
-/* Entries are evicted by their age; once a day is often enough and spares the disk. */
-static void touch(int fd, const struct stat *st)
+/* Updates the time of last use, by which entries are evicted; once a day suffices. */
+static void touch_entry(int fd, const struct stat *st)
 {
     if (time(NULL) - st->st_mtime >= DAY)
         futimens(fd, NULL);
@@ -386,7 +386,7 @@ bool limber_disk_load(struct disk *disk, const unsigned char key[KEY_BYTES], str
         fd = open_entry(shard, name.file);
     if (fd >= 0) {
         good = read_header(fd, name.hex, &h, &st);
-        roots = good && roots && is_roots(&st);
+        roots = good && roots && is_site_owned(&st);
         if (good)
             q = roots || limber_disk_key(disk, false, &sealer) ?
                     read_bytes(fd, &h, roots ? NULL : &sealer, bytes) :
@@ -395,7 +395,7 @@ bool limber_disk_load(struct disk *disk, const unsigned char key[KEY_BYTES], str
         if (ok) {
             *f = h.facts;
             if (disk->mode == CACHE_rw)
-                touch(fd, &st);
+                touch_entry(fd, &st);
         } else if (disk->mode == CACHE_rw && q != UNKNOWN) {
             unlinkat(shard, name.file, 0);
         }
@@ -424,7 +424,7 @@ void limber_disk_drop(struct disk *disk, const unsigned char key[KEY_BYTES])
     close(root);
 }
 
-/* ---- walking --------------------------------------------------------------------------------- */
+/* ---- iteration ------------------------------------------------------------------------------- */
 
 static bool is_hex(const char *s, size_t n)
 {
@@ -445,8 +445,8 @@ static bool is_temporary(const char *file)
     return strncmp(file, temporary, sizeof temporary - 1) == 0;
 }
 
-/* One listing tells which of the 256 there are: on a file system that others share too, names that
- * are not there cost as much as those that are. */
+/* One directory listing finds the existing shards: on a network file system, opening a name that
+ * does not exist costs as much as one that does. */
 static void find_shards(int root, bool there[SHARDS])
 {
     int fd = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -468,9 +468,10 @@ struct shard {
     bool roots;
 };
 
-/* Calls step for every file of every shard; a nonzero answer stops. */
-static void walk(int root, bool roots,
-                 int (*step)(void *user, const struct shard *shard, const char *file), void *user)
+/* Calls step for every file of every shard, until it returns nonzero. */
+static void for_each_file(int root, bool roots,
+                          int (*step)(void *user, const struct shard *shard, const char *file),
+                          void *user)
 {
     bool there[SHARDS] = { false };
     int stop = 0;
@@ -509,14 +510,14 @@ struct census {
     uint64_t bytes;
 };
 
-static int count(void *user, const struct shard *shard, const char *file)
+static int count_file(void *user, const struct shard *shard, const char *file)
 {
     struct census *c = user;
     struct stat st;
 
     if (fstatat(shard->fd, file, &st, AT_SYMLINK_NOFOLLOW) != 0)
         return 0;
-    if (is_temporary(file)) { /* left by a process that was killed */
+    if (is_temporary(file)) { /* perhaps left by a process that was killed */
         if (time(NULL) - st.st_mtime > DAY)
             unlinkat(shard->fd, file, 0);
         return 0;
@@ -538,7 +539,7 @@ static int count(void *user, const struct shard *shard, const char *file)
     return 0;
 }
 
-static int older_first(const void *a, const void *b)
+static int compare_age(const void *a, const void *b)
 {
     const struct aged *x = a, *y = b;
 
@@ -547,9 +548,9 @@ static int older_first(const void *a, const void *b)
     return strcmp(x->hex, y->hex);
 }
 
-static void evict(int root, struct census *c, uint64_t target, const char *keep)
+static void evict_oldest(int root, struct census *c, uint64_t target, const char *keep)
 {
-    qsort(c->entry, c->n, sizeof *c->entry, older_first);
+    qsort(c->entry, c->n, sizeof *c->entry, compare_age);
     for (size_t i = 0; i < c->n && c->bytes > target; i++) {
         const struct aged *e = &c->entry[i];
         char file[NAME + sizeof suffix];
@@ -565,8 +566,8 @@ static void evict(int root, struct census *c, uint64_t target, const char *keep)
     }
 }
 
-/* Accounts for a new entry; over the limit the oldest go, down to four fifths so that this does
- * not happen at every entry.  Other processes write too, so the directory is counted anew then. */
+/* Accounts for a new entry.  Over the limit the oldest entries are evicted down to four fifths, so
+ * that this is rare.  The directory is counted again then, since other processes write, too. */
 static void make_room(struct disk *disk, int root, uint64_t added, const char *keep)
 {
     struct census c = { 0 };
@@ -578,9 +579,9 @@ static void make_room(struct disk *disk, int root, uint64_t added, const char *k
     pthread_mutex_unlock(&disk->lock);
     if (enough)
         return;
-    walk(root, false, count, &c);
+    for_each_file(root, false, count_file, &c);
     if (c.bytes > disk->limit)
-        evict(root, &c, disk->limit / 5 * 4, keep);
+        evict_oldest(root, &c, disk->limit / 5 * 4, keep);
     pthread_mutex_lock(&disk->lock);
     disk->sized = true;
     disk->size = c.bytes;
@@ -590,7 +591,7 @@ static void make_room(struct disk *disk, int root, uint64_t added, const char *k
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Unique among the hosts and processes that share the directory. */
+/* Makes a name that is unique among all hosts and processes that share the directory. */
 static void temporary_name(struct disk *disk, char *name, size_t size)
 {
     char host[65] = "";
@@ -607,7 +608,7 @@ static void temporary_name(struct disk *disk, char *name, size_t size)
              (unsigned long)(uintptr_t)disk, (unsigned long long)counter);
 }
 
-/* errno tells why not. */
+/* On failure errno has the reason. */
 static bool write_entry(struct disk *disk, int shard, const struct name *name,
                         const struct header *h, const void *bytes)
 {
@@ -621,7 +622,7 @@ static bool write_entry(struct disk *disk, int shard, const struct name *name,
     if (!limber_write(fd, h, sizeof *h) || !limber_write(fd, bytes, (size_t)h->bytes))
         error = errno;
     if (close(fd) != 0 && !error)
-        error = errno; /* where quotas of network file systems show */
+        error = errno; /* quotas of network file systems show here */
     if (!error && renameat(shard, temp, shard, name->file) != 0) {
         error = errno;
         if (error == EISDIR && unlinkat(shard, name->file, AT_REMOVEDIR) == 0 &&
@@ -634,7 +635,7 @@ static bool write_entry(struct disk *disk, int shard, const struct name *name,
     return !error;
 }
 
-/* What is in the way of one entry says nothing of others. */
+/* True for errors that concern this entry's name alone. */
 static bool is_in_the_way(int error)
 {
     return error == EISDIR || error == ENOTDIR || error == ENOTEMPTY || error == EEXIST ||
@@ -661,8 +662,8 @@ void limber_disk_store(struct disk *disk, const struct facts *f, const struct bl
         close(root);
         return;
     }
-    h.sum = sum_of(&h, bytes->data);
-    seal(&h, bytes->data, &key);
+    h.sum = checksum_of(&h, bytes->data);
+    seal_entry(&h, bytes->data, &key);
     shard = open_shard(root, name.hex, true, &roots);
     if (shard >= 0 && write_entry(disk, shard, &name, &h, bytes->data))
         make_room(disk, root, sizeof h + h.bytes, name.hex);
@@ -683,12 +684,12 @@ void limber_disk_describe(struct disk *disk, limber_cache_info *info)
     int root = limber_disk_root(disk, false, &roots);
 
     if (disk->dir && !roots && disk->mode != CACHE_off)
-        limber_disk_key(disk, false, &key); /* or why there is none */
+        limber_disk_key(disk, false, &key); /* sets why_not if there is none */
     *info = (limber_cache_info)LIMBER_CACHE_INFO_INIT;
     if (disk->dir)
         snprintf(info->directory, sizeof info->directory, "%s", disk->dir);
     if (root >= 0) {
-        walk(root, roots, count, &c);
+        for_each_file(root, roots, count_file, &c);
         close(root);
     }
     info->entries = c.n;
@@ -711,8 +712,8 @@ struct visit {
     int error;
 };
 
-static enum quality look(struct visit *v, const struct shard *shard, const char *file, bool verify,
-                         limber_cache_entry *e)
+static enum quality inspect_file(struct visit *v, const struct shard *shard, const char *file,
+                                 bool verify, limber_cache_entry *e)
 {
     struct blob bytes = { 0 };
     struct seal_key key;
@@ -733,7 +734,7 @@ static enum quality look(struct visit *v, const struct shard *shard, const char 
             snprintf(e->plan, sizeof e->plan, "%s", h.facts.plan);
         }
         if (q == GOOD && verify) {
-            if (shard->roots && is_roots(&st))
+            if (shard->roots && is_site_owned(&st))
                 q = read_bytes(fd, &h, NULL, &bytes);
             else
                 q = limber_disk_key(v->disk, false, &key) ? read_bytes(fd, &h, &key, &bytes) :
@@ -747,23 +748,24 @@ static enum quality look(struct visit *v, const struct shard *shard, const char 
     return q;
 }
 
-static int show(void *user, const struct shard *shard, const char *file)
+static int visit_file(void *user, const struct shard *shard, const char *file)
 {
     struct visit *v = user;
     limber_cache_entry e;
 
     if (is_temporary(file))
         return 0;
-    look(v, shard, file, v->verify, &e);
+    inspect_file(v, shard, file, v->verify, &e);
     return v->visit(v->user, &e);
 }
 
-static int erase(void *user, const struct shard *shard, const char *file)
+static int erase_file(void *user, const struct shard *shard, const char *file)
 {
     struct visit *v = user;
     limber_cache_entry e;
 
-    if (v->damaged_only && (is_temporary(file) || look(v, shard, file, true, &e) >= UNKNOWN))
+    if (v->damaged_only &&
+        (is_temporary(file) || inspect_file(v, shard, file, true, &e) >= UNKNOWN))
         return 0;
     if (unlinkat(shard->fd, file, 0) == 0 ||
         (errno == EISDIR && unlinkat(shard->fd, file, AT_REMOVEDIR) == 0))
@@ -773,9 +775,8 @@ static int erase(void *user, const struct shard *shard, const char *file)
     return 0;
 }
 
-/* False with a text when there is a reason not to use the directory; *root is -1 when it is only
- * absent. */
-static bool root_for(struct disk *disk, int *root, bool *roots, struct diag *d)
+/* False with an error if the directory must not be used; *root is -1 if it is merely absent. */
+static bool open_root(struct disk *disk, int *root, bool *roots, struct diag *d)
 {
     bool refused;
 
@@ -801,10 +802,10 @@ bool limber_disk_each(struct disk *disk, bool verify,
     bool roots = false;
     int root;
 
-    if (!root_for(disk, &root, &roots, d))
+    if (!open_root(disk, &root, &roots, d))
         return false;
     if (root >= 0) {
-        walk(root, roots, show, &v);
+        for_each_file(root, roots, visit_file, &v);
         close(root);
     }
     return true;
@@ -819,14 +820,14 @@ bool limber_disk_clear(struct disk *disk, bool damaged_only, size_t *removed, st
     *removed = 0;
     if (disk->dir && disk->mode == CACHE_ro)
         return limber_fail(d, LIMBER_STATUS_IO, "LIMBER_CACHE is ro");
-    if (!root_for(disk, &root, &roots, d))
+    if (!open_root(disk, &root, &roots, d))
         return false;
     if (root >= 0) {
-        walk(root, roots, erase, &v);
+        for_each_file(root, roots, erase_file, &v);
         close(root);
     }
     pthread_mutex_lock(&disk->lock);
-    disk->sized = false; /* the next entry counts what is left */
+    disk->sized = false; /* the next store counts the rest */
     pthread_mutex_unlock(&disk->lock);
     *removed = v.removed;
     return !v.error ||

@@ -18,30 +18,30 @@ struct disk {
     void *user;
     char *key_file; /* NULL: none */
     struct at_fork at_fork;
-    pthread_mutex_t lock; /* of what follows */
-    bool walked; /* the way to the directory was looked at, up to */
-    dev_t device; /* this one */
+    pthread_mutex_t lock; /* guards the fields below */
+    bool walked; /* every folder on the path was checked, down to the directory with */
+    dev_t device; /* this device and inode */
     ino_t inode;
     bool has_key;
     struct seal_key key;
-    char why_not[256]; /* the directory is not used at all */
-    char no_write[256]; /* nothing more is written */
-    bool sized;
-    uint64_t size; /* of all entries, as far as this process knows */
-    uint64_t counter; /* of temporary names */
+    char why_not[256]; /* why the directory is not used at all, or "" */
+    char no_write[256]; /* why nothing more is written, or "" */
+    bool sized; /* `size` is known */
+    uint64_t size; /* bytes of all entries, as far as this process knows */
+    uint64_t counter; /* makes names of temporary files unique */
 };
 
 /* ---- disk.c ---------------------------------------------------------------------------------- */
 
-/* Is there a reason in `what` (why_not or no_write)? */
+/* True if there is a reason in `what` (why_not or no_write). */
 bool limber_disk_given_up(struct disk *disk, const char *what);
-/* The open directory, or -1: absent (no reason is kept) or not to be used.  *roots: it is a
- * site's. */
+/* The open directory, or -1: it is absent (no reason is kept) or must not be used.  *roots: root
+ * owns it (a site's cache). */
 int limber_disk_root(struct disk *disk, bool create, bool *roots);
-/* The user's key.  Without one nothing can be told from what others made. */
+/* Reads the user's sealing key.  Without it own entries cannot be told from foreign ones. */
 bool limber_disk_key(struct disk *disk, bool create, struct seal_key *key);
 
-/* An entry's key, and its file in the folder of the first two digits. */
+/* The name of an entry's file, in a folder named by the key's first two digits. */
 #define DISK_SUFFIX ".kernel"
 struct name {
     char hex[KEY_HEX + 1], file[KEY_HEX - 2 + sizeof DISK_SUFFIX];

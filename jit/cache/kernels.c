@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Kernels in memory: found by what the call asks, made once, counted while they run, dropped
- * least recently used first. */
+ * Kernels in memory: looked up by key, made once, reference-counted while they run, evicted least
+ * recently used first. */
 #define _GNU_SOURCE     /* mutexes that spin a little before they sleep */
 #define XXH_INLINE_ALL
 #include "jit/cache/cache.h"
@@ -17,13 +17,13 @@ enum { BUCKETS = 256 };
 enum state { MAKING, READY, FAILED };
 
 struct slot {
-    struct entry entry;         /* first: handed out, and cast back */
+    struct entry entry;         /* must be first: a struct entry * is cast back to struct slot */
     struct slot *next;          /* in its bucket */
     enum state state;
     atomic_size_t users;        /* threads that run it, make it or wait for it; grows under the
-                     lock only, so that nobody takes what is being taken out */
-    uint64_t tick;              /* of the last use */
-    struct diag diag;           /* when FAILED */
+                     lock only, so that nobody starts to use a slot that is being evicted */
+    uint64_t tick;              /* time of the last use */
+    struct diag diag;           /* if FAILED: the error */
     uint64_t hash;
     size_t size;
     unsigned char key[];
@@ -34,13 +34,13 @@ struct kernel_cache {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct slot *bucket[BUCKETS];
-    struct slot *replaced;      /* out of their buckets, and freed once nobody uses them */
-    atomic_size_t count;        /* changes under the lock */
+    struct slot *replaced;      /* list of slots out of their buckets, freed when unused */
+    atomic_size_t count;        /* slots in buckets; changes under the lock */
     size_t bound;
     uint64_t tick;
 };
 
-/* Threads that were making an entry, or waited for one, are not in the child. */
+/* In a forked child: threads that were making an entry, or waited for one, do not exist there. */
 static void forget_making(void *self)
 {
     struct kernel_cache *m = self;
@@ -50,7 +50,7 @@ static void forget_making(void *self)
         for (struct slot **at = &m->bucket[i]; *at;) {
             struct slot *s = *at;
 
-            if (s->state == MAKING) {       /* what is in it is not known: it stays where it is */
+            if (s->state == MAKING) {       /* half made, so it is leaked */
                 *at = s->next;
                 m->count--;
             } else {
@@ -68,7 +68,7 @@ struct kernel_cache *limber_kernels_new(size_t bound)
         return NULL;
     m->bound = bound;
     pthread_mutexattr_init(&spin);
-#if defined(__GLIBC__) /* another C library's locks are plain ones */
+#if defined(__GLIBC__) /* other C libraries have no adaptive mutexes */
     pthread_mutexattr_settype(&spin, PTHREAD_MUTEX_ADAPTIVE_NP);
 #endif
     pthread_mutex_init(&m->lock, &spin);
@@ -90,18 +90,18 @@ void limber_entry_clear(struct entry *e)
     free(e->stated);
 }
 
-static void drop(struct slot *s)
+static void free_slot(struct slot *s)
 {
     limber_entry_clear(&s->entry);
     free(s);
 }
 
-static void drop_all(struct slot *s)
+static void free_slots(struct slot *s)
 {
     while (s) {
         struct slot *next = s->next;
 
-        drop(s);
+        free_slot(s);
         s = next;
     }
 }
@@ -111,15 +111,15 @@ void limber_kernels_free(struct kernel_cache *m)
     if (!m)
         return;
     limber_at_fork_no_more(&m->at_fork);
-    drop_all(m->replaced);
+    free_slots(m->replaced);
     for (size_t i = 0; i < BUCKETS; i++)
-        drop_all(m->bucket[i]);
+        free_slots(m->bucket[i]);
     pthread_mutex_destroy(&m->lock);
     pthread_cond_destroy(&m->changed);
     free(m);
 }
 
-static struct slot **place_of(struct kernel_cache *m, uint64_t hash, const void *key, size_t size)
+static struct slot **find_link(struct kernel_cache *m, uint64_t hash, const void *key, size_t size)
 {
     struct slot **at = &m->bucket[hash % BUCKETS];
 
@@ -129,7 +129,7 @@ static struct slot **place_of(struct kernel_cache *m, uint64_t hash, const void 
     return at;
 }
 
-static void take_out(struct kernel_cache *m, struct slot *s)
+static void remove_slot(struct kernel_cache *m, struct slot *s)
 {
     struct slot **at = &m->bucket[s->hash % BUCKETS];
 
@@ -153,25 +153,25 @@ static struct slot *new_slot(uint64_t hash, const void *key, size_t size)
     return s;
 }
 
-static void put_in(struct kernel_cache *m, struct slot *s)
+static void insert_slot(struct kernel_cache *m, struct slot *s)
 {
     s->next = m->bucket[s->hash % BUCKETS];
     m->bucket[s->hash % BUCKETS] = s;
     m->count++;
 }
 
-static struct slot *add(struct kernel_cache *m, uint64_t hash, const void *key, size_t size)
+static struct slot *add_slot(struct kernel_cache *m, uint64_t hash, const void *key, size_t size)
 {
     struct slot *s = new_slot(hash, key, size);
 
     if (!s)
         return NULL;
     s->users = 1;
-    put_in(m, s);
+    insert_slot(m, s);
     return s;
 }
 
-/* The lock is held.  Replaced slots that nobody uses any more; nobody can begin to. */
+/* Removes replaced slots that nobody uses any more.  The lock is held. */
 static struct slot *take_unused(struct kernel_cache *m)
 {
     struct slot *unused = NULL;
@@ -190,8 +190,8 @@ static struct slot *take_unused(struct kernel_cache *m)
     return unused;
 }
 
-/* The kernel that nobody uses and that was used longest ago, taken out, when there are too many. */
-static struct slot *surplus(struct kernel_cache *m)
+/* Removes the least recently used slot without users, if there are too many; else NULL. */
+static struct slot *take_surplus(struct kernel_cache *m)
 {
     struct slot *oldest = NULL;
 
@@ -202,17 +202,17 @@ static struct slot *surplus(struct kernel_cache *m)
             if (s->users == 0 && s->state == READY && (!oldest || s->tick < oldest->tick))
                 oldest = s;
     if (oldest)
-        take_out(m, oldest);
+        remove_slot(m, oldest);
     return oldest;
 }
 
-static struct slot *find(struct kernel_cache *m, uint64_t hash, const void *key, size_t size)
+static struct slot *find_slot(struct kernel_cache *m, uint64_t hash, const void *key, size_t size)
 {
-    return *place_of(m, hash, key, size);
+    return *find_link(m, hash, key, size);
 }
 
-/* The lock is held.  Looks again now and then: a thread that makes an entry may be stopped when the
- * process ends. */
+/* Waits with a timeout, since a thread that makes an entry may be stopped when the process ends.
+ * The lock is held. */
 static void wait_for_change(struct kernel_cache *m)
 {
     struct timespec until;
@@ -224,9 +224,9 @@ static void wait_for_change(struct kernel_cache *m)
     pthread_cond_timedwait(&m->changed, &m->lock, &until);
 }
 
-/* The lock is held.  Waits until somebody else has made the slot's entry.  *left: nobody ever will,
- * and the slot is in no bucket any more. */
-static bool await(struct kernel_cache *m, struct slot *s, bool *left, struct diag *d)
+/* Waits until another thread has made the slot's entry.  *left: its maker was stopped, and the slot
+ * is out of its bucket.  The lock is held. */
+static bool await_entry(struct kernel_cache *m, struct slot *s, bool *left, struct diag *d)
 {
     s->users++;
     while (s->state == MAKING && !limber_background_stopped())
@@ -235,7 +235,7 @@ static bool await(struct kernel_cache *m, struct slot *s, bool *left, struct dia
     if (s->state == READY)
         return true;
     if (*left) {
-        take_out(m, s);
+        remove_slot(m, s);
         s->users--;
         return false;
     }
@@ -246,9 +246,9 @@ static bool await(struct kernel_cache *m, struct slot *s, bool *left, struct dia
     return false;
 }
 
-/* The lock is held, and let go while the entry is made. */
-static bool make(struct kernel_cache *m, struct slot *s, struct kernel_maker kernel_maker,
-                 struct diag *d)
+/* Makes a slot's entry.  The lock is held, but released meanwhile. */
+static bool make_entry(struct kernel_cache *m, struct slot *s, struct kernel_maker kernel_maker,
+                       struct diag *d)
 {
     struct slot *old = NULL;
     bool ok;
@@ -258,17 +258,17 @@ static bool make(struct kernel_cache *m, struct slot *s, struct kernel_maker ker
     pthread_mutex_lock(&m->lock);
     s->state = ok ? READY : FAILED;
     if (ok) {
-        old = surplus(m);
-    } else { /* the next to ask tries again */
+        old = take_surplus(m);
+    } else { /* the next thread that asks tries again */
         s->diag = *d;
-        take_out(m, s);
+        remove_slot(m, s);
         if (--s->users == 0)
             old = s;
     }
     pthread_cond_broadcast(&m->changed);
     if (old) {
         pthread_mutex_unlock(&m->lock);
-        drop(old);
+        free_slot(old);
         pthread_mutex_lock(&m->lock);
     }
     return ok;
@@ -284,11 +284,11 @@ bool limber_kernels_get(struct kernel_cache *m, const void *key, size_t size,
 
     *e = NULL;
     pthread_mutex_lock(&m->lock);
-    while ((s = find(m, hash, key, size)) && !(ok = await(m, s, &left, d)) && left)
+    while ((s = find_slot(m, hash, key, size)) && !(ok = await_entry(m, s, &left, d)) && left)
         ;
     *found = s != NULL;
-    if (!s && (s = add(m, hash, key, size)))
-        ok = make(m, s, kernel_maker, d);
+    if (!s && (s = add_slot(m, hash, key, size)))
+        ok = make_entry(m, s, kernel_maker, d);
     else if (!*found)
         limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a kernel's entry");
     if (ok) {
@@ -299,8 +299,8 @@ bool limber_kernels_get(struct kernel_cache *m, const void *key, size_t size,
     return ok;
 }
 
-/* Makes an entry that nobody waits for and puts it in.  Where one is there already, the new one
- * takes its place if `anew` is set and nobody is making it; else the old one stays. */
+/* Makes an entry that nobody waits for and inserts it.  If one exists, the new one replaces it if
+ * `anew` is set and nobody is making it; else the old one stays. */
 static bool make_apart(struct kernel_cache *m, const void *key, size_t size,
                        struct kernel_maker kernel_maker, bool anew, struct diag *d)
 {
@@ -314,14 +314,14 @@ static bool make_apart(struct kernel_cache *m, const void *key, size_t size,
     }
     s->state = READY;
     pthread_mutex_lock(&m->lock);
-    old = find(m, s->hash, key, size);
-    if (old && (!anew || old->state != READY)) { /* theirs is as good */
+    old = find_slot(m, s->hash, key, size);
+    if (old && (!anew || old->state != READY)) { /* keep the existing one */
         old = s;
     } else {
         if (old)
-            take_out(m, old);
+            remove_slot(m, old);
         s->tick = ++m->tick;
-        put_in(m, s);
+        insert_slot(m, s);
     }
     if (old) {
         old->next = m->replaced;
@@ -329,7 +329,7 @@ static bool make_apart(struct kernel_cache *m, const void *key, size_t size,
     }
     unused = take_unused(m);
     pthread_mutex_unlock(&m->lock);
-    drop_all(unused);
+    free_slots(unused);
     return true;
 }
 
@@ -347,7 +347,7 @@ bool limber_kernels_offer(struct kernel_cache *m, const void *key, size_t size,
     bool known, ready;
 
     pthread_mutex_lock(&m->lock);
-    s = find(m, XXH3_64bits(key, size), key, size);
+    s = find_slot(m, XXH3_64bits(key, size), key, size);
     known = s != NULL;
     ready = known && s->state == READY;
     pthread_mutex_unlock(&m->lock);
@@ -377,7 +377,7 @@ bool limber_kernels_has(struct kernel_cache *m, const void *key, size_t size)
     bool ready;
 
     pthread_mutex_lock(&m->lock);
-    s = find(m, XXH3_64bits(key, size), key, size);
+    s = find_slot(m, XXH3_64bits(key, size), key, size);
     ready = s && s->state == READY;
     pthread_mutex_unlock(&m->lock);
     return ready;
@@ -387,14 +387,14 @@ void limber_kernels_put(struct kernel_cache *m, struct entry *e)
 {
     struct slot *s = (struct slot *)e, *old;
 
-    atomic_fetch_sub_explicit(&s->users, 1, memory_order_release); /* s may be gone from here */
+    atomic_fetch_sub_explicit(&s->users, 1, memory_order_release); /* s may be freed from here on */
     if (atomic_load_explicit(&m->count, memory_order_relaxed) <= m->bound)
         return;
     pthread_mutex_lock(&m->lock);
-    old = surplus(m);
+    old = take_surplus(m);
     pthread_mutex_unlock(&m->lock);
     if (old)
-        drop(old);
+        free_slot(old);
 }
 
 size_t limber_kernels_count(struct kernel_cache *m)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What identifies a kernel: the library that made it, the plan as stated, the target. */
+ * The identity of a kernel: the library that made it, the stated plan, the target. */
 #define _GNU_SOURCE     /* dl_iterate_phdr */
 #define XXH_INLINE_ALL
 #include "jit/cache/cache.h"
@@ -8,12 +8,12 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { ENTRY_FORMAT = 1 };  /* of the key and of what facts and kernels mean */
+enum { ENTRY_FORMAT = 1 };  /* version of the key and of the meaning of facts and kernels */
 
-/* Any two different seeds; one hash of 128 bits each. */
+/* Two arbitrary, different seeds for two hashes of 128 bits. */
 static const uint64_t seed[2] = { UINT64_C(0x6c696d6265722d31), UINT64_C(0x6c696d6265722d32) };
 
-static bool holds(const struct dl_phdr_info *info, const void *address)
+static bool is_in_module(const struct dl_phdr_info *info, const void *address)
 {
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *p = &info->dlpi_phdr[i];
@@ -25,8 +25,8 @@ static bool holds(const struct dl_phdr_info *info, const void *address)
     return false;
 }
 
-/* Through a buffer: a sanitizer takes the gaps between constants for forbidden ground, and this
- * one function may walk over them. */
+/* Reads through a buffer and unsanitized: a sanitizer poisons the gaps between constants, which
+ * this function must read. */
 __attribute__((no_sanitize("address", "thread"))) static void
 hash_range(XXH3_state_t *state, const volatile unsigned char *at, size_t size)
 {
@@ -43,12 +43,12 @@ hash_range(XXH3_state_t *state, const volatile unsigned char *at, size_t size)
     }
 }
 
-static size_t up(size_t size, size_t align)
+static size_t round_up(size_t size, size_t align)
 {
     return (size + align - 1) / align * align;
 }
 
-/* The linker's hash of all it wrote, where it left one. */
+/* Hashes the build ID, the linker's hash of its output, if there is one. */
 static bool hash_build_id(XXH3_state_t *state, const unsigned char *at, size_t size, size_t align)
 {
     ElfW(Nhdr) head;
@@ -57,8 +57,8 @@ static bool hash_build_id(XXH3_state_t *state, const unsigned char *at, size_t s
         size_t name = sizeof head, data;
 
         memcpy(&head, at, sizeof head);
-        data = up(name + head.n_namesz, align);
-        next = up(data + head.n_descsz, align);
+        data = round_up(name + head.n_namesz, align);
+        next = round_up(data + head.n_descsz, align);
         if (next > size)
             break;
         if (head.n_type == NT_GNU_BUILD_ID && head.n_namesz == sizeof ELF_NOTE_GNU &&
@@ -70,13 +70,13 @@ static bool hash_build_id(XXH3_state_t *state, const unsigned char *at, size_t s
     return false;
 }
 
-/* Of the module that holds this function: its build ID, which is read at once; else code and
- * constants, 2 MB in some milliseconds.  What is writable is relocated and differs from run to
- * run. */
+/* Hashes the module that holds this function: its build ID, which is fast; else code and constants,
+ * 2 MB in some milliseconds.  Writable segments are left out, since relocation makes them differ
+ * from run to run. */
 static int hash_module(struct dl_phdr_info *info, size_t size, void *state)
 {
     (void)size;
-    if (!holds(info, (const void *)(uintptr_t)limber_key_build))
+    if (!is_in_module(info, (const void *)(uintptr_t)limber_key_build))
         return 0;
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *p = &info->dlpi_phdr[i];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The hash, the key's file, and the way to it. */
+ * SipHash, the file of the sealing key, and the safe path to it. */
 #define _GNU_SOURCE     /* O_PATH, syscall */
 #include "jit/cache/seal.h"
 
@@ -23,12 +23,12 @@ static uint64_t rotate(uint64_t x, int bits)
     return x << bits | x >> (64 - bits);
 }
 
-/* By value, so that all of it stays in registers. */
+/* The state, passed by value, so that it stays in registers. */
 struct words {
     uint64_t a, b, c, d;
 };
 
-static inline struct words round_of(struct words v)
+static inline struct words sip_round(struct words v)
 {
     v.a += v.b;
     v.c += v.d;
@@ -42,21 +42,21 @@ static inline struct words round_of(struct words v)
     return v;
 }
 
-static inline struct words take_word(struct words v, uint64_t word)
+static inline struct words absorb_word(struct words v, uint64_t word)
 {
     v.d ^= word;
-    v = round_of(round_of(v));
+    v = sip_round(sip_round(v));
     v.a ^= word;
     return v;
 }
 
 struct sip {
     struct words v;
-    uint64_t tail; /* bytes that are no whole word yet */
+    uint64_t tail; /* bytes that do not fill a word yet */
     size_t length;
 };
 
-static uint64_t little(const unsigned char *p)
+static uint64_t load_little_endian(const unsigned char *p)
 {
     uint64_t x;
 
@@ -64,40 +64,40 @@ static uint64_t little(const unsigned char *p)
     return le64toh(x);
 }
 
-static void take(struct sip *s, const unsigned char *p, size_t n)
+static void add_bytes(struct sip *s, const unsigned char *p, size_t n)
 {
     struct words v = s->v;
 
     for (; n > 0 && (s->length % 8 != 0 || n < 8); n--) {
         s->tail |= (uint64_t)*p++ << 8 * (s->length++ % 8);
         if (s->length % 8 == 0) {
-            v = take_word(v, s->tail);
+            v = absorb_word(v, s->tail);
             s->tail = 0;
         }
     }
     for (; n >= 8; n -= 8, p += 8, s->length += 8)
-        v = take_word(v, little(p));
+        v = absorb_word(v, load_little_endian(p));
     s->v = v;
     if (n > 0)
-        take(s, p, n);
+        add_bytes(s, p, n);
 }
 
 void limber_seal(const struct seal_key *key, const void *data, size_t n, const void *more, size_t m,
                  unsigned char out[SEAL_BYTES])
 {
-    const uint64_t k[2] = { little(key->byte), little(key->byte + 8) };
+    const uint64_t k[2] = { load_little_endian(key->byte), load_little_endian(key->byte + 8) };
     struct sip s = { .v = { k[0] ^ 0x736f6d6570736575u, k[1] ^ 0x646f72616e646f6du ^ 0xee,
                             k[0] ^ 0x6c7967656e657261u, k[1] ^ 0x7465646279746573u } };
     struct words v;
 
-    take(&s, data, n);
-    take(&s, more, m);
-    v = take_word(s.v, s.tail | (uint64_t)s.length << 56);
+    add_bytes(&s, data, n);
+    add_bytes(&s, more, m);
+    v = absorb_word(s.v, s.tail | (uint64_t)s.length << 56);
     v.c ^= 0xee;
     for (int half = 0; half < 2; half++) {
         uint64_t word;
 
-        v = round_of(round_of(round_of(round_of(v))));
+        v = sip_round(sip_round(sip_round(sip_round(v))));
         word = htole64(v.a ^ v.b ^ v.c ^ v.d);
         memcpy(out + 8 * half, &word, sizeof word);
         v.b ^= 0xdd;
@@ -110,9 +110,9 @@ void limber_seal(const struct seal_key *key, const void *data, size_t n, const v
 enum { MOST_LINKS = 40 };
 
 struct walk {
-    int fd; /* the folder that was reached */
-    char done[PATH_MAX]; /* its name, for messages */
-    char rest[PATH_MAX]; /* what follows */
+    int fd; /* the folder reached so far */
+    char done[PATH_MAX]; /* its path, for messages */
+    char rest[PATH_MAX]; /* the path that is left */
     int links;
     bool create;
     char *why;
@@ -126,18 +126,18 @@ static bool refuse(struct walk *w, const char *name, const char *reason)
     return false;
 }
 
-static bool is_ours(uid_t user)
+static bool is_trusted_owner(uid_t user)
 {
     return user == 0 || user == geteuid();
 }
 
-/* Where others may write, but only to what is their own (/tmp), they can put nothing in the place
- * of ours. */
+/* A folder in which others may write only their own files (sticky, such as /tmp) is safe: they
+ * cannot replace ours. */
 static bool is_safe(struct walk *w, const char *name, const struct stat *st)
 {
     char reason[80];
 
-    if (!is_ours(st->st_uid)) {
+    if (!is_trusted_owner(st->st_uid)) {
         snprintf(reason, sizeof reason, "it belongs to user %ld, not to user %ld", (long)st->st_uid,
                  (long)geteuid());
         return refuse(w, name, reason);
@@ -160,14 +160,14 @@ static bool step_to(struct walk *w, int fd)
     return fd >= 0 && fstat(fd, &st) == 0 ? is_safe(w, "", &st) : refuse(w, "", strerror(errno));
 }
 
-static bool from_root(struct walk *w)
+static bool start_at_root(struct walk *w)
 {
     *w->done = 0;
     return step_to(w, open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
 }
 
-/* A link's text takes its place. */
-static bool follow(struct walk *w, int link, const char *name)
+/* Replaces a link by its text. */
+static bool follow_link(struct walk *w, int link, const char *name)
 {
     char text[2 * PATH_MAX];
     ssize_t n = readlinkat(link, "", text, PATH_MAX - 1);
@@ -177,10 +177,10 @@ static bool follow(struct walk *w, int link, const char *name)
     text[n] = '/';
     strcpy(text + n + 1, w->rest);
     strcpy(w->rest, text);
-    return *text != '/' || from_root(w);
+    return *text != '/' || start_at_root(w);
 }
 
-static bool enter(struct walk *w, const char *name)
+static bool enter_folder(struct walk *w, const char *name)
 {
     const int flags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
     int fd = openat(w->fd, name, flags);
@@ -196,7 +196,7 @@ static bool enter(struct walk *w, const char *name)
     if (fd < 0 || fstat(fd, &st) != 0) {
         ok = refuse(w, name, strerror(errno));
     } else if (S_ISLNK(st.st_mode)) {
-        ok = is_safe(w, name, &st) && follow(w, fd, name);
+        ok = is_safe(w, name, &st) && follow_link(w, fd, name);
     } else if (!S_ISDIR(st.st_mode)) {
         ok = refuse(w, name, strerror(ENOTDIR));
     } else {
@@ -212,9 +212,9 @@ static bool enter(struct walk *w, const char *name)
     return ok;
 }
 
-static bool walk(struct walk *w)
+static bool walk_path(struct walk *w)
 {
-    bool ok = from_root(w);
+    bool ok = start_at_root(w);
 
     while (ok && *w->rest) {
         size_t n = strcspn(w->rest, "/");
@@ -227,14 +227,14 @@ static bool walk(struct walk *w)
         memmove(w->rest, w->rest + n, strlen(w->rest) - n + 1);
         memmove(w->rest, w->rest + strspn(w->rest, "/"),
                 strlen(w->rest) - strspn(w->rest, "/") + 1);
-        ok = n == 0 || strcmp(name, ".") == 0 || enter(w, name);
+        ok = n == 0 || strcmp(name, ".") == 0 || enter_folder(w, name);
     }
     return ok;
 }
 
 int limber_folder_open(const char *path, bool create, char *why, size_t size)
 {
-    struct walk *w = calloc(1, sizeof *w); /* stacks are small in some threads */
+    struct walk *w = calloc(1, sizeof *w); /* not on the stack, which is small in some threads */
     int fd = -1, error;
 
     *why = 0;
@@ -250,7 +250,7 @@ int limber_folder_open(const char *path, bool create, char *why, size_t size)
         snprintf(why, size, "%s", strerror(errno = ENAMETOOLONG));
     } else {
         strcpy(w->rest, path);
-        if (walk(w))
+        if (walk_path(w))
             fd = w->fd;
     }
     error = errno;
@@ -278,10 +278,11 @@ static bool read_key(int fd, struct seal_key *key, char *why, size_t size)
     return false;
 }
 
-/* Of renameat2; musl has neither. */
+/* Flag of renameat2 (RENAME_NOREPLACE); musl has neither. */
 enum { NO_REPLACE = 1 };
 
-/* A name is given only to a file that is whole; the first to do so has made the key. */
+/* Writes a key to a temporary file and then links it as `name`: the first process to do so makes
+ * the key. */
 static bool make_key(int folder, const char *name)
 {
     struct {
@@ -310,7 +311,7 @@ static bool make_key(int folder, const char *name)
     return !error;
 }
 
-/* O_NONBLOCK: a pipe would hold us up. */
+/* O_NONBLOCK: opening a FIFO would block. */
 static int open_key(int folder, const char *name, bool create)
 {
     const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Seals: who has a secret key can tell what was made by somebody who has it, too. */
+ * Seals (message authentication codes): the holder of a secret key can recognise what was made with
+ * it. */
 #ifndef LIMBER_SEAL_H
 #define LIMBER_SEAL_H
 
@@ -17,14 +18,15 @@ struct seal_key {
 void limber_seal(const struct seal_key *key, const void *data, size_t n, const void *more, size_t m,
                  unsigned char out[SEAL_BYTES]);
 
-/* The folder at an absolute path, open as a place (O_PATH), or -1 with a reason in why; "" and
- * errno ENOENT: absent and not to be created; "" and ENOMEM: no memory.  Nobody but this user and
- * root can put another folder in its place: that holds for every folder and link on the way. */
+/* Opens the folder at an absolute path (O_PATH), or returns -1 with a reason in why; "" with errno
+ * ENOENT: absent and not created; "" with ENOMEM: no memory.  Only this user and root can replace
+ * the folder: that is checked for every folder and link on the path. */
 int limber_folder_open(const char *path, bool create, char *why, size_t size);
 
-/* The key that a file holds, which only this user can read; with `create` it is made where it is
- * absent, and all who make it at once end with one.  As above: false with a reason, or "" where it
- * is absent. */
+/* Reads the key in a file that only this user can read.  `create`: makes it if it is absent;
+ * processes that do so at once end with one key.  False with a reason in why, or "" if it is
+ * absent.
+ */
 bool limber_seal_key(const char *path, bool create, struct seal_key *key, char *why, size_t size);
 
 #endif

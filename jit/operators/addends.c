@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Inputs that an epilogue adds to a product, as part of the product's exact sum: so that all of
- * alpha A B + beta C + bias + residual is rounded once.  One of them may be what C begins with.
- * Others that are vectors become products themselves: A gets a column and B a row, one of which
- * holds the vector, the other ones. */
+ * Moves inputs that an epilogue adds to a product into the product's exact sum, so that all of
+ * alpha A B + beta C + bias + residual is rounded once.  One input may replace the initial C.
+ * Other inputs, if they are vectors, become additional products: A gets a column and B a row, one
+ * of which holds the vector, the other ones. */
 #include "jit/api/api.h"
 #include "jit/operators/inside.h"
 
@@ -13,7 +13,7 @@ static bool is_one(const void *alpha, limber_format c)
     return !limber_scalar(alpha, c, 1);
 }
 
-static bool holds_one(limber_format f)
+static bool can_hold_one(limber_format f)
 {
     const double one = 1;
     struct diag ignored = { 0 };
@@ -24,7 +24,7 @@ static bool holds_one(limber_format f)
            limber_format_value(f, code) == 1;
 }
 
-/* One product of operands in host memory, of which copies may be made. */
+/* True for one product of operands in host memory, which may be copied. */
 static bool may_widen(const limber_context *ctx, const struct epilogue_call *c)
 {
     const limber_problem *p = &c->product;
@@ -32,8 +32,9 @@ static bool may_widen(const limber_context *ctx, const struct epilogue_call *c)
     return p->contract->promise == LIMBER_CONTRACT_CORRECT &&
            p->operation == LIMBER_OPERATION_GEMM && !p->batch && !p->queue && !c->on_device &&
            !p->prepared_a && !p->prepared_b && is_one(p->alpha, c->c.format) &&
-           holds_one(p->a.format) && holds_one(p->b.format) && p->k < INT64_MAX - MOST_INPUTS &&
-           !limber_device_holds(ctx, p->a.data) && !limber_device_holds(ctx, p->b.data);
+           can_hold_one(p->a.format) && can_hold_one(p->b.format) &&
+           p->k < INT64_MAX - MOST_INPUTS && !limber_device_holds(ctx, p->a.data) &&
+           !limber_device_holds(ctx, p->b.data);
 }
 
 static bool is_vector(const struct epilogue_call *c, int i)
@@ -64,7 +65,7 @@ void limber_epilogue_addends(limber_context *ctx, struct epilogue_call *c, bool 
             c->join[c->joins++] = i;
         else if (begins_free && widens && c->addend >= 0 && is_vector(c, c->addend) &&
                  c->joins < MOST_INPUTS && limber_format_embeds(c->input[i].format, c->compute)) {
-            c->join[c->joins++] = c->addend; /* the vector makes room for a matrix */
+            c->join[c->joins++] = c->addend; /* a matrix can only replace C; the vector moves */
             c->addend = i;
         } else {
             break;
@@ -73,7 +74,8 @@ void limber_epilogue_addends(limber_context *ctx, struct epilogue_call *c, bool 
     }
 }
 
-static bool put(limber_format to, char *at, limber_format from, const char *number, struct diag *d)
+static bool convert_number(limber_format to, char *at, limber_format from, const char *number,
+                           struct diag *d)
 {
     return limber_format_convert(at, to, number, from, 1, LIMBER_ROUND_NEAREST, d);
 }
@@ -93,9 +95,9 @@ static void copy_matrix(char *to, int64_t to_row, const limber_matrix *m, int64_
     }
 }
 
-/* Column k + t of A and row k + t of B. */
-static bool join(const struct epilogue_call *c, int t, char *a, char *b, int64_t k, int64_t wide,
-                 struct diag *d)
+/* Fills column k + t of A and row k + t of B. */
+static bool join_vector(const struct epilogue_call *c, int t, char *a, char *b, int64_t k,
+                        int64_t wide, struct diag *d)
 {
     const limber_problem *p = &c->product;
     const limber_epilogue_input *in = &c->input[c->join[t]];
@@ -105,16 +107,16 @@ static bool join(const struct epilogue_call *c, int t, char *a, char *b, int64_t
     bool ok = true;
 
     for (int64_t i = 0; ok && i < p->m; i++)
-        ok = put(p->a.format, a + (i * wide + k + t) * p->a.format.size,
-                 row ? in->format : LIMBER_F64,
-                 row ? data + i * in->format.size : (const char *)&one, d);
+        ok = convert_number(p->a.format, a + (i * wide + k + t) * p->a.format.size,
+                            row ? in->format : LIMBER_F64,
+                            row ? data + i * in->format.size : (const char *)&one, d);
     for (int64_t j = 0; ok && j < p->n; j++)
-        ok = put(p->b.format, b + ((k + t) * p->n + j) * p->b.format.size,
-                 row ? LIMBER_F64 : in->format,
-                 row                              ? (const char *)&one :
-                 in->shape == LIMBER_INPUT_COLUMN ? data + j * in->format.size :
-                                                    data,
-                 d);
+        ok = convert_number(p->b.format, b + ((k + t) * p->n + j) * p->b.format.size,
+                            row ? LIMBER_F64 : in->format,
+                            row                              ? (const char *)&one :
+                            in->shape == LIMBER_INPUT_COLUMN ? data + j * in->format.size :
+                                                               data,
+                            d);
     return ok;
 }
 
@@ -143,7 +145,7 @@ bool limber_epilogue_widen(limber_context *ctx, struct epilogue_call *c, char **
             copy_matrix(b, p->n, &p->b, k, p->n);
         }
         for (int t = 0; ok && t < c->joins; t++)
-            ok = join(c, t, a, b, k, wide, d);
+            ok = join_vector(c, t, a, b, k, wide, d);
         p->k = wide;
         p->a = (limber_matrix){ a, p->a.format, wide, 1 };
         p->b = (limber_matrix){ b, p->b.format, p->n, 1 };

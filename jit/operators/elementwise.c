@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Elementwise functions of arrays.  Pieces of the array become doubles, by code of the backend
- * values that are rounded to odd, and these the results.  A function of a format of 8 or 16 bits
- * becomes a table as soon as an array is long enough for it, which gives the same bits. */
+ * Elementwise functions of arrays.  Pieces of an array are converted to doubles; the backend's code
+ * computes values that are rounded to odd; these are rounded to the results.  For operands of 8 or
+ * 16 bits a lookup table is made if the array is long enough; it gives the same bits. */
 #include "jit/engine.h"
 #include "jit/operators/inside.h"
 
@@ -9,13 +9,13 @@
 #include <string.h>
 
 enum {
-    PIECE = 512, /* elements that stay in the first level of cache */
+    PIECE = 512, /* elements that stay in L1 */
     TASK = 1 << 15, /* elements of a task */
-    TABLES = 32, /* of a context: 128 KiB each, or 256 */
-    LONG = 1 << 14 /* an array that pays for a table */
+    TABLES = 32, /* tables per context, of 128 or 256 KiB each */
+    LONG = 1 << 14 /* elements from which a table pays */
 };
 
-/* What decides about a table; no holes. */
+/* The key of a table; it has no padding, since it is compared as bytes. */
 struct table_key {
     double p, q;
     limber_format from, to;
@@ -25,7 +25,7 @@ struct table_key {
 struct table {
     struct table_key key;
     struct lookup lookup;
-    int users; /* calls that read it now */
+    int users; /* calls that are reading it */
     struct table *next;
 };
 
@@ -40,7 +40,7 @@ void limber_tables_free(struct table *list)
 
 struct job {
     const limber_elementwise *e;
-    const limber_context *ctx; /* NULL: one element after the other */
+    const limber_context *ctx; /* NULL: no threads and no vector code */
     const struct lookup *lookup;
     struct fn_args args;
     bool single; /* function_ops.run */
@@ -94,8 +94,8 @@ static void compute_piece(const struct job *j, const char *src, char *dst, size_
     limber_values_narrow(j->ctx, e->to, e->rounding, x, dst, n);
 }
 
-/* By code that stays in the format: what it serves is cheap, or a cast from binary32. */
-static bool compute_straight(const struct job *j, const char *src, char *dst, int64_t n)
+/* Computes without doubles, for functions that are cheap in the format, or a cast from binary32. */
+static bool compute_in_format(const struct job *j, const char *src, char *dst, int64_t n)
 {
     const struct function_ops *ops = ops_of(j->ctx);
     const limber_elementwise *e = j->e;
@@ -113,8 +113,8 @@ static bool compute_straight(const struct job *j, const char *src, char *dst, in
            ops->step(t, &s, narrow, src, src, dst, n);
 }
 
-/* Elements [first, last). */
-static void compute(const struct job *j, size_t first, size_t last)
+/* Computes elements [first, last). */
+static void compute_range(const struct job *j, size_t first, size_t last)
 {
     const limber_elementwise *e = j->e;
     const char *src = e->src;
@@ -127,8 +127,8 @@ static void compute(const struct job *j, size_t first, size_t last)
                                       (int64_t)(last - first));
         return;
     }
-    if (compute_straight(j, src + first * e->from.size, dst + first * e->to.size,
-                         (int64_t)(last - first)))
+    if (compute_in_format(j, src + first * e->from.size, dst + first * e->to.size,
+                          (int64_t)(last - first)))
         return;
     if (e->function == LIMBER_FUNCTION_CAST && e->compute == LIMBER_COMPUTE_EXACT &&
         !(limber_format_embeds(e->from, LIMBER_F64) && e->to.kind == LIMBER_KIND_FLOAT)) {
@@ -148,7 +148,7 @@ static void run_task(void *arg, int64_t task, int worker)
     size_t first = (size_t)task * TASK, count = j->e->count;
 
     (void)worker;
-    compute(j, first, count - first < TASK ? count : first + TASK);
+    compute_range(j, first, count - first < TASK ? count : first + TASK);
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -172,7 +172,7 @@ static struct table *make_table(const struct job *j, const struct table_key *key
     uint16_t *code = malloc(codes * sizeof *code);
 
     if (t)
-        t->lookup.table = calloc(1, bytes + 4); /* vectors of 32 bits read behind the last one */
+        t->lookup.table = calloc(1, bytes + 4); /* gathers of 32 bits read past the last entry */
     if (!t || !t->lookup.table || !code) {
         limber_tables_free(t);
         free(code);
@@ -187,7 +187,7 @@ static struct table *make_table(const struct job *j, const struct table_key *key
     e.dst = t->lookup.table;
     e.count = codes;
     all.e = &e;
-    compute(&all, 0, codes);
+    compute_range(&all, 0, codes);
     t->key = *key;
     t->lookup.from = e.from.size;
     t->lookup.to = e.to.size;
@@ -195,7 +195,7 @@ static struct table *make_table(const struct job *j, const struct table_key *key
     return t;
 }
 
-/* The table of a key, which becomes the first one and has a user more; or NULL. */
+/* Finds the table of a key, moves it to the front and counts a user; or NULL. */
 static struct table *use_table(limber_context *ctx, const struct table_key *key)
 {
     for (struct table **at = &ctx->tables, *t; (t = *at); at = &t->next)
@@ -209,7 +209,7 @@ static struct table *use_table(limber_context *ctx, const struct table_key *key)
     return NULL;
 }
 
-/* Keeps a table, in the place of the one that was not used for longest; false: all are in use. */
+/* Keeps a table, and evicts the least recently used one; false: all are in use. */
 static bool keep_table(limber_context *ctx, struct table *made)
 {
     struct table **oldest = NULL, *gone;
@@ -232,8 +232,8 @@ static bool keep_table(limber_context *ctx, struct table *made)
     return true;
 }
 
-/* The call's table, which it gives back, or NULL. */
-static struct table *table_of(limber_context *ctx, const struct job *j)
+/* The call's table, which must be given back; or NULL. */
+static struct table *get_table(limber_context *ctx, const struct job *j)
 {
     const limber_elementwise *e = j->e;
     struct table_key key = { .p = e->p,
@@ -254,7 +254,7 @@ static struct table *table_of(limber_context *ctx, const struct job *j)
     if (found || e->count < LONG || !(made = make_table(j, &key)))
         return found;
     pthread_mutex_lock(&ctx->lock);
-    found = use_table(ctx, &key); /* by another thread, since */
+    found = use_table(ctx, &key); /* another thread may have made it meanwhile */
     if (!found)
         kept = keep_table(ctx, made);
     pthread_mutex_unlock(&ctx->lock);
@@ -263,7 +263,7 @@ static struct table *table_of(limber_context *ctx, const struct job *j)
     return kept ? made : found;
 }
 
-static void give_back(limber_context *ctx, struct table *t)
+static void release_table(limber_context *ctx, struct table *t)
 {
     pthread_mutex_lock(&ctx->lock);
     t->users--;
@@ -275,7 +275,7 @@ static void run_all(limber_context *ctx, struct job *j)
     struct runner runner;
 
     if (!ctx || j->e->count <= TASK) {
-        compute(j, 0, j->e->count);
+        compute_range(j, 0, j->e->count);
         return;
     }
     limber_pool_enter(ctx->pool);
@@ -294,9 +294,9 @@ void limber_elementwise_run(limber_context *ctx, const limber_elementwise *e)
                 (e->rounding == LIMBER_ROUND_NEAREST && limber_format_equal(e->to, LIMBER_F32)));
     if (e->compute == LIMBER_COMPUTE_F32)
         j.args = limber_function_args(LIMBER_F32, e->p, e->q);
-    t = ctx ? table_of(ctx, &j) : NULL;
+    t = ctx ? get_table(ctx, &j) : NULL;
     j.lookup = t ? &t->lookup : NULL;
     run_all(ctx, &j);
     if (t)
-        give_back(ctx, t);
+        release_table(ctx, t);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Epilogues: what a caller asks for becomes a product in the format of the steps, and steps on its
- * result.  The product goes to C where C has that format, else to memory of its own. */
+ * Epilogues: a problem becomes a product in the format of the steps, and steps on its result.  The
+ * product is stored in C if C has that format, else in memory of its own. */
 #include "jit/api/api.h"
 #include "jit/device.h"
 #include "jit/operators/inside.h"
@@ -75,7 +75,7 @@ static bool read_inputs(limber_context *ctx, struct epilogue_call *c, const limb
     return true;
 }
 
-/* In which format steps compute. */
+/* Chooses the format in which steps compute. */
 static bool choose_compute(struct epilogue_call *c, const limber_epilogue *e, struct diag *d)
 {
     limber_format f = c->c.format;
@@ -102,7 +102,7 @@ static bool is_zero(const void *beta, limber_format c)
     return !limber_scalar(beta, c, 0);
 }
 
-/* A scalar of C's format in that of x. */
+/* Converts a scalar from C's format to that of x. */
 static bool read_scalar(const char *what, const void **at, char room[16], limber_format c,
                         limber_format x, struct diag *d)
 {
@@ -120,8 +120,8 @@ static bool read_scalar(const char *what, const void **at, char room[16], limber
     return true;
 }
 
-/* Products of one term of one element; 0: of other operations. */
-static int64_t terms(const limber_problem *p)
+/* An upper bound of the number of products per element; 0 for operations that are not served. */
+static int64_t products_per_element(const limber_problem *p)
 {
     const limber_conv *v = p->conv;
     int64_t k;
@@ -135,13 +135,13 @@ static int64_t terms(const limber_problem *p)
     return k;
 }
 
-/* Sums of bytes that 32 bits hold are exact, and steps take them faster than any rounded result. */
-static bool sums_integers(const struct epilogue_call *c)
+/* True if x can be an i32: sums of bytes that fit it are exact, and faster for the steps. */
+static bool can_sum_integers(const struct epilogue_call *c)
 {
     const limber_problem *p = &c->product;
     const limber_promise promise = p->contract->promise;
     const limber_format f = limber_scalar_format(c->c.format);
-    const int64_t k = terms(p);
+    const int64_t k = products_per_element(p);
 
     return (promise == LIMBER_CONTRACT_NATIVE || promise == LIMBER_CONTRACT_CORRECT ||
             promise == LIMBER_CONTRACT_BITS) &&
@@ -151,7 +151,7 @@ static bool sums_integers(const struct epilogue_call *c)
            (!p->alpha || limber_format_value(f, p->alpha) == 1);
 }
 
-/* The format of x, and what is added to it already. */
+/* Chooses the format of x, and the inputs that become part of the product. */
 static bool choose_product(limber_context *ctx, struct epilogue_call *c, struct diag *d)
 {
     limber_promise promise = c->product.contract->promise;
@@ -167,7 +167,7 @@ static bool choose_product(limber_context *ctx, struct epilogue_call *c, struct 
         limber_steps_select(&c->steps, f) &&
         (addend < 0 || limber_format_embeds(c->input[addend].format, f)))
         x = f;
-    if (addend < 0 && !c->joins && sums_integers(c))
+    if (addend < 0 && !c->joins && can_sum_integers(c))
         x = LIMBER_I32;
     c->apart = addend >= 0 || !limber_format_equal(x, f);
     if (!is_zero(c->product.beta, f) && !limber_format_embeds(f, x))
@@ -182,12 +182,12 @@ static bool choose_product(limber_context *ctx, struct epilogue_call *c, struct 
                                  LIMBER_ROUND_NEAREST, d);
 }
 
-/* ---- where everything lies ------------------------------------------------------------------- */
+/* ---- layouts --------------------------------------------------------------------------------- */
 
-/* C as matrices: how many, and their sizes and strides. */
+/* C as matrices: their number, sizes and strides in elements. */
 struct shape {
     int64_t count, rows, cols, row, col, step;
-    bool by_columns; /* inputs of each row are of each column here */
+    bool by_columns; /* the matrices are transposed: an input per row of C is per column here */
 };
 
 static struct shape shape_of(const struct epilogue_call *c)
@@ -244,9 +244,9 @@ static struct numbers input_of(const struct epilogue_call *c, int i, const struc
     return x;
 }
 
-/* An input is C itself, number for number. */
-static bool is_c(const struct epilogue_call *c, const struct numbers *x, const struct shape *s,
-                 const char *matrix)
+/* True if an input is C itself, element for element. */
+static bool is_result(const struct epilogue_call *c, const struct numbers *x, const struct shape *s,
+                      const char *matrix)
 {
     return x->data == matrix && limber_format_equal(x->format, c->c.format) && x->row == s->row &&
            x->col == s->col;
@@ -265,7 +265,7 @@ static bool check_inputs(struct epilogue_call *c, struct diag *d)
             limber_matrix from = { x.data, x.format, x.row, x.col };
 
             snprintf(what, sizeof what, "inputs[%d]", i);
-            if (is_c(c, &x, &s, data)) {
+            if (is_result(c, &x, &s, data)) {
                 c->apart = true;
                 continue;
             }
@@ -277,7 +277,7 @@ static bool check_inputs(struct epilogue_call *c, struct diag *d)
     return true;
 }
 
-/* Places and sizes, whatever the contract is. */
+/* States sizes and addresses of the product; the contract does not matter. */
 static bool state_product(limber_context *ctx, struct epilogue_call *c, bool stores, struct diag *d)
 {
     static const limber_contract native = LIMBER_CONTRACT_INIT;
@@ -334,12 +334,12 @@ struct walk {
     const struct epilogue_call *c;
     struct shape s;
     const struct steps *steps;
-    char *x; /* where x is, if not in C */
+    char *x; /* NULL: x is in C; else its memory */
     enum { WALK_addend, WALK_c, WALK_steps } what;
 };
 
-/* Matrix g of x, dense and turned as C is. */
-static struct numbers x_of(const struct walk *w, int64_t g)
+/* Matrix g of x, dense, in the order (by rows or columns) of C. */
+static struct numbers numbers_of_x(const struct walk *w, int64_t g)
 {
     const struct shape *s = &w->s;
     bool turned = s->row == 1 && s->col != 1;
@@ -363,8 +363,8 @@ static void epilogue_of(void *arg, int64_t g, struct epilogue *e)
     *e = (struct epilogue){
         .steps = w->steps, .compute = w->c->compute, .planes = 1, .rows = s->rows, .cols = s->cols
     };
-    e->to = w->what == WALK_steps ? c : x_of(w, g);
-    e->from = w->what == WALK_steps  ? x_of(w, g) :
+    e->to = w->what == WALK_steps ? c : numbers_of_x(w, g);
+    e->from = w->what == WALK_steps  ? numbers_of_x(w, g) :
               w->what == WALK_addend ? input_of(w->c, w->c->addend, s, g) :
                                        c;
     for (int i = 0; i < w->steps->inputs; i++)
@@ -373,9 +373,10 @@ static void epilogue_of(void *arg, int64_t g, struct epilogue *e)
 
 static const struct steps none = { 0 };
 
-/* All matrices: of what x begins with, or of the steps.  entry: of a device. */
-static bool walk(limber_context *ctx, struct walk *w, bool begin, struct entry *entry,
-                 struct diag *d)
+/* Processes all matrices: `begin` fills x with what it begins with; else the steps run.  entry: the
+ * kernel on a device. */
+static bool process_all(limber_context *ctx, struct walk *w, bool begin, struct entry *entry,
+                        struct diag *d)
 {
     struct walk at = *w;
 
@@ -388,7 +389,7 @@ static bool walk(limber_context *ctx, struct walk *w, bool begin, struct entry *
     return true;
 }
 
-/* Blocks of x as soon as they are there. */
+/* Runs the steps on blocks of x as soon as they are computed. */
 struct finishing {
     struct finisher straight, turned;
     const limber_context *ctx;
@@ -410,8 +411,8 @@ static void finish_turned(const struct finisher *self, int64_t row, int64_t rows
     finish_straight(self->turned, col, cols, row, rows);
 }
 
-static bool take_x(limber_context *ctx, const struct epilogue_call *c, size_t bytes, char **x,
-                   struct diag *d)
+static bool alloc_x(limber_context *ctx, const struct epilogue_call *c, size_t bytes, char **x,
+                    struct diag *d)
 {
     static const char what[] = "the product before its steps";
     void *there = NULL;
@@ -432,7 +433,7 @@ static bool take_x(limber_context *ctx, const struct epilogue_call *c, size_t by
     return *x || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for %s", what);
 }
 
-static void give_x(limber_context *ctx, const struct epilogue_call *c, char *x)
+static void free_x(limber_context *ctx, const struct epilogue_call *c, char *x)
 {
     if (!c->on_device)
         limber_memory_free(&ctx->allocator, x);
@@ -452,7 +453,7 @@ static bool place_x(limber_context *ctx, struct epilogue_call *c, struct walk *w
     if (__builtin_mul_overflow((size_t)s->rows * (size_t)s->cols, (size_t)s->count, &bytes) ||
         __builtin_mul_overflow(bytes, (size_t)p->c.format.size, &bytes))
         bytes = SIZE_MAX;
-    if (!take_x(ctx, c, bytes ? bytes : 1, &w->x, d))
+    if (!alloc_x(ctx, c, bytes ? bytes : 1, &w->x, d))
         return false;
     p->c.data = w->x;
     if (!p->conv) {
@@ -470,8 +471,8 @@ static bool place_x(limber_context *ctx, struct epilogue_call *c, struct walk *w
     return true;
 }
 
-/* One matrix of C: its blocks go through the steps while they are in a cache. */
-static bool is_one(const struct epilogue_call *c)
+/* True for one matrix of C, whose blocks go through the steps while they are in the cache. */
+static bool is_single_matrix(const struct epilogue_call *c)
 {
     const limber_problem *p = &c->product;
 
@@ -481,8 +482,8 @@ static bool is_one(const struct epilogue_call *c)
                    (p->conv->n == 1 || p->conv->layout == LIMBER_LAYOUT_NHWC);
 }
 
-static bool run_one(limber_context *ctx, struct epilogue_call *c, struct walk *w, struct report *r,
-                    bool *finished, struct diag *d)
+static bool run_single(limber_context *ctx, struct epilogue_call *c, struct walk *w,
+                       struct report *r, bool *finished, struct diag *d)
 {
     struct finishing f = { .straight = { finish_straight, &f.turned },
                            .turned = { finish_turned, &f.straight },
@@ -497,7 +498,7 @@ static bool run_one(limber_context *ctx, struct epilogue_call *c, struct walk *w
          (c->product.conv ? limber_conv_state(ctx, &c->product, true, &p, d) :
                             limber_gemm_state(ctx, &c->product, true, &p, d));
     if (ok && (c->steps.count || w->x) && !limber_simulates(&p.contract) && !c->on_device) {
-        p.finish = w->s.by_columns ? &f.turned : &f.straight; /* channels are rows of a product */
+        p.finish = w->s.by_columns ? &f.turned : &f.straight; /* a product's rows are channels */
         p.finished = finished;
     }
     ok = ok && limber_engine_run(ctx, &p, r, d);
@@ -505,9 +506,9 @@ static bool run_one(limber_context *ctx, struct epilogue_call *c, struct walk *w
     return ok;
 }
 
-/* Where C lies on a device: the kernels of both walks, before anything is written. */
-static bool take_steppers(limber_context *ctx, struct walk *w, bool begins, bool steps,
-                          struct entry *e[2], struct diag *d)
+/* Gets the device kernels of both passes before anything is written. */
+static bool get_steppers(limber_context *ctx, struct walk *w, bool begins, bool steps,
+                         struct entry *e[2], struct diag *d)
 {
     struct walk at = *w;
 
@@ -526,23 +527,23 @@ bool limber_epilogue_run(limber_context *ctx, struct epilogue_call *c, struct re
                                      struct diag *),
                          struct diag *d)
 {
-    const bool one = is_one(c);
+    const bool one = is_single_matrix(c);
     bool begins = c->product.beta && c->apart, steps = c->steps.count || c->apart, finished = false;
     struct walk w = { .c = c, .s = shape_of(c), .steps = &c->steps };
     struct entry *entry[2] = { NULL, NULL };
     bool ok;
 
-    ok = take_steppers(ctx, &w, begins, steps, entry, d) && place_x(ctx, c, &w, d) &&
-         (!begins || walk(ctx, &w, true, entry[0], d)) &&
-         (one ? run_one(ctx, c, &w, r, &finished, d) : run(ctx, &c->product, r, d));
+    ok = get_steppers(ctx, &w, begins, steps, entry, d) && place_x(ctx, c, &w, d) &&
+         (!begins || process_all(ctx, &w, true, entry[0], d)) &&
+         (one ? run_single(ctx, c, &w, r, &finished, d) : run(ctx, &c->product, r, d));
     if (ok && !finished) {
         double done = limber_now();
 
-        ok = !steps || walk(ctx, &w, false, entry[1], d);
+        ok = !steps || process_all(ctx, &w, false, entry[1], d);
         if (r)
             r->seconds_run += limber_now() - done;
     }
-    give_x(ctx, c, w.x);
+    free_x(ctx, c, w.x);
     for (int i = 0; i < 2; i++)
         if (entry[i])
             limber_kernels_put(ctx->memory, entry[i]);

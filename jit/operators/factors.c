@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * LU with partial pivoting in binary64, by blocks of columns; what a block does to the rest is one
- * native product. */
+ * LU factorisation with partial pivoting in binary64, by blocks of columns; the update of the rest
+ * by a block is one native product. */
 #include "jit/operators/solve.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@ static double *row_of(const struct factors *f, int64_t i)
     return f->lu + i * f->n;
 }
 
-/* c -= a b; a begins at this element of the factors. */
+/* c -= a b, where a begins at this element of the factors. */
 static bool subtract(const struct factors *f, int64_t m, int64_t n, int64_t k, const double *a,
                      limber_matrix b, limber_output c, struct diag *d)
 {
@@ -34,7 +34,7 @@ static bool subtract(const struct factors *f, int64_t m, int64_t n, int64_t k, c
     return !status || limber_fail(d, status, "%s", limber_error_text());
 }
 
-static void exchange(double *x, double *y, int64_t n)
+static void swap_rows(double *x, double *y, int64_t n)
 {
     for (int64_t j = 0; j < n; j++) {
         double z = x[j];
@@ -44,7 +44,7 @@ static void exchange(double *x, double *y, int64_t n)
     }
 }
 
-/* Columns [k, k + w) of the rows from k on.  False: the pivot at *zero is 0. */
+/* Factors columns [k, k + w) of the rows from k on.  False: the pivot at *zero is 0. */
 static bool factor_panel(struct factors *f, int64_t k, int64_t w, int64_t *zero)
 {
     for (int64_t p = k; p < k + w; p++) {
@@ -58,7 +58,7 @@ static bool factor_panel(struct factors *f, int64_t k, int64_t w, int64_t *zero)
         if (row_of(f, best)[p] == 0)
             return false;
         if (best != p)
-            exchange(row_of(f, p), row_of(f, best), f->n);
+            swap_rows(row_of(f, p), row_of(f, best), f->n);
         for (int64_t i = p + 1; i < f->n; i++) {
             double *row = row_of(f, i), l = row[p] /= row_of(f, p)[p];
 
@@ -90,7 +90,7 @@ bool limber_factor(struct factors *f, int64_t *zero, struct diag *d)
     return true;
 }
 
-/* Rows [i, i + w) by the triangle on the diagonal. */
+/* Solves for rows [i, i + w) with the triangle on the diagonal. */
 static void solve_block(const struct factors *f, double *x, int64_t columns, int64_t i, int64_t w,
                         bool upper)
 {
@@ -112,7 +112,7 @@ bool limber_factor_solve(const struct factors *f, double *x, int64_t columns, st
 
     for (int64_t i = 0; i < n; i++)
         if (f->swap[i] != i)
-            exchange(x + i * columns, x + f->swap[i] * columns, columns);
+            swap_rows(x + i * columns, x + f->swap[i] * columns, columns);
     for (int64_t s = 0; s < 2 * blocks; s++) {
         const bool upper = s >= blocks;
         const int64_t i = BLOCK * (upper ? 2 * blocks - 1 - s : s);
@@ -162,7 +162,7 @@ static void solve_transposed(const struct factors *f, double *x)
         for (int64_t j = 0; j < i; j++)
             x[j] -= row_of(f, i)[j] * x[i];
     for (int64_t k = n - 1; k >= 0; k--)
-        exchange(x + k, x + f->swap[k], 1);
+        swap_rows(x + k, x + f->swap[k], 1);
 }
 
 double limber_factor_condition(const struct factors *f, double *room, struct diag *d)

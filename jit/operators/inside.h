@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the files of operators share. */
+ * Declarations that the files of operators share. */
 #ifndef LIMBER_JIT_OPERATORS_INSIDE_H
 #define LIMBER_JIT_OPERATORS_INSIDE_H
 
@@ -10,8 +10,9 @@ struct entry;
 
 /* ---- elementwise.c --------------------------------------------------------------------------- */
 
-/* n values as doubles, of doubles (rounded to odd, or once), and the function of each.  By the
- * host's vector code where there is some, which gives the same bits.  ctx may be NULL. */
+/* limber_values_widen: n values as doubles.  limber_values_narrow: doubles, which may have been
+ * rounded to odd, to f.  limber_values_function: the function of each.  They use the host's vector
+ * code if there is some, which gives the same bits.  ctx may be NULL. */
 void limber_values_widen(const limber_context *ctx, limber_format f, const void *src, double *x,
                          size_t n);
 void limber_values_narrow(const limber_context *ctx, limber_format f, limber_rounding rounding,
@@ -21,26 +22,27 @@ void limber_values_function(const limber_context *ctx, limber_function f, const 
 
 /* ---- addends.c ------------------------------------------------------------------------------- */
 
-/* Takes from the steps the inputs that the first of them add, as part of the exact sum:
- * c->addend, unless C begins with something already, and c->join. */
+/* Moves the inputs that the first steps add into the product's exact sum: one to c->addend, unless
+ * C begins with something else, the others to c->join. */
 void limber_epilogue_addends(limber_context *ctx, struct epilogue_call *c, bool begins_free);
-/* The product with c->join among its terms; its operands lie in *memory, the caller's, which is
- * NULL where there are none. */
+/* Extends the product by the terms of c->join.  *memory has the extended operands, and is freed by
+ * the caller; NULL if there are none. */
 bool limber_epilogue_widen(limber_context *ctx, struct epilogue_call *c, char **memory,
                            struct diag *d);
 
 /* ---- steps.c --------------------------------------------------------------------------------- */
 
-/* Rows [row, row + rows) and columns [col, col + cols).  t: its vector code serves; NULL: none. */
+/* Runs the steps on rows [row, row + rows) and columns [col, col + cols), by ops' vector code for
+ * target t; ops NULL: by scalar code. */
 void limber_epilogue_block(const struct epilogue *e, const struct function_ops *ops,
                            const struct target *t, int64_t row, int64_t rows, int64_t col,
                            int64_t cols);
-/* All of `count` matrices of one size; of(arg, g, e) tells the g-th. */
+/* Runs the steps on all of `count` matrices of one size; of(arg, g, e) describes matrix g. */
 void limber_epilogue_all(limber_context *ctx, void (*of)(void *arg, int64_t g, struct epilogue *e),
                          void *arg, int64_t count);
 
-/* The same of numbers in the device's memory: a kernel, made before anything is written and put
- * back like others, and its launch. */
+/* limber_epilogue_all in device memory: gets the kernel, before anything is written (release it
+ * with limber_kernels_put), and launches it. */
 bool limber_epilogue_stepper(limber_context *ctx,
                              void (*of)(void *arg, int64_t g, struct epilogue *e), void *arg,
                              struct entry **entry, struct diag *d);

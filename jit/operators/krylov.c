@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-static quad root(quad x)
+static quad square_root(quad x)
 {
     quad y = sqrt((double)x);
 
@@ -25,13 +25,14 @@ static quad dot(const quad *x, const quad *y, int64_t n)
     return sum;
 }
 
-/* The triangle of orthogonalisation, made upper by rotations, and what they make of the right
- * side. */
+/* The Hessenberg matrix of Arnoldi's method, made triangular by Givens rotations, and the
+ * right-hand side under the same rotations. */
 struct rotated {
     quad h[KRYLOV + 1][KRYLOV], g[KRYLOV + 1], cosine[KRYLOV], sine[KRYLOV];
 };
 
-/* w := what is left of A v_k, preconditioned, beside v_0 to v_k; its length. */
+/* Arnoldi step: w := A v_k, preconditioned and orthogonalised against v_0 to v_k; returns the norm
+ * that it had before it was normalised. */
 static quad next_vector(const struct factors *f, const quad *a, quad *v, int k, struct rotated *r)
 {
     const int64_t n = f->n;
@@ -45,13 +46,13 @@ static quad next_vector(const struct factors *f, const quad *a, quad *v, int k, 
         for (int64_t i = 0; i < n; i++)
             w[i] -= r->h[j][k] * v[j * n + i];
     }
-    length = root(dot(w, w, n));
+    length = square_root(dot(w, w, n));
     for (int64_t i = 0; length > 0 && i < n; i++)
         w[i] /= length;
     return length;
 }
 
-/* False: column k has no length. */
+/* Applies the rotations to column k, and adds one.  False: the column is zero. */
 static bool rotate(struct rotated *r, int k, quad length)
 {
     quad size;
@@ -62,7 +63,7 @@ static bool rotate(struct rotated *r, int k, quad length)
         r->h[j][k] = r->cosine[j] * t + r->sine[j] * r->h[j + 1][k];
         r->h[j + 1][k] = r->cosine[j] * r->h[j + 1][k] - r->sine[j] * t;
     }
-    size = root(r->h[k][k] * r->h[k][k] + length * length);
+    size = square_root(r->h[k][k] * r->h[k][k] + length * length);
     if (size == 0)
         return false;
     r->cosine[k] = r->h[k][k] / size;
@@ -83,7 +84,7 @@ void limber_krylov(const struct factors *f, const quad *a, quad *d, quad *room)
 
     memset(&r, 0, sizeof r);
     limber_factor_solve_quad(f, d);
-    r.g[0] = root(dot(d, d, n));
+    r.g[0] = square_root(dot(d, d, n));
     if (r.g[0] == 0)
         return;
     for (int64_t i = 0; i < n; i++)
@@ -92,7 +93,7 @@ void limber_krylov(const struct factors *f, const quad *a, quad *d, quad *room)
            rotate(&r, k, next_vector(f, a, v, k, &r)))
         k++;
     memset(d, 0, (size_t)n * sizeof *d);
-    while (k-- > 0) { /* g[k] becomes the k-th coordinate */
+    while (k-- > 0) { /* back substitution: g[k] becomes the k-th coordinate */
         r.g[k] /= r.h[k][k];
         for (int j = 0; j < k; j++)
             r.g[j] -= r.h[j][k] * r.g[k];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Reductions of arrays.  A task has some lines that lie side by side, and goes through them piece
- * by piece: once for a maximum or a sum, again for what is summed with their help, and again for
- * results of every element. */
+ * Reductions of arrays.  A task has some neighbouring lines, and processes them piece by piece:
+ * once for a maximum or a sum, again for sums that depend on it (such as squared deviations), and
+ * again for results of every element. */
 #include "ir/num/long_sum.h"
 #include "jit/engine.h"
 #include "jit/operators/inside.h"
@@ -10,26 +10,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A task's elements fit a small stack: a piece of one line, or short ones of many. */
+/* A task's buffer fits a small stack: a piece of one line, or short pieces of several lines. */
 enum { PIECE = 256, COLUMNS = 16, LANES = 16, ROOM = 1024, SMALL_TASK = 1 << 14 };
 
 struct line {
     struct long_sum exact;
     float sum[LANES], lost[LANES];
-    double chain, most, mean, second; /* second: of squares, or of powers */
+    double chain, most, mean, second; /* second: sum of squares, or of exponentials */
     uint64_t swallowed;
 };
 
-/* What a pass adds up. */
+/* The terms that a pass adds. */
 enum term { TERM_value, TERM_deviation, TERM_square, TERM_power };
 
 struct job {
     const limber_reduce_call *r;
-    const limber_context *ctx; /* NULL: one element after the other */
+    const limber_context *ctx; /* NULL: no threads and no vector code */
     struct fn_args exp;
     size_t blocks; /* of columns */
-    /* Carried in the array's format: |x| in [low, high) is rounded by leaving the last `cut` bits
-     * of its double out. */
+    /* CARRY_STORAGE: for |x| in [low, high) rounding to the format drops the last `cut` bits of the
+     * double. */
     double low, high;
     int cut;
     uint64_t swallowed;
@@ -38,13 +38,13 @@ struct job {
 struct task {
     const struct job *j;
     struct line line[COLUMNS];
-    double x[ROOM]; /* a piece of the first line, of the second, ... */
+    double x[ROOM]; /* [line][piece] */
     double scale[PIECE], shift[PIECE];
     size_t outer, first, columns, piece;
 };
 
-/* x rounded to `from`, to nearest. */
-static double rounded(const struct job *j, double x)
+/* Rounds x to nearest in the format `from`. */
+static double round_to_storage(const struct job *j, double x)
 {
     uint64_t bits;
 
@@ -57,23 +57,23 @@ static double rounded(const struct job *j, double x)
     return x;
 }
 
-/* What a step leaves of a value. */
-static double step(const struct job *j, double x)
+/* Rounds a value as the carry says after each step. */
+static double round_step(const struct job *j, double x)
 {
     switch (j->r->carry) {
     case LIMBER_CARRY_EXACT: return x;
-    case LIMBER_CARRY_STORAGE: return rounded(j, x);
+    case LIMBER_CARRY_STORAGE: return round_to_storage(j, x);
     default: return (double)(float)x;
     }
 }
 
-static void step_all(const struct job *j, double *x, size_t n)
+static void round_steps(const struct job *j, double *x, size_t n)
 {
     switch (j->r->carry) {
     case LIMBER_CARRY_EXACT: break;
     case LIMBER_CARRY_STORAGE:
         for (size_t i = 0; i < n; i++)
-            x[i] = rounded(j, x[i]);
+            x[i] = round_to_storage(j, x[i]);
         break;
     default:
         for (size_t i = 0; i < n; i++)
@@ -82,8 +82,8 @@ static void step_all(const struct job *j, double *x, size_t n)
     }
 }
 
-/* Element i of the task's first line. */
-static const char *place(const struct task *t, size_t i)
+/* The address of element i of the task's first line. */
+static const char *element_address(const struct task *t, size_t i)
 {
     const limber_reduce_call *r = t->j->r;
     size_t at = r->arrays ? t->first : (t->outer * r->count + i) * r->inner + t->first;
@@ -91,26 +91,26 @@ static const char *place(const struct task *t, size_t i)
     return (const char *)(r->arrays ? r->arrays[i] : r->src) + at * r->from.size;
 }
 
-/* Elements [i, i + n) of the task's lines. */
+/* Reads elements [i, i + n) of the task's lines. */
 static void read_piece(struct task *t, size_t i, size_t n)
 {
     const limber_reduce_call *r = t->j->r;
     double row[COLUMNS];
 
     if (r->inner == 1 && !r->arrays) {
-        limber_values_widen(t->j->ctx, r->from, place(t, i), t->x, n);
+        limber_values_widen(t->j->ctx, r->from, element_address(t, i), t->x, n);
         return;
     }
     for (size_t p = 0; p < n; p++) {
-        limber_values_widen(t->j->ctx, r->from, place(t, i + p), row, t->columns);
+        limber_values_widen(t->j->ctx, r->from, element_address(t, i + p), row, t->columns);
         for (size_t c = 0; c < t->columns; c++)
             t->x[c * t->piece + p] = row[c];
     }
 }
 
-/* At most LANES values. */
-static inline void add_some(float *sum, float *lost, uint64_t *swallowed, const double *v, size_t n,
-                            bool compensated, bool counts)
+/* Adds at most LANES values. */
+static inline void add_values(float *sum, float *lost, uint64_t *swallowed, const double *v,
+                              size_t n, bool compensated, bool counts)
 {
     for (size_t i = 0; i < n; i++) {
         float x = (float)v[i], s = sum[i], next = s + x;
@@ -123,7 +123,7 @@ static inline void add_some(float *sum, float *lost, uint64_t *swallowed, const 
     }
 }
 
-/* Pieces begin at multiples of LANES. */
+/* Adds values to the lanes; pieces begin at multiples of LANES. */
 static inline void add_lanes(struct line *l, const double *v, size_t n, bool compensated,
                              bool counts)
 {
@@ -133,14 +133,14 @@ static inline void add_lanes(struct line *l, const double *v, size_t n, bool com
     memcpy(sum, l->sum, sizeof sum);
     memcpy(lost, l->lost, sizeof lost);
     for (; i + LANES <= n; i += LANES)
-        add_some(sum, lost, &l->swallowed, v + i, LANES, compensated, counts);
-    add_some(sum, lost, &l->swallowed, v + i, n - i, compensated, counts);
+        add_values(sum, lost, &l->swallowed, v + i, LANES, compensated, counts);
+    add_values(sum, lost, &l->swallowed, v + i, n - i, compensated, counts);
     memcpy(l->sum, sum, sizeof sum);
     memcpy(l->lost, lost, sizeof lost);
 }
 
-/* v[0 .. n) to an exact sum.  The upper parts of all numbers, multiples of an ulp of `large`, have
- * an exact sum in binary64; what is left of them comes in the next round.
+/* Adds v[0 .. n) to an exact sum.  The upper parts of all numbers, multiples of an ulp of `large`,
+ * have an exact sum in binary64; the remainders follow in the next round.
  *
  * Source: Rump, Ogita and Oishi, "Accurate floating-point summation, part I", SIAM J. Sci. Comput.
  * 31 (2008), section 3. */
@@ -188,8 +188,8 @@ static void add_exact(struct long_sum *exact, const double *v, size_t n)
     }
 }
 
-/* Pieces begin at multiples of LANES. */
-static void add(const struct job *j, struct line *l, const double *v, size_t n)
+/* Adds a piece to a line's sum; pieces begin at multiples of LANES. */
+static void add_piece(const struct job *j, struct line *l, const double *v, size_t n)
 {
     int counts = j->r->swallowed != NULL;
 
@@ -197,7 +197,7 @@ static void add(const struct job *j, struct line *l, const double *v, size_t n)
     case LIMBER_CARRY_EXACT: add_exact(&l->exact, v, n); break;
     case LIMBER_CARRY_STORAGE:
         for (size_t i = 0; i < n; i++) {
-            double sum = step(j, l->chain + v[i]);
+            double sum = round_step(j, l->chain + v[i]);
 
             l->swallowed += counts && sum == l->chain && v[i] != 0;
             l->chain = sum;
@@ -212,7 +212,7 @@ static void add(const struct job *j, struct line *l, const double *v, size_t n)
     }
 }
 
-static void clear(struct line *l)
+static void clear_line(struct line *l)
 {
     memset(&l->exact, 0, sizeof l->exact);
     memset(l->sum, 0, sizeof l->sum);
@@ -220,8 +220,8 @@ static void clear(struct line *l)
     l->chain = 0;
 }
 
-/* The sum divided by a positive number; in a call that is exact rounded to binary64. */
-static double total(const struct job *j, struct line *l, uint64_t by)
+/* The sum divided by a positive number; with CARRY_EXACT it is rounded to binary64. */
+static double line_total(const struct job *j, struct line *l, uint64_t by)
 {
     double sum = 0, lost = 0;
 
@@ -229,58 +229,58 @@ static double total(const struct job *j, struct line *l, uint64_t by)
     case LIMBER_CARRY_EXACT:
         limber_long_store(&l->exact, by, LIMBER_F64, LIMBER_ROUND_NEAREST, &sum);
         return sum;
-    case LIMBER_CARRY_STORAGE: return by == 1 ? l->chain : step(j, l->chain / (double)by);
+    case LIMBER_CARRY_STORAGE: return by == 1 ? l->chain : round_step(j, l->chain / (double)by);
     case LIMBER_CARRY_COMPENSATED:
         for (int i = 0; i < LANES; i++) {
             sum += (double)l->sum[i];
             lost += (double)l->lost[i];
         }
         sum = sum - sum == 0 ? sum + lost : sum;
-        return step(j, step(j, sum) / (double)by);
+        return round_step(j, round_step(j, sum) / (double)by);
     default:
         for (int half = LANES / 2; half; half /= 2)
             for (int i = 0; i < half; i++)
                 l->sum[i] += l->sum[i + half];
-        return step(j, (double)l->sum[0] / (double)by);
+        return round_step(j, (double)l->sum[0] / (double)by);
     }
 }
 
-/* x[i] becomes the power of e. */
-static void powers(const struct job *j, double *x, size_t n)
+/* x[i] becomes e^x[i]. */
+static void exponentials(const struct job *j, double *x, size_t n)
 {
     const bool single = j->r->carry == LIMBER_CARRY_F32 || j->r->carry == LIMBER_CARRY_COMPENSATED;
 
     limber_values_function(j->ctx, LIMBER_FUNCTION_EXP, &j->exp, x, n, single);
-    step_all(j, x, n);
+    round_steps(j, x, n);
 }
 
-static void less(const struct job *j, const double *x, double what, double *v, size_t n)
+static void subtract(const struct job *j, const double *x, double what, double *v, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         v[i] = x[i] - what;
-    step_all(j, v, n);
+    round_steps(j, v, n);
 }
 
-static void times(const struct job *j, const double *x, const double *y, double *v, size_t n)
+static void multiply(const struct job *j, const double *x, const double *y, double *v, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         v[i] = x[i] * y[i];
-    step_all(j, v, n);
+    round_steps(j, v, n);
 }
 
-/* What is added of x: v, or x itself. */
-static const double *terms_of(const struct job *j, const struct line *l, enum term term,
-                              const double *x, double *v, size_t n)
+/* The terms that a pass adds: computed in v, or x itself. */
+static const double *compute_terms(const struct job *j, const struct line *l, enum term term,
+                                   const double *x, double *v, size_t n)
 {
     switch (term) {
     case TERM_deviation:
-        less(j, x, l->mean, v, n);
-        times(j, v, v, v, n);
+        subtract(j, x, l->mean, v, n);
+        multiply(j, v, v, v, n);
         return v;
-    case TERM_square: times(j, x, x, v, n); return v;
+    case TERM_square: multiply(j, x, x, v, n); return v;
     case TERM_power:
-        less(j, x, l->most, v, n);
-        powers(j, v, n);
+        subtract(j, x, l->most, v, n);
+        exponentials(j, v, n);
         return v;
     default: return x;
     }
@@ -292,12 +292,13 @@ static void sum_up(struct task *t, enum term term)
     double v[PIECE];
 
     for (size_t c = 0; c < t->columns; c++)
-        clear(&t->line[c]);
+        clear_line(&t->line[c]);
     for (size_t i = 0, n; i < j->r->count; i += n) {
         n = j->r->count - i < t->piece ? j->r->count - i : t->piece;
         read_piece(t, i, n);
         for (size_t c = 0; c < t->columns; c++)
-            add(j, &t->line[c], terms_of(j, &t->line[c], term, t->x + c * t->piece, v, n), n);
+            add_piece(j, &t->line[c],
+                      compute_terms(j, &t->line[c], term, t->x + c * t->piece, v, n), n);
     }
 }
 
@@ -321,33 +322,33 @@ static void find_most(struct task *t)
     }
 }
 
-/* y: the results of n elements x of a line. */
-static void results_of(const struct task *t, const struct line *l, const double *x, double *y,
-                       size_t n)
+/* y: the results for n elements x of a line. */
+static void compute_results(const struct task *t, const struct line *l, const double *x, double *y,
+                            size_t n)
 {
     const struct job *j = t->j;
 
     switch (j->r->reduction) {
     case LIMBER_REDUCTION_SOFTMAX:
-        less(j, x, l->most, y, n);
-        powers(j, y, n);
+        subtract(j, x, l->most, y, n);
+        exponentials(j, y, n);
         break;
-    case LIMBER_REDUCTION_LAYER_NORM: less(j, x, l->mean, y, n); break;
+    case LIMBER_REDUCTION_LAYER_NORM: subtract(j, x, l->mean, y, n); break;
     default: memcpy(y, x, n * sizeof *y); break;
     }
     for (size_t p = 0; p < n; p++)
         y[p] /= l->second;
-    step_all(j, y, n);
+    round_steps(j, y, n);
     if (j->r->scale)
-        times(j, y, t->scale, y, n);
+        multiply(j, y, t->scale, y, n);
     if (!j->r->shift)
         return;
     for (size_t p = 0; p < n; p++)
         y[p] += t->shift[p];
-    step_all(j, y, n);
+    round_steps(j, y, n);
 }
 
-/* softmax of one line that t->x holds as a whole: each power is computed once. */
+/* softmax of one line that fits t->x: each exponential is computed once. */
 static void softmax_at_once(struct task *t)
 {
     const struct job *j = t->j;
@@ -355,25 +356,25 @@ static void softmax_at_once(struct task *t)
     char *to = (char *)r->dst + t->outer * r->count * r->to.size;
 
     find_most(t);
-    less(j, t->x, t->line->most, t->x, r->count);
-    powers(j, t->x, r->count);
-    clear(t->line);
+    subtract(j, t->x, t->line->most, t->x, r->count);
+    exponentials(j, t->x, r->count);
+    clear_line(t->line);
     for (size_t i = 0; i < r->count; i += PIECE)
-        add(j, t->line, t->x + i, r->count - i < PIECE ? r->count - i : PIECE);
-    t->line->second = total(j, t->line, 1);
+        add_piece(j, t->line, t->x + i, r->count - i < PIECE ? r->count - i : PIECE);
+    t->line->second = line_total(j, t->line, 1);
     for (size_t i = 0; i < r->count; i++)
         t->x[i] /= t->line->second;
-    step_all(j, t->x, r->count);
+    round_steps(j, t->x, r->count);
     limber_values_narrow(j->ctx, r->to, r->rounding, t->x, to, r->count);
 }
 
-/* Results of every element. */
+/* Stores one result per element. */
 static void store_all(struct task *t)
 {
     const struct job *j = t->j;
     const limber_reduce_call *r = j->r;
     const size_t size = r->to.size, in = r->from.size;
-    char apart[PIECE * sizeof(long double)]; /* elements that the array has `inner` apart */
+    char apart[PIECE * sizeof(long double)]; /* results whose stride in dst is `inner` */
     double y[PIECE];
 
     for (size_t i = 0, n; i < r->count; i += n) {
@@ -387,7 +388,7 @@ static void store_all(struct task *t)
             char *to =
                 (char *)r->dst + ((t->outer * r->count + i) * r->inner + t->first + c) * size;
 
-            results_of(t, &t->line[c], t->x + c * t->piece, y, n);
+            compute_results(t, &t->line[c], t->x + c * t->piece, y, n);
             limber_values_narrow(j->ctx, r->to, r->rounding, y, r->inner == 1 ? to : apart, n);
             for (size_t p = 0; p < n && r->inner > 1; p++)
                 memcpy(to + p * r->inner * size, apart + p * size, size);
@@ -395,7 +396,7 @@ static void store_all(struct task *t)
     }
 }
 
-/* One number a line. */
+/* Stores one result per line. */
 static void store_one(struct task *t)
 {
     const limber_reduce_call *r = t->j->r;
@@ -412,13 +413,13 @@ static void store_one(struct task *t)
             limber_long_store(&l->exact, by, r->to, r->rounding, to);
             continue;
         }
-        y = sums ? total(t->j, l, by) : y;
+        y = sums ? line_total(t->j, l, by) : y;
         limber_format_convert(to, r->to, &y, LIMBER_F64, 1, r->rounding, &d);
     }
 }
 
-/* What results need beside the elements. */
-static void prepare(struct task *t)
+/* Computes maxima, means and sums, which the results need. */
+static void prepare_lines(struct task *t)
 {
     const struct job *j = t->j;
     const limber_reduce_call *r = j->r;
@@ -440,14 +441,15 @@ static void prepare(struct task *t)
     default: return;
     }
     for (size_t c = 0; c < t->columns && second == TERM_deviation; c++)
-        t->line[c].mean = total(j, &t->line[c], r->count);
+        t->line[c].mean = line_total(j, &t->line[c], r->count);
     sum_up(t, second);
     for (size_t c = 0; c < t->columns; c++) {
-        double v = total(j, &t->line[c], by);
+        double v = line_total(j, &t->line[c], by);
         bool root = r->reduction == LIMBER_REDUCTION_LAYER_NORM ||
                     r->reduction == LIMBER_REDUCTION_RMS_NORM;
 
-        t->line[c].second = root ? step(j, sqrt(step(j, v + step(j, r->epsilon)))) : v;
+        t->line[c].second =
+            root ? round_step(j, sqrt(round_step(j, v + round_step(j, r->epsilon)))) : v;
     }
 }
 
@@ -455,7 +457,7 @@ static void run_task(void *arg, int64_t number, int worker)
 {
     struct job *j = arg;
     const limber_reduce_call *r = j->r;
-    struct task t; /* whose elements are read before they are used */
+    struct task t; /* not cleared: elements are read before they are used */
     uint64_t swallowed = 0;
 
     (void)worker;
@@ -470,7 +472,7 @@ static void run_task(void *arg, int64_t number, int worker)
         t.piece = ROOM;
         softmax_at_once(&t);
     } else {
-        prepare(&t);
+        prepare_lines(&t);
         (r->reduction >= LIMBER_REDUCTION_SOFTMAX ? store_all : store_one)(&t);
     }
     for (size_t c = 0; c < t.columns; c++)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Whether a matrix is singular, by its determinant modulo two Mersenne primes.  Elements are
- * integers times powers of two, so they have residues, too.  A remainder other than 0 proves that
- * the determinant is not 0.  Both remainders are 0 if it is 0, and otherwise only by chance: they
- * have 92 bits. */
+ * Tests whether a matrix is singular by its determinant modulo two Mersenne primes.  Elements are
+ * integers times powers of two, which have residues, too.  A nonzero remainder proves that the
+ * determinant is not 0.  If it is not 0, both remainders, of 92 bits together, are 0 only by
+ * chance. */
 #include "jit/operators/solve.h"
 
 #include <string.h>
 
-/* Fields of binary128. */
+/* Bits of the fields of binary128. */
 enum { FRACTION = 112, EXPONENT = 0x7fff };
 
-/* x modulo p = 2^bits - 1, of x below p^2: the bits above 2^bits count once each. */
-static uint64_t reduce(unsigned __int128 x, int bits)
+/* x modulo p = 2^bits - 1, for x below p^2: the upper bits are added, as 2^bits is 1 modulo p. */
+static uint64_t reduce_modulo(unsigned __int128 x, int bits)
 {
     const uint64_t p = ((uint64_t)1 << bits) - 1;
     uint64_t sum = ((uint64_t)x & p) + (uint64_t)(x >> bits);
@@ -19,26 +19,26 @@ static uint64_t reduce(unsigned __int128 x, int bits)
     return sum >= p ? sum - p : sum;
 }
 
-static uint64_t multiply(uint64_t x, uint64_t y, int bits)
+static uint64_t multiply_modulo(uint64_t x, uint64_t y, int bits)
 {
-    return reduce((unsigned __int128)x * y, bits);
+    return reduce_modulo((unsigned __int128)x * y, bits);
 }
 
-/* By Fermat's little theorem: x^(p - 2). */
+/* The inverse by Fermat's little theorem: x^(p - 2). */
 static uint64_t inverse_of(uint64_t x, int bits)
 {
     uint64_t y = 1;
 
     for (uint64_t e = ((uint64_t)1 << bits) - 3; e; e >>= 1) {
         if (e & 1)
-            y = multiply(y, x, bits);
-        x = multiply(x, x, bits);
+            y = multiply_modulo(y, x, bits);
+        x = multiply_modulo(x, x, bits);
     }
     return y;
 }
 
-/* A finite number.  A factor 2^bits is 1, and a factor that all elements have changes no rank, so
- * the exponent's bias does not count. */
+/* The residue of a finite number.  2^bits is 1 modulo p, and a factor common to all elements does
+ * not change the rank, so the exponent's bias is ignored. */
 static uint64_t residue_of(quad x, int bits)
 {
     const uint64_t p = ((uint64_t)1 << bits) - 1;
@@ -52,10 +52,10 @@ static uint64_t residue_of(quad x, int bits)
     if (exponent)
         fraction |= (unsigned __int128)1 << FRACTION;
     else
-        exponent = 1; /* a subnormal number */
+        exponent = 1; /* subnormal */
     for (; fraction; fraction >>= bits)
-        r = reduce((unsigned __int128)r + ((uint64_t)fraction & p), bits);
-    r = multiply(r, (uint64_t)1 << exponent % bits, bits);
+        r = reduce_modulo((unsigned __int128)r + ((uint64_t)fraction & p), bits);
+    r = multiply_modulo(r, (uint64_t)1 << exponent % bits, bits);
     return all >> 127 && r ? p - r : r;
 }
 
@@ -69,7 +69,7 @@ static void swap_rows(uint64_t *a, uint64_t *b, int64_t n)
     }
 }
 
-/* Gaussian elimination of m, n x n remainders by rows.  False: the determinant is 0. */
+/* Gaussian elimination of an n x n matrix of remainders, by rows.  False: the determinant is 0. */
 static bool has_inverse(uint64_t *m, int64_t n, int bits)
 {
     const uint64_t p = ((uint64_t)1 << bits) - 1;
@@ -86,10 +86,10 @@ static bool has_inverse(uint64_t *m, int64_t n, int bits)
             swap_rows(m + pivot * n, top, n);
         over = inverse_of(top[i], bits);
         for (int64_t r = i + 1; r < n; r++) {
-            uint64_t *row = m + r * n, factor = multiply(row[i], over, bits);
+            uint64_t *row = m + r * n, factor = multiply_modulo(row[i], over, bits);
 
             for (int64_t j = i + 1; factor && j < n; j++)
-                row[j] = reduce((unsigned __int128)(p - factor) * top[j] + row[j], bits);
+                row[j] = reduce_modulo((unsigned __int128)(p - factor) * top[j] + row[j], bits);
         }
     }
     return true;
@@ -97,7 +97,7 @@ static bool has_inverse(uint64_t *m, int64_t n, int bits)
 
 bool limber_is_singular(const quad *a, int64_t n, uint64_t *room)
 {
-    static const int exponents[] = { 61, 31 }; /* of Mersenne primes */
+    static const int exponents[] = { 61, 31 }; /* 2^61 - 1 and 2^31 - 1 are prime */
 
     for (size_t e = 0; e < COUNT(exponents); e++) {
         for (int64_t i = 0; i < n * n; i++)

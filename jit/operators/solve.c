@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Linear systems: factors in binary64, residuals that are exact sums, corrections until the
- * solution stands.  It calls the library's products as a program does. */
+ * Linear systems by iterative refinement: factors in binary64, residuals as exact sums, corrections
+ * until the solution is stable.  Products are computed by the library's public calls. */
 #include "jit/operators/solve.h"
 
 #include "jit/operators/operators.h"
@@ -10,22 +10,22 @@
 
 enum { STEPS = 60 };
 
-/* A system with all of its memory. */
+/* A system and its memory. */
 struct system {
     const limber_solve_call *call;
     struct factors f;
     limber_prepared *a; /* scanned and packed once */
     quad *x, *b, *r; /* n x columns, by rows */
-    double *d; /* the same: corrections by the factors */
-    quad *wide, *room; /* for GMRES: A, a column, and vectors */
+    double *d; /* n x columns: corrections by the factors */
+    quad *wide, *room; /* for GMRES: A by rows; a column and the vectors */
     limber_solve_report report;
 };
 
-/* ---- taking them ----------------------------------------------------------------------------- */
+/* ---- preparation ----------------------------------------------------------------------------- */
 
-/* A matrix by rows, in another format. */
-static bool take(void *to, limber_format f, const limber_matrix *m, int64_t rows, int64_t cols,
-                 struct diag *d)
+/* Converts a matrix to another format, by rows. */
+static bool convert_matrix(void *to, limber_format f, const limber_matrix *m, int64_t rows,
+                           int64_t cols, struct diag *d)
 {
     const size_t size = m->format.size;
 
@@ -58,8 +58,8 @@ static void sum_columns(struct factors *f, double *room)
         f->norm = fmax(f->norm, room[j]);
 }
 
-/* x, b, r, d, the factors and their exchanges. */
-static bool take_memory(struct system *s, struct diag *d)
+/* Allocates x, b, r, d, the factors and their row exchanges. */
+static bool alloc_system(struct system *s, struct diag *d)
 {
     const limber_allocator *m = &s->f.ctx->allocator;
     const size_t n = (size_t)s->f.n, all = n * (size_t)s->call->columns;
@@ -74,7 +74,7 @@ static bool take_memory(struct system *s, struct diag *d)
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the factors");
 }
 
-static void give_memory(struct system *s)
+static void free_system(struct system *s)
 {
     void *const all[] = { s->x, s->b, s->r, s->d, s->f.lu, s->f.swap, s->wide, s->room };
 
@@ -83,7 +83,7 @@ static void give_memory(struct system *s)
     limber_prepared_free(s->a);
 }
 
-static bool take_wide(struct system *s, struct diag *d)
+static bool alloc_wide(struct system *s, struct diag *d)
 {
     const size_t n = (size_t)s->f.n;
 
@@ -92,11 +92,11 @@ static bool take_wide(struct system *s, struct diag *d)
     s->wide = limber_memory_alloc(&s->f.ctx->allocator, n * n * sizeof *s->wide);
     if (!s->wide)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a in binary128");
-    return take(s->wide, LIMBER_F128, &s->call->a, s->f.n, s->f.n, d);
+    return convert_matrix(s->wide, LIMBER_F128, &s->call->a, s->f.n, s->f.n, d);
 }
 
-/* Rounding makes a singular matrix one with an inverse, whose condition is about 2^53 / n or more.
- * Then its factors solve a system that has no solution, or many. */
+/* Rounding may turn a singular matrix into one with an inverse, whose condition is about 2^53 / n
+ * or more.  Its factors would then solve a system that has no solution, or many. */
 static bool is_regular(struct system *s, struct diag *d)
 {
     const limber_allocator *m = &s->f.ctx->allocator;
@@ -106,7 +106,7 @@ static bool is_regular(struct system *s, struct diag *d)
 
     if (s->report.condition < 0x1p-6 / DBL_EPSILON / (double)n)
         return true;
-    if (!take_wide(s, d))
+    if (!alloc_wide(s, d))
         return false;
     room = limber_memory_alloc(m, (size_t)(n * n) * sizeof *room);
     if (!room)
@@ -116,19 +116,19 @@ static bool is_regular(struct system *s, struct diag *d)
     return !singular || limber_fail(d, LIMBER_STATUS_NO_SCHEME, "a is singular");
 }
 
-static bool pass_on(limber_status status, struct diag *d)
+static bool forward_error(limber_status status, struct diag *d)
 {
     return !status || limber_fail(d, status, "%s", limber_error_text());
 }
 
-static bool begin(struct system *s, struct diag *d)
+static bool factor_system(struct system *s, struct diag *d)
 {
     const limber_solve_call *c = s->call;
     int64_t zero = -1;
 
-    if (!take_memory(s, d) || !take(s->f.lu, LIMBER_F64, &c->a, c->n, c->n, d) ||
-        !take(s->d, LIMBER_F64, &c->b, c->n, c->columns, d) ||
-        !take(s->b, LIMBER_F128, &c->b, c->n, c->columns, d))
+    if (!alloc_system(s, d) || !convert_matrix(s->f.lu, LIMBER_F64, &c->a, c->n, c->n, d) ||
+        !convert_matrix(s->d, LIMBER_F64, &c->b, c->n, c->columns, d) ||
+        !convert_matrix(s->b, LIMBER_F128, &c->b, c->n, c->columns, d))
         return false;
     if (!is_finite(s->f.lu, c->n * c->n) || !is_finite(s->d, c->n * c->columns))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: a value is not finite in binary64",
@@ -140,13 +140,13 @@ static bool begin(struct system *s, struct diag *d)
                            (long long)zero + 1);
     s->report.condition = limber_factor_condition(&s->f, s->d, d);
     return !d->status && is_regular(s, d) &&
-           pass_on(limber_prepare(s->f.ctx, c->a, c->n, c->n, LIMBER_SIDE_A, NULL, &s->a), d);
+           forward_error(limber_prepare(s->f.ctx, c->a, c->n, c->n, LIMBER_SIDE_A, NULL, &s->a), d);
 }
 
 /* ---- refinement ------------------------------------------------------------------------------ */
 
 /* r = b - A x. */
-static bool subtract(struct system *s, struct diag *d)
+static bool compute_residual(struct system *s, struct diag *d)
 {
     const limber_contract correct = { .size = sizeof(limber_contract),
                                       .promise = LIMBER_CONTRACT_CORRECT };
@@ -162,11 +162,11 @@ static bool subtract(struct system *s, struct diag *d)
     p.c = (limber_output){ s->r, LIMBER_F128, p.n, 1 };
     p.alpha = &minus, p.beta = &one;
     p.contract = &correct;
-    return pass_on(limber_run(s->f.ctx, &p, NULL), d);
+    return forward_error(limber_run(s->f.ctx, &p, NULL), d);
 }
 
-/* The largest |x| / |y| of a column, by its largest elements. */
-static double ratio(const quad *x, const quad *y, int64_t n, int64_t columns)
+/* The largest ratio |x| / |y| over all columns, by the columns' largest elements. */
+static double largest_ratio(const quad *x, const quad *y, int64_t n, int64_t columns)
 {
     double most = 0;
 
@@ -183,8 +183,8 @@ static double ratio(const quad *x, const quad *y, int64_t n, int64_t columns)
     return most;
 }
 
-/* r := A^-1 r, about. */
-static bool correct(struct system *s, struct diag *d)
+/* r := A^-1 r, approximately. */
+static bool correct_residual(struct system *s, struct diag *d)
 {
     const int64_t n = s->f.n, columns = s->call->columns;
 
@@ -209,13 +209,13 @@ static bool correct(struct system *s, struct diag *d)
     return true;
 }
 
-/* Below half an ulp of the result, or what binary128 allows. */
+/* Below half an ulp of the result, but not below what binary128 allows. */
 static double tolerance(limber_format f)
 {
     return fmax(0x1p-110, ldexp(1, -limber_format_sig(f) - 2));
 }
 
-/* From x = 0.  *settled: the last correction is small enough. */
+/* Refines from x = 0.  *settled: the last correction is small enough. */
 static bool refine(struct system *s, bool *settled, struct diag *d)
 {
     const int64_t n = s->f.n, columns = s->call->columns;
@@ -225,14 +225,14 @@ static bool refine(struct system *s, bool *settled, struct diag *d)
     memset(s->x, 0, (size_t)(n * columns) * sizeof *s->x);
     *settled = false;
     for (int step = 0; step < most && !*settled; step++) {
-        if (!subtract(s, d))
+        if (!compute_residual(s, d))
             return false;
-        s->report.residual = ratio(s->r, s->b, n, columns);
-        if (!correct(s, d))
+        s->report.residual = largest_ratio(s->r, s->b, n, columns);
+        if (!correct_residual(s, d))
             return false;
         for (int64_t i = 0; i < n * columns; i++)
             s->x[i] += s->r[i];
-        s->report.change = ratio(s->r, s->x, n, columns);
+        s->report.change = largest_ratio(s->r, s->x, n, columns);
         s->report.steps++;
         *settled = s->report.change <= tolerance(s->call->x.format);
         if (step > 1 && !(s->report.change < last / 2))
@@ -251,10 +251,10 @@ static bool try_krylov(struct system *s, bool *settled, struct diag *d)
     if (!s->room)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for GMRES");
     s->report.method = LIMBER_SOLVE_GMRES;
-    return take_wide(s, d) && refine(s, settled, d);
+    return alloc_wide(s, d) && refine(s, settled, d);
 }
 
-static void store(const struct system *s)
+static void store_solution(const struct system *s)
 {
     const limber_output *x = &s->call->x;
     struct diag ignored = { 0 };
@@ -267,18 +267,19 @@ static void store(const struct system *s)
                                   LIMBER_ROUND_NEAREST, &ignored);
 }
 
-static bool run(struct system *s, struct diag *d)
+static bool solve_system(struct system *s, struct diag *d)
 {
     bool settled = false;
 
-    if (!begin(s, d) || !refine(s, &settled, d) || (!settled && !try_krylov(s, &settled, d)))
+    if (!factor_system(s, d) || !refine(s, &settled, d) ||
+        (!settled && !try_krylov(s, &settled, d)))
         return false;
     if (!settled)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                            "corrections do not shrink after %d steps: the last is %.1e of x, the "
                            "condition of a is about %.1e",
                            s->report.steps, s->report.change, s->report.condition);
-    store(s);
+    store_solution(s);
     return true;
 }
 
@@ -286,9 +287,9 @@ bool limber_solve_run(limber_context *ctx, const limber_solve_call *c, limber_so
                       struct diag *d)
 {
     struct system s = { .call = c, .f = { .ctx = ctx, .n = c->n }, .report = *r };
-    bool ok = run(&s, d);
+    bool ok = solve_system(&s, d);
 
     *r = s.report;
-    give_memory(&s);
+    free_system(&s);
     return ok;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Refined solutions of linear systems. */
+ * Iterative refinement of solutions of linear systems. */
 #ifndef LIMBER_JIT_SOLVE_H
 #define LIMBER_JIT_SOLVE_H
 
@@ -8,7 +8,7 @@
 
 #include <float.h>
 
-/* binary128, by the compiler. */
+/* binary128 as the compiler has it. */
 #if LDBL_MANT_DIG == 113
 typedef long double quad;
 #else
@@ -20,26 +20,27 @@ struct factors {
     limber_context *ctx;
     int64_t n;
     double *lu;
-    int64_t *swap; /* the row that row i was exchanged with at step i */
-    double norm; /* of A, the largest sum of a column */
+    int64_t *swap; /* [n]: the row that row i was exchanged with at step i */
+    double norm; /* 1-norm of A */
 };
 
-/* False: a pivot is 0, and *zero is its place; or a product failed, and *d has the reason. */
+/* Factors f's matrix.  False: the pivot at *zero is 0; or a product failed, and *d has the
+ * reason. */
 bool limber_factor(struct factors *f, int64_t *zero, struct diag *d);
-/* x := A^-1 x, of n x columns numbers by rows. */
+/* x := A^-1 x; x is n x columns, stored by rows. */
 bool limber_factor_solve(const struct factors *f, double *x, int64_t columns, struct diag *d);
-/* The same of one column in binary128, by the binary64 factors. */
+/* x := A^-1 x for one column in binary128, by the binary64 factors. */
 void limber_factor_solve_quad(const struct factors *f, quad *x);
-/* Higham's estimate of |A| |A^-1| in the 1-norm (ACM TOMS 14, 1988); room: n numbers. */
+/* Higham's estimate of |A| |A^-1| in the 1-norm (ACM TOMS 14, 1988); room: scratch of n numbers. */
 double limber_factor_condition(const struct factors *f, double *room, struct diag *d);
 
-/* d := A^-1 d, about, by GMRES with the factors.  a: A by rows, in binary128.  room: n x
- * (KRYLOV + 1) numbers. */
+/* d := A^-1 d, approximately, by GMRES preconditioned with the factors.  a: A by rows.  room:
+ * scratch of n x (KRYLOV + 1) numbers. */
 enum { KRYLOV = 40 };
 void limber_krylov(const struct factors *f, const quad *a, quad *d, quad *room);
 
-/* Whether a matrix of finite numbers, by rows, has no inverse; room: n x n numbers.  No is certain;
- * yes errs with a probability of about 2^-92. */
+/* True if a matrix of finite numbers, by rows, is singular.  False is certain; true is wrong with a
+ * probability of about 2^-92.  room: scratch of n x n numbers. */
 bool limber_is_singular(const quad *a, int64_t n, uint64_t *room);
 
 static inline double limber_quad_size(quad x)

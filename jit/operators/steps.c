@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The steps of an epilogue on matrices: pieces of a row go through all steps while they are in the
- * first level of cache. */
+ * Runs the steps of an epilogue on matrices: a piece of a row goes through all steps while it is in
+ * L1. */
 #include "jit/device.h"
 #include "jit/engine.h"
 #include "jit/operators/inside.h"
@@ -10,8 +10,8 @@
 
 enum { PIECE = 256, ROOM = 1 << 13, TASK = 1 << 15 };
 
-/* One piece: where each value is, and room for those that are not in memory as steps need them.
- * Pieces are shorter where there are many values, because all of it is on the stack. */
+/* A piece of a row: addresses of all values, and room for those that must be converted.  All of it
+ * is on the stack, so pieces are shorter if there are many values. */
 struct piece {
     const struct epilogue *e;
     const struct function_ops *ops; /* NULL: no vector code */
@@ -19,11 +19,11 @@ struct piece {
     int64_t n, most;
     bool narrow;
     const char *at[MOST_VALUES];
-    _Alignas(64) char room[ROOM]; /* of x, of inputs, of steps, of the two numbers of a step */
+    _Alignas(64) char room[ROOM]; /* for x, inputs, results of steps, the two numbers of a step */
     _Alignas(64) double wide[PIECE];
 };
 
-/* Where value v has its room. */
+/* The address of value v's room. */
 static char *room_of(struct piece *p, int v)
 {
     int i = v >= VALUE_steps ? v - VALUE_steps + 1 + p->e->steps->inputs : v;
@@ -31,8 +31,8 @@ static char *room_of(struct piece *p, int v)
     return p->room + i * p->most * (int64_t)p->e->compute.size;
 }
 
-/* Vectors of 64 bytes. */
-static int64_t most_of(const struct epilogue *e)
+/* The largest piece: a multiple of vectors of 64 bytes. */
+static int64_t largest_piece(const struct epilogue *e)
 {
     int64_t values = 1 + e->steps->inputs + e->steps->count + 2;
     int64_t most = ROOM / (values * (int64_t)e->compute.size) / 16 * 16;
@@ -40,7 +40,7 @@ static int64_t most_of(const struct epilogue *e)
     return most < PIECE ? most : PIECE;
 }
 
-static double get(const struct piece *p, const char *from, int64_t i)
+static double get_number(const struct piece *p, const char *from, int64_t i)
 {
     float f;
     double x;
@@ -53,8 +53,8 @@ static double get(const struct piece *p, const char *from, int64_t i)
     return x;
 }
 
-/* Converts to binary32 as vector code does: every NaN becomes one NaN. */
-static void put(const struct piece *p, char *to, int64_t i, double x)
+/* Converts to binary32 as vector code does: every NaN becomes the canonical one. */
+static void put_number(const struct piece *p, char *to, int64_t i, double x)
 {
     float f;
 
@@ -67,7 +67,7 @@ static void put(const struct piece *p, char *to, int64_t i, double x)
         memcpy(to + 8 * i, &x, 8);
 }
 
-static void fill(const struct piece *p, char *to, double x)
+static void fill_constant(const struct piece *p, char *to, double x)
 {
     float *f = (float *)(void *)to;
     double *d = (double *)(void *)to;
@@ -78,8 +78,9 @@ static void fill(const struct piece *p, char *to, double x)
         d[i] = x;
 }
 
-/* n numbers side by side as doubles. */
-static void widen(const struct piece *p, limber_format f, const void *src, double *x, int64_t n)
+/* Converts n contiguous numbers to doubles. */
+static void widen_numbers(const struct piece *p, limber_format f, const void *src, double *x,
+                          int64_t n)
 {
     struct diag ignored = { 0 };
 
@@ -110,8 +111,8 @@ static void to_doubles(const struct piece *p, const char *from, double *x, int64
     }
 }
 
-/* The value's numbers where steps can read them. */
-static void load(struct piece *p, int v, const struct numbers *m, int64_t row, int64_t col)
+/* Converts the value's numbers to where, and how, steps read them. */
+static void load_value(struct piece *p, int v, const struct numbers *m, int64_t row, int64_t col)
 {
     const size_t size = m->format.size;
     const char *src = m->data + (row * m->row + col * m->col) * (int64_t)size;
@@ -120,32 +121,32 @@ static void load(struct piece *p, int v, const struct numbers *m, int64_t row, i
 
     p->at[v] = room;
     if (m->col == 0) {
-        widen(p, m->format, src, &x, 1);
-        fill(p, room, x);
+        widen_numbers(p, m->format, src, &x, 1);
+        fill_constant(p, room, x);
     } else if (m->col == 1 && limber_format_equal(m->format, p->e->compute)) {
         p->at[v] = src;
     } else if (m->col == 1) {
-        widen(p, m->format, src, p->wide, p->n);
+        widen_numbers(p, m->format, src, p->wide, p->n);
         from_doubles(p, p->wide, room, p->n);
     } else {
         for (int64_t i = 0; i < p->n; i++) {
-            widen(p, m->format, src + i * m->col * (int64_t)size, &x, 1);
-            put(p, room, i, x);
+            widen_numbers(p, m->format, src + i * m->col * (int64_t)size, &x, 1);
+            put_number(p, room, i, x);
         }
     }
 }
 
-static const char *operand(struct piece *p, const struct epilogue_step *s, int i)
+static const char *operand_address(struct piece *p, const struct epilogue_step *s, int i)
 {
     char *room = room_of(p, VALUE_steps + p->e->steps->count + i);
 
     if (s->operand[i] >= 0)
         return p->at[s->operand[i]];
-    fill(p, room, s->number[i]);
+    fill_constant(p, room, s->number[i]);
     return room;
 }
 
-/* A function by way of doubles. */
+/* Computes a function in binary64. */
 static void run_function(struct piece *p, const struct epilogue_step *s, const char *x, char *to)
 {
     struct fn_args a = limber_function_args(p->e->compute, s->number[0], s->number[1]);
@@ -159,8 +160,8 @@ static void run_function(struct piece *p, const struct epilogue_step *s, const c
 
 static void run_step(struct piece *p, const struct epilogue_step *s, char *to)
 {
-    const char *x = operand(p, s, 0);
-    const char *y = s->op == STEP_function ? x : operand(p, s, 1);
+    const char *x = operand_address(p, s, 0);
+    const char *y = s->op == STEP_function ? x : operand_address(p, s, 1);
 
     if (p->ops && p->ops->step(p->t, s, p->narrow, x, y, to, p->n))
         return;
@@ -169,11 +170,12 @@ static void run_step(struct piece *p, const struct epilogue_step *s, char *to)
         return;
     }
     for (int64_t i = 0; i < p->n; i++)
-        put(p, to, i, limber_epilogue_value(s, p->narrow, get(p, x, i), get(p, y, i)));
+        put_number(p, to, i,
+                   limber_epilogue_value(s, p->narrow, get_number(p, x, i), get_number(p, y, i)));
 }
 
-/* The last result, to its place. */
-static void store(struct piece *p, const char *from, const struct numbers *m, char *to)
+/* Stores the last result. */
+static void store_result(struct piece *p, const char *from, const struct numbers *m, char *to)
 {
     const size_t size = m->format.size;
     struct diag ignored = { 0 };
@@ -201,10 +203,10 @@ static void run_piece(struct piece *p, int64_t row, int64_t col)
                (row * e->to.row + col * e->to.col) * (int64_t)e->to.format.size;
     bool in_place = e->to.col == 1 && limber_format_equal(e->to.format, e->compute);
 
-    load(p, VALUE_product, &e->from, row, col);
+    load_value(p, VALUE_product, &e->from, row, col);
     for (int i = 0; i < s->inputs; i++)
         if (e->input[i].data)
-            load(p, 1 + i, &e->input[i], row, col);
+            load_value(p, 1 + i, &e->input[i], row, col);
     for (int i = 0; i < s->count; i++) {
         int v = VALUE_steps + i;
         char *result = i == s->count - 1 && in_place ? to : room_of(p, v);
@@ -212,11 +214,11 @@ static void run_piece(struct piece *p, int64_t row, int64_t col)
         run_step(p, &s->step[i], result);
         p->at[v] = result;
     }
-    store(p, p->at[limber_steps_result(s)], &e->to, to);
+    store_result(p, p->at[limber_steps_result(s)], &e->to, to);
 }
 
-/* The columns as rows. */
-static struct epilogue turned(const struct epilogue *e)
+/* The epilogue of the transposed matrices. */
+static struct epilogue transposed_epilogue(const struct epilogue *e)
 {
     struct epilogue t = *e;
     struct numbers *all[2 + MOST_INPUTS] = { &t.from, &t.to };
@@ -238,11 +240,11 @@ void limber_epilogue_block(const struct epilogue *e, const struct function_ops *
                            const struct target *t, int64_t row, int64_t rows, int64_t col,
                            int64_t cols)
 {
-    struct piece p; /* whose room is not cleared */
+    struct piece p; /* not cleared, for speed */
     struct epilogue other;
 
     if (e->to.row == 1 && e->to.col != 1) {
-        other = turned(e);
+        other = transposed_epilogue(e);
         limber_epilogue_block(&other, ops, t, col, cols, row, rows);
         return;
     }
@@ -250,7 +252,7 @@ void limber_epilogue_block(const struct epilogue *e, const struct function_ops *
     p.ops = ops;
     p.t = t;
     p.narrow = limber_format_equal(e->compute, LIMBER_F32);
-    p.most = most_of(e);
+    p.most = largest_piece(e);
     for (int64_t i = row; i < row + rows; i++)
         for (int64_t j = col; j < col + cols; j += p.n) {
             p.n = col + cols - j < p.most ? col + cols - j : p.most;
@@ -258,13 +260,13 @@ void limber_epilogue_block(const struct epilogue *e, const struct function_ops *
         }
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- whole matrices -------------------------------------------------------------------------- */
 
 struct job {
     const limber_context *ctx;
     void (*of)(void *arg, int64_t g, struct epilogue *e);
     void *arg;
-    int64_t lines, blocks; /* of a task; of a matrix */
+    int64_t lines, blocks; /* lines of a task; tasks of a matrix */
     bool by_columns;
 };
 
@@ -313,13 +315,13 @@ void limber_epilogue_all(limber_context *ctx, void (*of)(void *arg, int64_t g, s
     limber_pool_leave(ctx->pool);
 }
 
-/* ---- in a device's memory -------------------------------------------------------------------- */
+/* ---- in device memory ------------------------------------------------------------------------ */
 
-/* Rows of what is stored lie together. */
-static void straighten(struct epilogue *e)
+/* Transposes the matrices if that makes the stored rows contiguous. */
+static void make_rows_contiguous(struct epilogue *e)
 {
     if (e->to.row == 1 && e->to.col != 1)
-        *e = turned(e);
+        *e = transposed_epilogue(e);
 }
 
 bool limber_epilogue_stepper(limber_context *ctx,
@@ -332,8 +334,8 @@ bool limber_epilogue_stepper(limber_context *ctx,
     return limber_device_stepper(ctx, &e, entry, d);
 }
 
-static bool same_step(struct numbers *first, const struct numbers *second, const struct numbers *n,
-                      int64_t g)
+static bool have_same_step(struct numbers *first, const struct numbers *second,
+                           const struct numbers *n, int64_t g)
 {
     int64_t size = first->format.size, step = second->data - first->data;
 
@@ -341,7 +343,8 @@ static bool same_step(struct numbers *first, const struct numbers *second, const
     return step % size == 0 && n->data == first->data + g * step;
 }
 
-/* All matrices as planes of one job, if each operand's are equally far apart. */
+/* Joins all matrices as planes of one job, if each operand has a constant stride from one to the
+ * next. */
 static bool join_planes(void (*of)(void *arg, int64_t g, struct epilogue *e), void *arg,
                         int64_t count, struct epilogue *all)
 {
@@ -351,11 +354,11 @@ static bool join_planes(void (*of)(void *arg, int64_t g, struct epilogue *e), vo
     of(arg, count > 1, &second);
     for (int64_t g = 1; g < count; g++) {
         of(arg, g, &e);
-        if (!same_step(&all->from, &second.from, &e.from, g) ||
-            !same_step(&all->to, &second.to, &e.to, g))
+        if (!have_same_step(&all->from, &second.from, &e.from, g) ||
+            !have_same_step(&all->to, &second.to, &e.to, g))
             return false;
         for (int i = 0; i < all->steps->inputs; i++)
-            if (!same_step(&all->input[i], &second.input[i], &e.input[i], g))
+            if (!have_same_step(&all->input[i], &second.input[i], &e.input[i], g))
                 return false;
     }
     all->planes = count;
@@ -373,13 +376,13 @@ bool limber_epilogue_there(limber_context *ctx,
     if (count == 0)
         return true;
     if (join_planes(of, arg, count, &e)) {
-        straighten(&e);
+        make_rows_contiguous(&e);
         return limber_device_steps(ctx, entry, &e, q, d);
     }
     for (int64_t g = 0; ok && g < count; g++) {
         of(arg, g, &e);
         e.planes = 1;
-        straighten(&e);
+        make_rows_contiguous(&e);
         ok = limber_device_steps(ctx, entry, &e, q, d);
     }
     return ok;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Memory that grows with the operands: of the context's allocator, else the system's. */
+ * Memory that grows with the operands: from the context's allocator, or else from malloc. */
 #define _GNU_SOURCE     /* madvise */
 #include "jit/runtime/runtime.h"
 

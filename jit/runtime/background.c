@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Kernels that a thread of its own makes while calls go on, and the end of the process. */
+ * The background thread, which makes kernels while calls go on, and its end with the process. */
 #define _GNU_SOURCE     /* gettid */
 #include "jit/runtime/runtime.h"
 
@@ -9,15 +9,15 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Of all contexts. */
+/* Shared by all contexts. */
 static pthread_mutex_t working_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t working_changed = PTHREAD_COND_INITIALIZER;
-static struct background *working; /* whose threads are at work */
+static struct background *working; /* list of those whose threads are running a job */
 static atomic_bool ending, any_stopped;
 
 struct job {
     struct job *next;
-    struct timespec asked;      /* when */
+    struct timespec asked;      /* time at which it was queued */
     size_t size;
     unsigned char key[];
 };
@@ -25,22 +25,23 @@ struct job {
 struct background {
     void (*make)(void *user, const void *key);
     void *user;
-    struct code_range (*compiler)(void *user); /* while it runs this, the thread may be stopped */
-    struct background *next;    /* of those at work; working_lock guards this */
-    int id;                     /* the thread's */
-    bool stopped, gone; /* working_lock guards these */
+    struct code_range (*compiler)(void *user); /* code in which the thread may be stopped */
+    struct background *next;    /* in `working`; guarded by working_lock */
+    int id;                     /* the thread's gettid */
+    bool stopped, gone; /* guarded by working_lock */
     struct at_fork at_fork;
-    pthread_mutex_t lock;       /* of what follows */
+    pthread_mutex_t lock;       /* guards the fields below */
     pthread_cond_t changed;
-    struct job *jobs;           /* in order; the first is at work */
+    struct job *jobs;           /* queue; the first one is being made */
     bool started, leave;
     pthread_t thread;
 };
 
 /* ---- the end of the process ------------------------------------------------------------------ */
 
-/* Is there a thread at work that cannot be stopped now?  Under the lock. */
-static bool one_goes_on(void)
+/* Stops threads that can be stopped; true if another one is still working.  working_lock is
+ * held. */
+static bool stop_or_find_working(void)
 {
     bool some = false;
 
@@ -58,23 +59,23 @@ static bool one_goes_on(void)
     return some;
 }
 
-/* Seconds, from the end's begin; longer than any compilation takes.  A thread that still compiles
- * is lost: it has met what destructors left of libLLVM's tables, where it may search for ever.
- * Threads of the program's own are not stopped, since what runs later may wait for them. */
+/* Seconds to wait after the end has begun, longer than any compilation.  A thread that compiles
+ * even longer is lost: it searches tables that libLLVM's destructors have freed, perhaps for ever.
+ * The program's own threads are not stopped, since later code may wait for them. */
 static const double patience = 20;
 
-/* Leaves the jobs that nobody has begun, stops threads of the library where they run the compiler's
- * code, and waits for all others that compile and are not lost. */
+/* Exit handler.  Drops jobs that have not begun, stops the library's threads that are executing the
+ * compiler's code, and waits for all others that compile and are not lost. */
 static void end_compilers(void)
 {
     const struct timespec moment = { 0, 100000 };
-    static double until; /* the first of several calls sets it */
+    static double until; /* set by the first of several calls */
 
     until = until > 0 ? until : limber_now() + patience;
     limber_compile_refuse();
     atomic_store(&ending, true);
     pthread_mutex_lock(&working_lock);
-    while ((one_goes_on() || limber_compile_goes_on()) && limber_now() < until) {
+    while ((stop_or_find_working() || limber_compile_goes_on()) && limber_now() < until) {
         pthread_mutex_unlock(&working_lock);
         nanosleep(&moment, NULL);
         pthread_mutex_lock(&working_lock);
@@ -83,10 +84,11 @@ static void end_compilers(void)
     pthread_mutex_unlock(&working_lock);
 }
 
-/* The end of a process runs libLLVM's destructors whatever other threads do, the last registered
- * first.  It registers them when it is opened and when it compiles something for the first time:
- * limber_llvm_open() has it do both, and this is registered behind them.  It is registered again
- * after each kernel, should one have needed what the first did not. */
+/* Registers the exit handler.  Exit runs libLLVM's destructors while other threads go on, the last
+ * registered first.  libLLVM registers them when it is opened and when it compiles something for
+ * the first time, both of which limber_llvm_open() has it do; this handler is registered after
+ * them, and again after each kernel, in case that kernel was the first to need another
+ * destructor. */
 static void watch(void)
 {
     atexit(end_compilers);
@@ -94,7 +96,7 @@ static void watch(void)
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-static bool begin(struct background *b)
+static bool begin_job(struct background *b)
 {
     bool ok;
 
@@ -109,7 +111,7 @@ static bool begin(struct background *b)
     return ok;
 }
 
-static void end(struct background *b)
+static void end_job(struct background *b)
 {
     struct background **at = &working;
 
@@ -122,7 +124,7 @@ static void end(struct background *b)
     limber_stop_allow(false);
 }
 
-static void *loop(void *arg)
+static void *background_loop(void *arg)
 {
     struct background *b = arg;
 
@@ -136,9 +138,9 @@ static void *loop(void *arg)
             continue;
         }
         pthread_mutex_unlock(&b->lock);
-        if (begin(b)) {
+        if (begin_job(b)) {
             b->make(b->user, first->key);
-            end(b);
+            end_job(b);
         }
         pthread_mutex_lock(&b->lock);
         b->jobs = first->next;
@@ -153,11 +155,11 @@ static void *loop(void *arg)
     return NULL;
 }
 
-static bool start(struct background *b)
+static bool start_thread(struct background *b)
 {
     if (!b->started)
         watch(); /* the end of the process waits for jobs of any kind */
-    b->started = b->started || limber_thread(&b->thread, loop, b);
+    b->started = b->started || limber_thread(&b->thread, background_loop, b);
     return b->started;
 }
 
@@ -171,7 +173,7 @@ bool limber_background_stopped(void)
     return atomic_load(&any_stopped);
 }
 
-/* The thread is not in the child. */
+/* In a forked child there is no background thread. */
 static void in_child(void *self)
 {
     struct background *b = self;
@@ -180,7 +182,7 @@ static void in_child(void *self)
     pthread_mutex_init(&working_lock, NULL);
     pthread_cond_init(&working_changed, NULL);
     working = NULL;
-    b->jobs = NULL; /* one may have been half way through */
+    b->jobs = NULL; /* leaked: the first may be half made */
     b->started = false;
 }
 
@@ -202,8 +204,8 @@ struct background *limber_background_new(void (*make)(void *user, const void *ke
     return b;
 }
 
-/* False: it was stopped, and stays where it is. */
-static bool join(struct background *b)
+/* Waits for the thread's end.  False: it was stopped, and never ends. */
+static bool join_thread(struct background *b)
 {
     bool gone;
 
@@ -223,8 +225,8 @@ void limber_background_free(struct background *b)
     b->leave = true;
     pthread_cond_broadcast(&b->changed);
     pthread_mutex_unlock(&b->lock);
-    if (b->started && !join(b))
-        return; /* its thread may hold this memory */
+    if (b->started && !join_thread(b))
+        return; /* leaked: the stopped thread may hold this memory */
     limber_at_fork_no_more(&b->at_fork);
     while (b->jobs) {
         struct job *next = b->jobs->next;
@@ -239,7 +241,7 @@ void limber_background_free(struct background *b)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-static struct job **place_of(struct background *b, const void *key, size_t size)
+static struct job **find_job(struct background *b, const void *key, size_t size)
 {
     struct job **at = &b->jobs;
 
@@ -256,8 +258,8 @@ bool limber_background_ask(struct background *b, const void *key, size_t size)
     if (atomic_load(&ending))
         return false;
     pthread_mutex_lock(&b->lock);
-    at = place_of(b, key, size);
-    ok = *at || start(b);
+    at = find_job(b, key, size);
+    ok = *at || start_thread(b);
     if (!*at && ok) {
         new = calloc(1, sizeof *new + size);
         if (new) {
@@ -273,7 +275,7 @@ bool limber_background_ask(struct background *b, const void *key, size_t size)
     return ok;
 }
 
-static struct timespec later(struct timespec t, double seconds)
+static struct timespec add_seconds(struct timespec t, double seconds)
 {
     t.tv_nsec += (long)(seconds * 1e9);
     t.tv_sec += t.tv_nsec / 1000000000;
@@ -286,8 +288,8 @@ bool limber_background_busy(struct background *b, const void *key, size_t size, 
     struct job *job;
 
     pthread_mutex_lock(&b->lock);
-    while ((job = *place_of(b, key, size))) {
-        struct timespec until = later(job->asked, seconds);
+    while ((job = *find_job(b, key, size))) {
+        struct timespec until = add_seconds(job->asked, seconds);
 
         if (pthread_cond_timedwait(&b->changed, &b->lock, &until) != 0)
             break;

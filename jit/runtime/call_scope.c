@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Keeps what a program does to its threads and limits apart from the library's work.  A thread is
- * not cancelled inside a call.  Its rounding, flushing and traps have no effect there.  A small
- * stack is not overrun.  A limit on the size of files fails a write and sends no signal. */
+ * Isolates calls from the program's thread state and limits.  A thread is not cancelled inside a
+ * call.  Its rounding mode, flushing and traps have no effect there.  A small stack does not
+ * overflow.  A limit on file sizes fails a write without a signal. */
 #define _GNU_SOURCE     /* pthread_getattr_np, gettid */
 #include "jit/runtime/runtime.h"
 
@@ -18,7 +18,7 @@ struct float_mode limber_mode_enter(void)
     struct float_mode before;
 
 #if defined(__aarch64__)
-    /* fesetenv leaves fields that are newer than it: other halves, NaN, products of BF16 */
+    /* fesetenv keeps newer fields: alternative half precision, default NaN, BF16 products */
     __asm__ volatile("mrs %0, fpcr\n\tmrs %1, fpsr" : "=r"(before.fpcr), "=r"(before.fpsr));
     if (before.fpcr)
         __asm__ volatile("msr fpcr, xzr" : : : "memory");
@@ -62,23 +62,23 @@ void limber_call_leave(const struct call_scope *before)
 
 /* ---- stacks ---------------------------------------------------------------------------------- */
 
-/* The stack of a thread of the library's own, in bytes. */
+/* Stack size of the library's own threads, in bytes. */
 enum { OWN_STACK = 8 << 20 };
-/* This thread's stack: its lowest address, and its end. */
+/* This thread's stack: lowest and end address. */
 static _Thread_local struct stack {
     uintptr_t lowest, end;
 } this_stack;
 
-/* Not inlined: it is done once, and each small product asks. */
-static __attribute__((noinline)) void measure(struct stack *s)
+/* Not inlined: it runs once per thread, but every small product tests for it. */
+static __attribute__((noinline)) void measure_stack(struct stack *s)
 {
     struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
     pthread_attr_t attr;
     size_t bytes, guard = 0;
     void *low;
 
-    s->end = 1; /* measured, without success so far */
-    if (gettid() == getpid()) { /* the first thread's stack begins beside AT_RANDOM's bytes */
+    s->end = 1; /* marks it as measured, without result so far */
+    if (gettid() == getpid()) { /* the main thread's stack begins at AT_RANDOM's bytes */
         uintptr_t end = (uintptr_t)getauxval(AT_RANDOM);
 
         getrlimit(RLIMIT_STACK, &limit);
@@ -101,11 +101,11 @@ bool limber_has_stack(enum stack_need need)
     struct stack *s = &this_stack;
 
     if (!s->end)
-        measure(s);
+        measure_stack(s);
     return here < s->end && here > s->lowest && here - s->lowest >= (size_t)need;
 }
 
-/* A function that another thread runs, and what it returns. */
+/* A function that another thread runs, and its result. */
 struct stack_job {
     bool (*fn)(void *arg, struct diag *d);
     void *arg;
@@ -156,7 +156,7 @@ bool limber_with_stack(enum stack_need need, bool (*fn)(void *arg, struct diag *
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static bool write_on(int fd, const char *at, size_t size)
+static bool write_all(int fd, const char *at, size_t size)
 {
     while (size > 0) {
         ssize_t n = write(fd, at, size);
@@ -174,7 +174,7 @@ static bool write_on(int fd, const char *at, size_t size)
     return true;
 }
 
-/* The signal of a file that is too large goes to the thread that writes, which blocks it. */
+/* SIGXFSZ, of a file that is too large, goes to the writing thread, which blocks it. */
 bool limber_write(int fd, const void *data, size_t size)
 {
     sigset_t large, before, pending;
@@ -185,7 +185,7 @@ bool limber_write(int fd, const void *data, size_t size)
     sigaddset(&large, SIGXFSZ);
     pthread_sigmask(SIG_BLOCK, &large, &before);
     other = sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ);
-    ok = write_on(fd, data, size);
+    ok = write_all(fd, data, size);
     error = errno;
     if (!ok && error == EFBIG && !other)
         sigtimedwait(&large, NULL, &(struct timespec){ 0, 0 });

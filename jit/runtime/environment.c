@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The environment, which is read here and nowhere else.  Whoever starts a privileged program
- * chooses its environment, so nothing of it may name what is loaded, read or written there. */
+ * The environment, which only this file reads.  A privileged program's environment is chosen by
+ * whoever starts it, so it must not name files that are loaded, read or written. */
 #define _GNU_SOURCE     /* secure_getenv, environ */
 #include "limber/environment.h"
 
@@ -9,10 +9,10 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#define BEFORE "BLAS, cuBLAS"       /* the libraries before one */
+#define BEFORE "BLAS, cuBLAS"       /* liblimber_blas, liblimber_cublas */
 #define ALL "library, " BEFORE
 
-/* docs/environment.md has the same rows. */
+/* Must agree with docs/environment.md. */
 static const limber_variable table[] = {
     /* A program on a BLAS or cuBLAS */
     { "LIMBER_CONTRACT", BEFORE,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Who compiles.  fork waits until no kernel is being compiled: a child could not free the locks
- * that libLLVM holds then.  It also takes every lock of the library, so that the child finds no
- * data half changed.  The end of the process waits, too, and nothing is compiled from then on. */
+ * Compilation, fork and exit.  fork waits until no kernel is being compiled, since a child could
+ * not release the locks that libLLVM holds then.  It also takes every lock of the library, so that
+ * the child finds consistent data.  The end of the process waits, too, and stops further
+ * compilation. */
 #include "jit/runtime/runtime.h"
 
 #include <stdatomic.h>
@@ -11,23 +12,24 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;    /* guards what follows */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static int compiling; /* threads, without those that were stopped */
+static int compiling; /* number of threads that compile, without stopped ones */
 static bool forking, ended;
 static struct at_fork *list;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static _Thread_local int own; /* how deep this thread is in a compiler */
+static _Thread_local int own; /* nesting depth of this thread's compilations */
 
 /* ---- compilers that are being opened -------------------------------------------------------- */
 
-/* A compiler's destructors run before anything that was registered before it was opened.  But what
- * a thread does at its own end comes before: with the one that ends the process, too.  So threads
- * take and give this lock then, by functions of the C library alone, which stay where they are if
- * this library is closed.  The lock stays as well, and so it lies in memory that nobody frees. */
-static pthread_mutex_t *opening; /* NULL: there was no memory */
+/* A mutex that is held while a compiler is opened.  A compiler's destructors run before those that
+ * were registered earlier, but thread-exit functions run even before these, also in the thread that
+ * ends the process.  So every thread locks and unlocks this mutex at its exit, by functions of libc
+ * alone, which stay if this library is unloaded.  The mutex must stay, too, so it is never
+ * freed. */
+static pthread_mutex_t *opening; /* NULL: out of memory */
 static pthread_once_t opening_once = PTHREAD_ONCE_INIT;
 extern int __cxa_thread_atexit_impl(void (*)(void *), void *, void *) __attribute__((weak));
 
-/* LeakSanitizer's, where a program has it. */
+/* Defined by LeakSanitizer, if the program has it. */
 extern void __lsan_ignore_object(const void *) __attribute__((weak));
 
 static void make_opening(void)
@@ -61,7 +63,7 @@ void limber_compile_watch_thread(void)
 
     pthread_once(&opening_once, make_opening);
     if (!watched && opening && __cxa_thread_atexit_impl) {
-        at_thread_end(pthread_mutex_unlock); /* the last one is called first */
+        at_thread_end(pthread_mutex_unlock); /* exit functions run in reverse order */
         at_thread_end(pthread_mutex_lock);
     }
     watched = true;
@@ -88,7 +90,7 @@ static void open_compiler(const struct backend *b, const struct target *t)
     if (opening)
         pthread_mutex_lock(opening);
     b->open(t);
-    watch_end(); /* before the destructors that it has registered */
+    watch_end(); /* runs before the destructors that opening has registered */
     if (opening)
         pthread_mutex_unlock(opening);
 }
@@ -114,7 +116,7 @@ bool limber_compile_enter(const struct backend *b, const struct target *t, struc
 
 void limber_compile_leave(void)
 {
-    watch_end(); /* before the destructors that the compiler has registered */
+    watch_end(); /* runs before the destructors that the compiler has registered */
     pthread_mutex_lock(&lock);
     compiling--;
     own--;
@@ -149,7 +151,7 @@ bool limber_compile_goes_on(void)
 
 /* ---- fork ----------------------------------------------------------------------------------- */
 
-static void before(void)
+static void before_fork(void)
 {
     pthread_mutex_lock(&lock);
     while (forking) /* another thread forks */
@@ -161,7 +163,7 @@ static void before(void)
         pthread_mutex_lock(f->lock);
 }
 
-static void after(void)
+static void after_fork(void)
 {
     for (struct at_fork *f = list; f; f = f->next)
         pthread_mutex_unlock(f->lock);
@@ -170,7 +172,7 @@ static void after(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* Threads that wait in the parent are not here. */
+/* Threads of the parent that were waiting do not exist in the child. */
 static void in_child(void)
 {
     pthread_cond_init(&changed, NULL);
@@ -178,17 +180,17 @@ static void in_child(void)
     for (struct at_fork *f = list; f; f = f->next)
         if (f->child)
             f->child(f->self);
-    after();
+    after_fork();
 }
 
-static void watch(void)
+static void register_handlers(void)
 {
-    pthread_atfork(before, after, in_child);
+    pthread_atfork(before_fork, after_fork, in_child);
 }
 
 void limber_at_fork(struct at_fork *f)
 {
-    pthread_once(&once, watch);
+    pthread_once(&once, register_handlers);
     pthread_mutex_lock(&lock);
     f->next = list;
     list = f;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Threads for the kernels.  They sleep on a condition between calls; within one, they give their
- * CPU away a few times first, since the second half of a product follows its first at once.  The
- * caller works too, as worker 0.  One run has the threads at a time: a run that finds them taken,
- * be it another thread's or the one it is nested in, does its tasks itself.  So does a run in a
- * parallel region of OpenMP, whose threads have the CPUs already, and a process that was forked,
- * since fork leaves the threads behind.
+ * The thread pool.  Workers sleep on a condition variable between calls; within a call they yield a
+ * few times first, since one run soon follows another.  The caller works, too, as worker 0.  One
+ * run uses the workers at a time: a run that finds them busy, with another thread's run or an
+ * enclosing one, executes its tasks itself.  So does a run in a parallel region of OpenMP, whose
+ * threads occupy the CPUs already, and a run in a forked process, which has no worker threads.
  *
- * Workers may use the CPUs of the thread that made the pool, whoever calls first: callers are
- * often bound to one CPU.  Pinned workers have one of these each; no caller is ever moved.  Left
- * alone, workers that sleep go where the scheduler finds a free CPU, the caller's included, and
- * several processes with equal sets do not meet on one. */
+ * Workers may use the CPUs of the thread that made the pool, whoever calls first, since callers are
+ * often bound to one CPU.  Pinned workers get one of these each; callers are never moved.  Without
+ * pinning the scheduler moves workers to free CPUs, also the caller's, so that several processes
+ * with equal CPU sets do not collide. */
 #define _GNU_SOURCE     /* CPU sets */
 #include "jit/runtime/runtime.h"
 
@@ -21,37 +20,37 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The tasks that a worker begins with.  Each has lines of cache of its own. */
+/* The tasks that a worker starts with, on cache lines of its own. */
 struct share {
     _Alignas(128) _Atomic int64_t next;
     int64_t end;
 };
 
 struct pool {
-    int threads;                /* the caller included */
-    int started;                /* beside the caller */
+    int threads;                /* including the caller */
+    int started;                /* workers, without the caller */
     pid_t pid;
     bool pinned;
-    cpu_set_t cpus;             /* of the thread that made the pool; empty: not known */
+    cpu_set_t cpus;             /* of the thread that made the pool; empty: unknown */
     int here;                   /* the CPU that the first caller ran on */
     atomic_flag taken;
-    struct openmp *openmp;      /* of who has taken the pool */
+    struct openmp *openmp;      /* used by the thread that has taken the pool */
     atomic_int calls;           /* in progress */
     pthread_t *thread;
     pthread_mutex_t lock;
     pthread_cond_t wake, done;
-    _Atomic uint64_t run;       /* counts runs; below is the one in progress */
+    _Atomic uint64_t run;       /* number of the current run, which the fields below describe */
     atomic_bool leave;
     int wanted;                 /* workers 1..wanted take part */
-    atomic_int busy;            /* of these are not done */
-    struct share *share;        /* of each thread */
+    atomic_int busy;            /* workers that are not done */
+    struct share *share;        /* [thread] */
     void (*fn)(void *, int64_t, int);
     void *arg;
 };
 
-/* The OpenMP runtimes in this process.  They are held so that they stay. */
+/* The OpenMP runtimes in this process, kept open so that they are not unloaded. */
 struct openmp {
-    unsigned long long loads;   /* libraries loaded when we last looked */
+    unsigned long long loads;   /* number of loaded libraries when runtimes were last searched */
     void *library[4];
     int (*in_parallel[4])(void);
 };
@@ -61,9 +60,9 @@ struct worker {
     int index;
 };
 
-/* A worker does its own share, then what others have left of theirs: what it writes in one run it
- * mostly reads in the next, and nobody waits for a thread that has no CPU. */
-static void work(struct pool *p, int worker)
+/* A worker does its own share, then steals from others' shares.  Data that it writes in one run it
+ * mostly reads in the next, and nobody waits for a thread without a CPU. */
+static void run_shares(struct pool *p, int worker)
 {
     int shares = p->wanted + 1;
 
@@ -77,7 +76,7 @@ static void work(struct pool *p, int worker)
     }
 }
 
-static void divide(struct pool *p, int64_t tasks)
+static void divide_tasks(struct pool *p, int64_t tasks)
 {
     int64_t shares = p->wanted + 1, each = tasks / shares, more = tasks % shares, next = 0;
 
@@ -89,22 +88,24 @@ static void divide(struct pool *p, int64_t tasks)
 
 enum { YIELDS = 100 };      /* some 30 microseconds on an idle machine */
 
-/* Where threads are more than CPUs, who yields holds up who works. */
-static int yields(const struct pool *p)
+/* With more threads than CPUs a yielding thread delays a working one. */
+static int yield_count(const struct pool *p)
 {
     return CPU_COUNT(&p->cpus) < p->threads ? 0 : YIELDS;
 }
 
-/* The lock is held, and let go meanwhile.  Waits a moment for the next run of a call. */
-static void linger(struct pool *p, uint64_t seen)
+/* Yields for a moment, in case a next run of the call follows.  The lock is held, but released
+ * meanwhile. */
+static void yield_for_next_run(struct pool *p, uint64_t seen)
 {
     pthread_mutex_unlock(&p->lock);
-    for (int i = 0, most = yields(p); i < most && p->calls > 0 && p->run == seen && !p->leave; i++)
+    for (int i = 0, most = yield_count(p); i < most && p->calls > 0 && p->run == seen && !p->leave;
+         i++)
         sched_yield();
     pthread_mutex_lock(&p->lock);
 }
 
-static void *loop(void *arg)
+static void *worker_loop(void *arg)
 {
     struct worker w = *(struct worker *)arg;
     struct pool *p = w.pool;
@@ -114,18 +115,18 @@ static void *loop(void *arg)
     pthread_mutex_lock(&p->lock);
     for (;;) {
         while (!p->leave && (p->run == seen || w.index > p->wanted)) {
-            seen = p->run;      /* not for this worker */
+            seen = p->run;      /* this run does not need the worker */
             pthread_cond_wait(&p->wake, &p->lock);
         }
         if (p->leave)
             break;
         seen = p->run;
         pthread_mutex_unlock(&p->lock);
-        work(p, w.index);
+        run_shares(p, w.index);
         pthread_mutex_lock(&p->lock);
         if (--p->busy == 0)
             pthread_cond_signal(&p->done);
-        linger(p, seen);
+        yield_for_next_run(p, seen);
     }
     pthread_mutex_unlock(&p->lock);
     return NULL;
@@ -133,8 +134,8 @@ static void *loop(void *arg)
 
 /* ---- CPUs ------------------------------------------------------------------------------------ */
 
-/* The i-th CPU beside the one that the first caller ran on, where there is one for each worker. */
-static void one_of(const struct pool *p, int worker, cpu_set_t *set)
+/* Sets the i-th CPU other than the first caller's, if there is a CPU for each worker. */
+static void choose_cpu(const struct pool *p, int worker, cpu_set_t *set)
 {
     if (CPU_COUNT(&p->cpus) < p->threads)
         return;
@@ -145,15 +146,15 @@ static void one_of(const struct pool *p, int worker, cpu_set_t *set)
         }
 }
 
-/* Refusals do not matter: the worker then runs where its creator may. */
-static void place(const struct pool *p, int worker)
+/* Sets a worker's CPUs.  Errors are ignored: the worker then inherits its creator's. */
+static void set_affinity(const struct pool *p, int worker)
 {
     cpu_set_t set = p->cpus;
 
     if (CPU_COUNT(&set) == 0)
         return;
     if (p->pinned)
-        one_of(p, worker, &set);
+        choose_cpu(p, worker, &set);
     pthread_setaffinity_np(p->thread[worker - 1], sizeof set, &set);
 }
 
@@ -166,8 +167,8 @@ static int count_loads(struct dl_phdr_info *info, size_t size, void *loads)
     return 1;
 }
 
-/* By name, since runtimes of languages with modules are no part of the global scope. */
-static void look_for_openmp(struct openmp *o)
+/* Searches by name, since runtimes loaded by language modules are not in the global scope. */
+static void find_openmp(struct openmp *o)
 {
     static const char *const name[COUNT(o->library)] = { "libgomp.so.1", "libomp.so.5", "libomp.so",
                                                          "libiomp5.so" };
@@ -184,9 +185,9 @@ static void look_for_openmp(struct openmp *o)
     }
 }
 
-static bool in_parallel(struct openmp *o)
+static bool is_in_parallel(struct openmp *o)
 {
-    look_for_openmp(o);
+    find_openmp(o);
     for (size_t i = 0; i < COUNT(o->library); i++)
         if (o->in_parallel[i] && o->in_parallel[i]())
             return true;
@@ -203,30 +204,30 @@ static void openmp_free(struct openmp *o)
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-static bool start_one(struct pool *p)
+static bool start_worker(struct pool *p)
 {
     struct worker *w = malloc(sizeof *w);
 
     if (!w)
         return false;
     *w = (struct worker){ p, p->started + 1 };
-    if (!limber_thread(&p->thread[p->started], loop, w)) {
+    if (!limber_thread(&p->thread[p->started], worker_loop, w)) {
         free(w);
         return false;
     }
     p->started++;
-    place(p, p->started);
+    set_affinity(p, p->started);
     return true;
 }
 
-/* Threads up to the wanted number, or as many as the system grants. */
-static void start(struct pool *p, int wanted)
+/* Starts threads up to the wanted number, or as many as the system allows. */
+static void start_workers(struct pool *p, int wanted)
 {
     if (p->started >= wanted)
         return;
     if (p->started == 0)
         p->here = sched_getcpu();
-    while (p->started < wanted && start_one(p))
+    while (p->started < wanted && start_worker(p))
         ;
 }
 
@@ -237,17 +238,17 @@ static void run_all(struct pool *p, int64_t tasks, void (*fn)(void *, int64_t, i
     if (wanted > tasks - 1)
         wanted = (int)(tasks - 1);
     pthread_mutex_lock(&p->lock);
-    start(p, wanted);
+    start_workers(p, wanted);
     p->wanted = wanted < p->started ? wanted : p->started;
     p->busy = p->wanted;
     p->fn = fn;
     p->arg = arg;
-    divide(p, tasks);
+    divide_tasks(p, tasks);
     p->run++;
     pthread_cond_broadcast(&p->wake);
     pthread_mutex_unlock(&p->lock);
-    work(p, 0);
-    for (int i = 0, most = yields(p); i < most && atomic_load(&p->busy) > 0; i++)
+    run_shares(p, 0);
+    for (int i = 0, most = yield_count(p); i < most && atomic_load(&p->busy) > 0; i++)
         sched_yield();
     pthread_mutex_lock(&p->lock);
     while (p->busy > 0)
@@ -270,7 +271,7 @@ static void run(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), voi
         run_alone(tasks, fn, arg);
         return;
     }
-    if (in_parallel(p->openmp)) {
+    if (is_in_parallel(p->openmp)) {
         atomic_flag_clear_explicit(&p->taken, memory_order_release);
         run_alone(tasks, fn, arg);
         return;
@@ -319,7 +320,7 @@ struct pool *limber_pool_new(int threads, bool pinned)
     return p;
 }
 
-static void stop(struct pool *p)
+static void stop_workers(struct pool *p)
 {
     pthread_mutex_lock(&p->lock);
     p->leave = true;
@@ -336,8 +337,8 @@ void limber_pool_free(struct pool *p)
 {
     if (!p)
         return;
-    if (p->pid == getpid()) /* a forked child has neither the threads nor sane locks */
-        stop(p);
+    if (p->pid == getpid()) /* in a forked child the threads and lock states are invalid */
+        stop_workers(p);
     openmp_free(p->openmp);
     free(p->thread);
     free(p->share);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Stops a thread for ever while it runs a compiler's own code, so that a process can end without
- * it: the end of a process runs the compiler's destructors, and a thread that still compiles would
- * meet what they leave.  A thread that runs the compiler's code is inside no function of the C
- * library, so it holds no lock of malloc, of the loader or of a stream, which the end of the
- * process needs.
+ * Stops a thread for ever while it executes a compiler's own code, so that the process can end:
+ * exit runs the compiler's destructors, and a thread that still compiles would use what they free.
+ * A thread inside the compiler's code is in no function of libc, so it holds no lock of malloc, the
+ * loader or a stream, which exit needs.
  *
- * The means is SIGURG: the system ignores it by default, and so do programs. */
+ * It uses SIGURG, which the system ignores by default, as do programs. */
 #define _GNU_SOURCE     /* gettid, REG_RIP */
 #include "jit/runtime/runtime.h"
 
@@ -19,11 +18,11 @@
 enum { SIGNAL = SIGURG };
 enum answer { NONE, STOPPED, ELSEWHERE };
 
-static atomic_int asked;            /* the thread that is to answer, or 0 */
-static atomic_uintptr_t from, to;   /* where it may be stopped */
+static atomic_int asked;            /* the thread that must answer, or 0 */
+static atomic_uintptr_t from, to;   /* the code in which it may be stopped */
 static atomic_int answer;
 
-static uintptr_t place_in(const ucontext_t *u)
+static uintptr_t program_counter(const ucontext_t *u)
 {
 #if defined(__x86_64__)
     return (uintptr_t)u->uc_mcontext.gregs[REG_RIP];
@@ -38,7 +37,7 @@ static uintptr_t place_in(const ucontext_t *u)
 static void handler(int signal, siginfo_t *info, void *context)
 {
     int here = (int)gettid();
-    uintptr_t at = place_in(context);
+    uintptr_t at = program_counter(context);
     sigset_t mask;
 
     (void)signal;
@@ -55,8 +54,8 @@ static void handler(int signal, siginfo_t *info, void *context)
         sigsuspend(&mask);
 }
 
-/* Takes the signal, unless the program has a use for it. */
-static bool take_signal(void)
+/* Installs the signal handler, unless the program uses the signal. */
+static bool install_handler(void)
 {
     struct sigaction old, ours = { .sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_RESTART };
 
@@ -82,7 +81,7 @@ bool limber_stop(int thread, struct code_range code)
 {
     const struct timespec moment = { 0, 20000 };
 
-    if (code.from == code.to || !take_signal())
+    if (code.from == code.to || !install_handler())
         return false;
     atomic_store(&from, code.from);
     atomic_store(&to, code.to);

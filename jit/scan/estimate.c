@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the operands of a call weigh: sums of magnitudes, which cost no product of matrices, and a
- * sample of the result. */
+ * Estimates from the operands before a product is computed: sums of magnitudes, and a sample of the
+ * result. */
 #include "jit/device.h"
 #include "jit/scan/operands.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static double magnitude(const struct view *v, limber_format f, int64_t line, int64_t p)
+static double magnitude_at(const struct view *v, limber_format f, int64_t line, int64_t p)
 {
     const char *at = limber_view_at(v, line, p, f.size);
     double x = at ? fabs(limber_format_value(f, at)) : 0;
@@ -16,8 +16,8 @@ static double magnitude(const struct view *v, limber_format f, int64_t line, int
     return isfinite(x) ? x : 0;
 }
 
-/* Line by line of the view, as it lies. */
-static void weigh_here(const struct weigh_job *j, limber_format f)
+/* Sums in the order of memory, line by line of the view. */
+static void weigh_on_host(const struct weigh_job *j, limber_format f)
 {
     int64_t lines = j->across ? j->length : j->lines, length = j->across ? j->lines : j->length;
 
@@ -25,19 +25,19 @@ static void weigh_here(const struct weigh_job *j, limber_format f)
         for (int64_t p = 0; p < length; p++) {
             int64_t to = j->across ? p : i, from = j->across ? i : p;
 
-            j->to[to] += magnitude(j->view, f, i, p) * (j->weights ? j->weights[from] : 1);
+            j->to[to] += magnitude_at(j->view, f, i, p) * (j->weights ? j->weights[from] : 1);
         }
 }
 
-/* The job's sums, which begin with 0; NULL fails. */
-static double *weigh(limber_context *ctx, struct weigh_job *j, limber_format f,
-                     const limber_queue *q, struct diag *d)
+/* Computes the job's sums, from 0 on; NULL after a failure. */
+static double *weigh_operand(limber_context *ctx, struct weigh_job *j, limber_format f,
+                             const limber_queue *q, struct diag *d)
 {
     j->to = calloc((size_t)j->lines + 1, sizeof *j->to);
     if (!j->to) {
         limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory to estimate slices");
     } else if (!limber_device_holds(ctx, j->view->data)) {
-        weigh_here(j, f);
+        weigh_on_host(j, f);
     } else if (!limber_device_weigh(ctx, j, f, q, d)) {
         free(j->to);
         j->to = NULL;
@@ -53,8 +53,8 @@ bool limber_estimate_slices(limber_context *ctx, const struct problem *p, const 
     struct weigh_job sums = { .view = &p->a, .lines = p->m, .length = p->k };
     double scales = 0;
 
-    sums.weights = weigh(ctx, &rows, p->fb, p->queue, d);
-    if (!sums.weights || !weigh(ctx, &sums, p->fa, p->queue, d)) {
+    sums.weights = weigh_operand(ctx, &rows, p->fb, p->queue, d);
+    if (!sums.weights || !weigh_operand(ctx, &sums, p->fa, p->queue, d)) {
         free(rows.to);
         return false;
     }
@@ -69,7 +69,7 @@ bool limber_estimate_slices(limber_context *ctx, const struct problem *p, const 
 
 /* ---- a sample of the result ------------------------------------------------------------------ */
 
-/* Elements of a line as the nearest doubles. */
+/* An element as the nearest double. */
 static double value_at(const char *at, limber_format f, bool wide, bool narrow)
 {
     double x;
@@ -85,7 +85,7 @@ static double value_at(const char *at, limber_format f, bool wide, bool narrow)
     return y;
 }
 
-/* What a window of two dimensions sees, whose channels come one by one. */
+/* Loads the elements that a two-dimensional window covers, channel by channel. */
 static void load_window(const struct view *v, limber_format f, int64_t line, int64_t k, double *out)
 {
     const struct patch *w = v->patch;
@@ -129,8 +129,8 @@ static void load_line(const struct view *v, limber_format f, int64_t line, int64
     }
 }
 
-/* A sample is to cost little beside the product, whatever its size. */
-static int64_t samples(const struct problem *p, int64_t most)
+/* The number of samples: few enough to cost little beside the product. */
+static int64_t sample_count(const struct problem *p, int64_t most)
 {
     enum { LEAST = 8, WORK = 1 << 19 }; /* multiply-adds a sample */
     double count = (double)p->m * (double)p->n * (double)p->k * (double)p->groups / WORK;
@@ -140,7 +140,7 @@ static int64_t samples(const struct problem *p, int64_t most)
     return count < (double)most ? (int64_t)count : most;
 }
 
-/* The same times 2^-E, their largest exponent. */
+/* Loads a line times 2^-E, E its largest exponent. */
 static void scaled_line(const struct view *v, limber_format f, int64_t line, int emax, int64_t k,
                         double *out)
 {
@@ -151,10 +151,10 @@ static void scaled_line(const struct view *v, limber_format f, int64_t line, int
         out[q] = out[q] - out[q] == 0 ? out[q] * first * second : 0;
 }
 
-/* log2 of |sum_p a_ip b_jp| 2^-(E_i + F_j), the sum as far as binary64 knows it; NAN: 0, or not to
- * be known. */
-static double size_of(const struct problem *p, const struct mask *a, const struct mask *b,
-                      int64_t i, int64_t j, double *scaled)
+/* log2 of |sum_p a_ip b_jp| 2^-(E_i + F_j); NAN if the sum is 0, or too small for binary64 to know
+ * it. */
+static double log2_of_sum(const struct problem *p, const struct mask *a, const struct mask *b,
+                          int64_t i, int64_t j, double *scaled)
 {
     double sum = 0, absolute = 0, *x = scaled, *y = scaled + p->k;
 
@@ -168,10 +168,10 @@ static double size_of(const struct problem *p, const struct mask *a, const struc
     return sum > absolute * 0x1p-40 ? log2(sum) : NAN;
 }
 
-/* The chance that the rounding of an element is open, if its sum is off by less than `error` of the
- * product of its lines' norms and rounds to sig bits. */
-static double chance_of(const struct problem *p, int64_t i, int64_t j, double error, int sig,
-                        double *room)
+/* The probability that rounding an element to sig bits is uncertain, if its sum has an error below
+ * `error` times the product of its lines' norms. */
+static double uncertain_chance(const struct problem *p, int64_t i, int64_t j, double error, int sig,
+                               double *room)
 {
     double sum = 0, size_a = 0, size_b = 0, off, *x = room, *y = room + p->k;
     int exp;
@@ -184,18 +184,18 @@ static double chance_of(const struct problem *p, int64_t i, int64_t j, double er
         size_b += y[q] * y[q];
     }
     off = sqrt(size_a) * sqrt(size_b) * error;
-    if (off == 0 || !isfinite(off)) /* such an element needs no sum */
+    if (off == 0 || !isfinite(off)) /* exact, or not finite: no exact sum is needed */
         return 0;
     frexp(sum, &exp);
     return sum == 0 ? 1 : fmin(1, ldexp(2 * off, sig - exp));
 }
 
-/* One sum that happens to be near 0 says nothing of the others, and would weigh more than all of
- * them: the largest chance is left out. */
+/* The largest probability is left out: one sum that happens to be near 0 would outweigh all others
+ * without saying anything of them. */
 double limber_sample_open(const struct problem *p, double error, int sig)
 {
     enum { MOST = 32 };
-    int64_t count = samples(p, MOST);
+    int64_t count = sample_count(p, MOST);
     double all = 0, largest = 0, *room = malloc((size_t)(2 * p->k + 1) * sizeof *room);
 
     for (int64_t s = 0; room && s < count; s++) {
@@ -205,8 +205,8 @@ double limber_sample_open(const struct problem *p, double error, int sig)
 
         group.a = limber_group_a(p, g);
         group.b = limber_group_b(p, g);
-        chance = chance_of(&group, s * p->m / count, (s * 19 + 5) % count * p->n / count, error,
-                           sig, room);
+        chance = uncertain_chance(&group, s * p->m / count, (s * 19 + 5) % count * p->n / count,
+                                  error, sig, room);
         all += chance;
         largest = fmax(largest, chance);
     }
@@ -217,7 +217,7 @@ double limber_sample_open(const struct problem *p, double error, int sig)
 double limber_sample_sums(const struct problem *p, const struct mask *a, const struct mask *b)
 {
     enum { MOST = 48 };
-    int64_t count = samples(p, MOST);
+    int64_t count = sample_count(p, MOST);
     double least = INFINITY, *scaled = malloc((size_t)(2 * p->k + 1) * sizeof *scaled);
     bool known = scaled != NULL;
 
@@ -227,7 +227,7 @@ double limber_sample_sums(const struct problem *p, const struct mask *a, const s
 
         if (a->line_emax[i] == INT32_MIN || b->line_emax[j] == INT32_MIN)
             continue;
-        size = size_of(p, a, b, i, j, scaled);
+        size = log2_of_sum(p, a, b, i, j, scaled);
         known = !isnan(size);
         least = size < least ? size : least;
     }

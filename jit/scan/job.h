@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A scan at work. */
+ * A scan that is running, and its parameters. */
 #ifndef LIMBER_JIT_SCAN_JOB_H
 #define LIMBER_JIT_SCAN_JOB_H
 
@@ -11,7 +11,7 @@
 enum { RUN = LIMBER_TILE };
 _Static_assert((int)RUN == (int)MEASURE_RUN, "runs are tiles");
 
-/* What a run, a line or a tile holds; low/high sentinels when it has no finite nonzero. */
+/* Extremes of a run, a line or a tile; NONE_LOW and NONE_HIGH if it has no finite nonzero. */
 struct extremes {
     int32_t emin, emax, lsb, sig;
     uint8_t special, negative;
@@ -19,7 +19,7 @@ struct extremes {
 
 static const struct extremes nothing = { NONE_LOW, NONE_HIGH, NONE_LOW, 0, 0, 0 };
 
-static inline void join(struct extremes *a, const struct extremes *b)
+static inline void join_extremes(struct extremes *a, const struct extremes *b)
 {
     a->emin = b->emin < a->emin ? b->emin : a->emin;
     a->emax = b->emax > a->emax ? b->emax : a->emax;
@@ -40,27 +40,27 @@ struct measures {
 struct job {
     const struct view *v;
     limber_format f;
-    enum kind kind; /* as elements are measured */
-    const struct small_float *small; /* NULL, or what elements are, measured as binary32 */
+    enum kind kind; /* format in which elements are measured */
+    const struct small_float *small; /* NULL, or the format that is converted to binary32 first */
     struct measures measure;
     int64_t lines, length;
     enum scan_depth depth;
-    struct extremes *line, *tile; /* line: of each cut */
-    struct growing *lanes; /* of a worker: as many as measured_at_once */
+    struct extremes *line, *tile; /* line: [cut][line] */
+    struct accumulator *lanes; /* [worker][measured_at_once] */
     struct mask *m;
-    int64_t first, rows; /* rows of tiles: where the next run begins, and of a task */
-    int64_t cuts, depth_of_cut; /* tasks that share lines, and elements of each */
-    atomic_bool stop; /* a probe has seen enough */
+    int64_t first, rows; /* in rows of tiles: begin of the next run, and size of a task */
+    int64_t cuts, depth_of_cut; /* number of tasks that share lines, and elements of each */
+    atomic_bool stop; /* a probe has seen enough: full-width data */
 };
 
-static inline bool stopped(struct job *j)
+static inline bool is_stopped(struct job *j)
 {
     return atomic_load_explicit(&j->stop, memory_order_relaxed);
 }
 
-/* The lines and tiles of j->v, into j->line: scan.c has it. */
+/* Scans the lines and tiles of j->v into j->line: in scan.c. */
 typedef bool scan_job(struct job *j, const struct runner *r);
-/* pixels.c: lines that are windows, or channels of filters; `scan` looks at each pixel once. */
+/* pixels.c: scans lines that are windows, or channels of filters; `scan` reads each pixel once. */
 bool limber_scan_pixels(struct job *j, const struct pixels *x, bool filters, scan_job *scan,
                         const struct runner *r);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The lowest set bit of a double is what it loses when that bit is cleared: its exponent is the
- * bit's place. */
+ * The lowest set bit of a double is the difference when that bit is cleared: the exponent of this
+ * difference is the bit's place. */
 #include "jit/scan/measure.h"
 
 #include <stdbool.h>
@@ -56,14 +56,14 @@ enum { ROWS = 16 };
 #define LANES(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #endif
 
-FLAT void start(struct lanes *s)
+FLAT void clear_lanes(struct lanes *s)
 {
     s->emin = s->lsb = ALL(NONE_LOW);
     s->emax = ALL(NONE_HIGH);
     s->sig = s->special = s->negative = s->odd = ALL(0);
 }
 
-FLAT void merge(struct lanes *s, const struct lanes *o)
+FLAT void merge_lanes(struct lanes *s, const struct lanes *o)
 {
     s->emin = LESS(s->emin, o->emin);
     s->emax = MORE(s->emax, o->emax);
@@ -74,8 +74,8 @@ FLAT void merge(struct lanes *s, const struct lanes *o)
     s->odd |= o->odd;
 }
 
-/* Takes elements with exponents e and lowest bits at l. */
-FLAT void take(struct lanes *s, v8l used, v8l e, v8l l, v8l negative)
+/* Joins elements with exponents e and lowest bits at l. */
+FLAT void take_elements(struct lanes *s, v8l used, v8l e, v8l l, v8l negative)
 {
     v8l sig = (e - l + 1) & used;
 
@@ -95,9 +95,9 @@ FLAT v8l lowest_of(v8l size)
     return PICK(whole, size, rest) >> 52;
 }
 
-/* What eight columns of doubles show: the largest magnitude with and without what is special, the
- * least but one, the least lowest bit but one (zeros wrap to the largest), the longest significand,
- * the signs. */
+/* Extremes of eight columns of doubles.  all, most: largest magnitude with and without NaN and
+ * infinities.  least, low: smallest magnitude and smallest lowest bit, minus 1, so that zeros wrap
+ * to the maximum.  sig: longest significand.  sign: or of the signs. */
 struct raw {
     v8u all, most, least, low;
     v8l sig, sign;
@@ -112,15 +112,15 @@ FLAT void take_doubles(struct raw *r, v8d x)
     less = size - 1;
     r->most = MOST(r->most, size);
     r->least = LEAST(r->least, less);
-    low = (v8u)((v8d)size - (v8d)(size & less));        /* what clearing that bit takes away */
+    low = (v8u)((v8d)size - (v8d)(size & less));        /* the value of the lowest set bit */
     low = PICK((v8u)((size & 0xfffffffffffff) == 0), size, low);    /* a power of two: itself */
     r->low = LEAST(r->low, low - 1);
     r->sig = (v8l)MOST((v8u)r->sig, (size >> 52) - (low >> 52));
     r->sign |= (v8l)x & (v8l)(size != 0);
 }
 
-/* Adds it to what is known. */
-FLAT void tell(struct lanes *s, const struct raw *r)
+/* Joins the extremes into the lanes. */
+FLAT void resolve_raw(struct lanes *s, const struct raw *r)
 {
     struct lanes o;
     v8l some = r->most != 0;
@@ -131,8 +131,8 @@ FLAT void tell(struct lanes *s, const struct raw *r)
     o.sig = (r->sig + 1) & some;
     o.special = r->all >= 0x7ff0000000000000;
     o.negative = r->sign < 0;
-    o.odd = ((o.emin == 0) | (o.lsb == 0)) & some;  /* the lowest bit alone may be subnormal */
-    merge(s, &o);
+    o.odd = ((o.emin == 0) | (o.lsb == 0)) & some;  /* a normal's lowest bit may be subnormal */
+    merge_lanes(s, &o);
 }
 
 FLAT void take_dd(struct lanes *s, v8l high, v8l low)
@@ -144,7 +144,7 @@ FLAT void take_dd(struct lanes *s, v8l high, v8l low)
     s->odd |= (((e == 0) | (l == 0)) & (size != 0)) | (((f == 0) | (below == 0)) & (rest != 0)) |
               (f == 0x7ff);
     below = PICK(rest != 0, below, ALL(NONE_LOW));
-    take(s, ~special & (e != 0), e, LESS(l, below), high < 0);
+    take_elements(s, ~special & (e != 0), e, LESS(l, below), high < 0);
 }
 
 /* Place of the lowest set bit of integers that are not 0. */
@@ -166,7 +166,7 @@ FLAT void take_longs(struct lanes *s, v8l x)
 
     e = PICK(high != 0, place_of_top(high) + 32, place_of_top(low));
     l = PICK(low != 0, place_of(low), place_of(high) + 32);
-    take(s, size != 0, e, l, sign);
+    take_elements(s, size != 0, e, l, sign);
 }
 
 FLAT void take_quads(struct lanes *s, v8l low, v8l high)
@@ -177,7 +177,7 @@ FLAT void take_quads(struct lanes *s, v8l low, v8l high)
     s->special |= special;
     s->odd |= (e == 0) & some;
     place = PICK(low != 0, place_of(low), PICK(top != 0, 64 + place_of(top), ALL(112)));
-    take(s, ~special & (e != 0), e, e - 112 + place, high < 0);
+    take_elements(s, ~special & (e != 0), e, e - 112 + place, high < 0);
 }
 
 FLAT v8d doubles_at(enum kind k, const char *at)
@@ -192,7 +192,7 @@ FLAT v8d doubles_at(enum kind k, const char *at)
     }
 }
 
-/* Eight elements that no double holds. */
+/* Takes eight elements of a format whose values exceed a double's. */
 FLAT void take_long(struct lanes *s, enum kind k, const char *at)
 {
     v8l a = LOAD(v8l, at), b, even, odd;
@@ -224,11 +224,11 @@ FLAT void take_column(struct lanes *s, enum kind k, const char *at, int64_t n, i
             take_long(s, k, at + i * step);
     }
     if (narrow)
-        tell(s, &r);
+        resolve_raw(s, &r);
 }
 
-/* Every lane becomes what all are together. */
-FLAT void fold(struct eight *s)
+/* Joins all lanes, and stores the result in every lane. */
+FLAT void join_all_lanes(struct eight *s)
 {
     struct lanes all, o;
 
@@ -241,7 +241,7 @@ FLAT void fold(struct eight *s)
                         LANES(all.special, all.special, __VA_ARGS__), \
                         LANES(all.negative, all.negative, __VA_ARGS__), \
                         LANES(all.odd, all.odd, __VA_ARGS__) }; \
-    merge(&all, &o);
+    merge_lanes(&all, &o);
     TURN(4, 5, 6, 7, 0, 1, 2, 3)
     TURN(2, 3, 0, 1, 6, 7, 4, 5)
     TURN(1, 0, 3, 2, 5, 4, 7, 6)
@@ -249,12 +249,12 @@ FLAT void fold(struct eight *s)
     memcpy(s, &all, sizeof all);
 }
 
-FLAT void add(struct eight *s, const struct lanes *o)
+FLAT void add_lanes(struct eight *s, const struct lanes *o)
 {
     struct lanes all;
 
     memcpy(&all, s, sizeof all);
-    merge(&all, o);
+    merge_lanes(&all, o);
     memcpy(s, &all, sizeof all);
 }
 
@@ -267,44 +267,44 @@ static bool any_odd(const struct lanes *s)
     return any != 0;
 }
 
-/* At most MEASURE_RUN neighbours; of odd ones only that they are there. */
+/* Measures at most MEASURE_RUN contiguous elements; if some are odd, only records that. */
 FLAT void along_run(struct eight *line, struct eight *tile, enum kind k, const char *at, int64_t n)
 {
     char last[8 * 16] = { 0 };
     struct lanes run, odd;
 
-    start(&run);
+    clear_lanes(&run);
     take_column(&run, k, at, n / 8, 8 * size_of(k));
     if (n % 8) {
         memcpy(last, at + n / 8 * 8 * size_of(k), (size_t)(n % 8 * size_of(k)));
         take_column(&run, k, last, 1, 0);
     }
     if (any_odd(&run)) {
-        start(&odd);
+        clear_lanes(&odd);
         odd.odd = run.odd;
-        add(line, &odd);
+        add_lanes(line, &odd);
         return;
     }
-    add(line, &run);
-    add(tile, &run);
+    add_lanes(line, &run);
+    add_lanes(tile, &run);
 }
 
-/* Adds a group to what is known. */
-FLAT void add_group(struct growing *s, struct eight *tile, uint8_t *odd, const struct lanes *o)
+/* Adds a group's measures, unless an element is odd. */
+FLAT void add_group(struct accumulator *s, struct eight *tile, uint8_t *odd, const struct lanes *o)
 {
     *odd = any_odd(o);
     if (*odd)
         return;
-    add(&s->known, o);
-    add(tile, o);
+    add_lanes(&s->known, o);
+    add_lanes(tile, o);
 }
 
 #if defined(__AVX2__)
 #include "jit/scan/measure_wide.h"
 #endif
 
-FLAT void along(struct growing *line, struct growing *tile, enum kind k, const char *at,
-                int64_t len, int64_t ahead)
+FLAT void measure_line(struct accumulator *line, struct accumulator *tile, enum kind k,
+                       const char *at, int64_t len, int64_t ahead)
 {
 #if defined(__AVX2__)
     if (is_wide(k)) {
@@ -317,9 +317,9 @@ FLAT void along(struct growing *line, struct growing *tile, enum kind k, const c
         along_run(&line->known, &tile->known, k, at, len < MEASURE_RUN ? len : MEASURE_RUN);
 }
 
-/* A few rows of all groups, then the next: memory is read in long stretches. */
-FLAT void across(struct growing *s, struct eight *tile, uint8_t *odd, enum kind k, const char *at,
-                 int groups, int64_t n, int64_t step)
+/* Takes a few rows of all groups at a time, so that memory is read in long contiguous pieces. */
+FLAT void measure_groups(struct accumulator *s, struct eight *tile, uint8_t *odd, enum kind k,
+                         const char *at, int groups, int64_t n, int64_t step)
 {
     struct lanes one[MEASURE_GROUPS];
     int done = 0;
@@ -329,7 +329,7 @@ FLAT void across(struct growing *s, struct eight *tile, uint8_t *odd, enum kind 
         done = across_wide(s, tile, odd, k, at, groups, n, step);
 #endif
     for (int g = done; g < groups; g++)
-        start(&one[g]);
+        clear_lanes(&one[g]);
     for (int64_t i = 0; i < n; i += ROWS)
         for (int g = done; g < groups; g++) {
             struct lanes some = one[g];
@@ -357,11 +357,11 @@ FLAT void across(struct growing *s, struct eight *tile, uint8_t *odd, enum kind 
     }
 /* clang-format on */
 
-void MEASURE(start)(struct growing *s, enum kind k, int64_t n)
+void MEASURE(start)(struct accumulator *s, enum kind k, int64_t n)
 {
     struct lanes one;
 
-    start(&one);
+    clear_lanes(&one);
     for (int64_t i = 0; i < n; i++) {
         memcpy(&s[i].known, &one, sizeof one);
 #if defined(__AVX2__)
@@ -376,42 +376,42 @@ void MEASURE(start)(struct growing *s, enum kind k, int64_t n)
     (void)k;
 }
 
-void MEASURE(end)(struct growing *s, enum kind k, int64_t n, int groups)
+void MEASURE(end)(struct accumulator *s, enum kind k, int64_t n, int groups)
 {
 #if defined(__AVX2__)
     for (int64_t i = 0; i < n && is_wide(k); i++)
         end_wide(&s[i], !groups ? &s[i] : i + 1 < n ? &s[i + 1] : NULL, k);
 #endif
     for (int64_t i = 0; i < n && !groups; i++)
-        fold(&s[i].known);
+        join_all_lanes(&s[i].known);
     (void)k;
 }
 
-void MEASURE(along)(struct growing *line, struct growing *tile, enum kind k, const char *at,
+void MEASURE(along)(struct accumulator *line, struct accumulator *tile, enum kind k, const char *at,
                     int64_t len, int64_t ahead)
 {
-#define F(kind) along(line, tile, kind, at, len, ahead)
+#define F(kind) measure_line(line, tile, kind, at, len, ahead)
     EACH(F)
 #undef F
 }
 
-void MEASURE(across)(struct growing *s, struct eight *tile, uint8_t *odd, enum kind k,
+void MEASURE(across)(struct accumulator *s, struct eight *tile, uint8_t *odd, enum kind k,
                      const char *at, int groups, int64_t n, int64_t step)
 {
     struct lanes nothing;
 
     memset(odd, 0, (size_t)groups);
-    start(&nothing);
+    clear_lanes(&nothing);
     for (int g = 0; g < groups; g += MEASURE_RUN / 8)
         memcpy(&tile[g * 8 / MEASURE_RUN], &nothing, sizeof nothing);
-#define F(kind) across(s, tile, odd, kind, at, groups, n, step)
+#define F(kind) measure_groups(s, tile, odd, kind, at, groups, n, step)
     EACH(F)
 #undef F
     for (int g = 0; g < groups; g += MEASURE_RUN / 8)
-        fold(&tile[g * 8 / MEASURE_RUN]);
+        join_all_lanes(&tile[g * 8 / MEASURE_RUN]);
 }
 
-/* Subnormal numbers become normal ones, or those of binary32. */
+/* Converts eight floats; subnormals become normal in binary32, or subnormal there, too. */
 FLAT v8f widen_eight(const struct small_float *f, v8w code)
 {
     v8w m = code & f->magnitude, nan = (v8w)(m >= f->special) & 0x7f800000;

@@ -8,13 +8,13 @@
 
 enum { NONE_LOW = 1 << 20, NONE_HIGH = -(1 << 20) };    /* no finite nonzero was seen */
 
-/* Lane by lane, after n times eight elements; exponents are biased.  odd: subnormals, which are
- * left to the exact path. */
+/* Measures of eight lanes, each over n elements.  Exponents are biased.  odd: subnormals were seen,
+ * which the exact path handles. */
 struct eight {
     int64_t emin[8], emax[8], lsb[8], sig[8], special[8], negative[8], odd[8];
 };
 
-/* Formats that are measured so. */
+/* Formats that are measured in vectors. */
 enum kind {
     KIND_none,
     KIND_f64,
@@ -37,36 +37,38 @@ static inline int size_of(enum kind k)
                                             16;
 }
 
-/* What becomes known bit by bit: what is known, and what is not yet. */
-struct growing {
+/* Measures that are being accumulated: `known` is final, `raw` has wide accumulators (AVX2,
+ * AVX-512) that measure_end resolves into `known`. */
+struct accumulator {
     struct eight known;
     uint64_t raw[4][8];
 };
 
-/* Nothing seen yet. */
-typedef void measure_start(struct growing *s, enum kind k, int64_t n);
-/* Tells all: of lines and tiles, whose lanes then are alike, or of groups of eight neighbours. */
-typedef void measure_end(struct growing *s, enum kind k, int64_t n, int groups);
-/* len neighbours: added to what is known of all, and of every MEASURE_RUN of them.  What is `ahead`
- * bytes behind is fetched. */
+/* Initialises n accumulators. */
+typedef void measure_start(struct accumulator *s, enum kind k, int64_t n);
+/* Resolves n accumulators.  groups 0: lines or tiles, whose eight lanes are then joined; else
+ * groups of eight neighbours, whose lanes stay apart. */
+typedef void measure_end(struct accumulator *s, enum kind k, int64_t n, int groups);
+/* Measures len contiguous elements: all of them into `line`, every MEASURE_RUN of them into one of
+ * `tile`.  Prefetches `ahead` bytes further on. */
 enum { MEASURE_RUN = 64, MEASURE_TILES = 8, MEASURE_GROUPS = MEASURE_TILES * MEASURE_RUN / 8 };
-typedef void measure_along(struct growing *line, struct growing *tile, enum kind k, const char *at,
-                           int64_t len, int64_t ahead);
-/* n rows of eight times `groups` neighbours, `step` bytes apart: added to what is known of each
- * group, and in all, with lanes alike, of every MEASURE_RUN neighbours.  A group with odd[] is in
- * neither. */
-typedef void measure_across(struct growing *s, struct eight *tile, uint8_t *odd, enum kind k,
+typedef void measure_along(struct accumulator *line, struct accumulator *tile, enum kind k,
+                           const char *at, int64_t len, int64_t ahead);
+/* Measures n rows, `step` bytes apart, of eight times `groups` contiguous elements: each column
+ * into its group's lanes, and every MEASURE_RUN columns, with lanes joined, into `tile`.  Groups
+ * with odd[] set are in neither. */
+typedef void measure_across(struct accumulator *s, struct eight *tile, uint8_t *odd, enum kind k,
                             const char *at, int groups, int64_t n, int64_t step);
 
-/* A float of 8 or 16 bits: its codes' parts, and what makes binary32 of them.  Codes from `special`
+/* A float of 8 or 16 bits: masks of its code, and the conversion to binary32.  Codes from `special`
  * on are infinite or NaN. */
 struct small_float {
     uint32_t sign, magnitude, special;
-    int32_t shift; /* of a fraction */
+    int32_t shift; /* of a fraction to that of binary32 */
     float scale;
     int32_t size;
 };
-/* n neighbours, which become `to`. */
+/* Converts n contiguous elements to binary32. */
 typedef void measure_widen(const struct small_float *f, const char *at, int64_t n, float *to);
 
 measure_start limber_measure_start, limber_measure_start_avx2, limber_measure_start_avx512;

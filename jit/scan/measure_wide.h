@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * binary64 and binary32, 64 bytes at once, by the operations that wide_avx512.h or wide_avx2.h has.
- * What is special or subnormal shows in the extremes, and is left to take_column.  The longest
- * significand is that of all significands or'ed. */
+ * Measures binary64 and binary32, 64 bytes at once, with the operations of wide_avx512.h or
+ * wide_avx2.h.  NaN, infinities and subnormals show in the extremes; then take_column measures
+ * again.  The longest significand is that of the bitwise or of all significands. */
 #ifndef LIMBER_JIT_MEASURE_WIDE_H
 #define LIMBER_JIT_MEASURE_WIDE_H
 
@@ -10,16 +10,16 @@ FLAT bool is_wide(enum kind k)
     return k == KIND_f64 || k == KIND_f32;
 }
 
-/* struct wide: of elements without their signs, doubled, the largest and the least but zero; all
- * but zeros or'ed; of exponents of lowest bits, the least. */
+/* struct wide: of elements without sign and shifted left by one, the largest, the smallest nonzero
+ * one, the bitwise or of the nonzero ones, and the smallest exponent of a lowest bit. */
 #if defined(__AVX512F__)
 #include "jit/scan/wide_avx512.h"
 #else
 #include "jit/scan/wide_avx2.h"
 #endif
-_Static_assert(sizeof(struct wide) == sizeof(((struct growing *)0)->raw), "the same raw");
+_Static_assert(sizeof(struct wide) == sizeof(((struct accumulator *)0)->raw), "the same raw");
 
-FLAT void merge_raw(struct growing *s, enum kind k, const struct wide *o)
+FLAT void merge_raw(struct accumulator *s, enum kind k, const struct wide *o)
 {
     struct wide w;
 
@@ -28,7 +28,7 @@ FLAT void merge_raw(struct growing *s, enum kind k, const struct wide *o)
     memcpy(s->raw, &w, sizeof w);
 }
 
-/* What is behind the end is zero. */
+/* Takes any number of bytes; the last vector is padded with zeros. */
 FLAT void take_some(struct wide *w, enum kind k, const char *at, int64_t bytes)
 {
     for (; bytes >= 64; bytes -= 64, at += 64)
@@ -41,8 +41,8 @@ FLAT void take_some(struct wide *w, enum kind k, const char *at, int64_t bytes)
     }
 }
 
-FLAT void along_wide(struct growing *line, struct growing *tile, enum kind k, const char *at,
-                     int64_t len, int64_t ahead)
+FLAT void along_wide(struct accumulator *line, struct accumulator *tile, enum kind k,
+                     const char *at, int64_t len, int64_t ahead)
 {
     enum { RUN = MEASURE_RUN };
     struct wide all;
@@ -53,7 +53,7 @@ FLAT void along_wide(struct growing *line, struct growing *tile, enum kind k, co
         struct wide run;
 
         wide_start(&run, k);
-        if (n == RUN) /* of constant length */
+        if (n == RUN) /* constant length, so that the compiler unrolls */
             for (int i = 0; i < RUN * size_of(k); i += 64) {
                 __builtin_prefetch(at + ahead + i);
                 take_wide(&run, k, at + i);
@@ -70,19 +70,19 @@ FLAT void along_wide(struct growing *line, struct growing *tile, enum kind k, co
     memcpy(line->raw, &all, sizeof all);
 }
 
-FLAT void across_group(struct growing *s, struct eight *tile, uint8_t *odd, enum kind k,
+FLAT void across_group(struct accumulator *s, struct eight *tile, uint8_t *odd, enum kind k,
                        const char *at, int64_t n, int64_t step)
 {
     struct lanes one;
 
-    start(&one);
+    clear_lanes(&one);
     take_column(&one, k, at, n, step);
     add_group(s, tile, odd, &one);
 }
 
-/* Few rows of all groups, since rows a power of two apart share places in caches.  Returns the
- * groups that are done: pairs, of binary32. */
-FLAT int across_wide(struct growing *s, struct eight *tile, uint8_t *odd, enum kind k,
+/* Takes a few rows of all groups at a time, since rows a power of two apart conflict in caches.
+ * Returns the number of groups done, an even one for binary32. */
+FLAT int across_wide(struct accumulator *s, struct eight *tile, uint8_t *odd, enum kind k,
                      const char *at, int groups, int64_t n, int64_t step)
 {
     enum { FEW = 4, AHEAD = 16, TILE = MEASURE_RUN / 8 };
@@ -126,8 +126,8 @@ FLAT int across_wide(struct growing *s, struct eight *tile, uint8_t *odd, enum k
     return groups / each * each;
 }
 
-/* What a line's or a tile's raw holds; of binary32 the second half is of `other`. */
-FLAT void end_wide(struct growing *s, struct growing *other, enum kind k)
+/* Resolves the raw accumulators; for binary32 their second half belongs to `other`. */
+FLAT void end_wide(struct accumulator *s, struct accumulator *other, enum kind k)
 {
     struct wide w;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Scans the operands of a call as far as passes need it: masks, and what follows from them before
- * there is a plan. */
+ * Scans the operands of a call as far as passes need it: masks, and estimates that are derived from
+ * them before there is a plan. */
 #include "jit/device.h"
 #include "jit/prepared.h"
 #include "jit/scan/operands.h"
@@ -10,14 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What holds for both. */
-static void join(struct mask *all, const struct mask *m, bool first)
+/* Joins a mask into that of all groups. */
+static void join_mask(struct mask *all, const struct mask *m, bool first)
 {
     bool scanned = m->scanned && (first || all->scanned);
     int low = limber_mask_low(m), before = first ? INT_MAX : limber_mask_low(all);
 
-    low = low < before ? low : before;  /* INT_MIN, not known, is the least */
-    if (first || all->zero) {           /* nothing but its extremes yet */
+    low = low < before ? low : before;  /* INT_MIN means unknown, and prevails */
+    if (first || all->zero) {           /* `all` has no extremes yet */
         bool special = !first && all->special;
 
         *all = *m;
@@ -37,14 +37,14 @@ static void join(struct mask *all, const struct mask *m, bool first)
     all->scanned = scanned;
     all->has_low = low != INT_MIN;
     all->low = low;
-    all->line_emax = NULL;              /* these stay the groups' */
+    all->line_emax = NULL;              /* these arrays belong to the groups' masks */
     all->line_special = NULL;
     all->tile = NULL;
     all->block = NULL;
 }
 
-/* Matrices of a side: one that all groups share, or one for each. */
-static int64_t matrices(const struct problem *p, bool left)
+/* The number of matrices of a side: 1 if all groups share one, else one per group. */
+static int64_t matrix_count(const struct problem *p, bool left)
 {
     bool shared = left ? !p->each_a && p->step_a == 0 : !p->each_b && p->step_b == 0;
 
@@ -54,7 +54,7 @@ static int64_t matrices(const struct problem *p, bool left)
 const struct mask *limber_mask_of(const struct problem *p, const struct mask *m, bool left,
                                   int64_t g)
 {
-    return &m[matrices(p, left) == 1 ? 0 : g];
+    return &m[matrix_count(p, left) == 1 ? 0 : g];
 }
 
 struct scanning {
@@ -63,7 +63,7 @@ struct scanning {
     struct mask *m;
     bool left;
     enum data_need need;
-    const struct runner *r;     /* of one matrix; NULL: its caller */
+    const struct runner *r;     /* for one matrix; NULL: the calling thread */
     int64_t first;
 };
 
@@ -89,13 +89,13 @@ static bool scan_group(void *arg, int64_t g, int worker, struct diag *d)
                limber_scan(m, &v, f, lines, p->k, depth, s->r, d);
 }
 
-enum { SCAN_ALONE = 1 << 16 };  /* elements: fewer are no work for several threads */
+enum { SCAN_ALONE = 1 << 16 };  /* elements: fewer do not pay for several threads */
 
-/* All matrices of a side lie on the device, and are scanned there at once. */
-static bool are_remote(const limber_context *ctx, const struct problem *p, bool left,
-                       enum data_need need)
+/* True if all matrices of a side lie on the device, which scans them in one launch. */
+static bool are_on_device(const limber_context *ctx, const struct problem *p, bool left,
+                          enum data_need need)
 {
-    int64_t count = (left ? p->each_a : p->each_b) ? matrices(p, left) : 1;
+    int64_t count = (left ? p->each_a : p->each_b) ? matrix_count(p, left) : 1;
 
     if (need == NEED_format || p->kept[!left])
         return false;
@@ -108,17 +108,17 @@ static bool are_remote(const limber_context *ctx, const struct problem *p, bool 
 static struct device_scan remote_scan(const struct problem *p, struct mask *m, bool left)
 {
     return (struct device_scan){ .m = m,
-                                 .matrices = matrices(p, left),
+                                 .matrices = matrix_count(p, left),
                                  .each = left ? limber_groups_a(p) : limber_groups_b(p),
                                  .v = left ? &p->a : &p->b,
                                  .lines = left ? p->m : p->n,
                                  .length = p->k };
 }
 
-static void join_all(struct mask *all, const struct mask *m, int64_t count)
+static void join_masks(struct mask *all, const struct mask *m, int64_t count)
 {
     for (int64_t g = 0; g < count; g++)
-        join(all, &m[g], g == 0);
+        join_mask(all, &m[g], g == 0);
 }
 
 static bool scan_remote(limber_context *ctx, struct mask *m, struct mask *all,
@@ -128,11 +128,11 @@ static bool scan_remote(limber_context *ctx, struct mask *m, struct mask *all,
 
     if (!limber_device_scans(ctx, &s, 1, left ? p->fa : p->fb, p->queue, d))
         return false;
-    join_all(all, m, s.matrices);
+    join_masks(all, m, s.matrices);
     return true;
 }
 
-/* Of one format, by one wait for the device. */
+/* Scans both operands, of one format, with one wait for the device. */
 static bool scan_both_remote(limber_context *ctx, struct scan_result *f, const struct problem *p,
                              struct diag *d)
 {
@@ -140,21 +140,21 @@ static bool scan_both_remote(limber_context *ctx, struct scan_result *f, const s
 
     if (!limber_device_scans(ctx, s, 2, p->fa, p->queue, d))
         return false;
-    join_all(&f->all_a, f->a, s[0].matrices);
-    join_all(&f->all_b, f->b, s[1].matrices);
+    join_masks(&f->all_a, f->a, s[0].matrices);
+    join_masks(&f->all_b, f->b, s[1].matrices);
     return true;
 }
 
-/* The first matrix, then small ones side by side and large ones in turn. */
+/* Scans the first matrix, then small ones concurrently and large ones one after another. */
 static bool scan_side(limber_context *ctx, struct mask *m, struct mask *all,
                       const struct problem *p, bool left, enum data_need need,
                       const struct runner *r, struct diag *d)
 {
     struct scanning s = { ctx, p, m, left, need, r, 0 };
-    int64_t count = matrices(p, left), g = 0;
+    int64_t count = matrix_count(p, left), g = 0;
     bool small = (left ? p->m : p->n) * p->k <= SCAN_ALONE;
 
-    if (count > 0 && are_remote(ctx, p, left, need))
+    if (count > 0 && are_on_device(ctx, p, left, need))
         return scan_remote(ctx, m, all, p, left, d);
     if (count == 0 || !scan_group(&s, 0, 0, d))
         return count == 0;
@@ -165,8 +165,8 @@ static bool scan_side(limber_context *ctx, struct mask *m, struct mask *all,
             return false;
     }
     for (;; g++) {
-        join(all, &m[g], g == 0);
-        if (!m[g].scanned || g + 1 == count)    /* the class is known: no class */
+        join_mask(all, &m[g], g == 0);
+        if (!m[g].scanned || g + 1 == count)    /* a mask without a class ends the scan */
             return true;
         if (!small && !scan_group(&s, g + 1, 0, d))
             return false;
@@ -181,8 +181,8 @@ bool limber_may_cut(const limber_context *ctx, const struct problem *p)
            limber_view_strided(&p->b);
 }
 
-/* Where all of the data cannot be narrow, much of it might be: a tenth of the products that need no
- * native ones. */
+/* True if a sample says that much of the data may be narrow although all of it is not, so that a
+ * mixed product may pay. */
 static bool seems_mixed(const limber_context *ctx, const struct problem *p)
 {
     enum { WORK = 1 << 26 }; /* multiply-adds: fewer are not worth parts of their own */
@@ -205,19 +205,19 @@ static bool scan_both(limber_context *ctx, struct scan_result *f, const struct p
                            (long long)p->groups);
     for (int i = 0; i < 2; i++)
         f->borrowed[i] = p->kept[i] && need != NEED_format;
-    if (p->groups > 0 && limber_format_equal(p->fa, p->fb) && are_remote(ctx, p, true, need) &&
-        are_remote(ctx, p, false, need)) {
+    if (p->groups > 0 && limber_format_equal(p->fa, p->fb) && are_on_device(ctx, p, true, need) &&
+        are_on_device(ctx, p, false, need)) {
         if (!scan_both_remote(ctx, f, p, d))
             return false;
     } else if (!scan_side(ctx, f->a, &f->all_a, p, true, need, r, d) ||
                (f->all_a.scanned && !scan_side(ctx, f->b, &f->all_b, p, false, need, r, d)))
         return false;
-    if (!f->all_a.scanned || !f->all_b.scanned) /* half a class would only split kernels */
+    if (!f->all_a.scanned || !f->all_b.scanned) /* a class of one operand only splits kernels */
         f->all_a.scanned = f->all_b.scanned = false;
     return true;
 }
 
-/* The caller's slice count, or an estimate over all groups. */
+/* Sets the caller's slice count, or an estimate over all groups. */
 static bool count_slices(limber_context *ctx, struct scan_result *f, const struct problem *p,
                          int step, struct diag *d)
 {
@@ -252,14 +252,14 @@ void limber_scan_result_clear(struct scan_result *f, int64_t groups)
     free(f->b);
 }
 
-/* The exponent of the lowest bit of all matrices of a side; INT_MIN: it is not known. */
+/* The exponent of the lowest bit of all matrices of a side; INT_MIN: unknown. */
 static int lowest_bit(const struct problem *p, const struct mask *m, bool left)
 {
     int least = INT_MAX;
 
     if (limber_is_integer(left ? p->fa : p->fb))
         return 0;
-    for (int64_t g = 0; g < matrices(p, left); g++) {
+    for (int64_t g = 0; g < matrix_count(p, left); g++) {
         int low = limber_mask_low(&m[g]);
 
         least = low < least ? low : least;
@@ -267,21 +267,21 @@ static int lowest_bit(const struct problem *p, const struct mask *m, bool left)
     return least == INT_MAX ? 0 : least;
 }
 
-/* Bits of the integers of a side, all lines together; more than any where they are not known. */
-static int64_t reach(const struct problem *p, const struct mask *m, bool left)
+/* Bits of the integers of a side if all lines share one scale; INT_MAX: unknown. */
+static int64_t shared_width(const struct problem *p, const struct mask *m, bool left)
 {
     int64_t low = m ? lowest_bit(p, m, left) : INT_MIN, high = INT_MIN;
 
-    for (int64_t g = 0; low != INT_MIN && g < matrices(p, left); g++)
+    for (int64_t g = 0; low != INT_MIN && g < matrix_count(p, left); g++)
         if (!m[g].zero && m[g].emax > high)
             high = m[g].emax;
     return low == INT_MIN ? INT_MAX : high == INT_MIN ? 0 : high - low + 1;
 }
 
-/* Does FP64 hold every sum of products? */
+/* True if binary64 holds every sum of products exactly. */
 static bool sums_are_exact(const struct problem *p, const struct scan_result *f)
 {
-    int64_t bits = reach(p, f->a, true) + reach(p, f->b, false);
+    int64_t bits = shared_width(p, f->a, true) + shared_width(p, f->b, false);
 
     return bits <= 53 && ldexp((double)p->k, (int)bits) <= 0x1p53;
 }

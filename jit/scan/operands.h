@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a call has to know of its operands before a kernel is chosen. */
+ * What a call must know of its operands before a kernel is chosen. */
 #ifndef LIMBER_JIT_OPERANDS_H
 #define LIMBER_JIT_OPERANDS_H
 
@@ -10,24 +10,24 @@
 
 /* ---- operands.c ------------------------------------------------------------------------------ */
 
-/* What the scan found: one mask a group for the launches, one over all groups for the class. */
+/* Results of a scan: one mask per group for launches, and one over all groups for the class. */
 struct scan_result {
     struct mask *a, *b;
     struct mask all_a, all_b;
-    bool borrowed[2]; /* masks of prepared operands */
-    int slices; /* as in struct plan, */
-    struct first_pass first_pass; /* and this */
-    bool fractional; /* sums that must be integers may be none */
+    bool borrowed[2]; /* true: the masks belong to a prepared operand */
+    int slices; /* as in struct plan */
+    struct first_pass first_pass; /* as in struct plan */
+    bool fractional; /* operands have fractions, so sums that must be integers may not be */
 };
-/* f is zero, and to be cleared also after a failure. */
+/* f must be zero, and must be cleared also after a failure. */
 bool limber_scan_operands(limber_context *ctx, struct scan_result *f, const struct problem *p,
                           struct diag *d);
 void limber_scan_result_clear(struct scan_result *f, int64_t groups);
-/* Of m, the masks of a side, that of group g. */
+/* The mask of group g among m, the masks of one side. */
 const struct mask *limber_mask_of(const struct problem *p, const struct mask *m, bool left,
                                   int64_t g);
 
-/* The problem as passes see it. */
+/* The problem in the form that passes take. */
 static inline struct product_request limber_request(const struct problem *p)
 {
     return (struct product_request){ .contract = &p->contract,
@@ -41,17 +41,18 @@ static inline struct product_request limber_request(const struct problem *p)
                                      .conv = p->shape != NULL,
                                      .fine = p->fine };
 }
-/* As limber_may_part, of operands that parts can show. */
+/* limber_may_part that also checks whether parts can show the operands' views. */
 bool limber_may_cut(const limber_context *ctx, const struct problem *p);
 
-/* estimate.c: slices of `step` bits for the accuracy of the result's format; masks with lines. */
+/* estimate.c: estimates the slices of `step` bits that reach the accuracy of the result's format;
+ * needs masks with lines. */
 bool limber_estimate_slices(limber_context *ctx, const struct problem *p, const struct mask *a,
                             const struct mask *b, int step, int *slices, struct diag *d);
-/* log2 of the smallest of some sums sum_p a_ip b_jp 2^-(E_i + F_j), INFINITY where all of them have
- * zero lines; NAN: one vanishes, or no memory. */
+/* log2 of the smallest of some sampled sums sum_p a_ip b_jp 2^-(E_i + F_j); INFINITY if all of them
+ * have zero lines; NAN if one is 0, or out of memory. */
 double limber_sample_sums(const struct problem *p, const struct mask *a, const struct mask *b);
-/* The mean chance that the rounding of an element to sig bits is open where sums are off by less
- * than `error` of the product of their lines' Euclidean norms; NAN: no memory. */
+/* The mean probability that rounding an element to sig bits stays uncertain, if sums have an error
+ * below `error` times the product of their lines' Euclidean norms; NAN: no memory. */
 double limber_sample_open(const struct problem *p, double error, int sig);
 
 #endif

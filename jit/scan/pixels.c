@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Scans of windows that overlap: each pixel is looked at once, then joined to those of its
+ * Scans of overlapping windows: each pixel is measured once, then joined into the lines of its
  * windows. */
 #include "jit/scan/job.h"
 
@@ -13,7 +13,7 @@ struct joining {
     bool filters;
 };
 
-/* Of the pixels of one plane that a line's window sees. */
+/* Joins the pixels of one plane that a line's window covers. */
 static void join_plane(const struct joining *x, int64_t line, int64_t plane)
 {
     const struct patch *w = x->w;
@@ -32,7 +32,7 @@ static void join_plane(const struct joining *x, int64_t line, int64_t plane)
                 at_x /= w->divide[1];
             }
             if (at_y >= 0 && at_y < w->h && at_x >= 0 && at_x < w->w)
-                join(&x->line[line], &x->pixel[(plane * w->h + at_y) * w->w + at_x]);
+                join_extremes(&x->line[line], &x->pixel[(plane * w->h + at_y) * w->w + at_x]);
         }
 }
 
@@ -52,7 +52,7 @@ static void join_line(const struct joining *x, int64_t line)
     }
 }
 
-/* Of the elements of a filter that are of a channel. */
+/* Joins the elements of a filter that belong to a channel. */
 static void join_channel(const struct joining *x, int64_t line)
 {
     const struct patch *w = x->w;
@@ -62,7 +62,7 @@ static void join_channel(const struct joining *x, int64_t line)
     for (int64_t t = 0; t < (w->t ? w->t : 1); t++)
         for (int64_t r = 0; r < w->r; r++)
             for (int64_t s = 0; s < w->s; s++)
-                join(&x->line[line], first + t * w->plane + r * w->row + s * w->col);
+                join_extremes(&x->line[line], first + t * w->plane + r * w->row + s * w->col);
 }
 
 static void join_lines(void *arg, int64_t task, int worker)
@@ -101,12 +101,12 @@ bool limber_scan_pixels(struct job *j, const struct pixels *x, bool filters, sca
         v.data = (const char *)v.data + i * x->image * j->f.size;
         ok = scan(&of_image, r);
         limber_mask_clear(&m);
-        if (stopped(&of_image)) {
+        if (is_stopped(&of_image)) {
             atomic_store(&j->stop, true);
             break;
         }
     }
-    if (ok && !stopped(j))
+    if (ok && !is_stopped(j))
         r->run(r->self, (j->lines + RUN - 1) / RUN, join_lines, &joining);
     free(pixel);
     return ok;

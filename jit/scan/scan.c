@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * One pass over an operand: per line and per tile, the exponents and significant bits in use.
  *
- * Eight elements that are neighbours in memory are measured at once, be they of one line or of
- * eight. */
+ * Eight elements that are neighbours in memory are measured at once, whether they belong to one
+ * line or to eight. */
 #include "ir/num/prim.h"
 #include "ir/x86.h"
 #include "jit/runtime/runtime.h"
@@ -13,12 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* FEW: elements that are measured before another thread is awake.  STRETCH: elements of a line that
- * are measured before the next line's.  CUT: the least that tasks of the same lines have of each.
- * AHEAD: bytes that are fetched at least so early. */
+/* FEW: elements below which one thread scans.  STRETCH: elements of a line that are measured before
+ * the next line's.  CUT: smallest number of elements per line of a task that shares lines.
+ * AHEAD: distance of prefetches in bytes. */
 enum { FEW = 65536, STRETCH = 64 * RUN, CUT = 16 * RUN, AHEAD = 12 << 10 };
 
-/* ---- eight at once --------------------------------------------------------------------------- */
+/* ---- vectors of eight ------------------------------------------------------------------------ */
 
 static enum kind kind_of(limber_format f)
 {
@@ -38,8 +38,8 @@ static enum kind kind_of(limber_format f)
     }
 }
 
-/* Is f a float that is measured as binary32? */
-static bool widens(limber_format f, struct small_float *to)
+/* True for a float that is converted to binary32 before it is measured. */
+static bool is_widened(limber_format f, struct small_float *to)
 {
     uint32_t fraction, top;
 
@@ -80,7 +80,8 @@ static struct measures measures_here(void)
                               limber_measure_across, limber_measure_widen };
 }
 
-/* Tiles of a line that are measured before they are noted, so that long lines take no more. */
+/* Tiles of a line that are accumulated before they are stored, which limits memory for long
+ * lines. */
 static int64_t measured_at_once(const struct job *j)
 {
     enum { MOST = 1024 };
@@ -88,7 +89,7 @@ static int64_t measured_at_once(const struct job *j)
     return j->m->tile_cols < MOST ? j->m->tile_cols : MOST;
 }
 
-static struct extremes lane(const struct eight *s, int i, int bias)
+static struct extremes lane_extremes(const struct eight *s, int i, int bias)
 {
     struct extremes r = nothing;
 
@@ -112,15 +113,15 @@ static bool is_odd(const struct eight *s)
     return any != 0;
 }
 
-/* ---- one by one ------------------------------------------------------------------------------ */
+/* ---- single elements ------------------------------------------------------------------------- */
 
 static int lowest_bit(limber_u128 s)
 {
     return (uint64_t)s ? __builtin_ctzll((uint64_t)s) : 64 + __builtin_ctzll((uint64_t)(s >> 64));
 }
 
-/* One element of any format. */
-static void element(limber_format f, const char *at, struct extremes *out)
+/* Measures one element of any format. */
+static void measure_element(limber_format f, const char *at, struct extremes *out)
 {
     struct limber_num x[2];
     struct extremes s = nothing;
@@ -141,7 +142,7 @@ static void element(limber_format f, const char *at, struct extremes *out)
         }
     s.sig = s.emax - s.lsb + 1;
     s.negative = x[0].sign;
-    join(out, &s);
+    join_extremes(out, &s);
 }
 
 static void run_any(const struct job *j, int64_t line, int64_t p0, int64_t len,
@@ -152,7 +153,7 @@ static void run_any(const struct job *j, int64_t line, int64_t p0, int64_t len,
         const char *at = limber_view_at(j->v, line, p, j->f.size);
 
         if (at)
-            element(j->f, at, out);
+            measure_element(j->f, at, out);
     }
 }
 
@@ -170,7 +171,7 @@ static void set_tile(struct tile_mask *t, const struct extremes *s)
                          (s->negative ? TILE_negative : 0));
 }
 
-/* Elements of lines that one task measures, and what is known of the lines by them. */
+/* The elements [p0, end) of lines that one task measures, and the lines' extremes so far. */
 struct cut {
     int64_t p0, end;
     struct extremes *line;
@@ -181,29 +182,29 @@ static bool is_wide(const struct extremes *s)
     return s->emax != NONE_HIGH && s->emax - s->lsb + 1 > SCAN_narrow;
 }
 
-/* A glance has seen enough of full-width data. */
-static void probe(struct job *j, const struct extremes *s)
+/* Stops a probe as soon as a line needs more than SCAN_narrow bits. */
+static void stop_if_wide(struct job *j, const struct extremes *s)
 {
     if (j->depth == SCAN_probe && is_wide(s))
         atomic_store(&j->stop, true);
 }
 
-/* What was seen of a line within a tile. */
-static void note(struct job *j, const struct cut *x, int64_t line, int64_t p0,
-                 const struct extremes *s)
+/* Joins extremes of a line within a tile into both. */
+static void join_tile(struct job *j, const struct cut *x, int64_t line, int64_t p0,
+                      const struct extremes *s)
 {
-    join(&j->tile[line / RUN * j->m->tile_cols + p0 / RUN], s);
-    join(&x->line[line], s);
-    probe(j, &x->line[line]);
+    join_extremes(&j->tile[line / RUN * j->m->tile_cols + p0 / RUN], s);
+    join_extremes(&x->line[line], s);
+    stop_if_wide(j, &x->line[line]);
 }
 
-static const char *address(const struct job *j, int64_t line, int64_t p)
+static const char *element_address(const struct job *j, int64_t line, int64_t p)
 {
     return (const char *)j->v->data + (line * j->v->line + p * j->v->p) * j->f.size;
 }
 
-/* n neighbours as they are measured, where there is room for them. */
-static const char *measured(const struct job *j, const char *at, int64_t n, float *room)
+/* n contiguous elements in the format that is measured, converted into `room` if necessary. */
+static const char *widen_elements(const struct job *j, const char *at, int64_t n, float *room)
 {
     if (!j->small)
         return at;
@@ -211,33 +212,33 @@ static const char *measured(const struct job *j, const char *at, int64_t n, floa
     return (const char *)room;
 }
 
-/* Line by line, run by run and element by element. */
+/* Scans a line element by element, run by run; the exact path. */
 static void scan_any(struct job *j, const struct cut *x, int64_t line)
 {
-    for (int64_t p0 = x->p0; p0 < x->end && !stopped(j); p0 += RUN) {
+    for (int64_t p0 = x->p0; p0 < x->end && !is_stopped(j); p0 += RUN) {
         struct extremes s;
 
         run_any(j, line, p0, x->end - p0 < RUN ? x->end - p0 : RUN, &s);
-        note(j, x, line, p0, &s);
+        join_tile(j, x, line, p0, &s);
     }
 }
 
-/* What is known of a line. */
-static void note_line(struct job *j, const struct cut *x, struct growing *s, int64_t line)
+/* Resolves the accumulator of a line, and joins it into the line. */
+static void resolve_line(struct job *j, const struct cut *x, struct accumulator *s, int64_t line)
 {
     struct extremes one;
 
     j->measure.end(s, j->kind, 1, false);
-    one = lane(&s->known, 0, bias_of(j->kind));
-    join(&x->line[line], &one);
-    probe(j, &x->line[line]);
+    one = lane_extremes(&s->known, 0, bias_of(j->kind));
+    join_extremes(&x->line[line], &one);
+    stop_if_wide(j, &x->line[line]);
 }
 
-/* Some tiles of all lines, each a stretch of memory, then the next. */
+/* Scans a range of tiles; within a tile each line is contiguous. */
 static void scan_along(struct job *j, const struct cut *x, int64_t from, int64_t to,
-                       struct growing *tile)
+                       struct accumulator *tile)
 {
-    struct growing line[RUN];
+    struct accumulator line[RUN];
     float room[STRETCH];
     int64_t length = x->end - x->p0, tiles = (length + RUN - 1) / RUN;
     int64_t lines = to - from, bytes = (length < STRETCH ? length : STRETCH) * j->f.size;
@@ -245,45 +246,46 @@ static void scan_along(struct job *j, const struct cut *x, int64_t from, int64_t
 
     j->measure.start(line, j->kind, lines);
     j->measure.start(tile, j->kind, tiles);
-    for (int64_t p0 = x->p0; p0 < x->end && !stopped(j); p0 += STRETCH)
-        for (int64_t i = 0; i < lines && !stopped(j); i++) {
+    for (int64_t p0 = x->p0; p0 < x->end && !is_stopped(j); p0 += STRETCH)
+        for (int64_t i = 0; i < lines && !is_stopped(j); i++) {
             int64_t n = x->end - p0 < STRETCH ? x->end - p0 : STRETCH;
 
             j->measure.along(&line[i], &tile[(p0 - x->p0) / RUN], j->kind,
-                             measured(j, address(j, from + i, p0), n, room), n,
+                             widen_elements(j, element_address(j, from + i, p0), n, room), n,
                              j->small ? 0 : ahead);
             if (j->depth == SCAN_probe)
-                note_line(j, x, &line[i], from + i);
+                resolve_line(j, x, &line[i], from + i);
         }
-    for (int64_t i = 0; i < lines && !stopped(j); i++) {
-        note_line(j, x, &line[i], from + i);
+    for (int64_t i = 0; i < lines && !is_stopped(j); i++) {
+        resolve_line(j, x, &line[i], from + i);
         if (is_odd(&line[i].known))
             scan_any(j, x, from + i);
     }
     j->measure.end(tile, j->kind, tiles, false);
     for (int64_t c = 0; c < tiles; c++) {
-        struct extremes s = lane(&tile[c].known, 0, bias_of(j->kind));
+        struct extremes s = lane_extremes(&tile[c].known, 0, bias_of(j->kind));
 
-        join(&j->tile[from / RUN * j->m->tile_cols + x->p0 / RUN + c], &s);
+        join_extremes(&j->tile[from / RUN * j->m->tile_cols + x->p0 / RUN + c], &s);
     }
 }
 
-/* What element `tap` of a window sees of a row of the result: elements first + i step for i in
- * [from, end), of the row's `count` pixels from x0 on. */
-struct seen {
+/* The part of a row of an image that one element of the window covers for `count` pixels of the
+ * result from x0 on: elements first + i step for i in [from, end). */
+struct covered {
     int64_t first, step, from, end;
 };
 
-static struct seen see(const struct patch *w, int64_t line, int64_t row, int64_t x0, int64_t count)
+static struct covered covered_part(const struct patch *w, int64_t line, int64_t row, int64_t x0,
+                                   int64_t count)
 {
     int64_t s = line % w->s, r = line / w->s % w->r, channel = line / (w->s * w->r);
     int64_t image = row / w->oh, step = w->stride[1];
     int64_t high = row % w->oh * w->stride[0] + r * w->dilate[0] - w->pad[0];
     int64_t wide = x0 * step + s * w->dilate[1] - w->pad[1];
-    struct seen x = { w->origin + image * w->image + channel * w->channel + high * w->row +
-                          wide * w->col,
-                      step * w->col, wide < 0 ? (step - 1 - wide) / step : 0,
-                      wide < w->w ? (w->w - wide + step - 1) / step : 0 };
+    struct covered x = { w->origin + image * w->image + channel * w->channel + high * w->row +
+                             wide * w->col,
+                         step * w->col, wide < 0 ? (step - 1 - wide) / step : 0,
+                         wide < w->w ? (w->w - wide + step - 1) / step : 0 };
 
     x.end = x.end < count ? x.end : count;
     if (high < 0 || high >= w->h)
@@ -291,25 +293,25 @@ static struct seen see(const struct patch *w, int64_t line, int64_t row, int64_t
     return x;
 }
 
-/* A line that runs through the pixels of a convolution's result, row by row. */
-static void scan_rows(struct job *j, const struct cut *x, int64_t i, struct growing *tile)
+/* Scans a line that runs over the pixels of a convolution's result, row by row. */
+static void scan_rows(struct job *j, const struct cut *x, int64_t i, struct accumulator *tile)
 {
     const struct patch *w = j->v->patch;
     enum { MOST = 4 * RUN };
     const int64_t tiles = MOST / RUN;
     char copies[MOST * 16];
     float room[MOST];
-    struct growing line;
+    struct accumulator line;
 
     j->measure.start(&line, j->kind, 1);
     j->measure.start(tile, j->kind, tiles < j->m->tile_cols ? tiles : j->m->tile_cols);
-    for (int64_t p = x->p0; p < x->end && !stopped(j);) {
+    for (int64_t p = x->p0; p < x->end && !is_stopped(j);) {
         int64_t x0 = p % w->ow, count = w->ow - x0 < x->end - p ? w->ow - x0 : x->end - p;
         const char *from;
-        struct seen s;
+        struct covered s;
 
         count = count < MOST ? count : MOST;
-        s = see(w, i, p / w->ow, x0, count);
+        s = covered_part(w, i, p / w->ow, x0, count);
         p += count;
         if (s.end <= s.from)
             continue;
@@ -318,34 +320,34 @@ static void scan_rows(struct job *j, const struct cut *x, int64_t i, struct grow
                    (const char *)j->v->data + (s.first + l * s.step) * j->f.size, j->f.size);
         from = s.step != 1 ? copies + s.from * j->f.size :
                              (const char *)j->v->data + (s.first + s.from) * j->f.size;
-        j->measure.along(&line, tile, j->kind, measured(j, from, s.end - s.from, room),
+        j->measure.along(&line, tile, j->kind, widen_elements(j, from, s.end - s.from, room),
                          s.end - s.from, 0);
         if (j->depth == SCAN_probe)
-            note_line(j, x, &line, i);
+            resolve_line(j, x, &line, i);
     }
-    note_line(j, x, &line, i);
+    resolve_line(j, x, &line, i);
     if (is_odd(&line.known))
         scan_any(j, x, i);
-    for (int64_t c = x->p0 / RUN; c * RUN < x->end; c++) /* tiles are not told apart */
-        join(&j->tile[i / RUN * j->m->tile_cols + c], &x->line[i]);
+    for (int64_t c = x->p0 / RUN; c * RUN < x->end; c++) /* all tiles get the line's extremes */
+        join_extremes(&j->tile[i / RUN * j->m->tile_cols + c], &x->line[i]);
 }
 
-/* What is known of lines side by side. */
-static void note_lines(struct job *j, const struct cut *x, struct growing *s, int64_t line,
-                       int64_t count)
+/* Resolves the accumulators of neighbouring lines, and joins them into the lines. */
+static void resolve_lines(struct job *j, const struct cut *x, struct accumulator *s, int64_t line,
+                          int64_t count)
 {
     j->measure.end(s, j->kind, (int)((count + 7) / 8), true);
     for (int64_t i = 0; i < count; i++) {
-        struct extremes one = lane(&s[i / 8].known, (int)(i % 8), bias_of(j->kind));
+        struct extremes one = lane_extremes(&s[i / 8].known, (int)(i % 8), bias_of(j->kind));
 
-        join(&x->line[line + i], &one);
-        probe(j, &x->line[line + i]);
+        join_extremes(&x->line[line + i], &one);
+        stop_if_wide(j, &x->line[line + i]);
     }
 }
 
-/* measure.across of floats that are widened first, a tile's columns at a time. */
-static void widen_across(const struct job *j, struct growing *s, struct eight *tile, uint8_t *odd,
-                         const char *from, int groups, int64_t len, int64_t step)
+/* measure.across after a conversion to binary32, a tile's columns at a time. */
+static void widen_across(const struct job *j, struct accumulator *s, struct eight *tile,
+                         uint8_t *odd, const char *from, int groups, int64_t len, int64_t step)
 {
     float room[RUN * MEASURE_RUN];
 
@@ -359,14 +361,14 @@ static void widen_across(const struct job *j, struct growing *s, struct eight *t
     }
 }
 
-/* A run of lines side by side, into what is known of them and of their tiles; fewer than eight are
- * made eight by zeros, which change nothing. */
-static void run_across(struct job *j, const struct cut *x, struct growing *s, int64_t line,
+/* Measures a run of neighbouring lines into the accumulators s and the tiles.  Fewer than eight
+ * lines are padded with zeros, which change nothing. */
+static void run_across(struct job *j, const struct cut *x, struct accumulator *s, int64_t line,
                        int64_t count, int64_t p0)
 {
     int64_t len = x->end - p0 < RUN ? x->end - p0 : RUN, step = j->v->p * j->f.size;
     int groups = (int)((count + 7) / 8);
-    const char *from = address(j, line, p0);
+    const char *from = element_address(j, line, p0);
     char eight[RUN * 8 * 16];
     struct eight tile[MEASURE_TILES];
     uint8_t odd[MEASURE_GROUPS];
@@ -387,29 +389,29 @@ static void run_across(struct job *j, const struct cut *x, struct growing *s, in
         struct extremes *to = &j->tile[(line + 8 * i) / RUN * j->m->tile_cols + p0 / RUN];
 
         if (8 * i % RUN == 0) {
-            one = lane(&tile[8 * i / RUN], 0, bias_of(j->kind));
-            join(to, &one);
+            one = lane_extremes(&tile[8 * i / RUN], 0, bias_of(j->kind));
+            join_extremes(to, &one);
         }
         for (int l = 0; l < 8 && l < count && odd[i]; l++) {
             run_any(j, line + 8 * i + l, p0, len, &one);
-            note(j, x, line + 8 * i + l, p0, &one);
+            join_tile(j, x, line + 8 * i + l, p0, &one);
         }
     }
 }
 
-/* All lines at once, run by run: a multiple of eight, or fewer. */
+/* Scans neighbouring lines together, run by run: a multiple of eight lines, or fewer. */
 static void scan_across(struct job *j, const struct cut *x, int64_t from, int64_t to)
 {
-    struct growing s[MEASURE_GROUPS];
+    struct accumulator s[MEASURE_GROUPS];
 
     j->measure.start(s, j->kind, (int)((to - from + 7) / 8));
-    for (int64_t p0 = x->p0; p0 < x->end && !stopped(j); p0 += RUN) {
+    for (int64_t p0 = x->p0; p0 < x->end && !is_stopped(j); p0 += RUN) {
         run_across(j, x, s, from, to - from, p0);
         if (j->depth == SCAN_probe)
-            note_lines(j, x, s, from, to - from);
+            resolve_lines(j, x, s, from, to - from);
     }
     if (j->depth != SCAN_probe)
-        note_lines(j, x, s, from, to - from);
+        resolve_lines(j, x, s, from, to - from);
 }
 
 static void clear_tile(struct job *j, int64_t tile)
@@ -417,20 +419,20 @@ static void clear_tile(struct job *j, int64_t tile)
     j->tile[tile] = nothing;
 }
 
-static void keep_tile(struct job *j, int64_t tile)
+static void store_tile(struct job *j, int64_t tile)
 {
     set_tile(&j->m->tile[tile], &j->tile[tile]);
 }
 
-static void for_tiles(struct job *j, const struct cut *x, int64_t from, int64_t to,
-                      void (*fn)(struct job *j, int64_t tile))
+static void for_each_tile(struct job *j, const struct cut *x, int64_t from, int64_t to,
+                          void (*fn)(struct job *j, int64_t tile))
 {
     for (int64_t row = from / RUN; row * RUN < to; row++)
         for (int64_t p0 = x->p0; p0 < x->end; p0 += RUN)
             fn(j, row * j->m->tile_cols + p0 / RUN);
 }
 
-/* Some rows of tiles, or a cut of them; a task. */
+/* Task: scans some rows of tiles, or a cut of them. */
 static void scan_lines(void *arg, int64_t task, int worker)
 {
     struct job *j = arg;
@@ -442,14 +444,14 @@ static void scan_lines(void *arg, int64_t task, int worker)
 
     for (int64_t i = from; i < to; i++)
         x.line[i] = nothing;
-    for_tiles(j, &x, from, to, clear_tile);
+    for_each_tile(j, &x, from, to, clear_tile);
 
     if (direct && j->v->line == 1)
         middle = to - (to - from) % 8;
     if (middle > from)
         scan_across(j, &x, from, middle);
     if (direct && j->v->p == 1 && middle < to)
-        for (struct cut part = x; part.p0 < x.end && !stopped(j);
+        for (struct cut part = x; part.p0 < x.end && !is_stopped(j);
              part.p0 += measured_at_once(j) * RUN) {
             part.end = part.p0 + measured_at_once(j) * RUN;
             part.end = part.end < x.end ? part.end : x.end;
@@ -463,13 +465,13 @@ static void scan_lines(void *arg, int64_t task, int worker)
     else
         for (int64_t i = middle; i < to; i++)
             scan_any(j, &x, i);
-    for_tiles(j, &x, from, to, keep_tile);
+    for_each_tile(j, &x, from, to, store_tile);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
-/* Lines of a block that hold a nonzero, joined. */
-static void note_block(struct block_mask *b, const struct extremes *s)
+/* Joins a line into its block. */
+static void join_block(struct block_mask *b, const struct extremes *s)
 {
     bool first = b->flags & TILE_zero;
 
@@ -485,8 +487,8 @@ static void note_block(struct block_mask *b, const struct extremes *s)
     b->low = first || s->lsb < b->low ? s->lsb : b->low;
 }
 
-/* A row of tiles, and its lines. */
-static void conclude_row(void *arg, int64_t row, int worker)
+/* Fills the mask's entries of a row of tiles and its lines. */
+static void fill_mask_row(void *arg, int64_t row, int worker)
 {
     const struct job *j = arg;
     struct mask *m = j->m;
@@ -496,18 +498,18 @@ static void conclude_row(void *arg, int64_t row, int worker)
     for (int64_t i = row * RUN; i < (row + 1) * RUN && i < j->lines; i++) {
         const struct extremes *s = &j->line[i];
 
-        note_block(&m->block[row], s);
+        join_block(&m->block[row], s);
         m->line_emax[i] = s->emax == NONE_HIGH ? INT32_MIN : s->emax;
         m->line_special[i] = s->special;
     }
 }
 
-static void conclude(struct job *j, const struct runner *r)
+static void fill_mask(struct job *j, const struct runner *r)
 {
     struct mask *m = j->m;
     bool zero = true;
 
-    r->run(r->self, m->tile_rows, conclude_row, j);
+    r->run(r->self, m->tile_rows, fill_mask_row, j);
     for (int64_t row = 0; row < m->tile_rows; row++) {
         const struct block_mask *b = &m->block[row];
 
@@ -527,14 +529,14 @@ static void conclude(struct job *j, const struct runner *r)
     m->zero = zero;
 }
 
-static void inline_run(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
+static void run_serially(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
 {
     (void)self;
     for (int64_t i = 0; i < tasks; i++)
         fn(arg, i, 0);
 }
 
-/* How lines are shared out: some rows of tiles a task, and where these are few, cuts of them. */
+/* Chooses the tasks: some rows of tiles each, or, if there are few rows, cuts of them. */
 static void share_lines(struct job *j, const struct runner *r)
 {
     int64_t busy = 4 * limber_runner_busy(r), rows = j->m->tile_rows / busy;
@@ -542,7 +544,7 @@ static void share_lines(struct job *j, const struct runner *r)
 
     j->rows = j->cuts = 1;
     j->depth_of_cut = j->length;
-    if (j->v->line == 1) /* long stretches of memory */
+    if (j->v->line == 1) /* lines are interleaved: more of them make longer contiguous reads */
         j->rows = rows < 1 ? 1 : rows < MEASURE_TILES ? rows : MEASURE_TILES;
     if (j->depth == SCAN_probe || busy == 4 || j->m->tile_rows == 0 || most <= 1)
         return;
@@ -552,7 +554,7 @@ static void share_lines(struct job *j, const struct runner *r)
     j->cuts = (j->length + j->depth_of_cut - 1) / j->depth_of_cut;
 }
 
-/* A probe mostly ends at its first lines: others are only asked when it does not. */
+/* A probe usually stops at its first lines, so other threads only start when it does not. */
 static void scan_all(struct job *j, const struct runner *r)
 {
     int64_t rows = j->rows;
@@ -563,7 +565,7 @@ static void scan_all(struct job *j, const struct runner *r)
         j->rows = rows;
         j->first = 1;
     }
-    if (!stopped(j))
+    if (!is_stopped(j))
         r->run(r->self, (j->m->tile_rows - j->first + rows - 1) / rows * j->cuts, scan_lines, j);
 }
 
@@ -572,7 +574,7 @@ struct cuts {
     struct extremes *line;
 };
 
-/* Lines of a row of tiles as all of their cuts know them. */
+/* Joins the extremes of all cuts of the lines of a row of tiles. */
 static void join_cuts(void *arg, int64_t task, int worker)
 {
     const struct cuts *x = arg;
@@ -582,11 +584,11 @@ static void join_cuts(void *arg, int64_t task, int worker)
     for (int64_t i = task * RUN; i < (task + 1) * RUN && i < j->lines; i++) {
         x->line[i] = nothing;
         for (int64_t cut = 0; cut < j->cuts; cut++)
-            join(&x->line[i], &j->line[cut * j->lines + i]);
+            join_extremes(&x->line[i], &j->line[cut * j->lines + i]);
     }
 }
 
-static bool take_lines(struct mask *m, int64_t lines)
+static bool alloc_lines(struct mask *m, int64_t lines)
 {
     m->line_emax = malloc((size_t)(lines + 1) * sizeof *m->line_emax);
     m->line_special = calloc((size_t)lines + 1, 1);
@@ -603,7 +605,7 @@ static bool no_memory(struct mask *m, struct diag *d)
 
 static bool scan_job_here(struct job *j, const struct runner *r)
 {
-    const struct runner alone = { 1, inline_run, NULL };
+    const struct runner alone = { 1, run_serially, NULL };
     struct extremes *line = j->line;
     struct mask *m = j->m;
     bool ok;
@@ -634,12 +636,12 @@ static bool scan_job_here(struct job *j, const struct runner *r)
     return ok;
 }
 
-/* ---- the calls ------------------------------------------------------------------------------- */
+/* ---- entry points ---------------------------------------------------------------------------- */
 
 static bool scan_on(struct mask *m, const struct view *v, limber_format f, int64_t lines,
                     int64_t length, enum scan_depth depth, const struct runner *r, struct diag *d)
 {
-    const struct runner alone = { 1, inline_run, NULL };
+    const struct runner alone = { 1, run_serially, NULL };
     struct view straight = *v;
     struct job j = { .v = &straight,
                      .f = f,
@@ -653,7 +655,7 @@ static bool scan_on(struct mask *m, const struct view *v, limber_format f, int64
     struct pixels x;
     bool ok;
 
-    if (widens(f, &small)) {
+    if (is_widened(f, &small)) {
         j.kind = KIND_f32;
         j.small = &small;
     }
@@ -664,7 +666,7 @@ static bool scan_on(struct mask *m, const struct view *v, limber_format f, int64
     r = r ? r : &alone;
     limber_view_straighten(&straight, lines);
     j.line = malloc((size_t)(lines + 1) * sizeof *j.line);
-    ok = j.line && take_lines(m, lines);
+    ok = j.line && alloc_lines(m, lines);
     if (ok && limber_view_filters(&x, &straight, lines, length))
         ok = limber_scan_pixels(&j, &x, true, scan_job_here, r);
     else if (ok && limber_view_pixels(&x, &straight, lines, length))
@@ -672,7 +674,7 @@ static bool scan_on(struct mask *m, const struct view *v, limber_format f, int64
     else
         ok = ok && scan_job_here(&j, r);
     if (ok && !atomic_load(&j.stop))
-        conclude(&j, r);
+        fill_mask(&j, r);
     free(j.line);
     return ok || no_memory(m, d);
 }
@@ -718,7 +720,7 @@ struct sample limber_scan_sample(const struct view *v, limber_format f, int64_t 
                 struct extremes s;
 
                 run_any(&j, i, p + q, 1, &s);
-                join(&tile, &s);
+                join_extremes(&tile, &s);
             }
         found.zero += tile.emax == NONE_HIGH && !tile.special;
         found.narrow += !is_wide(&tile);
@@ -731,7 +733,7 @@ int64_t limber_scan_tiles(int64_t lines, int64_t length)
     return (lines + RUN - 1) / RUN * ((length + RUN - 1) / RUN);
 }
 
-/* Number i of `count` that a device found. */
+/* Result number i of `count` of a device's scan. */
 static struct extremes found_at(const int32_t *found, int64_t count, int64_t i)
 {
     int32_t flags = found[SCAN_flags * count + i];
@@ -748,7 +750,7 @@ static struct extremes found_at(const int32_t *found, int64_t count, int64_t i)
     return s;
 }
 
-static bool take_tiles(struct mask *m, const int32_t *found)
+static bool alloc_tiles(struct mask *m, const int32_t *found)
 {
     int64_t count = limber_scan_tiles(m->lines, m->length);
 
@@ -765,18 +767,18 @@ static bool take_tiles(struct mask *m, const int32_t *found)
 bool limber_scan_found(struct mask *m, const int32_t *found, int64_t all, const int32_t *tiles,
                        int64_t lines, int64_t length, struct diag *d)
 {
-    const struct runner alone = { 1, inline_run, NULL };
+    const struct runner alone = { 1, run_serially, NULL };
     struct job j = { .lines = lines, .m = m };
 
     *m = (struct mask){ .lines = lines, .length = length };
     j.line = malloc((size_t)(lines + 1) * sizeof *j.line);
-    if (!j.line || !take_lines(m, lines) || (tiles && !take_tiles(m, tiles))) {
+    if (!j.line || !alloc_lines(m, lines) || (tiles && !alloc_tiles(m, tiles))) {
         free(j.line);
         return no_memory(m, d);
     }
     for (int64_t i = 0; i < lines; i++)
         j.line[i] = found_at(found, all, i);
-    conclude(&j, &alone);
+    fill_mask(&j, &alone);
     free(j.line);
     return true;
 }
@@ -792,7 +794,7 @@ bool limber_scan_bytes(struct mask *m, limber_format f, int64_t lines, int64_t l
                         .sig = 8,
                         .lines = lines,
                         .length = length };
-    if (!take_lines(m, lines))
+    if (!alloc_lines(m, lines))
         return no_memory(m, d);
     for (int64_t i = 0; i < lines; i++)
         m->line_emax[i] = 7;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What measure_wide.h asks of an instruction set, by AVX2: fifteen operations on 32 bytes.
+ * The operations of measure_wide.h with AVX2: fifteen per 32 bytes.
  *
- * The lowest set bit of y is y & -y, here of a significand with its implicit bit.  Its place is the
- * exponent of that integer as a float; `low` is the least sum of this exponent and the element's,
- * of binary64 less LOW, so that it fits. */
+ * The lowest set bit of y is y & -y, for y the significand with its implicit bit.  The exponent of
+ * that integer as a float is the bit's index.  `low` is the smallest sum of this exponent and the
+ * element's, minus LOW for binary64, so that it fits. */
 #ifndef LIMBER_JIT_WIDE_AVX2_H
 #define LIMBER_JIT_WIDE_AVX2_H
 
 #include <immintrin.h>
 
-/* Of binary64 elements are not doubled, but without their sign: only signed numbers compare. */
+/* binary64 elements are not shifted, only without sign: AVX2 compares signed integers alone. */
 struct wide {
     __m256i most[2], least[2], any[2], low[2];
 };
@@ -30,7 +30,7 @@ FLAT void wide_start(struct wide *w, enum kind k)
 FLAT void take_wide_doubles(struct wide *w, int h, __m256i x)
 {
     const __m256i largest = _mm256_set1_epi64x(INT64_MAX), top = _mm256_set1_epi64x(1LL << 52);
-    const __m256i power = _mm256_set1_epi64x(0x4330000000000000); /* 2^52, whose last place is 1 */
+    const __m256i power = _mm256_set1_epi64x(0x4330000000000000); /* 2^52, whose ulp is 1 */
     __m256i size = _mm256_and_si256(x, largest);
     __m256i zero = _mm256_cmpeq_epi64(size, _mm256_setzero_si256()), y, low;
 
@@ -91,7 +91,7 @@ FLAT void merge_wide(struct wide *w, enum kind k, const struct wide *o)
     }
 }
 
-/* Something is infinite, NaN or subnormal. */
+/* True if an element is infinite, NaN or subnormal. */
 FLAT bool is_rare(const struct wide *w, enum kind k)
 {
     __m256i most = w->most[0], least = w->least[0], high, little;
@@ -113,7 +113,7 @@ FLAT bool is_rare(const struct wide *w, enum kind k)
     return !_mm256_testz_si256(_mm256_or_si256(high, little), _mm256_or_si256(high, little));
 }
 
-/* One lane as doubles have it, after its exponents' places. */
+/* Resolves one lane, in the layout of doubles, from the fields that hold its exponents. */
 FLAT void resolve_lane(struct eight *s, int i, int64_t emax, int64_t emin, int64_t lsb, int64_t sig,
                        bool negative)
 {
@@ -124,7 +124,7 @@ FLAT void resolve_lane(struct eight *s, int i, int64_t emax, int64_t emin, int64
     s->negative[i] |= -(int64_t)negative;
 }
 
-/* Adds eight lanes; of binary32 those from 8 * half on, as binary64 has them. */
+/* Resolves eight lanes of binary64. */
 FLAT void resolve_doubles(struct eight *s, const struct wide *w)
 {
     int64_t most[8], least[8], any[8], low[8];

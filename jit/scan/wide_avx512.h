@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What measure_wide.h asks of an instruction set, by AVX-512: twelve operations on 64 bytes.
+ * The operations of measure_wide.h with AVX-512: twelve per 64 bytes.
  *
- * A lowest set bit is that of x & ~(x - 1), where x has the implicit bit.  `low` is the least
- * exponent less the bits above that one. */
+ * The lowest set bit of x, with the implicit bit, is x & ~(x - 1).  `low` is the smallest
+ * difference of the exponent and the number of bits above that one. */
 #ifndef LIMBER_JIT_WIDE_AVX512_H
 #define LIMBER_JIT_WIDE_AVX512_H
 
@@ -67,7 +67,7 @@ FLAT void merge_wide(struct wide *w, enum kind k, const struct wide *o)
     }
 }
 
-/* Something is infinite, NaN or subnormal. */
+/* True if an element is infinite, NaN or subnormal. */
 FLAT bool is_rare(const struct wide *w, enum kind k)
 {
     if (k == KIND_f64)
@@ -78,7 +78,7 @@ FLAT bool is_rare(const struct wide *w, enum kind k)
             _mm512_cmplt_epu32_mask(w->least, _mm512_set1_epi32(1 << 24))) != 0;
 }
 
-/* Adds eight lanes; of binary32 those from 8 * half on, as binary64 has them. */
+/* Resolves eight lanes; for binary32 the lanes from 8 * half on. */
 FLAT void resolve_wide(struct eight *s, enum kind k, const struct wide *w, int half)
 {
     v8l most = (v8l)w->most, least = (v8l)w->least, low = (v8l)w->low, some, any, sign;
@@ -105,7 +105,7 @@ FLAT void resolve_wide(struct eight *s, enum kind k, const struct wide *w, int h
     o.sig = ((v8l)_mm512_lzcnt_epi64((__m512i)(any & -any)) - (63 - bits) + 1) & some;
     o.special = o.odd = ALL(0);
     o.negative = sign;
-    add(s, &o);
+    add_lanes(s, &o);
 }
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What was measured of this machine, read from the disk cache into its target. */
+ * Reads the measurements of this machine from the disk cache into its target. */
 #include "jit/tune/tune.h"
 
 #include <math.h>
@@ -41,7 +41,7 @@ char *limber_tuning_load(const limber_context *ctx)
     return s;
 }
 
-static bool among(int x, const int *list, size_t n)
+static bool is_among(int x, const int *list, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (list[i] == x)
@@ -54,19 +54,19 @@ bool limber_tile_has_registers(const struct target *t, int mr)
     return !limber_target_is_outer(t) && 2 * mr + 3 <= t->registers;
 }
 
-/* No tile, or one that the search tries. */
+/* True for no tile, or one that the search tries. */
 static bool is_candidate(const struct target *t, const int tile[3])
 {
     if (!tile[0])
         return true;
-    return among(tile[0], limber_tile_rows, COUNT(limber_tile_rows)) &&
+    return is_among(tile[0], limber_tile_rows, COUNT(limber_tile_rows)) &&
            limber_tile_has_registers(t, tile[0]) && tile[1] % tile[0] == 0 &&
-           among(tile[1] / tile[0], limber_tile_tall, COUNT(limber_tile_tall)) &&
-           among(tile[2], limber_tile_wide, COUNT(limber_tile_wide));
+           is_among(tile[1] / tile[0], limber_tile_tall, COUNT(limber_tile_tall)) &&
+           is_among(tile[2], limber_tile_wide, COUNT(limber_tile_wide));
 }
 
-/* The target in the first line. */
-static bool parse(const char *record, struct target *t)
+/* Parses the target in the record's first line. */
+static bool parse_target(const char *record, struct target *t)
 {
     char line[2048];
     struct diag ignored = { 0 };
@@ -79,13 +79,13 @@ static bool parse(const char *record, struct target *t)
     return limber_target_parse(t, line, &ignored);
 }
 
-/* Tiles and rates, and nothing else, from the record into the target; nothing where a value could
- * not have been measured. */
-static bool take(struct target *t, const char *record)
+/* Copies tiles and rates, and nothing else, from the record to the target; false, if a value cannot
+ * have been measured. */
+static bool copy_measurements(struct target *t, const char *record)
 {
     struct target r;
 
-    if (!parse(record, &r))
+    if (!parse_target(record, &r))
         return false;
     for (int u = 0; u < UNIT_count; u++)
         if (!is_candidate(t, r.tile[u]) || !isfinite(r.rate[u]) ||
@@ -116,6 +116,7 @@ void limber_tuning_read(limber_context *ctx)
     struct target t = ctx->machine.target;
     char *record = limber_tuning_load(ctx);
 
-    ctx->tuned = record && take(&t, record) && limber_machine_describe(&ctx->machine, &t);
+    ctx->tuned =
+        record && copy_measurements(&t, record) && limber_machine_describe(&ctx->machine, &t);
     free(record);
 }

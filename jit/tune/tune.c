@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Measures register tiles and cache blocks on this machine.  The record is an entry of the disk
- * cache, written, checked and evicted like a kernel: the target with the best tiles and rates, and
- * a line for everything tried. */
+ * cache, stored, checked and evicted like a kernel: the target with the best tiles and rates, and a
+ * line for everything tried. */
 #include "jit/tune/tune.h"
 
 #include "jit/api/api.h"
@@ -21,10 +21,10 @@ static const struct subject {
     { UNIT_f32, "f32", "f32", "native" },
     { UNIT_i8, "i8", "i32", "integer" },
 };
-static const double clearly = 1.02;     /* less is the noise of the measurement */
+static const double clearly = 1.02;     /* smaller gains are measurement noise */
 
 struct search {
-    limber_context *ctx;        /* measures; keeps nothing on disk */
+    limber_context *ctx;        /* used for measuring; stores nothing on disk */
     struct target best;
     double rate[COUNT(subjects)];
     bool wanted[COUNT(subjects)];
@@ -36,7 +36,7 @@ struct search {
 
 /* ---- the record ------------------------------------------------------------------------------ */
 
-static bool store(limber_context *ctx, const struct search *s, struct diag *d)
+static bool store_record(limber_context *ctx, const struct search *s, struct diag *d)
 {
     struct facts facts = { .plan = "tuning record", .scheme = "none" };
     limber_cache_info info;
@@ -66,7 +66,7 @@ static bool store(limber_context *ctx, const struct search *s, struct diag *d)
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
-/* The kernels in memory were made for the target before. */
+/* Sets a target; kernels in memory are dropped, since they were made for the old one. */
 static bool set_target(struct search *s, const struct target *t)
 {
     struct kernel_cache *empty = limber_kernels_new(COUNT(subjects));
@@ -80,8 +80,8 @@ static bool set_target(struct search *s, const struct target *t)
     return true;
 }
 
-/* Values in [-1, 1], or bytes: zeros would be multiplied at other clocks, or not at all. */
-static void *operand(limber_format f, uint32_t seed)
+/* Values in [-1, 1], or bytes.  Zeros would run at other clock rates, or be skipped. */
+static void *make_operand(limber_format f, uint32_t seed)
 {
     size_t count = (size_t)SIZE * SIZE;
     char *data = malloc(count * f.size);
@@ -98,8 +98,8 @@ static void *operand(limber_format f, uint32_t seed)
     return data;
 }
 
-/* Multiply-adds a second of the best of a few runs, after one that compiles.  LIMBER_STATUS_DEVICE
- * where no kernel has the tile: few tiles have one that is prebuilt. */
+/* Multiply-adds per second of the best of a few runs, after one that compiles.
+ * LIMBER_STATUS_DEVICE if no kernel has the tile: few tiles are prebuilt. */
 static limber_status time_runs(struct search *s, const struct subject *what, limber_matrix a,
                                limber_matrix b, limber_output c, double *rate)
 {
@@ -123,7 +123,7 @@ static limber_status time_runs(struct search *s, const struct subject *what, lim
     return LIMBER_STATUS_OK;
 }
 
-static bool measure(struct search *s, const struct subject *what, double *rate, struct diag *d)
+static bool measure_rate(struct search *s, const struct subject *what, double *rate, struct diag *d)
 {
     limber_status status = LIMBER_STATUS_OK;
     limber_format in, out;
@@ -132,8 +132,8 @@ static bool measure(struct search *s, const struct subject *what, double *rate, 
 
     limber_format_named(what->in, &in);
     limber_format_named(what->out, &out);
-    a = operand(in, 1);
-    b = operand(in, 2);
+    a = make_operand(in, 1);
+    b = make_operand(in, 2);
     c = calloc((size_t)SIZE * SIZE, out.size);
     ok = (a && b && c) || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory to measure");
     if (ok)
@@ -150,14 +150,14 @@ static bool measure(struct search *s, const struct subject *what, double *rate, 
     return ok;
 }
 
-static void say(const struct search *s, const char *line)
+static void report_line(const struct search *s, const char *line)
 {
     if (s->options->line)
         s->options->line(s->options->user, line);
 }
 
-/* Lines of the record look like "tried f64 12,120,256 6.1e10". */
-static double known(const struct search *s, const char *words)
+/* Finds a rate in the record, whose lines look like "tried f64 12,120,256 6.1e10". */
+static double find_rate(const struct search *s, const char *words)
 {
     const char *at = s->tried.s ? strstr(s->tried.s, words) : NULL;
     locale_t before = limber_plain_numbers();
@@ -176,31 +176,31 @@ static bool measure_tile(struct search *s, const struct subject *what, const int
     memcpy(t.tile[what->unit], tile, sizeof t.tile[0]);
     if (!set_target(s, &t))
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the search");
-    if (!measure(s, what, rate, d))
+    if (!measure_rate(s, what, rate, d))
         return false;
     if (*rate == 0)
         return true;
     limber_text_add(&line, "%s%.4g", words, *rate);
     if (line.s && !line.failed) {
         limber_text_add(&s->tried, "%s\n", line.s);
-        say(s, line.s);
+        report_line(s, line.s);
     }
     limber_text_clear(&line);
     return !s->tried.failed || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the search");
 }
 
-/* What is known is not measured again; what is not wanted, or too late, stays unknown. */
-static bool try_one(struct search *s, size_t i, const int tile[3], struct diag *d)
+/* Measures one tile, unless its rate is known, its unit is not wanted, or time is up. */
+static bool try_tile(struct search *s, size_t i, const int tile[3], struct diag *d)
 {
     const struct subject *what = &subjects[i];
     char words[64];
     double rate;
 
     if (what->unit == UNIT_i8 && s->best.matrix && s->rate[i] > 0)
-        return true; /* the matrix unit has one tile */
+        return true; /* a matrix unit has one tile */
     snprintf(words, sizeof words, "tried %s %d,%d,%d ", limber_units[what->unit].name, tile[0],
              tile[1], tile[2]);
-    rate = known(s, words);
+    rate = find_rate(s, words);
     if (rate == 0 && (!s->wanted[i] || limber_now() > s->end))
         return true;
     if (rate == 0 && !measure_tile(s, what, tile, words, &rate, d))
@@ -212,8 +212,8 @@ static bool try_one(struct search *s, size_t i, const int tile[3], struct diag *
     return true;
 }
 
-/* All candidates in turn for all units, so that a short search sees some of each. */
-static bool search(struct search *s, struct diag *d)
+/* Tries candidates in turn for all units, so that a short search sees some of each. */
+static bool search_tiles(struct search *s, struct diag *d)
 {
     bool ok = true;
 
@@ -222,16 +222,16 @@ static bool search(struct search *s, struct diag *d)
             for (size_t w = 0; w < COUNT(limber_tile_wide); w++)
                 for (size_t i = 0; ok && i < COUNT(subjects); i++)
                     if (limber_tile_has_registers(&s->best, limber_tile_rows[r]))
-                        ok = try_one(s, i,
-                                     (int[]){ limber_tile_rows[r],
-                                              limber_tile_rows[r] * limber_tile_tall[h],
-                                              limber_tile_wide[w] },
-                                     d);
+                        ok = try_tile(s, i,
+                                      (int[]){ limber_tile_rows[r],
+                                               limber_tile_rows[r] * limber_tile_tall[h],
+                                               limber_tile_wide[w] },
+                                      d);
     return ok;
 }
 
-/* A list of units with commas; NULL: all. */
-static bool want(struct search *s, const char *units, struct diag *d)
+/* Parses a list of units with commas; NULL: all. */
+static bool read_units(struct search *s, const char *units, struct diag *d)
 {
     for (size_t i = 0; i < COUNT(subjects); i++)
         s->wanted[i] = !units;
@@ -252,7 +252,7 @@ static bool want(struct search *s, const char *units, struct diag *d)
     return true;
 }
 
-static bool start(struct search *s, const limber_context *ctx, struct diag *d)
+static bool start_search(struct search *s, const limber_context *ctx, struct diag *d)
 {
     const struct backend *const alone[] = { ctx->machine.backend, NULL };
     const limber_config config = {
@@ -274,7 +274,7 @@ static bool start(struct search *s, const limber_context *ctx, struct diag *d)
     return true;
 }
 
-/* Rates of some units only would not compare with the nominal ones of the others. */
+/* Stores the rates if all units were measured; some alone would not compare with nominal ones. */
 static void take_rates(struct search *s)
 {
     for (size_t i = 0; i < COUNT(subjects); i++)
@@ -282,27 +282,27 @@ static void take_rates(struct search *s)
             return;
     for (size_t i = 0; i < COUNT(subjects); i++)
         s->best.rate[subjects[i].unit] = s->rate[i];
-    /* limbs of the narrow float units are computed in binary32 here */
+    /* CPUs compute limbs of the narrow float units in binary32 */
     s->best.rate[UNIT_f16] = s->best.rate[UNIT_bf16] = s->best.rate[UNIT_tf32] = s->rate[1];
 }
 
-static bool tune(limber_context *ctx, const limber_tuning *options, struct diag *d)
+static bool run_tuning(limber_context *ctx, const limber_tuning *options, struct diag *d)
 {
     struct search s = { .options = options };
     bool ok;
 
-    if (!want(&s, options->units, d))
+    if (!read_units(&s, options->units, d))
         return false;
     if (!ctx->machine.backend->reads_tiles)
         return limber_fail(d, LIMBER_STATUS_DEVICE, "backend %s has nothing to tune",
                            ctx->machine.backend->name);
     s.end = limber_now() + (options->seconds > 0 ? options->seconds : 10);
-    ok = start(&s, ctx, d) && search(&s, d);
+    ok = start_search(&s, ctx, d) && search_tiles(&s, d);
     if (ok && s.unserved.status && !s.tried.s)
         ok = limber_fail(d, s.unserved.status, "%s", s.unserved.text);
     if (ok) {
         take_rates(&s);
-        ok = store(ctx, &s, d);
+        ok = store_record(ctx, &s, d);
     }
     limber_destroy(s.ctx);
     limber_text_clear(&s.tried);
@@ -322,7 +322,7 @@ limber_status limber_tune(limber_context *ctx, const limber_tuning *tuning)
             limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "tuning.seconds = %g is negative",
                         full.seconds);
         else
-            tune(ctx, &full, &d);
+            run_tuning(ctx, &full, &d);
     }
     if (d.status)
         limber_fail_in(&d, "tune");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Exact: every product is added, whole, to an accumulator as long as the range of products of
- * the two formats.  Slow, and good for any finite data: the last resort of `correct`.
+ * Exact: every product is added exactly to an accumulator as long as the range of products of the
+ * two formats.  Slow, and right for any finite data: the last resort of `correct`.
  *
  *   source  Kulisch, Computer Arithmetic and Validity, 2013, chapter 8 */
 #include "passes/scheme/scheme_split.h"

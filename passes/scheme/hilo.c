@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Hi/Lo: an FP32 operand is hi + lo 2^-shift (+ ...), each limb the rounding of what the limbs
- * before it leave.
+ * Hi/Lo: an FP32 operand is hi + lo 2^-shift (+ ...), each limb the rounded remainder of the limbs
+ * before it.
  *
  *   needs   operands that embed in binary32 and a float result of at most 24 bits; a mask whose
  *           exponents fit the limbs, after scaling by lines where the scheme scales
@@ -21,24 +21,24 @@ static int limb_bits(enum unit u)
     return u == UNIT_bf16 ? 9 : 12;
 }
 
-/* Exponents at which the limbs of every operand of the line are exact enough: [*low, top). */
-static void range(const struct scheme *s, int *low, int *top)
+/* The exponents [*low, top) at which limbs of an operand's line are exact enough. */
+static void exact_range(const struct scheme *s, int *low, int *top)
 {
     if (s->unit == UNIT_f16) {
         *top = 15;                      /* from 2^15 on lo 2^12 may overflow */
-        *low = s->shift ? -14 : -2;     /* unscaled lo needs 2^-14 too */
+        *low = s->shift ? -14 : -2;     /* an unscaled lo must stay at or above 2^-14, too */
     } else {
         *top = 40;
         *low = -60;                     /* products of two lows stay normal in binary32 */
     }
 }
 
-/* Does the operand fit, unscaled or after scaling it along its axis to 2^top? */
-static bool fits(const struct scheme *s, const struct node *m, bool *scale, struct diag *d)
+/* True if the operand's exponents fit, unscaled or (*scale) after scaling its lines below 2^top. */
+static bool fits_range(const struct scheme *s, const struct node *m, bool *scale, struct diag *d)
 {
     int low, top;
 
-    range(s, &low, &top);
+    exact_range(s, &low, &top);
     if (!limber_node_has(m, ATTR_spread))
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "needs a scan of %%%s", m->name);
     *scale = false;
@@ -61,7 +61,7 @@ static int add_limbs(struct plan *p, const struct scheme *s, int operand, int ax
     struct type t = p->node[operand].type;
     int low, top, n;
 
-    range(s, &low, &top);
+    exact_range(s, &low, &top);
     limber_format_named(limber_units[s->unit].in, &t.format);
     t.count = s->limbs;
     n = limber_plan_add(p, OP_hilo, NULL, operand, -1, t);
@@ -73,11 +73,11 @@ static int add_limbs(struct plan *p, const struct scheme *s, int operand, int ax
     return n;
 }
 
-/* Rows by falling share.  The products of limbs i and j with i+j = w share accumulator w; *dropped
- * is the share of those that the published scheme leaves out.  Tensor cores have registers for two
- * accumulators, and products of limbs that are not shifted may join. */
-static size_t rows(const struct scheme *s, bool published, bool joins, struct row *out,
-                   double *dropped)
+/* Fills rows by falling share.  The products of limbs i and j with i+j = w share accumulator w.
+ * published: leaves out the rows that the paper's scheme drops; *dropped is their share.  joins:
+ * two accumulators for all, as tensor cores have registers for two; limbs must not be shifted. */
+static size_t fill_rows(const struct scheme *s, bool published, bool joins, struct row *out,
+                        double *dropped)
 {
     size_t n = 0;
 
@@ -118,16 +118,16 @@ bool limber_split_hilo(struct plan *p, const struct scheme *scheme, const struct
     if (s.result.kind != LIMBER_KIND_FLOAT || limber_format_sig(s.result) > 24)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "the result is no float of at most 24 bits");
     axis = limber_axis_b(p, &s, &mb);
-    if (axis == AXIS_all && !fits(scheme, &mb, &scale_b, &shared)) {
-        axis = AXIS_col; /* no scale serves all windows */
+    if (axis == AXIS_all && !fits_range(scheme, &mb, &scale_b, &shared)) {
+        axis = AXIS_col; /* windows of different ranges share no scale */
         mb = *s.mb;
     }
-    if (!fits(scheme, s.ma, &scale_a, d) || !fits(scheme, &mb, &scale_b, d))
+    if (!fits_range(scheme, s.ma, &scale_a, d) || !fits_range(scheme, &mb, &scale_b, d))
         return false;
     a = add_limbs(p, scheme, s.a, AXIS_row, scale_a);
     b = add_limbs(p, scheme, s.b, axis, scale_b);
-    n = rows(scheme, p->promise == LIMBER_CONTRACT_FAST, tensor && !scheme->shift, table,
-             &p->dropped);
+    n = fill_rows(scheme, p->promise == LIMBER_CONTRACT_FAST, tensor && !scheme->shift, table,
+                  &p->dropped);
     for (size_t i = 0; i < n; i++)
         accumulators = table[i].acc >= accumulators ? table[i].acc + 1 : accumulators;
     return limber_split_finish(p, &s,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Every scheme, once, and what the families share. */
+ * The list of schemes, and what the families share. */
 #include "passes/scheme.h"
 
 #include "passes/scheme/scheme_split.h"
@@ -214,8 +214,8 @@ bool limber_need_bits(const struct plan *p, const struct node *mask, limber_form
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "needs a scan of %%%s", mask->name);
     width = limber_num(mask, ATTR_width);
     if (budget > 0 && budget < 1) {
-        /* truncation of |X| >= 2^(bits-1-spread) by less than 1 (2 for the two parts of dd),
-         * half of the budget for each operand, one more bit for their product and pruning */
+        /* |X| >= 2^(bits-1-spread) is truncated by less than 1 (2 for the two parts of dd).  Half
+         * of the budget for each operand, one more bit for their product and pruning. */
         need = (int64_t)ceil(-log2(budget)) + 3 + (f.kind == LIMBER_KIND_DD) +
                limber_num(mask, ATTR_spread);
         if (need < width)
@@ -241,7 +241,7 @@ int64_t limber_width_of_all(const struct node *mask)
 
 int limber_axis_b(const struct plan *p, const struct stated *s, struct node *mask)
 {
-    enum { MORE = 32 }; /* bits, which cost less than limbs of every window */
+    enum { MORE = 32 }; /* up to this many more bits cost less than limbs of every window */
     int64_t spread, width;
 
     *mask = *s->mb;

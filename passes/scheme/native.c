@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Native: one product on a unit that holds both operands as they are.
+ * Native: one product on a unit whose format holds both operands.
  *
  *   needs   operand formats that embed in binary32 or binary64, a float result no wider
  *   leaves  one row; chains of 256 products, so that the sum of k terms errs like k/256 + 256; of
@@ -7,10 +7,10 @@
  *   proof   docs/accuracy.md, "Native chains" */
 #include "passes/scheme/scheme_split.h"
 
-/* The smallest unit whose format holds both operands and has the result's precision, of those that
- * the machine has; for a stated order of all. */
-static bool pick(const struct plan *p, const struct stated *s, const struct target *t,
-                 enum unit *unit)
+/* Picks the smallest unit that holds both operands and has the result's precision: of those that
+ * the machine has, or, for a stated order, of all. */
+static bool pick_unit(const struct plan *p, const struct stated *s, const struct target *t,
+                      enum unit *unit)
 {
     static const enum unit order[] = { UNIT_f32, UNIT_f64 };
 
@@ -42,7 +42,7 @@ bool limber_split_native(struct plan *p, const struct scheme *scheme, const stru
         return false;
     if (s.result.kind != LIMBER_KIND_FLOAT && s.result.kind != LIMBER_KIND_POSIT)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "the result is no float");
-    if (!pick(p, &s, t, &unit))
+    if (!pick_unit(p, &s, t, &unit))
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "no unit of %s holds operands and result",
                            t->backend);
     ta = p->node[s.a].type;

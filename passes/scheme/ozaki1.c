@@ -17,10 +17,10 @@
 
 enum { SLICES = 64, INNER = 1024 };
 
-/* Bits of a slice and the longest exact chain: 2*step + log2 chunk <= exact bits. */
-static void shape(enum unit u, int kbits, int *step, int64_t *chunk)
+/* Bits of a slice and the longest exact chain: 2 step + log2 chunk <= the accumulator's bits. */
+static void slice_shape(enum unit u, int kbits, int *step, int64_t *chunk)
 {
-    int cap = u == UNIT_f64 ? 22 : u == UNIT_f16 ? 11 : 8;  /* f64: cut by way of binary32 */
+    int cap = u == UNIT_f64 ? 22 : u == UNIT_f16 ? 11 : 8;  /* f64: slices are made by binary32 */
     int inner = kbits < 10 ? kbits : 10;
 
     if (u == UNIT_i8) {
@@ -47,7 +47,7 @@ int limber_slice_step(const char *name, int kbits)
 
     if (!s || s->split != limber_split_ozaki1)
         return 0;
-    shape(s->unit, kbits, &step, &chunk);
+    slice_shape(s->unit, kbits, &step, &chunk);
     return step;
 }
 
@@ -57,10 +57,10 @@ struct operand {
     bool is_signed;
 };
 
-static bool measure(const struct plan *p, const struct node *mask, limber_format f, enum unit unit,
-                    int step, struct operand *o, struct diag *d)
+static bool size_slices(const struct plan *p, const struct node *mask, limber_format f,
+                        enum unit unit, int step, struct operand *o, struct diag *d)
 {
-    bool digits = unit == UNIT_e4m3; /* signed ones */
+    bool digits = unit == UNIT_e4m3; /* slices are signed digits */
 
     o->step = step;
     o->reach = step - digits;
@@ -81,7 +81,7 @@ static bool measure(const struct plan *p, const struct node *mask, limber_format
                            "contract.slices = %d: slices of %d bits hold at most 165 bits, %d of "
                            "them",
                            p->slices, step, (165 + o->is_signed) / step);
-    if (o->bits > 165)          /* classes do not tell how many more */
+    if (o->bits > 165)          /* masks' classes end there, so the exact number is not known */
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                            "%%%s needs more than 165 bits, at most 165 are cut", mask->name);
     if (o->slices > SLICES)
@@ -108,9 +108,9 @@ static int add_slices(struct plan *p, int operand, int axis, enum unit unit,
     return n;
 }
 
-/* Slice i of s counts 2^(step (s-1-i)) and is at most 2^reach times it; the smallest operand is at
- * least 2^(bits-1-spread). */
-static double share(const struct operand *a, const struct operand *b, int i, int j)
+/* The share of a row.  Slice i of s counts 2^(step (s-1-i)) and is at most 2^reach times that; the
+ * smallest operand is at least 2^(bits-1-spread). */
+static double row_share(const struct operand *a, const struct operand *b, int i, int j)
 {
     int top = a->step * (a->slices - 1 - i) + a->reach + b->step * (b->slices - 1 - j) + b->reach;
 
@@ -119,9 +119,9 @@ static double share(const struct operand *a, const struct operand *b, int i, int
     return ldexp(1, top - (a->bits - 1 - a->spread) - (b->bits - 1 - b->spread));
 }
 
-/* Fast mode keeps the triangle i+j < slices; *dropped is what the others would have shared. */
-static size_t rows(const struct operand *a, const struct operand *b, bool fast, struct row *out,
-                   int *accumulators, double *dropped)
+/* Fills rows.  fast: only the triangle i+j < slices; *dropped is the share of the others. */
+static size_t fill_rows(const struct operand *a, const struct operand *b, bool fast,
+                        struct row *out, int *accumulators, double *dropped)
 {
     size_t n = 0;
 
@@ -132,7 +132,7 @@ static size_t rows(const struct operand *a, const struct operand *b, bool fast, 
             if (j < 0 || j >= b->slices)
                 continue;
             if (fast && w >= a->slices) {
-                *dropped = nextafter(*dropped + share(a, b, i, j), INFINITY);
+                *dropped = nextafter(*dropped + row_share(a, b, i, j), INFINITY);
                 continue;
             }
             *accumulators = w + 1;
@@ -141,13 +141,14 @@ static size_t rows(const struct operand *a, const struct operand *b, bool fast, 
                                      .acc = w,
                                      .weight = a->step * (a->slices - 1 - i) +
                                                b->step * (b->slices - 1 - j),
-                                     .share = share(a, b, i, j) };
+                                     .share = row_share(a, b, i, j) };
         }
     return n;
 }
 
-static bool finish(struct plan *p, const struct stated *s, enum unit unit, int64_t chunk,
-                   const struct operand *oa, const struct operand *ob, int axis_b, struct diag *d)
+static bool finish_slices(struct plan *p, const struct stated *s, enum unit unit, int64_t chunk,
+                          const struct operand *oa, const struct operand *ob, int axis_b,
+                          struct diag *d)
 {
     struct row *table = malloc((size_t)(oa->slices * ob->slices) * sizeof *table);
     int a, b, accumulators = 0;
@@ -158,8 +159,8 @@ static bool finish(struct plan *p, const struct stated *s, enum unit unit, int64
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "ozaki1: out of memory");
     a = add_slices(p, s->a, axis_b == AXIS_none ? axis_b : AXIS_row, unit, oa);
     b = add_slices(p, s->b, axis_b, unit, ob);
-    n = rows(oa, ob, p->promise == LIMBER_CONTRACT_FAST && p->slices > 0, table, &accumulators,
-             &p->dropped);
+    n = fill_rows(oa, ob, p->promise == LIMBER_CONTRACT_FAST && p->slices > 0, table, &accumulators,
+                  &p->dropped);
     ok = limber_split_finish(p, s,
                              &(const struct product_table){ .a = a,
                                                             .b = b,
@@ -187,20 +188,20 @@ bool limber_split_ozaki1(struct plan *p, const struct scheme *scheme, const stru
         return false;
     if (s.wraps)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "the result wraps, scaled operands do not");
-    shape(scheme->unit, p->kbits, &step, &chunk);
+    slice_shape(scheme->unit, p->kbits, &step, &chunk);
     axis = limber_axis_b(p, &s, &mb);
-    if (p->slices > 0 && p->promise == LIMBER_CONTRACT_FAST) { /* so many bits, and not more */
+    if (p->slices > 0 && p->promise == LIMBER_CONTRACT_FAST) { /* a common scale would lose bits */
         axis = AXIS_col;
         mb = *s.mb;
     }
-    if (!measure(p, s.ma, s.fa, scheme->unit, step, &oa, d) ||
-        !measure(p, &mb, s.fb, scheme->unit, step, &ob, d))
+    if (!size_slices(p, s.ma, s.fa, scheme->unit, step, &oa, d) ||
+        !size_slices(p, &mb, s.fb, scheme->unit, step, &ob, d))
         return false;
-    return finish(p, &s, scheme->unit, chunk, &oa, &ob, axis, d) &&
+    return finish_slices(p, &s, scheme->unit, chunk, &oa, &ob, axis, d) &&
            (scheme->unit != UNIT_e4m3 || limber_split_exact_e4m3(p, t, d));
 }
 
-/* Integers: the same digits, unscaled. */
+/* Integers are cut into the same digits, unscaled. */
 bool limber_split_integer(struct plan *p, const struct scheme *scheme, const struct target *t,
                           struct diag *d)
 {
@@ -223,8 +224,8 @@ bool limber_split_integer(struct plan *p, const struct scheme *scheme, const str
         o->bits = 8 * f.size - (f.kind == LIMBER_KIND_INT);
         if (limber_node_has(mask, ATTR_emax) && limber_num(mask, ATTR_emax) + 1 < o->bits)
             o->bits = limber_num(mask, ATTR_emax) < 0 ? 1 : (int)limber_num(mask, ATTR_emax) + 1;
-        o->spread = o->bits - 1; /* not scaled, so the smallest operand is 1 */
+        o->spread = o->bits - 1; /* unscaled: the smallest nonzero operand is 1 */
         o->slices = (o->bits + o->is_signed + 7) / 8;
     }
-    return finish(p, &s, scheme->unit, 32768, &oa, &ob, AXIS_none, d);
+    return finish_slices(p, &s, scheme->unit, 32768, &oa, &ob, AXIS_none, d);
 }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Ozaki II: operands scaled by lines to integers, one product of bytes for each of enough pairwise
- * coprime moduli, and the integer result by the Chinese remainder theorem.  Where the machine
- * multiplies bytes as words of 16 bits, residues fill these: fewer moduli.  Tensor cores whose
- * products of bytes are slow, or gone, take residues of a byte in FP16: they sum 1024 products
- * exactly.  Those that are much faster in FP8 take residues as one to three digits, whose products
- * one accumulator sums (ir/num/digits.h).
+ * coprime moduli, and the integer result by the Chinese remainder theorem.  If the machine
+ * multiplies bytes as words of 16 bits, residues are 12 bits wide, which needs fewer moduli.
+ * Tensor cores whose byte products are slow or missing multiply residues of a byte in FP16, which
+ * sums 1024 products exactly.  Those that are much faster in FP8 split a residue into one to three
+ * digits, whose products one accumulator sums (ir/num/digits.h).
  *
- *   needs   a mask: bits of the scaled integers.  The caller may name the count of moduli, of which
- *           the contract `fast` takes as many bits of both operands as they hold
+ *   needs   a mask: bits of the scaled integers.  The caller may name the count of moduli; the
+ *           contract `fast` then keeps as many bits of both operands as these hold
  *   leaves  residues (bytes: A in [0,p), B symmetric; words and FP16: both symmetric; FP8: a limb
  *           for each digit), a diagonal table, a crt combine
  *   proof   docs/accuracy.md, "Residues (Ozaki II)": 2 k |a||b| < P makes the result unique;
- *           docs/accuracy.md, "Uncertain elements": what is cut off where the plan's first pass
- *           takes fewer bits
+ *           docs/accuracy.md, "Uncertain elements": the error where the plan's first pass takes
+ *           fewer bits
  *   source  Ozaki, Uchino, Imamura, arXiv 2504.08009 */
 #include "ir/num/crt.h"
 #include "ir/num/digits.h"
@@ -30,20 +30,20 @@ static const int64_t byte_moduli[MODULI] = {
     97,  89,  83,  79,  73,  71,  67,  61,  59,  53,  47,  43,  41,  37,  29,
 };
 
-/* The same where the unit multiplies words of 16 bits: at most 4093, so that 512 products of
+/* Moduli for a unit that multiplies words of 16 bits: at most 4093, so that 512 products of
  * symmetric remainders stay below 2^31; together 347.3 bits. */
 static const int64_t word_moduli[] = {
     4093, 4092, 4091, 4087, 4085, 4079, 4073, 4069, 4067, 4063, 4057, 4051, 4049, 4033, 4031,
     4027, 4021, 4019, 4013, 4007, 4003, 4001, 3989, 3979, 3977, 3967, 3947, 3943, 3931,
 };
 
-/* What residues are of on a unit. */
+/* Residue formats that each unit multiplies. */
 static const struct residues {
     enum unit unit;
     const int64_t *moduli;
     int most;
     int64_t chunk;
-    const char *format[2]; /* of A's and of B's */
+    const char *format[2]; /* formats of A's and of B's residues */
 } residues[] = {
     { UNIT_i8, byte_moduli, COUNT(byte_moduli), 65536, { "u8", "i8" } },
     { UNIT_i16, word_moduli, COUNT(word_moduli), 512, { "i16", "i16" } },
@@ -55,7 +55,7 @@ static const struct residues *residues_of(const struct scheme *scheme, const str
                                           struct diag *d)
 {
     if (scheme->unit == UNIT_i8)
-        return &residues[t->group == 2]; /* it multiplies words */
+        return &residues[t->group == 2]; /* group 2: it multiplies 16-bit words */
     if (t->vector_bits > 0) {
         limber_fail(d, LIMBER_STATUS_NO_SCHEME, "%s has no kernel of residues in %s", t->backend,
                     limber_units[scheme->unit].name);
@@ -64,16 +64,16 @@ static const struct residues *residues_of(const struct scheme *scheme, const str
     return &residues[scheme->unit == UNIT_f16 ? 2 : 3];
 }
 
-/* What a plan takes of them. */
+/* The moduli of a plan, and its limbs. */
 struct taken {
     int64_t modulus[MODULI], of_limb[LIMBS]; /* a limb's modulus */
     int digits[MODULI];
     int moduli, limbs;
 };
 
-/* The first `count` moduli, or with 0 as many as hold `need` bits.  Answers the bits that they
- * hold. */
-static double take(const struct residues *r, double need, int count, struct taken *x)
+/* Takes the first `count` moduli, or, if count is 0, as many as hold `need` bits.  Returns the bits
+ * that they hold. */
+static double take_moduli(const struct residues *r, double need, int count, struct taken *x)
 {
     double have = 0;
 
@@ -85,7 +85,7 @@ static double take(const struct residues *r, double need, int count, struct take
         x->modulus[x->moduli] = d ? d->p : r->moduli[x->moduli];
         have += log2((double)x->modulus[x->moduli++]);
     }
-    /* the last one may make a smaller one superfluous */
+    /* With the last modulus, a smaller one may be superfluous. */
     for (int i = x->moduli; !r->moduli && !count && i-- > 0;)
         if (have - log2((double)x->modulus[i]) >= need) {
             have -= log2((double)x->modulus[i]);
@@ -122,8 +122,8 @@ static int add_residues(struct plan *p, int operand, int axis, int bits, const s
     return n;
 }
 
-/* Fewer bits than the operands have, where that seems enough: what the cut of both may move the sum
- * by, as a power of two; -1 where nothing is cut. */
+/* Reduces the operands' bits if the first pass needs fewer.  Returns log2 of the error of the sum
+ * by both cuts; -1 if nothing is cut. */
 static int first_pass_bits(const struct plan *p, const struct stated *s, int *bits_a, int *bits_b)
 {
     int full[2] = { *bits_a, *bits_b }, *bits[2] = { bits_a, bits_b }, uncertain = -1;
@@ -136,28 +136,28 @@ static int first_pass_bits(const struct plan *p, const struct stated *s, int *bi
     for (int i = 0; i < 2; i++)
         if (p->first_pass.bits < full[i])
             *bits[i] = p->first_pass.bits;
-    for (int i = 0; i < 2; i++) /* each cut costs k times less than 2^bits of the other */
+    for (int i = 0; i < 2; i++) /* a cut moves the sum by less than k 2^bits of the other */
         if (*bits[i] < full[i] && *bits[!i] > uncertain)
             uncertain = *bits[!i];
     return uncertain < 0 ? -1 : uncertain + p->kbits + 2 + pairs;
 }
 
-/* Bits that the moduli must hold beside those of both operands.  The margin keeps |S|/P away from
- * 1/2 by more than the rounding of the quotient. */
+/* Bits that the moduli must hold in addition to both operands'.  The margin keeps |S|/P away from
+ * 1/2 by more than the rounding error of the quotient. */
 static double bits_beside(const struct plan *p)
 {
     return p->kbits + 1 + 0x1p-16;
 }
 
-/* A plan's moduli and bits of both operands.  uncertain: log2 of what cutting them may move the sum
- * by; -1 if nothing is cut. */
+/* A plan's moduli and bits of both operands.  uncertain: log2 of the error of the sum by cutting
+ * bits; -1 if nothing is cut. */
 struct choice {
     struct taken taken;
     int bits_a, bits_b, uncertain;
 };
 
-/* Bits of both operands that the named moduli hold: half of them each, or less where an operand has
- * fewer. */
+/* Cuts both operands to the bits that the named moduli hold: half each, or less for an operand that
+ * has fewer. */
 static bool cut_to_moduli(const struct plan *p, double have, struct choice *x, struct diag *d)
 {
     int both = (int)floor(have - bits_beside(p));
@@ -188,11 +188,11 @@ static bool choose_moduli(const struct plan *p, const struct residues *r, const 
         return false;
     x->uncertain = first_pass_bits(p, s, &x->bits_a, &x->bits_b);
     need = x->bits_a + x->bits_b + bits_beside(p);
-    have = take(r, need, p->slices, &x->taken);
+    have = take_moduli(r, need, p->slices, &x->taken);
     if (have < need && p->slices) {
         if (p->promise == LIMBER_CONTRACT_FAST)
             return cut_to_moduli(p, have, x, d);
-        take(r, need, 0, &x->taken);
+        take_moduli(r, need, 0, &x->taken);
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                            "contract.slices = %d moduli, but the contract needs %d of them",
                            p->slices, x->taken.moduli);
@@ -218,7 +218,7 @@ bool limber_split_ozaki2(struct plan *p, const struct scheme *scheme, const stru
     if (s.wraps)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "the result wraps, scaled operands do not");
     axis = limber_axis_b(p, &s, &mb);
-    if (p->slices && p->promise == LIMBER_CONTRACT_FAST) { /* a longer B would lose more bits */
+    if (p->slices && p->promise == LIMBER_CONTRACT_FAST) { /* one scale for all would lose bits */
         axis = AXIS_col;
         mb = *s.mb;
     }

@@ -21,9 +21,9 @@ SPLIT(simulate);
 SPLIT(block_scaled);
 #undef SPLIT
 
-/* The sums of exact products in e4m3, of plans whose limbs are whole numbers: tensor cores sum FP8
- * in 14 bits, which hold no chain that pays and are refused, or as FP32 does.  A target that names
- * no sums has units of every kind. */
+/* Sets sums= of exact products in e4m3.  Tensor cores that sum FP8 in 14 bits are refused, since no
+ * chain that pays is exact; others sum as FP32 does.  A target that names no sums has units of
+ * every kind. */
 bool limber_split_exact_e4m3(struct plan *, const struct target *, struct diag *);
 
 #endif

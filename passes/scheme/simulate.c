@@ -3,8 +3,8 @@
  *
  *   needs   operands that embed in binary64, a float result
  *   leaves  operands as the unit loads them, one row on unit model; a model that is a chain of
- *           binary64 FMAs runs on the machine's own; where the caller asks for the instructions
- *           that a model describes, their sums
+ *           binary64 FMAs runs on the CPU's own unit; if the caller names the instructions that
+ *           a model describes, the products have their sums
  *   source  docs/simulation.md */
 #include "passes/scheme/scheme_split.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Tensor: one product on tensor cores that hold both operands as they are.
+ * Tensor: one product on tensor cores whose format holds both operands.
  *
  *   needs   operand formats that embed in the unit's, a float result of at most 24 bits
- *   leaves  one row; chains of 64 products, of 128 bytes where an element has one, after which the
+ *   leaves  one row; chains of 64 products (128 if elements are bytes), after each of which the
  *           sum is promoted to binary32
  *   proof   docs/accuracy.md, "Tensor cores" */
 #include "passes/scheme/scheme_split.h"

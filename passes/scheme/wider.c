@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Wider: operands of binary32 and narrower in chains of binary64, whose error leaves the rounding
- * of few elements open; these are summed again, exactly.
+ * of few elements uncertain; these are summed again, exactly.
  *
  *   needs   operands that embed in binary32 and a float result of at most 24 bits
- *   leaves  one row on f64, and at the combine how far the sums may be off
+ *   leaves  one row on f64, and the error bound of the sums at the combine
  *   proof   docs/accuracy.md, "Chains that are wider than the result" */
 #include "passes/scheme/scheme_split.h"
 
 #include <math.h>
 
-/* Of a chain of 256 after the other, from section 7: (c + ceil(k/c) - 1) u, and an eighth for
- * norms that are rounded. */
+/* log2 of the error of chains of 256, one after the other, from section 7: (c + ceil(k/c) - 1) u,
+ * and an eighth more for norms that are rounded. */
 int limber_chain_error(int kbits)
 {
     double k = ldexp(1, kbits), n = fmin(k, NATIVE_CHAIN) + ceil(k / NATIVE_CHAIN) - 1;
@@ -18,7 +18,7 @@ int limber_chain_error(int kbits)
     return (int)ceil(log2(n * 1.125)) - 53;
 }
 
-static bool serves(const struct stated *s)
+static bool is_served(const struct stated *s)
 {
     return limber_format_embeds(s->fa, LIMBER_F32) && limber_format_embeds(s->fb, LIMBER_F32) &&
            s->result.kind == LIMBER_KIND_FLOAT && limber_format_sig(s->result) <= 24;
@@ -45,7 +45,7 @@ bool limber_split_wider(struct plan *p, const struct scheme *scheme, const struc
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "it serves correct and bits only");
     if (limber_is_device(t))
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "it is for CPUs");
-    if (!serves(&s))
+    if (!is_served(&s))
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                            "operands do not embed in f32, or the result is no float of at most "
                            "24 bits");
