@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Blocks that stay, and share B's tiles where the device lets them run side by side. */
+ * Persistent blocks, which share tiles of B in a cluster where the device allows clusters. */
 #include "backends/cuda/launch.h"
 
 static struct cu_launch launch_of(const struct cuda_config *f, int64_t blocks, bool early,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A kernel's code on a device: loaded once there, started by its name. */
+ * Loads a kernel's code once on each device, and launches it by name. */
 #include "backends/cuda/launch.h"
 
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static bool load_functions(struct run *r, struct on_device *l, struct diag *d)
     const struct cuda_driver *c = r->driver;
     const struct cuda_config *f = &r->kernel->config;
 
-    /* loaded now, and not by the first launch, which a graph may be capturing */
+    /* loaded now, since a graph may capture the first launch */
     for (int i = 0; i < KERNEL_count; i++)
         if (has_kernel(f, i) &&
             (!limber_cuda_ok(c, c->cuModuleGetFunction(&l->function[i], l->module, names[i]),
@@ -83,7 +83,7 @@ static struct on_device *load_kernel(struct run *r, struct diag *d)
     return NULL;
 }
 
-/* Once a device. */
+/* Loads the kernel once on each device. */
 bool limber_cuda_find_kernel(struct run *r, int device, struct diag *d)
 {
     struct kernel *k = r->kernel;
