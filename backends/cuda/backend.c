@@ -184,11 +184,19 @@ static void unload(struct kernel *k)
     free(k);
 }
 
-static const struct device_ops device_ops = {
-    limber_cuda_holds, compile_scan,      limber_cuda_scan, limber_cuda_records, limber_cuda_ready,
-    limber_cuda_terms, limber_cuda_weigh, limber_cuda_sums, limber_cuda_pairs,   limber_cuda_alloc,
-    limber_cuda_free,  compile_steps,     limber_cuda_steps
-};
+static const struct device_ops device_ops = { limber_cuda_is_device_memory,
+                                              compile_scan,
+                                              limber_cuda_scan,
+                                              limber_cuda_is_capturing,
+                                              limber_cuda_ready,
+                                              limber_cuda_terms,
+                                              limber_cuda_weigh,
+                                              limber_cuda_sums,
+                                              limber_cuda_pairs,
+                                              limber_cuda_alloc,
+                                              limber_cuda_free,
+                                              compile_steps,
+                                              limber_cuda_steps };
 
 const struct backend limber_backend_cuda = { .name = "cuda",
                                              .probe = probe,

@@ -8,8 +8,8 @@
 
 #define R LIMBER_READS
 #define W LIMBER_WORD
-/* What this backend serves beyond backends/served.c.  The engine binds index maps; their order is
- * read here. */
+/* Operations that this backend serves beyond backends/served.c.  The engine binds index maps; their
+ * order is read here. */
 static const struct served served = {
     .backend = "cuda",
     .float_limbs = true,
@@ -51,22 +51,22 @@ static void set_side(const struct plan *p, int limbs, struct cuda_config *c, str
     s->digits = (int32_t)(limber_num(n, ATTR_bits) + 1 + 31) / 32;
 }
 
-bool limber_cuda_on_cores(enum unit u)
+bool limber_cuda_is_tensor_unit(enum unit u)
 {
     return u == UNIT_i8 || limber_units[u].tensor;
 }
 
 /* Not every device multiplies bytes into tensor memory, and no plan multiplies E5M2 there. */
-bool limber_cuda_into_columns(enum unit u, const struct target *t)
+bool limber_cuda_uses_tensor_memory(enum unit u, const struct target *t)
 {
-    return limber_cuda_on_cores(u) && limber_target_has(t, "tcgen05") && u != UNIT_e5m2 &&
+    return limber_cuda_is_tensor_unit(u) && limber_target_has(t, "tcgen05") && u != UNIT_e5m2 &&
            (u != UNIT_i8 || limber_target_has(t, "tcgen05-i8"));
 }
 
-bool limber_cuda_by_tiles(enum unit u, const struct target *t)
+bool limber_cuda_reads_shared(enum unit u, const struct target *t)
 {
-    return (limber_cuda_on_cores(u) && limber_target_has(t, "wgmma")) ||
-           limber_cuda_into_columns(u, t);
+    return (limber_cuda_is_tensor_unit(u) && limber_target_has(t, "wgmma")) ||
+           limber_cuda_uses_tensor_memory(u, t);
 }
 
 bool limber_cuda_fetches(const struct cuda_config *c)
@@ -77,7 +77,7 @@ bool limber_cuda_fetches(const struct cuda_config *c)
 /* Chooses the threads and instructions that multiply on this unit. */
 static int mma_path_of(enum unit u, const struct target *t)
 {
-    bool small = limber_cuda_on_cores(u);
+    bool small = limber_cuda_is_tensor_unit(u);
 
     if (u == UNIT_exact)
         return MMA_PATH_element;
@@ -85,7 +85,7 @@ static int mma_path_of(enum unit u, const struct target *t)
         return MMA_PATH_unit;
     if (small && limber_target_has(t, "wgmma"))
         return MMA_PATH_group;
-    if (limber_cuda_into_columns(u, t))
+    if (limber_cuda_uses_tensor_memory(u, t))
         return MMA_PATH_tensor;
     if ((small || u == UNIT_f64) && limber_target_has(t, "mma"))
         return MMA_PATH_warp;
@@ -123,12 +123,12 @@ static void set_tile(struct cuda_config *c, const struct node *n)
     c->step = (int32_t)tile[5] * c->bytes / c->packed;
     c->shared = (c->inside ? 2 : c->stages) * c->step * (held_a * c->bm + held_b * c->bn);
     c->shared += c->stages * c->mx.scales * (c->bm + c->bn);
-    if (c->inside)              /* stages hold elements; those for warpgroups are 128 x 32 */
+    if (c->inside) /* stages hold elements; those for warpgroups are 128 x 32 */
         c->shared += c->stages * 4 *
                      (limber_cuda_fetches(c) ? 128 * 32 : c->step / c->bytes * (c->bm + c->bn));
     c->threads = c->bm / c->wm * (c->bn / c->wn) * 32;
     if (c->mma_path ==
-        MMA_PATH_portable) {   /* padded lines; a tile of sums for each warp and accumulator */
+        MMA_PATH_portable) { /* padded lines; a tile of sums for each warp and accumulator */
         c->shared = c->stages * (c->step + 16) * (held_a * c->bm + held_b * c->bn) +
                     c->threads / 32 * (c->totals ? 1 : c->accumulators) * 1536;
         c->window = 0;
@@ -227,9 +227,9 @@ bool limber_cuda_config(const struct plan *p, const struct target *t, struct cud
         return set_exact(c);
     }
     if (c->mma_path == MMA_PATH_unit && limber_num(products, ATTR_sums) != SUMS_fma)
-        limber_cuda_block_scaled(p, t, c);
+        limber_cuda_set_block_scaled(p, t, c);
     else if (c->mma_path == MMA_PATH_unit)
-        limber_cuda_unit(p, c);
+        limber_cuda_set_unit(p, c);
     c->inside = limber_num(products, ATTR_split) == SPLIT_inside;
     c->parted = p->roundings > 0;
     if (c->inside && c->mma_path != MMA_PATH_warp && !limber_cuda_fetches(c))

@@ -114,7 +114,7 @@ static void return_handle(struct device *v, cublas_handle h)
 /* A column-major operand of BLAS; ld: leading dimension in elements. */
 struct operand {
     const void *data;
-    const struct spread *each; /* of a batch */
+    const struct spread *each; /* distances or addresses of a batch's matrices */
     int op, ld;
 };
 

@@ -20,9 +20,9 @@ enum cuda_mma_path {
 };
 
 struct cuda_side {
-    limber_format f, limb;      /* of an element in memory; of a limb, with its carrier */
+    limber_format f, limb; /* formats of an element in memory, and of a limb with its carrier */
     int32_t limb_kind, limbs, scaled, top, shift, step, is_signed;
-    int32_t digits;             /* of 32 bits, in a scaled integer */
+    int32_t digits;             /* 32-bit words of a scaled integer */
 };
 
 /* bytes of shared memory for barriers that hand over sums in tensor memory */
@@ -75,23 +75,24 @@ static inline enum way_id limber_cuda_kernel_way(const struct cuda_config *c)
 }
 
 /* True if tensor cores multiply this unit's format: INT8 and small floats. */
-bool limber_cuda_on_cores(enum unit u);
+bool limber_cuda_is_tensor_unit(enum unit u);
 /* True if products read operands from shared memory, which a group of producer threads fills
  * (fetch.h). */
 bool limber_cuda_fetches(const struct cuda_config *c);
-/* True if this target's products of the unit read shared memory directly; if they go to tensor
+/* True if this target's products of the unit read shared memory directly; true if they go to tensor
  * memory. */
-bool limber_cuda_by_tiles(enum unit u, const struct target *t);
-bool limber_cuda_into_columns(enum unit u, const struct target *t);
+bool limber_cuda_reads_shared(enum unit u, const struct target *t);
+bool limber_cuda_uses_tensor_memory(enum unit u, const struct target *t);
 /* config.c: flattens a plan into its constants. */
 bool limber_cuda_config(const struct plan *p, const struct target *t, struct cuda_config *c,
                         struct diag *d);
 /* unit.c: constants of a simulated unit, limits of its FP32 lanes included; prints them as
  * source. */
-void limber_cuda_unit(const struct plan *p, struct cuda_config *c);
+void limber_cuda_set_unit(const struct plan *p, struct cuda_config *c);
 void limber_cuda_unit_source(const struct plan *p, const struct cuda_config *c, struct text *out);
 /* unit.c: constants of block-scaled instructions; prints them as source. */
-void limber_cuda_block_scaled(const struct plan *p, const struct target *t, struct cuda_config *c);
+void limber_cuda_set_block_scaled(const struct plan *p, const struct target *t,
+                                  struct cuda_config *c);
 void limber_cuda_block_scaled_source(const struct plan *p, struct text *out);
 /* source.c: prints the whole source. */
 bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struct text *out,

@@ -70,7 +70,7 @@ struct device *limber_cuda_device(int ordinal, struct diag *d)
 }
 
 /* A stream of the pool.  Its work is ordered after earlier work in the legacy default stream. */
-bool limber_cuda_stream(struct device *v, cu_stream *s, struct diag *d)
+bool limber_cuda_take_stream(struct device *v, cu_stream *s, struct diag *d)
 {
     pthread_mutex_lock(&v->lock);
     *s = v->idle_streams ? v->idle[--v->idle_streams] : NULL;
@@ -78,7 +78,7 @@ bool limber_cuda_stream(struct device *v, cu_stream *s, struct diag *d)
     return *s || limber_cuda_ok(v->driver, v->driver->cuStreamCreate(s, 0), "making a stream", d);
 }
 
-void limber_cuda_stream_back(struct device *v, cu_stream s)
+void limber_cuda_return_stream(struct device *v, cu_stream s)
 {
     pthread_mutex_lock(&v->lock);
     if (v->idle_streams < CUDA_STREAMS) {

@@ -21,7 +21,7 @@ static cu_pointer align_up(cu_pointer at)
 /* Number of lines in all matrices of a side. */
 static int64_t line_count(const struct call *c, int side)
 {
-    return limber_cuda_matrices(c, side) * (side ? c->n : c->m);
+    return limber_cuda_matrix_count(c, side) * (side ? c->n : c->m);
 }
 
 static struct guard_memory lay_out(cu_pointer at, const struct call *c)
@@ -53,7 +53,7 @@ static bool start_scan(struct call *c, int side, const struct guard_memory *memo
     struct run r = { .kernel = c->guard->scan[side], .call = c };
     int64_t lines = line_count(c, side);
     const struct scan_job job = { .v = side ? &c->b : &c->a,
-                                  .matrices = limber_cuda_matrices(c, side),
+                                  .matrices = limber_cuda_matrix_count(c, side),
                                   .each = side ? c->each_b : c->each_a,
                                   .lines = side ? c->n : c->m,
                                   .length = c->k };
@@ -78,9 +78,9 @@ static bool start_scan(struct call *c, int side, const struct guard_memory *memo
 
     if (!limber_cuda_enter(&r, d))
         return false;
-    ok =
-        limber_cuda_scan_start(&r, &job, &start, 1, d) &&
-        limber_cuda_start(&r, KERNEL_decide, (lines + THREADS - 1) / THREADS, THREADS, 0, &args, d);
+    ok = limber_cuda_scan_start(&r, &job, &start, 1, d) &&
+         limber_cuda_launch_kernel(&r, KERNEL_decide, (lines + THREADS - 1) / THREADS, THREADS, 0,
+                                   &args, d);
     limber_cuda_leave(&r);
     return ok;
 }

@@ -119,7 +119,8 @@ static void lay_out(const struct run *r, struct part *p)
     }
     if (!f->inside) {
         p->limb[0] = held_matrices(r, p, 0) * p->tiles_m * f->bm * p->pitch;
-        p->next_b = r->images ? p->images * limber_cuda_image(r) : p->tiles_n * f->bn * p->pitch;
+        p->next_b =
+            r->images ? p->images * limber_cuda_image_bytes(r) : p->tiles_n * f->bn * p->pitch;
         p->limb[1] = held_matrices(r, p, 1) * p->next_b;
     }
     p->total_pitch = f->direct ? 0 : p->tiles_n * f->bn * size;
@@ -215,7 +216,7 @@ static bool pack_unit(struct run *r, const struct part *p, int side, struct pack
     return limber_cuda_ok(r->driver,
                           r->driver->cuMemsetD32Async(p->wide[side], 0, tiles, r->stream),
                           "clearing", d) &&
-           limber_cuda_start(
+           limber_cuda_launch_kernel(
                r, side ? KERNEL_scale_b : KERNEL_scale_a,
                ceil_div(args->matrices * args->lines * args->scale_blocks, SCALE_THREADS),
                SCALE_THREADS, 0, args, d);
@@ -372,8 +373,8 @@ static bool pack(struct run *r, const struct part *p, bool of_a, bool of_b, stru
         size = f->side[side].f.size > size ? f->side[side].f.size : size;
     }
     args.first = blocks[0] < INT32_MAX ? (int32_t)blocks[0] : INT32_MAX;
-    return limber_cuda_start(r, KERNEL_pack, blocks[0] + blocks[1], PACK_THREADS,
-                             LINES * (ELEMENTS + 1) * size, &args, d);
+    return limber_cuda_launch_kernel(r, KERNEL_pack, blocks[0] + blocks[1], PACK_THREADS,
+                                     LINES * (ELEMENTS + 1) * size, &args, d);
 }
 
 static struct result_args result_of(const struct run *r, const struct part *p)
@@ -478,7 +479,7 @@ static bool upload_shown_tiles(struct run *r, const struct part *p, int side, in
                 limber_tile_subset_shows(x, limber_block_line(x->block, from + i), c << x->shift) !=
                 0;
     limber_cuda_release(r, &r->shown[side]);
-    ok = ok && limber_cuda_memory(r, &r->shown[side], (size_t)(rows * x->tiles), "tiles", d) &&
+    ok = ok && limber_cuda_take_memory(r, &r->shown[side], (size_t)(rows * x->tiles), "tiles", d) &&
          limber_cuda_ok(r->driver,
                         r->driver->cuMemcpyHtoDAsync_v2(r->shown[side], any,
                                                         (size_t)(rows * x->tiles), r->stream),
@@ -511,7 +512,7 @@ static bool set_skipping(struct run *r, const struct part *p, struct multiply_ar
 static bool multiply(struct run *r, const struct part *p, struct diag *d)
 {
     const struct cuda_config *f = &r->kernel->config;
-    int cluster = limber_cuda_fetches(f) ? limber_cuda_cluster(r, p->tiles_m) : 1;
+    int cluster = limber_cuda_fetches(f) ? limber_cuda_cluster_size(r, p->tiles_m) : 1;
     int64_t rows = ceil_div(p->tiles_m, cluster);
     int64_t tasks = p->groups * rows * p->tiles_n * (f->totals ? f->accumulators : 1);
     struct multiply_args args = {
@@ -553,7 +554,7 @@ static bool multiply(struct run *r, const struct part *p, struct diag *d)
                (f->inside || map_limbs(r, p, 0, 1, &args.map_a, d)) &&
                (f->inside || f->window || map_limbs(r, p, 1, cluster, &args.map_b, d)) &&
                limber_cuda_start_clusters(r, &args, d);
-    return limber_cuda_start(r, KERNEL_multiply, tasks, f->threads, f->shared, &args, d);
+    return limber_cuda_launch_kernel(r, KERNEL_multiply, tasks, f->threads, f->shared, &args, d);
 }
 
 static struct element_args elements_of(const struct run *r, const struct part *p)
@@ -577,13 +578,15 @@ static bool reconstruct(struct run *r, const struct part *p, struct diag *d)
     struct element_args e = elements_of(r, p);
     int shared = args.c.row == 1 ? SIDE * (SIDE + 1) * f->result.size : 0;
 
-    if (!f->direct && !limber_cuda_start(r, KERNEL_reconstruct,
-                                         p->groups * ceil_div(p->m, SIDE) * ceil_div(p->n, SIDE),
-                                         RECONSTRUCT_THREADS, shared, &args, d))
+    if (!f->direct &&
+        !limber_cuda_launch_kernel(r, KERNEL_reconstruct,
+                                   p->groups * ceil_div(p->m, SIDE) * ceil_div(p->n, SIDE),
+                                   RECONSTRUCT_THREADS, shared, &args, d))
         return false;
     return !(args.special_a || args.special_b) ||
-           limber_cuda_start(r, KERNEL_special, ceil_div(p->groups * p->m * p->n, ELEMENT_THREADS),
-                             ELEMENT_THREADS, 0, &e, d);
+           limber_cuda_launch_kernel(r, KERNEL_special,
+                                     ceil_div(p->groups * p->m * p->n, ELEMENT_THREADS),
+                                     ELEMENT_THREADS, 0, &e, d);
 }
 
 /* ---- the call -------------------------------------------------------------------------------- */
@@ -600,7 +603,7 @@ static bool take_workspace(struct run *r, size_t bytes, struct diag *d)
                            "queue.bytes = %zu: the smallest part needs %zu", r->call->queue->bytes,
                            bytes + r->call->queue->bytes - r->given_bytes);
     r->own_workspace = true;
-    return limber_cuda_memory(r, &r->workspace, bytes, "limbs", d);
+    return limber_cuda_take_memory(r, &r->workspace, bytes, "limbs", d);
 }
 
 /* Computes columns [p->j, end), whose images are those of p, in parts no larger than `most`. */
@@ -648,7 +651,7 @@ static bool run_limbs(struct run *r, struct diag *d)
     size_t limit = r->given ? r->given_bytes : r->call->workspace_limit;
     struct part most, p;
 
-    limber_cuda_order(r);
+    limber_cuda_set_order(r);
     most = p = fit_part(r, limit);
     if (!take_workspace(r, most.bytes, d))
         return false;
@@ -668,8 +671,8 @@ static bool run_elements(struct run *r, struct diag *d)
     int64_t blocks = ceil_div(p.groups * p.m * p.n, ELEMENT_THREADS);
     int64_t most = 8 * r->device->multiprocessors;
 
-    return limber_cuda_start(r, KERNEL_exact, blocks < most ? blocks : most, ELEMENT_THREADS, 0, &e,
-                             d);
+    return limber_cuda_launch_kernel(r, KERNEL_exact, blocks < most ? blocks : most,
+                                     ELEMENT_THREADS, 0, &e, d);
 }
 
 /* Computes the number of outer sums, which kernels need not count. */
@@ -682,14 +685,14 @@ static void count_outer(const struct cuda_model *m, struct call *c)
              (m->split > 1 ? ceil_div(c->k, slots_of(m, c->k).part_length) : 0));
 }
 
-int64_t limber_cuda_matrices(const struct call *c, int side)
+int64_t limber_cuda_matrix_count(const struct call *c, int side)
 {
     const struct spread *x = side ? &c->each_b : &c->each_a;
 
     return c->groups > 1 && (x->step || x->address) ? c->groups : 1;
 }
 
-void limber_cuda_groups(struct run *r)
+void limber_cuda_set_groups(struct run *r)
 {
     const struct call *c = r->call;
 
@@ -698,7 +701,7 @@ void limber_cuda_groups(struct run *r)
     r->each[1] = c->each_b;
     r->each[2] = c->each_c;
     for (int i = 0; i < 2; i++)
-        r->matrices[i] = limber_cuda_matrices(c, i);
+        r->matrices[i] = limber_cuda_matrix_count(c, i);
 }
 
 /* True if all matrices of one operand lie in the same kind of memory. */
@@ -724,7 +727,7 @@ bool limber_cuda_takes_groups(const struct kernel *k, const struct call *c)
                      .device = limber_cuda_device(c->device, &ignored) };
     const struct cuda_config *f = &k->config;
 
-    limber_cuda_groups(&r);
+    limber_cuda_set_groups(&r);
     if (!r.device || (c->conv && c->guard))
         return false;
     r.driver = r.device->driver;
@@ -738,7 +741,7 @@ bool limber_cuda_enter(struct run *r, struct diag *d)
 {
     const struct call *c = r->call;
 
-    limber_cuda_groups(r);
+    limber_cuda_set_groups(r);
     r->device = limber_cuda_device(c->device, d);
     if (!r->device)
         return false;
@@ -753,7 +756,7 @@ bool limber_cuda_enter(struct run *r, struct diag *d)
         r->given_bytes = r->given ? c->queue->bytes : 0;
     }
     if (limber_cuda_find_kernel(r, c->device, d) &&
-        (c->queue || limber_cuda_stream(r->device, &r->stream, d)))
+        (c->queue || limber_cuda_take_stream(r->device, &r->stream, d)))
         return true;
     r->own_stream = false;
     limber_cuda_leave(r);
@@ -765,7 +768,7 @@ void limber_cuda_leave(struct run *r)
     cu_context before;
 
     if (r->own_stream)
-        limber_cuda_stream_back(r->device, r->stream);
+        limber_cuda_return_stream(r->device, r->stream);
     r->driver->cuCtxPopCurrent_v2(&before);
 }
 
@@ -782,7 +785,7 @@ bool limber_cuda_run(struct run *r, struct diag *d)
     return r->kernel->config.mma_path == MMA_PATH_element ? run_elements(r, d) : run_limbs(r, d);
 }
 
-bool limber_cuda_records(const limber_queue *queue, int device)
+bool limber_cuda_is_capturing(const limber_queue *queue, int device)
 {
     struct diag ignored = { 0 };
     struct device *v = queue ? limber_cuda_device(device, &ignored) : NULL;
@@ -820,8 +823,8 @@ void limber_cuda_workspace(const struct kernel *k, const struct call *c, size_t 
     *least = *most = guard;
     if (k->config.mma_path == MMA_PATH_element)
         return;
-    limber_cuda_groups(&r);
-    limber_cuda_order(&r);
+    limber_cuda_set_groups(&r);
+    limber_cuda_set_order(&r);
     *least += fit_part(&r, 0).bytes;
     *most += fit_part(&r, SIZE_MAX).bytes;
 }
@@ -835,8 +838,8 @@ bool limber_cuda_lay_out(struct layout *l, struct kernel *k, struct call *c, str
                            .workspace = (cu_pointer)(uintptr_t)c->queue->workspace };
     if (!l->run.device)
         return false;
-    limber_cuda_groups(&l->run);
-    limber_cuda_order(&l->run);
+    limber_cuda_set_groups(&l->run);
+    limber_cuda_set_order(&l->run);
     l->part = fit_part(&l->run, c->queue->bytes);
     place_part(&l->run, &l->part, &l->part);
     l->pack[0] = pack_side(&l->run, &l->part, 0).args;

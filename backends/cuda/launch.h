@@ -28,8 +28,8 @@ struct device {
     int idle_counters;
 };
 struct device *limber_cuda_device(int ordinal, struct diag *d);
-bool limber_cuda_stream(struct device *v, cu_stream *s, struct diag *d);
-void limber_cuda_stream_back(struct device *v, cu_stream s);
+bool limber_cuda_take_stream(struct device *v, cu_stream *s, struct diag *d);
+void limber_cuda_return_stream(struct device *v, cu_stream s);
 
 enum cuda_kernel {
     KERNEL_pack,
@@ -81,7 +81,7 @@ bool limber_cuda_alloc(void **p, size_t bytes, const char *what, int device,
                        const limber_queue *queue, struct diag *d);
 void limber_cuda_free(void *p, int device, const limber_queue *queue);
 
-bool limber_cuda_records(const limber_queue *queue, int device);
+bool limber_cuda_is_capturing(const limber_queue *queue, int device);
 bool limber_cuda_ready(struct kernel *k, int device, struct diag *d);
 void limber_cuda_workspace(const struct kernel *k, const struct call *c, size_t *least,
                            size_t *most);
@@ -112,22 +112,22 @@ struct run {                    /* state of one call */
     struct view view[2]; /* addresses are on the device */
     struct output_view place;
     int64_t groups; /* products of a batch */
-    int64_t matrices[2]; /* of A and B: as many as products, or one for all */
+    int64_t matrices[2]; /* matrices of A and of B: as many as products, or one for all */
     struct spread each[3]; /* distances or addresses of A's, B's and C's matrices, on the device */
-    int64_t k; /* of the limbs, a convolution's padding included */
+    int64_t k; /* elements of a limb's line, a convolution's padding included */
     struct view ordered[2]; /* operands in the plan's order of k */
     struct index_map map[2];
     /* images whose limbs are packed, and B fetched from; 0: limbs of B itself are packed */
     int64_t images;
     char *staged; /* dense host copy of C */
 };
-bool limber_cuda_holds(const void *p, int device);
+bool limber_cuda_is_device_memory(const void *p, int device);
 bool limber_cuda_on_device(const struct run *r, const void *p);
 bool limber_cuda_upload(struct run *r, struct diag *d);
 /* Copies C back and frees what upload took. ok: the call succeeded so far. */
 bool limber_cuda_download(struct run *r, bool ok, struct diag *d);
-bool limber_cuda_memory(struct run *r, cu_pointer *p, size_t bytes, const char *what,
-                        struct diag *d);
+bool limber_cuda_take_memory(struct run *r, cu_pointer *p, size_t bytes, const char *what,
+                             struct diag *d);
 /* Copies host memory, which may be changed afterwards, to the device. */
 bool limber_cuda_copy(struct run *r, cu_pointer *to, const void *from, size_t bytes,
                       const char *what, struct diag *d);
@@ -162,8 +162,8 @@ struct layout {
 bool limber_cuda_lay_out(struct layout *l, struct kernel *k, struct call *c, struct diag *d);
 
 /* window.c: convolutions.  Sets the run's k, ordered and images. */
-void limber_cuda_order(struct run *r);
-int64_t limber_cuda_image(const struct run *r);
+void limber_cuda_set_order(struct run *r);
+int64_t limber_cuda_image_bytes(const struct run *r);
 struct window limber_cuda_window(const struct run *r, const struct part *p);
 /* Packing of the images that a part holds; the place of the limbs is not set. */
 struct pack_args limber_cuda_pixels(const struct run *r, const struct part *p);
@@ -175,22 +175,22 @@ bool limber_cublas_takes_groups(const struct run *r);
 
 /* load.c: finds the run's kernel on a device, whose context is current. */
 bool limber_cuda_find_kernel(struct run *r, int device, struct diag *d);
-bool limber_cuda_start(struct run *r, enum cuda_kernel which, int64_t blocks, int threads,
-                       int shared, void *arguments, struct diag *d);
+bool limber_cuda_launch_kernel(struct run *r, enum cuda_kernel which, int64_t blocks, int threads,
+                               int shared, void *arguments, struct diag *d);
 /* True if this kernel waits for the launch before it on the device, so it may begin early. */
 bool limber_cuda_begins_early(const struct run *r, enum cuda_kernel which);
 /* launch.c: sets the run's batch fields; number of matrices of A or B. */
-void limber_cuda_groups(struct run *r);
-int64_t limber_cuda_matrices(const struct call *c, int side);
+void limber_cuda_set_groups(struct run *r);
+int64_t limber_cuda_matrix_count(const struct call *c, int side);
 bool limber_cuda_takes_groups(const struct kernel *k, const struct call *c);
 /* Makes the device current, finds kernel and stream.  After success the caller must leave. */
 bool limber_cuda_enter(struct run *r, struct diag *d);
 void limber_cuda_leave(struct run *r);
 /* Launches the kernels of a call whose operands are on the device. */
 bool limber_cuda_run(struct run *r, struct diag *d);
-/* Where a scan stores its findings: of lines or, if each pixel is scanned once, of pixels.  If
- * choice and most are not 0, it initialises them for a decision.  With counters, which are 0 before
- * and after, blocks store parts that the last of them combines; without, they update what a
+/* Destination of a scan's findings: for lines or, if each pixel is scanned once, for pixels.  If
+ * choice and most are not 0, the scan initialises them for a decision.  With counters, which are 0
+ * before and after, blocks store parts that the last of them combines; without, they update what a
  * previous launch has initialised. */
 struct scan_memory {
     cu_pointer found, pixels, choice, most, tiles, counters, parts, halves;
@@ -207,9 +207,9 @@ struct operand_args limber_cuda_operand(const struct view *v);
 /* cluster.c: the multiply kernel in clusters.  Resident clusters of a device; blocks of a cluster,
  * for a product of tiles_m rows of tiles; launches clusters, at most as many as are resident, which
  * take all tasks in turn. */
-int limber_cuda_clusters(const struct cuda_driver *c, const struct cuda_config *f,
-                         cu_function multiply);
-int limber_cuda_cluster(const struct run *r, int64_t tiles_m);
+int limber_cuda_resident_clusters(const struct cuda_driver *c, const struct cuda_config *f,
+                                  cu_function multiply);
+int limber_cuda_cluster_size(const struct run *r, int64_t tiles_m);
 bool limber_cuda_start_clusters(struct run *r, struct multiply_args *args, struct diag *d);
 
 #endif

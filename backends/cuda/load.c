@@ -52,7 +52,7 @@ static bool load_functions(struct run *r, struct on_device *l, struct diag *d)
             c, c->cuFuncSetAttribute(l->function[KERNEL_multiply], CU_FUNCTION_SHARED, f->shared),
             "giving a kernel its shared memory", d))
         return false;
-    l->clusters = limber_cuda_clusters(c, f, l->function[KERNEL_multiply]);
+    l->clusters = limber_cuda_resident_clusters(c, f, l->function[KERNEL_multiply]);
     return true;
 }
 
@@ -101,8 +101,8 @@ bool limber_cuda_begins_early(const struct run *r, enum cuda_kernel which)
     return r->device->early && (which == KERNEL_multiply || which == KERNEL_reconstruct);
 }
 
-bool limber_cuda_start(struct run *r, enum cuda_kernel which, int64_t blocks, int threads,
-                       int shared, void *arguments, struct diag *d)
+bool limber_cuda_launch_kernel(struct run *r, enum cuda_kernel which, int64_t blocks, int threads,
+                               int shared, void *arguments, struct diag *d)
 {
     struct cu_launch_attribute early = { CU_LAUNCH_EARLY, 0, { 1 } };
     struct cu_launch launch = { .grid = { (unsigned)blocks, 1, 1 },

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool limber_cuda_memory(struct run *r, cu_pointer *p, size_t bytes, const char *what,
-                        struct diag *d)
+bool limber_cuda_take_memory(struct run *r, cu_pointer *p, size_t bytes, const char *what,
+                             struct diag *d)
 {
     const struct cuda_driver *c = r->driver;
     int result = c->cuMemAllocFromPoolAsync(p, bytes ? bytes : 1, r->device->pool, r->stream);
@@ -38,7 +38,7 @@ bool limber_cuda_on_device(const struct run *r, const void *p)
            type != 0 && type != CU_MEMORY_HOST;
 }
 
-bool limber_cuda_holds(const void *p, int device)
+bool limber_cuda_is_device_memory(const void *p, int device)
 {
     struct diag ignored = { 0 };
     struct run r = { .device = limber_cuda_device(device, &ignored) };
@@ -58,7 +58,7 @@ bool limber_cuda_holds(const void *p, int device)
 bool limber_cuda_copy(struct run *r, cu_pointer *to, const void *from, size_t bytes,
                       const char *what, struct diag *d)
 {
-    return limber_cuda_memory(r, to, bytes, what, d) &&
+    return limber_cuda_take_memory(r, to, bytes, what, d) &&
            (bytes == 0 ||
             limber_cuda_ok(r->driver, r->driver->cuMemcpyHtoDAsync_v2(*to, from, bytes, r->stream),
                            "copying to the device", d));
@@ -142,7 +142,7 @@ static bool copy_matrices(struct run *r, int side, size_t bytes, cu_pointer *cop
         r->view[side].data = (const void *)(uintptr_t)*copy;
         return ok;
     }
-    ok = limber_cuda_memory(r, copy, (size_t)count * apart, side ? "B" : "A", d);
+    ok = limber_cuda_take_memory(r, copy, (size_t)count * apart, side ? "B" : "A", d);
     for (int64_t g = 0; ok && g < count; g++)
         ok = limber_cuda_ok(r->driver,
                             r->driver->cuMemcpyHtoDAsync_v2(
@@ -198,7 +198,7 @@ static int32_t largest_of(const int32_t *emax, size_t lines)
     return most;
 }
 
-/* What kernels need of the scan's masks of one operand. */
+/* The parts of an operand's masks that kernels need. */
 struct known {
     const struct mask *m;
     size_t matrices, lines, each; /* exponents of a matrix: one for each line, or 1 */
@@ -335,7 +335,7 @@ static bool reach_c(struct run *r, struct diag *d)
     if (reads_c(r))
         copy_staged(r, false);
     if (!(reads_c(r) ? limber_cuda_copy(r, &r->c, r->staged, bytes, "C", d) :
-                       limber_cuda_memory(r, &r->c, bytes, "C", d)))
+                       limber_cuda_take_memory(r, &r->c, bytes, "C", d)))
         return false;
     r->place.data = (void *)(uintptr_t)r->c;
     return true;

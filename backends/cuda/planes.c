@@ -16,7 +16,7 @@ static bool start_grid(struct run *r, enum cuda_kernel which, int64_t elements, 
     int64_t blocks = (elements + THREADS - 1) / THREADS;
     int64_t most = (int64_t)WAVES * r->device->multiprocessors;
 
-    return limber_cuda_start(r, which, blocks < most ? blocks : most, THREADS, 0, args, d);
+    return limber_cuda_launch_kernel(r, which, blocks < most ? blocks : most, THREADS, 0, args, d);
 }
 
 static bool wait_for_stream(struct run *r, bool waits, struct diag *d)
@@ -66,7 +66,7 @@ bool limber_cuda_sums(struct kernel *k, struct sums_job *j, int device, const li
     j->most = 0;
     if (!limber_cuda_enter(&r, d))
         return false;
-    ok = (!j->measures || limber_cuda_memory(&r, &most, sizeof j->most, "a number", d)) &&
+    ok = (!j->measures || limber_cuda_take_memory(&r, &most, sizeof j->most, "a number", d)) &&
          run_sums(&r, j, most, d);
     limber_cuda_release(&r, &most);
     limber_cuda_release(&r, &r.addresses[0]);

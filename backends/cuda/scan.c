@@ -115,19 +115,19 @@ bool limber_cuda_scan_start(struct run *r, const struct scan_job *jobs,
         args.side[i] = p[i].args;
     }
     args.first = (int32_t)p[0].clearing;
-    ok =
-        memory[0].counters || limber_cuda_start(r, KERNEL_scan_start, p[0].clearing + p[1].clearing,
-                                                THREADS, 0, &args, d);
+    ok = memory[0].counters ||
+         limber_cuda_launch_kernel(r, KERNEL_scan_start, p[0].clearing + p[1].clearing, THREADS, 0,
+                                   &args, d);
     args.first = (int32_t)p[0].blocks;
-    ok = ok && limber_cuda_start(r, KERNEL_scan, p[0].blocks + p[1].blocks, THREADS,
-                                 LINES * (ELEMENTS + 1) * r->kernel->config.side[0].f.size +
-                                     WARPS * SCAN_fields * (int)sizeof(int32_t),
-                                 &args, d);
+    ok = ok && limber_cuda_launch_kernel(r, KERNEL_scan, p[0].blocks + p[1].blocks, THREADS,
+                                         LINES * (ELEMENTS + 1) * r->kernel->config.side[0].f.size +
+                                             WARPS * SCAN_fields * (int)sizeof(int32_t),
+                                         &args, d);
     for (int i = 0; ok && i < count; i++)
         ok = !p[i].has_windows ||
-             limber_cuda_start(r, KERNEL_scan_windows,
-                               (jobs[i].matrices * jobs[i].lines + THREADS - 1) / THREADS, THREADS,
-                               0, &p[i].windows, d);
+             limber_cuda_launch_kernel(r, KERNEL_scan_windows,
+                                       (jobs[i].matrices * jobs[i].lines + THREADS - 1) / THREADS,
+                                       THREADS, 0, &p[i].windows, d);
     return ok;
 }
 
@@ -146,7 +146,7 @@ static bool take_counters(struct run *r, struct counters *c, size_t count, struc
         return true;
     limber_cuda_release(r, &c->at);
     c->count = count > LEAST_COUNTERS ? count : LEAST_COUNTERS;
-    return limber_cuda_memory(r, &c->at, c->count * sizeof(int32_t), "counters", d) &&
+    return limber_cuda_take_memory(r, &c->at, c->count * sizeof(int32_t), "counters", d) &&
            limber_cuda_ok(r->driver, r->driver->cuMemsetD32Async(c->at, 0, c->count, r->stream),
                           "clearing", d);
 }
@@ -246,7 +246,7 @@ static bool reach_memory(struct run *r, struct host_scan *s, struct diag *d)
         s->memory[i].halves = reserve(&all, needs[i].halves);
     }
     if (!take_counters(r, &s->counters, needs[0].counters + needs[1].counters, d) ||
-        !limber_cuda_memory(r, &s->all, all, "a scan", d))
+        !limber_cuda_take_memory(r, &s->all, all, "a scan", d))
         return false;
     for (int i = 0; i < s->count; i++) {
         struct scan_memory *m = &s->memory[i];

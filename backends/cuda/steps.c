@@ -135,7 +135,8 @@ bool limber_cuda_steps(struct kernel *k, const struct epilogue *e, int device,
     for (int i = 0; i < MOST_INPUTS; i++)
         args.input[i] = kernel_numbers(&e->input[i]);
     most = (int64_t)WAVES * r.device->multiprocessors;
-    ok = limber_cuda_start(&r, KERNEL_steps, blocks < most ? blocks : most, THREADS, 0, &args, d);
+    ok = limber_cuda_launch_kernel(&r, KERNEL_steps, blocks < most ? blocks : most, THREADS, 0,
+                                   &args, d);
     if (r.own_stream)
         ok = limber_cuda_ok(r.driver, r.driver->cuStreamSynchronize(r.stream), "running a kernel",
                             d) &&

@@ -38,7 +38,7 @@ static bool run_terms(struct run *r, const struct terms_job *j, struct diag *d)
         return false;
     if (listed)
         args.each.address = (const void *const *)(uintptr_t)r->addresses[2];
-    ok = limber_cuda_start(r, KERNEL_terms, grid_blocks(r, j), THREADS, 0, &args, d);
+    ok = limber_cuda_launch_kernel(r, KERNEL_terms, grid_blocks(r, j), THREADS, 0, &args, d);
     limber_cuda_release(r, &r->addresses[2]);
     return ok;
 }
@@ -76,7 +76,7 @@ static bool enter_device(struct run *r, int device, const limber_queue *queue, s
     if (queue)
         r->stream = queue->stream;
     else
-        r->own_stream = limber_cuda_stream(r->device, &r->stream, d);
+        r->own_stream = limber_cuda_take_stream(r->device, &r->stream, d);
     if (queue || r->own_stream)
         return true;
     limber_cuda_leave(r);
@@ -92,7 +92,7 @@ bool limber_cuda_alloc(void **p, size_t bytes, const char *what, int device,
 
     if (!enter_device(&r, device, queue, d))
         return false;
-    ok = limber_cuda_memory(&r, &at, bytes, what, d) &&
+    ok = limber_cuda_take_memory(&r, &at, bytes, what, d) &&
          (queue || limber_cuda_ok(r.driver, r.driver->cuStreamSynchronize(r.stream),
                                   "taking device memory", d));
     limber_cuda_leave(&r);

@@ -19,10 +19,10 @@ static struct block_shape large_shape(const struct node *n, const struct target 
 {
     enum unit u = (enum unit)limber_num(n, ATTR_unit);
 
-    if (limber_cuda_by_tiles(u, t))
+    if (limber_cuda_reads_shared(u, t))
         return u == UNIT_i8 ? (struct block_shape){ 64, 256, 128, 256, 128 } :
                               (struct block_shape){ 64, 128, 128, 128, 128 };
-    if (limber_cuda_on_cores(u) && limber_target_has(t, "mma"))
+    if (limber_cuda_is_tensor_unit(u) && limber_target_has(t, "mma"))
         return side_by_side ? (struct block_shape){ 32, 32, 128, 64, 64 } :
                u == UNIT_i8 ? (struct block_shape){ 64, 64, 128, 256, 64 } :
                               (struct block_shape){ 32, 32, 128, 64, 128 };
@@ -42,7 +42,7 @@ static struct block_shape shape_of(const struct plan *p, const struct node *n,
 {
     struct block_shape s = large_shape(n, t, side_by_side);
     enum unit u = (enum unit)limber_num(n, ATTR_unit);
-    bool tensor = limber_cuda_on_cores(u), groups = limber_cuda_by_tiles(u, t);
+    bool tensor = limber_cuda_is_tensor_unit(u), groups = limber_cuda_reads_shared(u, t);
 
     if (p->size != SMALL_SIZE || (side_by_side && tensor))
         return s;
@@ -71,7 +71,7 @@ static int64_t stages_of(const struct plan *p, const struct target *t, bool insi
     int64_t lines = side_by_side ? a->type.count * s.mb + b->type.count * s.nb : s.mb + s.nb;
     int64_t window = limber_plan_find(p, OP_patches) ? WINDOW_LINE * s.nb : 0;
     int64_t available = t->shared - 1024 - window, limbs = lines * s.bytes, stages, raw;
-    bool groups = limber_cuda_by_tiles((enum unit)limber_num(n, ATTR_unit), t);
+    bool groups = limber_cuda_reads_shared((enum unit)limber_num(n, ATTR_unit), t);
 
     if (inside) {
         raw = 4 * (groups ? 128 * 32 : s.bytes / a->type.format.size * (s.mb + s.nb));
@@ -134,7 +134,7 @@ static double result_bytes(const struct plan *p, const struct node *products,
     return f.size + 2 * total * products->type.count;
 }
 
-enum { LAUNCHES_NS = 15000, LAUNCH_NS = 5000 }; /* of three or four kernels; of one */
+enum { LAUNCHES_NS = 15000, LAUNCH_NS = 5000 }; /* time to launch three or four kernels, and one */
 enum { CUT_STEPS = 10 }; /* instructions that fetch and split an element (docs/gpu.md) */
 
 /* Bytes of shared memory traffic for a multiply-add: each row reads limbs for groups of 64 lines;
@@ -160,7 +160,7 @@ static double price_with_splitting(const struct plan *p, const struct target *t,
     double cutting = CUT_STEPS * (1.0 / (double)s.mb + 1.0 / (double)s.nb);
     double lanes = t->rate[UNIT_f32];
 
-    if (limber_cuda_by_tiles((enum unit)limber_num(products, ATTR_unit), t))
+    if (limber_cuda_reads_shared((enum unit)limber_num(products, ATTR_unit), t))
         return fmax(product, fmax(2 * cutting, shared_bytes(p, products, s)) / lanes);
     return product + cutting / lanes;
 }
@@ -172,7 +172,7 @@ static struct price price_plan(const struct plan *p, const struct target *t, boo
     const struct node *products = limber_plan_find(p, OP_products);
     const struct node *combine = limber_plan_find(p, OP_combine);
     enum unit u = (enum unit)limber_num(products, ATTR_unit);
-    double rate = t->rate[u], kept = limber_cuda_into_columns(u, t) ? 0.5 : 0.75, product;
+    double rate = t->rate[u], kept = limber_cuda_uses_tensor_memory(u, t) ? 0.5 : 0.75, product;
 
     if (limber_num(products, ATTR_sums) == SUMS_any) /* cuBLAS packs nothing */
         return (struct price){ .product = 1 / (0.9 * rate) };
@@ -183,7 +183,7 @@ static struct price price_plan(const struct plan *p, const struct target *t, boo
         .b = operand_bytes(p, products->in[1], inside) / t->bandwidth,
         .result = result_bytes(p, products, combine) / t->bandwidth,
         .call = 1e-9 * (inside ? LAUNCH_NS : LAUNCHES_NS),
-        .skips = p->roundings && limber_cuda_by_tiles(u, t),
+        .skips = p->roundings && limber_cuda_reads_shared(u, t),
     };
 }
 

@@ -142,7 +142,7 @@ static bool can_use_f32_lanes(const limber_unit *u, int counts, struct limits *l
            can_round_step(u, &u->outer, false) && can_round_step(u, &u->total, false);
 }
 
-void limber_cuda_unit(const struct plan *p, struct cuda_config *c)
+void limber_cuda_set_unit(const struct plan *p, struct cuda_config *c)
 {
     const limber_unit *u = p->model;
     struct cuda_model *m = &c->model;
@@ -165,7 +165,8 @@ void limber_cuda_unit(const struct plan *p, struct cuda_config *c)
     c->special = 0;
 }
 
-void limber_cuda_block_scaled(const struct plan *p, const struct target *t, struct cuda_config *c)
+void limber_cuda_set_block_scaled(const struct plan *p, const struct target *t,
+                                  struct cuda_config *c)
 {
     c->mma_path = limber_target_has(t, "tcgen05") ? MMA_PATH_tensor : MMA_PATH_warp;
     c->mx.kind = (int32_t)limber_unit_block_scaled(p->model);

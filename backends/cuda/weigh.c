@@ -21,8 +21,8 @@ static bool run_weigh(struct run *r, const struct weigh_job *j, cu_pointer weigh
             limber_cuda_ok(r->driver,
                            r->driver->cuMemcpyHtoDAsync_v2(weights, j->weights, bytes, r->stream),
                            "copying to the device", d)) &&
-           limber_cuda_start(r, KERNEL_weigh, (j->lines + THREADS - 1) / THREADS, THREADS, 0, &args,
-                             d) &&
+           limber_cuda_launch_kernel(r, KERNEL_weigh, (j->lines + THREADS - 1) / THREADS, THREADS,
+                                     0, &args, d) &&
            limber_cuda_ok(r->driver,
                           r->driver->cuMemcpyDtoHAsync_v2(
                               j->to, to, (size_t)j->lines * sizeof *j->to, r->stream),
@@ -42,8 +42,9 @@ bool limber_cuda_weigh(struct kernel *k, const struct weigh_job *j, int device,
     if (!limber_cuda_enter(&r, d))
         return false;
     ok = (!j->weights || j->length == 0 ||
-          limber_cuda_memory(&r, &weights, (size_t)j->length * sizeof *j->weights, "weights", d)) &&
-         limber_cuda_memory(&r, &to, (size_t)j->lines * sizeof *j->to, "sums", d) &&
+          limber_cuda_take_memory(&r, &weights, (size_t)j->length * sizeof *j->weights, "weights",
+                                  d)) &&
+         limber_cuda_take_memory(&r, &to, (size_t)j->lines * sizeof *j->to, "sums", d) &&
          run_weigh(&r, j, weights, to, d);
     limber_cuda_release(&r, &weights);
     limber_cuda_release(&r, &to);

@@ -28,7 +28,7 @@ static bool should_pack_image(const struct patch *w, int bytes)
            w->h * w->w <= 4 * w->oh * w->ow * w->r * w->s;
 }
 
-void limber_cuda_order(struct run *r)
+void limber_cuda_set_order(struct run *r)
 {
     const struct cuda_config *f = &r->kernel->config;
     struct conv conv;
@@ -50,7 +50,7 @@ void limber_cuda_order(struct run *r)
 }
 
 /* Bytes of a limb of one image. */
-int64_t limber_cuda_image(const struct run *r)
+int64_t limber_cuda_image_bytes(const struct run *r)
 {
     const struct patch *w = &r->map[1].patch;
 

@@ -79,7 +79,7 @@ static bool is_empty(const struct call *c)
 /* The way of a launch, which computes what it found. */
 struct layout {
     enum way_id way;
-    int64_t bytes; /* of workspace; 0 for WAY_packed */
+    int64_t bytes; /* workspace; 0 for WAY_packed */
     const char *why[WAY_count]; /* reason of each way that refuses */
     union {
         struct windows windows;
@@ -201,7 +201,7 @@ static size_t memory_bytes(const struct kernel *k, const struct call *of)
 
     if (is_empty(c))
         return 0;
-    given.launch_memory = &later; /* as in the launch */
+    given.launch_memory = &later; /* finds the same way as the launch */
     find_way(k, &given, &l);
     if (l.way != WAY_packed)
         return (size_t)l.bytes;
@@ -352,7 +352,7 @@ static enum way_id way(const struct plan *p, const struct target *t, const struc
     bool served = k && limber_kernel_config(p, t, &k->config, &ignored);
 
     if (served && c->conv && is_empty(c)) {
-        l.way = WAY_packed; /* as the launch does; ways divide by the number of pixels */
+        l.way = WAY_packed; /* the launch does the same; ways divide by the number of pixels */
     } else if (served) {
         k->cpu = limber_cpu_of(t);
         find_way(k, c, &l);

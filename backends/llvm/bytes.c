@@ -294,7 +294,7 @@ struct launch_state {
     int64_t room;
     int64_t image_tasks, filter_tasks;
     int64_t strips, blocks, pixels; /* for each image; `pixels` in a block */
-    int64_t parts; /* the strips are divided into so many tasks */
+    int64_t parts; /* tasks that divide the strips of one block of pixels */
 };
 
 /* ---- the image ------------------------------------------------------------------------------- */

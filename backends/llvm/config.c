@@ -9,8 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-/* What this backend serves beyond backends/served.c.  Kernels read no index maps: the engine
- * applies them. */
+/* Operations that this backend serves beyond backends/served.c.  Kernels read no index maps: the
+ * engine applies them. */
 static const struct served served = {
     .backend = "llvm",
     .op = { LIMBER_SERVES(combine, LIMBER_READS(uncertain)) },
@@ -33,8 +33,8 @@ static bool can_read(limber_format f, struct diag *d)
                        limber_format_name(f, name, sizeof name));
 }
 
-/* What is added to bytes so that signs suit the unit.  With groups of 4 or 8, instructions multiply
- * u8 by s8, or s8 by s8 (`same_sign`): A is shifted to unsigned, or as B to signed. */
+/* Offset that is added to bytes so that signs suit the unit.  With groups of 4 or 8, instructions
+ * multiply u8 by s8, or s8 by s8 (`same_sign`): A is shifted to unsigned, or as B to signed. */
 static int offset_of(const struct kernel_config *k, const struct side *s, int side, int limb)
 {
     bool is_signed = s->limb_kind == LIMB_KIND_residues ? s->is_signed : limb == 0 && s->is_signed;

@@ -70,7 +70,7 @@ bool limber_sme_text(const struct kernel_config *k, const struct target *t, stru
 /* small.c: prints a product of fixed shape as LLVM assembly; its one function is limber_fixed. */
 bool limber_small_text(const struct fixed *f, enum unit unit, int64_t chunk, const struct target *t,
                        struct text *out);
-/* fixed.c: compiles and loads such a product as a C function. */
+/* fixed.c: compiles and loads a product of fixed shape as a C function. */
 extern const struct functions limber_llvm_functions;
 /* True if the unit's dot-product instruction takes signed bytes on both sides. */
 static inline bool limber_same_sign(int unit, int group, int matrix, unsigned cpu)

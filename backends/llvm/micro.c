@@ -275,7 +275,7 @@ static void emit_group(const struct kernel_config *k, const struct step *s, int 
     }
 }
 
-/* As emit_group, for I8MM: a vector of A is two rows; SVE repeats them in each 128 bits. */
+/* Variant of emit_group for I8MM: a vector of A is two rows; SVE repeats them in each 128 bits. */
 static void emit_matrix_group(const struct kernel_config *k, const struct step *s, int nv,
                               const struct copy *c, const char *loop, struct text *out)
 {

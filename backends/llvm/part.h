@@ -77,8 +77,8 @@ struct part {
     char *turned; /* each worker's buffer for transposed lines; NULL: none are transposed */
     /* offset in a worker's scratch of a buffer for a block of C; 0: C is written directly */
     int64_t stage;
-    int64_t scratch; /* bytes, for each worker or, if `keeps`, */
-    bool keeps; /* for each block, which keeps its sums from one part of k to the next */
+    int64_t scratch; /* bytes of scratch: for each worker or, if `keeps`, for each block */
+    bool keeps; /* scratch keeps a block's sums from one part of k to the next */
     char *scratches;
     const struct finisher *finish; /* epilogue of each block of C, or NULL */
 };
@@ -132,7 +132,7 @@ void limber_workspace_end(void);
 
 /* ---- parts.c --------------------------------------------------------------------------------- */
 
-/* What holds for all parts of a launch: prepared sides, with all their lines and all of k. */
+/* State for all parts of a launch: prepared sides, with all their lines and all of k. */
 struct whole {
     const struct call *planes; /* call whose B is packed as planes; NULL: as panels */
     bool stages; /* blocks of C are computed in a buffer */

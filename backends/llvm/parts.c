@@ -14,7 +14,7 @@ enum {
     COLUMNS = 2, /* fewest blocks of columns in a part of C */
     CUT = 512, /* fewest elements along k that a task packs */
     EXACT_PART = 1024, /* fewest elements along k of a part for the long accumulator */
-    SHORT_PART = 64, /* fewest for integers: packing works on so many bytes */
+    SHORT_PART = 64, /* fewest for integers: packing works on 64 bytes along k */
     LONG_PART = 1 << 14 /* parts of k get no shorter while C can be divided instead */
 };
 
@@ -158,8 +158,8 @@ static void mark_blocks(const struct kernel_config *c, const struct packed *o, i
         }
 }
 
-/* Interleaves the tasks of both sides evenly, so that each worker packs its share of either side
- * and no worker's memory node holds most of one side's limbs. */
+/* Interleaves the tasks of both sides evenly: each worker packs its share of either side, so that
+ * neither side's limbs end up in the memory of a few workers. */
 static int64_t mix_tasks(const int64_t tasks[2], int64_t task)
 {
     int64_t all = tasks[0] + tasks[1], of_a = task * tasks[0] / all;
@@ -264,7 +264,7 @@ static int64_t least_depth(const struct kernel_config *f, int64_t k)
 
     if (f->unit == UNIT_exact || f->unit == UNIT_model || f->norms || k == 0)
         return k ? k : 1;
-    while (own % 64) /* packing works on so many bytes */
+    while (own % 64) /* packing works on 64 bytes along k */
         own *= 2;
     return smaller(round_up(CUT, own), k);
 }

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { STRIP = 64 }; /* fewest columns of a panel to make room for */
+enum { STRIP = 64 }; /* most columns of a panel if the plan's nr is smaller */
 
 /* One dimension of a window.  With strides, pixels fall into `phases` interleaved sets; a window
  * sees consecutive pixels of each, up to `reach` beyond the first.  A flipped window (`back`) is

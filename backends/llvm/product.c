@@ -225,7 +225,8 @@ static bool set_sides(struct product *p)
 
     if (v->rows || v->cols)
         return false;
-    if (v->inner == 1 && !v->wide) { /* one column a stretch: all are equally far apart */
+    /* each column begins a new stretch, so all are equally far apart */
+    if (v->inner == 1 && !v->wide) {
         v->col = v->outer;
         v->inner = INT64_MAX;
     }

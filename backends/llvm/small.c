@@ -31,7 +31,7 @@ struct small {
     struct fixed f;         /* transposed if needed: C's rows are contiguous */
     int64_t chunk;
     int lanes, bytes, registers;
-    const char *scalar, *suffix;        /* of the element: "double", "f64" */
+    const char *scalar, *suffix;        /* LLVM's names of the element type: "double", "f64" */
     struct part row[2], col[3];
     int rows, cols;
     bool straight;

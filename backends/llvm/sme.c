@@ -15,7 +15,7 @@
 struct step {
     const char *vector, *packed; /* types: as loaded; as the outer product takes them */
     const char *product, *name, *add;
-    int lanes, taken; /* of these types, for 128-bit vectors */
+    int lanes, taken; /* lanes of these two types in 128 bits */
     int length, bytes; /* bytes of a vector; bytes of an element */
     int rows, columns; /* ZA tiles in a column and in a row of the register tile */
 };

@@ -20,7 +20,7 @@ static inline bool limber_shares_sets(int64_t bytes, int64_t stride)
     return stride % (ALIAS / LINE) != 0 && bytes % ALIAS * (stride % ALIAS) % ALIAS == 0;
 }
 
-/* Where B's strips come from. */
+/* Source of B's strips. */
 enum source {
     SOURCE_rows, /* dense rows, read in place or copied */
     SOURCE_lines, /* dense columns, transposed 16 by 16 */
@@ -29,14 +29,14 @@ enum source {
     SOURCE_taps /* pixels of an NHWC image, for a filter gradient */
 };
 
-/* What a row of A is. */
+/* Kind of A's rows. */
 enum rows {
     ROWS_apart, /* a line with a constant distance to the next */
     ROWS_windows, /* a window of an NHWC image */
     ROWS_taps /* one element of the windows, as each pixel sees it, from planes */
 };
 
-/* Where rows of C are stored. */
+/* Destination of C's rows. */
 enum result {
     RESULT_dense, /* at a constant distance, with contiguous stretches of columns */
     RESULT_lines, /* at any address */
@@ -69,7 +69,7 @@ struct product {
 
 /* ---- product.c ------------------------------------------------------------------------------- */
 
-/* NULL if the call is such a product and it pays; else the reason why not.  *p points to *c. */
+/* NULL if the call is faster as an unpacked product; else the reason why not.  *p points to *c. */
 const char *limber_product_refuses(const struct kernel *kernel, const struct call *c,
                                    struct product *p);
 /* True if each window is a whole image, as filters are: lines begin `image` elements apart. */
@@ -112,7 +112,7 @@ struct unpacked {
     struct call first; /* the call, or its first image */
     struct product product; /* how it is computed */
     int64_t products, image; /* number of products, and their distance in the image in elements */
-    int64_t bytes; /* of workspace */
+    int64_t bytes; /* bytes of workspace */
 };
 /* NULL if a native product can be launched without packing A; else the reason why not. */
 const char *limber_unpacked_refuses(const struct kernel *k, const struct call *c,

@@ -16,7 +16,7 @@ struct windows {
     int64_t images, channels, groups,
         taps; /* images: planes of the result; groups: of `group` channels, one word each */
     int64_t words; /* in a window */
-    int64_t units; /* of sixteen filters */
+    int64_t units; /* units of sixteen filters */
     int group; /* channels in a word: four bytes, or two elements of 16 bits */
     bool sign; /* the image's bytes are signed */
     /* XOR that makes signed bytes unsigned: 128 if a word has four bytes of a signed image, else
@@ -27,7 +27,7 @@ struct windows {
     bool copies; /* the image is copied first */
     bool across; /* in memory, C's rows are pixels; else filters */
     bool planes; /* the image keeps its NCHW order */
-    int64_t bytes; /* of workspace */
+    int64_t bytes; /* bytes of workspace */
 };
 /* NULL if this way serves a launch; else the reason why not. */
 const char *limber_windows_refuses(const struct kernel *k, const struct call *c, struct windows *x);

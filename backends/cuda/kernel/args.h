@@ -28,7 +28,8 @@ struct operand_args {
     int32_t patched, paired;
     int32_t images;                 /* images in each matrix, or 0 */
     int64_t image;                  /* bytes from image to image */
-    struct spread each;             /* of a batch's matrices, or of a convolution's groups */
+    /* distances or addresses of a batch's matrices, or of a convolution's groups */
+    struct spread each;
 };
 
 PRIM struct view limber_operand_view(const struct operand_args *o)
@@ -64,12 +65,12 @@ enum { SCALED_lines = 1, SCALED_all }; /* power-of-two scales: one for each line
  * are its pixels. */
 struct pack_args {
     struct operand_args operand;
-    int64_t line0, lines;           /* of one matrix; `padded` lines are written */
+    int64_t line0, lines;           /* lines of one matrix to pack; `padded` lines are written */
     int64_t length, padded;
     char *limbs;
     int64_t pitch, limb;            /* bytes from line to line, and from limb to limb */
     struct tile_subset tile_subset;         /* used if block is not NULL */
-    const int32_t *emax;            /* of the part's lines, if each is scaled, else of all */
+    const int32_t *emax;            /* exponents of the part's lines, or one of all lines */
     int32_t blocks_p;               /* blocks along k that share lines */
     const int32_t *choice; /* NULL, or the guard's choice; this kernel runs if it is `mine` */
     int32_t mine;
@@ -92,15 +93,15 @@ struct result_args {
     int64_t m, n;                   /* size of this part of C, which begins at (i0, j0) */
     int64_t i0, j0;
     struct output_view c;
-    struct spread each_c;           /* of a batch */
+    struct spread each_c;           /* distances or addresses of a batch's results */
     /* lines from one product's exponents and flags to the next's; 0: all share one matrix */
     int64_t each_a, each_b;
-    const int32_t *emax_a, *emax_b; /* of this part's lines, if each is scaled, else of all */
+    const int32_t *emax_a, *emax_b; /* exponents of this part's lines, or one of all lines */
     const uint8_t *special_a, *special_b;   /* flags of this part's lines, or NULL */
     uint64_t *overflow;
     char *totals;                   /* [accumulator][product][row][column] */
     int64_t total_pitch, total_size;        /* bytes of a row; bytes of an accumulator */
-    const int32_t *choice;          /* as in pack_args */
+    const int32_t *choice;          /* the guard, as in pack_args */
     int32_t mine;
     int32_t dry;                    /* store nothing, only count what does not fit */
     int32_t wide;                   /* integer totals have 64 bits, not 32 */
@@ -111,7 +112,7 @@ struct result_args {
  * matrix are treated as an image of one row, which is seen pixel by pixel. */
 struct window {
     int64_t line0; /* first line of this part; the limbs begin with the image of line 0 */
-    int32_t h, w, r, s, oh, ow;     /* as in struct patch */
+    int32_t h, w, r, s, oh, ow;     /* sizes, as in struct patch */
     int32_t stride[2], pad[2], dilate[2];
     int32_t pieces;                 /* 16-byte pieces of a pixel */
     uint32_t inverse_pieces, inverse_s;     /* for limber_divide_by */
@@ -159,7 +160,7 @@ struct element_args {
     struct result_args r;
 };
 
-/* As struct terms_job of backends/backend.h. */
+/* The fields of struct terms_job of backends/backend.h. */
 struct terms_args {
     const char *c;
     int64_t row, col, m, n, width, count;
@@ -168,7 +169,7 @@ struct terms_args {
     char value[128];
 };
 
-/* As struct sums_job: [count][outer][inner] sums of pairs. */
+/* The fields of struct sums_job: [count][outer][inner] sums of pairs. */
 struct sums_args {
     const char *from;
     int64_t outer, inner, outer_step, inner_step, count;
@@ -178,7 +179,7 @@ struct sums_args {
     int32_t minus;
 };
 
-/* As struct pairs_job. */
+/* The fields of struct pairs_job. */
 struct pairs_args {
     const char *product[3];
     int64_t count, width;
@@ -186,7 +187,8 @@ struct pairs_args {
     int32_t plus;
 };
 
-/* As struct numbers and struct epilogue of backends/backend.h; the source has the formats. */
+/* The fields of struct numbers and struct epilogue of backends/backend.h; the source has the
+ * formats. */
 struct steps_numbers {
     char *data;
     int64_t row, col, plane;
@@ -197,7 +199,7 @@ struct steps_args {
     struct steps_numbers from, to, input[8];
 };
 
-/* As struct weigh_job. */
+/* The fields of struct weigh_job. */
 struct weigh_args {
     struct operand_args operand;
     int32_t across;
@@ -208,14 +210,14 @@ struct weigh_args {
 
 struct scan_args {
     struct operand_args operand;
-    int64_t lines, length;          /* of one matrix or image */
+    int64_t lines, length;          /* for one matrix or image */
     int32_t *found;                 /* findings [field][line], for `all` lines */
     int64_t all;
     /* NULL, or findings of tiles of LIMBER_BLOCK lines by ELEMENTS: [field][row of tiles][tile] */
     int32_t *tiles;
     int64_t tile_rows;
     int32_t blocks_p;               /* blocks along k that share lines */
-    int32_t blocks;                 /* of one matrix or image */
+    int32_t blocks;                 /* for one matrix or image */
     /* NULL: findings were initialised, and blocks update them.  Else a counter for each group of
      * lines, 0 before and after */
     int32_t *counters;

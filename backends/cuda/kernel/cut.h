@@ -8,7 +8,7 @@
 #ifndef LIMBER_CUDA_CUT_H
 #define LIMBER_CUDA_CUT_H
 
-enum { PIECE_ELEMENTS = 16 / BYTES };   /* of a limb */
+enum { PIECE_ELEMENTS = 16 / BYTES };   /* elements in a 16-byte piece of a limb */
 
 /* ---- raw elements ---------------------------------------------------------------------------- */
 

@@ -31,7 +31,7 @@ typedef unsigned uint32_t;
 typedef long int64_t;
 typedef unsigned long uint64_t;
 
-/* What the library's shared files expect. */
+/* Definitions that the library's shared files expect. */
 #define PRIM DEVICE
 #define PRIM_BODY DEVICE
 #define LIMBER_API
@@ -59,7 +59,7 @@ typedef unsigned long uint64_t;
 
 DEVICE int thread() { return (int)threadIdx.x; }
 DEVICE int lane() { return (int)(threadIdx.x & 31); }
-/* The same in all lanes of a warp, which the compiler knows. */
+/* Number of the warp; the compiler knows that all lanes have the same. */
 DEVICE int warp() { return __shfl_sync(0xffffffff, (int)(threadIdx.x >> 5), 0); }
 DEVICE int block() { return (int)blockIdx.x; }
 DEVICE int blocks() { return (int)gridDim.x; }

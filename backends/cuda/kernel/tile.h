@@ -138,7 +138,7 @@ DEVICE bytes8 gather_quad(const uint32_t v[4])
     x = shuffle_xor(t < 2 ? b : a, 2);
     even = t < 2 ? a : x;       /* from lanes 0, 1 */
     odd = t < 2 ? x : b;        /* from lanes 2, 3 */
-    /* of the two tiles, lane t keeps tile t & 1 */
+    /* lane t keeps tile t & 1 of the two */
     y = shuffle_xor(t & 1 ? permute(even, odd, 0x5410) : permute(even, odd, 0x7632), 1);
     x = t & 1 ? permute(even, odd, 0x7632) : permute(even, odd, 0x5410);
     /* x: this lane's columns, then those of two lanes up; y: the neighbour's */

@@ -10,7 +10,7 @@ struct narrow_chains {
     struct progress at;
     lanes acc, outer, total;
     uint32_t element[TI][TJ];   /* seeds of random numbers */
-    int row, column;            /* of the lane's first element in the tile */
+    int row, column;            /* position of the lane's first element in the tile */
     struct tally tally;
 };
 

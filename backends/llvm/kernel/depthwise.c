@@ -49,8 +49,8 @@ enum { ROWS = 4 };
 struct piece {
     int64_t image, channel, channels, groups; /* groups: vectors of channels (NHWC) */
     int64_t x, width, y, height, z; /* range of the result; z: its plane */
-    /* of a packed row: its columns by their remainder modulo the stride, each with so many elements
-     * (NHWC: pixels) */
+    /* a packed row orders columns by their remainder modulo the stride: phases, and elements (NHWC:
+     * pixels) of each */
     int64_t phases, length;
     int64_t planes; /* planes of the image that a window sees, over all of its inputs */
     int64_t slots, row; /* packed rows in each plane; elements of each */

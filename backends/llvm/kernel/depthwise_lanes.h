@@ -322,7 +322,7 @@ typedef uint64_t word_of_bytes;
 typedef uint32_t half_of_bytes;
 #endif
 /* Loads as many bytes as an integer holds, from `first` on of a row of w bytes, and zeros outside
- * of it.  The row must end within them, or they lie on one side beyond it.  No load leaves the
+ * of it.  The bytes must extend beyond the row on one side, or end with it.  No load leaves the
  * row. */
 FLAT word_of_bytes some_bytes(const uint8_t *row, int64_t first, int64_t w)
 {
@@ -360,7 +360,7 @@ FLAT __m128i sixteen_bytes(const uint8_t *row, int64_t first, int64_t w)
     const __m128i outside = _mm_or_si128(_mm_cmpgt_epi8(_mm_set1_epi8((char)from), lane),
                                          _mm_cmpgt_epi8(lane, _mm_set1_epi8((char)(end - 1))));
     const int64_t begin = from > 0 ? 0 : least(first, w < 16 ? 0 : w - 16);
-    /* a short row is two overlapping halves of so many bytes */
+    /* bytes of the two overlapping halves of a short row */
     const int64_t half = w >= 8 ? 8 : 4;
     __m128i place = _mm_add_epi8(lane, _mm_set1_epi8((char)(first - begin))), second;
     uint64_t low = 0, high = 0;

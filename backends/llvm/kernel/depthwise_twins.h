@@ -7,14 +7,14 @@ enum { NAME(half) = LANES / 2 };
 typedef PASTE(lane_, BYTES) NAME(index);
 typedef NAME(index) NAME(lane) __attribute__((vector_size(VECTOR)));
 
-/* What some rows of each channel's result see. */
+/* The rows of the image that some rows of each channel's result see. */
 struct NAME(twins) {
     /* offset of each row of the image from the channel's first element */
     int64_t at[2 * (2 * TWINS - 1) + 3];
     /* lanes with elements of the row; none above and below the image */
     some_lanes seen[2 * (2 * TWINS - 1) + 3];
-    __m512i lane[3]; /* for each tap: lanes of the rows that hold it, */
-    some_lanes picked[3]; /* and the lanes that have it */
+    __m512i lane[3]; /* for each tap: lane of the rows that holds it */
+    some_lanes picked[3]; /* for each tap: lanes of the result that have it */
     some_lanes stored[2]; /* lanes that both halves store */
     int64_t rows; /* rows of the result */
 };

@@ -10,7 +10,7 @@ typedef float wide_floats
 typedef int32_t wide_bits __attribute__((vector_size(WIDE * sizeof(float))));
 
 struct wide {
-    const float *image, *filter, *zeros; /* of one channel */
+    const float *image, *filter, *zeros; /* one channel's image and filter; a row of zeros */
     float *to;
     int64_t w, h, ow, top, left, down; /* down: from row to row of the result */
 };

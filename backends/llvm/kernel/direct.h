@@ -60,7 +60,7 @@ FLAT VEC NAME(sum)(const struct NAME(tile) *t, VEC sum, VEC old)
     return t->add == 0 ? sum : t->add > 0 ? ADD(sum, old) : SUB(old, sum);
 }
 
-/* of: lanes of the tile's last vector. */
+/* Loads a row of B; of: lanes of its last vector. */
 FLAT void NAME(load_row)(const struct NAME(tile) *t, const REAL *b, int vectors, enum last of,
                          VEC right[VECTORS])
 {
@@ -103,7 +103,7 @@ FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, enum las
             UNROLL for (int v = 0; v < vectors; v++)
                 sum[r][v] = ZERO();
 #ifdef PART
-    /* loads neighbouring elements of A together: here of a column, */
+    /* loads neighbouring elements of a column of A together */
     if (t->beside) {
         const int64_t step = t->beside;
         const REAL *column = a[0] + at[0];
@@ -126,7 +126,7 @@ FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, enum las
             }
         }
     }
-    /* here along k */
+    /* loads elements of A that are contiguous along k together */
     for (const int64_t whole = at == limber_direct_along ? k - k % TOGETHER : 0; p < whole;
          p += TOGETHER)
         UNROLL for (int part = 0; part < TOGETHER; part += PART_LANES) {

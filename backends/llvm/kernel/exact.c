@@ -32,7 +32,7 @@ enum {
     WINDOWS = 4,                    /* windows that are tried before the long accumulator */
     RUN = 4096,                     /* terms whose columns are exact doubles */
     LISTED = 256,                   /* terms that are tested before they are added */
-    ROWS = LANES / 2, VECTORS = 2,  /* of pairs, in registers */
+    ROWS = LANES / 2, VECTORS = 2,  /* rows and vectors of pairs in registers */
     STRETCH = 1024,                 /* elements along k; a block's stay in L2 */
     FAR = -990, /* lowest exponent, relative to a line's largest, that pairs include */
     NOTHING = -(1 << 24),           /* the exponent of zero */
@@ -218,7 +218,7 @@ FLAT void copy_window(const struct kernel_call *c, const struct view *v, int64_t
     const int64_t taps = w->transposed ? w->oh * w->ow : w->r * w->s, outer = c->k / taps;
     const int64_t high = w->transposed ? w->r : w->oh, wide = w->transposed ? w->s : w->ow;
     const int64_t of = line / wide, a = of % high, b = line % wide;
-    const int64_t group = of / high; /* of lines: channel; or image */
+    const int64_t group = of / high; /* channel (transposed) or image */
     struct pixels_seen s = { .y = a * w->stride[0] - w->pad[0],
                              .down = w->dilate[0],
                              .rows = w->r,
@@ -453,7 +453,7 @@ void EXACT(pack)(struct kernel_call *c, int64_t task)
 struct strip {
     const struct kernel_call *c;
     struct limb a[3], b[3];
-    int line, first;            /* of A's panel; of B's */
+    int line, first;            /* line in A's panel; first line in B's */
     vi top, low;                /* exponents of the largest and the smallest product */
     int left;                   /* bit mask of lanes that are not decided */
     int windows;                /* number of windows summed, the current one included */
@@ -701,7 +701,7 @@ APART static void sum_pairs(const struct kernel_call *c, int64_t i, int64_t rows
                             int64_t strips, struct far_pairs *x, int64_t first, bool sized)
 {
     strips += strips % VECTORS; /* panels have whole groups of vectors */
-    rows = (rows + ROWS - 1) / ROWS * ROWS; /* and of rows */
+    rows = (rows + ROWS - 1) / ROWS * ROWS; /* panels have whole groups of rows */
     for (int64_t s = 0; s < strips && sized; s++)
         for (int64_t r = 0; r < rows; r++)
             x[s].size[first + r] = all_of(0);

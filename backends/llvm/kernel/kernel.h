@@ -17,13 +17,13 @@ enum {
     KERNEL_DIGIT = 12,
     KERNEL_DIGITS = 19,     /* most digits: 165 bits and a sign, in digits of 9 bits */
     KERNEL_COLUMN = 39,     /* bits of a column in CRT reconstruction */
-    KERNEL_WIDE_COLUMN = 36,    /* and for 12-bit residues, */
-    KERNEL_WIDE_LEAST = 2048,   /* whose moduli are at least this, so that quotients fit FP32 */
+    KERNEL_WIDE_COLUMN = 36,    /* bits of a column for 12-bit residues */
+    KERNEL_WIDE_LEAST = 2048,   /* least modulus of 12-bit residues, so that quotients fit FP32 */
     KERNEL_COLUMNS = 10,
     KERNEL_EXACT = 12,      /* `exact`: bytes of a packed element, a double and its exponent */
-    KERNEL_PAIRS = 8,       /* or, for pairs, a double scaled by its line's largest */
-    KERNEL_EXACT_BLOCK = 64, /* rows and columns of a block */
-    /* bytes of an element's pair, its magnitude and the pair of earlier parts */
+    KERNEL_PAIRS = 8,       /* for pairs: bytes of a double scaled by its line's largest */
+    KERNEL_EXACT_BLOCK = 64, /* `exact`: rows and columns of a block */
+    /* `exact`: bytes of an element's pair, its magnitude and the pair of earlier parts */
     KERNEL_EXACT_PAIR = 48,
     KERNEL_NR = 256,        /* most columns of a register tile */
     KERNEL_FETCHES = 4, /* cache lines that a matrix unit's micro-kernel prefetches in each step */
@@ -39,7 +39,7 @@ struct side {
     int32_t shift, step, is_signed;
     int32_t pieces;         /* doubles that hold an element: 1 to 3; the limbs of `exact` */
     int32_t narrow;         /* scaled integers fit 31 bits, and an element one double */
-    int32_t base, digits;   /* of scaled integers: bits of a digit; number of digits */
+    int32_t base, digits;   /* bits of a digit of scaled integers; number of digits */
     int32_t copied;         /* elements are packed unchanged */
     int32_t sums;           /* sums of packed values are needed, since the other side has offsets */
     int32_t rounds;         /* units: elements need rounding on load */
@@ -54,7 +54,7 @@ struct kernel_config {
     struct side side[2];
     limber_format c, scalars;
     int32_t mr, nr, group, mb, nb;
-    int32_t bytes;          /* of a packed element */
+    int32_t bytes;          /* bytes of a packed element */
     int32_t matrix;         /* i8: lines in a tile of A, each of 64 bytes; 0: A is packed like B */
     int32_t same_sign;      /* i8: both operands of the instruction are signed */
     int32_t wide;           /* residues are 16-bit words, not bytes */
@@ -67,9 +67,9 @@ struct kernel_config {
     int32_t small;          /* weighted totals fit 62 bits and are added up in one */
     int32_t whole;          /* exact results are integers of at most 106 bits before scaling */
     int32_t words;          /* 64-bit words of an exact result */
-    int32_t big_words, big_base;    /* of the long accumulator */
+    int32_t big_words, big_base;    /* words and lowest exponent of the long accumulator */
     int32_t uncertain_count, uncertain;          /* totals are off by less than 2^uncertain */
-    int32_t norms;          /* that times the norms of both lines */
+    int32_t norms;          /* totals are off by that times the norms of both lines */
     int32_t offsets;        /* some packed limb has an offset: sums are needed */
     int32_t alike;          /* both sides are packed by one function */
     int32_t direct;         /* the register tile has C's format and may be stored to C */
@@ -144,7 +144,7 @@ struct packed {
     const struct planes *planes;        /* B only: packed planes; NULL: `data` are panels */
 };
 
-/* What decides results with NaN or infinities.  For each line of an operand: the signs of its
+/* Facts that decide results with NaN or infinities.  For each line of an operand: the signs of its
  * elements and its infinities, as bit sets, and whether it has a NaN. */
 struct classes {
     int64_t words;              /* 64-bit words of a line's bit set */
@@ -161,7 +161,7 @@ struct classes {
 struct planes {
     int64_t length, channels;
     int group;                  /* channels in a word, the last padded with zeros; 1: no words */
-    int64_t rows, columns;      /* of a phase */
+    int64_t rows, columns;      /* rows and columns of a phase */
     int64_t first;              /* first row that is packed */
     int64_t high;               /* rows of an image */
     int64_t pad[2];             /* padding before the image: rows, columns */
@@ -202,12 +202,12 @@ struct kernel_call {
     int64_t *recomputed;      /* number of elements whose totals did not decide the rounding */
     uint64_t seed;
     struct unit_counts *counts;
-    const struct classes *classes;      /* of A and B; if either has special lines */
+    const struct classes *classes;      /* special values of A and B, if either has special lines */
     int64_t room;           /* planes: offset of the gathered panel in a worker's scratch */
     int64_t *recomputed_ns; /* time that these took */
 };
 
-/* What is rare, or slow in any case, is not compiled into kernels: cold.c. */
+/* Functions of cold.c: what is rare, or slow in any case, is not compiled into kernels. */
 struct kernel_cold {
     /* Reads elements of lines from `first` on and of k from p0 on, as rows of 16 lanes: any
      * strides, windows of images.  Elements that do not exist are zero. */
@@ -238,7 +238,7 @@ struct kernel_cold {
     int64_t (*exact)(const struct kernel_call *c, int64_t i, int64_t j);
     /* The element at p, rounded to FP64. */
     double (*value)(limber_format f, const char *p);
-    int64_t (*nanoseconds)(void);       /* of a monotonic clock */
+    int64_t (*nanoseconds)(void);       /* reads a monotonic clock */
 };
 extern const struct kernel_cold limber_kernel_cold;
 
@@ -261,7 +261,7 @@ kernel_plane_copy limber_planes_copy, limber_planes_copy_avx2, limber_planes_cop
 /* cold.c: sets the functions for this CPU. */
 void limber_planes_code(struct planes *x);
 
-/* special.c: bytes of the classes of so many lines; sets the pointers into `memory`; fills sixteen
+/* special.c: bytes of the classes of `lines` lines; sets the pointers into `memory`; fills sixteen
  * lines a task. */
 int64_t limber_classes_bytes(int64_t lines, int64_t k);
 void limber_classes_set(struct classes *s, int64_t lines, int64_t k, char *memory);

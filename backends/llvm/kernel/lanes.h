@@ -143,7 +143,7 @@ FLAT void add_far(vd *far, vd *rest, vd a, vd b)
     *far = sum;
 }
 
-/* Start of such a sum, for magnitudes of at most `most`, a normal number. */
+/* Start of a sum for add_far: magnitudes sum to at most `most`, a normal number. */
 FLAT vd far_of(vd most)
 {
     vl exponent = ((vl)most & (int64_t)0x7ff << 52) + ((int64_t)2 << 52);

@@ -45,7 +45,7 @@ FLAT void clear_tile(char *c, int64_t ldc)
 struct tiles {
     char *at;
     int64_t row;            /* bytes from row to row */
-    int64_t rows, cols;     /* that exist: tiles beyond them are stored in part */
+    int64_t rows, cols;     /* existing rows and columns; tiles beyond them are stored in part */
     int stores;
 };
 
@@ -95,8 +95,8 @@ SLOW void edge(const char *a, const char *b, int64_t groups, const struct tiles 
                  min64(FIXED(nr), t->cols - j), first);
 }
 
-/* What is prefetched during register tiles, one cache line for each group of k.  The first tiles of
- * a column prefetch the next panel of B, the others the panels of A that the block needs next. */
+/* The prefetches during register tiles, one cache line for each group of k.  The first tiles of a
+ * column prefetch the next panel of B, the others the panels of A that the block needs next. */
 struct ahead {
     const char *from;
     int64_t step;

@@ -100,7 +100,7 @@ FLAT void join(const char *const *row, int group, int64_t n, int bytes, char *to
 
 /* Iterates over rows p, p + 1, ... of a limb, in elements or words. */
 struct walk {
-    const char *at;     /* of the channel, or of the group of channels */
+    const char *at;     /* address of the channel, or of the group of channels */
     int64_t tap;
 };
 

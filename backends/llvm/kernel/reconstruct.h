@@ -31,7 +31,7 @@ FLAT int store_small(const struct kernel_call *c, const struct block *b, int64_t
     return 1;
 }
 
-/* As store_small, for floats of 8 and 16 bits. */
+/* Variant of store_small for floats of 8 and 16 bits. */
 FLAT int store_small_narrow(const struct kernel_call *c, const struct block *b, int64_t i,
                             int64_t j0, int64_t cols, const v8l v[2])
 {
@@ -686,7 +686,7 @@ FLAT int store_eight(const struct kernel_call *c, char *to, v8d x)
     return 1;
 }
 
-/* As store_eight, for floats of 8 and 16 bits, without beta. */
+/* Variant of store_eight for floats of 8 and 16 bits, without beta. */
 FLAT int store_eight_narrow(const struct kernel_call *c, char *to, v8d x)
 {
     if (CFG(c).has_beta)
@@ -741,7 +741,7 @@ FLAT int store_near(const struct kernel_call *c, char *to, v8d x, v8d off)
     return left;
 }
 
-/* As store_near, for floats of 8 and 16 bits, without alpha and beta. */
+/* Variant of store_near for floats of 8 and 16 bits, without alpha and beta. */
 FLAT int store_near_narrow(const struct kernel_call *c, char *to, v8d x, v8d off)
 {
     v8d size = (v8d)((v8l)x & INT64_MAX);
