@@ -3,12 +3,12 @@
  * compiles are kept in the folder LIMBER_KEEP_CUBINS.
  *
  * A cubin is found by its architecture and a hash of all that NVRTC gets: source, headers, options.
- * Devices of one architecture share a folder, since nothing else of them is part of the hash. A
+ * Devices of one architecture share a folder, since nothing else of them is part of the hash.  A
  * file is a line of text, then the cubin:
  *
- *  limber-cubin 1 ARCHITECTURE NVRTC PROGRAM BYTES SUM
+ *   limber-cubin 1 ARCHITECTURE NVRTC PROGRAM BYTES SUM
  *
- * SUM is the hash of the line up to there and of the cubin. It detects damage, not malice: whoever
+ * SUM is the hash of the line up to there and of the cubin.  It detects damage, not malice: whoever
  * can write to the folder decides what runs on the device. */
 #define _GNU_SOURCE /* for asprintf */
 #define XXH_INLINE_ALL

@@ -3,7 +3,7 @@
  * bytes of k.  The tiles are configured before a block and released after it, so that threads keep
  * no AMX state between calls.
  *
- *  source  Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18 */
+ *   source  Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18 */
 #include "backends/llvm/llvm.h"
 
 enum { TILE = 16, STEP = 1024 /* bytes of an AMX tile */ };

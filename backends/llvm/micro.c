@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Prints the micro-kernel: mr x nr accumulators in registers, one group of k in each step.
  *
- *  source  Goto and van de Geijn, ACM TOMS 34 (2008), section 4: outer products in registers */
+ *   source  Goto and van de Geijn, ACM TOMS 34 (2008), section 4: outer products in registers */
 #include "backends/llvm/llvm.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * the few relocations of self-contained code, then removes write permission.  Every offset is
  * checked, and what is not understood is refused.
  *
- *  source  ELF-64 object file format 1.5 */
+ *   source  ELF-64 object file format 1.5 */
 #include "backends/llvm/llvm.h"
 
 #include "backends/llvm/reloc.h"

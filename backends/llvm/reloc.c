@@ -2,8 +2,8 @@
  * Applies relocations: a whole address or distance on both architectures, and on AArch64 also bit
  * fields of instructions.
  *
- *  source  System V ABI, AMD64 supplement, section 4.4; ELF for the Arm 64-bit Architecture
- *          (AArch64), section 5.7 */
+ *   source  System V ABI, AMD64 supplement, section 4.4; ELF for the Arm 64-bit Architecture
+ *           (AArch64), section 5.7 */
 #include "backends/llvm/reloc.h"
 
 #include <elf.h>

@@ -5,10 +5,10 @@
  * vector of a row is masked.  If B's rows are not contiguous, a panel of B is first transposed on
  * the stack.
  *
- *  needs   C with contiguous rows; limber_small_text swaps the roles of A and B to get them
- *  bits    docs/ir.md: a chain of fused multiply-adds from +0 for each chunk of k, chains added in
- *          the order of k to a total that starts from +0, then c0
- *  source  Heinecke, Henry, Hutchinson, Pabst: LIBXSMM, SC 2016, section III */
+ *   needs   C with contiguous rows; limber_small_text swaps the roles of A and B to get them
+ *   bits    docs/ir.md: a chain of fused multiply-adds from +0 for each chunk of k, chains added in
+ *           the order of k to a total that starts from +0, then c0
+ *   source  Heinecke, Henry, Hutchinson, Pabst: LIBXSMM, SC 2016, section III */
 #include "backends/llvm/llvm.h"
 
 #include <stdio.h>

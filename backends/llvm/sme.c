@@ -2,11 +2,11 @@
  * The micro-kernel on SME: outer products of vectors with sums in ZA. A register tile takes all of
  * ZA: with 512-bit vectors 2 x 4 tiles of 8 x 8 doubles, or 2 x 2 of 16 x 16 words.
  *
- * A thread enables ZA and streaming mode for one register tile. The library's caller may have left
+ * A thread enables ZA and streaming mode for one register tile.  The library's caller may have left
  * live sums in ZA, under lazy saving: TPIDR2_EL0 points to where they must be saved.
  *
- *  source  Arm Architecture Reference Manual, FEAT_SME; Procedure Call Standard for the Arm 64-bit
- *          Architecture, "ZA and the lazy saving scheme" */
+ *   source  Arm Architecture Reference Manual, FEAT_SME; Procedure Call Standard for the Arm 64-bit
+ *           Architecture, "ZA and the lazy saving scheme" */
 #include "backends/llvm/llvm.h"
 
 #include <string.h>

@@ -4,8 +4,8 @@
  * of an image are packed.  B is read strip by strip, in place or from a copy of one chain that
  * stays in L1 and L2.
  *
- *  source  Goto, van de Geijn, ACM TOMS 34(3), 2008, without the packing of A;
- *          rows of windows by address: Dukhan, indirect convolution, arXiv 1907.02129 */
+ *   source  Goto, van de Geijn, ACM TOMS 34(3), 2008, without the packing of A;
+ *           rows of windows by address: Dukhan, indirect convolution, arXiv 1907.02129 */
 #include "backends/llvm/stage.h"
 #include "backends/llvm/unpacked.h"
 

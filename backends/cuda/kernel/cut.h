@@ -2,8 +2,8 @@
  * Makes limbs inside the multiply kernel: FP32 elements are copied to shared memory unchanged, and
  * threads split pieces of lines into the tiles of limbs that are multiplied.
  *
- * A raw tile has `lines` lines by `depth` elements. Its rows are lines, with their pieces swizzled
- * like those of limbs. If lines are contiguous across, rows are elements along k instead. Either
+ * A raw tile has `lines` lines by `depth` elements.  Its rows are lines, with their pieces swizzled
+ * like those of limbs.  If lines are contiguous across, rows are elements along k instead.  Either
  * way lanes with neighbouring lines read different banks. */
 #ifndef LIMBER_CUDA_CUT_H
 #define LIMBER_CUDA_CUT_H

@@ -5,7 +5,7 @@
  * and take one task after another; the ring continues across tasks.
  *
  * The blocks of a cluster have neighbouring tiles of the same columns, and each fetches its part of
- * B's tile for all. So a stage is free when all blocks have multiplied it. A block without a tile
+ * B's tile for all.  So a stage is free when all blocks have multiplied it.  A block without a tile
  * takes part with zeros or, in a batch, with lines of the next product; its results are not
  * stored. */
 #ifndef LIMBER_CUDA_FETCH_H

@@ -3,8 +3,8 @@
  * (fetch.h) one thread of a second group issues all products, directly from shared memory, and two
  * groups load the sums from tensor memory while the next ones are computed.
  *
- * A part of a task is a run of steps whose products form one chain. Its sums alternate between two
- * places. Float plans keep the sums of their other accumulators, which run through all of k, in
+ * A part of a task is a run of steps whose products form one chain.  Its sums alternate between two
+ * places.  Float plans keep the sums of their other accumulators, which run through all of k, in
  * columns behind these. */
 #ifndef LIMBER_CUDA_TENSOR_H
 #define LIMBER_CUDA_TENSOR_H

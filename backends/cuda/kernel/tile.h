@@ -3,7 +3,7 @@
  *
  * sums  what the unit accumulates, d[i][j][q]
  * part  sums since the last promotion; VIA_sum adds them to float totals in registers, exact plans
- *      to integer totals in memory, residues are reduced in place
+ *       to integer totals in memory, residues are reduced in place
  *
  * Fragments have the layout of mma and wgmma: in tile (i, j) of 16 x 8 elements lane l holds rows
  * g and g + 8, columns 2 t and 2 t + 1, with g = l >> 2, t = l & 3. */

@@ -2,9 +2,9 @@
  * The multiply kernel of simulated units.  Packed operands are copied to shared memory in a ring of
  * stages; a thread computes its elements of C as the description says, slot by slot along k.
  *
- *  narrow  FP32 and 32-bit integers, TI x TJ elements at once, if the description and the values
- *          of this tile's lines allow it
- *  wide    FP64, one element at a time: everything else */
+ *   narrow  FP32 and 32-bit integers, TI x TJ elements at once, if the description and the values
+ *           of this tile's lines allow it
+ *   wide    FP64, one element at a time: everything else */
 #ifndef LIMBER_CUDA_UNIT_H
 #define LIMBER_CUDA_UNIT_H
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Rounding to the formats of a simulated unit.
  *
- *  wide    in FP64: any description, any data. What is not exact there is rounded to odd,
- *          which keeps every later rounding to 24 bits or fewer right.
- *  narrow  in FP32: for operands whose range was checked, with roundings that the instructions
- *          can state themselves.
+ *   wide    in FP64: any description, any data.  What is not exact there is rounded to odd,
+ *           which keeps every later rounding to 24 bits or fewer right.
+ *   narrow  in FP32: for operands whose range was checked, with roundings that the instructions
+ *           can state themselves.
  *
  * Source   Boldo and Melquiond, IEEE TC 57 (2008), for rounding to odd; docs/simulation.md. */
 #ifndef LIMBER_CUDA_UNIT_ROUND_H

@@ -5,8 +5,8 @@
  * filters stay in registers over all of k.  For NCHW images under 1 x 1 windows, lanes are pixels
  * instead.
  *
- *  source  vpdpbusd, vpmaddwd: Intel 64 and IA-32 Architectures SDM, volume 2;
- *          lanes of output channels: Georganas et al., SC 2018, section II */
+ *   source  vpdpbusd, vpmaddwd: Intel 64 and IA-32 Architectures SDM, volume 2;
+ *           lanes of output channels: Georganas et al., SC 2018, section II */
 #include "backends/llvm/kernel/bytes.h"
 #include "backends/llvm/kernel/join.h"
 

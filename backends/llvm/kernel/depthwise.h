@@ -2,10 +2,10 @@
  * Depthwise convolution, included once for each format.  PIXEL, FILTER and RESULT are the elements
  * of the tensors, REAL the type that is multiplied and summed, VEC a vector register of REAL.
  *
- * Lanes are neighbouring pixels of a row (NCHW) or neighbouring channels (NHWC). Common windows
- * read the image in place. For others, all that a piece of the result sees is packed with its
- * padding, so that each tap is a load at an offset of its own, whatever the stride. An instruction
- * multiplies GROUP taps of a row: one, or four bytes. A sum of floats is one chain of fused
+ * Lanes are neighbouring pixels of a row (NCHW) or neighbouring channels (NHWC).  Common windows
+ * read the image in place.  For others, all that a piece of the result sees is packed with its
+ * padding, so that each tap is a load at an offset of its own, whatever the stride.  An instruction
+ * multiplies GROUP taps of a row: one, or four bytes.  A sum of floats is one chain of fused
  * multiply-adds from +0 over the taps, which gives the bits of the scheme `native`. */
 
 enum { NAME(lanes) = VECTOR / sizeof(REAL) };

@@ -2,8 +2,8 @@
  * Depthwise convolutions of NHWC images that are read in place, for common windows. depthwise.h
  * includes this file once for each format.
  *
- * Lanes are channels. A block of rows and columns of the result shares the pixels that it sees,
- * each of which is loaded once. Of bytes, four pixels of sixteen channels are loaded side by side,
+ * Lanes are channels.  A block of rows and columns of the result shares the pixels that it sees,
+ * each of which is loaded once.  Of bytes, four pixels of sixteen channels are loaded side by side,
  * and a shuffle makes an element of the three taps of a row. */
 
 enum { NAME(columns) = GROUP > 1 ? 2 : BLOCK_COLUMNS };

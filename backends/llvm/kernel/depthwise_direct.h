@@ -2,8 +2,8 @@
  * Depthwise convolutions of NCHW images that are read in place, for common windows. depthwise.h
  * includes this file once for each format.
  *
- * Lanes are neighbouring pixels of a row. Several rows of the result share the rows of the image
- * that they see. Masked loads give zeros beside the image, and a row of zeros stands for those
+ * Lanes are neighbouring pixels of a row.  Several rows of the result share the rows of the image
+ * that they see.  Masked loads give zeros beside the image, and a row of zeros stands for those
  * above and below it: padding is multiplied like any other pixel. */
 
 /* Loads elements from `first` on of a row of w elements, and zeros outside of it. */

@@ -2,11 +2,11 @@
  * Gradient of a depthwise convolution's filters. depthwise.h includes this file once for each
  * format.
  *
- * Lanes are channels. The nine sums of a block of 3 x 3 taps ("a nine") stay in registers while
- * all pixels are added, two at a time, which share the columns that both see. A sum runs over the
- * pixels in the order of the scheme `native`: in chains of CHAIN, which are added in order. Larger
- * windows have several nines, smaller ones leave some sums out. Rows of seven taps use the same
- * code, one row at a time. NHWC is read in place; rows of NCHW, and of several filters a channel,
+ * Lanes are channels.  The nine sums of a block of 3 x 3 taps ("a nine") stay in registers while
+ * all pixels are added, two at a time, which share the columns that both see.  A sum runs over the
+ * pixels in the order of the scheme `native`: in chains of CHAIN, which are added in order.  Larger
+ * windows have several nines, smaller ones leave some sums out.  Rows of seven taps use the same
+ * code, one row at a time.  NHWC is read in place; rows of NCHW, and of several filters a channel,
  * are packed first. */
 
 /* Pixels of the image and of dy that one nine of a vector of channels reads.  Distances are in

@@ -2,8 +2,8 @@
  * Gradient of a depthwise convolution's image under a stride of two, NCHW, 3 x 3 windows.
  * depthwise.h includes this file for floats with AVX-512.
  *
- * Pixels of dx have four kinds: even or odd row and column of the padded image. Each kind sums
- * other elements of the window, and a vector of dy gives a vector of each kind. The two kinds of a
+ * Pixels of dx have four kinds: even or odd row and column of the padded image.  Each kind sums
+ * other elements of the window, and a vector of dy gives a vector of each kind.  The two kinds of a
  * row are interleaved, so that dy is read once and dx is written in whole vectors. */
 
 /* Destination of rows 2 y and 2 y + 1 of the padded image. */

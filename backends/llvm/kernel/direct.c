@@ -2,7 +2,7 @@
  * Small native products without packing or compiling.  Built once for each instruction set, by the
  * compiler that makes prebuilt kernels.
  *
- *  source  Heinecke, Henry, Hutchinson, Pabst: LIBXSMM, SC 2016, section III */
+ *   source  Heinecke, Henry, Hutchinson, Pabst: LIBXSMM, SC 2016, section III */
 #include "backends/llvm/kernel/kernel.h"
 #include "ir/num/prim.h"
 

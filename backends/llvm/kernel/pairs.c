@@ -4,9 +4,9 @@
  * beside them (Dot2).  If the error could change the rounding of an element, its products are
  * summed exactly.  Compiled once for each instruction set.
  *
- *  needs   binary64 or binary32 throughout
- *  proof   docs/accuracy.md, "Pairs"
- *  source  Ogita, Rump, Oishi, SIAM J. Sci. Comput. 26 (2005), algorithm 5.3 */
+ *   needs   binary64 or binary32 throughout
+ *   proof   docs/accuracy.md, "Pairs"
+ *   source  Ogita, Rump, Oishi, SIAM J. Sci. Comput. 26 (2005), algorithm 5.3 */
 #include "backends/llvm/kernel/kernel.h"
 #include "backends/llvm/kernel/lanes.h"
 #include "ir/num/dot.h"

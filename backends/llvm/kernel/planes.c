@@ -2,7 +2,7 @@
  * Packs a convolution's image into planes, and gathers panels from these when a block needs them:
  * an implicit GEMM. A panel serves all register tiles of its column.
  *
- *  source  implicit GEMM: Chetlur et al., cuDNN, arXiv 1410.0759, section 3 */
+ *   source  implicit GEMM: Chetlur et al., cuDNN, arXiv 1410.0759, section 3 */
 #include "backends/llvm/kernel/kernel.h"
 
 #include "backends/llvm/kernel/join.h"

@@ -2,7 +2,7 @@
  * A program of the build.  It prints the micro-kernel of a prebuilt kernel as LLVM assembly, with
  * the generator that is also used at run time.
  *
- *  tile_text NAME UNIT MR NR GROUP MATRIX VECTOR_BITS ISA */
+ *   tile_text NAME UNIT MR NR GROUP MATRIX VECTOR_BITS ISA */
 #include "backends/llvm/llvm.h"
 
 #include <stdio.h>

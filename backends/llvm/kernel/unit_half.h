@@ -4,7 +4,7 @@
  * and NaN need no special care, so ranges are not checked.
  *
  * proof   sums and products of (1,5,2) in binary16: 11 >= 2 3 + 2 significant bits, and a product
- *        near a tie of (1,5,2)'s subnormals has no bit below 2^-24 (docs/simulation.md) */
+ *         near a tie of (1,5,2)'s subnormals has no bit below 2^-24 (docs/simulation.md) */
 #ifndef LIMBER_KERNEL_UNIT_HALF_H
 #define LIMBER_KERNEL_UNIT_HALF_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Loops of a simulated unit over k, included once for each lane width, with
  *
- *  F(name)        the name of a function of this width
- *  V, RAND, MASK  vectors of values, of random numbers, of comparison results
- *  ROWS, VECS     accumulators of a tile
+ *   F(name)        the name of a function of this width
+ *   V, RAND, MASK  vectors of values, of random numbers, of comparison results
+ *   ROWS, VECS     accumulators of a tile
  *
  * The functions that are declared below follow the include. */
 

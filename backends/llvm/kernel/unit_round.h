@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Rounding to the formats of a simulated unit, in two lane widths.
  *
- *  wide    FP64 lanes: any description, any data. What is not exact in FP64 is rounded to odd
- *          there, which keeps every later rounding to 24 bits or fewer right.
- *  narrow  FP32 lanes: for data whose range was checked, with roundings that the instructions
- *          can state themselves.
+ *   wide    FP64 lanes: any description, any data.  What is not exact in FP64 is rounded to odd
+ *           there, which keeps every later rounding to 24 bits or fewer right.
+ *   narrow  FP32 lanes: for data whose range was checked, with roundings that the instructions
+ *           can state themselves.
  *
  * Source   Boldo and Melquiond, IEEE TC 57 (2008), for rounding to odd; docs/simulation.md. */
 #ifndef LIMBER_KERNEL_UNIT_ROUND_H
